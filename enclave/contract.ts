@@ -1,0 +1,49 @@
+/** What the enclave module offers: keys, attestation, evidence and TLS. It knows nothing of orders. */
+import type { Attestation } from '../protocol/wire'
+
+export type EnclaveIdentity = {
+  app_id: string
+  instance_id: string
+  /** 64 hex digits. */
+  compose_hash: string
+  kind: 'dstack' | 'development'
+  /** Raw 32-byte Ed25519 public key of the settlement signer; base58 of it is `tee_pubkey`. */
+  tee_pubkey: Uint8Array
+}
+/** Where the venue stands; `/attestation` binds it. Set once the epoch is open and on every slot change. */
+export type VenueBinding = { venue: Uint8Array; epoch: number; slot: () => number }
+
+export type TlsMaterial = {
+  /** PEM certificate chain, leaf first. */
+  cert_pem: string
+  /** PEM PKCS#8 private key; stays in memory. */
+  key_pem: string
+  /** SHA-256 of the leaf's SubjectPublicKeyInfo. */
+  spki_sha256: Uint8Array
+  not_after_ms: number
+}
+export interface Enclave {
+  readonly identity: EnclaveIdentity
+  /** 32 bytes derived for a path; the same for every boot of the app. */
+  deriveKey(path: string): Promise<Uint8Array>
+  readonly settlement_seed: Uint8Array
+  /** Certifies the statement key of this boot for the venue and epoch; must precede attestation and receipts. */
+  bind(binding: VenueBinding): Promise<void>
+  signStatement(body: Uint8Array): Uint8Array
+  /** Raw statement public key with its certificate by the settlement key. */
+  statement(): { key: Uint8Array; certificate: Uint8Array; certificate_signature: Uint8Array }
+  /**
+   * With a nonce (64 hex digits) a fresh quote, one at a time with a short bounded queue; throws Refusal `quote_busy`
+   * beyond it and `enclave_unavailable` when the agent fails. Without one the cached answer.
+   */
+  attestation(nonce_hex?: string): Promise<Attestation>
+  readonly tls: TlsMaterial
+  /** Replaces the TLS key and certificate and regenerates the evidence with it, atomically. */
+  rotateTls(): Promise<TlsMaterial>
+  /** `quote.json`, `cert.pem` or `sha256sum.txt`; undefined for any other name. */
+  evidence(name: string): { content_type: string; body: string } | undefined
+  evidenceNames(): string[]
+  /** Outcome of the boot self-check: own quote, replay, compose hash, key binding. */
+  readonly self_check: { ok: boolean; reasons: string[] }
+  close(): Promise<void>
+}

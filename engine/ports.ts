@@ -1,0 +1,203 @@
+/**
+ * What the engine needs from outside, as narrow ports: keys, signatures, clocks, the chain and the hashing worker.
+ * `routes/_main.ts` is the only place that joins real implementations to the engine; tests join their own.
+ */
+
+/** Wall clock for record stamps (facts, never decisions) and a monotonic clock for tokens and limits. */
+export interface ClockPort {
+  unixMs(): number
+  monotonicMs(): number
+}
+
+/** Keys and signatures the enclave gives the engine. Secret bytes; never logged, never written unencrypted. */
+export interface KeysPort {
+  /** 32-byte key that encrypts and authenticates the journal and snapshots. */
+  readonly journal_key: Uint8Array
+  /** 32-byte HMAC key of the batch seeds (matching.md rule 5). */
+  readonly tie_break_key: Uint8Array
+  /** 32-byte HMAC key under which api secrets are stored. */
+  readonly credential_key: Uint8Array
+  /** 32-byte seed of the Ed25519 settlement signer; its public key is `tee_pubkey`. */
+  readonly settlement_seed: Uint8Array
+  /** Ed25519 by the statement key of this boot; signs 128-byte receipts. */
+  signStatement(body: Uint8Array): Uint8Array
+}
+
+/** An input note of a settlement batch. Field elements are 32 bytes big-endian. */
+export type HashInput = { commitment: Uint8Array; blinding: Uint8Array }
+/** An output note: everything its blinding, inner hash, commitment and memo are made of (protocol.md "Notes"). */
+export type HashOutput = {
+  anchor: Uint8Array
+  /** 16 bytes; zeros for withdrawals and reshapes. */
+  order_id: Uint8Array
+  nonce: bigint
+  generation: number
+  /** 2*j + role, j = fill index (or output index), role 0 = proceeds, 1 = change. */
+  index_role: number
+  owner: Uint8Array
+  mint: Uint8Array
+  amount: bigint
+}
+export type HashJob = { batch_id: number; inputs: HashInput[]; outputs: HashOutput[]; refunds: HashRefund[] }
+/** The `inner` a payout carries so that the program can build a refund note. */
+export type HashRefund = {
+  anchor: Uint8Array
+  nonce: bigint
+  generation: number
+  index_role: number
+  owner: Uint8Array
+}
+/** All arrays aligned with the job's. `spent_root` is the root after inserting the nullifiers in ascending order. */
+export type HashResult = {
+  nullifiers: Uint8Array[]
+  outputs: { blinding: Uint8Array; commitment: Uint8Array; memo: Uint8Array }[]
+  refund_inners: Uint8Array[]
+  refund_blindings: Uint8Array[]
+  spent_root: Uint8Array
+  spent_count: number
+}
+
+/** The worker that owns Poseidon, the mirrored note tree (finalized leaves) and the spent tree. */
+export interface HashPort {
+  /** Batches must come in order of batch_id, each exactly once; results of a batch already inserted are recomputed. */
+  hashBatch(job: HashJob): Promise<HashResult>
+  /** Appends finalized leaves at `first_index`; already known ones must be equal. */
+  appendLeaves(first_index: number, leaves: Uint8Array[]): Promise<{ leaf_count: number; root: Uint8Array }>
+  /** The note tree at the newest appended leaf. */
+  root(): { leaf_count: number; root: Uint8Array }
+  spent(): { spent_count: number; spent_root: Uint8Array; last_batch_id: number }
+  leaves(from: number, limit: number): Uint8Array[]
+  indexOf(commitment: Uint8Array): number | undefined
+  inclusion(leaf_index: number): { leaf: Uint8Array; siblings: Uint8Array[]; root: Uint8Array; leaf_count: number }
+  close(): Promise<void>
+}
+
+/** One payout of a settlement batch (a withdrawal or a served exit). */
+export type Payout = {
+  kind: 'withdrawal' | 'exit'
+  mint: Uint8Array
+  destination: Uint8Array
+  amount: bigint
+  refund_inner: Uint8Array
+}
+/** Immutable once built (settlement.md): only blockhash, fee, epoch, head and cited known state vary when signed again. */
+export type SettlementPayload = {
+  batch_id: number
+  /** Ascending. */
+  nullifiers: Uint8Array[]
+  /** Ascending by commitment. */
+  outputs: { commitment: Uint8Array; memo: Uint8Array }[]
+  payouts: Payout[]
+  spent_root: Uint8Array
+  spent_count: number
+  /** A cited known state must have at least this many leaves (covers every deposit spent so far). */
+  leaf_count_min: number
+}
+/** One signed transaction of a batch, journaled before it is sent. */
+export type SignedBatch = {
+  batch_id: number
+  signature: Uint8Array
+  transaction: Uint8Array
+  last_valid_block_height: number
+}
+export type BatchStage = {
+  batch_id: number
+  stage: 'submitted' | 'confirmed' | 'finalized'
+  signature: Uint8Array
+  slot: number
+  /** Per payout, in payload order; known from `confirmed` on. */
+  payouts: { outcome: 'paid' | 'refunded'; refund_commitment?: Uint8Array; refund_leaf_index?: number }[]
+}
+
+/** What the relayer asks of the engine. Every promise resolves once the fact is durable. */
+export interface OutboxPort {
+  /** The hashed, durable payload with this id, or undefined while it does not exist yet. */
+  payload(batch_id: number): SettlementPayload | undefined
+  /** Resolves when payload(batch_id) may exist. */
+  waitForPayload(batch_id: number): Promise<void>
+  /** The newest journaled signed transaction of a batch, after a restart. */
+  signed(batch_id: number): SignedBatch | undefined
+  recordSigned(signed: SignedBatch): Promise<void>
+  recordStage(stage: BatchStage): Promise<void>
+  /** Journal head to store on chain. */
+  head(): { seq: number; head: Uint8Array }
+}
+/** What the chain watcher tells the engine. Every promise resolves once the fact is durable. */
+export interface ChainSinkPort {
+  /** A new confirmed slot, monotone. */
+  slot(slot: number): void
+  /** Finalized leaves in leaf order, whose root equals the chain's known state at `first_index + leaves.length`. */
+  leaves(first_index: number, leaves: Uint8Array[], slot: number): Promise<void>
+  exitRequested(fact: ExitRequest): Promise<void>
+  /** The vault is frozen or paused, or the chain contradicts the journal: matching stops with this reason. */
+  halted(reason: 'vault_frozen' | 'vault_paused' | 'forked' | 'rolled_back' | 'root_mismatch' | 'program_error'): void
+}
+export type ExitRequest = {
+  nullifier: Uint8Array
+  mint: Uint8Array
+  amount: bigint
+  destination: Uint8Array
+  deadline_unix_s: number
+  request_account: Uint8Array
+  stage: 'confirmed' | 'finalized' | 'vanished'
+}
+
+export type VaultConfig = {
+  admin: Uint8Array
+  settlement_signer: Uint8Array
+  exit_delay_s: number
+  epoch: number
+  boot_nonce: Uint8Array
+  generation: number
+  last_batch: number
+  journal_seq: number
+  journal_head: Uint8Array
+  spent_root: Uint8Array
+  spent_count: number
+  leaf_count: number
+  note_root: Uint8Array
+  frozen: boolean
+  paused: boolean
+  pending: { action: string; effective_unix_s: number; value: string }[]
+}
+export type VaultMint = {
+  mint: Uint8Array
+  vault: Uint8Array
+  decimals: number
+  balance: bigint
+  liabilities: bigint
+  freezable: boolean
+  min_deposit: bigint
+  min_exit: bigint
+  slot: number
+}
+
+/** The chain as the engine sees it; implemented by engine/chain, the only importer of @solana/kit on the server. */
+export interface ChainPort {
+  readonly genesis_hash: Uint8Array
+  readonly program_id: Uint8Array
+  readonly config_account: Uint8Array
+  /** Fresh read at finalized commitment. */
+  readConfig(): Promise<VaultConfig>
+  readMints(): Promise<VaultMint[]>
+  /** Confirmed slot now, its age and the measured slot time. */
+  view(): { slot: number; lag_ms: number; slot_ms: number }
+  health(): { settlement: 'wired' | 'degraded' | 'unwired'; reasons: string[] }
+  /** Signs `open_epoch`, hands the bytes to `record` before sending, resolves when finalized. */
+  openEpoch(
+    args: { epoch: number; boot_nonce: Uint8Array; compose_hash: Uint8Array; seq: number; head: Uint8Array; restore: boolean },
+    record: (signature: Uint8Array, transaction: Uint8Array) => Promise<void>,
+  ): Promise<{ slot: number; signature: Uint8Array }>
+  /** Starts watching and relaying. `own_boot_nonces` are the journaled ones; another on chain means `forked`. */
+  start(args: {
+    sink: ChainSinkPort
+    outbox: OutboxPort
+    leaf_count: number
+    last_batch: number
+    epoch: number
+    own_boot_nonces: Uint8Array[]
+  }): void
+  /** Stores (seq, head) on chain when nothing settles. */
+  anchor(seq: number, head: Uint8Array): Promise<void>
+  close(): Promise<void>
+}

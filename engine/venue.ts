@@ -1,0 +1,119 @@
+/**
+ * The public face of the engine: what routes call. Writes resolve once their journal record is durable and reject with
+ * `Refusal`; reads answer from state no newer than what is durable.
+ */
+import type * as wire from '../protocol/wire'
+
+export type Page = { after: number; limit: number }
+
+/** A logged-in account, made by `login`, checked on each request by `authenticate`. */
+export type Session = {
+  readonly account_id: string
+  /** SHA-256 of the token, hex; names the session without holding the token. */
+  readonly token_id: string
+  /** Monotonic milliseconds at which the token dies. */
+  readonly expires_ms: number
+}
+
+/** Receives an account's events in seq order, only after they are durable. */
+export interface EventSink {
+  event(event: wire.AccountEvent): void
+  /** The session's token was revoked, expired, or the account suspended. */
+  ended(): void
+  /** The venue shuts down. */
+  bye(reason: 'upgrade' | 'restart', retry_after_ms: number): void
+}
+export interface Subscription {
+  /** First retained and last seq of the account when the subscription began. */
+  readonly seq_first: number
+  readonly seq_last: number
+  /** Last durable seq now (heartbeats). */
+  seqNow(): number
+  close(): void
+}
+
+/** Token bucket answer; headers `RateLimit`, `RateLimit-Policy` and `Retry-After` come from it. */
+export type LimitState = { capacity: number; refill_per_s: number; remaining: number; retry_after_ms: number }
+
+export interface Venue {
+  // writes, by an account
+  place(account_id: string, request: wire.PlaceRequest, origin?: string): Promise<wire.PlaceResult>
+  cancel(account_id: string, order_id: string, request: wire.CancelRequest): Promise<wire.CancelResult>
+  modify(account_id: string, order_id: string, request: wire.ModifyRequest, origin?: string): Promise<wire.ModifyResult>
+  cancelAll(account_id: string, requests: wire.CancelAllRequest[]): Promise<wire.CancelAllResult>
+  deadMan(account_id: string, request: wire.DeadManRequest): Promise<wire.DeadManResult>
+  withdraw(account_id: string, request: wire.WithdrawalRequest): Promise<wire.Withdrawal & { receipt: wire.Receipt }>
+  reshape(account_id: string, request: wire.ReshapeRequest): Promise<wire.Reshape & { receipt: wire.Receipt }>
+  /** Every check of a place that depends on nothing hidden; throws Refusal, books nothing. */
+  check(account_id: string, request: wire.CheckRequest): void
+  /** Arms or disarms cancel-on-disconnect for orders placed with this `origin` (one socket). Journaled. */
+  armDisconnect(account_id: string, origin: string, armed: boolean): Promise<void>
+  /** The socket `origin` is gone; cancels its orders if armed. */
+  disconnected(account_id: string, origin: string): Promise<void>
+
+  // reads, by an account
+  nonces(account_id: string, trading_key: string): Promise<wire.Nonces>
+  order(account_id: string, order_id: string): Promise<wire.Order>
+  orders(
+    account_id: string,
+    filter: Page & { status?: 'open' | wire.OrderStatus; symbol?: string },
+  ): Promise<wire.Page<wire.Order>>
+  fills(account_id: string, page: Page): Promise<wire.Page<wire.Fill>>
+  events(account_id: string, page: Page): Promise<wire.Page<wire.AccountEvent>>
+  withdrawal(account_id: string, withdrawal_id: string): Promise<wire.Withdrawal>
+  reshapeOf(account_id: string, reshape_id: string): Promise<wire.Reshape>
+  treeInclusion(query: { commitment?: string; leaf_index?: number }): wire.TreeInclusion
+  treeLeaves(from: number, limit: number): wire.TreeLeaves
+  settlementHealth(): wire.SettlementHealth
+  settlementBatch(batch: number): Promise<wire.SettlementBatchStage>
+  settlementOfOrder(account_id: string, order_id: string): Promise<{ order_id: string; fills: wire.Fill[] }>
+  /** Live orders and the seq they are true at: the `snapshot` frame. */
+  snapshot(account_id: string): Promise<{ seq: number; orders: wire.Order[] }>
+  /**
+   * Replays durable events after `after`, then follows. `after` ahead of the log throws `after_invalid`; older than what
+   * is retained reports through `gap`.
+   */
+  subscribe(
+    session: Session,
+    after: number | undefined,
+    sink: EventSink,
+    gap: (seq_from: number, seq_to: number) => void,
+  ): Promise<Subscription>
+
+  // public reads
+  instruments(): wire.Instrument[]
+  instrument(symbol: string): wire.Instrument
+  treeRoot(): wire.TreeRoot
+  transparency(): Promise<wire.Transparency>
+  status(): wire.SystemStatus
+  time(): wire.ServerTime
+  /** Facts of /info that the engine knows. */
+  identity(): {
+    venue: string
+    config_account: string
+    program_id: string
+    genesis_hash: string
+    generation: number
+    epoch: number
+    exit_delay_s: number
+  }
+  /** Counters, gauges and histograms for the operator's /metrics; nothing per instrument, order or account. */
+  metrics(): { name: string; help: string; type: 'counter' | 'gauge'; labels?: Record<string, string>; value: number }[]
+
+  // accounts (edge: memory only but for the records)
+  /** Applies an operator-signed account record (new, rotated or suspended). */
+  provision(record: unknown): Promise<{ account_id: string; version: number }>
+  login(request: wire.TokenRequest): Promise<wire.TokenResponse>
+  /** Throws token_invalid, token_expired or token_revoked. */
+  authenticate(token: string): Session
+  revoke(session: Session): void
+  /** Gives a live socket a newer token of the same account. */
+  refresh(session: Session, token: string): Session
+  /** Takes `cost` tokens from the account's bucket; throws `rate_limited` with retry_after_ms. */
+  takeLimit(account_id: string, cost: number): LimitState
+
+  // life
+  /** Refuses new orders from now on, finishes batches, anchors and snapshots; then close() may be called. */
+  drain(): Promise<void>
+  close(): Promise<void>
+}

@@ -1,0 +1,119 @@
+/**
+ * Every refusal the venue gives: code, HTTP status and sentence, in the order the checks run (protocol.md "Order of
+ * checks"). The first check that fails answers. Codes are only added: never renamed, reused or reordered;
+ * test/golden/refusals.json holds them.
+ */
+const LIST = [
+  // transport
+  ['route_unknown', 404, 'No such path.'],
+  ['method_not_allowed', 405, 'This path does not take this method.'],
+  ['upgrade_required', 426, 'This path is a WebSocket stream; connect with an upgrade.'],
+  // who
+  ['token_missing', 401, 'A bearer token is required.'],
+  ['token_invalid', 401, 'The bearer token is not known here.'],
+  ['token_expired', 401, 'The bearer token has expired; log in again.'],
+  ['token_revoked', 401, 'The bearer token was revoked.'],
+  ['credentials_invalid', 401, 'The credentials are not valid.'],
+  ['operator_signature_invalid', 401, 'The operator signature is missing or not valid.'],
+  // how much
+  ['rate_limited', 429, 'Too many requests; wait and retry.'],
+  ['login_limited', 429, 'Too many wrong credentials for this api key; wait and retry.'],
+  ['login_busy', 429, 'Too many logins at once; wait and retry.'],
+  ['quote_busy', 429, 'Too many attestation quotes are being made; wait and retry.'],
+  ['body_too_large', 413, 'The body exceeds 16384 bytes.'],
+  // form
+  ['content_type_unsupported', 415, 'The body must be application/json.'],
+  ['json_malformed', 400, 'The body is not valid JSON.'],
+  ['key_duplicate', 400, 'The body names a key twice.'],
+  ['field_unknown', 400, 'The body carries a field that is not defined.'],
+  ['field_missing', 400, 'A required field is missing.'],
+  ['field_invalid', 400, 'A field does not have its required form.'],
+  ['field_element_invalid', 400, 'A value is not a usable field element.'],
+  ['order_id_zero', 400, 'The order id is zero.'],
+  ['anchors_invalid', 400, 'The anchors are not 1 to 16 distinct, non-zero field elements.'],
+  ['reshape_invalid', 400, 'Inputs and outputs do not form a merge or split.'],
+  ['after_invalid', 400, 'The resume point is malformed or ahead of the log.'],
+  ['frame_invalid', 400, 'The frame is not a defined operation.'],
+  ['record_invalid', 400, 'The account record is not well formed.'],
+  // what, as far as nothing hidden decides
+  ['instrument_unknown', 404, 'No such instrument.'],
+  ['amount_out_of_range', 400, 'The amount is outside the limits of the instrument.'],
+  ['amount_off_lot', 400, 'The amount is not a multiple of lot_size.'],
+  ['price_zero', 400, 'The price limit is zero.'],
+  ['price_off_tick', 400, 'The price limit is not a multiple of tick_size.'],
+  ['value_overflow', 400, 'The quote amount with fee at the limit exceeds 64 bits.'],
+  ['min_fill_invalid', 400, 'min_fill exceeds the amount, is off lot, or contradicts the order type.'],
+  ['timeout_out_of_range', 400, 'timeout_slots is outside the limits.'],
+  // whose
+  ['signature_invalid', 403, 'The trading-key signature did not verify.'],
+  ['key_bound', 403, 'The trading key belongs to another account.'],
+  ['account_suspended', 403, 'The account is suspended; only cancelling is possible.'],
+  ['not_owner', 403, 'The resource belongs to another trading key or account.'],
+  // resends, existence, replay
+  ['order_exists', 409, 'This command was already accepted; the original result is attached.'],
+  ['order_id_taken', 409, 'The id was used with other content.'],
+  ['order_unknown', 404, 'No such order.'],
+  ['order_final', 409, 'The order is already final.'],
+  ['withdrawal_unknown', 404, 'No such withdrawal.'],
+  ['reshape_unknown', 404, 'No such reshape.'],
+  ['batch_unknown', 404, 'No such landed settlement batch.'],
+  ['leaf_unknown', 404, 'No such leaf in the finalized tree.'],
+  ['evidence_unknown', 404, 'No such evidence file.'],
+  ['nonce_stale', 409, 'The nonce did not advance.'],
+  ['record_stale', 409, 'The account record is not newer than the known one.'],
+  ['expiry_too_soon', 400, 'expiry_slot lies before the next close.'],
+  ['expiry_too_far', 400, 'expiry_slot lies beyond the longest life of an order.'],
+  // collateral
+  ['note_unknown', 404, 'The note is neither known nor opened.'],
+  ['note_not_owned', 403, 'The note belongs to another trading key.'],
+  ['note_wrong_mint', 400, 'The note is of another mint.'],
+  ['note_spent', 409, 'The note is already spent.'],
+  ['note_in_use', 409, 'The note already backs a live command.'],
+  ['collateral_insufficient', 400, 'The note does not cover the amount with fee.'],
+  ['withdraw_below_minimum', 400, 'The amount is below min_withdraw of the mint.'],
+  ['self_cross', 409, 'The order would cross an own live order.'],
+  // can we
+  ['instrument_paused', 503, 'The instrument is paused; cancelling is possible.'],
+  ['matching_unavailable', 503, 'Matching is not available; see /system/status.'],
+  ['settlement_unavailable', 503, 'Settlement is not available; see /system/status.'],
+  ['draining', 503, 'The venue is shutting down for an upgrade.'],
+  ['order_limit', 503, 'A bound on live orders is reached.'],
+  ['key_limit', 503, 'The bound on trading keys of the account is reached.'],
+  ['settlement_backlog', 503, 'Too many matched orders wait for settlement.'],
+  ['connection_limit', 503, 'Too many sockets are open.'],
+  ['enclave_unavailable', 503, 'The enclave agent does not answer.'],
+  ['internal', 500, 'The venue failed; ask for the state of the command by its id.'],
+] as const
+
+export type RefusalCode = (typeof LIST)[number][0]
+export type RefusalEntry = { readonly code: RefusalCode; readonly status: number; readonly message: string }
+
+export const REFUSALS: readonly RefusalEntry[] = LIST.map(([code, status, message]) => ({ code, status, message }))
+export const REFUSAL_BY_CODE: ReadonlyMap<RefusalCode, RefusalEntry> = new Map(REFUSALS.map((r) => [r.code, r]))
+
+/** Typed facts that may accompany a refusal; never the submitted value. */
+export type RefusalFacts = {
+  field?: string
+  nonce_last?: string
+  retry_after_ms?: number
+  status_now?: string
+  subsystem?: string
+  result?: unknown
+}
+
+/** A command or request the venue declines. Nothing was changed, except that an identical resend was applied before. */
+export class Refusal extends Error {
+  constructor(
+    readonly code: RefusalCode,
+    readonly facts: RefusalFacts = {},
+  ) {
+    super(REFUSAL_BY_CODE.get(code)!.message)
+    this.name = 'Refusal'
+  }
+  get status(): number {
+    return REFUSAL_BY_CODE.get(this.code)!.status
+  }
+  get applied(): 'no' | 'yes' {
+    return this.code === 'order_exists' ? 'yes' : 'no'
+  }
+}
