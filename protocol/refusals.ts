@@ -88,8 +88,14 @@ const LIST = [
 export type RefusalCode = (typeof LIST)[number][0]
 export type RefusalEntry = { readonly code: RefusalCode; readonly status: number; readonly message: string }
 
-export const REFUSALS: readonly RefusalEntry[] = LIST.map(([code, status, message]) => ({ code, status, message }))
-export const REFUSAL_BY_CODE: ReadonlyMap<RefusalCode, RefusalEntry> = new Map(REFUSALS.map((r) => [r.code, r]))
+export const REFUSALS: readonly RefusalEntry[] = LIST.map(([code, status, message]) => ({
+  code,
+  status,
+  message,
+}))
+export const REFUSAL_BY_CODE: ReadonlyMap<RefusalCode, RefusalEntry> = new Map(
+  REFUSALS.map((r) => [r.code, r]),
+)
 
 /** Typed facts that may accompany a refusal; never the submitted value. */
 export type RefusalFacts = {

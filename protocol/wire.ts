@@ -31,7 +31,12 @@ export type CheckRequest = {
 export type PlaceRequest = CheckRequest & { signature: string }
 export type CancelRequest = { trading_key: string; cancel_nonce: string; signature: string }
 export type ModifyRequest = { cancel_nonce: string; cancel_signature: string; replacement: PlaceRequest }
-export type CancelAllRequest = { trading_key: string; symbol?: string; cancel_nonce: string; signature: string }
+export type CancelAllRequest = {
+  trading_key: string
+  symbol?: string
+  cancel_nonce: string
+  signature: string
+}
 export type DeadManRequest = {
   trading_key: string
   cancel_nonce: string

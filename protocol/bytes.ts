@@ -1,0 +1,89 @@
+/** Byte arrays: hex, comparison, concatenation, little-endian integers and padded ASCII. */
+
+const HEX_DIGITS = /^[0-9a-f]*$/
+const encoder = new TextEncoder()
+
+/** Lowercase hex without prefix. */
+export function toHex(bytes: Uint8Array): string {
+  let text = ''
+  for (const byte of bytes) text += HEX_OF_BYTE[byte]
+  return text
+}
+const HEX_OF_BYTE = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'))
+
+/** Decodes lowercase hex of exactly `width` bytes; undefined for any other text. */
+export function fromHex(text: string, width: number): Uint8Array | undefined {
+  if (text.length !== width * 2 || !HEX_DIGITS.test(text)) return undefined
+  const bytes = new Uint8Array(width)
+  for (let at = 0; at < width; at++) bytes[at] = Number.parseInt(text.slice(2 * at, 2 * at + 2), 16)
+  return bytes
+}
+
+export function concatBytes(...parts: Uint8Array[]): Uint8Array {
+  let length = 0
+  for (const part of parts) length += part.length
+  const joined = new Uint8Array(length)
+  let at = 0
+  for (const part of parts) {
+    joined.set(part, at)
+    at += part.length
+  }
+  return joined
+}
+
+/** Equality in time that depends on the length only. */
+export function equalBytes(a: Uint8Array, b: Uint8Array): boolean {
+  if (a.length !== b.length) return false
+  let difference = 0
+  for (let at = 0; at < a.length; at++) difference |= a[at]! ^ b[at]!
+  return difference === 0
+}
+
+/** Lexicographic order; a prefix sorts before what it begins. */
+export function compareBytes(a: Uint8Array, b: Uint8Array): number {
+  const length = Math.min(a.length, b.length)
+  for (let at = 0; at < length; at++) {
+    const difference = a[at]! - b[at]!
+    if (difference !== 0) return difference
+  }
+  return a.length - b.length
+}
+
+export function isZero(bytes: Uint8Array): boolean {
+  return bytes.every((byte) => byte === 0)
+}
+
+/** 8 bytes little-endian. @throws RangeError outside 0..2^64-1. */
+export function u64Le(value: bigint | number): Uint8Array {
+  const integer = BigInt(value)
+  if (integer < 0n || integer > 0xffff_ffff_ffff_ffffn) throw new RangeError('value does not fit u64')
+  const bytes = new Uint8Array(8)
+  new DataView(bytes.buffer).setBigUint64(0, integer, true)
+  return bytes
+}
+
+export function readU64Le(bytes: Uint8Array, at: number): bigint {
+  return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength).getBigUint64(at, true)
+}
+
+export function utf8(text: string): Uint8Array {
+  return encoder.encode(text)
+}
+
+/** ASCII followed by zeros. @throws RangeError when it is longer than `width` or not printable ASCII. */
+export function paddedAscii(text: string, width: number): Uint8Array {
+  if (text.length > width || !/^[\x20-\x7e]*$/.test(text))
+    throw new RangeError(`text does not fit ${width} ASCII bytes`)
+  const bytes = new Uint8Array(width)
+  bytes.set(utf8(text))
+  return bytes
+}
+
+/** Reads zero-padded ASCII; undefined when a byte follows the padding or is not printable. */
+export function readPaddedAscii(bytes: Uint8Array): string | undefined {
+  const end = bytes.indexOf(0)
+  const body = end === -1 ? bytes : bytes.subarray(0, end)
+  if (end !== -1 && !isZero(bytes.subarray(end))) return undefined
+  if (!body.every((byte) => byte >= 0x20 && byte <= 0x7e)) return undefined
+  return String.fromCharCode(...body)
+}

@@ -1,0 +1,55 @@
+/**
+ * The strict part of the signature rule (protocol.md "Signature rule"): lengths, `S < L`, the key's y below the field
+ * prime, key and R outside the small-order encodings. What passes then meets the cofactorless check of the platform.
+ * Together they equal libsodium's verdict on the "Taming the many EdDSAs" and CCTV vectors.
+ */
+
+/** Group order L of edwards25519 (RFC 8032 section 5.1). */
+const ORDER = 2n ** 252n + 27742317777372353535851937790883648493n
+/** Field prime 2^255 - 19. */
+const PRIME = 2n ** 255n - 19n
+
+/** The eight points of small order, as y coordinates; each stands with either sign bit, canonical or not. */
+const SMALL_ORDER_Y = new Set<bigint>([
+  0n,
+  1n,
+  PRIME - 1n,
+  PRIME,
+  PRIME + 1n,
+  2707385501144840649318225287225658788936804267575313519463743609750303021022n,
+  55188659117513257062467267217118295137698188065244968500265048394206261417927n,
+])
+
+function littleEndian(bytes: Uint8Array): bigint {
+  let value = 0n
+  for (let at = bytes.length - 1; at >= 0; at--) value = (value << 8n) | BigInt(bytes[at]!)
+  return value
+}
+
+/** y coordinate without the sign bit. */
+function yOf(point: Uint8Array): bigint {
+  return littleEndian(point) & ((1n << 255n) - 1n)
+}
+
+/** Small-order points are few: their first byte rules nearly every key out before a big integer is made. */
+const SMALL_ORDER_FIRST_BYTES = new Set([...SMALL_ORDER_Y].map((y) => Number(y & 0xffn)))
+
+function isSmallOrder(point: Uint8Array): boolean {
+  return SMALL_ORDER_FIRST_BYTES.has(point[0]!) && SMALL_ORDER_Y.has(yOf(point))
+}
+
+function isCanonicalY(point: Uint8Array): boolean {
+  // Only encodings ending in 0x7f (sign bit aside) with a high first byte can reach the prime.
+  return (point[31]! & 0x7f) !== 0x7f || yOf(point) < PRIME
+}
+
+function isReduced(scalar: Uint8Array): boolean {
+  return scalar[31]! < 0x10 || littleEndian(scalar) < ORDER
+}
+
+/** True when key and signature may be given to the platform's verification. */
+export function passesStrictRule(signature: Uint8Array, public_key: Uint8Array): boolean {
+  if (signature.length !== 64 || public_key.length !== 32) return false
+  if (!isCanonicalY(public_key) || isSmallOrder(public_key)) return false
+  return !isSmallOrder(signature.subarray(0, 32)) && isReduced(signature.subarray(32))
+}

@@ -1,0 +1,36 @@
+/** Elements of BN254's scalar field as 32-byte big-endian values. */
+
+/** The order of BN254's scalar field (EIP-197; circom's default prime). */
+export const FIELD_MODULUS = 21888242871839275222246405745257275088548364400416034343698204186575808495617n
+
+export function fieldFromBytes(bytes: Uint8Array): bigint {
+  let value = 0n
+  for (const byte of bytes) value = (value << 8n) | BigInt(byte)
+  return value
+}
+
+/** 32 bytes big-endian. @throws RangeError outside the field. */
+export function fieldToBytes(value: bigint): Uint8Array {
+  if (value < 0n || value >= FIELD_MODULUS) throw new RangeError('value is not a field element')
+  const bytes = new Uint8Array(32)
+  const view = new DataView(bytes.buffer)
+  for (let limb = 0; limb < 4; limb++)
+    view.setBigUint64(24 - 8 * limb, BigInt.asUintN(64, value >> BigInt(64 * limb)))
+  return bytes
+}
+
+export function isFieldElement(bytes: Uint8Array): boolean {
+  return bytes.length === 32 && fieldFromBytes(bytes) < FIELD_MODULUS
+}
+
+/** Reduces 48 big-endian bytes; 128 bits above the modulus leave no measurable bias. */
+export function reduceWide(bytes: Uint8Array): Uint8Array {
+  if (bytes.length !== 48) throw new RangeError('expected 48 bytes')
+  return fieldToBytes(fieldFromBytes(bytes) % FIELD_MODULUS)
+}
+
+/** First and last 16 bytes of a 32-byte key as integers, so any key fits two field elements. */
+export function splitKey(key: Uint8Array): [hi: bigint, lo: bigint] {
+  if (key.length !== 32) throw new RangeError('expected 32 bytes')
+  return [fieldFromBytes(key.subarray(0, 16)), fieldFromBytes(key.subarray(16))]
+}

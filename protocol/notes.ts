@@ -1,0 +1,77 @@
+/** Notes: inner hashes, commitments, nullifiers and blindings (protocol.md "Notes, commitments, tree"). */
+import { fieldFromBytes, fieldToBytes, splitKey } from './field'
+import { poseidon } from './poseidon'
+
+/** `Poseidon(1, owner_hi, owner_lo, blinding)`: hides the owner, a trading key. */
+export function noteInner(owner: Uint8Array, blinding: Uint8Array): Uint8Array {
+  const [hi, lo] = splitKey(owner)
+  return fieldToBytes(poseidon([1n, hi, lo, fieldFromBytes(blinding)]))
+}
+
+/** `Poseidon(2, mint_hi, mint_lo, amount, inner)`: the form of every settlement output. */
+export function settlementCommitment(note: {
+  mint: Uint8Array
+  amount: bigint
+  inner: Uint8Array
+}): Uint8Array {
+  const [hi, lo] = splitKey(note.mint)
+  return fieldToBytes(poseidon([2n, hi, lo, note.amount, fieldFromBytes(note.inner)]))
+}
+
+/** A deposit's (or refund's) commitment, which the program makes: its inner also covers the leaf index. */
+export function depositCommitment(note: {
+  mint: Uint8Array
+  amount: bigint
+  inner: Uint8Array
+  leaf_index: number
+}): Uint8Array {
+  const inner = fieldToBytes(poseidon([6n, fieldFromBytes(note.inner), BigInt(note.leaf_index)]))
+  return settlementCommitment({ mint: note.mint, amount: note.amount, inner })
+}
+
+/** The commitment an opening stands for: deposit form exactly when `leaf_index` is present. */
+export function openingCommitment(opening: {
+  owner: Uint8Array
+  mint: Uint8Array
+  amount: bigint
+  blinding: Uint8Array
+  leaf_index?: number | undefined
+}): Uint8Array {
+  const { mint, amount, leaf_index } = opening
+  const inner = noteInner(opening.owner, opening.blinding)
+  if (leaf_index === undefined) return settlementCommitment({ mint, amount, inner })
+  return depositCommitment({ mint, amount, inner, leaf_index })
+}
+
+/** `Poseidon(3, commitment, blinding)`. */
+export function nullifierOf(commitment: Uint8Array, blinding: Uint8Array): Uint8Array {
+  return fieldToBytes(poseidon([3n, fieldFromBytes(commitment), fieldFromBytes(blinding)]))
+}
+
+/** What makes an output's blinding; `index_role` = 2*j + role, j the fill index, role 0 proceeds, 1 change. */
+export type BlindingParts = {
+  anchor: Uint8Array
+  /** 16 bytes; zeros for withdrawals and reshapes. */
+  order_id: Uint8Array
+  nonce: bigint
+  generation: number
+  index_role: number
+}
+
+/** `Poseidon(4, anchor, order_id * 2^64 + nonce, generation * 2^32 + index_role)`. */
+export function outputBlinding(parts: BlindingParts): Uint8Array {
+  const source = (fieldFromBytes(parts.order_id) << 64n) | parts.nonce
+  const place = (BigInt(parts.generation) << 32n) | BigInt(parts.index_role)
+  return fieldToBytes(poseidon([4n, fieldFromBytes(parts.anchor), source, place]))
+}
+
+/** Blinding of a day's fee note: `Poseidon(4, fee_anchor, day, generation * 2^32 + 2 * mint_index)`. */
+export function feeBlinding(parts: {
+  fee_anchor: Uint8Array
+  day: number
+  generation: number
+  mint_index: number
+}): Uint8Array {
+  const place = (BigInt(parts.generation) << 32n) | BigInt(2 * parts.mint_index)
+  return fieldToBytes(poseidon([4n, fieldFromBytes(parts.fee_anchor), BigInt(parts.day), place]))
+}
