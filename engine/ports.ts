@@ -59,7 +59,10 @@ export type HashResult = {
 
 /** The worker that owns Poseidon, the mirrored note tree (finalized leaves) and the spent tree. */
 export interface HashPort {
-  /** Batches must come in order of batch_id, each exactly once; results of a batch already inserted are recomputed. */
+  /**
+   * Batches come in order of batch_id; asking again for the newest one gives the same result. The trees are derived: at
+   * boot they hold what a cache file gave, and the engine feeds the rest (appendLeaves, restoreSpent) from its state.
+   */
   hashBatch(job: HashJob): Promise<HashResult>
   /** Appends finalized leaves at `first_index`; already known ones must be equal. */
   appendLeaves(first_index: number, leaves: Uint8Array[]): Promise<{ leaf_count: number; root: Uint8Array }>
@@ -68,7 +71,11 @@ export interface HashPort {
   spent(): { spent_count: number; spent_root: Uint8Array; last_batch_id: number }
   leaves(from: number, limit: number): Uint8Array[]
   indexOf(commitment: Uint8Array): number | undefined
-  inclusion(leaf_index: number): { leaf: Uint8Array; siblings: Uint8Array[]; root: Uint8Array; leaf_count: number }
+  inclusion(
+    leaf_index: number,
+  ): Promise<{ leaf: Uint8Array; siblings: Uint8Array[]; root: Uint8Array; leaf_count: number }>
+  /** Inserts the nullifiers of a batch the journal already holds; feeds a worker that starts behind the journal. */
+  restoreSpent(batch_id: number, nullifiers: Uint8Array[]): Promise<void>
   close(): Promise<void>
 }
 
@@ -130,7 +137,9 @@ export interface ChainSinkPort {
   leaves(first_index: number, leaves: Uint8Array[], slot: number): Promise<void>
   exitRequested(fact: ExitRequest): Promise<void>
   /** The vault is frozen or paused, or the chain contradicts the journal: matching stops with this reason. */
-  halted(reason: 'vault_frozen' | 'vault_paused' | 'forked' | 'rolled_back' | 'root_mismatch' | 'program_error'): void
+  halted(
+    reason: 'vault_frozen' | 'vault_paused' | 'forked' | 'rolled_back' | 'root_mismatch' | 'program_error',
+  ): void
 }
 export type ExitRequest = {
   nullifier: Uint8Array
@@ -185,7 +194,14 @@ export interface ChainPort {
   health(): { settlement: 'wired' | 'degraded' | 'unwired'; reasons: string[] }
   /** Signs `open_epoch`, hands the bytes to `record` before sending, resolves when finalized. */
   openEpoch(
-    args: { epoch: number; boot_nonce: Uint8Array; compose_hash: Uint8Array; seq: number; head: Uint8Array; restore: boolean },
+    args: {
+      epoch: number
+      boot_nonce: Uint8Array
+      compose_hash: Uint8Array
+      seq: number
+      head: Uint8Array
+      restore: boolean
+    },
     record: (signature: Uint8Array, transaction: Uint8Array) => Promise<void>,
   ): Promise<{ slot: number; signature: Uint8Array }>
   /** Starts watching and relaying. `own_boot_nonces` are the journaled ones; another on chain means `forked`. */

@@ -39,10 +39,18 @@ export interface Venue {
   // writes, by an account
   place(account_id: string, request: wire.PlaceRequest, origin?: string): Promise<wire.PlaceResult>
   cancel(account_id: string, order_id: string, request: wire.CancelRequest): Promise<wire.CancelResult>
-  modify(account_id: string, order_id: string, request: wire.ModifyRequest, origin?: string): Promise<wire.ModifyResult>
+  modify(
+    account_id: string,
+    order_id: string,
+    request: wire.ModifyRequest,
+    origin?: string,
+  ): Promise<wire.ModifyResult>
   cancelAll(account_id: string, requests: wire.CancelAllRequest[]): Promise<wire.CancelAllResult>
   deadMan(account_id: string, request: wire.DeadManRequest): Promise<wire.DeadManResult>
-  withdraw(account_id: string, request: wire.WithdrawalRequest): Promise<wire.Withdrawal & { receipt: wire.Receipt }>
+  withdraw(
+    account_id: string,
+    request: wire.WithdrawalRequest,
+  ): Promise<wire.Withdrawal & { receipt: wire.Receipt }>
   reshape(account_id: string, request: wire.ReshapeRequest): Promise<wire.Reshape & { receipt: wire.Receipt }>
   /** Every check of a place that depends on nothing hidden; throws Refusal, books nothing. */
   check(account_id: string, request: wire.CheckRequest): void
@@ -62,7 +70,7 @@ export interface Venue {
   events(account_id: string, page: Page): Promise<wire.Page<wire.AccountEvent>>
   withdrawal(account_id: string, withdrawal_id: string): Promise<wire.Withdrawal>
   reshapeOf(account_id: string, reshape_id: string): Promise<wire.Reshape>
-  treeInclusion(query: { commitment?: string; leaf_index?: number }): wire.TreeInclusion
+  treeInclusion(query: { commitment?: string; leaf_index?: number }): Promise<wire.TreeInclusion>
   treeLeaves(from: number, limit: number): wire.TreeLeaves
   settlementHealth(): wire.SettlementHealth
   settlementBatch(batch: number): Promise<wire.SettlementBatchStage>
@@ -98,7 +106,13 @@ export interface Venue {
     exit_delay_s: number
   }
   /** Counters, gauges and histograms for the operator's /metrics; nothing per instrument, order or account. */
-  metrics(): { name: string; help: string; type: 'counter' | 'gauge'; labels?: Record<string, string>; value: number }[]
+  metrics(): {
+    name: string
+    help: string
+    type: 'counter' | 'gauge'
+    labels?: Record<string, string>
+    value: number
+  }[]
 
   // accounts (edge: memory only but for the records)
   /** Applies an operator-signed account record (new, rotated or suspended). */

@@ -1,0 +1,86 @@
+/**
+ * The indexed tree of spent nullifiers: leaf 0 = Poseidon(5, 0, 0), every leaf names the next larger value, new leaves
+ * are inserted in ascending order per batch (protocol.md "Notes, commitments, tree"). Absence of a value is proven by the
+ * leaf whose value is below it and whose next is above it or none.
+ */
+import { compareBytes, equalBytes, isZero, toHex } from './bytes'
+import { MerkleTree } from './merkle_tree'
+import { SPENT_HEAD_LEAF, spentLeaf } from './spent_leaf'
+
+const NONE = new Uint8Array(32)
+
+export type SpentLeaf = { index: number; value: Uint8Array; next_value: Uint8Array }
+
+export class SpentTree {
+  private readonly tree: MerkleTree
+  /** By leaf index. */
+  private readonly values: Uint8Array[] = [NONE]
+  private readonly nexts: Uint8Array[] = [NONE]
+  /** Leaf indexes by ascending value; leaf 0 first. */
+  private readonly order: number[] = [0]
+  private readonly known = new Set<string>()
+
+  constructor() {
+    this.tree = new MerkleTree()
+    this.tree.append([SPENT_HEAD_LEAF])
+  }
+
+  /** Without leaf 0. */
+  get spent_count(): number {
+    return this.values.length - 1
+  }
+
+  root(): Uint8Array {
+    return this.tree.root()
+  }
+
+  has(value: Uint8Array): boolean {
+    return this.known.has(toHex(value))
+  }
+
+  /** Inserts a batch of strictly ascending, non-zero, new values. @throws RangeError otherwise, changing nothing. */
+  insert(values: readonly Uint8Array[]): void {
+    values.forEach((value, at) => {
+      if (isZero(value) || this.has(value)) throw new RangeError('a nullifier is zero or already spent')
+      if (at > 0 && compareBytes(values[at - 1]!, value) >= 0)
+        throw new RangeError('nullifiers are not ascending')
+    })
+    const changed = new Set<number>()
+    for (const value of values) {
+      const place = this.placeOf(value)
+      const low = this.order[place]!
+      const index = this.values.length
+      this.values.push(value)
+      this.nexts.push(this.nexts[low]!)
+      this.nexts[low] = value
+      this.order.splice(place + 1, 0, index)
+      this.known.add(toHex(value))
+      changed.add(low).add(index)
+    }
+    this.tree.change(
+      new Map([...changed].map((index) => [index, spentLeaf(this.values[index]!, this.nexts[index]!)])),
+    )
+  }
+
+  /** The leaf that proves a value present (its own leaf) or absent (the leaf below it), with its 32 siblings. */
+  witness(value: Uint8Array): { leaf: SpentLeaf; siblings: Uint8Array[]; present: boolean } {
+    const index = this.order[this.placeOf(value)]!
+    const leaf = { index, value: this.values[index]!, next_value: this.nexts[index]! }
+    return { leaf, siblings: this.tree.siblings(index), present: equalBytes(leaf.value, value) }
+  }
+
+  /** Position in `order` of the largest value not above `value`. */
+  private placeOf(value: Uint8Array): number {
+    let low = 0
+    let high = this.order.length - 1
+    while (low < high) {
+      const middle = (low + high + 1) >> 1
+      if (compareBytes(this.values[this.order[middle]!]!, value) <= 0) low = middle
+      else high = middle - 1
+    }
+    return low
+  }
+}
+
+/** Root of a spent tree without nullifiers. */
+export const EMPTY_SPENT_ROOT: Uint8Array = new SpentTree().root()
