@@ -1,0 +1,203 @@
+/** Everything that can change the venue: the commands the journal keeps, decoded. Form and signatures are checked before. */
+import type { OrderType, Side } from '../protocol/wire'
+import type { EngineConfig } from './config'
+import type { BatchStage, ExitRequest, HashResult, SignedBatch } from './ports'
+
+/** What decisions depend on of the operator's configuration; journaled, so replay never asks the present one. */
+export type Settings = Pick<
+  EngineConfig,
+  | 'instruments'
+  | 'mints'
+  | 'fee_key'
+  | 'fee_anchor'
+  | 'order_life_slots_max'
+  | 'settlement_parts_max'
+  | 'retention_days'
+> & {
+  /** Raised by a restore; part of the venue id and of every blinding. */
+  generation: number
+}
+
+/**
+ * An opened note: the request's opening with the commitment and nullifier that follow from it and the signing key
+ * (protocol/notes.ts), computed before the command is journaled.
+ */
+export type NoteFact = {
+  mint: Uint8Array
+  amount: bigint
+  blinding: Uint8Array
+  /** Present exactly for deposit-form notes. */
+  leaf_index: number | undefined
+  commitment: Uint8Array
+  nullifier: Uint8Array
+}
+
+/** A place body (protocol.md "Place"), its signature and what the body pins. Amounts and prices in wire units. */
+export type PlaceFields = {
+  order_id: Uint8Array
+  trading_key: Uint8Array
+  symbol: string
+  side: Side
+  type: OrderType
+  amount: bigint
+  price_limit: bigint
+  min_fill: bigint
+  expiry_slot: number
+  nonce: bigint
+  collateral_commitment: Uint8Array
+  /** 1 to 16, in the order their pool hash covers. */
+  anchors: Uint8Array[]
+  signature: Uint8Array
+  opening: NoteFact | undefined
+  /** SHA-256 of the canonical place body; of a modify: of the cancel body followed by the place body. */
+  digest: Uint8Array
+}
+export type CancelFields = {
+  order_id: Uint8Array
+  trading_key: Uint8Array
+  cancel_nonce: bigint
+  signature: Uint8Array
+}
+export type CancelAllFields = Omit<CancelFields, 'order_id'> & { symbol: string | undefined }
+
+/** Provisioned by the operator; `record` is the signed record as it came, opaque here. */
+export type AccountRecord = {
+  kind: 'account_record'
+  account_id: string
+  version: number
+  status: 'active' | 'suspended'
+  orders_live_max: number
+  keys_max: number
+  record: Uint8Array
+}
+export type Place = { kind: 'place'; account_id: string; origin: string | undefined } & PlaceFields
+export type Cancel = { kind: 'cancel'; account_id: string } & CancelFields
+/** `cancel.order_id` is the old order; both bodies carry the same trading key. Both take effect or neither. */
+export type Modify = {
+  kind: 'modify'
+  account_id: string
+  origin: string | undefined
+  cancel: CancelFields
+  replacement: PlaceFields
+}
+/** All items take effect or none. */
+export type CancelAll = { kind: 'cancel_all'; account_id: string; items: CancelAllFields[] }
+export type DeadMan = {
+  kind: 'dead_man'
+  account_id: string
+  trading_key: Uint8Array
+  cancel_nonce: bigint
+  /** 0 disarms. */
+  timeout_slots: number
+  signature: Uint8Array
+}
+export type Withdraw = {
+  kind: 'withdraw'
+  account_id: string
+  /** First 16 bytes of SHA-256 of the canonical body. */
+  withdrawal_id: Uint8Array
+  trading_key: Uint8Array
+  commitment: Uint8Array
+  destination: Uint8Array
+  amount: bigint
+  nonce: bigint
+  expiry_slot: number
+  change_anchor: Uint8Array
+  signature: Uint8Array
+  opening: NoteFact | undefined
+}
+export type Reshape = {
+  kind: 'reshape'
+  account_id: string
+  /** First 16 bytes of SHA-256 of the canonical body. */
+  reshape_id: Uint8Array
+  trading_key: Uint8Array
+  inputs: Uint8Array[]
+  amounts: bigint[]
+  anchor: Uint8Array
+  nonce: bigint
+  expiry_slot: number
+  signature: Uint8Array
+  /** Aligned with `inputs`. */
+  openings: (NoteFact | undefined)[]
+}
+
+export type ArmDisconnect = { kind: 'arm_disconnect'; account_id: string; origin: string; armed: boolean }
+export type Disconnected = { kind: 'disconnected'; account_id: string; origin: string }
+
+/** A newer confirmed slot of the chain: expiry, timers, auctions and packing happen here. */
+export type Slot = { kind: 'slot'; slot: number }
+/** Finalized leaves of the note tree in leaf order, verified against a known state of the chain. */
+export type Leaves = { kind: 'leaves'; first_index: number; leaves: Uint8Array[]; slot: number }
+/** What the hashing worker made of the oldest unhashed settlement batch. */
+export type Hashed = { kind: 'hashed'; batch_id: number; result: HashResult }
+/** Journaled before the signed bytes are sent. */
+export type BatchSigned = { kind: 'batch_signed'; signed: SignedBatch }
+export type BatchStaged = { kind: 'batch_stage'; stage: BatchStage }
+/** Journaled before `open_epoch` is sent. */
+export type EpochIntended = {
+  kind: 'epoch_intended'
+  epoch: number
+  boot_nonce: Uint8Array
+  generation: number
+  signature: Uint8Array
+  transaction: Uint8Array
+}
+/** `open_epoch` is finalized: this instance serves from here on. */
+export type EpochOpened = { kind: 'epoch_opened'; epoch: number; slot: number; signature: Uint8Array }
+/** An oracle price in quote units per whole base token. */
+export type Reference = {
+  kind: 'reference'
+  symbol: string
+  price: bigint
+  publish_unix_ms: number
+  source: string
+}
+export type ExitRequested = { kind: 'exit_requested'; request: ExitRequest }
+export type HaltReason =
+  | 'vault_frozen'
+  | 'vault_paused'
+  | 'forked'
+  | 'rolled_back'
+  | 'root_mismatch'
+  | 'program_error'
+export type Halted = { kind: 'halted'; reason: HaltReason }
+export type Resumed = { kind: 'resumed' }
+/** Opens, pauses or closes an instrument; closing cancels its orders and is for ever. */
+export type InstrumentStatusSet = {
+  kind: 'instrument_status'
+  symbol: string
+  status: 'active' | 'paused' | 'closed'
+}
+/** The first command of a journal, and again whenever a boot finds other settings than the state holds. */
+export type Configure = { kind: 'configure'; settings: Settings }
+
+export type CommandBody =
+  | AccountRecord
+  | Place
+  | Cancel
+  | Modify
+  | CancelAll
+  | DeadMan
+  | Withdraw
+  | Reshape
+  | ArmDisconnect
+  | Disconnected
+  | Slot
+  | Leaves
+  | Hashed
+  | BatchSigned
+  | BatchStaged
+  | EpochIntended
+  | EpochOpened
+  | Reference
+  | ExitRequested
+  | Halted
+  | Resumed
+  | InstrumentStatusSet
+  | Configure
+
+/** A command with the wall-clock time it was sequenced at: a fact for stamps and retention, not a choice. */
+export type Command = CommandBody & { unix_ms: number }
+export type CommandKind = Command['kind']
+export type CommandOf<K extends CommandKind> = Extract<Command, { kind: K }>
