@@ -1,0 +1,135 @@
+/**
+ * Owns the memory of every resting order of the venue: one slot per order in typed arrays, the slot number being the
+ * order's handle. A freed slot is reused, so a handle names an order only while that order rests.
+ */
+
+export const BUY = 0
+export const SELL = 1
+export type Side = typeof BUY | typeof SELL
+/** The order types of protocol.md "Place", byte 113. */
+export const LIMIT = 0
+export const IOC = 1
+export const FOK = 2
+export type Kind = typeof LIMIT | typeof IOC | typeof FOK
+
+/** No order: ends every list. Handles start at 1, so freshly zeroed memory reads as empty. */
+export const NO_ORDER = 0
+/** Bytes of pool memory one order takes, whether it rests at a crowded level or alone. */
+export const ORDER_BYTES = 61
+
+const LIVE = 8
+
+/** What the book keeps of an order. Lots and ticks are safe integers; `order_id` is 16 bytes and is copied. */
+export type BookOrder = {
+  side: Side
+  kind: Kind
+  /** Limit price in ticks, 1 to 2^31. */
+  tick: number
+  /** What remains to be filled, 1 to 2^53-1 lots. */
+  lots: number
+  /** 0 = any; `fok` counts as its own `lots` whatever stands here. */
+  min_fill: number
+  /** Number of the first batch the order can take part in: its age. A replacement that keeps its age keeps this. */
+  arrival_batch: number
+  order_id: Uint8Array
+}
+
+/**
+ * Slots for orders. Preallocate with the venue's bound on live orders: untouched memory costs nothing, and growth (by
+ * doubling) copies every array. Read the arrays through the pool each time, because growth replaces them.
+ */
+export class OrderPool {
+  /** Neighbours in the list of a price level; `next` also threads the free slots. */
+  next: Int32Array
+  prev: Int32Array
+  /** Neighbours in the book's list of ioc and fok orders. */
+  immediate_next: Int32Array
+  immediate_prev: Int32Array
+  tick: Uint32Array
+  arrival_batch: Uint32Array
+  remaining: Float64Array
+  min_fill: Float64Array
+  /** 16 bytes per slot. */
+  id: Uint8Array
+  private flags: Uint8Array
+  private free = NO_ORDER
+  private fresh = 1
+  /** Orders resting now, over all books. */
+  size = 0
+
+  constructor(public capacity = 1024) {
+    const slots = capacity + 1
+    this.next = new Int32Array(slots)
+    this.prev = new Int32Array(slots)
+    this.immediate_next = new Int32Array(slots)
+    this.immediate_prev = new Int32Array(slots)
+    this.tick = new Uint32Array(slots)
+    this.arrival_batch = new Uint32Array(slots)
+    this.remaining = new Float64Array(slots)
+    this.min_fill = new Float64Array(slots)
+    this.id = new Uint8Array(slots * 16)
+    this.flags = new Uint8Array(slots)
+  }
+
+  /** Stores an order and returns its handle. The book links it; nothing else calls this. */
+  take(order: BookOrder): number {
+    let handle = this.free
+    if (handle !== NO_ORDER) this.free = this.next[handle]!
+    else {
+      if (this.fresh > this.capacity) this.grow()
+      handle = this.fresh++
+    }
+    this.tick[handle] = order.tick
+    this.arrival_batch[handle] = order.arrival_batch
+    this.remaining[handle] = order.lots
+    this.min_fill[handle] = order.kind === FOK ? order.lots : order.min_fill
+    this.flags[handle] = order.side | (order.kind << 1) | LIVE
+    const { id } = this
+    const { order_id } = order
+    const at = handle * 16
+    for (let i = 0; i < 16; i++) id[at + i] = order_id[i]!
+    this.size++
+    return handle
+  }
+
+  /** Returns a slot; the handle means nothing from now on. */
+  give(handle: number): void {
+    this.flags[handle] = 0
+    this.next[handle] = this.free
+    this.free = handle
+    this.size--
+  }
+
+  alive(handle: number): boolean {
+    return ((this.flags[handle] ?? 0) & LIVE) !== 0
+  }
+
+  side(handle: number): Side {
+    return (this.flags[handle]! & 1) as Side
+  }
+
+  kind(handle: number): Kind {
+    return ((this.flags[handle]! >> 1) & 3) as Kind
+  }
+
+  /** A copy of the 16-byte order id. */
+  orderId(handle: number): Uint8Array {
+    return this.id.slice(handle * 16, handle * 16 + 16)
+  }
+
+  private grow(): void {
+    const larger = new OrderPool(this.capacity * 2)
+    larger.next.set(this.next)
+    larger.prev.set(this.prev)
+    larger.immediate_next.set(this.immediate_next)
+    larger.immediate_prev.set(this.immediate_prev)
+    larger.tick.set(this.tick)
+    larger.arrival_batch.set(this.arrival_batch)
+    larger.remaining.set(this.remaining)
+    larger.min_fill.set(this.min_fill)
+    larger.id.set(this.id)
+    larger.flags.set(this.flags)
+    const { free, fresh, size } = this
+    Object.assign(this, larger, { free, fresh, size })
+  }
+}
