@@ -1,0 +1,65 @@
+/** What the rest of the engine knows of the derived read models: accounts' events, orders, fills, withdrawals, reshapes. */
+import type * as wire from '../../protocol/wire'
+
+export type NewEvent = { account_id: string; event: wire.AccountEvent }
+export type OrderFilter = {
+  /** 'open' means accepted or partially_filled. */
+  status?: 'open' | wire.OrderStatus
+  symbol?: string
+  after: number
+  limit: number
+}
+
+/**
+ * Derived, rebuildable read models. Reads answer at once with everything recorded so far, written or not, and run
+ * synchronously, so a reader can read and then follow without a gap. Objects handed in and out must not be changed.
+ * Reads throw HistoryBroken when the database is unreadable; the next opening then rebuilds it from the journal.
+ */
+export interface History {
+  /**
+   * Takes the events of one journal record, in journal order; call it for records without events too, so that the
+   * watermark moves. A journal_seq already recorded is ignored.
+   */
+  record(journal_seq: number, events: readonly NewEvent[]): void
+  /** Journal seq up to which everything is durably contained: replay feeds from the next one. 0 = rebuild from the start. */
+  watermark(): number
+  /** Events recorded and not yet written; bounded by `backlog_events_max`, beyond which record throws: await flush() before. */
+  backlog(): number
+
+  /** Events with seq > after, ascending. */
+  events(account_id: string, after: number, limit: number): wire.Page<wire.AccountEvent>
+  /** First retained event; seqLast + 1 when none is. */
+  seqFirst(account_id: string): number
+  /** Last event ever numbered; 0 when none was. */
+  seqLast(account_id: string): number
+  /** Newest state of the order with its newest fills. */
+  order(order_id: string): { account_id: string; order: wire.Order } | undefined
+  /**
+   * Ordered by the seq of the order's first event (its creation), which never moves while paging; `after` and
+   * `next_after` speak of that seq. A filtered page may hold fewer than `limit` and still go on: follow next_after.
+   */
+  orders(account_id: string, filter: OrderFilter): wire.Page<wire.Order>
+  /** Newest state of each fill, ordered by the seq of its first event (fill.matched). */
+  fills(account_id: string, after: number, limit: number): wire.Page<wire.Fill>
+  withdrawal(withdrawal_id: string): { account_id: string; withdrawal: wire.Withdrawal } | undefined
+  reshape(reshape_id: string): { account_id: string; reshape: wire.Reshape } | undefined
+
+  /** Deletes events, final orders with their fills, withdrawals and reshapes older than the retention time. */
+  prune(now_unix_ms: number): Promise<void>
+  /** Resolves when everything recorded so far is durable. */
+  flush(): Promise<void>
+  close(): Promise<void>
+}
+
+export type HistoryOptions = {
+  /** Folder of the database; made if absent. */
+  dir: string
+  /** 32 bytes; contents and names are sealed with keys derived from it, the disk sees neither. */
+  key: Uint8Array
+  retention_days: number
+}
+
+/** The database cannot be read or written; it is rebuilt at the next opening. Never fatal for the venue. */
+export class HistoryBroken extends Error {
+  override readonly name = 'HistoryBroken'
+}

@@ -1,0 +1,17 @@
+/** What the rest of the engine knows of stored snapshots. */
+
+export type Snapshot = {
+  /** Journal seq the state is true at, and the chain head after that record. */
+  seq: number
+  head: Uint8Array
+  bytes: Uint8Array
+}
+export interface SnapshotStore {
+  /**
+   * Encrypts, writes, syncs and publishes by rename; keeps the newest two. Works off the main thread in pieces, so
+   * `bytes` must not change until it resolves.
+   */
+  writeSnapshot(seq: number, head: Uint8Array, bytes: Uint8Array): Promise<void>
+  /** The newest snapshot that authenticates; damaged ones are passed over and named in `rejected`. */
+  newestValid(): Promise<{ snapshot: Snapshot | undefined; rejected: string[] }>
+}
