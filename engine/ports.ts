@@ -74,8 +74,8 @@ export interface HashPort {
   inclusion(
     leaf_index: number,
   ): Promise<{ leaf: Uint8Array; siblings: Uint8Array[]; root: Uint8Array; leaf_count: number }>
-  /** Inserts the nullifiers of a batch the journal already holds; feeds a worker that starts behind the journal. */
-  restoreSpent(batch_id: number, nullifiers: Uint8Array[]): Promise<void>
+  /** Inserts batches the journal already holds, in order; feeds a worker that starts behind the journal. */
+  restoreSpent(batches: { batch_id: number; nullifiers: Uint8Array[] }[]): Promise<void>
   close(): Promise<void>
 }
 

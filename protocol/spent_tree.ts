@@ -20,9 +20,26 @@ export class SpentTree {
   private readonly order: number[] = [0]
   private readonly known = new Set<string>()
 
-  constructor() {
-    this.tree = new MerkleTree()
-    this.tree.append([SPENT_HEAD_LEAF])
+  /** @param cached values by leaf index (leaf 0 first) and the nodes over them, as `cache()` gave them. */
+  constructor(cached?: { values: Uint8Array[]; nodes: bigint[][] }) {
+    this.tree = new MerkleTree(cached?.nodes)
+    if (cached === undefined) this.tree.append([SPENT_HEAD_LEAF])
+    else this.relink(cached.values)
+  }
+
+  cache(): { values: readonly Uint8Array[]; nodes: readonly (readonly bigint[])[] } {
+    return { values: this.values, nodes: this.tree.nodes() }
+  }
+
+  private relink(values: Uint8Array[]): void {
+    const ascending = values.map((_, index) => index).sort((a, b) => compareBytes(values[a]!, values[b]!))
+    this.values.splice(0, 1, ...values)
+    this.order.splice(0, 1, ...ascending)
+    this.nexts.length = values.length
+    ascending.forEach((index, at) => {
+      this.nexts[index] = values[ascending[at + 1] ?? -1] ?? NONE
+      if (index !== 0) this.known.add(toHex(values[index]!))
+    })
   }
 
   /** Without leaf 0. */
@@ -40,26 +57,45 @@ export class SpentTree {
 
   /** Inserts a batch of strictly ascending, non-zero, new values. @throws RangeError otherwise, changing nothing. */
   insert(values: readonly Uint8Array[]): void {
-    values.forEach((value, at) => {
-      if (isZero(value) || this.has(value)) throw new RangeError('a nullifier is zero or already spent')
-      if (at > 0 && compareBytes(values[at - 1]!, value) >= 0)
-        throw new RangeError('nullifiers are not ascending')
-    })
+    this.insertBatches([values])
+  }
+
+  /** Several batches in order, hashed as one change: leaf positions are those of inserting each by itself. */
+  insertBatches(batches: readonly (readonly Uint8Array[])[]): void {
+    this.assertInsertable(batches)
     const changed = new Set<number>()
-    for (const value of values) {
-      const place = this.placeOf(value)
-      const low = this.order[place]!
-      const index = this.values.length
-      this.values.push(value)
-      this.nexts.push(this.nexts[low]!)
-      this.nexts[low] = value
-      this.order.splice(place + 1, 0, index)
-      this.known.add(toHex(value))
-      changed.add(low).add(index)
+    for (const values of batches) {
+      for (const value of values) this.link(value, changed)
     }
     this.tree.change(
       new Map([...changed].map((index) => [index, spentLeaf(this.values[index]!, this.nexts[index]!)])),
     )
+  }
+
+  private assertInsertable(batches: readonly (readonly Uint8Array[])[]): void {
+    const fresh = new Set<string>()
+    for (const values of batches) {
+      values.forEach((value, at) => {
+        const name = toHex(value)
+        if (isZero(value) || this.known.has(name) || fresh.has(name))
+          throw new RangeError('a nullifier is zero or already spent')
+        if (at > 0 && compareBytes(values[at - 1]!, value) >= 0)
+          throw new RangeError('nullifiers are not ascending')
+        fresh.add(name)
+      })
+    }
+  }
+
+  private link(value: Uint8Array, changed: Set<number>): void {
+    const place = this.placeOf(value)
+    const low = this.order[place]!
+    const index = this.values.length
+    this.values.push(value)
+    this.nexts.push(this.nexts[low]!)
+    this.nexts[low] = value
+    this.order.splice(place + 1, 0, index)
+    this.known.add(toHex(value))
+    changed.add(low).add(index)
   }
 
   /** The leaf that proves a value present (its own leaf) or absent (the leaf below it), with its 32 siblings. */

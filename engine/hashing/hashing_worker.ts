@@ -1,0 +1,91 @@
+/** The worker thread that owns Poseidon and both trees; it answers one message at a time, in order. */
+import { mkdirSync } from 'node:fs'
+import type { HashJob } from '../ports'
+import { hashBatch } from './hash_batch'
+import { readTreeCache, writeTreeCache } from './tree_cache'
+import { appendLeaves, emptyTrees, restoreSpent, type Trees } from './trees'
+
+export type HashingRequest =
+  | { op: 'open'; dir: string; key: Uint8Array }
+  | { op: 'hash_batch'; job: HashJob }
+  | { op: 'append_leaves'; first_index: number; leaves: Uint8Array[] }
+  | { op: 'restore_spent'; batches: { batch_id: number; nullifiers: Uint8Array[] }[] }
+  | { op: 'inclusion'; leaf_index: number }
+  | { op: 'close' }
+/** What the main thread mirrors after every message. */
+export type HashingView = {
+  leaf_count: number
+  root: Uint8Array
+  spent_count: number
+  spent_root: Uint8Array
+  last_batch_id: number
+}
+export type HashingReply = { id: number; view: HashingView } & ({ value: unknown } | { error: string })
+
+/** Leaves and batches between two cache writes. */
+const CACHE_EVERY = 4096
+
+let trees: Trees = emptyTrees()
+let cache_dir = ''
+let cache_key = new Uint8Array(0)
+let changes = 0
+
+function open(request: { dir: string; key: Uint8Array }): { leaves: Uint8Array[] } {
+  mkdirSync(request.dir, { recursive: true })
+  cache_dir = request.dir
+  cache_key = new Uint8Array(request.key)
+  trees = readTreeCache(cache_dir, cache_key) ?? emptyTrees()
+  return { leaves: Array.from({ length: trees.notes.leaf_count }, (_, index) => trees.notes.leaf(index)) }
+}
+
+function changed(by: number): void {
+  changes += by
+  if (changes < CACHE_EVERY) return
+  writeTreeCache(cache_dir, cache_key, trees)
+  changes = 0
+}
+
+function answer(request: HashingRequest): unknown {
+  switch (request.op) {
+    case 'open':
+      return open(request)
+    case 'hash_batch': {
+      const result = hashBatch(trees, request.job)
+      changed(request.job.inputs.length)
+      return result
+    }
+    case 'append_leaves':
+      appendLeaves(trees, request.first_index, request.leaves)
+      return changed(request.leaves.length)
+    case 'restore_spent':
+      return restoreSpent(trees, request.batches)
+    case 'inclusion':
+      return {
+        leaf: trees.notes.leaf(request.leaf_index),
+        siblings: trees.notes.siblings(request.leaf_index),
+      }
+    case 'close':
+      return writeTreeCache(cache_dir, cache_key, trees)
+  }
+}
+
+function view(): HashingView {
+  return {
+    leaf_count: trees.notes.leaf_count,
+    root: trees.notes.root(),
+    spent_count: trees.spent.spent_count,
+    spent_root: trees.spent.root(),
+    last_batch_id: trees.last_batch_id,
+  }
+}
+
+declare const self: Worker
+self.onmessage = (message: MessageEvent<{ id: number; request: HashingRequest }>) => {
+  const { id, request } = message.data
+  try {
+    const value = answer(request)
+    self.postMessage({ id, view: view(), value } satisfies HashingReply)
+  } catch (error) {
+    self.postMessage({ id, view: view(), error: (error as Error).message } satisfies HashingReply)
+  }
+}

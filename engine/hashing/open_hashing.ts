@@ -1,0 +1,79 @@
+/** Opens the hashing worker as the engine's HashPort. */
+import { toHex } from '../../protocol/bytes'
+import type { HashPort, HashResult } from '../ports'
+import type { HashingReply, HashingRequest, HashingView } from './hashing_worker'
+
+/**
+ * @param dir folder of the node cache (derived; may be deleted at any time).
+ * @param key 32 bytes that authenticate the cache.
+ */
+export async function openHashing({ dir, key }: { dir: string; key: Uint8Array }): Promise<HashPort> {
+  const worker = new Worker(new URL('./hashing_worker.ts', import.meta.url).href)
+  const call = caller(worker)
+  const opened = await call({ op: 'open', dir, key })
+  const leaves = (opened.value as { leaves: Uint8Array[] }).leaves
+  const index_of = new Map(leaves.map((leaf, index) => [toHex(leaf), index]))
+  let view = opened.view
+
+  const ask = async (request: HashingRequest): Promise<unknown> => {
+    const reply = await call(request)
+    view = reply.view
+    return reply.value
+  }
+  return {
+    hashBatch: async (job) => (await ask({ op: 'hash_batch', job })) as HashResult,
+    async appendLeaves(first_index, fresh) {
+      await ask({ op: 'append_leaves', first_index, leaves: fresh })
+      for (const leaf of fresh.slice(Math.max(0, leaves.length - first_index))) {
+        if (!index_of.has(toHex(leaf))) index_of.set(toHex(leaf), leaves.length)
+        leaves.push(leaf)
+      }
+      return { leaf_count: view.leaf_count, root: view.root }
+    },
+    restoreSpent: async (batches) => void (await ask({ op: 'restore_spent', batches })),
+    async inclusion(leaf_index) {
+      const proof = (await ask({ op: 'inclusion', leaf_index })) as {
+        leaf: Uint8Array
+        siblings: Uint8Array[]
+      }
+      return { ...proof, root: view.root, leaf_count: view.leaf_count }
+    },
+    root: () => ({ leaf_count: view.leaf_count, root: view.root }),
+    spent: () => ({
+      spent_count: view.spent_count,
+      spent_root: view.spent_root,
+      last_batch_id: view.last_batch_id,
+    }),
+    leaves: (from, limit) => leaves.slice(from, from + limit),
+    indexOf: (commitment) => index_of.get(toHex(commitment)),
+    async close() {
+      await ask({ op: 'close' })
+      worker.terminate()
+    },
+  }
+}
+
+type Answer = { view: HashingView; value: unknown }
+
+/** Numbers requests and settles each with its reply; a dead worker rejects all of them. */
+function caller(worker: Worker): (request: HashingRequest) => Promise<Answer> {
+  const waiting = new Map<number, { resolve: (answer: Answer) => void; reject: (error: Error) => void }>()
+  let next_id = 1
+  worker.onmessage = (message: MessageEvent<HashingReply>) => {
+    const reply = message.data
+    const waiter = waiting.get(reply.id)
+    waiting.delete(reply.id)
+    if ('error' in reply) waiter?.reject(new Error(`hashing: ${reply.error}`))
+    else waiter?.resolve({ view: reply.view, value: reply.value })
+  }
+  worker.onerror = (event) => {
+    for (const waiter of waiting.values()) waiter.reject(new Error(`hashing worker failed: ${event.message}`))
+    waiting.clear()
+  }
+  return (request) =>
+    new Promise((resolve, reject) => {
+      const id = next_id++
+      waiting.set(id, { resolve, reject })
+      worker.postMessage({ id, request })
+    })
+}
