@@ -1,0 +1,26 @@
+/** The evidence files: they show that the served TLS certificate's key lives inside the attested machine. */
+import { toHex, utf8 } from '../protocol/bytes'
+import { evidenceReportData } from '../protocol/report_data'
+import { sha256 } from '../protocol/sha256'
+import type { AgentQuote } from './agent/get_quote'
+
+export type EvidenceFile = { content_type: string; body: string }
+export type Evidence = ReadonlyMap<string, EvidenceFile>
+
+/**
+ * `sha256sum.txt` lists `cert.pem` in the form of sha256sum(1); `quote.json` is the agent's answer for a quote over the
+ * hash of that list, so the list cannot name the quote itself. All three are made together or not at all.
+ */
+export async function makeEvidence(
+  cert_pem: string,
+  quoteOver: (report_data: Uint8Array) => Promise<AgentQuote>,
+): Promise<Evidence> {
+  const checksums = `${toHex(sha256(utf8(cert_pem)))}  cert.pem\n`
+  const { quote, event_log, report_data, vm_config } = await quoteOver(evidenceReportData(utf8(checksums)))
+  const quote_json = `${JSON.stringify({ quote, event_log, report_data, vm_config })}\n`
+  return new Map([
+    ['quote.json', { content_type: 'application/json', body: quote_json }],
+    ['cert.pem', { content_type: 'application/x-pem-file', body: cert_pem }],
+    ['sha256sum.txt', { content_type: 'text/plain; charset=utf-8', body: checksums }],
+  ])
+}

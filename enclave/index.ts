@@ -1,0 +1,199 @@
+/** Opens the enclave: agent, keys, own quote, TLS and evidence, behind the one interface the venue uses. */
+import { fromHex } from '../protocol/bytes'
+import { Refusal } from '../protocol/refusals'
+import { attestationReportData } from '../protocol/report_data'
+import type { Attestation } from '../protocol/wire'
+import { AgentFailure } from './agent/call_agent'
+import { type AgentInfo, getInfo } from './agent/get_info'
+import { getKey } from './agent/get_key'
+import { type AgentQuote, getQuote } from './agent/get_quote'
+import { QuoteQueue } from './agent/quote_queue'
+import { certifyStatementKey, composeAttestation, type StatementCertificate } from './attestation'
+import type { Enclave, EnclaveIdentity, TlsMaterial, VenueBinding } from './contract'
+import { ENCLAVE_LIMITS, type EnclaveLimits, SETTLEMENT_KEY_PATH } from './limits'
+import { requireRoot, requireSocket } from './production_guard'
+import { selfCheck } from './self_check'
+import { ServedIdentity } from './served_identity'
+import { type SigningKey, signingKey } from './signing_key'
+
+export type EnclaveOptions = {
+  /** `dstack` starts only where the own quote is signed up to Intel's root; there is no way around it. */
+  kind: 'dstack' | 'development'
+  agent: { /** Path of the guest agent's unix socket. */ socket: string }
+  tls: { /** DNS names and IPv4 addresses beside `localhost` and `127.0.0.1`. */ names: string[] }
+  /** Shorter bounds for tests. */
+  limits?: Partial<EnclaveLimits>
+}
+
+/**
+ * Ready when it resolves, but for `bind`. The caller serves only while `self_check.ok`.
+ * @throws EnclaveRefused where it must not start; AgentFailure when the agent does not answer properly.
+ */
+export async function openEnclave(options: EnclaveOptions): Promise<Enclave> {
+  const { kind, agent, tls } = options
+  const limits = { ...ENCLAVE_LIMITS, ...options.limits }
+  requireSocket(agent.socket)
+  const info = await getInfo(agent.socket, limits.agent_call_ms)
+  const settlement_seed = await getKey(agent.socket, SETTLEMENT_KEY_PATH, limits.agent_call_ms)
+  const settlement_key = signingKey(settlement_seed)
+  const queue = new QuoteQueue(limits)
+  const ownQuote = (report_data: Uint8Array) =>
+    queue.run(() => getQuote(agent.socket, report_data, limits.quote_call_ms), true)
+  const served = await ServedIdentity.open(tls.names, settlement_key.public_key, ownQuote, limits)
+  try {
+    requireRoot(kind, served.current.plain_quote.parsed)
+    const reasons = selfCheck(served.current.plain_quote, info, settlement_key.public_key)
+    return new OpenEnclave({
+      kind,
+      socket: agent.socket,
+      limits,
+      info,
+      settlement_seed,
+      settlement_key,
+      queue,
+      served,
+      reasons,
+    })
+  } catch (error) {
+    served.close()
+    throw error
+  }
+}
+
+type Parts = {
+  kind: 'dstack' | 'development'
+  socket: string
+  limits: EnclaveLimits
+  info: AgentInfo
+  settlement_seed: Uint8Array
+  settlement_key: SigningKey
+  queue: QuoteQueue
+  served: ServedIdentity
+  reasons: string[]
+}
+type Bound = VenueBinding & { certificate: StatementCertificate }
+
+class OpenEnclave implements Enclave {
+  readonly identity: EnclaveIdentity
+  readonly settlement_seed: Uint8Array
+  readonly self_check: { ok: boolean; reasons: string[] }
+  /** Lives as long as this boot: a statement names the epoch, so an older key must not outlive it. */
+  private readonly statement_key = signingKey(crypto.getRandomValues(new Uint8Array(32)))
+  private bound: Bound | undefined
+  private last_plain: { slot: number; quote: AgentQuote; tls: TlsMaterial; answer: Attestation } | undefined
+
+  constructor(private readonly parts: Parts) {
+    const { kind, info, settlement_key, settlement_seed, reasons } = parts
+    const { app_id, instance_id, compose_hash } = info
+    this.identity = { app_id, instance_id, compose_hash, kind, tee_pubkey: settlement_key.public_key }
+    this.settlement_seed = settlement_seed
+    this.self_check = { ok: reasons.length === 0, reasons }
+  }
+
+  async deriveKey(path: string): Promise<Uint8Array> {
+    return refusing(() => getKey(this.parts.socket, path, this.parts.limits.agent_call_ms))
+  }
+
+  async bind(binding: VenueBinding): Promise<void> {
+    const certificate = certifyStatementKey(this.parts.settlement_key, this.statement_key, binding)
+    this.bound = { ...binding, certificate }
+    this.last_plain = undefined
+  }
+
+  signStatement(body: Uint8Array): Uint8Array {
+    return this.statement_key.sign(body)
+  }
+
+  statement(): { key: Uint8Array; certificate: Uint8Array; certificate_signature: Uint8Array } {
+    const { certificate } = this.requireBound()
+    return {
+      key: this.statement_key.public_key,
+      certificate: certificate.body,
+      certificate_signature: certificate.signature,
+    }
+  }
+
+  async attestation(nonce_hex?: string): Promise<Attestation> {
+    const bound = this.requireBound()
+    if (nonce_hex === undefined) return this.plainAttestation(bound)
+    const nonce = fromHex(nonce_hex, 32)
+    if (nonce === undefined) throw new Refusal('field_invalid', { field: 'reportData' })
+    const { socket, limits, queue } = this.parts
+    const report_data = attestationReportData(nonce, this.identity.tee_pubkey)
+    const quote = await refusing(() => queue.run(() => getQuote(socket, report_data, limits.quote_call_ms)))
+    return this.compose(bound, quote, nonce, this.tls, bound.slot())
+  }
+
+  /** The quote is cached; only the binding is signed anew when the slot or the certificate moved. */
+  private plainAttestation(bound: Bound): Attestation {
+    const slot = bound.slot()
+    const { plain_quote: quote, tls } = this.parts.served.current
+    const last = this.last_plain
+    if (last !== undefined && last.slot === slot && last.quote === quote && last.tls === tls)
+      return last.answer
+    const answer = this.compose(bound, quote, new Uint8Array(32), tls, slot)
+    this.last_plain = { slot, quote, tls, answer }
+    return answer
+  }
+
+  private compose(
+    bound: Bound,
+    quote: AgentQuote,
+    nonce: Uint8Array,
+    tls: TlsMaterial,
+    slot: number,
+  ): Attestation {
+    const { venue, epoch, certificate } = bound
+    const { tee_pubkey, instance_id } = this.identity
+    const { spki_sha256 } = tls
+    const { statement_key } = this
+    return composeAttestation({
+      quote,
+      nonce,
+      tee_pubkey,
+      instance_id,
+      spki_sha256,
+      venue,
+      epoch,
+      slot,
+      statement_key,
+      certificate,
+    })
+  }
+
+  get tls(): TlsMaterial {
+    return this.parts.served.current.tls
+  }
+
+  async rotateTls(): Promise<TlsMaterial> {
+    return refusing(() => this.parts.served.rotate())
+  }
+
+  evidence(name: string): { content_type: string; body: string } | undefined {
+    return this.parts.served.current.evidence.get(name)
+  }
+
+  evidenceNames(): string[] {
+    return [...this.parts.served.current.evidence.keys()]
+  }
+
+  async close(): Promise<void> {
+    this.parts.served.close()
+    this.parts.queue.close()
+  }
+
+  private requireBound(): Bound {
+    if (this.bound === undefined) throw new Refusal('enclave_unavailable')
+    return this.bound
+  }
+}
+
+/** After boot an agent that fails is a refusal to the caller, not the end of the venue. */
+async function refusing<T>(call: () => Promise<T>): Promise<T> {
+  try {
+    return await call()
+  } catch (error) {
+    if (error instanceof AgentFailure) throw new Refusal('enclave_unavailable', { subsystem: 'enclave' })
+    throw error
+  }
+}
