@@ -1,0 +1,55 @@
+/** Accounts, the trading keys bound to them and what they have live per instrument. */
+import type { InstrumentState } from './instrument'
+import type { Order } from './order'
+
+/** An account whose operator-signed record was accepted. */
+export type Account = {
+  readonly account_id: string
+  version: number
+  status: 'active' | 'suspended'
+  orders_live_max: number
+  keys_max: number
+  record: Uint8Array
+  /** Last event number given; events are gapless from 1. */
+  seq: number
+  keys: TradingKey[]
+  /** Orders live over all keys. */
+  live: number
+  /** Limit prices of live orders by instrument: the self-cross check. */
+  exposures: Map<InstrumentState, Exposure>
+  /** Sockets with cancel-on-disconnect armed. */
+  armed: Set<string>
+}
+
+/** A trading key, bound for the whole generation to the account of its first accepted command. */
+export type TradingKey = {
+  readonly bytes: Uint8Array
+  /** base58. */
+  readonly text: string
+  readonly account: Account
+  place_nonce: bigint
+  cancel_nonce: bigint
+  /** Slot at which the dead-man timer fires; 0 = disarmed. */
+  dead_man_slot: number
+  /** Live orders, in the order of arrival. */
+  readonly orders: Set<Order>
+}
+
+/** How many live orders an account has at each limit price, in ticks. */
+export type Exposure = { buy: Map<number, number>; sell: Map<number, number> }
+
+export function newAccount(account_id: string): Account {
+  return {
+    account_id,
+    version: 0,
+    status: 'active',
+    orders_live_max: 0,
+    keys_max: 0,
+    record: new Uint8Array(),
+    seq: 0,
+    keys: [],
+    live: 0,
+    exposures: new Map(),
+    armed: new Set(),
+  }
+}

@@ -1,0 +1,124 @@
+/** The whole state of the venue. Only the apply functions write it; decisions read it. */
+import { decodeBase58 } from '../../protocol/base58'
+import { fromHex } from '../../protocol/bytes'
+import { OrderPool } from '../book/order_pool'
+import type { HaltReason, Settings } from '../commands'
+import type { Settlement } from '../settlement/batch'
+import type { Account, TradingKey } from './account'
+import { ByteIndex } from './byte_index'
+import type { InstrumentState } from './instrument'
+import type { Note } from './note'
+import type { FinalOrder, Order } from './order'
+
+export type Mint = {
+  readonly bytes: Uint8Array
+  /** base58. */
+  readonly text: string
+  readonly min_withdraw: bigint
+  readonly withdraw_fee: bigint
+}
+
+/** An epoch this venue intended to open; `slot` is 0 until it is finalized on chain. */
+export type Epoch = {
+  readonly epoch: number
+  readonly boot_nonce: Uint8Array
+  readonly generation: number
+  readonly signature: Uint8Array
+  readonly transaction: Uint8Array
+  slot: number
+}
+
+export type State = {
+  settings: Settings | undefined
+  mints: Mint[]
+  fee_key: Uint8Array
+  fee_anchor: Uint8Array
+  /** Newest confirmed slot. */
+  slot: number
+  /** Time of the newest command. */
+  unix_ms: number
+  /** The open epoch; 0 before the first. */
+  epoch: number
+  readonly epochs: Epoch[]
+  halted: HaltReason | undefined
+  readonly accounts: Map<string, Account>
+  /** By base58. */
+  readonly keys: Map<string, TradingKey>
+  /** By symbol, in the order of configuration. */
+  readonly instruments: Map<string, InstrumentState>
+  readonly pool: OrderPool
+  /** Live orders by id (hex). */
+  readonly orders: Map<string, Order>
+  /** Final orders by id, in the order they became final. */
+  readonly finals: Map<string, FinalOrder>
+  /** Live orders by expiry slot. */
+  readonly expiries: Map<number, Set<Order>>
+  /** Known notes by commitment (hex). */
+  readonly notes: Map<string, Note>
+  /** Finalized leaves of the note tree. */
+  leaves: ByteIndex
+  /** Spent nullifiers in the order the spent tree took them. */
+  nullifiers: ByteIndex
+  /** `nullifiers.size` after each hashed batch; index = batch id - 1. */
+  readonly nullifier_ends: number[]
+  /** One bit per leaf: spent by a finalized batch. */
+  spent_leaves: Uint8Array
+  readonly settlement: Settlement
+}
+
+export function createState(): State {
+  return {
+    settings: undefined,
+    mints: [],
+    fee_key: new Uint8Array(32),
+    fee_anchor: new Uint8Array(32),
+    slot: 0,
+    unix_ms: 0,
+    epoch: 0,
+    epochs: [],
+    halted: undefined,
+    accounts: new Map(),
+    keys: new Map(),
+    instruments: new Map(),
+    pool: new OrderPool(),
+    orders: new Map(),
+    finals: new Map(),
+    expiries: new Map(),
+    notes: new Map(),
+    leaves: new ByteIndex(),
+    nullifiers: new ByteIndex(),
+    nullifier_ends: [],
+    spent_leaves: new Uint8Array(128),
+    settlement: {
+      batches: new Map(),
+      last_batch: 0,
+      last_hashed: 0,
+      unlanded: 0,
+      waiting: [],
+      payments: new Map(),
+      exits: new Map(),
+      fees: [],
+      fee_day: 0,
+      leaf_count_min: 0,
+      landed: undefined,
+    },
+  }
+}
+
+/** The settings in force. @throws Error before the first `configure`. */
+export function settingsOf(state: State): Settings {
+  if (state.settings === undefined) throw new Error('the venue is not configured')
+  return state.settings
+}
+
+export function keyBytes(text: string): Uint8Array {
+  const bytes = decodeBase58(text, 32)
+  if (bytes === undefined) throw new Error('a configured key is not 32 bytes of base58')
+  return bytes
+}
+
+export function hexBytes(text: string, width: number): Uint8Array {
+  const bytes = fromHex(text, width)
+  if (bytes === undefined) throw new Error(`expected ${width} bytes of hex`)
+  return bytes
+}
