@@ -1,0 +1,88 @@
+/**
+ * Owns the numbered errors of the vault program (`InstructionError::Custom`). Numbers start at 7,000, apart from those
+ * of the token and system programs, which pass through unchanged; they are never reused or reordered.
+ */
+
+export const VAULT_ERRORS = [
+  [7000, 'unknown_instruction', 'The first byte of the data names no instruction.'],
+  [7001, 'not_implemented', 'The instruction is known and not yet part of this program.'],
+  [7002, 'invalid_data', 'The data has the wrong length, or a field outside its range.'],
+  [7003, 'missing_accounts', 'The account list has the wrong length.'],
+  [7004, 'missing_signature', 'An account that must sign did not.'],
+  [7005, 'not_writable', 'An account that must be writable is not.'],
+  [7006, 'duplicate_account', 'Two places that must differ name the same account.'],
+  [7007, 'wrong_owner', 'An account belongs to another program.'],
+  [7008, 'wrong_address', 'An account is not the derived address, program or recorded key it must be.'],
+  [7009, 'wrong_account', 'Kind, version or size of an account is not the one expected.'],
+  [7010, 'already_initialized', 'The account to create exists already.'],
+  [7011, 'not_deployer', 'The signer is not the upgrade authority of the program.'],
+  [7012, 'not_top_level', 'The instruction may not be an inner one.'],
+  [7013, 'not_admin', 'The signer is not the admin.'],
+  [7014, 'not_settlement_signer', 'The signer is not the settlement signer.'],
+  [7015, 'not_emitter', 'Only the program itself emits events.'],
+  [7016, 'overflow', 'A sum or difference leaves the range of u64.'],
+  [7017, 'unsupported_sysvar', 'The rent parameters of the cluster have an unknown form.'],
+  [7020, 'vault_paused', 'The vault is paused: deposit and settle wait.'],
+  [7021, 'vault_frozen', 'The vault winds down: deposit, settle and new exit requests have ended.'],
+  [7022, 'not_frozen', 'The vault is not frozen.'],
+  [7023, 'not_paused', 'The vault is not paused, or is paused already.'],
+  [
+    7030,
+    'unsupported_mint',
+    'The mint, or an extension of it, can take, block or destroy tokens of the vault.',
+  ],
+  [7031, 'mint_uninitialized', 'The mint is not initialized.'],
+  [7032, 'too_many_mints', 'No further mint can be registered.'],
+  [7033, 'below_min_deposit', "The deposit is smaller than the mint's min_deposit."],
+  [7034, 'below_min_exit', "The note is smaller than the mint's min_exit."],
+  [7035, 'transfer_mismatch', 'The vault token account did not change by exactly the amount.'],
+  [7036, 'source_is_vault', 'A deposit cannot come from the vault itself.'],
+  [7040, 'not_field_element', "A value is zero or not below the field's modulus."],
+  [7041, 'tree_full', 'The note tree has no room for the leaves.'],
+  [7042, 'hash_failed', 'The Poseidon syscall refused its input.'],
+  [7050, 'epoch_out_of_sequence', 'The new epoch is not the current one plus one.'],
+  [7051, 'stale_epoch', 'The epoch is not the current one: another instance has opened a newer one.'],
+  [7052, 'batch_out_of_sequence', 'The batch is not the last one plus one.'],
+  [7053, 'unknown_state', 'The cited (leaf count, note root) is neither current nor in the ring.'],
+  [7054, 'journal_regressed', 'The journal position lies before the one on chain.'],
+  [7055, 'journal_conflict', 'The journal head differs from the one on chain at the same position.'],
+  [7056, 'not_ascending', 'Nullifiers or commitments are not strictly ascending.'],
+  [7057, 'empty_batch', 'A batch carries at least a nullifier, an output or a payout.'],
+  [7058, 'spent_root_mismatch', 'The spent root changes exactly when nullifiers are spent.'],
+  [7059, 'wrong_generation', 'The generation is not the one this epoch belongs to.'],
+  [7060, 'payout_above_liabilities', "The payout exceeds the mint's liabilities."],
+  [7061, 'insolvent', 'The vault token account holds less than the liabilities.'],
+  [
+    7062,
+    'payout_mismatch',
+    'An exit payout differs from its request, or a payout names no mint of the batch.',
+  ],
+  [7070, 'invalid_inclusion', "The path does not lead from the note's commitment to the root."],
+  [7071, 'invalid_spent_proof', 'The path does not lead from the spent leaf to the spent root.'],
+  [7072, 'unknown_spent_root', 'The cited spent root is neither current nor one of the last 32.'],
+  [7073, 'note_spent', 'The proof does not show that the nullifier is absent.'],
+  [7074, 'deadline_not_reached', "The request's deadline has not passed."],
+  [7075, 'already_escaped', 'The note has escaped already.'],
+  [7076, 'destination_unusable', 'The destination cannot receive the tokens.'],
+  [7077, 'exit_already_requested', 'The note has an open exit request.'],
+  [7080, 'nothing_pending', 'No such change is announced.'],
+  [7081, 'not_effective', 'The announced change is not effective yet.'],
+  [7082, 'restore_not_authorized', 'No effective restore is announced.'],
+] as const
+
+export type VaultErrorName = (typeof VAULT_ERRORS)[number][1]
+export type VaultError = { code: number; name: VaultErrorName; meaning: string }
+
+const BY_CODE = new Map<number, VaultError>(
+  VAULT_ERRORS.map(([code, name, meaning]) => [code, { code, name, meaning }]),
+)
+
+/** The vault's error with this custom code; undefined for codes of other programs. */
+export const vaultError = (code: number): VaultError | undefined => BY_CODE.get(code)
+
+/** Custom code of a named error. */
+export function vaultErrorCode(name: VaultErrorName): number {
+  const row = VAULT_ERRORS.find(([, other]) => other === name)
+  if (row === undefined) throw new Error(`no vault error is called ${name}`)
+  return row[0]
+}
