@@ -41,6 +41,32 @@ export const LIMITS = {
   instruments_max: 1_024,
   /** Exit requests that are open at a time. */
   exits_open_max: 10_000,
+  /** Commands applied in memory and not yet on disk; beyond it 503 `matching_unavailable`. */
+  queue_commands_max: 16_384,
+  /** Bytes of records written as one group, unless a single command needs more. */
+  group_bytes_max: 1_048_576,
+  /** Receipts kept to answer a resend with the original proof; the oldest go first. */
+  receipts_kept_max: 65_536,
+  /** Streams of one account. */
+  account_streams_max: 64,
+  /** Streams of the whole venue; beyond it 503 `connection_limit`. */
+  streams_max: 10_000,
+  /** Events one read or one step of a resuming stream takes. */
+  page_items_max: 500,
+  /** Leaves one page holds. */
+  page_leaves_max: 10_000,
+  /** Age beyond which the chain view makes the venue not ready. */
+  chain_lag_max_ms: 30_000,
+  /** Size of a journal segment file where the caller names none. */
+  journal_segment_bytes: 64 * 1024 * 1024,
+  /** One write of the journal, and so the largest group. */
+  journal_write_bytes_max: 4 * 1024 * 1024,
+  /** Groups handed to the journal and not yet durable; one more closes it. */
+  journal_pending_groups_max: 65_536,
+  /** Events the history has recorded and not yet written; one record more throws. */
+  history_backlog_events_max: 1_000_000,
+  /** Rows one filtered page of orders looks at before it ends early with `next_after`. */
+  history_scan_rows_max: 5_000,
 } as const
 
 export const MS_PER_DAY = 86_400_000
