@@ -1,0 +1,69 @@
+/** What an embedded chain offers to the process that opened it: its addresses, its clockwork and its injected faults. */
+
+/**
+ * Faults a test injects. All fields may be changed while the chain runs; the next slot or request sees them.
+ * Absent fields mean a healthy cluster.
+ */
+export type Faults = {
+  /** True: the transaction was accepted by the RPC node but never reaches a block. Asked once per arrival. */
+  drop?: ((signature: string) => boolean) | undefined
+  /** Slots between acceptance and landing; 0 lands in the next slot. */
+  landing_delay_slots?: number | undefined
+  /** Blocks for which a blockhash stays usable (a cluster's is 150). */
+  blockhash_life?: number | undefined
+  /** What happens to one RPC request; undefined answers it normally. */
+  rpc?: ((method: string) => RpcFault | undefined) | undefined
+  /** Each subscription notification is delivered twice. */
+  notify_twice?: boolean | undefined
+  /** Subscription notifications are lost, the socket stays open. */
+  notify_never?: boolean | undefined
+}
+export type RpcFault = {
+  latency_ms?: number
+  /** Answered instead of running the method. */
+  error?: { code: number; message: string }
+  /** Plain HTTP status (429, 503) instead of running the method. */
+  status?: number
+  /** The method runs, then the connection answers 503: the caller cannot know that it ran. */
+  reply_lost?: boolean
+  /** The method runs twice, as behind a retrying proxy. */
+  twice?: boolean
+}
+
+export type EmbeddedChainOptions = {
+  /** Folder that holds this chain; made with mode 0700 when absent. One process at a time. */
+  data_dir: string
+  /** Milliseconds per slot; 0 makes slots only through `advance`. */
+  slot_ms: number
+  /** Slots behind the tip at which a block is confirmed (default 1) and finalized (default 8). */
+  confirmed_depth?: number
+  finalized_depth?: number
+  faults?: Faults
+}
+
+export type EmbeddedChain = {
+  /** `http://127.0.0.1:<port>`: JSON-RPC. */
+  readonly url: string
+  /** `ws://127.0.0.1:<port>`: subscriptions. */
+  readonly ws_url: string
+  readonly genesis_hash: Uint8Array
+  /** The vault program; undefined until `makeGenesis` has run on this data. */
+  readonly program_id: Uint8Array | undefined
+  /** Live faults; assign its fields. */
+  readonly faults: Faults
+  /** Newest slot, at `processed`. */
+  slot(): number
+  /** Makes slots at once, besides the timer. */
+  advance(slots: number): void
+  /**
+   * Abandons the newest `depth` blocks: their transactions, account writes and blockhashes are gone, slot numbers go on.
+   * @throws RangeError when it would undo a finalized block
+   */
+  fork(depth: number): void
+  /** While stalled no slot is made; requests are answered from the last one. */
+  stall(stalled: boolean): void
+  /** Moves the chain's clock (`Clock.unix_timestamp`) ahead. */
+  warpTime(seconds: number): void
+  /** Stops serving; everything landed is already on disk. */
+  close(): Promise<void>
+}
