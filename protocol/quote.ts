@@ -60,7 +60,6 @@ export type Quote = {
   pck_chain: Uint8Array[]
 }
 
-const HEADER_BYTES = 48
 const TD_REPORT_10_BYTES = 584
 const TD_REPORT_15_BYTES = 648
 const QE_REPORT_BYTES = 384

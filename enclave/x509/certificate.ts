@@ -68,7 +68,7 @@ export function basicConstraints(ca: boolean, path_length?: number): Extension {
 
 /** Bits from the left: 0 digitalSignature, 1 nonRepudiation, 5 keyCertSign, 6 cRLSign. */
 export function keyUsage(...usages: (0 | 1 | 5 | 6)[]): Extension {
-  const byte = usages.reduce((sum, bit) => sum | (0x80 >> bit), 0)
+  const byte = usages.reduce<number>((sum, bit) => sum | (0x80 >> bit), 0)
   return extension('2.5.29.15', true, der.bits(Uint8Array.of(byte), 7 - Math.max(...usages)))
 }
 
