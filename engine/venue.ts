@@ -29,6 +29,8 @@ export interface Subscription {
   readonly seq_last: number
   /** Last durable seq now (heartbeats). */
   seqNow(): number
+  /** The stream lives on under a newer token of the same account (Venue.refresh). */
+  renew(session: Session): void
   close(): void
 }
 

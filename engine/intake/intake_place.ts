@@ -1,0 +1,52 @@
+/** From a place request to a verified command: form, instrument, rules, signature, then the facts of the opening. */
+import { anchorPoolHash } from '../../protocol/anchors'
+import { concatBytes } from '../../protocol/bytes'
+import { encodePlace } from '../../protocol/place'
+import { sha256 } from '../../protocol/sha256'
+import type { Place } from '../commands'
+import { checkInstrumentRules } from './check_instrument_rules'
+import { signatureOf } from './form'
+import { type Intake, requireSignature, rulesFor } from './intake'
+import { openNote } from './open_note'
+import { type PlaceForm, readPlace } from './read_place'
+import type { Signed } from './signed'
+
+/** Checks a place body as far as nothing hidden and no signature decides: POST /orders/check. */
+export function checkPlace(intake: Intake, value: unknown): void {
+  const form = readPlace(value, false)
+  checkInstrumentRules(form, rulesFor(intake, form.symbol))
+}
+
+/** Refuses with the first failing check of protocol.md "Order of checks" up to the signature. */
+export function intakePlace(
+  intake: Intake,
+  account_id: string,
+  value: unknown,
+  origin: string | undefined,
+): Signed<Place> {
+  const form = readPlace(value, true)
+  const signature = signatureOf((value as { signature: unknown }).signature, 'signature')
+  checkInstrumentRules(form, rulesFor(intake, form.symbol))
+  const body = placeBody(intake, form)
+  requireSignature(signature, body, form.trading_key)
+  const command: Place = {
+    kind: 'place',
+    account_id,
+    origin,
+    ...form,
+    signature,
+    opening: openNote(form.opening, form.trading_key),
+    digest: sha256(body),
+  }
+  return { command, body_and_signature: concatBytes(body, signature) }
+}
+
+/** The 224 bytes a place signature covers. */
+export function placeBody(intake: Intake, form: PlaceForm): Uint8Array {
+  return encodePlace({
+    ...form,
+    venue: intake.venue,
+    expiry_slot: BigInt(form.expiry_slot),
+    anchor_pool_hash: anchorPoolHash(form.anchors),
+  })
+}
