@@ -15,7 +15,7 @@ export type Kind = typeof LIMIT | typeof IOC | typeof FOK
 /** No order: ends every list. Handles start at 1, so freshly zeroed memory reads as empty. */
 export const NO_ORDER = 0
 /** Bytes of pool memory one order takes, whether it rests at a crowded level or alone. */
-export const ORDER_BYTES = 61
+export const ORDER_BYTES = 57
 
 const LIVE = 8
 
