@@ -70,7 +70,7 @@ export class JournalDamaged extends Error {
     readonly file: string,
     /** Byte offset in `file`. */
     readonly offset: number,
-    reason: string,
+    readonly reason: string,
   ) {
     super(`journal damaged at seq ${seq}: ${reason} (${file}, offset ${offset})`)
   }

@@ -1,0 +1,148 @@
+/** Owns one write of the journal on disk: whole groups, encrypted and bound to their place in the chain. */
+import { createCipheriv, createDecipheriv, createHash } from 'node:crypto'
+import { crc32 } from 'node:zlib'
+import { firstBadRecord, GROUP_HEADER_BYTES, groupBytes, groupRecords } from './group'
+import { type ChainPoint, getSafe, SECTOR_BYTES, setSafe } from './segment_header'
+
+/**
+ * Frame header, readable: magic u32, CRC-32 of the 40 bytes that follow it, frame number in the segment u32, plaintext
+ * bytes u32, seq of the first record u64, records u32, groups u32, epoch u64, zero u64; then the GCM tag.
+ * The CRC is what tells a damaged header (refuse) from one whose frame was never finished (torn).
+ */
+export const FRAME_HEADER_BYTES = 64
+const MAGIC = 0x314a4154
+const TAG_AT = 48
+
+export type FrameHeader = {
+  frame: number
+  plain_bytes: number
+  seq_first: number
+  records: number
+  groups: number
+  epoch: number
+}
+
+/** Whole sectors, so that no durable byte is ever written again and every sector holds ciphertext. */
+export function frameBytes(plain_bytes: number): number {
+  return Math.ceil((FRAME_HEADER_BYTES + plain_bytes) / SECTOR_BYTES) * SECTOR_BYTES
+}
+
+export function encodeFrameHeader(into: Uint8Array, header: FrameHeader): void {
+  const view = new DataView(into.buffer, into.byteOffset, FRAME_HEADER_BYTES)
+  view.setUint32(0, MAGIC, true)
+  view.setUint32(8, header.frame, true)
+  view.setUint32(12, header.plain_bytes, true)
+  setSafe(view, 16, header.seq_first)
+  view.setUint32(24, header.records, true)
+  view.setUint32(28, header.groups, true)
+  setSafe(view, 32, header.epoch)
+  setSafe(view, 40, 0)
+  view.setUint32(4, crc32(into.subarray(8, TAG_AT)), true)
+}
+
+/** The header at `at`, or undefined when these are not the bytes of one. */
+export function decodeFrameHeader(segment: Uint8Array, at: number): FrameHeader | undefined {
+  if (at + FRAME_HEADER_BYTES > segment.length) return undefined
+  const view = new DataView(segment.buffer, segment.byteOffset + at, FRAME_HEADER_BYTES)
+  if (view.getUint32(0, true) !== MAGIC) return undefined
+  if (view.getUint32(4, true) !== crc32(segment.subarray(at + 8, at + TAG_AT))) return undefined
+  return {
+    frame: view.getUint32(8, true),
+    plain_bytes: view.getUint32(12, true),
+    seq_first: getSafe(view, 16),
+    records: view.getUint32(24, true),
+    groups: view.getUint32(28, true),
+    epoch: getSafe(view, 32),
+  }
+}
+
+/** The frame number is the nonce: a segment's key is its own and each number is used once. */
+function nonceOf(frame: number): Uint8Array {
+  const nonce = new Uint8Array(12)
+  new DataView(nonce.buffer).setUint32(0, frame, true)
+  return nonce
+}
+
+function associated(header: Uint8Array, head: Uint8Array): Uint8Array {
+  const bytes = new Uint8Array(TAG_AT + 32)
+  bytes.set(header.subarray(0, TAG_AT), 0)
+  bytes.set(head, TAG_AT)
+  return bytes
+}
+
+/**
+ * Encrypts `groups` into `into` (frameBytes long, frame header included) with AES-256-GCM. Associated data: the header
+ * and the chain head before the frame, so that it opens only at this place behind exactly these predecessors.
+ */
+export function sealFrame(
+  into: Uint8Array,
+  header: FrameHeader,
+  groups: readonly Uint8Array[],
+  head: Uint8Array,
+  key: Uint8Array,
+): void {
+  encodeFrameHeader(into, header)
+  const cipher = createCipheriv('aes-256-gcm', key, nonceOf(header.frame))
+  cipher.setAAD(associated(into, head))
+  let at = FRAME_HEADER_BYTES
+  for (const group of groups) {
+    into.set(cipher.update(group), at)
+    at += group.length
+  }
+  if (at < into.length) into.set(cipher.update(new Uint8Array(into.length - at)), at)
+  cipher.final()
+  into.set(cipher.getAuthTag(), TAG_AT)
+}
+
+/** Decrypts the frame at `at`; undefined when it does not authenticate. */
+export function unsealFrame(
+  segment: Uint8Array,
+  at: number,
+  header: FrameHeader,
+  head: Uint8Array,
+  key: Uint8Array,
+): Uint8Array | undefined {
+  const sealed = segment.subarray(at, at + frameBytes(header.plain_bytes))
+  const decipher = createDecipheriv('aes-256-gcm', key, nonceOf(header.frame))
+  decipher.setAAD(associated(sealed, head))
+  decipher.setAuthTag(sealed.subarray(TAG_AT, FRAME_HEADER_BYTES))
+  const plain = decipher.update(sealed.subarray(FRAME_HEADER_BYTES))
+  try {
+    decipher.final()
+  } catch {
+    return undefined
+  }
+  return plain.subarray(0, header.plain_bytes)
+}
+
+/** Chain head after a group. */
+export function headAfter(head: Uint8Array, group: Uint8Array): Uint8Array {
+  return new Uint8Array(createHash('sha256').update(head).update(group).digest())
+}
+
+/**
+ * Checks the groups of a decrypted frame against its header and returns the chain point behind it, or the first seq
+ * that is wrong. `group_ends` sees the point after each group.
+ */
+export function advance(
+  plain: Uint8Array,
+  header: FrameHeader,
+  from: ChainPoint,
+  group_ends?: (point: ChainPoint) => void,
+): ChainPoint | number {
+  const view = new DataView(plain.buffer, plain.byteOffset, plain.byteLength)
+  let point: ChainPoint = { ...from, epoch: header.epoch }
+  let at = 0
+  for (let i = 0; i < header.groups; i++) {
+    if (at + GROUP_HEADER_BYTES > plain.length) return point.seq + 1
+    const end = at + groupBytes(view, at)
+    if (end > plain.length || end < at + GROUP_HEADER_BYTES) return point.seq + 1
+    const bad = firstBadRecord(plain, view, at, point.seq + 1)
+    if (bad !== 0) return bad
+    const seq = point.seq + groupRecords(view, at)
+    point = { seq, head: headAfter(point.head, plain.subarray(at, end)), epoch: header.epoch }
+    group_ends?.(point)
+    at = end
+  }
+  return at === plain.length && point.seq === from.seq + header.records ? point : point.seq + 1
+}

@@ -1,0 +1,127 @@
+/** The journal's own thread: the only one that touches its files, so that a slow disk stalls nothing else. */
+import { randomBytes } from 'node:crypto'
+import { rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { type CommitQueue, commitQueue, frameBytesMax } from './commit_queue'
+import { type OpenRequest, type Reply, type Request, toFailure } from './messages'
+import { readSegments, type SegmentReader } from './read_segments'
+import { recover } from './recover'
+import { segmentName, syncFolder } from './segment_files'
+import type { SegmentHeader } from './segment_header'
+import { SegmentWriter } from './segment_writer'
+import { type SpareSegment, spareSegment } from './spare_segment'
+
+declare const self: Worker
+
+type Opened = {
+  options: OpenRequest
+  segments: SegmentHeader[]
+  writer: SegmentWriter
+  spare: SpareSegment
+  queue: CommitQueue
+}
+let opened: Opened | undefined
+const readers = new Map<number, SegmentReader>()
+
+function reply(message: Reply, moved: Uint8Array[] = []): void {
+  self.postMessage(
+    message,
+    moved.map((bytes) => bytes.buffer as ArrayBuffer),
+  )
+}
+
+function open(options: OpenRequest): void {
+  const { dir, key, segment_bytes, faults } = options
+  const { segments, end } = recover(dir, key)
+  const last = segments.at(-1)
+  const writer = new SegmentWriter(
+    { dir, key, segment_bytes, faults, salt: () => new Uint8Array(randomBytes(32)) },
+    last !== undefined && end !== undefined ? { number: last.number, end } : undefined,
+    frameBytesMax(),
+  )
+  const spare = spareSegment(dir, segment_bytes)
+  const queue = commitQueue(
+    writer,
+    spare,
+    segments,
+    (heads) => reply({ op: 'durable', heads }, [heads]),
+    (error) => reply({ op: 'failed', failure: toFailure(error) }),
+  )
+  opened = { options, segments, writer, spare, queue }
+  const { seq, head, epoch } = end ?? { seq: 0, head: new Uint8Array(32), epoch: 0 }
+  reply({ op: 'opened', seq, head, epoch, first_seq: (segments[0]?.seq ?? 0) + 1 })
+  spare.begin()
+}
+
+/** Oldest first, so that a crash between two deletions leaves no hole. */
+function retire({ options, segments }: Opened, before_seq: number): void {
+  let deleted = false
+  for (;;) {
+    const [first, second] = segments
+    if (first === undefined || second === undefined || second.seq >= before_seq) break
+    rmSync(join(options.dir, segmentName(first.number)))
+    segments.shift()
+    deleted = true
+  }
+  if (deleted) syncFolder(options.dir)
+  reply({ op: 'retired', first_seq: (segments[0]?.seq ?? 0) + 1 })
+}
+
+function read(journal: Opened, request: Extract<Request, { op: 'read' }>): void {
+  const end = journal.writer.position
+  const reader: SegmentReader =
+    end === undefined
+      ? { next: () => ({ groups: new Uint8Array(0), last: true }) }
+      : readSegments(journal.options, [...journal.segments], end, request.from_seq, request.head_before)
+  readers.set(request.reader, reader)
+}
+
+function readNext(id: number): void {
+  const { groups, last } = readers.get(id)?.next() ?? { groups: new Uint8Array(0), last: true }
+  if (last) readers.delete(id)
+  reply({ op: 'chunk', reader: id, groups, last }, [groups])
+}
+
+function readFailed(reader: number, error: unknown): void {
+  readers.delete(reader)
+  reply({ op: 'read_failed', reader, failure: toFailure(error) })
+}
+
+async function close(journal: Opened): Promise<void> {
+  await journal.queue.drained()
+  await journal.spare.stop()
+  journal.writer.close()
+  reply({ op: 'closed' })
+}
+
+function handle(request: Request): void {
+  if (request.op === 'open') return open(request)
+  const journal = opened as Opened
+  switch (request.op) {
+    case 'append':
+      return journal.queue.push({ group: request.group })
+    case 'fence':
+      return journal.queue.push({ epoch: request.epoch })
+    case 'retire':
+      return retire(journal, request.before_seq)
+    case 'read':
+      return read(journal, request)
+    case 'read_next':
+      return readNext(request.reader)
+    case 'read_stop':
+      readers.delete(request.reader)
+      return
+    case 'close':
+      void close(journal)
+  }
+}
+
+self.onmessage = ({ data }: MessageEvent<Request>) => {
+  try {
+    handle(data)
+  } catch (error) {
+    if (data.op === 'open') reply({ op: 'refused', failure: toFailure(error) })
+    else if (data.op === 'read' || data.op === 'read_next') readFailed(data.reader, error)
+    else reply({ op: 'failed', failure: toFailure(error) })
+  }
+}

@@ -1,0 +1,198 @@
+/** Opens the journal: locks its folder, starts its worker and gives the engine its interface (contract.ts). */
+import { LIMITS } from '../limits'
+import { groupBytesMax } from './commit_queue'
+import {
+  type Appended,
+  type Journal,
+  JournalClosed,
+  type JournalOptions,
+  type JournalRecord,
+  type NewRecord,
+} from './contract'
+import { encodeGroup } from './group'
+import { type JournalReader, journalReader } from './journal_reader'
+import { lockFolder } from './lock_folder'
+import { fromFailure, type Reply, type Request } from './messages'
+import { SECTOR_BYTES } from './segment_header'
+
+const SEGMENT_BYTES_MIN = 8 * SECTOR_BYTES
+const SEGMENT_BYTES_MAX = 1024 * 1024 * 1024
+
+/**
+ * @throws JournalLocked when the folder is open elsewhere; JournalDamaged when it does not hold what was written
+ * (nothing is modified then); RangeError for a wrong option
+ */
+export async function openJournal(options: JournalOptions): Promise<Journal> {
+  const { dir, key, segment_bytes = LIMITS.journal_segment_bytes, faults = {} } = options
+  if (key.length !== 32) throw new RangeError('the journal key has 32 bytes')
+  if (
+    segment_bytes % SECTOR_BYTES !== 0 ||
+    segment_bytes < SEGMENT_BYTES_MIN ||
+    segment_bytes > SEGMENT_BYTES_MAX
+  )
+    throw new RangeError(`segment_bytes is a multiple of ${SECTOR_BYTES} from ${SEGMENT_BYTES_MIN} to 1 GiB`)
+  const unlock = lockFolder(dir)
+  const worker = new Worker(new URL('./journal_worker.ts', import.meta.url))
+  const stop = () => {
+    worker.terminate()
+    unlock()
+  }
+  try {
+    const opened = await new Promise<Extract<Reply, { op: 'opened' }>>((resolve, reject) => {
+      worker.onerror = ({ message }) => reject(new Error(`the journal worker failed: ${message}`))
+      worker.onmessage = ({ data }: MessageEvent<Reply>) => {
+        if (data.op === 'opened') resolve(data)
+        else if (data.op === 'refused') reject(fromFailure(data.failure))
+      }
+      worker.postMessage({ op: 'open', dir, key, segment_bytes, faults } satisfies Request)
+    })
+    return new WorkerJournal(worker, stop, opened, groupBytesMax(segment_bytes, SECTOR_BYTES))
+  } catch (error) {
+    stop()
+    throw error
+  }
+}
+
+type Waiting = { seq_last: number; resolve: (appended: Appended) => void; reject: (error: Error) => void }
+
+class WorkerJournal implements Journal {
+  readonly #worker: Worker
+  readonly #stop: () => void
+  readonly #group_bytes_max: number
+  #durable: { seq: number; head: Uint8Array }
+  #seq_next: number
+  #epoch: number
+  #first_seq: number
+  #waiting: Waiting[] = []
+  #retiring: { resolve: () => void; reject: (error: Error) => void }[] = []
+  readonly #readers = new Map<number, JournalReader>()
+  #readers_made = 0
+  #closed: Error | undefined
+  #stopped = false
+  #on_closed: (() => void) | undefined
+
+  constructor(
+    worker: Worker,
+    stop: () => void,
+    opened: { seq: number; head: Uint8Array; epoch: number; first_seq: number },
+    group_bytes_max: number,
+  ) {
+    this.#worker = worker
+    this.#stop = stop
+    this.#group_bytes_max = group_bytes_max
+    this.#durable = { seq: opened.seq, head: opened.head }
+    this.#seq_next = opened.seq + 1
+    this.#epoch = opened.epoch
+    this.#first_seq = opened.first_seq
+    worker.onmessage = ({ data }: MessageEvent<Reply>) => this.#receive(data)
+    worker.onerror = ({ message }) => this.#fail(new JournalClosed(`the journal worker failed: ${message}`))
+  }
+
+  append(records: readonly NewRecord[]): Promise<Appended> {
+    if (this.#closed !== undefined) return Promise.reject(this.#closed)
+    if (records.length === 0) throw new RangeError('a group has at least one record')
+    const group = encodeGroup(records, this.#seq_next)
+    if (group.length > this.#group_bytes_max)
+      throw new RangeError(`a group has at most ${this.#group_bytes_max} bytes`)
+    if (this.#waiting.length >= LIMITS.journal_pending_groups_max) {
+      this.#fail(new JournalClosed('the disk is too slow'))
+      return Promise.reject(this.#closed)
+    }
+    this.#seq_next += records.length
+    const appended = this.#wait(this.#seq_next - 1)
+    this.#post({ op: 'append', group }, [group.buffer])
+    return appended
+  }
+
+  async fence(epoch: number): Promise<void> {
+    if (!Number.isSafeInteger(epoch) || epoch < this.#epoch)
+      throw new RangeError(`epoch ${this.#epoch} already writes here`)
+    if (this.#closed !== undefined) throw this.#closed
+    const done = this.#wait(this.#seq_next - 1)
+    this.#post({ op: 'fence', epoch })
+    this.#epoch = epoch
+    await done
+  }
+
+  async *read(from_seq: number, head_before?: Uint8Array): AsyncGenerator<JournalRecord, void, undefined> {
+    for await (const records of this.readBatches(from_seq, head_before)) yield* records
+  }
+
+  readBatches(from_seq: number, head_before?: Uint8Array): AsyncGenerator<JournalRecord[], void, undefined> {
+    if (!Number.isSafeInteger(from_seq) || from_seq < 1) throw new RangeError('seq counts from 1')
+    if (this.#closed !== undefined) throw this.#closed
+    const id = ++this.#readers_made
+    const post = (request: Request) => this.#post(request)
+    const reader = journalReader(id, from_seq, head_before, post, () => this.#readers.delete(id))
+    this.#readers.set(id, reader)
+    return reader.batches()
+  }
+
+  head = (): { seq: number; head: Uint8Array } => this.#durable
+  firstSeq = (): number => this.#first_seq
+  epoch = (): number => this.#epoch
+  pending = (): number => this.#waiting.length
+
+  retire(before_seq: number): Promise<void> {
+    if (this.#closed !== undefined) return Promise.reject(this.#closed)
+    this.#post({ op: 'retire', before_seq })
+    return new Promise((resolve, reject) => this.#retiring.push({ resolve, reject }))
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed !== undefined) return
+    this.#closed = new JournalClosed('the journal is closed')
+    await new Promise<void>((resolve) => {
+      this.#on_closed = resolve
+      this.#post({ op: 'close' })
+    })
+    this.#release(this.#closed)
+  }
+
+  #wait(seq_last: number): Promise<Appended> {
+    return new Promise((resolve, reject) => this.#waiting.push({ seq_last, resolve, reject }))
+  }
+
+  #post(request: Request, moved: ArrayBuffer[] = []): void {
+    if (this.#stopped) return
+    this.#worker.postMessage(request, moved)
+  }
+
+  #receive(reply: Reply): void {
+    if (reply.op === 'durable') this.#settle(reply.heads)
+    else if (reply.op === 'failed') this.#fail(new JournalClosed(reply.failure.message))
+    else if (reply.op === 'closed') this.#on_closed?.()
+    else if (reply.op === 'chunk' || reply.op === 'read_failed')
+      this.#readers.get(reply.reader)?.receive(reply)
+    else if (reply.op === 'retired') {
+      this.#first_seq = reply.first_seq
+      this.#retiring.shift()?.resolve()
+    }
+  }
+
+  #settle(heads: Uint8Array): void {
+    const count = heads.length / 32
+    const settled = this.#waiting.splice(0, count)
+    settled.forEach(({ seq_last, resolve }, i) => {
+      const head = heads.subarray(i * 32, i * 32 + 32)
+      this.#durable = { seq: seq_last, head }
+      resolve({ seq_last, head })
+    })
+  }
+
+  /** After a failed write memory may be ahead of disk: nothing is accepted or served from here on. */
+  #fail(error: Error): void {
+    this.#closed ??= error
+    this.#release(error)
+    this.#on_closed?.()
+  }
+
+  #release(error: Error): void {
+    if (this.#stopped) return
+    this.#stopped = true
+    this.#stop()
+    for (const { reject } of this.#waiting.splice(0)) reject(error)
+    for (const { reject } of this.#retiring.splice(0)) reject(error)
+    for (const reader of this.#readers.values()) reader.abandon(error)
+  }
+}

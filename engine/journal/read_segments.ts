@@ -1,0 +1,101 @@
+/** Reads durable groups in order, checking every byte it passes, in chunks fit to be sent to another thread. */
+import { JournalDamaged } from './contract'
+import { loadSegment } from './segment_files'
+import type { SegmentHeader } from './segment_header'
+import { checkSegmentEnd, type LoadedSegment, type Position, readFrame, segmentStart } from './walk_segment'
+
+const CHUNK_BYTES = 1024 * 1024
+
+export type SegmentReader = {
+  /** Whole groups, at least one unless `last`; a chunk may begin with records below from_seq. */
+  next(): { groups: Uint8Array; last: boolean }
+}
+
+/**
+ * @param segments headers of all segments, as of now
+ * @param end durable end, as of now; nothing behind it is looked at
+ * @throws RangeError when records from `from_seq` on are no longer or not yet known
+ */
+export function readSegments(
+  where: { dir: string; key: Uint8Array },
+  segments: readonly SegmentHeader[],
+  end: Position,
+  from_seq: number,
+  head_before: Uint8Array | undefined,
+): SegmentReader {
+  const first = segments[0] as SegmentHeader
+  if (from_seq <= first.seq) throw new RangeError(`records before seq ${first.seq + 1} are retired`)
+  if (from_seq > end.seq + 1) throw new RangeError(`the journal ends at seq ${end.seq}`)
+  // The last segment that begins at or before from_seq - 1; several may, when a process wrote nothing.
+  let index = segments.findLastIndex((segment) => segment.seq < from_seq)
+  let segment: LoadedSegment | undefined
+  let at: Position = segmentStart(segments[index] as SegmentHeader)
+  const anchor = anchorCheck(from_seq, head_before)
+  anchor.see(at)
+
+  function step(): Uint8Array | undefined {
+    for (;;) {
+      const successor = segments[index + 1]
+      if (successor === undefined && at.offset === end.offset) return undefined
+      segment ??= loadSegment(where.dir, segments[index] as SegmentHeader, where.key)
+      if (successor === undefined || at.frames < successor.previous_frames) {
+        const frame = readFrame(segment, at, anchor.see)
+        if (frame === undefined) throw lost(segment, at)
+        at = frame.next
+        anchor.passed(at.seq)
+        return frame.plain
+      }
+      checkSegmentEnd(segment, at, successor)
+      segment = undefined
+      index++
+      at = segmentStart(successor)
+    }
+  }
+
+  return {
+    next() {
+      const parts: Uint8Array[] = []
+      let bytes = 0
+      while (bytes < CHUNK_BYTES) {
+        const plain = step()
+        if (plain === undefined) return { groups: concat(parts, bytes), last: true }
+        // A frame whose records all precede from_seq is checked and left out.
+        if (at.seq < from_seq) continue
+        parts.push(plain)
+        bytes += plain.length
+      }
+      return { groups: concat(parts, bytes), last: false }
+    },
+  }
+}
+
+/** The head after record from_seq - 1 is known where a group ends; a snapshot is always taken at such a place. */
+function anchorCheck(from_seq: number, head_before: Uint8Array | undefined) {
+  let seen = head_before === undefined
+  const differs = () =>
+    new JournalDamaged(from_seq, 'chain', 0, 'the chain before it is not the one that was expected')
+  return {
+    see(point: { seq: number; head: Uint8Array }): void {
+      if (head_before === undefined || point.seq !== from_seq - 1) return
+      if (!Buffer.from(point.head).equals(head_before)) throw differs()
+      seen = true
+    },
+    passed(seq: number): void {
+      if (!seen && seq >= from_seq - 1) throw differs()
+    },
+  }
+}
+
+function lost(segment: LoadedSegment, at: Position): JournalDamaged {
+  return new JournalDamaged(at.seq + 1, segment.name, at.offset, 'groups that were written are missing')
+}
+
+function concat(parts: Uint8Array[], bytes: number): Uint8Array {
+  const all = new Uint8Array(bytes)
+  let at = 0
+  for (const part of parts) {
+    all.set(part, at)
+    at += part.length
+  }
+  return all
+}

@@ -1,0 +1,74 @@
+/** Owns the names of the journal's files and how they are loaded and made durable. */
+import { closeSync, fstatSync, fsyncSync, openSync, readdirSync, readSync } from 'node:fs'
+import { join } from 'node:path'
+import { JournalDamaged } from './contract'
+import { decodeSegmentHeader, SECTOR_BYTES, type SegmentHeader } from './segment_header'
+import type { LoadedSegment } from './walk_segment'
+
+const SEGMENT_NAME = /^(\d{10})\.segment$/
+/** A zero-written file waiting to become the next segment, and one still being written. */
+export const SPARE_NAME = 'spare.zeros'
+export const UNFINISHED_SPARE_NAME = 'spare.unfinished'
+
+export const segmentName = (number: number): string => `${String(number).padStart(10, '0')}.segment`
+
+/** Headers of all segments in order. Numbers without a gap, each authentic, the chain never going backwards. */
+export function listSegments(dir: string, key: Uint8Array): SegmentHeader[] {
+  const numbers = readdirSync(dir)
+    .map((name) => SEGMENT_NAME.exec(name)?.[1])
+    .filter((digits) => digits !== undefined)
+    .map(Number)
+    .sort((a, b) => a - b)
+  const headers: SegmentHeader[] = []
+  for (const number of numbers) {
+    const before = headers.at(-1)
+    const header = readRange(dir, segmentName(number), 0, SECTOR_BYTES)
+    const opened = decodeSegmentHeader(header, number, key)
+    const seq = (before?.seq ?? 0) + 1
+    const damaged = (reason: string) => new JournalDamaged(seq, segmentName(number), 0, reason)
+    if (opened === undefined)
+      throw damaged('the header of a segment does not authenticate (damage, or another key)')
+    if (before !== undefined && number !== before.number + 1)
+      throw damaged('a segment is missing before this one')
+    if (before !== undefined && opened.header.seq < before.seq)
+      throw damaged('a segment stands where another belongs')
+    headers.push(opened.header)
+  }
+  return headers
+}
+
+/** Reads a whole segment into memory. */
+export function loadSegment(dir: string, header: SegmentHeader, key: Uint8Array): LoadedSegment {
+  const name = segmentName(header.number)
+  const bytes = readRange(dir, name, 0, Number.MAX_SAFE_INTEGER)
+  const opened = decodeSegmentHeader(bytes, header.number, key)
+  if (opened === undefined)
+    throw new JournalDamaged(header.seq + 1, name, 0, 'the header of a segment changed')
+  return { name, header: opened.header, keys: opened.keys, bytes }
+}
+
+function readRange(dir: string, name: string, from: number, bytes_max: number): Uint8Array {
+  const fd = openSync(join(dir, name), 'r')
+  try {
+    const bytes = new Uint8Array(Math.max(0, Math.min(bytes_max, fstatSync(fd).size - from)))
+    let filled = 0
+    while (filled < bytes.length) {
+      const got = readSync(fd, bytes, filled, bytes.length - filled, from + filled)
+      if (got === 0) return bytes.subarray(0, filled)
+      filled += got
+    }
+    return bytes
+  } finally {
+    closeSync(fd)
+  }
+}
+
+/** Makes created, renamed and deleted names durable. */
+export function syncFolder(dir: string): void {
+  const fd = openSync(dir, 'r')
+  try {
+    fsyncSync(fd)
+  } finally {
+    closeSync(fd)
+  }
+}

@@ -1,0 +1,123 @@
+/** Owns the segment being written: frames, their durability, and the change to the next segment. */
+import { closeSync, fdatasyncSync, fsyncSync, openSync, renameSync, truncateSync, writeSync } from 'node:fs'
+import { join } from 'node:path'
+import type { JournalFaults } from './contract'
+import { FRAME_HEADER_BYTES, frameBytes, sealFrame } from './frame'
+import { SPARE_NAME, segmentName, syncFolder } from './segment_files'
+import {
+  type ChainPoint,
+  encodeSegmentHeader,
+  SECTOR_BYTES,
+  type SegmentHeader,
+  type SegmentKeys,
+  segmentKeys,
+} from './segment_header'
+import { type Position, segmentStart } from './walk_segment'
+
+export type WriterOptions = {
+  dir: string
+  key: Uint8Array
+  segment_bytes: number
+  faults: JournalFaults
+  /** 32 random bytes per segment. */
+  salt: () => Uint8Array
+}
+
+export class SegmentWriter {
+  readonly #options: WriterOptions
+  readonly #buffer: Uint8Array
+  #fd: number | undefined
+  #keys: SegmentKeys | undefined
+  #last: { number: number; end: Position } | undefined
+  #writes = 0
+  #syncs = 0
+
+  /** `last` is where the newest segment on disk ends; it is never written again. */
+  constructor(
+    options: WriterOptions,
+    last: { number: number; end: Position } | undefined,
+    frame_bytes_max: number,
+  ) {
+    this.#options = options
+    this.#last = last
+    this.#buffer = new Uint8Array(frame_bytes_max)
+  }
+
+  get position(): Position | undefined {
+    return this.#last?.end
+  }
+
+  /** Plaintext bytes that still fit into the current segment; negative when it is full or there is none. */
+  get room(): number {
+    if (this.#fd === undefined || this.#last === undefined) return -1
+    return this.#options.segment_bytes - this.#last.end.offset - FRAME_HEADER_BYTES
+  }
+
+  /** Makes the spare the next segment. Its rename into place also settles where the one before it ends. */
+  startSegment(): SegmentHeader {
+    const { dir, key, salt } = this.#options
+    const previous = this.#last
+    const number = (previous?.number ?? 0) + 1
+    const end = previous?.end
+    const header: SegmentHeader = {
+      number,
+      seq: end?.seq ?? 0,
+      head: end?.head ?? new Uint8Array(32),
+      epoch: end?.epoch ?? 0,
+      previous_frames: end?.frames ?? 0,
+      previous_end: end?.offset ?? 0,
+      salt: salt(),
+    }
+    const keys = segmentKeys(key, number, header.salt)
+    const fd = openSync(join(dir, SPARE_NAME), 'r+')
+    writeWhole(fd, encodeSegmentHeader(header, keys), SECTOR_BYTES, 0)
+    fsyncSync(fd)
+    renameSync(join(dir, SPARE_NAME), join(dir, segmentName(number)))
+    syncFolder(dir)
+    if (this.#fd !== undefined) closeSync(this.#fd)
+    // Gives unused space back. What lies behind `previous_end` no longer counts, so losing this step is harmless.
+    if (previous !== undefined) truncateSync(join(dir, segmentName(previous.number)), previous.end.offset)
+    this.#fd = fd
+    this.#keys = keys
+    this.#last = { number, end: segmentStart(header) }
+    return header
+  }
+
+  /** Writes and syncs one frame that leads to `to`; durable when it returns. Any error ends the journal. */
+  writeFrame(groups: readonly Uint8Array[], plain_bytes: number, to: ChainPoint): void {
+    const last = this.#last
+    if (this.#fd === undefined || this.#keys === undefined || last === undefined)
+      throw new Error('no segment is open')
+    const from = last.end
+    const bytes = frameBytes(plain_bytes)
+    const frame = this.#buffer.subarray(0, bytes)
+    const header = {
+      frame: from.frames,
+      plain_bytes,
+      seq_first: from.seq + 1,
+      records: to.seq - from.seq,
+      groups: groups.length,
+      epoch: to.epoch,
+    }
+    sealFrame(frame, header, groups, from.head, this.#keys.frame)
+    if (++this.#writes === this.#options.faults.write_fails_at) {
+      writeWhole(this.#fd, frame, bytes >> 1, from.offset)
+      throw Object.assign(new Error('ENOSPC: no space left on device, write'), { code: 'ENOSPC' })
+    }
+    writeWhole(this.#fd, frame, bytes, from.offset)
+    if (++this.#syncs === this.#options.faults.sync_fails_at)
+      throw Object.assign(new Error('EIO: i/o error, fdatasync'), { code: 'EIO' })
+    fdatasyncSync(this.#fd)
+    this.#last = { number: last.number, end: { ...to, frames: from.frames + 1, offset: from.offset + bytes } }
+  }
+
+  close(): void {
+    if (this.#fd !== undefined) closeSync(this.#fd)
+    this.#fd = undefined
+  }
+}
+
+function writeWhole(fd: number, bytes: Uint8Array, length: number, at: number): void {
+  let done = 0
+  while (done < length) done += writeSync(fd, bytes, done, length - done, at + done)
+}

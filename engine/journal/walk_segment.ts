@@ -1,0 +1,88 @@
+/** Decides what each stretch of a segment is: a frame, the end, a torn write, or damage. */
+import { JournalDamaged } from './contract'
+import { advance, decodeFrameHeader, FRAME_HEADER_BYTES, frameBytes, unsealFrame } from './frame'
+import { type ChainPoint, isZero, SECTOR_BYTES, type SegmentHeader, type SegmentKeys } from './segment_header'
+
+/** A segment in memory, as opened. `name` is for messages. */
+export type LoadedSegment = { name: string; header: SegmentHeader; keys: SegmentKeys; bytes: Uint8Array }
+
+/** A place in a segment between two frames. */
+export type Position = ChainPoint & { frames: number; offset: number }
+export type Step = { plain: Uint8Array; next: Position }
+
+export function segmentStart(header: SegmentHeader): Position {
+  return { seq: header.seq, head: header.head, epoch: header.epoch, frames: 0, offset: SECTOR_BYTES }
+}
+
+/**
+ * Reads the frame at `from`. Returns undefined at the end of what was written, a torn last write included.
+ *
+ * One frame is one write and the next begins only when it is durable, so a crash can leave at most one unfinished
+ * frame, the last, with sectors that are still zero. Anything else that fails is damage, as is a zero sector with a
+ * later frame behind it: that frame could only be written after this one was durable.
+ * @throws JournalDamaged
+ */
+export function readFrame(
+  segment: LoadedSegment,
+  from: Position,
+  group_ends?: (point: ChainPoint) => void,
+): Step | undefined {
+  const { bytes } = segment
+  const at = from.offset
+  const damaged = (reason: string, seq = from.seq + 1) => new JournalDamaged(seq, segment.name, at, reason)
+  const sector_end = Math.min(at + SECTOR_BYTES, bytes.length)
+  if (isZero(bytes, at, sector_end)) {
+    if (laterFrame(bytes, sector_end, from.frames)) throw damaged('a written group was erased')
+    return undefined
+  }
+  if (sector_end - at < FRAME_HEADER_BYTES) return undefined
+  const header = decodeFrameHeader(bytes, at)
+  if (header === undefined) throw damaged('the header of a group is not what was written')
+  if (header.frame !== from.frames || header.seq_first !== from.seq + 1 || header.epoch < from.epoch)
+    throw damaged('a group stands where another belongs')
+  const end = at + frameBytes(header.plain_bytes)
+  if (end > bytes.length) return undefined
+  const plain = unsealFrame(bytes, at, header, from.head, segment.keys.frame)
+  if (plain === undefined) {
+    if (!hasZeroSector(bytes, at, end)) throw damaged('a group does not authenticate')
+    if (!isZero(bytes, end, bytes.length)) throw damaged('part of a written group was erased')
+    return undefined
+  }
+  const point = advance(plain, header, from, group_ends)
+  if (typeof point === 'number') throw damaged('a record fails its checksum', point)
+  return { plain, next: { ...point, frames: from.frames + 1, offset: end } }
+}
+
+/**
+ * Checks that a segment which has a successor ends exactly where the successor's header says.
+ * @throws JournalDamaged
+ */
+export function checkSegmentEnd(segment: LoadedSegment, end: Position, successor: SegmentHeader): void {
+  const matches =
+    end.frames === successor.previous_frames &&
+    end.offset === successor.previous_end &&
+    end.seq === successor.seq &&
+    end.epoch <= successor.epoch &&
+    Buffer.from(end.head).equals(successor.head)
+  if (matches) return
+  throw new JournalDamaged(
+    end.seq + 1,
+    segment.name,
+    end.offset,
+    'the segment ends before its successor begins',
+  )
+}
+
+function hasZeroSector(bytes: Uint8Array, from: number, to: number): boolean {
+  for (let at = from; at < to; at += SECTOR_BYTES) if (isZero(bytes, at, at + SECTOR_BYTES)) return true
+  return false
+}
+
+/** Frames begin at sectors; a header of a later frame proves that the one at `frame` had been durable. */
+function laterFrame(bytes: Uint8Array, from: number, frame: number): boolean {
+  for (let at = from; at < bytes.length; at += SECTOR_BYTES) {
+    const header = decodeFrameHeader(bytes, at)
+    if (header !== undefined && header.frame > frame) return true
+  }
+  return false
+}
