@@ -94,23 +94,26 @@ async function close(journal: Opened): Promise<void> {
   reply({ op: 'closed' })
 }
 
-function handle(request: Request): void {
-  if (request.op === 'open') return open(request)
-  const journal = opened as Opened
+function handle(request: Exclude<Request, OpenRequest>, journal: Opened): void {
   switch (request.op) {
     case 'append':
-      return journal.queue.push({ group: request.group })
+      journal.queue.push({ group: request.group })
+      break
     case 'fence':
-      return journal.queue.push({ epoch: request.epoch })
+      journal.queue.push({ epoch: request.epoch })
+      break
     case 'retire':
-      return retire(journal, request.before_seq)
+      retire(journal, request.before_seq)
+      break
     case 'read':
-      return read(journal, request)
+      read(journal, request)
+      break
     case 'read_next':
-      return readNext(request.reader)
+      readNext(request.reader)
+      break
     case 'read_stop':
       readers.delete(request.reader)
-      return
+      break
     case 'close':
       void close(journal)
   }
@@ -118,7 +121,8 @@ function handle(request: Request): void {
 
 self.onmessage = ({ data }: MessageEvent<Request>) => {
   try {
-    handle(data)
+    if (data.op === 'open') open(data)
+    else handle(data, opened as Opened)
   } catch (error) {
     if (data.op === 'open') reply({ op: 'refused', failure: toFailure(error) })
     else if (data.op === 'read' || data.op === 'read_next') readFailed(data.reader, error)

@@ -1,9 +1,8 @@
 /** Owns the snapshot files: encrypted in pieces, bound to their journal position, published by rename. */
 import { hkdfSync, randomBytes } from 'node:crypto'
-import { mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs'
-import { type FileHandle, open } from 'node:fs/promises'
+import { mkdirSync, readdirSync } from 'node:fs'
+import { type FileHandle, open, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { syncFolder } from './segment_files'
 import { getSafe, setSafe } from './segment_header'
 import type { Snapshot, SnapshotStore } from './snapshot_contract'
 
@@ -39,9 +38,9 @@ export function openSnapshotStore({ dir, key }: { dir: string; key: Uint8Array }
       } finally {
         await file.close()
       }
-      renameSync(unfinished, join(dir, `${String(seq).padStart(16, '0')}.snapshot`))
-      syncFolder(dir)
-      for (const name of names().slice(KEPT)) rmSync(join(dir, name))
+      await rename(unfinished, join(dir, `${String(seq).padStart(16, '0')}.snapshot`))
+      await syncFolder(dir)
+      for (const name of names().slice(KEPT)) await rm(join(dir, name))
     },
     async newestValid() {
       const rejected: string[] = []
@@ -125,6 +124,15 @@ async function readSnapshot(path: string, key: Uint8Array): Promise<Snapshot | u
     return undefined
   } finally {
     await file?.close()
+  }
+}
+
+async function syncFolder(dir: string): Promise<void> {
+  const folder = await open(dir, 'r')
+  try {
+    await folder.sync()
+  } finally {
+    await folder.close()
   }
 }
 
