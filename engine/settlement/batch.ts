@@ -34,7 +34,7 @@ export type SettlementBatch = {
   leaf_count_min: number
   /** Capacity used. */
   parts: number
-  /** Matched order parts among them: counted as unlanded until confirmed. */
+  /** Undefined until the hashing worker answered. */
   hashed: HashResult | undefined
   progress: BatchProgress
   signed: SignedBatch | undefined
@@ -74,6 +74,8 @@ export type Reshape = {
   readonly reshape_id: string
   readonly key: TradingKey
   readonly inputs: Note[]
+  /** Of the inputs, as the request named them. */
+  readonly commitments: string[]
   readonly amounts: bigint[]
   readonly nonce: bigint
   readonly anchor: Uint8Array

@@ -23,6 +23,8 @@ export type Account = {
 
 /** A trading key, bound for the whole generation to the account of its first accepted command. */
 export type TradingKey = {
+  /** Position in the order of binding. */
+  readonly index: number
   readonly bytes: Uint8Array
   /** base58. */
   readonly text: string

@@ -7,8 +7,8 @@
 export type NoteStatus = 'free' | 'in_use' | 'spent' | 'exiting'
 
 export type Note = {
-  /** The owning trading key, 32 bytes. */
-  readonly owner: Uint8Array
+  /** The owning trading key, base58. */
+  readonly owner: string
   /** Index of the mint in `State.mints`. */
   readonly mint: number
   readonly amount: bigint

@@ -42,7 +42,7 @@ export type State = {
   readonly epochs: Epoch[]
   halted: HaltReason | undefined
   readonly accounts: Map<string, Account>
-  /** By base58. */
+  /** By base58, in the order of binding; never removed. */
   readonly keys: Map<string, TradingKey>
   /** By symbol, in the order of configuration. */
   readonly instruments: Map<string, InstrumentState>
@@ -51,8 +51,12 @@ export type State = {
   readonly orders: Map<string, Order>
   /** Final orders by id, in the order they became final. */
   readonly finals: Map<string, FinalOrder>
+  /** Live orders by their handle in the book. */
+  readonly resting: (Order | undefined)[]
   /** Live orders by expiry slot. */
   readonly expiries: Map<number, Set<Order>>
+  /** Keys with an armed dead-man timer by the slot at which it fires. */
+  readonly timers: Map<number, Set<TradingKey>>
   /** Known notes by commitment (hex). */
   readonly notes: Map<string, Note>
   /** Finalized leaves of the note tree. */
@@ -61,8 +65,8 @@ export type State = {
   nullifiers: ByteIndex
   /** `nullifiers.size` after each hashed batch; index = batch id - 1. */
   readonly nullifier_ends: number[]
-  /** One bit per leaf: spent by a finalized batch. */
-  spent_leaves: Uint8Array
+  /** By leaf index: 1 + index of the key whose note a finalized batch spent, or 0. */
+  spent_owners: Uint32Array
   readonly settlement: Settlement
 }
 
@@ -83,12 +87,14 @@ export function createState(): State {
     pool: new OrderPool(),
     orders: new Map(),
     finals: new Map(),
+    resting: [],
     expiries: new Map(),
+    timers: new Map(),
     notes: new Map(),
     leaves: new ByteIndex(),
     nullifiers: new ByteIndex(),
     nullifier_ends: [],
-    spent_leaves: new Uint8Array(128),
+    spent_owners: new Uint32Array(1024),
     settlement: {
       batches: new Map(),
       last_batch: 0,

@@ -1,0 +1,47 @@
+/** The four ways value moves in a settlement batch: a note spent, a note made, fees taken, fees issued. */
+import type { Note } from '../state/note'
+import type { State } from '../state/state'
+import type { Output, SettlementBatch } from './batch'
+
+/** Makes a note an input of the batch; from here on it is spent. */
+export function spendNote(state: State, batch: SettlementBatch, note: Note): void {
+  const { settlement } = state
+  note.status = 'spent'
+  note.spent_in = batch.batch_id
+  batch.inputs.push(note)
+  if (note.leaf_index !== undefined && note.leaf_index >= settlement.leaf_count_min) {
+    settlement.leaf_count_min = note.leaf_index + 1
+  }
+  batch.leaf_count_min = settlement.leaf_count_min
+}
+
+type NewNote = { owner: string; mint: number; amount: bigint; status: 'free' | 'in_use' }
+
+/** Makes a note an output of the batch; undefined for nothing, because zero amounts create no output. */
+export function createNote(
+  batch: SettlementBatch,
+  made: NewNote,
+  source: Omit<Output, 'note'>,
+): Note | undefined {
+  if (made.amount < 0n) throw new Error('a note cannot be negative')
+  if (made.amount === 0n) return undefined
+  const note: Note = {
+    ...made,
+    commitment: undefined,
+    blinding: undefined,
+    nullifier: undefined,
+    leaf_index: undefined,
+    spent_in: 0,
+  }
+  batch.outputs.push({ note, ...source })
+  return note
+}
+
+/** Adds to (or, negative, takes from) the accrued fees of a mint. */
+export function moveFees(state: State, batch: SettlementBatch, mint: number, change: bigint): void {
+  const { fees } = state.settlement
+  const accrued = (fees[mint] ?? 0n) + change
+  if (accrued < 0n) throw new Error('accrued fees cannot be negative')
+  fees[mint] = accrued
+  batch.fees[mint] = (batch.fees[mint] ?? 0n) + change
+}

@@ -1,0 +1,82 @@
+/** Packs withdrawals, reshapes and served exits into settlement batches, oldest first. */
+import { LIMITS } from '../limits'
+import { type State, settingsOf } from '../state/state'
+import type { Exit, Reshape, SettlementBatch, Withdrawal } from './batch'
+import { createNote, moveFees, spendNote } from './batch_entries'
+import type { Packer } from './packer'
+
+const NO_ORDER = '0'.repeat(32)
+/** A part is room for one nullifier and two outputs with their memos: 128 bytes of a transaction. */
+const PART_BYTES = 128
+const NULLIFIER_BYTES = 32
+const OUTPUT_BYTES = 48
+/** A payout with its accounts, the nullifier and the change of its note. */
+const WITHDRAWAL_PARTS = 2
+
+/**
+ * Payments join a batch that is open anyway. They open their own when nothing is on its way to the chain, when they
+ * fill one, or when the oldest has waited long enough.
+ */
+export function packPayments(state: State, packer: Packer): void {
+  const { waiting } = state.settlement
+  const may_open = mayOpen(state)
+  let packed = 0
+  for (const payment of waiting) {
+    const parts = partsOf(payment)
+    if (packer.room < parts && !may_open) break
+    packOne(state, packer.take(parts), payment)
+    packed += 1
+  }
+  waiting.splice(0, packed)
+}
+
+function mayOpen(state: State): boolean {
+  const { waiting, batches } = state.settlement
+  const first = waiting[0]
+  if (first === undefined) return false
+  const idle = [...batches.values()].every((batch) => batch.progress !== 'built' && batch.progress !== 'submitted')
+  const full = waiting.length * WITHDRAWAL_PARTS >= settingsOf(state).settlement_parts_max
+  const waited = state.slot - first.accepted_slot >= LIMITS.payment_wait_slots_max
+  return idle || full || waited
+}
+
+function partsOf(payment: Withdrawal | Reshape | Exit): number {
+  if (payment.kind !== 'reshape') return WITHDRAWAL_PARTS
+  const bytes = payment.inputs.length * NULLIFIER_BYTES + payment.amounts.length * OUTPUT_BYTES
+  return Math.ceil(bytes / PART_BYTES)
+}
+
+function packOne(state: State, batch: SettlementBatch, payment: Withdrawal | Reshape | Exit): void {
+  payment.settlement_batch = batch.batch_id
+  if (payment.kind === 'withdrawal') packWithdrawal(state, batch, payment)
+  else if (payment.kind === 'reshape') packReshape(state, batch, payment)
+  else packExit(state, batch, payment)
+}
+
+function packWithdrawal(state: State, batch: SettlementBatch, withdrawal: Withdrawal): void {
+  const { note, amount, fee } = withdrawal
+  spendNote(state, batch, note)
+  moveFees(state, batch, note.mint, fee)
+  batch.payouts.push(withdrawal)
+  withdrawal.change = createNote(
+    batch,
+    { owner: note.owner, mint: note.mint, amount: note.amount - amount - fee, status: 'free' },
+    { anchor: withdrawal.change_anchor, order_id: NO_ORDER, nonce: withdrawal.nonce, index_role: 1 },
+  )
+}
+
+function packReshape(state: State, batch: SettlementBatch, reshape: Reshape): void {
+  for (const note of reshape.inputs) spendNote(state, batch, note)
+  const { owner, mint } = reshape.inputs[0]!
+  reshape.outputs = reshape.amounts.map((amount, index) => {
+    const source = { anchor: reshape.anchor, order_id: NO_ORDER, nonce: reshape.nonce }
+    const made = { owner, mint, amount, status: 'free' as const }
+    return createNote(batch, made, { ...source, index_role: 2 * index + 1 })!
+  })
+  batch.reshapes.push(reshape)
+}
+
+function packExit(state: State, batch: SettlementBatch, exit: Exit): void {
+  spendNote(state, batch, exit.note!)
+  batch.payouts.push(exit)
+}

@@ -1,0 +1,29 @@
+/** Things due at a slot, kept by that slot, so that nothing is ever scanned to find them. */
+
+export function addToBucket<T>(buckets: Map<number, Set<T>>, slot: number, item: T): void {
+  const bucket = buckets.get(slot)
+  if (bucket === undefined) buckets.set(slot, new Set([item]))
+  else bucket.add(item)
+}
+
+export function removeFromBucket<T>(buckets: Map<number, Set<T>>, slot: number, item: T): void {
+  const bucket = buckets.get(slot)
+  if (bucket === undefined) return
+  bucket.delete(item)
+  if (bucket.size === 0) buckets.delete(slot)
+}
+
+/**
+ * The buckets with `from <= slot <= to`, by ascending slot. A long jump of the chain looks at the buckets there are
+ * instead of the slots there were.
+ */
+export function dueBuckets<T>(buckets: Map<number, Set<T>>, from: number, to: number): [number, T[]][] {
+  const due: number[] = []
+  if (to - from < buckets.size) {
+    for (let slot = from; slot <= to; slot++) if (buckets.has(slot)) due.push(slot)
+  } else {
+    for (const slot of buckets.keys()) if (slot >= from && slot <= to) due.push(slot)
+    due.sort((a, b) => a - b)
+  }
+  return due.map((slot) => [slot, [...buckets.get(slot)!]])
+}

@@ -1,0 +1,50 @@
+/** Who may sign for whom: trading keys stay with the account that used them first. */
+import { encodeBase58 } from '../../protocol/base58'
+import type { Account, TradingKey } from './account'
+import { type RefusedOutcome, refuse } from './outcome'
+import type { State } from './state'
+
+export type Signer = {
+  ok: true
+  account: Account
+  /** base58 of the trading key. */
+  text: string
+  bytes: Uint8Array
+  /** Undefined until the first accepted command binds it. */
+  key: TradingKey | undefined
+}
+
+/** @throws Error for an account without a record: sessions exist only for accounts. */
+export function accountOf(state: State, account_id: string): Account {
+  const account = state.accounts.get(account_id)
+  if (account === undefined) throw new Error('a command names an account without a record')
+  return account
+}
+
+/** Refuses `key_bound`. */
+export function checkSigner(state: State, account_id: string, bytes: Uint8Array): Signer | RefusedOutcome {
+  const account = accountOf(state, account_id)
+  const text = encodeBase58(bytes)
+  const key = state.keys.get(text)
+  if (key !== undefined && key.account !== account) return refuse('key_bound')
+  return { ok: true, account, text, bytes, key }
+}
+
+/** The key of a signer, bound now if this is its first accepted command. */
+export function bindKey(state: State, signer: Signer): TradingKey {
+  const known = state.keys.get(signer.text)
+  if (known !== undefined) return known
+  const key: TradingKey = {
+    index: state.keys.size,
+    bytes: signer.bytes,
+    text: signer.text,
+    account: signer.account,
+    place_nonce: 0n,
+    cancel_nonce: 0n,
+    dead_man_slot: 0,
+    orders: new Set(),
+  }
+  state.keys.set(key.text, key)
+  signer.account.keys.push(key)
+  return key
+}

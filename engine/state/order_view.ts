@@ -1,0 +1,70 @@
+/** Orders and fills as clients see them. */
+import type * as wire from '../../protocol/wire'
+import { baseOf } from './instrument'
+import type { FillRecord, FinalOrder, Order } from './order'
+import type { PlaceAnswer } from './outcome'
+
+const NO_COMMITMENT = '0'.repeat(64)
+
+/** What an event adds to an order: its version and how it stands. */
+type Standing = {
+  seq: number
+  status: wire.OrderStatus
+  reason?: wire.CancelReason | undefined
+  replaced_by?: string | undefined
+}
+
+/** A complete order; its fills are those whose commitments are known, later ones follow as events of their own. */
+export function orderView(order: Order, standing: Standing): wire.Order {
+  const { terms } = order.instrument
+  const view: wire.Order = {
+    order_id: order.order_id,
+    trading_key: order.key.text,
+    symbol: terms.symbol,
+    side: order.side,
+    type: order.type,
+    amount: baseOf(terms, order.lots).toString(),
+    filled_amount: baseOf(terms, order.lots - order.remaining).toString(),
+    remaining_amount: baseOf(terms, order.remaining).toString(),
+    price_limit: (BigInt(order.ticks) * terms.tick_size).toString(),
+    min_fill: baseOf(terms, order.min_lots).toString(),
+    expiry_slot: order.expiry_slot,
+    arrival_slot: order.arrival_slot,
+    status: standing.status,
+    fills: order.fills.filter((fill) => fill.seq > 0).map(fillView),
+    seq: standing.seq,
+  }
+  if (standing.reason !== undefined) view.reason = standing.reason
+  if (order.replaces !== undefined) view.replaces = order.replaces
+  if (standing.replaced_by !== undefined) view.replaced_by = standing.replaced_by
+  return view
+}
+
+/** A fill with its newest stage. Zeros stand for proceeds that the fee consumed whole, which make no note. */
+export function fillView(fill: FillRecord): wire.Fill {
+  const view: wire.Fill = {
+    seq: fill.seq,
+    order_id: fill.order_id,
+    fill_index: fill.fill_index,
+    symbol: fill.symbol,
+    side: fill.side,
+    price: fill.price.toString(),
+    amount: fill.amount.toString(),
+    quote_amount: fill.quote_amount.toString(),
+    fee: fill.fee.toString(),
+    batch: fill.batch,
+    settlement_batch: fill.settlement_batch,
+    stage: fill.stage,
+    anchor_index: fill.anchor_index,
+    proceeds_commitment: fill.proceeds?.commitment ?? NO_COMMITMENT,
+    slot: fill.slot,
+  }
+  if (fill.change?.commitment !== undefined) view.change_commitment = fill.change.commitment
+  if (fill.signature !== undefined) view.signature = fill.signature
+  return view
+}
+
+/** What the place command that made this order was answered. */
+export function placeAnswer(order: Order | FinalOrder): PlaceAnswer {
+  return { order_id: order.order_id, status: 'accepted', arrival_slot: order.arrival_slot, seq: order.seq }
+}
