@@ -3,6 +3,7 @@
  * the identity claims in it. Runs in a browser too.
  */
 import { sha384 } from '@noble/hashes/sha2.js'
+import { fromAnyHex } from './any_hex'
 import { concatBytes, fromHex, toHex, utf8 } from './bytes'
 
 /** The text is not an event log, or a claim is absent, repeated, late or of the wrong width. Names the part only. */
@@ -60,7 +61,7 @@ function readEvent(item: unknown, index: number): BootEvent {
   if (typeof event_type !== 'number' || !Number.isInteger(event_type)) throw fault('event_type')
   if (typeof event !== 'string' || typeof digest !== 'string') throw fault('event or digest')
   if (typeof event_payload !== 'string') throw fault('event_payload')
-  const payload = fromHex(event_payload, event_payload.length / 2)
+  const payload = fromAnyHex(event_payload)
   if (payload === undefined) throw fault('event_payload')
   if (event_type === RUNTIME_EVENT_TYPE) {
     if (imr !== 3) throw fault('imr of a runtime event')

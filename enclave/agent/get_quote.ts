@@ -1,5 +1,6 @@
 /** `/GetQuote`: a hardware quote over 64 bytes. The only place that asks for one: whoever can quote can impersonate. */
-import { equalBytes, fromHex, toHex } from '../../protocol/bytes'
+import { fromAnyHex } from '../../protocol/any_hex'
+import { equalBytes, toHex } from '../../protocol/bytes'
 import { MalformedQuote, parseQuote, type Quote } from '../../protocol/quote'
 import { AgentFailure, callAgent } from './call_agent'
 
@@ -33,7 +34,7 @@ export async function getQuote(
 }
 
 function parse(quote: string): Quote {
-  const bytes = fromHex(quote, quote.length / 2)
+  const bytes = fromAnyHex(quote)
   if (bytes === undefined) throw new AgentFailure('GetQuote', 'shape')
   try {
     return parseQuote(bytes)

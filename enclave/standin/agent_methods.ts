@@ -1,5 +1,6 @@
 /** The methods of the stand-in agent: what each of the v0 API answers for the imaginary machine. */
-import { fromHex, toHex } from '../../protocol/bytes'
+import { fromAnyHex } from '../../protocol/any_hex'
+import { toHex } from '../../protocol/bytes'
 import { deriveKey } from './derive_key'
 import type { StandInKnobs } from './knobs'
 import { measureBoot, VM_CONFIG } from './measured_boot'
@@ -81,7 +82,7 @@ function getKey(machine: Machine, request: AgentRequest): unknown {
 
 async function getQuote(machine: Machine, request: AgentRequest): Promise<unknown> {
   const given = text(request, 'report_data').replace(/^0x/, '').toLowerCase()
-  const bytes = fromHex(given, given.length / 2)
+  const bytes = fromAnyHex(given)
   if (bytes === undefined) throw new BadRequest('report_data is not hex')
   if (bytes.length > 64) throw new BadRequest('report_data is longer than 64 bytes')
   const report_data = new Uint8Array(64)

@@ -1,0 +1,27 @@
+/** Opens a stand-in agent, with an enclave on request, in a folder of its own that is removed with them. */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Enclave } from '../../enclave/contract'
+import { type EnclaveOptions, openEnclave } from '../../enclave/index'
+import type { StandInKnobs } from '../../enclave/standin/knobs'
+import { openStandInAgent, type StandInAgent } from '../../enclave/standin/open_stand_in'
+
+export const APP_COMPOSE = '{"manifest_version":2,"name":"tacit","runner":"docker-compose"}'
+export const VENUE = new Uint8Array(32).fill(7)
+
+export type Machine = { agent: StandInAgent; data_dir: string; close(): Promise<void> }
+
+export async function openMachine(knobs: Partial<StandInKnobs> = {}): Promise<Machine> {
+  const data_dir = mkdtempSync(join(tmpdir(), 'tacit-enclave-'))
+  const agent = await openStandInAgent({ data_dir, app_compose: APP_COMPOSE, knobs })
+  const close = async () => {
+    await agent.close()
+    rmSync(data_dir, { recursive: true, force: true })
+  }
+  return { agent, data_dir, close }
+}
+
+export function openOn(agent: StandInAgent, more: Partial<EnclaveOptions> = {}): Promise<Enclave> {
+  return openEnclave({ kind: 'development', agent, tls: { names: ['venue.example'] }, ...more })
+}

@@ -1,0 +1,199 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { X509Certificate } from 'node:crypto'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Enclave } from '../../enclave/contract'
+import { openEnclave } from '../../enclave/index'
+import { fromAnyHex } from '../../protocol/any_hex'
+import { decodeBase58 } from '../../protocol/base58'
+import { decodeBinding } from '../../protocol/binding'
+import { toHex, utf8 } from '../../protocol/bytes'
+import { verifySignature } from '../../protocol/ed25519'
+import { parseQuote } from '../../protocol/quote'
+import { attestationReportData, evidenceReportData } from '../../protocol/report_data'
+import { sha256 } from '../../protocol/sha256'
+import { decodeStatement } from '../../protocol/statement'
+import { type Machine, openMachine, openOn, VENUE } from './machine'
+
+let machine: Machine
+let enclave: Enclave
+let slot = 100
+beforeAll(async () => {
+  machine = await openMachine()
+  enclave = await openOn(machine.agent)
+  await enclave.bind({ venue: VENUE, epoch: 4, slot: () => slot })
+})
+afterAll(async () => {
+  await enclave.close()
+  await machine.close()
+})
+
+const NONCE = 'ab'.repeat(32)
+const bytes = (hex: string) => fromAnyHex(hex)!
+const reportData = (quote: string) => toHex(parseQuote(bytes(quote)).report.report_data)
+
+test('a healthy machine passes its own check', () => {
+  expect(enclave.self_check).toEqual({ ok: true, reasons: [] })
+  expect(enclave.identity).toMatchObject({ kind: 'development', compose_hash: machine.agent.compose_hash })
+})
+
+test('a nonce is quoted together with the settlement key', async () => {
+  const { quote, report_data, tee_pubkey } = await enclave.attestation(NONCE)
+  const expected = toHex(attestationReportData(bytes(NONCE), enclave.identity.tee_pubkey))
+  expect(report_data).toBe(expected)
+  expect(reportData(quote)).toBe(expected)
+  expect(decodeBase58(tee_pubkey, 32)).toEqual(enclave.identity.tee_pubkey)
+})
+
+test('the binding chains from the settlement key to this TLS key, nonce, instance, epoch and slot', async () => {
+  const { binding } = await enclave.attestation(NONCE)
+  const certificate = bytes(binding.certificate)
+  const { tee_pubkey, instance_id } = enclave.identity
+  expect(verifySignature(bytes(binding.certificate_signature), certificate, tee_pubkey)).toBe(true)
+  const statement_key = decodeBase58(binding.statement_key, 32)!
+  expect(decodeStatement(certificate)).toEqual({ venue: VENUE, statement_key, epoch: 4n })
+  expect(verifySignature(bytes(binding.signature), bytes(binding.body), statement_key)).toBe(true)
+  expect(decodeBinding(bytes(binding.body))).toEqual({
+    venue: VENUE,
+    nonce: bytes(NONCE),
+    spki_sha256: enclave.tls.spki_sha256,
+    instance_id: bytes(instance_id),
+    epoch: 4n,
+    slot: 100n,
+  })
+})
+
+test('the statement key signs receipts under the same certificate', async () => {
+  const { key, certificate, certificate_signature } = enclave.statement()
+  const body = utf8('tacit/receipt/v1 and the rest')
+  expect(verifySignature(enclave.signStatement(body), body, key)).toBe(true)
+  expect(verifySignature(certificate_signature, certificate, enclave.identity.tee_pubkey)).toBe(true)
+})
+
+test('without a nonce the quote is cached, its first half zero, and the binding follows the slot', async () => {
+  const first = await enclave.attestation()
+  expect(first.report_data.slice(0, 64)).toBe('00'.repeat(32))
+  expect(await enclave.attestation()).toBe(first)
+  slot++
+  const second = await enclave.attestation()
+  expect(second.quote).toBe(first.quote)
+  expect(decodeBinding(bytes(second.binding.body))).toMatchObject({ slot: 101n, nonce: new Uint8Array(32) })
+})
+
+test('the agent strings are passed on unchanged', async () => {
+  const answer = await fetch('http://dstack/GetQuote?report_data=00', { unix: machine.agent.socket })
+  const { event_log, vm_config } = (await answer.json()) as Record<string, string>
+  expect(await enclave.attestation(NONCE)).toMatchObject({ event_log, vm_config })
+})
+
+test.each(['', 'ab', 'AB'.repeat(32), `0x${'ab'.repeat(31)}`, 'ab'.repeat(33)])(
+  'the nonce "%s" is refused',
+  async (nonce) => {
+    await expect(enclave.attestation(nonce)).rejects.toMatchObject({ code: 'field_invalid' })
+  },
+)
+
+function checkEvidence(): X509Certificate {
+  expect(enclave.evidenceNames()).toEqual(['quote.json', 'cert.pem', 'sha256sum.txt'])
+  const [quote_json, cert_pem, checksums] = enclave
+    .evidenceNames()
+    .map((name) => enclave.evidence(name)!.body)
+  expect(checksums).toBe(`${toHex(sha256(utf8(cert_pem!)))}  cert.pem\n`)
+  const quote = JSON.parse(quote_json!)
+  expect(Object.keys(quote)).toEqual(['quote', 'event_log', 'report_data', 'vm_config'])
+  expect(reportData(quote.quote)).toBe(toHex(evidenceReportData(utf8(checksums!))))
+  const certificate = new X509Certificate(cert_pem!)
+  const spki = certificate.publicKey.export({ type: 'spki', format: 'der' })
+  expect(sha256(new Uint8Array(spki))).toEqual(enclave.tls.spki_sha256)
+  expect(cert_pem).toBe(enclave.tls.cert_pem)
+  return certificate
+}
+
+test('evidence binds the served certificate, before and after its rotation', async () => {
+  const before = checkEvidence()
+  expect(before.subjectAltName).toBe('DNS:localhost, IP Address:127.0.0.1, DNS:venue.example')
+  expect(before.verify(before.publicKey)).toBe(true)
+  const rotated = await enclave.rotateTls()
+  expect(enclave.tls).toBe(rotated)
+  expect(checkEvidence().fingerprint256).not.toBe(before.fingerprint256)
+  const { binding } = await enclave.attestation()
+  expect(decodeBinding(bytes(binding.body)).spki_sha256).toEqual(rotated.spki_sha256)
+})
+
+test('a rotation whose quote fails changes nothing', async () => {
+  const { tls } = enclave
+  machine.agent.knobs.failing_methods = ['GetQuote']
+  try {
+    await expect(enclave.rotateTls()).rejects.toMatchObject({ code: 'enclave_unavailable' })
+    await expect(enclave.attestation(NONCE)).rejects.toMatchObject({ code: 'enclave_unavailable' })
+  } finally {
+    machine.agent.knobs.failing_methods = []
+  }
+  expect(enclave.tls).toBe(tls)
+  checkEvidence()
+})
+
+test('an unknown evidence name is nothing', () => {
+  for (const name of ['', 'key.pem', '../cert.pem', 'constructor'])
+    expect(enclave.evidence(name)).toBeUndefined()
+})
+
+test('a restart of the agent is survived', async () => {
+  await machine.agent.restart()
+  expect((await enclave.attestation(NONCE)).report_data.slice(0, 64)).toBe(NONCE)
+})
+
+test('derived keys repeat per path and differ between paths', async () => {
+  const one = await enclave.deriveKey('tacit/journal/v1')
+  expect(one).toHaveLength(32)
+  expect(await enclave.deriveKey('tacit/journal/v1')).toEqual(one)
+  expect(await enclave.deriveKey('tacit/tie-break/v1')).not.toEqual(one)
+})
+
+test('a second boot keeps the settlement key and makes another statement and TLS key', async () => {
+  const again = await openOn(machine.agent)
+  await again.bind({ venue: VENUE, epoch: 5, slot: () => 0 })
+  expect(again.identity).toEqual(enclave.identity)
+  expect(again.statement().key).not.toEqual(enclave.statement().key)
+  expect(again.tls.spki_sha256).not.toEqual(enclave.tls.spki_sha256)
+  await again.close()
+})
+
+test('before the venue is bound nothing is attested or certified', async () => {
+  const unbound = await openOn(machine.agent)
+  await expect(unbound.attestation()).rejects.toMatchObject({ code: 'enclave_unavailable' })
+  expect(() => unbound.statement()).toThrow()
+  await unbound.close()
+})
+
+test.each([
+  [{ debug: true }, ['the machine runs in debug mode']],
+  [{ wrong_compose_hash: true }, ['MRCONFIGID commits to another manifest', 'another manifest was measured']],
+])('the self-check names what %j breaks', async (knobs, reasons) => {
+  const broken = await openMachine(knobs)
+  const opened = await openOn(broken.agent)
+  expect(opened.self_check).toEqual({ ok: false, reasons })
+  await opened.close()
+  await broken.close()
+})
+
+test('production refuses a stand-in', async () => {
+  await expect(openOn(machine.agent, { kind: 'dstack' })).rejects.toThrow('not signed by Intel hardware')
+})
+
+test.each(['dstack', 'development'] as const)('%s refuses to start without an agent', async (kind) => {
+  const options = { kind, tls: { names: [] } }
+  const absent = join(machine.data_dir, 'absent.sock')
+  await expect(openEnclave({ ...options, agent: { socket: absent } })).rejects.toThrow(
+    'no guest agent socket',
+  )
+  const file = join(machine.data_dir, 'file.sock')
+  writeFileSync(file, '')
+  await expect(openEnclave({ ...options, agent: { socket: file } })).rejects.toThrow('no guest agent socket')
+})
+
+test.each(['Info', 'GetKey', 'GetQuote'])('a boot where %s fails is refused', async (method) => {
+  const broken = await openMachine({ failing_methods: [method] })
+  await expect(openOn(broken.agent)).rejects.toThrow(`guest agent ${method}: status 400`)
+  await broken.close()
+})

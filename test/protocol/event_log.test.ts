@@ -1,0 +1,110 @@
+import { expect, test } from 'bun:test'
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { sha384 } from '@noble/hashes/sha2.js'
+import { fromAnyHex } from '../../protocol/any_hex'
+import { toHex, utf8 } from '../../protocol/bytes'
+import {
+  MalformedEventLog,
+  measuredClaims,
+  parseEventLog,
+  RUNTIME_EVENT_TYPE,
+  replayRegisters,
+  runtimeDigest,
+} from '../../protocol/event_log'
+import { parseQuote } from '../../protocol/quote'
+
+const QUOTES = join(import.meta.dir, '../../../shared/quotes')
+const present = existsSync(QUOTES)
+if (!present) console.log('skipped: no real event logs at ../shared/quotes')
+
+test.skipIf(!present).each(['dstack-0.5-90c06f', 'dstack-0.6-lite'])(
+  '%s: the log replays to all four registers',
+  (name) => {
+    const answer = JSON.parse(readFileSync(join(QUOTES, name, 'getquote.json'), 'utf8'))
+    const { report } = parseQuote(fromAnyHex(answer.quote)!)
+    const events = parseEventLog(answer.event_log)
+    expect(replayRegisters(events).map(toHex)).toEqual(report.rtmr.map(toHex))
+    const { app_id, compose_hash } = measuredClaims(events)
+    expect(toHex(app_id)).toBe(toHex(compose_hash).slice(0, 40))
+  },
+)
+
+test.skipIf(!present)('a digest the log states for a runtime event changes nothing', () => {
+  const answer = JSON.parse(readFileSync(join(QUOTES, 'dstack-0.5-90c06f/getquote.json'), 'utf8'))
+  const log = JSON.parse(answer.event_log)
+  const before = replayRegisters(parseEventLog(answer.event_log))
+  for (const event of log) if (event.event_type === RUNTIME_EVENT_TYPE) event.digest = 'ab'.repeat(48)
+  expect(replayRegisters(parseEventLog(JSON.stringify(log)))).toEqual(before)
+  log.find((event: { event: string }) => event.event === 'compose-hash').event_payload = '00'.repeat(32)
+  expect(replayRegisters(parseEventLog(JSON.stringify(log)))[3]).not.toEqual(before[3])
+})
+
+const runtime = (event: string, event_payload = '') => ({
+  imr: 3,
+  event_type: RUNTIME_EVENT_TYPE,
+  digest: '',
+  event,
+  event_payload,
+})
+const MEASURED = [
+  runtime('system-preparing'),
+  runtime('app-id', '11'.repeat(20)),
+  runtime('compose-hash', '22'.repeat(32)),
+  runtime('instance-id', '33'.repeat(20)),
+  runtime('key-provider', toHex(utf8('{"name":"kms"}'))),
+  runtime('system-ready'),
+]
+const claims = (log: unknown[]) => measuredClaims(parseEventLog(JSON.stringify(log)))
+
+test('claims are read before system-ready', () => {
+  expect(toHex(claims([...MEASURED, runtime('other', '44')]).compose_hash)).toBe('22'.repeat(32))
+})
+
+test.each(['app-id', 'compose-hash', 'instance-id', 'key-provider', 'system-ready'])(
+  '%s must occur exactly once and never late',
+  (name) => {
+    const index = MEASURED.findIndex((event) => event.event === name)
+    const event = MEASURED[index]!
+    const without = MEASURED.toSpliced(index, 1)
+    expect(() => claims(without)).toThrow(`${name} occurs 0 times`)
+    expect(() => claims(MEASURED.toSpliced(index, 0, event))).toThrow(`${name} occurs 2 times`)
+    expect(() => claims([...MEASURED, event])).toThrow(`${name} occurs 2 times`)
+    if (name !== 'system-ready') expect(() => claims([...without, event])).toThrow('follows system-ready')
+  },
+)
+
+test('a claim of another width is refused', () => {
+  expect(() => claims(MEASURED.with(2, runtime('compose-hash', '22'.repeat(31))))).toThrow('another width')
+  expect(() => claims(MEASURED.with(1, runtime('app-id', '')))).toThrow('another width')
+  expect(claims(MEASURED.with(3, runtime('instance-id', ''))).instance_id).toHaveLength(0)
+})
+
+test('a claim under a firmware event type is no claim', () => {
+  const disguised = { ...MEASURED[2]!, event_type: 4, digest: '00'.repeat(48) }
+  expect(() => claims(MEASURED.with(2, disguised))).toThrow('compose-hash occurs 0 times')
+})
+
+test.each([
+  ['not JSON', '{'],
+  ['not a list', '{}'],
+  ['not an object', '[1]'],
+  ['a fifth register', JSON.stringify([{ ...runtime('x'), imr: 4 }])],
+  ['a runtime event of a firmware register', JSON.stringify([{ ...runtime('x'), imr: 0 }])],
+  ['a short digest', JSON.stringify([{ ...runtime('x'), event_type: 4, digest: '00' }])],
+  ['an odd payload', JSON.stringify([runtime('x', '0')])],
+  ['a payload in capitals', JSON.stringify([runtime('x', 'AB')])],
+  ['a colon in a version 1 name', JSON.stringify([runtime('a:b')])],
+  ['an unknown version', JSON.stringify([{ ...runtime('x'), version: 3 }])],
+])('%s is refused', (_, text) => {
+  expect(() => parseEventLog(text)).toThrow(MalformedEventLog)
+})
+
+test('both digest rules hash what they say', () => {
+  const payload = Uint8Array.of(0xab, 0xcd)
+  const one = sha384(Uint8Array.of(1, 0, 0, 8, ...utf8(':app-id:'), 0xab, 0xcd))
+  const two = sha384(utf8('{"name":"app-id","payload":"abcd","type":134217729}'))
+  expect(runtimeDigest('app-id', payload)).toEqual(one)
+  expect(runtimeDigest('app-id', payload, 1)).toEqual(one)
+  expect(runtimeDigest('app-id', payload, 2)).toEqual(two)
+})
