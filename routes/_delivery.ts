@@ -1,0 +1,74 @@
+/**
+ * Orders what a socket is told about its account: hello, a gap if events are no longer kept, events, and one snapshot
+ * placed exactly where it is true, so that a reader may apply frames one by one.
+ */
+import type { AccountEvent, EventKind, Order } from '../protocol/wire'
+import { encodeEvent, type ServerFrame } from './_frames'
+
+export type Snapshot = { seq: number; orders: Order[] }
+type Early = AccountEvent | { gap_from: number; gap_to: number }
+
+export interface Delivery {
+  event(event: AccountEvent): void
+  gap(seq_from: number, seq_to: number): void
+  /** Frames wait for this call. Events up to `base` are known to the reader; `snapshot` undefined: it resumes from events alone. */
+  begin(hello: ServerFrame, base: number, snapshot: Snapshot | undefined): void
+  /** Seq of the newest event seen, sent or not of this stream's kinds. */
+  last(): number
+  /** Events that wait for `begin`. */
+  waiting(): number
+}
+
+export function openDelivery(args: {
+  kinds: (kind: EventKind) => boolean
+  send: (text: string) => void
+}): Delivery {
+  const early: Early[] = []
+  let begun = false
+  let due: Snapshot | undefined
+  let last = 0
+
+  const sendSnapshotUpTo = (seq: number) => {
+    if (due === undefined || due.seq > seq) return
+    args.send(JSON.stringify({ type: 'snapshot', ...due } satisfies ServerFrame))
+    due = undefined
+  }
+  const deliver = (event: AccountEvent) => {
+    // A renewed subscription overlaps the one before it by what was under way.
+    if (event.seq <= last) return
+    sendSnapshotUpTo(event.seq - 1)
+    last = event.seq
+    if (args.kinds(event.kind)) args.send(encodeEvent(event))
+    sendSnapshotUpTo(last)
+  }
+  const skip = (seq_from: number, seq_to: number) => {
+    if (seq_to <= last) return
+    args.send(JSON.stringify({ type: 'gap', seq_from, seq_to } satisfies ServerFrame))
+    last = seq_to
+    sendSnapshotUpTo(last)
+  }
+  return {
+    last: () => last,
+    waiting: () => early.length,
+    event(event) {
+      if (begun) deliver(event)
+      else early.push(event)
+    },
+    gap(gap_from, gap_to) {
+      if (begun) skip(gap_from, gap_to)
+      else early.push({ gap_from, gap_to })
+    },
+    begin(hello, base, snapshot) {
+      begun = true
+      due = snapshot
+      last = base
+      args.send(JSON.stringify(hello))
+      if (early.length === 0) sendSnapshotUpTo(last)
+      for (const item of early.splice(0)) {
+        if ('gap_to' in item) skip(item.gap_from, item.gap_to)
+        else deliver(item)
+      }
+      sendSnapshotUpTo(last)
+    },
+  }
+}

@@ -1,0 +1,71 @@
+/**
+ * One endpoint = one contract + one function; method and path come from the file's name.
+ *
+ * Elysia routes and nothing else of it decides: its own validation runs before authentication, drops unknown fields,
+ * turns text into numbers and echoes what was sent. The contract's schemas are therefore checked by `_answer.ts`, in the
+ * published order of checks, and feed the reference document as they are.
+ */
+import type { Static, TObject, TSchema } from '@sinclair/typebox'
+import type { Session } from '../engine/venue'
+import type { RefusalCode } from '../protocol/refusals'
+import type { HeaderMap } from './_headers'
+import type { Services } from './_services'
+
+export { COST } from './_rate'
+export { integerOf, t } from './_wire'
+
+export type Tag = 'account' | 'orders' | 'notes' | 'settlement' | 'market' | 'trust' | 'operations'
+/** A page or file: its own content type instead of JSON. */
+export type Text = { content_type: string; body: string; headers?: HeaderMap }
+export type Answer =
+  | { readonly status: 200 | 202; readonly body: TSchema }
+  | { readonly status: 200; readonly text: string }
+
+export type Contract = {
+  readonly summary: string
+  readonly description?: string
+  readonly tag: Tag
+  /** true: a token is required. 'optional': a token is honoured, and must be valid if sent. */
+  readonly bearer?: true | 'optional'
+  /** Tokens taken from the account's bucket before the body is read. */
+  readonly cost?: number
+  readonly params?: TObject
+  readonly query?: TObject
+  readonly body?: TSchema
+  readonly answer: Answer
+  /** Codes of its own; those of token, limit, size and form follow from the contract. */
+  readonly refuses?: readonly RefusalCode[]
+  /** `cache-control` of a success; `no-store` without it. */
+  readonly cache?: string
+}
+
+type Part<C extends Contract, K extends 'params' | 'query' | 'body'> = C[K] extends TSchema
+  ? { readonly [P in K]: Static<C[K]> }
+  : unknown
+type Caller<C extends Contract> = C['bearer'] extends true
+  ? { readonly account_id: string; readonly session: Session }
+  : C['bearer'] extends 'optional'
+    ? { readonly account_id: string | undefined }
+    : unknown
+/** What a handler sees: the services, the caller, and the checked parts of the request its contract declares. */
+export type Call<C extends Contract> = Services &
+  Caller<C> &
+  Part<C, 'params'> &
+  Part<C, 'query'> &
+  Part<C, 'body'>
+export type Result<C extends Contract> = C['answer'] extends { readonly body: infer S extends TSchema }
+  ? Static<S>
+  : Text
+
+export type Endpoint = {
+  readonly kind: 'endpoint'
+  readonly contract: Contract
+  readonly handler: (call: never) => unknown
+}
+
+export function endpoint<const C extends Contract>(
+  contract: C,
+  handler: (call: Call<C>) => Result<C> | Promise<Result<C>>,
+): Endpoint {
+  return { kind: 'endpoint', contract, handler }
+}

@@ -1,0 +1,96 @@
+/** Listens with TLS 1.3 for one app; changes certificates without losing a socket; drains before it stops. */
+import type { Server } from 'bun'
+import type { TlsMaterial } from '../enclave/contract'
+import type { App } from './_app'
+import { FRAME_BYTES_MAX } from './_frames'
+import type { SocketData } from './_upgrade'
+
+/** TLS 1.3 on the wire (RFC 8446); the runtime takes the number only. */
+const TLS_1_3 = 0x0304
+/** Beyond this the runtime itself answers 413; up to it our own answer keeps the order of checks. */
+const REQUEST_BYTES_MAX = 1024 * 1024
+const IDLE_S = 60
+
+export type ListenOptions = {
+  hostname: string
+  port: number
+  /** Absent: plain HTTP, for a listener nobody but this machine reaches. */
+  tls?: TlsMaterial
+}
+export type Listener = {
+  readonly port: number
+  readonly url: string
+  /** New connections get the new certificate; open ones live on. */
+  rotate(tls: TlsMaterial): void
+  /** Stops taking connections, waits for requests under way at most `grace_ms`, then closes what is left. */
+  stop(grace_ms: number): Promise<void>
+}
+
+/** `server.reload` keeps the old certificate, so a second listener takes the port and the first one drains. */
+export function listen(app: Pick<App, 'fetch'>, options: ListenOptions): Listener {
+  let current = serve(app, options, options.port, options.tls)
+  const draining = new Set<Server<SocketData>>()
+  const port = current.port ?? options.port
+  return {
+    port,
+    url: `${options.tls === undefined ? 'http' : 'https'}://${options.hostname}:${port}`,
+    rotate(tls) {
+      const replaced = current
+      current = serve(app, options, port, tls)
+      draining.add(replaced)
+      // Resolves once its last socket is gone, which may be hours from now.
+      void replaced.stop().then(() => draining.delete(replaced))
+    },
+    async stop(grace_ms) {
+      const servers = [current, ...draining]
+      const drained = Promise.all(servers.map((server) => server.stop()))
+      let timer: Timer | undefined
+      const late = new Promise<void>((resolve) => {
+        timer = setTimeout(resolve, grace_ms)
+      })
+      await Promise.race([drained, late])
+      clearTimeout(timer)
+      await Promise.all(servers.map((server) => server.stop(true)))
+    },
+  }
+}
+
+function serve(
+  app: Pick<App, 'fetch'>,
+  options: ListenOptions,
+  port: number,
+  tls: TlsMaterial | undefined,
+): Server<SocketData> {
+  return Bun.serve<SocketData>({
+    hostname: options.hostname,
+    port,
+    reusePort: tls !== undefined,
+    maxRequestBodySize: REQUEST_BYTES_MAX,
+    idleTimeout: IDLE_S,
+    development: false,
+    ...(tls === undefined
+      ? {}
+      : { tls: { cert: tls.cert_pem, key: tls.key_pem, minVersion: TLS_1_3 } as Bun.TLSOptions }),
+    fetch: (request, server) => app.fetch(request, server),
+    websocket: {
+      maxPayloadLength: FRAME_BYTES_MAX,
+      idleTimeout: IDLE_S,
+      sendPings: true,
+      perMessageDeflate: false,
+      // Our own bound closes a slow reader long before; the runtime's would drop frames without a word.
+      backpressureLimit: 64 * 1024 * 1024,
+      closeOnBackpressureLimit: false,
+      open: (socket) =>
+        socket.data.opened({
+          send: (text) => socket.send(text),
+          getBufferedAmount: () => socket.getBufferedAmount(),
+          cork: (send) => void socket.cork(send),
+          close: (code, reason) => socket.close(code, reason),
+          terminate: () => socket.terminate(),
+        }),
+      message: (socket, message) => socket.data.message(message),
+      drain: (socket) => socket.data.drained(),
+      close: (socket, code) => socket.data.closed(code),
+    },
+  })
+}

@@ -1,0 +1,37 @@
+import { COST, endpoint, t } from './_endpoint'
+import { Attestation } from './_venue_shapes'
+import { exact } from './_wire'
+
+/**
+ * GET /attestation: the hardware quote, what to replay against it, and the binding of this connection's TLS key.
+ * Only quotes with a nonce cost hardware time, so only they are limited.
+ */
+export default endpoint(
+  {
+    summary: 'Attestation quote',
+    description:
+      '`report_data` is the nonce followed by the SHA-256 of the raw `tee_pubkey`; without a nonce its first half is zero and the answer is cached. A token is optional: callers with one have a limit of their own.',
+    tag: 'trust',
+    bearer: 'optional',
+    query: exact({
+      reportData: t.Optional(
+        t.String({
+          pattern: '^[0-9a-f]{64}$',
+          description: 'Nonce chosen by the caller, 32 bytes of lowercase hex.',
+        }),
+      ),
+    }),
+    answer: { status: 200, body: Attestation },
+    refuses: ['rate_limited', 'quote_busy', 'enclave_unavailable'],
+  },
+  ({ enclave, venue, quotes, account_id, query }) => {
+    const nonce = query.reportData
+    if (nonce === undefined) return enclave.attestation()
+    if (account_id === undefined) quotes.anonymous.take(1)
+    else {
+      venue.takeLimit(account_id, COST.place)
+      quotes.bearer.take(1)
+    }
+    return enclave.attestation(nonce)
+  },
+)

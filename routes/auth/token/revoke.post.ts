@@ -1,0 +1,18 @@
+import { endpoint, t } from '../../_endpoint'
+import { exact } from '../../_wire'
+
+/** POST /auth/token/revoke: ends the token of the Authorization header at once, on REST and on every socket. */
+export default endpoint(
+  {
+    summary: 'Revoke the token',
+    description:
+      'The token in the Authorization header is refused from now on and its sockets are closed. No body.',
+    tag: 'account',
+    bearer: true,
+    answer: { status: 200, body: exact({ revoked: t.Literal(true) }) },
+  },
+  ({ venue, session }) => {
+    venue.revoke(session)
+    return { revoked: true as const }
+  },
+)

@@ -1,0 +1,21 @@
+import { COST, endpoint, integerOf } from './_endpoint'
+import { AccountEvent, LIMIT_DEFAULT, PageQuery, page } from './_event_shapes'
+
+/** GET /events: the account's numbered events, the same objects and numbers as on the sockets. */
+export default endpoint(
+  {
+    summary: 'List own events',
+    description: 'Numbered without a gap per account, across restarts.',
+    tag: 'orders',
+    bearer: true,
+    cost: COST.read,
+    query: PageQuery,
+    answer: { status: 200, body: page(AccountEvent) },
+    refuses: ['after_invalid'],
+  },
+  ({ venue, account_id, query }) =>
+    venue.events(account_id, {
+      after: integerOf(query.after, 0),
+      limit: integerOf(query.limit, LIMIT_DEFAULT),
+    }),
+)

@@ -1,0 +1,21 @@
+import { Refusal } from '../../protocol/refusals'
+import { endpoint, t } from '../_endpoint'
+import { exact } from '../_wire'
+
+/** GET /evidences/{file}: the files that bind the served TLS certificate to a key held inside the enclave. */
+export default endpoint(
+  {
+    summary: 'Evidence file',
+    description:
+      '`quote.json`, `cert.pem` or `sha256sum.txt`. The quote binds the SHA-256 of `sha256sum.txt`.',
+    tag: 'trust',
+    params: exact({ file: t.String({ minLength: 1, maxLength: 64 }) }),
+    answer: { status: 200, text: 'text/plain' },
+    refuses: ['evidence_unknown', 'enclave_unavailable'],
+  },
+  ({ enclave, params }) => {
+    const file = enclave.evidence(params.file)
+    if (file === undefined) throw new Refusal('evidence_unknown')
+    return file
+  },
+)

@@ -1,0 +1,15 @@
+import { endpoint, t } from '../_endpoint'
+import { Instrument } from '../_venue_shapes'
+import { exact } from '../_wire'
+
+/** GET /instruments/{symbol}: one instrument. Any text that names none is unknown, however it is spelled. */
+export default endpoint(
+  {
+    summary: 'One instrument',
+    tag: 'market',
+    params: exact({ symbol: t.String({ minLength: 1, maxLength: 64, description: 'Instrument symbol.' }) }),
+    answer: { status: 200, body: Instrument },
+    refuses: ['instrument_unknown'],
+  },
+  ({ venue, params }) => venue.instrument(params.symbol),
+)

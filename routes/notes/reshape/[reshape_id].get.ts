@@ -1,0 +1,17 @@
+import { COST, endpoint } from '../../_endpoint'
+import { Reshape } from '../../_note_shapes'
+import { CommandId, exact } from '../../_wire'
+
+/** GET /notes/reshape/{reshape_id}: an own reshape and its stage. */
+export default endpoint(
+  {
+    summary: 'Read one reshape',
+    tag: 'notes',
+    bearer: true,
+    cost: COST.read,
+    params: exact({ reshape_id: CommandId }),
+    answer: { status: 200, body: Reshape },
+    refuses: ['not_owner', 'reshape_unknown'],
+  },
+  ({ venue, account_id, params }) => venue.reshapeOf(account_id, params.reshape_id),
+)

@@ -1,0 +1,19 @@
+import { COST, endpoint } from './_endpoint'
+import { PlaceRequest, PlaceResult } from './_order_shapes'
+import { PLACE_REFUSALS } from './_refusals'
+
+/** POST /orders: one signed order. Accepted means journaled and waiting for its batch, not filled. */
+export default endpoint(
+  {
+    summary: 'Place an order',
+    description:
+      'Accepted means durable and part of a coming batch auction, not filled. An identical resend answers `order_exists` with the original result and `applied: "yes"`.',
+    tag: 'orders',
+    bearer: true,
+    cost: COST.place,
+    body: PlaceRequest,
+    answer: { status: 202, body: PlaceResult },
+    refuses: PLACE_REFUSALS,
+  },
+  ({ venue, account_id, body }) => venue.place(account_id, body),
+)

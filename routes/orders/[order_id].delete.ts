@@ -1,0 +1,20 @@
+import { COST, endpoint } from '../_endpoint'
+import { CancelRequest, CancelResult, OrderParams } from '../_order_shapes'
+import { CANCEL_REFUSALS } from '../_refusals'
+
+/** DELETE /orders/{order_id}: cancels one live order by the signature of its trading key. */
+export default endpoint(
+  {
+    summary: 'Cancel an order',
+    description:
+      'The signed body travels with the DELETE; clients that drop it use POST /orders/{order_id}/cancel.',
+    tag: 'orders',
+    bearer: true,
+    cost: COST.cancel,
+    params: OrderParams,
+    body: CancelRequest,
+    answer: { status: 200, body: CancelResult },
+    refuses: CANCEL_REFUSALS,
+  },
+  ({ venue, account_id, params, body }) => venue.cancel(account_id, params.order_id, body),
+)

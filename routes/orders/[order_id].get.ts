@@ -1,0 +1,16 @@
+import { COST, endpoint } from '../_endpoint'
+import { Order, OrderParams } from '../_order_shapes'
+
+/** GET /orders/{order_id}: an own order with its fills, live or final. */
+export default endpoint(
+  {
+    summary: 'Read one order',
+    tag: 'orders',
+    bearer: true,
+    cost: COST.read,
+    params: OrderParams,
+    answer: { status: 200, body: Order },
+    refuses: ['not_owner', 'order_unknown'],
+  },
+  ({ venue, account_id, params }) => venue.order(account_id, params.order_id),
+)

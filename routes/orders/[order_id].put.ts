@@ -1,0 +1,20 @@
+import { COST, endpoint } from '../_endpoint'
+import { ModifyRequest, ModifyResult, OrderParams } from '../_order_shapes'
+import { MODIFY_REFUSALS } from '../_refusals'
+
+/** PUT /orders/{order_id}: cancels the order and books its replacement; both or neither take effect. */
+export default endpoint(
+  {
+    summary: 'Modify an order',
+    description:
+      'A cancel signature for the old order and a place signature for the new one, by the same trading key. The replacement is a new order with its own id.',
+    tag: 'orders',
+    bearer: true,
+    cost: COST.modify,
+    params: OrderParams,
+    body: ModifyRequest,
+    answer: { status: 202, body: ModifyResult },
+    refuses: MODIFY_REFUSALS,
+  },
+  ({ venue, account_id, params, body }) => venue.modify(account_id, params.order_id, body),
+)

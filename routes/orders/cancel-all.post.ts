@@ -1,0 +1,24 @@
+import { COST, endpoint } from '../_endpoint'
+import { CancelAllBody, CancelAllResult } from '../_order_shapes'
+import { CANCEL_ALL_REFUSALS } from '../_refusals'
+
+/** POST /orders/cancel-all: cancels every live order of a key, or of a key and symbol, by that key's signature. */
+export default endpoint(
+  {
+    summary: 'Cancel all orders of trading keys',
+    description:
+      'One signed body, or an array of up to 64 of them. Each further body costs as much as the first.',
+    tag: 'orders',
+    bearer: true,
+    cost: COST.cancel,
+    body: CancelAllBody,
+    answer: { status: 200, body: CancelAllResult },
+    refuses: CANCEL_ALL_REFUSALS,
+  },
+  ({ venue, account_id, body }) => {
+    const requests = Array.isArray(body) ? body : [body]
+    // The first was paid before the body was read; each one carries a signature to verify.
+    if (requests.length > 1) venue.takeLimit(account_id, COST.cancel * (requests.length - 1))
+    return venue.cancelAll(account_id, requests)
+  },
+)

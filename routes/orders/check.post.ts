@@ -1,0 +1,22 @@
+import { COST, endpoint, t } from '../_endpoint'
+import { CheckRequest } from '../_order_shapes'
+import { CHECK_REFUSALS } from '../_refusals'
+import { exact } from '../_wire'
+
+/** POST /orders/check: every check of a place that depends on nothing hidden; books nothing. */
+export default endpoint(
+  {
+    summary: 'Check an order without placing it',
+    description: 'A place body without `signature`. Says nothing about other orders, notes or nonces.',
+    tag: 'orders',
+    bearer: true,
+    cost: COST.read,
+    body: CheckRequest,
+    answer: { status: 200, body: exact({ ok: t.Literal(true) }) },
+    refuses: CHECK_REFUSALS,
+  },
+  ({ venue, account_id, body }) => {
+    venue.check(account_id, body)
+    return { ok: true as const }
+  },
+)

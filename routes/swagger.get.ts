@@ -1,0 +1,24 @@
+import { Refusal } from '../protocol/refusals'
+import { endpoint } from './_endpoint'
+
+/** GET /swagger: the reference page, made on the server, with no script at all. */
+export default endpoint(
+  {
+    summary: 'Reference page',
+    tag: 'operations',
+    answer: { status: 200, text: 'text/html' },
+    refuses: ['route_unknown'],
+  },
+  ({ documents }) => {
+    if (documents === undefined) throw new Refusal('route_unknown')
+    return {
+      content_type: 'text/html; charset=utf-8',
+      body: documents.html,
+      headers: {
+        'content-security-policy':
+          "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+        'referrer-policy': 'no-referrer',
+      },
+    }
+  },
+)

@@ -1,0 +1,13 @@
+import { endpoint } from '../_endpoint'
+import { SystemStatus } from '../_venue_shapes'
+
+/** GET /system/status: readiness, always 200; where a 503 sends its reader. */
+export default endpoint(
+  {
+    summary: 'Readiness',
+    description: 'Whether matching runs and settlement is wired, with reasons where not. Always 200.',
+    tag: 'operations',
+    answer: { status: 200, body: SystemStatus },
+  },
+  ({ venue }) => venue.status(),
+)

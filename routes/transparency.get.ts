@@ -1,0 +1,15 @@
+import { endpoint } from './_endpoint'
+import { Transparency } from './_venue_shapes'
+
+/** GET /transparency: liabilities against vaults per mint, settlement, pending administration, builds, daily figures. */
+export default endpoint(
+  {
+    summary: 'Transparency',
+    description:
+      'A mint marked `stale` is unknown, never zero. Daily figures are delayed and suppressed below a count.',
+    tag: 'trust',
+    answer: { status: 200, body: Transparency },
+    cache: 'public, max-age=1',
+  },
+  ({ venue }) => venue.transparency(),
+)

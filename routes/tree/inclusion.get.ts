@@ -1,0 +1,29 @@
+import { Refusal } from '../../protocol/refusals'
+import { COST, endpoint, t } from '../_endpoint'
+import { TreeInclusion } from '../_note_shapes'
+import { exact, Hash, QueryInteger } from '../_wire'
+
+/** GET /tree/inclusion: the siblings that lead one leaf to the root. */
+export default endpoint(
+  {
+    summary: 'Inclusion proof of a note',
+    description: 'Exactly one of `commitment` and `leaf_index` is given.',
+    tag: 'notes',
+    bearer: true,
+    cost: COST.read,
+    query: exact({
+      commitment: t.Optional(Hash),
+      leaf_index: t.Optional(QueryInteger('Index of the leaf.')),
+    }),
+    answer: { status: 200, body: TreeInclusion },
+    refuses: ['leaf_unknown'],
+  },
+  ({ venue, query: { commitment, leaf_index } }) => {
+    if (commitment !== undefined && leaf_index !== undefined) {
+      throw new Refusal('field_invalid', { field: 'leaf_index' })
+    }
+    if (commitment !== undefined) return venue.treeInclusion({ commitment })
+    if (leaf_index !== undefined) return venue.treeInclusion({ leaf_index: Number(leaf_index) })
+    throw new Refusal('field_missing', { field: 'commitment' })
+  },
+)

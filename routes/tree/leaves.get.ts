@@ -1,0 +1,21 @@
+import { COST, endpoint, integerOf, t } from '../_endpoint'
+import { TreeLeaves } from '../_note_shapes'
+import { exact, QueryInteger, QueryLimit } from '../_wire'
+
+const LEAVES_MAX = 10_000
+
+/** GET /tree/leaves: a run of finalized leaves, so that a wallet can build its own proofs. */
+export default endpoint(
+  {
+    summary: 'Leaves of the note tree',
+    tag: 'notes',
+    bearer: true,
+    cost: COST.read,
+    query: exact({
+      from: t.Optional(QueryInteger('Index of the first leaf; 0 if absent.')),
+      limit: t.Optional(QueryLimit(LEAVES_MAX, 'Leaves per answer, 1 to 10000; 1000 if absent.')),
+    }),
+    answer: { status: 200, body: TreeLeaves },
+  },
+  ({ venue, query }) => venue.treeLeaves(integerOf(query.from, 0), integerOf(query.limit, 1_000)),
+)

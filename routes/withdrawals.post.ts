@@ -1,0 +1,19 @@
+import { COST, endpoint } from './_endpoint'
+import { WithdrawalRequest, WithdrawalResult } from './_note_shapes'
+import { WITHDRAWAL_REFUSALS } from './_refusals'
+
+/** POST /withdrawals: locks a note and pays it out in a coming settlement batch. */
+export default endpoint(
+  {
+    summary: 'Withdraw from a note',
+    description:
+      'The destination receives `amount`; the note must hold it and the fee; the rest comes back as change.',
+    tag: 'notes',
+    bearer: true,
+    cost: COST.withdraw,
+    body: WithdrawalRequest,
+    answer: { status: 202, body: WithdrawalResult },
+    refuses: WITHDRAWAL_REFUSALS,
+  },
+  ({ venue, account_id, body }) => venue.withdraw(account_id, body),
+)

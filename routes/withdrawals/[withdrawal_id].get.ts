@@ -1,0 +1,17 @@
+import { COST, endpoint } from '../_endpoint'
+import { Withdrawal } from '../_note_shapes'
+import { CommandId, exact } from '../_wire'
+
+/** GET /withdrawals/{withdrawal_id}: an own withdrawal and its stage. */
+export default endpoint(
+  {
+    summary: 'Read one withdrawal',
+    tag: 'notes',
+    bearer: true,
+    cost: COST.read,
+    params: exact({ withdrawal_id: CommandId }),
+    answer: { status: 200, body: Withdrawal },
+    refuses: ['not_owner', 'withdrawal_unknown'],
+  },
+  ({ venue, account_id, params }) => venue.withdrawal(account_id, params.withdrawal_id),
+)

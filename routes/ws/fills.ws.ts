@@ -1,0 +1,11 @@
+import { COMMON_OPS, stream } from '../_stream'
+
+/** /ws/fills: pushes the account's fills and their way through settlement. */
+export default stream({
+  name: 'fills',
+  summary: 'Fill events of the account',
+  description: 'Pushes the events whose kind begins with `fill.`; takes only `ping` and `auth.refresh`.',
+  kinds: (kind) => kind.startsWith('fill.'),
+  ops: COMMON_OPS,
+  snapshot: false,
+})

@@ -1,0 +1,11 @@
+import { COMMON_OPS, stream } from '../_stream'
+
+/** /ws/orders: pushes what happens to the account's orders. */
+export default stream({
+  name: 'orders',
+  summary: 'Order events of the account',
+  description: 'Pushes the events whose kind begins with `order.`; takes only `ping` and `auth.refresh`.',
+  kinds: (kind) => kind.startsWith('order.'),
+  ops: COMMON_OPS,
+  snapshot: true,
+})
