@@ -50,11 +50,7 @@ export function addFill(
     index_role: 2 * fill_index + role,
   })
   const [into, from] = buys ? [terms.base, terms.quote] : [terms.quote, terms.base]
-  const proceeds = createNote(
-    batch,
-    { owner, mint: into, amount: made.proceeds, status: 'free' },
-    source(0),
-  )
+  const proceeds = createNote(batch, { owner, mint: into, amount: made.proceeds, status: 'free' }, source(0))
   const status = order.remaining > 0 ? 'in_use' : 'free'
   const change = createNote(batch, { owner, mint: from, amount: made.change, status }, source(1))
   if (change !== undefined) order.collateral = change

@@ -37,6 +37,8 @@ export type SettlementBatch = {
   /** Undefined until the hashing worker answered. */
   hashed: HashResult | undefined
   progress: BatchProgress
+  /** base58; of the transaction the newest stage speaks of. */
+  signature: string | undefined
   signed: SignedBatch | undefined
 }
 
@@ -100,6 +102,7 @@ export type Exit = {
   readonly destination: Uint8Array
   readonly deadline_unix_s: number
   readonly request_account: Uint8Array
+  readonly accepted_slot: number
   /** The note, where the engine knows it. */
   note: Note | undefined
   settlement_batch: number

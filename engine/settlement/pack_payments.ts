@@ -34,7 +34,9 @@ function mayOpen(state: State): boolean {
   const { waiting, batches } = state.settlement
   const first = waiting[0]
   if (first === undefined) return false
-  const idle = [...batches.values()].every((batch) => batch.progress !== 'built' && batch.progress !== 'submitted')
+  const idle = [...batches.values()].every(
+    (batch) => batch.progress !== 'built' && batch.progress !== 'submitted',
+  )
   const full = waiting.length * WITHDRAWAL_PARTS >= settingsOf(state).settlement_parts_max
   const waited = state.slot - first.accepted_slot >= LIMITS.payment_wait_slots_max
   return idle || full || waited

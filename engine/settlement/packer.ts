@@ -42,6 +42,7 @@ function openBatch(state: State): SettlementBatch {
     parts: 0,
     hashed: undefined,
     progress: 'built',
+    signature: undefined,
     signed: undefined,
   }
   settlement.batches.set(batch.batch_id, batch)

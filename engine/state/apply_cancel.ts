@@ -1,6 +1,7 @@
 /** Applies what takes orders out of the book: cancel, cancel-all, the dead-man timer and cancel-on-disconnect. */
-import { LIMITS } from '../limits'
+
 import type { CommandOf } from '../commands'
+import { LIMITS } from '../limits'
 import { addToBucket, dueBuckets, removeFromBucket } from './buckets'
 import { accountOf, bindKey } from './check_signer'
 import type { CancelPlan } from './decide_cancel'
@@ -34,11 +35,7 @@ export function applyCancelAll(
   return { kind: 'cancel_all', result: { cancelled, seq: accountOf(state, command.account_id).seq } }
 }
 
-export function applyDeadMan(
-  state: State,
-  command: CommandOf<'dead_man'>,
-  plan: DeadManPlan,
-): Answer {
+export function applyDeadMan(state: State, command: CommandOf<'dead_man'>, plan: DeadManPlan): Answer {
   const key = bindKey(state, plan.signer)
   key.cancel_nonce = command.cancel_nonce
   if (key.dead_man_slot > 0) removeFromBucket(state.timers, key.dead_man_slot, key)

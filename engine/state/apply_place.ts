@@ -1,4 +1,6 @@
 /** Applies place and modify commands that were not refused. */
+
+import { toHex } from '../../protocol/bytes'
 import type { CommandOf } from '../commands'
 import type { ModifyPlan } from './decide_modify'
 import type { PlacePlan } from './decide_place'
@@ -7,15 +9,9 @@ import { endOrder } from './end_order'
 import { openOrder } from './open_order'
 import { placeAnswer } from './order_view'
 import type { Answer } from './outcome'
-import { toHex } from '../../protocol/bytes'
 import type { State } from './state'
 
-export function applyPlace(
-  state: State,
-  fx: Effects,
-  command: CommandOf<'place'>,
-  plan: PlacePlan,
-): Answer {
+export function applyPlace(state: State, fx: Effects, command: CommandOf<'place'>, plan: PlacePlan): Answer {
   const order = openOrder(state, fx, command, plan, { origin: command.origin })
   return { kind: 'place', result: placeAnswer(order) }
 }

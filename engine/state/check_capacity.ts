@@ -15,11 +15,7 @@ export function checkSubsystems(state: State, env: Env): RefusedOutcome | undefi
 }
 
 /** Refuses `order_limit`; `released` orders leave with this command. */
-export function checkOrderLimit(
-  state: State,
-  signer: Signer,
-  released: number,
-): RefusedOutcome | undefined {
+export function checkOrderLimit(state: State, signer: Signer, released: number): RefusedOutcome | undefined {
   if (state.orders.size - released >= LIMITS.orders_live_max) return refuse('order_limit')
   if (signer.account.live - released >= signer.account.orders_live_max) return refuse('order_limit')
   return undefined

@@ -8,10 +8,7 @@ import type { State } from './state'
 
 export type DeadManPlan = { ok: true; signer: Signer }
 
-export function decideDeadMan(
-  state: State,
-  command: CommandOf<'dead_man'>,
-): DeadManPlan | RefusedOutcome {
+export function decideDeadMan(state: State, command: CommandOf<'dead_man'>): DeadManPlan | RefusedOutcome {
   const signer = checkSigner(state, command.account_id, command.trading_key)
   if (!signer.ok) return signer
   const refused = checkNonce(signer.key, 'cancel_nonce', command.cancel_nonce) ?? checkKeyLimit(signer)

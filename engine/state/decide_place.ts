@@ -27,11 +27,7 @@ export type PlacePlan = {
   note: NoteFound
 }
 
-export function decidePlace(
-  state: State,
-  command: CommandOf<'place'>,
-  env: Env,
-): PlacePlan | RefusedOutcome {
+export function decidePlace(state: State, command: CommandOf<'place'>, env: Env): PlacePlan | RefusedOutcome {
   const signer = checkSigner(state, command.account_id, command.trading_key)
   if (!signer.ok) return signer
   if (signer.account.status === 'suspended') return refuse('account_suspended')

@@ -41,6 +41,9 @@ function checkResend(state: State, command: CommandOf<'withdraw'>): RefusedOutco
   if (known === undefined) return undefined
   if (known.kind !== 'withdrawal') return refuse('order_id_taken')
   const first = { ...known, status: 'accepted' as const, settlement_batch: 0, signature: undefined }
-  const result = withdrawalView({ ...first, change: undefined, refund_commitment: undefined }, known.accepted_seq)
+  const result = withdrawalView(
+    { ...first, change: undefined, refund_commitment: undefined },
+    known.accepted_seq,
+  )
   return refuse('order_exists', { result })
 }

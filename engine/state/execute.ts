@@ -1,14 +1,129 @@
 /** The one door into the state: decides a command and, unless it is refused, applies it. */
 import type { Command } from '../commands'
-import type { Env, Outcome } from './outcome'
+import { applyAccountRecord, decideAccountRecord } from './account_record'
+import { applyBatchSigned, applyBatchStage } from './apply_batch_stage'
+import {
+  applyArmDisconnect,
+  applyCancel,
+  applyCancelAll,
+  applyDeadMan,
+  applyDisconnected,
+} from './apply_cancel'
+import { applyConfigure } from './apply_configure'
+import { applyExit } from './apply_exit'
+import { applyHalted, applyInstrumentStatus, applyResumed } from './apply_halt'
+import { applyHashed } from './apply_hashed'
+import { applyLeaves } from './apply_leaves'
+import { applyReshape, applyWithdraw } from './apply_payment'
+import { applyModify, applyPlace } from './apply_place'
+import { applyEpochIntended, applyEpochOpened, applyReference } from './apply_reference'
+import { applySlot } from './apply_slot'
+import { decideCancel } from './decide_cancel'
+import { decideCancelAll } from './decide_cancel_all'
+import { decideDeadMan } from './decide_dead_man'
+import { decideModify } from './decide_modify'
+import { decidePlace } from './decide_place'
+import { decideReshape } from './decide_reshape'
+import { decideWithdraw } from './decide_withdraw'
+import { Effects } from './effects'
+import type { Answer, Env, Outcome, RefusedOutcome } from './outcome'
 import type { State } from './state'
 
 /**
  * Deterministic: state and command in, the same outcome and the same new state on every machine. A refusal changes
- * nothing. Orders of a live order's event carry the fills whose commitments are known; later fills follow as
- * `fill.matched` events.
+ * nothing. An order in an event carries the fills whose commitments are known; later fills follow as `fill.matched`.
  * @throws Error when the command contradicts the state in a way no client can cause; the process must stop.
  */
-export function execute(_state: State, _command: Command, _env: Env): Outcome {
-  throw new Error('not reached')
+export function execute(state: State, command: Command, env: Env): Outcome {
+  const decision = decide(state, command, env)
+  if (!decision.ok) return decision
+  state.unix_ms = command.unix_ms
+  const slot = command.kind === 'slot' ? Math.max(command.slot, state.slot) : state.slot
+  const fx = new Effects(slot, command.unix_ms)
+  const answer = decision.apply(fx)
+  return { ok: true, answer, events: fx.events, auctions: fx.auctions }
+}
+
+type Accepted = { ok: true; apply: (fx: Effects) => Answer }
+
+/** Reads the state, changes nothing; what it returns is the only thing that writes it. */
+function decide(state: State, command: Command, env: Env): Accepted | RefusedOutcome {
+  switch (command.kind) {
+    case 'place':
+      return when(decidePlace(state, command, env), (plan, fx) => applyPlace(state, fx, command, plan))
+    case 'modify':
+      return when(decideModify(state, command, env), (plan, fx) => applyModify(state, fx, command, plan))
+    case 'cancel':
+      return when(decideCancel(state, command), (plan, fx) => applyCancel(state, fx, command, plan))
+    case 'cancel_all':
+      return when(decideCancelAll(state, command), (plan, fx) => applyCancelAll(state, fx, command, plan))
+    case 'dead_man':
+      return when(decideDeadMan(state, command), (plan) => applyDeadMan(state, command, plan))
+    case 'withdraw':
+      return when(decideWithdraw(state, command, env), (plan, fx) => applyWithdraw(state, fx, command, plan))
+    case 'reshape':
+      return when(decideReshape(state, command, env), (plan, fx) => applyReshape(state, fx, command, plan))
+    case 'account_record':
+      return when(decideAccountRecord(state, command), () => applyAccountRecord(state, command))
+    default:
+      return { ok: true, apply: (fx) => applyFact(state, fx, command, env) }
+  }
+}
+
+function when<Plan extends { ok: true }>(
+  plan: Plan | RefusedOutcome,
+  apply: (plan: Plan, fx: Effects) => Answer,
+): Accepted | RefusedOutcome {
+  return plan.ok ? { ok: true, apply: (fx) => apply(plan, fx) } : plan
+}
+
+type ClientKind =
+  | 'place'
+  | 'modify'
+  | 'cancel'
+  | 'cancel_all'
+  | 'dead_man'
+  | 'withdraw'
+  | 'reshape'
+  | 'account_record'
+
+/** Facts of the chain, the clock and the operator are never refused. */
+function applyFact(
+  state: State,
+  fx: Effects,
+  command: Exclude<Command, { kind: ClientKind }>,
+  env: Env,
+): Answer {
+  switch (command.kind) {
+    case 'slot':
+      return applySlot(state, fx, command, env)
+    case 'leaves':
+      return applyLeaves(state, command)
+    case 'hashed':
+      return applyHashed(state, fx, command)
+    case 'batch_signed':
+      return applyBatchSigned(state, command)
+    case 'batch_stage':
+      return applyBatchStage(state, fx, command)
+    case 'epoch_intended':
+      return applyEpochIntended(state, command)
+    case 'epoch_opened':
+      return applyEpochOpened(state, command)
+    case 'reference':
+      return applyReference(state, command)
+    case 'exit_requested':
+      return applyExit(state, fx, command)
+    case 'halted':
+      return applyHalted(state, fx, command)
+    case 'resumed':
+      return applyResumed(state)
+    case 'instrument_status':
+      return applyInstrumentStatus(state, fx, command)
+    case 'arm_disconnect':
+      return applyArmDisconnect(state, command)
+    case 'disconnected':
+      return applyDisconnected(state, fx, command)
+    case 'configure':
+      return applyConfigure(state, command)
+  }
 }

@@ -1,0 +1,35 @@
+/** The immutable content of a settlement batch, as the relayer signs it. */
+import { compareBytes } from '../../protocol/bytes'
+import type { HashResult, Payout, SettlementPayload } from '../ports'
+import type { State } from '../state/state'
+import type { SettlementBatch } from './batch'
+
+/** Undefined until the batch is hashed, and again once it is finalized. */
+export function payloadOf(state: State, batch_id: number): SettlementPayload | undefined {
+  const batch = state.settlement.batches.get(batch_id)
+  if (batch?.hashed === undefined) return undefined
+  const { hashed } = batch
+  return {
+    batch_id,
+    nullifiers: [...hashed.nullifiers].sort(compareBytes),
+    outputs: hashed.outputs
+      .map(({ commitment, memo }) => ({ commitment, memo }))
+      .sort((a, b) => compareBytes(a.commitment, b.commitment)),
+    payouts: payoutsOf(state, batch, hashed),
+    spent_root: hashed.spent_root,
+    spent_count: hashed.spent_count,
+    leaf_count_min: batch.leaf_count_min,
+  }
+}
+
+/** Exits carry their refund inner in the request on chain; withdrawals carry it with the payout. */
+function payoutsOf(state: State, batch: SettlementBatch, hashed: HashResult): Payout[] {
+  let refund = 0
+  return batch.payouts.map((payout) => ({
+    kind: payout.kind,
+    mint: payout.kind === 'exit' ? payout.mint : state.mints[payout.note.mint]!.bytes,
+    destination: payout.destination,
+    amount: payout.amount,
+    refund_inner: payout.kind === 'exit' ? new Uint8Array(32) : hashed.refund_inners[refund++]!,
+  }))
+}

@@ -1,0 +1,130 @@
+/** Applies what the chain did with a settlement batch; also back to `submitted` when a fork took it away. */
+import { encodeBase58 } from '../../protocol/base58'
+import { fromHex, toHex } from '../../protocol/bytes'
+import type { CommandOf } from '../commands'
+import type { BatchStage } from '../ports'
+import type { Reshape, SettlementBatch, Withdrawal } from '../settlement/batch'
+import { reshapeView, withdrawalView } from '../settlement/payment_view'
+import { announceNote } from './apply_hashed'
+import type { Effects } from './effects'
+import type { Note } from './note'
+import { fillView } from './order_view'
+import type { Answer } from './outcome'
+import { retireNote } from './retire_note'
+import type { State } from './state'
+
+export function applyBatchSigned(state: State, command: CommandOf<'batch_signed'>): Answer {
+  const batch = state.settlement.batches.get(command.signed.batch_id)
+  if (batch?.hashed === undefined) throw new Error('a batch was signed before it was hashed')
+  batch.signed = command.signed
+  return { kind: 'done' }
+}
+
+/** A stage of a batch that is finalized already, or that repeats the known one, changes nothing. */
+export function applyBatchStage(state: State, fx: Effects, command: CommandOf<'batch_stage'>): Answer {
+  const { stage } = command
+  const { settlement } = state
+  const batch = settlement.batches.get(stage.batch_id)
+  if (batch === undefined) {
+    if (stage.batch_id <= (settlement.landed?.batch_id ?? 0)) return { kind: 'done' }
+    throw new Error('the chain names a batch that was never packed')
+  }
+  const signature = encodeBase58(stage.signature)
+  if (batch.progress === stage.stage && batch.signature === signature) return { kind: 'done' }
+  settlement.unlanded += unlandedOf(batch, stage.stage) - unlandedOf(batch, batch.progress)
+  batch.progress = stage.stage
+  batch.signature = signature
+  for (const fill of batch.fills) {
+    fill.stage = stage.stage
+    fill.signature = signature
+    fx.emit(fill.account, `fill.${stage.stage}`, (seq) => {
+      fill.seq = seq
+      return fillView(fill)
+    })
+  }
+  stageWithdrawals(state, fx, batch, stage, signature)
+  for (const reshape of batch.reshapes) stageReshape(state, fx, reshape, stage, signature)
+  if (stage.stage === 'finalized') finalize(state, batch, stage)
+  return { kind: 'done' }
+}
+
+function unlandedOf(batch: SettlementBatch, progress: SettlementBatch['progress']): number {
+  return progress === 'built' || progress === 'submitted' ? batch.fills.length : 0
+}
+
+function stageWithdrawals(
+  state: State,
+  fx: Effects,
+  batch: SettlementBatch,
+  stage: BatchStage,
+  signature: string,
+): void {
+  let refund = 0
+  batch.payouts.forEach((payout, at) => {
+    if (payout.kind === 'exit') return
+    const blinding = batch.hashed!.refund_blindings[refund++]!
+    const outcome = stage.payouts[at]
+    const refunded = outcome?.outcome === 'refunded' ? outcome : undefined
+    payout.signature = signature
+    payout.refund_commitment =
+      refunded?.refund_commitment === undefined ? undefined : toHex(refunded.refund_commitment)
+    const final = stage.stage === 'finalized'
+    payout.status = final && refunded !== undefined ? 'refunded' : stage.stage
+    if (final) payout.ended_unix_ms = state.unix_ms
+    payout.seq = fx.emit(payout.key.account, `withdrawal.${payout.status}`, (seq) =>
+      withdrawalView(payout, seq),
+    )
+    if (payout.status === 'refunded') registerRefund(state, fx, payout, blinding, refunded!)
+  })
+}
+
+/** The program built a note of the payout, in deposit form at a leaf only the chain could choose. */
+function registerRefund(
+  state: State,
+  fx: Effects,
+  withdrawal: Withdrawal,
+  blinding: Uint8Array,
+  outcome: BatchStage['payouts'][number],
+): void {
+  const commitment = withdrawal.refund_commitment
+  if (commitment === undefined || outcome.refund_leaf_index === undefined) {
+    throw new Error('a refund came without its note')
+  }
+  const note: Note = {
+    owner: withdrawal.key.text,
+    mint: withdrawal.note.mint,
+    amount: withdrawal.amount,
+    status: 'free',
+    commitment,
+    blinding,
+    nullifier: undefined,
+    leaf_index: outcome.refund_leaf_index,
+    spent_in: 0,
+  }
+  state.notes.set(commitment, note)
+  announceNote(state, fx, 'note.created', note)
+}
+
+function stageReshape(
+  state: State,
+  fx: Effects,
+  reshape: Reshape,
+  stage: BatchStage,
+  signature: string,
+): void {
+  reshape.status = stage.stage
+  reshape.signature = signature
+  if (stage.stage === 'finalized') reshape.ended_unix_ms = state.unix_ms
+  reshape.seq = fx.emit(reshape.key.account, `reshape.${stage.stage}`, (seq) => reshapeView(reshape, seq))
+}
+
+function finalize(state: State, batch: SettlementBatch, stage: BatchStage): void {
+  const { settlement } = state
+  settlement.batches.delete(batch.batch_id)
+  settlement.landed = { batch_id: batch.batch_id, signature: stage.signature, slot: stage.slot }
+  for (const payout of batch.payouts) if (payout.kind === 'exit') settlement.exits.delete(payout.nullifier)
+  for (const note of batch.inputs) {
+    const leaf_index = state.leaves.indexOf(fromHex(note.commitment!, 32)!)
+    if (leaf_index !== undefined) retireNote(state, note, leaf_index)
+  }
+}

@@ -1,0 +1,90 @@
+/** Holds one auction of an instrument and applies its result: fills, settlement parts, cancelled remainders, reference. */
+import type { SideFills } from '../book/allocate'
+import { cross } from '../book/cross'
+import { LIMITS } from '../limits'
+import { type Fills, packFills } from '../settlement/pack_fills'
+import type { Packer } from '../settlement/packer'
+import { auctionHash } from './auction_hash'
+import type { Effects } from './effects'
+import { endOrder } from './end_order'
+import type { InstrumentState } from './instrument'
+import type { Order } from './order'
+import { orderView } from './order_view'
+import type { AuctionRecord, Env } from './outcome'
+import type { State } from './state'
+
+/** The reference an auction may use now, in ticks; undefined skips the auction and orders rest. */
+export function usableReference(state: State, instrument: InstrumentState): number | undefined {
+  if (instrument.terms.reference_policy === 'last') return instrument.reference_ticks
+  const age_ms = state.unix_ms - instrument.reference_unix_ms
+  return age_ms <= LIMITS.oracle_age_max_ms ? instrument.reference_ticks : undefined
+}
+
+export function holdAuction(
+  state: State,
+  fx: Effects,
+  env: Env,
+  packer: Packer,
+  instrument: InstrumentState,
+  reference_ticks: number,
+  expired: string[],
+): void {
+  const { terms, book } = instrument
+  const batch = instrument.next_batch
+  const seed = env.batchSeed(terms.symbol, batch, state.epoch)
+  const result = cross(book, {
+    reference: reference_ticks,
+    collar_bps: terms.collar_bps,
+    price_rule: terms.price_rule,
+    volume_tolerance_bps: terms.volume_tolerance_bps,
+    seed,
+  })
+  instrument.next_batch += 1
+  const buys = fillsOf(state, result.buys)
+  const sells = fillsOf(state, result.sells)
+  const remainders = result.remainders.map((handle) => state.resting[handle]!)
+  if (result.price !== null) {
+    packFills(state, packer, buys, sells, { ticks: result.price, batch })
+    for (const { order } of [...buys, ...sells]) announceFill(state, fx, order)
+  }
+  for (const order of remainders) {
+    const reason = order.type === 'fok' ? 'fok_unfilled' : 'ioc_remainder'
+    endOrder(state, fx, order, { status: 'cancelled', reason })
+  }
+  moveReference(instrument, result.price ?? result.drift)
+  const record: Omit<AuctionRecord, 'result_hash'> = {
+    symbol: terms.symbol,
+    batch,
+    slot: state.slot,
+    reference_ticks,
+    seed,
+    price_ticks: result.price,
+    volume_lots: result.volume,
+    fills: [...buys, ...sells]
+      .map(({ order, lots }) => ({ order_id: order.order_id, lots }))
+      .sort((a, b) => (a.order_id < b.order_id ? -1 : 1)),
+    cancelled: remainders.map((order) => order.order_id).sort(),
+    expired: [...expired].sort(),
+  }
+  fx.auctions.push({ ...record, result_hash: auctionHash(record) })
+}
+
+function fillsOf(state: State, side: SideFills): Fills {
+  return Array.from(side.handles, (handle, at) => ({ order: state.resting[handle]!, lots: side.lots[at]! }))
+}
+
+function announceFill(state: State, fx: Effects, order: Order): void {
+  if (order.remaining === 0) {
+    endOrder(state, fx, order, { status: 'filled' })
+    return
+  }
+  const { account } = order.key
+  fx.emit(account, 'order.partially_filled', (seq) => orderView(order, { seq, status: 'partially_filled' }))
+}
+
+/** Under policy `last` the clearing price is the next reference, or the collar edge that orders crossed beyond. */
+function moveReference(instrument: InstrumentState, ticks: number | null): void {
+  if (ticks === null || instrument.terms.reference_policy !== 'last') return
+  instrument.reference_ticks = ticks
+  instrument.book.recenter(ticks)
+}
