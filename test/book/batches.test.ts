@@ -1,10 +1,12 @@
 /** Many batches over one book: nothing is lost or made, and what left the book never trades again. */
-import { expect, test } from 'bun:test'
+import { expect, setDefaultTimeout, test } from 'bun:test'
 import fc from 'fast-check'
 import { Book } from '../../engine/book/book'
 import { cross } from '../../engine/book/cross'
 import { BUY, FOK, IOC, LIMIT, OrderPool, SELL } from '../../engine/book/order_pool'
-import { LAW_RUNS, LAW_SEED } from './random_books'
+import { LAW_RUNS, LAW_SEED, LAW_TIMEOUT_MS } from './random_books'
+
+setDefaultTimeout(LAW_TIMEOUT_MS)
 
 const act = fc.oneof(
   {

@@ -1,9 +1,11 @@
 /** The book against a plain map of orders, under random adding, removing, filling and moving of the window. */
-import { describe, expect, test } from 'bun:test'
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import fc from 'fast-check'
 import { Book, SIDE_LOTS_MAX, TICK_MAX } from '../../engine/book/book'
 import { type BookOrder, BUY, IOC, LIMIT, ORDER_BYTES, OrderPool, SELL } from '../../engine/book/order_pool'
-import { LAW_RUNS, LAW_SEED } from './random_books'
+import { LAW_RUNS, LAW_SEED, LAW_TIMEOUT_MS } from './random_books'
+
+setDefaultTimeout(LAW_TIMEOUT_MS)
 
 function order(fields: Partial<BookOrder>): BookOrder {
   const order_id = new Uint8Array(16).fill(9)

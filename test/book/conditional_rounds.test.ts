@@ -70,4 +70,14 @@ describe('conditional rounds', () => {
     book.add(order(3, BUY, 1700, 3, 0))
     expect(cross(book, terms)).toMatchObject({ price: null, drift: 1500, collar: { lo: 500, hi: 1500 } })
   })
+
+  test('the limit of a dropped order no longer counts when pressure sets the price', () => {
+    const list = [order(1, SELL, 800, 12, 0), order(2, BUY, 1600, 10, 0), order(3, BUY, 970, 12, 12)]
+    const narrow = { ...terms, collar_bps: 500 }
+    const book = new Book(new OrderPool(8), 1000)
+    for (const o of list) book.add(o)
+    const expected = oracle(list.map(toOracle), oracleTerms(narrow))
+    expect(expected.price).toBe(1000n)
+    expect(cross(book, narrow)).toMatchObject({ price: 1000, volume: 10, surplus: -2 })
+  })
 })

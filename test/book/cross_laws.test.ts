@@ -1,5 +1,5 @@
 /** The laws of matching.md on random books, and agreement with the slow oracle. */
-import { describe, expect, test } from 'bun:test'
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import fc from 'fast-check'
 import { type Cross, cross } from '../../engine/book/cross'
 import { type BookOrder, BUY, FOK, LIMIT } from '../../engine/book/order_pool'
@@ -8,11 +8,14 @@ import {
   buildBook,
   LAW_RUNS,
   LAW_SEED,
+  LAW_TIMEOUT_MS,
   oracleTerms,
   type RandomBook,
   random_book,
   toOracle,
 } from './random_books'
+
+setDefaultTimeout(LAW_TIMEOUT_MS)
 
 type Named = BookOrder & { name: string }
 

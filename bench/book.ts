@@ -1,0 +1,86 @@
+/**
+ * Measures the order book and the auction: `bun bench/book.ts [rounds]`. Prints a table and one JSON line per figure. The
+ * stream is 60 % resting adds, 30 % cancels, 10 % marketable orders, crossed and applied every 1,000 operations; the
+ * operations are recorded in a first pass, so the timed passes contain nothing but the book.
+ */
+
+import { Book } from '../engine/book/book'
+import { cross } from '../engine/book/cross'
+import { BUY, LIMIT, OrderPool, SELL } from '../engine/book/order_pool'
+import { bookStream, prefilled, replay } from './book_stream'
+import { median, printTable, quantile } from './figures'
+import { random } from './random'
+
+const ROUNDS = Number(process.argv[2] ?? 5)
+const OPERATIONS = 500_000
+const CENTER = 100_000
+const rows: (string | number)[][] = []
+
+function figure(name: string, size: number, value: number, unit: string): void {
+  rows.push([name, size, Number(value.toPrecision(3)), unit])
+}
+
+for (const resting of [1_000, 10_000, 100_000]) {
+  const stream = bookStream(resting, OPERATIONS, CENTER)
+  const times: number[] = []
+  const crosses: number[] = []
+  for (let round = 0; round <= ROUNDS; round++) {
+    const book = prefilled(stream, CENTER)
+    const started = Bun.nanoseconds()
+    const taken = replay(book, stream, CENTER)
+    if (round > 0) {
+      times.push((Bun.nanoseconds() - started) / OPERATIONS)
+      crosses.push(...taken)
+    }
+  }
+  figure('stream, everything', resting, median(times), 'ns/op')
+  figure('stream, one cross of 1,000 ops, p50', resting, quantile(crosses, 0.5) / 1000, 'us')
+  figure('stream, one cross of 1,000 ops, p99', resting, quantile(crosses, 0.99) / 1000, 'us')
+}
+
+for (const orders of [1_000, 100_000, 1_000_000]) {
+  const book = fullBook(orders)
+  const terms = {
+    reference: CENTER,
+    collar_bps: 10_000,
+    price_rule: 'std4' as const,
+    volume_tolerance_bps: 0,
+    seed: new Uint8Array(32).fill(1),
+  }
+  const times: number[] = []
+  const repeats = orders === 1_000 ? 2_000 : 3 * ROUNDS
+  for (let round = 0; round < repeats; round++) {
+    const started = Bun.nanoseconds()
+    const { volume } = cross(book, terms)
+    times.push(Bun.nanoseconds() - started)
+    if (volume === 0) throw new Error('the measured book did not cross')
+  }
+  figure('full cross', orders, median(times) / 1000, 'us')
+  figure('full cross', orders, median(times) / orders, 'ns/order')
+}
+
+/** Half buys, half sells, prices overlapping over orders / 50 ticks, sizes up to 1,000 lots, one batch. */
+function fullBook(orders: number): Book {
+  const book = new Book(new OrderPool(orders), CENTER)
+  const next = random(7)
+  const spread = Math.min(2_000, Math.max(20, orders / 50))
+  const order_id = new Uint8Array(16)
+  const words = new Uint32Array(order_id.buffer)
+  for (let at = 0; at < orders; at++) {
+    words[0] = at + 1
+    book.add({
+      side: at % 2 === 0 ? BUY : SELL,
+      kind: LIMIT,
+      tick: CENTER + (next() % spread),
+      lots: 1 + (next() % 1_000),
+      min_fill: 0,
+      arrival_batch: 1,
+      order_id,
+    })
+  }
+  return book
+}
+
+printTable(['figure', 'orders', 'value', 'unit'], rows)
+for (const [name, orders, value, unit] of rows)
+  console.log(JSON.stringify({ bench: 'book', figure: name, orders, value, unit }))
