@@ -1,0 +1,100 @@
+/** Canonical bodies equal the published vectors, decode to the same fields, and no signed string can be a Solana message. */
+import { describe, expect, test } from 'bun:test'
+import { decodeBinding, encodeBinding } from '../../protocol/binding'
+import { BodyError } from '../../protocol/body_layout'
+import { fromHex, toHex } from '../../protocol/bytes'
+import { decodeCancel, encodeCancel } from '../../protocol/cancel'
+import { decodeCancelAll, encodeCancelAll } from '../../protocol/cancel_all'
+import { decodeDeadMan, encodeDeadMan } from '../../protocol/dead_man'
+import { verifySignature } from '../../protocol/ed25519'
+import { decodePlace, encodePlace } from '../../protocol/place'
+import { decodeReceipt, encodeReceipt } from '../../protocol/receipt'
+import { decodeReshape, encodeReshape } from '../../protocol/reshape'
+import { publicKeyOf, sign } from '../../protocol/sign'
+import { decodeStatement, encodeStatement } from '../../protocol/statement'
+import { decodeWithdraw, encodeWithdraw } from '../../protocol/withdraw'
+import vectors from '../vectors/bodies.json'
+
+type Layout = { encode: (fields: never) => Uint8Array; decode: (bytes: Uint8Array) => object }
+const LAYOUTS: Record<string, Layout> = {
+  place: { encode: encodePlace, decode: decodePlace },
+  cancel: { encode: encodeCancel, decode: decodeCancel },
+  cancel_all: { encode: encodeCancelAll, decode: decodeCancelAll },
+  dead_man: { encode: encodeDeadMan, decode: decodeDeadMan },
+  withdraw: { encode: encodeWithdraw, decode: decodeWithdraw },
+  reshape: { encode: encodeReshape, decode: decodeReshape },
+  statement: { encode: encodeStatement, decode: decodeStatement },
+  binding: { encode: encodeBinding, decode: decodeBinding },
+  receipt: { encode: encodeReceipt, decode: decodeReceipt },
+}
+const TEXT = new Set(['symbol', 'side', 'type'])
+
+/** JSON vectors hold bytes as hex and integers as decimals. */
+function revive(fields: Record<string, unknown>): Record<string, unknown> {
+  const one = (value: string) => fromHex(value, value.length / 2)
+  const revived = Object.entries(fields).map(([name, value]) => {
+    if (TEXT.has(name)) return [name, value]
+    if (name === 'inputs') return [name, (value as string[]).map(one)]
+    if (name === 'amounts') return [name, (value as string[]).map(BigInt)]
+    const text = String(value)
+    return [name, text.length >= 32 ? one(text) : BigInt(text)]
+  })
+  return Object.fromEntries(revived)
+}
+
+describe('canonical bodies', () => {
+  for (const [at, vector] of vectors.entries()) {
+    const layout = LAYOUTS[vector.name]!
+    const fields = revive(vector.fields)
+    const body = fromHex(vector.body, vector.body.length / 2)!
+
+    test(`vector ${at} (${vector.name}) encodes to its bytes and decodes to its fields`, () => {
+      expect(toHex(layout.encode(fields as never))).toBe(vector.body)
+      expect(layout.decode(body)).toEqual(fields)
+    })
+
+    test(`vector ${at} (${vector.name}) carries the signature of its seed`, () => {
+      const seed = fromHex(vector.seed, 32)!
+      expect(toHex(sign(seed, body))).toBe(vector.signature)
+      expect(verifySignature(fromHex(vector.signature, 64)!, body, publicKeyOf(seed))).toBe(true)
+      body[20]! ^= 1
+      expect(verifySignature(fromHex(vector.signature, 64)!, body, publicKeyOf(seed))).toBe(false)
+      body[20]! ^= 1
+    })
+
+    test(`vector ${at} (${vector.name}) refuses another width or domain`, () => {
+      expect(() => layout.decode(body.subarray(1))).toThrow(BodyError)
+      const other = body.slice()
+      other[0]! ^= 1
+      expect(() => layout.decode(other)).toThrow(BodyError)
+    })
+
+    // A Solana message starts with its signature count (legacy) or with a version byte >= 0x80; every signed string
+    // starts with the ASCII of its domain, so as a legacy message it would claim 116 required signers in 16 bytes.
+    test(`vector ${at} (${vector.name}) cannot be a Solana message`, () => {
+      expect(toHex(body.subarray(0, 6))).toBe(toHex(new TextEncoder().encode('tacit/')))
+      expect(body[0]).toBeLessThan(0x80)
+      const required_signers = body[0]!
+      const accounts = body[3]!
+      expect(accounts).toBeLessThan(required_signers)
+    })
+  }
+
+  test('reserved bytes, unknown sides and dirty padding have no decoding', () => {
+    const place = fromHex(vectors[0]!.body, 224)!
+    for (const at of [111, 112, 113, 114, 119]) {
+      const dirty = place.slice()
+      dirty[at] = 0xff
+      expect(() => decodePlace(dirty)).toThrow(BodyError)
+    }
+  })
+
+  test('a reshape is a merge or split of 1 to 4 notes with ascending inputs', () => {
+    const vector = vectors.find((v) => v.name === 'reshape')!
+    const fields = revive(vector.fields) as Parameters<typeof encodeReshape>[0]
+    expect(() => encodeReshape({ ...fields, inputs: [...fields.inputs].reverse() })).toThrow(RangeError)
+    expect(() => encodeReshape({ ...fields, inputs: fields.inputs.slice(0, 1) })).toThrow(RangeError)
+    expect(() => encodeReshape({ ...fields, amounts: [0n] })).toThrow(RangeError)
+    expect(() => encodeReshape({ ...fields, amounts: [] })).toThrow(RangeError)
+  })
+})

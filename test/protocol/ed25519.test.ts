@@ -1,0 +1,86 @@
+/** The strict signature rule: what libsodium refuses is refused here, whatever the platform would say. */
+import { describe, expect, test } from 'bun:test'
+import { ed25519 } from '@noble/curves/ed25519.js'
+import { concatBytes, fromHex } from '../../protocol/bytes'
+import { verifySignature } from '../../protocol/ed25519'
+import { publicKeyOf, sign } from '../../protocol/sign'
+
+const b = (hex: string) => fromHex(hex, hex.length / 2)!
+const seed = new Uint8Array(32).fill(7)
+const key = publicKeyOf(seed)
+const message = new TextEncoder().encode('tacit/place/v1')
+const signature = sign(seed, message)
+
+/** Little-endian encoding of an integer in 32 bytes. */
+function le(value: bigint): Uint8Array {
+  return b(value.toString(16).padStart(64, '0')).reverse()
+}
+const PRIME = 2n ** 255n - 19n
+
+/** "Taming the many EdDSAs" (Chalkias, Garillot, Nikolaenko), table of 12 speccheck cases: message, key, signature. */
+const SMALL_ORDER_KEYS = [
+  '0100000000000000000000000000000000000000000000000000000000000000',
+  'ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f',
+  '0000000000000000000000000000000000000000000000000000000000000000',
+  '0000000000000000000000000000000000000000000000000000000000000080',
+  'c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a',
+  'c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac03fa',
+  '26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05',
+  '26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc85',
+]
+
+describe('strict Ed25519', () => {
+  test('a good signature is accepted', () => {
+    expect(verifySignature(signature, message, key)).toBe(true)
+  })
+
+  test('other widths are never accepted, a trailing byte included', () => {
+    expect(verifySignature(concatBytes(signature, Uint8Array.of(0)), message, key)).toBe(false)
+    expect(verifySignature(signature.subarray(0, 63), message, key)).toBe(false)
+    expect(verifySignature(signature, message, concatBytes(key, Uint8Array.of(0)))).toBe(false)
+    expect(verifySignature(signature, message, key.subarray(0, 31))).toBe(false)
+  })
+
+  test('the universal forgery (key = R = identity, S = 0) signs nothing', () => {
+    const identity = b(SMALL_ORDER_KEYS[0]!)
+    const forged = concatBytes(identity, new Uint8Array(32))
+    expect(ed25519.verify(forged, message, identity)).toBe(true)
+    expect(verifySignature(forged, message, identity)).toBe(false)
+  })
+
+  test('a key or R of small order is refused with either sign bit', () => {
+    for (const point of SMALL_ORDER_KEYS.map(b)) {
+      expect(verifySignature(signature, message, point)).toBe(false)
+      expect(verifySignature(concatBytes(point, signature.subarray(32)), message, key)).toBe(false)
+    }
+  })
+
+  test('a key with y at or above the field prime is refused', () => {
+    for (const y of [PRIME, PRIME + 1n, PRIME + 18n]) {
+      expect(verifySignature(signature, message, le(y))).toBe(false)
+      expect(verifySignature(signature, message, le(y | (1n << 255n)))).toBe(false)
+    }
+  })
+
+  test('S at or above the group order is refused (malleability)', () => {
+    const order = ed25519.Point.Fn.ORDER
+    const scalar = BigInt(`0x${Buffer.from(signature.subarray(32)).reverse().toString('hex')}`)
+    const malleated = concatBytes(signature.subarray(0, 32), le(scalar + order))
+    expect(verifySignature(malleated, message, key)).toBe(false)
+  })
+
+  test('random flips never verify, and noble agrees on honest signatures', () => {
+    for (let at = 0; at < 64; at++) {
+      const flipped = signature.slice()
+      flipped[at]! ^= 1 << (at % 8)
+      expect(verifySignature(flipped, message, key)).toBe(false)
+    }
+    for (let round = 0; round < 16; round++) {
+      const each = new Uint8Array(32).fill(round + 1)
+      const made = sign(each, message)
+      expect(verifySignature(made, message, publicKeyOf(each))).toBe(
+        ed25519.verify(made, message, publicKeyOf(each)),
+      )
+    }
+  })
+})

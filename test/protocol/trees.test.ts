@@ -1,0 +1,121 @@
+/** Both trees equal the published vectors; paths and witnesses prove what they say. */
+import { describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { compareBytes, fromHex, toHex } from '../../protocol/bytes'
+import { fieldToBytes } from '../../protocol/field'
+import { MerkleTree } from '../../protocol/merkle_tree'
+import { EMPTY_SUBTREES, rootFromPath, TREE_DEPTH } from '../../protocol/note_tree'
+import { isInReceipt, receiptLeaf, receiptPath, receiptRoot } from '../../protocol/receipt'
+import { spentLeaf } from '../../protocol/spent_leaf'
+import { EMPTY_SPENT_ROOT, SpentTree } from '../../protocol/spent_tree'
+import receipt_vector from '../vectors/receipt_tree.json'
+import tree_vector from '../vectors/trees.json'
+
+const b = (hex: string) => fromHex(hex, hex.length / 2)!
+
+describe('note tree', () => {
+  const leaves = tree_vector.note_tree.leaves.map(b)
+
+  test('the root after each append equals its vector', () => {
+    const tree = new MerkleTree()
+    expect(tree.root()).toEqual(EMPTY_SUBTREES[TREE_DEPTH]!)
+    leaves.forEach((leaf, at) => {
+      tree.append([leaf])
+      expect(toHex(tree.root())).toBe(tree_vector.note_tree.roots[at]!)
+    })
+    expect(tree.siblings(2).map(toHex)).toEqual(tree_vector.note_tree.siblings_of_leaf_2)
+  })
+
+  test('appending at once equals appending one by one, and every path leads to the root', () => {
+    const tree = new MerkleTree()
+    tree.append(leaves)
+    expect(toHex(tree.root())).toBe(tree_vector.note_tree.roots.at(-1)!)
+    leaves.forEach((leaf, index) => {
+      expect(rootFromPath(leaf, index, tree.siblings(index))).toEqual(tree.root())
+      expect(rootFromPath(leaf, index + 1, tree.siblings(index))).not.toEqual(tree.root())
+    })
+  })
+
+  test('a gap or an index without a leaf is refused', () => {
+    const tree = new MerkleTree()
+    expect(() => tree.change(new Map([[1, leaves[0]!]]))).toThrow(RangeError)
+    expect(() => tree.siblings(0)).toThrow(RangeError)
+  })
+})
+
+describe('spent tree', () => {
+  const batches = tree_vector.spent_tree.batches.map((batch) => batch.map(b))
+
+  test('roots equal their vectors, batch by batch and all at once', () => {
+    const tree = new SpentTree()
+    expect(toHex(EMPTY_SPENT_ROOT)).toBe(tree_vector.spent_tree.empty_root)
+    batches.forEach((batch, at) => {
+      tree.insert(batch)
+      expect(toHex(tree.root())).toBe(tree_vector.spent_tree.roots[at]!)
+    })
+    const at_once = new SpentTree()
+    at_once.insertBatches(batches)
+    expect(at_once.root()).toEqual(tree.root())
+    expect(tree.spent_count).toBe(batches.flat().length)
+  })
+
+  test('a value is inserted once, ascending and non-zero, else nothing changes', () => {
+    const tree = new SpentTree()
+    tree.insert(batches[0]!)
+    const root = tree.root()
+    expect(() => tree.insert(batches[0]!)).toThrow(RangeError)
+    expect(() => tree.insert([...batches[1]!].reverse())).toThrow(RangeError)
+    expect(() => tree.insert([new Uint8Array(32)])).toThrow(RangeError)
+    expect(() => tree.insertBatches([batches[1]!, batches[1]!])).toThrow(RangeError)
+    expect(tree.root()).toEqual(root)
+  })
+
+  test('witnesses prove presence and absence, and a cache restores the tree', () => {
+    const value = fc.bigInt({ min: 1n, max: 2n ** 250n })
+    fc.assert(
+      fc.property(fc.uniqueArray(value, { minLength: 1, maxLength: 12 }), value, (spent, probe) => {
+        const tree = new SpentTree()
+        tree.insert(spent.map(fieldToBytes).sort(compareBytes))
+        const cache = tree.cache()
+        const copy = new SpentTree({
+          values: [...cache.values],
+          nodes: cache.nodes.map((level) => [...level]),
+        })
+        for (const each of [tree, copy]) {
+          const { leaf, siblings, present } = each.witness(fieldToBytes(probe))
+          expect(rootFromPath(spentLeaf(leaf.value, leaf.next_value), leaf.index, siblings)).toEqual(
+            tree.root(),
+          )
+          expect(present).toBe(spent.includes(probe))
+          const next_is_none = leaf.next_value.every((byte) => byte === 0)
+          if (!present) expect(compareBytes(leaf.value, fieldToBytes(probe))).toBeLessThan(0)
+          if (!next_is_none) expect(compareBytes(fieldToBytes(probe), leaf.next_value)).toBeLessThan(0)
+        }
+      }),
+      { numRuns: 8 },
+    )
+  })
+})
+
+describe('receipt tree', () => {
+  const leaves = receipt_vector.commands.map((command) => receiptLeaf(b(command)))
+
+  test('root and paths equal their vectors', () => {
+    expect(toHex(receiptRoot(leaves))).toBe(receipt_vector.root)
+    leaves.forEach((_, index) => {
+      expect(receiptPath(leaves, index).map(toHex)).toEqual(receipt_vector.paths[index]!)
+    })
+  })
+
+  test('for every size and index the path proves its own command and no other', () => {
+    for (let size = 1; size <= 20; size++) {
+      const some = Array.from({ length: size }, (_, at) => receiptLeaf(Uint8Array.of(size, at)))
+      const root = receiptRoot(some)
+      some.forEach((leaf, index) => {
+        const path = receiptPath(some, index)
+        expect(isInReceipt(leaf, index, path, root)).toBe(true)
+        expect(isInReceipt(receiptLeaf(Uint8Array.of(99)), index, path, root)).toBe(false)
+      })
+    }
+  })
+})
