@@ -1,0 +1,112 @@
+/** Writes and reads runs of little-endian integers, fixed-width bytes and counted blobs. */
+
+const encoder = new TextEncoder()
+const decoder = new TextDecoder('utf-8', { fatal: true })
+
+/** Thrown when bytes are not what the reader expects; journal and snapshots are authenticated, so this is a bug. */
+export class CodecError extends Error {}
+
+export class ByteWriter {
+  private bytes = new Uint8Array(512)
+  private view = new DataView(this.bytes.buffer)
+  private at = 0
+
+  byte(value: number): void {
+    this.bytes[this.room(1)] = value
+  }
+  /** A non-negative safe integer in 8 bytes. */
+  uint(value: number): void {
+    if (!Number.isSafeInteger(value) || value < 0) throw new CodecError('not a non-negative safe integer')
+    const at = this.room(8)
+    this.view.setUint32(at, value >>> 0, true)
+    this.view.setUint32(at + 4, Math.floor(value / 0x1_0000_0000), true)
+  }
+  u64(value: bigint): void {
+    if (value < 0n || value > 0xffff_ffff_ffff_ffffn) throw new CodecError('value does not fit u64')
+    this.view.setBigUint64(this.room(8), value, true)
+  }
+  i128(value: bigint): void {
+    this.byte(value < 0n ? 1 : 0)
+    const size = value < 0n ? -value : value
+    this.u64(size & 0xffff_ffff_ffff_ffffn)
+    this.u64(size >> 64n)
+  }
+  fixed(value: Uint8Array, width: number): void {
+    if (value.length !== width) throw new CodecError(`expected ${width} bytes`)
+    const at = this.room(width)
+    this.bytes.set(value, at)
+  }
+  blob(value: Uint8Array): void {
+    this.uint(value.length)
+    const at = this.room(value.length)
+    this.bytes.set(value, at)
+  }
+  text(value: string): void {
+    this.blob(encoder.encode(value))
+  }
+  /** A copy of what was written. */
+  done(): Uint8Array {
+    return this.bytes.slice(0, this.at)
+  }
+
+  private room(width: number): number {
+    const at = this.at
+    if (at + width > this.bytes.length) {
+      const larger = new Uint8Array(Math.max(at + width, this.bytes.length * 2))
+      larger.set(this.bytes.subarray(0, at))
+      this.bytes = larger
+      this.view = new DataView(larger.buffer)
+    }
+    this.at = at + width
+    return at
+  }
+}
+
+export class ByteReader {
+  private readonly view: DataView
+  private at = 0
+
+  constructor(private readonly bytes: Uint8Array) {
+    this.view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  }
+
+  byte(): number {
+    return this.view.getUint8(this.skip(1))
+  }
+  uint(): number {
+    const at = this.skip(8)
+    const value = this.view.getUint32(at, true) + this.view.getUint32(at + 4, true) * 0x1_0000_0000
+    if (!Number.isSafeInteger(value)) throw new CodecError('not a safe integer')
+    return value
+  }
+  u64(): bigint {
+    return this.view.getBigUint64(this.skip(8), true)
+  }
+  i128(): bigint {
+    const negative = this.byte() === 1
+    const size = this.u64() | (this.u64() << 64n)
+    return negative ? -size : size
+  }
+  /** A copy, so that what is decoded does not keep the whole record alive. */
+  fixed(width: number): Uint8Array {
+    const at = this.skip(width)
+    return this.bytes.slice(at, at + width)
+  }
+  blob(): Uint8Array {
+    return this.fixed(this.uint())
+  }
+  text(): string {
+    return decoder.decode(this.blob())
+  }
+  /** @throws CodecError when bytes are left. */
+  done(): void {
+    if (this.at !== this.bytes.length) throw new CodecError('bytes follow the value')
+  }
+
+  private skip(width: number): number {
+    const at = this.at
+    if (at + width > this.bytes.length) throw new CodecError('the value is cut short')
+    this.at = at + width
+    return at
+  }
+}

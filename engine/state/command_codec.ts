@@ -1,0 +1,195 @@
+/** The journal's layout of every command. The type byte is the position in `KINDS`: kinds are only added at the end. */
+import type * as commands from '../commands'
+import type { BatchStage, ExitRequest, HashResult, SignedBatch } from '../ports'
+import { blob, bool, type Codec, fixed, json, list, option, struct, text, u64, uint, word } from './codec'
+
+type Body<T extends { kind: string }> = Omit<T, 'kind'>
+
+const b16 = fixed(16)
+const b32 = fixed(32)
+const b64 = fixed(64)
+const SIDES = ['buy', 'sell'] as const
+const TYPES = ['limit', 'ioc', 'fok'] as const
+export const HALT_REASONS = [
+  'vault_frozen',
+  'vault_paused',
+  'forked',
+  'rolled_back',
+  'root_mismatch',
+  'program_error',
+] as const
+
+const note = struct<commands.NoteFact>({
+  mint: b32,
+  amount: u64,
+  blinding: b32,
+  leaf_index: option(uint),
+  commitment: b32,
+  nullifier: b32,
+})
+const PLACE_FIELDS = {
+  order_id: b16,
+  trading_key: b32,
+  symbol: text,
+  side: word(SIDES),
+  type: word(TYPES),
+  amount: u64,
+  price_limit: u64,
+  min_fill: u64,
+  expiry_slot: uint,
+  nonce: u64,
+  collateral_commitment: b32,
+  anchors: list(b32),
+  signature: b64,
+  opening: option(note),
+  digest: b32,
+}
+const CANCEL_FIELDS = { order_id: b16, trading_key: b32, cancel_nonce: u64, signature: b64 }
+const who = { account_id: text }
+
+const place = struct<Body<commands.Place>>({ ...who, origin: option(text), ...PLACE_FIELDS })
+const cancel = struct<Body<commands.Cancel>>({ ...who, ...CANCEL_FIELDS })
+const modify = struct<Body<commands.Modify>>({
+  ...who,
+  origin: option(text),
+  cancel: struct<commands.CancelFields>(CANCEL_FIELDS),
+  replacement: struct<commands.PlaceFields>(PLACE_FIELDS),
+})
+const cancel_all = struct<Body<commands.CancelAll>>({
+  ...who,
+  items: list(
+    struct<commands.CancelAllFields>({
+      trading_key: b32,
+      cancel_nonce: u64,
+      signature: b64,
+      symbol: option(text),
+    }),
+  ),
+})
+const dead_man = struct<Body<commands.DeadMan>>({
+  ...who,
+  trading_key: b32,
+  cancel_nonce: u64,
+  timeout_slots: uint,
+  signature: b64,
+})
+const withdraw = struct<Body<commands.Withdraw>>({
+  ...who,
+  withdrawal_id: b16,
+  trading_key: b32,
+  commitment: b32,
+  destination: b32,
+  amount: u64,
+  nonce: u64,
+  expiry_slot: uint,
+  change_anchor: b32,
+  signature: b64,
+  opening: option(note),
+})
+const reshape = struct<Body<commands.Reshape>>({
+  ...who,
+  reshape_id: b16,
+  trading_key: b32,
+  inputs: list(b32),
+  amounts: list(u64),
+  anchor: b32,
+  nonce: u64,
+  expiry_slot: uint,
+  signature: b64,
+  openings: list(option(note)),
+})
+const account_record = struct<Body<commands.AccountRecord>>({
+  ...who,
+  version: uint,
+  status: word(['active', 'suspended']),
+  orders_live_max: uint,
+  keys_max: uint,
+  record: blob,
+})
+export const hash_result = struct<HashResult>({
+  nullifiers: list(b32),
+  outputs: list(struct({ blinding: b32, commitment: b32, memo: b16 })),
+  refund_inners: list(b32),
+  refund_blindings: list(b32),
+  spent_root: b32,
+  spent_count: uint,
+})
+export const signed_batch = struct<SignedBatch>({
+  batch_id: uint,
+  signature: b64,
+  transaction: blob,
+  last_valid_block_height: uint,
+})
+const outcome = struct<{
+  outcome: 'paid' | 'refunded'
+  refund_commitment: Uint8Array | undefined
+  refund_leaf_index: number | undefined
+}>({
+  outcome: word(['paid', 'refunded']),
+  refund_commitment: option(b32),
+  refund_leaf_index: option(uint),
+})
+const batch_stage = struct<BatchStage>({
+  batch_id: uint,
+  stage: word(['submitted', 'confirmed', 'finalized']),
+  signature: b64,
+  slot: uint,
+  payouts: list(outcome) as Codec<BatchStage['payouts']>,
+})
+const exit_request = struct<ExitRequest>({
+  nullifier: b32,
+  mint: b32,
+  amount: u64,
+  destination: b32,
+  deadline_unix_s: uint,
+  request_account: b32,
+  stage: word(['confirmed', 'finalized', 'vanished']),
+})
+const epoch_intended = struct<Body<commands.EpochIntended>>({
+  epoch: uint,
+  boot_nonce: b16,
+  generation: uint,
+  signature: b64,
+  transaction: blob,
+})
+
+/** Bodies by kind, without `unix_ms`, in the order of their type byte. */
+const CODECS: { [K in commands.CommandKind]: Codec<Body<Extract<commands.CommandBody, { kind: K }>>> } = {
+  configure: struct<Body<commands.Configure>>({ settings: json<commands.Settings>() }),
+  account_record,
+  place,
+  cancel,
+  modify,
+  cancel_all,
+  dead_man,
+  withdraw,
+  reshape,
+  arm_disconnect: struct<Body<commands.ArmDisconnect>>({ ...who, origin: text, armed: bool }),
+  disconnected: struct<Body<commands.Disconnected>>({ ...who, origin: text }),
+  slot: struct<Body<commands.Slot>>({ slot: uint }),
+  leaves: struct<Body<commands.Leaves>>({ first_index: uint, leaves: list(b32), slot: uint }),
+  hashed: struct<Body<commands.Hashed>>({ batch_id: uint, result: hash_result }),
+  batch_signed: struct<Body<commands.BatchSigned>>({ signed: signed_batch }),
+  batch_stage: struct<Body<commands.BatchStaged>>({ stage: batch_stage }),
+  epoch_intended,
+  epoch_opened: struct<Body<commands.EpochOpened>>({ epoch: uint, slot: uint, signature: b64 }),
+  reference: struct<Body<commands.Reference>>({
+    symbol: text,
+    price: u64,
+    publish_unix_ms: uint,
+    source: text,
+  }),
+  exit_requested: struct<Body<commands.ExitRequested>>({ request: exit_request }),
+  halted: struct<Body<commands.Halted>>({ reason: word(HALT_REASONS) }),
+  resumed: struct<Body<commands.Resumed>>({}),
+  instrument_status: struct<Body<commands.InstrumentStatusSet>>({
+    symbol: text,
+    status: word(['active', 'paused', 'closed']),
+  }),
+}
+export const KINDS = Object.keys(CODECS) as commands.CommandKind[]
+const KIND_BYTES = new Map(KINDS.map((kind, at) => [kind, at]))
+
+export function codecOf(kind: commands.CommandKind): { type: number; codec: Codec<object> } {
+  return { type: KIND_BYTES.get(kind)!, codec: CODECS[kind] as Codec<object> }
+}
