@@ -1,0 +1,118 @@
+/** Owns the history's database file: its tables, how it is opened, and how a broken one is discarded. */
+import { Database } from 'bun:sqlite'
+import { randomBytes } from 'node:crypto'
+import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { Sealer, Unsealer } from './seal'
+
+const FILE_NAME = 'history.sqlite'
+/** Lies beside a database that was found unreadable while it served; the next opening starts over. */
+const BROKEN_NAME = 'history.broken'
+const VERSION = 1
+const CHECK_ROW = 'meta/check'
+
+/** `seq` is the seq of a row's first event; `account`, `id`, `status` and `symbol` are keyed hashes (seal.ts). */
+const TABLES = `
+CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE salts (id INTEGER PRIMARY KEY, salt BLOB NOT NULL);
+CREATE TABLE accounts (account BLOB PRIMARY KEY, seq_first INTEGER NOT NULL, seq_last INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE events (account BLOB NOT NULL, seq INTEGER NOT NULL, unix_ms INTEGER NOT NULL, sealed BLOB NOT NULL);
+CREATE UNIQUE INDEX events_by_account ON events (account, seq);
+CREATE TABLE orders (
+  id BLOB NOT NULL UNIQUE, account BLOB NOT NULL, seq INTEGER NOT NULL, open INTEGER NOT NULL,
+  status BLOB NOT NULL, symbol BLOB NOT NULL, unix_ms INTEGER NOT NULL, sealed BLOB NOT NULL
+);
+CREATE INDEX orders_by_account ON orders (account, seq);
+CREATE INDEX orders_open ON orders (account, seq) WHERE open = 1;
+CREATE INDEX orders_final ON orders (unix_ms) WHERE open = 0;
+CREATE TABLE fills (
+  id BLOB NOT NULL, fill_index INTEGER NOT NULL, account BLOB NOT NULL, seq INTEGER NOT NULL,
+  unix_ms INTEGER NOT NULL, sealed BLOB NOT NULL
+);
+CREATE UNIQUE INDEX fills_by_order ON fills (id, fill_index);
+CREATE INDEX fills_by_account ON fills (account, seq);
+CREATE TABLE payments (
+  id BLOB NOT NULL UNIQUE, final INTEGER NOT NULL, unix_ms INTEGER NOT NULL, sealed BLOB NOT NULL
+);
+CREATE INDEX payments_final ON payments (unix_ms) WHERE final = 1;
+`
+
+export type WritableDatabase = { db: Database; sealer: Sealer; watermark: number }
+
+/** Opens the database, or makes an empty one when there is none or the one there cannot be used. */
+export function openWritable(dir: string, key: Uint8Array): WritableDatabase {
+  mkdirSync(dir, { recursive: true, mode: 0o700 })
+  if (existsSync(join(dir, BROKEN_NAME))) discard(dir)
+  try {
+    return openFile(dir, key)
+  } catch {
+    discard(dir)
+    return openFile(dir, key)
+  }
+}
+
+function openFile(dir: string, key: Uint8Array): WritableDatabase {
+  const db = new Database(join(dir, FILE_NAME), { create: true, strict: true })
+  try {
+    // FULL: the watermark decides what the journal may forget, so it must not run ahead of the disk.
+    db.run('PRAGMA journal_mode = WAL')
+    db.run('PRAGMA synchronous = FULL')
+    db.run('PRAGMA cache_size = -32768')
+    const version = db.query<{ user_version: number }, []>('PRAGMA user_version').get()?.user_version
+    if (version === 0) create(db, key)
+    else if (version !== VERSION) throw new Error('made by another version')
+    checkKey(db, key)
+    return { db, sealer: newSealer(db, key), watermark: readWatermark(db) }
+  } catch (error) {
+    db.close()
+    throw error
+  }
+}
+
+function create(db: Database, key: Uint8Array): void {
+  db.transaction(() => {
+    db.run(TABLES)
+    const check = newSealer(db, key).seal(CHECK_ROW, 'tacit')
+    db.run("INSERT INTO meta VALUES ('check', ?), ('watermark', 0)", [check])
+    db.run(`PRAGMA user_version = ${VERSION}`)
+  })()
+}
+
+/** A database of another key, or of a rolled-back salt table, is as good as none. */
+function checkKey(db: Database, key: Uint8Array): void {
+  const row = db.query<{ value: Uint8Array }, []>("SELECT value FROM meta WHERE name = 'check'").get()
+  if (row === null) throw new Error('incomplete')
+  new Unsealer(key, saltReader(db)).unseal(CHECK_ROW, row.value)
+}
+
+function newSealer(db: Database, key: Uint8Array): Sealer {
+  const salt = new Uint8Array(randomBytes(32))
+  const { lastInsertRowid } = db.run('INSERT INTO salts (salt) VALUES (?)', [salt])
+  return new Sealer(key, Number(lastInsertRowid), salt)
+}
+
+function readWatermark(db: Database): number {
+  const row = db.query<{ value: unknown }, []>("SELECT value FROM meta WHERE name = 'watermark'").get()
+  if (typeof row?.value !== 'number') throw new Error('incomplete')
+  return row.value
+}
+
+/** A second connection for reading; the database must have been opened for writing before. */
+export function openReadable(dir: string): Database {
+  return new Database(join(dir, FILE_NAME), { readonly: true, strict: true })
+}
+
+export function saltReader(db: Database): (id: number) => Uint8Array | undefined {
+  const select = db.query<{ salt: Uint8Array }, [number]>('SELECT salt FROM salts WHERE id = ?')
+  return (id) => select.get(id)?.salt
+}
+
+export function markBroken(dir: string): void {
+  writeFileSync(join(dir, BROKEN_NAME), '')
+}
+
+function discard(dir: string): void {
+  for (const suffix of ['', '-wal', '-shm', '-journal'])
+    rmSync(join(dir, FILE_NAME + suffix), { force: true })
+  rmSync(join(dir, BROKEN_NAME), { force: true })
+}

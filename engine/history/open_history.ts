@@ -1,0 +1,151 @@
+/** Opens the history: starts its worker and gives the engine its interface (contract.ts). */
+import type * as wire from '../../protocol/wire'
+import { MS_PER_DAY } from '../limits'
+import { type History, HistoryBroken, type HistoryOptions, type NewEvent, type OrderFilter } from './contract'
+import { markBroken, openReadable } from './database'
+import { MergedReads } from './merged_reads'
+import type { Reply, Request } from './messages'
+import { Store } from './store'
+import { WriteBehind } from './write_behind'
+
+/**
+ * A database that is missing, of another key or unusable is replaced by an empty one, whose watermark is 0.
+ * @throws Error when the folder cannot be written; RangeError for a wrong option
+ */
+export async function openHistory(options: HistoryOptions): Promise<History> {
+  const { dir, key, retention_days } = options
+  if (key.length !== 32) throw new RangeError('the history key has 32 bytes')
+  if (!(retention_days > 0)) throw new RangeError('retention_days is positive')
+  const worker = new Worker(new URL('./history_worker.ts', import.meta.url))
+  try {
+    const watermark = await new Promise<number>((resolve, reject) => {
+      worker.onerror = ({ message }) => reject(new Error(`the history worker failed: ${message}`))
+      worker.onmessage = ({ data }: MessageEvent<Reply>) => {
+        if (data.op === 'opened') resolve(data.watermark)
+        else if (data.op === 'refused') reject(new Error(data.message))
+      }
+      worker.postMessage({ op: 'open', dir, key } satisfies Request)
+    })
+    return new WorkerHistory(worker, options, watermark)
+  } catch (error) {
+    worker.terminate()
+    throw error
+  }
+}
+
+class WorkerHistory implements History {
+  readonly #worker: Worker
+  readonly #dir: string
+  readonly #retention_ms: number
+  readonly #store: Store
+  readonly #writes: WriteBehind
+  readonly #reads: MergedReads
+  #watermark: number
+  #broken: HistoryBroken | undefined
+  #closed = false
+  #pruning: { resolve: () => void; reject: (error: Error) => void }[] = []
+  #on_closed: (() => void) | undefined
+
+  constructor(worker: Worker, { dir, key, retention_days }: HistoryOptions, watermark: number) {
+    this.#worker = worker
+    this.#dir = dir
+    this.#retention_ms = retention_days * MS_PER_DAY
+    this.#watermark = watermark
+    this.#store = new Store(openReadable(dir), key)
+    this.#writes = new WriteBehind(watermark, (json, until) =>
+      this.#post({ op: 'write', json, watermark: until }),
+    )
+    this.#reads = new MergedReads(this.#store, this.#writes.overlay)
+    worker.onmessage = ({ data }: MessageEvent<Reply>) => this.#receive(data)
+    worker.onerror = ({ message }) => this.#break(`the history worker failed: ${message}`)
+  }
+
+  record(journal_seq: number, events: readonly NewEvent[]): void {
+    if (this.#broken === undefined && !this.#closed) this.#writes.record(journal_seq, events)
+  }
+  watermark = (): number => (this.#broken === undefined ? this.#watermark : 0)
+  backlog = (): number => (this.#broken === undefined ? this.#writes.backlog : 0)
+
+  events = (account_id: string, after: number, limit: number): wire.Page<wire.AccountEvent> =>
+    this.#read((reads) => reads.events(account_id, after, limit))
+  seqFirst = (account_id: string): number => this.#read((reads) => reads.seqFirst(account_id))
+  seqLast = (account_id: string): number => this.#read((reads) => reads.seqLast(account_id))
+  order = (order_id: string): { account_id: string; order: wire.Order } | undefined =>
+    this.#read((reads) => reads.order(order_id))
+  orders = (account_id: string, filter: OrderFilter): wire.Page<wire.Order> =>
+    this.#read((reads) => reads.orders(account_id, filter))
+  fills = (account_id: string, after: number, limit: number): wire.Page<wire.Fill> =>
+    this.#read((reads) => reads.fills(account_id, after, limit))
+  withdrawal = (id: string): { account_id: string; withdrawal: wire.Withdrawal } | undefined =>
+    this.#read((reads) => reads.payment('withdrawal', id))
+  reshape = (id: string): { account_id: string; reshape: wire.Reshape } | undefined =>
+    this.#read((reads) => reads.payment('reshape', id))
+
+  async prune(now_unix_ms: number): Promise<void> {
+    this.#check()
+    this.#post({ op: 'prune', cutoff_unix_ms: now_unix_ms - this.#retention_ms })
+    await new Promise<void>((resolve, reject) => this.#pruning.push({ resolve, reject }))
+  }
+
+  async flush(): Promise<void> {
+    this.#check()
+    await this.#writes.flush()
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return
+    // A history that breaks while it is flushed is rebuilt at the next opening; closing succeeds all the same.
+    if (this.#broken === undefined) await this.#writes.flush().catch(() => undefined)
+    this.#closed = true
+    if (this.#broken === undefined) {
+      await new Promise<void>((resolve) => {
+        this.#on_closed = resolve
+        this.#post({ op: 'close' })
+      })
+    }
+    this.#worker.terminate()
+    this.#store.close()
+  }
+
+  #read<T>(read: (reads: MergedReads) => T): T {
+    this.#check()
+    try {
+      return read(this.#reads)
+    } catch {
+      throw this.#break('the history database is unreadable')
+    }
+  }
+
+  #check(): void {
+    if (this.#broken !== undefined) throw this.#broken
+    if (this.#closed) throw new HistoryBroken('the history is closed')
+  }
+
+  #receive(reply: Reply): void {
+    if (reply.op === 'written') {
+      this.#watermark = reply.watermark
+      this.#writes.written()
+    } else if (reply.op === 'pruned') this.#pruning.shift()?.resolve()
+    else if (reply.op === 'failed') this.#break(reply.message)
+    else if (reply.op === 'closed') this.#on_closed?.()
+  }
+
+  /** From here on reads fail and records are dropped; the mark makes the next opening rebuild everything. */
+  #break(message: string): HistoryBroken {
+    if (this.#broken !== undefined) return this.#broken
+    this.#broken = new HistoryBroken(message)
+    this.#writes.abandon(this.#broken)
+    for (const { reject } of this.#pruning.splice(0)) reject(this.#broken)
+    this.#on_closed?.()
+    try {
+      markBroken(this.#dir)
+    } catch {
+      // A folder that takes no file fails the journal as well, which stops the venue.
+    }
+    return this.#broken
+  }
+
+  #post(request: Request): void {
+    this.#worker.postMessage(request)
+  }
+}

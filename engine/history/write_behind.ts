@@ -1,0 +1,94 @@
+/** Owns the way from recorded to written: batches, at most a few on their way to the worker, in order. */
+import { LIMITS } from '../limits'
+import type { NewEvent } from './contract'
+import { Overlay } from './overlay'
+
+/** A batch goes out when it holds this many events, or after the delay. */
+const BATCH_EVENTS = 1_000
+const DELAY_MS = 20
+/** Records without events move only the watermark; that is worth a write no more often than this. */
+const BATCH_RECORDS = 4_096
+const IN_FLIGHT_MAX = 4
+
+type Batch = { number: number; events: NewEvent[]; records: number; watermark: number }
+
+export class WriteBehind {
+  readonly overlay = new Overlay()
+  /** Oldest first; the first `#in_flight` are with the worker, the last is still filling. */
+  readonly #batches: Batch[] = [{ number: 0, events: [], records: 0, watermark: 0 }]
+  #in_flight = 0
+  #recorded: number
+  #backlog = 0
+  #timer: ReturnType<typeof setTimeout> | undefined
+  #flushing: { until: number; resolve: () => void; reject: (error: Error) => void }[] = []
+
+  constructor(
+    watermark: number,
+    private readonly send: (json: string, watermark: number) => void,
+  ) {
+    this.#recorded = watermark
+  }
+
+  get backlog(): number {
+    return this.#backlog
+  }
+
+  record(journal_seq: number, events: readonly NewEvent[]): void {
+    if (journal_seq <= this.#recorded) return
+    if (this.#backlog + events.length > LIMITS.history_backlog_events_max)
+      throw new RangeError('the history is too far behind: flush before recording more')
+    const batch = this.#batches.at(-1) as Batch
+    for (const event of events) {
+      this.overlay.add(batch.number, event)
+      batch.events.push(event)
+    }
+    batch.records++
+    batch.watermark = journal_seq
+    this.#recorded = journal_seq
+    this.#backlog += events.length
+    if (batch.events.length >= BATCH_EVENTS || batch.records >= BATCH_RECORDS) this.#complete()
+    else if (events.length > 0) this.#timer ??= setTimeout(() => this.#complete(), DELAY_MS)
+  }
+
+  /** Closes the filling batch and hands over what may go. */
+  #complete(): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+    const batch = this.#batches.at(-1) as Batch
+    if (batch.records > 0) {
+      this.#batches.push({ number: batch.number + 1, events: [], records: 0, watermark: 0 })
+    }
+    this.#hand()
+  }
+
+  #hand(): void {
+    while (this.#in_flight < IN_FLIGHT_MAX && this.#in_flight < this.#batches.length - 1) {
+      const { events, watermark } = this.#batches[this.#in_flight] as Batch
+      this.#in_flight++
+      this.send(JSON.stringify(events.map(({ account_id, event }) => [account_id, event])), watermark)
+    }
+  }
+
+  /** The oldest batch is durable. */
+  written(): void {
+    const batch = this.#batches.shift() as Batch
+    this.#in_flight--
+    this.#backlog -= batch.events.length
+    this.overlay.drop(batch.number, batch.events)
+    this.#hand()
+    while (this.#flushing[0] !== undefined && this.#flushing[0].until <= batch.watermark)
+      this.#flushing.shift()?.resolve()
+  }
+
+  flush(): Promise<void> {
+    this.#complete()
+    if (this.#batches.length === 1) return Promise.resolve()
+    return new Promise((resolve, reject) => this.#flushing.push({ until: this.#recorded, resolve, reject }))
+  }
+
+  /** Nothing will be written any more; whoever waits is told. */
+  abandon(error: Error): void {
+    clearTimeout(this.#timer)
+    for (const { reject } of this.#flushing.splice(0)) reject(error)
+  }
+}
