@@ -1,0 +1,48 @@
+/** Finds the transaction that landed a settlement batch, and what became of its payouts. */
+import { getBase58Decoder, getBase58Encoder, type Signature } from '@solana/kit'
+import type { SettledEvent } from '../../protocol/vault/settled_event'
+import type { BatchStage } from '../ports'
+import type { ChainClient } from './chain_client'
+import { eventHistory } from './event_history'
+import { type LandedEvent, vaultEvents } from './vault_events'
+
+type Client = Pick<ChainClient, 'rpc' | 'address'>
+type Level = 'confirmed' | 'finalized'
+
+/**
+ * Tries the signatures this venue journaled, newest first, then the config account's history.
+ * Undefined while the node does not show it. @throws ChainUnavailable
+ */
+export async function findSettled(
+  client: Client,
+  batch_id: number,
+  signatures: readonly Uint8Array[],
+  level: Level,
+): Promise<BatchStage | undefined> {
+  for (const bytes of [...signatures].reverse()) {
+    const signature = getBase58Decoder().decode(bytes) as Signature
+    const stage = stageOf(await vaultEvents(client, signature, level), batch_id, level)
+    if (stage) return stage
+  }
+  for await (const events of eventHistory(client, client.address.config, level)) {
+    const stage = stageOf(events, batch_id, level)
+    if (stage) return stage
+    // Batches land in order: an earlier one means that this one is not in the history yet.
+    if (events.some(({ event }) => event.kind === 'settled' && event.batch < batch_id)) return undefined
+  }
+  return undefined
+}
+
+function stageOf(events: LandedEvent[] | undefined, batch_id: number, stage: Level): BatchStage | undefined {
+  for (const { event, signature, slot } of events ?? []) {
+    if (event.kind !== 'settled' || event.batch !== batch_id) continue
+    const bytes = new Uint8Array(getBase58Encoder().encode(signature))
+    return { batch_id, stage, signature: bytes, slot, payouts: event.payouts.map(outcomeOf) }
+  }
+  return undefined
+}
+
+function outcomeOf({ refund }: SettledEvent['payouts'][number]): BatchStage['payouts'][number] {
+  if (!refund) return { outcome: 'paid' }
+  return { outcome: 'refunded', refund_commitment: refund.commitment, refund_leaf_index: refund.leaf_index }
+}

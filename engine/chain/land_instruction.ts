@@ -1,0 +1,81 @@
+/** Brings one instruction of the settlement signer to finality: sign, record, rebroadcast, sign again after expiry. */
+import { getBase58Encoder } from '@solana/kit'
+import type { VaultInstruction } from '../../protocol/vault/instruction'
+import { broadcast } from './broadcast'
+import type { SignedTransaction } from './build_transaction'
+import type { ChainClient } from './chain_client'
+import { backoffMs, ChainUnavailable } from './rpc_pool'
+import { signVaultInstruction } from './sign_vault_instruction'
+import { ChainProgramError, failureOf } from './transaction_failure'
+import { blockHeight, transactionStatuses } from './transaction_status'
+
+/** Slots between two broadcasts of the same bytes. */
+export const REBROADCAST_SLOTS = 4
+
+export type Landing = { slot: number; signature: Uint8Array }
+
+export type LandingPlan = {
+  /** The instruction, built anew for each signature; undefined when the chain shows that its work is done. */
+  prepare: () => Promise<VaultInstruction | undefined>
+  /** Stores signature and bytes before they are sent. */
+  record?: (signature: Uint8Array, transaction: Uint8Array) => Promise<void>
+}
+
+/**
+ * Resolves with the finalized landing, or undefined when `prepare` found the work done.
+ * @throws ChainProgramError when the program refuses; ChainUnavailable when the client closes first
+ */
+export async function landInstruction(client: ChainClient, plan: LandingPlan): Promise<Landing | undefined> {
+  for (let attempt = 0; !client.rpc.closed; attempt++) {
+    if (attempt > 0) await client.rpc.sleep(backoffMs(attempt))
+    const instruction = await plan.prepare()
+    if (!instruction) return undefined
+    const signing = await signVaultInstruction(client, instruction, attempt)
+    if ('failure' in signing) {
+      if (signing.failure.kind === 'program') throw new ChainProgramError(signing.failure)
+      continue
+    }
+    const { signed } = signing
+    const signature = new Uint8Array(getBase58Encoder().encode(signed.signature))
+    await plan.record?.(signature, signed.wire)
+    const slot = await untilFinalized(client, signed)
+    if (slot !== undefined) return { slot, signature }
+  }
+  throw new ChainUnavailable(0, undefined)
+}
+
+/** The slot at which it is finalized; undefined when it can no longer land. */
+async function untilFinalized(client: ChainClient, signed: SignedTransaction): Promise<number | undefined> {
+  for (let sent_slot = Number.NEGATIVE_INFINITY; !client.rpc.closed; ) {
+    const height = await retried(client, () => blockHeight(client))
+    // Read after the height: an unknown signature past its height stays unknown.
+    const [status] = (await retried(client, () => transactionStatuses(client, [signed.signature]))) ?? []
+    if (status?.error) {
+      const failure = failureOf(status.error)
+      if (failure.kind === 'program') throw new ChainProgramError(failure)
+      return undefined
+    }
+    if (status?.level === 'finalized') return status.slot
+    const { slot, slot_ms } = client.view.now()
+    if (!status && height !== undefined && height > signed.last_valid_block_height) return undefined
+    if (!status && slot - sent_slot >= REBROADCAST_SLOTS) {
+      sent_slot = slot
+      await broadcast(client, signed.wire)
+    }
+    await client.rpc.sleep(slot_ms)
+  }
+  return undefined
+}
+
+/** Bytes are out: an unreachable chain is waited for, it decides nothing. */
+async function retried<T>(client: ChainClient, read: () => Promise<T>): Promise<T | undefined> {
+  try {
+    const value = await read()
+    client.health.set('rpc_unreachable', false)
+    return value
+  } catch (error) {
+    if (!(error instanceof ChainUnavailable)) throw error
+    client.health.set('rpc_unreachable', true)
+    return undefined
+  }
+}

@@ -1,0 +1,134 @@
+/** Opens the engine's view of Solana: one implementation of ChainPort for the embedded chain, devnet and mainnet. */
+import { createKeyPairSignerFromPrivateKeyBytes, getBase58Encoder } from '@solana/kit'
+import type { ChainPort, HashPort } from '../ports'
+import { anchor } from './anchor'
+import { type ChainClient, chainAddresses, type FeeSettings } from './chain_client'
+import { ChainHealth } from './health'
+import { KnownStates } from './known_states'
+import { openEpoch } from './open_epoch'
+import { readConfig } from './read_config'
+import { readMints } from './read_mints'
+import { Relayer } from './relayer'
+import { RpcPool } from './rpc_pool'
+import { SlotView } from './slot_view'
+import { ConfigWatch } from './watch_config'
+import { ExitWatch } from './watch_exits'
+import { LeafWatch } from './watch_leaves'
+import { watchPayer } from './watch_payer'
+import { Watcher } from './watcher'
+
+export type ChainOptions = {
+  /** JSON-RPC endpoints, at least one; with two or more the slot view needs two of them to agree. */
+  rpc_urls: readonly string[]
+  /** Vault program, 32 bytes. */
+  program_id: Uint8Array
+  /** Ed25519 seed of the settlement signer, which also pays fees; 32 bytes. */
+  settlement_seed: Uint8Array
+  /** Mirror of the note tree, against which finalized roots are checked. */
+  hash: HashPort
+  /** First guess of the slot time; measured from then on. Default 400. */
+  slot_ms?: number
+  /** Without a new confirmed slot for this long the chain counts as stalled. Default 25 slots, at least 5 s. */
+  stall_ms?: number
+  /** Deadline of one RPC request. Default 10 s. */
+  rpc_timeout_ms?: number
+  fees?: Partial<FeeSettings>
+  monotonicMs?: () => number
+}
+
+/** Half a cent to a few cents a batch; below 0.1 SOL the payer lasts some thousand batches. */
+const FEES: FeeSettings = {
+  percentile: 75,
+  floor_lamports: 1_000n,
+  cap_lamports: 2_000_000n,
+  balance_min_lamports: 100_000_000n,
+}
+
+/**
+ * Connects and reads genesis hash and vault once, then keeps the slot view alive; watching and relaying begin with
+ * `start`. RPC failures later are retried and shown in `health`.
+ * @throws VaultUnreadable when the program has no vault; ChainUnavailable when no endpoint answers
+ */
+export async function openChain(options: ChainOptions): Promise<ChainPort> {
+  const client = await connect(options)
+  const { rpc, view, health } = client
+  const genesis = await rpc.read((endpoint, abortSignal) => endpoint.getGenesisHash().send({ abortSignal }))
+  await readConfig(client)
+  const loops: Promise<unknown>[] = [view.run(), watchPayer(client)]
+  let epoch = 0
+  return {
+    genesis_hash: new Uint8Array(getBase58Encoder().encode(genesis)),
+    program_id: client.vault.program,
+    config_account: client.vault.config,
+    readConfig: () => readConfig(client),
+    readMints: () => readMints(client),
+    view: () => view.now(),
+    health: () => ({
+      settlement: health.reasons().length > 0 ? 'degraded' : 'wired',
+      reasons: health.reasons(),
+    }),
+    async openEpoch(args, record) {
+      const landing = await openEpoch(client, args, record)
+      epoch = args.epoch
+      return landing
+    },
+    start(args) {
+      epoch = args.epoch
+      loops.push(...startLoops(client, options, args))
+    },
+    anchor: (seq, head) => anchor(client, epoch, seq, head),
+    async close() {
+      rpc.close()
+      await Promise.allSettled(loops)
+    },
+  }
+}
+
+async function connect(options: ChainOptions): Promise<ChainClient> {
+  const slot_ms = options.slot_ms ?? 400
+  const rpc = new RpcPool(options.rpc_urls, options.rpc_timeout_ms ?? 10_000)
+  const health = new ChainHealth()
+  const signer = await createKeyPairSignerFromPrivateKeyBytes(options.settlement_seed)
+  const view = new SlotView(rpc, health, {
+    monotonicMs: options.monotonicMs ?? (() => performance.now()),
+    slot_ms,
+    stall_ms: options.stall_ms ?? Math.max(5_000, 25 * slot_ms),
+  })
+  return {
+    rpc,
+    health,
+    view,
+    signer,
+    signer_key: new Uint8Array(getBase58Encoder().encode(signer.address)),
+    fees: { ...FEES, ...options.fees },
+    ...chainAddresses(options.program_id),
+  }
+}
+
+/** Watcher and relayer; when the watcher finds that this venue may not go on, nothing is signed any more. */
+function startLoops(
+  client: ChainClient,
+  options: ChainOptions,
+  args: Parameters<ChainPort['start']>[0],
+): Promise<unknown>[] {
+  const { sink, outbox, epoch, last_batch, own_boot_nonces } = args
+  const { view, health } = client
+  const states = new KnownStates()
+  const config = new ConfigWatch({ sink, outbox, health, epoch, last_batch, own_boot_nonces })
+  const relayer = new Relayer(client, {
+    outbox,
+    sink,
+    states,
+    epoch,
+    monotonicMs: options.monotonicMs ?? (() => performance.now()),
+    ownBatch: (batch_id) => config.ownBatch(batch_id),
+  })
+  const mismatch = (): void => {
+    health.set('root_mismatch', true)
+    sink.halted('root_mismatch')
+  }
+  const leaves = new LeafWatch(client, options.hash, states, sink, args.leaf_count)
+  const watcher = new Watcher(client, config, leaves, new ExitWatch(client, sink), mismatch)
+  view.onSlot((slot) => sink.slot(slot))
+  return [watcher.run().finally(() => relayer.stop()), relayer.run()]
+}

@@ -1,0 +1,49 @@
+/** Opens the next epoch on chain, which fences every earlier instance of this venue. */
+import { equalBytes } from '../../protocol/bytes'
+import { openEpochInstruction } from '../../protocol/vault/open_epoch'
+import type { ChainPort } from '../ports'
+import type { ChainClient } from './chain_client'
+import { type Landing, landInstruction } from './land_instruction'
+import { readVault } from './read_vault'
+
+/** Another instance has opened an epoch this one did not know of. */
+export class EpochTaken extends Error {}
+
+/**
+ * Resolves once finalized; at once when the chain already shows this epoch with this boot nonce.
+ * @throws EpochTaken, ChainProgramError, ChainUnavailable
+ */
+export async function openEpoch(
+  client: ChainClient,
+  args: Parameters<ChainPort['openEpoch']>[0],
+  record: Parameters<ChainPort['openEpoch']>[1],
+): Promise<Landing> {
+  let newest: Landing = { slot: 0, signature: new Uint8Array(64) }
+  const prepare = async () => {
+    const { config, slot } = await readVault(client, 'finalized')
+    if (config.epoch === args.epoch && equalBytes(config.boot_nonce, args.boot_nonce)) {
+      newest = { ...newest, slot: config.epoch_slot || slot }
+      return undefined
+    }
+    if (config.epoch !== args.epoch - 1) throw new EpochTaken(`the chain is at epoch ${config.epoch}`)
+    return openEpochInstruction({
+      program: client.vault.program,
+      settlement_signer: client.signer_key,
+      epoch: args.epoch,
+      boot_nonce: args.boot_nonce,
+      compose_hash: args.compose_hash,
+      journal_seq: args.seq,
+      journal_head: args.head,
+      restore: args.restore,
+      generation: config.generation + (args.restore ? 1 : 0),
+    })
+  }
+  const landing = await landInstruction(client, {
+    prepare,
+    record: async (signature, transaction) => {
+      newest = { slot: 0, signature }
+      await record(signature, transaction)
+    },
+  })
+  return landing ?? newest
+}

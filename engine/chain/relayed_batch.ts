@@ -1,0 +1,48 @@
+/** One settlement batch on its way to finality, as the relayer remembers it. */
+import { getCompiledTransactionMessageDecoder, getTransactionDecoder } from '@solana/kit'
+import { decodeSettleData } from '../../protocol/vault/settle_data'
+import type { SignedBatch } from '../ports'
+
+export type RelayedBatch = {
+  readonly batch_id: number
+  /** Every transaction signed for it in this run, and the journaled one; oldest first. */
+  readonly signed: SignedBatch[]
+  /** True while the newest transaction may still land. */
+  live: boolean
+  stage: 'built' | 'submitted' | 'confirmed'
+  /** Signature that landed it, once seen. */
+  landed: Uint8Array | undefined
+  /** Slot of the last broadcast. */
+  sent_slot: number
+  /** Signings refused in a row; spaces them out. */
+  refusals: number
+  /** Monotonic milliseconds at which this batch became the next to land. */
+  readonly since_ms: number
+}
+
+/** Epoch that a journaled transaction cites; undefined for bytes that are no settlement. */
+export function epochOfSigned(signed: SignedBatch): number | undefined {
+  const { messageBytes } = getTransactionDecoder().decode(signed.transaction)
+  const message = getCompiledTransactionMessageDecoder().decode(messageBytes)
+  const data = message.version === 1 ? message.instructionPayloads[0]?.instructionData : undefined
+  return data && decodeSettleData(new Uint8Array(data))?.epoch
+}
+
+/** A journaled transaction of an earlier epoch was fenced by `open_epoch` and can never succeed. */
+export function resume(
+  batch_id: number,
+  journaled: SignedBatch | undefined,
+  epoch: number,
+  now_ms: number,
+): RelayedBatch {
+  return {
+    batch_id,
+    signed: journaled ? [journaled] : [],
+    live: journaled !== undefined && epochOfSigned(journaled) === epoch,
+    stage: 'built',
+    landed: undefined,
+    sent_slot: Number.NEGATIVE_INFINITY,
+    refusals: 0,
+    since_ms: now_ms,
+  }
+}

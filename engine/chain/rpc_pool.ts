@@ -1,0 +1,90 @@
+/** The RPC endpoints: every request with a deadline, retried over the endpoints with backoff and jitter. */
+import { createSolanaRpc, isSolanaError, mainnet, type Rpc, type SolanaRpcApiMainnet } from '@solana/kit'
+
+/** The methods every cluster has: no faucet. */
+export type SolanaRpc = Rpc<SolanaRpcApiMainnet>
+/** A request that did not succeed on any endpoint. Carries no request content. */
+export class ChainUnavailable extends Error {
+  constructor(attempts: number, cause: unknown) {
+    super(`no answer from the chain after ${attempts} attempts`, { cause })
+  }
+}
+
+const ATTEMPTS = 6
+const BACKOFF_FIRST_MS = 40
+const BACKOFF_MAX_MS = 2_000
+/** JSON-RPC: invalid request, unknown method, invalid parameters. Asking again changes nothing. */
+const PERMANENT_CODES: readonly number[] = [-32600, -32601, -32602]
+
+export class RpcPool {
+  readonly endpoints: readonly SolanaRpc[]
+  readonly #closing = new AbortController()
+  #preferred = 0
+
+  /** @param timeout_ms deadline of one request */
+  constructor(
+    urls: readonly string[],
+    readonly timeout_ms: number,
+  ) {
+    if (urls.length === 0) throw new RangeError('at least one RPC endpoint is needed')
+    this.endpoints = urls.map((url) => createSolanaRpc(mainnet(url)))
+  }
+
+  get closed(): boolean {
+    return this.#closing.signal.aborted
+  }
+
+  /** Ends when the pool closes or the request's deadline passes. */
+  signal(): AbortSignal {
+    return AbortSignal.any([this.#closing.signal, AbortSignal.timeout(this.timeout_ms)])
+  }
+
+  /**
+   * Runs a read on the preferred endpoint, then on the others.
+   * @throws ChainUnavailable after the last attempt, the error itself when asking again cannot help
+   */
+  async read<T>(request: (rpc: SolanaRpc, signal: AbortSignal) => Promise<T>): Promise<T> {
+    let failure: unknown
+    for (let attempt = 0; attempt < ATTEMPTS && !this.closed; attempt++) {
+      const at = (this.#preferred + attempt) % this.endpoints.length
+      try {
+        const answer = await request(this.endpoints[at]!, this.signal())
+        this.#preferred = at
+        return answer
+      } catch (error) {
+        if (isPermanent(error)) throw error
+        failure = error
+        await this.sleep(backoffMs(attempt))
+      }
+    }
+    throw new ChainUnavailable(ATTEMPTS, failure)
+  }
+
+  /** Resolves after `ms`, or at once when the pool closes. */
+  sleep(ms: number): Promise<void> {
+    if (this.closed) return Promise.resolve()
+    return new Promise((resolve) => {
+      const done = (): void => {
+        clearTimeout(timer)
+        this.#closing.signal.removeEventListener('abort', done)
+        resolve()
+      }
+      const timer = setTimeout(done, ms)
+      this.#closing.signal.addEventListener('abort', done)
+    })
+  }
+
+  close(): void {
+    this.#closing.abort()
+  }
+}
+
+/** Doubles from 40 ms to 2 s; half of it random, so that clients that failed together do not return together. */
+export function backoffMs(attempt: number): number {
+  const full = Math.min(BACKOFF_MAX_MS, BACKOFF_FIRST_MS * 2 ** attempt)
+  return full / 2 + Math.random() * (full / 2)
+}
+
+function isPermanent(error: unknown): boolean {
+  return isSolanaError(error) && PERMANENT_CODES.includes(error.context.__code)
+}

@@ -1,0 +1,90 @@
+/** Builds the `settle` instruction of a batch: the immutable payload with the epoch, head and state cited now. */
+import { getAddressDecoder } from '@solana/kit'
+import { equalBytes, toHex } from '../../protocol/bytes'
+import { decodeExitRequest, type ExitRequest } from '../../protocol/vault/accounts'
+import { exitRequestAddress } from '../../protocol/vault/addresses'
+import type { VaultInstruction } from '../../protocol/vault/instruction'
+import { type PayoutFields, settleInstruction } from '../../protocol/vault/settle'
+import type { Payout, SettlementPayload } from '../ports'
+import type { ChainClient } from './chain_client'
+import type { NoteTreeState } from './known_states'
+import { readMintRecords } from './read_mints'
+
+export type Citation = { epoch: number; state: NoteTreeState; seq: number; head: Uint8Array }
+
+/** A payout names a mint or an exit request that the chain does not have. */
+export class PayoutUnknown extends Error {}
+
+export class SettleBuilder {
+  /** Token program by mint, hex; a registered mint never changes. */
+  readonly #token_programs = new Map<string, Uint8Array>()
+
+  constructor(readonly client: Pick<ChainClient, 'rpc' | 'address' | 'vault' | 'signer_key'>) {}
+
+  /** @throws PayoutUnknown, ChainUnavailable */
+  async build(payload: SettlementPayload, citation: Citation): Promise<VaultInstruction> {
+    const requests = payload.payouts.some(({ kind }) => kind === 'exit') ? await this.#requests(payload) : []
+    const payouts: PayoutFields[] = []
+    for (const payout of payload.payouts) payouts.push(await this.#payout(payout, requests))
+    return settleInstruction({
+      program: this.client.vault.program,
+      settlement_signer: this.client.signer_key,
+      epoch: citation.epoch,
+      batch: payload.batch_id,
+      cited_leaf_count: citation.state.leaf_count,
+      cited_root: citation.state.root,
+      spent_root: payload.spent_root,
+      journal_seq: citation.seq,
+      journal_head: citation.head,
+      nullifiers: payload.nullifiers,
+      outputs: payload.outputs,
+      payouts,
+    })
+  }
+
+  async #payout(payout: Payout, requests: ExitRequest[]): Promise<PayoutFields> {
+    const { kind, mint, destination, amount, refund_inner: inner } = payout
+    const fields = { kind, mint, destination, amount, inner, token_program: await this.#tokenProgram(mint) }
+    if (kind === 'withdrawal') return fields
+    const request = requests.find(
+      (one) =>
+        equalBytes(one.mint, mint) &&
+        equalBytes(one.destination, destination) &&
+        equalBytes(one.refund_inner, inner) &&
+        one.amount === amount,
+    )
+    if (!request) throw new PayoutUnknown('no open exit request matches the payout')
+    requests.splice(requests.indexOf(request), 1)
+    return { ...fields, exit: { nullifier: request.nullifier, bond_payer: request.bond_payer } }
+  }
+
+  async #tokenProgram(mint: Uint8Array): Promise<Uint8Array> {
+    const key = toHex(mint)
+    if (!this.#token_programs.has(key)) {
+      for (const { record } of await readMintRecords(this.client)) {
+        this.#token_programs.set(toHex(record.mint), record.token_program)
+      }
+    }
+    const program = this.#token_programs.get(key)
+    if (!program) throw new PayoutUnknown('the mint is not registered with the vault')
+    return program
+  }
+
+  /** Open requests for the batch's nullifiers. */
+  async #requests({ nullifiers }: SettlementPayload): Promise<ExitRequest[]> {
+    const { rpc, vault } = this.client
+    const decoder = getAddressDecoder()
+    const addresses = nullifiers.map((nullifier) =>
+      decoder.decode(exitRequestAddress(vault.program, nullifier)),
+    )
+    const { value } = await rpc.read((endpoint, abortSignal) =>
+      endpoint
+        .getMultipleAccounts(addresses, { commitment: 'confirmed', encoding: 'base64' })
+        .send({ abortSignal }),
+    )
+    return value.flatMap((account) => {
+      const request = account && decodeExitRequest(new Uint8Array(Buffer.from(account.data[0], 'base64')))
+      return request ? [request] : []
+    })
+  }
+}

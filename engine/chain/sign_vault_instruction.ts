@@ -1,0 +1,50 @@
+/** Turns a vault instruction into signed bytes: simulated once, compute limit with a margin, priority fee. */
+import { type Base64EncodedWireTransaction, getBase64Decoder } from '@solana/kit'
+import type { VaultInstruction } from '../../protocol/vault/instruction'
+import { buildTransaction, COMPUTE_UNITS_MAX, type SignedTransaction } from './build_transaction'
+import type { ChainClient } from './chain_client'
+import { priorityFee } from './priority_fee'
+import { failureOf, type TransactionFailure } from './transaction_failure'
+import { toInstruction } from './vault_instruction'
+
+export type Signing = { signed: SignedTransaction } | { failure: TransactionFailure }
+
+/** On top of what the simulation used: state may have grown until the transaction lands. */
+const MARGIN_UNITS = 10_000
+
+/**
+ * @param attempt number of earlier transactions for the same purpose; raises the fee
+ * @throws ChainUnavailable
+ */
+export async function signVaultInstruction(
+  client: ChainClient,
+  vault: VaultInstruction,
+  attempt: number,
+): Promise<Signing> {
+  const { rpc, signer } = client
+  const instructions = [toInstruction(vault, [signer])]
+  const { value: lifetime } = await rpc.read((endpoint, abortSignal) =>
+    endpoint.getLatestBlockhash({ commitment: 'confirmed' }).send({ abortSignal }),
+  )
+  const draft = { payer: signer, instructions, lifetime, priority_fee_lamports: 0n }
+  const trial = await buildTransaction({ ...draft, compute_units: COMPUTE_UNITS_MAX })
+  const simulation = await rpc.read((endpoint, abortSignal) =>
+    endpoint
+      .simulateTransaction(wireText(trial.wire), {
+        commitment: 'confirmed',
+        encoding: 'base64',
+        sigVerify: false,
+      })
+      .send({ abortSignal }),
+  )
+  const { err, unitsConsumed } = simulation.value
+  if (err !== null) return { failure: failureOf(err) }
+  const used = Number(unitsConsumed ?? COMPUTE_UNITS_MAX)
+  const compute_units = Math.min(COMPUTE_UNITS_MAX, Math.ceil(used * 1.1) + MARGIN_UNITS)
+  const priority_fee_lamports = await priorityFee(client, compute_units, attempt)
+  return { signed: await buildTransaction({ ...draft, compute_units, priority_fee_lamports }) }
+}
+
+export function wireText(wire: Uint8Array): Base64EncodedWireTransaction {
+  return getBase64Decoder().decode(wire) as Base64EncodedWireTransaction
+}

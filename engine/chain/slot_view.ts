@@ -1,0 +1,95 @@
+/** The confirmed slot as this venue sees it: monotone, agreed by two endpoints where there are several, and its pace. */
+import type { ChainHealth } from './health'
+import type { RpcPool } from './rpc_pool'
+
+/** Slot changes the measured slot time is taken over. */
+const SAMPLES = 256
+const SAMPLES_MIN = 8
+const POLL_MS_MIN = 5
+const POLL_MS_MAX = 200
+
+export type SlotViewOptions = {
+  monotonicMs: () => number
+  /** First guess of the slot time, until enough slots were seen. */
+  slot_ms: number
+  /** Without a new slot for this long the chain counts as stalled. */
+  stall_ms: number
+}
+
+export class SlotView {
+  /** Newest slot each endpoint has reported: slots never go back, so an old answer stays a valid lower bound. */
+  readonly #reported: number[]
+  readonly #samples: { at_ms: number; slot: number }[] = []
+  readonly #listeners = new Set<(slot: number) => void>()
+  #slot = 0
+  #advanced_ms: number
+
+  constructor(
+    readonly rpc: RpcPool,
+    readonly health: ChainHealth,
+    readonly options: SlotViewOptions,
+  ) {
+    this.#reported = rpc.endpoints.map(() => 0)
+    this.#advanced_ms = options.monotonicMs()
+  }
+
+  /** Polls every endpoint until the pool closes; resolves then. */
+  async run(): Promise<void> {
+    await Promise.all(this.rpc.endpoints.map((_, index) => this.#poll(index)))
+  }
+
+  now(): { slot: number; lag_ms: number; slot_ms: number } {
+    const lag_ms = this.options.monotonicMs() - this.#advanced_ms
+    return { slot: this.#slot, lag_ms, slot_ms: this.slotMs() }
+  }
+
+  slotMs(): number {
+    const [first, last] = [this.#samples[0], this.#samples.at(-1)]
+    if (this.#samples.length < SAMPLES_MIN || !first || !last) return this.options.slot_ms
+    return (last.at_ms - first.at_ms) / (last.slot - first.slot)
+  }
+
+  isStalled(): boolean {
+    return this.now().lag_ms > this.options.stall_ms
+  }
+
+  /** Calls back on every advance; returns how to stop. */
+  onSlot(listener: (slot: number) => void): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  async #poll(index: number): Promise<void> {
+    const endpoint = this.rpc.endpoints[index]!
+    for (let failures = 0; !this.rpc.closed; ) {
+      try {
+        const slot = await endpoint
+          .getSlot({ commitment: 'confirmed' })
+          .send({ abortSignal: this.rpc.signal() })
+        failures = 0
+        this.#report(index, Number(slot))
+      } catch {
+        failures += 1
+      }
+      this.health.set('slot_stalled', this.isStalled())
+      const pause_ms = Math.min(POLL_MS_MAX, Math.max(POLL_MS_MIN, this.slotMs() / 3))
+      await this.rpc.sleep(Math.min(2_000, pause_ms * 2 ** Math.min(failures, 5)))
+    }
+  }
+
+  /** With several endpoints the second-highest answer counts, so that one endpoint alone cannot expire the book. */
+  #report(index: number, slot: number): void {
+    this.#reported[index] = Math.max(this.#reported[index]!, slot)
+    const ranked = [...this.#reported].sort((a, b) => b - a)
+    const agreed = ranked[ranked.length > 1 ? 1 : 0]!
+    if (agreed <= this.#slot) return
+    const at_ms = this.options.monotonicMs()
+    // A pause of the chain says nothing about its pace.
+    if (at_ms - this.#advanced_ms > this.options.stall_ms) this.#samples.length = 0
+    this.#slot = agreed
+    this.#advanced_ms = at_ms
+    this.#samples.push({ at_ms, slot: agreed })
+    if (this.#samples.length > SAMPLES) this.#samples.shift()
+    for (const listener of this.#listeners) listener(agreed)
+  }
+}

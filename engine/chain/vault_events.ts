@@ -1,0 +1,57 @@
+/** Events of the vault in one transaction: inner instructions the program sent to itself, never log text. */
+import { decodeTransactionFromRpcResponse, type Signature, walkInstructions } from '@solana/kit'
+import { decodeEvent, type VaultEvent } from '../../protocol/vault/events'
+import type { ChainClient } from './chain_client'
+
+/** `(signature, outer, inner)` names an event for ever. */
+export type LandedEvent = {
+  signature: Signature
+  outer: number
+  inner: number
+  slot: number
+  event: VaultEvent
+}
+
+/** Empty for a failed transaction; undefined when the node does not serve it at this level. @throws ChainUnavailable */
+export async function vaultEvents(
+  client: Pick<ChainClient, 'rpc' | 'address'>,
+  signature: Signature,
+  commitment: 'confirmed' | 'finalized',
+): Promise<LandedEvent[] | undefined> {
+  const found = await client.rpc.read((endpoint, abortSignal) =>
+    endpoint
+      .getTransaction(signature, { commitment, encoding: 'base64', maxSupportedTransactionVersion: 1 })
+      .send({ abortSignal }),
+  )
+  if (!found?.meta) return undefined
+  if (found.meta.err !== null) return []
+  const { compiledMessage, loadedAddresses } = decodeTransactionFromRpcResponse(found)
+  const events: LandedEvent[] = []
+  for (const instruction of walkInstructions({ compiledMessage, loadedAddresses, meta: found.meta })) {
+    const { trace, programAddress, data } = instruction
+    if (trace.kind !== 'inner' || programAddress !== client.address.program || !data) continue
+    const event = decodeEvent(new Uint8Array(data))
+    if (!event) continue
+    events.push({
+      signature,
+      outer: trace.outerIndex,
+      inner: trace.innerIndex,
+      slot: Number(found.slot),
+      event,
+    })
+  }
+  return events
+}
+
+export type EventLeaf = { leaf_index: number; commitment: Uint8Array }
+
+/** Leaves an event appended, in order. */
+export function leavesOf(event: VaultEvent): EventLeaf[] {
+  if (event.kind === 'deposited') return [{ leaf_index: event.leaf_index, commitment: event.commitment }]
+  if (event.kind !== 'settled') return []
+  const outputs = event.outputs.map(({ commitment }, at) => ({
+    leaf_index: event.first_leaf_index + at,
+    commitment,
+  }))
+  return [...outputs, ...event.payouts.flatMap(({ refund }) => (refund ? [refund] : []))]
+}

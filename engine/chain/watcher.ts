@@ -1,0 +1,60 @@
+/** Watches the vault while the venue runs: config at confirmed, leaves at finalized, exit requests at both. */
+import type { ChainClient } from './chain_client'
+import { readVault } from './read_vault'
+import { backoffMs, ChainUnavailable } from './rpc_pool'
+import type { ConfigWatch } from './watch_config'
+import type { ExitWatch } from './watch_exits'
+import type { LeafWatch } from './watch_leaves'
+
+/** Slots between two looks at the exit requests, which have days. */
+const EXIT_SLOTS = 8
+
+export class Watcher {
+  #exits_slot = Number.NEGATIVE_INFINITY
+  #slot_confirmed = 0
+  #slot_finalized = 0
+
+  constructor(
+    readonly client: ChainClient,
+    readonly config: ConfigWatch,
+    readonly leaves: LeafWatch,
+    readonly exits: ExitWatch,
+    /** The own tree contradicts the chain. */
+    readonly mismatch: () => void,
+  ) {}
+
+  /** Runs until the client closes or this instance may not go on. An unreachable chain is waited for. */
+  async run(): Promise<void> {
+    const { rpc, health, view } = this.client
+    for (let failures = 0; !rpc.closed; ) {
+      try {
+        if (!(await this.#look())) return
+        failures = 0
+        health.set('rpc_unreachable', false)
+      } catch (error) {
+        if (rpc.closed) return
+        if (!(error instanceof ChainUnavailable)) throw error
+        health.set('rpc_unreachable', true)
+        await rpc.sleep(backoffMs(failures++))
+      }
+      await rpc.sleep(view.slotMs())
+    }
+  }
+
+  async #look(): Promise<boolean> {
+    const confirmed = await readVault(this.client, 'confirmed', this.#slot_confirmed)
+    this.#slot_confirmed = confirmed.slot
+    if (!this.config.check(confirmed.config)) return false
+    const finalized = await readVault(this.client, 'finalized', this.#slot_finalized)
+    this.#slot_finalized = finalized.slot
+    if (!(await this.leaves.follow(finalized))) {
+      this.mismatch()
+      return false
+    }
+    if (confirmed.slot - this.#exits_slot >= EXIT_SLOTS) {
+      this.#exits_slot = confirmed.slot
+      await this.exits.follow()
+    }
+    return true
+  }
+}
