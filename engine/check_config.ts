@@ -40,7 +40,7 @@ function checkSettings(config: EngineConfig): string[] {
   need(config.enclave === 'dstack' || config.enclave === 'development', 'enclave: dstack or development')
   need(within(config.token_ttl_s, 60, 86_400), 'token_ttl_s: 60 to 86400')
   need(within(config.order_life_slots_max, 1, 2 ** 32), 'order_life_slots_max: 1 to 2^32')
-  need(within(config.settlement_parts_max, 2, 28), 'settlement_parts_max: 2 to 28')
+  need(within(config.settlement_parts_max, 3, 28), 'settlement_parts_max: 3 to 28')
   need(within(config.retention_days, 1, 3650), 'retention_days: 1 to 3650')
   return faults
 }

@@ -1,5 +1,6 @@
 /** The load rules of an instrument (protocol.md "Instruments and exact arithmetic"): whatever passes computes exactly. */
 import { parseU64, U64_MAX } from '../protocol/units'
+import { TICK_MAX } from './book/book'
 import type { EngineConfig, MintConfig } from './config'
 import { LIMITS } from './limits'
 
@@ -60,7 +61,7 @@ function checkArithmetic(one: InstrumentConfig, at: string): string[] {
   need(min % lot === 0n && max % lot === 0n, 'min_amount: limits are not multiples of lot_size')
   need(min <= max, 'max_amount: below min_amount')
   need(reference % tick === 0n, 'initial_reference: not a multiple of tick_size')
-  need(reference / tick < SAFE, 'initial_reference: exceeds 2^53 ticks')
+  need(reference / tick <= BigInt(TICK_MAX), 'initial_reference: exceeds the highest tick of the book')
   need((max / lot) * BigInt(LIMITS.orders_live_max) < SAFE, 'max_amount: side totals could exceed 2^53 lots')
   need(
     (max * reference) / 10n ** BigInt(one.base_decimals) <= U64_MAX,

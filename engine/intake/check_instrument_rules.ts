@@ -1,6 +1,7 @@
 /** What an instrument demands of an order that depends on nothing hidden, in the order of checks. */
 import { feeUpTo, quoteAmount, U64_MAX } from '../../protocol/units'
 import type { Instrument } from '../../protocol/wire'
+import { TICK_MAX } from '../book/book'
 import { refuseField } from './form'
 import type { PlaceForm } from './read_place'
 
@@ -38,8 +39,8 @@ export function checkInstrumentRules(form: PlaceForm, rules: InstrumentRules, at
   if (price_limit === 0n) throw refuseField('price_zero', `${at}price_limit`)
   if (price_limit % rules.tick_size !== 0n) throw refuseField('price_off_tick', `${at}price_limit`)
   const quote = quoteAmount(amount, price_limit, rules.base_decimals)
-  // The second bound keeps prices inside JS integers of ticks.
-  if (quote + feeUpTo(quote, rules.fee_bps) > U64_MAX || price_limit / rules.tick_size >= 2n ** 53n) {
+  // The book takes prices up to its own bound of ticks.
+  if (quote + feeUpTo(quote, rules.fee_bps) > U64_MAX || price_limit / rules.tick_size > BigInt(TICK_MAX)) {
     throw refuseField('value_overflow', `${at}price_limit`)
   }
   if (min_fill > amount || min_fill % rules.lot_size !== 0n) {

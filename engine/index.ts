@@ -1,0 +1,59 @@
+/** The venue behind one door: opens everything from the configuration and the ports, and answers as `Venue`. */
+import { openAccounts } from './accounts/open_accounts'
+import { checkConfig } from './check_config'
+import type { EngineConfig } from './config'
+import { assemble } from './loop/assemble'
+import { loadState } from './loop/load_state'
+import { restoreAccounts } from './loop/provision'
+import { start } from './loop/start'
+import type { ChainPort, ClockPort, HashPort, KeysPort } from './ports'
+import type { Venue } from './venue'
+import { venueOf } from './venue_methods'
+
+export type { EngineConfig } from './config'
+export type * from './ports'
+export type * from './venue'
+
+export type VenuePorts = {
+  clock: ClockPort
+  keys: KeysPort
+  hash: HashPort
+  chain: ChainPort
+  /** The process must end: memory may be ahead of disk, so nothing may be served any more. Called at most once. */
+  fatal: (error: Error) => void
+}
+
+/** Settings that cannot be used; `faults` names every one of them. */
+export class ConfigInvalid extends Error {
+  override readonly name = 'ConfigInvalid'
+  constructor(readonly faults: string[]) {
+    super(`configuration refused:\n${faults.join('\n')}`)
+  }
+}
+
+/**
+ * Opens journal, snapshot and read models, replays, checks the chain against the journal and takes the next epoch.
+ * Resolves once the epoch is finalized, or with a venue that refuses every command and says why in `status()` when the
+ * chain contradicts the journal. The venue closes the ports it was given.
+ * @throws ConfigInvalid, JournalDamaged, JournalLocked, ReplayDisagrees, or what the chain port throws.
+ */
+export async function openVenue({
+  config,
+  ports,
+}: {
+  config: EngineConfig
+  ports: VenuePorts
+}): Promise<Venue> {
+  const faults = checkConfig(config)
+  if (faults.length > 0) throw new ConfigInvalid(faults)
+  const { chain, clock, keys } = ports
+  const [vault, mints] = await Promise.all([chain.readConfig(), chain.readMints()])
+  const loaded = await loadState(config, ports)
+  const { credential_key } = keys
+  const { operator_key, token_ttl_s } = config
+  const accounts = await openAccounts({ credential_key, operator_key, clock, token_ttl_s })
+  const engine = assemble(config, ports, loaded, { config: vault, mints })
+  restoreAccounts(engine, accounts)
+  await start(engine, vault)
+  return venueOf(engine, accounts)
+}

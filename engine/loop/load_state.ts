@@ -1,0 +1,73 @@
+/** Opens the venue's folder and rebuilds the state: newest snapshot that the read models can follow, then replay. */
+import { join } from 'node:path'
+import { venueId } from '../../protocol/venue_id'
+import type { EngineConfig } from '../config'
+import type { History } from '../history/contract'
+import { openHistory } from '../history/open_history'
+import type { Journal } from '../journal/contract'
+import { openJournal } from '../journal/open_journal'
+import type { SnapshotStore } from '../journal/snapshot_contract'
+import { openSnapshotStore } from '../journal/snapshot_store'
+import type { ChainPort, KeysPort } from '../ports'
+import { LandedBatches } from '../reads/landed_batches'
+import { decodeCommand } from '../state/command_codec'
+import type { Env } from '../state/outcome'
+import { createState, type State, settingsOf } from '../state/state'
+import { decodeState } from '../state/state_codec'
+import { batchSeed } from './batch_seed'
+import { COMMAND_RECORD } from './records'
+import { replay } from './replay'
+
+export type Loaded = {
+  journal: Journal
+  snapshots: SnapshotStore
+  history: History
+  landed: LandedBatches
+  state: State
+  batchSeed: Env['batchSeed']
+}
+
+/** @throws JournalDamaged, JournalLocked, ReplayDisagrees: the venue must not start. */
+export async function loadState(
+  config: EngineConfig,
+  ports: { keys: KeysPort; chain: ChainPort },
+): Promise<Loaded> {
+  const { data_dir, retention_days } = config
+  const key = ports.keys.journal_key
+  const journal = await openJournal({ dir: join(data_dir, 'journal'), key })
+  const snapshots = openSnapshotStore({ dir: join(data_dir, 'snapshots'), key })
+  const history = await openHistory({ dir: join(data_dir, 'history'), key, retention_days })
+  const landed = new LandedBatches(join(data_dir, 'landed'))
+  const { snapshot } = await snapshots.newestValid()
+  // Read models that lag behind the snapshot are rebuilt from the start while the journal still has it.
+  const usable = snapshot !== undefined && (history.watermark() >= snapshot.seq || journal.firstSeq() > 1)
+  const state = usable ? decodeState(snapshot.bytes) : createState()
+  const seedOf = seeder(state, ports)
+  const from = usable ? { seq: snapshot.seq, head: snapshot.head } : { seq: 0, head: undefined }
+  const env = { batchSeed: seedOf }
+  await replay({ journal, history, state, env }, from, (command) => {
+    if (command.kind === 'batch_stage') landed.record(command.stage)
+  })
+  await rebuildLanded(journal, landed, state)
+  return { journal, snapshots, history, landed, state, batchSeed: seedOf }
+}
+
+/** The generation is the journaled one, so a replay derives what was derived then. */
+function seeder(state: State, ports: { keys: KeysPort; chain: ChainPort }): Env['batchSeed'] {
+  const { genesis_hash, program_id, config_account } = ports.chain
+  return (symbol, batch, epoch) => {
+    const { generation } = settingsOf(state)
+    const venue = venueId({ genesis_hash, program_id, config_account, generation })
+    return batchSeed(ports.keys.tie_break_key, venue, epoch, symbol, batch)
+  }
+}
+
+/** Landed batches are derived: a folder that lost them reads the journal once. */
+async function rebuildLanded(journal: Journal, landed: LandedBatches, state: State): Promise<void> {
+  if ((landed.last()?.batch ?? 0) >= (state.settlement.landed?.batch_id ?? 0)) return
+  for await (const record of journal.read(journal.firstSeq())) {
+    if (record.type !== COMMAND_RECORD) continue
+    const command = decodeCommand(record.body)
+    if (command.kind === 'batch_stage') landed.record(command.stage)
+  }
+}

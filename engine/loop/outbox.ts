@@ -1,0 +1,66 @@
+/** What the relayer asks of the engine: durable payloads, and the facts it must not forget before it acts. */
+import type { Journal } from '../journal/contract'
+import type { OutboxPort } from '../ports'
+import { payloadOf } from '../settlement/payload_of'
+import type { State } from '../state/state'
+import type { Sequencer } from './sequencer'
+
+export class Outbox implements OutboxPort {
+  /** Newest batch whose hashed result is durable: only these may be signed. */
+  private batch_durable: number
+  /** Journal seq the relayer cited last, and the newest one that a confirmed batch put on chain. */
+  private seq_cited = 0
+  private seq_landed = 0
+  private waiting: { batch_id: number; resolve: () => void }[] = []
+
+  constructor(
+    private readonly state: State,
+    private readonly journal: Journal,
+    private readonly sequencer: Sequencer,
+  ) {
+    this.batch_durable = state.settlement.last_hashed
+  }
+
+  payload(batch_id: number) {
+    return batch_id <= this.batch_durable ? payloadOf(this.state, batch_id) : undefined
+  }
+
+  waitForPayload(batch_id: number): Promise<void> {
+    if (batch_id <= this.batch_durable) return Promise.resolve()
+    return new Promise((resolve) => {
+      this.waiting.push({ batch_id, resolve })
+    })
+  }
+
+  /** Called when the `hashed` record of a batch is durable. */
+  hashedDurable(batch_id: number): void {
+    this.batch_durable = batch_id
+    const ready = this.waiting.filter((waiter) => waiter.batch_id <= batch_id)
+    this.waiting = this.waiting.filter((waiter) => waiter.batch_id > batch_id)
+    for (const waiter of ready) waiter.resolve()
+  }
+
+  signed(batch_id: number) {
+    return this.state.settlement.batches.get(batch_id)?.signed
+  }
+
+  async recordSigned(signed: Parameters<OutboxPort['recordSigned']>[0]): Promise<void> {
+    await this.sequencer.submit({ kind: 'batch_signed', signed })
+  }
+
+  async recordStage(stage: Parameters<OutboxPort['recordStage']>[0]): Promise<void> {
+    await this.sequencer.submit({ kind: 'batch_stage', stage })
+    if (stage.stage !== 'submitted') this.seq_landed = Math.max(this.seq_landed, this.seq_cited)
+  }
+
+  head() {
+    const head = this.journal.head()
+    this.seq_cited = head.seq
+    return head
+  }
+
+  /** Newest journal seq whose head is known to be on chain through a settlement. */
+  seqOnChain(): number {
+    return this.seq_landed
+  }
+}

@@ -1,0 +1,45 @@
+/** Signs one receipt per group of records and hands each client command its own proof (engine.md "Receipts"). */
+import { toHex } from '../../protocol/bytes'
+import { encodeReceipt, receiptLeaf } from '../../protocol/receipt'
+import { sha256 } from '../../protocol/sha256'
+import type { Receipt } from '../../protocol/wire'
+import type { Appended } from '../journal/contract'
+
+export type ReceiptSigner = {
+  venue: Uint8Array
+  epoch: number
+  /** Ed25519 by the statement key over the 128 receipt bytes. */
+  sign: (body: Uint8Array) => Uint8Array
+}
+
+/** One receipt per entry of `signed`, in order; each entry is a canonical body with its signature. */
+export function receiptsOf(signer: ReceiptSigner, group: Appended, signed: readonly Uint8Array[]): Receipt[] {
+  if (signed.length === 0) return []
+  const { root, paths } = receiptTree(signed.map(receiptLeaf))
+  const { seq_last: seq, head } = group
+  const { venue, epoch } = signer
+  const body = encodeReceipt({ venue, epoch: BigInt(epoch), seq: BigInt(seq), head, root })
+  const common = { epoch, seq, head: toHex(head), root: toHex(root) }
+  const signature = toHex(signer.sign(body))
+  return paths.map((path, index) => ({ ...common, index, path: path.map(toHex), signature }))
+}
+
+/**
+ * Root and all audit paths of an RFC 6962 tree at once: the paths of one leaf at a time would hash a group of n commands
+ * n times.
+ */
+export function receiptTree(leaves: readonly Uint8Array[]): { root: Uint8Array; paths: Uint8Array[][] } {
+  const paths: Uint8Array[][] = leaves.map(() => [])
+  const climb = (from: number, to: number): Uint8Array => {
+    if (to - from === 1) return leaves[from]!
+    let size = 1
+    while (size * 2 < to - from) size *= 2
+    const left = climb(from, from + size)
+    const right = climb(from + size, to)
+    for (let at = from; at < to; at++) paths[at]!.push(at < from + size ? right : left)
+    return sha256(NODE, left, right)
+  }
+  return { root: climb(0, leaves.length), paths }
+}
+
+const NODE = Uint8Array.of(1)

@@ -1,0 +1,181 @@
+/**
+ * The single writer: executes commands in the order they come, journals them in groups, and lets nothing out before it
+ * is durable. Memory may be ahead of the disk; what it claims waits.
+ */
+import { Refusal } from '../../protocol/refusals'
+import type { Receipt } from '../../protocol/wire'
+import type { Command, CommandBody } from '../commands'
+import type { Journal, NewRecord } from '../journal/contract'
+import { LIMITS } from '../limits'
+import type { ClockPort } from '../ports'
+import { encodeCommand } from '../state/command_codec'
+import { execute } from '../state/execute'
+import type { Answer, Env, Outcome } from '../state/outcome'
+import type { State } from '../state/state'
+import { type ReceiptSigner, receiptsOf } from './receipts'
+import { auctionRecord, COMMAND_RECORD } from './records'
+import { Waiters } from './waiters'
+
+type Accepted = Extract<Outcome, { ok: true }>
+/** A command that is applied in memory and on its way to the journal. */
+export type Entry = {
+  /** Journal seq of the command's record; its auction records follow. */
+  seq: number
+  command: Command
+  outcome: Accepted
+  records: NewRecord[]
+  body_and_signature: Uint8Array | undefined
+  settle: { resolve: (done: Sequenced) => void; reject: (error: Error) => void }
+}
+export type Sequenced = { answer: Answer; seq: number; receipt: Receipt | undefined }
+
+export type SequencerPorts = {
+  state: State
+  env: Env
+  journal: Journal
+  clock: ClockPort
+  /** Called with each durable entry, in seq order, before its answer is released. */
+  durable: (entry: Entry, receipt: Receipt | undefined) => void
+  /** Called after a group was released; may take its time, the next group waits for it. */
+  released: () => Promise<void> | undefined
+  /** The journal failed or a decision contradicted the state: the process must end. */
+  fatal: (error: Error) => void
+}
+
+export class Sequencer {
+  /** Newest record applied in memory. */
+  seq_executed: number
+  /** Newest record on disk. */
+  seq_durable: number
+  private queue: Entry[] = []
+  private busy = false
+  private signer: ReceiptSigner | undefined
+  private failure: Error | undefined
+  private readonly waiters = new Waiters()
+
+  constructor(private readonly ports: SequencerPorts) {
+    this.seq_executed = ports.journal.head().seq
+    this.seq_durable = this.seq_executed
+  }
+
+  /** Receipts are signed from now on: the epoch is open. */
+  useSigner(signer: ReceiptSigner): void {
+    this.signer = signer
+  }
+
+  /**
+   * Executes at once; resolves when the record is durable. Rejects with a Refusal, once what it was decided on is
+   * durable. `body_and_signature` of a client's command becomes a leaf of its group's receipt.
+   */
+  async submit(body: CommandBody, body_and_signature?: Uint8Array): Promise<Sequenced> {
+    if (this.failure !== undefined) throw this.failure
+    if (this.queue.length >= LIMITS.queue_commands_max) {
+      throw new Refusal('matching_unavailable', { subsystem: 'journal' })
+    }
+    const unix_ms = Math.max(this.ports.clock.unixMs(), this.ports.state.unix_ms)
+    const command: Command = { ...body, unix_ms }
+    const outcome = this.execute(command)
+    if (!outcome.ok) {
+      await this.durable()
+      throw new Refusal(outcome.code, outcome.facts)
+    }
+    return new Promise<Sequenced>((resolve, reject) => {
+      this.enqueue({ command, outcome, body_and_signature, settle: { resolve, reject } })
+    })
+  }
+
+  /** Resolves when everything executed so far is durable; a read computed now may be answered then. */
+  durable(): Promise<void> {
+    if (this.failure !== undefined) return Promise.reject(this.failure)
+    if (this.seq_durable >= this.seq_executed) return Promise.resolve()
+    return this.waiters.at(this.seq_executed)
+  }
+
+  /** Releases nothing any more: every waiting and later caller gets `reason`. */
+  stop(reason: Error): void {
+    if (this.failure !== undefined) return
+    this.failure = reason
+    for (const entry of this.queue) entry.settle.reject(reason)
+    this.queue = []
+    this.waiters.rejectAll(reason)
+  }
+
+  private execute(command: Command): Outcome {
+    try {
+      return execute(this.ports.state, command, this.ports.env)
+    } catch (error) {
+      this.fail(error as Error)
+      throw this.failure
+    }
+  }
+
+  private enqueue(fresh: Omit<Entry, 'seq' | 'records'>): void {
+    const { command, outcome } = fresh
+    const { unix_ms } = command
+    const records = [
+      { type: COMMAND_RECORD, unix_ms, body: encodeCommand(command) },
+      ...outcome.auctions.map((auction) => auctionRecord(auction, unix_ms)),
+    ]
+    this.queue.push({ ...fresh, seq: this.seq_executed + 1, records })
+    this.seq_executed += records.length
+    this.wake()
+  }
+
+  /** One group is under way at a time; what arrives meanwhile forms the next, so disk speed sets the group size. */
+  private wake(): void {
+    if (this.busy || this.queue.length === 0 || this.failure !== undefined) return
+    this.busy = true
+    setImmediate(() => void this.write())
+  }
+
+  private async write(): Promise<void> {
+    const group = this.takeGroup()
+    try {
+      const records = group.flatMap((entry) => entry.records)
+      const appended = await this.ports.journal.append(records)
+      if (this.failure !== undefined) throw this.failure
+      const last = group[group.length - 1]!
+      if (appended.seq_last !== last.seq + last.records.length - 1) {
+        throw new Error('the journal numbers records differently')
+      }
+      this.release(group, appended)
+      await this.ports.released()
+    } catch (error) {
+      this.fail(error as Error)
+      for (const entry of group) entry.settle.reject(this.failure!)
+    }
+    this.busy = false
+    this.wake()
+  }
+
+  private takeGroup(): Entry[] {
+    let bytes = 0
+    let count = 0
+    for (const entry of this.queue) {
+      for (const record of entry.records) bytes += record.body.length
+      if (count > 0 && bytes > LIMITS.group_bytes_max) break
+      count++
+    }
+    return this.queue.splice(0, count)
+  }
+
+  private release(group: Entry[], appended: { seq_last: number; head: Uint8Array }): void {
+    const clients = group.filter((entry) => entry.body_and_signature !== undefined)
+    const leaves = clients.map((entry) => entry.body_and_signature!)
+    const receipts = this.signer === undefined ? [] : receiptsOf(this.signer, appended, leaves)
+    const receipt_of = new Map(clients.map((entry, index) => [entry, receipts[index]]))
+    this.seq_durable = appended.seq_last
+    for (const entry of group) this.ports.durable(entry, receipt_of.get(entry))
+    for (const entry of group) {
+      const { seq, outcome } = entry
+      entry.settle.resolve({ answer: outcome.answer, seq, receipt: receipt_of.get(entry) })
+    }
+    this.waiters.releaseUpTo(this.seq_durable)
+  }
+
+  private fail(error: Error): void {
+    if (this.failure !== undefined) return
+    this.stop(new Refusal('internal'))
+    this.ports.fatal(error)
+  }
+}

@@ -1,0 +1,55 @@
+/** From a loaded state to a serving venue: trees, rollback check, settings, epoch, watcher and relayer. */
+import type { Settings } from '../commands'
+import type { VaultConfig } from '../ports'
+import type { Engine } from './assemble'
+import { ChainSink } from './chain_sink'
+import { checkChain } from './check_chain'
+import { openEpoch } from './open_epoch'
+import { restoreTrees } from './restore_trees'
+
+/**
+ * A chain that contradicts the journal leaves the venue up and refusing, with the reason in its status.
+ * Rejects when the chain does not take the epoch.
+ */
+export async function start(engine: Engine, config: VaultConfig): Promise<void> {
+  const { state, hash, chain, loaded, sequencer } = engine
+  const reason = await checkChain(config, state, loaded.journal)
+  if (reason !== undefined) return engine.halt(reason)
+  await restoreTrees(state, hash)
+  const settings = settingsFor(engine, config)
+  if (JSON.stringify(settings) !== JSON.stringify(state.settings)) {
+    await sequencer.submit({ kind: 'configure', settings })
+  }
+  const { compose_hash } = engine.config
+  const opened = await openEpoch(config, compose_hash, { chain, journal: loaded.journal, sequencer })
+  if (opened === undefined) return engine.halt('forked')
+  const { epoch } = opened
+  if (state.halted === 'vault_paused' && !opened.config.paused) await sequencer.submit({ kind: 'resumed' })
+  sequencer.useSigner({ venue: engine.intake.venue, epoch, sign: engine.sign })
+  engine.build.slot = state.epochs.at(-1)?.slot ?? 0
+  const sink = new ChainSink(state, hash, chain, sequencer, engine.availability, engine.halt)
+  chain.start({
+    sink,
+    outbox: engine.outbox,
+    leaf_count: state.leaves.size,
+    last_batch: opened.config.last_batch,
+    epoch,
+    own_boot_nonces: state.epochs.map((one) => one.boot_nonce),
+  })
+  engine.pump.wake()
+  engine.availability.serve()
+}
+
+/** What decisions depend on, in one field order so that equal settings compare equal. */
+function settingsFor({ config }: Engine, { generation }: VaultConfig): Settings {
+  return {
+    instruments: config.instruments,
+    mints: config.mints,
+    fee_key: config.fee_key,
+    fee_anchor: config.fee_anchor,
+    order_life_slots_max: config.order_life_slots_max,
+    settlement_parts_max: config.settlement_parts_max,
+    retention_days: config.retention_days,
+    generation,
+  }
+}

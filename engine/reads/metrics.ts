@@ -1,0 +1,48 @@
+/** Counters and gauges for the operator: nothing per instrument, order or account. */
+import { REFUSALS, type RefusalCode } from '../../protocol/refusals'
+import type { Venue } from '../venue'
+
+export type Metric = ReturnType<Venue['metrics']>[number]
+
+export class Metrics {
+  private readonly refusals = new Map<RefusalCode, number>()
+  private commands = 0
+  private groups = 0
+  private records = 0
+
+  refused(code: RefusalCode): void {
+    this.refusals.set(code, (this.refusals.get(code) ?? 0) + 1)
+  }
+  command(records: number): void {
+    this.commands++
+    this.records += records
+  }
+  group(): void {
+    this.groups++
+  }
+
+  /** `gauges` are read by the caller at the moment of asking. */
+  read(gauges: Record<string, { help: string; value: number }>): Metric[] {
+    const counters: Metric[] = [
+      counter('tacit_commands_total', 'Commands made durable.', this.commands),
+      counter('tacit_journal_records_total', 'Journal records made durable.', this.records),
+      counter('tacit_journal_groups_total', 'Group commits.', this.groups),
+    ]
+    // In the order of the list, so that two scrapes compare line by line.
+    const refusals = REFUSALS.filter(({ code }) => this.refusals.has(code)).map(({ code }) => ({
+      ...counter('tacit_refusals_total', 'Commands refused, by code.', this.refusals.get(code)!),
+      labels: { code },
+    }))
+    const live = Object.entries(gauges).map(([name, { help, value }]) => ({
+      name,
+      help,
+      type: 'gauge' as const,
+      value,
+    }))
+    return [...counters, ...refusals, ...live]
+  }
+}
+
+function counter(name: string, help: string, value: number): Metric {
+  return { name, help, type: 'counter', value }
+}

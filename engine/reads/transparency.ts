@@ -1,0 +1,101 @@
+/** What everyone may check against the chain: balances, liabilities, roots, signer, pending admin actions. */
+import { encodeBase58 } from '../../protocol/base58'
+import { toHex } from '../../protocol/bytes'
+import type { Transparency } from '../../protocol/wire'
+import type { EngineConfig } from '../config'
+import type { ChainPort, ClockPort, VaultConfig, VaultMint } from '../ports'
+import type { LandedBatches } from './landed_batches'
+
+/** How long one reading of the chain answers everybody. */
+const FRESH_MS = 2_000
+
+type Reading = { config: VaultConfig; mints: VaultMint[]; at_ms: number }
+
+export class TransparencyReads {
+  private reading: Reading
+  private under_way: Promise<void> | undefined
+  private failed = false
+
+  constructor(
+    private readonly settings: EngineConfig,
+    private readonly chain: ChainPort,
+    private readonly clock: ClockPort,
+    private readonly landed: LandedBatches,
+    /** Slot at which this build opened its epoch. */
+    private readonly build_slot: () => number,
+    first: { config: VaultConfig; mints: VaultMint[] },
+  ) {
+    this.reading = { ...first, at_ms: clock.monotonicMs() }
+  }
+
+  /** Never fails for the chain's sake: an older reading is answered and marked `stale`. */
+  async read(): Promise<Transparency> {
+    if (this.clock.monotonicMs() - this.reading.at_ms > FRESH_MS) {
+      this.under_way ??= this.refresh().finally(() => {
+        this.under_way = undefined
+      })
+      await this.under_way
+    }
+    const { config } = this.reading
+    return {
+      mints: this.mints(),
+      tree: {
+        root: toHex(config.note_root),
+        leaf_count: config.leaf_count,
+        spent_root: toHex(config.spent_root),
+        spent_count: config.spent_count,
+      },
+      settlement: {
+        signer: encodeBase58(config.settlement_signer),
+        epoch: config.epoch,
+        generation: config.generation,
+        last_batch: config.last_batch,
+        last_signature: this.landed.last()?.signature ?? null,
+      },
+      admin: { pending: config.pending },
+      builds: [
+        {
+          compose_hash: this.settings.compose_hash,
+          tacit_version: this.settings.tacit_version,
+          from_slot: this.build_slot(),
+        },
+      ],
+      statistics: { days: [] },
+    }
+  }
+
+  private async refresh(): Promise<void> {
+    try {
+      const [config, mints] = await Promise.all([this.chain.readConfig(), this.chain.readMints()])
+      this.reading = { config, mints, at_ms: this.clock.monotonicMs() }
+      this.failed = false
+    } catch {
+      // The reading says itself that it is old; the chain's health is told by /system/status.
+      this.failed = true
+    }
+  }
+
+  private mints(): Transparency['mints'] {
+    return this.reading.mints.flatMap((one) => {
+      const mint = encodeBase58(one.mint)
+      const settings = this.settings.mints.find((configured) => configured.mint === mint)
+      if (settings === undefined) return []
+      return [
+        {
+          mint,
+          decimals: one.decimals,
+          vault: encodeBase58(one.vault),
+          vault_balance: one.balance.toString(),
+          outstanding: one.liabilities.toString(),
+          freezable: one.freezable,
+          min_deposit: one.min_deposit.toString(),
+          min_withdraw: settings.min_withdraw,
+          min_exit: one.min_exit.toString(),
+          withdraw_fee: settings.withdraw_fee,
+          slot: one.slot,
+          stale: this.failed,
+        },
+      ]
+    })
+  }
+}

@@ -1,0 +1,64 @@
+/** The finalized note tree as the hashing worker mirrors it. */
+import { toHex } from '../../protocol/bytes'
+import { TREE_DEPTH } from '../../protocol/note_tree'
+import { Refusal } from '../../protocol/refusals'
+import type * as wire from '../../protocol/wire'
+import { elementOf, integerOf, refuseField } from '../intake/form'
+import { LIMITS } from '../limits'
+import type { HashPort } from '../ports'
+
+/** What of the chain is durable in the journal. */
+export type FinalizedView = {
+  /** Leaves whose deposits count. */
+  leaf_count: number
+  /** Slot of the newest of them. */
+  slot: number
+  /** Newest finalized settlement batch, 0 for none. */
+  batch_id: number
+}
+
+export class TreeReads {
+  constructor(
+    private readonly hash: HashPort,
+    private readonly finalized: () => FinalizedView,
+  ) {}
+
+  root(): wire.TreeRoot {
+    const { leaf_count, root } = this.hash.root()
+    const { slot, batch_id } = this.finalized()
+    return { root: toHex(root), leaf_count, depth: TREE_DEPTH, slot, batch_id }
+  }
+
+  /** Refuses `field_missing`, `field_invalid` and `leaf_unknown`; exactly one of the two names the leaf. */
+  async inclusion(query: { commitment?: string; leaf_index?: number }): Promise<wire.TreeInclusion> {
+    const leaf_index = this.indexOf(query)
+    if (leaf_index === undefined || leaf_index >= this.hash.root().leaf_count)
+      throw new Refusal('leaf_unknown')
+    const proof = await this.hash.inclusion(leaf_index)
+    return {
+      commitment: toHex(proof.leaf),
+      leaf_index,
+      siblings: proof.siblings.map(toHex),
+      root: toHex(proof.root),
+      leaf_count: proof.leaf_count,
+      usable: leaf_index < this.finalized().leaf_count,
+    }
+  }
+
+  leaves(from: number, limit: number): wire.TreeLeaves {
+    integerOf(from, 'from')
+    if (!Number.isSafeInteger(limit) || limit < 1 || limit > LIMITS.page_leaves_max) {
+      throw refuseField('field_invalid', 'limit')
+    }
+    const { root, leaf_count } = this.hash.root()
+    return { from, leaves: this.hash.leaves(from, limit).map(toHex), root: toHex(root), leaf_count }
+  }
+
+  private indexOf(query: { commitment?: string; leaf_index?: number }): number | undefined {
+    const { commitment, leaf_index } = query
+    if (commitment === undefined && leaf_index === undefined) throw refuseField('field_missing', 'commitment')
+    if (commitment !== undefined && leaf_index !== undefined) throw refuseField('field_unknown', 'leaf_index')
+    if (leaf_index !== undefined) return integerOf(leaf_index, 'leaf_index')
+    return this.hash.indexOf(elementOf(commitment, 'commitment'))
+  }
+}

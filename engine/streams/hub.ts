@@ -1,0 +1,120 @@
+/** Hands durable events to the streams of their account, in seq order, and resumes a stream from the log without a gap. */
+import { Refusal } from '../../protocol/refusals'
+import type { AccountEvent } from '../../protocol/wire'
+import type { History } from '../history/contract'
+import { LIMITS } from '../limits'
+import type { EventSink, Subscription } from '../venue'
+
+/** A stream and how far it has come; `live` once nothing older is left to send. */
+type Stream = { account_id: string; sink: EventSink; cursor: number; live: boolean; open: boolean }
+
+export type HubStream = Omit<Subscription, 'renew'> & {
+  /** Closes the stream because its token died. */
+  end(): void
+}
+
+export class Hub {
+  private readonly streams = new Map<string, Set<Stream>>()
+  private count = 0
+
+  constructor(private readonly history: History) {}
+
+  /** An event of `account_id` became durable and stands in the history. */
+  publish(account_id: string, event: AccountEvent): void {
+    const streams = this.streams.get(account_id)
+    if (streams === undefined) return
+    for (const stream of streams) if (stream.live) deliver(stream, event)
+  }
+
+  /**
+   * Refuses `after_invalid` (ahead of the log) and `connection_limit`. Without `after` the stream begins at the present.
+   * The history is read synchronously, so a page and the step to live form one turn and nothing falls between.
+   */
+  subscribe(
+    account_id: string,
+    after: number | undefined,
+    sink: EventSink,
+    gap: (seq_from: number, seq_to: number) => void,
+  ): HubStream {
+    const seq_last = this.history.seqLast(account_id)
+    const seq_first = this.history.seqFirst(account_id)
+    if (after !== undefined && (!Number.isSafeInteger(after) || after < 0 || after > seq_last)) {
+      throw new Refusal('after_invalid')
+    }
+    const stream: Stream = { account_id, sink, cursor: after ?? seq_last, live: false, open: true }
+    this.add(stream)
+    setImmediate(() => this.start(stream, gap))
+    return {
+      seq_first,
+      seq_last,
+      seqNow: () => this.history.seqLast(account_id),
+      close: () => this.remove(stream),
+      end: () => {
+        if (!stream.open) return
+        this.remove(stream)
+        sink.ended()
+      },
+    }
+  }
+
+  /** The venue goes away: every stream is told and closed. */
+  bye(reason: 'upgrade' | 'restart', retry_after_ms: number): void {
+    for (const streams of this.streams.values()) {
+      for (const stream of [...streams]) {
+        this.remove(stream)
+        stream.sink.bye(reason, retry_after_ms)
+      }
+    }
+  }
+
+  size(): number {
+    return this.count
+  }
+
+  private add(stream: Stream): void {
+    const streams = this.streams.get(stream.account_id) ?? new Set<Stream>()
+    if (this.count >= LIMITS.streams_max || streams.size >= LIMITS.account_streams_max) {
+      throw new Refusal('connection_limit')
+    }
+    this.streams.set(stream.account_id, streams.add(stream))
+    this.count++
+  }
+
+  private remove(stream: Stream): void {
+    if (!stream.open) return
+    stream.open = false
+    this.count--
+    const streams = this.streams.get(stream.account_id)!
+    streams.delete(stream)
+    if (streams.size === 0) this.streams.delete(stream.account_id)
+  }
+
+  /** Begins a turn later, so that the caller holds its subscription before the first event. */
+  private start(stream: Stream, gap: (seq_from: number, seq_to: number) => void): void {
+    const seq_first = this.history.seqFirst(stream.account_id)
+    if (stream.open && stream.cursor < seq_first - 1) {
+      gap(stream.cursor + 1, seq_first - 1)
+      stream.cursor = seq_first - 1
+    }
+    void this.catchUp(stream)
+  }
+
+  /** One page per turn, so that a long resume does not hold up the others. */
+  private async catchUp(stream: Stream): Promise<void> {
+    while (stream.open) {
+      const page = this.history.events(stream.account_id, stream.cursor, LIMITS.page_items_max)
+      for (const event of page.items) deliver(stream, event)
+      if (page.next_after === null) {
+        stream.live = true
+        return
+      }
+      await new Promise<void>((resolve) => setImmediate(resolve))
+    }
+  }
+}
+
+function deliver(stream: Stream, event: AccountEvent): void {
+  if (!stream.open || event.seq <= stream.cursor) return
+  stream.cursor = event.seq
+  stream.sink.event(event)
+}

@@ -1,0 +1,109 @@
+/** The `Venue` interface over the assembled engine; every refusal is counted here once. */
+import { encodeBase58 } from '../protocol/base58'
+import { toHex } from '../protocol/bytes'
+import { Refusal } from '../protocol/refusals'
+import { keyOf } from './intake/form'
+import { checkPlace } from './intake/intake_place'
+import type { AccountsPort } from './loop/accounts_port'
+import type { Engine } from './loop/assemble'
+import { provision } from './loop/provision'
+import { close, drain } from './loop/stop'
+import { gaugesOf } from './reads/gauges'
+import { noncesOf } from './reads/nonces'
+import { subscribe } from './streams/subscribe'
+import type { Venue } from './venue'
+
+export function venueOf(engine: Engine, accounts: AccountsPort): Venue {
+  const { writes, own, tree, settlement, instruments, metrics } = engine
+  const counted = countRefusals((code) => metrics.refused(code))
+  return {
+    place: counted((account_id, request, origin) => writes.place(account_id, request, origin)),
+    cancel: counted((account_id, order_id, request) => writes.cancel(account_id, order_id, request)),
+    modify: counted((account_id, order_id, request, origin) =>
+      writes.modify(account_id, order_id, request, origin),
+    ),
+    cancelAll: counted((account_id, requests) => writes.cancelAll(account_id, requests)),
+    deadMan: counted((account_id, request) => writes.deadMan(account_id, request)),
+    withdraw: counted((account_id, request) => writes.withdraw(account_id, request)),
+    reshape: counted((account_id, request) => writes.reshape(account_id, request)),
+    check: (_account_id, request) => checkPlace(engine.intake, request),
+    armDisconnect: counted((account_id, origin, armed) => writes.armDisconnect(account_id, origin, armed)),
+    disconnected: counted((account_id, origin) => writes.disconnected(account_id, origin)),
+
+    nonces: async (account_id, trading_key) => {
+      keyOf(trading_key, 'trading_key')
+      const nonces = noncesOf(engine.state, account_id, trading_key)
+      await engine.sequencer.durable()
+      return nonces
+    },
+    order: async (account_id, order_id) => own.order(account_id, order_id),
+    orders: async (account_id, filter) => own.orders(account_id, filter),
+    fills: async (account_id, page) => own.fills(account_id, page),
+    events: async (account_id, page) => own.events(account_id, page),
+    withdrawal: async (account_id, withdrawal_id) => own.withdrawal(account_id, withdrawal_id),
+    reshapeOf: async (account_id, reshape_id) => own.reshape(account_id, reshape_id),
+    treeInclusion: (query) => tree.inclusion(query),
+    treeLeaves: (from, limit) => tree.leaves(from, limit),
+    settlementHealth: () => settlement.health(),
+    settlementBatch: async (batch) => settlement.batch(batch),
+    settlementOfOrder: async (account_id, order_id) => own.settlementOfOrder(account_id, order_id),
+    snapshot: async (account_id) => own.snapshot(account_id),
+    subscribe: (session, after, sink, gap) => subscribe(engine.hub, accounts, session, after, sink, gap),
+
+    instruments: () => instruments.all(),
+    instrument: (symbol) => instruments.one(symbol),
+    treeRoot: () => tree.root(),
+    transparency: () => engine.transparency.read(),
+    status: () => statusOf(engine),
+    time: () => {
+      const { slot, slot_ms } = engine.chain.view()
+      return { slot, unix_ms: engine.clock.unixMs(), slot_ms }
+    },
+    identity: () => identityOf(engine),
+    metrics: () => metrics.read(gaugesOf(engine)),
+
+    provision: counted((record) => provision(engine, accounts, record)),
+    login: counted((request) => accounts.login(request)),
+    authenticate: (token) => accounts.authenticate(token),
+    revoke: (session) => accounts.revoke(session),
+    refresh: (session, token) => accounts.refresh(session, token),
+    takeLimit: (account_id, cost) => accounts.takeLimit(account_id, cost),
+
+    drain: () => drain(engine),
+    close: () => close(engine),
+  }
+}
+
+function statusOf(engine: Engine): ReturnType<Venue['status']> {
+  const { chain, config, availability } = engine
+  const { slot, lag_ms } = chain.view()
+  const genesis_hash = encodeBase58(chain.genesis_hash)
+  return { ...availability.status(), chain: { slot, lag_ms, genesis_hash }, enclave: config.enclave }
+}
+
+function identityOf(engine: Engine): ReturnType<Venue['identity']> {
+  const { chain, intake, state, vault } = engine
+  return {
+    venue: toHex(intake.venue),
+    config_account: encodeBase58(chain.config_account),
+    program_id: encodeBase58(chain.program_id),
+    genesis_hash: encodeBase58(chain.genesis_hash),
+    generation: vault.generation,
+    epoch: state.epoch,
+    exit_delay_s: vault.exit_delay_s,
+  }
+}
+
+type Method<A extends unknown[], R> = (...args: A) => Promise<R>
+
+function countRefusals(refused: (code: Refusal['code']) => void) {
+  return <A extends unknown[], R>(method: Method<A, R>): Method<A, R> =>
+    async (...args) => {
+      try {
+        return await method(...args)
+      } catch (error) {
+        if (error instanceof Refusal) refused(error.code)
+        throw error
+      }
+    }
+}
