@@ -40,6 +40,7 @@ function handle(request: Exclude<Request, { op: 'open' }>, { db, writer }: NonNu
       prune(db, request.cutoff_unix_ms).catch(failed)
       break
     case 'close':
+      db.run('PRAGMA wal_checkpoint(TRUNCATE)')
       db.close()
       reply({ op: 'closed' })
   }

@@ -14,7 +14,7 @@ const NAMES_KEPT = 10_000
 /** Last event wins: events come in journal order, and what is fed again after a crash replaces itself. */
 export function eventWriter(db: Database, names: Names, sealer: Sealer): EventWriter {
   const account = db.prepare(
-    `INSERT INTO accounts VALUES (?1, ?2, ?2) ON CONFLICT DO UPDATE SET seq_last = max(seq_last, ?2)`,
+    `INSERT INTO accounts VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET seq_last = max(seq_last, ?3)`,
   )
   const event = db.prepare('INSERT OR REPLACE INTO events VALUES (?, ?, ?, ?)')
   const order = db.prepare(
@@ -73,9 +73,12 @@ export function eventWriter(db: Database, names: Names, sealer: Sealer): EventWr
   }
 
   function writeOne(account_id: string, one: wire.AccountEvent): void {
-    const name = nameOf('account', account_id)
-    account.run(name, one.seq)
-    event.run(name, one.seq, one.unix_ms, sealer.seal(eventRow(account_id, one.seq), JSON.stringify(one)))
+    event.run(
+      nameOf('account', account_id),
+      one.seq,
+      one.unix_ms,
+      sealer.seal(eventRow(account_id, one.seq), JSON.stringify(one)),
+    )
     const subject = one.kind.slice(0, one.kind.indexOf('.'))
     if (subject === 'order') writeOrder(account_id, one, one.data as wire.Order)
     else if (subject === 'fill') writeFill(account_id, one, one.data as wire.Fill)
@@ -85,9 +88,22 @@ export function eventWriter(db: Database, names: Names, sealer: Sealer): EventWr
   return {
     write: db.transaction((events: [string, wire.AccountEvent][], watermark: number) => {
       for (const [account_id, one] of events) writeOne(account_id, one)
+      for (const [account_id, { first, last }] of spans(events))
+        account.run(nameOf('account', account_id), first, last)
       watermark_is.run(watermark)
     }),
   }
+}
+
+/** First and last seq of each account among the events. */
+function spans(events: [string, wire.AccountEvent][]): Map<string, { first: number; last: number }> {
+  const found = new Map<string, { first: number; last: number }>()
+  for (const [account_id, { seq }] of events) {
+    const span = found.get(account_id)
+    if (span === undefined) found.set(account_id, { first: seq, last: seq })
+    else span.last = seq
+  }
+  return found
 }
 
 /** Names that repeat from event to event are hashed once. */
