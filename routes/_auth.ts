@@ -20,11 +20,12 @@ export function bearerToken(request: Request): string | undefined {
   return match[1]!
 }
 
-/** The token of a socket: the header, or `?token=` for clients that cannot set headers. Both must agree. */
-export function socketToken(request: Request, in_query: string | undefined): string | undefined {
+/** The token of a socket: the header, or `?token=` for clients that cannot set headers. Several must agree. */
+export function socketToken(request: Request): string | undefined {
+  const start = request.url.indexOf('?')
+  const given = start === -1 ? [] : new URLSearchParams(request.url.slice(start + 1)).getAll('token')
   const in_header = bearerToken(request)
-  if (in_header !== undefined && in_query !== undefined && in_header !== in_query) {
-    throw new Refusal('token_invalid')
-  }
-  return in_header ?? in_query
+  if (in_header !== undefined) given.push(in_header)
+  if (given.some((token) => token !== given[0])) throw new Refusal('token_invalid')
+  return given[0]
 }

@@ -29,9 +29,16 @@ export type Start = {
 export class Connection implements OpSocket {
   readonly account_id: string
   readonly origin = crypto.randomUUID()
-  /** Given to the subscription that is made before the upgrade. */
-  readonly sink: EventSink
-  private live: EventSink
+  /** Given to the subscription, which is made before the upgrade. */
+  readonly sink: EventSink = {
+    event: (event) => {
+      if (this.behind) return
+      this.delivery.event(event)
+      this.behind = this.delivery.waiting() >= EARLY_EVENTS_MAX
+    },
+    ended: () => this.close(TOKEN_ENDED, 'token ended'),
+    bye: (reason, retry_after_ms) => this.bye(reason, retry_after_ms),
+  }
   private current: Session
   private subscription: Subscription | undefined
   private transport: Transport | undefined
@@ -53,8 +60,6 @@ export class Connection implements OpSocket {
   ) {
     this.account_id = session.account_id
     this.current = session
-    this.sink = this.makeSink()
-    this.live = this.sink
     this.beat_ms = services.clock.monotonicMs()
     const send = (text: string) => {
       if (this.closing === undefined) this.outbox.push(text)
@@ -144,21 +149,12 @@ export class Connection implements OpSocket {
     this.send({ type: 'heartbeat', seq: this.subscription?.seqNow() ?? 0, slot, unix_ms })
   }
 
-  /** Follows a newer token of the same account; the socket's events go on without a hole. */
-  async renew(token: string): Promise<Session> {
-    const { venue } = this.services
-    const renewed = venue.refresh(this.current, token)
-    const sink = this.makeSink()
-    // Both subscriptions overlap for a moment; the delivery drops what it has seen.
-    const next = await venue.subscribe(renewed, this.delivery.last(), sink, this.gap)
-    const replaced = this.subscription
-    this.subscription = next
-    this.live = sink
-    this.current = renewed
+  /** Follows a newer token of the same account; the socket's events go on as they are. */
+  renew(token: string): Session {
+    this.current = this.services.venue.refresh(this.current, token)
+    this.subscription?.renew(this.current)
     this.warned = false
-    replaced?.close()
-    if (this.closing !== undefined) next.close()
-    return renewed
+    return this.current
   }
 
   async arm(armed: boolean): Promise<void> {
@@ -189,22 +185,5 @@ export class Connection implements OpSocket {
 
   private send(frame: ServerFrame): void {
     if (this.closing === undefined) this.outbox.push(JSON.stringify(frame))
-  }
-
-  private makeSink(): EventSink {
-    const sink: EventSink = {
-      event: (event) => {
-        if (this.behind) return
-        this.delivery.event(event)
-        this.behind = this.delivery.waiting() >= EARLY_EVENTS_MAX
-      },
-      ended: () => {
-        if (this.live === sink) this.close(TOKEN_ENDED, 'token ended')
-      },
-      bye: (reason, retry_after_ms) => {
-        if (this.live === sink) this.bye(reason, retry_after_ms)
-      },
-    }
-    return sink
   }
 }

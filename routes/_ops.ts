@@ -15,7 +15,7 @@ export interface OpSocket {
   /** Names this socket to the engine: orders placed with it are covered by cancel-on-disconnect. */
   readonly origin: string
   session(): Session
-  renew(token: string): Promise<Session>
+  renew(token: string): Session
   arm(armed: boolean): Promise<void>
 }
 type OpCall = Services & { readonly socket: OpSocket }
@@ -53,13 +53,13 @@ const ping: Op = {
 const refresh: Op = {
   schema: undefined,
   cost: 0,
-  async start(call, params, token) {
+  start(call, params, token) {
     if (params !== undefined) throw new Refusal('field_unknown', { field: 'frame' })
     if (typeof token !== 'string') throw new Refusal('field_missing', { field: 'token' })
     // The rules of a token are the same as at the upgrade, and its account must be the socket's.
     const renewed = authenticate(call.venue, token)
     if (renewed.account_id !== call.socket.account_id) throw new Refusal('not_owner')
-    const session = await call.socket.renew(token)
+    const session = call.socket.renew(token)
     return { expires_in_ms: Math.max(0, Math.floor(session.expires_ms - call.clock.monotonicMs())) }
   },
 }

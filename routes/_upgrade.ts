@@ -66,10 +66,9 @@ async function connect(
   request_id: string,
 ): Promise<void> {
   const { venue, sockets } = services
-  const asked = readQuery(request.url)
-  const session = authenticate(venue, socketToken(request, asked['token']))
+  const session = authenticate(venue, socketToken(request))
   const limits = limitHeaders(venue.takeLimit(session.account_id, COST.read))
-  const after = resumePoint(asked)
+  const after = resumePoint(readQuery(request.url))
   const release = sockets.reserve(session)
   let subscription: Subscription | undefined
   try {
@@ -105,12 +104,9 @@ async function begin(
   after: number | undefined,
 ): Promise<Start> {
   const { venue } = services
-  let missed = false
-  const gap = (seq_from: number, seq_to: number) => {
-    missed = true
-    connection.gap(seq_from, seq_to)
-  }
-  const subscription = await venue.subscribe(session, after, connection.sink, gap)
+  const subscription = await venue.subscribe(session, after, connection.sink, connection.gap)
+  // Events the reader asks for are no longer kept: it is told of the gap and given the state instead.
+  const missed = after !== undefined && after < subscription.seq_first - 1
   try {
     const wanted = contract.snapshot && (after === undefined || missed)
     const snapshot = wanted ? await venue.snapshot(session.account_id) : undefined

@@ -77,7 +77,7 @@ export const Anchors = Type.Array(hex(32), {
 export const QueryInteger = (description: string) =>
   Type.String({ pattern: '^(0|[1-9][0-9]{0,15})$', format: 'safe-integer', description })
 export const QueryLimit = (maximum: number, description: string) =>
-  Type.String({ pattern: upTo(maximum), description })
+  Type.String({ pattern: upTo(maximum), 'x-maximum': maximum, description })
 
 /** Pattern of the decimals from 1 to 10^n or 5 * 10^n, the two kinds of page bound. */
 function upTo(maximum: number): string {

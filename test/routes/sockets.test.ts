@@ -1,0 +1,416 @@
+/** The sockets over a real listener: frames in order, resume, ends and bounds (api.md "Streams"). */
+import { afterEach, expect, test } from 'bun:test'
+import type { EventSink, Session, Subscription, Venue } from '../../engine/venue'
+import { Refusal } from '../../protocol/refusals'
+import { CANCEL, CANCELLED, event, ORDER, ORDER_ID, PLACE, PLACED } from './bodies'
+import { ACCOUNT, type Harness, openHarness, session, TOKEN } from './harness'
+import { openPeer, type Peer } from './peer'
+
+/** An account's stream that the test plays by hand. */
+class Stream {
+  sink!: EventSink
+  gap!: (from: number, to: number) => void
+  after: number | undefined
+  renewed: Session[] = []
+  closed = 0
+  seq_first = 1
+  seq_last = 0
+  subscription(): Subscription {
+    return {
+      seq_first: this.seq_first,
+      seq_last: this.seq_last,
+      seqNow: () => this.seq_last,
+      renew: (renewed) => void this.renewed.push(renewed),
+      close: () => {
+        this.closed += 1
+      },
+    }
+  }
+  venue(more: Partial<Venue> = {}): Partial<Venue> {
+    return {
+      time: () => ({ slot: 309, unix_ms: 1, slot_ms: 400 }),
+      subscribe: async (_session, after, sink, gap) => {
+        if (after !== undefined && after > this.seq_last) throw new Refusal('after_invalid')
+        this.after = after
+        this.sink = sink
+        this.gap = gap
+        return this.subscription()
+      },
+      snapshot: async () => ({ seq: this.seq_last, orders: [ORDER] }),
+      ...more,
+    }
+  }
+}
+
+let harness: Harness
+let peers: Peer[] = []
+afterEach(async () => {
+  for (const peer of peers) peer.close()
+  peers = []
+  await harness.stop()
+})
+async function connect(path: string): Promise<Peer> {
+  const peer = await openPeer(harness.listener.url, path)
+  peers.push(peer)
+  return peer
+}
+
+test('a reader gets hello, its snapshot and then events in order', async () => {
+  const stream = new Stream()
+  stream.seq_last = 812
+  harness = openHarness({ venue: stream.venue() })
+  const peer = await connect(`/ws/orders?token=${TOKEN}`)
+  expect(await peer.next()).toEqual({
+    type: 'hello',
+    stream: 'orders',
+    account_id: ACCOUNT,
+    seq_first: 1,
+    seq_last: 812,
+    heartbeat_ms: 5000,
+    slot: 309,
+    unix_ms: 1,
+  })
+  expect(await peer.next()).toMatchObject({ type: 'snapshot', seq: 812, orders: [{ order_id: ORDER_ID }] })
+  stream.sink.event(event(813, 'order.filled'))
+  expect(await peer.next()).toEqual({ type: 'event', ...event(813, 'order.filled') })
+})
+
+test('the token may come in the header', async () => {
+  const stream = new Stream()
+  harness = openHarness({ venue: stream.venue() })
+  const peer = await openPeer(harness.listener.url, '/ws/fills', { authorization: `Bearer ${TOKEN}` })
+  peers.push(peer)
+  expect(await peer.next()).toMatchObject({ type: 'hello', stream: 'fills' })
+})
+
+test('a snapshot newer than the stream waits for the events it contains', async () => {
+  const stream = new Stream()
+  stream.seq_last = 4
+  harness = openHarness({
+    venue: stream.venue({ snapshot: async () => ({ seq: 6, orders: [] }) }),
+  })
+  const peer = await connect(`/ws/trading?token=${TOKEN}`)
+  for (const seq of [5, 6, 7]) stream.sink.event(event(seq))
+  const frames = [
+    await peer.next(),
+    await peer.next(),
+    await peer.next(),
+    await peer.next(),
+    await peer.next(),
+  ]
+  expect(frames.map((frame) => [frame.type, frame.seq])).toEqual([
+    ['hello', undefined],
+    ['event', 5],
+    ['event', 6],
+    ['snapshot', 6],
+    ['event', 7],
+  ])
+})
+
+test('a resuming reader gets the events after its seq and no snapshot', async () => {
+  const stream = new Stream()
+  stream.seq_last = 9
+  harness = openHarness({ venue: stream.venue() })
+  const peer = await connect(`/ws/trading?token=${TOKEN}&after=7`)
+  expect(stream.after).toBe(7)
+  for (const seq of [8, 9]) stream.sink.event(event(seq))
+  expect(await peer.next()).toMatchObject({ type: 'hello' })
+  expect(await peer.next()).toMatchObject({ type: 'event', seq: 8 })
+  expect(await peer.next()).toMatchObject({ type: 'event', seq: 9 })
+})
+
+test('a reader older than the log gets a gap, what is kept, and the snapshot where it is true', async () => {
+  const stream = new Stream()
+  stream.seq_first = 41
+  stream.seq_last = 42
+  harness = openHarness({ venue: stream.venue() })
+  const peer = await connect(`/ws/orders?token=${TOKEN}&after=1`)
+  stream.gap(2, 40)
+  stream.sink.event(event(41))
+  stream.sink.event(event(42))
+  expect(await peer.next()).toMatchObject({ type: 'hello' })
+  expect(await peer.next()).toEqual({ type: 'gap', seq_from: 2, seq_to: 40 })
+  expect(await peer.next()).toMatchObject({ type: 'event', seq: 41 })
+  expect(await peer.next()).toMatchObject({ type: 'event', seq: 42 })
+  expect(await peer.next()).toMatchObject({ type: 'snapshot', seq: 42 })
+})
+
+test('orders and fills push only their kinds', async () => {
+  const stream = new Stream()
+  harness = openHarness({ venue: stream.venue() })
+  const peer = await connect(`/ws/fills?token=${TOKEN}`)
+  await peer.next()
+  stream.sink.event(event(1, 'order.accepted'))
+  stream.sink.event(event(2, 'fill.matched'))
+  expect(await peer.next()).toMatchObject({ type: 'event', seq: 2, kind: 'fill.matched' })
+})
+
+test('replies come in the order of the commands, whatever finishes first', async () => {
+  const stream = new Stream()
+  let finish: (() => void) | undefined
+  harness = openHarness({
+    venue: stream.venue({
+      place: () =>
+        new Promise((resolve) => {
+          finish = () => resolve(PLACED)
+        }),
+      cancel: async () => {
+        // Done at once, yet after the place in line.
+        setTimeout(() => finish?.(), 0)
+        return CANCELLED
+      },
+    }),
+  })
+  const peer = await connect(`/ws/trading?token=${TOKEN}`)
+  await peer.next()
+  await peer.next()
+  peer.send({ op: 'order.place', id: '1', params: PLACE })
+  peer.send({ op: 'order.cancel', id: '2', params: { order_id: ORDER_ID, ...CANCEL } })
+  expect(await peer.next()).toEqual({ type: 'reply', id: '1', result: PLACED })
+  expect(await peer.next()).toEqual({ type: 'reply', id: '2', result: CANCELLED })
+})
+
+test('a bad frame gets one error and the socket stays', async () => {
+  const stream = new Stream()
+  harness = openHarness({ venue: stream.venue() })
+  const peer = await connect(`/ws/trading?token=${TOKEN}`)
+  await peer.next()
+  await peer.next()
+  const faults: [string | Uint8Array, Record<string, unknown>][] = [
+    ['{', { code: 'json_malformed' }],
+    ['[]', { code: 'frame_invalid' }],
+    [new Uint8Array([1, 2]), { code: 'frame_invalid' }],
+    ['{"op":"ping","op":"ping","id":"1"}', { code: 'key_duplicate' }],
+    ['{"op":"ping"}', { code: 'frame_invalid', field: 'id' }],
+    [`{"op":"ping","id":"${'x'.repeat(65)}"}`, { code: 'frame_invalid', field: 'id' }],
+    ['{"op":"toString","id":"1"}', { code: 'frame_invalid', field: 'op', id: '1' }],
+    ['{"op":"ping","id":"1","secret_word":1}', { code: 'field_unknown', id: '1' }],
+    [
+      JSON.stringify({ op: 'order.place', id: '1', params: { ...PLACE, amount: 5 } }),
+      { code: 'field_invalid', field: 'amount' },
+    ],
+    [JSON.stringify({ op: 'order.place', id: '1' }), { code: 'field_invalid', field: 'params' }],
+  ]
+  for (const [message, expected] of faults) {
+    peer.sendRaw(message)
+    const frame = await peer.next()
+    expect(frame).toMatchObject({ type: 'error', applied: 'no', ...expected })
+    expect(JSON.stringify(frame)).not.toContain('secret_word')
+  }
+  peer.send({ op: 'ping', id: 'last' })
+  expect(await peer.next()).toEqual({
+    type: 'reply',
+    id: 'last',
+    result: { slot: 309, unix_ms: 1, slot_ms: 400 },
+  })
+})
+
+test('a refusal of the venue is an error frame with its facts', async () => {
+  const stream = new Stream()
+  harness = openHarness({
+    venue: stream.venue({
+      place: async () => {
+        throw new Refusal('nonce_stale', { nonce_last: '7' })
+      },
+    }),
+  })
+  const peer = await connect(`/ws/trading?token=${TOKEN}`)
+  await peer.next()
+  await peer.next()
+  peer.send({ op: 'order.place', id: 'a', params: PLACE })
+  expect(await peer.next()).toMatchObject({
+    type: 'error',
+    id: 'a',
+    code: 'nonce_stale',
+    applied: 'no',
+    nonce_last: '7',
+  })
+})
+
+test('orders by socket take from the limit that REST takes from', async () => {
+  const stream = new Stream()
+  const taken: [string, number][] = []
+  harness = openHarness({
+    venue: stream.venue({
+      takeLimit(account_id, cost) {
+        taken.push([account_id, cost])
+        if (cost === 1) throw new Refusal('rate_limited', { retry_after_ms: 20 })
+        return { capacity: 100, refill_per_s: 50, remaining: 1, retry_after_ms: 0 }
+      },
+    }),
+  })
+  const peer = await connect(`/ws/trading?token=${TOKEN}`)
+  await peer.next()
+  await peer.next()
+  peer.send({ op: 'order.place', id: '1', params: PLACE })
+  expect(await peer.next()).toMatchObject({ type: 'error', code: 'rate_limited', retry_after_ms: 20 })
+  expect(taken).toContainEqual([ACCOUNT, 1])
+})
+
+test('orders and fills take no commands', async () => {
+  const stream = new Stream()
+  harness = openHarness({ venue: stream.venue() })
+  const peer = await connect(`/ws/fills?token=${TOKEN}`)
+  await peer.next()
+  peer.send({ op: 'order.place', id: '1', params: PLACE })
+  expect(await peer.next()).toMatchObject({ type: 'error', code: 'frame_invalid', field: 'op' })
+})
+
+test('an ended session closes its socket with 4401', async () => {
+  const stream = new Stream()
+  harness = openHarness({ venue: stream.venue() })
+  const peer = await connect(`/ws/orders?token=${TOKEN}`)
+  await peer.next()
+  stream.sink.ended()
+  expect(await peer.closed()).toBe(4401)
+  expect(stream.closed).toBeGreaterThan(0)
+})
+
+test('a warning comes a minute before the token expires, and the socket closes with it', async () => {
+  const stream = new Stream()
+  harness = openHarness({ venue: stream.venue() })
+  const peer = await connect(`/ws/fills?token=${TOKEN}`)
+  await peer.next()
+  harness.clock.ms += 840_000
+  harness.app.sockets.tick()
+  expect(await peer.next()).toEqual({ type: 'warning', reason: 'token_expiring', expires_in_ms: 60_000 })
+  expect(await peer.next()).toMatchObject({ type: 'heartbeat' })
+  harness.clock.ms += 60_000
+  harness.app.sockets.tick()
+  expect(await peer.closed()).toBe(4401)
+})
+
+test('auth.refresh follows a newer token of the same account', async () => {
+  const stream = new Stream()
+  harness = openHarness({
+    venue: stream.venue({ refresh: () => session(harness.clock, 2_000_000) }),
+  })
+  const peer = await connect(`/ws/fills?token=${TOKEN}`)
+  await peer.next()
+  peer.send({ op: 'auth.refresh', id: 'r', token: TOKEN })
+  expect(await peer.next()).toEqual({ type: 'reply', id: 'r', result: { expires_in_ms: 2_000_000 } })
+  expect(stream.renewed.length).toBe(1)
+  harness.clock.ms += 900_000
+  harness.app.sockets.tick()
+  expect(await peer.next()).toMatchObject({ type: 'heartbeat' })
+})
+
+test('heartbeats carry the last seq', async () => {
+  const stream = new Stream()
+  stream.seq_last = 5
+  harness = openHarness({ venue: stream.venue() })
+  const peer = await connect(`/ws/fills?token=${TOKEN}`)
+  await peer.next()
+  harness.clock.ms += 5_000
+  harness.app.sockets.tick()
+  expect(await peer.next()).toEqual({ type: 'heartbeat', seq: 5, slot: 309, unix_ms: 1 })
+})
+
+test('a restart says bye and closes with 1012, and is no disconnect', async () => {
+  const stream = new Stream()
+  const disconnected: string[] = []
+  harness = openHarness({
+    venue: stream.venue({
+      armDisconnect: async () => undefined,
+      disconnected: async (_account, origin) => void disconnected.push(origin),
+    }),
+  })
+  const peer = await connect(`/ws/trading?token=${TOKEN}`)
+  await peer.next()
+  await peer.next()
+  peer.send({ op: 'cancel_on_disconnect', id: '1', params: { armed: true } })
+  await peer.next()
+  stream.sink.bye('upgrade', 15_000)
+  expect(await peer.next()).toEqual({ type: 'bye', reason: 'upgrade', retry_after_ms: 15_000 })
+  expect(await peer.closed()).toBe(1012)
+  expect(disconnected).toEqual([])
+})
+
+test('an armed socket that goes away is reported under the origin of its orders', async () => {
+  const stream = new Stream()
+  const origins: (string | undefined)[] = []
+  const gone = Promise.withResolvers<string>()
+  harness = openHarness({
+    venue: stream.venue({
+      armDisconnect: async (_account, origin) => void origins.push(origin),
+      place: async (_account, _request, origin) => {
+        origins.push(origin)
+        return PLACED
+      },
+      disconnected: async (_account, origin) => gone.resolve(origin),
+    }),
+  })
+  const peer = await connect(`/ws/trading?token=${TOKEN}`)
+  await peer.next()
+  await peer.next()
+  peer.send({ op: 'cancel_on_disconnect', id: '1', params: { armed: true } })
+  expect(await peer.next()).toEqual({ type: 'reply', id: '1', result: { armed: true } })
+  peer.send({ op: 'order.place', id: '2', params: PLACE })
+  await peer.next()
+  peer.close()
+  const origin = await gone.promise
+  expect(origins).toEqual([origin, origin])
+})
+
+test('a frame beyond 16384 bytes closes with 1009', async () => {
+  const stream = new Stream()
+  harness = openHarness({ venue: stream.venue() })
+  const peer = await connect(`/ws/fills?token=${TOKEN}`)
+  await peer.next()
+  peer.sendRaw('x'.repeat(16_385))
+  expect([1006, 1009]).toContain(await peer.closed())
+})
+
+test('a flood of frames closes with 4429', async () => {
+  const stream = new Stream()
+  harness = openHarness({ venue: stream.venue() })
+  const peer = await connect(`/ws/fills?token=${TOKEN}`)
+  for (let sent = 0; sent < 501; sent += 1) peer.send({ op: 'ping', id: '1' })
+  expect(await peer.closed()).toBe(4429)
+})
+
+test('the bounds on sockets refuse the next one and free their place when one closes', async () => {
+  const stream = new Stream()
+  harness = openHarness({ venue: stream.venue(), options: { sockets_per_account_max: 1 } })
+  const first = await connect(`/ws/fills?token=${TOKEN}`)
+  const upgrade = {
+    upgrade: 'websocket',
+    connection: 'Upgrade',
+    'sec-websocket-version': '13',
+    'sec-websocket-key': 'AAAAAAAAAAAAAAAAAAAAAA==',
+  }
+  expect((await harness.call('GET', '/ws/fills', { headers: upgrade })).json.code).toBe('connection_limit')
+  first.close()
+  await first.closed()
+  while (harness.app.sockets.count() > 0) await Bun.sleep(0)
+  await connect(`/ws/fills?token=${TOKEN}`)
+})
+
+test('what the upgrade refuses is an HTTP answer in the order of checks', async () => {
+  const stream = new Stream()
+  stream.seq_last = 3
+  harness = openHarness({ venue: stream.venue() })
+  const upgrade = {
+    upgrade: 'websocket',
+    connection: 'Upgrade',
+    'sec-websocket-version': '13',
+    'sec-websocket-key': 'AAAAAAAAAAAAAAAAAAAAAA==',
+  }
+  const refused = async (path: string, token: string | null) => {
+    const { status, json } = await harness.call('GET', path, { token, headers: upgrade })
+    return [status, json.code]
+  }
+  expect(await refused('/ws/orders', null)).toEqual([401, 'token_missing'])
+  expect(await refused('/ws/orders?after=x', 'wrong')).toEqual([401, 'token_invalid'])
+  expect(await refused(`/ws/orders?token=other`, TOKEN)).toEqual([401, 'token_invalid'])
+  expect(await refused('/ws/orders?after=x', TOKEN)).toEqual([400, 'after_invalid'])
+  expect(await refused('/ws/orders?after=4', TOKEN)).toEqual([400, 'after_invalid'])
+  expect(await refused('/ws/orders?after=1&after=2', TOKEN)).toEqual([400, 'key_duplicate'])
+  expect(await refused('/ws/orders?since=2', TOKEN)).toEqual([400, 'field_unknown'])
+})
+
+test('a plain GET of a socket path is told to upgrade', async () => {
+  harness = openHarness()
+  const { status, headers, json } = await harness.call('GET', '/ws/orders')
+  expect([status, json.code, headers.get('upgrade')]).toEqual([426, 'upgrade_required', 'websocket'])
+})
