@@ -5,7 +5,6 @@
 
 export const VAULT_ERRORS = [
   [7000, 'unknown_instruction', 'The first byte of the data names no instruction.'],
-  [7001, 'not_implemented', 'The instruction is known and not yet part of this program.'],
   [7002, 'invalid_data', 'The data has the wrong length, or a field outside its range.'],
   [7003, 'missing_accounts', 'The account list has the wrong length.'],
   [7004, 'missing_signature', 'An account that must sign did not.'],
@@ -22,6 +21,7 @@ export const VAULT_ERRORS = [
   [7015, 'not_emitter', 'Only the program itself emits events.'],
   [7016, 'overflow', 'A sum or difference leaves the range of u64.'],
   [7017, 'unsupported_sysvar', 'The rent parameters of the cluster have an unknown form.'],
+  [7018, 'call_failed', 'A called program reported a failure.'],
   [7020, 'vault_paused', 'The vault is paused: deposit and settle wait.'],
   [7021, 'vault_frozen', 'The vault winds down: deposit, settle and new exit requests have ended.'],
   [7022, 'not_frozen', 'The vault is not frozen.'],

@@ -1,0 +1,117 @@
+//! Owns one account of a call as the runtime serialized it, and the checks every instruction makes on it.
+use crate::bytes::{clear, Word};
+use crate::error::*;
+
+/// Address of an account in the runtime's parameters: duplicate marker u8, signer u8, writable u8, executable u8,
+/// 4 bytes, key (32), owner (32), lamports u64, data length u64, data.
+#[derive(Clone, Copy)]
+pub struct Account(*mut u8);
+
+const KEY: usize = 8;
+const OWNER: usize = 40;
+const LAMPORTS: usize = 72;
+const LENGTH: usize = 80;
+const DATA: usize = 88;
+
+static SYSTEM_PROGRAM: [u8; 32] = [0; 32];
+
+impl Account {
+    pub const HEADER_BYTES: usize = DATA;
+
+    #[inline(always)]
+    pub const fn at(at: *mut u8) -> Self {
+        Account(at)
+    }
+
+    #[inline(always)]
+    fn place(self, offset: usize) -> *mut u8 {
+        unsafe { self.0.add(offset) }
+    }
+
+    pub fn is_signer(self) -> bool {
+        unsafe { *self.place(1) != 0 }
+    }
+
+    pub fn is_writable(self) -> bool {
+        unsafe { *self.place(2) != 0 }
+    }
+
+    pub fn is_executable(self) -> bool {
+        unsafe { *self.place(3) != 0 }
+    }
+
+    #[inline(always)]
+    pub fn key(self) -> Word {
+        Word::at(self.place(KEY))
+    }
+
+    #[inline(always)]
+    pub fn owner(self) -> Word {
+        Word::at(self.place(OWNER))
+    }
+
+    pub fn lamports_at(self) -> *mut u64 {
+        self.place(LAMPORTS) as *mut u64
+    }
+
+    pub fn lamports(self) -> u64 {
+        unsafe { self.lamports_at().read_volatile() }
+    }
+
+    #[inline(always)]
+    pub fn length(self) -> usize {
+        unsafe { (self.place(LENGTH) as *const u64).read_volatile() as usize }
+    }
+
+    #[inline(always)]
+    pub fn data(self) -> *mut u8 {
+        self.place(DATA)
+    }
+
+    /// Two places of a call name the same account exactly when the runtime gave them one address.
+    pub fn is(self, other: Account) -> bool {
+        self.0 == other.0
+    }
+
+    pub fn require_signer(self) -> Outcome {
+        require(self.is_signer(), MISSING_SIGNATURE)
+    }
+
+    pub fn require_writable(self) -> Outcome {
+        require(self.is_writable(), NOT_WRITABLE)
+    }
+
+    pub fn require_key(self, key: Word) -> Outcome {
+        require(self.key().equals(key), WRONG_ADDRESS)
+    }
+
+    pub fn require_owner(self, owner: Word) -> Outcome {
+        require(self.owner().equals(owner), WRONG_OWNER)
+    }
+
+    pub fn require_system_program(self) -> Outcome {
+        self.require_key(Word::of(&SYSTEM_PROGRAM))
+    }
+
+    /// True for an address that holds no account data and belongs to nobody but the system program.
+    pub fn is_vacant(self) -> bool {
+        self.length() == 0 && self.owner().equals(Word::of(&SYSTEM_PROGRAM))
+    }
+
+    /// Gives every lamport to `receiver` and leaves an empty account of the system program behind, so that lamports
+    /// sent to the address later in the transaction revive nothing.
+    pub fn close(self, receiver: Account) -> Outcome {
+        self.require_writable()?;
+        receiver.require_writable()?;
+        require(!self.is(receiver), DUPLICATE_ACCOUNT)?;
+        let total = receiver.lamports().checked_add(self.lamports()).ok_or(OVERFLOW)?;
+        clear(self.data(), self.length());
+        unsafe {
+            receiver.lamports_at().write_volatile(total);
+            self.lamports_at().write_volatile(0);
+            (self.place(LENGTH) as *mut u64).write_volatile(0);
+        }
+        Word::of(&SYSTEM_PROGRAM).copy_to(self.place(OWNER));
+        Ok(())
+    }
+}

@@ -1,0 +1,85 @@
+//! Owns the numbered errors. `protocol/vault/errors.ts` holds the same list with meanings; a test compares both.
+
+#[derive(Clone, Copy)]
+pub struct Fault(u32);
+
+impl Fault {
+    pub const fn code(self) -> u64 {
+        self.0 as u64
+    }
+}
+
+pub type Outcome = Result<(), Fault>;
+
+/// Refuses with `fault` unless `condition` holds.
+#[inline(always)]
+pub fn require(condition: bool, fault: Fault) -> Outcome {
+    if condition {
+        Ok(())
+    } else {
+        Err(fault)
+    }
+}
+
+macro_rules! faults {
+    ($($code:literal $name:ident)*) => { $(pub const $name: Fault = Fault($code);)* };
+}
+
+faults! {
+    7000 UNKNOWN_INSTRUCTION
+    7002 INVALID_DATA
+    7003 MISSING_ACCOUNTS
+    7004 MISSING_SIGNATURE
+    7005 NOT_WRITABLE
+    7006 DUPLICATE_ACCOUNT
+    7007 WRONG_OWNER
+    7008 WRONG_ADDRESS
+    7009 WRONG_ACCOUNT
+    7010 ALREADY_INITIALIZED
+    7011 NOT_DEPLOYER
+    7012 NOT_TOP_LEVEL
+    7013 NOT_ADMIN
+    7014 NOT_SETTLEMENT_SIGNER
+    7015 NOT_EMITTER
+    7016 OVERFLOW
+    7017 UNSUPPORTED_SYSVAR
+    7018 CALL_FAILED
+    7020 VAULT_PAUSED
+    7021 VAULT_FROZEN
+    7022 NOT_FROZEN
+    7023 NOT_PAUSED
+    7030 UNSUPPORTED_MINT
+    7031 MINT_UNINITIALIZED
+    7032 TOO_MANY_MINTS
+    7033 BELOW_MIN_DEPOSIT
+    7034 BELOW_MIN_EXIT
+    7035 TRANSFER_MISMATCH
+    7036 SOURCE_IS_VAULT
+    7040 NOT_FIELD_ELEMENT
+    7041 TREE_FULL
+    7042 HASH_FAILED
+    7050 EPOCH_OUT_OF_SEQUENCE
+    7051 STALE_EPOCH
+    7052 BATCH_OUT_OF_SEQUENCE
+    7053 UNKNOWN_STATE
+    7054 JOURNAL_REGRESSED
+    7055 JOURNAL_CONFLICT
+    7056 NOT_ASCENDING
+    7057 EMPTY_BATCH
+    7058 SPENT_ROOT_MISMATCH
+    7059 WRONG_GENERATION
+    7060 PAYOUT_ABOVE_LIABILITIES
+    7061 INSOLVENT
+    7062 PAYOUT_MISMATCH
+    7070 INVALID_INCLUSION
+    7071 INVALID_SPENT_PROOF
+    7072 UNKNOWN_SPENT_ROOT
+    7073 NOTE_SPENT
+    7074 DEADLINE_NOT_REACHED
+    7075 ALREADY_ESCAPED
+    7076 DESTINATION_UNUSABLE
+    7077 EXIT_ALREADY_REQUESTED
+    7080 NOTHING_PENDING
+    7081 NOT_EFFECTIVE
+    7082 RESTORE_NOT_AUTHORIZED
+}

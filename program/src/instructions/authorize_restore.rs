@@ -1,0 +1,28 @@
+//! `authorize_restore`: announced on chain, effective a quarter of the exit delay later, consumed by `open_epoch`.
+use crate::bytes::Reader;
+use crate::clock::now;
+use crate::config::Config;
+use crate::error::*;
+use crate::input::Call;
+
+const ANNOUNCE: u8 = 0;
+const CANCEL: u8 = 2;
+
+pub fn run(call: &Call, mut data: Reader) -> Outcome {
+    let [admin, config] = call.exactly()?;
+    let action = data.u8()?;
+    data.end()?;
+    let config = Config::load_writable(config, call.program)?;
+    config.require_admin(admin)?;
+    if action == CANCEL {
+        require(config.record.u64::<320>() != 0, NOTHING_PENDING)?;
+        config.record.set_u64::<320>(0);
+        return Ok(());
+    }
+    require(action == ANNOUNCE, INVALID_DATA)?;
+    // Rounded up, so never zero: a stored zero means that nothing is announced.
+    let delay_s = (config.exit_delay_s() + 3) / 4;
+    let effective_at_s = now()?.unix_s.checked_add(delay_s).ok_or(OVERFLOW)?;
+    config.record.set_u64::<320>(effective_at_s);
+    Ok(())
+}

@@ -1,0 +1,43 @@
+//! Owns the dispatch from the first byte of the data to one instruction.
+use crate::bytes::Reader;
+use crate::error::{Fault, Outcome, UNKNOWN_INSTRUCTION};
+use crate::input::Call;
+
+mod anchor;
+mod authorize_restore;
+mod change_key;
+mod deposit;
+mod emit;
+mod escape;
+mod freeze;
+mod initialize;
+mod open_epoch;
+mod pause;
+mod refuse_exit;
+mod register_mint;
+mod request_exit;
+mod settle;
+
+use crate::config::Pending;
+
+pub fn dispatch(call: &Call, mut data: Reader) -> Outcome {
+    match data.u8().map_err(|_: Fault| UNKNOWN_INSTRUCTION)? {
+        0 => initialize::run(call, data),
+        1 => register_mint::run(call, data),
+        2 => deposit::run(call, data),
+        3 => open_epoch::run(call, data),
+        4 => settle::run(call, data),
+        5 => anchor::run(call, data),
+        6 => request_exit::run(call, data),
+        7 => refuse_exit::run(call, data),
+        8 => freeze::run(call, data),
+        9 => escape::run(call, data),
+        10 => change_key::run(call, data, Pending::Signer),
+        11 => change_key::run(call, data, Pending::Admin),
+        12 => authorize_restore::run(call, data),
+        13 => pause::run(call, data, true),
+        14 => pause::run(call, data, false),
+        crate::event::EMIT => emit::run(call),
+        _ => Err(UNKNOWN_INSTRUCTION),
+    }
+}

@@ -1,0 +1,58 @@
+//! `register_mint`: a mint's record, liability counter and vault token account.
+use crate::bytes::{Reader, Word};
+use crate::config::Config;
+use crate::create::{create, NewAccount};
+use crate::error::*;
+use crate::input::Call;
+use crate::mint_record::{self, MintRecord, MINT_RECORD_BYTES};
+use crate::token::{read_mint, require_token_program, Mint, TOKEN_ACCOUNT_BYTES};
+use crate::transfer::initialize_token_account;
+
+pub fn run(call: &Call, mut data: Reader) -> Outcome {
+    let [admin, payer, config, record, mint, vault, token_program, system] = call.exactly()?;
+    let (min_deposit, min_exit) = (data.u64()?, data.u64()?);
+    data.end()?;
+    let config = Config::load_writable(config, call.program)?;
+    config.require_admin(admin)?;
+    require(!config.is_frozen(), VAULT_FROZEN)?;
+    require(min_deposit != 0 && min_exit != 0, INVALID_DATA)?;
+    system.require_system_program()?;
+    require_token_program(token_program)?;
+    let facts = read_mint(mint, token_program.key())?;
+    let index = config.record.u16::<6>();
+    let next = index.checked_add(1).ok_or(TOO_MANY_MINTS)?;
+
+    let key = mint.key().load();
+    let record_new = NewAccount {
+        seeds: &[mint_record::SEED, &key],
+        size: MINT_RECORD_BYTES,
+        owner: call.program,
+        bond: 0,
+    };
+    let bump = create(payer, record, &record_new, call.program)?;
+    let vault_new = NewAccount {
+        seeds: &[mint_record::VAULT_SEED, &key],
+        size: TOKEN_ACCOUNT_BYTES,
+        owner: token_program.key(),
+        bond: 0,
+    };
+    let vault_bump = create(payer, vault, &vault_new, call.program)?;
+    initialize_token_account(token_program, vault, mint, config.account.key())?;
+
+    let record = MintRecord::begin(record, bump)?;
+    write(record, index, &facts, vault_bump);
+    record.0.set_word::<8>(Word::of(&key));
+    record.0.set_word::<40>(token_program.key());
+    record.0.set_word::<72>(vault.key());
+    record.0.set_u64::<104>(min_deposit);
+    record.0.set_u64::<112>(min_exit);
+    config.record.set_u16::<6>(next);
+    Ok(())
+}
+
+fn write(record: MintRecord, index: u16, facts: &Mint, vault_bump: u8) {
+    record.0.set_u8::<3>(vault_bump);
+    record.0.set_u8::<4>(facts.decimals);
+    record.0.set_u8::<5>(u8::from(facts.freezable));
+    record.0.set_u16::<6>(index);
+}

@@ -1,0 +1,89 @@
+//! `request_exit`: the owner of a note demands its payout before a deadline.
+use crate::bytes::{Reader, Word};
+use crate::clock::now;
+use crate::config::Config;
+use crate::create::{create, NewAccount};
+use crate::error::*;
+use crate::event::{Event, EXIT_REQUESTED};
+use crate::exit_request::{self, BOND, EXIT_REQUEST_BYTES, KIND};
+use crate::field::require_element;
+use crate::input::Call;
+use crate::known_states::KnownStates;
+use crate::mint_record::MintRecord;
+use crate::opening::Opening;
+use crate::record::Record;
+use crate::tree::{root_from_path, NoteTree, PATH_BYTES};
+
+struct Request {
+    opening: Opening,
+    cited_leaf_count: u64,
+    cited_root: Word,
+    destination: Word,
+    refund_inner: Word,
+    path: *const u8,
+}
+
+fn read(mut data: Reader) -> Result<Request, Fault> {
+    let request = Request {
+        opening: Opening::read(&mut data)?,
+        cited_leaf_count: data.u64()?,
+        cited_root: data.word()?,
+        destination: data.word()?,
+        refund_inner: data.word()?,
+        path: data.take(PATH_BYTES)?,
+    };
+    data.end()?;
+    require_element(request.refund_inner)?;
+    require(request.opening.leaf_index < request.cited_leaf_count, INVALID_INCLUSION)?;
+    Ok(request)
+}
+
+pub fn run(call: &Call, data: Reader) -> Outcome {
+    let [owner, payer, config, tree, ring, mint_record, account, system, us] = call.exactly()?;
+    let request = read(data)?;
+    us.require_key(call.program)?;
+    system.require_system_program()?;
+    owner.require_signer()?;
+    let config = Config::load(config, call.program)?;
+    require(!config.is_frozen(), VAULT_FROZEN)?;
+    let (tree, ring) = (NoteTree::load(tree, call.program)?, KnownStates::load(ring, call.program)?);
+    let mint_record = MintRecord::load_any(mint_record, call.program)?;
+    ring.require_known(tree, request.cited_leaf_count, request.cited_root)?;
+    let opening = &request.opening;
+    require(opening.amount >= mint_record.min_exit(), BELOW_MIN_EXIT)?;
+    let note = opening.open(mint_record.mint(), owner.key())?;
+    let root = root_from_path(Word::of(&note.commitment), opening.leaf_index, request.path)?;
+    require(Word::of(&root).equals(request.cited_root), INVALID_INCLUSION)?;
+
+    let new = NewAccount {
+        seeds: &[exit_request::SEED, &note.nullifier],
+        size: EXIT_REQUEST_BYTES,
+        owner: call.program,
+        bond: BOND,
+    };
+    require(!account.owner().equals(call.program), EXIT_ALREADY_REQUESTED)?;
+    let now = now()?;
+    let deadline_s = now.unix_s.checked_add(config.exit_delay_s()).ok_or(OVERFLOW)?;
+    let bump = create(payer, account, &new, call.program)?;
+    let record = Record::<EXIT_REQUEST_BYTES>::begin(account, KIND, bump)?;
+    record.set_word::<8>(Word::of(&note.nullifier));
+    record.set_word::<40>(Word::of(&note.commitment));
+    record.set_word::<72>(mint_record.mint());
+    record.set_u64::<104>(opening.amount);
+    record.set_word::<112>(request.destination);
+    record.set_word::<144>(request.refund_inner);
+    record.set_word::<176>(payer.key());
+    record.set_u64::<208>(deadline_s);
+    record.set_u64::<216>(now.slot);
+
+    let mut event = Event::begin(EXIT_REQUESTED);
+    event.word(Word::of(&note.nullifier));
+    event.word(Word::of(&note.commitment));
+    event.u64(opening.leaf_index);
+    event.word(mint_record.mint());
+    event.u64(opening.amount);
+    event.word(request.destination);
+    event.word(request.refund_inner);
+    event.u64(deadline_s);
+    event.emit(config, call.program)
+}

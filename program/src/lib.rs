@@ -1,0 +1,55 @@
+//! The vault program: the sole custodian of a Tacit venue's funds.
+//!
+//! One file per instruction under `instructions/`; layouts are those of `protocol/vault/` in the client. The program
+//! trusts the settlement signer for conservation inside a batch and enforces everything else itself.
+#![no_std]
+
+mod account;
+mod batch;
+mod bytes;
+mod clock;
+mod config;
+mod cpi;
+mod create;
+mod empty_subtrees;
+mod error;
+mod event;
+mod exit_request;
+mod field;
+mod heap;
+mod input;
+mod instructions;
+mod known_states;
+mod mint_record;
+mod note;
+mod opening;
+mod payout;
+mod poseidon;
+mod record;
+mod syscalls;
+mod token;
+mod token_extensions;
+mod transfer;
+mod tree;
+
+/// Runtime entry: 0 is success, any other value an error (a number below 2^32 is `Custom`).
+///
+/// # Safety
+/// Called by the runtime with its serialized parameters.
+#[no_mangle]
+pub unsafe extern "C" fn entrypoint(input: *mut u8) -> u64 {
+    let (accounts, count, data, program) = match input::parse(input) {
+        Ok(parsed) => parsed,
+        Err(fault) => return fault.code(),
+    };
+    let call = input::Call { accounts: &accounts, count, program };
+    match instructions::dispatch(&call, data) {
+        Ok(()) => 0,
+        Err(fault) => fault.code(),
+    }
+}
+
+#[panic_handler]
+fn panic(_info: &core::panic::PanicInfo) -> ! {
+    syscalls::abort_program()
+}
