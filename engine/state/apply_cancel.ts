@@ -46,10 +46,10 @@ export function applyDeadMan(state: State, command: CommandOf<'dead_man'>, plan:
   return { kind: 'dead_man', result: { expires_slot, seq: key.account.seq } }
 }
 
-/** Fires the timers that are due at the state's slot. */
+/** Fires the timers that are due at the state's slot; keys in the order of binding. */
 export function fireTimers(state: State, fx: Effects): void {
   for (const [slot, keys] of dueBuckets(state.timers, 0, state.slot)) {
-    for (const key of keys) {
+    for (const key of keys.sort((a, b) => a.index - b.index)) {
       key.dead_man_slot = 0
       cancelOrders(state, fx, key.orders, 'deadman')
     }

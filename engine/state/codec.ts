@@ -30,7 +30,7 @@ export function hex(width: number): Codec<string> {
 }
 
 /** One of a closed list of words, as its position: words are only ever added at the end. */
-export function word<T extends string>(words: readonly T[]): Codec<T> {
+export function word<const W extends readonly string[]>(words: W): Codec<W[number]> {
   return {
     write(to, value) {
       const at = words.indexOf(value)

@@ -67,7 +67,7 @@ export type State = {
   readonly nullifier_ends: number[]
   /** By leaf index: 1 + index of the key whose note a finalized batch spent, or 0. */
   spent_owners: Uint32Array
-  readonly settlement: Settlement
+  settlement: Settlement
 }
 
 export function createState(): State {

@@ -1,0 +1,124 @@
+/** Rebuilds a state from a snapshot, its order books and indexes included. */
+import { encodeBase58 } from '../../protocol/base58'
+import { Book } from '../book/book'
+import { decodeSettlement } from '../settlement/decode_settlement'
+import { newAccount, type TradingKey } from './account'
+import { addToBucket } from './buckets'
+import { ByteIndex } from './byte_index'
+import { ByteReader, CodecError } from './byte_stream'
+import { list } from './codec'
+import { STATE_LAYOUT } from './encode_state'
+import type { Note } from './note'
+import { restOrder } from './open_order'
+import type { FillRecord, Order } from './order'
+import { createState, hexBytes, keyBytes, type State } from './state'
+import {
+  account_row,
+  fill_row,
+  final_row,
+  heading,
+  instrument_row,
+  key_row,
+  mint_row,
+  note_row,
+  order_row,
+  tree_rows,
+} from './state_codec'
+
+/** @throws CodecError unless the bytes are one encoded state. */
+export function decodeState(bytes: Uint8Array): State {
+  const from = new ByteReader(bytes)
+  if (from.byte() !== STATE_LAYOUT) throw new CodecError('the layout of the snapshot is not known')
+  const state = createState()
+  readHeading(state, from)
+  readInstruments(state, from)
+  const keys = readKeys(state, from)
+  const notes = readNotes(state, from)
+  const fills = readFills(state, from, notes)
+  readOrders(state, from, keys, notes, fills)
+  for (const final of list(final_row).read(from)) state.finals.set(final.order_id, final)
+  const trees = tree_rows.read(from)
+  state.leaves = ByteIndex.of(trees.leaves)
+  state.nullifiers = ByteIndex.of(trees.nullifiers)
+  for (const end of trees.nullifier_ends) state.nullifier_ends.push(end)
+  if (trees.spent_owners.length > 0) state.spent_owners = Uint32Array.from(trees.spent_owners)
+  state.settlement = decodeSettlement(from, { keys, notes, fills })
+  from.done()
+  return state
+}
+
+function readHeading(state: State, from: ByteReader): void {
+  Object.assign(state, heading.read(from))
+  if (state.settings === undefined) return
+  state.fee_key = keyBytes(state.settings.fee_key)
+  state.fee_anchor = hexBytes(state.settings.fee_anchor, 32)
+}
+
+function readInstruments(state: State, from: ByteReader): void {
+  state.mints = list(mint_row)
+    .read(from)
+    .map((row) => ({ ...row, bytes: keyBytes(row.text) }))
+  for (const [index, row] of list(instrument_row).read(from).entries()) {
+    const center = row.reference_ticks ?? row.terms.initial_reference_ticks
+    const book = new Book(state.pool, center)
+    state.instruments.set(row.terms.symbol, { ...row, index, live: 0, book })
+  }
+}
+
+function readKeys(state: State, from: ByteReader): TradingKey[] {
+  const accounts = list(account_row)
+    .read(from)
+    .map((row) => ({ ...newAccount(row.account_id), ...row, armed: new Set(row.armed) }))
+  for (const account of accounts) state.accounts.set(account.account_id, account)
+  return list(key_row)
+    .read(from)
+    .map((row, index) => {
+      const account = accounts[row.account]!
+      const key: TradingKey = { ...row, index, text: encodeBase58(row.bytes), account, orders: new Set() }
+      state.keys.set(key.text, key)
+      account.keys.push(key)
+      if (key.dead_man_slot > 0) addToBucket(state.timers, key.dead_man_slot, key)
+      return key
+    })
+}
+
+function readNotes(state: State, from: ByteReader): Note[] {
+  const known = from.uint()
+  const notes = list(note_row).read(from)
+  for (const note of notes.slice(0, known)) state.notes.set(note.commitment!, note)
+  return notes
+}
+
+function readFills(state: State, from: ByteReader, notes: Note[]): FillRecord[] {
+  const accounts = [...state.accounts.values()]
+  const noteAt = (at: number | undefined) => (at === undefined ? undefined : notes[at]!)
+  return list(fill_row)
+    .read(from)
+    .map((row) => ({
+      ...row,
+      account: accounts[row.account]!,
+      proceeds: noteAt(row.proceeds),
+      change: noteAt(row.change),
+    }))
+}
+
+function readOrders(
+  state: State,
+  from: ByteReader,
+  keys: TradingKey[],
+  notes: Note[],
+  fills: FillRecord[],
+): void {
+  const instruments = [...state.instruments.values()]
+  for (const row of list(order_row).read(from)) {
+    const order: Order = {
+      ...row,
+      key: keys[row.key]!,
+      instrument: instruments[row.instrument]!,
+      collateral: notes[row.collateral]!,
+      fills: row.fills.map((at) => fills[at]!),
+      handle: 0,
+    }
+    restOrder(state, order, hexBytes(order.order_id, 16))
+  }
+}

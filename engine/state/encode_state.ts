@@ -1,0 +1,77 @@
+/** Encodes the whole state: the same state gives the same bytes, so their hash compares machines and replays. */
+import { encodeSettlement } from '../settlement/encode_settlement'
+import { ByteWriter } from './byte_stream'
+import { type Codec, list } from './codec'
+import { tablesOf } from './snapshot_tables'
+import type { State } from './state'
+import {
+  account_row,
+  fill_row,
+  final_row,
+  heading,
+  instrument_row,
+  key_row,
+  mint_row,
+  note_row,
+  order_row,
+  tree_rows,
+} from './state_codec'
+
+/** First byte of a snapshot: its layout. */
+export const STATE_LAYOUT = 1
+
+export function encodeState(state: State): Uint8Array {
+  const to = new ByteWriter()
+  const tables = tablesOf(state)
+  const keys = [...state.keys.values()]
+  const rows = <T>(codec: Codec<T>, values: Iterable<T>) => list(codec).write(to, [...values])
+  to.byte(STATE_LAYOUT)
+  heading.write(to, state)
+  rows(mint_row, state.mints)
+  rows(instrument_row, state.instruments.values())
+  rows(
+    account_row,
+    tables.accounts.rows.map((account) => ({ ...account, armed: [...account.armed] })),
+  )
+  rows(
+    key_row,
+    keys.map((key) => ({ ...key, account: tables.accounts.at(key.account) })),
+  )
+  to.uint(state.notes.size)
+  rows(note_row, tables.notes.rows)
+  rows(
+    fill_row,
+    tables.fills.rows.map((fill) => ({
+      ...fill,
+      account: tables.accounts.at(fill.account),
+      proceeds: tables.notes.maybe(fill.proceeds),
+      change: tables.notes.maybe(fill.change),
+    })),
+  )
+  rows(
+    order_row,
+    [...state.orders.values()].map((order) => ({
+      ...order,
+      key: order.key.index,
+      instrument: order.instrument.index,
+      collateral: tables.notes.at(order.collateral),
+      fills: order.fills.map(tables.fills.at),
+    })),
+  )
+  rows(final_row, state.finals.values())
+  tree_rows.write(to, {
+    leaves: state.leaves.content(),
+    nullifiers: state.nullifiers.content(),
+    nullifier_ends: state.nullifier_ends,
+    spent_owners: trimmed(state.spent_owners),
+  })
+  encodeSettlement(to, state.settlement, tables)
+  return to.done()
+}
+
+/** Without what memory was reserved ahead. */
+function trimmed(owners: Uint32Array): number[] {
+  let length = owners.length
+  while (length > 0 && owners[length - 1] === 0) length--
+  return Array.from(owners.subarray(0, length))
+}
