@@ -1,0 +1,72 @@
+/** Follows an account's events over a socket without a gap: resumes by seq after every disconnect. */
+import type { AccountEvent } from '../../protocol/wire'
+import type { VenueClient } from './venue_client'
+
+const RETRY_MS = 200
+const RETRY_MS_MAX = 5_000
+
+type Frame =
+  | ({ type: 'event' } & AccountEvent)
+  | { type: 'gap'; seq_from: number; seq_to: number }
+  | { type: 'hello' | 'snapshot' | 'heartbeat' | 'bye' | 'reply' | 'error' }
+
+export type EventStream = { readonly seq: number; close(): void }
+export type EventStreamHandlers = {
+  event(event: AccountEvent): void
+  /** Events the venue no longer retains: read the state over REST. */
+  gap?(seq_from: number, seq_to: number): void
+  /** Connected or lost; reconnecting goes on by itself. */
+  connection?(connected: boolean): void
+}
+
+/**
+ * Opens `/ws/trading`, which carries every event of the account in one order, from `after` on. An event already seen is
+ * never handed out twice.
+ */
+export function followEvents(client: VenueClient, after: number, handlers: EventStreamHandlers): EventStream {
+  let seq = after
+  let closed = false
+  let socket: WebSocket | undefined
+  let wait_ms = RETRY_MS
+
+  const receive = (frame: Frame): void => {
+    if (frame.type === 'gap') {
+      seq = Math.max(seq, frame.seq_to)
+      handlers.gap?.(frame.seq_from, frame.seq_to)
+    }
+    if (frame.type !== 'event' || frame.seq <= seq) return
+    seq = frame.seq
+    const { kind, slot, unix_ms, data } = frame
+    handlers.event({ seq, kind, slot, unix_ms, data })
+  }
+  const retry = (): void => {
+    if (closed) return
+    setTimeout(open, wait_ms)
+    wait_ms = Math.min(wait_ms * 2, RETRY_MS_MAX)
+  }
+  const open = async (): Promise<void> => {
+    const token = await client.token().catch(() => undefined)
+    if (closed) return
+    if (token === undefined) return retry()
+    socket = client.transport.webSocket(`/ws/trading?token=${token}&after=${seq}`)
+    socket.onopen = () => {
+      wait_ms = RETRY_MS
+      handlers.connection?.(true)
+    }
+    socket.onmessage = (message) => receive(JSON.parse(String(message.data)) as Frame)
+    socket.onclose = () => {
+      handlers.connection?.(false)
+      retry()
+    }
+  }
+  void open()
+  return {
+    get seq() {
+      return seq
+    },
+    close() {
+      closed = true
+      socket?.close()
+    },
+  }
+}

@@ -1,0 +1,123 @@
+/** Every endpoint of the venue as a typed call; the token is renewed before it expires. */
+import type * as wire from '../../protocol/wire'
+import { type CallOptions, call, query } from './call'
+import type { Transport } from './transport'
+
+type PageQuery = { after?: number; limit?: number }
+/** Share of a token's life after which the next call logs in again. */
+const RENEW_AT = 0.8
+
+export class VenueClient {
+  private session: { token: string; account_id: string; renew_at: number } | undefined
+  constructor(
+    readonly transport: Transport,
+    private readonly credentials: wire.TokenRequest,
+  ) {}
+
+  async login(): Promise<string> {
+    const body = this.credentials
+    const answer = await call<wire.TokenResponse>(this.transport, '/auth/token', { method: 'POST', body })
+    const renew_at = performance.now() + answer.expires_in * 1000 * RENEW_AT
+    this.session = { token: answer.access_token, account_id: answer.account_id, renew_at }
+    return answer.account_id
+  }
+  /** A token with life left; logs in when there is none. */
+  async token(): Promise<string> {
+    if (this.session === undefined || performance.now() > this.session.renew_at) await this.login()
+    return this.session!.token
+  }
+  async revoke(): Promise<void> {
+    await this.own('/auth/token/revoke', { method: 'POST' })
+    this.session = undefined
+  }
+
+  place(body: wire.PlaceRequest): Promise<wire.PlaceResult> {
+    return this.own('/orders', { method: 'POST', body })
+  }
+  check(body: wire.CheckRequest): Promise<{ ok: true }> {
+    return this.own('/orders/check', { method: 'POST', body })
+  }
+  cancel(order_id: string, body: wire.CancelRequest): Promise<wire.CancelResult> {
+    return this.own(`/orders/${order_id}`, { method: 'DELETE', body })
+  }
+  modify(order_id: string, body: wire.ModifyRequest): Promise<wire.ModifyResult> {
+    return this.own(`/orders/${order_id}`, { method: 'PUT', body })
+  }
+  cancelAll(body: wire.CancelAllRequest | wire.CancelAllRequest[]): Promise<wire.CancelAllResult> {
+    return this.own('/orders/cancel-all', { method: 'POST', body })
+  }
+  deadMan(body: wire.DeadManRequest): Promise<wire.DeadManResult> {
+    return this.own('/orders/dead-man', { method: 'POST', body })
+  }
+  withdraw(body: wire.WithdrawalRequest): Promise<wire.Withdrawal & { receipt: wire.Receipt }> {
+    return this.own('/withdrawals', { method: 'POST', body })
+  }
+  reshape(body: wire.ReshapeRequest): Promise<wire.Reshape & { receipt: wire.Receipt }> {
+    return this.own('/notes/reshape', { method: 'POST', body })
+  }
+
+  order(order_id: string): Promise<wire.Order> {
+    return this.own(`/orders/${order_id}`)
+  }
+  orders(
+    filter: PageQuery & { status?: 'open' | wire.OrderStatus; symbol?: string } = {},
+  ): Promise<wire.Page<wire.Order>> {
+    return this.own(`/orders${query(filter)}`)
+  }
+  fills(page: PageQuery = {}): Promise<wire.Page<wire.Fill>> {
+    return this.own(`/fills${query(page)}`)
+  }
+  events(page: PageQuery = {}): Promise<wire.Page<wire.AccountEvent>> {
+    return this.own(`/events${query(page)}`)
+  }
+  nonces(trading_key: string): Promise<wire.Nonces> {
+    return this.own(`/nonces${query({ trading_key })}`)
+  }
+  withdrawal(id: string): Promise<wire.Withdrawal> {
+    return this.own(`/withdrawals/${id}`)
+  }
+  reshapeOf(id: string): Promise<wire.Reshape> {
+    return this.own(`/notes/reshape/${id}`)
+  }
+  inclusion(target: { commitment?: string; leaf_index?: number }): Promise<wire.TreeInclusion> {
+    return this.own(`/tree/inclusion${query(target)}`)
+  }
+  leaves(from: number, limit: number): Promise<wire.TreeLeaves> {
+    return this.own(`/tree/leaves${query({ from, limit })}`)
+  }
+  settlement(): Promise<wire.SettlementHealth> {
+    return this.own('/settlement/status')
+  }
+  settlementBatch(batch: number): Promise<wire.SettlementBatchStage> {
+    return this.own(`/settlement/status${query({ batch })}`)
+  }
+  settlementOfOrder(order_id: string): Promise<{ order_id: string; fills: wire.Fill[] }> {
+    return this.own(`/settlement/status${query({ order_id })}`)
+  }
+
+  info(): Promise<wire.Info> {
+    return call(this.transport, '/info')
+  }
+  time(): Promise<wire.ServerTime> {
+    return call(this.transport, '/time')
+  }
+  status(): Promise<wire.SystemStatus> {
+    return call(this.transport, '/system/status')
+  }
+  instruments(): Promise<wire.Instrument[]> {
+    return call(this.transport, '/instruments')
+  }
+  instrument(symbol: string): Promise<wire.Instrument> {
+    return call(this.transport, `/instruments/${symbol}`)
+  }
+  treeRoot(): Promise<wire.TreeRoot> {
+    return call(this.transport, '/tree/root')
+  }
+  transparency(): Promise<wire.Transparency> {
+    return call(this.transport, '/transparency')
+  }
+
+  private async own<T>(path: string, options: CallOptions = {}): Promise<T> {
+    return call<T>(this.transport, path, { ...options, token: await this.token() })
+  }
+}

@@ -1,0 +1,22 @@
+/** The client's own view of Solana: it never asks the venue what the chain says. */
+import {
+  type Address,
+  createKeyPairSignerFromPrivateKeyBytes,
+  createSolanaRpc,
+  getAddressDecoder,
+  type KeyPairSigner,
+  type Rpc,
+  type SolanaRpcApi,
+} from '@solana/kit'
+
+export type ChainAccess = { rpc: Rpc<SolanaRpcApi>; rpc_url: string; payer: KeyPairSigner }
+
+/** @param payer_seed 32-byte seed of the key that pays fees and owns the trader's token accounts. */
+export async function openChainAccess(rpc_url: string, payer_seed: Uint8Array): Promise<ChainAccess> {
+  const payer = await createKeyPairSignerFromPrivateKeyBytes(new Uint8Array(payer_seed))
+  return { rpc: createSolanaRpc(rpc_url), rpc_url, payer }
+}
+
+export function addressOf(bytes: Uint8Array): Address {
+  return getAddressDecoder().decode(bytes)
+}

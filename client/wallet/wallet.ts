@@ -1,0 +1,93 @@
+/** The wallet: one seed, the counters of what was derived from it, its notes and its open orders. */
+import { encodeBase58 } from '../../protocol/base58'
+import { deriveTradingKey } from '../../protocol/derive'
+import { publicKeyOf } from '../../protocol/sign'
+
+/** A note of the wallet. `pending`: backs a command; `spent`: consumed; `free`: usable. */
+export type WalletNote = {
+  commitment: string
+  key_index: number
+  mint: string
+  amount: string
+  blinding: string
+  /** Exactly for deposit-form notes (deposits and refunds). */
+  leaf_index?: number
+  state: 'free' | 'pending' | 'spent'
+  origin: 'deposit' | 'proceeds' | 'change' | 'refund' | 'reshape'
+}
+/** What the wallet must remember of an order to recognise its outputs. */
+export type WalletOrder = {
+  order_id: string
+  key_index: number
+  command: number
+  nonce: string
+  anchor_count: number
+  symbol: string
+  side: 'buy' | 'sell'
+  base_mint: string
+  quote_mint: string
+  /** Commitment of the note that backs what remains. */
+  collateral: string
+  fills: number
+  open: boolean
+}
+/** A withdrawal or reshape under way. */
+export type WalletPayment = {
+  id: string
+  kind: 'withdrawal' | 'reshape'
+  key_index: number
+  command: number
+  inputs: string[]
+  amounts: string[]
+}
+export type WalletState = {
+  /** Per key index: note-creating commands so far, deposits so far, cancel nonces used. */
+  keys: { commands: number; deposits: number; cancels: number }[]
+  notes: WalletNote[]
+  orders: WalletOrder[]
+  payments: WalletPayment[]
+  /** Last account event absorbed. */
+  seq: number
+}
+
+export class Wallet {
+  constructor(
+    readonly seed: Uint8Array,
+    readonly state: WalletState = { keys: [], notes: [], orders: [], payments: [], seq: 0 },
+  ) {
+    if (seed.length !== 32) throw new RangeError('a seed has 32 bytes')
+  }
+
+  tradingSeed(key_index: number): Uint8Array {
+    return deriveTradingKey(this.seed, key_index)
+  }
+  tradingKey(key_index: number): Uint8Array {
+    return publicKeyOf(this.tradingSeed(key_index))
+  }
+  tradingKeyText(key_index: number): string {
+    return encodeBase58(this.tradingKey(key_index))
+  }
+  counters(key_index: number): WalletState['keys'][number] {
+    while (this.state.keys.length <= key_index) this.state.keys.push({ commands: 0, deposits: 0, cancels: 0 })
+    return this.state.keys[key_index]!
+  }
+  note(commitment: string): WalletNote | undefined {
+    return this.state.notes.find((note) => note.commitment === commitment)
+  }
+  order(order_id: string): WalletOrder | undefined {
+    return this.state.orders.find((order) => order.order_id === order_id)
+  }
+  freeNotes(mint: string): WalletNote[] {
+    return this.state.notes.filter((note) => note.mint === mint && note.state === 'free')
+  }
+  /** Everything the wallet owns of a mint, notes that back commands included. */
+  balance(mint: string): bigint {
+    const owned = this.state.notes.filter((note) => note.mint === mint && note.state !== 'spent')
+    return owned.reduce((sum, note) => sum + BigInt(note.amount), 0n)
+  }
+  /** The smallest free note that covers `amount`. */
+  noteFor(mint: string, amount: bigint): WalletNote | undefined {
+    const fitting = this.freeNotes(mint).filter((note) => BigInt(note.amount) >= amount)
+    return fitting.sort((a, b) => (BigInt(a.amount) < BigInt(b.amount) ? -1 : 1))[0]
+  }
+}
