@@ -5,58 +5,66 @@
  */
 
 import { Book } from '../engine/book/book'
-import { cross } from '../engine/book/cross'
+import { cross, crossUnordered } from '../engine/book/cross'
 import { BUY, LIMIT, OrderPool, SELL } from '../engine/book/order_pool'
-import { bookStream, prefilled, replay } from './book_stream'
+import { type Auction, bookStream, prefilled, replay } from './book_stream'
 import { median, printTable, quantile } from './figures'
 import { random } from './random'
 
 const ROUNDS = Number(process.argv[2] ?? 5)
 const OPERATIONS = 500_000
 const CENTER = 100_000
+const FULL_TERMS = {
+  reference: CENTER,
+  collar_bps: 10_000,
+  price_rule: 'std4' as const,
+  volume_tolerance_bps: 0,
+  seed: new Uint8Array(32).fill(1),
+}
 const rows: (string | number)[][] = []
 
 function figure(name: string, size: number, value: number, unit: string): void {
   rows.push([name, size, Number(value.toPrecision(3)), unit])
 }
 
+const AUCTIONS: [string, Auction][] = [
+  ['fills of one price unordered', crossUnordered],
+  ['fills in serving order', cross],
+]
+
 for (const resting of [1_000, 10_000, 100_000]) {
-  const stream = bookStream(resting, OPERATIONS, CENTER)
-  const times: number[] = []
-  const crosses: number[] = []
-  for (let round = 0; round <= ROUNDS; round++) {
-    const book = prefilled(stream, CENTER)
-    const started = Bun.nanoseconds()
-    const taken = replay(book, stream, CENTER)
-    if (round > 0) {
+  for (const [name, auction] of AUCTIONS) {
+    const stream = bookStream(resting, OPERATIONS, CENTER, auction)
+    const times: number[] = []
+    const crosses: number[] = []
+    for (let round = 0; round <= ROUNDS; round++) {
+      const book = prefilled(stream, CENTER)
+      const started = Bun.nanoseconds()
+      const taken = replay(book, stream, CENTER, auction)
+      if (round === 0) continue
       times.push((Bun.nanoseconds() - started) / OPERATIONS)
       crosses.push(...taken)
     }
+    figure(`stream, ${name}`, resting, median(times), 'ns/op')
+    figure(`stream, ${name}: auction and its fills, p50`, resting, quantile(crosses, 0.5) / 1000, 'us')
+    figure(`stream, ${name}: auction and its fills, p99`, resting, quantile(crosses, 0.99) / 1000, 'us')
   }
-  figure('stream, everything', resting, median(times), 'ns/op')
-  figure('stream, one cross of 1,000 ops, p50', resting, quantile(crosses, 0.5) / 1000, 'us')
-  figure('stream, one cross of 1,000 ops, p99', resting, quantile(crosses, 0.99) / 1000, 'us')
 }
 
 for (const orders of [1_000, 100_000, 1_000_000]) {
   const book = fullBook(orders)
-  const terms = {
-    reference: CENTER,
-    collar_bps: 10_000,
-    price_rule: 'std4' as const,
-    volume_tolerance_bps: 0,
-    seed: new Uint8Array(32).fill(1),
+  for (const [name, auction] of AUCTIONS) {
+    const times: number[] = []
+    const repeats = orders === 1_000 ? 2_000 : 3 * ROUNDS
+    for (let round = 0; round < repeats; round++) {
+      const started = Bun.nanoseconds()
+      const { volume } = auction(book, FULL_TERMS)
+      times.push(Bun.nanoseconds() - started)
+      if (volume === 0) throw new Error('the measured book did not cross')
+    }
+    figure(`full cross, ${name}`, orders, median(times) / 1000, 'us')
+    figure(`full cross, ${name}`, orders, median(times) / orders, 'ns/order')
   }
-  const times: number[] = []
-  const repeats = orders === 1_000 ? 2_000 : 3 * ROUNDS
-  for (let round = 0; round < repeats; round++) {
-    const started = Bun.nanoseconds()
-    const { volume } = cross(book, terms)
-    times.push(Bun.nanoseconds() - started)
-    if (volume === 0) throw new Error('the measured book did not cross')
-  }
-  figure('full cross', orders, median(times) / 1000, 'us')
-  figure('full cross', orders, median(times) / orders, 'ns/order')
 }
 
 /** Half buys, half sells, prices overlapping over orders / 50 ticks, sizes up to 1,000 lots, one batch. */

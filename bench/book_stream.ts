@@ -1,14 +1,18 @@
 /** Owns the recorded stream of book operations that the book benchmark replays. */
 import { Book } from '../engine/book/book'
-import { type Cross, cross } from '../engine/book/cross'
+import type { Cross, CrossTerms } from '../engine/book/cross'
 import { type BookOrder, BUY, LIMIT, OrderPool, SELL, type Side } from '../engine/book/order_pool'
 import { random } from './random'
 
 export const OPERATIONS_PER_BATCH = 1_000
+export type Auction = (book: Book, terms: CrossTerms) => Cross
 /** Resting orders spread over this many ticks on each side. */
 const DEPTH = 500
 
-/** `handle[i]` 0 is an add of (side, tick, lots), any other value the cancel of that handle. */
+/**
+ * The marketable orders of a batch are all of one side and take about three makers each, so the book keeps its size.
+ * `handle[i]` 0 is an add of (side, tick, lots), any other value the cancel of that handle.
+ */
 export type BookStream = {
   operations: number
   prefill: number
@@ -18,8 +22,16 @@ export type BookStream = {
   lots: Uint32Array
 }
 
-/** Records a stream by playing it once; handles are the same in every replay because the pool is deterministic. */
-export function bookStream(resting: number, operations: number, center: number): BookStream {
+/**
+ * Records a stream by playing it once with the auction it is replayed with: the pool is deterministic, so the handles are
+ * the same in every replay.
+ */
+export function bookStream(
+  resting: number,
+  operations: number,
+  center: number,
+  auction: Auction,
+): BookStream {
   const length = resting + operations
   const stream: BookStream = {
     operations,
@@ -44,7 +56,7 @@ export function bookStream(resting: number, operations: number, center: number):
       book.remove(handle)
     }
     if ((at - resting + 1) % OPERATIONS_PER_BATCH === 0) {
-      const result = cross(book, termsAround(center))
+      const result = auction(book, termsAround(center))
       apply(book, result, (handle) => live.remove(handle))
       order.arrival_batch++
     }
@@ -60,7 +72,7 @@ export function prefilled(stream: BookStream, center: number): Book {
 }
 
 /** Plays the operations after the prefill; returns the nanoseconds each auction with its fills took. */
-export function replay(book: Book, stream: BookStream, center: number): number[] {
+export function replay(book: Book, stream: BookStream, center: number, auction: Auction): number[] {
   const order = blankOrder()
   const crosses: number[] = []
   const { handle, operations, prefill } = stream
@@ -69,7 +81,7 @@ export function replay(book: Book, stream: BookStream, center: number): number[]
     else book.remove(handle[at]!)
     if ((at - prefill + 1) % OPERATIONS_PER_BATCH === 0) {
       const started = Bun.nanoseconds()
-      apply(book, cross(book, termsAround(center)), undefined)
+      apply(book, auction(book, termsAround(center)), undefined)
       crosses.push(Bun.nanoseconds() - started)
       order.arrival_batch++
     }
@@ -78,10 +90,11 @@ export function replay(book: Book, stream: BookStream, center: number): number[]
 }
 
 function write(stream: BookStream, at: number, dice: number, center: number, next: () => number): void {
-  const side: Side = next() % 2 === 0 ? BUY : SELL
-  const away = 1 + (next() % DEPTH)
   const marketable = dice >= 90
-  const reach = marketable ? -20 : away
+  const batch = Math.floor((at - stream.prefill) / OPERATIONS_PER_BATCH)
+  const side: Side = (marketable ? batch : next()) % 2 === 0 ? BUY : SELL
+  const away = 1 + (next() % DEPTH)
+  const reach = marketable ? -(DEPTH / 2 + (away >> 1)) : away
   stream.handle[at] = dice >= 60 && dice < 90 ? -1 : 0
   stream.side[at] = side
   stream.tick[at] = side === BUY ? center - reach : center + reach

@@ -37,10 +37,13 @@ export class Book {
    */
   add(order: BookOrder): number {
     const side = this.side(order.side)
-    if (!(order.tick >= 1 && order.tick <= TICK_MAX && Number.isInteger(order.tick)))
+    const { lots, tick } = order
+    if (!(tick >= 1 && tick <= TICK_MAX && Math.floor(tick) === tick))
       throw new RangeError('tick out of range')
-    if (!(order.lots >= 1 && Number.isSafeInteger(order.lots))) throw new RangeError('lots out of range')
-    if (order.lots > SIDE_LOTS_MAX - side.total) throw new RangeError('side total out of range')
+    if (!(lots >= 1 && lots <= SIDE_LOTS_MAX && Math.floor(lots) === lots))
+      throw new RangeError('lots out of range')
+    if (lots > SIDE_LOTS_MAX - side.total) throw new RangeError('side total out of range')
+    if (order.order_id.length !== 16) throw new RangeError('order id is not 16 bytes')
     const { pool } = this
     const handle = pool.take(order)
     side.add(handle)

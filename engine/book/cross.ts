@@ -1,11 +1,12 @@
 /** Owns the auction: one price, its volume and who is filled (matching.md "Close of a batch", steps 2 to 6). */
 import { compareBytes } from '../../protocol/bytes'
-import { allocateSide, NO_FILLS, partialFill, type SideFills, type TieTerms } from './allocate'
+import { allocateSide, NO_FILLS, partialFill, type SideFills } from './allocate'
 import type { Book } from './book'
 import { type Clearing, clearingPrice, type PriceTerms } from './clearing_price'
 import { type Collar, collarAround } from './collar'
 import { Handles, Ladder } from './ladder'
 import { BUY, LIMIT, NO_ORDER, SELL } from './order_pool'
+import { Priority, type TieTerms } from './priority'
 
 /** Conditional orders leave one per round; after this many rounds the rest of them sit the batch out. */
 export const DROP_ROUNDS_MAX = 32
@@ -45,14 +46,24 @@ const level_orders = new Handles()
  * on the set of orders alone, not on the order in which they were added.
  */
 export function cross(book: Book, terms: CrossTerms): Cross {
+  return hold(book, terms, true)
+}
+
+/** `cross` for those who do not care in which order the fills of one price stand: it follows the book's lists. */
+export function crossUnordered(book: Book, terms: CrossTerms): Cross {
+  return hold(book, terms, false)
+}
+
+function hold(book: Book, terms: CrossTerms, ordered: boolean): Cross {
   const { collar_bps, reference } = terms
   const collar = reference === null || collar_bps === null ? null : collarAround(reference, collar_bps)
   collectCrossing(book)
+  const priority = new Priority(book.pool, terms)
   const dropped: number[] = []
   for (;;) {
     const clearing = clearingPrice(buys, sells, collar, terms)
-    const short = shortFill(book, clearing, terms)
-    if (short === undefined) return settle(book, clearing, collar, dropped, terms)
+    const short = shortFill(book, clearing, priority)
+    if (short === undefined) return settle(book, clearing, collar, dropped, priority, ordered)
     drop(book, short, dropped)
     if (dropped.length === DROP_ROUNDS_MAX) dropAllConditional(book, dropped)
   }
@@ -74,11 +85,11 @@ function collectCrossing(book: Book): void {
 }
 
 /** The partly filled order, if it gets less than it insists on. */
-function shortFill(book: Book, clearing: Clearing, terms: TieTerms): number | undefined {
+function shortFill(book: Book, clearing: Clearing, priority: Priority): number | undefined {
   const { price, surplus, volume } = clearing
   if (price === null || surplus === 0 || book.conditional_orders === 0) return undefined
   const { pool } = book
-  const partial = partialFill(surplus > 0 ? buys : sells, pool, price, volume, terms)
+  const partial = partialFill(surplus > 0 ? buys : sells, pool, price, volume, priority)
   if (partial === undefined) return undefined
   const { handle, lots } = partial
   return lots < Math.min(pool.min_fill[handle]!, pool.remaining[handle]!) ? handle : undefined
@@ -95,7 +106,7 @@ function dropAllConditional(book: Book, dropped: number[]): void {
   const rest: number[] = []
   for (const ladder of [buys, sells]) {
     for (let level = 0; level < ladder.size; level++) {
-      const count = ladder.orders(level, level_orders)
+      const count = ladder.orders(level, level_orders, 0)
       for (let at = 0; at < count; at++) {
         const handle = level_orders.list[at]!
         if (pool.min_fill[handle]! > 0) rest.push(handle)
@@ -110,11 +121,12 @@ function settle(
   clearing: Clearing,
   collar: Collar | null,
   dropped: number[],
-  terms: TieTerms,
+  priority: Priority,
+  ordered: boolean,
 ): Cross {
   const executes = clearing.price !== null
-  const bought = executes ? allocateSide(buys, book.pool, clearing.volume, terms) : NO_FILLS
-  const sold = executes ? allocateSide(sells, book.pool, clearing.volume, terms) : NO_FILLS
+  const bought = executes ? allocateSide(buys, book.pool, clearing.volume, priority, ordered) : NO_FILLS
+  const sold = executes ? allocateSide(sells, book.pool, clearing.volume, priority, ordered) : NO_FILLS
   const remainders = immediateRemainders(book, [bought, sold])
   return { ...clearing, collar, buys: bought, sells: sold, dropped, remainders }
 }

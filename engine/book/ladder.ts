@@ -64,23 +64,23 @@ export class Ladder {
     this.excluded.add(handle)
   }
 
-  /** Writes the handles of a level's orders that take part to `into` and returns how many there are. */
-  orders(level: number, into: Handles): number {
+  /** Writes the handles of a level's orders that take part to `into` from `start` on; returns where they end. */
+  orders(level: number, into: Handles, start: number): number {
     const { excluded, pool, source } = this
     const tick = this.ticks[level]!
-    let count = 0
+    let end = start
     if (source.inWindow(tick)) {
       for (let handle = source.headAt(tick); handle !== NO_ORDER; handle = pool.next[handle]!) {
-        if (excluded.size === 0 || !excluded.has(handle)) into.put(count++, handle)
+        if (excluded.size === 0 || !excluded.has(handle)) into.put(end++, handle)
       }
-      return count
+      return end
     }
     for (let at = this.outside_from[level]!; at < this.outside.length; at++) {
       const handle = this.outside[at]!
       if (pool.tick[handle] !== tick) break
-      if (!excluded.has(handle)) into.put(count++, handle)
+      if (!excluded.has(handle)) into.put(end++, handle)
     }
-    return count
+    return end
   }
 
   private collectOutside(head: number, worst: number): void {

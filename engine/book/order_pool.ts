@@ -84,10 +84,7 @@ export class OrderPool {
     this.remaining[handle] = order.lots
     this.min_fill[handle] = order.kind === FOK ? order.lots : order.min_fill
     this.flags[handle] = order.side | (order.kind << 1) | LIVE
-    const { id } = this
-    const { order_id } = order
-    const at = handle * 16
-    for (let i = 0; i < 16; i++) id[at + i] = order_id[i]!
+    this.id.set(order.order_id, handle * 16)
     this.size++
     return handle
   }
