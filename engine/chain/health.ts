@@ -3,6 +3,7 @@
 /** Added to, never renamed: operators alert on them. */
 export type HealthReason =
   | 'rpc_unreachable'
+  | 'internal_error'
   | 'slot_stalled'
   | 'fee_payer_low'
   | 'batch_delayed'

@@ -9,9 +9,10 @@ import { REBROADCAST_SLOTS } from './land_instruction'
 import { readVault, type VaultSnapshot } from './read_vault'
 import { type RelayedBatch, resume } from './relayed_batch'
 import { answerFailure } from './relayer_failure'
-import { backoffMs, ChainUnavailable } from './rpc_pool'
+import { backoffMs } from './rpc_pool'
 import { SettleBuilder } from './settle_instruction'
 import { signVaultInstruction } from './sign_vault_instruction'
+import { supervise } from './supervise'
 import { failureOf } from './transaction_failure'
 import { blockHeight, transactionStatuses } from './transaction_status'
 
@@ -45,20 +46,12 @@ export class Relayer {
     this.#builder = new SettleBuilder(client)
   }
 
-  /** Runs until the client closes or the program refuses for good. An unreachable chain is waited for. */
-  async run(): Promise<void> {
-    const { rpc, health } = this.client
-    for (let failures = 0; !rpc.closed && !this.#stopped; ) {
-      try {
-        await this.#step()
-        failures = 0
-      } catch (error) {
-        if (rpc.closed) return
-        if (!(error instanceof ChainUnavailable)) throw error
-        health.set('rpc_unreachable', true)
-        await rpc.sleep(backoffMs(failures++))
-      }
-    }
+  /** Runs until the client closes, `stop` is called or the program refuses for good. */
+  run(): Promise<void> {
+    return supervise(this.client, async () => {
+      if (!this.#stopped) await this.#step()
+      return !this.#stopped
+    })
   }
 
   stop(): void {

@@ -1,7 +1,7 @@
 /** Watches the vault while the venue runs: config at confirmed, leaves at finalized, exit requests at both. */
 import type { ChainClient } from './chain_client'
 import { readVault } from './read_vault'
-import { backoffMs, ChainUnavailable } from './rpc_pool'
+import { supervise } from './supervise'
 import type { ConfigWatch } from './watch_config'
 import type { ExitWatch } from './watch_exits'
 import type { LeafWatch } from './watch_leaves'
@@ -23,22 +23,13 @@ export class Watcher {
     readonly mismatch: () => void,
   ) {}
 
-  /** Runs until the client closes or this instance may not go on. An unreachable chain is waited for. */
-  async run(): Promise<void> {
-    const { rpc, health, view } = this.client
-    for (let failures = 0; !rpc.closed; ) {
-      try {
-        if (!(await this.#look())) return
-        failures = 0
-        health.set('rpc_unreachable', false)
-      } catch (error) {
-        if (rpc.closed) return
-        if (!(error instanceof ChainUnavailable)) throw error
-        health.set('rpc_unreachable', true)
-        await rpc.sleep(backoffMs(failures++))
-      }
-      await rpc.sleep(view.slotMs())
-    }
+  /** Runs until the client closes or this instance may not go on. */
+  run(): Promise<void> {
+    return supervise(this.client, async () => {
+      if (!(await this.#look())) return false
+      await this.client.rpc.sleep(this.client.view.slotMs())
+      return true
+    })
   }
 
   async #look(): Promise<boolean> {

@@ -1,6 +1,5 @@
 /** What exists on an embedded chain before its first transaction: the vault program, the faucet and three mints. */
 import { address, getAddressEncoder, getProgramDerivedAddress } from '@solana/kit'
-import { u64Le } from '../../../protocol/bytes'
 import { type BankAccount, SYSTEM_PROGRAM } from './bank'
 import { NATIVE_MINT } from './faucet'
 import { TOKEN_PROGRAM } from './token_accounts'
@@ -39,38 +38,49 @@ export async function programDataAddress(program_id: Uint8Array): Promise<string
   return derived
 }
 
-/** `authority`: who may upgrade until genesis gives that up. */
-export async function genesisAccounts(args: {
-  faucet: string
-  program: string
-  elf: Uint8Array
-  authority: string
-  rent: (bytes: number) => bigint
-}): Promise<[string, BankAccount][]> {
-  const encode = (text: string): Uint8Array => new Uint8Array(getAddressEncoder().encode(address(text)))
-  const { elf, rent } = args
-  const data_address = await programDataAddress(encode(args.program))
+const encode = (text: string): Uint8Array => new Uint8Array(getAddressEncoder().encode(address(text)))
+
+/** The faucet's lamports and the mints; only the faucet may mint. */
+export function moneyAccounts(faucet: string): [string, BankAccount][] {
+  const wallet = {
+    lamports: FAUCET_LAMPORTS,
+    data: new Uint8Array(),
+    owner: SYSTEM_PROGRAM,
+    executable: false,
+  }
+  const mints = GENESIS_MINTS.map(({ mint, decimals, faucet: minted }): [string, BankAccount] => [
+    mint,
+    mintAccount(decimals, minted ? encode(faucet) : undefined),
+  ])
+  return [[faucet, wallet], ...mints]
+}
+
+/**
+ * A program of the upgradeable loader.
+ * @param authority who may upgrade until genesis gives that up
+ * @param rent lamports that exempt this many bytes
+ */
+export async function programAccounts(
+  program: string,
+  elf: Uint8Array,
+  authority: string,
+  rent: (bytes: number) => bigint,
+): Promise<[string, BankAccount][]> {
+  const data_address = await programDataAddress(encode(program))
   const program_data = new Uint8Array(PROGRAM_DATA_HEADER_BYTES + elf.length)
   program_data[0] = 3
-  program_data.set(u64Le(0), 4)
   program_data[12] = 1
-  program_data.set(encode(args.authority), 13)
+  program_data.set(encode(authority), 13)
   program_data.set(elf, PROGRAM_DATA_HEADER_BYTES)
-  const program = new Uint8Array(36)
-  program[0] = 2
-  program.set(encode(data_address), 4)
+  const stub = new Uint8Array(36)
+  stub[0] = 2
+  stub.set(encode(data_address), 4)
   const held = (data: Uint8Array, executable: boolean): BankAccount => {
     return { lamports: rent(data.length), data, owner: LOADER_V3, executable }
   }
-  const wallet = { data: new Uint8Array(), owner: SYSTEM_PROGRAM, executable: false }
+  // The program account names its data, so the data must exist first.
   return [
-    [args.faucet, { ...wallet, lamports: FAUCET_LAMPORTS }],
-    ...GENESIS_MINTS.map(({ mint, decimals, faucet }): [string, BankAccount] => [
-      mint,
-      mintAccount(decimals, faucet ? encode(args.faucet) : undefined),
-    ]),
-    // The program account names its data, so the data must exist first.
     [data_address, held(program_data, false)],
-    [args.program, held(program, true)],
+    [program, held(stub, true)],
   ]
 }

@@ -4,6 +4,7 @@ import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'n
 import { join } from 'node:path'
 import type { EmbeddedChain, EmbeddedChainOptions } from './embedded_chain'
 import { Faucet } from './faucet'
+import { moneyAccounts } from './genesis_accounts'
 import { Machine } from './machine'
 import { accountMethods } from './methods/accounts'
 import { blockhashMethods } from './methods/blockhashes'
@@ -36,6 +37,7 @@ export async function openEmbeddedChain(options: EmbeddedChainOptions): Promise<
   const faults = options.faults ?? {}
   const machine = new Machine(store, depth, faults)
   const faucet = await Faucet.open(machine, secret(join(options.data_dir, 'faucet.key')))
+  if (!machine.bank.newest(faucet.signer.address)) machine.install(moneyAccounts(faucet.signer.address))
   const admin_seed = secret(join(options.data_dir, 'admin.key'))
   const server = serveRpc(machine, {
     ...slotMethods,

@@ -15,9 +15,9 @@ class ReplyLost extends Error {}
 export type RpcServer = { port: number; stop(): Promise<void> }
 
 export function serveRpc(machine: Machine, methods: Record<string, Method>): RpcServer {
-  const sockets = new Set<Subscriptions>()
+  const sockets = new Map<Subscriptions, { close(code: number): void }>()
   const stopWatching = machine.watch(() => {
-    for (const socket of sockets) socket.poll()
+    for (const subscriptions of sockets.keys()) subscriptions.poll()
   })
   const server = Bun.serve<{ subscriptions?: Subscriptions }>({
     hostname: '127.0.0.1',
@@ -37,7 +37,7 @@ export function serveRpc(machine: Machine, methods: Record<string, Method>): Rpc
     websocket: {
       open(socket) {
         socket.data.subscriptions = new Subscriptions(machine, (text) => socket.send(text))
-        sockets.add(socket.data.subscriptions)
+        sockets.set(socket.data.subscriptions, socket)
       },
       message(socket, text) {
         const { subscriptions } = socket.data
@@ -57,6 +57,7 @@ export function serveRpc(machine: Machine, methods: Record<string, Method>): Rpc
     port: server.port!,
     async stop() {
       stopWatching()
+      for (const socket of sockets.values()) socket.close(1000)
       await server.stop(true)
     },
   }
