@@ -36,6 +36,9 @@ export async function start(engine: Engine, config: VaultConfig): Promise<void> 
     epoch,
     own_boot_nonces: state.epochs.map((one) => one.boot_nonce),
   })
+  // Orders must not arrive in a past the venue has only slept through.
+  const { slot } = chain.view()
+  if (slot > state.slot) await sequencer.submit({ kind: 'slot', slot })
   engine.pump.wake()
   engine.availability.serve()
 }

@@ -1,5 +1,5 @@
 /** The way down: drain finishes what was promised, close frees what is held. */
-import { encodeState } from '../state/state_codec'
+import { encodeState } from '../state/encode_state'
 import type { Engine } from './assemble'
 
 /** How long batches may take to reach the chain before the venue goes down anyway; they resume at the next boot. */

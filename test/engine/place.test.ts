@@ -1,0 +1,150 @@
+/** Placing, resending, cancelling and modifying through the whole engine. */
+import { afterEach, expect, test } from 'bun:test'
+import { concatBytes, fromHex, toHex } from '../../protocol/bytes'
+import { verifySignature } from '../../protocol/ed25519'
+import { encodeReceipt, isInReceipt, receiptLeaf } from '../../protocol/receipt'
+import type * as wire from '../../protocol/wire'
+import { TestSite, type TestVenue } from './open_test_venue'
+import { refusalOf } from './refusal_of'
+import { Trader } from './trader'
+
+let site = new TestSite()
+afterEach(async () => {
+  await site.remove()
+  site = new TestSite()
+})
+
+function expectReceipt(open: TestVenue, receipt: wire.Receipt, body: Uint8Array, signature: string): void {
+  const hex32 = (text: string) => fromHex(text, 32)!
+  const leaf = receiptLeaf(concatBytes(body, fromHex(signature, 64)!))
+  const root = hex32(receipt.root)
+  expect(isInReceipt(leaf, receipt.index, receipt.path.map(hex32), root)).toBe(true)
+  const signed = encodeReceipt({
+    venue: hex32(open.venue.identity().venue),
+    epoch: BigInt(receipt.epoch),
+    seq: BigInt(receipt.seq),
+    head: hex32(receipt.head),
+    root,
+  })
+  expect(verifySignature(fromHex(receipt.signature, 64)!, signed, open.keys.statement_key)).toBe(true)
+}
+
+async function buyer(open: TestVenue): Promise<{ trader: Trader; request: wire.PlaceRequest }> {
+  const trader = await Trader.provisioned(open, 'alice')
+  const deposit = trader.deposit('quote', 200_000_000n)
+  await open.chain.finalizeLeaves()
+  return { trader, request: trader.place(deposit) }
+}
+
+test('an accepted order is durable before it is answered, and its receipt proves it', async () => {
+  const open = await site.open()
+  const { trader, request } = await buyer(open)
+  const placed = await open.venue.place('alice', request)
+  expect(placed.order_id).toBe(request.order_id)
+  expect(placed.status).toBe('accepted')
+  expect(open.engine.sequencer.seq_durable).toBeGreaterThanOrEqual(placed.receipt.seq)
+  expectReceipt(open, placed.receipt, trader.placeBody(request), request.signature)
+  const order = await open.venue.order('alice', request.order_id)
+  expect(order).toMatchObject({ status: 'accepted', amount: request.amount, seq: placed.seq })
+})
+
+test('commands of one turn share a group and each proves its own place in it', async () => {
+  const open = await site.open()
+  const trader = await Trader.provisioned(open, 'alice')
+  const deposits = Array.from({ length: 5 }, () => trader.deposit('quote', 200_000_000n))
+  await open.chain.finalizeLeaves()
+  const requests = deposits.map((deposit) => trader.place(deposit))
+  const placed = await Promise.all(requests.map((request) => open.venue.place('alice', request)))
+  expect(new Set(placed.map(({ receipt }) => receipt.seq)).size).toBe(1)
+  expect(placed.map(({ receipt }) => receipt.index)).toEqual([0, 1, 2, 3, 4])
+  placed.forEach(({ receipt }, at) => {
+    expectReceipt(open, receipt, trader.placeBody(requests[at]!), requests[at]!.signature)
+  })
+})
+
+test('an identical resend learns the original result and receipt, other content that the id is taken', async () => {
+  const open = await site.open()
+  const { trader, request } = await buyer(open)
+  const placed = await open.venue.place('alice', request)
+  const again = await refusalOf(open.venue.place('alice', request))
+  expect(again.code).toBe('order_exists')
+  expect(again.applied).toBe('yes')
+  expect(again.facts.result).toEqual(placed)
+  const other = trader.place(
+    { commitment: request.collateral_commitment, opening: request.opening! },
+    { order_id: request.order_id, amount: '500000000' },
+  )
+  expect((await refusalOf(open.venue.place('alice', other))).code).toBe('order_id_taken')
+})
+
+test('a resend in the same turn waits until the original is durable', async () => {
+  const open = await site.open()
+  const { request } = await buyer(open)
+  const order: string[] = []
+  const first = open.venue.place('alice', request).then(() => order.push('first'))
+  const second = refusalOf(open.venue.place('alice', request)).then((refusal) => {
+    order.push(refusal.code)
+  })
+  await Promise.all([first, second])
+  expect(order).toEqual(['first', 'order_exists'])
+})
+
+test('a cancelled order is final, and cancelling it again says so', async () => {
+  const open = await site.open()
+  const { trader, request } = await buyer(open)
+  await open.venue.place('alice', request)
+  const cancelled = await open.venue.cancel('alice', request.order_id, trader.cancel(request.order_id))
+  expect(cancelled.status).toBe('cancelled')
+  expect((await open.venue.order('alice', request.order_id)).reason).toBe('by_owner')
+  const again = await refusalOf(open.venue.cancel('alice', request.order_id, trader.cancel(request.order_id)))
+  expect(again.code).toBe('order_final')
+  expect(again.facts.status_now).toBe('cancelled')
+})
+
+test('a modify replaces the old order on the same note', async () => {
+  const open = await site.open()
+  const { trader, request } = await buyer(open)
+  await open.venue.place('alice', request)
+  const deposit = { commitment: request.collateral_commitment, opening: request.opening! }
+  const replacement = trader.place(deposit, { price_limit: '90000000' })
+  const result = await open.venue.modify(
+    'alice',
+    request.order_id,
+    trader.modify(request.order_id, replacement),
+  )
+  expect(result).toMatchObject({ old_order_id: request.order_id, order_id: replacement.order_id })
+  const old = await open.venue.order('alice', request.order_id)
+  expect(old).toMatchObject({ status: 'cancelled', reason: 'replaced', replaced_by: replacement.order_id })
+})
+
+test('cancel-all and the dead-man timer take orders out', async () => {
+  const open = await site.open()
+  const trader = await Trader.provisioned(open, 'alice')
+  const deposits = [1, 2, 3].map(() => trader.deposit('quote', 200_000_000n))
+  await open.chain.finalizeLeaves()
+  const [first, second, third] = deposits.map((deposit) => trader.place(deposit))
+  await open.venue.place('alice', first!)
+  await open.venue.place('alice', second!)
+  const all = await open.venue.cancelAll('alice', [trader.cancelAll('SOL-USDC')])
+  expect(all.cancelled.toSorted()).toEqual([first!.order_id, second!.order_id].toSorted())
+  await open.venue.place('alice', third!)
+  const timer = await open.venue.deadMan('alice', trader.deadMan(3))
+  expect(timer.expires_slot).toBeGreaterThan(open.ledger.slot - 1)
+  open.chain.tick(4)
+  await open.engine.sequencer.durable()
+  expect(await open.venue.order('alice', third!.order_id)).toMatchObject({
+    status: 'cancelled',
+    reason: 'deadman',
+  })
+})
+
+test('reads of others are refused and unknown ids are not found', async () => {
+  const open = await site.open()
+  const { request } = await buyer(open)
+  await Trader.provisioned(open, 'bob')
+  await open.venue.place('alice', request)
+  expect((await refusalOf(open.venue.order('bob', request.order_id))).code).toBe('not_owner')
+  expect((await refusalOf(open.venue.order('bob', toHex(new Uint8Array(16).fill(9))))).code).toBe(
+    'order_unknown',
+  )
+})

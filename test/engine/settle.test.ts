@@ -1,0 +1,86 @@
+/** From crossing orders to finalized notes, through hashing and the relayer's ports. */
+import { afterEach, expect, test } from 'bun:test'
+import { TestSite, type TestVenue } from './open_test_venue'
+import { outputsStandInTree } from './outputs_in_tree'
+import { Trader } from './trader'
+
+let site = new TestSite()
+afterEach(async () => {
+  await site.remove()
+  site = new TestSite()
+})
+
+/** A buyer and a seller whose orders cross at the reference, both accepted. */
+async function cross(open: TestVenue) {
+  const alice = await Trader.provisioned(open, 'alice')
+  const bob = await Trader.provisioned(open, 'bob')
+  const money = alice.deposit('quote', 200_000_000n)
+  const goods = bob.deposit('base', 3_000_000_000n)
+  await open.chain.finalizeLeaves()
+  const buy = alice.place(money)
+  const sell = bob.place(goods, { side: 'sell' })
+  await open.venue.place('alice', buy)
+  await open.venue.place('bob', sell)
+  return { alice, bob, buy, sell }
+}
+
+test('crossing orders fill at a close, settle, and their fills reach finality', async () => {
+  const open = await site.open()
+  const { buy, sell } = await cross(open)
+  open.chain.tick(2)
+  const payload = await open.chain.settleNext()
+  expect(payload.nullifiers).toHaveLength(2)
+  const order = await open.venue.order('alice', buy.order_id)
+  expect(order.status).toBe('filled')
+  expect(order.fills).toHaveLength(1)
+  expect(order.fills[0]).toMatchObject({ stage: 'finalized', settlement_batch: 1, price: '100000000' })
+  const { items } = await open.venue.fills('bob', { after: 0, limit: 10 })
+  expect(items.map((fill) => fill.order_id)).toEqual([sell.order_id])
+  expect(open.venue.settlementHealth()).toMatchObject({ last_batch: 1 })
+  expect(await open.venue.settlementBatch(1)).toMatchObject({ batch: 1, stage: 'finalized' })
+  const stages = await open.venue.settlementOfOrder('alice', buy.order_id)
+  expect(stages.fills).toEqual(order.fills)
+})
+
+test('every output of a settled batch stands in the finalized tree under a verifiable path', async () => {
+  const open = await site.open()
+  await cross(open)
+  open.chain.tick(2)
+  const payload = await open.chain.settleNext()
+  const { root, leaf_count } = open.venue.treeRoot()
+  expect(leaf_count).toBe(2 + payload.outputs.length)
+  await outputsStandInTree(open, payload)
+  const inclusion = await open.venue.treeInclusion({ leaf_index: 2 })
+  expect(inclusion).toMatchObject({ root, usable: true })
+  expect(inclusion.siblings).toHaveLength(32)
+  const again = await open.venue.treeInclusion({ commitment: inclusion.commitment })
+  expect(again.leaf_index).toBe(2)
+})
+
+test('a withdrawal pays out through a batch and reports its stages', async () => {
+  const open = await site.open()
+  const alice = await Trader.provisioned(open, 'alice')
+  const deposit = alice.deposit('base', 5_000_000n)
+  await open.chain.finalizeLeaves()
+  const accepted = await open.venue.withdraw('alice', alice.withdrawal(deposit, 2_000_000n))
+  expect(accepted).toMatchObject({ status: 'accepted', amount: '2000000', fee: '100' })
+  open.chain.tick(1)
+  const payload = await open.chain.settleNext()
+  expect(payload.payouts.map(({ amount }) => amount)).toEqual([2_000_000n])
+  const withdrawal = await open.venue.withdrawal('alice', accepted.withdrawal_id)
+  expect(withdrawal).toMatchObject({ status: 'finalized', settlement_batch: 1 })
+})
+
+test('a reshape splits a note into the amounts it names', async () => {
+  const open = await site.open()
+  const alice = await Trader.provisioned(open, 'alice')
+  const deposit = alice.deposit('base', 5_000_000n)
+  await open.chain.finalizeLeaves()
+  const accepted = await open.venue.reshape('alice', alice.reshape([deposit], [2_000_000n, 3_000_000n]))
+  expect(accepted.status).toBe('accepted')
+  open.chain.tick(1)
+  await open.chain.settleNext()
+  const reshape = await open.venue.reshapeOf('alice', accepted.reshape_id)
+  expect(reshape.status).toBe('finalized')
+  expect(reshape.outputs.map(({ amount }) => amount)).toEqual(['2000000', '3000000'])
+})

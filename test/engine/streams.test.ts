@@ -1,0 +1,124 @@
+/** Streams: durable events in order, resumed without a gap, ended with their token. */
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import type { EventSink, Session } from '../../engine/venue'
+import type * as wire from '../../protocol/wire'
+import { TestSite, type TestVenue } from './open_test_venue'
+import { refusalOf } from './refusal_of'
+import { Trader } from './trader'
+
+const site = new TestSite()
+let open: TestVenue
+let alice: Trader
+let session: Session
+
+beforeAll(async () => {
+  open = await site.open()
+  alice = await Trader.provisioned(open, 'alice')
+  session = open.venue.authenticate('alice')
+})
+afterAll(() => site.remove())
+
+/** A sink that keeps what it got and tells when it holds an event of some seq. */
+function collector() {
+  const events: wire.AccountEvent[] = []
+  const ends: string[] = []
+  const waiting: { seq: number; resolve: () => void }[] = []
+  const sink: EventSink = {
+    event(event) {
+      expect(open.engine.sequencer.seq_durable).toBe(open.engine.loaded.journal.head().seq)
+      events.push(event)
+      for (const waiter of waiting) if (event.seq >= waiter.seq) waiter.resolve()
+    },
+    ended: () => void ends.push('ended'),
+    bye: (reason) => void ends.push(`bye ${reason}`),
+  }
+  const seen = (seq: number) => {
+    if ((events.at(-1)?.seq ?? 0) >= seq) return Promise.resolve()
+    return new Promise<void>((resolve) => waiting.push({ seq, resolve }))
+  }
+  return { events, ends, sink, seen, seqs: () => events.map(({ seq }) => seq) }
+}
+const noGap = () => {
+  throw new Error('no gap is expected')
+}
+
+async function placeAndCancel(count: number): Promise<void> {
+  const requests = Array.from({ length: count }, () => alice.place(alice.deposit('quote', 200_000_000n)))
+  await open.chain.finalizeLeaves()
+  await Promise.all(requests.map((request) => open.venue.place('alice', request)))
+  await Promise.all(
+    requests.map(({ order_id }) => open.venue.cancel('alice', order_id, alice.cancel(order_id))),
+  )
+}
+
+test('a stream that resumes from any seq gets every later event once, in order, and then follows', async () => {
+  await placeAndCancel(4)
+  const resumed = collector()
+  const early = await open.venue.subscribe(session, 3, resumed.sink, noGap)
+  expect(early.seq_last).toBe(8)
+  const work = placeAndCancel(2)
+  const whole = collector()
+  const from_start = await open.venue.subscribe(session, 0, whole.sink, noGap)
+  await work
+  await Promise.all([resumed.seen(12), whole.seen(12)])
+  expect(resumed.seqs()).toEqual([4, 5, 6, 7, 8, 9, 10, 11, 12])
+  expect(whole.seqs()).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12])
+  expect(early.seqNow()).toBe(12)
+  const { items } = await open.venue.events('alice', { after: 0, limit: 100 })
+  expect(items).toEqual(whole.events)
+  early.close()
+  from_start.close()
+})
+
+test('a stream without a resume point begins at the present', async () => {
+  const fresh = collector()
+  const subscription = await open.venue.subscribe(session, undefined, fresh.sink, noGap)
+  const { seq_last } = subscription
+  await placeAndCancel(1)
+  await fresh.seen(seq_last + 2)
+  expect(fresh.seqs()).toEqual([seq_last + 1, seq_last + 2])
+  subscription.close()
+  await placeAndCancel(1)
+  expect(fresh.events).toHaveLength(2)
+})
+
+test('a resume point ahead of the log is refused', async () => {
+  const { sink } = collector()
+  expect((await refusalOf(open.venue.subscribe(session, 10_000, sink, noGap))).code).toBe('after_invalid')
+  expect((await refusalOf(open.venue.subscribe(session, -1, sink, noGap))).code).toBe('after_invalid')
+})
+
+test('the streams of one account are bounded', async () => {
+  const { sink } = collector()
+  const all = await Promise.all(
+    Array.from({ length: 64 }, () => open.venue.subscribe(session, undefined, sink, noGap)),
+  )
+  const refused = await refusalOf(open.venue.subscribe(session, undefined, sink, noGap))
+  expect(refused.code).toBe('connection_limit')
+  for (const subscription of all) subscription.close()
+  const again = await open.venue.subscribe(session, undefined, sink, noGap)
+  again.close()
+})
+
+test('a dead token ends its streams, and a renewed stream lives on', async () => {
+  const dying = collector()
+  const renewed = collector()
+  await open.venue.subscribe(session, undefined, dying.sink, noGap)
+  const kept = await open.venue.subscribe(session, undefined, renewed.sink, noGap)
+  kept.renew({ ...session, token_id: 'newer' })
+  open.accounts.kill(session.token_id)
+  expect(dying.ends).toEqual(['ended'])
+  expect(renewed.ends).toEqual([])
+  kept.close()
+})
+
+test('a draining venue says goodbye, anchors its head and leaves a snapshot', async () => {
+  const last = collector()
+  await open.venue.subscribe(session, undefined, last.sink, noGap)
+  await open.venue.drain()
+  expect(last.ends).toEqual(['bye upgrade'])
+  const { seq } = open.engine.loaded.journal.head()
+  expect(site.ledger.anchors.at(-1)).toEqual(open.engine.loaded.journal.head())
+  expect((await open.engine.loaded.snapshots.newestValid()).snapshot?.seq).toBe(seq)
+  expect(open.venue.status()).toMatchObject({ ready: false, draining: true })
+})
