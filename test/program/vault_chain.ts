@@ -18,7 +18,6 @@ import {
 } from '@solana/kit'
 import { Clock, FailedTransactionMetadata, LiteSVM, type TransactionMetadata } from 'litesvm'
 import { encodeBase58 } from '../../protocol/base58'
-import { compareBytes } from '../../protocol/bytes'
 import { sha256 } from '../../protocol/sha256'
 import { publicKeyOf, sign } from '../../protocol/sign'
 import {
@@ -35,6 +34,7 @@ import { mintRecordAddress, vaultAddresses } from '../../protocol/vault/addresse
 import { vaultError } from '../../protocol/vault/errors'
 import { decodeEvent, type VaultEvent } from '../../protocol/vault/events'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
+import { UPGRADEABLE_LOADER } from '../../protocol/vault/programs'
 
 export const VAULT_SO = readFileSync(join(import.meta.dir, '../../program/vault.so'))
 
@@ -70,17 +70,26 @@ export class VaultChain {
   readonly program = testKey('program').key
   readonly vault = vaultAddresses(this.program)
   readonly payer = testKey('payer')
-  /** litesvm puts the program under the upgradeable loader without a program data address of its own choosing. */
   readonly #keys = new Map<string, TestKey>()
 
   constructor() {
-    this.svm.addProgramWithLoader(
-      kitAddress(this.program),
-      VAULT_SO,
-      address('BPFLoader2111111111111111111111111111111111'),
-    )
+    this.svm.addProgram(kitAddress(this.program), VAULT_SO)
     this.fund(this.payer)
     this.setTime(1_000, 1_800_000_000)
+    this.setUpgradeAuthority(this.payer.key)
+  }
+
+  /** Address of the program's data under the upgradeable loader: behind the tag of the program account. */
+  programData(): Uint8Array {
+    return this.account(this.program)!.data.slice(4, 36)
+  }
+
+  /** Program data: tag u32, slot u64, authority option u8, authority (32), ELF. */
+  setUpgradeAuthority(authority: Uint8Array | undefined): void {
+    const { data } = this.account(this.programData())!
+    data[12] = authority === undefined ? 0 : 1
+    data.set(authority ?? new Uint8Array(32), 13)
+    this.setAccount(this.programData(), data, UPGRADEABLE_LOADER)
   }
 
   /** Gives a key lamports and makes it sign whatever names it as a signer. */
@@ -187,6 +196,3 @@ function eventsOf(result: TransactionMetadata): VaultEvent[] {
     .flat()
     .flatMap((inner) => decodeEvent(inner.instruction().data()) ?? [])
 }
-
-/** 32-byte values in strictly ascending order. */
-export const ascending = (values: Uint8Array[]): Uint8Array[] => values.toSorted(compareBytes)
