@@ -12,7 +12,8 @@ export class ByteWriter {
   private at = 0
 
   byte(value: number): void {
-    this.bytes[this.room(1)] = value
+    const at = this.room(1)
+    this.bytes[at] = value
   }
   /** A non-negative safe integer in 8 bytes. */
   uint(value: number): void {
@@ -23,7 +24,9 @@ export class ByteWriter {
   }
   u64(value: bigint): void {
     if (value < 0n || value > 0xffff_ffff_ffff_ffffn) throw new CodecError('value does not fit u64')
-    this.view.setBigUint64(this.room(8), value, true)
+    // Making room may replace the view, so it comes first.
+    const at = this.room(8)
+    this.view.setBigUint64(at, value, true)
   }
   i128(value: bigint): void {
     this.byte(value < 0n ? 1 : 0)
