@@ -5,6 +5,7 @@ import type { ChainPort } from '../ports'
 import type { ChainClient } from './chain_client'
 import { type Landing, landInstruction } from './land_instruction'
 import { readVault } from './read_vault'
+import { ChainProgramError } from './transaction_failure'
 
 /** Another instance has opened an epoch this one did not know of. */
 export class EpochTaken extends Error {}
@@ -44,6 +45,14 @@ export async function openEpoch(
       newest = { slot: 0, signature }
       await record(signature, transaction)
     },
-  })
+  }).catch(asEpochTaken)
   return landing ?? newest
+}
+
+/** The other instance's epoch may not be finalized yet: then the program is the first to say so. */
+function asEpochTaken(error: unknown): never {
+  if (error instanceof ChainProgramError && error.failure.name === 'epoch_out_of_sequence') {
+    throw new EpochTaken('the chain has left this epoch behind')
+  }
+  throw error
 }

@@ -11,6 +11,8 @@ export class MemoryOutbox implements OutboxPort {
   readonly violations: string[] = []
   /** Called with each signed transaction before `recordSigned` resolves. */
   onSigned: (signed: SignedBatch) => Promise<void> | void = () => {}
+  /** Called with each stage after it is recorded. */
+  onStage: (stage: BatchStage) => void = () => {}
   #seq = 1
   #head = sha256(utf8('test journal'))
   #waiting: { batch_id: number; resolve: () => void }[] = []
@@ -56,6 +58,7 @@ export class MemoryOutbox implements OutboxPort {
       this.violations.push(`batch ${batch_id} became final before its predecessor`)
     }
     this.stages.push(stage)
+    this.onStage(stage)
     this.#append()
   }
 

@@ -10,6 +10,8 @@ import type { SettledEvent } from '../../protocol/vault/settled_event'
 import { mintTo } from './chain_folder'
 import { USDC, VaultWorld } from './vault_world'
 
+const FORK_DEPTH_MAX = 7
+
 /** A small reproducible generator (mulberry32). */
 function generator(seed: number): () => number {
   let state = seed
@@ -91,30 +93,40 @@ test('drops, forks, lost and repeated replies: every batch lands once, in order'
     return undefined
   }
   const BATCHES = 10
-  const stopForking = forkSometimes(world, random, 4)
+  forkAfterConfirmed(world, [2, 5, 6, 9], random)
   for (let batch = 1; batch <= BATCHES; batch++) world.outbox.add(world.nextPayload())
   await world.outbox.until(() => world.outbox.stageOf(BATCHES) === 'finalized')
-  stopForking()
   world.chain.faults.rpc = undefined
   await world.sink.until(() => world.sink.told.length === 3 + 3 * BATCHES)
   await expectLandedOnce(world, BATCHES)
   expect(world.sink.halts).toEqual([])
+  expect(rewinds(world)).toBeGreaterThanOrEqual(3)
   const config = await world.port.readConfig()
   expect(toHex(world.hash.root().root)).toBe(toHex(config.note_root))
   expect(world.outbox.stages.filter((stage) => stage.stage === 'finalized')).toHaveLength(BATCHES)
   await world.close()
 }, 60_000)
 
-/** Takes back up to six blocks now and then, `times` in all. */
-function forkSometimes(world: VaultWorld, random: () => number, times: number): () => void {
-  let left = times
-  const stop = world.chain.machine.watch(() => {
-    if (left === 0 || random() > 0.02) return
-    left -= 1
-    // Not inside the slot being announced.
-    queueMicrotask(() => world.chain.fork(2 + Math.floor(random() * 5)))
-  })
-  return () => void stop()
+/** Takes blocks back right after each of these batches was reported confirmed, once per batch. */
+function forkAfterConfirmed(world: VaultWorld, batches: number[], random: () => number): void {
+  const left = new Set(batches)
+  world.outbox.onStage = ({ batch_id, stage }) => {
+    if (stage !== 'confirmed' || !left.delete(batch_id)) return
+    const { slot } = world.outbox.stages.at(-1)!
+    const depth = Math.min(world.chain.slot() - slot + 1 + Math.floor(random() * 2), FORK_DEPTH_MAX)
+    world.chain.fork(depth)
+  }
+}
+
+/** How often a batch that was confirmed went back to submitted. */
+function rewinds(world: VaultWorld): number {
+  const last = new Map<number, string>()
+  let count = 0
+  for (const { batch_id, stage } of world.outbox.stages) {
+    if (stage === 'submitted' && last.get(batch_id) === 'confirmed') count += 1
+    last.set(batch_id, stage)
+  }
+  return count
 }
 
 test('a transaction is signed again only when the earlier one can no longer land', async () => {
