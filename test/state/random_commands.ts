@@ -4,7 +4,7 @@ import type { CommandOf, NoteFact } from '../../engine/commands'
 import type { Note } from '../../engine/state/note'
 import { BASE, DESTINATION, key, LOT, QUOTE, SIGNATURE, seeded, TICK, type World } from './world'
 
-export const ACCOUNTS = ['ann', 'ben', 'cyd', 'dan']
+export const ACCOUNTS = ['ann', 'ben', 'cyd', 'dan', 'eve', 'fay', 'gus', 'hal']
 
 export type Step = {
   op:
@@ -21,7 +21,8 @@ export type Step = {
     | 'fork'
   who: number
   second_key: boolean
-  buys: boolean
+  /** 0 = the side the account does not usually take. */
+  flips: number
   type: 'limit' | 'ioc' | 'fok'
   lots: number
   ticks: number
@@ -30,14 +31,14 @@ export type Step = {
 }
 
 const weighted: [number, Step['op']][] = [
-  [12, 'place'],
+  [30, 'place'],
   [2, 'modify'],
   [2, 'cancel'],
   [1, 'cancel_all'],
   [1, 'dead_man'],
   [1, 'withdraw'],
   [1, 'reshape'],
-  [4, 'slot'],
+  [3, 'slot'],
   [2, 'hash'],
   [1, 'land'],
   [1, 'fork'],
@@ -48,7 +49,8 @@ export const steps = fc.array(
     op: fc.oneof(...weighted.map(([weight, op]) => ({ weight, arbitrary: fc.constant(op) }))),
     who: fc.nat(ACCOUNTS.length - 1),
     second_key: fc.boolean(),
-    buys: fc.boolean(),
+    // Mostly one side per account, else self-crossing would refuse most orders.
+    flips: fc.integer({ min: 0, max: 9 }),
     type: fc.oneof(
       { weight: 6, arbitrary: fc.constant('limit' as const) },
       { weight: 1, arbitrary: fc.constant('ioc' as const) },
@@ -59,7 +61,7 @@ export const steps = fc.array(
     min: fc.integer({ min: 0, max: 3 }),
     pick: fc.nat(1_000),
   }),
-  { minLength: 20, maxLength: 120 },
+  { minLength: 40, maxLength: 160 },
 )
 
 /** Runs one step; what the venue refuses is part of the stream. */
@@ -77,27 +79,38 @@ export function play(world: World, step: Step, serial: number): void {
       const order = pickOrder(world, step)
       if (order === undefined) return
       const body = bodyOf(world, step, serial, order.key.bytes, order.key.place_nonce)
-      const { text: _, ...cancel } = { ...who, text: '', order_id: fromHex(order.order_id), cancel_nonce }
       world.run({
         kind: 'modify',
         account_id: order.key.account.account_id,
         origin: undefined,
-        cancel: { ...cancel, trading_key: order.key.bytes, cancel_nonce: order.key.cancel_nonce + 1n },
+        cancel: {
+          order_id: fromHex(order.order_id),
+          trading_key: order.key.bytes,
+          cancel_nonce: order.key.cancel_nonce + 1n,
+          signature: SIGNATURE,
+        },
         replacement: world.placing(order.key.account.account_id, order.key.bytes, body),
       })
       return
     }
     case 'cancel': {
       const order = pickOrder(world, step)
-      if (order !== undefined)
-        world.run({ kind: 'cancel', ...who, order_id: fromHex(order.order_id), cancel_nonce })
+      if (order === undefined) return
+      world.run({
+        kind: 'cancel',
+        account_id: order.key.account.account_id,
+        trading_key: order.key.bytes,
+        signature: SIGNATURE,
+        order_id: fromHex(order.order_id),
+        cancel_nonce: order.key.cancel_nonce + 1n,
+      })
       return
     }
     case 'cancel_all':
       world.run({ kind: 'cancel_all', account_id, items: [{ ...who, cancel_nonce, symbol: undefined }] })
       return
     case 'dead_man':
-      world.run({ kind: 'dead_man', ...who, cancel_nonce, timeout_slots: step.pick % 12 })
+      world.run({ kind: 'dead_man', ...who, cancel_nonce, timeout_slots: step.pick % 60 })
       return
     case 'withdraw':
     case 'reshape':
@@ -127,11 +140,11 @@ function bodyOf(
 ): Partial<CommandOf<'place'>> {
   const amount = BigInt(step.lots) * LOT
   const price_limit = BigInt(step.ticks) * TICK
-  const value = step.buys ? (BigInt(step.lots * step.ticks) * 102n) / 100n + BigInt(step.pick) : amount
-  const opening: NoteFact = world.deposit(owner, step.buys ? QUOTE : BASE, value)
+  const value = buysOf(step) ? (BigInt(step.lots * step.ticks) * 102n) / 100n + BigInt(step.pick) : amount
+  const opening: NoteFact = world.deposit(owner, buysOf(step) ? QUOTE : BASE, value)
   return {
     order_id: seeded(`random order ${serial}`).slice(0, 16),
-    side: step.buys ? 'buy' : 'sell',
+    side: buysOf(step) ? 'buy' : 'sell',
     type: step.type,
     amount,
     price_limit,
@@ -197,4 +210,8 @@ function fork(world: World): void {
 
 function fromHex(text: string): Uint8Array {
   return Uint8Array.fromHex(text)
+}
+
+function buysOf(step: Step): boolean {
+  return (step.who % 2 === 0) === step.flips > 0
 }
