@@ -1,0 +1,117 @@
+/** Admin changes are announced first and take effect later, so that users can leave in between. */
+import { expect, test } from 'bun:test'
+import {
+  authorizeRestoreInstruction,
+  pauseInstruction,
+  rotateSignerInstruction,
+  setAdminInstruction,
+  unpauseInstruction,
+} from '../../protocol/vault/admin_actions'
+import { EXIT_DELAY_S, errorOf, landed, OpenVault } from './open_vault'
+import { testKey } from './vault_chain'
+
+const NOW_S = 1_800_000_000
+const EFFECTIVE_S = NOW_S + 2 * EXIT_DELAY_S
+const next = testKey('next')
+
+for (const [name, instruction, field, pending] of [
+  ['rotate_signer', rotateSignerInstruction, 'settlement_signer', 'pending_signer'],
+  ['set_admin', setAdminInstruction, 'admin', 'pending_admin'],
+] as const) {
+  test(`${name} announces, waits twice the exit delay and applies once`, () => {
+    const vault = new OpenVault()
+    vault.chain.fund(next)
+    const admin = { program: vault.program, admin: vault.admin.key }
+    const applying = { ...admin, admin: name === 'set_admin' ? next.key : vault.admin.key }
+    const apply = (): string => errorOf(vault.chain.send(instruction({ ...applying, action: 'apply' })))
+    expect(apply()).toBe('nothing_pending')
+    landed(vault.chain.send(instruction({ ...admin, action: 'announce', key: next.key })))
+    expect(vault.chain.config()[pending]).toEqual({ key: next.key, effective_at_s: EFFECTIVE_S })
+    vault.chain.setTime(2_000, EFFECTIVE_S - 1)
+    expect(apply()).toBe('not_effective')
+    vault.chain.setTime(2_000, EFFECTIVE_S)
+    expect(apply()).toBe('landed')
+    expect(vault.chain.config()[field]).toEqual(next.key)
+    expect(vault.chain.config()[pending]).toBeUndefined()
+    expect(apply()).toBe('nothing_pending')
+  })
+
+  test(`${name} can be cancelled, and announcing again starts the wait anew`, () => {
+    const vault = new OpenVault()
+    const admin = { program: vault.program, admin: vault.admin.key }
+    landed(vault.chain.send(instruction({ ...admin, action: 'announce', key: next.key })))
+    vault.chain.setTime(2_000, NOW_S + 500)
+    landed(vault.chain.send(instruction({ ...admin, action: 'announce', key: next.key })))
+    expect(vault.chain.config()[pending]?.effective_at_s).toBe(EFFECTIVE_S + 500)
+    landed(vault.chain.send(instruction({ ...admin, action: 'cancel' })))
+    expect(vault.chain.config()[pending]).toBeUndefined()
+    expect(errorOf(vault.chain.send(instruction({ ...admin, action: 'cancel' })))).toBe('nothing_pending')
+  })
+
+  test(`${name} belongs to the admin`, () => {
+    const vault = new OpenVault()
+    const thief = vault.chain.fund(testKey('thief'))
+    const forged = { program: vault.program, admin: thief.key }
+    const announce = { action: 'announce', key: thief.key } as const
+    expect(errorOf(vault.chain.send(instruction({ ...forged, ...announce })))).toBe('not_admin')
+    const admin = { program: vault.program, admin: vault.admin.key }
+    landed(vault.chain.send(instruction({ ...admin, action: 'announce', key: next.key })))
+    vault.chain.setTime(2_000, EFFECTIVE_S)
+    expect(errorOf(vault.chain.send(instruction({ ...forged, action: 'cancel' })))).toBe('not_admin')
+    expect(errorOf(vault.chain.send(instruction({ ...forged, action: 'apply' })))).toBe('not_admin')
+  })
+
+  test(`${name} refuses a zero key and unknown actions`, () => {
+    const vault = new OpenVault()
+    const admin = { program: vault.program, admin: vault.admin.key }
+    const zero = instruction({ ...admin, action: 'announce', key: new Uint8Array(32) })
+    expect(errorOf(vault.chain.send(zero))).toBe('invalid_data')
+    zero.data[1] = 3
+    expect(errorOf(vault.chain.send(zero))).toBe('invalid_data')
+  })
+}
+
+test('the old admin cannot apply the change for a new one', () => {
+  const vault = new OpenVault()
+  const admin = { program: vault.program, admin: vault.admin.key }
+  landed(vault.chain.send(setAdminInstruction({ ...admin, action: 'announce', key: next.key })))
+  vault.chain.setTime(2_000, EFFECTIVE_S)
+  expect(errorOf(vault.chain.send(setAdminInstruction({ ...admin, action: 'apply' })))).toBe('not_admin')
+})
+
+test('a rotated signer settles and the old one does not', () => {
+  const vault = new OpenVault()
+  const admin = { program: vault.program, admin: vault.admin.key }
+  landed(vault.chain.send(rotateSignerInstruction({ ...admin, action: 'announce', key: next.key })))
+  vault.chain.setTime(2_000, EFFECTIVE_S)
+  landed(vault.chain.send(rotateSignerInstruction({ ...admin, action: 'apply' })))
+  expect(errorOf(vault.openEpoch())).toBe('not_settlement_signer')
+})
+
+test('pause and unpause are the admin’s and each changes something', () => {
+  const vault = new OpenVault()
+  const admin = { program: vault.program, admin: vault.admin.key }
+  expect(errorOf(vault.chain.send(unpauseInstruction(admin)))).toBe('not_paused')
+  landed(vault.chain.send(pauseInstruction(admin)))
+  expect(vault.chain.config()).toMatchObject({ paused: true, paused_at_s: NOW_S })
+  expect(errorOf(vault.chain.send(pauseInstruction(admin)))).toBe('not_paused')
+  const thief = vault.chain.fund(testKey('thief'))
+  expect(errorOf(vault.chain.send(unpauseInstruction({ ...admin, admin: thief.key })))).toBe('not_admin')
+  const unsigned = unpauseInstruction(admin)
+  unsigned.accounts[0]!.signer = false
+  expect(errorOf(vault.chain.send(unsigned))).toBe('missing_signature')
+  landed(vault.chain.send(unpauseInstruction(admin)))
+  expect(vault.chain.config().paused).toBe(false)
+})
+
+test('an announced restore can be cancelled', () => {
+  const vault = new OpenVault()
+  const admin = { program: vault.program, admin: vault.admin.key }
+  expect(errorOf(vault.chain.send(authorizeRestoreInstruction({ ...admin, action: 'cancel' })))).toBe(
+    'nothing_pending',
+  )
+  landed(vault.chain.send(authorizeRestoreInstruction({ ...admin, action: 'announce' })))
+  expect(vault.chain.config().pending_restore_at_s).toBe(NOW_S + EXIT_DELAY_S / 4)
+  landed(vault.chain.send(authorizeRestoreInstruction({ ...admin, action: 'cancel' })))
+  expect(vault.chain.config().pending_restore_at_s).toBeUndefined()
+})
