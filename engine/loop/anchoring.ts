@@ -14,7 +14,6 @@ export class Anchoring {
   constructor(
     private readonly chain: ChainPort,
     private readonly head: () => { seq: number; head: Uint8Array },
-    private readonly seqOnChain: () => number,
   ) {}
 
   /** A durable record that a client or the book depends on. Bare slots do not count: replay loses nothing by them. */
@@ -24,11 +23,14 @@ export class Anchoring {
   }
 
   isDirty(): boolean {
-    return this.seq_dirty > Math.max(this.seq_anchored, this.seqOnChain())
+    return this.seq_dirty > this.seq_anchored
   }
 
-  /** Anchors now if anything is dirty. Rejects when the chain does not take it. */
+  /** Anchors now unless a settlement has carried everything worth it. Rejects when the chain does not take it. */
   async now(): Promise<void> {
+    if (!this.isDirty()) return
+    const { journal_seq } = await this.chain.readConfig()
+    this.seq_anchored = Math.max(this.seq_anchored, journal_seq)
     if (!this.isDirty()) return
     const { seq, head } = this.head()
     await this.chain.anchor(seq, head)

@@ -14,6 +14,7 @@ import type { Env } from '../state/outcome'
 import { Hub } from '../streams/hub'
 import { Anchoring } from './anchoring'
 import { Availability, type StopReason } from './availability'
+import { DisconnectGrace } from './disconnect_grace'
 import { applyDurable } from './durable_effects'
 import { HashPump } from './hash_pump'
 import { Landings } from './landings'
@@ -21,6 +22,7 @@ import type { Loaded } from './load_state'
 import { Outbox } from './outbox'
 import { ReceiptCache } from './receipt_cache'
 import { Sequencer } from './sequencer'
+import { Upkeep } from './upkeep'
 import { Writes } from './writes'
 
 export type EnginePorts = {
@@ -81,11 +83,9 @@ export function assemble(
   const landings = new Landings(state)
   const outbox = new Outbox(state, journal, sequencer)
   const pump = new HashPump(state, hash, sequencer, fatal)
-  const anchoring = new Anchoring(
-    chain,
-    () => journal.head(),
-    () => outbox.seqOnChain(),
-  )
+  const anchoring = new Anchoring(chain, () => journal.head())
+  const grace = new DisconnectGrace(state, sequencer)
+  const upkeep = new Upkeep(history, clock)
   const parts = { history, hub, landed, instruments, availability, outbox, anchoring, metrics, finalized }
   const durable_parts = parts
   /** Stops every acknowledgement at once, cancels included. */
@@ -112,8 +112,10 @@ export function assemble(
     build,
     vault: first.config,
     landings,
+    grace,
+    upkeep,
     sign: (body: Uint8Array) => ports.keys.signStatement(body),
-    writes: new Writes(intake, state, sequencer, availability, new ReceiptCache()),
+    writes: new Writes({ intake, state, sequencer, availability, grace, receipts: new ReceiptCache() }),
     own: new OwnReads(history),
     tree: new TreeReads(hash, () => finalized),
     settlement: new SettlementReads(chain, landed),

@@ -41,8 +41,9 @@ export class Availability {
   drain(): void {
     this.draining = true
   }
+  /** A frozen vault stays frozen. */
   halt(reason: HaltReason | undefined): void {
-    this.halted = reason
+    if (this.halted !== 'vault_frozen') this.halted = reason
   }
   stop(reason: StopReason): void {
     this.stopped ??= STOP_TEXT[reason]

@@ -1,5 +1,4 @@
 /** What the chain watcher tells, turned into journaled commands. */
-import { equalBytes } from '../../protocol/bytes'
 import type { HaltReason } from '../commands'
 import { LIMITS } from '../limits'
 import type { ChainPort, ChainSinkPort, ExitRequest, HashPort } from '../ports'
@@ -8,6 +7,10 @@ import type { Availability } from './availability'
 import type { Sequencer } from './sequencer'
 
 export class ChainSink implements ChainSinkPort {
+  /** The pause is finalized: from now on its end is looked for. */
+  private pause_finalized = false
+  private looking = false
+
   constructor(
     private readonly state: State,
     private readonly hash: HashPort,
@@ -20,18 +23,13 @@ export class ChainSink implements ChainSinkPort {
 
   slot(slot: number): void {
     if (slot <= this.state.slot || this.availability.isStopped()) return
-    this.ignoreStop(this.sequencer.submit({ kind: 'slot', slot }))
+    this.unlessStopped(this.sequencer.submit({ kind: 'slot', slot }))
+    if (this.state.halted === 'vault_paused' && !this.looking) void this.lookForUnpause()
   }
 
-  /** Leaves enter the mirrored tree first: deposits count only under a root this venue reproduces. */
+  /** Leaves enter the mirrored tree first: it rejects one that differs from what it holds. */
   async leaves(first_index: number, leaves: Uint8Array[], slot: number): Promise<void> {
-    const mirrored = this.hash.leaves(first_index, leaves.length)
-    if (mirrored.some((leaf, at) => !equalBytes(leaf, leaves[at]!))) return this.halted('root_mismatch')
-    const { leaf_count, root } = await this.hash.appendLeaves(first_index, leaves)
-    const config = await this.chain.readConfig()
-    if (config.leaf_count === leaf_count && !equalBytes(config.note_root, root)) {
-      return this.halted('root_mismatch')
-    }
+    await this.hash.appendLeaves(first_index, leaves)
     const end = first_index + leaves.length
     while (this.state.leaves.size < end) {
       const from = this.state.leaves.size
@@ -50,11 +48,25 @@ export class ChainSink implements ChainSinkPort {
       return
     }
     if (this.state.halted === reason || this.availability.isStopped()) return
-    this.ignoreStop(this.sequencer.submit({ kind: 'halted', reason }))
+    this.pause_finalized = false
+    this.unlessStopped(this.sequencer.submit({ kind: 'halted', reason }))
   }
 
-  /** A stopped sequencer has said so already. */
-  private ignoreStop(sequenced: Promise<unknown>): void {
+  /** A pause is reported at confirmed, the config is read at finalized: first it must show the pause, then its end. */
+  private async lookForUnpause(): Promise<void> {
+    this.looking = true
+    try {
+      const { paused } = await this.chain.readConfig()
+      if (!paused && this.pause_finalized) await this.sequencer.submit({ kind: 'resumed' })
+      this.pause_finalized = paused
+    } catch {
+      // The chain port reports its own health; the next slot looks again.
+    }
+    this.looking = false
+  }
+
+  /** Nothing waits for these; a sequencer that stopped has said so already. */
+  private unlessStopped(sequenced: Promise<unknown>): void {
     sequenced.catch(() => undefined)
   }
 }

@@ -8,9 +8,6 @@ import type { Sequencer } from './sequencer'
 export class Outbox implements OutboxPort {
   /** Newest batch whose hashed result is durable: only these may be signed. */
   private batch_durable: number
-  /** Journal seq the relayer cited last, and the newest one that a confirmed batch put on chain. */
-  private seq_cited = 0
-  private seq_landed = 0
   private waiting: { batch_id: number; resolve: () => void }[] = []
 
   constructor(
@@ -50,17 +47,9 @@ export class Outbox implements OutboxPort {
 
   async recordStage(stage: Parameters<OutboxPort['recordStage']>[0]): Promise<void> {
     await this.sequencer.submit({ kind: 'batch_stage', stage })
-    if (stage.stage !== 'submitted') this.seq_landed = Math.max(this.seq_landed, this.seq_cited)
   }
 
   head() {
-    const head = this.journal.head()
-    this.seq_cited = head.seq
-    return head
-  }
-
-  /** Newest journal seq whose head is known to be on chain through a settlement. */
-  seqOnChain(): number {
-    return this.seq_landed
+    return this.journal.head()
   }
 }

@@ -24,7 +24,9 @@ export async function start(engine: Engine, config: VaultConfig): Promise<void> 
   const opened = await openEpoch(config, compose_hash, { chain, journal: loaded.journal, sequencer })
   if (opened === undefined) return engine.halt('forked')
   const { epoch } = opened
-  if (state.halted === 'vault_paused' && !opened.config.paused) await sequencer.submit({ kind: 'resumed' })
+  // A pause may be over; a program error is the operator's to judge, and he started the venue again.
+  const over = state.halted === 'program_error' || (state.halted === 'vault_paused' && !opened.config.paused)
+  if (over) await sequencer.submit({ kind: 'resumed' })
   sequencer.useSigner({ venue: engine.intake.venue, epoch, sign: engine.sign })
   engine.build.slot = state.epochs.at(-1)?.slot ?? 0
   const sink = new ChainSink(state, hash, chain, sequencer, engine.availability, engine.halt)
@@ -40,6 +42,8 @@ export async function start(engine: Engine, config: VaultConfig): Promise<void> 
   const { slot } = chain.view()
   if (slot > state.slot) await sequencer.submit({ kind: 'slot', slot })
   engine.pump.wake()
+  engine.grace.begin()
+  engine.upkeep.begin()
   engine.availability.serve()
 }
 

@@ -11,6 +11,7 @@ const RETRY_AFTER_MS = 15_000
 export async function drain(engine: Engine): Promise<void> {
   const { availability, hub, pump, anchoring, sequencer } = engine
   availability.drain()
+  if (!availability.isStopped()) await engine.grace.disarmAll()
   hub.bye('upgrade', RETRY_AFTER_MS)
   if (availability.isStopped()) return
   await pump.idle()
@@ -42,6 +43,8 @@ export async function close(engine: Engine): Promise<void> {
   const { chain, hash, pump, anchoring, sequencer, loaded } = engine
   anchoring.stop()
   pump.stop()
+  engine.grace.stop()
+  engine.upkeep.stop()
   await chain.close()
   await sequencer.durable().catch(() => undefined)
   await loaded.journal.close()

@@ -15,23 +15,27 @@ import type { Signed } from '../intake/signed'
 import type { Answer } from '../state/outcome'
 import type { State } from '../state/state'
 import type { Availability } from './availability'
+import type { DisconnectGrace } from './disconnect_grace'
 import type { ReceiptCache } from './receipt_cache'
 import type { Sequencer } from './sequencer'
 
 type Results = { [A in Extract<Answer, { result: unknown }> as A['kind']]: A['result'] }
 type WithReceipt<K extends keyof Results> = Results[K] & { receipt: wire.Receipt }
 
+export type WriteParts = {
+  intake: Intake
+  state: State
+  sequencer: Sequencer
+  availability: Availability
+  grace: DisconnectGrace
+  receipts: ReceiptCache
+}
+
 export class Writes {
-  constructor(
-    private readonly intake: Intake,
-    private readonly state: State,
-    private readonly sequencer: Sequencer,
-    private readonly availability: Availability,
-    private readonly receipts: ReceiptCache,
-  ) {}
+  constructor(private readonly parts: WriteParts) {}
 
   async place(account_id: string, request: wire.PlaceRequest, origin?: string): Promise<wire.PlaceResult> {
-    const signed = intakePlace(this.intake, account_id, request, origin)
+    const signed = intakePlace(this.parts.intake, account_id, request, origin)
     return this.submit('place', signed, toHex(signed.command.order_id))
   }
 
@@ -40,7 +44,7 @@ export class Writes {
     order_id: string,
     request: wire.CancelRequest,
   ): Promise<wire.CancelResult> {
-    return this.submit('cancel', intakeCancel(this.intake, account_id, order_id, request))
+    return this.submit('cancel', intakeCancel(this.parts.intake, account_id, order_id, request))
   }
 
   async modify(
@@ -49,23 +53,23 @@ export class Writes {
     request: wire.ModifyRequest,
     origin?: string,
   ): Promise<wire.ModifyResult> {
-    const signed = intakeModify(this.intake, account_id, order_id, request, origin)
+    const signed = intakeModify(this.parts.intake, account_id, order_id, request, origin)
     return this.submit('modify', signed, toHex(signed.command.replacement.order_id))
   }
 
   async cancelAll(account_id: string, requests: wire.CancelAllRequest[]): Promise<wire.CancelAllResult> {
-    return this.submit('cancel_all', intakeCancelAll(this.intake, account_id, requests))
+    return this.submit('cancel_all', intakeCancelAll(this.parts.intake, account_id, requests))
   }
 
   async deadMan(account_id: string, request: wire.DeadManRequest): Promise<wire.DeadManResult> {
-    return this.submit('dead_man', intakeDeadMan(this.intake, account_id, request))
+    return this.submit('dead_man', intakeDeadMan(this.parts.intake, account_id, request))
   }
 
   async withdraw(
     account_id: string,
     request: wire.WithdrawalRequest,
   ): Promise<wire.Withdrawal & { receipt: wire.Receipt }> {
-    const signed = intakeWithdrawal(this.intake, account_id, request)
+    const signed = intakeWithdrawal(this.parts.intake, account_id, request)
     return this.submit('withdraw', signed, toHex(signed.command.withdrawal_id))
   }
 
@@ -73,24 +77,26 @@ export class Writes {
     account_id: string,
     request: wire.ReshapeRequest,
   ): Promise<wire.Reshape & { receipt: wire.Receipt }> {
-    const signed = intakeReshape(this.intake, account_id, request)
+    const signed = intakeReshape(this.parts.intake, account_id, request)
     return this.submit('reshape', signed, toHex(signed.command.reshape_id))
   }
 
   async armDisconnect(account_id: string, origin: string, armed: boolean): Promise<void> {
     this.require(account_id)
-    await this.sequencer.submit({ kind: 'arm_disconnect', account_id, origin, armed })
+    if (armed) await this.parts.grace.returned(account_id)
+    await this.parts.sequencer.submit({ kind: 'arm_disconnect', account_id, origin, armed })
   }
 
   async disconnected(account_id: string, origin: string): Promise<void> {
     this.require(account_id)
-    await this.sequencer.submit({ kind: 'disconnected', account_id, origin })
+    if (!this.parts.state.accounts.get(account_id)!.armed.has(origin)) return
+    await this.parts.sequencer.submit({ kind: 'disconnected', account_id, origin })
   }
 
   /** A session of an account that has no record in this journal must not reach a decision. */
   private require(account_id: string): void {
-    this.availability.requireRunning()
-    if (!this.state.accounts.has(account_id)) throw new Refusal('token_invalid')
+    this.parts.availability.requireRunning()
+    if (!this.parts.state.accounts.has(account_id)) throw new Refusal('token_invalid')
   }
 
   /** `made` is the id under which a resend finds the receipt. */
@@ -101,11 +107,11 @@ export class Writes {
   ): Promise<WithReceipt<K>> {
     this.require(signed.command.account_id)
     try {
-      const { answer, receipt } = await this.sequencer.submit(signed.command, signed.body_and_signature)
+      const { answer, receipt } = await this.parts.sequencer.submit(signed.command, signed.body_and_signature)
       if (answer.kind !== kind || !('result' in answer) || receipt === undefined) {
         throw new Error('a command was answered as another')
       }
-      if (made !== undefined) this.receipts.set(made, receipt)
+      if (made !== undefined) this.parts.receipts.set(made, receipt)
       return { ...answer.result, receipt } as unknown as WithReceipt<K>
     } catch (error) {
       throw made === undefined ? error : this.withReceipt(error, made)
@@ -115,7 +121,7 @@ export class Writes {
   /** An identical resend learns its original result; the receipt joins it while it is kept. */
   private withReceipt(error: unknown, made: string): unknown {
     if (!(error instanceof Refusal) || error.code !== 'order_exists') return error
-    const receipt = this.receipts.get(made)
+    const receipt = this.parts.receipts.get(made)
     if (receipt === undefined) return error
     return new Refusal('order_exists', {
       ...error.facts,

@@ -1,0 +1,32 @@
+/** What is due now and then while the venue runs: old read models go. */
+import type { History } from '../history/contract'
+import type { ClockPort } from '../ports'
+
+const PRUNE_EVERY_MS = 3_600_000
+
+export class Upkeep {
+  private timer: ReturnType<typeof setInterval> | undefined
+
+  constructor(
+    private readonly history: History,
+    private readonly clock: ClockPort,
+  ) {}
+
+  begin(): void {
+    this.timer = setInterval(() => void this.prune(), PRUNE_EVERY_MS)
+    this.timer.unref()
+    void this.prune()
+  }
+
+  stop(): void {
+    clearInterval(this.timer)
+  }
+
+  private async prune(): Promise<void> {
+    try {
+      await this.history.prune(this.clock.unixMs())
+    } catch {
+      // Broken read models are rebuilt at the next opening; reads tell it meanwhile.
+    }
+  }
+}
