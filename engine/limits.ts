@@ -9,6 +9,16 @@ export const LIMITS = {
   account_keys_max: 10_000,
   /** Accounts the venue holds; the operator's listener refuses more. */
   accounts_max: 100_000,
+  /** Tokens of one account; a further login revokes the oldest. */
+  account_tokens_max: 64,
+  /** Dead tokens whose end is remembered, so that they are answered as expired or revoked. */
+  tokens_dead_max: 65_536,
+  /** Passphrases being checked or waiting for it; beyond it 429 `login_busy`. */
+  logins_waiting_max: 16,
+  /** Of these, those of one account. */
+  account_logins_waiting_max: 4,
+  /** Buckets that count wrong credentials, shared by all api keys. */
+  wrong_secret_buckets: 4_096,
   /** Sockets of one account that may have cancel-on-disconnect armed; the oldest arming gives way. */
   account_origins_max: 64,
   /** Longest life of an order where the operator names none: about a day of 200 ms slots. */
@@ -45,6 +55,8 @@ export const LIMITS = {
   queue_commands_max: 16_384,
   /** Bytes of records written as one group, unless a single command needs more. */
   group_bytes_max: 1_048_576,
+  /** Finalized leaves one journal record carries. */
+  leaves_per_command_max: 4_096,
   /** Receipts kept to answer a resend with the original proof; the oldest go first. */
   receipts_kept_max: 65_536,
   /** Streams of one account. */

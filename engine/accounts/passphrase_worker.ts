@@ -1,0 +1,20 @@
+/** The worker thread that runs argon2id, one passphrase after another, away from the process's shared thread pool. */
+declare const self: Worker
+
+export type PassphraseQuestion = { id: number; passphrase: string; passphrase_hash: string }
+export type PassphraseAnswer = { id: number; right: boolean }
+
+self.onmessage = ({ data }: MessageEvent<PassphraseQuestion>) => {
+  const { id, passphrase, passphrase_hash } = data
+  const answer: PassphraseAnswer = { id, right: isRight(passphrase, passphrase_hash) }
+  self.postMessage(answer)
+}
+
+/** Bun refuses to verify an empty passphrase; it is a wrong one. */
+function isRight(passphrase: string, passphrase_hash: string): boolean {
+  try {
+    return Bun.password.verifySync(passphrase, passphrase_hash)
+  } catch {
+    return false
+  }
+}

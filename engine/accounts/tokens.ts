@@ -1,0 +1,116 @@
+/** Owns the bearer tokens of this epoch: opaque, kept only as SHA-256, dead with the process. */
+import { Refusal } from '../../protocol/refusals'
+import { LIMITS } from '../limits'
+import type { ClockPort } from '../ports'
+import type { Session } from '../venue'
+
+type Death = 'token_expired' | 'token_revoked'
+
+/** A token is 32 random bytes in base64url without padding (43 characters). */
+const TOKEN_BYTES = 32
+
+export class Tokens {
+  /** By token id, in order of issue and so of expiry: every token lives equally long. */
+  private readonly live = new Map<string, Session>()
+  /** Why a token died, for the newest dead ones; an older one is simply unknown. */
+  private readonly dead = new Map<string, Death>()
+  private readonly by_account = new Map<string, Set<string>>()
+  private readonly listeners = new Map<string, Set<() => void>>()
+  private timer: Timer | undefined
+
+  constructor(
+    private readonly clock: ClockPort,
+    readonly ttl_s: number,
+  ) {}
+
+  /** A new token. The account's oldest is revoked when it holds too many. */
+  issue(account_id: string): string {
+    const token = crypto.getRandomValues(Buffer.alloc(TOKEN_BYTES)).toString('base64url')
+    const token_id = idOf(token)
+    const expires_ms = this.clock.monotonicMs() + this.ttl_s * 1000
+    this.live.set(token_id, { account_id, token_id, expires_ms })
+    const held = this.by_account.get(account_id) ?? new Set()
+    this.by_account.set(account_id, held.add(token_id))
+    if (held.size > LIMITS.account_tokens_max) this.end(held.values().next().value!, 'token_revoked')
+    this.arm()
+    return token
+  }
+
+  /** Throws `token_invalid`, `token_expired` or `token_revoked`. */
+  authenticate(token: string): Session {
+    const token_id = idOf(token)
+    const session = this.live.get(token_id)
+    if (session === undefined) throw new Refusal(this.dead.get(token_id) ?? 'token_invalid')
+    if (this.clock.monotonicMs() < session.expires_ms) return session
+    this.end(token_id, 'token_expired')
+    throw new Refusal('token_expired')
+  }
+
+  revoke(token_id: string): void {
+    this.end(token_id, 'token_revoked')
+  }
+
+  revokeAll(account_id: string): void {
+    for (const token_id of [...(this.by_account.get(account_id) ?? [])]) this.end(token_id, 'token_revoked')
+  }
+
+  /** Calls `ended` once, after the token died; at once if it is dead already. Returns how to stop listening. */
+  onEnded(token_id: string, ended: () => void): () => void {
+    let heard = false
+    const once = () => {
+      if (!heard) ended()
+      heard = true
+    }
+    if (!this.live.has(token_id)) queueMicrotask(once)
+    else this.listeners.set(token_id, (this.listeners.get(token_id) ?? new Set()).add(once))
+    return () => {
+      heard = true
+      const waiting = this.listeners.get(token_id)
+      waiting?.delete(once)
+      if (waiting?.size === 0) this.listeners.delete(token_id)
+    }
+  }
+
+  /** Ends what has expired. Runs by itself when the next token is due. */
+  expire(): void {
+    const now_ms = this.clock.monotonicMs()
+    for (const { token_id, expires_ms } of this.live.values()) {
+      if (expires_ms > now_ms) break
+      this.end(token_id, 'token_expired')
+    }
+    clearTimeout(this.timer)
+    this.timer = undefined
+    this.arm()
+  }
+
+  close(): void {
+    clearTimeout(this.timer)
+    this.timer = undefined
+    this.live.clear()
+  }
+
+  private end(token_id: string, death: Death): void {
+    const session = this.live.get(token_id)
+    if (session === undefined) return
+    this.live.delete(token_id)
+    const held = this.by_account.get(session.account_id)!
+    held.delete(token_id)
+    if (held.size === 0) this.by_account.delete(session.account_id)
+    this.dead.set(token_id, death)
+    if (this.dead.size > LIMITS.tokens_dead_max) this.dead.delete(this.dead.keys().next().value!)
+    const waiting = this.listeners.get(token_id)
+    this.listeners.delete(token_id)
+    for (const ended of waiting ?? []) ended()
+  }
+
+  private arm(): void {
+    const next = this.live.values().next().value
+    if (this.timer !== undefined || next === undefined) return
+    this.timer = setTimeout(() => this.expire(), Math.max(1, next.expires_ms - this.clock.monotonicMs()))
+    this.timer.unref()
+  }
+}
+
+function idOf(token: string): string {
+  return Bun.SHA256.hash(token, 'hex')
+}

@@ -1,0 +1,52 @@
+/** Owns who may call the operator's listener: each call signed by the operator key, once, for a short time. */
+import { decodeBase58 } from '../../protocol/base58'
+import { fromHex } from '../../protocol/bytes'
+import { verifySignature } from '../../protocol/ed25519'
+import { OPERATOR_HEADERS, operatorRequestBytes } from '../../protocol/operator_request'
+import { Refusal } from '../../protocol/refusals'
+import { parseU64 } from '../../protocol/units'
+import type { ClockPort } from '../ports'
+
+/** A call may be valid for at most this long. */
+export const OPERATOR_CALL_LIFE_MAX_S = 300
+
+export type OperatorCall = {
+  method: string
+  /** Path with query, as in the request line. */
+  target: string
+  body: Uint8Array
+  /** Reads a header by lower-case name; null without it. */
+  header(name: string): string | null
+}
+
+/**
+ * The check of one epoch. A nonce must exceed the last accepted one, and the first the venue's start in unix
+ * milliseconds, so a call recorded before a restart is void after it.
+ */
+export function openOperatorCheck(options: {
+  /** Ed25519 public key, base58. */
+  operator_key: string
+  /** 32 bytes. */
+  venue: Uint8Array
+  clock: ClockPort
+}): (call: OperatorCall) => void {
+  const { clock, venue } = options
+  const operator_key = decodeBase58(options.operator_key, 32)
+  if (operator_key === undefined) throw new RangeError('operator_key is not 32 bytes of base58')
+  let nonce_last = BigInt(Math.floor(clock.unixMs()))
+  return ({ body, header, method, target }) => {
+    const nonce = parseU64(header(OPERATOR_HEADERS.nonce) ?? '')
+    const expiry = parseU64(header(OPERATOR_HEADERS.expiry) ?? '')
+    const signature = fromHex(header(OPERATOR_HEADERS.signature) ?? '', 64)
+    if (nonce === undefined || expiry === undefined || signature === undefined) throw refused()
+    const left_s = Number(expiry) - clock.unixMs() / 1000
+    if (!(left_s > 0 && left_s <= OPERATOR_CALL_LIFE_MAX_S) || nonce <= nonce_last) throw refused()
+    const request = { venue, nonce, expiry_unix_s: Number(expiry), method, target, body }
+    if (!verifySignature(signature, operatorRequestBytes(request), operator_key)) throw refused()
+    nonce_last = nonce
+  }
+}
+
+function refused(): Refusal {
+  return new Refusal('operator_signature_invalid')
+}
