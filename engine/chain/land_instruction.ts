@@ -6,7 +6,7 @@ import type { SignedTransaction } from './build_transaction'
 import type { ChainClient } from './chain_client'
 import { backoffMs, ChainUnavailable } from './rpc_pool'
 import { signVaultInstruction } from './sign_vault_instruction'
-import { ChainProgramError, failureOf } from './transaction_failure'
+import { ChainProgramError, failureOf, isPayerShort } from './transaction_failure'
 import { blockHeight, transactionStatuses } from './transaction_status'
 
 /** Slots between two broadcasts of the same bytes. */
@@ -19,34 +19,44 @@ export type LandingPlan = {
   prepare: () => Promise<VaultInstruction | undefined>
   /** Stores signature and bytes before they are sent. */
   record?: (signature: Uint8Array, transaction: Uint8Array) => Promise<void>
+  /** Gives up after this long; without it only closing ends the attempt. */
+  deadline_ms?: number
 }
 
 /**
  * Resolves with the finalized landing, or undefined when `prepare` found the work done.
- * @throws ChainProgramError when the program refuses; ChainUnavailable when the client closes first
+ * @throws ChainProgramError when the program refuses; ChainUnavailable when the client closes or the deadline passes
  */
 export async function landInstruction(client: ChainClient, plan: LandingPlan): Promise<Landing | undefined> {
-  for (let attempt = 0; !client.rpc.closed; attempt++) {
+  const { monotonicMs } = client.view.options
+  const end_ms = monotonicMs() + (plan.deadline_ms ?? Number.POSITIVE_INFINITY)
+  for (let attempt = 0; !client.rpc.closed && monotonicMs() < end_ms; attempt++) {
     if (attempt > 0) await client.rpc.sleep(backoffMs(attempt))
     const instruction = await plan.prepare()
     if (!instruction) return undefined
     const signing = await signVaultInstruction(client, instruction, attempt)
     if ('failure' in signing) {
       if (signing.failure.kind === 'program') throw new ChainProgramError(signing.failure)
+      if (isPayerShort(signing.failure)) client.health.set('fee_payer_low', true)
       continue
     }
     const { signed } = signing
     const signature = new Uint8Array(getBase58Encoder().encode(signed.signature))
     await plan.record?.(signature, signed.wire)
-    const slot = await untilFinalized(client, signed)
+    const slot = await untilFinalized(client, signed, end_ms)
     if (slot !== undefined) return { slot, signature }
   }
-  throw new ChainUnavailable(0, undefined)
+  throw new ChainUnavailable('the connection to the chain was closed or the deadline passed')
 }
 
 /** The slot at which it is finalized; undefined when it can no longer land. */
-async function untilFinalized(client: ChainClient, signed: SignedTransaction): Promise<number | undefined> {
-  for (let sent_slot = Number.NEGATIVE_INFINITY; !client.rpc.closed; ) {
+async function untilFinalized(
+  client: ChainClient,
+  signed: SignedTransaction,
+  end_ms: number,
+): Promise<number | undefined> {
+  const { monotonicMs } = client.view.options
+  for (let sent_slot = Number.NEGATIVE_INFINITY; !client.rpc.closed && monotonicMs() < end_ms; ) {
     const height = await retried(client, () => blockHeight(client))
     // Read after the height: an unknown signature past its height stays unknown.
     const [status] = (await retried(client, () => transactionStatuses(client, [signed.signature]))) ?? []

@@ -36,6 +36,8 @@ export type ChainOptions = {
   monotonicMs?: () => number
 }
 
+/** Longest wait for the loops when closing. */
+const CLOSE_MS = 1_000
 /** Half a cent to a few cents a batch; below 0.1 SOL the payer lasts some thousand batches. */
 const FEES: FeeSettings = {
   percentile: 75,
@@ -79,7 +81,8 @@ export async function openChain(options: ChainOptions): Promise<ChainPort> {
     anchor: (seq, head) => anchor(client, epoch, seq, head),
     async close() {
       rpc.close()
-      await Promise.allSettled(loops)
+      // A loop may wait for the engine, which may have stopped already.
+      await Promise.race([Promise.allSettled(loops), Bun.sleep(CLOSE_MS)])
     },
   }
 }

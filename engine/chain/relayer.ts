@@ -13,7 +13,7 @@ import { backoffMs } from './rpc_pool'
 import { SettleBuilder } from './settle_instruction'
 import { signVaultInstruction } from './sign_vault_instruction'
 import { supervise } from './supervise'
-import { failureOf } from './transaction_failure'
+import { failureOf, isPayerShort, type TransactionFailure } from './transaction_failure'
 import { blockHeight, transactionStatuses } from './transaction_status'
 
 /** A batch that is next to land for longer than this makes settlement degraded. */
@@ -177,13 +177,10 @@ export class Relayer {
     await broadcast(this.client, batch.signed.at(-1)!.transaction)
   }
 
-  async #refused(batch: RelayedBatch, failure: ReturnType<typeof failureOf>, landed: boolean): Promise<void> {
+  async #refused(batch: RelayedBatch, failure: TransactionFailure, landed: boolean): Promise<void> {
     batch.refusals += 1
     const halt = answerFailure(failure, landed, batch.refusals)
-    this.client.health.set(
-      'fee_payer_low',
-      failure.kind === 'transient' && failure.name === 'InsufficientFundsForFee',
-    )
+    if (isPayerShort(failure)) this.client.health.set('fee_payer_low', true)
     if (!halt) return this.client.rpc.sleep(backoffMs(batch.refusals))
     this.client.health.set(halt, true)
     this.args.sink.halted(halt)

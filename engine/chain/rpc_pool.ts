@@ -3,12 +3,8 @@ import { createSolanaRpc, isSolanaError, mainnet, type Rpc, type SolanaRpcApiMai
 
 /** The methods every cluster has: no faucet. */
 export type SolanaRpc = Rpc<SolanaRpcApiMainnet>
-/** A request that did not succeed on any endpoint. Carries no request content. */
-export class ChainUnavailable extends Error {
-  constructor(attempts: number, cause: unknown) {
-    super(`no answer from the chain after ${attempts} attempts`, { cause })
-  }
-}
+/** The chain gave no answer in time. Carries no request content. */
+export class ChainUnavailable extends Error {}
 
 const ATTEMPTS = 6
 const BACKOFF_FIRST_MS = 40
@@ -57,7 +53,7 @@ export class RpcPool {
         await this.sleep(backoffMs(attempt))
       }
     }
-    throw new ChainUnavailable(ATTEMPTS, failure)
+    throw new ChainUnavailable(`no answer from the chain in ${ATTEMPTS} attempts`, { cause: failure })
   }
 
   /** Resolves after `ms`, or at once when the pool closes. */

@@ -24,6 +24,11 @@ export function failureOf(error: unknown): TransactionFailure {
   return { kind: 'program', name: known?.name, text: known?.name ?? `custom error ${code}` }
 }
 
+/** The settlement signer cannot pay: it has too little, or was never funded. */
+export function isPayerShort(failure: TransactionFailure): boolean {
+  return failure.kind === 'transient' && ['InsufficientFundsForFee', 'AccountNotFound'].includes(failure.name)
+}
+
 function nameOf(error: unknown): string {
   if (typeof error === 'string') return error
   return typeof error === 'object' && error !== null ? (Object.keys(error)[0] ?? 'unknown') : 'unknown'

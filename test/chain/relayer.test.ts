@@ -217,3 +217,15 @@ test('a payout above what the vault owes stops the relayer with program_error', 
   expect((await world.port.readConfig()).last_batch).toBe(0)
   await world.close()
 })
+
+test('a batch of 28 orders, two outputs each, fits one transaction', async () => {
+  const world = await VaultWorld.open()
+  await world.deposit(1_000n)
+  await world.boot()
+  world.outbox.add(world.nextPayload([], 28, 56))
+  await world.outbox.until(() => world.outbox.stageOf(1) === 'finalized')
+  expect(world.outbox.signings[0]!.transaction.length).toBeLessThanOrEqual(4_096)
+  await world.sink.until(() => world.sink.told.length === 57)
+  await expectLandedOnce(world, 1)
+  await world.close()
+})

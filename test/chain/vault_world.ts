@@ -23,7 +23,7 @@ import { fundedWallet } from './transfer'
 
 export const USDC = 'EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v'
 const PROGRAM = join(import.meta.dir, '../../program/vault.so')
-const SLOT_MS = 20
+const SLOT_MS = 10
 
 export const randomField = (): Uint8Array => reduceWide(crypto.getRandomValues(new Uint8Array(48)))
 
@@ -153,16 +153,16 @@ export class VaultWorld {
     if (landed?.error !== 'null') throw new Error(`did not land: ${landed?.error}`)
   }
 
-  /** The next batch: two spent notes, three outputs, the given payouts. */
-  nextPayload(payouts: Payout[] = []): SettlementPayload {
+  /** The next batch: spent notes, output notes and the given payouts. */
+  nextPayload(payouts: Payout[] = [], spent = 2, made = 3): SettlementPayload {
     const batch_id = this.outbox.payloads.size + 1
-    const outputs = [1, 2, 3].map(() => ({
+    const outputs = Array.from({ length: made }, () => ({
       commitment: randomField(),
       memo: crypto.getRandomValues(new Uint8Array(16)),
     }))
     return {
       batch_id,
-      nullifiers: [randomField(), randomField()].sort(compareBytes),
+      nullifiers: Array.from({ length: spent }, randomField).sort(compareBytes),
       outputs: outputs.sort((a, b) => compareBytes(a.commitment, b.commitment)),
       payouts,
       spent_root: randomField(),

@@ -1,4 +1,9 @@
-/** What an embedded chain offers to the process that opened it: its addresses, its clockwork and its injected faults. */
+/**
+ * What an embedded chain offers to the process that opened it: its addresses, its clockwork and its injected faults.
+ *
+ * It models blockhash life, commitment by depth with the state of each level, landing, repeats and forks. It does not
+ * model leaders, competing forks at one time, fee markets, write-lock contention or durable nonces.
+ */
 
 /**
  * Faults a test injects. All fields may be changed while the chain runs; the next slot or request sees them.
