@@ -148,6 +148,8 @@ export type ExitRequest = {
   destination: Uint8Array
   deadline_unix_s: number
   request_account: Uint8Array
+  /** What the program makes the refund note of; a request is served only with it, since the payout must repeat it. */
+  refund_inner?: Uint8Array
   stage: 'confirmed' | 'finalized' | 'vanished'
 }
 

@@ -102,6 +102,8 @@ export type Exit = {
   readonly destination: Uint8Array
   readonly deadline_unix_s: number
   readonly request_account: Uint8Array
+  /** Of the refund note, as the request names it. */
+  refund_inner: Uint8Array | undefined
   readonly accepted_slot: number
   /** The note, where the engine knows it. */
   note: Note | undefined

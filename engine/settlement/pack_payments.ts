@@ -1,4 +1,5 @@
 /** Packs withdrawals, reshapes and served exits into settlement batches, oldest first. */
+import { toHex } from '../../protocol/bytes'
 import { LIMITS } from '../limits'
 import { type State, settingsOf } from '../state/state'
 import type { Exit, Reshape, SettlementBatch, Withdrawal } from './batch'
@@ -10,8 +11,11 @@ const NO_ORDER = '0'.repeat(32)
 const PART_BYTES = 128
 const NULLIFIER_BYTES = 32
 const OUTPUT_BYTES = 48
-/** A payout with its accounts, the nullifier and the change of its note. */
-const WITHDRAWAL_PARTS = 2
+/** A payout with its accounts, its nullifier and its change; the accounts of its mint once per batch. */
+const PAYOUT_PARTS = 2
+const PAYOUT_MINT_PARTS = 1
+/** Mints one `settle` can pay (protocol/vault/settle_data.ts). */
+const PAYOUT_MINTS_MAX = 8
 
 /**
  * Payments join a batch that is open anyway. They open their own when nothing is on its way to the chain, when they
@@ -22,9 +26,10 @@ export function packPayments(state: State, packer: Packer): void {
   const may_open = mayOpen(state)
   let packed = 0
   for (const payment of waiting) {
-    const parts = partsOf(payment)
-    if (packer.room < parts && !may_open) break
-    packOne(state, packer.take(parts), payment)
+    const joins = packer.room >= partsOf(state, payment, packer.batch)
+    if (!joins && !may_open) break
+    if (!joins) packer.seal()
+    packOne(state, packer.take(partsOf(state, payment, packer.batch)), payment)
     packed += 1
   }
   waiting.splice(0, packed)
@@ -37,15 +42,28 @@ function mayOpen(state: State): boolean {
   const idle = [...batches.values()].every(
     (batch) => batch.progress !== 'built' && batch.progress !== 'submitted',
   )
-  const full = waiting.length * WITHDRAWAL_PARTS >= settingsOf(state).settlement_parts_max
+  const full = waiting.length * PAYOUT_PARTS >= settingsOf(state).settlement_parts_max
   const waited = state.slot - first.accepted_slot >= LIMITS.payment_wait_slots_max
   return idle || full || waited
 }
 
-function partsOf(payment: Withdrawal | Reshape | Exit): number {
-  if (payment.kind !== 'reshape') return WITHDRAWAL_PARTS
-  const bytes = payment.inputs.length * NULLIFIER_BYTES + payment.amounts.length * OUTPUT_BYTES
-  return Math.ceil(bytes / PART_BYTES)
+/** What a payment takes of a batch's capacity; more than any has where the batch pays too many mints already. */
+function partsOf(
+  state: State,
+  payment: Withdrawal | Reshape | Exit,
+  batch: SettlementBatch | undefined,
+): number {
+  if (payment.kind === 'reshape') {
+    const bytes = payment.inputs.length * NULLIFIER_BYTES + payment.amounts.length * OUTPUT_BYTES
+    return Math.ceil(bytes / PART_BYTES)
+  }
+  const mints = new Set(batch?.payouts.map((payout) => mintOf(state, payout)))
+  if (mints.has(mintOf(state, payment))) return PAYOUT_PARTS
+  return mints.size < PAYOUT_MINTS_MAX ? PAYOUT_PARTS + PAYOUT_MINT_PARTS : Number.POSITIVE_INFINITY
+}
+
+function mintOf(state: State, payout: Withdrawal | Exit): string {
+  return payout.kind === 'exit' ? toHex(payout.mint) : toHex(state.mints[payout.note.mint]!.bytes)
 }
 
 function packOne(state: State, batch: SettlementBatch, payment: Withdrawal | Reshape | Exit): void {

@@ -4,7 +4,8 @@ import type { SettlementBatch } from './batch'
 
 /** Batches are sealed when the slot that packed them is done: nothing joins them later. */
 export class Packer {
-  private batch: SettlementBatch | undefined
+  /** The open batch. */
+  batch: SettlementBatch | undefined
   private readonly capacity: number
 
   constructor(private readonly state: State) {
@@ -14,6 +15,11 @@ export class Packer {
   /** Parts that still fit the open batch; 0 when none is open. */
   get room(): number {
     return this.batch === undefined ? 0 : this.capacity - this.batch.parts
+  }
+
+  /** Closes the open batch although it has room. */
+  seal(): void {
+    this.batch = undefined
   }
 
   /** The open batch with `parts` of its capacity taken; a new one when they do not fit. */

@@ -22,7 +22,7 @@ export function payloadOf(state: State, batch_id: number): SettlementPayload | u
   }
 }
 
-/** Exits carry their refund inner in the request on chain; withdrawals carry it with the payout. */
+/** An exit repeats the refund inner of its request; that of a withdrawal was hashed with the batch. */
 function payoutsOf(state: State, batch: SettlementBatch, hashed: HashResult): Payout[] {
   let refund = 0
   return batch.payouts.map((payout) => ({
@@ -30,6 +30,6 @@ function payoutsOf(state: State, batch: SettlementBatch, hashed: HashResult): Pa
     mint: payout.kind === 'exit' ? payout.mint : state.mints[payout.note.mint]!.bytes,
     destination: payout.destination,
     amount: payout.amount,
-    refund_inner: payout.kind === 'exit' ? new Uint8Array(32) : hashed.refund_inners[refund++]!,
+    refund_inner: payout.kind === 'exit' ? payout.refund_inner! : hashed.refund_inners[refund++]!,
   }))
 }

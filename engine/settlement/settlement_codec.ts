@@ -75,6 +75,7 @@ export const exit_row = struct({
   destination: b32,
   deadline_unix_s: uint,
   request_account: b32,
+  refund_inner: option(b32),
   accepted_slot: uint,
   note: option(uint),
   settlement_batch: uint,

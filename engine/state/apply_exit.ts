@@ -32,8 +32,10 @@ export function applyExit(state: State, fx: Effects, command: CommandOf<'exit_re
     return { kind: 'done' }
   }
   const exit = known ?? openExit(state, fx, command, nullifier)
-  const serves = request.stage === 'finalized' && exit.note?.status === 'exiting'
-  if (serves && !waiting.includes(exit) && exit.settlement_batch === 0) waiting.push(exit)
+  exit.refund_inner ??= request.refund_inner
+  const served = exit.settlement_batch > 0 || waiting.includes(exit)
+  const payable = exit.note?.status === 'exiting' && exit.refund_inner !== undefined
+  if (request.stage === 'finalized' && payable && !served) waiting.push(exit)
   return { kind: 'done' }
 }
 
@@ -48,6 +50,7 @@ function openExit(state: State, fx: Effects, command: CommandOf<'exit_requested'
     destination: request.destination,
     deadline_unix_s: request.deadline_unix_s,
     request_account: request.request_account,
+    refund_inner: request.refund_inner,
     accepted_slot: state.slot,
     note,
     settlement_batch: 0,
