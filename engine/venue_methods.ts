@@ -70,7 +70,7 @@ export function venueOf(engine: Engine, accounts: AccountsPort): Venue {
     takeLimit: (account_id, cost) => accounts.takeLimit(account_id, cost),
 
     drain: () => drain(engine),
-    close: () => close(engine),
+    close: () => close(engine, accounts),
   }
 }
 

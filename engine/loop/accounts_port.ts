@@ -18,5 +18,6 @@ export interface AccountsPort {
   /** Throws `operator_signature_invalid` or `record_invalid`. */
   verifyRecord(record: unknown): VerifiedRecord
   /** Puts a durable record into force; suspending ends the account's tokens. */
-  applyRecord(record: VerifiedRecord): void
+  applyRecord(record: VerifiedRecord): unknown
+  close(): Promise<void>
 }

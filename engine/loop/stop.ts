@@ -1,5 +1,6 @@
 /** The way down: drain finishes what was promised, close frees what is held. */
 import { encodeState } from '../state/encode_state'
+import type { AccountsPort } from './accounts_port'
 import type { Engine } from './assemble'
 
 /** How long batches may take to reach the chain before the venue goes down anyway; they resume at the next boot. */
@@ -39,7 +40,7 @@ export async function writeSnapshot(engine: Engine): Promise<void> {
 }
 
 /** Ends every part in the order in which they feed each other; the ports are closed too. */
-export async function close(engine: Engine): Promise<void> {
+export async function close(engine: Engine, accounts: AccountsPort): Promise<void> {
   const { chain, hash, pump, anchoring, sequencer, loaded } = engine
   anchoring.stop()
   pump.stop()
@@ -51,6 +52,7 @@ export async function close(engine: Engine): Promise<void> {
   await loaded.history.close()
   loaded.landed.close()
   await hash.close()
+  await accounts.close()
 }
 
 async function within(ms: number, work: Promise<void>): Promise<void> {

@@ -31,6 +31,7 @@ export function testAccounts(): AccountsPort & { kill(token_id: string): void } 
       return { ...fields, record: utf8(JSON.stringify(fields)) }
     },
     applyRecord: ({ account_id }) => void known.add(account_id),
+    close: async () => {},
     kill(token_id) {
       for (const ended of listeners.get(token_id) ?? []) ended()
     },
