@@ -6,12 +6,17 @@ export const BODY_BYTES_MAX = 16_384
 
 /** The parsed body. Throws `body_too_large`, `content_type_unsupported`, `json_malformed`, `key_duplicate`, in this order. */
 export async function readBody(request: Request): Promise<unknown> {
-  const bytes = await readBounded(request)
+  return parseBody(request, await readBounded(request))
+}
+
+/** What bytes already read say. Throws `content_type_unsupported`, `json_malformed`, `key_duplicate`. */
+export function parseBody(request: Request, bytes: Uint8Array): unknown {
   if (!isJson(request.headers.get('content-type'))) throw new Refusal('content_type_unsupported')
   return parseJson(textOf(bytes))
 }
 
-async function readBounded(request: Request): Promise<Uint8Array> {
+/** The bytes of a body; empty without one. Throws `body_too_large`. */
+export async function readBounded(request: Request): Promise<Uint8Array> {
   const declared = request.headers.get('content-length')
   if (declared !== null) {
     // The server's parser holds a body to its declared length, so nothing longer can follow.

@@ -50,7 +50,7 @@ export function openMeters(): Meters {
     read: () => [
       counter('tacit_http_answers_total', 'Requests answered with success.', answers),
       ...REFUSALS.filter(({ code }) => refusals.has(code)).map(({ code }) =>
-        counter('tacit_refusals_total', 'Refusals by code.', refusals.get(code)!, { code }),
+        counter('tacit_http_refusals_total', 'Refusals answered, by code.', refusals.get(code)!, { code }),
       ),
       { name: 'tacit_sockets', help: 'Open sockets.', type: 'gauge', value: sockets },
       counter('tacit_socket_frames_received_total', 'Frames received.', frames_in),

@@ -1,0 +1,111 @@
+/** Joins the parts into one running venue: enclave, hashing, chain, engine, app and listeners, opened in this order. */
+import { join } from 'node:path'
+import type { Enclave } from '../enclave/contract'
+import { openEnclave } from '../enclave/index'
+import { openOperatorCheck } from '../engine/accounts/verify_operator'
+import { openHashing } from '../engine/hashing/open_hashing'
+import { type ChainPort, type ClockPort, type HashPort, openVenue, type Venue } from '../engine/index'
+import { fromHex } from '../protocol/bytes'
+import { createApp } from './_app'
+import type { Config } from './_config'
+import { openDocuments } from './_documents'
+import { type Listener, listen } from './_listen'
+import type { Log } from './_log'
+import { operatorApp } from './_operator'
+import { rotating } from './_rotate'
+
+/** Seconds that requests under way get once the venue has drained. */
+const STOP_GRACE_MS = 5_000
+
+export type ProcessParts = {
+  config: Config
+  version: string
+  log: Log
+  clock: ClockPort
+  openChain(enclave: Enclave, hash: HashPort): Promise<ChainPort>
+  /** The process must end at once: what is in memory may not be on disk. */
+  fatal(error: Error): void
+  /** Asked for by the operator. */
+  drain(): void
+}
+export type Running = {
+  readonly venue: Venue
+  readonly enclave: Enclave
+  readonly listener: Listener
+  readonly operator: Listener
+  /** Refuses new orders, says goodbye to sockets, finishes and anchors, then frees everything. */
+  stop(): Promise<void>
+}
+
+export async function joinProcess(parts: ProcessParts): Promise<Running> {
+  const { config, version, log, clock } = parts
+  const enclave = await openEnclave({
+    kind: config.engine.enclave,
+    agent: { socket: config.dstack_socket },
+    tls: { names: config.tls_names },
+  })
+  const { compose_hash } = enclave.identity
+  log.write('info', 'enclave_open', { mode: enclave.identity.kind, compose_hash })
+  const venue = await openEngine(parts, enclave)
+  const { epoch, ...identity } = venue.identity()
+  const venue_id = fromHex(identity.venue, 32)!
+  await enclave.bind({ venue: venue_id, epoch, slot: () => venue.time().slot })
+  log.write('info', 'venue_open', { venue: identity.venue, epoch })
+
+  const documents = await openDocuments(version)
+  const options = { version, clock, log, ...(config.swagger ? { documents } : {}) }
+  const app = createApp({ venue, enclave, options })
+  const { operator_key } = config.engine
+  const check = openOperatorCheck({ operator_key, venue: venue_id, clock })
+  const operator_app = operatorApp({ venue, log, documents, check, app, drain: parts.drain })
+  const listener = listen(app, { ...config.listen, tls: enclave.tls })
+  const operator = listen(operator_app, { ...config.operator_listen, tls: enclave.tls })
+  log.write('info', 'listening', { port: listener.port, operator_port: operator.port, version })
+  const stopRotating = rotating(enclave, [listener, operator], clock, log)
+  return {
+    venue,
+    enclave,
+    listener,
+    operator,
+    async stop() {
+      stopRotating()
+      log.write('info', 'draining', { sockets: app.sockets.count() })
+      await venue.drain()
+      app.sockets.byeAll('upgrade', STOP_GRACE_MS)
+      await Promise.all([listener.stop(STOP_GRACE_MS), operator.stop(STOP_GRACE_MS)])
+      app.close()
+      await venue.close()
+      await enclave.close()
+      log.write('info', 'stopped')
+    },
+  }
+}
+
+/** Keys of one purpose each; the same for every boot of the app. */
+async function openEngine(parts: ProcessParts, enclave: Enclave): Promise<Venue> {
+  const { config, version, clock, fatal } = parts
+  const [journal_key, tie_break_key, credential_key, hashing_key] = await Promise.all([
+    enclave.deriveKey('tacit/journal/v1'),
+    enclave.deriveKey('tacit/tie-break/v1'),
+    enclave.deriveKey('tacit/credential/v1'),
+    enclave.deriveKey('tacit/hashing/v1'),
+  ])
+  const hash = await openHashing({ dir: join(config.engine.data_dir, 'hashing'), key: hashing_key })
+  const chain = await parts.openChain(enclave, hash)
+  return openVenue({
+    config: { ...config.engine, compose_hash: enclave.identity.compose_hash, tacit_version: version },
+    ports: {
+      clock,
+      hash,
+      chain,
+      keys: {
+        journal_key,
+        tie_break_key,
+        credential_key,
+        settlement_seed: enclave.settlement_seed,
+        signStatement: (body) => enclave.signStatement(body),
+      },
+      fatal,
+    },
+  })
+}

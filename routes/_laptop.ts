@@ -1,0 +1,123 @@
+/** Runs a whole venue on one machine: stand-in guest agent, embedded chain, demo account, and what to try printed. */
+import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { openStandInAgent } from '../enclave/standin/open_stand_in'
+import type { EmbeddedChain } from '../engine/chain/embedded/embedded_chain'
+import { makeGenesis } from '../engine/chain/embedded/genesis'
+import { openEmbeddedChain } from '../engine/chain/embedded/open_embedded_chain'
+import { openChain } from '../engine/chain/open_chain'
+import type { ChainPort } from '../engine/index'
+import { joinProcess, type ProcessParts, type Running } from './_join_process'
+import { type LaptopSecrets, laptopSecrets, OPERATOR_KEY_FILE } from './_laptop_secrets'
+
+const PROJECT = join(import.meta.dir, '..')
+/** Where tools beside the venue find everything they need; written once it serves. */
+const FACTS_FILE = 'laptop.json'
+
+export async function openLaptop(parts: ProcessParts): Promise<Running> {
+  const { config } = parts
+  const { data_dir } = config.engine
+  rmSync(join(data_dir, FACTS_FILE), { force: true })
+  const agent = await openStandInAgent({ data_dir: join(data_dir, 'stand-in'), app_compose: appCompose() })
+  let chain: EmbeddedChain | undefined
+  const running = await joinProcess({
+    ...parts,
+    config: { ...config, dstack_socket: agent.socket },
+    async openChain(enclave, hash): Promise<ChainPort> {
+      if (config.rpc_urls !== undefined) return parts.openChain(enclave, hash)
+      const embedded = await openEmbeddedChain({ data_dir: join(data_dir, 'chain'), slot_ms: config.slot_ms })
+      chain = embedded
+      const program_id = await makeGenesis(embedded, {
+        program_path: join(PROJECT, 'program/vault.so'),
+        settlement_signer: enclave.identity.tee_pubkey,
+      })
+      return openChain({
+        rpc_urls: [embedded.url],
+        program_id,
+        settlement_seed: enclave.settlement_seed,
+        hash,
+        slot_ms: config.slot_ms,
+        monotonicMs: parts.clock.monotonicMs,
+      })
+    },
+  })
+  const secrets = await laptopSecrets(data_dir)
+  await provisionDemo(running, secrets)
+  announce(running, data_dir, chain?.url ?? config.rpc_urls![0]!, secrets)
+  return {
+    ...running,
+    async stop() {
+      await running.stop()
+      await chain?.close()
+      await agent.close()
+    },
+  }
+}
+
+/** The journal keeps the record; after the first start the venue answers that it is not newer. */
+async function provisionDemo(running: Running, secrets: LaptopSecrets): Promise<void> {
+  try {
+    await running.venue.provision(secrets.demo.record)
+  } catch (refusal) {
+    if ((refusal as { code?: unknown }).code !== 'record_stale') throw refusal
+  }
+}
+
+/** The manifest of the imaginary machine. */
+function appCompose(): string {
+  const path = join(PROJECT, 'compose.yaml')
+  return JSON.stringify({
+    manifest_version: 2,
+    name: 'tacit',
+    runner: 'docker-compose',
+    docker_compose_file: existsSync(path) ? readFileSync(path, 'utf8') : '',
+    public_logs: false,
+  })
+}
+
+function announce(running: Running, data_dir: string, rpc_url: string, secrets: LaptopSecrets): void {
+  const { venue, enclave, listener, operator } = running
+  const path = (...names: string[]) => join(data_dir, ...names)
+  writeFileSync(path('cert.pem'), enclave.tls.cert_pem)
+  const { program_id, config_account } = venue.identity()
+  const facts = {
+    url: `https://localhost:${listener.port}`,
+    operator_url: `https://localhost:${operator.port}`,
+    rpc_url,
+    program_id,
+    config_account,
+    compose_hash: enclave.identity.compose_hash,
+    certificate: path('cert.pem'),
+    root_pem: path('stand-in', 'development-root.pem'),
+    collateral: path('stand-in', 'collateral.json'),
+    operator_key: path(OPERATOR_KEY_FILE),
+  }
+  writeFileSync(path(`${FACTS_FILE}.new`), JSON.stringify(facts, null, 2), { mode: 0o600 })
+  renameSync(path(`${FACTS_FILE}.new`), path(FACTS_FILE))
+  console.log(announcement(facts, secrets))
+}
+
+function announcement(
+  facts: { url: string; rpc_url: string; certificate: string },
+  secrets: LaptopSecrets,
+): string {
+  const { url, rpc_url, certificate } = facts
+  const { api_key, api_secret, passphrase } = secrets.demo.credentials
+  const curl = `curl --cacert ${certificate}`
+  const body = JSON.stringify(secrets.demo.credentials)
+  return `
+Tacit serves at ${url}
+  reference     ${url}/swagger
+  chain         ${rpc_url} (embedded unless you named another)
+  certificate   ${certificate}
+  demo account  api_key ${api_key}
+                api_secret ${api_secret}
+                passphrase ${passphrase}
+  enclave       a stand-in: its quotes prove nothing to anyone who does not name its root
+
+Try
+  ${curl} ${url}/system/status
+  ${curl} ${url}/instruments
+  ${curl} ${url}/auth/token -H 'content-type: application/json' -d '${body}'
+`
+}

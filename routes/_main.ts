@@ -1,0 +1,87 @@
+#!/usr/bin/env bun
+/**
+ * The process: reads the environment, joins the parts, and ends as it is told.
+ * With TACIT_ENCLAVE=dstack every setting of security and chain is required. Without it, and away from a guest agent, the
+ * rest defaults to one machine: embedded chain, stand-in enclave, demo account; no verifier takes that for a venue.
+ * `--check` names every fault of the settings, or prints them with secrets masked, and exits.
+ */
+import { openChain } from '../engine/chain/open_chain'
+import { version } from '../package.json'
+import { type Config, printedSettings, readConfig } from './_config'
+import { joinProcess, type ProcessParts, type Running } from './_join_process'
+import { openLaptop } from './_laptop'
+import { isLaptop, laptopEnvironment } from './_laptop_environment'
+import { type LogLevel, openLog } from './_log'
+import { placeOf } from './_problem'
+
+const laptop = isLaptop(process.env)
+const clock = { unixMs: () => Date.now(), monotonicMs: () => performance.now() }
+const log = openLog((line) => void process.stdout.write(line), clock.unixMs)
+
+const environment = laptop ? await laptopEnvironment(process.env) : process.env
+const { config, faults } = readConfig(environment)
+if (faults !== undefined) {
+  console.error(`settings refused:\n${faults.join('\n')}`)
+  process.exit(1)
+}
+if (process.argv.includes('--check')) {
+  console.log(printedSettings(environment))
+  process.exit(0)
+}
+
+let running: Running | undefined
+let ending = false
+
+/** The first call drains, the second ends at once. */
+function end(reason: string): void {
+  if (ending) process.exit(1)
+  ending = true
+  note('info', 'ending', reason)
+  const stopped = running === undefined ? Promise.resolve() : running.stop()
+  stopped.then(
+    () => process.exit(0),
+    (error) => fatal(error instanceof Error ? error : new Error('stop failed')),
+  )
+}
+
+/** Nothing may be served from memory that may be ahead of the disk. */
+function fatal(error: Error): void {
+  log.write('error', 'fatal', placeOf(error))
+  process.exit(1)
+}
+
+function note(level: LogLevel, event: string, reason: string): void {
+  log.write(level, event, { reason })
+}
+
+function parts(with_config: Config): ProcessParts {
+  return {
+    config: with_config,
+    version,
+    log,
+    clock,
+    fatal,
+    drain: () => end('operator'),
+    openChain: (enclave, hash) =>
+      openChain({
+        rpc_urls: with_config.rpc_urls!,
+        program_id: with_config.program_id!,
+        settlement_seed: enclave.settlement_seed,
+        hash,
+        monotonicMs: clock.monotonicMs,
+      }),
+  }
+}
+
+process.on('SIGTERM', () => end('SIGTERM'))
+process.on('SIGINT', () => end('SIGINT'))
+process.on('uncaughtException', fatal)
+process.on('unhandledRejection', (reason) => fatal(reason instanceof Error ? reason : new Error('rejected')))
+
+try {
+  running = laptop ? await openLaptop(parts(config)) : await joinProcess(parts(config))
+} catch (error) {
+  // What is refused at start is about settings and surroundings, never about orders; its sentence helps the operator.
+  console.error(error instanceof Error ? error.message : 'the venue did not start')
+  fatal(error instanceof Error ? error : new Error('start failed'))
+}
