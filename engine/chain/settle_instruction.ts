@@ -48,14 +48,13 @@ export class SettleBuilder {
     if (kind === 'withdrawal') return fields
     const request = requests.find(
       (one) =>
-        equalBytes(one.mint, mint) &&
-        equalBytes(one.destination, destination) &&
-        equalBytes(one.refund_inner, inner) &&
-        one.amount === amount,
+        equalBytes(one.mint, mint) && equalBytes(one.destination, destination) && one.amount === amount,
     )
     if (!request) throw new PayoutUnknown('no open exit request matches the payout')
     requests.splice(requests.indexOf(request), 1)
-    return { ...fields, exit: { nullifier: request.nullifier, bond_payer: request.bond_payer } }
+    // The program holds an exit to its request, refund included.
+    const { nullifier, bond_payer, refund_inner: requested } = request
+    return { ...fields, inner: requested, exit: { nullifier, bond_payer } }
   }
 
   async #tokenProgram(mint: Uint8Array): Promise<Uint8Array> {

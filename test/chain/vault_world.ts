@@ -10,7 +10,14 @@ import { type OpenedChain, openEmbeddedChain } from '../../engine/chain/embedded
 import { type ChainOptions, openChain } from '../../engine/chain/open_chain'
 import { toInstruction } from '../../engine/chain/vault_instruction'
 import { openHashing } from '../../engine/hashing/open_hashing'
-import type { ChainPort, ChainSinkPort, HashPort, Payout, SettlementPayload } from '../../engine/ports'
+import type {
+  ChainPort,
+  ChainSinkPort,
+  ExitRequest,
+  HashPort,
+  Payout,
+  SettlementPayload,
+} from '../../engine/ports'
 import { decodeBase58 } from '../../protocol/base58'
 import { compareBytes } from '../../protocol/bytes'
 import { reduceWide } from '../../protocol/field'
@@ -32,6 +39,7 @@ export class MemorySink implements ChainSinkPort {
   readonly told: Uint8Array[] = []
   readonly slots: number[] = []
   readonly halts: string[] = []
+  readonly exits: ExitRequest[] = []
   readonly violations: string[] = []
   #listeners = new Set<() => void>()
 
@@ -45,7 +53,10 @@ export class MemorySink implements ChainSinkPort {
     this.told.push(...leaves)
     this.#changed()
   }
-  async exitRequested(): Promise<void> {}
+  async exitRequested(request: ExitRequest): Promise<void> {
+    this.exits.push(request)
+    this.#changed()
+  }
   halted(reason: string): void {
     this.halts.push(reason)
     this.#changed()
@@ -75,10 +86,10 @@ export class VaultWorld {
     readonly program: Uint8Array,
   ) {}
 
-  static async open(faults: Faults = {}): Promise<VaultWorld> {
+  static async open(faults: Faults = {}, finalized_depth = 8): Promise<VaultWorld> {
     const seed = crypto.getRandomValues(new Uint8Array(32))
     const folder = chainFolder()
-    const chain = await openEmbeddedChain({ data_dir: folder.dir, slot_ms: SLOT_MS, faults })
+    const chain = await openEmbeddedChain({ data_dir: folder.dir, slot_ms: SLOT_MS, faults, finalized_depth })
     const program = await makeGenesis(chain, { program_path: PROGRAM, settlement_signer: publicKeyOf(seed) })
     const world = new VaultWorld(seed, chain, program)
     world.hash = await openHashing({ dir: world.#folder.dir, key: new Uint8Array(32) })
@@ -114,6 +125,11 @@ export class VaultWorld {
 
   /** Deposits `amounts` one after the other from a fresh wallet; resolves once they landed. */
   async deposit(...amounts: bigint[]): Promise<void> {
+    await this.depositAs(randomField, amounts)
+  }
+
+  /** Like `deposit`, with inner hashes of the caller's choice. */
+  async depositAs(innerOf: () => Uint8Array, amounts: bigint[]): Promise<void> {
     const { chain, program } = this
     const wallet = await fundedWallet(chain)
     await mintTo(chain, USDC, wallet.address, amounts.reduce((a, b) => a + b) + 1n)
@@ -128,7 +144,7 @@ export class VaultWorld {
         mint,
         token_program: TOKEN_PROGRAM,
         amount,
-        inner: randomField(),
+        inner: innerOf(),
       }
       await this.send(wallet, toInstruction(depositInstruction(fields), [wallet]))
     }
