@@ -1,0 +1,60 @@
+/** What a verification found, check by check. A skip is never a pass. */
+
+/** The checks in the order they run; the number says to which of the six steps each belongs (attestation.md). */
+export const CHECKS = [
+  ['1.1', 'collateral', 'revocation lists, TCB info and QE identity are signed under a trusted root and current'],
+  ['1.2', 'quote', 'the quote is genuine: PCK chain, quoting enclave and signature'],
+  ['1.3', 'platform', 'platform, TDX module and quoting enclave are as current as the policy asks'],
+  ['1.4', 'machine', 'the machine runs without debugging and without a service TD'],
+  ['2.1', 'registers', 'the event log leads to the registers in the quote'],
+  ['2.2', 'claims', 'the machine measured exactly one app, manifest, instance and key provider'],
+  ['2.3', 'mr_config_id', 'the quote itself commits to the measured manifest'],
+  ['3.1', 'compose_hash', 'the measured manifest is one the policy pins'],
+  ['3.2', 'manifest', 'the manifest text is the measured one and hides nothing'],
+  ['4.1', 'os_image', 'the operating system is one the policy names'],
+  ['5.1', 'report_data', 'the quote carries this nonce and the settlement key'],
+  ['5.2', 'binding', 'the settlement key certifies venue, instance, epoch and nonce'],
+  ['5.3', 'tls_key', 'the attested TLS key is the one of this connection'],
+  ['5.4', 'evidence', 'the evidence files carry a quote of the same machine over the same TLS key'],
+  ['6.1', 'settlement_signer', 'the vault on chain accepts this settlement key, epoch and generation'],
+  ['6.2', 'vault_state', 'the vault is open and no unexpected change is announced'],
+  ['6.3', 'program', 'the vault program is the expected one and cannot be replaced unexpectedly'],
+  ['6.4', 'kms', 'the contract that governs the app keys allows the measured manifest'],
+] as const
+export type CheckName = (typeof CHECKS)[number][1]
+
+export type CheckResult = 'pass' | 'fail' | 'skipped'
+export type Check = {
+  number: string
+  name: CheckName
+  /** What a pass means. */
+  statement: string
+  result: CheckResult
+  /** Why it failed or was skipped; empty for a pass. */
+  reason: string
+  /** What was read, for a human and for a log. */
+  values: Record<string, string>
+}
+
+/**
+ * `verified`: every check passed. `partial`: nothing failed, and each skip is one the policy permits.
+ * `incomplete`: nothing failed, but a skip is not permitted. `failed`: at least one check failed.
+ */
+export type Verdict = 'verified' | 'partial' | 'incomplete' | 'failed'
+
+export type Transcript = {
+  url: string
+  /** The time all validity periods were judged at, RFC 3339. */
+  judged_at: string
+  /** `recorded`: connection and chain are as an evidence bundle states them. */
+  source: 'live' | 'recorded'
+  /** False when the policy replaced Intel's root: then nothing here speaks of real hardware. */
+  intel_root: boolean
+  verdict: Verdict
+  checks: Check[]
+}
+
+/** True when a client may use the venue under its policy. */
+export function isAccepted(transcript: Transcript): boolean {
+  return transcript.verdict === 'verified' || transcript.verdict === 'partial'
+}
