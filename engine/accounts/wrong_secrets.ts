@@ -5,7 +5,7 @@ import { keyed } from './keyed'
 import { TokenBucket } from './token_bucket'
 
 const CAPACITY = 10
-const REFILL_PER_S = 0.2
+const REFILL_PER_S = 1
 
 /**
  * Counts failures only, so it never stands in the way of right credentials. Api keys share buckets by a keyed hash:

@@ -14,9 +14,16 @@ export async function postRecord(
   venue: Uint8Array,
   now_ms: number,
 ): Promise<unknown> {
-  const body = utf8(JSON.stringify(record))
+  const body = JSON.stringify(record)
   const expiry_unix_s = Math.floor(now_ms / 1000) + CALL_LIFE_S
-  const call = { venue, nonce: BigInt(now_ms), expiry_unix_s, method: 'POST', target: TARGET, body }
+  const call = {
+    venue,
+    nonce: BigInt(now_ms),
+    expiry_unix_s,
+    method: 'POST',
+    target: TARGET,
+    body: utf8(body),
+  }
   const headers = { 'content-type': 'application/json', ...operatorHeaders(call, operator_seed) }
   const answer = await fetch(new URL(TARGET, url), { method: 'POST', headers, body })
   const text = await answer.text()
