@@ -94,9 +94,9 @@ class Linker {
     if (relocation.section !== this.#text_index) throw new Error('link: relocation outside of text')
     const { at, type } = relocation
     const opcode = this.#text[at]
-    if (type === R_BPF_64_64 && opcode === LDDW) return this.#resolveAddress(relocation)
-    if (type === R_BPF_64_32 && opcode === CALL) return this.#resolveCall(relocation)
-    throw new Error(`link: relocation type ${type} on opcode ${opcode} at ${at}`)
+    if (type === R_BPF_64_64 && opcode === LDDW) this.#resolveAddress(relocation)
+    else if (type === R_BPF_64_32 && opcode === CALL) this.#resolveCall(relocation)
+    else throw new Error(`link: relocation type ${type} on opcode ${opcode} at ${at}`)
   }
 
   /** `lddw`: the address of read-only data, its low and high halves in two immediates. */

@@ -13,8 +13,6 @@ const LAMPORTS: usize = 72;
 const LENGTH: usize = 80;
 const DATA: usize = 88;
 
-static SYSTEM_PROGRAM: [u8; 32] = [0; 32];
-
 impl Account {
     pub const HEADER_BYTES: usize = DATA;
 
@@ -90,12 +88,12 @@ impl Account {
     }
 
     pub fn require_system_program(self) -> Outcome {
-        self.require_key(Word::of(&SYSTEM_PROGRAM))
+        self.require_key(Word::zero())
     }
 
     /// True for an address that holds no account data and belongs to nobody but the system program.
     pub fn is_vacant(self) -> bool {
-        self.length() == 0 && self.owner().equals(Word::of(&SYSTEM_PROGRAM))
+        self.length() == 0 && self.owner().equals(Word::zero())
     }
 
     /// Gives every lamport to `receiver` and leaves an empty account of the system program behind, so that lamports
@@ -111,7 +109,7 @@ impl Account {
             self.lamports_at().write_volatile(0);
             (self.place(LENGTH) as *mut u64).write_volatile(0);
         }
-        Word::of(&SYSTEM_PROGRAM).copy_to(self.place(OWNER));
+        Word::zero().copy_to(self.place(OWNER));
         Ok(())
     }
 }

@@ -1,5 +1,5 @@
 //! Owns the form of a settlement batch: its data, read and checked before any account is touched.
-use crate::bytes::{Bytes32, Reader, Word};
+use crate::bytes::{Reader, Word};
 use crate::error::*;
 use crate::field::require_element;
 use crate::payout::PAYOUT_MINTS_MAX;
@@ -19,7 +19,9 @@ pub struct Batch {
     pub spent_root: Word,
     pub journal_seq: u64,
     pub journal_head: Word,
-    pub nullifiers: &'static [Bytes32],
+    pub nullifier_count: usize,
+    /// `nullifier_count` times 32 bytes.
+    pub nullifiers: *const u8,
     pub output_count: usize,
     /// `output_count` times commitment (32) and memo (16).
     pub outputs: *const u8,
@@ -40,7 +42,7 @@ impl Batch {
         require(payout_count <= PAYOUTS_MAX && mint_count <= PAYOUT_MINTS_MAX, INVALID_DATA)?;
         require(mint_count <= payout_count, INVALID_DATA)?;
         require(nullifier_count + output_count + payout_count > 0, EMPTY_BATCH)?;
-        let nullifiers = data.take(nullifier_count * 32)? as *const Bytes32;
+        let nullifiers = data.take(nullifier_count * 32)?;
         let outputs = data.take(output_count * OUTPUT_BYTES)?;
         Ok(Batch {
             epoch,
@@ -50,13 +52,19 @@ impl Batch {
             spent_root,
             journal_seq,
             journal_head,
-            nullifiers: unsafe { core::slice::from_raw_parts(nullifiers, nullifier_count) },
+            nullifier_count,
+            nullifiers,
             output_count,
             outputs,
             payout_count,
             mint_count,
             payouts: data,
         })
+    }
+
+    pub fn nullifier(&self, index: usize) -> Result<Word, Fault> {
+        require(index < self.nullifier_count, PAYOUT_MISMATCH)?;
+        Ok(Word::at(unsafe { self.nullifiers.add(index * 32) }))
     }
 
     pub fn commitment(&self, index: usize) -> Word {
@@ -66,11 +74,13 @@ impl Batch {
     /// Field elements in strictly ascending order, so position links nothing and nothing repeats.
     pub fn require_ascending(&self) -> Outcome {
         let mut last = Word::zero();
-        for nullifier in self.nullifiers {
-            last = follow(last, Word::of(nullifier))?;
+        let mut index = 0;
+        while index < self.nullifier_count {
+            last = follow(last, Word::at(unsafe { self.nullifiers.add(index * 32) }))?;
+            index += 1;
         }
         last = Word::zero();
-        let mut index = 0;
+        index = 0;
         while index < self.output_count {
             last = follow(last, self.commitment(index))?;
             index += 1;
@@ -81,7 +91,7 @@ impl Batch {
     /// The spent root changes exactly when something is spent.
     pub fn require_spent_root(&self, current: Word) -> Outcome {
         require_element(self.spent_root)?;
-        require(self.spent_root.equals(current) == self.nullifiers.is_empty(), SPENT_ROOT_MISMATCH)
+        require(self.spent_root.equals(current) == (self.nullifier_count == 0), SPENT_ROOT_MISMATCH)
     }
 }
 

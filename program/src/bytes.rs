@@ -3,14 +3,21 @@ use crate::error::{Fault, Outcome, INVALID_DATA};
 use crate::syscalls::{sol_memcmp_, sol_memcpy_, sol_memset_};
 use core::cmp::Ordering;
 
-pub type Bytes32 = [u8; 32];
+/// 32 bytes of our own, aligned so that moving them costs four instructions and not sixty-four.
+#[derive(Clone, Copy)]
+#[repr(C, align(8))]
+pub struct Bytes32(pub [u8; 32]);
+
+impl Bytes32 {
+    pub const ZERO: Bytes32 = Bytes32([0; 32]);
+}
 
 /// A 32-byte value (key, hash, field element) wherever it lies: account data, instruction data or stack.
 /// Account data changes under calls to other programs, which is why this is an address and not a reference.
 #[derive(Clone, Copy)]
 pub struct Word(*const u8);
 
-static ZERO: Bytes32 = [0; 32];
+static ZERO: Bytes32 = Bytes32::ZERO;
 
 impl Word {
     /// The caller vouches for 32 readable bytes at `at`, as long as the value is used.
@@ -21,7 +28,7 @@ impl Word {
 
     #[inline(always)]
     pub fn of(bytes: &Bytes32) -> Self {
-        Word(bytes.as_ptr())
+        Word(bytes.0.as_ptr())
     }
 
     pub fn zero() -> Self {
@@ -38,7 +45,7 @@ impl Word {
         compare(self.0, other.0, 32)
     }
 
-    #[inline(always)]
+    #[inline(never)]
     pub fn equals(self, other: Word) -> bool {
         self.0 == other.0 || self.compare(other) == Ordering::Equal
     }
@@ -53,13 +60,13 @@ impl Word {
     }
 
     pub fn load(self) -> Bytes32 {
-        let mut bytes = ZERO;
-        self.copy_to(bytes.as_mut_ptr());
+        let mut bytes = Bytes32::ZERO;
+        self.copy_to(bytes.0.as_mut_ptr());
         bytes
     }
 }
 
-#[inline(always)]
+#[inline(never)]
 pub fn compare(a: *const u8, b: *const u8, length: usize) -> Ordering {
     let mut result = 0i32;
     unsafe { sol_memcmp_(a, b, length as u64, &mut result) };
@@ -104,7 +111,7 @@ impl Reader {
         Ok(unsafe { *self.take(1)? })
     }
 
-    #[inline(always)]
+    #[inline(never)]
     pub fn u64(&mut self) -> Result<u64, Fault> {
         Ok(unsafe { (self.take(8)? as *const u64).read_unaligned() })
     }

@@ -1,6 +1,7 @@
 //! Owns the config account: who may do what, and where the vault stands.
 use crate::account::Account;
 use crate::bytes::{Bytes32, Word};
+use crate::create::Seeds;
 use crate::error::*;
 use crate::record::Record;
 
@@ -28,7 +29,7 @@ pub enum Pending {
 
 impl Config {
     pub fn load(account: Account, program: Word) -> Result<Self, Fault> {
-        Ok(Config { record: Record::load(account, KIND, &[SEED], program)?, account })
+        Ok(Config { record: Record::load(account, KIND, &Seeds(&[SEED]), program)?, account })
     }
 
     pub fn load_writable(account: Account, program: Word) -> Result<Self, Fault> {

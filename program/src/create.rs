@@ -9,11 +9,15 @@ use crate::syscalls::{sol_create_program_address, sol_try_find_program_address};
 /// The runtime allows 16 seeds; ours are at most a name, a key and the bump.
 const SEEDS_MAX: usize = 3;
 
+/// Seeds of a derived address, without the bump.
+#[derive(Clone, Copy)]
+pub struct Seeds<'a>(pub &'a [&'a [u8]]);
+
 /// Seeds with the bump behind them, for signing and for deriving.
-fn with_bump<'a>(seeds: &[&'a [u8]], bump: &'a [u8]) -> ([&'a [u8]; SEEDS_MAX], usize) {
+fn with_bump<'a>(seeds: &Seeds<'a>, bump: &'a [u8]) -> ([&'a [u8]; SEEDS_MAX], usize) {
     let mut all = [bump; SEEDS_MAX];
     let mut count = 0;
-    for seed in seeds {
+    for seed in seeds.0 {
         if count < SEEDS_MAX - 1 {
             all[count] = seed;
             count += 1;
@@ -23,16 +27,16 @@ fn with_bump<'a>(seeds: &[&'a [u8]], bump: &'a [u8]) -> ([&'a [u8]; SEEDS_MAX], 
 }
 
 /// The account's address is the one derived from `seeds` and `bump`.
-pub fn require_derived(account: Account, seeds: &[&[u8]], bump: u8, program: Word) -> Outcome {
+pub fn require_derived(account: Account, seeds: &Seeds, bump: u8, program: Word) -> Outcome {
     let bump = [bump];
     let (all, count) = with_bump(seeds, &bump);
-    let mut address: Bytes32 = [0; 32];
+    let mut address = Bytes32::ZERO;
     let status = unsafe {
         sol_create_program_address(
             all.as_ptr() as *const u8,
             count as u64,
             program.as_ptr(),
-            address.as_mut_ptr(),
+            address.0.as_mut_ptr(),
         )
     };
     require(status == 0, WRONG_ADDRESS)?;
@@ -40,15 +44,15 @@ pub fn require_derived(account: Account, seeds: &[&[u8]], bump: u8, program: Wor
 }
 
 /// The account's address is the canonical one derived from `seeds`; answers its bump.
-pub fn require_canonical(account: Account, seeds: &[&[u8]], program: Word) -> Result<u8, Fault> {
-    let mut address: Bytes32 = [0; 32];
+fn require_canonical(account: Account, seeds: &Seeds, program: Word) -> Result<u8, Fault> {
+    let mut address = Bytes32::ZERO;
     let mut bump = 0;
     let status = unsafe {
         sol_try_find_program_address(
-            seeds.as_ptr() as *const u8,
-            seeds.len() as u64,
+            seeds.0.as_ptr() as *const u8,
+            seeds.0.len() as u64,
             program.as_ptr(),
-            address.as_mut_ptr(),
+            address.0.as_mut_ptr(),
             &mut bump,
         )
     };
@@ -59,7 +63,7 @@ pub fn require_canonical(account: Account, seeds: &[&[u8]], program: Word) -> Re
 
 /// What a new account shall be.
 pub struct NewAccount<'a> {
-    pub seeds: &'a [&'a [u8]],
+    pub seeds: Seeds<'a>,
     pub size: usize,
     pub owner: Word,
     /// Lamports beyond rent.
@@ -73,13 +77,13 @@ pub fn create(payer: Account, account: Account, new: &NewAccount, program: Word)
     payer.require_writable()?;
     account.require_writable()?;
     require(!payer.is(account), DUPLICATE_ACCOUNT)?;
-    let bump = require_canonical(account, new.seeds, program)?;
+    let bump = require_canonical(account, &new.seeds, program)?;
     require(account.is_vacant(), ALREADY_INITIALIZED)?;
     let rent = rent_exempt_minimum(new.size as u64)?;
     let wanted = rent.checked_add(new.bond).ok_or(OVERFLOW)?;
     fund(payer, account, wanted.saturating_sub(account.lamports()))?;
     let tail = [bump];
-    let (all, count) = with_bump(new.seeds, &tail);
+    let (all, count) = with_bump(&new.seeds, &tail);
     let signer = &all[..if count > SEEDS_MAX { SEEDS_MAX } else { count }];
     let target = [Use::write(account).signed()];
     let allocate = system_data(8, new.size as u64);

@@ -1,11 +1,14 @@
 //! Owns the numbered errors. `protocol/vault/errors.ts` holds the same list with meanings; a test compares both.
 
+use core::num::NonZeroU32;
+
+/// Never zero, so that an outcome is one register.
 #[derive(Clone, Copy)]
-pub struct Fault(u32);
+pub struct Fault(NonZeroU32);
 
 impl Fault {
     pub const fn code(self) -> u64 {
-        self.0 as u64
+        self.0.get() as u64
     }
 }
 
@@ -22,7 +25,10 @@ pub fn require(condition: bool, fault: Fault) -> Outcome {
 }
 
 macro_rules! faults {
-    ($($code:literal $name:ident)*) => { $(pub const $name: Fault = Fault($code);)* };
+    ($($code:literal $name:ident)*) => { $(pub const $name: Fault = match NonZeroU32::new($code) {
+        Some(code) => Fault(code),
+        None => panic!("zero means success"),
+    };)* };
 }
 
 faults! {

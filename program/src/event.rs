@@ -49,12 +49,14 @@ impl Event {
         Some(at)
     }
 
+    #[inline(never)]
     pub fn u8(&mut self, value: u8) {
         if let Some(at) = self.grow(1) {
             unsafe { at.write(value) }
         }
     }
 
+    #[inline(never)]
     pub fn u64(&mut self, value: u64) {
         if let Some(at) = self.grow(8) {
             unsafe { (at as *mut u64).write_unaligned(value) }
@@ -65,13 +67,14 @@ impl Event {
         self.bytes(value.as_ptr(), 32)
     }
 
+    #[inline(never)]
     pub fn bytes(&mut self, from: *const u8, length: usize) {
         if let Some(at) = self.grow(length) {
             copy(at, from, length)
         }
     }
 
-    pub fn emit(self, config: Config, program: Word) -> Outcome {
+    pub fn emit(&self, config: &Config, program: Word) -> Outcome {
         require(!self.overrun, INVALID_DATA)?;
         let bump = [config.bump()];
         let data = unsafe { core::slice::from_raw_parts(heap::event(), self.length) };

@@ -1,6 +1,7 @@
 //! Owns the record of an open exit request.
 use crate::account::Account;
 use crate::bytes::Word;
+use crate::create::Seeds;
 use crate::error::{require, Fault, Outcome, WRONG_ADDRESS};
 use crate::record::Record;
 
@@ -25,7 +26,7 @@ impl ExitRequest {
     pub fn load(account: Account, nullifier: Word, program: Word) -> Result<Self, Fault> {
         account.require_writable()?;
         let key = nullifier.load();
-        let record = Record::load(account, KIND, &[SEED, &key], program)?;
+        let record = Record::load(account, KIND, &Seeds(&[SEED, &key.0]), program)?;
         let request = ExitRequest { record, account };
         require(request.nullifier().equals(nullifier), WRONG_ADDRESS)?;
         Ok(request)

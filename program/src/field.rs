@@ -3,13 +3,13 @@ use crate::bytes::{Bytes32, Word};
 use crate::error::{require, Outcome, NOT_FIELD_ELEMENT};
 use core::cmp::Ordering;
 
-static MODULUS: Bytes32 = [
+static MODULUS: Bytes32 = Bytes32([
     0x30, 0x64, 0x4e, 0x72, 0xe1, 0x31, 0xa0, 0x29, 0xb8, 0x50, 0x45, 0xb6, 0x81, 0x81, 0x58, 0x5d, 0x28, 0x33, 0xe8,
     0x48, 0x79, 0xb9, 0x70, 0x91, 0x43, 0xe1, 0xf5, 0x93, 0xf0, 0x00, 0x00, 0x01,
-];
+]);
 
 /// Below the modulus and not zero.
-#[inline(always)]
+#[inline(never)]
 pub fn require_element(value: Word) -> Outcome {
     require(value.compare(Word::of(&MODULUS)) == Ordering::Less && !value.is_zero(), NOT_FIELD_ELEMENT)
 }

@@ -1,6 +1,7 @@
 //! Owns the known states: a ring of 128 earlier note states and one of 32 earlier spent roots.
 use crate::account::Account;
 use crate::bytes::Word;
+use crate::create::Seeds;
 use crate::error::{require, Fault, Outcome, UNKNOWN_SPENT_ROOT, UNKNOWN_STATE};
 use crate::record::Record;
 use crate::tree::NoteTree;
@@ -24,7 +25,7 @@ pub struct KnownStates(Record<RING_BYTES>);
 
 impl KnownStates {
     pub fn load(account: Account, program: Word) -> Result<Self, Fault> {
-        Ok(KnownStates(Record::load(account, KIND, &[SEED], program)?))
+        Ok(KnownStates(Record::load(account, KIND, &Seeds(&[SEED]), program)?))
     }
 
     pub fn begin(account: Account, bump: u8) -> Outcome {

@@ -1,6 +1,7 @@
 //! Owns the record of a registered mint and its liability counter.
 use crate::account::Account;
-use crate::bytes::{Bytes32, Word};
+use crate::bytes::Word;
+use crate::create::Seeds;
 use crate::error::*;
 use crate::record::Record;
 
@@ -18,8 +19,8 @@ pub struct MintRecord(pub Record<MINT_RECORD_BYTES>);
 impl MintRecord {
     /// `mint` is the key the record must be about; its address is derived from it.
     pub fn load(account: Account, mint: Word, program: Word) -> Result<Self, Fault> {
-        let key: Bytes32 = mint.load();
-        let record = MintRecord(Record::load(account, KIND, &[SEED, &key], program)?);
+        let key = mint.load();
+        let record = MintRecord(Record::load(account, KIND, &Seeds(&[SEED, &key.0]), program)?);
         require(record.mint().equals(mint), WRONG_ADDRESS)?;
         Ok(record)
     }

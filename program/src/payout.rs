@@ -1,5 +1,6 @@
 //! Owns one payout of a batch: who is paid, whether the destination is usable, and the refund note otherwise.
 use crate::account::Account;
+use crate::batch::Batch;
 use crate::bytes::{Bytes32, Reader, Word};
 use crate::config::Config;
 use crate::error::*;
@@ -140,8 +141,8 @@ impl Payout {
     }
 
     /// An exit pays exactly what its request says, for a nullifier this batch spends; its bond returns.
-    pub fn serve_exit(&self, call: &Call, at: usize, mint: Word, nullifiers: &[Bytes32]) -> Result<Word, Fault> {
-        let nullifier = Word::of(nullifiers.get(self.nullifier).ok_or(PAYOUT_MISMATCH)?);
+    pub fn serve_exit(&self, call: &Call, at: usize, mint: Word, batch: &Batch) -> Result<Word, Fault> {
+        let nullifier = batch.nullifier(self.nullifier)?;
         let request = ExitRequest::load(call.get(at + 1)?, nullifier, call.program)?;
         let same = request.mint().equals(mint)
             && request.amount() == self.amount

@@ -26,15 +26,15 @@ pub fn poseidon_into<const N: usize>(inputs: [Word; N], result: *mut u8) -> Resu
 }
 
 pub fn poseidon<const N: usize>(inputs: [Word; N]) -> Result<Bytes32, Fault> {
-    let mut result = [0; 32];
-    poseidon_into(inputs, result.as_mut_ptr())?;
+    let mut result = Bytes32::ZERO;
+    poseidon_into(inputs, result.0.as_mut_ptr())?;
     Ok(result)
 }
 
 /// A u64 as a field element.
 pub fn element(value: u64) -> Bytes32 {
-    let mut bytes = [0; 32];
-    bytes[24..].copy_from_slice(&value.to_be_bytes());
+    let mut bytes = Bytes32::ZERO;
+    bytes.0[24..].copy_from_slice(&value.to_be_bytes());
     bytes
 }
 
@@ -49,7 +49,7 @@ pub fn low_half(key: Word) -> Bytes32 {
 }
 
 fn half(from: *const u8) -> Bytes32 {
-    let mut bytes = [0; 32];
-    crate::bytes::copy(unsafe { bytes.as_mut_ptr().add(16) }, from, 16);
+    let mut bytes = Bytes32::ZERO;
+    crate::bytes::copy(unsafe { bytes.0.as_mut_ptr().add(16) }, from, 16);
     bytes
 }

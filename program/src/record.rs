@@ -1,7 +1,7 @@
 //! Owns typed access to the accounts this program keeps: offsets are checked when the program is compiled.
 use crate::account::Account;
 use crate::bytes::{clear, Word};
-use crate::create::require_derived;
+use crate::create::{require_derived, Seeds};
 use crate::error::{require, Fault, WRONG_ACCOUNT};
 
 pub const VERSION: u8 = 1;
@@ -12,7 +12,7 @@ pub struct Record<const SIZE: usize>(*mut u8);
 
 impl<const SIZE: usize> Record<SIZE> {
     /// Checks owner, size, kind, version and that the address is the one derived from `seeds`.
-    pub fn load(account: Account, kind: u8, seeds: &[&[u8]], program: Word) -> Result<Self, Fault> {
+    pub fn load(account: Account, kind: u8, seeds: &Seeds, program: Word) -> Result<Self, Fault> {
         account.require_owner(program)?;
         require(account.length() == SIZE, WRONG_ACCOUNT)?;
         let record = Record(account.data());

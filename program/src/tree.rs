@@ -1,6 +1,7 @@
 //! Owns the note tree: append-only, depth 32, only the frontier is kept.
 use crate::account::Account;
 use crate::bytes::{copy, Bytes32, Word};
+use crate::create::Seeds;
 use crate::empty_subtrees::EMPTY_SUBTREES;
 use crate::error::{require, Fault, Outcome, INVALID_DATA, TREE_FULL};
 use crate::heap::LEAVES_MAX;
@@ -22,7 +23,7 @@ pub struct NoteTree(Record<TREE_BYTES>);
 
 impl NoteTree {
     pub fn load(account: Account, program: Word) -> Result<Self, Fault> {
-        Ok(NoteTree(Record::load(account, KIND, &[SEED], program)?))
+        Ok(NoteTree(Record::load(account, KIND, &Seeds(&[SEED]), program)?))
     }
 
     pub fn begin(account: Account, bump: u8) -> Outcome {
@@ -106,7 +107,7 @@ pub fn empty_subtree(height: usize) -> Word {
 pub fn root_from_path(leaf: Word, index: u64, path: *const u8) -> Result<Bytes32, Fault> {
     require(index < CAPACITY, INVALID_DATA)?;
     let mut node = leaf.load();
-    let at = node.as_mut_ptr();
+    let at = node.0.as_mut_ptr();
     let mut height = 0;
     while height < DEPTH {
         let sibling = Word::at(unsafe { path.add(32 * height) });

@@ -55,5 +55,5 @@ pub fn run(call: &Call, mut data: Reader) -> Outcome {
     event.word(Word::of(&commitment));
     event.word(tree.root());
     event.word(depositor.key());
-    event.emit(config, call.program)
+    event.emit(&config, call.program)
 }

@@ -2,7 +2,7 @@
 use crate::account::Account;
 use crate::bytes::{Bytes32, Reader, Word};
 use crate::config::Config;
-use crate::create::{create, NewAccount};
+use crate::create::{create, NewAccount, Seeds};
 use crate::error::*;
 use crate::event::{Event, ESCAPED};
 use crate::exit_request::ExitRequest;
@@ -77,7 +77,12 @@ pub fn run(call: &Call, data: Reader) -> Outcome {
     let note = proof.opening.open(mint.mint.key(), owner.key())?;
     require_included(&proof, &note, tree)?;
     require_unspent(&proof, Word::of(&note.nullifier), config.spent_root())?;
-    let new = NewAccount { seeds: &[SEED, &note.nullifier], size: RECORD_BYTES, owner: call.program, bond: 0 };
+    let new = NewAccount {
+        seeds: Seeds(&[SEED, &note.nullifier.0]),
+        size: RECORD_BYTES,
+        owner: call.program,
+        bond: 0,
+    };
     require(!record.owner().equals(call.program), ALREADY_ESCAPED)?;
     write_record(record, create(payer, record, &new, call.program)?, &note.nullifier, proof.opening.amount)?;
     require(mint.pay(destination, proof.opening.amount, config)? == PAID, DESTINATION_UNUSABLE)?;
@@ -88,7 +93,7 @@ pub fn run(call: &Call, data: Reader) -> Outcome {
     event.word(mint.mint.key());
     event.u64(proof.opening.amount);
     event.word(destination.key());
-    event.emit(config, call.program)
+    event.emit(&config, call.program)
 }
 
 /// The record's existence forbids a second escape of the same note.

@@ -27,5 +27,5 @@ pub fn run(call: &Call, data: Reader) -> Outcome {
     event.word(Word::of(&nullifier));
     event.u64(config.record.u64::<336>());
     event.u8(u8::from(first));
-    event.emit(config, call.program)
+    event.emit(&config, call.program)
 }

@@ -1,8 +1,8 @@
 //! `initialize`: config, empty note tree, empty spent tree and empty known states.
 use crate::account::Account;
-use crate::bytes::{Reader, Word};
+use crate::bytes::{Bytes32, Reader, Word};
 use crate::config::{self, Config, CONFIG_BYTES};
-use crate::create::{create, NewAccount};
+use crate::create::{create, NewAccount, Seeds};
 use crate::error::*;
 use crate::input::Call;
 use crate::known_states::{self, KnownStates, RING_BYTES};
@@ -18,15 +18,15 @@ const TOP_LEVEL: u64 = 1;
 const EXIT_DELAY_MAX_S: u64 = 31_536_000;
 
 /// BPFLoaderUpgradeab1e11111111111111111111111
-static UPGRADEABLE_LOADER: [u8; 32] = [
+static UPGRADEABLE_LOADER: Bytes32 = Bytes32([
     0x02, 0xa8, 0xf6, 0x91, 0x4e, 0x88, 0xa1, 0xb0, 0xe2, 0x10, 0x15, 0x3e, 0xf7, 0x63, 0xae, 0x2b, 0x00, 0xc2, 0xb9,
     0x3d, 0x16, 0xc1, 0x24, 0xd2, 0xc0, 0x53, 0x7a, 0x10, 0x04, 0x80, 0x00, 0x00,
-];
+]);
 /// BPFLoader2111111111111111111111111111111111
-static IMMUTABLE_LOADER: [u8; 32] = [
+static IMMUTABLE_LOADER: Bytes32 = Bytes32([
     0x02, 0xa8, 0xf6, 0x91, 0x4e, 0x88, 0xa1, 0x6e, 0x39, 0x5a, 0xe1, 0x28, 0x94, 0x8f, 0xfa, 0x69, 0x56, 0x93, 0x37,
     0x68, 0x18, 0xdd, 0x47, 0x43, 0x52, 0x21, 0xf3, 0xc6, 0x00, 0x00, 0x00, 0x00,
-];
+]);
 
 pub fn run(call: &Call, mut data: Reader) -> Outcome {
     let [deployer, config, tree, ring, program, program_data, system] = call.exactly()?;
@@ -41,7 +41,7 @@ pub fn run(call: &Call, mut data: Reader) -> Outcome {
     require_deployer(deployer, program, program_data, call.program)?;
 
     let make = |account, seed: &[u8], size| {
-        let new = NewAccount { seeds: &[seed], size, owner: call.program, bond: 0 };
+        let new = NewAccount { seeds: Seeds(&[seed]), size, owner: call.program, bond: 0 };
         create(deployer, account, &new, call.program)
     };
     let bump = make(config, config::SEED, CONFIG_BYTES)?;
@@ -57,7 +57,7 @@ pub fn run(call: &Call, mut data: Reader) -> Outcome {
 /// The spent tree starts with leaf 0 = Poseidon(5, 0, 0), the head of its list.
 fn set_empty_spent_root(config: Config) -> Outcome {
     let mut node = spent_leaf(Word::zero(), Word::zero())?;
-    let at = node.as_mut_ptr();
+    let at = node.0.as_mut_ptr();
     let mut height = 0;
     while height < DEPTH {
         poseidon_into([Word::at(at), empty_subtree(height)], at)?;

@@ -76,5 +76,5 @@ fn emit(config: Config, opening: &Opening, call: &Call) -> Outcome {
     event.u64(opening.journal_seq);
     event.word(opening.journal_head);
     event.u8(opening.restore);
-    event.emit(config, call.program)
+    event.emit(&config, call.program)
 }

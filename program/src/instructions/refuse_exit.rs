@@ -31,5 +31,5 @@ pub fn run(call: &Call, mut data: Reader) -> Outcome {
     let mut event = Event::begin(EXIT_REFUSED);
     event.word(Word::of(&nullifier));
     event.word(refuser.key());
-    event.emit(config, call.program)
+    event.emit(&config, call.program)
 }

@@ -1,7 +1,7 @@
 //! `register_mint`: a mint's record, liability counter and vault token account.
 use crate::bytes::{Reader, Word};
 use crate::config::Config;
-use crate::create::{create, NewAccount};
+use crate::create::{create, NewAccount, Seeds};
 use crate::error::*;
 use crate::input::Call;
 use crate::mint_record::{self, MintRecord, MINT_RECORD_BYTES};
@@ -24,14 +24,14 @@ pub fn run(call: &Call, mut data: Reader) -> Outcome {
 
     let key = mint.key().load();
     let record_new = NewAccount {
-        seeds: &[mint_record::SEED, &key],
+        seeds: Seeds(&[mint_record::SEED, &key.0]),
         size: MINT_RECORD_BYTES,
         owner: call.program,
         bond: 0,
     };
     let bump = create(payer, record, &record_new, call.program)?;
     let vault_new = NewAccount {
-        seeds: &[mint_record::VAULT_SEED, &key],
+        seeds: Seeds(&[mint_record::VAULT_SEED, &key.0]),
         size: TOKEN_ACCOUNT_BYTES,
         owner: token_program.key(),
         bond: 0,

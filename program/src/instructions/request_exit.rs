@@ -2,7 +2,7 @@
 use crate::bytes::{Reader, Word};
 use crate::clock::now;
 use crate::config::Config;
-use crate::create::{create, NewAccount};
+use crate::create::{create, NewAccount, Seeds};
 use crate::error::*;
 use crate::event::{Event, EXIT_REQUESTED};
 use crate::exit_request::{self, BOND, EXIT_REQUEST_BYTES, KIND};
@@ -56,7 +56,7 @@ pub fn run(call: &Call, data: Reader) -> Outcome {
     require(Word::of(&root).equals(request.cited_root), INVALID_INCLUSION)?;
 
     let new = NewAccount {
-        seeds: &[exit_request::SEED, &note.nullifier],
+        seeds: Seeds(&[exit_request::SEED, &note.nullifier.0]),
         size: EXIT_REQUEST_BYTES,
         owner: call.program,
         bond: BOND,
@@ -85,5 +85,5 @@ pub fn run(call: &Call, data: Reader) -> Outcome {
     event.word(request.destination);
     event.word(request.refund_inner);
     event.u64(deadline_s);
-    event.emit(config, call.program)
+    event.emit(&config, call.program)
 }

@@ -105,10 +105,10 @@ fn settle_payout(
     let destination = call.get(at)?;
     let key = mint.mint.key();
     let nullifier =
-        if payout.is_exit() { payout.serve_exit(call, at, key, batch.nullifiers)? } else { Word::zero() };
+        if payout.is_exit() { payout.serve_exit(call, at, key, batch)? } else { Word::zero() };
     let outcome = mint.pay(destination, payout.amount, *config)?;
     let refunded = outcome != PAID;
-    let (mut refund, mut refund_leaf_index): (Bytes32, u64) = ([0; 32], 0);
+    let (mut refund, mut refund_leaf_index): (Bytes32, u64) = (Bytes32::ZERO, 0);
     if refunded {
         refund_leaf_index = settlement.first_leaf_index + place as u64;
         refund = payout.refund(key, refund_leaf_index)?;
@@ -141,10 +141,10 @@ fn append_outputs(settlement: &Settlement, refunds: usize) -> Outcome {
 
 fn record(settlement: &Settlement) -> Outcome {
     let Settlement { batch, config, ring, .. } = settlement;
-    if !batch.nullifiers.is_empty() {
+    if batch.nullifier_count > 0 {
         ring.keep_spent_root(config.spent_root());
         config.record.set_word::<208>(batch.spent_root);
-        let spent = config.record.u64::<200>().checked_add(batch.nullifiers.len() as u64).ok_or(OVERFLOW)?;
+        let spent = config.record.u64::<200>().checked_add(batch.nullifier_count as u64).ok_or(OVERFLOW)?;
         config.record.set_u64::<200>(spent);
     }
     config.record.set_u64::<24>(batch.batch);
@@ -156,7 +156,7 @@ fn record(settlement: &Settlement) -> Outcome {
 const EVENT_HEADER_BYTES: usize = 2 + 4 * 8 + 2 * 32 + 4;
 
 fn results_offset(batch: &Batch) -> usize {
-    EVENT_HEADER_BYTES + batch.nullifiers.len() * 32 + batch.output_count * OUTPUT_BYTES
+    EVENT_HEADER_BYTES + batch.nullifier_count * 32 + batch.output_count * OUTPUT_BYTES
 }
 
 fn emit(settlement: &Settlement) -> Outcome {
@@ -168,12 +168,12 @@ fn emit(settlement: &Settlement) -> Outcome {
     event.word(tree.root());
     event.word(config.spent_root());
     event.u64(config.record.u64::<200>());
-    event.u8(batch.nullifiers.len() as u8);
+    event.u8(batch.nullifier_count as u8);
     event.u8(batch.output_count as u8);
     event.u8(batch.payout_count as u8);
     event.u8(0);
-    event.bytes(batch.nullifiers.as_ptr() as *const u8, batch.nullifiers.len() * 32);
+    event.bytes(batch.nullifiers, batch.nullifier_count * 32);
     event.bytes(batch.outputs, batch.output_count * OUTPUT_BYTES);
     event.skip(batch.payout_count * RESULT_BYTES);
-    event.emit(*config, call.program)
+    event.emit(config, call.program)
 }
