@@ -32,6 +32,7 @@ export function applyExit(state: State, fx: Effects, command: CommandOf<'exit_re
     return { kind: 'done' }
   }
   const exit = known ?? openExit(state, fx, command, nullifier)
+  if (exit === undefined) return { kind: 'done' }
   exit.refund_inner ??= request.refund_inner
   const served = exit.settlement_batch > 0 || waiting.includes(exit)
   const payable = exit.note?.status === 'exiting' && exit.refund_inner !== undefined
@@ -39,9 +40,16 @@ export function applyExit(state: State, fx: Effects, command: CommandOf<'exit_re
   return { kind: 'done' }
 }
 
-function openExit(state: State, fx: Effects, command: CommandOf<'exit_requested'>, nullifier: string): Exit {
+/** Undefined for a note that a packed batch spends already. */
+function openExit(
+  state: State,
+  fx: Effects,
+  command: CommandOf<'exit_requested'>,
+  nullifier: string,
+): Exit | undefined {
   const { request } = command
   const note = noteOf(state, command, nullifier)
+  if (note?.status === 'spent') return undefined
   const exit: Exit = {
     kind: 'exit',
     nullifier,
@@ -56,7 +64,7 @@ function openExit(state: State, fx: Effects, command: CommandOf<'exit_requested'
     settlement_batch: 0,
   }
   state.settlement.exits.set(nullifier, exit)
-  if (note === undefined || note.status === 'spent') return exit
+  if (note === undefined) return exit
   for (const order of state.keys.get(note.owner)?.orders ?? []) {
     if (order.collateral === note) endOrder(state, fx, order, { status: 'cancelled', reason: 'note_exited' })
   }
