@@ -25,7 +25,8 @@ export class TransparencyReads {
     private readonly build_slot: () => number,
     first: { config: VaultConfig; mints: VaultMint[] },
   ) {
-    this.reading = { ...first, at_ms: clock.monotonicMs() }
+    // Taken before the epoch was opened: old from the start.
+    this.reading = { ...first, at_ms: Number.NEGATIVE_INFINITY }
   }
 
   /** Never fails for the chain's sake: an older reading is answered and marked `stale`. */

@@ -1,5 +1,6 @@
 /** A trader of the tests: one trading key with deposits, signing every command as a client does. */
 
+import type { Venue } from '../../engine/venue'
 import { anchorPoolHash } from '../../protocol/anchors'
 import { encodeBase58 } from '../../protocol/base58'
 import { fromHex, toHex } from '../../protocol/bytes'
@@ -11,10 +12,13 @@ import { encodeReshape } from '../../protocol/reshape'
 import { publicKeyOf, sign } from '../../protocol/sign'
 import type * as wire from '../../protocol/wire'
 import { encodeWithdraw } from '../../protocol/withdraw'
-import { bytes } from './memory_chain'
+import { bytes, type Ledger } from './memory_chain'
 import { BASE_MINT, QUOTE_MINT, type TestVenue } from './open_test_venue'
 
 export type Deposit = { commitment: string; opening: wire.NoteOpening }
+
+/** Where a trader trades. */
+export type TraderSite = { venue: Venue; ledger: Pick<Ledger, 'deposit'> & { readonly slot: number } }
 
 /** A field element nobody guesses. */
 export function element(): Uint8Array {
@@ -32,7 +36,7 @@ export class Trader {
   readonly venue_id: Uint8Array
 
   constructor(
-    readonly site: TestVenue,
+    readonly site: TraderSite,
     readonly account_id: string,
   ) {
     this.venue_id = fromHex(site.venue.identity().venue, 32)!
@@ -149,9 +153,9 @@ export class Trader {
     }
   }
 
-  withdrawal(deposit: Deposit, amount: bigint): wire.WithdrawalRequest {
+  withdrawal(deposit: Deposit, amount: bigint, destination = bytes(32)): wire.WithdrawalRequest {
     const fields = {
-      destination: bytes(32),
+      destination,
       change_anchor: element(),
       nonce: ++this.nonce,
       expiry_slot: this.site.ledger.slot + 100,
