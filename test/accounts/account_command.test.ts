@@ -4,6 +4,8 @@ import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openAccounts } from '../../engine/accounts/open_accounts'
+import { openOperatorCheck } from '../../engine/accounts/verify_operator'
+import { toHex } from '../../protocol/bytes'
 import { codeOf, testClock } from './venue_operator'
 
 const MAIN = join(import.meta.dir, '../../tools/account/main.ts')
@@ -49,6 +51,34 @@ describe('the account command', () => {
     expect((await accounts.login(second)).account_id).toBe('alice')
     expect(accounts.verifyRecord(read('v3.json'))).toMatchObject({ status: 'suspended', orders_live_max: 7 })
     await accounts.close()
+  })
+
+  test('posts a record in a call the venue’s check takes', async () => {
+    const { printed: key } = account('operator-keygen', '--out', 'poster.key')
+    account('issue', '--operator-key', 'poster.key', '--account', 'bob', '--out', 'bob.json')
+    const venue = new Uint8Array(32).fill(6)
+    const clock = { unixMs: () => Date.now() - 1000, monotonicMs: () => performance.now() }
+    const check = openOperatorCheck({ operator_key: key.operator_key, venue, clock })
+    const server = Bun.serve({
+      hostname: '127.0.0.1',
+      port: 0,
+      async fetch(request) {
+        const { pathname: target } = new URL(request.url)
+        const body = await request.bytes()
+        check({ method: request.method, target, body, header: (name) => request.headers.get(name) })
+        return Response.json({ posted: JSON.parse(Buffer.from(body).toString()), target })
+      },
+      error: (error) => new Response(String(error), { status: 401 }),
+    })
+    const post = (...args: string[]) =>
+      Bun.spawn([process.execPath, MAIN, 'post', '--record', 'bob.json', '--url', server.url.href, ...args], {
+        cwd: folder,
+        stderr: 'ignore',
+      })
+    const right = post('--operator-key', 'poster.key', '--venue', toHex(venue))
+    expect(await new Response(right.stdout).json()).toEqual({ posted: read('bob.json'), target: '/accounts' })
+    expect(await post('--operator-key', 'poster.key', '--venue', '00'.repeat(32)).exited).toBe(1)
+    await server.stop(true)
   })
 
   test('never overwrites a file and says what is missing', () => {

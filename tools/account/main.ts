@@ -5,8 +5,8 @@ import { type AccountRecord, readAccountRecord } from '../../protocol/account_re
 import { encodeBase58 } from '../../protocol/base58'
 import { fromHex, toHex } from '../../protocol/bytes'
 import { publicKeyOf } from '../../protocol/sign'
+import { callOperator } from './call_operator'
 import { type AccountTerms, DEFAULT_TERMS, issueAccount, rotateAccount, setStatus } from './issue_account'
-import { postRecord } from './post_record'
 
 const USAGE = `usage: bun run account COMMAND
 
@@ -19,8 +19,10 @@ const USAGE = `usage: bun run account COMMAND
       new credentials for the account; prints them once
   suspend | resume --operator-key KEYFILE --record RECORD --out RECORD
       the account can only cancel, or trade again
-  post --operator-key KEYFILE --record RECORD --url OPERATOR_LISTENER --venue HEX
+  post --record RECORD --operator-key KEYFILE --url OPERATOR_LISTENER --venue HEX [--ca CERT_PEM]
       sends a record to the venue's operator listener
+  metrics | drain --operator-key KEYFILE --url OPERATOR_LISTENER --venue HEX [--ca CERT_PEM]
+      reads the venue's metrics, or lets it finish and stop
 
 Existing files are never overwritten. A record holds no secret.`
 
@@ -35,6 +37,7 @@ const OPTIONS = {
   keys: { type: 'string' },
   url: { type: 'string' },
   venue: { type: 'string' },
+  ca: { type: 'string' },
 } as const
 
 type Options = Partial<Record<keyof typeof OPTIONS, string>>
@@ -59,8 +62,22 @@ async function run(args: string[]): Promise<void> {
     writeRecord(required(values, 'out'), record)
     print({ account_id: record.account_id, version: record.version, status })
   } else if (command === 'post') {
-    print(await postRecord(readRecord(values), seed, required(values, 'url'), readVenue(values), Date.now()))
-  } else throw new Error(USAGE)
+    const body = JSON.stringify(readRecord(values))
+    await call(values, seed, { method: 'POST', path: '/accounts', body })
+  } else if (command === 'metrics')
+    await call(values, seed, { method: 'GET', path: '/metrics', body: undefined })
+  else if (command === 'drain') await call(values, seed, { method: 'POST', path: '/drain', body: undefined })
+  else throw new Error(USAGE)
+}
+
+async function call(
+  values: Options,
+  operator_seed: Uint8Array,
+  operation: Parameters<typeof callOperator>[1],
+): Promise<void> {
+  const ca = values.ca === undefined ? undefined : readFileSync(values.ca, 'utf8')
+  const target = { url: required(values, 'url'), venue: readVenue(values), operator_seed, ca }
+  console.log(await callOperator(target, operation, Date.now()))
 }
 
 function makeOperatorKey(values: Options): void {
