@@ -6,7 +6,7 @@ import { authenticate, bearerToken } from './_auth'
 import { readBody } from './_body'
 import type { Contract, Endpoint, Text } from './_endpoint'
 import { type Form, formOf } from './_form'
-import { commonHeaders, type HeaderMap, hasOneHost, requestId } from './_headers'
+import { commonHeaders, type HeaderMap, requestId } from './_headers'
 import { problemResponse, refusalOf } from './_problem'
 import { readQuery } from './_query'
 import { limitHeaders } from './_rate'
@@ -25,7 +25,6 @@ export function answering(endpoint: Endpoint, services: Services, route: string)
     const request_id = requestId(request)
     const limits: HeaderMap = {}
     try {
-      if (!hasOneHost(request)) throw new Refusal('field_invalid', { field: 'host' })
       const session = identify(contract, services, request)
       if (session !== undefined && contract.cost !== undefined) {
         Object.assign(limits, limitHeaders(services.venue.takeLimit(session.account_id, contract.cost)))

@@ -2,12 +2,15 @@
 import type { Enclave } from '../enclave/contract'
 import type { ClockPort } from '../engine/ports'
 import type { Venue } from '../engine/venue'
+import { Refusal } from '../protocol/refusals'
 import { baseApp } from './_base'
 import type { Documents } from './_documents'
+import { isHostUsable, requestId } from './_headers'
 import type { Log } from './_log'
 import { MANIFEST } from './_manifest.gen'
 import { type Meters, openMeters } from './_meters'
 import { mount } from './_mount'
+import { problemResponse } from './_problem'
 import { openQuoteBuckets } from './_rate'
 import type { Services } from './_services'
 import { openSockets, type Sockets } from './_sockets'
@@ -59,6 +62,9 @@ export function createApp(args: { venue: Venue; enclave: Enclave; options: AppOp
   app.compile()
   return {
     fetch(request, server) {
+      if (!isHostUsable(request)) {
+        return problemResponse(new Refusal('field_invalid', { field: 'host' }), requestId(request), meters)
+      }
       if (server !== undefined && request.headers.has('upgrade')) servers.set(request, server)
       return app.fetch(request)
     },

@@ -6,7 +6,8 @@ import { problemResponse, refusalOf } from './_problem'
 import type { Services } from './_services'
 
 /**
- * - `standardHostname: false`: the path is found in the URL itself; otherwise a short Host header shifts it (elysia#748).
+ * - `standardHostname` stays on: off, the path of an https URL would begin at its second slash. What it takes for granted,
+ *   a host of some length, is checked in `_app.ts`.
  * - `strictPath`: `/health/` is another path than `/health`.
  * - `normalize: false` and `aot`: nothing is rewritten, and errors keep their status.
  */
@@ -15,7 +16,6 @@ export function baseApp(services: Services) {
     normalize: false,
     strictPath: true,
     aot: true,
-    handler: { standardHostname: false },
   }).onError({ as: 'global' }, ({ code, error, request }) => {
     const request_id = requestId(request)
     const refusal =

@@ -8,10 +8,14 @@ export function requestId(request: Request): string {
   return given !== null && CALLERS_ID.test(given) ? given : crypto.randomUUID()
 }
 
-/** Two Host headers arrive joined by a comma; which of them counts would be a guess. */
-export function hasOneHost(request: Request): boolean {
-  const host = request.headers.get('host')
-  return host === null || !host.includes(',')
+/** Elysia looks for the path from here on in the URL, whatever the scheme; a shorter host would shift the path (elysia#748). */
+const PATH_AT_LEAST = 'https://'.length + 3
+
+/** Two Host headers arrive joined by a comma, and which of them counts would be a guess; a host too short to route is no host of ours. */
+export function isHostUsable(request: Request): boolean {
+  const { url } = request
+  if (url.indexOf('/', url.indexOf('//') + 2) < PATH_AT_LEAST) return false
+  return request.headers.get('host')?.includes(',') !== true
 }
 
 export type HeaderMap = Record<string, string>

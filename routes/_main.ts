@@ -15,7 +15,8 @@ import { type LogLevel, openLog } from './_log'
 import { placeOf } from './_problem'
 
 const laptop = isLaptop(process.env)
-const clock = { unixMs: () => Date.now(), monotonicMs: () => performance.now() }
+/** Whole milliseconds: every time on the wire is an integer. */
+const clock = { unixMs: () => Date.now(), monotonicMs: () => Math.floor(performance.now()) }
 const log = openLog((line) => void process.stdout.write(line), clock.unixMs)
 
 const environment = laptop ? await laptopEnvironment(process.env) : process.env

@@ -4,7 +4,7 @@ import { Refusal } from '../protocol/refusals'
 import type { App } from './_app'
 import { parseBody, readBounded } from './_body'
 import type { Documents } from './_documents'
-import { commonHeaders, hasOneHost, requestId } from './_headers'
+import { commonHeaders, isHostUsable, requestId } from './_headers'
 import type { Log } from './_log'
 import { openMeters } from './_meters'
 import { problemResponse, refusalOf } from './_problem'
@@ -42,7 +42,7 @@ export function operatorApp(parts: OperatorParts): Pick<App, 'fetch'> {
       const request_id = requestId(request)
       const { pathname, search } = new URL(request.url)
       try {
-        if (!hasOneHost(request)) throw new Refusal('field_invalid', { field: 'host' })
+        if (!isHostUsable(request)) throw new Refusal('field_invalid', { field: 'host' })
         const page = pages[pathname]
         if (page !== undefined && request.method === 'GET') return page()
         const operation = Object.hasOwn(operations, pathname) ? operations[pathname]! : undefined

@@ -5,7 +5,7 @@ import type { Answering } from './_answer'
 import { authenticate, socketToken } from './_auth'
 import { Connection, type Start } from './_connection'
 import { formOf } from './_form'
-import { commonHeaders, hasOneHost, requestId } from './_headers'
+import { commonHeaders, requestId } from './_headers'
 import type { Transport } from './_outbox'
 import { problemResponse, refusalOf } from './_problem'
 import { readQuery } from './_query'
@@ -43,7 +43,6 @@ export function upgrading(
   return async (request) => {
     const request_id = requestId(request)
     try {
-      if (!hasOneHost(request)) throw new Refusal('field_invalid', { field: 'host' })
       const server = upgraderOf(request)
       if (server === undefined || request.headers.get('upgrade')?.toLowerCase() !== 'websocket') {
         throw new Refusal('upgrade_required')
