@@ -10,6 +10,7 @@ import { equalBytes } from '../bytes'
 import { type InstructionAccount, listAccounts } from './account_list'
 import { exitRequestAddress, mintRecordAddress, vaultAddresses, vaultTokenAddress } from './addresses'
 import type { VaultInstruction } from './instruction'
+import { COMPUTE_BUDGET_PROGRAM } from './programs'
 import { encodeSettleData, type PayoutKind, type SettleData, type SettlePayout } from './settle_data'
 
 export const SETTLE_ACCOUNTS = [
@@ -69,12 +70,18 @@ function payoutData(
 
 function payoutAccounts(program: Uint8Array, payout: PayoutFields): InstructionAccount[] {
   const { destination, exit } = payout
-  if (exit === undefined) return listAccounts(SETTLE_WITHDRAWAL_ACCOUNTS, { destination })
-  return listAccounts(SETTLE_EXIT_ACCOUNTS, {
-    destination,
-    exit_request: exitRequestAddress(program, exit.nullifier),
-    bond_payer: exit.bond_payer,
-  })
+  const accounts =
+    exit === undefined
+      ? listAccounts(SETTLE_WITHDRAWAL_ACCOUNTS, { destination })
+      : listAccounts(SETTLE_EXIT_ACCOUNTS, {
+          destination,
+          exit_request: exitRequestAddress(program, exit.nullifier),
+          bond_payer: exit.bond_payer,
+        })
+  // A program the transaction invokes may not be writable; a payout to one lands read-only and is refunded.
+  const invoked = [program, COMPUTE_BUDGET_PROGRAM].some((one) => equalBytes(one, destination))
+  accounts[0]!.writable = !invoked
+  return accounts
 }
 
 export function settleInstruction(fields: SettleFields): VaultInstruction {

@@ -1,14 +1,16 @@
 /** A payout whose destination is unusable comes back as a refund note the program builds; the batch lands all the same. */
 import { describe, expect, test } from 'bun:test'
+import { decodeBase58 } from '../../protocol/base58'
 import { depositCommitment } from '../../protocol/notes'
 import { vaultTokenAddress } from '../../protocol/vault/addresses'
 import { depositInstruction } from '../../protocol/vault/deposit'
-import { TOKEN_2022_PROGRAM } from '../../protocol/vault/programs'
+import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../protocol/vault/programs'
 import type { PayoutFields } from '../../protocol/vault/settle'
 import type { PayoutOutcome } from '../../protocol/vault/settled_event'
 import { bytes32, element, elements, landed, OpenVault, outputsOf } from './open_vault'
 import { tokenBytes } from './tokens'
 
+const CLOCK = decodeBase58('SysvarC1ock11111111111111111111111111111111', 32)!
 const refund = element('refund')
 const destination = bytes32('destination')
 
@@ -25,6 +27,10 @@ describe('an unusable destination gets a refund note instead', () => {
     ['an address without account', 'destination_missing', () => bytes32('nowhere')],
     ['a wallet', 'destination_missing', (vault) => vault.trader.key],
     ['a mint', 'destination_missing', (vault) => vault.mint],
+    ['the vault program', 'destination_missing', (vault) => vault.program],
+    ['the token program', 'destination_missing', () => TOKEN_PROGRAM],
+    ['a sysvar, which the runtime never lets be written', 'destination_missing', () => CLOCK],
+    ['the state of the vault', 'destination_missing', (vault) => vault.chain.vault.config],
     [
       'a look-alike of another program',
       'destination_missing',

@@ -15,6 +15,7 @@ import {
   setTransactionMessageComputeUnitLimit,
   setTransactionMessageFeePayer,
   setTransactionMessageLoadedAccountsDataSizeLimit,
+  type Transaction,
 } from '@solana/kit'
 import { Clock, FailedTransactionMetadata, LiteSVM, type TransactionMetadata } from 'litesvm'
 import { encodeBase58 } from '../../protocol/base58'
@@ -146,8 +147,8 @@ export class VaultChain {
     return this.#decoded(mintRecordAddress(this.program, mint), decodeMintRecord)
   }
 
-  /** Signs with every known key the instruction names as a signer, and sends one v1 transaction. */
-  send(instruction: VaultInstruction, fee_payer = this.payer): Landed | Failed {
+  #signed(instruction: VaultInstruction, fee_payer: TestKey): Transaction {
+    const { program, accounts, data } = instruction
     const message = pipe(
       createTransactionMessage({ version: 1 }),
       (m) => setTransactionMessageFeePayer(kitAddress(fee_payer.key), m),
@@ -157,12 +158,9 @@ export class VaultChain {
       (m) =>
         appendTransactionMessageInstruction(
           {
-            programAddress: kitAddress(instruction.program),
-            accounts: instruction.accounts.map((account) => ({
-              address: kitAddress(account.address),
-              role: roleOf(account),
-            })),
-            data: instruction.data,
+            programAddress: kitAddress(program),
+            accounts: accounts.map((one) => ({ address: kitAddress(one.address), role: roleOf(one) })),
+            data,
           },
           m,
         ),
@@ -175,13 +173,24 @@ export class VaultChain {
         return [signer, sign(key.seed, transaction.messageBytes as unknown as Uint8Array) as SignatureBytes]
       }),
     )
-    const signed = { ...transaction, signatures }
+    return { ...transaction, signatures }
+  }
+
+  /** Signs with every known key the instruction names as a signer, and sends one v1 transaction. */
+  send(instruction: VaultInstruction, fee_payer = this.payer): Landed | Failed {
+    const signed = this.#signed(instruction, fee_payer)
     const bytes = getTransactionEncoder().encode(signed).length
     const result = this.svm.sendTransaction(signed)
     this.svm.expireBlockhash()
     if (result instanceof FailedTransactionMetadata)
       return { ok: false, error: describe(result), logs: result.meta().logs() }
     return { ok: true, events: eventsOf(result), units: result.computeUnitsConsumed(), bytes }
+  }
+
+  /** What would become of the instruction, without changing anything: `landed` or the error's name. */
+  outcome(instruction: VaultInstruction, fee_payer = this.payer): string {
+    const result = this.svm.simulateTransaction(this.#signed(instruction, fee_payer))
+    return result instanceof FailedTransactionMetadata ? describe(result) : 'landed'
   }
 }
 
