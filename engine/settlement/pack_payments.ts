@@ -1,5 +1,4 @@
 /** Packs withdrawals, reshapes and served exits into settlement batches, oldest first. */
-import { toHex } from '../../protocol/bytes'
 import { LIMITS } from '../limits'
 import { type State, settingsOf } from '../state/state'
 import type { Exit, Reshape, SettlementBatch, Withdrawal } from './batch'
@@ -63,7 +62,7 @@ function partsOf(
 }
 
 function mintOf(state: State, payout: Withdrawal | Exit): string {
-  return payout.kind === 'exit' ? toHex(payout.mint) : toHex(state.mints[payout.note.mint]!.bytes)
+  return payout.kind === 'exit' ? payout.mint.toHex() : state.mints[payout.note.mint]!.bytes.toHex()
 }
 
 function packOne(state: State, batch: SettlementBatch, payment: Withdrawal | Reshape | Exit): void {

@@ -1,6 +1,5 @@
 /** Applies what the chain did with a settlement batch; also back to `submitted` when a fork took it away. */
 import { encodeBase58 } from '../../protocol/base58'
-import { fromHex, toHex } from '../../protocol/bytes'
 import type { CommandOf } from '../commands'
 import type { BatchStage } from '../ports'
 import type { Reshape, SettlementBatch, Withdrawal } from '../settlement/batch'
@@ -11,7 +10,7 @@ import type { Note } from './note'
 import { fillView } from './order_view'
 import type { Answer } from './outcome'
 import { retireNote } from './retire_note'
-import type { State } from './state'
+import { hexBytes, type State } from './state'
 
 export function applyBatchSigned(state: State, command: CommandOf<'batch_signed'>): Answer {
   const batch = state.settlement.batches.get(command.signed.batch_id)
@@ -66,8 +65,7 @@ function stageWithdrawals(
     const outcome = stage.payouts[at]
     const refunded = outcome?.outcome === 'refunded' ? outcome : undefined
     payout.signature = signature
-    payout.refund_commitment =
-      refunded?.refund_commitment === undefined ? undefined : toHex(refunded.refund_commitment)
+    payout.refund_commitment = refunded?.refund_commitment?.toHex()
     const final = stage.stage === 'finalized'
     payout.status = final && refunded !== undefined ? 'refunded' : stage.stage
     if (final) payout.ended_unix_ms = state.unix_ms
@@ -124,7 +122,7 @@ function finalize(state: State, batch: SettlementBatch, stage: BatchStage): void
   settlement.landed = { batch_id: batch.batch_id, signature: stage.signature, slot: stage.slot }
   for (const payout of batch.payouts) if (payout.kind === 'exit') settlement.exits.delete(payout.nullifier)
   for (const note of batch.inputs) {
-    const leaf_index = state.leaves.indexOf(fromHex(note.commitment!, 32)!)
+    const leaf_index = state.leaves.indexOf(hexBytes(note.commitment!, 32))
     if (leaf_index !== undefined) retireNote(state, note, leaf_index)
   }
 }

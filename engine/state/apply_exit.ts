@@ -1,5 +1,4 @@
 /** Applies exit requests seen on chain: the note is frozen, what it backs is cancelled, the exit is served. */
-import { fromHex, toHex } from '../../protocol/bytes'
 import { nullifierOf } from '../../protocol/notes'
 import type { CommandOf } from '../commands'
 import { LIMITS } from '../limits'
@@ -9,7 +8,7 @@ import type { Effects } from './effects'
 import { endOrder } from './end_order'
 import type { Note } from './note'
 import type { Answer } from './outcome'
-import type { State } from './state'
+import { hexBytes, type State } from './state'
 import { voidPayment } from './void_payment'
 
 /**
@@ -19,7 +18,7 @@ import { voidPayment } from './void_payment'
 export function applyExit(state: State, fx: Effects, command: CommandOf<'exit_requested'>): Answer {
   const { request } = command
   const { exits, waiting } = state.settlement
-  const nullifier = toHex(request.nullifier)
+  const nullifier = request.nullifier.toHex()
   const known = exits.get(nullifier)
   if (request.stage === 'vanished') {
     if (known !== undefined && known.settlement_batch === 0) dropExit(state, known)
@@ -81,10 +80,10 @@ function openExit(
 /** The request names amount and mint, so only notes with both are hashed to find the one with this nullifier. */
 function noteOf(state: State, command: CommandOf<'exit_requested'>, nullifier: string): Note | undefined {
   const { amount, mint } = command.request
-  const text = toHex(mint)
+  const text = mint.toHex()
   for (const note of state.notes.values()) {
-    if (note.amount !== amount || toHex(state.mints[note.mint]!.bytes) !== text) continue
-    const own = note.nullifier ?? toHex(nullifierOf(fromHex(note.commitment!, 32)!, note.blinding!))
+    if (note.amount !== amount || state.mints[note.mint]!.bytes.toHex() !== text) continue
+    const own = note.nullifier ?? nullifierOf(hexBytes(note.commitment!, 32), note.blinding!).toHex()
     if (own === nullifier) return note
   }
   return undefined

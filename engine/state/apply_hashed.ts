@@ -1,5 +1,5 @@
 /** Applies the hashing worker's answer: the notes of a batch become known, its fills are announced. */
-import { compareBytes, toHex } from '../../protocol/bytes'
+import { compareBytes } from '../../protocol/bytes'
 import type { NoteEvent } from '../../protocol/wire'
 import type { CommandOf } from '../commands'
 import type { SettlementBatch } from '../settlement/batch'
@@ -21,7 +21,7 @@ export function applyHashed(state: State, fx: Effects, command: CommandOf<'hashe
   spendNullifiers(state, batch, result.nullifiers)
   batch.outputs.forEach(({ note }, at) => {
     const { commitment, blinding } = result.outputs[at]!
-    note.commitment = toHex(commitment)
+    note.commitment = commitment.toHex()
     note.blinding = blinding
     state.notes.set(note.commitment, note)
     announceNote(state, fx, 'note.created', note)
@@ -50,7 +50,7 @@ function checkShape(batch: SettlementBatch, { result }: CommandOf<'hashed'>): vo
 /** In the order the spent tree takes them: ascending within the batch. */
 function spendNullifiers(state: State, batch: SettlementBatch, nullifiers: Uint8Array[]): void {
   batch.inputs.forEach((note, at) => {
-    note.nullifier = toHex(nullifiers[at]!)
+    note.nullifier = nullifiers[at]!.toHex()
   })
   for (const nullifier of [...nullifiers].sort(compareBytes)) {
     if (state.nullifiers.has(nullifier)) throw new Error('a nullifier is spent twice')

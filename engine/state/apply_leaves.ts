@@ -1,5 +1,5 @@
 /** Applies finalized leaves: deposits below them can be opened, spent notes among them can be let go. */
-import { equalBytes, toHex } from '../../protocol/bytes'
+import { equalBytes } from '../../protocol/bytes'
 import type { CommandOf } from '../commands'
 import type { Answer } from './outcome'
 import { retireNote } from './retire_note'
@@ -16,7 +16,7 @@ export function applyLeaves(state: State, command: CommandOf<'leaves'>): Answer 
       return
     }
     state.leaves.append(leaf)
-    const note = state.notes.get(toHex(leaf))
+    const note = state.notes.get(leaf.toHex())
     const retired = note?.status === 'spent' && !state.settlement.batches.has(note.spent_in)
     if (retired) retireNote(state, note, leaf_index)
   })

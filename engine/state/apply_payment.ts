@@ -1,5 +1,4 @@
 /** Applies withdrawals and reshapes: their notes are locked and they wait for a settlement batch. */
-import { toHex } from '../../protocol/bytes'
 import type { CommandOf } from '../commands'
 import type { Reshape, Withdrawal } from '../settlement/batch'
 import { reshapeView, withdrawalView } from '../settlement/payment_view'
@@ -21,10 +20,10 @@ export function applyWithdraw(
   key.place_nonce = command.nonce
   const withdrawal: Withdrawal = {
     kind: 'withdrawal',
-    withdrawal_id: toHex(command.withdrawal_id),
+    withdrawal_id: command.withdrawal_id.toHex(),
     key,
     note: lockNote(state, plan.note),
-    commitment: toHex(command.commitment),
+    commitment: command.commitment.toHex(),
     destination: command.destination,
     amount: command.amount,
     fee: plan.fee,
@@ -59,10 +58,10 @@ export function applyReshape(
   key.place_nonce = command.nonce
   const reshape: Reshape = {
     kind: 'reshape',
-    reshape_id: toHex(command.reshape_id),
+    reshape_id: command.reshape_id.toHex(),
     key,
     inputs: plan.notes.map((found) => lockNote(state, found)),
-    commitments: command.inputs.map(toHex),
+    commitments: command.inputs.map((one) => one.toHex()),
     amounts: command.amounts,
     nonce: command.nonce,
     anchor: command.anchor,

@@ -1,6 +1,5 @@
 /** Applies place and modify commands that were not refused. */
 
-import { toHex } from '../../protocol/bytes'
 import type { CommandOf } from '../commands'
 import type { ModifyPlan } from './decide_modify'
 import type { PlacePlan } from './decide_place'
@@ -28,7 +27,7 @@ export function applyModify(
   endOrder(state, fx, old, {
     status: 'cancelled',
     reason: 'replaced',
-    replaced_by: toHex(replacement.order_id),
+    replaced_by: replacement.order_id.toHex(),
   })
   const order = openOrder(state, fx, replacement, place, { origin: command.origin, old, keeps_age })
   return { kind: 'modify', result: { old_order_id: old.order_id, ...placeAnswer(order) } }

@@ -1,7 +1,8 @@
 /** The result hash of an auction: what the journal keeps so that a differing replay is noticed. */
-import { concatBytes, fromHex, paddedAscii, u64Le, utf8 } from '../../protocol/bytes'
+import { concatBytes, paddedAscii, u64Le, utf8 } from '../../protocol/bytes'
 import { sha256 } from '../../protocol/sha256'
 import type { AuctionRecord } from './outcome'
+import { hexBytes } from './state'
 
 /**
  * SHA-256 over `tacit/auction/v1` ‖ symbol (16) ‖ batch ‖ slot ‖ reference ‖ seed (32) ‖ price (0 = none) ‖ volume ‖
@@ -9,7 +10,7 @@ import type { AuctionRecord } from './outcome'
  * little-endian, prices in ticks, quantities in lots.
  */
 export function auctionHash(record: Omit<AuctionRecord, 'result_hash'>): Uint8Array {
-  const id = (hex: string) => fromHex(hex, 16)!
+  const id = (hex: string) => hexBytes(hex, 16)
   return sha256(
     concatBytes(
       utf8('tacit/auction/v1'),

@@ -1,5 +1,5 @@
 /** Whether a note can back a command: known or opened, owned, of the right mint, unspent and unused. */
-import { equalBytes, toHex } from '../../protocol/bytes'
+import { equalBytes } from '../../protocol/bytes'
 import type { NoteFact } from '../commands'
 import type { Note } from './note'
 import { type RefusedOutcome, refuse } from './outcome'
@@ -24,7 +24,7 @@ type Wanted = {
  * (protocol.md "Order of checks").
  */
 export function checkNote(state: State, wanted: Wanted): NoteFound | RefusedOutcome {
-  const known = state.notes.get(toHex(wanted.commitment))
+  const known = state.notes.get(wanted.commitment.toHex())
   if (known === undefined) return checkForgotten(state, wanted) ?? checkOpening(state, wanted)
   if (known.owner !== wanted.owner) return refuse('note_not_owned')
   if (wanted.mint !== undefined && known.mint !== wanted.mint) return refuse('note_wrong_mint')
@@ -50,14 +50,14 @@ function checkOpening(state: State, wanted: Wanted): NoteFound | RefusedOutcome 
   const mint = state.mints.findIndex((one) => equalBytes(one.bytes, opening.mint))
   if (mint === -1 || (wanted.mint !== undefined && mint !== wanted.mint)) return refuse('note_wrong_mint')
   if (state.nullifiers.has(opening.nullifier)) return refuse('note_spent')
-  const nullifier = toHex(opening.nullifier)
+  const nullifier = opening.nullifier.toHex()
   if (state.settlement.exits.has(nullifier)) return refuse('note_in_use')
   const note: Note = {
     owner: wanted.owner,
     mint,
     amount: opening.amount,
     status: 'free',
-    commitment: toHex(commitment),
+    commitment: commitment.toHex(),
     blinding: opening.blinding,
     nullifier,
     leaf_index,

@@ -24,10 +24,9 @@ export function accountOf(state: State, account_id: string): Account {
 /** Refuses `key_bound`. */
 export function checkSigner(state: State, account_id: string, bytes: Uint8Array): Signer | RefusedOutcome {
   const account = accountOf(state, account_id)
-  const text = encodeBase58(bytes)
-  const key = state.keys.get(text)
+  const key = state.signers.get(bytes.toHex())
   if (key !== undefined && key.account !== account) return refuse('key_bound')
-  return { ok: true, account, text, bytes, key }
+  return { ok: true, account, text: key?.text ?? encodeBase58(bytes), bytes, key }
 }
 
 /** The key of a signer, bound now if this is its first accepted command. */
@@ -45,6 +44,7 @@ export function bindKey(state: State, signer: Signer): TradingKey {
     orders: new Set(),
   }
   state.keys.set(key.text, key)
+  state.signers.set(key.bytes.toHex(), key)
   signer.account.keys.push(key)
   return key
 }

@@ -1,5 +1,4 @@
 /** Describes binary layouts once for both directions, so that writing and reading cannot drift apart. */
-import { toHex } from '../../protocol/bytes'
 import { type ByteReader, type ByteWriter, CodecError } from './byte_stream'
 import { hexBytes } from './state'
 
@@ -25,7 +24,7 @@ export function fixed(width: number): Codec<Uint8Array> {
 export function hex(width: number): Codec<string> {
   return {
     write: (to, value) => to.fixed(hexBytes(value, width), width),
-    read: (from) => toHex(from.fixed(width)),
+    read: (from) => from.fixed(width).toHex(),
   }
 }
 

@@ -1,5 +1,4 @@
 /** Decides a cancel command, and the cancel half of a modify. */
-import { toHex } from '../../protocol/bytes'
 import type { CancelFields, CommandOf } from '../commands'
 import { checkNonce } from './check_nonce'
 import { checkSigner, type Signer } from './check_signer'
@@ -21,7 +20,7 @@ export function findCancellable(
   body: CancelFields,
   signer: Signer,
 ): CancelPlan | RefusedOutcome {
-  const order_id = toHex(body.order_id)
+  const order_id = body.order_id.toHex()
   const order = state.orders.get(order_id)
   const final = order === undefined ? state.finals.get(order_id) : undefined
   const owner = order?.key.text ?? final?.trading_key

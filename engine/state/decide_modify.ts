@@ -1,5 +1,5 @@
 /** Decides a modify command: cancel the old order and place the new one, both or neither. */
-import { equalBytes, toHex } from '../../protocol/bytes'
+import { equalBytes } from '../../protocol/bytes'
 import type { CommandOf, PlaceFields } from '../commands'
 import { checkNonce } from './check_nonce'
 import { checkSigner } from './check_signer'
@@ -41,10 +41,10 @@ export function decideModify(
 
 /** The digest of a modify covers both bodies, so only the same modify is a resend. */
 function checkResend(state: State, replacement: PlaceFields): RefusedOutcome | undefined {
-  const order_id = toHex(replacement.order_id)
+  const order_id = replacement.order_id.toHex()
   const known = state.orders.get(order_id) ?? state.finals.get(order_id)
   if (known === undefined) return undefined
-  if (known.digest !== toHex(replacement.digest)) return refuse('order_id_taken')
+  if (known.digest !== replacement.digest.toHex()) return refuse('order_id_taken')
   return refuse('order_exists', { result: { old_order_id: known.replaces, ...placeAnswer(known) } })
 }
 

@@ -1,5 +1,4 @@
 /** Decides a place command. Form, instrument rules and the signature are checked before (protocol.md "Order of checks"). */
-import { toHex } from '../../protocol/bytes'
 import { feeUpTo } from '../../protocol/units'
 import { TICK_MAX } from '../book/book'
 import type { CommandOf, PlaceFields } from '../commands'
@@ -40,10 +39,10 @@ export function decidePlace(state: State, command: CommandOf<'place'>, env: Env)
 
 /** An id is used once: the same command again learns its result, another one that the id is taken. */
 function checkResend(state: State, body: PlaceFields): RefusedOutcome | undefined {
-  const order_id = toHex(body.order_id)
+  const order_id = body.order_id.toHex()
   const known = state.orders.get(order_id) ?? state.finals.get(order_id)
   if (known === undefined) return undefined
-  if (known.digest !== toHex(body.digest)) return refuse('order_id_taken')
+  if (known.digest !== body.digest.toHex()) return refuse('order_id_taken')
   return refuse('order_exists', { result: placeAnswer(known) })
 }
 

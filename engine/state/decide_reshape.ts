@@ -1,5 +1,4 @@
 /** Decides a reshape: notes of one key and mint merged or split, nothing gained or lost. */
-import { toHex } from '../../protocol/bytes'
 import type { CommandOf } from '../commands'
 import { reshapeView } from '../settlement/payment_view'
 import { checkBacklog, checkKeyLimit, checkSubsystems } from './check_capacity'
@@ -36,7 +35,7 @@ export function decideReshape(
 }
 
 function checkResend(state: State, command: CommandOf<'reshape'>): RefusedOutcome | undefined {
-  const known = state.settlement.payments.get(toHex(command.reshape_id))
+  const known = state.settlement.payments.get(command.reshape_id.toHex())
   if (known === undefined) return undefined
   if (known.kind !== 'reshape') return refuse('order_id_taken')
   const first = { ...known, status: 'accepted' as const, settlement_batch: 0, signature: undefined }

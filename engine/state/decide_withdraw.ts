@@ -1,5 +1,4 @@
 /** Decides a withdrawal: part of a note, or all of it, to a token account. */
-import { toHex } from '../../protocol/bytes'
 import type { CommandOf } from '../commands'
 import { withdrawalView } from '../settlement/payment_view'
 import { checkBacklog, checkKeyLimit, checkSubsystems } from './check_capacity'
@@ -37,7 +36,7 @@ export function decideWithdraw(
 
 /** The id is a hash of the body, so a known id is the same command again. */
 function checkResend(state: State, command: CommandOf<'withdraw'>): RefusedOutcome | undefined {
-  const known = state.settlement.payments.get(toHex(command.withdrawal_id))
+  const known = state.settlement.payments.get(command.withdrawal_id.toHex())
   if (known === undefined) return undefined
   if (known.kind !== 'withdrawal') return refuse('order_id_taken')
   const first = { ...known, status: 'accepted' as const, settlement_batch: 0, signature: undefined }

@@ -76,6 +76,7 @@ function readKeys(state: State, from: ByteReader): TradingKey[] {
       const account = accounts[row.account]!
       const key: TradingKey = { ...row, index, text: encodeBase58(row.bytes), account, orders: new Set() }
       state.keys.set(key.text, key)
+      state.signers.set(key.bytes.toHex(), key)
       account.keys.push(key)
       if (key.dead_man_slot > 0) addToBucket(state.timers, key.dead_man_slot, key)
       return key

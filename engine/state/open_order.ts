@@ -1,5 +1,5 @@
 /** Makes an accepted order live: locks its note, rests it in the book, announces it. */
-import { concatBytes, toHex } from '../../protocol/bytes'
+import { concatBytes } from '../../protocol/bytes'
 import { BUY, FOK, IOC, type Kind, LIMIT, SELL } from '../book/order_pool'
 import type { PlaceFields } from '../commands'
 import { addToBucket } from './buckets'
@@ -26,7 +26,7 @@ export function openOrder(
   const key = bindKey(state, plan.signer)
   key.place_nonce = body.nonce
   const order: Order = {
-    order_id: toHex(body.order_id),
+    order_id: body.order_id.toHex(),
     key,
     instrument,
     side: body.side,
@@ -40,7 +40,7 @@ export function openOrder(
       extra.old !== undefined && extra.keeps_age === true ? extra.old.arrival_batch : instrument.next_batch,
     nonce: body.nonce,
     anchors: concatBytes(...body.anchors),
-    digest: toHex(body.digest),
+    digest: body.digest.toHex(),
     origin: extra.origin,
     replaces: extra.old?.order_id,
     seq: key.account.seq + 1,

@@ -1,6 +1,5 @@
 /** The whole state of the venue. Only the apply functions write it; decisions read it. */
 import { decodeBase58 } from '../../protocol/base58'
-import { fromHex } from '../../protocol/bytes'
 import { OrderPool } from '../book/order_pool'
 import type { HaltReason, Settings } from '../commands'
 import type { Settlement } from '../settlement/batch'
@@ -44,6 +43,8 @@ export type State = {
   readonly accounts: Map<string, Account>
   /** By base58, in the order of binding; never removed. */
   readonly keys: Map<string, TradingKey>
+  /** The same keys by hex, which costs less to make of bytes. */
+  readonly signers: Map<string, TradingKey>
   /** By symbol, in the order of configuration. */
   readonly instruments: Map<string, InstrumentState>
   readonly pool: OrderPool
@@ -83,6 +84,7 @@ export function createState(): State {
     halted: undefined,
     accounts: new Map(),
     keys: new Map(),
+    signers: new Map(),
     instruments: new Map(),
     pool: new OrderPool(),
     orders: new Map(),
@@ -124,7 +126,7 @@ export function keyBytes(text: string): Uint8Array {
 }
 
 export function hexBytes(text: string, width: number): Uint8Array {
-  const bytes = fromHex(text, width)
-  if (bytes === undefined) throw new Error(`expected ${width} bytes of hex`)
+  const bytes = Uint8Array.fromHex(text)
+  if (bytes.length !== width) throw new Error(`expected ${width} bytes of hex`)
   return bytes
 }
