@@ -1,0 +1,103 @@
+/** Answers of the venue as it would give them, one of each shape. */
+import type * as wire from '../../protocol/wire'
+import * as bodies from './bodies'
+
+const { HASH, KEY, ORDER_ID, RECEIPT, SIGNATURE } = bodies
+export const TX = '5VERv8NMvzbJMEkV8xnrLkEaWRtSz9CosKDYjCJjBRnbJLgp8uirBgmQpjKhoR4tjF3ZpRzrFmBV6UjKdiSZkQUW'
+
+export const WITHDRAWAL: wire.Withdrawal = {
+  withdrawal_id: ORDER_ID,
+  commitment: HASH,
+  destination: KEY,
+  amount: '5',
+  fee: '1',
+  status: 'finalized',
+  settlement_batch: 3,
+  signature: TX,
+  seq: 4,
+}
+export const RESHAPED: wire.Reshape = {
+  reshape_id: ORDER_ID,
+  inputs: [HASH],
+  outputs: [{ commitment: HASH, amount: '1' }],
+  status: 'accepted',
+  seq: 5,
+}
+export const INSTRUMENT: wire.Instrument = {
+  symbol: 'SOL-USDC',
+  base_mint: KEY,
+  quote_mint: KEY,
+  base_decimals: 9,
+  quote_decimals: 6,
+  lot_size: '1000000',
+  tick_size: '1000',
+  min_amount: '1000000',
+  max_amount: '1000000000000',
+  batch_slots: 2,
+  collar_bps: 500,
+  fee_bps: 5,
+  initial_reference: '150000000',
+  reference_policy: 'last',
+  price_rule: 'std4',
+  volume_tolerance_bps: 0,
+  status: 'active',
+}
+export const STATUS: wire.SystemStatus = {
+  ready: false,
+  matching: 'paused',
+  settlement: 'degraded',
+  chain: { slot: 1, lag_ms: 2, genesis_hash: KEY },
+  enclave: 'development',
+  draining: false,
+  reasons: ['chain_lag'],
+}
+export const INCLUSION: wire.TreeInclusion = {
+  commitment: HASH,
+  leaf_index: 0,
+  siblings: Array.from({ length: 32 }, () => HASH),
+  root: HASH,
+  leaf_count: 1,
+  usable: true,
+}
+export const TRANSPARENCY: wire.Transparency = {
+  mints: [
+    {
+      mint: KEY,
+      decimals: 6,
+      vault: KEY,
+      vault_balance: '1',
+      outstanding: '1',
+      freezable: true,
+      min_deposit: '1',
+      min_withdraw: '1',
+      min_exit: '1',
+      withdraw_fee: '1',
+      slot: 1,
+      stale: false,
+    },
+  ],
+  tree: { root: HASH, leaf_count: 1, spent_root: HASH, spent_count: 0 },
+  settlement: { signer: KEY, epoch: 1, generation: 0, last_batch: 1, last_signature: null },
+  admin: { pending: [{ action: 'pause', effective_unix_s: 1, value: '' }] },
+  builds: [{ compose_hash: HASH, tacit_version: '1.2.3', from_slot: 1 }],
+  statistics: { days: [{ day: '2026-01-01', symbol: 'SOL-USDC', fills: null, volume: '1' }] },
+}
+export const ATTESTATION: wire.Attestation = {
+  quote: 'ab',
+  event_log: '[]',
+  report_data: '00'.repeat(64),
+  vm_config: '{}',
+  tee_pubkey: KEY,
+  binding: {
+    body: 'cd',
+    signature: SIGNATURE,
+    certificate: 'ef',
+    certificate_signature: SIGNATURE,
+    statement_key: KEY,
+  },
+}
+export const TIME = { slot: 1, unix_ms: 2, slot_ms: 401.5 }
+export const TOKENS = { access_token: 't', token_type: 'Bearer', expires_in: 900, account_id: 'acct-1' }
+export const CREDENTIALS = { api_key: 'k', api_secret: 's', passphrase: 'p' }
+export const PAGE = { items: [], next_after: null }
+export const MASS = { cancelled: [ORDER_ID], seq: 1, receipt: RECEIPT }
