@@ -7,7 +7,7 @@ import { random } from './random'
 export const OPERATIONS_PER_BATCH = 1_000
 export type Auction = (book: Book, terms: CrossTerms) => Cross
 /** Resting orders spread over this many ticks on each side. */
-const DEPTH = 500
+const DEPTH = 100
 
 /**
  * The marketable orders of a batch are all of one side and take about three makers each, so the book keeps its size.

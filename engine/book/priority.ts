@@ -22,6 +22,8 @@ let merged = new Int32Array(1024)
 /** Serving order for one auction. Hashes are computed only for orders that tie, once per auction. */
 export class Priority {
   private readonly tie_keys = new Map<number, number>()
+  /** Domain and seed, once per auction; the id's place is written for each order. */
+  private message: Uint8Array | undefined
 
   constructor(
     private readonly pool: OrderPool,
@@ -99,8 +101,12 @@ export class Priority {
   }
 
   private tieHash(handle: number): Buffer {
-    const id = this.terms.tieBytes?.(handle) ?? this.pool.orderId(handle)
-    return hash('sha256', concatBytes(TIE_DOMAIN, this.terms.seed, id), 'buffer')
+    const { seed, tieBytes } = this.terms
+    if (tieBytes !== undefined)
+      return hash('sha256', concatBytes(TIE_DOMAIN, seed, tieBytes(handle)), 'buffer')
+    this.message ??= concatBytes(TIE_DOMAIN, seed, new Uint8Array(16))
+    this.message.set(this.pool.orderId(handle), TIE_DOMAIN.length + seed.length)
+    return hash('sha256', this.message, 'buffer')
   }
 }
 
