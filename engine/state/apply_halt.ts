@@ -10,6 +10,9 @@ import { voidPayment } from './void_payment'
 
 /** A frozen vault ends everything that has not landed: funds leave by escape (settlement.md). */
 export function applyHalted(state: State, fx: Effects, command: CommandOf<'halted'>): Answer {
+  // A pause must not hide a graver reason, which no unpausing ends.
+  const paused = state.halted === undefined || state.halted === 'vault_paused'
+  if (!paused && command.reason !== 'vault_frozen') return { kind: 'done' }
   if (state.halted === 'vault_frozen') return { kind: 'done' }
   state.halted = command.reason
   if (command.reason !== 'vault_frozen') return { kind: 'done' }
@@ -32,7 +35,7 @@ export function applyHalted(state: State, fx: Effects, command: CommandOf<'halte
   return { kind: 'done' }
 }
 
-/** A frozen vault stays frozen. */
+/** Ends whatever halted the venue; a frozen vault stays frozen. */
 export function applyResumed(state: State): Answer {
   if (state.halted !== 'vault_frozen') state.halted = undefined
   return { kind: 'done' }

@@ -1,4 +1,5 @@
 /** Applies facts from outside that only move numbers: oracle prices and epochs. */
+import { TICK_MAX } from '../book/book'
 import type { CommandOf } from '../commands'
 import { instrumentOf } from './instrument_of'
 import type { Answer } from './outcome'
@@ -13,7 +14,7 @@ export function applyReference(state: State, command: CommandOf<'reference'>): A
   const below = command.price / terms.tick_size
   const rest = command.price % terms.tick_size
   const ticks = Number(rest * 2n > terms.tick_size ? below + 1n : below)
-  if (ticks < 1) return { kind: 'done' }
+  if (ticks < 1 || ticks > TICK_MAX) return { kind: 'done' }
   instrument.reference_ticks = ticks
   instrument.reference_unix_ms = command.publish_unix_ms
   instrument.reference_source = command.source

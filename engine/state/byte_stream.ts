@@ -65,25 +65,27 @@ export class ByteWriter {
   }
 }
 
+/** Reads without a DataView: making one per record would cost more than the record. */
 export class ByteReader {
-  private readonly view: DataView
   private at = 0
 
-  constructor(private readonly bytes: Uint8Array) {
-    this.view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-  }
+  constructor(private readonly bytes: Uint8Array) {}
 
   byte(): number {
-    return this.view.getUint8(this.skip(1))
+    return this.bytes[this.skip(1)]!
   }
   uint(): number {
     const at = this.skip(8)
-    const value = this.view.getUint32(at, true) + this.view.getUint32(at + 4, true) * 0x1_0000_0000
+    const value = this.u32(at) + this.u32(at + 4) * 0x1_0000_0000
     if (!Number.isSafeInteger(value)) throw new CodecError('not a safe integer')
     return value
   }
   u64(): bigint {
-    return this.view.getBigUint64(this.skip(8), true)
+    const at = this.skip(8)
+    const low = this.u32(at)
+    const high = this.u32(at + 4)
+    if (high < 0x20_0000) return BigInt(low + high * 0x1_0000_0000)
+    return BigInt(low) | (BigInt(high) << 32n)
   }
   i128(): bigint {
     const negative = this.byte() === 1
@@ -104,6 +106,11 @@ export class ByteReader {
   /** @throws CodecError when bytes are left. */
   done(): void {
     if (this.at !== this.bytes.length) throw new CodecError('bytes follow the value')
+  }
+
+  private u32(at: number): number {
+    const { bytes } = this
+    return (bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 24)) >>> 0
   }
 
   private skip(width: number): number {

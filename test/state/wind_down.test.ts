@@ -105,3 +105,12 @@ test('a frozen vault cancels every order and voids fills and payments that did n
   const refused = world.run(world.placing('bob', key('b'), { nonce: 51n }))
   expect(refused).toMatchObject({ ok: false, code: 'matching_unavailable' })
 })
+
+test('a pause does not hide a graver halt, and its end does not end that', () => {
+  const { world } = venue()
+  world.must({ kind: 'halted', reason: 'program_error' })
+  world.must({ kind: 'halted', reason: 'vault_paused' })
+  expect(world.state.halted).toBe('program_error')
+  world.must({ kind: 'halted', reason: 'vault_frozen' })
+  expect(world.state.halted).toBe('vault_frozen')
+})
