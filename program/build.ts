@@ -3,7 +3,7 @@
  * `libstd-rust-web-dev-bpf`, and `llvm-22`. `bun program/build.ts` writes the program, its SHA-256 and a map.
  */
 import { createHash } from 'node:crypto'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type LinkedProgram, link } from './link'
@@ -52,7 +52,7 @@ export function toolchainMissing(): string | undefined {
     }
   }
   const target = join(run([RUSTC, '--print', 'sysroot']).trim(), 'lib/rustlib/bpfel-unknown-none')
-  return run(['ls', target]).length > 0 ? undefined : 'the BPF standard library is not installed'
+  return existsSync(target) ? undefined : 'the BPF standard library is not installed'
 }
 
 /** Compiles and links the program; the bytes depend on the source and the toolchain only. */

@@ -18,7 +18,8 @@ struct Slice {
 #[inline(always)]
 pub fn poseidon_into<const N: usize>(inputs: [Word; N], result: *mut u8) -> Result<(), Fault> {
     let slices = inputs.map(|word| Slice { at: word.as_ptr(), length: 32 });
-    let status = unsafe { sol_poseidon(BN254_X5, BIG_ENDIAN, slices.as_ptr() as *const u8, N as u64, result) };
+    let status =
+        unsafe { sol_poseidon(BN254_X5, BIG_ENDIAN, slices.as_ptr() as *const u8, N as u64, result) };
     if status != 0 {
         return Err(HASH_FAILED);
     }

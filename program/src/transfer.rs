@@ -30,12 +30,8 @@ impl Transfer {
 
     fn run(&self, authority: Account, seeds: &[&[u8]]) -> Outcome {
         let data = self.data();
-        let uses = [
-            Use::write(self.from),
-            Use::read(self.mint),
-            Use::write(self.to),
-            Use::read(authority).signed(),
-        ];
+        let uses =
+            [Use::write(self.from), Use::read(self.mint), Use::write(self.to), Use::read(authority).signed()];
         invoke(uses, &Outgoing { program: self.token_program.key(), data: &data, seeds })
     }
 
@@ -52,7 +48,12 @@ impl Transfer {
 }
 
 /// Makes a fresh account a token account of `mint` owned by `owner`.
-pub fn initialize_token_account(token_program: Account, account: Account, mint: Account, owner: Word) -> Outcome {
+pub fn initialize_token_account(
+    token_program: Account,
+    account: Account,
+    mint: Account,
+    owner: Word,
+) -> Outcome {
     let mut data = [0u8; 33];
     data[0] = INITIALIZE_ACCOUNT_3;
     owner.copy_to(data[1..].as_mut_ptr());

@@ -21,7 +21,7 @@ pub fn run(call: &Call, mut data: Reader) -> Outcome {
     }
     require(action == ANNOUNCE, INVALID_DATA)?;
     // Rounded up, so never zero: a stored zero means that nothing is announced.
-    let delay_s = (config.exit_delay_s() + 3) / 4;
+    let delay_s = config.exit_delay_s().div_ceil(4);
     let effective_at_s = now()?.unix_s.checked_add(delay_s).ok_or(OVERFLOW)?;
     config.record.set_u64::<320>(effective_at_s);
     Ok(())

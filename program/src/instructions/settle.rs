@@ -104,8 +104,7 @@ fn settle_payout(
     let Settlement { call, batch, config, .. } = settlement;
     let destination = call.get(at)?;
     let key = mint.mint.key();
-    let nullifier =
-        if payout.is_exit() { payout.serve_exit(call, at, key, batch)? } else { Word::zero() };
+    let nullifier = if payout.is_exit() { payout.serve_exit(call, at, key, batch)? } else { Word::zero() };
     let outcome = mint.pay(destination, payout.amount, *config)?;
     let refunded = outcome != PAID;
     let (mut refund, mut refund_leaf_index): (Bytes32, u64) = (Bytes32::ZERO, 0);
@@ -115,7 +114,10 @@ fn settle_payout(
         Word::of(&refund).copy_to(leaf(place)?);
     }
     let (destination, refund) = (destination.key(), Word::of(&refund));
-    payout.write(event, &PayoutResult { outcome, mint: key, destination, refund_leaf_index, refund, nullifier });
+    payout.write(
+        event,
+        &PayoutResult { outcome, mint: key, destination, refund_leaf_index, refund, nullifier },
+    );
     Ok(refunded)
 }
 
