@@ -3,15 +3,21 @@ import { verifySignature } from '../../protocol/ed25519'
 import { Refusal } from '../../protocol/refusals'
 import type { Instrument } from '../../protocol/wire'
 import { type InstrumentRules, rulesOf } from './check_instrument_rules'
+import type { KnownNotes } from './open_note'
 
 export type Intake = {
   /** The venue id every signed body carries. */
   venue: Uint8Array
   rules: ReadonlyMap<string, InstrumentRules>
+  known: KnownNotes
 }
 
-export function intakeOf(venue: Uint8Array, instruments: readonly Omit<Instrument, 'status'>[]): Intake {
-  return { venue, rules: new Map(instruments.map((one) => [one.symbol, rulesOf(one)])) }
+export function intakeOf(
+  venue: Uint8Array,
+  instruments: readonly Omit<Instrument, 'status'>[],
+  known: KnownNotes,
+): Intake {
+  return { venue, known, rules: new Map(instruments.map((one) => [one.symbol, rulesOf(one)])) }
 }
 
 /** Refuses `instrument_unknown`. */

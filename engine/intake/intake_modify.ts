@@ -35,7 +35,7 @@ export function intakeModify(
   requireSignature(cancel_signature, cancel_body, trading_key)
   requireSignature(signature, place_body, trading_key)
   const digest = sha256(cancel_body, place_body)
-  const opening = openNote(form.opening, trading_key)
+  const opening = openNote(intake.known, form.collateral_commitment, form.opening, trading_key)
   return {
     command: {
       kind: 'modify',

@@ -35,7 +35,7 @@ export function intakePlace(
     origin,
     ...form,
     signature,
-    opening: openNote(form.opening, form.trading_key),
+    opening: openNote(intake.known, form.collateral_commitment, form.opening, form.trading_key),
     digest: sha256(body),
   }
   return { command, body_and_signature: concatBytes(body, signature) }

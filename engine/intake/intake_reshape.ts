@@ -19,7 +19,9 @@ export function intakeReshape(intake: Intake, account_id: string, value: unknown
       account_id,
       reshape_id: bodyId(body),
       ...form,
-      openings: form.openings.map((opening) => openNote(opening, form.trading_key)),
+      openings: form.openings.map((opening, at) =>
+        openNote(intake.known, form.inputs[at]!, opening, form.trading_key),
+      ),
     },
     body_and_signature: concatBytes(body, form.signature),
   }

@@ -19,7 +19,7 @@ export function intakeWithdrawal(intake: Intake, account_id: string, value: unkn
       account_id,
       withdrawal_id: bodyId(body),
       ...form,
-      opening: openNote(form.opening, form.trading_key),
+      opening: openNote(intake.known, form.commitment, form.opening, form.trading_key),
     },
     body_and_signature: concatBytes(body, form.signature),
   }

@@ -95,7 +95,7 @@ export function assemble(
     pump.stop()
     anchoring.stop()
   }
-  const intake: Intake = intakeOf(venueOf(chain, first.config.generation), config.instruments)
+  const intake: Intake = intakeOf(venueOf(chain, first.config.generation), config.instruments, state)
   const build = { slot: 0 }
   return {
     ...parts,

@@ -4,7 +4,7 @@ import { venueId } from '../../protocol/venue_id'
 import type { EngineConfig } from '../config'
 import type { History } from '../history/contract'
 import { openHistory } from '../history/open_history'
-import type { Journal } from '../journal/contract'
+import type { Journal, JournalOptions } from '../journal/contract'
 import { openJournal } from '../journal/open_journal'
 import type { SnapshotStore } from '../journal/snapshot_contract'
 import { openSnapshotStore } from '../journal/snapshot_store'
@@ -27,14 +27,18 @@ export type Loaded = {
   batchSeed: Env['batchSeed']
 }
 
-/** @throws JournalDamaged, JournalLocked, ReplayDisagrees: the venue must not start. */
+/**
+ * `options` are for tests: small segments and injected write faults.
+ * @throws JournalDamaged, JournalLocked, ReplayDisagrees: the venue must not start.
+ */
 export async function loadState(
   config: EngineConfig,
   ports: { keys: KeysPort; chain: ChainPort },
+  options: Pick<JournalOptions, 'segment_bytes' | 'faults'> = {},
 ): Promise<Loaded> {
   const { data_dir, retention_days } = config
   const key = ports.keys.journal_key
-  const journal = await openJournal({ dir: join(data_dir, 'journal'), key })
+  const journal = await openJournal({ dir: join(data_dir, 'journal'), key, ...options })
   const snapshots = openSnapshotStore({ dir: join(data_dir, 'snapshots'), key })
   const history = await openHistory({ dir: join(data_dir, 'history'), key, retention_days })
   const landed = new LandedBatches(join(data_dir, 'landed'))

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { EngineConfig } from '../../engine/config'
 import { openHashing } from '../../engine/hashing/open_hashing'
+import type { JournalFaults } from '../../engine/journal/contract'
 import { assemble, type Engine } from '../../engine/loop/assemble'
 import { loadState } from '../../engine/loop/load_state'
 import { restoreAccounts } from '../../engine/loop/provision'
@@ -18,6 +19,9 @@ import { fieldToBytes } from '../../protocol/field'
 import { publicKeyOf, sign } from '../../protocol/sign'
 import { bytes, Ledger, MemoryChain } from './memory_chain'
 import { testAccounts } from './test_accounts'
+
+/** Small, so that opening and copying a journal costs little. */
+const SEGMENT_BYTES = 2 * 1024 * 1024
 
 /** Keys of the venue under test, all from one word. */
 export function testKeys(word = 'venue'): KeysPort & { statement_key: Uint8Array } {
@@ -104,7 +108,12 @@ export class TestSite {
   readonly keys = testKeys()
   private running: TestVenue | undefined
 
-  async open(change: Partial<EngineConfig> = {}, dir = this.dir): Promise<TestVenue> {
+  /** `faults` counts the journal's writes from this opening. */
+  async open(
+    change: Partial<EngineConfig> = {},
+    dir = this.dir,
+    faults: JournalFaults = {},
+  ): Promise<TestVenue> {
     const config = { ...testConfig(dir), ...change }
     const chain = new MemoryChain(this.ledger)
     const hash = await openHashing({ dir: join(dir, 'trees'), key: this.keys.journal_key })
@@ -112,7 +121,7 @@ export class TestSite {
     const fatal: Error[] = []
     const ports = { clock, hash, chain, keys: this.keys, fatal: (error: Error) => void fatal.push(error) }
     const vault = await chain.readConfig()
-    const loaded = await loadState(config, ports)
+    const loaded = await loadState(config, ports, { segment_bytes: SEGMENT_BYTES, faults })
     const accounts = testAccounts()
     const engine = assemble(config, ports, loaded, { config: vault, mints: await chain.readMints() })
     restoreAccounts(engine, accounts)

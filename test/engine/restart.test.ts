@@ -54,7 +54,7 @@ test('a restart from a snapshot equals a restart from the journal', async () => 
 
   const { loadState } = await import('../../engine/loop/load_state')
   const ports = { keys: site.keys, chain: first.chain }
-  const loaded = await loadState(first.config, ports)
+  const loaded = await loadState(first.config, ports, { segment_bytes: 2 * 1024 * 1024 })
   expect(loaded.journal.head().seq).toBe(seq)
   expect((await loaded.snapshots.newestValid()).snapshot?.seq).toBe(seq)
   expect(toHex(encodeState(loaded.state))).toBe(expected)

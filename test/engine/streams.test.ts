@@ -112,6 +112,20 @@ test('a dead token ends its streams, and a renewed stream lives on', async () =>
   kept.close()
 })
 
+test('events that are no longer kept are told as a gap, the others follow', async () => {
+  const { history } = open.engine.loaded
+  const last = history.seqLast('alice')
+  await history.prune(Date.now() + 31 * 86_400_000)
+  await placeAndCancel(1)
+  const gaps: [number, number][] = []
+  const late = collector()
+  const subscription = await open.venue.subscribe(session, 2, late.sink, (from, to) => gaps.push([from, to]))
+  await late.seen(last + 2)
+  expect(gaps).toEqual([[3, subscription.seq_first - 1]])
+  expect(late.seqs()[0]).toBe(subscription.seq_first)
+  subscription.close()
+})
+
 test('a draining venue says goodbye, anchors its head and leaves a snapshot', async () => {
   const last = collector()
   await open.venue.subscribe(session, undefined, last.sink, noGap)
