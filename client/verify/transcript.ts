@@ -2,7 +2,11 @@
 
 /** The checks in the order they run; the number says to which of the six steps each belongs (attestation.md). */
 export const CHECKS = [
-  ['1.1', 'collateral', 'revocation lists, TCB info and QE identity are signed under a trusted root and current'],
+  [
+    '1.1',
+    'collateral',
+    'revocation lists, TCB info and QE identity are signed under a trusted root and current',
+  ],
   ['1.2', 'quote', 'the quote is genuine: PCK chain, quoting enclave and signature'],
   ['1.3', 'platform', 'platform, TDX module and quoting enclave are as current as the policy asks'],
   ['1.4', 'machine', 'the machine runs without debugging and without a service TD'],

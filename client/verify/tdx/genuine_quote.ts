@@ -1,0 +1,75 @@
+/** Whether real hardware made a quote: every signature from the TD report up to the trusted root, none of them revoked. */
+import { concatBytes, equalBytes, fromHex } from '../../../protocol/bytes'
+import { parseQuote, type Quote } from '../../../protocol/quote'
+import { sha256 } from '../../../protocol/sha256'
+import { Refused, requireThat } from '../refused'
+import { type Certificate, readCertificate } from '../x509/certificate'
+import { requireCurrent, requireIssuedBy, requireNotRevoked } from '../x509/chain'
+import { USAGE } from '../x509/extensions'
+import { isSignedBy } from '../x509/p256'
+import { requireRoot, requireUnderRoot } from './issuer_chain'
+import { type OpenedCollateral, requireCollateralCurrent } from './open_collateral'
+import { type PckPlatform, readPckPlatform } from './pck_extension'
+import { requireRole } from './roles'
+
+export type GenuineQuote = { quote: Quote; platform: PckPlatform }
+
+/** Intel's vendor id in the quote header. */
+const INTEL_QE_VENDOR = fromHex('939a7233f79c4ca9940a0db3957f0607', 16)!
+
+/** @throws Refused, MalformedQuote */
+export async function verifyGenuine(
+  bytes: Uint8Array,
+  collateral: OpenedCollateral,
+  now_ms: number,
+): Promise<GenuineQuote> {
+  requireCollateralCurrent(collateral, now_ms)
+  const quote = parseQuote(bytes)
+  requireThat(equalBytes(quote.qe_vendor_id, INTEL_QE_VENDOR), 'the quoting enclave is not from Intel')
+  const pck = await verifyPckChain(quote, collateral, now_ms)
+  const platform = readPckPlatform(pck)
+  const { tcb_info } = collateral
+  requireThat(equalBytes(platform.fmspc, tcb_info.fmspc), 'TCB info is for another platform (FMSPC)')
+  requireThat(equalBytes(platform.pce_id, tcb_info.pce_id), 'TCB info is for another PCE')
+  const [report_signed, quote_signed] = await Promise.all([
+    isSignedBy(pck.public_key, quote.qe_report_bytes, quote.qe_report_signature),
+    isSignedBy(quote.attestation_key, quote.signed, quote.signature),
+  ])
+  requireThat(report_signed, 'the quoting enclave report is not signed by the PCK')
+  const key_hash = sha256(quote.attestation_key, quote.qe_auth_data)
+  const certified = concatBytes(key_hash, new Uint8Array(32))
+  requireThat(equalBytes(quote.qe_report.report_data, certified), 'the attestation key is not certified')
+  requireThat(quote_signed, 'the quote is not signed by its attestation key')
+  return { quote, platform }
+}
+
+/** Answers the PCK certificate of the quote's chain. */
+async function verifyPckChain(
+  quote: Quote,
+  collateral: OpenedCollateral,
+  now_ms: number,
+): Promise<Certificate> {
+  if (quote.pck_chain.length !== 3) throw new Refused('the PCK chain is not three certificates')
+  const [pck, authority, root] = quote.pck_chain.map(readCertificate) as [
+    Certificate,
+    Certificate,
+    Certificate,
+  ]
+  const known = collateral.pck_authority
+  const same_chain = equalBytes(root.der, collateral.root.der) && equalBytes(authority.der, known.der)
+  if (!same_chain) {
+    await requireRoot(root, collateral.roots, now_ms)
+    await requireUnderRoot(authority, root, 'pck_authority', now_ms)
+    requireNotRevoked(authority, collateral.root_list)
+  }
+  // The revocation list speaks for the authority that signed it, and for no other.
+  const same_authority =
+    equalBytes(authority.subject, known.subject) && equalBytes(authority.public_key, known.public_key)
+  requireThat(same_authority, 'the revocation list is of another PCK authority')
+  requireRole(pck, 'pck')
+  requireThat(pck.mayDo(USAGE.digital_signature), 'the PCK may not sign')
+  requireCurrent(pck, now_ms)
+  await requireIssuedBy(pck, authority, 0)
+  requireNotRevoked(pck, collateral.pck_list)
+  return pck
+}

@@ -1,0 +1,71 @@
+/** Typed reading of Intel's signed JSON documents: a field is what it must be, or the document is refused. */
+import { fromHex } from '../../../protocol/bytes'
+import { Refused } from '../refused'
+
+export class JsonObject {
+  private constructor(
+    private readonly fields: Record<string, unknown>,
+    private readonly part: string,
+  ) {}
+
+  /** @throws Refused unless the text is one JSON object. */
+  static parse(text: string, part: string): JsonObject {
+    try {
+      return JsonObject.of(JSON.parse(text), part)
+    } catch (error) {
+      if (error instanceof SyntaxError) throw new Refused(`${part} is not JSON`)
+      throw error
+    }
+  }
+  private static of(value: unknown, part: string): JsonObject {
+    if (typeof value !== 'object' || value === null || Array.isArray(value))
+      throw new Refused(`${part} is not an object`)
+    return new JsonObject(value as Record<string, unknown>, part)
+  }
+
+  has(field: string): boolean {
+    return Object.hasOwn(this.fields, field)
+  }
+  text(field: string): string {
+    const value = this.get(field)
+    return typeof value === 'string' ? value : this.refuse(field)
+  }
+  /** An integer from 0 to 2^32 - 1. */
+  integer(field: string): number {
+    const value = this.get(field)
+    if (typeof value !== 'number' || !Number.isInteger(value)) return this.refuse(field)
+    return value >= 0 && value <= 0xffff_ffff ? value : this.refuse(field)
+  }
+  /** Hex in either case, of exactly `width` bytes. */
+  bytes(field: string, width: number): Uint8Array {
+    return fromHex(this.text(field).toLowerCase(), width) ?? this.refuse(field)
+  }
+  /** Unix milliseconds of an RFC 3339 time in UTC and whole seconds. */
+  time(field: string): number {
+    const text = this.text(field)
+    const unix_ms = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/.test(text) ? Date.parse(text) : Number.NaN
+    return Number.isNaN(unix_ms) ? this.refuse(field) : unix_ms
+  }
+  object(field: string): JsonObject {
+    return JsonObject.of(this.get(field), `${this.part} ${field}`)
+  }
+  objects(field: string): JsonObject[] {
+    const value = this.get(field)
+    if (!Array.isArray(value)) return this.refuse(field)
+    return value.map((item) => JsonObject.of(item, `${this.part} ${field}`))
+  }
+  /** Absent means none. */
+  texts(field: string): string[] {
+    if (!this.has(field)) return []
+    const value = this.get(field)
+    if (!Array.isArray(value) || !value.every((item) => typeof item === 'string')) return this.refuse(field)
+    return value as string[]
+  }
+
+  private get(field: string): unknown {
+    return this.has(field) ? this.fields[field] : undefined
+  }
+  private refuse(field: string): never {
+    throw new Refused(`${this.part} has no well formed ${field}`)
+  }
+}

@@ -1,0 +1,95 @@
+/** TDX TCB info version 3 (Intel PCS API v4, "Get TDX TCB Info"): form only; signature and period are checked elsewhere. */
+import { requireThat } from '../refused'
+import { JsonObject } from './json_document'
+import { readTcbStatus, type TcbFinding } from './tcb_status'
+
+export type PlatformLevel = {
+  /** 16 SGX component versions. */
+  sgx: number[]
+  pce_svn: number
+  /** 16 TDX component versions. */
+  tdx: number[]
+  finding: TcbFinding
+}
+export type ModuleSigner = { mr_signer: Uint8Array; attributes: Uint8Array; attributes_mask: Uint8Array }
+export type SvnLevel = { isv_svn: number; finding: TcbFinding }
+export type ModuleIdentity = ModuleSigner & { id: string; levels: SvnLevel[] }
+
+export type TcbInfo = {
+  issued_ms: number
+  next_update_ms: number
+  fmspc: Uint8Array
+  pce_id: Uint8Array
+  evaluation_number: number
+  /** Signer of TDX modules of major version 0. */
+  module_signer: ModuleSigner
+  /** Later major versions. */
+  module_identities: ModuleIdentity[]
+  /** Best first. */
+  levels: PlatformLevel[]
+}
+
+const COMPONENTS = 16
+
+/** @throws Refused for any other document. */
+export function readTcbInfo(text: string): TcbInfo {
+  const document = JsonObject.parse(text, 'TCB info')
+  requireThat(document.text('id') === 'TDX', 'TCB info is not for TDX')
+  requireThat(document.integer('version') === 3, 'TCB info version is not 3')
+  requireThat(document.integer('tcbType') === 0, 'TCB info type is unknown')
+  const identities = document.has('tdxModuleIdentities') ? document.objects('tdxModuleIdentities') : []
+  return {
+    issued_ms: document.time('issueDate'),
+    next_update_ms: document.time('nextUpdate'),
+    fmspc: document.bytes('fmspc', 6),
+    pce_id: document.bytes('pceId', 2),
+    evaluation_number: document.integer('tcbEvaluationDataNumber'),
+    module_signer: readSigner(document.object('tdxModule')),
+    module_identities: identities.map((identity) => ({
+      id: identity.text('id'),
+      ...readSigner(identity),
+      levels: readSvnLevels(identity),
+    })),
+    levels: document.objects('tcbLevels').map(readPlatformLevel),
+  }
+}
+
+function readSigner(signer: JsonObject): ModuleSigner {
+  return {
+    mr_signer: signer.bytes('mrsigner', 48),
+    attributes: signer.bytes('attributes', 8),
+    attributes_mask: signer.bytes('attributesMask', 8),
+  }
+}
+
+/** Levels of a document whose TCB is one ISV SVN, best first. */
+export function readSvnLevels(document: JsonObject): SvnLevel[] {
+  return document.objects('tcbLevels').map((level) => ({
+    isv_svn: level.object('tcb').integer('isvsvn'),
+    finding: readFinding(level),
+  }))
+}
+
+function readPlatformLevel(level: JsonObject): PlatformLevel {
+  const tcb = level.object('tcb')
+  const components = (field: string): number[] => {
+    const svns = tcb.objects(field).map((component) => component.integer('svn'))
+    requireThat(svns.length === COMPONENTS, 'a TCB level has not 16 components')
+    return svns
+  }
+  return {
+    sgx: components('sgxtcbcomponents'),
+    pce_svn: tcb.integer('pcesvn'),
+    tdx: components('tdxtcbcomponents'),
+    finding: readFinding(level),
+  }
+}
+
+function readFinding(level: JsonObject): TcbFinding {
+  level.time('tcbDate')
+  return {
+    status: readTcbStatus(level.text('tcbStatus')),
+    tcb_date: level.text('tcbDate'),
+    advisories: level.texts('advisoryIDs'),
+  }
+}
