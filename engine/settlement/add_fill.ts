@@ -30,36 +30,12 @@ export function addFill(
   order.cumulative_quote += quote_amount
   const fee = feeUpTo(order.cumulative_quote, terms.fee_bps) - order.cumulative_fee
   order.cumulative_fee += fee
-  const input = order.collateral
-  spendNote(state, batch, input)
   moveFees(state, batch, terms.quote, fee)
   takeLots(order, lots)
-
-  const buys = order.side === 'buy'
-  const made = {
-    proceeds: buys ? amount : quote_amount - fee,
-    change: input.amount - (buys ? quote_amount + fee : amount),
-  }
-  const fill_index = order.fills.length
-  const anchor_index = fill_index % (order.anchors.length / 32)
-  const owner = order.key.text
-  const source = (role: 0 | 1) => ({
-    anchor: order.anchors.subarray(anchor_index * 32, anchor_index * 32 + 32),
-    order_id: order.order_id,
-    nonce: order.nonce,
-    index_role: 2 * fill_index + role,
-  })
-  const [into, from] = buys ? [terms.base, terms.quote] : [terms.quote, terms.base]
-  const proceeds = createNote(batch, { owner, mint: into, amount: made.proceeds, status: 'free' }, source(0))
-  const status = order.remaining > 0 ? 'in_use' : 'free'
-  const change = createNote(batch, { owner, mint: from, amount: made.change, status }, source(1))
-  if (change !== undefined) order.collateral = change
-  else if (order.remaining > 0) throw new Error('an order rests without collateral')
-
   const fill: FillRecord = {
     account: order.key.account,
     order_id: order.order_id,
-    fill_index,
+    fill_index: order.fills.length,
     symbol: terms.symbol,
     side: order.side,
     price: BigInt(trade.ticks) * terms.tick_size,
@@ -68,10 +44,9 @@ export function addFill(
     fee,
     batch: trade.batch,
     settlement_batch: batch.batch_id,
-    anchor_index,
+    anchor_index: order.fills.length % (order.anchors.length / 32),
     slot: state.slot,
-    proceeds,
-    change,
+    ...exchangeNotes(state, batch, order, { amount, quote_amount, fee }),
     stage: 'matched',
     signature: undefined,
     seq: 0,
@@ -79,6 +54,41 @@ export function addFill(
   order.fills.push(fill)
   batch.fills.push(fill)
   state.settlement.unlanded += 1
+}
+
+/** Spends the order's note and makes proceeds (role 0) and change (role 1) of it. */
+function exchangeNotes(
+  state: State,
+  batch: SettlementBatch,
+  order: Order,
+  { amount, quote_amount, fee }: { amount: bigint; quote_amount: bigint; fee: bigint },
+): Pick<FillRecord, 'proceeds' | 'change'> {
+  const { terms } = order.instrument
+  const buys = order.side === 'buy'
+  const fill_index = order.fills.length
+  const at = 32 * (fill_index % (order.anchors.length / 32))
+  const anchor = order.anchors.subarray(at, at + 32)
+  const { order_id, nonce, collateral: input } = order
+  const source = (role: 0 | 1) => ({ anchor, order_id, nonce, index_role: 2 * fill_index + role })
+  const owner = order.key.text
+  const into = {
+    owner,
+    mint: buys ? terms.base : terms.quote,
+    amount: buys ? amount : quote_amount - fee,
+    status: 'free' as const,
+  }
+  const back = {
+    owner,
+    mint: input.mint,
+    amount: input.amount - (buys ? quote_amount + fee : amount),
+    status: order.remaining > 0 ? ('in_use' as const) : ('free' as const),
+  }
+  spendNote(state, batch, input)
+  const proceeds = createNote(batch, into, source(0))
+  const change = createNote(batch, back, source(1))
+  if (change !== undefined) order.collateral = change
+  else if (order.remaining > 0) throw new Error('an order rests without collateral')
+  return { proceeds, change }
 }
 
 function takeLots(order: Order, lots: number): void {

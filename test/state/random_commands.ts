@@ -75,37 +75,10 @@ export function play(world: World, step: Step, serial: number): void {
     case 'place':
       world.run(world.placing(account_id, owner, bodyOf(world, step, serial, owner, last?.place_nonce)))
       return
-    case 'modify': {
-      const order = pickOrder(world, step)
-      if (order === undefined) return
-      const body = bodyOf(world, step, serial, order.key.bytes, order.key.place_nonce)
-      world.run({
-        kind: 'modify',
-        account_id: order.key.account.account_id,
-        origin: undefined,
-        cancel: {
-          order_id: fromHex(order.order_id),
-          trading_key: order.key.bytes,
-          cancel_nonce: order.key.cancel_nonce + 1n,
-          signature: SIGNATURE,
-        },
-        replacement: world.placing(order.key.account.account_id, order.key.bytes, body),
-      })
+    case 'modify':
+    case 'cancel':
+      takeBack(world, step, serial)
       return
-    }
-    case 'cancel': {
-      const order = pickOrder(world, step)
-      if (order === undefined) return
-      world.run({
-        kind: 'cancel',
-        account_id: order.key.account.account_id,
-        trading_key: order.key.bytes,
-        signature: SIGNATURE,
-        order_id: fromHex(order.order_id),
-        cancel_nonce: order.key.cancel_nonce + 1n,
-      })
-      return
-    }
     case 'cancel_all':
       world.run({ kind: 'cancel_all', account_id, items: [{ ...who, cancel_nonce, symbol: undefined }] })
       return
@@ -129,6 +102,27 @@ export function play(world: World, step: Step, serial: number): void {
     case 'fork':
       fork(world)
   }
+}
+
+/** Cancels or modifies a live order in the name of its owner. */
+function takeBack(world: World, step: Step, serial: number): void {
+  const order = pickOrder(world, step)
+  if (order === undefined) return
+  const { key: owner } = order
+  const { account_id } = owner.account
+  const cancel = {
+    order_id: fromHex(order.order_id),
+    trading_key: owner.bytes,
+    cancel_nonce: owner.cancel_nonce + 1n,
+    signature: SIGNATURE,
+  }
+  if (step.op === 'cancel') {
+    world.run({ kind: 'cancel', account_id, ...cancel })
+    return
+  }
+  const body = bodyOf(world, step, serial, owner.bytes, owner.place_nonce)
+  const replacement = world.placing(account_id, owner.bytes, body)
+  world.run({ kind: 'modify', account_id, origin: undefined, cancel, replacement })
 }
 
 function bodyOf(
