@@ -6,8 +6,8 @@ import { random } from './random'
 
 export const OPERATIONS_PER_BATCH = 1_000
 export type Auction = (book: Book, terms: CrossTerms) => Cross
-/** Resting orders spread over this many ticks on each side. */
-const DEPTH = 100
+/** Ticks each side spreads over: about fifty orders at a price. */
+const depthOf = (resting: number) => Math.max(50, resting / 100)
 
 /**
  * The marketable orders of a batch are all of one side and take about three makers each, so the book keeps its size.
@@ -93,8 +93,9 @@ function write(stream: BookStream, at: number, dice: number, center: number, nex
   const marketable = dice >= 90
   const batch = Math.floor((at - stream.prefill) / OPERATIONS_PER_BATCH)
   const side: Side = (marketable ? batch : next()) % 2 === 0 ? BUY : SELL
-  const away = 1 + (next() % DEPTH)
-  const reach = marketable ? -(DEPTH / 2 + (away >> 1)) : away
+  const depth = depthOf(stream.prefill)
+  const away = 1 + (next() % depth)
+  const reach = marketable ? -(depth / 2 + (away >> 1)) : away
   stream.handle[at] = dice >= 60 && dice < 90 ? -1 : 0
   stream.side[at] = side
   stream.tick[at] = side === BUY ? center - reach : center + reach
