@@ -8,6 +8,7 @@ import { feeUpTo } from '../../protocol/units'
 import type * as wire from '../../protocol/wire'
 import { PARTS_MAX, played } from './played'
 import { steps } from './random_commands'
+import { FEE_BPS } from './world'
 
 const RUNS = { numRuns: 40 }
 /** By mint index: inputs less outputs, payouts and fees taken. */
@@ -31,6 +32,7 @@ test('every settlement batch conserves each mint by itself, within its capacity,
           seen.add(batch.batch_id)
           expect(imbalance(batch)).toEqual([0n, 0n, 0n])
           expect(batch.parts).toBeLessThanOrEqual(PARTS_MAX)
+          expect(batch.fills.length + 2 * batch.payouts.length).toBeLessThanOrEqual(batch.parts)
           expect(new Set(batch.fills.map((fill) => fill.order_id)).size).toBe(batch.fills.length)
         }
       })
@@ -83,13 +85,18 @@ test('of every order, what was filled, what lives and what was cancelled or expi
       world.hashAll()
       const newest = new Map<string, wire.Order>()
       const filled = new Map<string, bigint>()
+      const charged = new Map<string, { quote: bigint; fee: bigint }>()
       for (const { event } of world.events) {
         if (event.kind.startsWith('order.'))
           newest.set((event.data as wire.Order).order_id, event.data as wire.Order)
         if (event.kind !== 'fill.matched') continue
         const fill = event.data as wire.Fill
         filled.set(fill.order_id, (filled.get(fill.order_id) ?? 0n) + BigInt(fill.amount))
+        const { quote, fee } = charged.get(fill.order_id) ?? { quote: 0n, fee: 0n }
+        charged.set(fill.order_id, { quote: quote + BigInt(fill.quote_amount), fee: fee + BigInt(fill.fee) })
       }
+      // However an order was cut up, it pays the fee of what it traded in all, rounded up once.
+      for (const { quote, fee } of charged.values()) expect(fee).toBe(feeUpTo(quote, FEE_BPS))
       for (const order of newest.values()) {
         expect(BigInt(order.filled_amount) + BigInt(order.remaining_amount)).toBe(BigInt(order.amount))
         expect(filled.get(order.order_id) ?? 0n).toBe(BigInt(order.filled_amount))
@@ -102,7 +109,7 @@ test('of every order, what was filled, what lives and what was cancelled or expi
   )
 })
 
-test('a live order is always covered by a note of its own', () => {
+test('a live order is always covered by a note of its own, and no other note is locked', () => {
   fc.assert(
     fc.property(steps, (stream) => {
       played(stream, (world) => {
@@ -117,6 +124,12 @@ test('a live order is always covered by a note of its own', () => {
           notes.add(order.collateral)
         }
         expect(notes.size).toBe(world.state.orders.size)
+        for (const payment of world.state.settlement.waiting) {
+          if (payment.kind === 'withdrawal') notes.add(payment.note)
+          if (payment.kind === 'reshape') for (const note of payment.inputs) notes.add(note)
+        }
+        for (const note of world.state.notes.values())
+          if (note.status === 'in_use') expect(notes.has(note)).toBe(true)
       })
     }),
     RUNS,
