@@ -11,7 +11,7 @@ export function authenticate(venue: Venue, token: string | undefined): Session {
   return venue.authenticate(token)
 }
 
-/** The token of `Authorization: Bearer <token>` (RFC 6750); undefined without the header. Throws `token_invalid` for other schemes. */
+/** The token of `Authorization: Bearer <token>` (RFC 6750), if any. Throws `token_invalid` for other schemes. */
 export function bearerToken(request: Request): string | undefined {
   const header = request.headers.get('authorization')
   if (header === null) return undefined

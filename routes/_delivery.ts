@@ -11,7 +11,7 @@ type Early = AccountEvent | { gap_from: number; gap_to: number }
 export interface Delivery {
   event(event: AccountEvent): void
   gap(seq_from: number, seq_to: number): void
-  /** Frames wait for this call. Events up to `base` are known to the reader; `snapshot` undefined: it resumes from events alone. */
+  /** Frames wait for this call. The reader knows events up to `base`; without `snapshot` it resumes from events alone. */
   begin(hello: ServerFrame, base: number, snapshot: Snapshot | undefined): void
   /** Seq of the newest event seen, sent or not of this stream's kinds. */
   last(): number

@@ -11,7 +11,7 @@ export function requestId(request: Request): string {
 /** Elysia looks for the path from here on in the URL, whatever the scheme; a shorter host would shift the path (elysia#748). */
 const PATH_AT_LEAST = 'https://'.length + 3
 
-/** Two Host headers arrive joined by a comma, and which of them counts would be a guess; a host too short to route is no host of ours. */
+/** Two Host headers arrive joined by a comma: which counts would be a guess. A host too short to route is not ours. */
 export function isHostUsable(request: Request): boolean {
   const { url } = request
   if (url.indexOf('/', url.indexOf('//') + 2) < PATH_AT_LEAST) return false

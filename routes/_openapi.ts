@@ -11,7 +11,8 @@ import { StreamQuery } from './_upgrade'
 import { exact, type TSchema, t } from './_wire'
 
 const DESCRIPTION = `Confidential trading venue: sealed batch auctions inside an attested Intel TDX machine, settled on Solana.
-Amounts, prices and nonces are decimal strings; ids, commitments and order signatures are lowercase hex; keys, mints and transaction signatures are base58; slots, seq and milliseconds are integers.
+Amounts, prices and nonces are decimal strings; ids, commitments and order signatures are lowercase hex.
+Keys, mints and transaction signatures are base58; slots, seq and milliseconds are integers.
 Errors are application/problem+json with a stable code and \`applied\`; any 4xx but an identical resend was not applied.`
 
 export const Problem = exact({

@@ -1,4 +1,4 @@
-/** Rewrites JSON Schema of TypeBox into the dialect of OpenAPI 3.0.3: no `const`, no `null` type, integers in queries as integers. */
+/** Rewrites TypeBox schemas into the dialect of OpenAPI 3.0.3: no `const`, no `null` type, query integers as integers. */
 
 export type Json = { [name: string]: unknown }
 

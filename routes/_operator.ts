@@ -1,4 +1,4 @@
-/** The operator's listener: account records, drain and metrics, each call signed; and the reference pages. Never on the public port. */
+/** The operator's listener, never on the public port: account records, drain, metrics, each call signed; the reference. */
 import type { Venue } from '../engine/venue'
 import { Refusal } from '../protocol/refusals'
 import type { App } from './_app'

@@ -50,7 +50,7 @@ export function openBucket(
   }
 }
 
-/** A quote takes about 40 ms of shared hardware; callers with a token have a bucket of their own, so strangers cannot lock them out. */
+/** A quote takes about 40 ms of shared hardware. Callers with a token have their own bucket: strangers cannot lock them out. */
 export type QuoteBuckets = { anonymous: Bucket; bearer: Bucket }
 export function openQuoteBuckets(clock: ClockPort): QuoteBuckets {
   return {

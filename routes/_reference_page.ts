@@ -24,7 +24,10 @@ export function referencePage(document: OpenApi, manifest: readonly MountedRoute
 <h1>${title} <small>${version}</small></h1>
 ${join(description.split('\n').map((line) => html`<p>${line}</p>`))}
 <p><a href="/swagger/json">OpenAPI document</a></p>
-<nav>${join(sectionsOf(document).map(([name]) => html`<a href="#tag-${name}">${name}</a> `))}<a href="#refusals">refusals</a></nav>
+<nav>
+${join(sectionsOf(document).map(([name]) => html`<a href="#tag-${name}">${name}</a> `))}
+<a href="#frames">frames</a> <a href="#refusals">refusals</a>
+</nav>
 </header>
 <main>
 ${join(sectionsOf(document).map(([name, text]) => section(document, name, text)))}

@@ -28,7 +28,10 @@ const CLOSES: readonly (readonly [string, string])[] = [
 export function streamsSection(manifest: readonly MountedRoute[]): Html {
   const kinds = EventKind.anyOf.map((kind) => String(kind.const))
   return html`<section id="frames"><h2>frames</h2>
-<p>Commands are JSON objects <code>{op, id, params}</code>; <code>id</code> is 1 to 64 characters and returns with the answer. <code>auth.refresh</code> carries <code>token</code> instead of params. A bad frame gets one error and the socket stays.</p>
+<p>Commands are JSON objects <code>{op, id, params}</code>;
+<code>id</code> is 1 to 64 characters and returns with the
+answer. <code>auth.refresh</code> carries <code>token</code> instead of params.
+A bad frame gets one error and the socket stays.</p>
 ${rows('From the venue, by type', SERVER_FRAMES)}
 ${rows('Close codes', CLOSES)}
 <h3>Event kinds</h3><p>${join(kinds.map((kind) => html`<code>${kind}</code> `))}</p>
@@ -49,5 +52,6 @@ function operations({ path, route }: MountedRoute): Html {
         schema === undefined ? raw('') : schemaTable(fixSchema(schema as unknown as Json))
       }</td></tr>`,
   )
-  return html`<h3>Commands on <code>${path}</code></h3><table><thead><tr><th>op</th><th>cost</th><th>params</th></tr></thead><tbody>${join(blocks)}</tbody></table>`
+  return html`<h3>Commands on <code>${path}</code></h3>
+<table><thead><tr><th>op</th><th>cost</th><th>params</th></tr></thead><tbody>${join(blocks)}</tbody></table>`
 }

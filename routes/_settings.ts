@@ -1,4 +1,4 @@
-/** Every setting the process reads from its environment: name, meaning, form. One table serves the check, the list and the documents. */
+/** Every setting the process reads from its environment: name, meaning, form, and what stands in for it if anything may. */
 import { decodeBase58 } from '../protocol/base58'
 
 export type Setting = {

@@ -1,4 +1,4 @@
-/** Schema atoms of every value on the wire: their exact forms (protocol.md "Values on the wire"), for bodies, queries and answers. */
+/** Schema atoms: the exact form of every value in bodies, queries and answers (protocol.md "Values on the wire"). */
 import { FormatRegistry, type StringOptions, type TSchema, Type } from '@sinclair/typebox'
 import { FIELD_MODULUS } from '../protocol/field'
 import type { RefusalCode } from '../protocol/refusals'

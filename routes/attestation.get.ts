@@ -10,7 +10,8 @@ export default endpoint(
   {
     summary: 'Attestation quote',
     description:
-      '`report_data` is the nonce followed by the SHA-256 of the raw `tee_pubkey`; without a nonce its first half is zero and the answer is cached. A token is optional: callers with one have a limit of their own.',
+      '`report_data` is the nonce, then the SHA-256 of the raw `tee_pubkey`; without a nonce its first half is zero ' +
+      'and the answer is cached. A token is optional: callers with one have a limit of their own.',
     tag: 'trust',
     bearer: 'optional',
     query: exact({

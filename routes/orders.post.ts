@@ -7,7 +7,8 @@ export default endpoint(
   {
     summary: 'Place an order',
     description:
-      'Accepted means durable and part of a coming batch auction, not filled. An identical resend answers `order_exists` with the original result and `applied: "yes"`.',
+      'Accepted means durable and part of a coming batch auction, not filled. An identical resend answers ' +
+      '`order_exists` with the original result and `applied: "yes"`.',
     tag: 'orders',
     bearer: true,
     cost: COST.place,

@@ -1,7 +1,7 @@
 import { endpoint } from '../_endpoint'
 import { TokenRequest, TokenResponse } from '../_venue_shapes'
 
-/** POST /auth/token: credentials against a bearer token. Wrong secrets have a small bucket per api key that never blocks a right one. */
+/** POST /auth/token: a bearer token for credentials. Wrong secrets never block a right one of the same api key. */
 export default endpoint(
   {
     summary: 'Log in',

@@ -7,7 +7,8 @@ export default endpoint(
   {
     summary: 'Modify an order',
     description:
-      'A cancel signature for the old order and a place signature for the new one, by the same trading key. The replacement is a new order with its own id.',
+      'A cancel signature for the old order and a place signature for the new one, by the same trading key. ' +
+      'The replacement is a new order with its own id.',
     tag: 'orders',
     bearer: true,
     cost: COST.modify,

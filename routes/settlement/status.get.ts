@@ -12,7 +12,8 @@ export default endpoint(
   {
     summary: 'Settlement status',
     description:
-      'Without a query the health of settlement; `batch` asks for one landed batch, `order_id` for the fills of an own order with their stages. Not both.',
+      'Without a query the health of settlement; `batch` asks for one landed batch, `order_id` for the fills of an own ' +
+      'order with their stages. Not both.',
     tag: 'settlement',
     bearer: true,
     cost: COST.read,

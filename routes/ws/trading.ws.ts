@@ -5,7 +5,8 @@ export default stream({
   name: 'trading',
   summary: 'Commands and all events of the account',
   description:
-    'Takes `order.place`, `order.cancel`, `order.modify`, `order.cancel_all`, `dead_man`, `cancel_on_disconnect`, `auth.refresh` and `ping`; each gets one `reply` or `error` with its `id`, in order.',
+    'Takes `order.place`, `order.cancel`, `order.modify`, `order.cancel_all`, `dead_man`, `cancel_on_disconnect`, ' +
+    '`auth.refresh` and `ping`; each gets one `reply` or `error` with its `id`, in order.',
   kinds: () => true,
   ops: TRADING_OPS,
   snapshot: true,

@@ -1,4 +1,4 @@
-/** Why sockets end, and what the venue is told then: tokens, restarts, floods, bounds, disconnects; and what is refused at the upgrade. */
+/** Why sockets end and what the venue is told then: tokens, restarts, floods, disconnects; and what an upgrade refuses. */
 import { afterEach, expect, test } from 'bun:test'
 import { PLACE, PLACED } from './bodies'
 import { type Harness, openHarness, session, TOKEN } from './harness'
