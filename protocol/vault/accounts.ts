@@ -3,7 +3,7 @@
  * bump u8; integers are little-endian; a decoder answers undefined for data that is not exactly its layout. Callers
  * check that the program owns the account.
  */
-import { LayoutReader } from './layout'
+import { LayoutReader, readLayout } from './layout'
 
 export const ACCOUNT_KIND = {
   config: 1,
@@ -33,12 +33,7 @@ function decodeAccount<T>(
 ): T | undefined {
   if (data.length !== ACCOUNT_BYTES[kind]) return undefined
   if (data[0] !== ACCOUNT_KIND[kind] || data[1] !== ACCOUNT_VERSION) return undefined
-  try {
-    return read(new LayoutReader(data, 3))
-  } catch (error) {
-    if (error instanceof RangeError) return undefined
-    throw error
-  }
+  return readLayout(() => read(new LayoutReader(data, 3)))
 }
 
 /** An announced change; `effective_at_s` in unix seconds of the chain's clock. */

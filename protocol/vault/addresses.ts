@@ -1,6 +1,7 @@
 /** Owns the derivation of vault addresses from a program id (Solana: program derived addresses). */
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { sha256 } from '@noble/hashes/sha2.js'
+import { toHex } from '../bytes'
 import {
   CONFIG_SEEDS,
   escapeRecordSeeds,
@@ -23,11 +24,25 @@ function isOnCurve(bytes: Uint8Array): boolean {
   }
 }
 
+export type DerivedAddress = { address: Uint8Array; bump: number }
+
+/** Derivations cost curve arithmetic and repeat with every instruction, so the recent ones are kept. */
+const DERIVED_MAX = 1_024
+const derived = new Map<string, DerivedAddress>()
+
 /** Address and bump for seeds under a program id: the highest bump whose hash is off the curve. */
-export function findAddress(
-  seeds: readonly Uint8Array[],
-  program_id: Uint8Array,
-): { address: Uint8Array; bump: number } {
+export function findAddress(seeds: readonly Uint8Array[], program_id: Uint8Array): DerivedAddress {
+  const name = [program_id, ...seeds].map(toHex).join(' ')
+  let found = derived.get(name)
+  if (found === undefined) {
+    found = derive(seeds, program_id)
+    if (derived.size >= DERIVED_MAX) derived.clear()
+    derived.set(name, found)
+  }
+  return { address: found.address.slice(), bump: found.bump }
+}
+
+function derive(seeds: readonly Uint8Array[], program_id: Uint8Array): DerivedAddress {
   for (let bump = 255; bump >= 0; bump -= 1) {
     const hash = sha256.create()
     for (const seed of seeds) hash.update(seed)

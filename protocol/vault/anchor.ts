@@ -7,7 +7,7 @@ import { listAccounts } from './account_list'
 import { vaultAddresses } from './addresses'
 import { INSTRUCTION } from './discriminators'
 import type { VaultInstruction } from './instruction'
-import { LayoutReader, LayoutWriter } from './layout'
+import { LayoutReader, LayoutWriter, readLayout } from './layout'
 
 export const ANCHOR_BYTES = 49
 
@@ -38,5 +38,9 @@ export function anchorInstruction(
 export function decodeAnchor(data: Uint8Array): AnchorFields | undefined {
   if (data.length !== ANCHOR_BYTES || data[0] !== INSTRUCTION.anchor) return undefined
   const reader = new LayoutReader(data, 1)
-  return { epoch: reader.count(), journal_seq: reader.count(), journal_head: reader.bytes(32) }
+  return readLayout(() => ({
+    epoch: reader.count(),
+    journal_seq: reader.count(),
+    journal_head: reader.bytes(32),
+  }))
 }

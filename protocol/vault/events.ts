@@ -7,7 +7,7 @@
  * only added.
  */
 import { INSTRUCTION } from './discriminators'
-import { LayoutReader } from './layout'
+import { LayoutReader, readLayout } from './layout'
 import { readSettled, type SettledEvent } from './settled_event'
 
 export type DepositedEvent = {
@@ -134,11 +134,7 @@ const READERS: Readonly<Record<number, (reader: LayoutReader) => VaultEvent>> = 
 export function decodeEvent(data: Uint8Array): VaultEvent | undefined {
   if (data[0] !== INSTRUCTION.emit || data[1] === undefined) return undefined
   const reader = new LayoutReader(data, 2)
-  try {
-    const event = READERS[data[1]]?.(reader)
-    return reader.atEnd() ? event : undefined
-  } catch (error) {
-    if (error instanceof RangeError) return undefined
-    throw error
-  }
+  const read = READERS[data[1]]
+  const event = read && readLayout(() => read(reader))
+  return reader.atEnd() ? event : undefined
 }

@@ -105,3 +105,13 @@ export class LayoutReader {
     return this.#at === this.#bytes.length
   }
 }
+
+/** What `read` makes of foreign data: undefined where it runs out of bytes or out of range. */
+export function readLayout<T>(read: () => T): T | undefined {
+  try {
+    return read()
+  } catch (error) {
+    if (error instanceof RangeError) return undefined
+    throw error
+  }
+}

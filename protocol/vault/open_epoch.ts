@@ -10,7 +10,7 @@ import { listAccounts } from './account_list'
 import { vaultAddresses } from './addresses'
 import { INSTRUCTION } from './discriminators'
 import type { VaultInstruction } from './instruction'
-import { LayoutReader, LayoutWriter } from './layout'
+import { LayoutReader, LayoutWriter, readLayout } from './layout'
 
 export const OPEN_EPOCH_BYTES = 106
 
@@ -57,7 +57,7 @@ export function openEpochInstruction(
 export function decodeOpenEpoch(data: Uint8Array): OpenEpochFields | undefined {
   if (data.length !== OPEN_EPOCH_BYTES || data[0] !== INSTRUCTION.open_epoch) return undefined
   const reader = new LayoutReader(data, 1)
-  return {
+  return readLayout(() => ({
     epoch: reader.count(),
     boot_nonce: reader.bytes(16),
     compose_hash: reader.bytes(32),
@@ -65,5 +65,5 @@ export function decodeOpenEpoch(data: Uint8Array): OpenEpochFields | undefined {
     journal_head: reader.bytes(32),
     restore: reader.u8() === 1,
     generation: reader.count(),
-  }
+  }))
 }

@@ -19,7 +19,7 @@
  * Batch, nullifiers, outputs, payouts and spent root are the immutable payload of a batch id.
  */
 import { INSTRUCTION } from './discriminators'
-import { LayoutReader, LayoutWriter } from './layout'
+import { LayoutReader, LayoutWriter, readLayout } from './layout'
 
 export const SETTLE_HEADER_BYTES = 133
 export const NULLIFIER_BYTES = 32
@@ -118,10 +118,5 @@ function readSettleData(data: Uint8Array): SettleData | undefined {
 /** Undefined when the data is not exactly a `settle`. */
 export function decodeSettleData(data: Uint8Array): SettleData | undefined {
   if (data.length < SETTLE_HEADER_BYTES || data[0] !== INSTRUCTION.settle) return undefined
-  try {
-    return readSettleData(data)
-  } catch (error) {
-    if (error instanceof RangeError) return undefined
-    throw error
-  }
+  return readLayout(() => readSettleData(data))
 }

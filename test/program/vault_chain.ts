@@ -1,4 +1,5 @@
 /** A chain in process with the tested vault program on it, for the program's tests: raw keys in, decoded state out. */
+import { createPrivateKey, type KeyObject, sign } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import {
@@ -20,7 +21,7 @@ import {
 import { Clock, FailedTransactionMetadata, LiteSVM, type TransactionMetadata } from 'litesvm'
 import { encodeBase58 } from '../../protocol/base58'
 import { sha256 } from '../../protocol/sha256'
-import { publicKeyOf, sign } from '../../protocol/sign'
+import { publicKeyOf } from '../../protocol/sign'
 import {
   type ConfigAccount,
   decodeConfig,
@@ -40,11 +41,19 @@ import { UPGRADEABLE_LOADER } from '../../protocol/vault/programs'
 export const VAULT_SO = readFileSync(join(import.meta.dir, '../../program/vault.so'))
 
 /** A key pair of the tests: deterministic, from a name. */
-export type TestKey = { name: string; seed: Uint8Array; key: Uint8Array }
+export type TestKey = { name: string; key: Uint8Array; secret: KeyObject }
+
+/** PKCS #8 frame of a raw Ed25519 seed (RFC 8410). */
+const PKCS8_FRAME = Buffer.from('302e020100300506032b657004220420', 'hex')
 
 export function testKey(name: string): TestKey {
   const seed = sha256(new TextEncoder().encode(`vault test ${name}`))
-  return { name, seed, key: publicKeyOf(seed) }
+  const der = Buffer.concat([PKCS8_FRAME, seed])
+  return {
+    name,
+    key: publicKeyOf(seed),
+    secret: createPrivateKey({ key: der, format: 'der', type: 'pkcs8' }),
+  }
 }
 
 export const kitAddress = (key: Uint8Array): Address => address(encodeBase58(key))
@@ -170,7 +179,10 @@ export class VaultChain {
       Object.keys(transaction.signatures).map((signer) => {
         const key = this.#keys.get(signer)
         if (key === undefined) throw new Error(`no key to sign for ${signer}`)
-        return [signer, sign(key.seed, transaction.messageBytes as unknown as Uint8Array) as SignatureBytes]
+        return [
+          signer,
+          new Uint8Array(sign(null, Uint8Array.from(transaction.messageBytes), key.secret)) as SignatureBytes,
+        ]
       }),
     )
     return { ...transaction, signatures }
