@@ -11,5 +11,5 @@ export function decodeCommand(bytes: Uint8Array): Command {
   const unix_ms = from.uint()
   const body = codecOf(kind).codec.read(from)
   from.done()
-  return { kind, unix_ms, ...body } as Command
+  return Object.assign(body, { kind, unix_ms }) as Command
 }
