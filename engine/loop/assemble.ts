@@ -60,7 +60,7 @@ export function assemble(
     batch_id: state.settlement.landed?.batch_id ?? 0,
   }
   const metrics = new Metrics()
-  const hub = new Hub(history)
+  const hub = new Hub(history, () => availability.readsBroken())
   const instruments = new InstrumentReads(config, state)
   const fatal = (error: Error) => {
     halt('journal_failed')
@@ -77,7 +77,8 @@ export function assemble(
       metrics.group()
       pump.wake()
       landings.check()
-      return history.backlog() > HISTORY_BACKLOG ? history.flush() : undefined
+      if (history.backlog() <= HISTORY_BACKLOG) return
+      return history.flush().catch(() => availability.readsBroken())
     },
   })
   const landings = new Landings(state)

@@ -32,6 +32,7 @@ export class Availability {
   private halted: HaltReason | undefined
   /** The journal is not to be trusted or failed: nothing may be acknowledged. */
   private stopped: string | undefined
+  private reads_broken = false
 
   constructor(private readonly chain: ChainPort) {}
 
@@ -47,6 +48,10 @@ export class Availability {
   }
   stop(reason: StopReason): void {
     this.stopped ??= STOP_TEXT[reason]
+  }
+  /** Trading goes on without the read models; the next boot rebuilds them from the journal. */
+  readsBroken(): void {
+    this.reads_broken = true
   }
   isStopped(): boolean {
     return this.stopped !== undefined
@@ -77,6 +82,7 @@ export class Availability {
       ...(this.stopped === undefined ? [] : [this.stopped]),
       ...(this.halted === undefined ? [] : [HALT_TEXT[this.halted]]),
       ...(stalled ? ['the chain view does not advance; nothing expires meanwhile'] : []),
+      ...(this.reads_broken ? ['the read models failed: restart to rebuild them from the journal'] : []),
       ...(this.draining ? ['draining for a restart'] : []),
       ...reasons,
     ]

@@ -25,6 +25,8 @@ export type Loaded = {
   landed: LandedBatches
   state: State
   batchSeed: Env['batchSeed']
+  /** Records replayed after the snapshot. */
+  replayed: number
 }
 
 /**
@@ -53,7 +55,8 @@ export async function loadState(
     if (command.kind === 'batch_stage') landed.record(command.stage)
   })
   await rebuildLanded(journal, landed, state)
-  return { journal, snapshots, history, landed, state, batchSeed: seedOf }
+  const replayed = journal.head().seq - from.seq
+  return { journal, snapshots, history, landed, state, batchSeed: seedOf, replayed }
 }
 
 /** The generation is the journaled one, so a replay derives what was derived then. */

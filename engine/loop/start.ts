@@ -6,6 +6,7 @@ import { ChainSink } from './chain_sink'
 import { checkChain } from './check_chain'
 import { openEpoch } from './open_epoch'
 import { restoreTrees } from './restore_trees'
+import { writeSnapshot } from './stop'
 
 /**
  * A chain that contradicts the journal leaves the venue up and refusing, with the reason in its status.
@@ -16,6 +17,8 @@ export async function start(engine: Engine, config: VaultConfig): Promise<void> 
   const reason = await checkChain(config, state, loaded.journal)
   if (reason !== undefined) return engine.halt(reason)
   await restoreTrees(state, hash)
+  // Nobody is served yet, so the pause costs nothing; the next boot begins here.
+  if (loaded.replayed > SNAPSHOT_AFTER_RECORDS) await writeSnapshot(engine)
   const settings = settingsFor(engine, config)
   if (JSON.stringify(settings) !== JSON.stringify(state.settings)) {
     await sequencer.submit({ kind: 'configure', settings })
@@ -46,6 +49,8 @@ export async function start(engine: Engine, config: VaultConfig): Promise<void> 
   engine.upkeep.begin()
   engine.availability.serve()
 }
+
+const SNAPSHOT_AFTER_RECORDS = 20_000
 
 /** What decisions depend on, in one field order so that equal settings compare equal. */
 function settingsFor({ config }: Engine, { generation }: VaultConfig): Settings {

@@ -1,4 +1,5 @@
 /** The way down: drain finishes what was promised, close frees what is held. */
+import { type History, HistoryBroken } from '../history/contract'
 import { encodeState } from '../state/encode_state'
 import type { AccountsPort } from './accounts_port'
 import type { Engine } from './assemble'
@@ -34,8 +35,8 @@ export async function writeSnapshot(engine: Engine): Promise<void> {
   // No await up to here: bytes and head are of the same record.
   const { seq, head } = loaded.journal.head()
   const bytes = encodeState(state)
-  // A snapshot may only stand where the read models have arrived.
-  await loaded.history.flush()
+  // A snapshot may only stand where the read models have arrived: broken ones are rebuilt from the start.
+  if (!(await flushed(loaded.history))) return
   await loaded.snapshots.writeSnapshot(seq, head, bytes)
 }
 
@@ -53,6 +54,16 @@ export async function close(engine: Engine, accounts: AccountsPort): Promise<voi
   loaded.landed.close()
   await hash.close()
   await accounts.close()
+}
+
+async function flushed(history: History): Promise<boolean> {
+  try {
+    await history.flush()
+    return true
+  } catch (error) {
+    if (error instanceof HistoryBroken) return false
+    throw error
+  }
 }
 
 async function within(ms: number, work: Promise<void>): Promise<void> {

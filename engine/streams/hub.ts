@@ -1,7 +1,7 @@
 /** Hands durable events to the streams of their account, in seq order, and resumes a stream from the log without a gap. */
 import { Refusal } from '../../protocol/refusals'
 import type { AccountEvent } from '../../protocol/wire'
-import type { History } from '../history/contract'
+import { type History, HistoryBroken } from '../history/contract'
 import { LIMITS } from '../limits'
 import type { EventSink, Subscription } from '../venue'
 
@@ -17,7 +17,11 @@ export class Hub {
   private readonly streams = new Map<string, Set<Stream>>()
   private count = 0
 
-  constructor(private readonly history: History) {}
+  constructor(
+    private readonly history: History,
+    /** The log can no longer be read. */
+    private readonly broken: () => void,
+  ) {}
 
   /** An event of `account_id` became durable and stands in the history. */
   publish(account_id: string, event: AccountEvent): void {
@@ -47,7 +51,7 @@ export class Hub {
     return {
       seq_first,
       seq_last,
-      seqNow: () => this.history.seqLast(account_id),
+      seqNow: () => this.seqLast(stream),
       close: () => this.remove(stream),
       end: () => {
         if (!stream.open) return
@@ -91,27 +95,48 @@ export class Hub {
 
   /** Begins a turn later, so that the caller holds its subscription before the first event. */
   private start(stream: Stream, gap: (seq_from: number, seq_to: number) => void): void {
-    const seq_first = this.history.seqFirst(stream.account_id)
-    if (stream.open && stream.cursor < seq_first - 1) {
+    this.reading(stream, () => {
+      const seq_first = this.history.seqFirst(stream.account_id)
+      if (stream.cursor >= seq_first - 1) return
       gap(stream.cursor + 1, seq_first - 1)
       stream.cursor = seq_first - 1
-    }
-    void this.catchUp(stream)
+    })
+    this.catchUp(stream)
   }
 
   /** One page per turn, so that a long resume does not hold up the others. */
-  private async catchUp(stream: Stream): Promise<void> {
-    while (stream.open) {
+  private catchUp(stream: Stream): void {
+    this.reading(stream, () => {
       const page = this.history.events(stream.account_id, stream.cursor, LIMITS.page_items_max)
       for (const event of page.items) deliver(stream, event)
-      if (page.next_after === null) {
-        stream.live = true
-        return
-      }
-      await new Promise<void>((resolve) => setImmediate(resolve))
+      if (page.next_after === null) stream.live = true
+      else setImmediate(() => this.catchUp(stream))
+    })
+  }
+
+  /** A log that cannot be read must not look like one without events: the stream is told to come back later. */
+  private reading(stream: Stream, read: () => void): void {
+    if (!stream.open) return
+    try {
+      read()
+    } catch (error) {
+      if (!(error instanceof HistoryBroken)) throw error
+      this.broken()
+      this.remove(stream)
+      stream.sink.bye('restart', RETRY_AFTER_MS)
     }
   }
+
+  private seqLast(stream: Stream): number {
+    let seq = stream.cursor
+    this.reading(stream, () => {
+      seq = this.history.seqLast(stream.account_id)
+    })
+    return seq
+  }
 }
+
+const RETRY_AFTER_MS = 15_000
 
 function deliver(stream: Stream, event: AccountEvent): void {
   if (!stream.open || event.seq <= stream.cursor) return

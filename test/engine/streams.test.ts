@@ -136,3 +136,13 @@ test('a draining venue says goodbye, anchors its head and leaves a snapshot', as
   expect((await open.engine.loaded.snapshots.newestValid()).snapshot?.seq).toBe(seq)
   expect(open.venue.status()).toMatchObject({ ready: false, draining: true })
 })
+
+test('a log that cannot be read is told as a goodbye, not as silence', async () => {
+  const told = collector()
+  const subscription = await open.venue.subscribe(session, 0, told.sink, noGap)
+  await open.engine.loaded.history.close()
+  expect(told.ends).toEqual(['bye restart'])
+  expect(subscription.seqNow()).toBe(0)
+  expect(open.engine.hub.size()).toBe(0)
+  expect(open.venue.status().reasons.join()).toContain('read models failed')
+})
