@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Journal } from '../engine/journal/contract'
 import { openJournal } from '../engine/journal/open_journal'
+import { printTable, quantile } from './figures'
 
 /** As the body of a place command with its signature. */
 const BODY_BYTES = 230
@@ -34,9 +35,7 @@ function report(
   latencies_ms: number[],
   elapsed_ms: number,
 ): void {
-  latencies_ms.sort((a, b) => a - b)
-  const at = (share: number) =>
-    Math.round((latencies_ms[Math.floor((latencies_ms.length - 1) * share)] ?? 0) * 1000)
+  const at = (share: number) => Math.round(quantile(latencies_ms, share) * 1000)
   const figure = {
     name,
     group,
@@ -141,5 +140,5 @@ try {
 } finally {
   rmSync(dir, { recursive: true, force: true })
 }
-console.table(figures)
-console.table(replays)
+printTable(Object.keys(figures[0] ?? {}), figures.map(Object.values))
+printTable(Object.keys(replays[0] ?? {}), replays.map(Object.values))

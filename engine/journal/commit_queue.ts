@@ -60,7 +60,7 @@ export function commitQueue(
       randomFillSync(group, GROUP_SALT_AT, 16)
       head = headAfter(head, group)
       heads.set(head, i * 32)
-      seq += groupRecords(new DataView(group.buffer, group.byteOffset, group.byteLength), 0)
+      seq += groupRecords(group, 0)
       bytes += group.length
     })
     writer.writeFrame(

@@ -1,8 +1,8 @@
 /** Owns one write of the journal on disk: whole groups, encrypted and bound to their place in the chain. */
-import { createCipheriv, createDecipheriv, createHash } from 'node:crypto'
+import { createCipheriv, createDecipheriv } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 import { firstBadRecord, GROUP_HEADER_BYTES, groupBytes, groupRecords } from './group'
-import { type ChainPoint, getSafe, SECTOR_BYTES, setSafe } from './segment_header'
+import { type ChainPoint, readSafe, readU32, SECTOR_BYTES, setSafe } from './segment_header'
 
 /**
  * Frame header, readable: magic u32, CRC-32 of the 40 bytes that follow it, frame number in the segment u32, plaintext
@@ -43,31 +43,33 @@ export function encodeFrameHeader(into: Uint8Array, header: FrameHeader): void {
 /** The header at `at`, or undefined when these are not the bytes of one. */
 export function decodeFrameHeader(segment: Uint8Array, at: number): FrameHeader | undefined {
   if (at + FRAME_HEADER_BYTES > segment.length) return undefined
-  const view = new DataView(segment.buffer, segment.byteOffset + at, FRAME_HEADER_BYTES)
-  if (view.getUint32(0, true) !== MAGIC) return undefined
-  if (view.getUint32(4, true) !== crc32(segment.subarray(at + 8, at + TAG_AT))) return undefined
+  if (readU32(segment, at) !== MAGIC) return undefined
+  if (readU32(segment, at + 4) !== crc32(segment.subarray(at + 8, at + TAG_AT))) return undefined
   return {
-    frame: view.getUint32(8, true),
-    plain_bytes: view.getUint32(12, true),
-    seq_first: getSafe(view, 16),
-    records: view.getUint32(24, true),
-    groups: view.getUint32(28, true),
-    epoch: getSafe(view, 32),
+    frame: readU32(segment, at + 8),
+    plain_bytes: readU32(segment, at + 12),
+    seq_first: readSafe(segment, at + 16),
+    records: readU32(segment, at + 24),
+    groups: readU32(segment, at + 28),
+    epoch: readSafe(segment, at + 32),
   }
 }
 
+/** Filled and used at once, never kept: the cipher copies both. */
+const nonce_bytes = new Uint8Array(12)
+const nonce_view = new DataView(nonce_bytes.buffer)
+const associated_bytes = new Uint8Array(TAG_AT + 32)
+
 /** The frame number is the nonce: a segment's key is its own and each number is used once. */
 function nonceOf(frame: number): Uint8Array {
-  const nonce = new Uint8Array(12)
-  new DataView(nonce.buffer).setUint32(0, frame, true)
-  return nonce
+  nonce_view.setUint32(0, frame, true)
+  return nonce_bytes
 }
 
 function associated(header: Uint8Array, head: Uint8Array): Uint8Array {
-  const bytes = new Uint8Array(TAG_AT + 32)
-  bytes.set(header.subarray(0, TAG_AT), 0)
-  bytes.set(head, TAG_AT)
-  return bytes
+  for (let i = 0; i < TAG_AT; i++) associated_bytes[i] = header[i] as number
+  associated_bytes.set(head, TAG_AT)
+  return associated_bytes
 }
 
 /**
@@ -115,9 +117,11 @@ export function unsealFrame(
   return plain.subarray(0, header.plain_bytes)
 }
 
+const chain = new Bun.CryptoHasher('sha256')
+
 /** Chain head after a group. */
 export function headAfter(head: Uint8Array, group: Uint8Array): Uint8Array {
-  return new Uint8Array(createHash('sha256').update(head).update(group).digest())
+  return chain.update(head).update(group).digest()
 }
 
 /**
@@ -130,16 +134,15 @@ export function advance(
   from: ChainPoint,
   group_ends?: (point: ChainPoint) => void,
 ): ChainPoint | number {
-  const view = new DataView(plain.buffer, plain.byteOffset, plain.byteLength)
   let point: ChainPoint = { ...from, epoch: header.epoch }
   let at = 0
   for (let i = 0; i < header.groups; i++) {
     if (at + GROUP_HEADER_BYTES > plain.length) return point.seq + 1
-    const end = at + groupBytes(view, at)
+    const end = at + groupBytes(plain, at)
     if (end > plain.length || end < at + GROUP_HEADER_BYTES) return point.seq + 1
-    const bad = firstBadRecord(plain, view, at, point.seq + 1)
+    const bad = firstBadRecord(plain, at, point.seq + 1)
     if (bad !== 0) return bad
-    const seq = point.seq + groupRecords(view, at)
+    const seq = point.seq + groupRecords(plain, at)
     point = { seq, head: headAfter(point.head, plain.subarray(at, end)), epoch: header.epoch }
     group_ends?.(point)
     at = end

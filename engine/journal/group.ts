@@ -1,7 +1,7 @@
 /** Owns the bytes of a group: the records of one append, as they are hashed into the chain. */
 import { crc32 } from 'node:zlib'
 import type { JournalRecord, NewRecord } from './contract'
-import { getSafe, setSafe } from './segment_header'
+import { readSafe, readU32, setSafe } from './segment_header'
 
 /** Group: bytes u32 (all of it), records u32, salt 16, records. */
 export const GROUP_HEADER_BYTES = 24
@@ -33,22 +33,22 @@ export function encodeGroup(records: readonly NewRecord[], seq_first: number): U
   return bytes
 }
 
-export const groupBytes = (view: DataView, at: number): number => view.getUint32(at, true)
-export const groupRecords = (view: DataView, at: number): number => view.getUint32(at + 4, true)
+export const groupBytes = (bytes: Uint8Array, at: number): number => readU32(bytes, at)
+export const groupRecords = (bytes: Uint8Array, at: number): number => readU32(bytes, at + 4)
 
 /**
  * Checks the records of the group at `at` and returns the first seq that is wrong, or 0 when all are right. Guards
  * against memory that changed between encoding and encryption, which no cipher can see.
  */
-export function firstBadRecord(bytes: Uint8Array, view: DataView, at: number, seq_first: number): number {
-  const end = at + groupBytes(view, at)
-  const count = groupRecords(view, at)
+export function firstBadRecord(bytes: Uint8Array, at: number, seq_first: number): number {
+  const end = at + groupBytes(bytes, at)
+  const count = groupRecords(bytes, at)
   let next = at + GROUP_HEADER_BYTES
   for (let i = 0; i < count; i++) {
     if (next + RECORD_BYTES > end) return seq_first + i
-    const crc_at = next + RECORD_HEADER_BYTES + view.getUint32(next, true)
-    if (crc_at + 4 > end || getSafe(view, next + 4) !== seq_first + i) return seq_first + i
-    if (crc32(bytes.subarray(next, crc_at)) !== view.getUint32(crc_at, true)) return seq_first + i
+    const crc_at = next + RECORD_HEADER_BYTES + readU32(bytes, next)
+    if (crc_at + 4 > end || readSafe(bytes, next + 4) !== seq_first + i) return seq_first + i
+    if (crc32(bytes.subarray(next, crc_at)) !== readU32(bytes, crc_at)) return seq_first + i
     next = crc_at + 4
   }
   return next === end ? 0 : seq_first + count
@@ -56,19 +56,18 @@ export function firstBadRecord(bytes: Uint8Array, view: DataView, at: number, se
 
 /** Appends to `into` every record of the checked groups in `bytes` with seq >= from_seq; bodies are views. */
 export function readRecords(bytes: Uint8Array, from_seq: number, into: JournalRecord[]): void {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-  for (let at = 0; at < bytes.length; at += groupBytes(view, at)) {
-    const count = groupRecords(view, at)
+  for (let at = 0; at < bytes.length; at += groupBytes(bytes, at)) {
+    const count = groupRecords(bytes, at)
     let next = at + GROUP_HEADER_BYTES
     for (let i = 0; i < count; i++) {
       const body_at = next + RECORD_HEADER_BYTES
-      const body_end = body_at + view.getUint32(next, true)
-      const seq = getSafe(view, next + 4)
+      const body_end = body_at + readU32(bytes, next)
+      const seq = readSafe(bytes, next + 4)
       if (seq >= from_seq) {
         into.push({
           seq,
-          type: view.getUint16(next + 12, true),
-          unix_ms: getSafe(view, next + 16),
+          type: (bytes[next + 12] as number) | ((bytes[next + 13] as number) << 8),
+          unix_ms: readSafe(bytes, next + 16),
           body: bytes.subarray(body_at, body_end),
         })
       }

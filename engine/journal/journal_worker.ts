@@ -49,7 +49,7 @@ function open(options: OpenRequest): void {
   )
   opened = { options, segments, writer, spare, queue }
   const { seq, head, epoch } = end ?? { seq: 0, head: new Uint8Array(32), epoch: 0 }
-  reply({ op: 'opened', seq, head, epoch, first_seq: (segments[0]?.seq ?? 0) + 1 })
+  reply({ op: 'opened', seq, head: new Uint8Array(head), epoch, first_seq: (segments[0]?.seq ?? 0) + 1 })
   spare.begin()
 }
 

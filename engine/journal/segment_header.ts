@@ -95,14 +95,23 @@ export function getSafe(view: DataView, at: number): number {
   return view.getUint32(at, true) + view.getUint32(at + 4, true) * 0x1_0000_0000
 }
 
+/** Little-endian reads straight from bytes: a DataView per frame would cost more than reading the frame. */
+export function readU32(bytes: Uint8Array, at: number): number {
+  return (
+    ((bytes[at] as number) |
+      ((bytes[at + 1] as number) << 8) |
+      ((bytes[at + 2] as number) << 16) |
+      ((bytes[at + 3] as number) << 24)) >>>
+    0
+  )
+}
+
+export function readSafe(bytes: Uint8Array, at: number): number {
+  return readU32(bytes, at) + readU32(bytes, at + 4) * 0x1_0000_0000
+}
+
 export function isZero(bytes: Uint8Array, from: number, to: number): boolean {
   const end = Math.min(to, bytes.length)
-  let at = from
-  if ((bytes.byteOffset + at) % 4 === 0) {
-    const words = new Uint32Array(bytes.buffer, bytes.byteOffset + at, Math.max(0, end - at) >> 2)
-    for (let i = 0; i < words.length; i++) if (words[i] !== 0) return false
-    at += words.length * 4
-  }
-  for (; at < end; at++) if (bytes[at] !== 0) return false
+  for (let at = from; at < end; at++) if (bytes[at] !== 0) return false
   return true
 }
