@@ -1,0 +1,82 @@
+/**
+ * The real process, killed with SIGKILL at random points while accounts place, cancel and modify over HTTPS. Goal: what
+ * was acknowledged is there, what was not is there wholly or not at all, and money is what it was.
+ */
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { randomInt } from 'node:crypto'
+import type { AccountEvent, Fill } from '../../protocol/wire'
+import { type CrashSite, crashRound, DEPOSITED, notesPerMint, openCrashSite } from './crash_rounds'
+import { readEvents } from './read_account'
+import { windDown } from './wind_down'
+
+const ROUNDS = Number(process.env['TACIT_CRASH_ROUNDS'] ?? 3)
+const ROUND_MS_MAX = 30_000
+const seed = Number(process.env['TACIT_CRASH_SEED'] ?? randomInt(2 ** 31))
+
+describe(`kill -9 under load (TACIT_CRASH_SEED=${seed}, ${ROUNDS} rounds)`, () => {
+  let site: CrashSite
+  beforeAll(async () => {
+    site = await openCrashSite(seed)
+  }, 60_000)
+  afterAll(async () => {
+    for (const trader of site?.traders ?? []) trader.close()
+    await site?.venue.remove()
+  })
+
+  test(
+    'acknowledged commands survive, lost ones are whole or absent, lists stay gapless, open orders stay the same',
+    async () => {
+      for (let round = 1; round <= ROUNDS; round++) expect(await crashRound(site, round)).toEqual([])
+      const { lost } = site
+      const sent = site.traders.flatMap((trader) => trader.sent)
+      const fates = Object.groupBy(sent, ({ kind, fate }) => `${kind} ${fate}`)
+      const counts = Object.entries(fates).map(([name, list]) => `${name} ${list!.length}`)
+      console.log(`${counts.sort().join(', ')}; answers lost: ${lost.there} applied, ${lost.absent} not`)
+      for (const kind of ['place', 'cancel', 'modify']) expect(counts.join()).toContain(`${kind} accepted`)
+    },
+    ROUNDS * ROUND_MS_MAX,
+  )
+
+  test('settlement goes on: every fill becomes final on chain', async () => {
+    await windDown(site.traders)
+    for (const { trading } of site.traders) {
+      const fills = trading.events.filter(({ kind }) => kind === 'fill.matched')
+      expect(fills.length).toBeGreaterThan(0)
+      const final = trading.events.filter(({ kind }) => kind === 'fill.finalized')
+      const name = ({ data }: { data: unknown }) => `${(data as Fill).order_id} ${(data as Fill).fill_index}`
+      expect(final.map(name).sort()).toEqual(fills.map(name).sort())
+    }
+  }, 60_000)
+
+  test('notes conserve: what was deposited is in the notes and the fees, and in the vault on chain', async () => {
+    const { mints } = await site.traders[0]!.client.transparency()
+    for (const [mint, amount] of DEPOSITED) {
+      const notes = site.traders.reduce((sum, { wallet }) => sum + wallet.balance(mint), 0n)
+      const fees = site.traders
+        .flatMap(({ trading }) => trading.events)
+        .filter(({ kind }) => kind === 'fill.matched')
+        .filter(() => mint === site.traders[0]!.instrument.quote_mint)
+        .reduce((sum, { data }) => sum + BigInt((data as Fill).fee), 0n)
+      const deposited = amount * BigInt(notesPerMint)
+      expect(notes + fees).toBe(deposited)
+      expect(mints.find((one) => one.mint === mint)?.vault_balance).toBe(String(deposited))
+    }
+  })
+
+  test('every stream, resumed over all restarts, ends as the gapless list that REST tells', async () => {
+    for (const { client, streams } of site.traders) {
+      const events = await readEvents(client)
+      for (const follower of streams) {
+        const { stream, faults, events: followed } = follower
+        const kinds = { trading: '', orders: 'order.', fills: 'fill.' }[stream]
+        const listed = events.filter(({ kind }) => kind.startsWith(kinds))
+        await follower.until(`/ws/${stream} to tell all`, () => followed.length >= listed.length)
+        expect(faults).toEqual([])
+        const order = (list: AccountEvent[]) => list.map(({ seq, kind }) => `${seq} ${kind}`)
+        expect(order(followed)).toEqual(order(listed))
+        expect(followed).toEqual(listed)
+        expect(followed.length).toBeGreaterThan(0)
+      }
+    }
+  })
+})
