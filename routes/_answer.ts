@@ -4,6 +4,7 @@ import type { Session } from '../engine/venue'
 import { Refusal } from '../protocol/refusals'
 import { authenticate, bearerToken } from './_auth'
 import { readBody } from './_body'
+import { declaredRefusals } from './_declared'
 import type { Contract, Endpoint, Text } from './_endpoint'
 import { type Form, formOf } from './_form'
 import { commonHeaders, type HeaderMap, requestId } from './_headers'
@@ -17,6 +18,7 @@ export type Answering = (request: Request, params: Record<string, string>) => Pr
 /** `route` is the template written to logs, such as `GET /orders/{order_id}`. */
 export function answering(endpoint: Endpoint, services: Services, route: string): Answering {
   const { contract } = endpoint
+  const declared = new Set(declaredRefusals(endpoint))
   const parts = partsOf(contract)
   const reply = replyOf(contract, services, route)
   const handler = endpoint.handler as (call: unknown) => unknown
@@ -43,6 +45,10 @@ export function answering(endpoint: Endpoint, services: Services, route: string)
       return reply(value, { ...commonHeaders(request_id), ...limits })
     } catch (error) {
       const refusal = refusalOf(error, services.log, { request_id, route })
+      // The document promises every code of every route; one it does not know is a fault of the contract.
+      if (!declared.has(refusal.code)) {
+        services.log.write('warn', 'refusal_undeclared', { route, code: refusal.code })
+      }
       return problemResponse(refusal, request_id, services.meters, {
         ...limits,
         ...exhausted(refusal),

@@ -46,7 +46,6 @@ function ofStream(_contract: StreamContract): RefusalCode[] {
     'key_duplicate',
     'field_unknown',
     'after_invalid',
-    'account_suspended',
     'connection_limit',
   ]
 }

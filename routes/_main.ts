@@ -6,6 +6,7 @@
  * `--check` names every fault of the settings, or prints them with secrets masked, and exits.
  */
 import { openChain } from '../engine/chain/open_chain'
+import { checkConfig } from '../engine/check_config'
 import { version } from '../package.json'
 import { type Config, printedSettings, readConfig } from './_config'
 import { joinProcess, type ProcessParts, type Running } from './_join_process'
@@ -21,13 +22,19 @@ const log = openLog((line) => void process.stdout.write(line), clock.unixMs)
 
 const environment = laptop ? await laptopEnvironment(process.env) : process.env
 const { config, faults } = readConfig(environment)
-if (faults !== undefined) {
-  console.error(`settings refused:\n${faults.join('\n')}`)
-  process.exit(1)
-}
+if (faults !== undefined) refuse(faults)
 if (process.argv.includes('--check')) {
+  // The manifest's hash is the enclave's to say; here any value of its form stands for it.
+  const compose_hash = '0'.repeat(64)
+  const wrong = checkConfig({ ...config.engine, compose_hash, tacit_version: version })
+  if (wrong.length > 0) refuse(wrong)
   console.log(printedSettings(environment))
   process.exit(0)
+}
+
+function refuse(sentences: readonly string[]): never {
+  console.error(`settings refused:\n${sentences.join('\n')}`)
+  process.exit(1)
 }
 
 let running: Running | undefined
@@ -77,7 +84,8 @@ function parts(with_config: Config): ProcessParts {
 process.on('SIGTERM', () => end('SIGTERM'))
 process.on('SIGINT', () => end('SIGINT'))
 process.on('uncaughtException', fatal)
-process.on('unhandledRejection', (reason) => fatal(reason instanceof Error ? reason : new Error('rejected')))
+// One request's stray promise is a fault to mend, not a reason to leave everybody else without a venue.
+process.on('unhandledRejection', (reason) => log.write('error', 'unhandled_rejection', placeOf(reason)))
 
 try {
   running = laptop ? await openLaptop(parts(config)) : await joinProcess(parts(config))

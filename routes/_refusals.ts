@@ -19,9 +19,8 @@ export const CHECK_REFUSALS: Codes = [
   'price_off_tick',
   'value_overflow',
   'min_fill_invalid',
-  'expiry_too_soon',
-  'expiry_too_far',
 ]
+const EXPIRY: Codes = ['expiry_too_soon', 'expiry_too_far']
 export const PLACE_REFUSALS: Codes = [
   ...CHECK_REFUSALS,
   ...OWNERSHIP,
@@ -29,6 +28,7 @@ export const PLACE_REFUSALS: Codes = [
   'order_exists',
   'order_id_taken',
   'nonce_stale',
+  ...EXPIRY,
   ...COLLATERAL,
   'collateral_insufficient',
   'self_cross',
@@ -42,7 +42,6 @@ export const CANCEL_REFUSALS: Codes = [
   'order_id_zero',
   ...OWNERSHIP,
   'not_owner',
-  'order_exists',
   'order_unknown',
   'order_final',
   'nonce_stale',
@@ -53,7 +52,6 @@ export const MODIFY_REFUSALS: Codes = [...new Set([...PLACE_REFUSALS, ...CANCEL_
 export const CANCEL_ALL_REFUSALS: Codes = [
   'instrument_unknown',
   ...OWNERSHIP,
-  'order_exists',
   'nonce_stale',
   'matching_unavailable',
   'key_limit',
@@ -61,11 +59,8 @@ export const CANCEL_ALL_REFUSALS: Codes = [
 export const DEAD_MAN_REFUSALS: Codes = [
   'timeout_out_of_range',
   ...OWNERSHIP,
-  'account_suspended',
-  'order_exists',
   'nonce_stale',
   'matching_unavailable',
-  'draining',
   'key_limit',
 ]
 const NOTE_COMMAND: Codes = [
@@ -73,9 +68,9 @@ const NOTE_COMMAND: Codes = [
   ...OWNERSHIP,
   'account_suspended',
   'order_exists',
+  'order_id_taken',
   'nonce_stale',
-  'expiry_too_soon',
-  'expiry_too_far',
+  ...EXPIRY,
   ...COLLATERAL,
   ...UNAVAILABLE,
   'key_limit',
@@ -86,4 +81,4 @@ export const WITHDRAWAL_REFUSALS: Codes = [
   'collateral_insufficient',
   'withdraw_below_minimum',
 ]
-export const RESHAPE_REFUSALS: Codes = [...NOTE_COMMAND, 'reshape_invalid']
+export const RESHAPE_REFUSALS: Codes = [...NOTE_COMMAND, 'reshape_invalid', 'collateral_insufficient']

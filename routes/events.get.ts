@@ -11,7 +11,6 @@ export default endpoint(
     cost: COST.read,
     query: PageQuery,
     answer: { status: 200, body: page(AccountEvent) },
-    refuses: ['after_invalid'],
   },
   ({ venue, account_id, query }) =>
     venue.events(account_id, {

@@ -11,7 +11,6 @@ export default endpoint(
     cost: COST.read,
     query: PageQuery,
     answer: { status: 200, body: page(Fill) },
-    refuses: ['after_invalid'],
   },
   ({ venue, account_id, query }) =>
     venue.fills(account_id, {

@@ -16,7 +16,6 @@ export default endpoint(
       symbol: t.Optional(SymbolName),
     }),
     answer: { status: 200, body: page(Order) },
-    refuses: ['after_invalid', 'instrument_unknown'],
   },
   ({ venue, account_id, query: { after, limit, ...filter } }) =>
     venue.orders(account_id, {

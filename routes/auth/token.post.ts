@@ -10,7 +10,7 @@ export default endpoint(
     tag: 'account',
     body: TokenRequest,
     answer: { status: 200, body: TokenResponse },
-    refuses: ['credentials_invalid', 'login_limited', 'login_busy', 'account_suspended'],
+    refuses: ['credentials_invalid', 'login_limited', 'login_busy'],
   },
   ({ venue, body }) => venue.login(body),
 )

@@ -11,7 +11,7 @@ export default endpoint(
     tag: 'trust',
     params: exact({ file: t.String({ minLength: 1, maxLength: 64 }) }),
     answer: { status: 200, text: 'text/plain' },
-    refuses: ['evidence_unknown', 'enclave_unavailable'],
+    refuses: ['evidence_unknown'],
   },
   ({ enclave, params }) => {
     const file = enclave.evidence(params.file)

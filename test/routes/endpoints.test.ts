@@ -34,7 +34,7 @@ for (const row of ROWS) {
     test('gives each declared refusal of the venue as a problem document', async () => {
       const codes = declaredRefusals(route).filter((code) => !EDGE.has(code))
       for (const code of codes) {
-        await against(row, refusing(code), async (_harness, send) => {
+        await against(row, refusing(code), async (harness, send) => {
           const { status, headers, json } = await send()
           const entry = REFUSAL_BY_CODE.get(code)!
           expect(status).toBe(entry.status)
@@ -48,6 +48,7 @@ for (const row of ROWS) {
             request_id: headers.get('x-request-id'),
             applied: code === 'order_exists' ? 'yes' : 'no',
           })
+          expect(harness.lines).toEqual([])
           const retry = status === 429 || status === 503 ? '2' : null
           expect(headers.get('retry-after')).toBe(retry)
         })
