@@ -62,3 +62,20 @@ export type Transcript = {
 export function isAccepted(transcript: Transcript): boolean {
   return transcript.verdict === 'verified' || transcript.verdict === 'partial'
 }
+
+/** The transcript for a terminal: one line per check, what was read below it, the verdict last. */
+export function transcriptText(transcript: Transcript): string {
+  const { url, judged_at, source, intel_root, checks, verdict } = transcript
+  const lines = [`${url} judged at ${judged_at}${source === 'recorded' ? ' from recorded evidence' : ''}`]
+  if (!intel_root) lines.push("NOT PRODUCTION: the policy replaced Intel's root, no hardware is proven")
+  for (const { number, result, statement, reason, values } of checks) {
+    const mark = { pass: 'pass', fail: 'FAIL', skipped: 'skip' }[result]
+    lines.push(`${number} ${mark}  ${statement}${reason === '' ? '' : `: ${reason}`}`)
+    for (const [name, value] of Object.entries(values)) lines.push(`          ${name} ${value}`)
+  }
+  const count = (result: CheckResult) => checks.filter((check) => check.result === result).length
+  lines.push(
+    `${verdict.toUpperCase()}: ${count('pass')} passed, ${count('fail')} failed, ${count('skipped')} skipped`,
+  )
+  return lines.join('\n')
+}

@@ -38,7 +38,7 @@ function worse(a: TcbStatus, b: TcbStatus): TcbStatus {
 export function combineFindings(findings: readonly [TcbFinding, ...TcbFinding[]]): TcbFinding {
   return findings.reduce((a, b) => ({
     status: worse(a.status, b.status),
-    tcb_date: a.tcb_date < b.tcb_date ? a.tcb_date : b.tcb_date,
+    tcb_date: [a.tcb_date, b.tcb_date].sort()[0]!,
     advisories: [...new Set([...a.advisories, ...b.advisories])],
   }))
 }

@@ -1,0 +1,35 @@
+/** The one call a trader makes first: verifies a venue completely, and only then gives a transport to it. */
+import { type ConnectOptions, VerificationFailed, type VerifiedVenue } from './verified_venue'
+import { collectEvidence } from './verify/collect/collect_evidence'
+import { EvidenceUnavailable } from './verify/collect/collect_venue'
+import { pinnedTransport } from './verify/collect/pinned_transport'
+import { type Peer, readPeer } from './verify/collect/read_peer'
+import { judgeEvidence } from './verify/judge_evidence'
+import type { VerificationPolicy } from './verify/policy'
+import { isAccepted } from './verify/transcript'
+
+const HANDSHAKE_MS = 10_000
+
+/**
+ * Fails closed: without an accepting transcript there is no transport.
+ * @param url HTTPS origin of the venue.
+ * @throws VerificationFailed when a check fails or is skipped without permission, with the transcript; EvidenceUnavailable
+ * when the venue does not answer.
+ */
+export async function connect(
+  url: string,
+  policy: VerificationPolicy,
+  options: ConnectOptions = {},
+): Promise<VerifiedVenue> {
+  const origin = new URL(url)
+  if (origin.protocol !== 'https:') throw new RangeError('a venue is reached over https')
+  const peer = await readPeer(origin, options.timeout_ms ?? HANDSHAKE_MS).catch((error: unknown): Peer => {
+    throw new EvidenceUnavailable('the venue did not open TLS', { cause: error })
+  })
+  const transport = pinnedTransport(origin, peer)
+  const evidence = await collectEvidence(transport, peer.spki_sha256, policy, options)
+  const transcript = await judgeEvidence(evidence, policy, 'live')
+  if (!isAccepted(transcript)) throw new VerificationFailed(transcript, evidence)
+  const { info, attestation } = evidence
+  return { ...transport, info, attestation, transcript, evidence }
+}

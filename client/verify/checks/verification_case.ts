@@ -1,0 +1,46 @@
+/** What the checks of one verification share: the evidence, the demands, and what earlier checks established. */
+import type { BindingBody } from '../../../protocol/binding'
+import type { BootEvent, MeasuredClaims } from '../../../protocol/event_log'
+import type { ConfigAccount } from '../../../protocol/vault/accounts'
+import type { EvidenceBundle } from '../evidence_bundle'
+import type { VerificationPolicy } from '../policy'
+import type { GenuineQuote } from '../tdx/genuine_quote'
+import type { OpenedCollateral } from '../tdx/open_collateral'
+import type { TrustedRoots } from '../tdx/trusted_roots'
+
+/** Set by the check that established the fact; a later check that needs it is skipped without it. */
+export type Established = {
+  collateral: OpenedCollateral
+  genuine: GenuineQuote
+  events: BootEvent[]
+  claims: MeasuredClaims
+  binding: BindingBody
+  config: ConfigAccount
+}
+
+export type VerificationCase = {
+  readonly bundle: EvidenceBundle
+  readonly policy: VerificationPolicy
+  readonly roots: TrustedRoots
+  readonly now_ms: number
+  readonly established: Partial<Established>
+}
+
+/** The check has nothing to judge; the message says why. Never a pass. */
+export class Skipped extends Error {
+  override readonly name = 'Skipped'
+}
+
+/** @throws Skipped when the check that establishes the fact did not pass. */
+export function established<K extends keyof Established>(
+  verification: VerificationCase,
+  fact: K,
+): Established[K] {
+  const value = verification.established[fact]
+  if (value === undefined) throw new Skipped(`the ${fact} it rests on did not hold`)
+  return value
+}
+
+/** What a passed check read, for the transcript. */
+export type CheckValues = Record<string, string>
+export type RunCheck = (verification: VerificationCase) => CheckValues | Promise<CheckValues>

@@ -1,0 +1,107 @@
+/** Reads what a venue says of itself: identity, fresh attestation, evidence files. Judges nothing but the form. */
+import type { Attestation, Info } from '../../../protocol/wire_public'
+import type { Transport } from '../../api/transport'
+import type { EvidenceBundle } from '../evidence_bundle'
+
+/** The venue did not give its evidence; nothing can be said about it. */
+export class EvidenceUnavailable extends Error {
+  override readonly name = 'EvidenceUnavailable'
+}
+
+export type VenueEvidence = Pick<EvidenceBundle, 'info' | 'attestation' | 'evidences'>
+
+/** A quote occupies hardware that venues share; a busy one names the time to come back. */
+const BUSY_RETRIES = 3
+const BUSY_WAIT_MS_MAX = 5_000
+const ANSWER_BYTES_MAX = 1_048_576
+
+/** @param nonce 64 hex digits. @throws EvidenceUnavailable */
+export async function collectVenue(
+  transport: Transport,
+  nonce: string,
+  timeout_ms: number,
+): Promise<VenueEvidence> {
+  const get = (path: string) => getText(transport, path, timeout_ms)
+  const [info, attestation, quote_json, cert_pem, sha256sum_txt] = await Promise.all([
+    get('/info'),
+    get(`/attestation?reportData=${nonce}`),
+    get('/evidences/quote.json'),
+    get('/evidences/cert.pem'),
+    get('/evidences/sha256sum.txt'),
+  ])
+  return {
+    info: parse(info, INFO_FORM) as Info,
+    attestation: parse(attestation, ATTESTATION_FORM) as Attestation,
+    evidences: { quote_json, cert_pem, sha256sum_txt },
+  }
+}
+
+async function getText(transport: Transport, path: string, timeout_ms: number): Promise<string> {
+  for (let attempt = 0; ; attempt++) {
+    const signal = AbortSignal.timeout(timeout_ms)
+    const response = await transport.fetch(path, { signal }).catch((error: unknown) => {
+      throw new EvidenceUnavailable(`${path} did not answer`, { cause: error })
+    })
+    if (response.ok) return boundedText(response, path)
+    if (response.status !== 429 || attempt === BUSY_RETRIES)
+      throw new EvidenceUnavailable(`${path} answered ${response.status}`)
+    const wait_ms = Number(response.headers.get('retry-after') ?? 1) * 1000
+    await new Promise((done) => setTimeout(done, Math.min(wait_ms || 1000, BUSY_WAIT_MS_MAX)))
+  }
+}
+
+async function boundedText(response: Response, path: string): Promise<string> {
+  const text = await response.text()
+  if (text.length > ANSWER_BYTES_MAX) throw new EvidenceUnavailable(`${path} answered too much`)
+  return text
+}
+
+type Form = { readonly [field: string]: 'string' | 'number' | Form }
+const text = 'string'
+const INFO_FORM: Form = {
+  app_id: text,
+  instance_id: text,
+  compose_hash: text,
+  tee_pubkey: text,
+  venue: text,
+  config_account: text,
+  program_id: text,
+  genesis_hash: text,
+  generation: 'number',
+  epoch: 'number',
+}
+const BINDING_FORM: Form = {
+  body: text,
+  signature: text,
+  certificate: text,
+  certificate_signature: text,
+  statement_key: text,
+}
+const ATTESTATION_FORM: Form = {
+  quote: text,
+  event_log: text,
+  report_data: text,
+  vm_config: text,
+  tee_pubkey: text,
+  binding: BINDING_FORM,
+}
+
+function parse(answer: string, form: Form): unknown {
+  let value: unknown
+  try {
+    value = JSON.parse(answer)
+  } catch {
+    throw new EvidenceUnavailable('the venue answered no JSON')
+  }
+  requireForm(value, form)
+  return value
+}
+
+function requireForm(value: unknown, form: Form): void {
+  for (const [field, expected] of Object.entries(form)) {
+    const member = (value as Record<string, unknown> | null)?.[field]
+    if (typeof expected === 'object') requireForm(member ?? null, expected)
+    else if (typeof member !== expected || (expected === 'number' && !Number.isSafeInteger(member)))
+      throw new EvidenceUnavailable(`the venue's answer has no well formed ${field}`)
+  }
+}

@@ -1,0 +1,86 @@
+/** Runs every check on one bundle of evidence. Pure but for WebCrypto: the same bundle and policy give the same verdict. */
+import { checkBinding } from './checks/binding'
+import { checkClaims } from './checks/claims'
+import { checkCollateral } from './checks/collateral'
+import { checkComposeHash } from './checks/compose_hash'
+import { checkEvidence } from './checks/evidence'
+import { checkKms } from './checks/kms'
+import { checkMachine } from './checks/machine'
+import { checkManifest } from './checks/manifest'
+import { checkMrConfigId } from './checks/mr_config_id'
+import { checkOsImage } from './checks/os_image'
+import { checkPlatform } from './checks/platform'
+import { checkProgram } from './checks/program'
+import { checkQuote } from './checks/quote'
+import { checkRegisters } from './checks/registers'
+import { checkReportData } from './checks/report_data'
+import { checkSettlementSigner } from './checks/settlement_signer'
+import { checkTlsKey } from './checks/tls_key'
+import { checkVaultState } from './checks/vault_state'
+import { type RunCheck, Skipped, type VerificationCase } from './checks/verification_case'
+import type { EvidenceBundle } from './evidence_bundle'
+import type { VerificationPolicy } from './policy'
+import { reasonOf } from './refused'
+import { onlyIntel, type TrustedRoots, trustedRoots } from './tdx/trusted_roots'
+import { CHECKS, type Check, type CheckName, type Transcript, type Verdict } from './transcript'
+
+const RUN: Record<CheckName, RunCheck> = {
+  collateral: checkCollateral,
+  quote: checkQuote,
+  platform: checkPlatform,
+  machine: checkMachine,
+  registers: checkRegisters,
+  claims: checkClaims,
+  mr_config_id: checkMrConfigId,
+  compose_hash: checkComposeHash,
+  manifest: checkManifest,
+  os_image: checkOsImage,
+  report_data: checkReportData,
+  binding: checkBinding,
+  tls_key: checkTlsKey,
+  evidence: checkEvidence,
+  settlement_signer: checkSettlementSigner,
+  vault_state: checkVaultState,
+  program: checkProgram,
+  kms: checkKms,
+}
+
+/** @throws Refused when the policy's roots are not certificates. */
+export async function judgeEvidence(
+  bundle: EvidenceBundle,
+  policy: VerificationPolicy,
+  source: Transcript['source'],
+): Promise<Transcript> {
+  const roots: TrustedRoots = trustedRoots(policy.roots_pem)
+  const verification: VerificationCase = { bundle, policy, roots, now_ms: bundle.now_ms, established: {} }
+  const checks: Check[] = []
+  for (const [number, name, statement] of CHECKS)
+    checks.push({ number, name, statement, ...(await outcomeOf(RUN[name], verification)) })
+  return {
+    url: bundle.url,
+    judged_at: new Date(bundle.now_ms).toISOString(),
+    source,
+    intel_root: onlyIntel(roots),
+    verdict: verdictOf(checks, policy.permitted_skips),
+    checks,
+  }
+}
+
+async function outcomeOf(
+  run: RunCheck,
+  verification: VerificationCase,
+): Promise<Pick<Check, 'result' | 'reason' | 'values'>> {
+  try {
+    return { result: 'pass', reason: '', values: await run(verification) }
+  } catch (error) {
+    if (error instanceof Skipped) return { result: 'skipped', reason: error.message, values: {} }
+    return { result: 'fail', reason: reasonOf(error), values: {} }
+  }
+}
+
+function verdictOf(checks: readonly Check[], permitted_skips: readonly CheckName[]): Verdict {
+  if (checks.some((check) => check.result === 'fail')) return 'failed'
+  const skipped = checks.filter((check) => check.result === 'skipped')
+  if (skipped.length === 0) return 'verified'
+  return skipped.every((check) => permitted_skips.includes(check.name)) ? 'partial' : 'incomplete'
+}
