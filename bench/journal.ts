@@ -2,11 +2,21 @@
  * Journal figures beside what the disk itself does: a raw loop of pwrite and fdatasync into a preallocated file on the
  * same disk, in the same run. `bun bench/journal.ts [folder]`; one JSON line per figure, then a table.
  */
-import { closeSync, fdatasyncSync, fsyncSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs'
+import {
+  closeSync,
+  existsSync,
+  fdatasyncSync,
+  fsyncSync,
+  mkdtempSync,
+  openSync,
+  rmSync,
+  writeSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Journal } from '../engine/journal/contract'
 import { openJournal } from '../engine/journal/open_journal'
+import { SPARE_NAME } from '../engine/journal/segment_files'
 import { printTable, quantile } from './figures'
 
 /** As the body of a place command with its signature. */
@@ -15,6 +25,7 @@ const BODY_BYTES = 230
 const OVERHEAD_BYTES = 28
 const SECONDS = 1.5
 const REPLAY_RECORDS = 1_000_000
+const GROUPS = [1, 16, 64, 256]
 const KEY = new Uint8Array(32).fill(1)
 
 type Figure = {
@@ -69,6 +80,12 @@ function raw(dir: string, group: number): void {
   report('raw pwrite+fdatasync', group, 1, latencies, performance.now() - begun)
   closeSync(fd)
   rmSync(path)
+}
+
+/** Waits until the next segment is prepared, so that its writing does not stand in the figures of small groups. */
+async function settle(journal: Journal, folder: string): Promise<void> {
+  do await journal.append([{ type: 1, unix_ms: 0, body: new Uint8Array(1) }])
+  while (!existsSync(join(folder, SPARE_NAME)))
 }
 
 /** `lanes` callers, each with one group under way: 1 shows the latency, more show the group commit. */
@@ -127,10 +144,10 @@ const replays: { name: string; group: number; records: number; open_ms: number; 
 
 const dir = mkdtempSync(join(process.argv[2] ?? tmpdir(), 'tacit-bench-journal-'))
 try {
+  for (const group of GROUPS) raw(dir, group)
   const journal = await openJournal({ dir: join(dir, 'journal'), key: KEY })
-  await journal.append([{ type: 1, unix_ms: 0, body: new Uint8Array(1) }])
-  for (const group of [1, 16, 64, 256]) {
-    raw(dir, group)
+  for (const group of GROUPS) {
+    await settle(journal, join(dir, 'journal'))
     for (const lanes of [1, 2, 4]) await appends(journal, group, lanes)
     await journal.retire(journal.head().seq)
   }
