@@ -17,6 +17,11 @@ export async function openChainAccess(rpc_url: string, payer_seed: Uint8Array): 
   return { rpc: createSolanaRpc(rpc_url), rpc_url, payer }
 }
 
+/** The same payer on another endpoint. */
+export function reopenChain({ payer }: ChainAccess, rpc_url: string): ChainAccess {
+  return { rpc: createSolanaRpc(rpc_url), rpc_url, payer }
+}
+
 export function addressOf(bytes: Uint8Array): Address {
   return getAddressDecoder().decode(bytes)
 }

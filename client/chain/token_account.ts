@@ -1,5 +1,5 @@
 /** Associated token accounts (SPL): address, creation, balance. */
-import { AccountRole, type Instruction } from '@solana/kit'
+import { AccountRole, type AccountSignerMeta, type Instruction } from '@solana/kit'
 import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import { findAddress } from '../../protocol/vault/addresses'
 import { SYSTEM_PROGRAM, TOKEN_PROGRAM } from '../../protocol/vault/programs'
@@ -22,7 +22,11 @@ export function createAssociatedAccount(
   return {
     programAddress: addressOf(ASSOCIATED_TOKEN_PROGRAM),
     accounts: [
-      { address: chain.payer.address, role: AccountRole.WRITABLE_SIGNER },
+      {
+        address: chain.payer.address,
+        role: AccountRole.WRITABLE_SIGNER,
+        signer: chain.payer,
+      } as AccountSignerMeta,
       { address: addressOf(associatedAccount(owner, mint)), role: AccountRole.WRITABLE },
       readonly(owner),
       readonly(mint),

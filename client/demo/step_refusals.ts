@@ -24,7 +24,7 @@ async function signedOrder(trader: Trader, instrument: Instrument): Promise<Plac
     instrument,
     side: 'sell',
     amount: 1_000_000_000n,
-    price_limit: 900_000_000n,
+    price_limit: 157_000_000n,
     expiry_slot: slot + 3_000,
   } as const
   const note = trader.wallet.noteFor(collateralOf(terms).mint, terms.amount)

@@ -3,7 +3,7 @@ import type { Fill, Instrument } from '../../protocol/wire'
 import { check, fact, tokens } from './report'
 import type { Trader } from './trader'
 
-const PRICE = 142_000_000n
+const PRICE = 150_000_000n
 const SOL = 1_000_000_000n
 
 function tellFill(who: string, fill: Fill): void {
@@ -18,9 +18,9 @@ export async function partialOverThreeBatches(
   sol: Instrument,
 ): Promise<string> {
   const resting = await buyer.place(sol, { side: 'buy', amount: 9n * SOL, price: PRICE })
-  fact(`${buyer.name} rests`, `buy 9 SOL at 142, order ${resting.slice(0, 8)}…`)
+  fact(`${buyer.name} rests`, `buy 9 SOL at 150, order ${resting.slice(0, 8)}…`)
   for (let round = 1; round <= 3; round++) {
-    const ioc = await seller.place(sol, { side: 'sell', type: 'ioc', amount: 2n * SOL, price: 141_000_000n })
+    const ioc = await seller.place(sol, { side: 'sell', type: 'ioc', amount: 2n * SOL, price: 149_000_000n })
     await seller.untilOrder(ioc, 'filled')
     const fills = await buyer.untilFills(resting, 'matched', round)
     tellFill(buyer.name, fills[round - 1]!)
@@ -56,7 +56,7 @@ export async function otherKinds(buyer: Trader, seller: Trader, sol: Instrument)
   await seller.cancel(min_fill)
   check((await seller.untilOrder(min_fill, 'cancelled')).reason === 'by_owner', 'its owner cancels it')
 
-  const ioc = await buyer.place(sol, { side: 'buy', type: 'ioc', amount: SOL, price: 140_000_000n })
+  const ioc = await buyer.place(sol, { side: 'buy', type: 'ioc', amount: SOL, price: 145_000_000n })
   check(
     (await buyer.untilOrder(ioc, 'cancelled')).reason === 'ioc_remainder',
     'an ioc without a match ends after its batch',

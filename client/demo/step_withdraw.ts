@@ -1,7 +1,9 @@
 /** A withdrawal leaves a note and arrives in a token account; the rest comes back as a change note. */
+import { decodeBase58 } from '../../protocol/base58'
 import { fromHex } from '../../protocol/bytes'
 import type { Withdrawal } from '../../protocol/wire'
-import { ownAccount, tokenBalance } from '../chain/token_account'
+import { sendInstructions } from '../chain/send_instructions'
+import { createAssociatedAccount, ownAccount, tokenBalance } from '../chain/token_account'
 import { prepareWithdrawal } from '../wallet/prepare_withdrawal'
 import type { MintName } from './balances'
 import { check, DemoFailed, fact, short, tokens } from './report'
@@ -13,6 +15,9 @@ export async function withdrawTokens(trader: Trader, mint: MintName, amount: big
   const note = trader.wallet.noteFor(mint.mint, amount * 2n)
   if (note === undefined) throw new DemoFailed(`${trader.name} has no note to withdraw from`)
   const account = ownAccount(trader.chain, mint.mint)
+  const owner = decodeBase58(trader.chain.payer.address, 32)!
+  const create = createAssociatedAccount(trader.chain, owner, decodeBase58(mint.mint, 32)!)
+  await sendInstructions(trader.chain, [create], 'confirmed')
   const before = await tokenBalance(trader.chain, account.bytes)
   const { slot } = await trader.client.time()
   const request = prepareWithdrawal(trader.wallet, trader.venue, note, {

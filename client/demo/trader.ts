@@ -31,7 +31,8 @@ export class Trader {
     readonly name: string,
     readonly wallet: Wallet,
     private readonly wallet_path: string,
-    readonly chain: ChainAccess,
+    /** Replaced when the embedded chain serves on another port after a restart. */
+    public chain: ChainAccess,
   ) {}
 
   /** Follows the account from the last event the wallet knows. */

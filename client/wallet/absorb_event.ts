@@ -66,6 +66,7 @@ function absorbFill(wallet: Wallet, generation: number, fill: Fill): void {
     amount: buys ? amount : quote - fee,
   })
   collateral.state = 'spent'
+  wallet.payFee(order.quote_mint, fee)
   order.fills = fill.fill_index + 1
   const change = BigInt(collateral.amount) - (buys ? quote + fee : amount)
   if (change < 0n || change > 0n !== (fill.change_commitment !== undefined))
@@ -131,7 +132,10 @@ function absorbWithdrawal(wallet: Wallet, generation: number, data: Withdrawal):
   const payment = wallet.state.payments.find((one) => one.id === data.withdrawal_id)
   const note = wallet.note(data.commitment)
   if (payment === undefined || note === undefined) return
-  if (data.status !== 'voided') note.state = 'spent'
+  if (note.state !== 'spent' && data.status !== 'voided') {
+    note.state = 'spent'
+    wallet.payFee(note.mint, BigInt(data.fee))
+  }
   if (data.change_commitment !== undefined) {
     const amount = BigInt(note.amount) - BigInt(data.amount) - BigInt(data.fee)
     const made = {

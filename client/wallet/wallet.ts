@@ -46,6 +46,8 @@ export type WalletState = {
   notes: WalletNote[]
   orders: WalletOrder[]
   payments: WalletPayment[]
+  /** Paid so far, by mint. */
+  fees: { mint: string; amount: string }[]
   /** Last account event absorbed. */
   seq: number
 }
@@ -53,7 +55,7 @@ export type WalletState = {
 export class Wallet {
   constructor(
     readonly seed: Uint8Array,
-    readonly state: WalletState = { keys: [], notes: [], orders: [], payments: [], seq: 0 },
+    readonly state: WalletState = { keys: [], notes: [], orders: [], payments: [], fees: [], seq: 0 },
   ) {
     if (seed.length !== 32) throw new RangeError('a seed has 32 bytes')
   }
@@ -84,6 +86,11 @@ export class Wallet {
   balance(mint: string): bigint {
     const owned = this.state.notes.filter((note) => note.mint === mint && note.state !== 'spent')
     return owned.reduce((sum, note) => sum + BigInt(note.amount), 0n)
+  }
+  payFee(mint: string, amount: bigint): void {
+    const paid = this.state.fees.find((fee) => fee.mint === mint)
+    if (paid === undefined) this.state.fees.push({ mint, amount: String(amount) })
+    else paid.amount = String(BigInt(paid.amount) + amount)
   }
   /** The smallest free note that covers `amount`. */
   noteFor(mint: string, amount: bigint): WalletNote | undefined {
