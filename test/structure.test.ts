@@ -30,7 +30,10 @@ const generated = (file: string) => file.endsWith('.gen.ts')
 function importsOf(file: string): string[] {
   const source = text.get(file)!
   const names = [...source.matchAll(/(?:from|import)\s*\(?\s*'([^']+)'/g)].map((match) => match[1]!)
-  const urls = [...source.matchAll(/new URL\('([^']+)'/g)].map((match) => match[1]!)
+  // The demo starts other programs as processes; naming their files is not importing them.
+  const urls = file.startsWith('client/demo/')
+    ? []
+    : [...source.matchAll(/new URL\('([^']+)'/g)].map((match) => match[1]!)
   return [...names, ...urls].map((name) =>
     name.startsWith('.') ? normalize(join(dirname(file), name)) : name,
   )

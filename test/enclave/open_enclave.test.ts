@@ -1,3 +1,4 @@
+/** The opened enclave: identity, keys, attestation and evidence against a stand-in agent. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { X509Certificate } from 'node:crypto'
 import { writeFileSync } from 'node:fs'

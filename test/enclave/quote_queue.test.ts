@@ -1,3 +1,4 @@
+/** The quote queue: one at a time, a short bound, and the venue's own quotes never refused. */
 import { afterEach, expect, test } from 'bun:test'
 import { QuoteQueue } from '../../enclave/agent/quote_queue'
 import { type Machine, openMachine, openOn, VENUE } from './machine'

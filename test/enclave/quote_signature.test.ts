@@ -1,3 +1,4 @@
+/** The signature walk of a quote up to its root, on real and development quotes. */
 import { expect, test } from 'bun:test'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'

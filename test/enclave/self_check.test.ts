@@ -1,3 +1,4 @@
+/** The boot self-check: every register and claim that may not differ. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { type AgentInfo, getInfo } from '../../enclave/agent/get_info'
 import { type AgentQuote, getQuote } from '../../enclave/agent/get_quote'

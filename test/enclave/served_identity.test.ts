@@ -1,3 +1,4 @@
+/** The identity an enclave serves is the one its agent measured. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import type { Enclave } from '../../enclave/contract'
 import { type Machine, openMachine, openOn } from './machine'

@@ -1,3 +1,4 @@
+/** The stand-in agent: structurally real quotes that only its own root makes valid. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,3 +1,4 @@
+/** TLS material: a key that stays in memory, a certificate others can check, rotation with its evidence. */
 import { expect, test } from 'bun:test'
 import { generateTls } from '../../enclave/tls'
 

@@ -1,3 +1,4 @@
+/** Reads through the overlay equal reads of the written database, whatever was written so far. */
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import type { History } from '../../engine/history/contract'

@@ -1,3 +1,4 @@
+/** Retention: what is older than promised goes, what is younger or live stays. */
 import { expect, test } from 'bun:test'
 import type * as wire from '../../protocol/wire'
 import { DAY_MS, fill, id, order, Recorder, START_MS, withFolder, withHistory } from './account_events'

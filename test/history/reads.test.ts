@@ -1,3 +1,4 @@
+/** Pages of events, orders, fills and payments by account and seq. */
 import { expect, test } from 'bun:test'
 import type { History } from '../../engine/history/contract'
 import type * as wire from '../../protocol/wire'

@@ -1,3 +1,4 @@
+/** The read models are derived: a lost or broken database is rebuilt, never fatal. */
 import { Database } from 'bun:sqlite'
 import { expect, test } from 'bun:test'
 import { readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'

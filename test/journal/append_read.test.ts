@@ -1,3 +1,4 @@
+/** Groups come back as they were appended, across segments and reopening. */
 import { expect, test } from 'bun:test'
 import { JournalClosed, JournalDamaged, JournalLocked } from '../../engine/journal/contract'
 import { openJournal } from '../../engine/journal/open_journal'

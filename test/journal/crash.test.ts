@@ -1,3 +1,4 @@
+/** A killed writer loses nothing acknowledged and leaves no group half written. */
 import { expect, test } from 'bun:test'
 import type { Journal, JournalRecord } from '../../engine/journal/contract'
 import { openJournal } from '../../engine/journal/open_journal'

@@ -1,3 +1,4 @@
+/** Damage in written history refuses the start, names the seq and changes nothing. */
 import { expect, test } from 'bun:test'
 import { copyFileSync, renameSync, rmSync } from 'node:fs'
 import { JournalDamaged } from '../../engine/journal/contract'

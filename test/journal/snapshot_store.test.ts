@@ -1,3 +1,4 @@
+/** Snapshots: only whole, authentic ones at their own position are opened. */
 import { expect, test } from 'bun:test'
 import { readdirSync, renameSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,3 +1,4 @@
+/** A torn last group is cut off at every byte it can be torn at. */
 import { expect, test } from 'bun:test'
 import { statSync } from 'node:fs'
 import { SECTOR_BYTES } from '../../engine/journal/segment_header'

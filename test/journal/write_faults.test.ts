@@ -1,3 +1,4 @@
+/** A failed write closes the journal for ever. */
 import { expect, test } from 'bun:test'
 import { JournalClosed, type JournalFaults } from '../../engine/journal/contract'
 import { openJournal } from '../../engine/journal/open_journal'

@@ -1,3 +1,4 @@
+/** Event logs: replay of the registers, claims only where they count. */
 import { expect, test } from 'bun:test'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'

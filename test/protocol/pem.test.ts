@@ -1,3 +1,4 @@
+/** PEM blocks: one spelling in, the same bytes out. */
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { derOfPem, pemOfDer } from '../../protocol/pem'

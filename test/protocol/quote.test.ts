@@ -1,3 +1,4 @@
+/** The quote parser: exact structure, on real quotes and on everything near them. */
 import { expect, test } from 'bun:test'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
