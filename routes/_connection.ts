@@ -117,7 +117,7 @@ export class Connection implements OpSocket {
   closed(): void {
     const { venue, log } = this.services
     this.outbox.clear()
-    this.subscription?.close()
+    this.leave()
     this.closing ??= { code: 1006, reason: '', at_ms: this.services.clock.monotonicMs() }
     this.onClosed(this)
     // A restart is announced and resumed, so it is no disconnect.
@@ -175,8 +175,13 @@ export class Connection implements OpSocket {
     if (this.closing !== undefined) return
     this.closing = { code, reason, at_ms: this.services.clock.monotonicMs() }
     this.outbox.clear()
-    this.subscription?.close()
+    this.leave()
     this.transport?.close(code, reason)
+  }
+
+  private leave(): void {
+    this.subscription?.close()
+    this.subscription = undefined
   }
 
   private closeIfBehind(): void {

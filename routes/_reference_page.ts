@@ -3,11 +3,8 @@ import { REFUSALS } from '../protocol/refusals'
 import type { MountedRoute } from './_mount'
 import type { OpenApi, Operation } from './_openapi_fix'
 import { type Html, html, join, raw } from './_reference_html'
-import { schemaTable } from './_reference_schema'
+import { fieldList, schemaTable } from './_reference_schema'
 import { streamsSection } from './_reference_streams'
-
-/** Answers name their nested fields but leave them to the OpenAPI document. */
-const ANSWER_DEPTH = 2
 
 export function referencePage(document: OpenApi, manifest: readonly MountedRoute[]): string {
   const { title, version, description } = document.info
@@ -89,7 +86,7 @@ function parametersTable(parameters: NonNullable<Operation['parameters']>): Html
 function answerRow(status: string, response: Operation['responses'][string]): Html {
   const json = response.content?.['application/json']?.schema
   if (json !== undefined)
-    return html`<dt>${status}</dt><dd>${response.description}${schemaTable(json, ANSWER_DEPTH)}</dd>`
+    return html`<dt>${status}</dt><dd>${response.description}<br>${fieldList(json)}</dd>`
   const codes = [...response.description.matchAll(/`([a-z_]+)`/g)].map(([, code]) => code!)
   if (codes.length === 0) return html`<dt>${status}</dt><dd>${response.description}</dd>`
   return html`<dt>${status}</dt><dd>${join(codes.map((code) => html`<a href="#${code}"><code>${code}</code></a> `))}</dd>`

@@ -21,6 +21,17 @@ export function schemaTable(schema: Json, depth = 0): Html {
   return html`<table><tbody>${join(rows)}</tbody></table>`
 }
 
+/** The names of an answer's fields, optional ones marked; their forms stand in the OpenAPI document. */
+export function fieldList(schema: Json): Html {
+  if (schema['type'] === 'array') return html`array of ${fieldList(schema['items'] as Json)}`
+  const branches = schema['anyOf'] as Json[] | undefined
+  if (branches !== undefined) return join(branches.map((branch) => html`one of ${fieldList(branch)}<br>`))
+  const fields = Object.keys((schema['properties'] as Json | undefined) ?? {})
+  if (fields.length === 0) return html`<code>${typeOf(schema)}</code>`
+  const required = (schema['required'] as string[] | undefined) ?? []
+  return join(fields.map((name) => html`<code>${name}${required.includes(name) ? '' : '?'}</code> `))
+}
+
 function fieldRow(name: string, field: Json, required: boolean, depth: number): Html {
   const inner = field['type'] === 'array' ? (field['items'] as Json) : field
   const nested = inner['properties'] !== undefined || inner['anyOf'] !== undefined

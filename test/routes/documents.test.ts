@@ -75,7 +75,7 @@ describe('the reference page', () => {
   })
 
   test('stays small', () => {
-    expect(documents.html.length).toBeLessThan(120_000)
+    expect(documents.html.length).toBeLessThan(100_000)
   })
 
   test('is served under a policy that lets nothing else in', async () => {

@@ -1,7 +1,11 @@
 /** A peer that stops reading is closed, never silently skipped, and costs a bounded amount of memory. */
 import { expect, test } from 'bun:test'
+import { connect } from 'node:net'
 import { openMeters } from '../../routes/_meters'
 import { OUTBOX_BYTES_MAX, openOutbox, type Transport } from '../../routes/_outbox'
+import { event } from './bodies'
+import { openHarness, TOKEN } from './harness'
+import { Stream } from './played_stream'
 
 /** Takes frames until `room` bytes are waiting in it, like a kernel buffer nobody empties. */
 class StuckTransport implements Transport {
@@ -80,4 +84,42 @@ test('a frame the transport drops ends the socket instead of leaving a hole', ()
   outbox.push(frame(1))
   expect(slow()).toBe(1)
   expect(transport.sent).toEqual([])
+})
+
+test('over a real socket: what was sent stays whole, and 4408 comes last', async () => {
+  const stream = new Stream()
+  const harness = openHarness({ venue: stream.venue() })
+  const greeted = Promise.withResolvers<void>()
+  const peer = connect(harness.listener.port, '127.0.0.1', () => {
+    const head = `GET /ws/orders?token=${TOKEN} HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n`
+    peer.write(`${head}Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n`)
+  })
+  peer.once('data', () => {
+    peer.pause()
+    greeted.resolve()
+  })
+  await greeted.promise
+  for (let seq = 1; stream.closed === 0 && seq < 200_000; seq += 1) {
+    stream.sink.event(event(seq))
+    if (seq % 1_000 === 0) await new Promise((resolve) => setImmediate(resolve))
+  }
+  expect(stream.closed).toBe(1)
+  let tail = Buffer.alloc(0)
+  peer.on('data', (bytes) => {
+    tail = Buffer.concat([tail, bytes]).subarray(-64)
+  })
+  const ended = new Promise((resolve) => peer.on('close', resolve))
+  peer.resume()
+  harness.clock.ms += 6_000
+  harness.app.sockets.tick()
+  await ended
+  // A close frame (RFC 6455, 5.5.1) with code 4408 behind the last whole frame: the reader knows from where to resume.
+  const close_frame = Buffer.concat([
+    Buffer.from([0x88, 10, 4408 >> 8, 4408 & 0xff]),
+    Buffer.from('too slow'),
+  ])
+  expect(tail.subarray(-close_frame.length)).toEqual(close_frame)
+  expect(tail.subarray(0, -close_frame.length).toString()).toEndWith('}}')
+  expect(harness.app.sockets.count()).toBe(0)
+  await harness.stop()
 })
