@@ -16,6 +16,8 @@ export type Settings = Pick<
 > & {
   /** Raised by a restore; part of the venue id and of every blinding. */
   generation: number
+  /** The build that journaled these settings; no decision depends on it. */
+  build?: { compose_hash: string; tacit_version: string }
 }
 
 /**

@@ -2,8 +2,8 @@
 import { encodeBase58 } from '../protocol/base58'
 import { toHex } from '../protocol/bytes'
 import { Refusal } from '../protocol/refusals'
+import { checkOrder } from './intake/check_order'
 import { keyOf } from './intake/form'
-import { checkPlace } from './intake/intake_place'
 import type { AccountsPort } from './loop/accounts_port'
 import type { Engine } from './loop/assemble'
 import { provision } from './loop/provision'
@@ -14,7 +14,7 @@ import { subscribe } from './streams/subscribe'
 import type { Venue } from './venue'
 
 export function venueOf(engine: Engine, accounts: AccountsPort): Venue {
-  const { writes, own, tree, settlement, instruments, metrics } = engine
+  const { availability, writes, own, tree, settlement, instruments, metrics } = engine
   const counted = countRefusals((code) => metrics.refused(code))
   return {
     place: counted((account_id, request, origin) => writes.place(account_id, request, origin)),
@@ -26,7 +26,10 @@ export function venueOf(engine: Engine, accounts: AccountsPort): Venue {
     deadMan: counted((account_id, request) => writes.deadMan(account_id, request)),
     withdraw: counted((account_id, request) => writes.withdraw(account_id, request)),
     reshape: counted((account_id, request) => writes.reshape(account_id, request)),
-    check: (_account_id, request) => checkPlace(engine.intake, request),
+    check: (_account_id, request) => {
+      availability.requireRunning()
+      checkOrder(engine.intake, engine.state, availability.unavailable(), request)
+    },
     armDisconnect: counted((account_id, origin, armed) => writes.armDisconnect(account_id, origin, armed)),
     disconnected: counted((account_id, origin) => writes.disconnected(account_id, origin)),
 

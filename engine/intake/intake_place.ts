@@ -11,12 +11,6 @@ import { openNote } from './open_note'
 import { type PlaceForm, readPlace } from './read_place'
 import type { Signed } from './signed'
 
-/** Checks a place body as far as nothing hidden and no signature decides: POST /orders/check. */
-export function checkPlace(intake: Intake, value: unknown): void {
-  const form = readPlace(value, false)
-  checkInstrumentRules(form, rulesFor(intake, form.symbol))
-}
-
 /** Refuses with the first failing check of protocol.md "Order of checks" up to the signature. */
 export function intakePlace(
   intake: Intake,

@@ -44,7 +44,7 @@ export function assemble(
   loaded: Loaded,
   first: { config: VaultConfig; mints: VaultMint[] },
 ) {
-  const { journal, history, landed, state } = loaded
+  const { journal, history, facts, state } = loaded
   const { chain, hash, clock } = ports
   const availability = new Availability(chain)
   availability.halt(state.halted)
@@ -87,7 +87,18 @@ export function assemble(
   const anchoring = new Anchoring(chain, () => journal.head())
   const grace = new DisconnectGrace(state, sequencer)
   const upkeep = new Upkeep(history, clock)
-  const parts = { history, hub, landed, instruments, availability, outbox, anchoring, metrics, finalized }
+  const parts = {
+    history,
+    hub,
+    facts,
+    state,
+    instruments,
+    availability,
+    outbox,
+    anchoring,
+    metrics,
+    finalized,
+  }
   const durable_parts = parts
   /** Stops every acknowledgement at once, cancels included. */
   const halt = (reason: StopReason) => {
@@ -97,7 +108,6 @@ export function assemble(
     anchoring.stop()
   }
   const intake: Intake = intakeOf(venueOf(chain, first.config.generation), config.instruments, state)
-  const build = { slot: 0 }
   return {
     ...parts,
     config,
@@ -106,11 +116,9 @@ export function assemble(
     hash,
     intake,
     loaded,
-    state,
     sequencer,
     pump,
     halt,
-    build,
     vault: first.config,
     landings,
     grace,
@@ -119,8 +127,8 @@ export function assemble(
     writes: new Writes({ intake, state, sequencer, availability, grace, receipts: new ReceiptCache() }),
     own: new OwnReads(history),
     tree: new TreeReads(hash, () => finalized),
-    settlement: new SettlementReads(chain, landed),
-    transparency: new TransparencyReads(config, chain, clock, landed, () => build.slot, first),
+    settlement: new SettlementReads(chain, facts.landed),
+    transparency: new TransparencyReads({ settings: config, chain, clock, facts }, first),
   }
 }
 

@@ -1,9 +1,10 @@
 /** What follows from a record once it is on disk, and never before: read models, streams, relayer, status, anchoring. */
 import type { History } from '../history/contract'
 import type { InstrumentReads } from '../reads/instrument_reads'
-import type { LandedBatches } from '../reads/landed_batches'
 import type { Metrics } from '../reads/metrics'
+import type { PublicFacts } from '../reads/public_facts'
 import type { FinalizedView } from '../reads/tree_reads'
+import type { State } from '../state/state'
 import type { Hub } from '../streams/hub'
 import type { Anchoring } from './anchoring'
 import type { Availability } from './availability'
@@ -13,7 +14,8 @@ import type { Entry } from './sequencer'
 export type DurableParts = {
   history: History
   hub: Hub
-  landed: LandedBatches
+  facts: PublicFacts
+  state: State
   instruments: InstrumentReads
   availability: Availability
   outbox: Outbox
@@ -26,6 +28,7 @@ export function applyDurable(parts: DurableParts, entry: Entry): void {
   const { seq, outcome, records } = entry
   parts.metrics.command(records.length)
   parts.history.record(seq, outcome.events)
+  parts.facts.record(seq, entry.command, outcome.events, parts.state.settings?.build)
   for (let at = 1; at < records.length; at++) parts.history.record(seq + at, [])
   for (const { account_id, event } of outcome.events) parts.hub.publish(account_id, event)
   applyKind(parts, entry)
@@ -38,7 +41,6 @@ function applyKind(parts: DurableParts, { command }: Entry): void {
       parts.outbox.hashedDurable(command.batch_id)
       break
     case 'batch_stage':
-      parts.landed.record(command.stage)
       if (command.stage.stage === 'finalized') parts.finalized.batch_id = command.stage.batch_id
       break
     case 'leaves':

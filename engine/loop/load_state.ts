@@ -9,20 +9,18 @@ import { openJournal } from '../journal/open_journal'
 import type { SnapshotStore } from '../journal/snapshot_contract'
 import { openSnapshotStore } from '../journal/snapshot_store'
 import type { ChainPort, KeysPort } from '../ports'
-import { LandedBatches } from '../reads/landed_batches'
-import { decodeCommand } from '../state/decode_command'
+import { PublicFacts } from '../reads/public_facts'
 import { decodeState } from '../state/decode_state'
 import type { Env } from '../state/outcome'
 import { createState, type State, settingsOf } from '../state/state'
 import { batchSeed } from './batch_seed'
-import { COMMAND_RECORD } from './records'
 import { replay } from './replay'
 
 export type Loaded = {
   journal: Journal
   snapshots: SnapshotStore
   history: History
-  landed: LandedBatches
+  facts: PublicFacts
   state: State
   batchSeed: Env['batchSeed']
   /** Records replayed after the snapshot. */
@@ -43,20 +41,20 @@ export async function loadState(
   const journal = await openJournal({ dir: join(data_dir, 'journal'), key, ...options })
   const snapshots = openSnapshotStore({ dir: join(data_dir, 'snapshots'), key })
   const history = await openHistory({ dir: join(data_dir, 'history'), key, retention_days })
-  const landed = new LandedBatches(join(data_dir, 'landed'))
+  const facts = new PublicFacts(join(data_dir, 'facts'), key)
   const { snapshot } = await snapshots.newestValid()
   // Read models that lag behind the snapshot are rebuilt from the start while the journal still has it.
-  const usable = snapshot !== undefined && (history.watermark() >= snapshot.seq || journal.firstSeq() > 1)
+  const reads_seq = Math.min(history.watermark(), facts.watermark())
+  const usable = snapshot !== undefined && (reads_seq >= snapshot.seq || journal.firstSeq() > 1)
   const state = usable ? decodeState(snapshot.bytes) : createState()
   const seedOf = seeder(state, ports)
   const from = usable ? { seq: snapshot.seq, head: snapshot.head } : { seq: 0, head: undefined }
   const env = { batchSeed: seedOf }
-  await replay({ journal, history, state, env }, from, (command) => {
-    if (command.kind === 'batch_stage') landed.record(command.stage)
+  await replay({ journal, history, state, env }, from, (command, seq, events) => {
+    facts.record(seq, command, events, state.settings?.build)
   })
-  await rebuildLanded(journal, landed, state)
   const replayed = journal.head().seq - from.seq
-  return { journal, snapshots, history, landed, state, batchSeed: seedOf, replayed }
+  return { journal, snapshots, history, facts, state, batchSeed: seedOf, replayed }
 }
 
 /** The generation is the journaled one, so a replay derives what was derived then. */
@@ -66,15 +64,5 @@ function seeder(state: State, ports: { keys: KeysPort; chain: ChainPort }): Env[
     const { generation } = settingsOf(state)
     const venue = venueId({ genesis_hash, program_id, config_account, generation })
     return batchSeed(ports.keys.tie_break_key, venue, epoch, symbol, batch)
-  }
-}
-
-/** Landed batches are derived: a folder that lost them reads the journal once. */
-async function rebuildLanded(journal: Journal, landed: LandedBatches, state: State): Promise<void> {
-  if ((landed.last()?.batch ?? 0) >= (state.settlement.landed?.batch_id ?? 0)) return
-  for await (const record of journal.read(journal.firstSeq())) {
-    if (record.type !== COMMAND_RECORD) continue
-    const command = decodeCommand(record.body)
-    if (command.kind === 'batch_stage') landed.record(command.stage)
   }
 }

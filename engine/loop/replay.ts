@@ -5,7 +5,7 @@ import type { History } from '../history/contract'
 import type { Journal, JournalRecord, NewRecord } from '../journal/contract'
 import { decodeCommand } from '../state/decode_command'
 import { execute } from '../state/execute'
-import type { Env } from '../state/outcome'
+import type { AccountEventOut, Env } from '../state/outcome'
 import type { State } from '../state/state'
 import { AUCTION_RECORD, auctionRecord, COMMAND_RECORD } from './records'
 
@@ -31,7 +31,7 @@ const HISTORY_BACKLOG = 50_000
 export async function replay(
   parts: { journal: Journal; history: History; state: State; env: Env },
   from: { seq: number; head: Uint8Array | undefined },
-  seen: (command: Command, seq: number) => void,
+  seen: (command: Command, seq: number, events: readonly AccountEventOut[]) => void,
 ): Promise<void> {
   const { journal, history, state, env } = parts
   let expected: NewRecord[] = []
@@ -48,7 +48,7 @@ export async function replay(
     if (!outcome.ok) throw new ReplayDisagrees(record.seq, `refused with ${outcome.code}`)
     expected = outcome.auctions.map((auction) => auctionRecord(auction, command.unix_ms))
     history.record(record.seq, outcome.events)
-    seen(command, record.seq)
+    seen(command, record.seq, outcome.events)
   }
   for await (const records of journal.readBatches(from.seq + 1, from.head)) {
     for (const record of records) one(record)

@@ -31,7 +31,6 @@ export async function start(engine: Engine, config: VaultConfig): Promise<void> 
   const over = state.halted === 'program_error' || (state.halted === 'vault_paused' && !opened.config.paused)
   if (over) await sequencer.submit({ kind: 'resumed' })
   sequencer.useSigner({ venue: engine.intake.venue, epoch, sign: engine.sign })
-  engine.build.slot = state.epochs.at(-1)?.slot ?? 0
   const sink = new ChainSink(state, hash, chain, sequencer, engine.availability, engine.halt)
   chain.start({
     sink,
@@ -63,5 +62,6 @@ function settingsFor({ config }: Engine, { generation }: VaultConfig): Settings 
     settlement_parts_max: config.settlement_parts_max,
     retention_days: config.retention_days,
     generation,
+    build: { compose_hash: config.compose_hash, tacit_version: config.tacit_version },
   }
 }

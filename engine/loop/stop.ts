@@ -37,6 +37,7 @@ export async function writeSnapshot(engine: Engine): Promise<void> {
   const bytes = encodeState(state)
   // A snapshot may only stand where the read models have arrived: broken ones are rebuilt from the start.
   if (!(await flushed(loaded.history))) return
+  loaded.facts.mark(seq)
   await loaded.snapshots.writeSnapshot(seq, head, bytes)
 }
 
@@ -51,7 +52,7 @@ export async function close(engine: Engine, accounts: AccountsPort): Promise<voi
   await sequencer.durable().catch(() => undefined)
   await loaded.journal.close()
   await loaded.history.close()
-  loaded.landed.close()
+  loaded.facts.close()
   await hash.close()
   await accounts.close()
 }

@@ -1,47 +1,30 @@
-/** Settlement batches seen on chain, by id: public facts, derived from the journal's stage records and rebuildable. */
-import { Database } from 'bun:sqlite'
-import { mkdirSync } from 'node:fs'
-import { join } from 'node:path'
+/** Settlement batches seen on chain, by id: public facts, derived from the journal's stage records. */
 import { encodeBase58 } from '../../protocol/base58'
 import type { SettlementBatchStage } from '../../protocol/wire'
 import type { BatchStage } from '../ports'
-
-type Row = { batch: number; signature: string; slot: number; stage: 'confirmed' | 'finalized' }
+import type { SealedRows } from './sealed_rows'
 
 export class LandedBatches {
-  private readonly db: Database
-
-  /** @param dir folder of the database; made if absent. */
-  constructor(dir: string) {
-    mkdirSync(dir, { recursive: true })
-    this.db = new Database(join(dir, 'landed.sqlite'), { create: true, strict: true })
-    this.db.run('PRAGMA journal_mode = WAL')
-    this.db.run('PRAGMA synchronous = NORMAL')
-    this.db.run(
-      'CREATE TABLE IF NOT EXISTS landed (batch INTEGER PRIMARY KEY, signature TEXT, slot INTEGER, stage TEXT)',
-    )
-  }
+  constructor(private readonly rows: SealedRows) {}
 
   /** Takes a durable stage; a batch that a fork took back is no longer landed. */
-  record(stage: BatchStage): void {
-    if (stage.stage === 'submitted') {
-      this.db.query('DELETE FROM landed WHERE batch = ?').run(stage.batch_id)
+  record({ batch_id, stage, signature, slot }: BatchStage): void {
+    const last = this.rows.get<number>('landed/last') ?? 0
+    if (stage === 'submitted') {
+      this.rows.delete(`landed/${batch_id}`)
+      if (last >= batch_id) this.rows.set('landed/last', batch_id - 1)
       return
     }
-    this.db
-      .query('INSERT OR REPLACE INTO landed (batch, signature, slot, stage) VALUES (?, ?, ?, ?)')
-      .run(stage.batch_id, encodeBase58(stage.signature), stage.slot, stage.stage)
+    const landed: SettlementBatchStage = { batch: batch_id, signature: encodeBase58(signature), slot, stage }
+    this.rows.set(`landed/${batch_id}`, landed)
+    if (batch_id > last) this.rows.set('landed/last', batch_id)
   }
 
   batch(batch: number): SettlementBatchStage | undefined {
-    return this.db.query<Row, [number]>('SELECT * FROM landed WHERE batch = ?').get(batch) ?? undefined
+    return this.rows.get(`landed/${batch}`)
   }
 
   last(): SettlementBatchStage | undefined {
-    return this.db.query<Row, []>('SELECT * FROM landed ORDER BY batch DESC LIMIT 1').get() ?? undefined
-  }
-
-  close(): void {
-    this.db.close()
+    return this.batch(this.rows.get<number>('landed/last') ?? 0)
   }
 }

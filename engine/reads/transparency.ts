@@ -4,7 +4,7 @@ import { toHex } from '../../protocol/bytes'
 import type { Transparency } from '../../protocol/wire'
 import type { EngineConfig } from '../config'
 import type { ChainPort, ClockPort, VaultConfig, VaultMint } from '../ports'
-import type { LandedBatches } from './landed_batches'
+import type { PublicFacts } from './public_facts'
 
 /** How long one reading of the chain answers everybody. */
 const FRESH_MS = 2_000
@@ -17,12 +17,12 @@ export class TransparencyReads {
   private failed = false
 
   constructor(
-    private readonly settings: EngineConfig,
-    private readonly chain: ChainPort,
-    private readonly clock: ClockPort,
-    private readonly landed: LandedBatches,
-    /** Slot at which this build opened its epoch. */
-    private readonly build_slot: () => number,
+    private readonly parts: {
+      settings: EngineConfig
+      chain: ChainPort
+      clock: ClockPort
+      facts: PublicFacts
+    },
     first: { config: VaultConfig; mints: VaultMint[] },
   ) {
     // Taken before the epoch was opened: old from the start.
@@ -31,7 +31,7 @@ export class TransparencyReads {
 
   /** Never fails for the chain's sake: an older reading is answered and marked `stale`. */
   async read(): Promise<Transparency> {
-    if (this.clock.monotonicMs() - this.reading.at_ms > FRESH_MS) {
+    if (this.parts.clock.monotonicMs() - this.reading.at_ms > FRESH_MS) {
       this.under_way ??= this.refresh().finally(() => {
         this.under_way = undefined
       })
@@ -51,24 +51,18 @@ export class TransparencyReads {
         epoch: config.epoch,
         generation: config.generation,
         last_batch: config.last_batch,
-        last_signature: this.landed.last()?.signature ?? null,
+        last_signature: this.parts.facts.landed.last()?.signature ?? null,
       },
       admin: { pending: config.pending },
-      builds: [
-        {
-          compose_hash: this.settings.compose_hash,
-          tacit_version: this.settings.tacit_version,
-          from_slot: this.build_slot(),
-        },
-      ],
-      statistics: { days: [] },
+      builds: this.parts.facts.builds.all(),
+      statistics: { days: this.parts.facts.statistics.published(this.parts.clock.unixMs()) },
     }
   }
 
   private async refresh(): Promise<void> {
     try {
-      const [config, mints] = await Promise.all([this.chain.readConfig(), this.chain.readMints()])
-      this.reading = { config, mints, at_ms: this.clock.monotonicMs() }
+      const [config, mints] = await Promise.all([this.parts.chain.readConfig(), this.parts.chain.readMints()])
+      this.reading = { config, mints, at_ms: this.parts.clock.monotonicMs() }
       this.failed = false
     } catch {
       // The reading says itself that it is old; the chain's health is told by /system/status.
@@ -79,7 +73,7 @@ export class TransparencyReads {
   private mints(): Transparency['mints'] {
     return this.reading.mints.flatMap((one) => {
       const mint = encodeBase58(one.mint)
-      const settings = this.settings.mints.find((configured) => configured.mint === mint)
+      const settings = this.parts.settings.mints.find((configured) => configured.mint === mint)
       if (settings === undefined) return []
       return [
         {

@@ -98,6 +98,9 @@ test('a check answers what needs no signature and books nothing', () => {
   expect(() => here.open.venue.check('alice', { ...request, amount: '1000001' })).toThrow(
     new Refusal('amount_off_lot'),
   )
+  expect(() => here.open.venue.check('alice', { ...request, expiry_slot: here.open.ledger.slot })).toThrow(
+    new Refusal('expiry_too_soon'),
+  )
   expect(() => here.open.venue.check('alice', here.alice.place(here.money))).toThrow(
     new Refusal('field_unknown'),
   )

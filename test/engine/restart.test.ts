@@ -60,7 +60,7 @@ test('a restart from a snapshot equals a restart from the journal', async () => 
   expect(toHex(encodeState(loaded.state))).toBe(expected)
   await loaded.journal.close()
   await loaded.history.close()
-  loaded.landed.close()
+  loaded.facts.close()
 })
 
 test('a batch that was matched and not hashed before the stop is hashed and settled after it', async () => {

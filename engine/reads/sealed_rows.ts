@@ -1,0 +1,86 @@
+/** Small rows on a disk nobody trusts: encrypted, bound to their name, names hidden too. Derived and rebuildable. */
+import { Database } from 'bun:sqlite'
+import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto'
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { concatBytes } from '../../protocol/bytes'
+
+const NONCE_BYTES = 12
+const TAG_BYTES = 16
+
+export class SealedRows {
+  private readonly db: Database
+  private readonly names: Uint8Array
+  private readonly values: Uint8Array
+
+  /** @param dir folder of the database, made if absent. @param key 32 bytes. */
+  constructor(dir: string, key: Uint8Array) {
+    mkdirSync(dir, { recursive: true, mode: 0o700 })
+    this.names = derive(key, 'names')
+    this.values = derive(key, 'values')
+    this.db = new Database(join(dir, 'facts.sqlite'), { create: true, strict: true })
+    this.db.run('PRAGMA journal_mode = WAL')
+    this.db.run('PRAGMA synchronous = NORMAL')
+    this.db.run('CREATE TABLE IF NOT EXISTS facts (name BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID')
+  }
+
+  /** Undefined for a row that is absent, of another key, or not what was put there. */
+  get<T>(name: string): T | undefined {
+    const row = this.db
+      .query<{ value: Uint8Array }, [Uint8Array]>('SELECT value FROM facts WHERE name = ?')
+      .get(this.nameOf(name))
+    return row === null ? undefined : this.open<T>(name, row.value)
+  }
+
+  set(name: string, value: unknown): void {
+    const sealed = this.seal(name, JSON.stringify(value))
+    this.db.query('INSERT OR REPLACE INTO facts (name, value) VALUES (?, ?)').run(this.nameOf(name), sealed)
+  }
+
+  delete(name: string): void {
+    this.db.query('DELETE FROM facts WHERE name = ?').run(this.nameOf(name))
+  }
+
+  /** All of `work` or nothing of it. */
+  together(work: () => void): void {
+    this.db.transaction(work)()
+  }
+
+  /** Everything written so far survives a power loss. */
+  sync(): void {
+    this.db.run('PRAGMA wal_checkpoint(TRUNCATE)')
+  }
+
+  close(): void {
+    this.db.close()
+  }
+
+  private nameOf(name: string): Uint8Array {
+    return new Uint8Array(createHmac('sha256', this.names).update(name).digest().subarray(0, 16))
+  }
+
+  private seal(name: string, text: string): Uint8Array {
+    const nonce = randomBytes(NONCE_BYTES)
+    const cipher = createCipheriv('aes-256-gcm', this.values, nonce).setAAD(Buffer.from(name))
+    const body = concatBytes(cipher.update(text, 'utf8'), cipher.final())
+    return concatBytes(nonce, cipher.getAuthTag(), body)
+  }
+
+  private open<T>(name: string, sealed: Uint8Array): T | undefined {
+    const decipher = createDecipheriv('aes-256-gcm', this.values, sealed.subarray(0, NONCE_BYTES))
+    decipher.setAAD(Buffer.from(name))
+    decipher.setAuthTag(sealed.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES))
+    try {
+      const body = decipher.update(sealed.subarray(NONCE_BYTES + TAG_BYTES))
+      decipher.final()
+      return JSON.parse(body.toString('utf8')) as T
+    } catch {
+      // Whoever can write the disk can put anything here; it counts as lost and is rebuilt from the journal.
+      return undefined
+    }
+  }
+}
+
+function derive(key: Uint8Array, purpose: string): Uint8Array {
+  return new Uint8Array(hkdfSync('sha256', key, new Uint8Array(0), `tacit/facts/v1/${purpose}`, 32))
+}
