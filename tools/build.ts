@@ -1,25 +1,27 @@
-/** Builds the server as plain bundles: readable names, workers beside the entry, and the hash of every file. */
+/** Builds the server as plain bundles with readable names, workers beside the entry, and the hash of every file. */
 import { createHash } from 'node:crypto'
-import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { join, relative } from 'node:path'
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { Glob } from 'bun'
 
 const ROOT = join(import.meta.dir, '..')
 const OUT = join(ROOT, 'dist')
+const SERVER = join(OUT, 'server')
+/** Files the server reads beside its code, at the same place relative to it as in the sources. */
+const BESIDE = ['program/vault.so', 'compose.yaml']
 
-/** Worker threads load by URL beside their parent, so each is an entry of its own, in its own folder. */
+/** Worker threads load by URL, so each is an entry of its own. */
 const workers = [...new Glob('engine/**/*_worker.ts').scanSync({ cwd: ROOT })].sort()
-const entries = ['routes/_main.ts', ...workers]
 
 rmSync(OUT, { recursive: true, force: true })
 const result = await Bun.build({
-  entrypoints: entries.map((entry) => join(ROOT, entry)),
-  root: ROOT,
-  outdir: OUT,
+  entrypoints: ['routes/_main.ts', ...workers].map((entry) => join(ROOT, entry)),
+  outdir: SERVER,
+  naming: { entry: '[name].[ext]', asset: '[name].[ext]', chunk: '[name]-[hash].[ext]' },
   target: 'bun',
-  // Native packages load their own binaries and stay as they were installed.
+  // The native package loads its own binary and stays as it was installed.
   external: ['litesvm'],
-  // Elysia reads the source text of handlers: identifiers must keep their names.
+  // Elysia reads the source text of handlers: identifiers keep their names.
   minify: false,
   throw: false,
 })
@@ -27,19 +29,18 @@ if (!result.success) {
   for (const log of result.logs) console.error(String(log))
   process.exit(1)
 }
-mkdirSync(join(OUT, 'program'), { recursive: true })
-cpSync(join(ROOT, 'program/vault.so'), join(OUT, 'program/vault.so'))
 
-const built = (
-  readdirSync(OUT, { recursive: true, withFileTypes: true }) as {
-    isFile(): boolean
-    parentPath: string
-    name: string
-  }[]
-)
-  .filter((entry) => entry.isFile())
-  .map((entry) => relative(OUT, join(entry.parentPath, entry.name)))
-  .sort()
+for (const name of readdirSync(SERVER).filter((file) => file.endsWith('.js'))) {
+  const path = join(SERVER, name)
+  // The bundler leaves the URLs of workers as they are written; beside a bundle they end in .js.
+  writeFileSync(path, readFileSync(path, 'utf8').replaceAll(/(["']\.\/[a-z_]+_worker)\.ts(["'])/g, '$1.js$2'))
+}
+for (const file of BESIDE.filter((one) => existsSync(join(ROOT, one)))) {
+  mkdirSync(join(OUT, file, '..'), { recursive: true })
+  cpSync(join(ROOT, file), join(OUT, file))
+}
+
+const built = [...new Glob('**/*').scanSync({ cwd: OUT })].sort()
 const sums = built.map(
   (file) =>
     `${createHash('sha256')
