@@ -105,7 +105,7 @@ test('over a real socket: what was sent stays whole, and 4408 comes last', async
   }
   expect(stream.closed).toBe(1)
   let tail = Buffer.alloc(0)
-  peer.on('data', (bytes) => {
+  peer.on('data', (bytes: Buffer) => {
     tail = Buffer.concat([tail, bytes]).subarray(-64)
   })
   const ended = new Promise((resolve) => peer.on('close', resolve))
