@@ -2,6 +2,8 @@
 import type { Attestation, Info } from '../../../protocol/wire_public'
 import type { Transport } from '../../api/transport'
 import type { EvidenceBundle } from '../evidence_bundle'
+import { type Form, requireForm } from '../require_form'
+import { ATTESTATION_FORM, INFO_FORM } from '../venue_forms'
 
 /** The venue did not give its evidence; nothing can be said about it. */
 export class EvidenceUnavailable extends Error {
@@ -56,36 +58,6 @@ async function boundedText(response: Response, path: string): Promise<string> {
   return text
 }
 
-type Form = { readonly [field: string]: 'string' | 'number' | Form }
-const text = 'string'
-const INFO_FORM: Form = {
-  app_id: text,
-  instance_id: text,
-  compose_hash: text,
-  tee_pubkey: text,
-  venue: text,
-  config_account: text,
-  program_id: text,
-  genesis_hash: text,
-  generation: 'number',
-  epoch: 'number',
-}
-const BINDING_FORM: Form = {
-  body: text,
-  signature: text,
-  certificate: text,
-  certificate_signature: text,
-  statement_key: text,
-}
-const ATTESTATION_FORM: Form = {
-  quote: text,
-  event_log: text,
-  report_data: text,
-  vm_config: text,
-  tee_pubkey: text,
-  binding: BINDING_FORM,
-}
-
 function parse(answer: string, form: Form): unknown {
   let value: unknown
   try {
@@ -93,15 +65,10 @@ function parse(answer: string, form: Form): unknown {
   } catch {
     throw new EvidenceUnavailable('the venue answered no JSON')
   }
-  requireForm(value, form)
-  return value
-}
-
-function requireForm(value: unknown, form: Form): void {
-  for (const [field, expected] of Object.entries(form)) {
-    const member = (value as Record<string, unknown> | null)?.[field]
-    if (typeof expected === 'object') requireForm(member ?? null, expected)
-    else if (typeof member !== expected || (expected === 'number' && !Number.isSafeInteger(member)))
-      throw new EvidenceUnavailable(`the venue's answer has no well formed ${field}`)
+  try {
+    requireForm(value, form)
+  } catch (error) {
+    throw new EvidenceUnavailable('the venue answered in another form', { cause: error })
   }
+  return value
 }

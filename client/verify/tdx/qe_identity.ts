@@ -1,6 +1,7 @@
 /** Identity of Intel's TD quoting enclave, version 2 (Intel PCS API v4, "Get TDX QE Identity"): form only. */
+
+import { JsonObject } from '../json_document'
 import { requireThat } from '../refused'
-import { JsonObject } from './json_document'
 import { readSvnLevels, type SvnLevel } from './tcb_info'
 
 export type QeIdentity = {

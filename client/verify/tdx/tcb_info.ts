@@ -1,6 +1,7 @@
 /** TDX TCB info version 3 (Intel PCS API v4, "Get TDX TCB Info"): form only; signature and period are checked elsewhere. */
+
+import { JsonObject } from '../json_document'
 import { requireThat } from '../refused'
-import { JsonObject } from './json_document'
 import { readTcbStatus, type TcbFinding } from './tcb_status'
 
 export type PlatformLevel = {

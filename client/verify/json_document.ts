@@ -1,6 +1,6 @@
-/** Typed reading of Intel's signed JSON documents: a field is what it must be, or the document is refused. */
-import { fromHex } from '../../../protocol/bytes'
-import { Refused } from '../refused'
+/** Typed reading of JSON documents: a field is what it must be, or the document is refused. */
+import { fromHex } from '../../protocol/bytes'
+import { Refused } from './refused'
 
 export class JsonObject {
   private constructor(
@@ -26,9 +26,18 @@ export class JsonObject {
   has(field: string): boolean {
     return Object.hasOwn(this.fields, field)
   }
+  /** @throws Refused for a field that is none of these: a misspelt demand would demand nothing. */
+  only(fields: readonly string[]): void {
+    const unknown = Object.keys(this.fields).find((field) => !fields.includes(field))
+    if (unknown !== undefined) throw new Refused(`${this.part} has an unknown field ${unknown}`)
+  }
   text(field: string): string {
     const value = this.get(field)
     return typeof value === 'string' ? value : this.refuse(field)
+  }
+  boolean(field: string): boolean {
+    const value = this.get(field)
+    return typeof value === 'boolean' ? value : this.refuse(field)
   }
   /** An integer from 0 to 2^32 - 1. */
   integer(field: string): number {
@@ -46,6 +55,10 @@ export class JsonObject {
     const unix_ms = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/.test(text) ? Date.parse(text) : Number.NaN
     return Number.isNaN(unix_ms) ? this.refuse(field) : unix_ms
   }
+  /** `read` of the field; undefined when it is absent. */
+  optional<T>(field: string, read: (field: string) => T): T | undefined {
+    return this.has(field) ? read(field) : undefined
+  }
   object(field: string): JsonObject {
     return JsonObject.of(this.get(field), `${this.part} ${field}`)
   }
@@ -59,7 +72,7 @@ export class JsonObject {
     if (!this.has(field)) return []
     const value = this.get(field)
     if (!Array.isArray(value) || !value.every((item) => typeof item === 'string')) return this.refuse(field)
-    return value as string[]
+    return value
   }
 
   private get(field: string): unknown {

@@ -1,0 +1,35 @@
+/** A quote in the forms auditors keep it: raw bytes, hex, or a whole GetQuote or `/attestation` answer. */
+import { fromAnyHex } from '../../protocol/any_hex'
+import { Refused } from './refused'
+
+const DECODER = new TextDecoder('utf-8', { fatal: true })
+
+/** @throws Refused when the bytes are text of neither form. */
+export function quoteOfFile(bytes: Uint8Array): Uint8Array {
+  const text = textOf(bytes)
+  if (text === undefined) return bytes
+  const hex = text.startsWith('{') ? quoteMember(text) : text
+  const quote = fromAnyHex(hex.replace(/^0x/, '').toLowerCase())
+  if (quote === undefined || quote.length === 0) throw new Refused('the file holds no quote')
+  return quote
+}
+
+/** Undefined for bytes that are no text: a raw quote begins with control characters. */
+function textOf(bytes: Uint8Array): string | undefined {
+  try {
+    const text = DECODER.decode(bytes).trim()
+    return /^[\x20-\x7e\s]+$/.test(text) ? text : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function quoteMember(text: string): string {
+  try {
+    const { quote } = JSON.parse(text) as { quote?: unknown }
+    if (typeof quote === 'string') return quote
+  } catch {
+    // Falls through to the refusal: either way there is no quote.
+  }
+  throw new Refused('the file holds no quote')
+}

@@ -1,0 +1,15 @@
+/** Whether JSON from outside has the fields that code relies on. */
+import { Refused } from './refused'
+
+/** Field to type; numbers are safe integers. */
+export type Form = { readonly [field: string]: 'string' | 'number' | Form }
+
+/** Further fields are ignored. @throws Refused naming the first field that is absent or of another type. */
+export function requireForm(value: unknown, form: Form): void {
+  for (const [field, expected] of Object.entries(form)) {
+    const member = (value as Record<string, unknown> | null)?.[field]
+    if (typeof expected === 'object') requireForm(member ?? null, expected)
+    else if (typeof member !== expected || (expected === 'number' && !Number.isSafeInteger(member)))
+      throw new Refused(`an answer has no well formed ${field}`)
+  }
+}

@@ -1,0 +1,106 @@
+/** `tacit verify`: prints the transcript of one verification and answers its exit code. */
+import { readFileSync, writeFileSync } from 'node:fs'
+import { parseArgs } from 'node:util'
+import type { Collateral } from '../protocol/collateral'
+import { connect } from './connect'
+import { VerificationFailed } from './verified_venue'
+import { parseBundle } from './verify/bundle_file'
+import { EvidenceUnavailable } from './verify/collect/collect_venue'
+import type { EvidenceBundle } from './verify/evidence_bundle'
+import { judgeEvidence } from './verify/judge_evidence'
+import type { VerificationPolicy } from './verify/policy'
+import { BARE_POLICY, parsePolicy } from './verify/policy_file'
+import { Refused } from './verify/refused'
+import { type Transcript, transcriptText, type Verdict } from './verify/transcript'
+
+export const VERIFY_USAGE = `usage: tacit verify URL [--policy FILE] [--collateral FILE] [--manifest FILE] [--bundle OUT] [--json]
+       tacit verify --offline BUNDLE [--policy FILE] [--json]
+exit code: 0 accepted, 1 refused, 2 nothing failed but a skip is not permitted, 3 no evidence, 64 usage`
+
+const EXIT: Record<Verdict, number> = { verified: 0, partial: 0, failed: 1, incomplete: 2 }
+const NO_EVIDENCE = 3
+const USAGE = 64
+
+const text = { type: 'string' } as const
+const OPTIONS = {
+  policy: text,
+  collateral: text,
+  manifest: text,
+  bundle: text,
+  offline: text,
+  json: { type: 'boolean' },
+} as const
+type Values = { [K in Exclude<keyof typeof OPTIONS, 'json'>]?: string | undefined } & {
+  json?: boolean | undefined
+}
+
+/** @returns the exit code. */
+export async function runVerify(args: readonly string[]): Promise<number> {
+  const parsed = parse(args)
+  if (parsed === undefined) {
+    console.error(VERIFY_USAGE)
+    return USAGE
+  }
+  const { url, values } = parsed
+  try {
+    const policy = values.policy === undefined ? BARE_POLICY : parsePolicy(readText(values.policy))
+    const { transcript, evidence } =
+      url === undefined ? await judgeFile(values.offline!, policy) : await judgeVenue(url, policy, values)
+    if (values.bundle !== undefined) writeFileSync(values.bundle, `${JSON.stringify(evidence, null, 2)}\n`)
+    console.log(values.json === true ? JSON.stringify(transcript, null, 2) : transcriptText(transcript))
+    return EXIT[transcript.verdict]
+  } catch (error) {
+    if (!(error instanceof EvidenceUnavailable || error instanceof Refused)) throw error
+    console.error(error.message)
+    return error instanceof EvidenceUnavailable ? NO_EVIDENCE : USAGE
+  }
+}
+
+function parse(args: readonly string[]): { url: string | undefined; values: Values } | undefined {
+  try {
+    const { values, positionals } = parseArgs({ args: [...args], options: OPTIONS, allowPositionals: true })
+    const [url] = positionals
+    const sources = positionals.length + (values.offline === undefined ? 0 : 1)
+    if (sources !== 1 || (url !== undefined && !/^https:\/\//.test(url))) return undefined
+    return { url, values }
+  } catch {
+    return undefined
+  }
+}
+
+type Judged = { transcript: Transcript; evidence: EvidenceBundle }
+
+async function judgeVenue(url: string, policy: VerificationPolicy, values: Values): Promise<Judged> {
+  const options = {
+    ...(values.collateral === undefined ? {} : { collateral: readJson(values.collateral) as Collateral }),
+    ...(values.manifest === undefined ? {} : { app_compose: readText(values.manifest) }),
+  }
+  try {
+    return await connect(url, policy, options)
+  } catch (error) {
+    if (error instanceof VerificationFailed) return error
+    throw error
+  }
+}
+
+async function judgeFile(path: string, policy: VerificationPolicy): Promise<Judged> {
+  const evidence = parseBundle(readText(path))
+  return { transcript: await judgeEvidence(evidence, policy, 'recorded'), evidence }
+}
+
+function readText(path: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    throw new Refused(`${path} cannot be read`)
+  }
+}
+
+function readJson(path: string): unknown {
+  try {
+    return JSON.parse(readText(path))
+  } catch (error) {
+    if (error instanceof SyntaxError) throw new Refused(`${path} is not JSON`)
+    throw error
+  }
+}
