@@ -206,7 +206,7 @@ export type AccountEvent = {
 export type Page<T> = { items: T[]; next_after: number | null }
 export type Nonces = { place_nonce: string; cancel_nonce: string }
 
-/** RFC 9457 problem document; `code` is stable, `applied` speaks of the command. */
+/** RFC 9457 problem document; `code` is stable, `applied` speaks of the command; `unknown` goes with status 500 only. */
 export type Problem = {
   type: string
   title: string
@@ -215,5 +215,5 @@ export type Problem = {
   code: string
   message: string
   request_id: string
-  applied: 'no' | 'yes'
+  applied: 'no' | 'yes' | 'unknown'
 } & Record<string, unknown>

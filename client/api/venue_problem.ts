@@ -5,8 +5,8 @@ import type { Problem } from '../../protocol/wire'
 export class VenueProblem extends Error {
   readonly status: number
   readonly code: RefusalCode
-  /** `yes` only for an identical resend; otherwise a 4xx or 503 changed nothing. */
-  readonly applied: 'no' | 'yes'
+  /** `yes` only for an identical resend, `unknown` only with 500; otherwise nothing was changed. */
+  readonly applied: Problem['applied']
   constructor(readonly problem: Problem) {
     super(`${problem.code}: ${problem.message}`)
     this.name = 'VenueProblem'
