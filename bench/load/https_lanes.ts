@@ -1,0 +1,74 @@
+/** HTTP/1.1 keep-alive connections over TLS, one request at a time each: the cheapest client that still is one. */
+import type { Socket } from 'bun'
+
+export type Target = { port: number; certificate: string }
+export type Answered = { status: number; body: string }
+
+type Lane = { socket: Socket<Lane>; received: string; done: ((answer: Answered) => void) | undefined }
+
+export class HttpsLanes {
+  private readonly free: Lane[] = []
+  private readonly all: Lane[] = []
+
+  static async open(target: Target, count: number): Promise<HttpsLanes> {
+    const lanes = new HttpsLanes()
+    await Promise.all(Array.from({ length: count }, () => lanes.connect(target)))
+    return lanes
+  }
+
+  get idle(): number {
+    return this.free.length
+  }
+
+  /** Sends on a free lane; false when none is. `done` runs with the whole answer. */
+  send(request: Buffer, done: (answer: Answered) => void): boolean {
+    const lane = this.free.pop()
+    if (lane === undefined) return false
+    lane.done = done
+    if (lane.socket.write(request) !== request.length) throw new Error('a request did not fit the socket')
+    return true
+  }
+
+  close(): void {
+    for (const lane of this.all) lane.socket.end()
+  }
+
+  private async connect({ port, certificate }: Target): Promise<void> {
+    const opened = Promise.withResolvers<void>()
+    const lane: Lane = { socket: undefined as never, received: '', done: undefined }
+    lane.socket = await Bun.connect<Lane>({
+      hostname: '127.0.0.1',
+      port,
+      tls: { ca: certificate, serverName: 'localhost' },
+      data: lane,
+      socket: {
+        handshake: (_, authorized, error) => (authorized ? opened.resolve() : opened.reject(error)),
+        data: (_, bytes) => this.receive(lane, bytes),
+        close() {
+          lane.done?.({ status: 0, body: '' })
+          lane.done = undefined
+        },
+        error: (_, error) => opened.reject(error),
+      },
+    })
+    await opened.promise
+    this.all.push(lane)
+    this.free.push(lane)
+  }
+
+  private receive(lane: Lane, bytes: Buffer): void {
+    lane.received += bytes.toString('latin1')
+    const head = lane.received.indexOf('\r\n\r\n')
+    if (head < 0) return
+    const length = /\r\ncontent-length: *(\d+)/i.exec(lane.received)
+    if (length === null) throw new Error('an answer without a length')
+    if (lane.received.length < head + 4 + Number(length[1])) return
+    const status = Number(lane.received.slice(9, 12))
+    const body = lane.received.slice(head + 4)
+    lane.received = ''
+    const { done } = lane
+    lane.done = undefined
+    this.free.push(lane)
+    done?.({ status, body })
+  }
+}

@@ -1,0 +1,106 @@
+/** Two ways to send requests: as fast as the answers come, and on a schedule that no slow answer delays. */
+import { random } from '../random'
+import type { Answered, HttpsLanes } from './https_lanes'
+
+export type LoadResult = {
+  answered: number
+  elapsed_ms: number
+  /** Answers by status. */
+  statuses: Record<string, number>
+  /** First body of an answer that was not a success. */
+  failure: string | undefined
+  latencies_ms: Float64Array
+  /** Open loop: how late the generator itself sent, after the moment planned. */
+  lateness_ms: Float64Array
+}
+
+class Tally {
+  readonly latencies_ms: Float64Array
+  readonly lateness_ms: Float64Array
+  readonly statuses: Record<string, number> = {}
+  failure: string | undefined
+  answered = 0
+  private readonly began = performance.now()
+  readonly finished = Promise.withResolvers<void>()
+
+  constructor(private readonly count: number) {
+    this.latencies_ms = new Float64Array(count)
+    this.lateness_ms = new Float64Array(count)
+  }
+
+  take({ status, body }: Answered, since_ms: number): void {
+    this.latencies_ms[this.answered++] = performance.now() - since_ms
+    this.statuses[status] = (this.statuses[status] ?? 0) + 1
+    if (status >= 300 || status === 0) this.failure ??= body
+    if (this.answered === this.count) this.finished.resolve()
+  }
+
+  result(): LoadResult {
+    const { answered, statuses, failure, latencies_ms, lateness_ms } = this
+    return {
+      answered,
+      statuses,
+      failure,
+      latencies_ms,
+      lateness_ms,
+      elapsed_ms: performance.now() - this.began,
+    }
+  }
+}
+
+/** Every lane sends its next request when it has its answer: the most the venue takes. */
+export async function closedLoop(lanes: HttpsLanes, requests: readonly Buffer[]): Promise<LoadResult> {
+  const tally = new Tally(requests.length)
+  let next = 0
+  const send = () => {
+    const request = requests[next]
+    if (request === undefined) return
+    const sent_ms = performance.now()
+    const went = lanes.send(request, (answer) => {
+      tally.take(answer, sent_ms)
+      send()
+    })
+    if (went) next++
+  }
+  for (let lane = lanes.idle; lane > 0; lane--) send()
+  await tally.finished.promise
+  return tally.result()
+}
+
+/**
+ * Requests are due at random moments of the given mean rate, whatever the answers do. Latency counts from the moment a
+ * request was due, so what waits for a free lane or a late timer is in it: nothing is omitted.
+ */
+export async function openLoop(
+  lanes: HttpsLanes,
+  requests: readonly Buffer[],
+  per_second: number,
+): Promise<LoadResult> {
+  const tally = new Tally(requests.length)
+  const next = random(5)
+  const due_ms = new Float64Array(requests.length)
+  let at_ms = performance.now() + 5
+  for (let at = 0; at < due_ms.length; at++) {
+    at_ms += (-Math.log((next() + 1) / 2 ** 32) * 1_000) / per_second
+    due_ms[at] = at_ms
+  }
+  let sent = 0
+  const sendDue = () => {
+    const now_ms = performance.now()
+    while (sent < requests.length && due_ms[sent]! <= now_ms) {
+      const since_ms = due_ms[sent]!
+      if (
+        !lanes.send(requests[sent]!, (answer) => {
+          tally.take(answer, since_ms)
+          sendDue()
+        })
+      )
+        return
+      tally.lateness_ms[sent++] = performance.now() - since_ms
+    }
+  }
+  const timer = setInterval(sendDue, 1)
+  await tally.finished.promise
+  clearInterval(timer)
+  return tally.result()
+}

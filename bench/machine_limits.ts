@@ -1,0 +1,62 @@
+/** Measures what this machine does at best in the same minute: signature checks, durable writes, bare HTTPS. */
+import { closeSync, fdatasyncSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { verifySignature } from '../protocol/ed25519'
+import { median } from './figures'
+import { named, pairNamed, signWith } from './venue/bench_config'
+
+export type VerifyLimit = {
+  /** Checks per second of wall time, on one thread. */
+  per_second: number
+  /** Processor time of one check: steadier than the rate where others share the machine. */
+  cpu_us: number
+}
+
+/** The strict check as every order pays it: 224-byte bodies, many keys, one thread. */
+export function verifyLimit(checks = 4_000): VerifyLimit {
+  const signed = Array.from({ length: 256 }, (_, at) => {
+    const pair = pairNamed(`limit ${at}`)
+    const message = new Uint8Array(224).fill(at)
+    return { message, public_key: pair.public_key, signature: signWith(pair, message) }
+  })
+  const check = (at: number) => {
+    const { signature, message, public_key } = signed[at % signed.length]!
+    if (!verifySignature(signature, message, public_key)) throw new Error('a signature did not verify')
+  }
+  for (let at = 0; at < 500; at++) check(at)
+  const rates: number[] = []
+  const costs: number[] = []
+  const rounds = 8
+  for (let round = 0; round < rounds; round++) {
+    const cpu = process.cpuUsage()
+    const started = performance.now()
+    for (let at = 0; at < checks / rounds; at++) check(at)
+    const { user, system } = process.cpuUsage(cpu)
+    rates.push((checks / rounds) * (1_000 / (performance.now() - started)))
+    costs.push((user + system) / (checks / rounds))
+  }
+  return { per_second: median(rates), cpu_us: median(costs) }
+}
+
+/** Writes of one 512-byte sector with fdatasync into a prepared file, per second. */
+export function syncLimit(seconds = 1): number {
+  const dir = mkdtempSync(join(tmpdir(), 'tacit-bench-sync-'))
+  const fd = openSync(join(dir, 'file'), 'w')
+  try {
+    const size = 4 * 1024 * 1024
+    writeSync(fd, new Uint8Array(size))
+    fdatasyncSync(fd)
+    const sector = named('sector', 64)
+    const until = performance.now() + seconds * 1_000
+    let writes = 0
+    for (; performance.now() < until; writes++) {
+      writeSync(fd, sector, 0, sector.length, (writes * 512) % size)
+      fdatasyncSync(fd)
+    }
+    return writes / seconds
+  } finally {
+    closeSync(fd)
+    rmSync(dir, { recursive: true })
+  }
+}

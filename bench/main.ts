@@ -1,0 +1,36 @@
+/**
+ * Runs benchmarks one after the other: `bun run bench [NAME…] [--flag value…]`, all of them without a name. Flags go to
+ * every bench named. Each prints a table with this machine's own limits beside its figures, and one JSON line per figure.
+ */
+import { readdirSync } from 'node:fs'
+import { basename, join } from 'node:path'
+
+/** A bench is a file of this folder that begins by saying how it is run. */
+const names = readdirSync(import.meta.dir)
+  .filter((file) => file.endsWith('.ts') && file !== basename(import.meta.path))
+  .map((file) => basename(file, '.ts'))
+const benches: string[] = []
+for (const name of names) {
+  const text = await Bun.file(join(import.meta.dir, `${name}.ts`)).text()
+  if (text.includes(`\`bun bench/${name}.ts`)) benches.push(name)
+}
+
+const given = process.argv.slice(2)
+const flags_from = given.findIndex((word) => word.startsWith('--'))
+const wanted = flags_from < 0 ? given : given.slice(0, flags_from)
+const flags = flags_from < 0 ? [] : given.slice(flags_from)
+const unknown = wanted.filter((name) => !benches.includes(name))
+if (unknown.length > 0) {
+  console.error(`no such bench: ${unknown.join(', ')}; there are ${benches.sort().join(', ')}`)
+  process.exit(2)
+}
+
+let failed = false
+for (const name of wanted.length > 0 ? wanted : benches.sort()) {
+  console.log(`\n== ${name}`)
+  const child = Bun.spawn([process.execPath, join(import.meta.dir, `${name}.ts`), ...flags], {
+    stdio: ['ignore', 'inherit', 'inherit'],
+  })
+  failed = (await child.exited) !== 0 || failed
+}
+process.exit(failed ? 1 : 0)

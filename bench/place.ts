@@ -1,0 +1,124 @@
+/**
+ * The whole path of a place order: HTTPS, token, form, signature, decision, durable journal, receipt. First as fast as
+ * answers come, then open loop at half of that. `bun bench/place.ts [--orders N] [--lanes N] [--load SHARE]`; real
+ * signatures, the load from its own process. Orders rest and do not match.
+ */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { startChild } from './child_process'
+import { type Figure, report } from './figures'
+import { numbers } from './flags'
+import type { LoadReport } from './load/load_process'
+import { syncLimit, verifyLimit } from './machine_limits'
+import type { RawFacts } from './raw_server'
+import type { VenueFacts, VenueUsage } from './venue/venue_process'
+
+const { orders, lanes, load } = numbers({ orders: 40_000, lanes: 64, load: 0.5 })
+const figures: Figure[] = []
+const dir = mkdtempSync(join(tmpdir(), 'tacit-bench-place-'))
+const venue = startChild('venue/venue_process.ts')
+const generator = startChild('load/load_process.ts')
+const raw = startChild('raw_server.ts')
+
+type Phase = { report: LoadReport; cpu_ms: number; elapsed_ms: number; usage: VenueUsage }
+
+/** Sends `count` prepared orders and looks at what the venue's process used for them. */
+async function phase(facts: VenueFacts, count: number, per_second?: number): Promise<Phase> {
+  const before = await venue.ask<VenueUsage>('usage')
+  const run = { target: facts, lanes, count, ...(per_second === undefined ? {} : { per_second }) }
+  const began = performance.now()
+  const done = await generator.ask<LoadReport>('run', run)
+  const elapsed_ms = performance.now() - began
+  const usage = await venue.ask<VenueUsage>('usage')
+  if (done.failure !== undefined) throw new Error(`an order was refused: ${done.failure}`)
+  return {
+    report: done,
+    cpu_ms: usage.cpu_ms - before.cpu_ms,
+    elapsed_ms,
+    usage: {
+      ...usage,
+      commands: usage.commands - before.commands,
+      groups: usage.groups - before.groups,
+    },
+  }
+}
+
+async function rawPosts(facts: VenueFacts, count: number): Promise<LoadReport> {
+  const target = await raw.ask<RawFacts>('start', { answer_bytes: 900 })
+  await signPlaces(facts, 0, count)
+  return await generator.ask<LoadReport>('run', { target, lanes, count })
+}
+
+async function signPlaces({ venue, tokens, slot, port }: VenueFacts, from: number, count: number) {
+  await generator.ask('signPlaces', {
+    notes: orders,
+    from,
+    count,
+    two_sided: false,
+    venue,
+    tokens,
+    host: `localhost:${port}`,
+    expiry_slot: slot + 100_000,
+  })
+}
+
+try {
+  const facts = await venue.ask<VenueFacts>('start', { dir, notes: orders })
+  const warm = Math.floor(orders / 8)
+  const fast = Math.floor(orders / 2)
+  const verify_before = verifyLimit()
+  const bare = await rawPosts(facts, Math.min(orders, 20_000))
+  await signPlaces(facts, 0, orders)
+  await phase(facts, warm)
+  const full = await phase(facts, fast)
+  const verify_after = verifyLimit()
+  const rate = full.report.per_second
+  const half = await phase(facts, orders - warm - fast, rate * load)
+  const verify = {
+    per_second: (verify_before.per_second + verify_after.per_second) / 2,
+    cpu_us: (verify_before.cpu_us + verify_after.cpu_us) / 2,
+  }
+  const cores = full.cpu_ms / full.elapsed_ms
+  const cpu_us = (full.cpu_ms * 1_000) / full.report.answered
+  const beside = `verify ${Math.round(verify.per_second)}/s on one core`
+  figures.push(
+    { figure: 'orders accepted, durable', value: rate, unit: '1/s', beside },
+    { figure: 'raw Bun.serve, same requests', value: bare.per_second, unit: '1/s' },
+    { figure: 'Ed25519 verify, one core', value: verify.per_second, unit: '1/s' },
+    { figure: 'fdatasync', value: syncLimit(), unit: '1/s' },
+    {
+      figure: 'share of the verify rate of one core',
+      value: (100 * rate) / verify.per_second,
+      unit: '%',
+      target: '>= 60',
+    },
+    {
+      figure: 'processor time per order',
+      value: cpu_us,
+      unit: 'us',
+      beside: `verify ${verify.cpu_us.toFixed(1)} us`,
+    },
+    { figure: 'verify as share of it', value: (100 * verify.cpu_us) / cpu_us, unit: '%' },
+    { figure: 'cores the venue used', value: cores, unit: 'cores' },
+    { figure: 'commands per group commit', value: full.usage.commands / full.usage.groups, unit: '1' },
+  )
+  const at = `at ${Math.round(half.report.per_second)}/s, open loop`
+  figures.push(
+    { figure: 'acknowledged, p50', value: half.report.p50_ms, unit: 'ms', beside: at },
+    { figure: 'acknowledged, p99', value: half.report.p99_ms, unit: 'ms', beside: at, target: '< 5' },
+    { figure: 'acknowledged, p99.9', value: half.report.p999_ms, unit: 'ms', beside: at },
+    { figure: 'acknowledged, worst', value: half.report.max_ms, unit: 'ms', beside: at },
+    {
+      figure: 'generator late, p99',
+      value: half.report.lateness_p99_ms,
+      unit: 'ms',
+      beside: 'part of the above',
+    },
+    { figure: 'event-loop pause, worst', value: half.usage.pause_max_ms, unit: 'ms', beside: at },
+  )
+} finally {
+  await Promise.all([venue.end(), generator.end(), raw.end()])
+  rmSync(dir, { recursive: true, force: true })
+}
+report('place', figures)

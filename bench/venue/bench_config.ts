@@ -1,0 +1,114 @@
+/** Settings, keys, traders and notes of the benched venue, all made of their names so that every process knows them. */
+import { createHash, createPrivateKey, createPublicKey, type KeyObject, sign } from 'node:crypto'
+import type { EngineConfig } from '../../engine/config'
+import type { KeysPort } from '../../engine/ports'
+import { encodeBase58 } from '../../protocol/base58'
+
+/** Bytes that a name stands for. */
+export function named(name: string, width = 32): Uint8Array {
+  const bytes = new Uint8Array(createHash('sha512').update(`tacit bench ${name}`).digest())
+  return bytes.slice(0, width)
+}
+
+export function hexOf(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('hex')
+}
+
+/** A field element that a name stands for, as 64 hex digits. */
+export function elementNamed(name: string): Uint8Array {
+  const bytes = named(name)
+  bytes[0] = bytes[0]! & 0x0f
+  return bytes
+}
+
+/** DER prefix of an Ed25519 PKCS #8 key (RFC 8410); the seed follows. */
+const PKCS8_PREFIX = Buffer.from('302e020100300506032b657004220420', 'hex')
+
+export type SigningPair = { key: KeyObject; public_key: Uint8Array; text: string }
+
+/** An Ed25519 pair of the platform: signing in a benchmark must not cost more than verifying. */
+export function pairNamed(name: string): SigningPair {
+  const key = createPrivateKey({
+    key: Buffer.concat([PKCS8_PREFIX, named(name)]),
+    format: 'der',
+    type: 'pkcs8',
+  })
+  const spki = createPublicKey(key).export({ format: 'der', type: 'spki' })
+  const public_key = new Uint8Array(spki.subarray(spki.length - 32))
+  return { key, public_key, text: encodeBase58(public_key) }
+}
+
+export function signWith(pair: SigningPair, message: Uint8Array): Uint8Array {
+  return sign(null, message, pair.key)
+}
+
+export const MINTS = [
+  { mint: named('base mint'), decimals: 9 },
+  { mint: named('quote mint'), decimals: 6 },
+]
+export const OPERATOR_SEED = named('operator')
+export const OPERATOR = pairNamed('operator')
+export const SYMBOL = 'SOL-USDC'
+/** Trading keys over all accounts. Orders go round them, so that orders under way at a time are of different keys. */
+export const KEYS = 4_096
+export const ACCOUNTS = 8
+/** Lots of 0.001 with 9 decimals, ticks of 0.01 with 6 decimals, reference 100.00. */
+export const LOT = 1_000_000n
+export const TICK = 10_000n
+export const REFERENCE_TICKS = 10_000
+
+export const accountOf = (key_index: number) => `bench-${key_index % ACCOUNTS}`
+
+export function benchKeys(): KeysPort {
+  const statement = pairNamed('statement')
+  return {
+    journal_key: named('journal'),
+    tie_break_key: named('tie break'),
+    credential_key: named('credential'),
+    settlement_seed: named('settlement'),
+    signStatement: (body) => signWith(statement, body),
+  }
+}
+
+export function benchConfig(data_dir: string): EngineConfig {
+  const [base, quote] = MINTS.map(({ mint }) => encodeBase58(mint))
+  return {
+    data_dir,
+    instruments: [
+      {
+        symbol: SYMBOL,
+        base_mint: base!,
+        quote_mint: quote!,
+        base_decimals: 9,
+        quote_decimals: 6,
+        lot_size: String(LOT),
+        tick_size: String(TICK),
+        min_amount: String(LOT),
+        max_amount: '1000000000000',
+        batch_slots: 2,
+        collar_bps: 9_000,
+        fee_bps: 10,
+        initial_reference: String(BigInt(REFERENCE_TICKS) * TICK),
+        reference_policy: 'last',
+        price_rule: 'std4',
+        volume_tolerance_bps: 0,
+      },
+    ],
+    mints: MINTS.map(({ mint, decimals }) => ({
+      mint: encodeBase58(mint),
+      decimals,
+      min_withdraw: '1000',
+      withdraw_fee: '100',
+    })),
+    fee_key: pairNamed('fee').text,
+    fee_anchor: hexOf(elementNamed('fee anchor')),
+    operator_key: OPERATOR.text,
+    compose_hash: 'ab'.repeat(32),
+    tacit_version: '0.1.0',
+    enclave: 'development',
+    token_ttl_s: 900,
+    order_life_slots_max: 432_000,
+    settlement_parts_max: 28,
+    retention_days: 30,
+  }
+}

@@ -1,0 +1,59 @@
+/** Opens the engine as its own door does, with the quiet chain, and keeps its inside in reach for setting it up. */
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { openAccounts } from '../../engine/accounts/open_accounts'
+import { openHashing } from '../../engine/hashing/open_hashing'
+import { assemble, type Engine } from '../../engine/loop/assemble'
+import { loadState } from '../../engine/loop/load_state'
+import { restoreAccounts } from '../../engine/loop/provision'
+import { start } from '../../engine/loop/start'
+import type { Venue } from '../../engine/venue'
+import { venueOf } from '../../engine/venue_methods'
+import type { TokenRequest } from '../../protocol/wire'
+import { issueAccount } from '../../tools/account/issue_account'
+import { ACCOUNTS, benchConfig, benchKeys, OPERATOR_SEED } from './bench_config'
+import { QuietChain } from './quiet_chain'
+
+export const clock = { unixMs: () => Date.now(), monotonicMs: () => Math.floor(performance.now()) }
+
+export type BenchEngine = { engine: Engine; venue: Venue; chain: QuietChain }
+
+export async function openEngine(dir: string, slot_ms = 400): Promise<BenchEngine> {
+  mkdirSync(dir, { recursive: true })
+  const config = benchConfig(dir)
+  const keys = benchKeys()
+  const chain = new QuietChain(dir, slot_ms)
+  const hash = await openHashing({ dir: join(dir, 'hashing'), key: keys.journal_key })
+  const fatal = (error: Error) => {
+    console.error(error)
+    process.exit(1)
+  }
+  const ports = { clock, hash, chain, keys, fatal }
+  const [vault, mints] = [await chain.readConfig(), await chain.readMints()]
+  const loaded = await loadState(config, ports)
+  const { credential_key } = keys
+  const { operator_key, token_ttl_s } = config
+  const accounts = await openAccounts({ credential_key, operator_key, clock, token_ttl_s })
+  const engine = assemble(config, ports, loaded, { config: vault, mints })
+  restoreAccounts(engine, accounts)
+  await start(engine, vault)
+  return { engine, venue: venueOf(engine, accounts), chain }
+}
+
+/** Accounts with limits that no bench reaches; returns what logs them in, in order. */
+export async function provisionAccounts(venue: Venue): Promise<TokenRequest[]> {
+  const made: TokenRequest[] = []
+  for (let at = 0; at < ACCOUNTS; at++) {
+    const terms = {
+      account_id: `bench-${at}`,
+      rate_capacity: 1_000_000,
+      rate_refill_per_s: 1_000_000,
+      orders_live_max: 1_000_000,
+      keys_max: 10_000,
+    }
+    const { record, credentials } = await issueAccount(terms, OPERATOR_SEED, Date.now())
+    await venue.provision(record)
+    made.push(credentials)
+  }
+  return made
+}

@@ -1,0 +1,67 @@
+/** The venue under load in a process of its own: real engine, journal, read models, routes and TLS on a quiet chain. */
+
+import { openEnclave } from '../../enclave/index'
+import { openStandInAgent } from '../../enclave/standin/open_stand_in'
+import { createApp } from '../../routes/_app'
+import { listen } from '../../routes/_listen'
+import { openLog } from '../../routes/_log'
+import { answerQuestions } from '../child_process'
+import { fundNotes } from './fund_notes'
+import { openLoopGauge } from './loop_gauge'
+import { type BenchEngine, clock, openEngine, provisionAccounts } from './open_engine'
+
+export type VenueStart = {
+  dir: string
+  notes: number
+  two_sided?: boolean
+  through_tree?: boolean
+  slot_ms?: number
+}
+export type VenueFacts = { port: number; certificate: string; venue: string; tokens: string[]; slot: number }
+export type VenueUsage = {
+  cpu_ms: number
+  rss_bytes: number
+  pause_max_ms: number
+  commands: number
+  groups: number
+  batches_hashed: number
+}
+
+let open: BenchEngine | undefined
+const gauge = openLoopGauge()
+
+answerQuestions({
+  async start(options: VenueStart): Promise<VenueFacts> {
+    open = await openEngine(options.dir, options.slot_ms)
+    const { venue, chain } = open
+    const credentials = await provisionAccounts(venue)
+    await fundNotes(open, options.notes, options)
+    const tokens: string[] = []
+    for (const one of credentials) tokens.push((await venue.login(one)).access_token)
+    const agent = await openStandInAgent({ data_dir: `${options.dir}/stand-in`, app_compose: '{}' })
+    const enclave = await openEnclave({
+      kind: 'development',
+      agent: { socket: agent.socket },
+      tls: { names: [] },
+    })
+    const log = openLog((line) => void process.stdout.write(line), clock.unixMs)
+    const app = createApp({ venue, enclave, options: { version: '0.1.0', clock, log } })
+    const listener = listen(app, { hostname: '127.0.0.1', port: 0, tls: enclave.tls })
+    const { port } = listener
+    const { cert_pem: certificate } = enclave.tls
+    return { port, certificate, venue: venue.identity().venue, tokens, slot: chain.view().slot }
+  },
+  /** Since the last call. */
+  usage(): VenueUsage {
+    const metrics = new Map(open!.venue.metrics().map((one) => [one.name, one.value]))
+    const { user, system } = process.cpuUsage()
+    return {
+      cpu_ms: (user + system) / 1_000,
+      rss_bytes: process.memoryUsage.rss(),
+      pause_max_ms: gauge.takeMax(),
+      commands: metrics.get('tacit_commands_total') ?? 0,
+      groups: metrics.get('tacit_journal_groups_total') ?? 0,
+      batches_hashed: metrics.get('tacit_batches_hashed') ?? 0,
+    }
+  },
+})
