@@ -77,7 +77,8 @@ export function preparePlace(
     base_mint: instrument.base_mint,
     quote_mint: instrument.quote_mint,
     collateral: note.commitment,
-    fills: 0,
+    consumed: [],
+    filled: '0',
     open: true,
   })
   return {

@@ -28,7 +28,11 @@ export type WalletOrder = {
   quote_mint: string
   /** Commitment of the note that backs what remains. */
   collateral: string
-  fills: number
+  /** Commitments of the notes its fills consumed, by fill index. */
+  consumed: string[]
+  /** Base units of the fills absorbed, and of all there will be once the order is final. */
+  filled: string
+  filled_final?: string
   open: boolean
 }
 /** A withdrawal or reshape under way. */
@@ -39,6 +43,8 @@ export type WalletPayment = {
   command: number
   inputs: string[]
   amounts: string[]
+  /** The note the program made in place of a payout that could not be made. */
+  refund?: { commitment: string; mint: string; generation: number }
 }
 export type WalletState = {
   /** Per key index: note-creating commands so far, deposits so far, cancel nonces used. */
@@ -76,8 +82,15 @@ export class Wallet {
   note(commitment: string): WalletNote | undefined {
     return this.state.notes.find((note) => note.commitment === commitment)
   }
+  /** A note already known stays as it is. */
+  addNote(note: WalletNote): void {
+    if (this.note(note.commitment) === undefined) this.state.notes.push(note)
+  }
   order(order_id: string): WalletOrder | undefined {
     return this.state.orders.find((order) => order.order_id === order_id)
+  }
+  payment(id: string): WalletPayment | undefined {
+    return this.state.payments.find((payment) => payment.id === id)
   }
   freeNotes(mint: string): WalletNote[] {
     return this.state.notes.filter((note) => note.mint === mint && note.state === 'free')
