@@ -23,8 +23,13 @@ export interface KeysPort {
   signStatement(body: Uint8Array): Uint8Array
 }
 
-/** An input note of a settlement batch. Field elements are 32 bytes big-endian. */
-export type HashInput = { commitment: Uint8Array; blinding: Uint8Array }
+/**
+ * An input note of a settlement batch; field elements are 32 bytes big-endian. `nullifier` stands alone for a note whose
+ * opening only its owner knows: an exit request names nothing else, and the program has checked it.
+ */
+export type HashInput =
+  | { commitment: Uint8Array; blinding: Uint8Array; nullifier?: undefined }
+  | { nullifier: Uint8Array }
 /** An output note: everything its blinding, inner hash, commitment and memo are made of (protocol.md "Notes"). */
 export type HashOutput = {
   anchor: Uint8Array
@@ -57,6 +62,18 @@ export type HashResult = {
   spent_count: number
 }
 
+/** Where a nullifier stands in the spent tree: its own leaf, or the one below its place (protocol/spent_tree.ts). */
+export type SpentWitness = {
+  present: boolean
+  leaf_index: number
+  next_value: Uint8Array
+  /** 32, from the leaf upwards. */
+  siblings: Uint8Array[]
+  spent_root: Uint8Array
+  /** Batch after which the tree has this root. */
+  last_batch_id: number
+}
+
 /** The worker that owns Poseidon, the mirrored note tree (finalized leaves) and the spent tree. */
 export interface HashPort {
   /**
@@ -74,6 +91,8 @@ export interface HashPort {
   inclusion(
     leaf_index: number,
   ): Promise<{ leaf: Uint8Array; siblings: Uint8Array[]; root: Uint8Array; leaf_count: number }>
+  /** The spent leaf that shows a nullifier present or absent under the newest hashed batch's root. */
+  spentWitness(nullifier: Uint8Array): Promise<SpentWitness>
   /** Inserts batches the journal already holds, in order; feeds a worker that starts behind the journal. */
   restoreSpent(batches: { batch_id: number; nullifiers: Uint8Array[] }[]): Promise<void>
   close(): Promise<void>
@@ -86,6 +105,8 @@ export type Payout = {
   destination: Uint8Array
   amount: bigint
   refund_inner: Uint8Array
+  /** Exits: of the note and of its request, one of the batch's nullifiers. */
+  nullifier?: Uint8Array
 }
 /** Immutable once built (settlement.md): only blockhash, fee, epoch, head and cited known state vary when signed again. */
 export type SettlementPayload = {
@@ -143,13 +164,15 @@ export interface ChainSinkPort {
 }
 export type ExitRequest = {
   nullifier: Uint8Array
+  /** Of the note, which the program has found in its tree. */
+  commitment: Uint8Array
   mint: Uint8Array
   amount: bigint
   destination: Uint8Array
   deadline_unix_s: number
   request_account: Uint8Array
-  /** What the program makes the refund note of; a request is served only with it, since the payout must repeat it. */
-  refund_inner?: Uint8Array
+  /** What the program makes the refund note of; the payout repeats it. */
+  refund_inner: Uint8Array
   stage: 'confirmed' | 'finalized' | 'vanished'
 }
 
@@ -214,6 +237,8 @@ export interface ChainPort {
     last_batch: number
     epoch: number
     own_boot_nonces: Uint8Array[]
+    /** Exit requests the engine was told of and has not seen the end of. */
+    exits_open: ExitRequest[]
   }): void
   /** Stores (seq, head) on chain when nothing settles. */
   anchor(seq: number, head: Uint8Array): Promise<void>

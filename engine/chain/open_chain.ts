@@ -8,6 +8,7 @@ import { KnownStates } from './known_states'
 import { openEpoch } from './open_epoch'
 import { readConfig } from './read_config'
 import { readMints } from './read_mints'
+import { ExitRefusal } from './refuse_exits'
 import { Relayer } from './relayer'
 import { RpcPool } from './rpc_pool'
 import { SlotView } from './slot_view'
@@ -131,7 +132,9 @@ function startLoops(
     sink.halted('root_mismatch')
   }
   const leaves = new LeafWatch(client, options.hash, states, sink, args.leaf_count)
-  const watcher = new Watcher(client, config, leaves, new ExitWatch(client, sink), mismatch)
+  const exits = new ExitWatch(client, sink, args.exits_open)
+  const refusal = new ExitRefusal(client, options.hash, () => exits.finalized())
+  const watcher = new Watcher(client, config, leaves, exits, mismatch)
   view.onSlot((slot) => sink.slot(slot))
-  return [watcher.run().finally(() => relayer.stop()), relayer.run()]
+  return [watcher.run().finally(() => relayer.stop()), relayer.run(), refusal.run()]
 }

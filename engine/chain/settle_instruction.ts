@@ -43,18 +43,12 @@ export class SettleBuilder {
   }
 
   async #payout(payout: Payout, requests: ExitRequest[]): Promise<PayoutFields> {
-    const { kind, mint, destination, amount, refund_inner: inner } = payout
+    const { kind, mint, destination, amount, refund_inner: inner, nullifier } = payout
     const fields = { kind, mint, destination, amount, inner, token_program: await this.#tokenProgram(mint) }
     if (kind === 'withdrawal') return fields
-    const request = requests.find(
-      (one) =>
-        equalBytes(one.mint, mint) && equalBytes(one.destination, destination) && one.amount === amount,
-    )
-    if (!request) throw new PayoutUnknown('no open exit request matches the payout')
-    requests.splice(requests.indexOf(request), 1)
-    // The program holds an exit to its request, refund included.
-    const { nullifier, bond_payer, refund_inner: requested } = request
-    return { ...fields, inner: requested, exit: { nullifier, bond_payer } }
+    const request = requests.find((one) => nullifier !== undefined && equalBytes(one.nullifier, nullifier))
+    if (!request) throw new PayoutUnknown('no open exit request has the nullifier of the payout')
+    return { ...fields, exit: { nullifier: request.nullifier, bond_payer: request.bond_payer } }
   }
 
   async #tokenProgram(mint: Uint8Array): Promise<Uint8Array> {
@@ -69,12 +63,12 @@ export class SettleBuilder {
     return program
   }
 
-  /** Open requests for the batch's nullifiers. */
-  async #requests({ nullifiers }: SettlementPayload): Promise<ExitRequest[]> {
+  /** The open requests its exits serve. */
+  async #requests({ payouts }: SettlementPayload): Promise<ExitRequest[]> {
     const { rpc, vault } = this.client
     const decoder = getAddressDecoder()
-    const addresses = nullifiers.map((nullifier) =>
-      decoder.decode(exitRequestAddress(vault.program, nullifier)),
+    const addresses = payouts.flatMap(({ nullifier }) =>
+      nullifier ? [decoder.decode(exitRequestAddress(vault.program, nullifier))] : [],
     )
     const { value } = await rpc.read((endpoint, abortSignal) =>
       endpoint

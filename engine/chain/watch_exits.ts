@@ -1,31 +1,57 @@
 /** Follows the open exit requests: seen at confirmed, again at finalized, or gone with a fork. */
-import type { Base58EncodedBytes, Commitment } from '@solana/kit'
-import { decodeBase58, encodeBase58 } from '../../protocol/base58'
-import { ACCOUNT_BYTES, ACCOUNT_KIND, decodeExitRequest } from '../../protocol/vault/accounts'
+import { encodeBase58 } from '../../protocol/base58'
+import { equalBytes } from '../../protocol/bytes'
+import { LIMITS } from '../limits'
 import type { ChainSinkPort, ExitRequest } from '../ports'
 import type { ChainClient } from './chain_client'
+import { type OpenExit, readExitRequests } from './read_exit_requests'
+
+/** Half of what the engine takes: those that end leave its state a moment later than the chain. */
+const TOLD_MAX = LIMITS.exits_open_max / 2
 
 export class ExitWatch {
-  readonly #told = new Map<string, ExitRequest>()
+  readonly #told: Map<string, ExitRequest>
+  #finalized: ReadonlyMap<string, OpenExit> = new Map()
 
+  /** `exits_open` are the requests the engine was told of before: each is told to its end. */
   constructor(
     readonly client: Pick<ChainClient, 'rpc' | 'address'>,
     readonly sink: ChainSinkPort,
-  ) {}
+    exits_open: readonly ExitRequest[],
+  ) {
+    this.#told = new Map(exits_open.map((request) => [encodeBase58(request.request_account), request]))
+  }
 
-  /** Reads both levels and tells what changed. @throws ChainUnavailable */
+  /** Finalized requests as of the last look. */
+  finalized(): Iterable<OpenExit> {
+    return this.#finalized.values()
+  }
+
+  /** Reads both levels and tells what changed; beyond the bound, those with later deadlines wait. @throws ChainUnavailable */
   async follow(): Promise<void> {
-    const finalized = await this.#read('finalized')
-    const confirmed = await this.#read('confirmed')
+    const finalized = await readExitRequests(this.client, 'finalized')
+    const confirmed = await readExitRequests(this.client, 'confirmed')
+    this.#finalized = finalized
+    await this.#tellGone(confirmed, finalized)
     for (const [account, request] of confirmed) {
-      if (!this.#told.has(account)) await this.#tell(account, { ...request, stage: 'confirmed' })
+      if (this.#told.has(account) || this.#told.size >= TOLD_MAX) continue
+      await this.#tell(account, { ...request, stage: 'confirmed' })
     }
     for (const [account, request] of finalized) {
-      if (this.#told.get(account)?.stage !== 'finalized')
-        await this.#tell(account, { ...request, stage: 'finalized' })
+      const told = this.#told.get(account)
+      if (told?.stage === 'finalized' || (!told && this.#told.size >= TOLD_MAX)) continue
+      await this.#tell(account, { ...request, stage: 'finalized' })
     }
+  }
+
+  /** A fork can also put another request of the same note in a request's place. */
+  async #tellGone(
+    confirmed: ReadonlyMap<string, OpenExit>,
+    finalized: ReadonlyMap<string, OpenExit>,
+  ): Promise<void> {
     for (const [account, request] of this.#told) {
-      if (confirmed.has(account) || finalized.has(account)) continue
+      const seen = finalized.get(account) ?? confirmed.get(account)
+      if (seen && isSame(seen, request)) continue
       // A finalized request disappears when it was served, refused or frozen: batches and events tell that.
       if (request.stage === 'confirmed') await this.sink.exitRequested({ ...request, stage: 'vanished' })
       this.#told.delete(account)
@@ -36,30 +62,12 @@ export class ExitWatch {
     await this.sink.exitRequested(request)
     this.#told.set(account, request)
   }
+}
 
-  async #read(commitment: Commitment): Promise<Map<string, Omit<ExitRequest, 'stage'>>> {
-    const kind = encodeBase58(Uint8Array.of(ACCOUNT_KIND.exit_request)) as Base58EncodedBytes
-    const size = { dataSize: BigInt(ACCOUNT_BYTES.exit_request) }
-    const first_byte = { memcmp: { offset: 0n, bytes: kind, encoding: 'base58' } } as const
-    const config = { commitment, encoding: 'base64', filters: [size, first_byte] } as const
-    const found = await this.client.rpc.read((endpoint, abortSignal) =>
-      endpoint.getProgramAccounts(this.client.address.program, config).send({ abortSignal }),
-    )
-    const requests = new Map<string, Omit<ExitRequest, 'stage'>>()
-    for (const { pubkey, account } of found) {
-      const decoded = decodeExitRequest(new Uint8Array(Buffer.from(account.data[0], 'base64')))
-      if (!decoded) continue
-      const { nullifier, mint, amount, destination, deadline_s } = decoded
-      const request_account = decodeBase58(pubkey, 32)!
-      requests.set(pubkey, {
-        nullifier,
-        mint,
-        amount,
-        destination,
-        deadline_unix_s: deadline_s,
-        request_account,
-      })
-    }
-    return requests
-  }
+function isSame(a: OpenExit, b: OpenExit): boolean {
+  return (
+    a.deadline_unix_s === b.deadline_unix_s &&
+    equalBytes(a.destination, b.destination) &&
+    equalBytes(a.refund_inner, b.refund_inner)
+  )
 }

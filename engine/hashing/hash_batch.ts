@@ -25,7 +25,9 @@ export function hashBatch(trees: Trees, job: HashJob): HashResult {
   if (job.batch_id !== trees.last_batch_id && job.batch_id !== trees.last_batch_id + 1) {
     throw new Error('settlement batches are hashed in order')
   }
-  const nullifiers = job.inputs.map((input) => nullifierOf(input.commitment, input.blinding))
+  const nullifiers = job.inputs.map((input) =>
+    input.nullifier === undefined ? nullifierOf(input.commitment, input.blinding) : input.nullifier,
+  )
   if (job.batch_id === trees.last_batch_id) {
     if (!nullifiers.every((nullifier) => trees.spent.has(nullifier)))
       throw new Error('a hashed batch changed')

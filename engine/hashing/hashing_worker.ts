@@ -1,6 +1,6 @@
 /** The worker thread that owns Poseidon and both trees; it answers one message at a time, in order. */
 import { mkdirSync } from 'node:fs'
-import type { HashJob } from '../ports'
+import type { HashJob, SpentWitness } from '../ports'
 import { hashBatch } from './hash_batch'
 import { readTreeCache, writeTreeCache } from './tree_cache'
 import { appendLeaves, emptyTrees, restoreSpent, type Trees } from './trees'
@@ -11,6 +11,7 @@ export type HashingRequest =
   | { op: 'append_leaves'; first_index: number; leaves: Uint8Array[] }
   | { op: 'restore_spent'; batches: { batch_id: number; nullifiers: Uint8Array[] }[] }
   | { op: 'inclusion'; leaf_index: number }
+  | { op: 'spent_witness'; nullifier: Uint8Array }
   | { op: 'close' }
 /** What the main thread mirrors after every message. */
 export type HashingView = {
@@ -64,9 +65,18 @@ function answer(request: HashingRequest): unknown {
         leaf: trees.notes.leaf(request.leaf_index),
         siblings: trees.notes.siblings(request.leaf_index),
       }
+    case 'spent_witness':
+      return spentWitness(request.nullifier)
     case 'close':
       return writeTreeCache(cache_dir, cache_key, trees)
   }
+}
+
+function spentWitness(nullifier: Uint8Array): SpentWitness {
+  const { leaf, siblings, present } = trees.spent.witness(nullifier)
+  const { index: leaf_index, next_value } = leaf
+  const { last_batch_id } = trees
+  return { present, leaf_index, next_value, siblings, spent_root: trees.spent.root(), last_batch_id }
 }
 
 function view(): HashingView {

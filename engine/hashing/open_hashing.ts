@@ -1,6 +1,6 @@
 /** Opens the hashing worker as the engine's HashPort. */
 import { toHex } from '../../protocol/bytes'
-import type { HashPort, HashResult } from '../ports'
+import type { HashPort, HashResult, SpentWitness } from '../ports'
 import type { HashingReply, HashingRequest, HashingView } from './hashing_worker'
 
 /**
@@ -38,6 +38,7 @@ export async function openHashing({ dir, key }: { dir: string; key: Uint8Array }
       }
       return { ...proof, root: view.root, leaf_count: view.leaf_count }
     },
+    spentWitness: async (nullifier) => (await ask({ op: 'spent_witness', nullifier })) as SpentWitness,
     root: () => ({ leaf_count: view.leaf_count, root: view.root }),
     spent: () => ({
       spent_count: view.spent_count,

@@ -4,6 +4,7 @@ import type { VaultConfig } from '../ports'
 import type { Engine } from './assemble'
 import { ChainSink } from './chain_sink'
 import { checkChain } from './check_chain'
+import { exitsOpen } from './exits_open'
 import { openEpoch } from './open_epoch'
 import { restoreTrees } from './restore_trees'
 import { writeSnapshot } from './stop'
@@ -39,6 +40,7 @@ export async function start(engine: Engine, config: VaultConfig): Promise<void> 
     last_batch: opened.config.last_batch,
     epoch,
     own_boot_nonces: state.epochs.map((one) => one.boot_nonce),
+    exits_open: exitsOpen(state),
   })
   // Orders must not arrive in a past the venue has only slept through.
   const { slot } = chain.view()

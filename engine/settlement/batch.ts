@@ -102,10 +102,12 @@ export type Exit = {
   readonly destination: Uint8Array
   readonly deadline_unix_s: number
   readonly request_account: Uint8Array
+  /** Hex; of the note. */
+  readonly commitment: string
   /** Of the refund note, as the request names it. */
-  refund_inner: Uint8Array | undefined
+  readonly refund_inner: Uint8Array
   readonly accepted_slot: number
-  /** The note, where the engine knows it. */
+  /** The note, where the engine knows it; nobody has shown it the opening of the others. */
   note: Note | undefined
   settlement_batch: number
 }

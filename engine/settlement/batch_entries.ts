@@ -1,18 +1,28 @@
 /** The four ways value moves in a settlement batch: a note spent, a note made, fees taken, fees issued. */
 import type { Note } from '../state/note'
 import type { State } from '../state/state'
-import type { Output, SettlementBatch } from './batch'
+import type { Exit, Output, SettlementBatch } from './batch'
 
 /** Makes a note an input of the batch; from here on it is spent. */
 export function spendNote(state: State, batch: SettlementBatch, note: Note): void {
-  const { settlement } = state
   note.status = 'spent'
   note.spent_in = batch.batch_id
   batch.inputs.push(note)
-  if (note.leaf_index !== undefined && note.leaf_index >= settlement.leaf_count_min) {
-    settlement.leaf_count_min = note.leaf_index + 1
+  coverLeaf(state, batch, note.leaf_index)
+}
+
+/** The state the batch cites must hold the leaf. */
+export function coverLeaf(state: State, batch: SettlementBatch, leaf_index: number | undefined): void {
+  const { settlement } = state
+  if (leaf_index !== undefined && leaf_index >= settlement.leaf_count_min) {
+    settlement.leaf_count_min = leaf_index + 1
   }
   batch.leaf_count_min = settlement.leaf_count_min
+}
+
+/** Exits of notes the engine does not know: they spend a nullifier and pay its amount, and have no input note. */
+export function unopenedExits(batch: SettlementBatch): Exit[] {
+  return batch.payouts.filter((payout) => payout.kind === 'exit').filter((exit) => exit.note === undefined)
 }
 
 type NewNote = { owner: string; mint: number; amount: bigint; status: 'free' | 'in_use' }

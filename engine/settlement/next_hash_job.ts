@@ -2,6 +2,7 @@
 import { concatBytes } from '../../protocol/bytes'
 import type { HashJob } from '../ports'
 import { hexBytes, keyBytes, type State } from '../state/state'
+import { unopenedExits } from './batch_entries'
 
 /**
  * The oldest packed batch that is not hashed, or undefined. Batches are hashed strictly in order, because a batch
@@ -19,10 +20,13 @@ export function nextHashJob(state: State): HashJob | undefined {
   }
   return {
     batch_id,
-    inputs: batch.inputs.map(({ commitment, blinding }) => {
-      if (commitment === undefined || blinding === undefined) throw new Error('an input is not hashed yet')
-      return { commitment: hexBytes(commitment, 32), blinding }
-    }),
+    inputs: [
+      ...batch.inputs.map(({ commitment, blinding }) => {
+        if (commitment === undefined || blinding === undefined) throw new Error('an input is not hashed yet')
+        return { commitment: hexBytes(commitment, 32), blinding }
+      }),
+      ...unopenedExits(batch).map(({ nullifier }) => ({ nullifier: hexBytes(nullifier, 32) })),
+    ],
     outputs: batch.outputs.map(({ note, anchor, order_id, nonce, index_role }) => ({
       anchor: concatBytes(anchor),
       order_id: hexBytes(order_id, 16),

@@ -1,8 +1,8 @@
 /** Packs withdrawals, reshapes and served exits into settlement batches, oldest first. */
 import { LIMITS } from '../limits'
-import { type State, settingsOf } from '../state/state'
+import { hexBytes, type State, settingsOf } from '../state/state'
 import type { Exit, Reshape, SettlementBatch, Withdrawal } from './batch'
-import { createNote, moveFees, spendNote } from './batch_entries'
+import { coverLeaf, createNote, moveFees, spendNote } from './batch_entries'
 import type { Packer } from './packer'
 
 const NO_ORDER = '0'.repeat(32)
@@ -96,6 +96,7 @@ function packReshape(state: State, batch: SettlementBatch, reshape: Reshape): vo
 }
 
 function packExit(state: State, batch: SettlementBatch, exit: Exit): void {
-  spendNote(state, batch, exit.note!)
+  if (exit.note !== undefined) spendNote(state, batch, exit.note)
+  else coverLeaf(state, batch, state.leaves.indexOf(hexBytes(exit.commitment, 32)))
   batch.payouts.push(exit)
 }

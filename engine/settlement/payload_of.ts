@@ -1,7 +1,7 @@
 /** The immutable content of a settlement batch, as the relayer signs it. */
 import { compareBytes } from '../../protocol/bytes'
 import type { HashResult, Payout, SettlementPayload } from '../ports'
-import type { State } from '../state/state'
+import { hexBytes, type State } from '../state/state'
 import type { SettlementBatch } from './batch'
 
 /** Undefined until the batch is hashed, and again once it is finalized. */
@@ -25,11 +25,13 @@ export function payloadOf(state: State, batch_id: number): SettlementPayload | u
 /** An exit repeats the refund inner of its request; that of a withdrawal was hashed with the batch. */
 function payoutsOf(state: State, batch: SettlementBatch, hashed: HashResult): Payout[] {
   let refund = 0
-  return batch.payouts.map((payout) => ({
-    kind: payout.kind,
-    mint: payout.kind === 'exit' ? payout.mint : state.mints[payout.note.mint]!.bytes,
-    destination: payout.destination,
-    amount: payout.amount,
-    refund_inner: payout.kind === 'exit' ? payout.refund_inner! : hashed.refund_inners[refund++]!,
-  }))
+  return batch.payouts.map((payout) => {
+    const { kind, destination, amount } = payout
+    if (kind === 'exit') {
+      const { mint, refund_inner, nullifier } = payout
+      return { kind, mint, destination, amount, refund_inner, nullifier: hexBytes(nullifier, 32) }
+    }
+    const { bytes: mint } = state.mints[payout.note.mint]!
+    return { kind, mint, destination, amount, refund_inner: hashed.refund_inners[refund++]! }
+  })
 }

@@ -70,12 +70,13 @@ export const reshape_row = struct({
 
 export const exit_row = struct({
   nullifier: hex(32),
+  commitment: hex(32),
   mint: b32,
   amount: u64,
   destination: b32,
   deadline_unix_s: uint,
   request_account: b32,
-  refund_inner: option(b32),
+  refund_inner: b32,
   accepted_slot: uint,
   note: option(uint),
   settlement_batch: uint,

@@ -4,6 +4,7 @@ import type { CommandOf } from '../commands'
 import type { BatchStage } from '../ports'
 import type { Reshape, SettlementBatch, Withdrawal } from '../settlement/batch'
 import { reshapeView, withdrawalView } from '../settlement/payment_view'
+import { takeForExit } from './apply_exit'
 import { announceNote } from './apply_hashed'
 import type { Effects } from './effects'
 import type { Note } from './note'
@@ -99,8 +100,12 @@ function registerRefund(
     leaf_index: outcome.refund_leaf_index,
     spent_in: 0,
   }
+  // Its owner may have asked for it on chain already: known only by its request until here.
+  const exit = [...state.settlement.exits.values()].find((one) => one.commitment === commitment)
+  if (exit !== undefined && exit.settlement_batch > 0) return
   state.notes.set(commitment, note)
   announceNote(state, fx, 'note.created', note)
+  if (exit !== undefined) takeForExit(state, fx, exit, note)
 }
 
 function stageReshape(

@@ -2,18 +2,19 @@
 import { nullifierOf } from '../../protocol/notes'
 import type { CommandOf } from '../commands'
 import { LIMITS } from '../limits'
+import type { ExitRequest } from '../ports'
 import type { Exit } from '../settlement/batch'
 import { announceNote } from './apply_hashed'
 import type { Effects } from './effects'
 import { endOrder } from './end_order'
 import type { Note } from './note'
 import type { Answer } from './outcome'
-import { hexBytes, type State } from './state'
+import type { State } from './state'
 import { voidPayment } from './void_payment'
 
 /**
- * `confirmed` freezes, `finalized` serves, `vanished` (a fork) unlocks. A request for a spent note changes nothing: it
- * is refused on chain with the spent tree.
+ * `confirmed` freezes, `finalized` serves, `vanished` (a fork) unlocks. A request for a spent note changes nothing: once
+ * its batch has landed, it is refused on chain with the spent tree.
  */
 export function applyExit(state: State, fx: Effects, command: CommandOf<'exit_requested'>): Answer {
   const { request } = command
@@ -24,18 +25,12 @@ export function applyExit(state: State, fx: Effects, command: CommandOf<'exit_re
     if (known !== undefined && known.settlement_batch === 0) dropExit(state, known)
     return { kind: 'done' }
   }
-  if (
-    known === undefined &&
-    (state.nullifiers.has(request.nullifier) || exits.size >= LIMITS.exits_open_max)
-  ) {
-    return { kind: 'done' }
-  }
+  if (known === undefined && state.nullifiers.has(request.nullifier)) return { kind: 'done' }
+  if (known === undefined && exits.size >= LIMITS.exits_open_max) return { kind: 'done' }
   const exit = known ?? openExit(state, fx, command, nullifier)
   if (exit === undefined) return { kind: 'done' }
-  exit.refund_inner ??= request.refund_inner
   const served = exit.settlement_batch > 0 || waiting.includes(exit)
-  const payable = exit.note?.status === 'exiting' && exit.refund_inner !== undefined
-  if (request.stage === 'finalized' && payable && !served) waiting.push(exit)
+  if (request.stage === 'finalized' && !served) waiting.push(exit)
   return { kind: 'done' }
 }
 
@@ -47,11 +42,12 @@ function openExit(
   nullifier: string,
 ): Exit | undefined {
   const { request } = command
-  const note = noteOf(state, command, nullifier)
+  const note = noteOf(state, request)
   if (note?.status === 'spent') return undefined
   const exit: Exit = {
     kind: 'exit',
     nullifier,
+    commitment: request.commitment.toHex(),
     mint: request.mint,
     amount: request.amount,
     destination: request.destination,
@@ -59,11 +55,16 @@ function openExit(
     request_account: request.request_account,
     refund_inner: request.refund_inner,
     accepted_slot: state.slot,
-    note,
+    note: undefined,
     settlement_batch: 0,
   }
   state.settlement.exits.set(nullifier, exit)
-  if (note === undefined) return exit
+  if (note !== undefined) takeForExit(state, fx, exit, note)
+  return exit
+}
+
+/** Freezes a known note for its exit: what it backs ends. */
+export function takeForExit(state: State, fx: Effects, exit: Exit, note: Note): void {
   for (const order of state.keys.get(note.owner)?.orders ?? []) {
     if (order.collateral === note) endOrder(state, fx, order, { status: 'cancelled', reason: 'note_exited' })
   }
@@ -71,22 +72,21 @@ function openExit(
     if (payment.kind === 'withdrawal' && payment.note === note) voidPayment(state, fx, payment)
     if (payment.kind === 'reshape' && payment.inputs.includes(note)) voidPayment(state, fx, payment)
   }
+  exit.note = note
   note.status = 'exiting'
-  note.nullifier = nullifier
+  note.nullifier = exit.nullifier
   announceNote(state, fx, 'note.exited', note)
-  return exit
 }
 
-/** The request names amount and mint, so only notes with both are hashed to find the one with this nullifier. */
-function noteOf(state: State, command: CommandOf<'exit_requested'>, nullifier: string): Note | undefined {
-  const { amount, mint } = command.request
-  const text = mint.toHex()
-  for (const note of state.notes.values()) {
-    if (note.amount !== amount || state.mints[note.mint]!.bytes.toHex() !== text) continue
-    const own = note.nullifier ?? nullifierOf(hexBytes(note.commitment!, 32), note.blinding!).toHex()
-    if (own === nullifier) return note
-  }
-  return undefined
+/**
+ * The known note a request speaks of. The program has compared commitment and nullifier; a chain that tells another
+ * nullifier than the note's own does not freeze it.
+ */
+function noteOf(state: State, request: ExitRequest): Note | undefined {
+  const note = state.notes.get(request.commitment.toHex())
+  if (note === undefined) return undefined
+  const own = note.nullifier ?? nullifierOf(request.commitment, note.blinding!).toHex()
+  return own === request.nullifier.toHex() ? note : undefined
 }
 
 function dropExit(state: State, exit: Exit): void {

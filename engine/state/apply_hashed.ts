@@ -3,6 +3,7 @@ import { compareBytes } from '../../protocol/bytes'
 import type { NoteEvent } from '../../protocol/wire'
 import type { CommandOf } from '../commands'
 import type { SettlementBatch } from '../settlement/batch'
+import { unopenedExits } from '../settlement/batch_entries'
 import type { Effects } from './effects'
 import type { Note } from './note'
 import { fillView } from './order_view'
@@ -40,7 +41,7 @@ export function applyHashed(state: State, fx: Effects, command: CommandOf<'hashe
 function checkShape(batch: SettlementBatch, { result }: CommandOf<'hashed'>): void {
   const refunds = batch.payouts.filter((payout) => payout.kind === 'withdrawal').length
   const fits =
-    result.nullifiers.length === batch.inputs.length &&
+    result.nullifiers.length === batch.inputs.length + unopenedExits(batch).length &&
     result.outputs.length === batch.outputs.length &&
     result.refund_inners.length === refunds &&
     result.refund_blindings.length === refunds

@@ -136,14 +136,15 @@ const batch_stage = struct<BatchStage>({
   slot: uint,
   payouts: list(outcome) as Codec<BatchStage['payouts']>,
 })
-const exit_request = struct<Required<ExitRequest>>({
+const exit_request = struct<ExitRequest>({
   nullifier: b32,
+  commitment: b32,
   mint: b32,
   amount: u64,
   destination: b32,
   deadline_unix_s: uint,
   request_account: b32,
-  refund_inner: option(b32) as Codec<Uint8Array>,
+  refund_inner: b32,
   stage: word(['confirmed', 'finalized', 'vanished']),
 })
 const epoch_intended = struct<Body<commands.EpochIntended>>({
@@ -180,7 +181,7 @@ const CODECS: { [K in commands.CommandKind]: Codec<Body<Extract<commands.Command
     publish_unix_ms: uint,
     source: text,
   }),
-  exit_requested: struct<Body<commands.ExitRequested>>({ request: exit_request as Codec<ExitRequest> }),
+  exit_requested: struct<Body<commands.ExitRequested>>({ request: exit_request }),
   halted: struct<Body<commands.Halted>>({ reason: word(HALT_REASONS) }),
   resumed: struct<Body<commands.Resumed>>({}),
   instrument_status: struct<Body<commands.InstrumentStatusSet>>({

@@ -3,9 +3,10 @@ import { expect, test } from 'bun:test'
 import { createKeyPairSignerFromPrivateKeyBytes } from '@solana/kit'
 import { associatedTokenAddress } from '../../engine/chain/embedded/faucet'
 import { toInstruction } from '../../engine/chain/vault_instruction'
-import { decodeBase58 } from '../../protocol/base58'
+import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import { compareBytes, toHex } from '../../protocol/bytes'
 import { noteInner, nullifierOf } from '../../protocol/notes'
+import { exitRequestAddress } from '../../protocol/vault/addresses'
 import { pauseInstruction, unpauseInstruction } from '../../protocol/vault/admin_actions'
 import { requestExitInstruction } from '../../protocol/vault/request_exit'
 import { mintTo } from './chain_folder'
@@ -24,6 +25,7 @@ async function requestExit(world: VaultWorld, amount: bigint) {
   await mintTo(world.chain, USDC, owner.address, 1n)
   const proof = await world.hash.inclusion(0)
   const nullifier = nullifierOf(proof.leaf, blinding)
+  const refund_inner = randomField()
   const destination = decodeBase58(await associatedTokenAddress(owner.address, USDC), 32)!
   const instruction = requestExitInstruction({
     program: world.program,
@@ -35,12 +37,12 @@ async function requestExit(world: VaultWorld, amount: bigint) {
     cited_leaf_count: proof.leaf_count,
     cited_root: proof.root,
     destination,
-    refund_inner: randomField(),
+    refund_inner,
     path: proof.siblings,
   })
   const send = () => world.send(owner, toInstruction(instruction, [owner]))
   await send()
-  return { nullifier, destination, send }
+  return { nullifier, destination, refund_inner, send, account: exitRequestAddress(world.program, nullifier) }
 }
 
 const stages = (world: VaultWorld): string[] => world.sink.exits.map(({ stage }) => stage)
@@ -48,16 +50,19 @@ const stages = (world: VaultWorld): string[] => world.sink.exits.map(({ stage })
 test('a request is told at confirmed, again at finalized, and a batch serves it', async () => {
   const world = await VaultWorld.open()
   await world.boot()
-  const { nullifier, destination } = await requestExit(world, 5_000n)
+  const { nullifier, destination, refund_inner } = await requestExit(world, 5_000n)
   await world.sink.until(() => stages(world).includes('finalized'))
   expect(stages(world)).toEqual(['confirmed', 'finalized'])
-  expect(world.sink.exits[0]).toMatchObject({ nullifier, mint, amount: 5_000n, destination })
+  const commitment = world.sink.told[0]!
+  const told = { nullifier, commitment, mint, amount: 5_000n, destination, refund_inner }
+  expect(world.sink.exits[0]).toMatchObject(told)
   const payout = {
     kind: 'exit' as const,
     mint,
     destination,
     amount: 5_000n,
-    refund_inner: new Uint8Array(32),
+    refund_inner,
+    nullifier,
   }
   const payload = world.nextPayload([payout])
   world.outbox.add({ ...payload, nullifiers: [...payload.nullifiers, nullifier].sort(compareBytes) })
@@ -65,6 +70,62 @@ test('a request is told at confirmed, again at finalized, and a batch serves it'
   expect(world.outbox.stages.at(-1)!.payouts).toEqual([{ outcome: 'paid' }])
   const usdc = (await world.port.readMints()).find((one) => toHex(one.mint) === toHex(mint))!
   expect([usdc.balance, usdc.liabilities]).toEqual([0n, 0n])
+  await world.close()
+})
+
+/** Settles a batch that spends the nullifier alone, hashed by the real worker. */
+async function spend(world: VaultWorld, nullifier: Uint8Array): Promise<void> {
+  const batch_id = world.outbox.payloads.size + 1
+  const result = await world.hash.hashBatch({ batch_id, inputs: [{ nullifier }], outputs: [], refunds: [] })
+  const { nullifiers, spent_root, spent_count } = result
+  world.outbox.add({
+    batch_id,
+    nullifiers,
+    outputs: [],
+    payouts: [],
+    spent_root,
+    spent_count,
+    leaf_count_min: 1,
+  })
+}
+
+test('a request for a note that is spent, or that an unlanded batch spends, is refused and its bond taken', async () => {
+  const world = await VaultWorld.open()
+  await world.boot()
+  const gone = (account: Uint8Array) => world.chain.machine.accountAt(encodeBase58(account), 'finalized')
+  const { nullifier, account, send } = await requestExit(world, 5_000n)
+  expect(gone(account)).toBeUndefined()
+  await world.sink.until(() => stages(world).includes('finalized'))
+  expect(gone(account)).toBeDefined()
+  // Hashed after the request was seen, landed after that: the proof waits for its root.
+  await spend(world, nullifier)
+  await world.outbox.until(() => world.outbox.stageOf(1) === 'finalized')
+  while (gone(account) !== undefined) await new Promise((resolve) => setImmediate(resolve))
+  await send()
+  while (gone(account) === undefined) await new Promise((resolve) => setImmediate(resolve))
+  while (gone(account) !== undefined) await new Promise((resolve) => setImmediate(resolve))
+  expect(world.port.health().reasons).toEqual([])
+  await world.close()
+})
+
+test('a boot goes on from what the engine was told: an end that came meanwhile is told, nothing is told twice', async () => {
+  const world = await VaultWorld.open()
+  await world.boot()
+  await requestExit(world, 5_000n)
+  await world.sink.until(() => stages(world).includes('finalized'))
+  await world.port.close()
+  const known = world.sink.exits.at(-1)!
+  const lost = {
+    ...known,
+    nullifier: randomField(),
+    request_account: randomField(),
+    stage: 'confirmed' as const,
+  }
+  world.exits_open = [known, lost]
+  world.sink.exits.length = 0
+  await world.boot()
+  await world.sink.until(() => stages(world).length > 0)
+  expect(world.sink.exits).toEqual([{ ...lost, stage: 'vanished' }])
   await world.close()
 })
 

@@ -76,6 +76,8 @@ export class VaultWorld {
   readonly outbox = new MemoryOutbox()
   sink = new MemorySink()
   readonly boot_nonces: Uint8Array[] = []
+  /** What the next boot says it knows of exit requests. */
+  exits_open: ExitRequest[] = []
   port!: ChainPort
   hash!: HashPort
   epoch = 0
@@ -119,8 +121,9 @@ export class VaultWorld {
       await this.port.openEpoch({ epoch: this.epoch, boot_nonce, ...position }, async () => {})
     }
     const leaf_count = this.sink.told.length
-    const { sink, outbox, epoch, boot_nonces: own_boot_nonces } = this
-    this.port.start({ sink, outbox, leaf_count, last_batch: outbox.payloads.size, epoch, own_boot_nonces })
+    const { sink, outbox, epoch, boot_nonces: own_boot_nonces, exits_open } = this
+    const last_batch = outbox.payloads.size
+    this.port.start({ sink, outbox, leaf_count, last_batch, epoch, own_boot_nonces, exits_open })
   }
 
   /** Deposits `amounts` one after the other from a fresh wallet; resolves once they landed. */

@@ -144,6 +144,7 @@ test('a batch on chain that the journal lacks means rolled_back', async () => {
     last_batch: 0,
     epoch: world.epoch,
     own_boot_nonces: world.boot_nonces,
+    exits_open: [],
   })
   await world.sink.until(() => world.sink.halts.length > 0)
   expect(world.sink.halts).toEqual(['rolled_back'])

@@ -37,6 +37,7 @@ const result = {
 }
 const request = {
   nullifier: seeded('n'),
+  commitment: seeded('c'),
   mint: key('m'),
   amount: 2n ** 64n - 1n,
   destination: key('d'),

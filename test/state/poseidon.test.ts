@@ -93,11 +93,13 @@ test('an exit request is matched to a note the venue made itself by its nullifie
     kind: 'exit_requested',
     request: {
       nullifier: nullifierOf(commitment, blinding),
+      commitment,
       mint: BASE,
       amount: 4n * LOT,
       destination: key('destination'),
       deadline_unix_s: 1,
       request_account: key('request'),
+      refund_inner: fieldToBytes(5n),
       stage: 'confirmed',
     },
   })

@@ -1,7 +1,10 @@
 /** Forced exits and a frozen vault: notes leave, what did not land is void. */
 import { expect, test } from 'bun:test'
+import type { NoteFact } from '../../engine/commands'
 import type { ExitRequest } from '../../engine/ports'
 import { payloadOf } from '../../engine/settlement/payload_of'
+import { decodeState } from '../../engine/state/decode_state'
+import { encodeState } from '../../engine/state/encode_state'
 import { BASE, DESTINATION, key, LOT, SIGNATURE, seeded, TICK, World } from './world'
 
 function venue() {
@@ -13,18 +16,23 @@ function venue() {
   const request = (stage: ExitRequest['stage']) =>
     world.must({
       kind: 'exit_requested',
-      request: {
-        nullifier: note.nullifier,
-        mint: BASE,
-        amount: note.amount,
-        destination: DESTINATION,
-        deadline_unix_s: 2_000_000_000,
-        request_account: seeded('request'),
-        refund_inner: seeded('refund inner'),
-        stage,
-      },
+      request: { ...requestFor(note), stage },
     })
   return { world, note, used, order, request }
+}
+/** What the chain tells of a request for a note. */
+function requestFor(note: Pick<NoteFact, 'nullifier' | 'commitment' | 'mint' | 'amount'>) {
+  const { nullifier, commitment, mint, amount } = note
+  return {
+    nullifier,
+    commitment,
+    mint,
+    amount,
+    destination: DESTINATION,
+    deadline_unix_s: 2_000_000_000,
+    request_account: seeded('request'),
+    refund_inner: seeded('refund inner'),
+  }
 }
 const kinds = (world: World) => world.events.map((one) => one.event.kind)
 
@@ -62,15 +70,73 @@ test('a request that vanished in a fork unlocks the note; its order stays cancel
   world.must(world.placing('alice', key('a'), { side: 'sell', ...used }))
 })
 
-test('a request for a deposit nobody opened yet keeps it from being used', () => {
+test('a request for a deposit nobody opened keeps it from being used, and final, it is paid', () => {
   const { world } = venue()
   const note = world.deposit(key('b'), BASE, LOT)
-  const { nullifier, mint, amount } = note
-  const facts = { destination: DESTINATION, deadline_unix_s: 1, request_account: seeded('request') }
-  world.must({ kind: 'exit_requested', request: { nullifier, mint, amount, ...facts, stage: 'confirmed' } })
+  const request = requestFor(note)
+  world.must({ kind: 'exit_requested', request: { ...request, stage: 'confirmed' } })
   const used = { collateral_commitment: note.commitment, opening: note }
-  const refused = world.run(world.placing('bob', key('b'), { side: 'sell', amount: LOT, ...used }))
-  expect(refused).toMatchObject({ ok: false, code: 'note_in_use' })
+  const placing = () => world.run(world.placing('bob', key('b'), { side: 'sell', amount: LOT, ...used }))
+  expect(placing()).toMatchObject({ ok: false, code: 'note_in_use' })
+  world.close()
+  expect(world.state.settlement.last_batch).toBe(0)
+  world.must({ kind: 'exit_requested', request: { ...request, stage: 'finalized' } })
+  world.close()
+  world.state = decodeState(encodeState(world.state))
+  world.hashAll()
+  const { nullifier, mint, amount } = note
+  const { destination, refund_inner } = request
+  expect(payloadOf(world.state, 1)).toMatchObject({
+    nullifiers: [nullifier],
+    outputs: [],
+    payouts: [{ kind: 'exit', mint, destination, amount, refund_inner, nullifier }],
+    leaf_count_min: note.leaf_index! + 1,
+  })
+  world.landAll()
+  expect(world.state.settlement.exits.size).toBe(0)
+  expect(placing()).toMatchObject({ ok: false, code: 'note_spent' })
+  world.must({ kind: 'exit_requested', request: { ...request, stage: 'finalized' } })
+  expect(world.state.settlement.exits.size).toBe(0)
+})
+
+test('a request that names a known note and a nullifier that is not its own does not freeze it', () => {
+  const { world, note, order } = venue()
+  const nullifier = seeded('of another note')
+  world.must({ kind: 'exit_requested', request: { ...requestFor(note), nullifier, stage: 'confirmed' } })
+  expect(world.state.orders.has(order)).toBe(true)
+})
+
+test('a refund whose owner asked for it before the venue knew it is frozen, or gone with its batch', () => {
+  for (const served of [false, true]) {
+    const { world } = venue()
+    const note = world.deposit(key('b'), BASE, 1_000n)
+    const facts = { account_id: 'bob', trading_key: key('b'), signature: SIGNATURE, opening: note }
+    world.must({
+      ...facts,
+      kind: 'withdraw',
+      withdrawal_id: seeded('withdrawal').slice(0, 16),
+      commitment: note.commitment,
+      destination: DESTINATION,
+      amount: 900n,
+      nonce: 50n,
+      expiry_slot: 1_500,
+      change_anchor: seeded('anchor'),
+    })
+    world.close()
+    world.hashAll()
+    const refund = { mint: BASE, amount: 900n, commitment: seeded('refund'), nullifier: seeded('its own') }
+    world.must({ kind: 'exit_requested', request: { ...requestFor(refund), stage: 'finalized' } })
+    if (served) {
+      world.stage(1, 'confirmed')
+      world.close()
+    }
+    const outcome = { outcome: 'refunded', refund_commitment: refund.commitment, refund_leaf_index: 9 }
+    world.stage(1, 'finalized', { payouts: [outcome] })
+    expect(world.state.notes.get(refund.commitment.toHex())?.status).toBe(served ? undefined : 'exiting')
+    world.close()
+    world.hashAll()
+    expect(payloadOf(world.state, 2)!.nullifiers).toHaveLength(1)
+  }
 })
 
 test('a frozen vault cancels every order and voids fills and payments that did not land, for ever', () => {

@@ -70,7 +70,11 @@ export function hashOf(job: HashJob): HashResult {
   const blindingOf = (anchor: Uint8Array, nonce: bigint, index_role: number, order_id: Uint8Array) =>
     sha256(anchor, order_id, u64Le(nonce), u64Le(index_role))
   return {
-    nullifiers: job.inputs.map((input) => sha256(utf8('nullifier'), input.commitment, input.blinding)),
+    nullifiers: job.inputs.map((input) =>
+      input.nullifier === undefined
+        ? sha256(utf8('nullifier'), input.commitment, input.blinding)
+        : input.nullifier,
+    ),
     outputs: job.outputs.map((output) => {
       const blinding = blindingOf(output.anchor, output.nonce, output.index_role, output.order_id)
       const commitment = sha256(output.mint, u64Le(output.amount), output.owner, blinding)
