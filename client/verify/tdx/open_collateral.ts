@@ -30,11 +30,16 @@ export async function openCollateral(
   roots: TrustedRoots,
   now_ms: number,
 ): Promise<OpenedCollateral> {
-  const [pck, tcb, qe] = await Promise.all([
+  const { tcb_info_issuer_chain, qe_identity_issuer_chain } = collateral
+  const [pck, tcb] = await Promise.all([
     openIssuerChain(collateral.pck_crl_issuer_chain, 'pck_authority', roots, now_ms),
-    openIssuerChain(collateral.tcb_info_issuer_chain, 'tcb_signing', roots, now_ms),
-    openIssuerChain(collateral.qe_identity_issuer_chain, 'tcb_signing', roots, now_ms),
+    openIssuerChain(tcb_info_issuer_chain, 'tcb_signing', roots, now_ms),
   ])
+  // Intel signs both documents under one chain.
+  const qe =
+    qe_identity_issuer_chain === tcb_info_issuer_chain
+      ? tcb
+      : await openIssuerChain(qe_identity_issuer_chain, 'tcb_signing', roots, now_ms)
   const root_list = readRevocationList(hexBytes(collateral.root_ca_crl, 'the root revocation list'))
   const pck_list = readRevocationList(hexBytes(collateral.pck_crl, 'the PCK revocation list'))
   await Promise.all([

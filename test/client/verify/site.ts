@@ -30,6 +30,8 @@ export type Site = {
   asked: string[]
   /** Serves under another TLS key from now on, on the same port. */
   swapTls(material: TlsMaterial): void
+  /** Honest answers and TLS key again. */
+  restore(): void
   connect(change?: Partial<VerificationPolicy>, options?: ConnectOptions): Promise<VerifiedVenue>
   close(): Promise<void>
 }
@@ -74,11 +76,17 @@ export async function openSite(knobs: Partial<StandInKnobs> = {}): Promise<Site>
   answers.set('/attestation', async (nonce) => JSON.stringify(await enclave.attestation(nonce)))
   for (const name of enclave.evidenceNames())
     answers.set(`/evidences/${name}`, () => enclave.evidence(name)!.body)
+  const honest = [...answers]
   const asked: string[] = []
   const open = (material: TlsMaterial, at = 0) => serve(material, at, answers, asked)
   let server = open(enclave.tls)
   const url = `https://127.0.0.1:${server.port}`
   const policy = policyOf(machine, chain, encodeBase58(program_id))
+  const swapTls = (material: TlsMaterial): void => {
+    const at = server.port!
+    server.stop(true)
+    server = open(material, at)
+  }
   return {
     url,
     machine,
@@ -86,10 +94,10 @@ export async function openSite(knobs: Partial<StandInKnobs> = {}): Promise<Site>
     policy,
     answers,
     asked,
-    swapTls(material) {
-      const at = server.port!
-      server.stop(true)
-      server = open(material, at)
+    swapTls,
+    restore() {
+      for (const [path, answer] of honest) answers.set(path, answer)
+      swapTls(enclave.tls)
     },
     connect: (change = {}, options = {}) =>
       connect(url, { ...policy, ...change }, { collateral: machine.agent.collateral(), ...options }),

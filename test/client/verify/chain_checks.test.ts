@@ -1,0 +1,79 @@
+/** The vault on chain has the last word about the settlement key; the client reads it itself. */
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { createKeyPairSignerFromPrivateKeyBytes, type Instruction } from '@solana/kit'
+import { VerificationFailed } from '../../../client/verified_venue'
+import type { ChainPolicy } from '../../../client/verify/policy'
+import { toInstruction } from '../../../engine/chain/vault_instruction'
+import { decodeBase58 } from '../../../protocol/base58'
+import { pauseInstruction, rotateSignerInstruction } from '../../../protocol/vault/admin_actions'
+import type { VaultInstruction } from '../../../protocol/vault/instruction'
+import { landOn } from './land_on'
+import { openSite, type Site } from './site'
+
+let site: Site
+beforeAll(async () => {
+  site = await openSite()
+})
+afterAll(() => site.close())
+
+async function reasons(change: Partial<ChainPolicy> = {}): Promise<string[]> {
+  try {
+    await site.connect({ chain: { ...site.policy.chain!, ...change } })
+    return []
+  } catch (error) {
+    if (!(error instanceof VerificationFailed)) throw error
+    const failed = error.transcript.checks.filter((check) => check.result === 'fail')
+    return failed.map((check) => `${check.name}: ${check.reason}`)
+  }
+}
+
+async function asAdmin(make: (fields: { program: Uint8Array; admin: Uint8Array }) => VaultInstruction) {
+  const admin = await createKeyPairSignerFromPrivateKeyBytes(site.chain.admin_seed)
+  const fields = { program: site.chain.program_id!, admin: decodeBase58(admin.address, 32)! }
+  const instruction: Instruction = toInstruction(make(fields), [admin])
+  await landOn(site.chain, admin, instruction)
+}
+
+test('the pinned cluster, program hash and length are compared', async () => {
+  expect(await reasons()).toEqual([])
+  const { evidence } = await site.connect()
+  const { sha256 } = evidence.chain!.program_data
+  expect(await reasons({ program_sha256: sha256, genesis_hash: evidence.chain!.genesis_hash })).toEqual([])
+  expect(await reasons({ program_sha256: '00'.repeat(32) })).toEqual([
+    'program: the program is another build than the pinned one',
+  ])
+  const other_cluster = await reasons({ genesis_hash: 'So11111111111111111111111111111111111111112' })
+  expect(other_cluster[0]).toMatch(/settlement_signer: the chain is another cluster/)
+  expect((await reasons({ program_bytes: 100 }))[0]).toMatch(/could not be read/)
+})
+
+test('an endpoint that does not answer refuses the venue', async () => {
+  expect((await reasons({ rpc_url: 'http://127.0.0.1:1' }))[0]).toMatch(/chain could not be read/)
+})
+
+test('a vault that accepts another settlement key is refused', async () => {
+  const other = await openSite()
+  try {
+    const { rpc_url, program_id } = other.policy.chain!
+    expect(await reasons({ rpc_url })).not.toEqual([])
+    // The venue states its own program; a client that pins another one reads that one.
+    expect((await reasons({ rpc_url, program_id }))[0]).toMatch(/settlement_signer/)
+  } finally {
+    await other.close()
+  }
+})
+
+test('an announced change is refused unless the policy expects it', async () => {
+  await asAdmin((fields) =>
+    rotateSignerInstruction({ ...fields, action: 'announce', key: new Uint8Array(32).fill(3) }),
+  )
+  expect(await reasons()).toEqual(['vault_state: the administrator has announced rotate_signer'])
+  expect(await reasons({ pending_actions: ['rotate_signer'] })).toEqual([])
+})
+
+test('a paused vault is refused unless the policy allows it', async () => {
+  await asAdmin(pauseInstruction)
+  const pending_actions = ['rotate_signer' as const]
+  expect(await reasons({ pending_actions })).toEqual(['vault_state: the vault is paused'])
+  expect(await reasons({ pending_actions, paused_allowed: true })).toEqual([])
+})

@@ -1,0 +1,133 @@
+/** TCB levels: the worst finding counts, and a policy says what is good enough. */
+import { describe, expect, test } from 'bun:test'
+import { combineFindings, type TcbStatus } from '../../../client/verify/tdx/tcb_status'
+import { concatBytes } from '../../../protocol/bytes'
+import { collateralOf, makePki, outcome, quoteOf, STRICT, withDocument } from './development_pki'
+import { signAnyQuote } from './sign_any_quote'
+
+type Level = { tcb: Record<string, unknown>; tcbStatus: string; advisoryIDs?: string[] }
+type Levelled = { tcbLevels: Level[]; tdxModuleIdentities: (Levelled & { id: string; mrsigner: string })[] }
+
+const pki = makePki()
+const quote = quoteOf(pki)
+const rightful = {
+  pck: pki.keys.pck,
+  chain: [pki.authorities.pck, pki.authorities.platform_authority, pki.authorities.root],
+}
+const changed = (document: 'tcb_info' | 'qe_identity', change: (value: Levelled) => void) =>
+  outcome(
+    pki,
+    quote,
+    withDocument(pki, document, (value) => change(value as unknown as Levelled)),
+  )
+
+describe('levels', () => {
+  test('an outdated platform is refused, unless status and advisory are both tolerated', async () => {
+    const old = quoteOf(pki, { out_of_date: true })
+    const collateral = collateralOf(pki)
+    const tolerant = { ...STRICT, tcb_statuses: ['UpToDate', 'OutOfDate'] as const }
+    const judge = (advisories: string[]) =>
+      outcome(pki, old, collateral, { ...tolerant, tcb_statuses: [...tolerant.tcb_statuses], advisories })
+    expect(await outcome(pki, old, collateral)).toBe('TCB status OutOfDate is not allowed')
+    expect(await judge([])).toBe('advisory DEVELOPMENT-ONLY-SA-00001 is not tolerated')
+    expect(await judge(['DEVELOPMENT-ONLY-SA-00001'])).toBe('accepted')
+  })
+  test('a platform below every level is refused', async () => {
+    expect(await changed('tcb_info', (info) => info.tcbLevels.splice(0))).toMatch(/below every TCB level/)
+    const raised = (field: 'sgxtcbcomponents' | 'tdxtcbcomponents', at: number) =>
+      changed('tcb_info', (info) => {
+        for (const { tcb } of info.tcbLevels) (tcb[field] as { svn: number }[])[at] = { svn: 200 }
+      })
+    for (let at = 0; at < 16; at++) expect(await raised('sgxtcbcomponents', at)).toMatch(/below every/)
+    // The module's two bytes are judged by its identity from major version 1 on.
+    for (let at = 2; at < 16; at++) expect(await raised('tdxtcbcomponents', at)).toMatch(/below every/)
+    for (let at = 0; at < 2; at++) expect(await raised('tdxtcbcomponents', at)).toBe('accepted')
+    const pce = changed('tcb_info', (info) => {
+      for (const { tcb } of info.tcbLevels) tcb['pcesvn'] = 200
+    })
+    expect(await pce).toMatch(/below every/)
+  })
+  test('a TDX module that is unknown, outdated or of another signer is refused', async () => {
+    const modules = (change: (identities: Levelled['tdxModuleIdentities']) => void) =>
+      changed('tcb_info', (info) => change(info.tdxModuleIdentities))
+    expect(await modules((identities) => identities.splice(0))).toMatch(/does not know the TDX module/)
+    expect(
+      await changed('tcb_info', (info) => {
+        delete (info as Partial<Levelled>).tdxModuleIdentities
+      }),
+    ).toMatch(/does not know/)
+    const outdated = modules((identities) => {
+      for (const identity of identities) identity.tcbLevels[0]!.tcb['isvsvn'] = 200
+    })
+    expect(await outdated).toMatch(/OutOfDate is not allowed/)
+    const other = modules((identities) => {
+      for (const identity of identities) identity.mrsigner = '01'.repeat(48)
+    })
+    expect(await other).toMatch(/another signer/)
+  })
+  test('an outdated or revoked quoting enclave makes the whole platform so', async () => {
+    for (const status of ['OutOfDate', 'Revoked', 'SWHardeningNeeded']) {
+      const judged = changed('qe_identity', (identity) => {
+        identity.tcbLevels[0]!.tcbStatus = status
+      })
+      expect(await judged).toBe(`TCB status ${status} is not allowed`)
+    }
+  })
+  test('a status Intel does not define is refused, also when the policy could not know it', async () => {
+    const judged = changed('tcb_info', (info) => {
+      info.tcbLevels[0]!.tcbStatus = 'Fine'
+    })
+    expect(await judged).toBe('unknown TCB status')
+  })
+  test('a machine that TD 1.5 says was launched under an old platform is refused', async () => {
+    const launched_old = quote.slice(48, 64)
+    launched_old[2] = 2
+    const old_launch = signAnyQuote(quote, rightful, {
+      body: (body) => body.set(launched_old, 0),
+      td_15: concatBytes(quote.slice(48, 64), new Uint8Array(48)),
+    })
+    const old_now = signAnyQuote(quote, rightful, { td_15: concatBytes(launched_old, new Uint8Array(48)) })
+    for (const bytes of [old_launch, old_now])
+      expect(await outcome(pki, bytes, collateralOf(pki))).toMatch(/OutOfDate/)
+  })
+})
+
+describe('the policy', () => {
+  test('an evaluation older than asked is refused', async () => {
+    const judge = (tcb_evaluation_min: number) =>
+      outcome(pki, quote, collateralOf(pki), { ...STRICT, tcb_evaluation_min })
+    expect(await judge(18)).toBe('accepted')
+    expect(await judge(19)).toMatch(/evaluation is older/)
+  })
+  test('a physical machine the policy does not name is refused', async () => {
+    const judge = (ppids: string[]) => outcome(pki, quote, collateralOf(pki), { ...STRICT, ppids })
+    expect(await judge(['00'.repeat(16)])).toMatch(/physical machine/)
+    expect(await judge([])).toMatch(/physical machine/)
+  })
+  test('collateral of another platform or PCE is refused', async () => {
+    const judge = (change: object) =>
+      outcome(
+        pki,
+        quote,
+        withDocument(pki, 'tcb_info', (value) => Object.assign(value, change)),
+      )
+    expect(await judge({ fmspc: '00'.repeat(6) })).toMatch(/FMSPC/)
+    expect(await judge({ pceId: '0001' })).toMatch(/PCE/)
+  })
+})
+
+test('findings combine to the worst, and an outdated part keeps what the configuration lacks', () => {
+  const finding = (status: TcbStatus) => ({ status, tcb_date: '2025-01-01T00:00:00Z', advisories: [status] })
+  const combined = (a: TcbStatus, b: TcbStatus) => {
+    const one = combineFindings([finding(a), finding(b)])
+    expect(combineFindings([finding(b), finding(a)]).status).toBe(one.status)
+    expect(one.advisories.length).toBe(a === b ? 1 : 2)
+    return one.status
+  }
+  expect(combined('UpToDate', 'UpToDate')).toBe('UpToDate')
+  expect(combined('UpToDate', 'SWHardeningNeeded')).toBe('SWHardeningNeeded')
+  expect(combined('ConfigurationNeeded', 'SWHardeningNeeded')).toBe('ConfigurationAndSWHardeningNeeded')
+  expect(combined('OutOfDate', 'SWHardeningNeeded')).toBe('OutOfDate')
+  expect(combined('OutOfDate', 'ConfigurationNeeded')).toBe('OutOfDateConfigurationNeeded')
+  expect(combined('Revoked', 'OutOfDateConfigurationNeeded')).toBe('Revoked')
+})

@@ -1,0 +1,215 @@
+/** Quotes that are not what they seem: damaged, signed by the wrong key, of the wrong enclave, or of a weak machine. */
+import { describe, expect, test } from 'bun:test'
+import { generateKeyPairSync } from 'node:crypto'
+import { PLATFORM_AUTHORITY_NAME, ROOT_NAME } from '../../../enclave/standin/authorities'
+import { sgxExtension } from '../../../enclave/standin/sgx_extension'
+import * as x509 from '../../../enclave/x509/certificate'
+import * as der from '../../../enclave/x509/der'
+import { concatBytes } from '../../../protocol/bytes'
+import { collateralOf, makePki, NOW_MS, outcome, quoteOf } from './development_pki'
+import { fieldFlips } from './quote_fields'
+import { type Changes, type Signing, signAnyQuote } from './sign_any_quote'
+
+const DAY_MS = 86_400_000
+const pki = makePki()
+const { keys, authorities } = pki
+const quote = quoteOf(pki)
+const collateral = collateralOf(pki)
+const rightful: Signing = {
+  pck: keys.pck,
+  chain: [authorities.pck, authorities.platform_authority, authorities.root],
+}
+const judge = (bytes: Uint8Array) => outcome(pki, bytes, collateral)
+const judgeSigned = (changes: Changes, signing = rightful) => judge(signAnyQuote(quote, signing, changes))
+
+/** A certificate as the development authority would issue it, but for the change. */
+function certificate(change: Partial<x509.CertificateRequest>): Uint8Array {
+  return x509.issueCertificate({
+    subject: { common_name: 'DEVELOPMENT ONLY SGX PCK Certificate', organization: 'Tacit' },
+    issuer: PLATFORM_AUTHORITY_NAME,
+    subject_key: keys.pck,
+    issuer_key: keys.platform_authority,
+    serial: authorities.pck_serial,
+    not_before_ms: NOW_MS - DAY_MS,
+    not_after_ms: NOW_MS + DAY_MS,
+    extensions: [x509.keyUsage(0, 1), x509.basicConstraints(false), sgxExtension()],
+    ...change,
+  })
+}
+const withLeaf = (leaf: Uint8Array): Signing => ({
+  pck: keys.pck,
+  chain: [leaf, authorities.platform_authority, authorities.root],
+})
+
+test('honest quotes are accepted, version 4 and 5, TD 1.0 and 1.5', async () => {
+  expect(await judge(quote)).toBe('accepted')
+  expect(await judgeSigned({})).toBe('accepted')
+  expect(await judgeSigned({ version_5: true })).toBe('accepted')
+  const versions = quote.slice(48, 64)
+  expect(await judgeSigned({ td_15: concatBytes(versions, new Uint8Array(48)) })).toBe('accepted')
+  expect(await judgeSigned({}, withLeaf(certificate({})))).toBe('accepted')
+})
+
+describe('bytes', () => {
+  test('a flipped bit in any field is refused', async () => {
+    for (const { field, flipped } of fieldFlips(quote))
+      expect(`${field}: ${await judge(flipped)}`).not.toMatch(/accepted/)
+  })
+  test('a quote cut anywhere, or followed by anything but zeros, is refused', async () => {
+    const end = quote.length - 70
+    for (let length = 0; length < end; length += 101)
+      expect(await judge(quote.slice(0, length))).not.toBe('accepted')
+    expect(await judge(quote.slice(0, end))).toBe('accepted')
+    expect(await judge(concatBytes(quote, Uint8Array.of(1)))).toMatch(/followed by/)
+    expect(await judge(new Uint8Array(quote.length))).not.toBe('accepted')
+  })
+})
+
+describe('signatures', () => {
+  const stranger = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey
+  test('a quoting enclave report signed by another key than the PCK is refused', async () => {
+    expect(await judgeSigned({}, { ...rightful, pck: stranger })).toMatch(/not signed by the PCK/)
+  })
+  test('an attestation key that the quoting enclave did not certify is refused', async () => {
+    expect(await judgeSigned({ qe_report: (report) => report.fill(7, 320, 352) })).toMatch(/not certified/)
+    expect(await judgeSigned({ qe_report: (report) => report.fill(7, 352, 384) })).toMatch(/not certified/)
+  })
+  test('a zero signature is refused', async () => {
+    const zero = quote.slice()
+    zero.fill(0, 636, 700)
+    expect(await judge(zero)).toMatch(/not signed by its attestation key/)
+  })
+  test('a point off the curve as attestation key is refused', async () => {
+    const off = quote.slice()
+    off.fill(1, 700, 764)
+    expect(await judge(off)).not.toBe('accepted')
+  })
+})
+
+describe('the PCK chain', () => {
+  const cases: [name: string, signing: Signing][] = [
+    ['two certificates', { ...rightful, chain: [authorities.pck, authorities.root] }],
+    ['four certificates', { ...rightful, chain: [...rightful.chain, authorities.root] }],
+    ['another order', { ...rightful, chain: [...rightful.chain].reverse() }],
+    ['an expired leaf', withLeaf(certificate({ not_after_ms: NOW_MS - 1000 }))],
+    ['a leaf from the future', withLeaf(certificate({ not_before_ms: NOW_MS + 1000 }))],
+    ['a leaf in another role', withLeaf(certificate({ subject: ROOT_NAME }))],
+    [
+      'a leaf named as TCB signer',
+      { pck: keys.tcb_signing, chain: [authorities.tcb_signing, ...rightful.chain.slice(1)] },
+    ],
+    ['a leaf the root signed', withLeaf(certificate({ issuer_key: keys.root }))],
+    ['a leaf of another issuer', withLeaf(certificate({ issuer: ROOT_NAME }))],
+    ['a leaf signed by itself', withLeaf(certificate({ issuer_key: keys.pck }))],
+    [
+      'a leaf that is an authority',
+      withLeaf(
+        certificate({ extensions: [x509.keyUsage(0, 5), x509.basicConstraints(true), sgxExtension()] }),
+      ),
+    ],
+    [
+      'a leaf without the right to sign',
+      withLeaf(certificate({ extensions: [x509.keyUsage(1), x509.basicConstraints(false), sgxExtension()] })),
+    ],
+    [
+      'a leaf without platform facts',
+      withLeaf(certificate({ extensions: [x509.keyUsage(0), x509.basicConstraints(false)] })),
+    ],
+    [
+      'an unknown critical extension',
+      withLeaf(
+        certificate({
+          extensions: [
+            x509.keyUsage(0),
+            x509.basicConstraints(false),
+            sgxExtension(),
+            x509.extension('1.2.3.4', true, der.octets(new Uint8Array(1))),
+          ],
+        }),
+      ),
+    ],
+    [
+      'a repeated extension',
+      withLeaf(
+        certificate({
+          extensions: [x509.keyUsage(0), x509.basicConstraints(false), sgxExtension(), sgxExtension()],
+        }),
+      ),
+    ],
+    [
+      'an authority that is none',
+      { ...rightful, chain: [authorities.pck, authority(false), authorities.root] },
+    ],
+  ]
+  for (const [name, signing] of cases)
+    test(`${name} is refused`, async () => {
+      expect(await judgeSigned({}, signing)).not.toBe('accepted')
+    })
+
+  test('the authority issued anew over the same key is accepted, over another key it is refused', async () => {
+    const chain = [authorities.pck, authority(true), authorities.root]
+    expect(await judgeSigned({}, { ...rightful, chain })).toBe('accepted')
+    const other = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey
+    const leaf = certificate({ issuer_key: other })
+    const stolen = { pck: keys.pck, chain: [leaf, authority(true, other), authorities.root] }
+    expect(await judgeSigned({}, stolen)).toMatch(/another PCK authority/)
+  })
+})
+
+function authority(ca: boolean, subject_key = keys.platform_authority): Uint8Array {
+  return certificate({
+    subject: PLATFORM_AUTHORITY_NAME,
+    issuer: ROOT_NAME,
+    subject_key,
+    issuer_key: keys.root,
+    serial: new Uint8Array(16).fill(0x41),
+    extensions: [x509.keyUsage(5, 6), x509.basicConstraints(ca)],
+  })
+}
+
+function flip(bytes: Uint8Array, at: number, bits: number): void {
+  bytes[at]! ^= bits
+}
+
+describe('the quoting enclave', () => {
+  const changes: [name: string, at: number, reason: RegExp][] = [
+    ['miscselect', 16, /miscselect/],
+    ['attributes', 48, /attributes/],
+    ['signer', 128, /signer/],
+    ['product', 256, /product/],
+  ]
+  for (const [name, at, reason] of changes)
+    test(`another ${name} is refused`, async () => {
+      const changed = { qe_report: (report: Uint8Array) => flip(report, at, 1) }
+      expect(await judgeSigned(changed)).toMatch(reason)
+    })
+  test('a version below every level is refused', async () => {
+    expect(await judgeSigned({ qe_report: (report) => report.fill(0, 258, 260) })).toMatch(/below every/)
+  })
+  test('another vendor than Intel is refused', async () => {
+    expect(await judgeSigned({ header: (header) => header.fill(0, 12, 28) })).toMatch(/not from Intel/)
+  })
+})
+
+describe('the machine', () => {
+  const attributes = (at: number, bits: number): Changes => ({
+    body: (body) => flip(body, 120 + at, bits),
+  })
+  test('a machine under debug is refused', async () => {
+    expect(await judge(quoteOf(pki, { debug: true }))).toMatch(/under debug/)
+    for (let bit = 0; bit < 8; bit++) expect(await judgeSigned(attributes(0, 1 << bit))).toMatch(/debug/)
+  })
+  test('a machine whose memory faults the host may inject is refused', async () => {
+    expect(await judgeSigned(attributes(3, 0x10))).toMatch(/SEPT_VE_DISABLE/)
+  })
+  test('every other attribute is refused', async () => {
+    for (let bit = 8; bit < 64; bit++) {
+      if (bit === 28) continue
+      expect(await judgeSigned(attributes(bit >> 3, 1 << (bit & 7)))).toMatch(/unexpected attributes/)
+    }
+  })
+  test('a service TD is refused', async () => {
+    const td_15 = concatBytes(quote.slice(48, 64), new Uint8Array(48).fill(1))
+    expect(await judgeSigned({ td_15 })).toMatch(/service TD/)
+  })
+})
