@@ -31,7 +31,6 @@ const COMMON = {
 /** lot_size * tick_size is a multiple of 10^9: quote amounts are exact. */
 const INSTRUMENTS = [
   {
-    ...COMMON,
     symbol: 'SOL-USDC',
     base_mint: SOL,
     lot_size: '1000000',
@@ -39,9 +38,9 @@ const INSTRUMENTS = [
     min_amount: '10000000',
     max_amount: '1000000000000',
     initial_reference: '150000000',
+    ...COMMON,
   },
   {
-    ...COMMON,
     symbol: 'JTO-USDC',
     base_mint: JTO,
     lot_size: '100000000',
@@ -49,6 +48,7 @@ const INSTRUMENTS = [
     min_amount: '1000000000',
     max_amount: '100000000000000',
     initial_reference: '2500000',
+    ...COMMON,
   },
 ]
 
