@@ -31,3 +31,8 @@ export function join(parts: readonly Html[]): Html {
 function escaped(text: string): string {
   return text.replace(/[&<>"']/g, (character) => ESCAPES[character]!)
 }
+
+/** A sentence of the documents: what stands between backticks is code. */
+export function prose(text: string): Html {
+  return raw(escaped(text).replace(/`([^`]+)`/g, '<code>$1</code>'))
+}

@@ -2,7 +2,7 @@
 import { REFUSALS } from '../protocol/refusals'
 import type { MountedRoute } from './_mount'
 import type { OpenApi, Operation } from './_openapi_fix'
-import { type Html, html, join, raw } from './_reference_html'
+import { type Html, html, join, prose, raw } from './_reference_html'
 import { fieldList, schemaTable } from './_reference_schema'
 import { streamsSection } from './_reference_streams'
 
@@ -19,7 +19,7 @@ export function referencePage(document: OpenApi, manifest: readonly MountedRoute
 <body>
 <header>
 <h1>${title} <small>${version}</small></h1>
-${join(description.split('\n').map((line) => html`<p>${line}</p>`))}
+${join(description.split('\n').map((line) => html`<p>${prose(line)}</p>`))}
 <p><a href="/swagger/json">OpenAPI document</a></p>
 <nav>
 ${join(sectionsOf(document).map(([name]) => html`<a href="#tag-${name}">${name}</a> `))}
@@ -54,7 +54,7 @@ function operationBlock(method: string, path: string, operation: Operation): Htm
   const { operationId, summary, description, parameters, requestBody, responses, security } = operation
   return html`<article id="${operationId}">
 <h3><code class="method">${method.toUpperCase()}</code> <code>${path}</code></h3>
-<p><strong>${summary}.</strong> ${description ?? ''}</p>
+<p><strong>${summary}.</strong> ${prose(description ?? '')}</p>
 <p class="note">${tokenNote(security)}</p>
 ${parameters === undefined ? raw('') : parametersTable(parameters)}
 ${
@@ -86,9 +86,9 @@ function parametersTable(parameters: NonNullable<Operation['parameters']>): Html
 function answerRow(status: string, response: Operation['responses'][string]): Html {
   const json = response.content?.['application/json']?.schema
   if (json !== undefined)
-    return html`<dt>${status}</dt><dd>${response.description}<br>${fieldList(json)}</dd>`
+    return html`<dt>${status}</dt><dd>${prose(response.description)}<br>${fieldList(json)}</dd>`
   const codes = [...response.description.matchAll(/`([a-z_]+)`/g)].map(([, code]) => code!)
-  if (codes.length === 0) return html`<dt>${status}</dt><dd>${response.description}</dd>`
+  if (codes.length === 0) return html`<dt>${status}</dt><dd>${prose(response.description)}</dd>`
   return html`<dt>${status}</dt><dd>${join(codes.map((code) => html`<a href="#${code}"><code>${code}</code></a> `))}</dd>`
 }
 
