@@ -17,7 +17,7 @@ export type BindingBody = {
 }
 
 export function encodeBinding(body: BindingBody): Uint8Array {
-  return new BodyWriter()
+  return new BodyWriter(BINDING_BYTES)
     .domain(DOMAIN)
     .bytes(body.venue, 32)
     .bytes(body.nonce, 32)
@@ -25,7 +25,7 @@ export function encodeBinding(body: BindingBody): Uint8Array {
     .bytes(body.instance_id, 20)
     .u64(body.epoch)
     .u64(body.slot)
-    .done(BINDING_BYTES)
+    .done()
 }
 
 /** @throws BodyError unless the bytes are the canonical encoding of a body. */

@@ -1,40 +1,63 @@
 /** Fixed layouts of canonical bodies: a row of named fields, little-endian, zero padded, no freedom in encoding. */
-import { concatBytes, isZero, paddedAscii, readPaddedAscii, readU64Le, u64Le } from './bytes'
+import { isZero, readPaddedAscii, readU64Le } from './bytes'
 
 /** Thrown when bytes are not the one encoding of any body of the layout. */
 export class BodyError extends Error {}
 
+/** Writes in place: a body is made for every signature that is checked. */
 export class BodyWriter {
-  private readonly parts: Uint8Array[] = []
+  private readonly body: Uint8Array
+  private readonly view: DataView
+  private at = 0
+
+  constructor(private readonly width: number) {
+    const buffer = new ArrayBuffer(width)
+    this.body = new Uint8Array(buffer)
+    this.view = new DataView(buffer)
+  }
   domain(text: string): this {
-    this.parts.push(paddedAscii(text, 16))
-    return this
+    return this.ascii(text, 16)
   }
   bytes(value: Uint8Array, width: number): this {
     if (value.length !== width) throw new RangeError(`expected ${width} bytes`)
-    this.parts.push(value)
+    this.body.set(value, this.room(width))
     return this
   }
+  /** @throws RangeError when the text is longer than `width` or not printable ASCII. */
   ascii(text: string, width: number): this {
-    this.parts.push(paddedAscii(text, width))
+    if (text.length > width) throw new RangeError(`text does not fit ${width} ASCII bytes`)
+    const start = this.room(width)
+    for (let at = 0; at < text.length; at++) {
+      const code = text.charCodeAt(at)
+      if (code < 0x20 || code > 0x7e) throw new RangeError('text is not printable ASCII')
+      this.body[start + at] = code
+    }
     return this
   }
+  /** @throws RangeError outside 0..2^64-1. */
   u64(value: bigint): this {
-    this.parts.push(u64Le(value))
+    if (value < 0n || value > 0xffff_ffff_ffff_ffffn) throw new RangeError('value does not fit u64')
+    this.view.setBigUint64(this.room(8), value, true)
     return this
   }
   byte(value: number): this {
-    this.parts.push(Uint8Array.of(value))
+    this.body[this.room(1)] = value
     return this
   }
   zeros(width: number): this {
-    this.parts.push(new Uint8Array(width))
+    this.room(width)
     return this
   }
-  done(width: number): Uint8Array {
-    const body = concatBytes(...this.parts)
-    if (body.length !== width) throw new RangeError(`body is ${body.length} bytes, layout has ${width}`)
-    return body
+  done(): Uint8Array {
+    if (this.at !== this.width) throw new RangeError(`body is ${this.at} bytes, layout has ${this.width}`)
+    return this.body
+  }
+
+  private room(width: number): number {
+    const start = this.at
+    this.at += width
+    if (this.at > this.width) throw new RangeError(`the layout has ${this.width} bytes`)
+    return start
   }
 }
 

@@ -3,8 +3,13 @@
 const HEX_DIGITS = /^[0-9a-f]*$/
 const encoder = new TextEncoder()
 
+/** Absent in Node below 25 and in older browsers. */
+type NativeHex = { toHex?: () => string }
+const HEX_IS_NATIVE = 'toHex' in Uint8Array.prototype && 'fromHex' in Uint8Array
+
 /** Lowercase hex without prefix. */
 export function toHex(bytes: Uint8Array): string {
+  if (HEX_IS_NATIVE) return (bytes as NativeHex).toHex!()
   let text = ''
   for (const byte of bytes) text += HEX_OF_BYTE[byte]
   return text
@@ -14,6 +19,7 @@ const HEX_OF_BYTE = Array.from({ length: 256 }, (_, byte) => byte.toString(16).p
 /** Decodes lowercase hex of exactly `width` bytes; undefined for any other text. */
 export function fromHex(text: string, width: number): Uint8Array | undefined {
   if (text.length !== width * 2 || !HEX_DIGITS.test(text)) return undefined
+  if (HEX_IS_NATIVE) return Uint8Array.fromHex(text)
   const bytes = new Uint8Array(width)
   for (let at = 0; at < width; at++) bytes[at] = Number.parseInt(text.slice(2 * at, 2 * at + 2), 16)
   return bytes
@@ -50,7 +56,8 @@ export function compareBytes(a: Uint8Array, b: Uint8Array): number {
 }
 
 export function isZero(bytes: Uint8Array): boolean {
-  return bytes.every((byte) => byte === 0)
+  for (let at = 0; at < bytes.length; at++) if (bytes[at] !== 0) return false
+  return true
 }
 
 /** 8 bytes little-endian. @throws RangeError outside 0..2^64-1. */

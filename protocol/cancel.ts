@@ -12,13 +12,13 @@ export type CancelBody = {
 }
 
 export function encodeCancel(body: CancelBody): Uint8Array {
-  return new BodyWriter()
+  return new BodyWriter(CANCEL_BYTES)
     .domain(DOMAIN)
     .bytes(body.venue, 32)
     .bytes(body.order_id, 16)
     .bytes(body.trading_key, 32)
     .u64(body.cancel_nonce)
-    .done(CANCEL_BYTES)
+    .done()
 }
 
 /** @throws BodyError unless the bytes are the canonical encoding of a body. */

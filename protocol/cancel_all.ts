@@ -13,13 +13,13 @@ export type CancelAllBody = {
 }
 
 export function encodeCancelAll(body: CancelAllBody): Uint8Array {
-  return new BodyWriter()
+  return new BodyWriter(CANCEL_ALL_BYTES)
     .domain(DOMAIN)
     .bytes(body.venue, 32)
     .ascii(body.symbol, 16)
     .bytes(body.trading_key, 32)
     .u64(body.cancel_nonce)
-    .done(CANCEL_ALL_BYTES)
+    .done()
 }
 
 /** @throws BodyError unless the bytes are the canonical encoding of a body. */

@@ -13,13 +13,13 @@ export type DeadManBody = {
 }
 
 export function encodeDeadMan(body: DeadManBody): Uint8Array {
-  return new BodyWriter()
+  return new BodyWriter(DEAD_MAN_BYTES)
     .domain(DOMAIN)
     .bytes(body.venue, 32)
     .bytes(body.trading_key, 32)
     .u64(body.cancel_nonce)
     .u64(body.timeout_slots)
-    .done(DEAD_MAN_BYTES)
+    .done()
 }
 
 /** @throws BodyError unless the bytes are the canonical encoding of a body. */

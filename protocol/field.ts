@@ -3,6 +3,10 @@
 /** The order of BN254's scalar field (EIP-197; circom's default prime). */
 export const FIELD_MODULUS = 21888242871839275222246405745257275088548364400416034343698204186575808495617n
 
+const MODULUS_BYTES = Uint8Array.from({ length: 32 }, (_, at) =>
+  Number((FIELD_MODULUS >> BigInt(8 * (31 - at))) & 0xffn),
+)
+
 export function fieldFromBytes(bytes: Uint8Array): bigint {
   let value = 0n
   for (const byte of bytes) value = (value << 8n) | BigInt(byte)
@@ -20,7 +24,13 @@ export function fieldToBytes(value: bigint): Uint8Array {
 }
 
 export function isFieldElement(bytes: Uint8Array): boolean {
-  return bytes.length === 32 && fieldFromBytes(bytes) < FIELD_MODULUS
+  if (bytes.length !== 32) return false
+  // Byte by byte: the first one decides nearly always, and no big integer is made.
+  for (let at = 0; at < 32; at++) {
+    const difference = bytes[at]! - MODULUS_BYTES[at]!
+    if (difference !== 0) return difference < 0
+  }
+  return false
 }
 
 /** Reduces 48 big-endian bytes; 128 bits above the modulus leave no measurable bias. */

@@ -28,7 +28,7 @@ export type PlaceBody = {
 }
 
 export function encodePlace(body: PlaceBody): Uint8Array {
-  return new BodyWriter()
+  return new BodyWriter(PLACE_BYTES)
     .domain(DOMAIN)
     .bytes(body.venue, 32)
     .bytes(body.order_id, 16)
@@ -44,7 +44,7 @@ export function encodePlace(body: PlaceBody): Uint8Array {
     .u64(body.nonce)
     .bytes(body.collateral_commitment, 32)
     .bytes(body.anchor_pool_hash, 32)
-    .done(PLACE_BYTES)
+    .done()
 }
 
 /** @throws BodyError unless the bytes are the canonical encoding of a body. */

@@ -19,14 +19,14 @@ export type ReceiptBody = {
 }
 
 export function encodeReceipt(body: ReceiptBody): Uint8Array {
-  return new BodyWriter()
+  return new BodyWriter(RECEIPT_BYTES)
     .domain(DOMAIN)
     .bytes(body.venue, 32)
     .u64(body.epoch)
     .u64(body.seq)
     .bytes(body.head, 32)
     .bytes(body.root, 32)
-    .done(RECEIPT_BYTES)
+    .done()
 }
 
 /** @throws BodyError unless the bytes are the canonical encoding of a body. */

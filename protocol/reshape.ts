@@ -30,12 +30,15 @@ export function isReshapeShape(inputs: Uint8Array[], amounts: bigint[]): boolean
 /** @throws RangeError when the shape is not a merge or split. */
 export function encodeReshape(body: ReshapeBody): Uint8Array {
   if (!isReshapeShape(body.inputs, body.amounts)) throw new RangeError('not a merge or split')
-  const writer = new BodyWriter().domain(DOMAIN).bytes(body.venue, 32).bytes(body.trading_key, 32)
+  const writer = new BodyWriter(RESHAPE_BYTES)
+    .domain(DOMAIN)
+    .bytes(body.venue, 32)
+    .bytes(body.trading_key, 32)
   for (const input of body.inputs) writer.bytes(input, 32)
   writer.zeros(32 * (RESHAPE_NOTES_MAX - body.inputs.length))
   for (const amount of body.amounts) writer.u64(amount)
   writer.zeros(8 * (RESHAPE_NOTES_MAX - body.amounts.length))
-  return writer.bytes(body.anchor, 32).u64(body.nonce).u64(body.expiry_slot).done(RESHAPE_BYTES)
+  return writer.bytes(body.anchor, 32).u64(body.nonce).u64(body.expiry_slot).done()
 }
 
 /** @throws BodyError unless the bytes are the canonical encoding of a body. */

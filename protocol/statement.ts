@@ -7,12 +7,12 @@ const DOMAIN = 'tacit/statement1'
 export type StatementBody = { venue: Uint8Array; statement_key: Uint8Array; epoch: bigint }
 
 export function encodeStatement(body: StatementBody): Uint8Array {
-  return new BodyWriter()
+  return new BodyWriter(STATEMENT_BYTES)
     .domain(DOMAIN)
     .bytes(body.venue, 32)
     .bytes(body.statement_key, 32)
     .u64(body.epoch)
-    .done(STATEMENT_BYTES)
+    .done()
 }
 
 /** @throws BodyError unless the bytes are the canonical encoding of a body. */

@@ -18,7 +18,7 @@ export type WithdrawBody = {
 }
 
 export function encodeWithdraw(body: WithdrawBody): Uint8Array {
-  return new BodyWriter()
+  return new BodyWriter(WITHDRAW_BYTES)
     .domain(DOMAIN)
     .bytes(body.venue, 32)
     .bytes(body.trading_key, 32)
@@ -28,7 +28,7 @@ export function encodeWithdraw(body: WithdrawBody): Uint8Array {
     .u64(body.nonce)
     .u64(body.expiry_slot)
     .bytes(body.change_anchor, 32)
-    .done(WITHDRAW_BYTES)
+    .done()
 }
 
 /** @throws BodyError unless the bytes are the canonical encoding of a body. */

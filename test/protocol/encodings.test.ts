@@ -1,0 +1,66 @@
+/** The fast encodings decide as their definitions do. */
+import { expect, test } from 'bun:test'
+import { sha256 as noble } from '@noble/hashes/sha2.js'
+import bs58 from 'bs58'
+import fc from 'fast-check'
+import { decodeBase58 } from '../../protocol/base58'
+import { fromHex, toHex } from '../../protocol/bytes'
+import { FIELD_MODULUS, fieldFromBytes, isFieldElement } from '../../protocol/field'
+import { sha256 } from '../../protocol/sha256'
+
+const ALPHABET = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz'
+const bytes32 = fc.uint8Array({ minLength: 32, maxLength: 32 })
+
+test('base58 of every 32 bytes decodes to them, with any number of leading zeros', () => {
+  fc.assert(
+    fc.property(bytes32, fc.nat(32), (bytes, zeros) => {
+      bytes.fill(0, 0, zeros)
+      expect(decodeBase58(bs58.encode(bytes), 32)).toEqual(bytes)
+    }),
+  )
+})
+
+test('any text decodes to a width exactly if base58 has it as the text of so many bytes', () => {
+  const digits = fc.array(fc.constantFrom(...ALPHABET, '0', 'O', ' ', 'é'), { maxLength: 48 })
+  const nearly = fc.tuple(bytes32, fc.constantFrom('', '1', '11')).map(([b, ones]) => ones + bs58.encode(b))
+  fc.assert(
+    fc.property(
+      fc.oneof(
+        digits.map((list) => list.join('')),
+        nearly,
+      ),
+      fc.constantFrom(31, 32, 33),
+      (text, width) => {
+        const valid = [...text].every((letter) => ALPHABET.includes(letter))
+        const decoded = valid ? bs58.decode(text) : new Uint8Array(0)
+        const expected = decoded.length === width ? Uint8Array.from(decoded) : undefined
+        expect(decodeBase58(text, width)).toEqual(expected as Uint8Array)
+      },
+    ),
+    { numRuns: 2_000 },
+  )
+})
+
+test('hex is lowercase and of the exact width', () => {
+  expect(toHex(Uint8Array.of(0, 10, 255))).toBe('000aff')
+  expect(fromHex('000aff', 3)).toEqual(Uint8Array.of(0, 10, 255))
+  for (const text of ['000aFF', '000af', '000aff00', '000ag0', '0x0aff', ''])
+    expect(fromHex(text, 3)).toBeUndefined()
+})
+
+test('a field element is below the modulus, to the last bit', () => {
+  const of = (value: bigint) => Uint8Array.fromHex(value.toString(16).padStart(64, '0'))
+  for (const value of [0n, FIELD_MODULUS - 1n]) expect(isFieldElement(of(value))).toBe(true)
+  for (const value of [FIELD_MODULUS, FIELD_MODULUS + 1n, 2n ** 256n - 1n])
+    expect(isFieldElement(of(value))).toBe(false)
+  fc.assert(fc.property(bytes32, (bytes) => isFieldElement(bytes) === fieldFromBytes(bytes) < FIELD_MODULUS))
+  expect(isFieldElement(new Uint8Array(31))).toBe(false)
+})
+
+test('the native hash is the portable one', () => {
+  fc.assert(
+    fc.property(fc.array(fc.uint8Array({ maxLength: 200 }), { minLength: 1, maxLength: 4 }), (parts) => {
+      expect(sha256(...parts)).toEqual(noble(new Uint8Array(Buffer.concat(parts))))
+    }),
+  )
+})
