@@ -16,6 +16,7 @@ import {
   setTransactionMessagePriorityFeeLamports,
   signTransactionMessageWithSigners,
 } from '@solana/kit'
+import { requireSize } from './transaction_limits'
 
 /** Runtime maximum per transaction. */
 export const COMPUTE_UNITS_MAX = 1_400_000
@@ -25,6 +26,7 @@ const LOADED_ACCOUNTS_BYTES = 2 * 1_048_576
 export type Lifetime = { blockhash: Blockhash; lastValidBlockHeight: bigint }
 export type SignedTransaction = { signature: Signature; wire: Uint8Array; last_valid_block_height: number }
 
+/** @throws TransactionTooLarge */
 export async function buildTransaction(args: {
   payer: KeyPairSigner
   instructions: Instruction[]
@@ -42,9 +44,20 @@ export async function buildTransaction(args: {
     (m) => appendTransactionMessageInstructions(args.instructions, m),
   )
   const signed = await signTransactionMessageWithSigners(message)
+  const wire = new Uint8Array(getTransactionEncoder().encode(signed))
+  requireSize(1, wire.length, addressesOf(args))
   return {
     signature: getSignatureFromTransaction(signed),
-    wire: new Uint8Array(getTransactionEncoder().encode(signed)),
+    wire,
     last_valid_block_height: Number(args.lifetime.lastValidBlockHeight),
   }
+}
+
+function addressesOf({ payer, instructions }: { payer: KeyPairSigner; instructions: Instruction[] }): number {
+  const addresses = new Set<string>([payer.address])
+  for (const { programAddress, accounts } of instructions) {
+    addresses.add(programAddress)
+    for (const account of accounts ?? []) addresses.add(account.address)
+  }
+  return addresses.size
 }

@@ -5,6 +5,7 @@ import { buildTransaction, COMPUTE_UNITS_MAX, type SignedTransaction } from './b
 import type { ChainClient } from './chain_client'
 import { priorityFee } from './priority_fee'
 import { failureOf, type TransactionFailure } from './transaction_failure'
+import { TransactionTooLarge } from './transaction_limits'
 import { toInstruction } from './vault_instruction'
 
 export type Signing = { signed: SignedTransaction } | { failure: TransactionFailure }
@@ -27,7 +28,8 @@ export async function signVaultInstruction(
     endpoint.getLatestBlockhash({ commitment: 'confirmed' }).send({ abortSignal }),
   )
   const draft = { payer: signer, instructions, lifetime, priority_fee_lamports: 0n }
-  const trial = await buildTransaction({ ...draft, compute_units: COMPUTE_UNITS_MAX })
+  const trial = await buildTransaction({ ...draft, compute_units: COMPUTE_UNITS_MAX }).catch(asTooLarge)
+  if ('failure' in trial) return trial
   const simulation = await rpc.read((endpoint, abortSignal) =>
     endpoint
       .simulateTransaction(wireText(trial.wire), {
@@ -43,6 +45,12 @@ export async function signVaultInstruction(
   const compute_units = Math.min(COMPUTE_UNITS_MAX, Math.ceil(used * 1.1) + MARGIN_UNITS)
   const priority_fee_lamports = await priorityFee(client, compute_units, attempt)
   return { signed: await buildTransaction({ ...draft, compute_units, priority_fee_lamports }) }
+}
+
+/** Nothing the cluster does makes it smaller: as final as a refusal of the program. */
+function asTooLarge(error: unknown): { failure: TransactionFailure } {
+  if (!(error instanceof TransactionTooLarge)) throw error
+  return { failure: { kind: 'program', name: undefined, text: error.message } }
 }
 
 export function wireText(wire: Uint8Array): Base64EncodedWireTransaction {

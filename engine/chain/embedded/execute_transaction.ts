@@ -8,6 +8,7 @@ import {
   type Transaction,
 } from '@solana/kit'
 import { FailedTransactionMetadata } from 'litesvm'
+import { requireSize } from '../transaction_limits'
 import type { Bank } from './bank'
 import { encodeJson } from './json'
 import type { Landed } from './store'
@@ -23,10 +24,12 @@ export type DecodedTransaction = {
   signature: string | undefined
 }
 
-/** @throws when the bytes are no transaction */
+/** @throws TransactionTooLarge, or a decoder's error when the bytes are no transaction */
 export function decodeTransaction(bytes: Uint8Array): DecodedTransaction {
   const transaction = getTransactionDecoder().decode(bytes)
   const message = getCompiledTransactionMessageDecoder().decode(transaction.messageBytes)
+  // litesvm itself runs transactions of any size.
+  requireSize(message.version, bytes.length, message.staticAccounts.length)
   const first = transaction.signatures[message.staticAccounts[0]!]
   return { bytes, transaction, message, signature: first ? getBase58Decoder().decode(first) : undefined }
 }

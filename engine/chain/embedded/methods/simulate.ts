@@ -1,6 +1,7 @@
 /** RPC method simulateTransaction, and the same run as preflight of sendTransaction. */
 import { FailedTransactionMetadata } from 'litesvm'
 import { encodeBase58 } from '../../../../protocol/base58'
+import { TransactionTooLarge } from '../../transaction_limits'
 import { accountJson } from '../account_json'
 import { type DecodedTransaction, decodeTransaction } from '../execute_transaction'
 import { encodeJson, RawJson } from '../json'
@@ -21,7 +22,8 @@ export function decodeParam(params: unknown[], config: Record<string, unknown>):
   if (encoding !== 'base64') throw invalidParams('transactions are read as base64')
   try {
     return decodeTransaction(new Uint8Array(Buffer.from(textAt(params, 0), 'base64')))
-  } catch {
+  } catch (error) {
+    if (error instanceof TransactionTooLarge) throw invalidParams(error.message)
     throw invalidParams('failed to deserialize the transaction')
   }
 }
