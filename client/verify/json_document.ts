@@ -45,6 +45,11 @@ export class JsonObject {
     if (typeof value !== 'number' || !Number.isInteger(value)) return this.refuse(field)
     return value >= 0 && value <= 0xffff_ffff ? value : this.refuse(field)
   }
+  /** An integer from 0 to 2^53 - 1. */
+  safeInteger(field: string): number {
+    const value = this.get(field)
+    return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : this.refuse(field)
+  }
   /** Hex in either case, of exactly `width` bytes. */
   bytes(field: string, width: number): Uint8Array {
     return fromHex(this.text(field).toLowerCase(), width) ?? this.refuse(field)

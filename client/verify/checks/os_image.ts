@@ -1,18 +1,34 @@
-/** Check 4.1: the firmware, kernel, command line and initial disk are those of an operating system the policy names. */
+/**
+ * Check 4.1: firmware, kernel, command line and initial disk are those of an operating system the policy names, either
+ * recomputed from the image's own document or compared with pinned registers.
+ */
 import { toHex } from '../../../protocol/bytes'
-import { Refused } from '../refused'
-import { established, type RunCheck, Skipped } from './verification_case'
+import { readImageDocument } from '../os_image/image_document'
+import { requireImage } from '../os_image/require_image'
+import { Refused, requireThat } from '../refused'
+import { type CheckValues, established, type RunCheck, Skipped } from './verification_case'
 
 export const checkOsImage: RunCheck = (verification) => {
-  const { registers, os_image_hashes } = verification.policy
+  const { bundle, policy } = verification
   const { mr_td, rtmr } = established(verification, 'genuine').quote.report
-  established(verification, 'events')
-  const [mrtd, rtmr0, rtmr1, rtmr2] = [mr_td, ...rtmr].map(toHex)
-  if (registers.length === 0 && os_image_hashes.length === 0)
+  const events = established(verification, 'events')
+  if (policy.registers.length === 0 && policy.os_image_hashes.length === 0)
     throw new Skipped('the policy names no operating system')
-  const known = registers.some(
-    (tuple) => tuple.mrtd === mrtd && tuple.rtmr0 === rtmr0 && tuple.rtmr1 === rtmr1 && tuple.rtmr2 === rtmr2,
+  const [mrtd, rtmr0, rtmr1, rtmr2] = [mr_td, ...rtmr].map(toHex)
+  const registers: CheckValues = { mrtd: mrtd!, rtmr0: rtmr0!, rtmr1: rtmr1!, rtmr2: rtmr2! }
+  const pinned = policy.registers.some((tuple) =>
+    Object.entries(tuple).every(([name, value]) => registers[name] === value),
   )
-  if (!known) throw new Refused('the registers are of no operating system the policy names')
-  return { mrtd: mrtd!, rtmr0: rtmr0!, rtmr1: rtmr1!, rtmr2: rtmr2! }
+  if (pinned) return { ...registers, by: 'pinned registers' }
+  if (policy.os_image_hashes.length === 0)
+    throw new Refused('the registers are of no operating system the policy names')
+  const image = readImageDocument(bundle.attestation.vm_config)
+  if (image === undefined) throw new Refused('the machine does not describe its image: pin its registers')
+  requireThat(
+    policy.os_image_hashes.includes(image.os_image_hash),
+    `OS image ${image.os_image_hash} is not one the policy names`,
+  )
+  requireImage(image, mr_td, events)
+  const memory_size = String(image.memory_size)
+  return { ...registers, os_image_hash: image.os_image_hash, memory_size, by: 'recomputation' }
 }

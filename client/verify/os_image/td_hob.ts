@@ -1,0 +1,97 @@
+/**
+ * The hand-off block list that QEMU gives the firmware: which memory ranges exist and which are accepted already. It is
+ * the first event of RTMR0 and the place where the machine's memory size is measured (UEFI PI specification, volume 3,
+ * "HOB code definitions").
+ */
+import { sha384 } from '@noble/hashes/sha2.js'
+import { concatBytes } from '../../../protocol/bytes'
+import { Refused, requireThat } from '../refused'
+
+const PAGE = 0x1000
+const RANGES_MAX = 64
+/** Where QEMU splits memory around the PCI hole, and from which size on it does. */
+const LOW_MEMORY = 0x8000_0000
+const HIGH_MEMORY_FROM = 0x1_0000_0000
+const SPLIT_FROM = 0xb000_0000
+const SYSTEM_MEMORY = 0
+const UNACCEPTED_MEMORY = 7
+/** Present, initialised, tested. */
+const ATTRIBUTES = 7
+
+/** The kernel's measured header is the same for these sizes only: QEMU places the initial disk by it. */
+export function isKnownMemorySize(memory_size: number): boolean {
+  return memory_size === LOW_MEMORY || memory_size >= SPLIT_FROM
+}
+
+type Range = { start: number; end: number }
+
+/**
+ * SHA-384 of the list for a machine of `memory_size` bytes.
+ * @param witness base page, page of the list and accepted page ranges (relative to the base), each a varint.
+ */
+export function tdHobDigest(witness: Uint8Array, memory_size: number): Uint8Array {
+  const { hob_address, accepted } = readWitness(witness)
+  const resources: Uint8Array[] = []
+  let cursor = 0
+  for (const { start, end } of accepted) {
+    requireThat(start >= cursor && end <= memory_size, 'the measured memory ranges overlap')
+    if (start > cursor) resources.push(resourceHob(UNACCEPTED_MEMORY, cursor, start - cursor))
+    resources.push(resourceHob(SYSTEM_MEMORY, start, end - start))
+    cursor = end
+  }
+  if (memory_size >= SPLIT_FROM) {
+    resources.push(resourceHob(UNACCEPTED_MEMORY, cursor, LOW_MEMORY - cursor))
+    resources.push(resourceHob(UNACCEPTED_MEMORY, HIGH_MEMORY_FROM, memory_size - LOW_MEMORY))
+  } else resources.push(resourceHob(UNACCEPTED_MEMORY, cursor, memory_size - cursor))
+  const list = concatBytes(...resources)
+  const end_of_list = hob_address + HANDOFF_BYTES + list.length + END_BYTES
+  return sha384(concatBytes(handoffHob(end_of_list), list))
+}
+
+function readWitness(witness: Uint8Array): { hob_address: number; accepted: Range[] } {
+  let at = 0
+  const next = (): number => {
+    let value = 0
+    for (let scale = 1; ; scale *= 128) {
+      const byte = witness[at++]
+      if (byte === undefined || scale > 2 ** 35) throw new Refused('the memory witness is malformed')
+      value += (byte & 0x7f) * scale
+      if (byte < 0x80) return value
+    }
+  }
+  const base = next()
+  const hob_address = (base + next()) * PAGE
+  const count = next()
+  requireThat(count > 0 && count <= RANGES_MAX, 'the memory witness is malformed')
+  const accepted = Array.from({ length: count }, () => {
+    const start = (base + next()) * PAGE
+    return { start, end: start + next() * PAGE }
+  })
+  requireThat(at === witness.length, 'the memory witness is malformed')
+  const ranges = accepted.filter(({ start, end }) => end > start)
+  return { hob_address, accepted: ranges.sort((a, b) => a.start - b.start) }
+}
+
+const HANDOFF_BYTES = 56
+const RESOURCE_BYTES = 48
+const END_BYTES = 8
+
+function handoffHob(end_of_list: number): Uint8Array {
+  const hob = new DataView(new ArrayBuffer(HANDOFF_BYTES))
+  hob.setUint16(0, 1, true)
+  hob.setUint16(2, HANDOFF_BYTES, true)
+  hob.setUint32(8, 9, true)
+  hob.setBigUint64(48, BigInt(end_of_list), true)
+  return new Uint8Array(hob.buffer)
+}
+
+function resourceHob(type: number, start: number, length: number): Uint8Array {
+  const hob = new DataView(new ArrayBuffer(RESOURCE_BYTES))
+  hob.setUint16(0, 3, true)
+  hob.setUint16(2, RESOURCE_BYTES, true)
+  hob.setUint32(24, type, true)
+  hob.setUint32(28, ATTRIBUTES, true)
+  hob.setBigUint64(32, BigInt(start), true)
+  hob.setBigUint64(40, BigInt(length), true)
+  return new Uint8Array(hob.buffer)
+}
