@@ -1,5 +1,4 @@
 /** Rounds of load, kill -9 at a random point, restart and a full look at every account. */
-import { openChainAccess } from '../../client/chain/chain_access'
 import {
   checkAccepted,
   checkGapless,
@@ -9,9 +8,8 @@ import {
   madeBy,
   resendUnknown,
 } from './check_restart'
-import { fundTrader } from './fund_trader'
-import { LoadTrader } from './load_trader'
-import { openAccount } from './open_account'
+import type { LoadTrader } from './load_trader'
+import { openTrader } from './open_trader'
 import { type Random, seededRandom } from './random'
 import { readAccount } from './read_account'
 import { VenueProcess } from './venue_process'
@@ -19,12 +17,6 @@ import { VenueProcess } from './venue_process'
 const ACCOUNTS = ['ada', 'bob', 'cyd']
 const KEYS = 4
 const NOTES = 2
-const SOL = 'So11111111111111111111111111111111111111112'
-const USDC = 'EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v'
-export const DEPOSITED = new Map([
-  [SOL, 20_000_000_000n],
-  [USDC, 3_000_000_000n],
-])
 /** Of one mint, over all accounts. */
 export const notesPerMint = ACCOUNTS.length * KEYS * NOTES
 
@@ -42,16 +34,9 @@ export type CrashSite = {
 
 export async function openCrashSite(seed: number): Promise<CrashSite> {
   const venue = new VenueProcess()
-  const { rpc_url, program_id } = await venue.start()
+  await venue.start()
   const traders = await Promise.all(
-    ACCOUNTS.map(async (name) => {
-      const { client } = await openAccount(venue, name)
-      const chain = await openChainAccess(rpc_url, crypto.getRandomValues(new Uint8Array(32)))
-      const trader = new LoadTrader(name, KEYS, client, chain)
-      await trader.connect()
-      await fundTrader(trader, program_id, DEPOSITED, NOTES)
-      return trader
-    }),
+    ACCOUNTS.map((name) => openTrader(venue, name, { keys: KEYS, notes: NOTES })),
   )
   return { venue, traders, seed, lost: { there: 0, absent: 0 } }
 }

@@ -5,7 +5,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { randomInt } from 'node:crypto'
 import type { AccountEvent, Fill } from '../../protocol/wire'
-import { type CrashSite, crashRound, DEPOSITED, notesPerMint, openCrashSite } from './crash_rounds'
+import { type CrashSite, crashRound, notesPerMint, openCrashSite } from './crash_rounds'
+import { DEPOSITED } from './open_trader'
 import { readEvents } from './read_account'
 import { windDown } from './wind_down'
 

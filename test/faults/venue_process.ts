@@ -22,6 +22,7 @@ export class VenueProcess {
   readonly data_dir = mkdtempSync(join(tmpdir(), 'tacit-faults-'))
   /** Standard output and standard error of every start so far. */
   output = ''
+  private readonly readers = new Set<() => void>()
   private child: Bun.Subprocess<'ignore', 'pipe', 'pipe'> | undefined
   private serving: PromiseWithResolvers<boolean> = Promise.withResolvers()
   /** Both streams read to their end. */
@@ -75,7 +76,19 @@ export class VenueProcess {
       this.output += text
       printed += text
       if (printed.includes(SERVES)) this.serving.resolve(true)
+      for (const look of this.readers) look()
     }
+  }
+
+  /** Resolves once `text` stands in what it printed behind position `from`. */
+  printed(text: string, from: number): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const look = (): void => {
+      if (this.output.includes(text, from)) resolve()
+    }
+    this.readers.add(look)
+    look()
+    return promise.finally(() => this.readers.delete(look))
   }
 
   signal(name: NodeJS.Signals): void {

@@ -1,0 +1,106 @@
+/** Starts and stops as operators cause them: the ordinary ones keep the book, the mistaken ones are refused in plain words. */
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { prepareCancel } from '../../client/wallet/prepare_cancel'
+import type { Order } from '../../protocol/wire'
+import type { LoadTrader } from './load_trader'
+import { openTrader, restOrder, SOL } from './open_trader'
+import { VenueProcess } from './venue_process'
+import { venueTransport } from './venue_transport'
+
+describe('starts and stops', () => {
+  const venue = new VenueProcess()
+  const other = new VenueProcess()
+  let trader: LoadTrader
+  let resting: Order
+
+  beforeAll(async () => {
+    await venue.start()
+    trader = await openTrader(venue, 'ada', { keys: 1, notes: 2, mints: [SOL] })
+    const { order_id } = (await restOrder(trader)).result
+    resting = await trader.client.order(order_id)
+  }, 60_000)
+  afterAll(async () => {
+    trader?.close()
+    await venue.remove()
+    await other.remove()
+  })
+
+  /** What a start that must not serve prints. */
+  async function refusal(process: VenueProcess, settings: Record<string, string>): Promise<string> {
+    expect(await process.launch(settings)).toBe(false)
+    expect(await process.ended()).not.toBe(0)
+    return process.output
+  }
+  async function expectSameBook(): Promise<void> {
+    await trader.connect()
+    const { items } = await trader.client.orders({ status: 'open' })
+    expect(items).toEqual([resting])
+  }
+
+  test('a second process on the same data folder is refused, and the first serves on undisturbed', async () => {
+    const second = new VenueProcess()
+    const said = await refusal(second, { TACIT_DATA_DIR: venue.data_dir })
+    expect(said).toMatch(/another (process|stand-in agent)/)
+    await second.remove()
+
+    expect(existsSync(join(venue.data_dir, 'laptop.json'))).toBe(true)
+    const quote = await venueTransport(venue).fetch(`/attestation?reportData=${'ab'.repeat(32)}`)
+    expect(quote.status).toBe(200)
+    const { slot } = await trader.client.time()
+    while ((await trader.client.time()).slot < slot + 3) await Bun.sleep(20)
+    const { order_id } = (await restOrder(trader)).result
+    const cancelled = await trader.client.cancel(
+      order_id,
+      prepareCancel(trader.wallet, trader.venue, order_id, 0),
+    )
+    expect(cancelled.status).toBe('cancelled')
+  })
+
+  test.each(['TACIT_LISTEN', 'TACIT_OPERATOR_LISTEN'])(
+    'a port that a stranger holds is refused: %s',
+    async (name) => {
+      const stranger = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
+      const said = await refusal(other, { [name]: `127.0.0.1:${stranger.port}` })
+      expect(said).toContain(`${stranger.port}`)
+      expect(said).toMatch(/in use/)
+      stranger.stop(true)
+    },
+  )
+
+  test('a port that another venue holds is refused: no two venues share the callers', async () => {
+    const { port } = new URL(venue.facts.url)
+    const said = await refusal(other, { TACIT_LISTEN: `127.0.0.1:${port}` })
+    expect(said).toMatch(/in use/)
+  })
+
+  test('an unknown setting is refused by its name, with every other fault at once', async () => {
+    const said = await refusal(other, { TACIT_LISTN: '127.0.0.1:1', TACIT_SLOT_MS: 'fast' })
+    expect(said).toContain('TACIT_LISTN: no such setting')
+    expect(said).toContain('TACIT_SLOT_MS: expected an integer')
+  })
+
+  test('Ctrl-C drains: sockets hear bye, exit code 0', async () => {
+    venue.signal('SIGINT')
+    expect(await venue.ended()).toBe(0)
+    expect(venue.output).toContain('"event":"stopped"')
+  })
+
+  test('a second start on the same data serves the same book', async () => {
+    await venue.start()
+    await expectSameBook()
+  })
+
+  test('a second SIGTERM ends it at once, and the next start still serves the same book', async () => {
+    const printed = venue.output.length
+    venue.signal('SIGTERM')
+    await venue.printed('"event":"draining"', printed)
+    venue.signal('SIGTERM')
+    expect(await venue.ended()).toBe(1)
+    expect(venue.output.slice(printed)).not.toContain('"event":"stopped"')
+    await venue.start()
+    await expectSameBook()
+    expect(await venue.stop()).toBe(0)
+  })
+})
