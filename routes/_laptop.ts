@@ -17,8 +17,9 @@ const FACTS_FILE = 'laptop.json'
 export async function openLaptop(parts: ProcessParts): Promise<Running> {
   const { config } = parts
   const { data_dir } = config.engine
-  rmSync(join(data_dir, FACTS_FILE), { force: true })
+  // Refuses a folder whose venue runs, so what comes after it touches nobody's files.
   const agent = await openStandInAgent({ data_dir: join(data_dir, 'stand-in'), app_compose: appCompose() })
+  rmSync(join(data_dir, FACTS_FILE), { force: true })
   let chain: EmbeddedChain | undefined
   const running = await joinProcess({
     ...parts,

@@ -28,6 +28,7 @@ export type Listener = {
 
 /** `server.reload` keeps the old certificate, so a second listener takes the port and the first one drains. */
 export function listen(app: Pick<App, 'fetch'>, options: ListenOptions): Listener {
+  if (options.port !== 0) claim(options.hostname, options.port)
   let current = serve(app, options, options.port, options.tls)
   const draining = new Set<Server<SocketData>>()
   const port = current.port ?? options.port
@@ -52,6 +53,19 @@ export function listen(app: Pick<App, 'fetch'>, options: ListenOptions): Listene
       clearTimeout(timer)
       await Promise.all(servers.map((server) => server.stop(true)))
     },
+  }
+}
+
+/**
+ * Certificates rotate by sharing the port, and sharing would also let a second venue take half of the callers: a plain
+ * socket that is not shared finds the port taken. @throws Error naming the port.
+ */
+function claim(hostname: string, port: number): void {
+  try {
+    Bun.listen({ hostname, port, socket: { data() {} } }).stop(true)
+  } catch (error) {
+    if ((error as { code?: string }).code !== 'EADDRINUSE') throw error
+    throw new Error(`port ${port} of ${hostname} is in use`)
   }
 }
 
