@@ -7,6 +7,7 @@ import { makeGenesis } from '../engine/chain/embedded/genesis'
 import { openEmbeddedChain } from '../engine/chain/embedded/open_embedded_chain'
 import { openChain } from '../engine/chain/open_chain'
 import type { ChainPort } from '../engine/index'
+import { appComposeText } from '../protocol/app_compose'
 import { joinProcess, type ProcessParts, type Running } from './_join_process'
 import { type LaptopSecrets, laptopSecrets, OPERATOR_KEY_FILE } from './_laptop_secrets'
 
@@ -67,12 +68,14 @@ async function provisionDemo(running: Running, secrets: LaptopSecrets): Promise<
 /** The manifest of the imaginary machine. */
 function appCompose(): string {
   const path = join(PROJECT, 'compose.yaml')
-  return JSON.stringify({
-    manifest_version: 2,
+  return appComposeText({
     name: 'tacit',
-    runner: 'docker-compose',
     docker_compose_file: existsSync(path) ? readFileSync(path, 'utf8') : '',
-    public_logs: false,
+    os: '0.6',
+    key_provider: 'none',
+    allowed_envs: [],
+    ports: [443, 8444],
+    secure_time: false,
   })
 }
 

@@ -1,0 +1,66 @@
+/** From a compose file and the operator's decisions to the exact manifest, or to every reason why there is none. */
+import { lintManifest } from '../../client/verify/manifest/lint_manifest'
+import { type AppComposeDecisions, appComposeText } from '../../protocol/app_compose'
+import { toHex, utf8 } from '../../protocol/bytes'
+import { sha256 } from '../../protocol/sha256'
+import { lintService, publishedPorts } from './lint_service'
+import { lintSettings, SECRET_NAMES, secretsTaken, venueService } from './lint_settings'
+
+/** dstack's own bound on app-compose.json. */
+const MANIFEST_BYTES_MAX = 256 * 1024
+
+export type ManifestDecisions = Pick<
+  AppComposeDecisions,
+  'name' | 'os' | 'key_provider' | 'key_provider_id' | 'secure_time'
+>
+export type Manifest = { text: string; compose_hash: string; allowed_envs: string[] }
+export type ManifestOutcome = { manifest: Manifest; faults?: never } | { manifest?: never; faults: string[] }
+
+export function makeManifest(compose: string, decisions: ManifestDecisions): ManifestOutcome {
+  const service = venueService(compose)
+  if (service === undefined) {
+    // The linter knows best why; a file it accepts can only have another number of services.
+    const { text } = wrap(compose, decisions, [], [])
+    const faults = lintManifest(text, SECRET_NAMES)
+    return { faults: faults.length > 0 ? faults : ['its compose file must hold exactly one service'] }
+  }
+  const manifest = wrap(compose, decisions, secretsTaken(service), publishedPorts(service))
+  const faults = [
+    ...lintService(service),
+    ...lintSettings(service),
+    ...lintDecisions(decisions, manifest.allowed_envs),
+    ...lintManifest(manifest.text, SECRET_NAMES),
+    ...(utf8(manifest.text).length > MANIFEST_BYTES_MAX ? ['it is longer than 256 KiB'] : []),
+  ]
+  return faults.length > 0 ? { faults } : { manifest }
+}
+
+function wrap(
+  docker_compose_file: string,
+  decisions: ManifestDecisions,
+  allowed_envs: string[],
+  ports: number[],
+): Manifest {
+  const text = appComposeText({ ...decisions, docker_compose_file, allowed_envs, ports })
+  return { text, compose_hash: composeHash(text), allowed_envs }
+}
+
+/** SHA-256 of the file's bytes, hex: what the guest measures. */
+export function composeHash(text: string): string {
+  return toHex(sha256(utf8(text)))
+}
+
+function lintDecisions(decisions: ManifestDecisions, allowed_envs: readonly string[]): string[] {
+  const { name, os, key_provider, key_provider_id } = decisions
+  const faults: string[] = []
+  if (!/^[a-z0-9][a-z0-9-]{0,62}$/.test(name)) faults.push('name: lowercase letters, digits and hyphens')
+  if (key_provider !== 'kms' && allowed_envs.length > 0)
+    faults.push(`key_provider: ${allowed_envs.join(', ')} can only be delivered under a KMS`)
+  if (key_provider_id === undefined) return faults
+  if (key_provider !== 'kms') faults.push('key_provider_id: names a KMS root, so it goes with kms')
+  if (!/^([0-9a-f]{2}){16,}$/.test(key_provider_id))
+    faults.push('key_provider_id: DER public key of the KMS root in lowercase hex')
+  if (os === '0.5')
+    faults.push('key_provider_id: a 0.5 image under a 0.6 host restarts for ever with it; use --os 0.6')
+  return faults
+}
