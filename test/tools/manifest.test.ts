@@ -21,6 +21,8 @@ const FILLED = [
 ]
 const COMPOSE = fillIn(COMMITTED, FILLED)
 const DECISIONS: ManifestDecisions = { name: 'tacit', os: '0.6', key_provider: 'kms', secure_time: false }
+/** How a compose file takes a value from the environment. */
+const fromOutside = (name: string) => `\${${name}}`
 const faultsOf = (compose: string, decisions: Partial<ManifestDecisions> = {}) =>
   makeManifest(compose, { ...DECISIONS, ...decisions }).faults ?? []
 const filledManifest = (decisions: Partial<ManifestDecisions> = {}) => {
@@ -170,17 +172,17 @@ describe('a manifest is refused', () => {
     ],
     [
       'for a security value from outside',
-      (t) => t.replace(/TACIT_OPERATOR_KEY: .*/, 'TACIT_OPERATOR_KEY: ${TACIT_OPERATOR_KEY}'),
+      (t) => t.replace(/TACIT_OPERATOR_KEY: .*/, `TACIT_OPERATOR_KEY: ${fromOutside('TACIT_OPERATOR_KEY')}`),
       'its compose file takes TACIT_OPERATOR_KEY from the environment',
     ],
     [
       'for a value spliced from a secret',
-      (t) => t.replace(/TACIT_FEE_KEY: .*/, 'TACIT_FEE_KEY: ${TACIT_FEE_ANCHOR}'),
+      (t) => t.replace(/TACIT_FEE_KEY: .*/, `TACIT_FEE_KEY: ${fromOutside('TACIT_FEE_ANCHOR')}`),
       /^TACIT_FEE_KEY: must be literal/,
     ],
     [
       'for a secret in the open',
-      (t) => t.replace('${TACIT_FEE_ANCHOR}', `'${'0'.repeat(63)}1'`),
+      (t) => t.replace(fromOutside('TACIT_FEE_ANCHOR'), `'${'0'.repeat(63)}1'`),
       /^TACIT_FEE_ANCHOR: secret/,
     ],
     [
