@@ -11,6 +11,7 @@ import { openChain } from '../../engine/chain/open_chain'
 import { toInstruction } from '../../engine/chain/vault_instruction'
 import { openHashing } from '../../engine/hashing/open_hashing'
 import { openVenue, type Venue } from '../../engine/index'
+import type { ChainPort, HashPort } from '../../engine/ports'
 import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
 import { depositCommitment, noteInner } from '../../protocol/notes'
@@ -36,6 +37,8 @@ export class EmbeddedSite {
   readonly fatal: Error[] = []
   chain!: OpenedChain
   venue!: Venue
+  hash!: HashPort
+  port!: ChainPort
   private program!: Uint8Array
 
   async openChain(): Promise<void> {
@@ -46,6 +49,7 @@ export class EmbeddedSite {
 
   async openVenue(): Promise<Venue> {
     const hash = await openHashing({ dir: join(this.dir, 'trees'), key: this.keys.journal_key })
+    this.hash = hash
     const port = await openChain({
       rpc_urls: [this.chain.url],
       program_id: this.program,
@@ -53,6 +57,7 @@ export class EmbeddedSite {
       hash,
       slot_ms: SLOT_MS,
     })
+    this.port = port
     const template = testConfig(this.dir)
     const mints = template.mints.map((mint) => ({ ...mint, mint: mint.decimals === 9 ? JTO : USDC }))
     const instruments = template.instruments.map((one) => ({ ...one, base_mint: JTO, quote_mint: USDC }))

@@ -2,7 +2,7 @@
 import { afterEach, expect, test } from 'bun:test'
 import { loadState } from '../../engine/loop/load_state'
 import { AUCTION_RECORD } from '../../engine/loop/records'
-import { ReplayDisagrees } from '../../engine/loop/replay'
+import { ReplayDisagrees } from '../../engine/loop/replay_record'
 import { TestSite, type TestVenue, testKeys } from './open_test_venue'
 import { Trader } from './trader'
 
