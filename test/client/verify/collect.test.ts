@@ -1,0 +1,106 @@
+/** Evidence from outside the venue: collateral from a service in Intel's form, the KMS contract. */
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { collectCollateral } from '../../../client/verify/collect/collect_collateral'
+import { collectKms } from '../../../client/verify/collect/collect_kms'
+import { RpcUnavailable } from '../../../client/verify/collect/json_rpc'
+import { readProgramData } from '../../../client/verify/collect/program_data'
+import { fromHex } from '../../../protocol/bytes'
+import { collateralOf, makePki, outcome, quoteOf } from './development_pki'
+import { HAVE_QUOTES, realQuotes } from './real_quotes'
+
+const pki = makePki()
+const collateral = collateralOf(pki)
+const TIMEOUT_MS = 5_000
+const asked: string[] = []
+let broken: string | undefined
+let kms_answer: unknown
+let server: ReturnType<typeof Bun.serve>
+
+beforeAll(() => {
+  server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: serve })
+})
+afterAll(() => server.stop(true))
+const base = () => `http://127.0.0.1:${server.port}`
+
+async function serve(request: Request): Promise<Response> {
+  const { pathname, search } = new URL(request.url)
+  asked.push(pathname + search)
+  if (request.method === 'POST') return Response.json({ jsonrpc: '2.0', id: 1, ...(kms_answer as object) })
+  if (pathname === broken) return new Response('', { status: 500 })
+  const chain = (header: string, pem: string) => ({ headers: { [header]: encodeURIComponent(pem) } })
+  switch (pathname) {
+    case '/sgx/certification/v4/pckcrl':
+      return new Response(
+        new Uint8Array(fromHex(collateral.pck_crl, collateral.pck_crl.length / 2)!),
+        chain('SGX-PCK-CRL-Issuer-Chain', collateral.pck_crl_issuer_chain),
+      )
+    case '/sgx/certification/v4/rootcacrl':
+      return new Response(collateral.root_ca_crl)
+    case '/tdx/certification/v4/tcb':
+      return new Response(
+        `{"tcbInfo":${collateral.tcb_info},"signature":"${collateral.tcb_info_signature}"}`,
+        chain('TCB-Info-Issuer-Chain', collateral.tcb_info_issuer_chain),
+      )
+    case '/tdx/certification/v4/qe/identity':
+      return new Response(
+        `{"enclaveIdentity":${collateral.qe_identity},"signature":"${collateral.qe_identity_signature}"}`,
+        chain('SGX-Enclave-Identity-Issuer-Chain', collateral.qe_identity_issuer_chain),
+      )
+    default:
+      return new Response('', { status: 404 })
+  }
+}
+
+test('collateral is collected for the platform of the quote, signed text unchanged', async () => {
+  const quote = quoteOf(pki)
+  asked.length = 0
+  const collected = await collectCollateral(`${base()}/`, quote, TIMEOUT_MS)
+  expect(collected).toEqual(collateral)
+  expect(asked.toSorted()).toEqual([
+    '/sgx/certification/v4/pckcrl?ca=platform&encoding=der',
+    '/sgx/certification/v4/rootcacrl',
+    '/tdx/certification/v4/qe/identity',
+    '/tdx/certification/v4/tcb?fmspc=DE0E00000000',
+  ])
+  expect(await outcome(pki, quote, collected)).toBe('accepted')
+})
+
+test.skipIf(!HAVE_QUOTES)('a real quote asks for its own platform', async () => {
+  asked.length = 0
+  await collectCollateral(base(), realQuotes()[1]!.quote, TIMEOUT_MS)
+  expect(asked).toContain('/tdx/certification/v4/tcb?fmspc=90C06F000000')
+})
+
+test('a service that fails gives no collateral', async () => {
+  for (const path of ['/sgx/certification/v4/rootcacrl', '/tdx/certification/v4/tcb']) {
+    broken = path
+    expect(collectCollateral(base(), quoteOf(pki), TIMEOUT_MS)).rejects.toThrow(/answered 500/)
+  }
+  broken = undefined
+})
+
+test('the KMS contract answers yes or no, and nothing else counts', async () => {
+  const ask = () => collectKms({ rpc_url: base() }, '11'.repeat(20), '22'.repeat(32), TIMEOUT_MS)
+  kms_answer = { result: `0x${'0'.repeat(63)}1` }
+  expect(await ask()).toBe(true)
+  kms_answer = { result: `0x${'0'.repeat(64)}` }
+  expect(await ask()).toBe(false)
+  for (const answer of [{ result: '0x' }, { result: true }, { error: { code: 3 } }, {}]) {
+    kms_answer = answer
+    expect(ask()).rejects.toThrow(RpcUnavailable)
+  }
+})
+
+test('program data is read to the length the policy says, and holds nothing behind it', () => {
+  const data = new Uint8Array(45 + 8)
+  data[0] = 3
+  data.set([1, 2, 3, 4], 45)
+  const whole = readProgramData(data, undefined)
+  expect(whole.upgrade_authority).toBeNull()
+  expect(readProgramData(data, 4).sha256).not.toBe(whole.sha256)
+  expect(() => readProgramData(data, 3)).toThrow(/longer or shorter/)
+  expect(() => readProgramData(data, 9)).toThrow(/longer or shorter/)
+  data[12] = 1
+  expect(readProgramData(data, 4).upgrade_authority).toBe('1'.repeat(32))
+  expect(() => readProgramData(data.subarray(0, 44), undefined)).toThrow(/malformed/)
+})

@@ -1,0 +1,46 @@
+/** The verifier runs where there is no Bun and no Node module: in a browser, and in Node. */
+import { expect, test } from 'bun:test'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { CHECKS } from '../../../client/verify/transcript'
+import { openSite } from './site'
+
+const ENTRY = join(import.meta.dir, '../../../client/verify/judge_evidence.ts')
+
+async function bundledVerifier(): Promise<string> {
+  const built = await Bun.build({ entrypoints: [ENTRY], target: 'browser', format: 'esm' })
+  return built.outputs[0]!.text()
+}
+
+test('the bundle for a browser takes nothing from Bun or Node', async () => {
+  const code = await bundledVerifier()
+  expect(code).not.toMatch(/node:|\bBun\.|\bBuffer\b|process\./)
+})
+
+const node = Bun.which('node')
+if (node === null) console.log('skipped: there is no Node on this machine')
+
+test.skipIf(node === null)('Node judges the same evidence as Bun does', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'tacit-portable-'))
+  const site = await openSite()
+  try {
+    const { evidence, transcript } = await site.connect()
+    const path = join(folder, 'run.mjs')
+    const given = JSON.stringify([evidence, site.policy, 'live'])
+    writeFileSync(join(folder, 'verifier.mjs'), await bundledVerifier())
+    writeFileSync(
+      path,
+      `import { judgeEvidence } from './verifier.mjs'
+       globalThis.crypto ??= (await import('node:crypto')).webcrypto
+       console.log(JSON.stringify(await judgeEvidence(...${given})))`,
+    )
+    const child = Bun.spawn([node!, path], { stdout: 'pipe', stderr: 'inherit' })
+    const judged = JSON.parse(await new Response(child.stdout).text())
+    expect(judged).toEqual(JSON.parse(JSON.stringify(transcript)))
+    expect(judged.checks.length).toBe(CHECKS.length)
+  } finally {
+    await site.close()
+    rmSync(folder, { recursive: true, force: true })
+  }
+})
