@@ -1,0 +1,53 @@
+/**
+ * `bun run image-inputs [--bun FILE] [--out FILE]`: one tar of everything the image adds to its base: sources as
+ * committed, packages of the lockfile, the Bun binary by hash. Equal bytes from every clone of a commit; prints their hash.
+ */
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { toHex } from '../../protocol/bytes'
+import { sha256 } from '../../protocol/sha256'
+import { collectPackages } from './collect_packages'
+import { collectSources, commitOf } from './collect_sources'
+import { BUN_PACKAGE, BUN_SHA256, SOURCE_DATE_EPOCH, VENUE_USER } from './pins'
+import { type TarEntry, tarOf } from './tar'
+
+const ROOT = join(import.meta.dir, '../..')
+
+/** @param bun path of the Bun binary for Linux on x64. @throws Error naming what does not match its pin. */
+export function buildImageInputs(bun: string): Uint8Array {
+  const files = [...collectSources(ROOT), ...collectPackages(ROOT), bunBinary(bun)]
+  const data: TarEntry = { path: 'data', mode: 0o700, owner: VENUE_USER }
+  return tarOf([...files, ...foldersOf(files, 'app'), data], SOURCE_DATE_EPOCH)
+}
+
+function bunBinary(path: string): TarEntry {
+  const content = readFileSync(path)
+  if (toHex(sha256(content)) !== BUN_SHA256)
+    throw new Error(`${path}: not the pinned Bun; take bin/bun of npm's ${BUN_PACKAGE} with --bun`)
+  return { path: 'usr/local/bin/bun', mode: 0o755, owner: 0, content }
+}
+
+/** Folders below `top`, itself included: those above belong to the base. */
+function foldersOf(files: readonly TarEntry[], top: string): TarEntry[] {
+  const folders = new Set<string>()
+  for (const { path } of files)
+    for (let folder = dirname(path); folder.split('/')[0] === top; folder = dirname(folder))
+      folders.add(folder)
+  return [...folders].map((path) => ({ path, mode: 0o755, owner: 0 }))
+}
+
+if (import.meta.main) {
+  const { values } = parseArgs({
+    options: {
+      bun: { type: 'string', default: process.execPath },
+      out: { type: 'string', default: join(ROOT, 'dist/image/inputs.tar') },
+    },
+  })
+  const archive = buildImageInputs(values.bun)
+  mkdirSync(dirname(values.out), { recursive: true })
+  writeFileSync(values.out, archive)
+  console.log(`commit   ${commitOf(ROOT)}`)
+  console.log(`inputs   ${values.out}, ${archive.length} bytes`)
+  console.log(`sha256   ${toHex(sha256(archive))}`)
+}
