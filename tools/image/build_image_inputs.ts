@@ -2,11 +2,10 @@
  * `bun run image-inputs [--bun FILE] [--out FILE]`: one tar of everything the image adds to its base: sources as
  * committed, packages of the lockfile, the Bun binary by hash. Equal bytes from every clone of a commit; prints their hash.
  */
+import { createHash } from 'node:crypto'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { toHex } from '../../protocol/bytes'
-import { sha256 } from '../../protocol/sha256'
 import { collectPackages } from './collect_packages'
 import { collectSources, commitOf } from './collect_sources'
 import { BUN_PACKAGE, BUN_SHA256, SOURCE_DATE_EPOCH, VENUE_USER } from './pins'
@@ -21,9 +20,12 @@ export function buildImageInputs(bun: string): Uint8Array {
   return tarOf([...files, ...foldersOf(files, 'app'), data], SOURCE_DATE_EPOCH)
 }
 
+// Of the runtime, so that a clone needs no installed package to build the image.
+const sha256 = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex')
+
 function bunBinary(path: string): TarEntry {
   const content = readFileSync(path)
-  if (toHex(sha256(content)) !== BUN_SHA256)
+  if (sha256(content) !== BUN_SHA256)
     throw new Error(`${path}: not the pinned Bun; take bin/bun of npm's ${BUN_PACKAGE} with --bun`)
   return { path: 'usr/local/bin/bun', mode: 0o755, owner: 0, content }
 }
@@ -49,5 +51,5 @@ if (import.meta.main) {
   writeFileSync(values.out, archive)
   console.log(`commit   ${commitOf(ROOT)}`)
   console.log(`inputs   ${values.out}, ${archive.length} bytes`)
-  console.log(`sha256   ${toHex(sha256(archive))}`)
+  console.log(`sha256   ${sha256(archive)}`)
 }
