@@ -16,7 +16,7 @@ export default endpoint(
       leaf_index: t.Optional(QueryInteger('Index of the leaf.')),
     }),
     answer: { status: 200, body: TreeInclusion },
-    refuses: ['leaf_unknown'],
+    refuses: ['field_element_invalid', 'leaf_unknown'],
   },
   ({ venue, query: { commitment, leaf_index } }) => {
     if (commitment !== undefined && leaf_index !== undefined) {
