@@ -33,6 +33,7 @@ export function parseBundle(text: string): EvidenceBundle {
     nonce: 'string',
     info: INFO_FORM,
     attestation: ATTESTATION_FORM,
+    missing: {},
     evidences: { quote_json: 'string', cert_pem: 'string', sha256sum_txt: 'string' },
   })
   if (bundle.format !== BUNDLE_FORMAT) throw new Refused('the bundle is of another format')

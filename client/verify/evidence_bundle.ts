@@ -31,6 +31,8 @@ export type EvidenceBundle = {
   /** Exact text of the manifest. */
   app_compose: string | null
   chain: ChainRecord | null
-  /** Answer of the KMS contract for the measured compose hash; null when it was not asked. */
+  /** Answer of the KMS contract for the measured compose hash; null when there is none. */
   kms_allowed: boolean | null
+  /** Why collateral, chain or KMS answer stand as null although they were asked for. */
+  missing: { collateral?: string; chain?: string; kms?: string }
 }

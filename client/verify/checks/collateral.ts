@@ -6,7 +6,8 @@ import type { RunCheck } from './verification_case'
 
 export const checkCollateral: RunCheck = async (verification) => {
   const { bundle, roots, now_ms } = verification
-  if (bundle.collateral === null) throw new Refused('the collateral could not be had')
+  if (bundle.collateral === null)
+    throw new Refused(`it could not be had: ${bundle.missing.collateral ?? 'none was recorded'}`)
   const opened = await openCollateral(bundle.collateral, roots, now_ms)
   verification.established.collateral = opened
   const next_update_ms = Math.min(

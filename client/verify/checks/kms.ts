@@ -8,7 +8,7 @@ export const checkKms: RunCheck = (verification) => {
   const name = providerName(new TextDecoder().decode(key_provider))
   if (name !== 'kms') throw new Skipped(`the app keys come from no KMS (key provider ${name})`)
   if (policy.kms === undefined) throw new Skipped('the policy names no KMS contract to ask')
-  requireThat(bundle.kms_allowed !== null, 'the KMS contract could not be read')
+  requireThat(bundle.kms_allowed !== null, `the KMS contract could not be read: ${bundle.missing.kms ?? ''}`)
   requireThat(bundle.kms_allowed === true, 'the KMS contract does not allow the measured manifest')
   return { contract: `0x${bundle.info.app_id}` }
 }

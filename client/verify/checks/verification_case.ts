@@ -31,13 +31,22 @@ export class Skipped extends Error {
   override readonly name = 'Skipped'
 }
 
+const FACT_NAMES: Record<keyof Established, string> = {
+  collateral: 'the collateral',
+  genuine: 'the quote',
+  events: 'the event log',
+  claims: 'what the machine measured',
+  binding: 'the binding',
+  config: 'the vault account',
+}
+
 /** @throws Skipped when the check that establishes the fact did not pass. */
 export function established<K extends keyof Established>(
   verification: VerificationCase,
   fact: K,
 ): Established[K] {
   const value = verification.established[fact]
-  if (value === undefined) throw new Skipped(`the ${fact} it rests on did not hold`)
+  if (value === undefined) throw new Skipped(`it rests on ${FACT_NAMES[fact]}, which did not hold`)
   return value
 }
 

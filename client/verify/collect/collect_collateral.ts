@@ -43,7 +43,9 @@ export async function collectCollateral(
 }
 
 async function getDocument(url: string, timeout_ms: number) {
-  const response = await fetch(url, { signal: AbortSignal.timeout(timeout_ms) })
+  const response = await fetch(url, { signal: AbortSignal.timeout(timeout_ms) }).catch(() => {
+    throw new Refused(`${new URL(url).host} did not answer`)
+  })
   if (!response.ok) throw new Refused(`the collateral service answered ${response.status}`)
   const bytes = new Uint8Array(await response.arrayBuffer())
   const text = () => new TextDecoder().decode(bytes)

@@ -6,10 +6,11 @@ import type { Transport } from '../../api/transport'
 import type { ConnectOptions } from '../../verified_venue'
 import { BUNDLE_FORMAT, type EvidenceBundle } from '../evidence_bundle'
 import type { VerificationPolicy } from '../policy'
+import { Refused, reasonOf } from '../refused'
 import { collectChain } from './collect_chain'
 import { collectCollateral, INTEL_PCS } from './collect_collateral'
 import { collectKms } from './collect_kms'
-import { collectVenue, EvidenceUnavailable, type VenueEvidence } from './collect_venue'
+import { collectVenue, type VenueEvidence } from './collect_venue'
 
 const TIMEOUT_MS = 10_000
 
@@ -23,12 +24,18 @@ export async function collectEvidence(
   const timeout_ms = options.timeout_ms ?? TIMEOUT_MS
   const nonce = toHex(crypto.getRandomValues(new Uint8Array(32)))
   const venue = await collectVenue(transport, nonce, timeout_ms)
+  const missing: EvidenceBundle['missing'] = {}
+  /** Absent evidence fails its own check, with the others judged all the same. */
+  const orNull = <T>(name: keyof typeof missing, collected: Promise<T>): Promise<T | null> =>
+    collected.catch((error: unknown) => {
+      missing[name] = reasonOf(error)
+      return null
+    })
+  const { app_id, compose_hash } = venue.info
   const [collateral, chain, kms_allowed] = await Promise.all([
-    options.collateral ?? orNull(collateralFor(venue, policy, timeout_ms)),
-    policy.chain === undefined ? null : orNull(collectChain(policy.chain, timeout_ms)),
-    policy.kms === undefined
-      ? null
-      : orNull(collectKms(policy.kms, venue.info.app_id, venue.info.compose_hash, timeout_ms)),
+    options.collateral ?? orNull('collateral', collateralFor(venue, policy, timeout_ms)),
+    policy.chain === undefined ? null : orNull('chain', collectChain(policy.chain, timeout_ms)),
+    policy.kms === undefined ? null : orNull('kms', collectKms(policy.kms, app_id, compose_hash, timeout_ms)),
   ])
   return {
     format: BUNDLE_FORMAT,
@@ -41,6 +48,7 @@ export async function collectEvidence(
     app_compose: options.app_compose ?? null,
     chain,
     kms_allowed,
+    missing,
   }
 }
 
@@ -50,11 +58,6 @@ async function collateralFor(
   timeout_ms: number,
 ): Promise<Collateral> {
   const quote = fromAnyHex(venue.attestation.quote)
-  if (quote === undefined) throw new EvidenceUnavailable('the quote is not hex')
+  if (quote === undefined) throw new Refused('the quote is not hex')
   return collectCollateral(policy.collateral_url ?? INTEL_PCS, quote, timeout_ms)
-}
-
-/** Absent evidence fails its own check, with the others judged all the same. */
-function orNull<T>(collected: Promise<T>): Promise<T | null> {
-  return collected.catch(() => null)
 }

@@ -1,7 +1,8 @@
 /** One JSON-RPC 2.0 call over plain fetch; used for Solana and for Ethereum. */
+import { Refused } from '../refused'
 
 /** The endpoint did not answer, or not with a result. */
-export class RpcUnavailable extends Error {
+export class RpcUnavailable extends Refused {
   override readonly name = 'RpcUnavailable'
 }
 
