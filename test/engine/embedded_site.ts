@@ -9,6 +9,7 @@ import { makeGenesis } from '../../engine/chain/embedded/genesis'
 import { type OpenedChain, openEmbeddedChain } from '../../engine/chain/embedded/open_embedded_chain'
 import { openChain } from '../../engine/chain/open_chain'
 import { toInstruction } from '../../engine/chain/vault_instruction'
+import type { EngineConfig } from '../../engine/config'
 import { openHashing } from '../../engine/hashing/open_hashing'
 import { openVenue, type Venue } from '../../engine/index'
 import type { ChainPort, HashPort } from '../../engine/ports'
@@ -47,8 +48,9 @@ export class EmbeddedSite {
     this.program = await makeGenesis(this.chain, { program_path: PROGRAM, settlement_signer })
   }
 
-  async openVenue(): Promise<Venue> {
-    const hash = await openHashing({ dir: join(this.dir, 'trees'), key: this.keys.journal_key })
+  /** The venue of `data_dir`; the newest one opened is the site's. */
+  async openVenue(data_dir = this.dir, change: Partial<EngineConfig> = {}): Promise<Venue> {
+    const hash = await openHashing({ dir: join(data_dir, 'trees'), key: this.keys.journal_key })
     this.hash = hash
     const port = await openChain({
       rpc_urls: [this.chain.url],
@@ -58,12 +60,12 @@ export class EmbeddedSite {
       slot_ms: SLOT_MS,
     })
     this.port = port
-    const template = testConfig(this.dir)
+    const template = testConfig(data_dir)
     const mints = template.mints.map((mint) => ({ ...mint, mint: mint.decimals === 9 ? JTO : USDC }))
     const instruments = template.instruments.map((one) => ({ ...one, base_mint: JTO, quote_mint: USDC }))
     const clock = { unixMs: () => Date.now(), monotonicMs: () => performance.now() }
     this.venue = await openVenue({
-      config: { ...template, mints, instruments },
+      config: { ...template, mints, instruments, ...change },
       ports: { clock, keys: this.keys, hash, chain: port, fatal: (error) => void this.fatal.push(error) },
     })
     return this.venue
