@@ -10,6 +10,8 @@ const PATHS = [
   'enclave',
   'routes',
   'program/vault.so',
+  // The laptop's demo account is made by the operator's own code.
+  'tools/account',
   'tools/image/check_health.ts',
   'package.json',
   'bun.lock',

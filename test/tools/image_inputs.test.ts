@@ -1,0 +1,119 @@
+/** The image's inputs: equal bytes, everything the process imports, nothing else that could be changed unseen. */
+import { describe, expect, test } from 'bun:test'
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join, normalize } from 'node:path'
+import { Glob } from 'bun'
+import { collectSources } from '../../tools/image/collect_sources'
+import { tarOf } from '../../tools/image/tar'
+
+const ROOT = join(import.meta.dir, '../..')
+const bytes = (text: string) => new TextEncoder().encode(text)
+
+/** A clone of what is committed; the tree itself may be under work. Undefined outside of a git clone. */
+function cloned(): string | undefined {
+  if (!existsSync(join(ROOT, '.git'))) return undefined
+  const folder = mkdtempSync(join(tmpdir(), 'tacit-sources-'))
+  expect(Bun.spawnSync(['git', 'clone', '--quiet', '--shared', ROOT, folder]).exitCode).toBe(0)
+  return folder
+}
+
+describe('a tar archive', () => {
+  const entries = [
+    { path: 'b/c.txt', mode: 0o644, owner: 0, content: bytes('hello') },
+    { path: 'b', mode: 0o755, owner: 0 },
+    { path: `${'long-folder-name/'.repeat(9)}file.ts`, mode: 0o644, owner: 0, content: new Uint8Array(513) },
+    { path: 'data', mode: 0o700, owner: 10_001 },
+  ]
+
+  test('is the same whatever the order of its entries', () => {
+    expect(tarOf([...entries].reverse(), 0)).toEqual(tarOf(entries, 0))
+    expect(tarOf(entries, 1)).not.toEqual(tarOf(entries, 0))
+  })
+
+  test('is read by tar as it was written', () => {
+    const folder = mkdtempSync(join(tmpdir(), 'tacit-tar-'))
+    try {
+      writeFileSync(join(folder, 'a.tar'), tarOf(entries, 0))
+      const list = Bun.spawnSync(
+        ['tar', '--list', '--verbose', '--numeric-owner', '--utc', '--file', 'a.tar'],
+        {
+          cwd: folder,
+        },
+      )
+      const lines = list.stdout.toString().trim().split('\n')
+      expect(list.exitCode).toBe(0)
+      expect(lines.map((line) => line.split(/\s+/).join(' '))).toEqual([
+        'drwxr-xr-x 0/0 0 1970-01-01 00:00 b/',
+        '-rw-r--r-- 0/0 5 1970-01-01 00:00 b/c.txt',
+        'drwx------ 10001/10001 0 1970-01-01 00:00 data/',
+        `-rw-r--r-- 0/0 513 1970-01-01 00:00 ${'long-folder-name/'.repeat(9)}file.ts`,
+      ])
+      expect(Bun.spawnSync(['tar', '--extract', '--file', 'a.tar'], { cwd: folder }).exitCode).toBe(0)
+      expect(readFileSync(join(folder, 'b/c.txt'), 'utf8')).toBe('hello')
+    } finally {
+      rmSync(folder, { recursive: true })
+    }
+  })
+
+  test('refuses a path its header cannot hold', () => {
+    const entry = { path: 'x'.repeat(101), mode: 0o644, owner: 0, content: bytes('') }
+    expect(() => tarOf([entry], 0)).toThrow(RangeError)
+  })
+})
+
+describe('the sources of the image', () => {
+  test('hold every file the process and its workers import, and no manifest', () => {
+    const folder = cloned()
+    if (folder === undefined) return console.log('skipped: this tree is not a git clone')
+    try {
+      const held = new Set(collectSources(folder).map(({ path }) => path.replace(/^app\//, '')))
+      const workers = [...new Glob('engine/**/*_worker.ts').scanSync({ cwd: folder })]
+      const missing = closureOf(folder, [
+        'routes/_main.ts',
+        'tools/image/check_health.ts',
+        ...workers,
+      ]).filter((file) => !held.has(file))
+      expect(missing).toEqual([])
+      expect(held.has('compose.yaml')).toBe(false)
+      expect([...held].filter((file) => /^(test|client|bench)\//.test(file))).toEqual([])
+    } finally {
+      rmSync(folder, { recursive: true })
+    }
+  })
+
+  test('are refused while one differs from its commit', () => {
+    const folder = cloned()
+    if (folder === undefined) return console.log('skipped: this tree is not a git clone')
+    try {
+      writeFileSync(join(folder, 'protocol/not_committed.ts'), '/** New. */\n')
+      expect(() => collectSources(folder)).toThrow('protocol/not_committed.ts')
+    } finally {
+      rmSync(folder, { recursive: true })
+    }
+  })
+})
+
+/** Our files reachable by relative imports and URLs. */
+function closureOf(folder: string, entries: readonly string[]): string[] {
+  const seen = new Set<string>()
+  const open = [...entries]
+  for (let file = open.pop(); file !== undefined; file = open.pop()) {
+    if (seen.has(file)) continue
+    seen.add(file)
+    if (!file.endsWith('.ts')) continue
+    const source = readFileSync(join(folder, file), 'utf8')
+    const names = [...source.matchAll(/(?:from|import|new URL)\s*\(?\s*'(\.[^']+)'/g)].map(
+      (match) => match[1]!,
+    )
+    for (const name of names) open.push(resolveIn(folder, normalize(join(dirname(file), name))))
+  }
+  return [...seen]
+}
+
+function resolveIn(folder: string, path: string): string {
+  const found = [path, `${path}.ts`, `${path}/index.ts`].find(
+    (one) => /\.[a-z]+$/.test(one) && existsSync(join(folder, one)),
+  )
+  return found ?? path
+}
