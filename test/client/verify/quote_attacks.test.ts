@@ -1,6 +1,7 @@
 /** Quotes that are not what they seem: damaged, signed by the wrong key, of the wrong enclave, or of a weak machine. */
 import { describe, expect, test } from 'bun:test'
 import { generateKeyPairSync } from 'node:crypto'
+import { QuoteVerifier } from '@phala/dcap-qvl'
 import { PLATFORM_AUTHORITY_NAME, ROOT_NAME } from '../../../enclave/standin/authorities'
 import { sgxExtension } from '../../../enclave/standin/sgx_extension'
 import * as x509 from '../../../enclave/x509/certificate'
@@ -48,6 +49,14 @@ test('honest quotes are accepted, version 4 and 5, TD 1.0 and 1.5', async () => 
   const versions = quote.slice(48, 64)
   expect(await judgeSigned({ td_15: concatBytes(versions, new Uint8Array(48)) })).toBe('accepted')
   expect(await judgeSigned({}, withLeaf(certificate({})))).toBe('accepted')
+})
+
+test('dcap-qvl agrees on honest quotes under the same root', () => {
+  const oracle = QuoteVerifier.newWithRootCa(Buffer.from(authorities.root))
+  for (const bytes of [quote, signAnyQuote(quote, rightful)]) {
+    const { status, advisory_ids } = oracle.verify(Buffer.from(bytes), collateral as never, NOW_MS / 1000)
+    expect([status, advisory_ids]).toEqual(['UpToDate', []])
+  }
 })
 
 describe('bytes', () => {

@@ -8,7 +8,7 @@ import type { StandInKnobs } from '../../../enclave/standin/knobs'
 import { makeGenesis } from '../../../engine/chain/embedded/genesis'
 import { type OpenedChain, openEmbeddedChain } from '../../../engine/chain/embedded/open_embedded_chain'
 import { openChain } from '../../../engine/chain/open_chain'
-import { openHashing } from '../../../engine/hashing/open_hashing'
+import type { HashPort } from '../../../engine/ports'
 import { encodeBase58 } from '../../../protocol/base58'
 import { fromHex, toHex } from '../../../protocol/bytes'
 import { venueId } from '../../../protocol/venue_id'
@@ -18,6 +18,12 @@ import { type Machine, openMachine, openOn } from '../../enclave/machine'
 
 const PROGRAM = join(import.meta.dir, '../../../program/vault.so')
 const SLOT_MS = 10
+/** Nothing settles here, so nothing may ask. */
+const NO_HASHING = new Proxy({} as HashPort, {
+  get(_port, name) {
+    throw new Error(`nothing is hashed here, not even ${String(name)}`)
+  },
+})
 
 export type Site = {
   url: string
@@ -43,12 +49,11 @@ export async function openSite(knobs: Partial<StandInKnobs> = {}): Promise<Site>
   const folder = chainFolder()
   const chain = await openEmbeddedChain({ data_dir: folder.dir, slot_ms: SLOT_MS })
   const program_id = await makeGenesis(chain, { program_path: PROGRAM, settlement_signer: tee_pubkey })
-  const hash = await openHashing({ dir: folder.dir, key: new Uint8Array(32) })
   const port = await openChain({
     rpc_urls: [chain.url],
     program_id,
     settlement_seed: enclave.settlement_seed,
-    hash,
+    hash: NO_HASHING,
     slot_ms: SLOT_MS,
   })
   const boot = { epoch: 1, boot_nonce: new Uint8Array(16).fill(1), compose_hash: fromHex(compose_hash, 32)! }
@@ -105,7 +110,6 @@ export async function openSite(knobs: Partial<StandInKnobs> = {}): Promise<Site>
       await server.stop(true)
       await port.close()
       await chain.close()
-      await hash.close()
       await enclave.close()
       await machine.close()
       folder.remove()

@@ -1,0 +1,198 @@
+/** Machines that measured something else: the registers agree with the log, so only the log's content can tell. */
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import type { EvidenceBundle } from '../../../client/verify/evidence_bundle'
+import { judgeEvidence } from '../../../client/verify/judge_evidence'
+import type { VerificationPolicy } from '../../../client/verify/policy'
+import type { Check, CheckName } from '../../../client/verify/transcript'
+import { issueAuthorities } from '../../../enclave/standin/authorities'
+import { signQuote, startQuotingEnclave } from '../../../enclave/standin/sign_quote'
+import { loadKeys } from '../../../enclave/standin/stored_keys'
+import { fromAnyHex } from '../../../protocol/any_hex'
+import { fromHex, toHex, utf8 } from '../../../protocol/bytes'
+import { parseEventLog, RUNTIME_EVENT_TYPE, replayRegisters } from '../../../protocol/event_log'
+import { parseQuote } from '../../../protocol/quote'
+import { sha256 } from '../../../protocol/sha256'
+import { signAnyQuote } from './sign_any_quote'
+import { openSite, type Site } from './site'
+
+type Logged = { imr: number; event_type: number; digest: string; event: string; event_payload: string }
+
+let site: Site
+let honest: EvidenceBundle
+beforeAll(async () => {
+  site = await openSite()
+  honest = (await site.connect()).evidence
+})
+afterAll(() => site.close())
+
+const runtime = (event: string, payload: Uint8Array): Logged => ({
+  imr: 3,
+  event_type: RUNTIME_EVENT_TYPE,
+  digest: '',
+  event,
+  event_payload: toHex(payload),
+})
+
+/** The honest evidence with another event log and a genuine quote over exactly that log. */
+function measuredAs(change: (events: Logged[]) => void, mr_config_id?: Uint8Array): EvidenceBundle {
+  const events = JSON.parse(honest.attestation.event_log) as Logged[]
+  change(events)
+  const event_log = JSON.stringify(events)
+  const folder = site.machine.data_dir
+  const keys = loadKeys(folder, new Uint8Array(32))
+  const authorities = issueAuthorities(folder, keys, Date.now())
+  const signed = signQuote(startQuotingEnclave(authorities, keys.pck), {
+    registers: replayRegisters(parseEventLog(event_log)),
+    compose_hash: fromHex(site.machine.agent.compose_hash, 32)!,
+    debug: false,
+    out_of_date: false,
+    report_data: fromHex(honest.attestation.report_data, 64)!,
+  })
+  const chain = [authorities.pck, authorities.platform_authority, authorities.root]
+  const body = (report: Uint8Array) => mr_config_id && report.set(mr_config_id, 184)
+  const quote = signAnyQuote(signed, { pck: keys.pck, chain }, { body })
+  return { ...honest, attestation: { ...honest.attestation, event_log, quote: toHex(quote) } }
+}
+
+async function checkOf(
+  name: CheckName,
+  bundle: EvidenceBundle,
+  change: Partial<VerificationPolicy> = {},
+): Promise<Check> {
+  const { checks } = await judgeEvidence(bundle, { ...site.policy, ...change }, 'recorded')
+  return checks.find((check) => check.name === name)!
+}
+
+test('the same log under a quote of its own passes', async () => {
+  const bundle = measuredAs(() => {})
+  for (const name of ['registers', 'claims', 'mr_config_id', 'compose_hash', 'evidence'] as const)
+    expect((await checkOf(name, bundle)).result).toBe('pass')
+})
+
+describe('claims', () => {
+  const other = new Uint8Array(32).fill(8)
+  const find = (events: Logged[], name: string) => events.findIndex((event) => event.event === name)
+  const cases: Record<string, [change: (events: Logged[]) => void, reason: string]> = {
+    'a second manifest after the machine was ready': [
+      (events) => events.push(runtime('compose-hash', other)),
+      'compose-hash occurs 2 times',
+    ],
+    'a second manifest before it': [
+      (events) => events.splice(find(events, 'compose-hash'), 0, runtime('compose-hash', other)),
+      'compose-hash occurs 2 times',
+    ],
+    'a manifest only after the machine was ready': [
+      (events) => events.push(...events.splice(find(events, 'compose-hash'), 1)),
+      'compose-hash follows system-ready',
+    ],
+    'no manifest': [
+      (events) => events.splice(find(events, 'compose-hash'), 1),
+      'compose-hash occurs 0 times',
+    ],
+    'a machine that never was ready': [
+      (events) => events.splice(find(events, 'system-ready'), 1),
+      'system-ready occurs 0 times',
+    ],
+    'a machine that was ready twice': [
+      (events) => events.push(runtime('system-ready', new Uint8Array())),
+      'system-ready occurs 2 times',
+    ],
+    'a second app': [(events) => events.push(runtime('app-id', new Uint8Array(20))), 'app-id occurs 2 times'],
+    'a manifest hash of another width': [
+      (events) => Object.assign(events[find(events, 'compose-hash')]!, { event_payload: '00' }),
+      'compose-hash has another width',
+    ],
+  }
+  for (const [name, [change, reason]] of Object.entries(cases))
+    test(`${name} is refused, though the registers agree`, async () => {
+      const bundle = measuredAs(change)
+      expect((await checkOf('registers', bundle)).result).toBe('pass')
+      expect(await checkOf('claims', bundle)).toMatchObject({ result: 'fail', reason })
+      expect((await checkOf('compose_hash', bundle)).result).toBe('skipped')
+    })
+  test('what the application measures of itself after it was ready changes nothing', async () => {
+    const bundle = measuredAs((events) => events.push(runtime('my-event', other)))
+    expect((await checkOf('claims', bundle)).result).toBe('pass')
+  })
+})
+
+describe('MRCONFIGID', () => {
+  test('another manifest in it is refused', async () => {
+    const value = new Uint8Array(48).fill(8, 1, 33)
+    value[0] = 1
+    expect(
+      (
+        await checkOf(
+          'mr_config_id',
+          measuredAs(() => {}, value),
+        )
+      ).reason,
+    ).toMatch(/another manifest/)
+  })
+  test('none and unreadable forms are skipped, never passed', async () => {
+    for (const value of [new Uint8Array(48), new Uint8Array(48).fill(2)])
+      expect(
+        (
+          await checkOf(
+            'mr_config_id',
+            measuredAs(() => {}, value),
+          )
+        ).result,
+      ).toBe('skipped')
+  })
+})
+
+describe('the manifest text', () => {
+  const compose_file = `services:\n  venue:\n    image: tacit@sha256:${'ab'.repeat(32)}\n`
+  const text = JSON.stringify({
+    runner: 'docker-compose',
+    public_logs: false,
+    docker_compose_file: compose_file,
+  })
+  const measured = (manifest: string) =>
+    measuredAs((events) => {
+      const at = events.findIndex((event) => event.event === 'compose-hash')
+      events[at] = runtime('compose-hash', sha256(utf8(manifest)))
+    })
+  test('the measured, clean text passes', async () => {
+    expect((await checkOf('manifest', { ...measured(text), app_compose: text })).result).toBe('pass')
+  })
+  test('a text that was not measured, or hides something, is refused', async () => {
+    const other = { ...measured(text), app_compose: `${text} ` }
+    expect((await checkOf('manifest', other)).reason).toMatch(/not the measured one/)
+    const loud = text.replace('false', 'true')
+    const judged = await checkOf('manifest', { ...measured(loud), app_compose: loud })
+    expect(judged.reason).toBe('it does not keep its logs private')
+  })
+})
+
+describe('the key provider', () => {
+  const under_kms = () =>
+    measuredAs((events) => {
+      const at = events.findIndex((event) => event.event === 'key-provider')
+      events[at] = runtime('key-provider', utf8('{"name":"kms","id":"00"}'))
+    })
+  const kms = { rpc_url: 'http://127.0.0.1:1' }
+  test('a KMS without a contract to ask is skipped', async () => {
+    expect((await checkOf('kms', under_kms())).result).toBe('skipped')
+  })
+  test('a contract that allows the manifest passes; one that does not, or cannot be read, is refused', async () => {
+    const judged = (kms_allowed: boolean | null) => checkOf('kms', { ...under_kms(), kms_allowed }, { kms })
+    expect((await judged(true)).result).toBe('pass')
+    expect((await judged(false)).reason).toMatch(/does not allow/)
+    expect((await judged(null)).reason).toMatch(/could not be read/)
+  })
+})
+
+test('registers that the policy pins stand for their operating system', async () => {
+  const { rtmr, mr_td } = parseQuote(fromAnyHex(honest.attestation.quote)!).report
+  const [mrtd, rtmr0, rtmr1, rtmr2] = [mr_td, ...rtmr].map(toHex) as [string, string, string, string]
+  const tuple = { mrtd, rtmr0, rtmr1, rtmr2 }
+  expect((await checkOf('os_image', honest, { registers: [tuple] })).values['by']).toBe('pinned registers')
+  for (const name of ['mrtd', 'rtmr0', 'rtmr1', 'rtmr2'] as const) {
+    const other = { ...tuple, [name]: '00'.repeat(48) }
+    expect((await checkOf('os_image', honest, { registers: [other] })).result).toBe('fail')
+  }
+  const by_hash = await checkOf('os_image', honest, { os_image_hashes: ['00'.repeat(32)] })
+  expect(by_hash.reason).toMatch(/does not describe its image/)
+})
