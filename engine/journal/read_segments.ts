@@ -13,13 +13,14 @@ export type SegmentReader = {
 
 /**
  * @param segments headers of all segments, as of now
- * @param end durable end, as of now; nothing behind it is looked at
+ * @param end durable end, as of now; nothing behind it is looked at. Without an `offset` the frame that holds `seq` is
+ * the last: all that a thread knows which does not write the journal
  * @throws RangeError when records from `from_seq` on are no longer or not yet known
  */
 export function readSegments(
   where: { dir: string; key: Uint8Array },
   segments: readonly SegmentHeader[],
-  end: Position,
+  end: Pick<Position, 'seq'> & Partial<Pick<Position, 'offset'>>,
   from_seq: number,
   head_before: Uint8Array | undefined,
 ): SegmentReader {
@@ -36,7 +37,8 @@ export function readSegments(
   function step(): Uint8Array | undefined {
     for (;;) {
       const successor = segments[index + 1]
-      if (successor === undefined && at.offset === end.offset) return undefined
+      if (end.offset === undefined ? at.seq >= end.seq : successor === undefined && at.offset === end.offset)
+        return undefined
       segment ??= loadSegment(where.dir, segments[index] as SegmentHeader, where.key)
       if (successor === undefined || at.frames < successor.previous_frames) {
         const frame = readFrame(segment, at, anchor.see)

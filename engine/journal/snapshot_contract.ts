@@ -12,6 +12,11 @@ export interface SnapshotStore {
    * `bytes` must not change until it resolves.
    */
   writeSnapshot(seq: number, head: Uint8Array, bytes: Uint8Array): Promise<void>
-  /** The newest snapshot that authenticates; damaged ones are passed over and named in `rejected`. */
-  newestValid(): Promise<{ snapshot: Snapshot | undefined; rejected: string[] }>
+  /**
+   * The newest snapshot that authenticates, of those taken at `seq_max` or before; damaged ones are passed over and
+   * named in `rejected`.
+   */
+  newestValid(seq_max?: number): Promise<{ snapshot: Snapshot | undefined; rejected: string[] }>
+  /** Journal seqs of the stored snapshots, newest first. */
+  seqs(): number[]
 }

@@ -42,17 +42,20 @@ export function openSnapshotStore({ dir, key }: { dir: string; key: Uint8Array }
       await syncFolder(dir)
       for (const name of names().slice(KEPT)) await rm(join(dir, name))
     },
-    async newestValid() {
+    async newestValid(seq_max = Number.MAX_SAFE_INTEGER) {
       const rejected: string[] = []
-      for (const name of names()) {
+      for (const name of names().filter((one) => seqOf(one) <= seq_max)) {
         const snapshot = await readSnapshot(join(dir, name), key)
         if (snapshot !== undefined) return { snapshot, rejected }
         rejected.push(name)
       }
       return { snapshot: undefined, rejected }
     },
+    seqs: () => names().map(seqOf),
   }
 }
+
+const seqOf = (name: string): number => Number(SNAPSHOT_NAME.exec(name)![1])
 
 function encodeHeader(seq: number, head: Uint8Array, bytes: number): Uint8Array<ArrayBuffer> {
   if (head.length !== 32) throw new RangeError('a head has 32 bytes')

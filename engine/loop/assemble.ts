@@ -19,6 +19,7 @@ import { applyDurable } from './durable_effects'
 import { HashPump } from './hash_pump'
 import { Landings } from './landings'
 import type { Loaded } from './load_state'
+import { openSnapshotting } from './open_snapshotting'
 import { Outbox } from './outbox'
 import { ReceiptCache } from './receipt_cache'
 import { Sequencer } from './sequencer'
@@ -87,6 +88,8 @@ export function assemble(
   const anchoring = new Anchoring(chain, () => journal.head())
   const grace = new DisconnectGrace(state, sequencer)
   const upkeep = new Upkeep(history, clock)
+  const seqDurable = () => sequencer.seq_durable
+  const snapshotting = openSnapshotting(config, ports, loaded, { seqDurable, fatal })
   const parts = {
     history,
     hub,
@@ -123,6 +126,7 @@ export function assemble(
     landings,
     grace,
     upkeep,
+    snapshotting,
     sign: (body: Uint8Array) => ports.keys.signStatement(body),
     writes: new Writes({ intake, state, sequencer, availability, grace, receipts: new ReceiptCache() }),
     own: new OwnReads(history),

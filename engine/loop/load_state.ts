@@ -1,19 +1,18 @@
 /** Opens the venue's folder and rebuilds the state: newest snapshot that the read models can follow, then replay. */
 import { join } from 'node:path'
-import { venueId } from '../../protocol/venue_id'
 import type { EngineConfig } from '../config'
 import type { History } from '../history/contract'
 import { openHistory } from '../history/open_history'
 import type { Journal, JournalOptions } from '../journal/contract'
 import { openJournal } from '../journal/open_journal'
-import type { SnapshotStore } from '../journal/snapshot_contract'
+import type { Snapshot, SnapshotStore } from '../journal/snapshot_contract'
 import { openSnapshotStore } from '../journal/snapshot_store'
 import type { ChainPort, KeysPort } from '../ports'
 import { PublicFacts } from '../reads/public_facts'
 import { decodeState } from '../state/decode_state'
 import type { Env } from '../state/outcome'
-import { createState, type State, settingsOf } from '../state/state'
-import { batchSeed } from './batch_seed'
+import { createState, type State } from '../state/state'
+import { journaledSeeds } from './journaled_seeds'
 import { replay } from './replay'
 
 export type Loaded = {
@@ -42,27 +41,29 @@ export async function loadState(
   const snapshots = openSnapshotStore({ dir: join(data_dir, 'snapshots'), key })
   const history = await openHistory({ dir: join(data_dir, 'history'), key, retention_days })
   const facts = new PublicFacts(join(data_dir, 'facts'), key)
-  const { snapshot } = await snapshots.newestValid()
-  // Read models that lag behind the snapshot are rebuilt from the start while the journal still has it.
+  // Read models are fed by the replay, so it begins where they end, or before.
   const reads_seq = Math.min(history.watermark(), facts.watermark())
-  const usable = snapshot !== undefined && (reads_seq >= snapshot.seq || journal.firstSeq() > 1)
-  const state = usable ? decodeState(snapshot.bytes) : createState()
-  const seedOf = seeder(state, ports)
-  const from = usable ? { seq: snapshot.seq, head: snapshot.head } : { seq: 0, head: undefined }
-  const env = { batchSeed: seedOf }
-  await replay({ journal, history, state, env }, from, (command, seq, events) => {
+  const snapshot = await startOf(journal, snapshots, reads_seq)
+  const state = snapshot === undefined ? createState() : decodeState(snapshot.bytes)
+  const { genesis_hash, program_id, config_account } = ports.chain
+  const { tie_break_key } = ports.keys
+  const seeds = journaledSeeds(state, { tie_break_key, genesis_hash, program_id, config_account })
+  const from = { seq: snapshot?.seq ?? 0, head: snapshot?.head }
+  await replay({ journal, history, state, env: { batchSeed: seeds } }, from, (command, seq, events) => {
     facts.record(seq, command, events, state.settings?.build)
   })
   const replayed = journal.head().seq - from.seq
-  return { journal, snapshots, history, facts, state, batchSeed: seedOf, replayed }
+  return { journal, snapshots, history, facts, state, batchSeed: seeds, replayed }
 }
 
-/** The generation is the journaled one, so a replay derives what was derived then. */
-function seeder(state: State, ports: { keys: KeysPort; chain: ChainPort }): Env['batchSeed'] {
-  const { genesis_hash, program_id, config_account } = ports.chain
-  return (symbol, batch, epoch) => {
-    const { generation } = settingsOf(state)
-    const venue = venueId({ genesis_hash, program_id, config_account, generation })
-    return batchSeed(ports.keys.tie_break_key, venue, epoch, symbol, batch)
-  }
+/** Read models that end before every snapshot are rebuilt from the start while the journal still has it. */
+async function startOf(
+  journal: Journal,
+  snapshots: SnapshotStore,
+  reads_seq: number,
+): Promise<Snapshot | undefined> {
+  const covered = await snapshots.newestValid(reads_seq)
+  const reaches = covered.snapshot !== undefined && covered.snapshot.seq + 1 >= journal.firstSeq()
+  if (reaches || journal.firstSeq() === 1) return covered.snapshot
+  return (await snapshots.newestValid()).snapshot
 }

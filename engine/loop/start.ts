@@ -7,7 +7,6 @@ import { checkChain } from './check_chain'
 import { exitsOpen } from './exits_open'
 import { openEpoch } from './open_epoch'
 import { restoreTrees } from './restore_trees'
-import { writeSnapshot } from './stop'
 
 /**
  * A chain that contradicts the journal leaves the venue up and refusing, with the reason in its status.
@@ -18,8 +17,6 @@ export async function start(engine: Engine, config: VaultConfig): Promise<void> 
   const reason = await checkChain(config, state, loaded.journal)
   if (reason !== undefined) return engine.halt(reason)
   await restoreTrees(state, hash)
-  // Nobody is served yet, so the pause costs nothing; the next boot begins here.
-  if (loaded.replayed > SNAPSHOT_AFTER_RECORDS) await writeSnapshot(engine)
   const settings = settingsFor(engine, config)
   if (JSON.stringify(settings) !== JSON.stringify(state.settings)) {
     await sequencer.submit({ kind: 'configure', settings })
@@ -48,10 +45,9 @@ export async function start(engine: Engine, config: VaultConfig): Promise<void> 
   engine.pump.wake()
   engine.grace.begin()
   engine.upkeep.begin()
+  engine.snapshotting.begin()
   engine.availability.serve()
 }
-
-const SNAPSHOT_AFTER_RECORDS = 20_000
 
 /** What decisions depend on, in one field order so that equal settings compare equal. */
 function settingsFor({ config }: Engine, { generation }: VaultConfig): Settings {

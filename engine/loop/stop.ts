@@ -24,11 +24,12 @@ export async function drain(engine: Engine): Promise<void> {
     anchoring.now().catch(() => undefined),
   )
   await sequencer.durable()
+  await engine.snapshotting.stop()
   await writeSnapshot(engine)
 }
 
 /** Writes the state as of the newest durable record, at the first moment at which nothing is under way. */
-export async function writeSnapshot(engine: Engine): Promise<void> {
+async function writeSnapshot(engine: Engine): Promise<void> {
   const { loaded, sequencer, state } = engine
   do await sequencer.durable()
   while (sequencer.seq_durable !== sequencer.seq_executed)
@@ -50,6 +51,7 @@ export async function close(engine: Engine, accounts: AccountsPort): Promise<voi
   engine.upkeep.stop()
   await chain.close()
   await sequencer.durable().catch(() => undefined)
+  await engine.snapshotting.close()
   await loaded.journal.close()
   await loaded.history.close()
   loaded.facts.close()

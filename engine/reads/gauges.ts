@@ -2,7 +2,7 @@
 import type { Engine } from '../loop/assemble'
 
 export function gaugesOf(engine: Engine): Record<string, { help: string; value: number }> {
-  const { chain, state, sequencer, loaded, hub, anchoring } = engine
+  const { chain, state, sequencer, loaded, hub, anchoring, snapshotting } = engine
   const { slot, lag_ms } = chain.view()
   return {
     tacit_chain_slot: { help: 'Confirmed slot.', value: slot },
@@ -12,6 +12,8 @@ export function gaugesOf(engine: Engine): Record<string, { help: string; value: 
       help: 'Records applied in memory and not yet durable.',
       value: sequencer.seq_executed - sequencer.seq_durable,
     },
+    tacit_snapshot_seq: { help: 'Journal record of the newest snapshot.', value: snapshotting.seq },
+    tacit_snapshot_failures: { help: 'Snapshots that failed since the start.', value: snapshotting.failures },
     tacit_history_backlog: {
       help: 'Events not yet written to read models.',
       value: loaded.history.backlog(),

@@ -1,0 +1,116 @@
+/** Takes snapshots while the venue runs, so that a boot replays little, and lets go of journal nobody needs. */
+import { type History, HistoryBroken } from '../history/contract'
+import type { Journal } from '../journal/contract'
+import type { ClockPort } from '../ports'
+import type { PublicFacts } from '../reads/public_facts'
+import { SnapshotDisagrees, type SnapshotMaker } from '../snapshots/open_snapshot_maker'
+
+export type SnapshotPace = {
+  /** Records since the last snapshot that make the next one due. */
+  records: number
+  /** Time after which it is due with fewer. */
+  every_ms: number
+  /** How often it is looked whether one is due. */
+  look_ms: number
+}
+/** A boot replays at most about this much; records that come in while a snapshot is made are added. */
+const PACE: SnapshotPace = { records: 200_000, every_ms: 600_000, look_ms: 5_000 }
+/** A round costs another core what the replay costs, so it rests this many times as long as it worked. */
+const REST_FACTOR = 3
+
+type Parts = {
+  journal: Journal
+  history: History
+  facts: PublicFacts
+  clock: ClockPort
+  maker: SnapshotMaker
+  /** Durable and fed to the read models; a group ends there. */
+  seqDurable: () => number
+  /** A replay that disagrees: what is acknowledged now would be lost to a boot that refuses to start. */
+  fatal: (error: Error) => void
+}
+
+export class Snapshotting {
+  /** Seq of the newest snapshot. */
+  seq = 0
+  failures = 0
+  private timer: ReturnType<typeof setInterval> | undefined
+  private round: Promise<void> | undefined
+  private not_before_ms = 0
+  private newest_ms: number
+  private stopped = false
+
+  constructor(
+    private readonly parts: Parts,
+    /** Seq of the snapshot the boot began from, 0 for none. */
+    seq: number,
+    private readonly pace: SnapshotPace = PACE,
+  ) {
+    this.seq = seq
+    this.newest_ms = parts.clock.monotonicMs()
+  }
+
+  begin(): void {
+    this.timer = setInterval(() => this.look(), this.pace.look_ms)
+    this.timer.unref()
+    this.look()
+  }
+
+  /** Resolves when the snapshot that is being made is done; none is begun afterwards. */
+  async stop(): Promise<void> {
+    this.stopped = true
+    clearInterval(this.timer)
+    await this.round
+  }
+
+  /** Stops and ends the thread. */
+  async close(): Promise<void> {
+    await this.stop()
+    this.parts.maker.close()
+  }
+
+  /** One snapshot of what is durable now, unless one is being made: then that one. */
+  now(): Promise<void> {
+    this.round ??= this.make().finally(() => {
+      this.round = undefined
+    })
+    return this.round
+  }
+
+  private look(): void {
+    const { clock, seqDurable } = this.parts
+    const now_ms = clock.monotonicMs()
+    if (this.stopped || this.round !== undefined || now_ms < this.not_before_ms) return
+    const records = seqDurable() - this.seq
+    const due = records >= this.pace.records || (records > 0 && now_ms - this.newest_ms >= this.pace.every_ms)
+    if (due) void this.now()
+  }
+
+  private async make(): Promise<void> {
+    const { clock, fatal } = this.parts
+    const began_ms = clock.monotonicMs()
+    try {
+      await this.makeOne()
+    } catch (error) {
+      // Broken read models are rebuilt from the start at the next boot; anything else is tried again.
+      if (error instanceof SnapshotDisagrees) fatal(error)
+      else this.failures++
+    }
+    const ended_ms = clock.monotonicMs()
+    this.not_before_ms = ended_ms + REST_FACTOR * (ended_ms - began_ms)
+  }
+
+  private async makeOne(): Promise<void> {
+    const { journal, history, facts, maker, clock, seqDurable } = this.parts
+    const { seq, head } = journal.head()
+    if (seq !== seqDurable() || seq === this.seq) return
+    // A snapshot may only stand where the read models have arrived.
+    await history.flush()
+    if (history.watermark() < seq) throw new HistoryBroken('the read models fell behind')
+    facts.mark(seq)
+    const retire_before = await maker.make({ seq, head, unix_ms: clock.unixMs() })
+    this.seq = seq
+    this.newest_ms = clock.monotonicMs()
+    if (retire_before > journal.firstSeq()) await journal.retire(retire_before)
+  }
+}

@@ -1,0 +1,30 @@
+/** Makes the next snapshot of the last one and the journal records since, without the engine's own state. */
+
+import { openSnapshotStore } from '../journal/snapshot_store'
+import { journaledSeeds } from '../loop/journaled_seeds'
+import { Replayer } from '../loop/replay_record'
+import { decodeState } from '../state/decode_state'
+import { encodeState } from '../state/encode_state'
+import { createState } from '../state/state'
+import { durableRecords } from './durable_records'
+import type { SnapshotPoint, SnapshotSource } from './messages'
+
+/**
+ * Replays what a boot would replay, so that every snapshot is also a check that one would agree.
+ * @throws ReplayDisagrees, JournalDamaged
+ */
+export async function makeSnapshot(source: SnapshotSource, point: SnapshotPoint): Promise<void> {
+  const { journal_dir, snapshots_dir, journal_key, seeds } = source
+  const store = openSnapshotStore({ dir: snapshots_dir, key: journal_key })
+  const { snapshot } = await store.newestValid(point.seq)
+  if (snapshot?.seq === point.seq) return
+  const state = snapshot === undefined ? createState() : decodeState(snapshot.bytes)
+  const replayer = new Replayer(state, { batchSeed: journaledSeeds(state, seeds) })
+  const where = { dir: journal_dir, key: journal_key }
+  const from_seq = (snapshot?.seq ?? 0) + 1
+  for (const records of durableRecords(where, from_seq, snapshot?.head, point.seq)) {
+    for (const record of records) replayer.apply(record)
+  }
+  replayer.end(point.seq)
+  await store.writeSnapshot(point.seq, point.head, encodeState(state))
+}

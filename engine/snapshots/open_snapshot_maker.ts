@@ -1,0 +1,58 @@
+/** Opens the snapshot thread and gives the engine its interface. */
+import type { Reply, Request, SnapshotPoint, SnapshotSource } from './messages'
+
+/** The replay in the snapshot thread does not give what this process decided: the next boot would refuse to start. */
+export class SnapshotDisagrees extends Error {
+  override readonly name = 'SnapshotDisagrees'
+}
+
+export type SnapshotMaker = {
+  /**
+   * One at a time. `point` is durable, a group ends there and the read models have arrived there. Resolves once the
+   * snapshot is on disk, with the seq below which the journal may be retired (0: nothing may go).
+   * Rejects with SnapshotDisagrees, or with an Error when this snapshot could not be written.
+   */
+  make(point: SnapshotPoint): Promise<number>
+  close(): void
+}
+
+type Waiting = { resolve: (retire_before: number) => void; reject: (error: Error) => void }
+
+/** The thread starts with the first snapshot: a venue that never needs one does not pay for it. */
+export function openSnapshotMaker(source: SnapshotSource): SnapshotMaker {
+  let worker: Worker | undefined
+  let waiting: Waiting | undefined
+  const settle = (how: (one: Waiting) => void) => {
+    const one = waiting
+    waiting = undefined
+    if (one !== undefined) how(one)
+  }
+  const post = (request: Request) => worker!.postMessage(request)
+  const begin = () => {
+    worker = new Worker(new URL('./snapshot_worker.ts', import.meta.url))
+    worker.onmessage = ({ data }: MessageEvent<Reply>) => settle((one) => receive(data, one))
+    worker.onerror = ({ message }) =>
+      settle(({ reject }) => reject(new Error(`the snapshot thread failed: ${message}`)))
+    post({ op: 'open', source })
+  }
+  return {
+    make(point) {
+      if (waiting !== undefined) throw new Error('a snapshot is being made')
+      if (worker === undefined) begin()
+      return new Promise((resolve, reject) => {
+        waiting = { resolve, reject }
+        post({ op: 'make', point })
+      })
+    },
+    close() {
+      worker?.terminate()
+      settle(({ reject }) => reject(new Error('the snapshot thread was closed')))
+    },
+  }
+}
+
+function receive(reply: Reply, { resolve, reject }: Waiting): void {
+  if (reply.op === 'made') resolve(reply.retire_before)
+  else if (reply.disagrees_at === undefined) reject(new Error(reply.message))
+  else reject(new SnapshotDisagrees(reply.message))
+}

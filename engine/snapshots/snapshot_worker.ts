@@ -1,0 +1,30 @@
+/** The thread that makes snapshots: it reads the journal's files, so the engine's own thread pays nothing for them. */
+import { ReplayDisagrees } from '../loop/replay_record'
+import { makeSnapshot } from './make_snapshot'
+import type { Reply, Request, SnapshotSource } from './messages'
+import { retirableBefore } from './retirable'
+
+declare const self: Worker
+
+let source: SnapshotSource | undefined
+
+async function answer(request: Extract<Request, { op: 'make' }>): Promise<Reply> {
+  try {
+    await makeSnapshot(source!, request.point)
+    return { op: 'made', retire_before: retirableBefore(source!, request.point) }
+  } catch (error) {
+    const disagrees_at = error instanceof ReplayDisagrees ? error.seq : undefined
+    return { op: 'failed', message: error instanceof Error ? error.message : 'unknown', disagrees_at }
+  }
+}
+
+self.onmessage = async ({ data }: MessageEvent<Request>) => {
+  if (data.op === 'open') {
+    source = data.source
+    return
+  }
+  const reply = await answer(data)
+  // The state of a round may be as large as the engine's: it must not wait for the next round to be let go.
+  Bun.gc(true)
+  self.postMessage(reply)
+}
