@@ -11,7 +11,9 @@ import type { Peer } from './read_peer'
  * is held to the key besides; Bun then opens one connection per request.
  */
 export function pinnedTransport(url: URL, peer: Peer): Transport {
-  const tls = peer.self_signed ? { ca: peer.leaf_pem } : { checkServerIdentity: holdTo(peer.spki_sha256) }
+  const pin = peer.self_signed ? { ca: peer.leaf_pem } : { checkServerIdentity: holdTo(peer.spki_sha256) }
+  // Said aloud: the environment's NODE_TLS_REJECT_UNAUTHORIZED=0 would otherwise switch both off.
+  const tls = { ...pin, rejectUnauthorized: true }
   return {
     base_url: url.origin,
     fetch: (path, init) => fetch(within(url, path), { ...init, redirect: 'error', tls }),

@@ -74,7 +74,7 @@ test.skipIf(!HAVE_QUOTES)('a real quote asks for its own platform', async () => 
 test('a service that fails gives no collateral', async () => {
   for (const path of ['/sgx/certification/v4/rootcacrl', '/tdx/certification/v4/tcb']) {
     broken = path
-    expect(collectCollateral(base(), quoteOf(pki), TIMEOUT_MS)).rejects.toThrow(/answered 500/)
+    await expect(collectCollateral(base(), quoteOf(pki), TIMEOUT_MS)).rejects.toThrow(/answered 500/)
   }
   broken = undefined
 })
@@ -87,7 +87,7 @@ test('the KMS contract answers yes or no, and nothing else counts', async () => 
   expect(await ask()).toBe(false)
   for (const answer of [{ result: '0x' }, { result: true }, { error: { code: 3 } }, {}]) {
     kms_answer = answer
-    expect(ask()).rejects.toThrow(RpcUnavailable)
+    await expect(ask()).rejects.toThrow(RpcUnavailable)
   }
 })
 

@@ -66,7 +66,7 @@ test('a stand-in is refused by whoever does not name its root', async () => {
 
 test('a venue that does not answer, or not over TLS, gives no transport', async () => {
   expect(await refusal(connect('https://127.0.0.1:1', site.policy))).toBe(EvidenceUnavailable.name)
-  expect(connect('http://127.0.0.1:1', site.policy)).rejects.toThrow(RangeError)
+  await expect(connect('http://127.0.0.1:1', site.policy)).rejects.toThrow(RangeError)
   for (const body of ['', 'null', '[]', '{}', '{"app_id":1}']) {
     site.answers.set('/info', () => body)
     expect(await refusal(site.connect())).toBe(EvidenceUnavailable.name)
@@ -98,7 +98,7 @@ test('a connection to another TLS key is refused after verification too, before 
   const attested = generateTls([], Date.now())
   site.swapTls(attested)
   site.asked.length = 0
-  expect(venue.fetch('/info')).rejects.toThrow()
+  await expect(venue.fetch('/info')).rejects.toThrow()
   await venue.fetch('/orders', { method: 'POST', body: 'secret' }).catch(() => undefined)
   const socket = venue.webSocket('/ws')
   await new Promise((resolve) => {

@@ -1,0 +1,74 @@
+/** A pinned transport talks to one key, under a public authority or under none, whatever the environment allows. */
+import { afterAll, expect, test } from 'bun:test'
+import { generateKeyPairSync, type KeyObject } from 'node:crypto'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { generateTls } from '../../../enclave/tls'
+import * as x509 from '../../../enclave/x509/certificate'
+import { pemOfDer } from '../../../protocol/pem'
+
+const folder = mkdtempSync(join(tmpdir(), 'tacit-pinned-'))
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+const newKey = (): KeyObject => generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey
+const nameOf = (common_name: string): x509.Name => ({ common_name, organization: 'Test' })
+function write(name: string, text: string): string {
+  const path = join(folder, name)
+  writeFileSync(path, text)
+  return path
+}
+
+function issue(subject: string, subject_key: KeyObject, issuer_key: KeyObject, extensions: x509.Extension[]) {
+  return x509.issueCertificate({
+    subject: nameOf(subject),
+    issuer: nameOf('authority'),
+    subject_key,
+    issuer_key,
+    serial: new Uint8Array(16).fill(0x41),
+    not_before_ms: Date.now() - 3_600_000,
+    not_after_ms: Date.now() + 86_400_000,
+    extensions,
+  })
+}
+
+/** What right and other pins get from a server, under this environment. */
+async function probe(cert: string, key: string, env: Record<string, string>): Promise<unknown> {
+  const other = write('other.pem', generateTls([], Date.now()).cert_pem)
+  const script = join(import.meta.dir, 'pinned_probe.ts')
+  const command = [process.execPath, script, cert, key, other]
+  const child = Bun.spawn(command, { env: { ...process.env, ...env }, stdout: 'pipe', stderr: 'ignore' })
+  return JSON.parse(await new Response(child.stdout).text())
+}
+
+const PINNED = {
+  'right fetch': 'answered',
+  'right socket': 'answered',
+  'other fetch': 'refused',
+  'other socket': 'refused',
+}
+
+test('a self-signed certificate is believed because it is the pinned one, and no other is', async () => {
+  const { cert_pem, key_pem } = generateTls([], Date.now())
+  const [cert, key] = [write('self.pem', cert_pem), write('self.key', key_pem)]
+  for (const env of [{}, { NODE_TLS_REJECT_UNAUTHORIZED: '0' }])
+    expect(await probe(cert, key, env)).toEqual({ self_signed: true, ...PINNED })
+})
+
+test('under a public authority the key is held to besides', async () => {
+  const [root_key, leaf_key] = [newKey(), newKey()]
+  const root = issue('authority', root_key, root_key, [x509.keyUsage(5, 6), x509.basicConstraints(true)])
+  const leaf = issue('venue', leaf_key, root_key, [
+    x509.basicConstraints(false),
+    x509.keyUsage(0),
+    x509.serverAuthentication(),
+    x509.subjectAlternativeNames(['127.0.0.1']),
+  ])
+  const cert = write('leaf.pem', pemOfDer(leaf, 'CERTIFICATE'))
+  const key = write('leaf.key', leaf_key.export({ type: 'pkcs8', format: 'pem' }).toString())
+  const NODE_EXTRA_CA_CERTS = write('root.pem', pemOfDer(root, 'CERTIFICATE'))
+  for (const env of [{ NODE_EXTRA_CA_CERTS }, { NODE_EXTRA_CA_CERTS, NODE_TLS_REJECT_UNAUTHORIZED: '0' }])
+    expect(await probe(cert, key, env)).toEqual({ self_signed: false, ...PINNED })
+  const refused = { 'right fetch': 'refused', 'right socket': 'refused' }
+  expect(await probe(cert, key, {})).toEqual({ self_signed: false, ...PINNED, ...refused })
+})
