@@ -1,5 +1,5 @@
 /** The real venue process on a folder of its own: started, killed, stopped, and everything it printed kept. */
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { LaptopFacts } from '../../client/demo/venue_process'
@@ -12,10 +12,10 @@ const SETTINGS: Record<string, string> = {
   TACIT_SLOT_MS: '50',
 }
 
-/** A test that ends early leaves no venue behind. */
-const alive = new Set<VenueProcess>()
+/** A test that ends early leaves no process and no folder behind. */
+const made = new Set<VenueProcess>()
 process.on('exit', () => {
-  for (const venue of alive) venue.signal('SIGKILL')
+  for (const venue of made) venue.leave()
 })
 
 export class VenueProcess {
@@ -29,7 +29,9 @@ export class VenueProcess {
   private streams: Promise<unknown> = Promise.resolve()
   facts!: LaptopFacts
 
-  constructor(private readonly settings: Record<string, string> = {}) {}
+  constructor(private readonly settings: Record<string, string> = {}) {
+    made.add(this)
+  }
 
   get pid(): number {
     return this.child!.pid
@@ -41,6 +43,7 @@ export class VenueProcess {
 
   /** Starts it and resolves with true once it serves, or with false once it ended without serving. */
   async launch(more: Record<string, string> = {}): Promise<boolean> {
+    if (this.child !== undefined && this.exit_code === null) throw new Error('it runs already')
     const own = Object.entries(process.env).filter(([name]) => !name.startsWith('TACIT_'))
     const env = { ...Object.fromEntries(own), ...SETTINGS, ...this.settings, ...more }
     this.serving = Promise.withResolvers()
@@ -51,7 +54,6 @@ export class VenueProcess {
       stderr: 'pipe',
     })
     this.child = child
-    alive.add(this)
     this.streams = Promise.all([this.keep(child.stdout), this.keep(child.stderr)])
     void child.exited.then(() => this.serving.resolve(false))
     const serves = await this.serving.promise
@@ -108,13 +110,18 @@ export class VenueProcess {
   async ended(): Promise<number> {
     const code = (await this.child?.exited) ?? 0
     await this.streams
-    alive.delete(this)
     return code
   }
 
   /** Ends it if it runs, and removes its folder. */
   async remove(): Promise<void> {
     if (this.child !== undefined) await this.kill()
-    if (existsSync(this.data_dir)) rmSync(this.data_dir, { recursive: true, force: true })
+    this.leave()
+  }
+  /** The same without waiting for anything. */
+  leave(): void {
+    this.signal('SIGKILL')
+    rmSync(this.data_dir, { recursive: true, force: true })
+    made.delete(this)
   }
 }

@@ -1,0 +1,223 @@
+/**
+ * Hostile input on every route of the real process. Goal: each request meets the one refusal that names its fault and
+ * echoes nothing of it; the process neither falls nor grows.
+ */
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import type { RefusalCode } from '../../protocol/refusals'
+import { brokenLeaves, brokenTexts } from './broken_bodies'
+import { openAccount } from './open_account'
+import { MARKER, problemFaults, toldBy } from './problem_check'
+import { rawExchange } from './raw_exchange'
+import { BAD_FRAMING, PATH_TRICKS } from './raw_requests'
+import { residentBytes } from './resident_bytes'
+import { methodsByPath, SAMPLES } from './sample_requests'
+import { VenueProcess } from './venue_process'
+import { venueTransport } from './venue_transport'
+
+/** Requests under way at once. */
+const WIDTH = 24
+const GROWTH_BYTES_MAX = 128 * 1024 * 1024
+const METHODS = ['GET', 'POST', 'PUT', 'DELETE', 'PATCH']
+const FREE_TEXT = ['api_key', 'api_secret', 'passphrase']
+
+describe('hostile input', () => {
+  const venue = new VenueProcess()
+  const { fetch } = venueTransport(venue)
+  let token = ''
+  let pid = 0
+  let resident = 0
+  let sent = 0
+
+  beforeAll(async () => {
+    await venue.start()
+    const { client } = await openAccount(venue, 'mallory')
+    token = await client.token()
+    pid = venue.pid
+    resident = await residentBytes(venue)
+  }, 60_000)
+  afterAll(() => venue.remove())
+
+  type Attempt = { what: string; path: string; init: RequestInit; codes?: readonly RefusalCode[] }
+
+  /** Sends all and collects what is wrong with the answers. */
+  async function expectRefused(attempts: readonly Attempt[]): Promise<void> {
+    const faults: string[] = []
+    const queue = attempts.values()
+    const work = async (): Promise<void> => {
+      for (const { what, path, init, codes } of queue) {
+        const told = await toldBy(await fetch(path, init))
+        const found = problemFaults(told, codes)
+        faults.push(...found.map((fault) => `${init.method} ${path.slice(0, 80)}, ${what}: ${fault}`))
+      }
+    }
+    await Promise.all(Array.from({ length: WIDTH }, work))
+    sent += attempts.length
+    expect(attempts.length).toBeGreaterThan(0)
+    expect(faults).toEqual([])
+  }
+  const json = (more: Record<string, string> = {}) => ({
+    authorization: `Bearer ${token}`,
+    'content-type': 'application/json',
+    ...more,
+  })
+
+  test('a method the path does not take', async () => {
+    const attempts = [...methodsByPath()].flatMap(([path, taken]) =>
+      METHODS.filter((method) => !taken.includes(method)).map((method) => ({
+        what: 'wrong method',
+        path,
+        init: { method, headers: json(), ...(method === 'GET' ? {} : { body: `{"${MARKER}":1}` }) },
+        codes: ['method_not_allowed'] as const,
+      })),
+    )
+    await expectRefused(attempts)
+  })
+
+  test('no token, and tokens that are none', async () => {
+    const schemes: [string | undefined, RefusalCode][] = [
+      [undefined, 'token_missing'],
+      [`Bearer ${MARKER}`, 'token_invalid'],
+      [`Bearer ${'x'.repeat(600)}`, 'token_invalid'],
+      [`Basic ${token}`, 'token_invalid'],
+      [`Bearer ${token} ${MARKER}`, 'token_invalid'],
+      [`Bearer ${token},${token}`, 'token_invalid'],
+      [token, 'token_invalid'],
+      ['Bearer', 'token_invalid'],
+    ]
+    const attempts = SAMPLES.filter(({ bearer, is_socket }) => bearer && !is_socket).flatMap((sample) =>
+      schemes.map(([authorization, code]) => ({
+        what: String(authorization).slice(0, 40),
+        path: sample.path,
+        init: {
+          method: sample.method,
+          headers: authorization === undefined ? {} : { authorization },
+          ...(sample.body === undefined ? {} : { body: `{"${MARKER}":1}` }),
+        },
+        codes: [code],
+      })),
+    )
+    await expectRefused(attempts)
+  })
+
+  test('a socket path without an upgrade', async () => {
+    const sockets = SAMPLES.filter(({ is_socket }) => is_socket)
+    await expectRefused(
+      sockets.map(({ path }) => ({
+        what: 'plain GET',
+        path: `${path}?token=${MARKER}`,
+        init: { method: 'GET', headers: json() },
+        codes: ['upgrade_required'],
+      })),
+    )
+  })
+
+  const writes = SAMPLES.filter(({ body }) => body !== undefined)
+  test('the samples themselves have no fault of form', async () => {
+    for (const { method, path, body } of writes) {
+      const response = await fetch(path, { method, headers: json(), body: JSON.stringify(body) })
+      const { code } = (await response.json()) as { code?: RefusalCode }
+      const is_judged = [200, 401, 403, 404, 409].includes(response.status) || code === 'expiry_too_soon'
+      expect([path, response.status, code, is_judged]).toEqual([path, response.status, code, true])
+    }
+  })
+
+  test('a content type that is not JSON', async () => {
+    const types = [
+      '',
+      'text/plain',
+      MARKER,
+      'application/x-www-form-urlencoded',
+      'application/json; charset=utf-16',
+    ]
+    const attempts = writes.flatMap(({ method, path, body }) =>
+      types.map((type) => ({
+        what: type,
+        path,
+        init: { method, headers: json({ 'content-type': type }), body: JSON.stringify(body) },
+        codes: ['content_type_unsupported'] as const,
+      })),
+    )
+    await expectRefused(attempts)
+  })
+
+  test('bodies that are no JSON, no object, nested, doubled or too big', async () => {
+    const attempts = writes.flatMap(({ method, path, body }) =>
+      brokenTexts(body!).map(({ what, text, codes }) => ({
+        what,
+        path,
+        init: { method, headers: json(), body: text as BodyInit },
+        ...(codes === undefined ? {} : { codes }),
+      })),
+    )
+    await expectRefused(attempts)
+  })
+
+  test('each field with another type, width, case, sign or size', async () => {
+    const attempts = writes.flatMap(({ method, path, body }) =>
+      brokenLeaves(body!, FREE_TEXT).map(({ what, text, codes }) => ({
+        what,
+        path,
+        init: { method, headers: json(), body: text as BodyInit },
+        ...(codes === undefined ? {} : { codes }),
+      })),
+    )
+    await expectRefused(attempts)
+  })
+
+  test('query strings that say too much, the same twice, or nothing usable', async () => {
+    const bad = (name: string) => [
+      `${name}=1&${name}=1`,
+      `${name}=${MARKER}`,
+      `${name}=-1.0`,
+      `${name}=1e3`,
+      `${name}=%00`,
+      `${name}=%ff`,
+      `${name}=${'9'.repeat(30)}`,
+      `${name}=`,
+      `${name}[]=1`,
+    ]
+    const common = [`${MARKER}=1`, '__proto__=1', 'constructor=1', '%00=1', '=', 'a'.repeat(5_000)]
+    const attempts = SAMPLES.filter(({ query, is_socket }) => query !== undefined && !is_socket).flatMap(
+      ({ method, path, query }) =>
+        [...common, ...query!.flatMap(bad)].map((text) => ({
+          what: 'query',
+          path: `${path.split('?')[0]}?${text}`,
+          init: { method, headers: json() },
+        })),
+    )
+    await expectRefused(attempts)
+  })
+
+  test('path tricks lead nowhere', async () => {
+    const faults: string[] = []
+    for (const { what, bytes } of PATH_TRICKS) {
+      const told = await rawExchange(venue.facts, venue.facts.url, bytes)
+      const found = told === undefined ? [] : problemFaults(told)
+      faults.push(...found.map((fault) => `${what}: ${fault}`))
+    }
+    expect(faults).toEqual([])
+  })
+
+  test.each(['url', 'operator_url'] as const)('bytes that are no request, at %s', async (listener) => {
+    const faults: string[] = []
+    const asked = BAD_FRAMING.map(async ({ what, bytes }) => {
+      const told = await rawExchange(venue.facts, venue.facts[listener], bytes)
+      if (told === undefined) return
+      if (told.status < 400) faults.push(`${what}: answered ${told.status}`)
+      if (told.text.toLowerCase().includes(MARKER)) faults.push(`${what}: echoed`)
+    })
+    await Promise.all(asked)
+    expect(faults).toEqual([])
+  })
+
+  test('through all of it: the same process, healthy, and no bigger', async () => {
+    const health = await fetch('/health')
+    expect([health.status, ((await health.json()) as { status: string }).status]).toEqual([200, 'ok'])
+    expect([venue.pid, venue.exit_code]).toEqual([pid, null])
+    expect(sent).toBeGreaterThan(1_500)
+    expect((await residentBytes(venue)) - resident).toBeLessThan(GROWTH_BYTES_MAX)
+    expect(venue.output).not.toContain('"event":"internal_error"')
+    expect(venue.output).not.toContain('"event":"refusal_undeclared"')
+    expect(await venue.stop()).toBe(0)
+  })
+})
