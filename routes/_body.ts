@@ -15,8 +15,17 @@ export function parseBody(request: Request, bytes: Uint8Array): unknown {
   return parseJson(textOf(bytes))
 }
 
-/** The bytes of a body; empty without one. Throws `body_too_large`. */
+/** The bytes of a body; empty without one. Throws `body_too_large`, and `json_malformed` for a body that never became whole. */
 export async function readBounded(request: Request): Promise<Uint8Array> {
+  try {
+    return await readBytes(request)
+  } catch (error) {
+    // A caller that leaves or breaks its framing in the middle of a body is no fault of the venue.
+    throw error instanceof Refusal ? error : new Refusal('json_malformed')
+  }
+}
+
+async function readBytes(request: Request): Promise<Uint8Array> {
   const declared = request.headers.get('content-length')
   if (declared !== null) {
     // The server's parser holds a body to its declared length, so nothing longer can follow.
