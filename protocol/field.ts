@@ -1,4 +1,5 @@
 /** Elements of BN254's scalar field as 32-byte big-endian values. */
+import { toHex } from './bytes'
 
 /** The order of BN254's scalar field (EIP-197; circom's default prime). */
 export const FIELD_MODULUS = 21888242871839275222246405745257275088548364400416034343698204186575808495617n
@@ -8,9 +9,7 @@ const MODULUS_BYTES = Uint8Array.from({ length: 32 }, (_, at) =>
 )
 
 export function fieldFromBytes(bytes: Uint8Array): bigint {
-  let value = 0n
-  for (const byte of bytes) value = (value << 8n) | BigInt(byte)
-  return value
+  return BigInt(`0x0${toHex(bytes)}`)
 }
 
 /** 32 bytes big-endian. @throws RangeError outside the field. */
@@ -39,8 +38,8 @@ export function reduceWide(bytes: Uint8Array): Uint8Array {
   return fieldToBytes(fieldFromBytes(bytes) % FIELD_MODULUS)
 }
 
-/** First and last 16 bytes of a 32-byte key as integers, so any key fits two field elements. */
-export function splitKey(key: Uint8Array): [hi: bigint, lo: bigint] {
+/** First and last 16 bytes of a 32-byte key, big-endian integers: any key fits two field elements. */
+export function splitKey(key: Uint8Array): [hi: Uint8Array, lo: Uint8Array] {
   if (key.length !== 32) throw new RangeError('expected 32 bytes')
-  return [fieldFromBytes(key.subarray(0, 16)), fieldFromBytes(key.subarray(16))]
+  return [key.subarray(0, 16), key.subarray(16)]
 }

@@ -1,16 +1,15 @@
 /** A depth-32 Poseidon tree that keeps every node, so a batch of changes costs each touched parent one hash. */
-import { fieldFromBytes, fieldToBytes } from './field'
 import { EMPTY_SUBTREES, TREE_DEPTH } from './note_tree'
-import { poseidon } from './poseidon'
-
-const EMPTY: readonly bigint[] = EMPTY_SUBTREES.map(fieldFromBytes)
+import { ELEMENT_BYTES, poseidonEach } from './poseidon'
+import { TreeLevel } from './tree_level'
 
 export class MerkleTree {
   /** levels[0] are the leaves; levels[h] the nodes of height h that are not all empty. */
-  private readonly levels: bigint[][]
+  private readonly levels: readonly TreeLevel[]
 
-  constructor(levels?: bigint[][]) {
-    this.levels = levels ?? Array.from({ length: TREE_DEPTH + 1 }, () => [])
+  /** @param nodes as `nodes()` gave them, the bytes of each level. */
+  constructor(nodes?: readonly Uint8Array[]) {
+    this.levels = Array.from({ length: TREE_DEPTH + 1 }, (_, height) => new TreeLevel(nodes?.[height]))
   }
 
   get leaf_count(): number {
@@ -18,13 +17,13 @@ export class MerkleTree {
   }
 
   root(): Uint8Array {
-    return fieldToBytes(this.levels[TREE_DEPTH]![0] ?? EMPTY[TREE_DEPTH]!)
+    return this.levels[TREE_DEPTH]!.at(0) ?? EMPTY_SUBTREES[TREE_DEPTH]!
   }
 
   leaf(index: number): Uint8Array {
-    const leaf = this.levels[0]![index]
+    const leaf = this.levels[0]!.at(index)
     if (leaf === undefined) throw new RangeError('no such leaf')
-    return fieldToBytes(leaf)
+    return leaf
   }
 
   append(leaves: readonly Uint8Array[]): void {
@@ -32,26 +31,21 @@ export class MerkleTree {
     this.change(new Map(leaves.map((leaf, at) => [first + at, leaf])))
   }
 
-  /** Sets leaves by index, level by level. New indexes must follow the last leaf without a gap. */
+  /** Sets leaves by index, each level hashed at once. New indexes must follow the last leaf without a gap. */
   change(leaves: ReadonlyMap<number, Uint8Array>): void {
-    const bottom = this.levels[0]!
     let touched = [...leaves.keys()].sort((a, b) => a - b)
-    for (const index of touched) {
-      if (index > bottom.length) throw new RangeError('leaves must be appended without a gap')
-      bottom[index] = fieldFromBytes(leaves.get(index)!)
-    }
+    for (const index of touched) this.levels[0]!.set(index, leaves.get(index)!)
     for (let height = 0; height < TREE_DEPTH; height++) {
-      const below = this.levels[height]!
       const parents: number[] = []
       for (const index of touched) {
         const parent = Math.floor(index / 2)
         if (parents.at(-1) !== parent) parents.push(parent)
       }
-      for (const parent of parents) {
-        const left = below[2 * parent]!
-        const right = below[2 * parent + 1] ?? EMPTY[height]!
-        this.levels[height + 1]![parent] = poseidon([left, right])
-      }
+      const hashes = poseidonEach(2, this.levels[height]!.pairs(parents, EMPTY_SUBTREES[height]!))
+      const above = this.levels[height + 1]!
+      parents.forEach((parent, at) => {
+        above.set(parent, hashes.subarray(at * ELEMENT_BYTES, (at + 1) * ELEMENT_BYTES))
+      })
       touched = parents
     }
   }
@@ -63,12 +57,12 @@ export class MerkleTree {
     return Array.from({ length: TREE_DEPTH }, (_, height) => {
       const sibling = place % 2 === 1 ? place - 1 : place + 1
       place = Math.floor(place / 2)
-      return fieldToBytes(this.levels[height]![sibling] ?? EMPTY[height]!)
+      return this.levels[height]!.at(sibling) ?? EMPTY_SUBTREES[height]!
     })
   }
 
-  /** Every node, for a cache; the constructor takes it back. */
-  nodes(): readonly (readonly bigint[])[] {
-    return this.levels
+  /** Every node, the bytes of each level, for a cache; the constructor takes it back. Valid until the next change. */
+  nodes(): readonly Uint8Array[] {
+    return this.levels.map((level) => level.nodes())
   }
 }

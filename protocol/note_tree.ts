@@ -1,11 +1,10 @@
 /** The append-only note tree's arithmetic: depth 32, `node = Poseidon(left, right)`, empty leaf 0. */
-import { fieldFromBytes, fieldToBytes } from './field'
-import { poseidon } from './poseidon'
+import { poseidonOf } from './poseidon'
 
 export const TREE_DEPTH = 32
 
 export function treeNode(left: Uint8Array, right: Uint8Array): Uint8Array {
-  return fieldToBytes(poseidon([fieldFromBytes(left), fieldFromBytes(right)]))
+  return poseidonOf(left, right)
 }
 
 /** EMPTY_SUBTREES[h] is the root of an empty subtree of height h; the last one is the empty tree's root. */

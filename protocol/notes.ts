@@ -1,11 +1,11 @@
 /** Notes: inner hashes, commitments, nullifiers and blindings (protocol.md "Notes, commitments, tree"). */
-import { fieldFromBytes, fieldToBytes, splitKey } from './field'
-import { poseidon } from './poseidon'
+import { fieldFromBytes, splitKey } from './field'
+import { poseidonOf } from './poseidon'
 
 /** `Poseidon(1, owner_hi, owner_lo, blinding)`: hides the owner, a trading key. */
 export function noteInner(owner: Uint8Array, blinding: Uint8Array): Uint8Array {
   const [hi, lo] = splitKey(owner)
-  return fieldToBytes(poseidon([1n, hi, lo, fieldFromBytes(blinding)]))
+  return poseidonOf(1, hi, lo, blinding)
 }
 
 /** `Poseidon(2, mint_hi, mint_lo, amount, inner)`: the form of every settlement output. */
@@ -15,7 +15,7 @@ export function settlementCommitment(note: {
   inner: Uint8Array
 }): Uint8Array {
   const [hi, lo] = splitKey(note.mint)
-  return fieldToBytes(poseidon([2n, hi, lo, note.amount, fieldFromBytes(note.inner)]))
+  return poseidonOf(2, hi, lo, note.amount, note.inner)
 }
 
 /** A deposit's (or refund's) commitment, which the program makes: its inner also covers the leaf index. */
@@ -25,7 +25,7 @@ export function depositCommitment(note: {
   inner: Uint8Array
   leaf_index: number
 }): Uint8Array {
-  const inner = fieldToBytes(poseidon([6n, fieldFromBytes(note.inner), BigInt(note.leaf_index)]))
+  const inner = poseidonOf(6, note.inner, note.leaf_index)
   return settlementCommitment({ mint: note.mint, amount: note.amount, inner })
 }
 
@@ -45,7 +45,7 @@ export function openingCommitment(opening: {
 
 /** `Poseidon(3, commitment, blinding)`. */
 export function nullifierOf(commitment: Uint8Array, blinding: Uint8Array): Uint8Array {
-  return fieldToBytes(poseidon([3n, fieldFromBytes(commitment), fieldFromBytes(blinding)]))
+  return poseidonOf(3, commitment, blinding)
 }
 
 /** What makes an output's blinding; `index_role` = 2*j + role, j the fill index, role 0 proceeds, 1 change. */
@@ -62,7 +62,7 @@ export type BlindingParts = {
 export function outputBlinding(parts: BlindingParts): Uint8Array {
   const source = (fieldFromBytes(parts.order_id) << 64n) | parts.nonce
   const place = (BigInt(parts.generation) << 32n) | BigInt(parts.index_role)
-  return fieldToBytes(poseidon([4n, fieldFromBytes(parts.anchor), source, place]))
+  return poseidonOf(4, parts.anchor, source, place)
 }
 
 /** Blinding of a day's fee note: `Poseidon(4, fee_anchor, day, generation * 2^32 + 2 * mint_index)`. */
@@ -73,5 +73,5 @@ export function feeBlinding(parts: {
   mint_index: number
 }): Uint8Array {
   const place = (BigInt(parts.generation) << 32n) | BigInt(2 * parts.mint_index)
-  return fieldToBytes(poseidon([4n, fieldFromBytes(parts.fee_anchor), BigInt(parts.day), place]))
+  return poseidonOf(4, parts.fee_anchor, parts.day, place)
 }

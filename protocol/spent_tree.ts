@@ -5,7 +5,7 @@
  */
 import { compareBytes, equalBytes, isZero, toHex } from './bytes'
 import { MerkleTree } from './merkle_tree'
-import { SPENT_HEAD_LEAF, spentLeaf } from './spent_leaf'
+import { SPENT_HEAD_LEAF, spentLeaves } from './spent_leaf'
 
 const NONE = new Uint8Array(32)
 
@@ -21,13 +21,13 @@ export class SpentTree {
   private readonly known = new Set<string>()
 
   /** @param cached values by leaf index (leaf 0 first) and the nodes over them, as `cache()` gave them. */
-  constructor(cached?: { values: Uint8Array[]; nodes: bigint[][] }) {
+  constructor(cached?: { values: Uint8Array[]; nodes: readonly Uint8Array[] }) {
     this.tree = new MerkleTree(cached?.nodes)
     if (cached === undefined) this.tree.append([SPENT_HEAD_LEAF])
     else this.relink(cached.values)
   }
 
-  cache(): { values: readonly Uint8Array[]; nodes: readonly (readonly bigint[])[] } {
+  cache(): { values: readonly Uint8Array[]; nodes: readonly Uint8Array[] } {
     return { values: this.values, nodes: this.tree.nodes() }
   }
 
@@ -67,9 +67,11 @@ export class SpentTree {
     for (const values of batches) {
       for (const value of values) this.link(value, changed)
     }
-    this.tree.change(
-      new Map([...changed].map((index) => [index, spentLeaf(this.values[index]!, this.nexts[index]!)])),
+    const indexes = [...changed]
+    const leaves = spentLeaves(
+      indexes.map((index) => ({ value: this.values[index]!, next_value: this.nexts[index]! })),
     )
+    this.tree.change(new Map(indexes.map((index, at) => [index, leaves[at]!])))
   }
 
   private assertInsertable(batches: readonly (readonly Uint8Array[])[]): void {

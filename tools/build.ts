@@ -9,6 +9,8 @@ const OUT = join(ROOT, 'dist')
 const SERVER = join(OUT, 'server')
 /** Files the server reads beside its code, at the same place relative to it as in the sources. */
 const BESIDE = ['program/vault.so', 'compose.yaml']
+/** What a worker loads from beside itself. */
+const POSEIDON = 'engine/hashing/native/poseidon.so'
 
 /** Worker threads load by URL, so each is an entry of its own. */
 const workers = [...new Glob('engine/**/*_worker.ts').scanSync({ cwd: ROOT })].sort()
@@ -39,6 +41,8 @@ for (const file of BESIDE.filter((one) => existsSync(join(ROOT, one)))) {
   mkdirSync(join(OUT, file, '..'), { recursive: true })
   cpSync(join(ROOT, file), join(OUT, file))
 }
+mkdirSync(join(SERVER, 'native'))
+cpSync(join(ROOT, POSEIDON), join(SERVER, 'native/poseidon.so'))
 
 const built = [...new Glob('**/*').scanSync({ cwd: OUT })].sort()
 const sums = built.map(

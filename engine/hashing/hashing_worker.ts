@@ -1,7 +1,9 @@
 /** The worker thread that owns Poseidon and both trees; it answers one message at a time, in order. */
 import { mkdirSync } from 'node:fs'
+import { installPoseidon } from '../../protocol/poseidon'
 import type { HashJob, SpentWitness } from '../ports'
 import { hashBatch } from './hash_batch'
+import { loadNativePoseidon } from './native_poseidon'
 import { readTreeCache, writeTreeCache } from './tree_cache'
 import { appendLeaves, emptyTrees, restoreSpent, type Trees } from './trees'
 
@@ -22,6 +24,9 @@ export type HashingView = {
   last_batch_id: number
 }
 export type HashingReply = { id: number; view: HashingView } & ({ value: unknown } | { error: string })
+
+const native = loadNativePoseidon()
+if (native !== undefined) installPoseidon(native)
 
 /** Leaves and batches between two cache writes. */
 const CACHE_EVERY = 4096

@@ -6,8 +6,8 @@ import { createHmac, hkdfSync, timingSafeEqual } from 'node:crypto'
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { concatBytes, readU64Le, u64Le } from '../../protocol/bytes'
-import { fieldFromBytes, fieldToBytes } from '../../protocol/field'
 import { MerkleTree } from '../../protocol/merkle_tree'
+import { TREE_DEPTH } from '../../protocol/note_tree'
 import { SpentTree } from '../../protocol/spent_tree'
 import type { Trees } from './trees'
 
@@ -18,8 +18,10 @@ function cacheKey(key: Uint8Array): Uint8Array {
   return new Uint8Array(hkdfSync('sha256', key, new Uint8Array(0), 'tacit/tree-cache/v1', 32))
 }
 
-function encodeNodes(levels: readonly (readonly bigint[])[]): Uint8Array {
-  return concatBytes(...levels.map((level) => concatBytes(u64Le(level.length), ...level.map(fieldToBytes))))
+const NODE_BYTES = 32
+
+function encodeNodes(levels: readonly Uint8Array[]): Uint8Array {
+  return concatBytes(...levels.flatMap((level) => [u64Le(level.length / NODE_BYTES), level]))
 }
 
 class CacheReader {
@@ -29,15 +31,15 @@ class CacheReader {
     this.at += 8
     return Number(readU64Le(this.bytes, this.at - 8))
   }
-  value(): Uint8Array {
-    this.at += 32
-    return this.bytes.slice(this.at - 32, this.at)
+  private run(length: number): Uint8Array {
+    this.at += length
+    return this.bytes.subarray(this.at - length, this.at)
   }
   values(): Uint8Array[] {
-    return Array.from({ length: this.count() }, () => this.value())
+    return Array.from({ length: this.count() }, () => this.run(NODE_BYTES).slice())
   }
-  nodes(): bigint[][] {
-    return Array.from({ length: 33 }, () => this.values().map(fieldFromBytes))
+  nodes(): Uint8Array[] {
+    return Array.from({ length: TREE_DEPTH + 1 }, () => this.run(this.count() * NODE_BYTES))
   }
 }
 

@@ -79,7 +79,7 @@ describe('spent tree', () => {
         const cache = tree.cache()
         const copy = new SpentTree({
           values: [...cache.values],
-          nodes: cache.nodes.map((level) => [...level]),
+          nodes: cache.nodes.map((level) => level.slice()),
         })
         for (const each of [tree, copy]) {
           const { leaf, siblings, present } = each.witness(fieldToBytes(probe))

@@ -1,0 +1,27 @@
+/** Loads `native/poseidon.so`, Poseidon compiled for x86-64 Linux, with the interface of the pure implementation. */
+import { dlopen } from 'bun:ffi'
+import { fileURLToPath } from 'node:url'
+import { ELEMENT_BYTES, type PoseidonHasher } from '../../protocol/poseidon'
+
+/** Beside the bundle of a built server at the same relative place. */
+const LIBRARY = fileURLToPath(new URL('./native/poseidon.so', import.meta.url))
+
+/** Undefined where the library is absent or was built for another machine. */
+export function loadNativePoseidon(path = LIBRARY): PoseidonHasher | undefined {
+  if (process.platform !== 'linux' || process.arch !== 'x64') return undefined
+  try {
+    const { symbols } = dlopen(path, {
+      poseidon_hash: { args: ['usize', 'usize', 'ptr', 'ptr'], returns: 'u32' },
+    })
+    return (arity, elements) => {
+      const count = elements.length / (arity * ELEMENT_BYTES)
+      const hashes = new Uint8Array(count * ELEMENT_BYTES)
+      if (count === 0) return hashes
+      if (symbols.poseidon_hash(arity, count, elements, hashes) !== 0)
+        throw new RangeError('poseidon takes 1 to 5 inputs')
+      return hashes
+    }
+  } catch {
+    return undefined
+  }
+}
