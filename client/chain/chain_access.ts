@@ -9,7 +9,13 @@ import {
   type SolanaRpcApi,
 } from '@solana/kit'
 
-export type ChainAccess = { rpc: Rpc<SolanaRpcApi>; rpc_url: string; payer: KeyPairSigner }
+/** Reads need nobody's key. */
+export type ChainReader = { rpc: Rpc<SolanaRpcApi>; rpc_url: string }
+export type ChainAccess = ChainReader & { payer: KeyPairSigner }
+
+export function openChainReader(rpc_url: string): ChainReader {
+  return { rpc: createSolanaRpc(rpc_url), rpc_url }
+}
 
 /** @param payer_seed 32-byte seed of the key that pays fees and owns the trader's token accounts. */
 export async function openChainAccess(rpc_url: string, payer_seed: Uint8Array): Promise<ChainAccess> {

@@ -1,17 +1,19 @@
 /** Deposits tokens into the vault as a note of the wallet; the program, not the venue, makes the commitment. */
-import { AccountRole, type Instruction, type Signature } from '@solana/kit'
-import bs58 from 'bs58'
+import type { Instruction, Signature } from '@solana/kit'
 import { decodeBase58 } from '../../protocol/base58'
 import { equalBytes, toHex } from '../../protocol/bytes'
 import { deriveDepositBlinding } from '../../protocol/derive'
 import { noteInner, openingCommitment } from '../../protocol/notes'
 import { depositInstruction } from '../../protocol/vault/deposit'
-import { type DepositedEvent, decodeEvent } from '../../protocol/vault/events'
+import type { DepositedEvent } from '../../protocol/vault/events'
 import { TOKEN_PROGRAM } from '../../protocol/vault/programs'
 import type { Wallet, WalletNote } from '../wallet/wallet'
-import { addressOf, type ChainAccess } from './chain_access'
-import { sendInstructions, TransactionFailed } from './send_instructions'
+import type { ChainAccess } from './chain_access'
+import { readTransactionEvents } from './read_vault_events'
+import { sendInstructions } from './send_instructions'
 import { ownAccount } from './token_account'
+import { TransactionFailed } from './transaction_failed'
+import { toInstruction } from './vault_instruction'
 
 export type DepositTerms = { program_id: string; mint: string; amount: bigint; key_index: number }
 
@@ -25,11 +27,7 @@ function depositOf(chain: ChainAccess, terms: DepositTerms, inner: Uint8Array): 
     amount: terms.amount,
     inner,
   })
-  const accounts = built.accounts.map(({ address, signer, writable }) => {
-    if (signer) return { address: addressOf(address), role: AccountRole.WRITABLE_SIGNER, signer: chain.payer }
-    return { address: addressOf(address), role: writable ? AccountRole.WRITABLE : AccountRole.READONLY }
-  })
-  return { programAddress: addressOf(built.program), accounts, data: built.data }
+  return toInstruction(built, [chain.payer])
 }
 
 /** The `deposited` event of our program in a landed transaction. */
@@ -38,24 +36,10 @@ async function readDeposited(
   program_id: string,
   signature: Signature,
   inner: Uint8Array,
-) {
-  const landed = await chain.rpc
-    .getTransaction(signature, {
-      commitment: 'finalized',
-      encoding: 'json',
-      maxSupportedTransactionVersion: 1,
-    })
-    .send()
-  if (landed === null || landed.meta === null)
-    throw new TransactionFailed('the deposit is not on the finalized chain')
-  const keys = landed.transaction.message.accountKeys
-  for (const group of landed.meta.innerInstructions ?? []) {
-    for (const one of group.instructions) {
-      if (keys[one.programIdIndex] !== program_id) continue
-      const event = decodeEvent(bs58.decode(one.data))
-      if (event?.kind === 'deposited' && equalBytes(event.inner, inner)) return event
-    }
-  }
+): Promise<DepositedEvent> {
+  const events = await readTransactionEvents(chain, program_id, signature, 'finalized')
+  for (const event of events ?? [])
+    if (event.kind === 'deposited' && equalBytes(event.inner, inner)) return event
   throw new TransactionFailed('the transaction carries no deposit event')
 }
 
@@ -73,7 +57,7 @@ export async function deposit(
   const owner = wallet.tradingKey(key_index)
   const inner = noteInner(owner, blinding)
   const signature = await sendInstructions(chain, [depositOf(chain, terms, inner)], 'finalized')
-  const event: DepositedEvent = await readDeposited(chain, terms.program_id, signature, inner)
+  const event = await readDeposited(chain, terms.program_id, signature, inner)
   const { leaf_index } = event
   const mint = decodeBase58(terms.mint, 32)!
   const commitment = openingCommitment({ owner, mint, amount: terms.amount, blinding, leaf_index })

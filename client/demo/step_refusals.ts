@@ -2,8 +2,9 @@
 
 import type { Instrument, PlaceRequest } from '../../protocol/wire'
 import { VenueProblem } from '../api/venue_problem'
+import { dropRefused } from '../wallet/drop_refused'
 import { prepareCancel } from '../wallet/prepare_cancel'
-import { collateralOf, dropRefused, preparePlace } from '../wallet/prepare_place'
+import { collateralOf, preparePlace } from '../wallet/prepare_place'
 import { check, DemoFailed } from './report'
 import type { Trader } from './trader'
 

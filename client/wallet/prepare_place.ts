@@ -98,12 +98,3 @@ export function preparePlace(
     opening: openingOf(note),
   }
 }
-
-/** Forgets an order the venue refused: its note is free again. */
-export function dropRefused(wallet: Wallet, order_id: string): void {
-  const order = wallet.order(order_id)
-  if (order === undefined) return
-  order.open = false
-  const note = wallet.note(order.collateral)
-  if (note !== undefined && note.state === 'pending') note.state = 'free'
-}

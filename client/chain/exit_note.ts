@@ -1,0 +1,89 @@
+/** The three steps by which a note leaves without the venue: request, freeze after a missed deadline, escape. */
+import { createKeyPairSignerFromPrivateKeyBytes, type KeyPairSigner, type Signature } from '@solana/kit'
+import { decodeBase58 } from '../../protocol/base58'
+import { toHex } from '../../protocol/bytes'
+import { freezeInstruction } from '../../protocol/vault/freeze'
+import { nullifierOfNote } from '../exit/open_note'
+import { prepareEscape } from '../exit/prepare_escape'
+import { prepareExitRequest } from '../exit/prepare_exit_request'
+import { VaultProofs } from '../exit/vault_proofs'
+import type { Wallet, WalletNote } from '../wallet/wallet'
+import type { ChainAccess, ChainReader } from './chain_access'
+import { programBytes, readExitRequest, readMintRecord, readVaultState } from './read_vault'
+import { type ReadHistoryOptions, readVaultHistory } from './read_vault_history'
+import { sendInstructions } from './send_instructions'
+import { TransactionFailed } from './transaction_failed'
+import { toInstruction } from './vault_instruction'
+
+/** Reads the whole public history; good for any number of exits until the vault changes. */
+export async function readProofs(
+  chain: ChainReader,
+  program_id: string,
+  options: ReadHistoryOptions = {},
+): Promise<VaultProofs> {
+  // The state first: the history read after it reaches at least as far.
+  const vault = await readVaultState(chain, program_id, options.commitment)
+  return new VaultProofs(await readVaultHistory(chain, program_id, options), vault)
+}
+
+function ownerOf(wallet: Wallet, note: WalletNote): Promise<KeyPairSigner> {
+  return createKeyPairSignerFromPrivateKeyBytes(wallet.tradingSeed(note.key_index))
+}
+const payerBytes = (chain: ChainAccess): Uint8Array => decodeBase58(chain.payer.address, 32)!
+
+/**
+ * Costs the payer a bond of 0.02 SOL and rent, returned on service, freeze or escape.
+ * @param destination token account that receives the whole note
+ * @throws ProofUnavailable, TransactionFailed
+ */
+export async function requestExit(
+  chain: ChainAccess,
+  wallet: Wallet,
+  note: WalletNote,
+  to: { program_id: string; destination: Uint8Array; proofs: VaultProofs },
+): Promise<Signature> {
+  const program = programBytes(to.program_id)
+  const terms = { program, payer: payerBytes(chain), destination: to.destination }
+  const before = note.state
+  const request = prepareExitRequest(wallet, note, to.proofs, terms)
+  const instruction = toInstruction(request, [await ownerOf(wallet, note), chain.payer])
+  try {
+    return await sendInstructions(chain, [instruction], 'confirmed')
+  } catch (error) {
+    if (error instanceof TransactionFailed) note.state = before
+    throw error
+  }
+}
+
+/** Freezes the vault over an exit request whose deadline passed; anyone may. @throws TransactionFailed */
+export async function freezeVault(
+  chain: ChainAccess,
+  program_id: string,
+  nullifier: Uint8Array,
+): Promise<Signature> {
+  const request = await readExitRequest(chain, program_id, nullifier)
+  if (request === undefined)
+    throw new TransactionFailed(`no exit request is open for nullifier ${toHex(nullifier)}`)
+  const { bond_payer } = request
+  const freeze = freezeInstruction({ program: programBytes(program_id), nullifier, bond_payer })
+  return sendInstructions(chain, [toInstruction(freeze, [])], 'confirmed')
+}
+
+/** @throws ProofUnavailable, TransactionFailed */
+export async function escapeNote(
+  chain: ChainAccess,
+  wallet: Wallet,
+  note: WalletNote,
+  to: { program_id: string; destination: Uint8Array; proofs: VaultProofs },
+): Promise<Signature> {
+  const { program_id, destination, proofs } = to
+  const { token_program } = await readMintRecord(chain, program_id, note.mint)
+  const open = await readExitRequest(chain, program_id, nullifierOfNote(note))
+  const terms = { program: programBytes(program_id), payer: payerBytes(chain), destination, token_program }
+  const bond = open === undefined ? {} : { bond_payer: open.bond_payer }
+  const prepared = prepareEscape(wallet, note, proofs, { ...terms, ...bond })
+  const instruction = toInstruction(prepared, [await ownerOf(wallet, note), chain.payer])
+  const signature = await sendInstructions(chain, [instruction], 'confirmed')
+  note.state = 'spent'
+  return signature
+}

@@ -1,0 +1,90 @@
+/** The vault's accounts as the chain holds them, all three of one slot. */
+import { decodeBase58 } from '../../protocol/base58'
+import {
+  type ConfigAccount,
+  decodeConfig,
+  decodeExitRequest,
+  decodeMintRecord,
+  decodeRing,
+  decodeTree,
+  type ExitRequest,
+  type MintRecord,
+  type RingAccount,
+  type TreeAccount,
+} from '../../protocol/vault/accounts'
+import { exitRequestAddress, mintRecordAddress, vaultAddresses } from '../../protocol/vault/addresses'
+import { addressOf, type ChainReader } from './chain_access'
+
+export type Commitment = 'confirmed' | 'finalized'
+export type VaultState = { slot: number; config: ConfigAccount; tree: TreeAccount; ring: RingAccount }
+
+/** There is no vault under this program, or an account of it is not one the program wrote. */
+export class NotAVault extends Error {
+  constructor(what: string) {
+    super(`${what} of this program is not on the chain`)
+    this.name = 'NotAVault'
+  }
+}
+
+/** Data of the accounts the program owns, undefined for others and for absent ones. */
+async function readAccounts(
+  { rpc }: ChainReader,
+  program_id: string,
+  addresses: readonly Uint8Array[],
+  commitment: Commitment,
+): Promise<{ slot: number; data: (Uint8Array | undefined)[] }> {
+  const { context, value } = await rpc
+    .getMultipleAccounts(addresses.map(addressOf), { encoding: 'base64', commitment })
+    .send()
+  const data = value.map((account) => {
+    if (account === null || account.owner !== program_id) return undefined
+    return new Uint8Array(Buffer.from(account.data[0], 'base64'))
+  })
+  return { slot: Number(context.slot), data }
+}
+
+/** @throws NotAVault */
+export async function readVaultState(
+  chain: ChainReader,
+  program_id: string,
+  commitment: Commitment = 'finalized',
+): Promise<VaultState> {
+  const at = vaultAddresses(programBytes(program_id))
+  const { slot, data } = await readAccounts(chain, program_id, [at.config, at.tree, at.ring], commitment)
+  const config = data[0] && decodeConfig(data[0])
+  const tree = data[1] && decodeTree(data[1])
+  const ring = data[2] && decodeRing(data[2])
+  if (config === undefined || tree === undefined || ring === undefined) throw new NotAVault('the vault')
+  return { slot, config, tree, ring }
+}
+
+/** @param mint base58. @throws NotAVault when the mint is not registered */
+export async function readMintRecord(
+  chain: ChainReader,
+  program_id: string,
+  mint: string,
+): Promise<MintRecord> {
+  const address = mintRecordAddress(programBytes(program_id), decodeBase58(mint, 32)!)
+  const { data } = await readAccounts(chain, program_id, [address], 'confirmed')
+  const record = data[0] && decodeMintRecord(data[0])
+  if (record === undefined) throw new NotAVault(`the record of mint ${mint}`)
+  return record
+}
+
+/** The open exit request of a note; undefined when it has none. */
+export async function readExitRequest(
+  chain: ChainReader,
+  program_id: string,
+  nullifier: Uint8Array,
+): Promise<ExitRequest | undefined> {
+  const address = exitRequestAddress(programBytes(program_id), nullifier)
+  const { data } = await readAccounts(chain, program_id, [address], 'confirmed')
+  return data[0] && decodeExitRequest(data[0])
+}
+
+/** @throws RangeError for text that is no address */
+export function programBytes(program_id: string): Uint8Array {
+  const bytes = decodeBase58(program_id, 32)
+  if (bytes === undefined) throw new RangeError('the program id is not an address')
+  return bytes
+}

@@ -1,0 +1,29 @@
+/** Events of the vault in landed transactions: instructions the program sent to itself, never log text. */
+import { decodeTransactionFromRpcResponse, type Signature, walkInstructions } from '@solana/kit'
+import { decodeEvent, type VaultEvent } from '../../protocol/vault/events'
+import type { ChainReader } from './chain_access'
+
+/**
+ * The events of one transaction, in order; empty for a failed one, undefined when the node does not serve it at
+ * `commitment`.
+ */
+export async function readTransactionEvents(
+  { rpc }: ChainReader,
+  program_id: string,
+  signature: Signature,
+  commitment: 'confirmed' | 'finalized',
+): Promise<VaultEvent[] | undefined> {
+  const found = await rpc
+    .getTransaction(signature, { commitment, encoding: 'base64', maxSupportedTransactionVersion: 1 })
+    .send()
+  if (!found?.meta) return undefined
+  if (found.meta.err !== null) return []
+  const { compiledMessage, loadedAddresses } = decodeTransactionFromRpcResponse(found)
+  const events: VaultEvent[] = []
+  for (const one of walkInstructions({ compiledMessage, loadedAddresses, meta: found.meta })) {
+    if (one.trace.kind !== 'inner' || one.programAddress !== program_id || !one.data) continue
+    const event = decodeEvent(new Uint8Array(one.data))
+    if (event !== undefined) events.push(event)
+  }
+  return events
+}

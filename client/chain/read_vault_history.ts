@@ -1,0 +1,55 @@
+/** Reads every event of a vault from its transactions on one node: all a wallet needs besides its seed. */
+import type { Signature } from '@solana/kit'
+import { vaultAddresses } from '../../protocol/vault/addresses'
+import type { VaultEvent } from '../../protocol/vault/events'
+import { HistoryIncomplete, type VaultHistory, vaultHistory } from '../wallet/vault_history'
+import { addressOf, type ChainReader } from './chain_access'
+import { programBytes } from './read_vault'
+import { readTransactionEvents } from './read_vault_events'
+
+/** Signatures per page: the most a node answers. */
+const PAGE = 1_000
+/** Transactions read at the same time. */
+const PARALLEL = 8
+
+export type ReadHistoryOptions = {
+  /** Default `finalized`: nothing of it can be taken back. */
+  commitment?: 'confirmed' | 'finalized'
+  /** Transactions read so far, for a display of progress. */
+  progress?: (transactions: number) => void
+}
+
+/**
+ * Walks the transactions that name the note tree's account (deposits, batches, exit requests and escapes all do) from
+ * the newest back to the first.
+ * @throws HistoryIncomplete when the node lists a transaction it does not serve, or its history has a gap
+ */
+export async function readVaultHistory(
+  chain: ChainReader,
+  program_id: string,
+  options: ReadHistoryOptions = {},
+): Promise<VaultHistory> {
+  const { commitment = 'finalized', progress } = options
+  const tree = addressOf(vaultAddresses(programBytes(program_id)).tree)
+  const events: VaultEvent[] = []
+  let transactions = 0
+  for (let before: Signature | undefined; ; ) {
+    const edge = before === undefined ? {} : { before }
+    const page = await chain.rpc.getSignaturesForAddress(tree, { commitment, limit: PAGE, ...edge }).send()
+    const successful = page.filter((entry) => entry.err === null)
+    for (let at = 0; at < successful.length; at += PARALLEL) {
+      const some = successful.slice(at, at + PARALLEL)
+      const read = some.map(({ signature }) =>
+        readTransactionEvents(chain, program_id, signature, commitment),
+      )
+      for (const of_one of await Promise.all(read)) {
+        if (of_one === undefined) throw new HistoryIncomplete('a transaction the node lists')
+        events.push(...of_one)
+      }
+      transactions += some.length
+      progress?.(transactions)
+    }
+    before = page.at(-1)?.signature
+    if (page.length < PAGE || before === undefined) return vaultHistory(events)
+  }
+}

@@ -1,0 +1,111 @@
+/**
+ * Inclusion and absence proofs made from public history alone. Both trees are rebuilt and their roots compared with the
+ * accounts of the vault, so a proof is either right or not made.
+ */
+import { equalBytes, toHex } from '../../protocol/bytes'
+import { MerkleTree } from '../../protocol/merkle_tree'
+import { SpentTree } from '../../protocol/spent_tree'
+import type { ConfigAccount, RingAccount, TreeAccount } from '../../protocol/vault/accounts'
+import type { VaultHistory } from '../wallet/vault_history'
+
+/** The public data at hand proves no such thing; `reason` says why. */
+export class ProofUnavailable extends Error {
+  constructor(readonly reason: 'not_in_tree' | 'spent' | 'history_differs') {
+    super(MEANINGS[reason])
+    this.name = 'ProofUnavailable'
+  }
+}
+
+const MEANINGS = {
+  not_in_tree: 'the note is not in the tree of the chain',
+  spent: 'the note is spent',
+  history_differs:
+    'the history does not lead to the roots of the vault: one of both is not true, or one is older',
+} as const
+
+export type Inclusion = {
+  leaf_index: number
+  cited_leaf_count: number
+  cited_root: Uint8Array
+  /** 32 siblings from the leaf upwards. */
+  siblings: Uint8Array[]
+}
+export type Absence = {
+  low_value: Uint8Array
+  low_next: Uint8Array
+  low_index: number
+  siblings: Uint8Array[]
+}
+
+/** Read `vault` before `history`, so that the history reaches at least as far. */
+export class VaultProofs {
+  private readonly trees = new Map<number, MerkleTree>()
+  private spent_tree: SpentTree | undefined
+
+  constructor(
+    readonly history: VaultHistory,
+    readonly vault: { config: ConfigAccount; tree: TreeAccount; ring: RingAccount },
+  ) {}
+
+  /** @throws ProofUnavailable */
+  leafIndexOf(commitment: Uint8Array): number {
+    const leaf_index = this.history.leaves.findIndex((leaf) => equalBytes(leaf, commitment))
+    if (leaf_index === -1) throw new ProofUnavailable('not_in_tree')
+    return leaf_index
+  }
+
+  /**
+   * Under a state the vault will still know when the transaction lands: one of the ring where it covers the note, since
+   * an append can make the current one unknown; else the current one.
+   * @throws ProofUnavailable
+   */
+  inclusion(commitment: Uint8Array): Inclusion {
+    const leaf_index = this.leafIndexOf(commitment)
+    const { tree, ring } = this.vault
+    const kept = ring.states.findLast((state) => state.leaf_count > leaf_index)
+    return this.inclusionUnder(leaf_index, kept ?? tree)
+  }
+
+  /** Under the state of the tree now: what an escape from a frozen vault must show. @throws ProofUnavailable */
+  finalInclusion(commitment: Uint8Array): Inclusion {
+    return this.inclusionUnder(this.leafIndexOf(commitment), this.vault.tree)
+  }
+
+  private inclusionUnder(leaf_index: number, state: { leaf_count: number; root: Uint8Array }): Inclusion {
+    const { leaf_count, root } = state
+    if (leaf_index >= leaf_count) throw new ProofUnavailable('not_in_tree')
+    const siblings = this.treeOf(leaf_count, root).siblings(leaf_index)
+    return { leaf_index, cited_leaf_count: leaf_count, cited_root: root, siblings }
+  }
+
+  private treeOf(leaf_count: number, root: Uint8Array): MerkleTree {
+    let tree = this.trees.get(leaf_count)
+    if (tree === undefined) {
+      tree = new MerkleTree()
+      tree.append(this.history.leaves.slice(0, leaf_count))
+      if (tree.leaf_count !== leaf_count || !equalBytes(tree.root(), root))
+        throw new ProofUnavailable('history_differs')
+      this.trees.set(leaf_count, tree)
+    }
+    return tree
+  }
+
+  /** Absence from the spent root the vault has now. @throws ProofUnavailable */
+  absence(nullifier: Uint8Array): Absence {
+    const { leaf, siblings, present } = this.spentTree().witness(nullifier)
+    if (present || this.history.escaped.has(toHex(nullifier))) throw new ProofUnavailable('spent')
+    return { low_value: leaf.value, low_next: leaf.next_value, low_index: leaf.index, siblings }
+  }
+
+  private spentTree(): SpentTree {
+    if (this.spent_tree === undefined) {
+      const { spent_count, spent_root, last_batch } = this.vault.config
+      const tree = new SpentTree()
+      tree.insertBatches(this.history.nullifier_batches.slice(0, last_batch))
+      if (tree.spent_count !== spent_count || !equalBytes(tree.root(), spent_root))
+        throw new ProofUnavailable('history_differs')
+      this.spent_tree = tree
+    }
+    return this.spent_tree
+  }
+}
