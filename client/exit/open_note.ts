@@ -6,7 +6,6 @@ import type { NoteOpening } from '../../protocol/vault/note_proof'
 import type { Wallet, WalletNote } from '../wallet/wallet'
 
 export type OpenedNote = {
-  commitment: Uint8Array
   nullifier: Uint8Array
   /** The trading key that must sign. */
   owner: Uint8Array
@@ -18,7 +17,6 @@ export function openNote(wallet: Wallet, note: WalletNote, leaf_index: number): 
   const [commitment, blinding] = [fromHex(note.commitment, 32)!, fromHex(note.blinding, 32)!]
   const form = note.leaf_index === undefined ? 'settlement' : 'deposit'
   return {
-    commitment,
     nullifier: nullifierOf(commitment, blinding),
     owner: wallet.tradingKey(note.key_index),
     mint: decodeBase58(note.mint, 32)!,

@@ -1,4 +1,5 @@
 /** Builds an escape: in a frozen vault a note's owner takes its tokens with the seed and public data alone. */
+import { fromHex } from '../../protocol/bytes'
 import { type EscapeFields, escapeInstruction } from '../../protocol/vault/escape'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
 import type { Wallet, WalletNote } from '../wallet/wallet'
@@ -22,8 +23,7 @@ export function escapeFields(
   proofs: VaultProofs,
   terms: EscapeTerms,
 ): EscapeFields {
-  const { commitment } = openNote(wallet, note, 0)
-  const { leaf_index, siblings: path } = proofs.finalInclusion(commitment)
+  const { leaf_index, siblings: path } = proofs.finalInclusion(fromHex(note.commitment, 32)!)
   const { owner, mint, opening, nullifier } = openNote(wallet, note, leaf_index)
   const { siblings: low_path, ...low } = proofs.absence(nullifier)
   return { ...terms, ...low, owner, mint, opening, nullifier, path, low_path }

@@ -1,8 +1,9 @@
 /** Builds an exit request: the owner demands that the venue pays a note out before the deadline. */
+import { fromHex } from '../../protocol/bytes'
 import { deriveDepositBlinding } from '../../protocol/derive'
 import { noteInner } from '../../protocol/notes'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
-import { requestExitInstruction } from '../../protocol/vault/request_exit'
+import { type RequestExitFields, requestExitInstruction } from '../../protocol/vault/request_exit'
 import type { Wallet, WalletNote } from '../wallet/wallet'
 import { openNote } from './open_note'
 import type { VaultProofs } from './vault_proofs'
@@ -16,33 +17,33 @@ export type ExitRequestTerms = {
 }
 
 /**
- * The refund, should the destination be unusable, is a deposit-form note under the key's next deposit blinding: recovery
- * finds it where it looks for deposits.
- * @throws ProofUnavailable
+ * What a request shows, before it is encoded; takes the key's next deposit blinding. The refund, should the destination
+ * be unusable, is a deposit-form note under that blinding: recovery finds it where it looks for deposits.
+ * @throws ProofUnavailable, also for a note that is spent already: its bond would be lost
  */
+export function exitRequestFields(
+  wallet: Wallet,
+  note: WalletNote,
+  proofs: VaultProofs,
+  terms: ExitRequestTerms,
+): RequestExitFields {
+  const { key_index } = note
+  const { leaf_index, siblings: path, ...cited } = proofs.inclusion(fromHex(note.commitment, 32)!)
+  const { owner, mint, opening, nullifier } = openNote(wallet, note, leaf_index)
+  proofs.absence(nullifier)
+  const blinding = deriveDepositBlinding(wallet.seed, key_index, wallet.counters(key_index).deposits++)
+  const refund_inner = noteInner(owner, blinding)
+  return { ...terms, ...cited, owner, mint, opening, nullifier, refund_inner, path }
+}
+
+/** @throws ProofUnavailable */
 export function prepareExitRequest(
   wallet: Wallet,
   note: WalletNote,
   proofs: VaultProofs,
   terms: ExitRequestTerms,
 ): VaultInstruction {
-  const { key_index } = note
-  const { commitment } = openNote(wallet, note, 0)
-  const { leaf_index, siblings, ...cited } = proofs.inclusion(commitment)
-  const opened = openNote(wallet, note, leaf_index)
-  proofs.absence(opened.nullifier)
-  const blinding = deriveDepositBlinding(wallet.seed, key_index, wallet.counters(key_index).deposits++)
-  const { owner, mint, opening, nullifier } = opened
-  const refund_inner = noteInner(owner, blinding)
+  const request = requestExitInstruction(exitRequestFields(wallet, note, proofs, terms))
   note.state = 'pending'
-  return requestExitInstruction({
-    ...terms,
-    ...cited,
-    owner,
-    mint,
-    opening,
-    nullifier,
-    refund_inner,
-    path: siblings,
-  })
+  return request
 }

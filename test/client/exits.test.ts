@@ -1,11 +1,27 @@
 /** With the venue off: a seed and the public chain recover every note, and every note leaves the vault. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { readProofs } from '../../client/chain/exit_note'
+import { createKeyPairSignerFromPrivateKeyBytes } from '@solana/kit'
+import { type ChainAccess, openChainAccess } from '../../client/chain/chain_access'
+import { airdrop } from '../../client/chain/embedded_faucet'
+import { escapeNote, freezeVault, readProofs, requestExit } from '../../client/chain/exit_note'
+import { readExitRequest, readMintRecord } from '../../client/chain/read_vault'
+import { sendInstructions } from '../../client/chain/send_instructions'
+import { createAssociatedAccount, ownAccount, tokenBalance } from '../../client/chain/token_account'
+import { TransactionFailed } from '../../client/chain/transaction_failed'
+import { toInstruction } from '../../client/chain/vault_instruction'
+import { nullifierOfNote } from '../../client/exit/open_note'
+import { escapeFields } from '../../client/exit/prepare_escape'
+import { exitRequestFields } from '../../client/exit/prepare_exit_request'
+import { ProofUnavailable, type VaultProofs } from '../../client/exit/vault_proofs'
 import { adoptRefunds } from '../../client/wallet/adopt_refunds'
 import { recoverWallet } from '../../client/wallet/recover'
 import { leafFinder } from '../../client/wallet/vault_history'
-import type { Wallet } from '../../client/wallet/wallet'
-import { encodeBase58 } from '../../protocol/base58'
+import type { Wallet, WalletNote } from '../../client/wallet/wallet'
+import { decodeBase58, encodeBase58 } from '../../protocol/base58'
+import { type EscapeFields, escapeInstruction } from '../../protocol/vault/escape'
+import type { VaultInstruction } from '../../protocol/vault/instruction'
+import { TOKEN_PROGRAM } from '../../protocol/vault/programs'
+import { type RequestExitFields, requestExitInstruction } from '../../protocol/vault/request_exit'
 import { EmbeddedSite, JTO, USDC } from '../engine/embedded_site'
 import { seededRandom } from '../faults/random'
 import { fundTraders, RandomSession } from './random_session'
@@ -13,15 +29,24 @@ import { WalletTrader } from './wallet_trader'
 
 const SEED = Number(process.env['SESSION_SEED'] ?? crypto.getRandomValues(new Uint32Array(1))[0])
 const ACTIONS = 120
-/** A small wallet leaves small gaps; the defaults are tried once, on one wallet. */
+/** A small wallet leaves small gaps. */
 const LIMITS = { keys: 2, deposits: 20, commands: 60 }
+const EXIT_DELAY_S = 7 * 86_400
+const BOND_LAMPORTS = 20_000_000n
 
 const site = new EmbeddedSite()
 let traders: WalletTrader[] = []
+let program_id: string
+/** Recovered from seeds alone; everything after the first test is theirs. */
+const wallets: Wallet[] = []
+/** Pays for everybody; known to nobody before. */
+let chain: ChainAccess
+let proofs: VaultProofs
 
 beforeAll(async () => {
   await site.openChain()
   await site.openVenue()
+  program_id = encodeBase58(site.chain.program_id!)
   traders = await Promise.all(['ada', 'bob'].map((name) => WalletTrader.open(site, name)))
   await fundTraders(traders)
   const good = { [USDC]: await site.payee(USDC), [JTO]: await site.payee(JTO) }
@@ -32,6 +57,8 @@ beforeAll(async () => {
   for (const trader of traders) await session.windUp(trader)
   await site.venue.drain()
   await site.venue.close()
+  chain = await openChainAccess(site.chain.url, crypto.getRandomValues(new Uint8Array(32)))
+  await airdrop(chain, 10_000_000_000n)
 }, 60_000)
 afterAll(() => site.chain?.close())
 
@@ -40,12 +67,156 @@ function notesOf(wallet: Wallet) {
   const notes = wallet.state.notes.map(({ origin, ...note }) => note)
   return notes.sort((a, b) => (a.commitment < b.commitment ? -1 : 1))
 }
+const payer = (): Uint8Array => decodeBase58(chain.payer.address, 32)!
+const destinationOf = (note: WalletNote): Uint8Array => ownAccount(chain, note.mint).bytes
+const unspent = (wallet: Wallet): WalletNote[] => wallet.state.notes.filter(({ state }) => state !== 'spent')
+
+/** The vault's refusal of an instruction the owner of `signer`'s key signs, or `landed`. */
+async function verdictOn(instruction: VaultInstruction, signer: Uint8Array): Promise<string> {
+  const owner = await createKeyPairSignerFromPrivateKeyBytes(new Uint8Array(signer))
+  return refusalOf(sendInstructions(chain, [toInstruction(instruction, [owner, chain.payer])], 'confirmed'))
+}
+async function refusalOf(answer: Promise<unknown>): Promise<string> {
+  try {
+    await answer
+    return 'landed'
+  } catch (error) {
+    if (error instanceof TransactionFailed) return error.refusal ?? error.message
+    if (error instanceof ProofUnavailable) return error.reason
+    throw error
+  }
+}
 
 test('a wallet recovered from its seed has exactly the notes it had', async () => {
-  const { history, vault } = await readProofs(traders[0]!.chain, traders[0]!.program_id)
+  proofs = await readProofs(chain, program_id)
+  const { history, vault } = proofs
   for (const { wallet } of traders) {
     await adoptRefunds(wallet, leafFinder(history))
     const recovered = recoverWallet(wallet.seed, history, vault.config.generation, LIMITS)
     expect(notesOf(recovered)).toEqual(notesOf(wallet))
+    wallets.push(recovered)
   }
+  const origins = wallets.flatMap(({ state }) => state.notes.map(({ origin }) => origin))
+  expect(new Set(origins).size).toBeGreaterThan(1)
 }, 30_000)
+
+test('an exit request shows its own note, its owner and a true path', async () => {
+  const [wallet, other] = wallets as [Wallet, Wallet]
+  const note = unspent(wallet)[0]!
+  const terms = { program: site.chain.program_id!, payer: payer(), destination: destinationOf(note) }
+  const good = exitRequestFields(wallet, note, proofs, terms)
+  const verdict = (change: Partial<RequestExitFields>, signer = wallet.tradingSeed(note.key_index)) =>
+    verdictOn(requestExitInstruction({ ...good, ...change }), signer)
+  const forged = [...good.path.slice(1), good.refund_inner]
+  expect(await verdict({ path: forged })).toBe('invalid_inclusion')
+  expect(await verdict({ opening: { ...good.opening, amount: 1n << 40n } })).toBe('invalid_inclusion')
+  expect(await verdict({ owner: other.tradingKey(0) }, other.tradingSeed(0))).toBe('invalid_inclusion')
+  expect(await verdict({ cited_root: good.refund_inner })).toBe('unknown_state')
+  const spent = wallet.state.notes.find(({ state }) => state === 'spent')!
+  const to = { program_id, destination: destinationOf(spent), proofs }
+  expect(await refusalOf(requestExit(chain, wallet, spent, to))).toBe('spent')
+}, 30_000)
+
+let requested: WalletNote
+
+test('a request can freeze the vault only after its deadline', async () => {
+  const [wallet] = wallets as [Wallet]
+  requested = unspent(wallet)[0]!
+  const nullifier = nullifierOfNote(requested)
+  expect(await refusalOf(freezeVault(chain, program_id, nullifier))).toContain('no exit request is open')
+  const to = { program_id, destination: destinationOf(requested), proofs }
+  await requestExit(chain, wallet, requested, to)
+  expect(requested.state).toBe('pending')
+  expect(await refusalOf(requestExit(chain, wallet, requested, to))).toBe('exit_already_requested')
+  const open = await readExitRequest(chain, program_id, nullifier)
+  expect(open).toMatchObject({ nullifier, amount: BigInt(requested.amount), destination: to.destination })
+  expect(await refusalOf(freezeVault(chain, program_id, nullifier))).toBe('deadline_not_reached')
+  expect(await refusalOf(escapeNote(chain, wallet, requested, to))).toBe('not_frozen')
+  site.chain.warpTime(EXIT_DELAY_S + 60)
+  const { value: before } = await chain.rpc
+    .getBalance(chain.payer.address, { commitment: 'confirmed' })
+    .send()
+  await freezeVault(chain, program_id, nullifier)
+  const { value: after } = await chain.rpc.getBalance(chain.payer.address, { commitment: 'confirmed' }).send()
+  expect(after - before).toBeGreaterThan(BOND_LAMPORTS - 100_000n)
+  const fresh = await readProofs(chain, program_id, { commitment: 'confirmed' })
+  expect(fresh.vault.config.frozen).toBe(true)
+  const second = unspent(wallet)[1]!
+  expect(await refusalOf(requestExit(chain, wallet, second, { ...to, proofs: fresh }))).toBe('vault_frozen')
+  proofs = fresh
+}, 30_000)
+
+test('from a frozen vault nothing escapes without the owner, the true opening and both true proofs', async () => {
+  const [wallet, other] = wallets as [Wallet, Wallet]
+  const spent = wallet.state.notes.find(({ state }) => state === 'spent')!
+  const to = { program_id, destination: destinationOf(spent), proofs }
+  expect(await refusalOf(escapeNote(chain, wallet, spent, to))).toBe('spent')
+
+  const note = requested
+  await sendInstructions(
+    chain,
+    [createAssociatedAccount(chain, payer(), decodeBase58(note.mint, 32)!)],
+    'confirmed',
+  )
+  const terms = { program: site.chain.program_id!, payer: payer(), token_program: TOKEN_PROGRAM }
+  const good = escapeFields(wallet, note, proofs, { ...terms, destination: destinationOf(note) })
+  const verdict = (change: Partial<EscapeFields>, signer = wallet.tradingSeed(note.key_index)) =>
+    verdictOn(escapeInstruction({ ...good, ...change }), signer)
+  const { nullifier } = good
+  expect(await verdict({ owner: other.tradingKey(0) }, other.tradingSeed(0))).toBe('invalid_inclusion')
+  expect(await verdict({ path: [...good.path.slice(1), nullifier] })).toBe('invalid_inclusion')
+  expect(await verdict({ low_path: [...good.low_path.slice(1), nullifier] })).toBe('invalid_spent_proof')
+  expect(await verdict({ low_next: new Uint8Array(32) })).toBe('invalid_spent_proof')
+  expect(await verdict({ opening: { ...good.opening, amount: 1n << 40n } })).toBe('invalid_inclusion')
+
+  const index = proofs.leafIndexOf(Buffer.from(spent.commitment, 'hex'))
+  const inclusion = proofs.finalInclusion(Buffer.from(spent.commitment, 'hex'))
+  const gone = nullifierOfNote(spent)
+  const opening = {
+    form: spent.leaf_index === undefined ? 'settlement' : 'deposit',
+    amount: BigInt(spent.amount),
+    blinding: Buffer.from(spent.blinding, 'hex'),
+    leaf_index: index,
+  } as const
+  const owner = wallet.tradingKey(spent.key_index)
+  const mint = decodeBase58(spent.mint, 32)!
+  const replay = { owner, mint, opening, nullifier: gone, path: inclusion.siblings }
+  expect(await verdict(replay, wallet.tradingSeed(spent.key_index))).toMatch(
+    /note_spent|destination_unusable/,
+  )
+}, 30_000)
+
+test('every holder escapes once, and only fees that were never issued stay in the vault', async () => {
+  for (const mint of [USDC, JTO])
+    await sendInstructions(
+      chain,
+      [createAssociatedAccount(chain, payer(), decodeBase58(mint, 32)!)],
+      'confirmed',
+    )
+  const again = unspent(wallets[0]!)[0]!
+  for (const wallet of wallets)
+    await Promise.all(
+      unspent(wallet).map((note) =>
+        escapeNote(chain, wallet, note, { program_id, destination: destinationOf(note), proofs }),
+      ),
+    )
+  const repeat = { program_id, destination: destinationOf(again), proofs }
+  expect(await refusalOf(escapeNote(chain, wallets[0]!, again, repeat))).toBe('already_escaped')
+
+  for (const mint of [USDC, JTO]) {
+    const paid = traders.flatMap(({ wallet }) => wallet.state.fees.filter((fee) => fee.mint === mint))
+    const fees = paid.reduce((sum, fee) => sum + BigInt(fee.amount), 0n)
+    const record = await readMintRecord(chain, program_id, mint)
+    expect(record.liabilities).toBe(fees)
+    expect(await tokenBalance(chain, record.vault_token)).toBe(fees)
+    const owned = traders.reduce((sum, { wallet }) => sum + wallet.balance(mint), 0n)
+    expect(await tokenBalance(chain, ownAccount(chain, mint).bytes)).toBe(owned)
+  }
+  const after = await readProofs(chain, program_id, { commitment: 'confirmed' })
+  expect(await refusalOf(escapeNote(chain, wallets[0]!, again, { ...repeat, proofs: after }))).toBe('spent')
+  for (const { seed } of wallets) {
+    const { history, vault } = after
+    const recovered = recoverWallet(seed, history, vault.config.generation, LIMITS)
+    expect(unspent(recovered)).toEqual([])
+  }
+}, 60_000)
