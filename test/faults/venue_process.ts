@@ -36,14 +36,13 @@ export class VenueProcess {
   get pid(): number {
     return this.child!.pid
   }
-  /** Null while it runs. */
-  get exit_code(): number | null {
-    return this.child?.exitCode ?? null
+  get runs(): boolean {
+    return this.child !== undefined && this.child.exitCode === null && this.child.signalCode === null
   }
 
   /** Starts it and resolves with true once it serves, or with false once it ended without serving. */
   async launch(more: Record<string, string> = {}): Promise<boolean> {
-    if (this.child !== undefined && this.exit_code === null) throw new Error('it runs already')
+    if (this.runs) throw new Error('it runs already')
     const own = Object.entries(process.env).filter(([name]) => !name.startsWith('TACIT_'))
     const env = { ...Object.fromEntries(own), ...SETTINGS, ...this.settings, ...more }
     this.serving = Promise.withResolvers()
