@@ -31,13 +31,17 @@ fn hash_each<const T: usize, const ARITY: usize, const PARTIAL: usize>(
 /// # Safety
 /// `inputs` is readable for `count * arity * 32` bytes, `hashes` writable for `count * 32`, and they do not overlap.
 #[no_mangle]
-pub unsafe extern "C" fn poseidon_hash(arity: usize, count: usize, inputs: *const [u8; 32], hashes: *mut [u8; 32]) -> u32 {
+pub unsafe extern "C" fn poseidon_hash(
+    arity: usize,
+    count: usize,
+    inputs: *const [u8; 32],
+    hashes: *mut [u8; 32],
+) -> u32 {
     if !(1..=5).contains(&arity) {
         return 1;
     }
-    let (inputs, hashes) = unsafe {
-        (slice::from_raw_parts(inputs, count * arity), slice::from_raw_parts_mut(hashes, count))
-    };
+    let (inputs, hashes) =
+        unsafe { (slice::from_raw_parts(inputs, count * arity), slice::from_raw_parts_mut(hashes, count)) };
     match arity {
         1 => hash_each(&constants::WIDTH_2, inputs, hashes),
         2 => hash_each(&constants::WIDTH_3, inputs, hashes),

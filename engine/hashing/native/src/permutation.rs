@@ -23,7 +23,11 @@ fn power5(x: &Element) -> Element {
     mul(&mul(&square, &square), x)
 }
 
-fn full_round<const T: usize>(state: &mut [Element; T], constants: &[Element; T], matrix: &[[Element; T]; T]) {
+fn full_round<const T: usize>(
+    state: &mut [Element; T],
+    constants: &[Element; T],
+    matrix: &[[Element; T]; T],
+) {
     let raised: [Element; T] = core::array::from_fn(|i| power5(&add(&state[i], &constants[i])));
     for i in 0..T {
         state[i] = dot(&raised, &matrix[i]);
@@ -45,7 +49,9 @@ impl<const T: usize, const INPUTS: usize, const PARTIAL: usize> Constants<T, INP
     /// Hashes inputs of 32 big-endian bytes to the same.
     pub fn hash(&self, inputs: &[[u8; 32]; INPUTS]) -> [u8; 32] {
         let mut state: [Element; T] =
-            core::array::from_fn(|i| if i == 0 { [0; 4] } else { mul(&from_bytes(&inputs[i - 1]), &R_SQUARED) });
+            core::array::from_fn(
+                |i| if i == 0 { [0; 4] } else { mul(&from_bytes(&inputs[i - 1]), &R_SQUARED) },
+            );
         for round in 0..3 {
             full_round(&mut state, &self.full[round], &self.matrix);
         }
