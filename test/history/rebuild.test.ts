@@ -16,6 +16,13 @@ async function fillFolder(dir: string, orders = 50): Promise<void> {
   })
 }
 
+/** The history's own connection may still be tidying up on its thread when its close is answered. */
+function patientDatabase(path: string): Database {
+  const db = new Database(path)
+  db.run('PRAGMA busy_timeout = 10000')
+  return db
+}
+
 test('the watermark says how far the journal is contained, also after a restart', async () => {
   await withFolder(async (dir) => {
     await withHistory(dir, async (history) => {
@@ -52,12 +59,12 @@ test('a database that is missing, garbage, cut short or of another key is begun 
     cut: (path) => truncateSync(path, 5000),
     empty: (path) => truncateSync(path, 0),
     emptied: (path) => {
-      const db = new Database(path)
+      const db = patientDatabase(path)
       db.run('DELETE FROM meta')
       db.close()
     },
     foreign: (path) => {
-      const db = new Database(path)
+      const db = patientDatabase(path)
       db.run('DELETE FROM salts')
       db.close()
     },
@@ -85,7 +92,7 @@ test('a database that is missing, garbage, cut short or of another key is begun 
 test('content changed on disk is never served: reads fail, and the next opening rebuilds', async () => {
   await withFolder(async (dir) => {
     await fillFolder(dir)
-    const db = new Database(join(dir, FILE))
+    const db = patientDatabase(join(dir, FILE))
     // The sealed values of two orders change places.
     db.run(
       'UPDATE orders SET sealed = (SELECT sealed FROM orders AS other WHERE other.rowid = 3 - orders.rowid) WHERE rowid < 3',
