@@ -49,12 +49,16 @@ export function followEvents(client: VenueClient, after: number, handlers: Event
     if (closed) return
     if (token === undefined) return retry()
     socket = client.transport.webSocket(`/ws/trading?token=${token}&after=${seq}`)
+    let opened = false
     socket.onopen = () => {
+      opened = true
       wait_ms = RETRY_MS
       handlers.connection?.(true)
     }
     socket.onmessage = (message) => receive(JSON.parse(String(message.data)) as Frame)
     socket.onclose = () => {
+      // A refused upgrade does not tell its reason; a dead token is the one that waiting does not mend.
+      if (!opened) client.forget(token)
       handlers.connection?.(false)
       retry()
     }

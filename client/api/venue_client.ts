@@ -2,19 +2,29 @@
 import type * as wire from '../../protocol/wire'
 import { type CallOptions, call, query } from './call'
 import type { Transport } from './transport'
+import { VenueProblem } from './venue_problem'
 
 type PageQuery = { after?: number; limit?: number }
 /** Share of a token's life after which the next call logs in again. */
 const RENEW_AT = 0.8
+const DEAD_TOKEN: ReadonlySet<string> = new Set(['token_invalid', 'token_expired', 'token_revoked'])
 
 export class VenueClient {
   private session: { token: string; account_id: string; renew_at: number } | undefined
+  private logging_in: Promise<string> | undefined
   constructor(
     readonly transport: Transport,
     private readonly credentials: wire.TokenRequest,
   ) {}
 
-  async login(): Promise<string> {
+  /** Calls that find the token dead at the same time share one login. */
+  login(): Promise<string> {
+    this.logging_in ??= this.newSession().finally(() => {
+      this.logging_in = undefined
+    })
+    return this.logging_in
+  }
+  private async newSession(): Promise<string> {
     const body = this.credentials
     const answer = await call<wire.TokenResponse>(this.transport, '/auth/token', { method: 'POST', body })
     const renew_at = performance.now() + answer.expires_in * 1000 * RENEW_AT
@@ -117,7 +127,19 @@ export class VenueClient {
     return call(this.transport, '/transparency')
   }
 
+  /** A token dies with the venue process that gave it; its 401 changed nothing, so the call is made again with a new one. */
   private async own<T>(path: string, options: CallOptions = {}): Promise<T> {
-    return call<T>(this.transport, path, { ...options, token: await this.token() })
+    const token = await this.token()
+    try {
+      return await call<T>(this.transport, path, { ...options, token })
+    } catch (error) {
+      if (!(error instanceof VenueProblem) || !DEAD_TOKEN.has(error.code)) throw error
+      this.forget(token)
+      return call<T>(this.transport, path, { ...options, token: await this.token() })
+    }
+  }
+  /** The next call logs in again, unless another did meanwhile. */
+  forget(token: string): void {
+    if (this.session?.token === token) this.session = undefined
   }
 }

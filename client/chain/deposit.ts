@@ -6,9 +6,9 @@ import { deriveDepositBlinding } from '../../protocol/derive'
 import { noteInner, openingCommitment } from '../../protocol/notes'
 import { depositInstruction } from '../../protocol/vault/deposit'
 import type { DepositedEvent } from '../../protocol/vault/events'
-import { TOKEN_PROGRAM } from '../../protocol/vault/programs'
 import type { Wallet, WalletNote } from '../wallet/wallet'
 import type { ChainAccess } from './chain_access'
+import { readMintRecord } from './read_vault'
 import { readTransactionEvents } from './read_vault_events'
 import { sendInstructions } from './send_instructions'
 import { ownAccount } from './token_account'
@@ -17,13 +17,14 @@ import { toInstruction } from './vault_instruction'
 
 export type DepositTerms = { program_id: string; mint: string; amount: bigint; key_index: number }
 
-function depositOf(chain: ChainAccess, terms: DepositTerms, inner: Uint8Array): Instruction {
+async function depositOf(chain: ChainAccess, terms: DepositTerms, inner: Uint8Array): Promise<Instruction> {
+  const { token_program } = await readMintRecord(chain, terms.program_id, terms.mint)
   const built = depositInstruction({
     program: decodeBase58(terms.program_id, 32)!,
     depositor: decodeBase58(chain.payer.address, 32)!,
-    source: ownAccount(chain, terms.mint).bytes,
+    source: ownAccount(chain, terms.mint, token_program).bytes,
     mint: decodeBase58(terms.mint, 32)!,
-    token_program: TOKEN_PROGRAM,
+    token_program,
     amount: terms.amount,
     inner,
   })
@@ -56,7 +57,7 @@ export async function deposit(
   const blinding = deriveDepositBlinding(wallet.seed, key_index, wallet.counters(key_index).deposits++)
   const owner = wallet.tradingKey(key_index)
   const inner = noteInner(owner, blinding)
-  const signature = await sendInstructions(chain, [depositOf(chain, terms, inner)], 'finalized')
+  const signature = await sendInstructions(chain, [await depositOf(chain, terms, inner)], 'finalized')
   const event = await readDeposited(chain, terms.program_id, signature, inner)
   const { leaf_index } = event
   const mint = decodeBase58(terms.mint, 32)!

@@ -3,20 +3,26 @@ import { AccountRole, type AccountSignerMeta, type Instruction } from '@solana/k
 import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import { findAddress } from '../../protocol/vault/addresses'
 import { SYSTEM_PROGRAM, TOKEN_PROGRAM } from '../../protocol/vault/programs'
-import { addressOf, type ChainAccess } from './chain_access'
+import { addressOf, type ChainAccess, type ChainReader } from './chain_access'
 
 const ASSOCIATED_TOKEN_PROGRAM = decodeBase58('ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL', 32)!
 /** The associated-token program's "create, or leave as it is". */
 const CREATE_IDEMPOTENT = Uint8Array.of(1)
 
-export function associatedAccount(owner: Uint8Array, mint: Uint8Array): Uint8Array {
-  return findAddress([owner, TOKEN_PROGRAM, mint], ASSOCIATED_TOKEN_PROGRAM).address
+/** @param token_program the mint's: SPL Token or Token-2022 */
+export function associatedAccount(
+  owner: Uint8Array,
+  mint: Uint8Array,
+  token_program: Uint8Array = TOKEN_PROGRAM,
+): Uint8Array {
+  return findAddress([owner, token_program, mint], ASSOCIATED_TOKEN_PROGRAM).address
 }
 
 export function createAssociatedAccount(
   chain: ChainAccess,
   owner: Uint8Array,
   mint: Uint8Array,
+  token_program: Uint8Array = TOKEN_PROGRAM,
 ): Instruction {
   const readonly = (address: Uint8Array) => ({ address: addressOf(address), role: AccountRole.READONLY })
   return {
@@ -27,30 +33,38 @@ export function createAssociatedAccount(
         role: AccountRole.WRITABLE_SIGNER,
         signer: chain.payer,
       } as AccountSignerMeta,
-      { address: addressOf(associatedAccount(owner, mint)), role: AccountRole.WRITABLE },
+      { address: addressOf(associatedAccount(owner, mint, token_program)), role: AccountRole.WRITABLE },
       readonly(owner),
       readonly(mint),
       readonly(SYSTEM_PROGRAM),
-      readonly(TOKEN_PROGRAM),
+      readonly(token_program),
     ],
     data: CREATE_IDEMPOTENT,
   }
 }
 
+/** At `confirmed`. */
+export async function accountExists({ rpc }: ChainReader, account: Uint8Array): Promise<boolean> {
+  const config = { encoding: 'base64', commitment: 'confirmed' } as const
+  const { value } = await rpc.getAccountInfo(addressOf(account), config).send()
+  return value !== null
+}
+
 /** Base units in a token account at `confirmed`; 0 when the account does not exist. */
-export async function tokenBalance(chain: ChainAccess, account: Uint8Array): Promise<bigint> {
+export async function tokenBalance(chain: ChainReader, account: Uint8Array): Promise<bigint> {
   const address = addressOf(account)
-  const { value } = await chain.rpc
-    .getAccountInfo(address, { encoding: 'base64', commitment: 'confirmed' })
-    .send()
-  if (value === null) return 0n
+  if (!(await accountExists(chain, account))) return 0n
   const balance = await chain.rpc.getTokenAccountBalance(address, { commitment: 'confirmed' }).send()
   return BigInt(balance.value.amount)
 }
 
 /** The payer's own associated account of a mint, base58. */
-export function ownAccount(chain: ChainAccess, mint: string): { bytes: Uint8Array; text: string } {
+export function ownAccount(
+  chain: ChainAccess,
+  mint: string,
+  token_program?: Uint8Array,
+): { bytes: Uint8Array; text: string } {
   const owner = decodeBase58(chain.payer.address, 32)!
-  const bytes = associatedAccount(owner, decodeBase58(mint, 32)!)
+  const bytes = associatedAccount(owner, decodeBase58(mint, 32)!, token_program)
   return { bytes, text: encodeBase58(bytes) }
 }

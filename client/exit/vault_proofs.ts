@@ -5,7 +5,7 @@
 import { equalBytes, toHex } from '../../protocol/bytes'
 import { MerkleTree } from '../../protocol/merkle_tree'
 import { SpentTree } from '../../protocol/spent_tree'
-import type { ConfigAccount, RingAccount, TreeAccount } from '../../protocol/vault/accounts'
+import type { VaultState } from '../chain/read_vault'
 import type { VaultHistory } from '../wallet/vault_history'
 
 /** The public data at hand proves no such thing; `reason` says why. */
@@ -44,8 +44,15 @@ export class VaultProofs {
 
   constructor(
     readonly history: VaultHistory,
-    readonly vault: { config: ConfigAccount; tree: TreeAccount; ring: RingAccount },
+    readonly vault: VaultState,
   ) {}
+
+  /** Rebuilds both trees: passes exactly when the history is whole and true to the accounts. @throws ProofUnavailable */
+  check(): void {
+    const { leaf_count, root } = this.vault.tree
+    this.treeOf(leaf_count, root)
+    this.spentTree()
+  }
 
   /** @throws ProofUnavailable */
   leafIndexOf(commitment: Uint8Array): number {

@@ -51,6 +51,31 @@ test('an endpoint that does not answer refuses the venue', async () => {
   expect((await reasons({ rpc_url: 'http://127.0.0.1:1' }))[0]).toMatch(/chain could not be read/)
 })
 
+test('a program account that names other data than its own is refused', async () => {
+  const { rpc_url } = site.policy.chain!
+  const lying = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    async fetch(request) {
+      const answer = await fetch(rpc_url, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: await request.text(),
+      }).then((response) => response.json() as Promise<{ result: { value?: { data: [string] }[] } }>)
+      const program = answer.result.value?.[1]
+      if (program !== undefined) {
+        const data = Buffer.from(program.data[0], 'base64')
+        data[4]! ^= 1
+        program.data[0] = data.toString('base64')
+      }
+      return Response.json(answer)
+    },
+  })
+  const lied = await reasons({ rpc_url: `http://127.0.0.1:${lying.port}` })
+  await lying.stop(true)
+  expect(lied[0]).toMatch(/names other data/)
+})
+
 test('a vault that accepts another settlement key is refused', async () => {
   const other = await openSite()
   try {

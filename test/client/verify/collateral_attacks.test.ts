@@ -1,5 +1,8 @@
 /** Forged, swapped, empty and outdated collateral is refused, whoever signs it. */
 import { describe, expect, test } from 'bun:test'
+import { openCollateral } from '../../../client/verify/tdx/open_collateral'
+import { trustedRoots } from '../../../client/verify/tdx/trusted_roots'
+import { verifyUnderCollateral } from '../../../client/verify/verify_tdx_quote'
 import { PLATFORM_AUTHORITY_NAME, ROOT_NAME } from '../../../enclave/standin/authorities'
 import { issueRevocationList } from '../../../enclave/standin/revocation_list'
 import { toHex } from '../../../protocol/bytes'
@@ -178,3 +181,24 @@ describe('issuer chains', () => {
 })
 
 const iso = (unix_ms: number): string => `${new Date(unix_ms).toISOString().slice(0, 19)}Z`
+
+test('collateral opened once is judged again at each use', async () => {
+  const roots = trustedRoots(pki.root_pem)
+  const opened = await openCollateral(honest, roots, NOW_MS)
+  const judge = (now_ms: number) => verifyUnderCollateral(quote, opened, STRICT, now_ms)
+  expect((await judge(NOW_MS)).finding.status).toBe('UpToDate')
+  await expect(judge(NOW_MS + 31 * DAY_MS)).rejects.toThrow(/expired/)
+  await expect(judge(NOW_MS - DAY_MS)).rejects.toThrow(/future/)
+  await expect(judge(Number.NaN)).rejects.toThrow(/not a number/)
+  for (const now_ms of [NOW_MS + 31 * DAY_MS, Number.NaN])
+    await expect(openCollateral(honest, roots, now_ms)).rejects.toThrow()
+  // Lists that outlive the documents: only the documents' own period can refuse.
+  const lasting = { this_update_ms: NOW_MS - DAY_MS, next_update_ms: NOW_MS + 60 * DAY_MS }
+  const lists = {
+    pck_crl: list(lasting),
+    root_ca_crl: list({ ...lasting, issuer: ROOT_NAME, issuer_key: keys.root }),
+  }
+  await expect(openCollateral({ ...honest, ...lists }, roots, NOW_MS + 31 * DAY_MS)).rejects.toThrow(
+    /TCB info/,
+  )
+})

@@ -4,15 +4,12 @@ import type { EvidenceBundle } from '../../../client/verify/evidence_bundle'
 import { judgeEvidence } from '../../../client/verify/judge_evidence'
 import type { VerificationPolicy } from '../../../client/verify/policy'
 import type { Check, CheckName } from '../../../client/verify/transcript'
-import { issueAuthorities } from '../../../enclave/standin/authorities'
-import { signQuote, startQuotingEnclave } from '../../../enclave/standin/sign_quote'
-import { loadKeys } from '../../../enclave/standin/stored_keys'
 import { fromAnyHex } from '../../../protocol/any_hex'
 import { fromHex, toHex, utf8 } from '../../../protocol/bytes'
 import { parseEventLog, RUNTIME_EVENT_TYPE, replayRegisters } from '../../../protocol/event_log'
 import { parseQuote } from '../../../protocol/quote'
 import { sha256 } from '../../../protocol/sha256'
-import { signAnyQuote } from './sign_any_quote'
+import { quoteOfMachine } from './machine_quotes'
 import { openSite, type Site } from './site'
 
 type Logged = { imr: number; event_type: number; digest: string; event: string; event_payload: string }
@@ -38,19 +35,10 @@ function measuredAs(change: (events: Logged[]) => void, mr_config_id?: Uint8Arra
   const events = JSON.parse(honest.attestation.event_log) as Logged[]
   change(events)
   const event_log = JSON.stringify(events)
-  const folder = site.machine.data_dir
-  const keys = loadKeys(folder, new Uint8Array(32))
-  const authorities = issueAuthorities(folder, keys, Date.now())
-  const signed = signQuote(startQuotingEnclave(authorities, keys.pck), {
-    registers: replayRegisters(parseEventLog(event_log)),
-    compose_hash: fromHex(site.machine.agent.compose_hash, 32)!,
-    debug: false,
-    out_of_date: false,
-    report_data: fromHex(honest.attestation.report_data, 64)!,
-  })
-  const chain = [authorities.pck, authorities.platform_authority, authorities.root]
+  const registers = replayRegisters(parseEventLog(event_log))
+  const report_data = fromHex(honest.attestation.report_data, 64)!
   const body = (report: Uint8Array) => mr_config_id && report.set(mr_config_id, 184)
-  const quote = signAnyQuote(signed, { pck: keys.pck, chain }, { body })
+  const quote = quoteOfMachine(site, { registers, report_data }, { body })
   return { ...honest, attestation: { ...honest.attestation, event_log, quote: toHex(quote) } }
 }
 

@@ -72,6 +72,11 @@ describe('levels', () => {
       })
       expect(await judged).toBe(`TCB status ${status} is not allowed`)
     }
+    const revoked = withDocument(pki, 'qe_identity', (value) => {
+      ;(value as unknown as Levelled).tcbLevels[0]!.tcbStatus = 'Revoked'
+    })
+    const lax = { ...STRICT, tcb_statuses: ['Revoked'] as unknown as ['UpToDate'] }
+    expect(await outcome(pki, quote, revoked, lax)).toBe('TCB status Revoked is not allowed')
   })
   test('a status Intel does not define is refused, also when the policy could not know it', async () => {
     const judged = changed('tcb_info', (info) => {

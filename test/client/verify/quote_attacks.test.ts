@@ -3,15 +3,17 @@ import { describe, expect, test } from 'bun:test'
 import { generateKeyPairSync } from 'node:crypto'
 import { QuoteVerifier } from '@phala/dcap-qvl'
 import { PLATFORM_AUTHORITY_NAME, ROOT_NAME } from '../../../enclave/standin/authorities'
+import { issueRevocationList } from '../../../enclave/standin/revocation_list'
 import { sgxExtension } from '../../../enclave/standin/sgx_extension'
 import * as x509 from '../../../enclave/x509/certificate'
 import * as der from '../../../enclave/x509/der'
-import { concatBytes } from '../../../protocol/bytes'
+import { concatBytes, toHex } from '../../../protocol/bytes'
 import { collateralOf, makePki, NOW_MS, outcome, quoteOf } from './development_pki'
 import { fieldFlips } from './quote_fields'
 import { type Changes, type Signing, signAnyQuote } from './sign_any_quote'
 
 const DAY_MS = 86_400_000
+const REISSUED_SERIAL = new Uint8Array(16).fill(0x41)
 const pki = makePki()
 const { keys, authorities } = pki
 const quote = quoteOf(pki)
@@ -162,6 +164,18 @@ describe('the PCK chain', () => {
     const leaf = certificate({ issuer_key: other })
     const stolen = { pck: keys.pck, chain: [leaf, authority(true, other), authorities.root] }
     expect(await judgeSigned({}, stolen)).toMatch(/another PCK authority/)
+    const root_ca_crl = toHex(
+      issueRevocationList({
+        issuer: ROOT_NAME,
+        issuer_key: keys.root,
+        this_update_ms: NOW_MS - DAY_MS,
+        next_update_ms: NOW_MS + DAY_MS,
+        revoked_serials: [REISSUED_SERIAL],
+      }),
+    )
+    const reissued = signAnyQuote(quote, { ...rightful, chain })
+    expect(await outcome(pki, reissued, { ...collateral, root_ca_crl })).toMatch(/is revoked/)
+    expect(await outcome(pki, quote, { ...collateral, root_ca_crl })).toBe('accepted')
   })
 })
 
@@ -171,7 +185,7 @@ function authority(ca: boolean, subject_key = keys.platform_authority): Uint8Arr
     issuer: ROOT_NAME,
     subject_key,
     issuer_key: keys.root,
-    serial: new Uint8Array(16).fill(0x41),
+    serial: REISSUED_SERIAL,
     extensions: [x509.keyUsage(5, 6), x509.basicConstraints(ca)],
   })
 }

@@ -30,6 +30,8 @@ export type Site = {
   machine: Machine
   chain: OpenedChain
   policy: VerificationPolicy
+  /** Key of the vault's signer: what the machine could sign if it lied. */
+  settlement_seed: Uint8Array
   /** What each path answers; an attack puts something else there. */
   answers: Map<string, (nonce: string | undefined) => Promise<string> | string>
   /** Paths asked since the last look, in order. */
@@ -97,6 +99,7 @@ export async function openSite(knobs: Partial<StandInKnobs> = {}): Promise<Site>
     machine,
     chain,
     policy,
+    settlement_seed: enclave.settlement_seed,
     answers,
     asked,
     swapTls,

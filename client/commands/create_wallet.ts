@@ -1,0 +1,30 @@
+/** `wallet create`: a new seed in a file, an empty wallet beside it, and the first trading key. */
+import { closeSync, existsSync, fsyncSync, openSync, writeSync } from 'node:fs'
+import { toHex } from '../../protocol/bytes'
+import { Wallet } from '../wallet/wallet'
+import { saveWallet } from '../wallet/wallet_file'
+import { type CommandOptions, CommandRefused } from './options'
+
+/** Never writes over a file: a lost seed is lost money. */
+export function createWallet(options: CommandOptions): void {
+  const path = options.text('seed-file')
+  const wallet_path = options.optional('wallet')
+  if (wallet_path !== undefined && existsSync(wallet_path)) throw new CommandRefused(`${wallet_path} exists`)
+  const seed = crypto.getRandomValues(new Uint8Array(32))
+  let file: number
+  try {
+    file = openSync(path, 'wx', 0o600)
+  } catch {
+    throw new CommandRefused(`${path} exists, or cannot be made`)
+  }
+  writeSync(file, `${toHex(seed)}\n`)
+  fsyncSync(file)
+  closeSync(file)
+  console.log(`seed         ${path} (back it up: with the public chain it recovers every note)`)
+  const wallet = new Wallet(seed)
+  if (wallet_path !== undefined) {
+    saveWallet(wallet_path, wallet)
+    console.log(`wallet       ${wallet_path}`)
+  }
+  console.log(`trading key  ${wallet.tradingKeyText(0)}`)
+}

@@ -1,0 +1,191 @@
+/** Evidence in which one thing is false and everything else holds: exactly the check for it refuses. */
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import type { ChainRecord, EvidenceBundle } from '../../../client/verify/evidence_bundle'
+import { judgeEvidence } from '../../../client/verify/judge_evidence'
+import type { VerificationPolicy } from '../../../client/verify/policy'
+import { generateTls } from '../../../enclave/tls'
+import { fromAnyHex } from '../../../protocol/any_hex'
+import { encodeBase58 } from '../../../protocol/base58'
+import { type BindingBody, decodeBinding, encodeBinding } from '../../../protocol/binding'
+import { toHex, utf8 } from '../../../protocol/bytes'
+import { parseQuote } from '../../../protocol/quote'
+import { evidenceReportData } from '../../../protocol/report_data'
+import { sha256 } from '../../../protocol/sha256'
+import { publicKeyOf, sign } from '../../../protocol/sign'
+import { encodeStatement, type StatementBody } from '../../../protocol/statement'
+import { quoteOfMachine } from './machine_quotes'
+import { openSite, type Site } from './site'
+
+let site: Site
+let honest: EvidenceBundle
+beforeAll(async () => {
+  site = await openSite()
+  honest = (await site.connect()).evidence
+})
+afterAll(() => site.close())
+
+async function failures(bundle: EvidenceBundle, change: Partial<VerificationPolicy> = {}): Promise<string[]> {
+  const { checks } = await judgeEvidence(bundle, { ...site.policy, ...change }, 'recorded')
+  return checks.filter((one) => one.result === 'fail').map((one) => `${one.name}: ${one.reason}`)
+}
+
+describe('statements the settlement key itself signed', () => {
+  const statement_seed = new Uint8Array(32).fill(6)
+  const statement_key = publicKeyOf(statement_seed)
+
+  /** The honest binding with changed contents, signed rightly all the way up. */
+  function signedAs(body: Partial<BindingBody>, certified: Partial<StatementBody> = {}): EvidenceBundle {
+    const binding = decodeBinding(fromAnyHex(honest.attestation.binding.body)!)
+    const { venue, epoch } = binding
+    const certificate = encodeStatement({ venue, epoch, statement_key, ...certified })
+    const signed = encodeBinding({ ...binding, ...body })
+    return {
+      ...honest,
+      attestation: {
+        ...honest.attestation,
+        binding: {
+          body: toHex(signed),
+          signature: toHex(sign(statement_seed, signed)),
+          certificate: toHex(certificate),
+          certificate_signature: toHex(sign(site.settlement_seed, certificate)),
+          statement_key: encodeBase58(statement_key),
+        },
+      },
+    }
+  }
+  const other = new Uint8Array(32).fill(9)
+
+  test('rightly signed, they pass', async () => {
+    expect(await failures(signedAs({}))).toEqual([])
+  })
+  test('a statement key certified for another venue, epoch or key is refused', async () => {
+    expect(await failures(signedAs({}, { venue: other }))).toEqual([
+      'binding: the statement key is certified for another venue',
+    ])
+    expect(await failures(signedAs({}, { epoch: 0n }))).toEqual([
+      'binding: the statement key is certified for another epoch',
+    ])
+    expect(await failures(signedAs({}, { statement_key: other }))).toEqual([
+      'binding: another statement key is certified',
+    ])
+  })
+  test('a binding of another venue, nonce, instance or epoch is refused', async () => {
+    expect(await failures(signedAs({ venue: other }, { venue: other }))).toEqual([
+      'binding: the binding is of another venue',
+    ])
+    expect(await failures(signedAs({ nonce: other }))).toEqual(['binding: the binding answers another nonce'])
+    expect(await failures(signedAs({ instance_id: new Uint8Array(20) }))).toEqual([
+      'binding: the binding is of another instance',
+    ])
+    expect(await failures(signedAs({ epoch: 2n }, { epoch: 2n }))).toEqual([
+      'binding: the binding is of another epoch',
+    ])
+  })
+  test('a venue that states an epoch the chain has left is refused', async () => {
+    const bundle = signedAs({ epoch: 2n }, { epoch: 2n })
+    expect(await failures({ ...bundle, info: { ...honest.info, epoch: 2 } })).toEqual([
+      'settlement_signer: the vault is in another epoch',
+    ])
+  })
+  test('a binding of another TLS key is refused', async () => {
+    expect((await failures(signedAs({ spki_sha256: other })))[0]).toMatch(/^tls_key/)
+  })
+})
+
+describe('report data', () => {
+  test('a venue that states another settlement key than it attests is refused', async () => {
+    const info = { ...honest.info, tee_pubkey: 'So11111111111111111111111111111111111111112' }
+    expect((await failures({ ...honest, info }))[0]).toBe('report_data: the venue states two settlement keys')
+  })
+  test('evidence collected without a nonce is refused', async () => {
+    const attestation = JSON.parse(await site.answers.get('/attestation')!(undefined))
+    const bundle = { ...honest, attestation, nonce: '00'.repeat(32) }
+    expect(await failures(bundle)).toEqual(['report_data: no nonce was sent'])
+    expect((await failures({ ...honest, nonce: 'FF'.repeat(32) }))[0]).toBe('report_data: no nonce was sent')
+  })
+  test('a stated report_data that is not the quoted one is refused', async () => {
+    const attestation = { ...honest.attestation, report_data: '00'.repeat(64) }
+    expect((await failures({ ...honest, attestation }))[0]).toMatch(/not the quoted one/)
+  })
+})
+
+describe('evidence files', () => {
+  const registersOf = () => parseQuote(fromAnyHex(honest.attestation.quote)!).report.rtmr
+  function evidenceOver(cert_pem: string, registers: ReturnType<typeof registersOf>): EvidenceBundle {
+    const sha256sum_txt = `${toHex(sha256(utf8(cert_pem)))}  cert.pem\n`
+    const report_data = evidenceReportData(utf8(sha256sum_txt))
+    const quote_json = JSON.stringify({ quote: toHex(quoteOfMachine(site, { registers, report_data })) })
+    return { ...honest, evidences: { quote_json, cert_pem, sha256sum_txt } }
+  }
+  test('made anew by the same machine over the same certificate, they pass', async () => {
+    expect(await failures(evidenceOver(honest.evidences.cert_pem, registersOf()))).toEqual([])
+  })
+  test('of another machine they are refused', async () => {
+    const zero = new Uint8Array(48)
+    const bundle = evidenceOver(honest.evidences.cert_pem, [zero, zero, zero, zero])
+    expect(await failures(bundle)).toEqual(['evidence: the evidence quote is of another machine'])
+  })
+  test('over the certificate of another key they are refused', async () => {
+    const { cert_pem } = generateTls([], Date.now())
+    expect(await failures(evidenceOver(cert_pem, registersOf()))).toEqual([
+      'evidence: cert.pem is of another TLS key',
+    ])
+    expect(await failures(evidenceOver('no certificate', registersOf()))).toEqual([
+      'evidence: cert.pem is not a certificate',
+    ])
+  })
+})
+
+describe('the vault', () => {
+  const SYSTEM = '11111111111111111111111111111111'
+  const withChain = (change: Partial<ChainRecord>) => ({ ...honest, chain: { ...honest.chain!, ...change } })
+  /** The vault's account with bytes overwritten; offsets as in `protocol/vault/accounts.ts`. */
+  function withConfig(at: number, bytes: Uint8Array): EvidenceBundle {
+    const data = Buffer.from(honest.chain!.config.data, 'base64')
+    data.set(bytes, at)
+    return withChain({ config: { ...honest.chain!.config, data: data.toString('base64') } })
+  }
+  const cases: [name: string, bundle: () => EvidenceBundle, failure: RegExp][] = [
+    ['frozen', () => withConfig(4, Uint8Array.of(1)), /^vault_state: the vault is frozen/],
+    ['with another signer', () => withConfig(112, new Uint8Array(32).fill(5)), /another settlement key/],
+    ['opened by another build', () => withConfig(160, new Uint8Array(32)), /opened by another build/],
+    ['in another generation', () => withConfig(8, Uint8Array.of(1)), /another generation/],
+    ['whose account is malformed', () => withConfig(0, Uint8Array.of(0)), /malformed/],
+    ['with a new administrator', () => withConfig(280, new Uint8Array(32).fill(1)), /announced set_admin/],
+    ['about to be restored', () => withConfig(320, Uint8Array.of(1)), /announced authorize_restore/],
+    [
+      'of another owner',
+      () => withChain({ config: { ...honest.chain!.config, owner: SYSTEM } }),
+      /not owned by the pinned program/,
+    ],
+    [
+      "whose program is another loader's",
+      () => withChain({ program: { ...honest.chain!.program, owner: SYSTEM } }),
+      /^program: the program is not of/,
+    ],
+    [
+      "whose program data is another loader's",
+      () => withChain({ program_data: { ...honest.chain!.program_data, owner: SYSTEM } }),
+      /^program: the program's data/,
+    ],
+    ['on another cluster', () => withChain({ genesis_hash: SYSTEM }), /another cluster/],
+  ]
+  for (const [name, bundle, failure] of cases)
+    test(`a vault ${name} is refused`, async () => {
+      expect((await failures(bundle()))[0]).toMatch(failure)
+    })
+
+  test('a program somebody may replace is refused, unless both he and the program are pinned', async () => {
+    const bundle = withChain({
+      program_data: { ...honest.chain!.program_data, upgrade_authority: SYSTEM },
+    })
+    const judge = (change: object) => failures(bundle, { chain: { ...site.policy.chain!, ...change } })
+    const { sha256: program_sha256 } = honest.chain!.program_data
+    expect(await judge({ program_sha256 })).toEqual([`program: ${SYSTEM} may replace the program`])
+    const upgrade_authorities = [SYSTEM]
+    expect(await judge({ upgrade_authorities })).toEqual([
+      'program: a program that can be replaced needs a pinned hash',
+    ])
+    expect(await judge({ upgrade_authorities, program_sha256 })).toEqual([])
+  })
+})
