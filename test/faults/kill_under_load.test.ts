@@ -4,6 +4,9 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { randomInt } from 'node:crypto'
+import { openChainAccess } from '../../client/chain/chain_access'
+import { tokenBalance } from '../../client/chain/token_account'
+import { decodeBase58 } from '../../protocol/base58'
 import type { AccountEvent, Fill } from '../../protocol/wire'
 import { type CrashSite, crashRound, notesPerMint, openCrashSite } from './crash_rounds'
 import { DEPOSITED } from './open_trader'
@@ -51,6 +54,7 @@ describe(`kill -9 under load (TACIT_CRASH_SEED=${seed}, ${ROUNDS} rounds)`, () =
 
   test('notes conserve: what was deposited is in the notes and the fees, and in the vault on chain', async () => {
     const { mints } = await site.traders[0]!.client.transparency()
+    const chain = await openChainAccess(site.venue.facts.rpc_url, new Uint8Array(32).fill(1))
     for (const [mint, amount] of DEPOSITED) {
       const notes = site.traders.reduce((sum, { wallet }) => sum + wallet.balance(mint), 0n)
       const fees = site.traders
@@ -60,7 +64,9 @@ describe(`kill -9 under load (TACIT_CRASH_SEED=${seed}, ${ROUNDS} rounds)`, () =
         .reduce((sum, { data }) => sum + BigInt((data as Fill).fee), 0n)
       const deposited = amount * BigInt(notesPerMint)
       expect(notes + fees).toBe(deposited)
-      expect(mints.find((one) => one.mint === mint)?.vault_balance).toBe(String(deposited))
+      const told = mints.find((one) => one.mint === mint)!
+      expect(told.vault_balance).toBe(String(deposited))
+      expect(await tokenBalance(chain, decodeBase58(told.vault, 32)!)).toBe(deposited)
     }
   })
 

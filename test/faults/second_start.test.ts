@@ -2,8 +2,10 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
+import { followEvents } from '../../client/api/event_stream'
 import { prepareCancel } from '../../client/wallet/prepare_cancel'
 import type { Order } from '../../protocol/wire'
+import { openFrameSocket } from './frame_socket'
 import type { LoadTrader } from './load_trader'
 import { openTrader, restOrder, SOL } from './open_trader'
 import { VenueProcess } from './venue_process'
@@ -81,15 +83,35 @@ describe('starts and stops', () => {
     expect(said).toContain('TACIT_SLOT_MS: expected an integer')
   })
 
-  test('Ctrl-C drains: sockets hear bye, exit code 0', async () => {
+  test('Ctrl-C drains: sockets are told to come back, exit code 0', async () => {
+    const socket = await openFrameSocket(trader.client, '/ws/orders')
     venue.signal('SIGINT')
     expect(await venue.ended()).toBe(0)
+    expect(await socket.closed).toBe(1012)
     expect(venue.output).toContain('"event":"stopped"')
   })
 
   test('a second start on the same data serves the same book', async () => {
     await venue.start()
     await expectSameBook()
+  })
+
+  test('a client that was connected goes on by itself: new token, next event', async () => {
+    const seqs: number[] = []
+    const followed = Promise.withResolvers<void>()
+    const stream = followEvents(trader.client, trader.trading.seq, {
+      event({ seq }) {
+        seqs.push(seq)
+        if (seqs.length === 2) followed.resolve()
+      },
+    })
+    const { order_id, seq } = (await restOrder(trader)).result
+    await venue.kill()
+    await venue.start()
+    await trader.client.cancel(order_id, prepareCancel(trader.wallet, trader.venue, order_id, 0))
+    await followed.promise
+    stream.close()
+    expect(seqs).toEqual([seq, seq + 1])
   })
 
   test('a second SIGTERM ends it at once, and the next start still serves the same book', async () => {
