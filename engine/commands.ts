@@ -1,7 +1,7 @@
 /** Everything that can change the venue: the commands the journal keeps, decoded. Form and signatures are checked before. */
 import type { OrderType, Side } from '../protocol/wire'
 import type { EngineConfig } from './config'
-import type { BatchStage, ExitRequest, HashResult, SignedBatch } from './ports'
+import type { BatchStage, ExitRequest, HashResult, SettledBatch, SignedBatch } from './ports'
 
 /** What decisions depend on of the operator's configuration; journaled, so replay never asks the present one. */
 export type Settings = Pick<
@@ -171,6 +171,8 @@ export type InstrumentStatusSet = {
   symbol: string
   status: 'active' | 'paused' | 'closed'
 }
+/** What the chain settled before this journal began; nullifiers ascending within each batch. */
+export type SpentRestored = { kind: 'spent_restored'; batches: SettledBatch[] }
 /** The first command of a journal, and again whenever a boot finds other settings than the state holds. */
 export type Configure = { kind: 'configure'; settings: Settings }
 
@@ -198,6 +200,7 @@ export type CommandBody =
   | Resumed
   | InstrumentStatusSet
   | Configure
+  | SpentRestored
 
 /** A command with the wall-clock time it was sequenced at: a fact for stamps and retention, not a choice. */
 export type Command = CommandBody & { unix_ms: number }

@@ -32,4 +32,6 @@ export type EngineConfig = {
   settlement_parts_max: number
   /** Days events, final orders and fills stay readable. */
   retention_days: number
+  /** An empty journal may begin from the chain, where the admin has announced it there. */
+  restore_from_chain?: boolean
 }

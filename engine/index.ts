@@ -5,6 +5,7 @@ import type { EngineConfig } from './config'
 import { assemble } from './loop/assemble'
 import { loadState } from './loop/load_state'
 import { restoreAccounts } from './loop/provision'
+import { isRestore, restoredConfig } from './loop/restore_from_chain'
 import { start } from './loop/start'
 import type { ChainPort, ClockPort, HashPort, KeysPort } from './ports'
 import type { Venue } from './venue'
@@ -52,8 +53,10 @@ export async function openVenue({
   const { credential_key } = keys
   const { operator_key, token_ttl_s } = config
   const accounts = await openAccounts({ credential_key, operator_key, clock, token_ttl_s })
-  const engine = assemble(config, ports, loaded, { config: vault, mints })
+  const restore = isRestore(config, vault, loaded.state)
+  const first = restore ? restoredConfig(vault) : vault
+  const engine = assemble(config, ports, loaded, { config: first, mints })
   restoreAccounts(engine, accounts)
-  await start(engine, vault)
+  await start(engine, first, restore)
   return venueOf(engine, accounts)
 }

@@ -3,6 +3,16 @@
  * `routes/_main.ts` is the only place that joins real implementations to the engine; tests join their own.
  */
 
+export type {
+  HashInput,
+  HashJob,
+  HashOutput,
+  HashPort,
+  HashRefund,
+  HashResult,
+  SpentWitness,
+} from './hash_port'
+
 /** Wall clock for record stamps (facts, never decisions) and a monotonic clock for tokens and limits. */
 export interface ClockPort {
   unixMs(): number
@@ -21,81 +31,6 @@ export interface KeysPort {
   readonly settlement_seed: Uint8Array
   /** Ed25519 by the statement key of this boot; signs 128-byte receipts. */
   signStatement(body: Uint8Array): Uint8Array
-}
-
-/**
- * An input note of a settlement batch; field elements are 32 bytes big-endian. `nullifier` stands alone for a note whose
- * opening only its owner knows: an exit request names nothing else, and the program has checked it.
- */
-export type HashInput =
-  | { commitment: Uint8Array; blinding: Uint8Array; nullifier?: undefined }
-  | { nullifier: Uint8Array }
-/** An output note: everything its blinding, inner hash, commitment and memo are made of (protocol.md "Notes"). */
-export type HashOutput = {
-  anchor: Uint8Array
-  /** 16 bytes; zeros for withdrawals and reshapes. */
-  order_id: Uint8Array
-  nonce: bigint
-  generation: number
-  /** 2*j + role, j = fill index (or output index), role 0 = proceeds, 1 = change. */
-  index_role: number
-  owner: Uint8Array
-  mint: Uint8Array
-  amount: bigint
-}
-export type HashJob = { batch_id: number; inputs: HashInput[]; outputs: HashOutput[]; refunds: HashRefund[] }
-/** The `inner` a payout carries so that the program can build a refund note. */
-export type HashRefund = {
-  anchor: Uint8Array
-  nonce: bigint
-  generation: number
-  index_role: number
-  owner: Uint8Array
-}
-/** All arrays aligned with the job's. `spent_root` is the root after inserting the nullifiers in ascending order. */
-export type HashResult = {
-  nullifiers: Uint8Array[]
-  outputs: { blinding: Uint8Array; commitment: Uint8Array; memo: Uint8Array }[]
-  refund_inners: Uint8Array[]
-  refund_blindings: Uint8Array[]
-  spent_root: Uint8Array
-  spent_count: number
-}
-
-/** Where a nullifier stands in the spent tree: its own leaf, or the one below its place (protocol/spent_tree.ts). */
-export type SpentWitness = {
-  present: boolean
-  leaf_index: number
-  next_value: Uint8Array
-  /** 32, from the leaf upwards. */
-  siblings: Uint8Array[]
-  spent_root: Uint8Array
-  /** Batch after which the tree has this root. */
-  last_batch_id: number
-}
-
-/** The worker that owns Poseidon, the mirrored note tree (finalized leaves) and the spent tree. */
-export interface HashPort {
-  /**
-   * Batches come in order of batch_id; asking again for the newest one gives the same result. The trees are derived: at
-   * boot they hold what a cache file gave, and the engine feeds the rest (appendLeaves, restoreSpent) from its state.
-   */
-  hashBatch(job: HashJob): Promise<HashResult>
-  /** Appends finalized leaves at `first_index`; already known ones must be equal. */
-  appendLeaves(first_index: number, leaves: Uint8Array[]): Promise<{ leaf_count: number; root: Uint8Array }>
-  /** The note tree at the newest appended leaf. */
-  root(): { leaf_count: number; root: Uint8Array }
-  spent(): { spent_count: number; spent_root: Uint8Array; last_batch_id: number }
-  leaves(from: number, limit: number): Uint8Array[]
-  indexOf(commitment: Uint8Array): number | undefined
-  inclusion(
-    leaf_index: number,
-  ): Promise<{ leaf: Uint8Array; siblings: Uint8Array[]; root: Uint8Array; leaf_count: number }>
-  /** The spent leaf that shows a nullifier present or absent under the newest hashed batch's root. */
-  spentWitness(nullifier: Uint8Array): Promise<SpentWitness>
-  /** Inserts batches the journal already holds, in order; feeds a worker that starts behind the journal. */
-  restoreSpent(batches: { batch_id: number; nullifiers: Uint8Array[] }[]): Promise<void>
-  close(): Promise<void>
 }
 
 /** One payout of a settlement batch (a withdrawal or a served exit). */
@@ -206,6 +141,14 @@ export type VaultMint = {
   slot: number
 }
 
+/** A settlement batch as its event tells it; nullifiers ascending. */
+export type SettledBatch = {
+  batch_id: number
+  nullifiers: Uint8Array[]
+  signature: Uint8Array
+  slot: number
+}
+
 /** The chain as the engine sees it; implemented by engine/chain, the only importer of @solana/kit on the server. */
 export interface ChainPort {
   readonly genesis_hash: Uint8Array
@@ -214,6 +157,8 @@ export interface ChainPort {
   /** Fresh read at finalized commitment. */
   readConfig(): Promise<VaultConfig>
   readMints(): Promise<VaultMint[]>
+  /** Finalized settlement batches with an id above `after`, ascending. */
+  readSettled(after: number): Promise<SettledBatch[]>
   /** Confirmed slot now, its age and the measured slot time. */
   view(): { slot: number; lag_ms: number; slot_ms: number }
   health(): { settlement: 'wired' | 'degraded' | 'unwired'; reasons: string[] }

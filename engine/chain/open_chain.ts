@@ -8,6 +8,7 @@ import { KnownStates } from './known_states'
 import { openEpoch } from './open_epoch'
 import { readConfig } from './read_config'
 import { readMints } from './read_mints'
+import { readSettled } from './read_settled'
 import { ExitRefusal } from './refuse_exits'
 import { Relayer } from './relayer'
 import { RpcPool } from './rpc_pool'
@@ -65,6 +66,7 @@ export async function openChain(options: ChainOptions): Promise<ChainPort> {
     config_account: client.vault.config,
     readConfig: () => readConfig(client),
     readMints: () => readMints(client),
+    readSettled: (after) => readSettled(client, after),
     view: () => view.now(),
     health: () => ({
       settlement: health.reasons().length > 0 ? 'degraded' : 'wired',

@@ -16,11 +16,13 @@ const HALT_TEXT: Record<HaltReason, string> = {
   program_error: 'the vault program refused a settlement batch: inspect it before restarting',
 }
 /** Why this instance acknowledges nothing, not even cancels. */
-export type StopReason = 'forked' | 'rolled_back' | 'chain_unknown' | 'journal_failed'
+export type StopReason = 'forked' | 'rolled_back' | 'chain_unknown' | 'restore_incomplete' | 'journal_failed'
 const STOP_TEXT: Record<StopReason, string> = {
   forked: HALT_TEXT.forked,
   rolled_back: HALT_TEXT.rolled_back,
   chain_unknown: 'the chain does not know what this journal finalized: it is another chain or was reset',
+  restore_incomplete:
+    "the chain's events do not give its spent root: restore into an empty folder, from an RPC that keeps the whole history",
   journal_failed: 'the journal failed: the process ends',
 }
 

@@ -5,12 +5,14 @@ import type { VaultConfig } from '../ports'
 import type { State } from '../state/state'
 import type { StopReason } from './availability'
 
+export type ChainFault = Exclude<StopReason, 'journal_failed' | 'restore_incomplete'>
+
 /** Why this journal must not trade on this chain; undefined when it may. */
 export async function checkChain(
   config: VaultConfig,
   state: State,
   journal: Journal,
-): Promise<Exclude<StopReason, 'journal_failed'> | undefined> {
+): Promise<ChainFault | undefined> {
   const finalized = state.epochs.filter((epoch) => epoch.slot > 0)
   const newest = Math.max(0, ...finalized.map((epoch) => epoch.epoch))
   if (config.epoch < newest || config.last_batch < (state.settlement.landed?.batch_id ?? 0)) {

@@ -43,6 +43,9 @@ function applyKind(parts: DurableParts, { command }: Entry): void {
     case 'batch_stage':
       if (command.stage.stage === 'finalized') parts.finalized.batch_id = command.stage.batch_id
       break
+    case 'spent_restored':
+      parts.finalized.batch_id = command.batches.at(-1)?.batch_id ?? parts.finalized.batch_id
+      break
     case 'leaves':
       parts.finalized.leaf_count = command.first_index + command.leaves.length
       parts.finalized.slot = command.slot

@@ -13,6 +13,8 @@ export async function openEpoch(
   config: VaultConfig,
   compose_hash_hex: string,
   ports: { chain: ChainPort; journal: Journal; sequencer: Sequencer },
+  /** `config.generation` is the raised one then. */
+  restore = false,
 ): Promise<{ epoch: number; config: VaultConfig } | undefined> {
   const { chain, journal, sequencer } = ports
   const epoch = config.epoch + 1
@@ -20,7 +22,7 @@ export async function openEpoch(
   const compose_hash = fromHex(compose_hash_hex, 32)!
   const { generation } = config
   const opened = await chain.openEpoch(
-    { epoch, boot_nonce, compose_hash, ...journal.head(), restore: false },
+    { epoch, boot_nonce, compose_hash, ...journal.head(), restore },
     async (signature, transaction) => {
       await sequencer.submit({
         kind: 'epoch_intended',

@@ -6,23 +6,27 @@ import { ChainSink } from './chain_sink'
 import { checkChain } from './check_chain'
 import { exitsOpen } from './exits_open'
 import { openEpoch } from './open_epoch'
+import { isSpentTreeOf, restoreSpent } from './restore_from_chain'
 import { restoreTrees } from './restore_trees'
 
 /**
  * A chain that contradicts the journal leaves the venue up and refusing, with the reason in its status.
+ * With `restore` the chain is the story, and `config` carries the raised generation (restore_from_chain.ts).
  * Rejects when the chain does not take the epoch.
  */
-export async function start(engine: Engine, config: VaultConfig): Promise<void> {
+export async function start(engine: Engine, config: VaultConfig, restore = false): Promise<void> {
   const { state, hash, chain, loaded, sequencer } = engine
-  const reason = await checkChain(config, state, loaded.journal)
+  const reason = restore ? undefined : await checkChain(config, state, loaded.journal)
   if (reason !== undefined) return engine.halt(reason)
-  await restoreTrees(state, hash)
   const settings = settingsFor(engine, config)
   if (JSON.stringify(settings) !== JSON.stringify(state.settings)) {
     await sequencer.submit({ kind: 'configure', settings })
   }
-  const { compose_hash } = engine.config
-  const opened = await openEpoch(config, compose_hash, { chain, journal: loaded.journal, sequencer })
+  if (restore) await restoreSpent(chain, state, sequencer)
+  await restoreTrees(state, hash)
+  if (restore && !isSpentTreeOf(hash, config)) return engine.halt('restore_incomplete')
+  const ports = { chain, journal: loaded.journal, sequencer }
+  const opened = await openEpoch(config, engine.config.compose_hash, ports, restore)
   if (opened === undefined) return engine.halt('forked')
   const { epoch } = opened
   // A pause may be over; a program error is the operator's to judge, and he started the venue again.

@@ -9,8 +9,7 @@ import type { ChainPort, KeysPort, VaultConfig } from '../ports'
 import { decodeState } from '../state/decode_state'
 import { createState, type State } from '../state/state'
 import { stateHash } from '../state/state_hash'
-import type { StopReason } from './availability'
-import { checkChain } from './check_chain'
+import { type ChainFault, checkChain } from './check_chain'
 import { journaledSeeds } from './journaled_seeds'
 import { Replayer } from './replay_record'
 
@@ -27,7 +26,7 @@ export type BackupVerdict = {
   orders_live: number
   last_batch: number
   /** Why this backup must not trade; undefined when it is the newest that the chain knows. */
-  fault: Exclude<StopReason, 'journal_failed'> | undefined
+  fault: ChainFault | undefined
 }
 export type BackupParts = {
   /** Folder with `journal` and, optionally, `snapshots`. */

@@ -8,7 +8,7 @@ export class LandedBatches {
   constructor(private readonly rows: SealedRows) {}
 
   /** Takes a durable stage; a batch that a fork took back is no longer landed. */
-  record({ batch_id, stage, signature, slot }: BatchStage): void {
+  record({ batch_id, stage, signature, slot }: Omit<BatchStage, 'payouts'>): void {
     const last = this.rows.get<number>('landed/last') ?? 0
     if (stage === 'submitted') {
       this.rows.delete(`landed/${batch_id}`)

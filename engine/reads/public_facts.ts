@@ -6,6 +6,8 @@ import { DailyStatistics } from './daily_statistics'
 import { LandedBatches } from './landed_batches'
 import { SealedRows } from './sealed_rows'
 
+const KEPT: readonly Command['kind'][] = ['batch_stage', 'epoch_opened', 'spent_restored']
+
 export class PublicFacts {
   readonly landed: LandedBatches
   readonly builds: Builds
@@ -28,11 +30,14 @@ export class PublicFacts {
   /** Takes one durable command with its events and the build in force; what the watermark covers is ignored. */
   record(seq: number, command: Command, events: readonly AccountEventOut[], build: Settings['build']): void {
     const filled = DailyStatistics.concerns(events)
-    if (!filled && command.kind !== 'batch_stage' && command.kind !== 'epoch_opened') return
+    if (!filled && !KEPT.includes(command.kind)) return
     if (seq <= this.watermark()) return
     this.rows.together(() => {
       if (filled) this.statistics.record(events)
       if (command.kind === 'batch_stage') this.landed.record(command.stage)
+      if (command.kind === 'spent_restored') {
+        for (const batch of command.batches) this.landed.record({ ...batch, stage: 'finalized' })
+      }
       if (command.kind === 'epoch_opened' && build !== undefined) {
         this.builds.opened({ ...build, from_slot: command.slot })
       }

@@ -1,6 +1,6 @@
 /** The journal's layout of every command. The type byte is the position in `KINDS`: kinds are only added at the end. */
 import type * as commands from '../commands'
-import type { BatchStage, ExitRequest, HashResult, SignedBatch } from '../ports'
+import type { BatchStage, ExitRequest, HashResult, SettledBatch, SignedBatch } from '../ports'
 import { blob, bool, type Codec, fixed, json, list, option, struct, text, u64, uint, word } from './codec'
 
 type Body<T extends { kind: string }> = Omit<T, 'kind'>
@@ -187,6 +187,11 @@ const CODECS: { [K in commands.CommandKind]: Codec<Body<Extract<commands.Command
   instrument_status: struct<Body<commands.InstrumentStatusSet>>({
     symbol: text,
     status: word(['active', 'paused', 'closed']),
+  }),
+  spent_restored: struct<Body<commands.SpentRestored>>({
+    batches: list(
+      struct<SettledBatch>({ batch_id: uint, nullifiers: list(b32), signature: b64, slot: uint }),
+    ),
   }),
 }
 export const KINDS = Object.keys(CODECS) as commands.CommandKind[]

@@ -18,6 +18,7 @@ import { applyReshape, applyWithdraw } from './apply_payment'
 import { applyModify, applyPlace } from './apply_place'
 import { applyEpochIntended, applyEpochOpened, applyReference } from './apply_reference'
 import { applySlot } from './apply_slot'
+import { applySpentRestored } from './apply_spent_restored'
 import { decideCancel } from './decide_cancel'
 import { decideCancelAll } from './decide_cancel_all'
 import { decideDeadMan } from './decide_dead_man'
@@ -125,5 +126,7 @@ function applyFact(
       return applyDisconnected(state, fx, command)
     case 'configure':
       return applyConfigure(state, command)
+    case 'spent_restored':
+      return applySpentRestored(state, command)
   }
 }

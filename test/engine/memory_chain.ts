@@ -112,6 +112,15 @@ export class MemoryChain implements ChainPort {
       slot: this.ledger.slot,
     }))
   }
+  async readSettled(after: number) {
+    const { settled, slot } = this.ledger
+    return settled.slice(after).map(({ batch_id, nullifiers }) => ({
+      batch_id,
+      nullifiers,
+      signature: new Uint8Array(64),
+      slot,
+    }))
+  }
   view() {
     return { slot: this.ledger.slot, lag_ms: this.lag_ms, slot_ms: 400 }
   }

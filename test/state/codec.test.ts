@@ -127,6 +127,10 @@ const COMMANDS: CommandBody[] = [
   { kind: 'halted', reason: 'program_error' },
   { kind: 'resumed' },
   { kind: 'instrument_status', symbol: 'SOL-USDC', status: 'closed' },
+  {
+    kind: 'spent_restored',
+    batches: [{ batch_id: 1, nullifiers: [seeded('n')], signature: SIGNATURE, slot: 7 }],
+  },
 ]
 
 test('every kind of command has a case here', () => {
@@ -147,7 +151,7 @@ test('type bytes stand for ever in the order of their first publication', () => 
   expect(KINDS.join(' ')).toBe(
     'configure account_record place cancel modify cancel_all dead_man withdraw reshape arm_disconnect disconnected ' +
       'slot leaves hashed batch_signed batch_stage epoch_intended epoch_opened reference exit_requested halted ' +
-      'resumed instrument_status',
+      'resumed instrument_status spent_restored',
   )
 })
 
