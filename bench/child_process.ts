@@ -43,6 +43,8 @@ export function startChild(file: string, env: Record<string, string> = {}): Chil
 export function answerQuestions(answers: Record<string, (argument: never) => unknown>): void {
   // An ordinary end, so that a profile of the child is written.
   process.on('SIGTERM', () => process.exit(0))
+  // A bench that fails leaves no process behind.
+  process.on('disconnect', () => process.exit(0))
   process.on('message', async ({ name, argument }: Question) => {
     try {
       const answer = answers[name] as ((argument: unknown) => unknown) | undefined

@@ -21,7 +21,13 @@ const venue = startChild('venue/venue_process.ts')
 const generator = startChild('load/load_process.ts')
 const raw = startChild('raw_server.ts')
 
-type Phase = { report: LoadReport; cpu_ms: number; elapsed_ms: number; usage: VenueUsage }
+type Phase = {
+  report: LoadReport
+  cpu_ms: number
+  main_cpu_ms: number
+  elapsed_ms: number
+  usage: VenueUsage
+}
 
 /** Sends `count` prepared orders and looks at what the venue's process used for them. */
 async function phase(facts: VenueFacts, count: number, per_second?: number): Promise<Phase> {
@@ -35,6 +41,7 @@ async function phase(facts: VenueFacts, count: number, per_second?: number): Pro
   return {
     report: done,
     cpu_ms: usage.cpu_ms - before.cpu_ms,
+    main_cpu_ms: usage.main_cpu_ms - before.main_cpu_ms,
     elapsed_ms,
     usage: {
       ...usage,
@@ -98,6 +105,11 @@ try {
       value: cpu_us,
       unit: 'us',
       beside: `verify ${verify.cpu_us.toFixed(1)} us`,
+    },
+    {
+      figure: 'of it on the main thread',
+      value: (full.main_cpu_ms * 1_000) / full.report.answered,
+      unit: 'us',
     },
     { figure: 'verify as share of it', value: (100 * verify.cpu_us) / cpu_us, unit: '%' },
     { figure: 'cores the venue used', value: cores, unit: 'cores' },

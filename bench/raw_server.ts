@@ -1,28 +1,51 @@
-/** The floor under the venue's HTTPS face: bare Bun.serve with TLS in a process of its own, which answers fixed bytes. */
+/** The floor under the venue's face: bare Bun.serve with TLS in a process of its own, fixed answers and bare topics. */
+import type { Server } from 'bun'
 import { generateTls } from '../enclave/tls'
 import { answerQuestions } from './child_process'
 
 export type RawFacts = { port: number; certificate: string }
 
 let body = ''
+let server: Server<{ topic: string }> | undefined
+const filler = (bytes: number) => JSON.stringify({ filler: 'x'.repeat(Math.max(0, bytes - 13)) })
 
 answerQuestions({
   /** Reads JSON and answers `answer_bytes` of JSON to POST and GET; sockets join one topic. */
   start(options: { answer_bytes: number }): RawFacts {
     const tls = generateTls([], Date.now())
     const { cert_pem: cert, key_pem: key } = tls
-    body = JSON.stringify({ filler: 'x'.repeat(Math.max(0, options.answer_bytes - 13)) })
+    body = filler(options.answer_bytes)
     const headers = { 'content-type': 'application/json', 'cache-control': 'no-store' }
-    const server = Bun.serve({
+    server = Bun.serve<{ topic: string }>({
       hostname: '127.0.0.1',
       port: 0,
       tls: { cert, key },
-      async fetch(request) {
+      async fetch(request, own) {
+        const topic = new URL(request.url).searchParams.get('token')
+        if (topic !== null && own.upgrade(request, { data: { topic } })) return undefined
         if (request.method === 'POST') await request.json()
         return new Response(body, { headers })
       },
+      websocket: {
+        perMessageDeflate: false,
+        open: (socket) => void socket.subscribe(socket.data.topic),
+        message: () => {},
+      },
     })
     return { port: server.port!, certificate: cert }
+  },
+  answerBytes(bytes: number) {
+    body = filler(bytes)
+  },
+  /** Publishes waves of messages to every topic; each wave is one turn of the loop, as a group commit is. */
+  async publish(options: { topics: string[]; waves: number; per_wave: number; bytes: number }) {
+    const text = filler(options.bytes)
+    for (let wave = 0; wave < options.waves; wave++) {
+      for (const topic of options.topics) {
+        for (let at = 0; at < options.per_wave; at++) server!.publish(topic, text)
+      }
+      await new Promise<void>((resolve) => setImmediate(resolve))
+    }
   },
   cpuMs() {
     const { user, system } = process.cpuUsage()

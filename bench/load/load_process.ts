@@ -1,6 +1,7 @@
 /** The process that sends the load of a bench, so that the venue's core does not pay for its client. */
 import { answerQuestions } from '../child_process'
 import { quantile } from '../figures'
+import { EventSockets } from './event_sockets'
 import { HttpsLanes, type Target } from './https_lanes'
 import { closedLoop, type LoadResult, openLoop } from './run_load'
 import { getRequest, type PlaceLoad, signedPlaces } from './signed_places'
@@ -10,6 +11,7 @@ export type LoadReport = {
   per_second: number
   statuses: Record<string, number>
   failure: string | undefined
+  body_bytes: number
   p50_ms: number
   p99_ms: number
   p999_ms: number
@@ -19,6 +21,7 @@ export type LoadReport = {
 export type GetLoad = { path: string; host: string; token: string | undefined; count: number }
 
 let requests: Buffer[] = []
+let sockets: EventSockets | undefined
 
 answerQuestions({
   /** Signing ahead keeps the generator's own cost out of the figures. */
@@ -40,16 +43,26 @@ answerQuestions({
     lanes.close()
     return reportOf(result)
   },
+  /** Opens sockets, the tokens in turn, and waits until all are open. */
+  async openSockets(open: { target: Target; path: string; tokens: string[]; count: number }) {
+    sockets?.close()
+    sockets = await EventSockets.open(open)
+  },
+  /** Resolves once every socket has so many messages more, with the milliseconds since the first of them. */
+  async receive(each: number) {
+    return await sockets!.receive(each)
+  },
 })
 
 function reportOf(result: LoadResult): LoadReport {
-  const { answered, statuses, failure, elapsed_ms } = result
+  const { answered, statuses, failure, body_bytes, elapsed_ms } = result
   const latencies = [...result.latencies_ms]
   return {
     answered,
     per_second: (answered * 1_000) / elapsed_ms,
     statuses,
     failure,
+    body_bytes,
     p50_ms: quantile(latencies, 0.5),
     p99_ms: quantile(latencies, 0.99),
     p999_ms: quantile(latencies, 0.999),

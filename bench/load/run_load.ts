@@ -9,6 +9,8 @@ export type LoadResult = {
   statuses: Record<string, number>
   /** First body of an answer that was not a success. */
   failure: string | undefined
+  /** Of the last answer. */
+  body_bytes: number
   latencies_ms: Float64Array
   /** Open loop: how late the generator itself sent, after the moment planned. */
   lateness_ms: Float64Array
@@ -20,6 +22,7 @@ class Tally {
   readonly statuses: Record<string, number> = {}
   failure: string | undefined
   answered = 0
+  body_bytes = 0
   private readonly began = performance.now()
   readonly finished = Promise.withResolvers<void>()
 
@@ -30,17 +33,19 @@ class Tally {
 
   take({ status, body }: Answered, since_ms: number): void {
     this.latencies_ms[this.answered++] = performance.now() - since_ms
+    this.body_bytes = body.length
     this.statuses[status] = (this.statuses[status] ?? 0) + 1
     if (status >= 300 || status === 0) this.failure ??= body
     if (this.answered === this.count) this.finished.resolve()
   }
 
   result(): LoadResult {
-    const { answered, statuses, failure, latencies_ms, lateness_ms } = this
+    const { answered, statuses, failure, body_bytes, latencies_ms, lateness_ms } = this
     return {
       answered,
       statuses,
       failure,
+      body_bytes,
       latencies_ms,
       lateness_ms,
       elapsed_ms: performance.now() - this.began,

@@ -3,6 +3,7 @@
 import type { Place } from '../../engine/commands'
 import type { Side } from '../../protocol/wire'
 import {
+  ACCOUNTS,
   accountOf,
   elementNamed,
   KEYS,
@@ -20,9 +21,9 @@ export const NOTE_AMOUNT = 10n ** 15n
 const LEAVES_AT_A_TIME = 4_096
 const ORDERS_AT_A_TIME = 1_000
 
-/** Odd rounds of the keys hold base notes where `two_sided`, all others quote notes. */
+/** Odd accounts hold base notes where `two_sided`, all others quote notes: nobody meets an order of his own. */
 export const sideOf = (index: number, two_sided: boolean): Side =>
-  two_sided && Math.floor(index / KEYS) % 2 === 1 ? 'sell' : 'buy'
+  two_sided && ((index % KEYS) % ACCOUNTS) % 2 === 1 ? 'sell' : 'buy'
 
 /**
  * Note `n` belongs to key `n % KEYS`. Each is finalized as a leaf, opened by a first order and freed by its cancel. The
@@ -43,7 +44,7 @@ export async function fundNotes(
     else await sequencer.submit({ kind: 'leaves', first_index: from, leaves, slot })
   }
   chain.countLeaves(count)
-  const keys = Array.from({ length: Math.min(KEYS, count) }, (_, at) => pairNamed(`key ${at}`).public_key)
+  const keys = publicKeys(count)
   for (let from = 0; from < count; from += ORDERS_AT_A_TIME) {
     const orders = notes.slice(from, from + ORDERS_AT_A_TIME)
     await Promise.all(
@@ -60,7 +61,13 @@ export async function fundNotes(
   }
 }
 
-function firstOrder(
+/** Of the keys that `count` notes belong to. */
+export function publicKeys(count: number): Uint8Array[] {
+  return Array.from({ length: Math.min(KEYS, count) }, (_, at) => pairNamed(`key ${at}`).public_key)
+}
+
+/** A place command that opens note `index` and rests. */
+export function firstOrder(
   index: number,
   trading_key: Uint8Array,
   commitment: Uint8Array,

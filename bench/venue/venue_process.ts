@@ -9,6 +9,8 @@ import { answerQuestions } from '../child_process'
 import { fundNotes } from './fund_notes'
 import { openLoopGauge } from './loop_gauge'
 import { type BenchEngine, clock, openEngine, provisionAccounts } from './open_engine'
+import { waveOfEvents } from './rest_orders'
+import { mainThreadMs } from './thread_time'
 
 export type VenueStart = {
   dir: string
@@ -20,6 +22,8 @@ export type VenueStart = {
 export type VenueFacts = { port: number; certificate: string; venue: string; tokens: string[]; slot: number }
 export type VenueUsage = {
   cpu_ms: number
+  /** Of the main thread alone; NaN where the system does not tell. */
+  main_cpu_ms: number
   rss_bytes: number
   pause_max_ms: number
   commands: number
@@ -51,12 +55,17 @@ answerQuestions({
     const { cert_pem: certificate } = enclave.tls
     return { port, certificate, venue: venue.identity().venue, tokens, slot: chain.view().slot }
   },
-  /** Since the last call. */
+  /** Events of all accounts, as the fan-out bench wants them. */
+  async waves({ waves, per_wave }: { waves: number; per_wave: number }) {
+    for (let wave = 0; wave < waves; wave++) await waveOfEvents(open!, per_wave)
+  },
+  /** Totals of the process; the pause is the worst since the last call. */
   usage(): VenueUsage {
     const metrics = new Map(open!.venue.metrics().map((one) => [one.name, one.value]))
     const { user, system } = process.cpuUsage()
     return {
       cpu_ms: (user + system) / 1_000,
+      main_cpu_ms: mainThreadMs() ?? Number.NaN,
       rss_bytes: process.memoryUsage.rss(),
       pause_max_ms: gauge.takeMax(),
       commands: metrics.get('tacit_commands_total') ?? 0,

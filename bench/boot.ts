@@ -1,0 +1,61 @@
+/**
+ * Boot of an engine with many journaled commands, by replay and from a snapshot: `bun bench/boot.ts [--commands N]`. Half
+ * are places, half cancels; the process that wrote them ends without a word, as in a crash.
+ */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { startChild } from './child_process'
+import type { Opened } from './engine_process'
+import { report } from './figures'
+import { numbers } from './flags'
+import { syncLimit, verifyLimit } from './machine_limits'
+
+const { commands } = numbers({ commands: 100_000 })
+const dir = mkdtempSync(join(tmpdir(), 'tacit-bench-boot-'))
+
+async function boot(): Promise<Opened & { drain_ms: number }> {
+  const child = startChild('engine_process.ts')
+  const opened = await child.ask<Opened>('open', { dir })
+  const drain_ms = await child.ask<number>('drain')
+  await child.end()
+  return { ...opened, drain_ms }
+}
+
+try {
+  const writer = startChild('engine_process.ts')
+  await writer.ask('open', { dir })
+  await writer.ask('fund', { notes: 1_024 })
+  await writer.ask('commands', { commands })
+  await writer.end()
+  const replayed = await boot()
+  const again = await boot()
+  const per_s = (replayed.replayed * 1_000) / replayed.ms
+  report('boot', [
+    {
+      figure: 'boot by replay',
+      value: replayed.ms / 1_000,
+      unit: 's',
+      beside: `${replayed.replayed} records`,
+    },
+    { figure: 'records replayed', value: per_s, unit: '1/s' },
+    {
+      figure: 'so a million commands take',
+      value: 1_000_000 / per_s,
+      unit: 's',
+      beside: 'replay alone, at this rate',
+      target: '< 3',
+    },
+    {
+      figure: 'boot from a snapshot',
+      value: again.ms / 1_000,
+      unit: 's',
+      beside: `${again.orders} orders, ${again.replayed} records after it`,
+    },
+    { figure: 'clean stop with a snapshot', value: replayed.drain_ms, unit: 'ms' },
+    { figure: 'Ed25519 verify, one core', value: verifyLimit().per_second, unit: '1/s' },
+    { figure: 'fdatasync', value: syncLimit(), unit: '1/s' },
+  ])
+} finally {
+  rmSync(dir, { recursive: true, force: true })
+}

@@ -1,0 +1,48 @@
+/** The engine alone in a process of its own: filled, left as a crash leaves it, opened again. */
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { answerQuestions } from './child_process'
+import { fundNotes } from './venue/fund_notes'
+import { type BenchEngine, openEngine, provisionAccounts } from './venue/open_engine'
+import { restOrders, waveOfEvents } from './venue/rest_orders'
+
+let open: BenchEngine | undefined
+
+export type Opened = { ms: number; replayed: number; rss_bytes: number; orders: number }
+
+answerQuestions({
+  /** Opens the folder; the first opening of a folder provisions the accounts. */
+  async open({ dir }: { dir: string }): Promise<Opened> {
+    const fresh = !existsSync(join(dir, 'journal'))
+    const started = performance.now()
+    open = await openEngine(dir)
+    const ms = performance.now() - started
+    if (fresh) await provisionAccounts(open.venue)
+    const { loaded, state } = open.engine
+    return { ms, replayed: loaded.replayed, rss_bytes: rss(), orders: state.orders.size }
+  },
+  async rest({ orders }: { orders: number }): Promise<{ rss_bytes: number; orders: number }> {
+    await restOrders(open!, orders)
+    await open!.engine.loaded.history.flush()
+    return { rss_bytes: rss(), orders: open!.engine.state.orders.size }
+  },
+  async fund({ notes }: { notes: number }): Promise<void> {
+    await fundNotes(open!, notes)
+  },
+  /** Places and cancels by turns until so many commands are journaled. */
+  async commands({ commands }: { commands: number }): Promise<void> {
+    for (let done = 0; done < commands; done += 1_024) await waveOfEvents(open!, 128)
+    await open!.engine.loaded.history.flush()
+  },
+  /** As a clean stop does: anchored, and a snapshot of the end. */
+  async drain(): Promise<number> {
+    const started = performance.now()
+    await open!.venue.drain()
+    return performance.now() - started
+  },
+})
+
+function rss(): number {
+  Bun.gc(true)
+  return process.memoryUsage.rss()
+}

@@ -1,0 +1,64 @@
+/**
+ * The worst pause of the venue's event loop under load: `bun bench/pauses.ts [--orders N] [--rate N]`. Open loop, buys and
+ * sells that cross in every batch, so auctions are held, notes hashed and settlement batches landed meanwhile.
+ */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { startChild } from './child_process'
+import { type Figure, report } from './figures'
+import { numbers } from './flags'
+import type { LoadReport } from './load/load_process'
+import { syncLimit, verifyLimit } from './machine_limits'
+import { openLoopGauge } from './venue/loop_gauge'
+import type { VenueFacts, VenueUsage } from './venue/venue_process'
+
+const { orders, rate } = numbers({ orders: 8_192, rate: 1_000 })
+const figures: Figure[] = []
+const dir = mkdtempSync(join(tmpdir(), 'tacit-bench-pauses-'))
+const venue = startChild('venue/venue_process.ts')
+const generator = startChild('load/load_process.ts')
+
+try {
+  const facts = await venue.ask<VenueFacts>('start', {
+    dir,
+    notes: orders,
+    two_sided: true,
+    through_tree: true,
+  })
+  const { venue: id, tokens, slot, port } = facts
+  await generator.ask('signPlaces', {
+    notes: orders,
+    from: 0,
+    count: orders,
+    two_sided: true,
+    venue: id,
+    tokens,
+    host: `localhost:${port}`,
+    expiry_slot: slot + 100_000,
+  })
+  await generator.ask('run', { target: facts, lanes: 64, count: Math.floor(orders / 8), per_second: rate })
+  // An idle process of this machine at the same time: what of a pause is the machine's own.
+  const machine = openLoopGauge()
+  const before = await venue.ask<VenueUsage>('usage')
+  const count = orders - Math.floor(orders / 8)
+  const done = await generator.ask<LoadReport>('run', { target: facts, lanes: 64, count, per_second: rate })
+  const after = await venue.ask<VenueUsage>('usage')
+  const machine_ms = machine.takeMax()
+  const beside = `at ${Math.round(done.per_second)}/s`
+  const refused = count - (done.statuses['202'] ?? 0)
+  figures.push(
+    { figure: 'event-loop pause, worst', value: after.pause_max_ms, unit: 'ms', beside, target: '< 20' },
+    { figure: 'pause of an idle process, worst', value: machine_ms, unit: 'ms', beside: 'same seconds' },
+    { figure: 'acknowledged, p99', value: done.p99_ms, unit: 'ms', beside },
+    { figure: 'acknowledged, worst', value: done.max_ms, unit: 'ms', beside },
+    { figure: 'orders refused', value: refused, unit: '1', beside: done.failure?.slice(0, 60) ?? '' },
+    { figure: 'settlement batches hashed', value: after.batches_hashed - before.batches_hashed, unit: '1' },
+    { figure: 'Ed25519 verify, one core', value: verifyLimit().per_second, unit: '1/s' },
+    { figure: 'fdatasync', value: syncLimit(), unit: '1/s' },
+  )
+} finally {
+  await Promise.all([venue.end(), generator.end()])
+  rmSync(dir, { recursive: true, force: true })
+}
+report('pauses', figures)

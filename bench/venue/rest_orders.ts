@@ -1,0 +1,59 @@
+/** Commands put into the venue behind its intake: for benches of what comes after the signature. */
+import { ACCOUNTS, accountOf, elementNamed, KEYS, named } from './bench_config'
+import { firstOrder, publicKeys } from './fund_notes'
+import type { BenchEngine } from './open_engine'
+
+const AT_A_TIME = 1_000
+const LEAVES_AT_A_TIME = 4_096
+
+/** `count` orders that rest, each on a note of its own that it opens. */
+export async function restOrders({ engine, chain }: BenchEngine, count: number): Promise<void> {
+  const { sequencer } = engine
+  const { slot } = chain.view()
+  const keys = publicKeys(count)
+  for (let from = 0; from < count; from += LEAVES_AT_A_TIME) {
+    const length = Math.min(LEAVES_AT_A_TIME, count - from)
+    const leaves = Array.from({ length }, (_, at) => elementNamed(`note ${from + at}`))
+    await sequencer.submit({ kind: 'leaves', first_index: from, leaves, slot })
+  }
+  chain.countLeaves(count)
+  for (let from = 0; from < count; from += AT_A_TIME) {
+    const group = Array.from({ length: Math.min(AT_A_TIME, count - from) }, (_, at) => {
+      const index = from + at
+      const order = firstOrder(index, keys[index % KEYS]!, elementNamed(`note ${index}`), slot, false)
+      return sequencer.submit({ ...order, expiry_slot: slot + 400_000 - (index % 1_000) })
+    })
+    await Promise.all(group)
+  }
+}
+
+let round = 0
+
+/** Places and cancels on the first notes of every account by turns: `per_wave` events of each account, one group. */
+export async function waveOfEvents({ engine, chain }: BenchEngine, per_wave: number): Promise<void> {
+  const { sequencer, state } = engine
+  const { slot } = chain.view()
+  const submitted: Promise<unknown>[] = []
+  const keys = [...state.keys.values()]
+  round += 1
+  for (let index = 0; index < (ACCOUNTS * per_wave) / 2; index++) {
+    const key = keys[index]!
+    const place = firstOrder(index, key.bytes, elementNamed(`note ${index}`), slot, false)
+    const order_id = named(`wave ${round} ${index}`, 16)
+    const nonce = key.place_nonce + 1n
+    const account_id = accountOf(index)
+    const { trading_key, signature } = place
+    submitted.push(
+      sequencer.submit({ ...place, opening: undefined, order_id, nonce }),
+      sequencer.submit({
+        kind: 'cancel',
+        account_id,
+        order_id,
+        trading_key,
+        cancel_nonce: key.cancel_nonce + 1n,
+        signature,
+      }),
+    )
+  }
+  await Promise.all(submitted)
+}
