@@ -101,7 +101,10 @@ export class Connection implements OpSocket {
     this.outbox.attach(transport)
     this.delivery.begin(hello, start.after ?? start.subscription.seq_last, start.snapshot)
     if (this.closing !== undefined) transport.close(this.closing.code, this.closing.reason)
-    else this.closeIfBehind()
+    else {
+      this.outbox.pump()
+      this.closeIfBehind()
+    }
   }
 
   message(message: string | Uint8Array): void {
@@ -174,6 +177,7 @@ export class Connection implements OpSocket {
   private close(code: number, reason: string): void {
     if (this.closing !== undefined) return
     this.closing = { code, reason, at_ms: this.services.clock.monotonicMs() }
+    this.outbox.pump()
     this.outbox.clear()
     this.leave()
     this.transport?.close(code, reason)

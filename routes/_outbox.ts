@@ -17,6 +17,7 @@ export interface Transport {
 }
 
 export interface Outbox {
+  /** Goes out with everything pushed in the same turn: one write to the socket instead of one for each frame. */
   push(text: string): void
   /** Sends what the transport takes now; called again when it drains. */
   pump(): void
@@ -32,6 +33,7 @@ export function openOutbox(meters: Meters, onSlow: () => void): Outbox {
   let head = 0
   let bytes = 0
   let broken = false
+  let due = false
 
   const fail = () => {
     if (broken) return
@@ -41,8 +43,13 @@ export function openOutbox(meters: Meters, onSlow: () => void): Outbox {
     onSlow()
   }
   const sendSome = () => {
-    while (head < waiting.length && transport!.getBufferedAmount() < TRANSPORT_BYTES_MAX) {
+    let room = 0
+    while (head < waiting.length) {
+      // Asked once for many frames: the question costs as much as a frame.
+      if (room <= 0) room = TRANSPORT_BYTES_MAX - transport!.getBufferedAmount()
+      if (room <= 0) break
       const text = waiting[head]!
+      room -= text.length
       const result = transport!.send(text)
       // Zero means the frame is gone: a hole the reader could not see, so the socket ends instead.
       if (result === 0) return fail()
@@ -59,6 +66,7 @@ export function openOutbox(meters: Meters, onSlow: () => void): Outbox {
     }
   }
   const pump = () => {
+    due = false
     if (transport === undefined || broken || head === waiting.length) return
     transport.cork(sendSome)
   }
@@ -67,8 +75,13 @@ export function openOutbox(meters: Meters, onSlow: () => void): Outbox {
       if (broken) return
       waiting.push(text)
       bytes += text.length
-      pump()
+      if (bytes > OUTBOX_BYTES_MAX) pump()
       if (bytes > OUTBOX_BYTES_MAX) fail()
+      if (due) return
+      due = true
+      queueMicrotask(() => {
+        if (due) pump()
+      })
     },
     pump,
     attach(opened) {

@@ -24,10 +24,16 @@ class StuckTransport implements Transport {
     return -1
   }
   getBufferedAmount = () => this.buffered
-  cork = (send: () => void) => send()
+  corks = 0
+  cork(send: () => void): void {
+    this.corks += 1
+    send()
+  }
   close(): void {}
   terminate(): void {}
 }
+/** Frames go out when the code that pushed them is done. */
+const turnEnds = () => Promise.resolve()
 const frame = (index: number) => `${index}`.padStart(1_000, '0')
 
 function open(transport: StuckTransport) {
@@ -39,12 +45,22 @@ function open(transport: StuckTransport) {
   return { outbox, slow: () => slow }
 }
 
-test('a reader that keeps up gets every frame in order', () => {
+test('a reader that keeps up gets every frame in order', async () => {
   const transport = new StuckTransport()
   const { outbox, slow } = open(transport)
   for (let index = 0; index < 5_000; index += 1) outbox.push(frame(index))
+  await turnEnds()
   expect(transport.sent).toEqual(Array.from({ length: 5_000 }, (_, index) => frame(index)))
   expect([slow(), outbox.isEmpty()]).toEqual([0, true])
+})
+
+test('the frames of one turn are one write', async () => {
+  const transport = new StuckTransport()
+  const { outbox } = open(transport)
+  for (let index = 0; index < 10; index += 1) outbox.push(frame(index))
+  expect(transport.sent).toEqual([])
+  await turnEnds()
+  expect([transport.sent.length, transport.corks]).toEqual([10, 1])
 })
 
 test('frames wait while the transport is full and go on in order when it drains', () => {
@@ -52,6 +68,7 @@ test('frames wait while the transport is full and go on in order when it drains'
   transport.room = 0
   const { outbox, slow } = open(transport)
   for (let index = 0; index < 2_000; index += 1) outbox.push(frame(index))
+  outbox.pump()
   expect(transport.sent.length).toBeLessThan(300)
   expect(outbox.isEmpty()).toBe(false)
   while (!outbox.isEmpty()) {
@@ -76,12 +93,13 @@ test('beyond the bound the reader is too slow, once, and nothing more is kept', 
   expect(transport.sent.length).toBe(before)
 })
 
-test('a frame the transport drops ends the socket instead of leaving a hole', () => {
+test('a frame the transport drops ends the socket instead of leaving a hole', async () => {
   const transport = new StuckTransport()
   const { outbox, slow } = open(transport)
   transport.drops = true
   outbox.push(frame(0))
   outbox.push(frame(1))
+  await turnEnds()
   expect(slow()).toBe(1)
   expect(transport.sent).toEqual([])
 })
