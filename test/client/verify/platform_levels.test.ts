@@ -65,6 +65,20 @@ describe('levels', () => {
     })
     expect(await other).toMatch(/another signer/)
   })
+  test('signer and attributes of the TDX module are compared, also for major version 0', async () => {
+    const judge = (change: (body: Uint8Array) => void) =>
+      outcome(pki, signAnyQuote(quote, rightful, { body: change }), collateralOf(pki))
+    for (const major of [0, 1]) {
+      const with_major = (more: (body: Uint8Array) => void) =>
+        judge((body) => {
+          body[1] = major
+          more(body)
+        })
+      expect(await with_major(() => {})).toBe('accepted')
+      expect(await with_major((body) => body.fill(1, 64, 65))).toMatch(/another signer/)
+      expect(await with_major((body) => body.fill(1, 112, 113))).toMatch(/other attributes/)
+    }
+  })
   test('an outdated or revoked quoting enclave makes the whole platform so', async () => {
     for (const status of ['OutOfDate', 'Revoked', 'SWHardeningNeeded']) {
       const judged = changed('qe_identity', (identity) => {

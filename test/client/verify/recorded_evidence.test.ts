@@ -87,6 +87,12 @@ describe('statements the settlement key itself signed', () => {
       'settlement_signer: the vault is in another epoch',
     ])
   })
+  test('a venue id that is not the hash of this vault is refused', async () => {
+    const bundle = signedAs({ venue: other }, { venue: other })
+    expect(await failures({ ...bundle, info: { ...honest.info, venue: toHex(other) } })).toEqual([
+      'settlement_signer: the venue id is of another vault',
+    ])
+  })
   test('a binding of another TLS key is refused', async () => {
     expect((await failures(signedAs({ spki_sha256: other })))[0]).toMatch(/^tls_key/)
   })
@@ -124,6 +130,11 @@ describe('evidence files', () => {
     const zero = new Uint8Array(48)
     const bundle = evidenceOver(honest.evidences.cert_pem, [zero, zero, zero, zero])
     expect(await failures(bundle)).toEqual(['evidence: the evidence quote is of another machine'])
+  })
+  test('with a certificate that the quoted list does not list they are refused', async () => {
+    const bundle = evidenceOver('another text', registersOf())
+    const evidences = { ...bundle.evidences, cert_pem: honest.evidences.cert_pem }
+    expect(await failures({ ...bundle, evidences })).toEqual(['evidence: cert.pem is not the listed one'])
   })
   test('over the certificate of another key they are refused', async () => {
     const { cert_pem } = generateTls([], Date.now())
