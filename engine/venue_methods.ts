@@ -40,7 +40,10 @@ export function venueOf(engine: Engine, accounts: AccountsPort): Venue {
       return nonces
     },
     order: async (account_id, order_id) => own.order(account_id, order_id),
-    orders: async (account_id, filter) => own.orders(account_id, filter),
+    orders: async (account_id, filter) => {
+      if (filter.symbol !== undefined) instruments.one(filter.symbol)
+      return own.orders(account_id, filter)
+    },
     fills: async (account_id, page) => own.fills(account_id, page),
     events: async (account_id, page) => own.events(account_id, page),
     withdrawal: async (account_id, withdrawal_id) => own.withdrawal(account_id, withdrawal_id),

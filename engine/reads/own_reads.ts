@@ -16,15 +16,23 @@ export class OwnReads {
   }
 
   orders(account_id: string, filter: OrderFilter): wire.Page<wire.Order> {
+    this.checkAfter(account_id, filter.after)
     return this.history.orders(account_id, filter)
   }
 
   fills(account_id: string, { after, limit }: Page): wire.Page<wire.Fill> {
+    this.checkAfter(account_id, after)
     return this.history.fills(account_id, after, limit)
   }
 
   events(account_id: string, { after, limit }: Page): wire.Page<wire.AccountEvent> {
+    this.checkAfter(account_id, after)
     return this.history.events(account_id, after, limit)
+  }
+
+  /** A cursor ahead of the account's log is another account's, or a mistake: an empty page would hide it for ever. */
+  private checkAfter(account_id: string, after: number): void {
+    if (after > this.history.seqLast(account_id)) throw new Refusal('after_invalid')
   }
 
   withdrawal(account_id: string, withdrawal_id: string): wire.Withdrawal {

@@ -146,3 +146,13 @@ test('a log that cannot be read is told as a goodbye, not as silence', async () 
   expect(open.engine.hub.size()).toBe(0)
   expect(open.venue.status().reasons.join()).toContain('read models failed')
 })
+
+test('a cursor ahead of the log is refused on lists as on streams, and so is an unknown instrument', async () => {
+  const page = { after: 1_000_000, limit: 10 }
+  const { venue } = open
+  for (const list of [venue.events('alice', page), venue.fills('alice', page), venue.orders('alice', page)]) {
+    expect((await refusalOf(list)).code).toBe('after_invalid')
+  }
+  const unknown = venue.orders('alice', { after: 0, limit: 10, symbol: 'NO-SUCH' })
+  expect((await refusalOf(unknown)).code).toBe('instrument_unknown')
+})
