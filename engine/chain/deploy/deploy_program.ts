@@ -1,0 +1,152 @@
+/** Deploys or upgrades a program through the upgradeable loader; what was interrupted goes on where it stopped. */
+import { createKeyPairSignerFromPrivateKeyBytes, type KeyPairSigner } from '@solana/kit'
+import { utf8 } from '../../../protocol/bytes'
+import { sha256 } from '../../../protocol/sha256'
+import { RpcPool } from '../rpc_pool'
+import { landTransaction } from './land_transaction'
+import {
+  BUFFER_HEADER_BYTES,
+  createLoaderAccount,
+  deployProgram as deployInstruction,
+  extendProgram,
+  initializeBuffer,
+  PROGRAM_BYTES,
+  renounceUpgrades,
+  upgradeProgram,
+  writeBuffer,
+} from './loader'
+import { CHUNK_BYTES, type DeploymentPlan, planDeployment } from './plan_deployment'
+
+const TIMEOUT_MS = 30_000
+/** Writes under way at the same time. */
+const PARALLEL = 8
+
+export type DeployKeys = {
+  /** 32-byte Ed25519 seeds: who pays, who may upgrade, and the program's address. */
+  payer: Uint8Array
+  authority: Uint8Array
+  program: Uint8Array
+}
+export type DeployOptions = { rpc_urls: readonly string[]; elf: Uint8Array; keys: DeployKeys }
+export type DeployRun = DeployOptions & {
+  priority_fee_lamports: bigint
+  /** Gives the right to upgrade away for ever, once the code stands. */
+  renounce: boolean
+  /** Told of every step with its signature. */
+  step: (what: string, signature: string) => void
+}
+
+/** Dry run: what `deployProgram` would do now. @throws Error, ChainUnavailable */
+export async function planProgram({ rpc_urls, elf, keys }: DeployOptions): Promise<DeploymentPlan> {
+  return withRpc(rpc_urls, async (rpc) => planWith(rpc, elf, await signersOf(keys, elf)))
+}
+
+/** Resolves with the plan it carried out. @throws Error naming what the chain refused; ChainUnavailable */
+export async function deployProgram(run: DeployRun): Promise<DeploymentPlan> {
+  const { rpc_urls, elf, keys } = run
+  return withRpc(rpc_urls, async (rpc) => {
+    const signers = await signersOf(keys, elf)
+    const plan = await planWith(rpc, elf, signers)
+    if (plan.kind !== 'unchanged') {
+      await fillBuffer(rpc, run, plan, signers)
+      await putInPlace(rpc, run, plan, signers)
+    }
+    if (run.renounce)
+      await landed(rpc, run, signers, 'renounce', [renounceUpgrades(plan.program_data, signers.authority)])
+    return plan
+  })
+}
+
+type Signers = Record<'payer' | 'authority' | 'program' | 'buffer', KeyPairSigner>
+
+/** The buffer's key follows from the authority's and the code: a second run finds the first one's. */
+async function signersOf(keys: DeployKeys, elf: Uint8Array): Promise<Signers> {
+  const signer = createKeyPairSignerFromPrivateKeyBytes
+  const buffer = sha256(utf8('tacit/deploy-buffer/v1'), keys.authority, sha256(elf))
+  return {
+    payer: await signer(keys.payer),
+    authority: await signer(keys.authority),
+    program: await signer(keys.program),
+    buffer: await signer(buffer),
+  }
+}
+
+function planWith(rpc: RpcPool, elf: Uint8Array, signers: Signers): Promise<DeploymentPlan> {
+  const { program, buffer, authority } = signers
+  return planDeployment(rpc, {
+    elf,
+    program: program.address,
+    buffer: buffer.address,
+    authority: authority.address,
+  })
+}
+
+async function fillBuffer(
+  rpc: RpcPool,
+  run: DeployRun,
+  plan: DeploymentPlan,
+  signers: Signers,
+): Promise<void> {
+  const { buffer, authority, payer } = signers
+  if (!plan.buffer_exists) {
+    const space = BUFFER_HEADER_BYTES + run.elf.length
+    const create = createLoaderAccount(payer, buffer, space, plan.rent.buffer)
+    await landed(rpc, run, signers, 'create buffer', [
+      create,
+      initializeBuffer(buffer.address, authority.address),
+    ])
+  }
+  for (let at = 0; at < plan.offsets.length; at += PARALLEL) {
+    const sent = plan.offsets.slice(at, at + PARALLEL).map((offset) => {
+      const bytes = run.elf.subarray(offset, offset + CHUNK_BYTES)
+      const writes = writeBuffer(buffer.address, authority, offset, bytes)
+      return landed(rpc, run, signers, `write ${offset}`, writes)
+    })
+    await Promise.all(sent)
+  }
+}
+
+async function putInPlace(
+  rpc: RpcPool,
+  run: DeployRun,
+  plan: DeploymentPlan,
+  signers: Signers,
+): Promise<void> {
+  const { payer, program, authority } = signers
+  const { program_data, buffer, extension_bytes } = plan
+  if (plan.kind === 'deploy') {
+    const bytes_max = run.elf.length
+    await landed(rpc, run, signers, 'deploy', [
+      createLoaderAccount(payer, program, PROGRAM_BYTES, plan.rent.program),
+      deployInstruction({ payer, program: program.address, program_data, buffer, authority, bytes_max }),
+    ])
+    return
+  }
+  if (extension_bytes > 0) {
+    const extend = extendProgram(program.address, program_data, payer, extension_bytes)
+    await landed(rpc, run, signers, `extend by ${extension_bytes}`, [extend])
+  }
+  const spill = payer.address
+  await landed(rpc, run, signers, 'upgrade', [
+    upgradeProgram({ program: program.address, program_data, buffer, spill, authority }),
+  ])
+}
+
+async function landed(
+  rpc: RpcPool,
+  { priority_fee_lamports, step }: DeployRun,
+  { payer }: Signers,
+  what: string,
+  instructions: Parameters<typeof landTransaction>[1]['instructions'],
+): Promise<void> {
+  step(what, await landTransaction(rpc, { payer, instructions, priority_fee_lamports }))
+}
+
+async function withRpc<T>(rpc_urls: readonly string[], use: (rpc: RpcPool) => Promise<T>): Promise<T> {
+  const rpc = new RpcPool(rpc_urls, TIMEOUT_MS)
+  try {
+    return await use(rpc)
+  } finally {
+    rpc.close()
+  }
+}

@@ -1,0 +1,93 @@
+/** The vault's one-instruction commands: who must sign each, and what it says before it is sent. */
+import { administerVault, programDataAddress } from '../../engine/chain/deploy/administer_vault'
+import { readDeployment } from '../../engine/chain/read_deployment'
+import { encodeBase58 } from '../../protocol/base58'
+import { publicKeyOf } from '../../protocol/sign'
+import {
+  authorizeRestoreInstruction,
+  pauseInstruction,
+  rotateSignerInstruction,
+  unpauseInstruction,
+} from '../../protocol/vault/admin_actions'
+import { initializeInstruction } from '../../protocol/vault/initialize'
+import type { VaultInstruction } from '../../protocol/vault/instruction'
+import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../protocol/vault/programs'
+import { registerMintInstruction } from '../../protocol/vault/register_mint'
+import { readSeed } from './key_file'
+import { amount, type Options, publicKey, rpcUrls, text } from './options'
+
+type Action = { seeds: [Uint8Array, ...Uint8Array[]]; instruction: VaultInstruction; means: string }
+
+/** Dry run unless `--execute`: says what would be sent, signed by whom. */
+export async function administer(command: string, values: Options): Promise<void> {
+  const { seeds, instruction, means } = await actionOf(command, values)
+  const signers = seeds.map((seed) => encodeBase58(publicKeyOf(seed)))
+  const program = encodeBase58(instruction.program)
+  console.log(
+    JSON.stringify({ command, program, signers, data_bytes: instruction.data.length, means }, null, 2),
+  )
+  if (values.execute !== true) return console.log('dry run: nothing was sent; add --execute')
+  const fee = amount(values, 'priority-fee', '0')
+  console.log(`landed: ${await administerVault(rpcUrls(values), seeds, instruction, fee)}`)
+  const { config } = await readDeployment(rpcUrls(values), instruction.program)
+  const { epoch, generation, paused, frozen, exit_delay_s, pending } = config
+  console.log(JSON.stringify({ epoch, generation, paused, frozen, exit_delay_s, pending }, null, 2))
+}
+
+async function actionOf(command: string, values: Options): Promise<Action> {
+  const program = publicKey(values, 'program')
+  if (command === 'initialize') return initialize(program, values)
+  const seed = readSeed(text(values, 'admin'))
+  const admin = publicKeyOf(seed)
+  const by = (instruction: VaultInstruction, means: string): Action => ({ seeds: [seed], instruction, means })
+  switch (command) {
+    case 'register-mint': {
+      const token_program = tokenProgram(text(values, 'token-program', 'spl'))
+      const bounds = { min_deposit: amount(values, 'min-deposit'), min_exit: amount(values, 'min-exit') }
+      const mint = publicKey(values, 'mint')
+      const fields = { program, admin, payer: admin, mint, token_program, ...bounds }
+      return by(registerMintInstruction(fields), 'the vault takes this mint, for ever with these bounds')
+    }
+    case 'pause':
+      return by(pauseInstruction({ program, admin }), 'deposits and settlement stop at once, exits never')
+    case 'unpause':
+      return by(unpauseInstruction({ program, admin }), 'deposits and settlement go on')
+    case 'announce-restore':
+      return by(
+        authorizeRestoreInstruction({ program, admin, action: 'announce' }),
+        'after a quarter of the exit delay a venue may begin from the chain: everyone sees it',
+      )
+    case 'cancel-restore':
+      return by(authorizeRestoreInstruction({ program, admin, action: 'cancel' }), 'the announcement is void')
+    case 'announce-signer':
+      return by(
+        rotateSignerInstruction({ program, admin, action: 'announce', key: publicKey(values, 'key') }),
+        'after twice the exit delay another key may settle',
+      )
+    case 'apply-signer':
+      return by(rotateSignerInstruction({ program, admin, action: 'apply' }), 'the announced key settles')
+    case 'cancel-signer':
+      return by(rotateSignerInstruction({ program, admin, action: 'cancel' }), 'the announcement is void')
+    default:
+      throw new Error(`no such command: ${command}`)
+  }
+}
+
+async function initialize(program: Uint8Array, values: Options): Promise<Action> {
+  const authority = readSeed(text(values, 'authority'))
+  const instruction = initializeInstruction({
+    program,
+    program_data: await programDataAddress(program),
+    deployer: publicKeyOf(authority),
+    admin: publicKey(values, 'admin'),
+    settlement_signer: publicKey(values, 'signer'),
+    exit_delay_s: Number(amount(values, 'exit-delay', '604800')),
+  })
+  return { seeds: [authority], instruction, means: 'the vault opens with this admin and settlement signer' }
+}
+
+function tokenProgram(name: string): Uint8Array {
+  if (name === 'spl') return TOKEN_PROGRAM
+  if (name === 'token-2022') return TOKEN_2022_PROGRAM
+  throw new Error('--token-program is spl or token-2022')
+}
