@@ -137,16 +137,6 @@ test('a draining venue says goodbye, anchors its head and leaves a snapshot', as
   expect(open.venue.status()).toMatchObject({ ready: false, draining: true })
 })
 
-test('a log that cannot be read is told as a goodbye, not as silence', async () => {
-  const told = collector()
-  const subscription = await open.venue.subscribe(session, 0, told.sink, noGap)
-  await open.engine.loaded.history.close()
-  expect(told.ends).toEqual(['bye restart'])
-  expect(subscription.seqNow()).toBe(0)
-  expect(open.engine.hub.size()).toBe(0)
-  expect(open.venue.status().reasons.join()).toContain('read models failed')
-})
-
 test('a cursor ahead of the log is refused on lists as on streams, and so is an unknown instrument', async () => {
   const page = { after: 1_000_000, limit: 10 }
   const { venue } = open
@@ -155,4 +145,14 @@ test('a cursor ahead of the log is refused on lists as on streams, and so is an 
   }
   const unknown = venue.orders('alice', { after: 0, limit: 10, symbol: 'NO-SUCH' })
   expect((await refusalOf(unknown)).code).toBe('instrument_unknown')
+})
+
+test('a log that cannot be read is told as a goodbye, not as silence', async () => {
+  const told = collector()
+  const subscription = await open.venue.subscribe(session, 0, told.sink, noGap)
+  await open.engine.loaded.history.close()
+  expect(told.ends).toEqual(['bye restart'])
+  expect(subscription.seqNow()).toBe(0)
+  expect(open.engine.hub.size()).toBe(0)
+  expect(open.venue.status().reasons.join()).toContain('read models failed')
 })
