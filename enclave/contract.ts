@@ -38,8 +38,11 @@ export interface Enclave {
    */
   attestation(nonce_hex?: string): Promise<Attestation>
   readonly tls: TlsMaterial
-  /** Replaces the TLS key and certificate and regenerates the evidence with it, atomically. */
-  rotateTls(): Promise<TlsMaterial>
+  /**
+   * Replaces the TLS key and certificate, by `next` or else by a self-signed one, and regenerates the evidence with it,
+   * atomically.
+   */
+  rotateTls(next?: TlsMaterial): Promise<TlsMaterial>
   /** `quote.json`, `cert.pem` or `sha256sum.txt`; undefined for any other name. */
   evidence(name: string): { content_type: string; body: string } | undefined
   evidenceNames(): string[]

@@ -165,8 +165,8 @@ class OpenEnclave implements Enclave {
     return this.parts.served.current.tls
   }
 
-  async rotateTls(): Promise<TlsMaterial> {
-    return refusing(() => this.parts.served.rotate())
+  async rotateTls(next?: TlsMaterial): Promise<TlsMaterial> {
+    return refusing(() => this.parts.served.rotate(next))
   }
 
   evidence(name: string): { content_type: string; body: string } | undefined {

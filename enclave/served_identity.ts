@@ -40,9 +40,9 @@ export class ServedIdentity {
     return this.served
   }
 
-  /** New key, certificate and evidence; nothing changes when a quote fails. @throws AgentFailure */
-  async rotate(): Promise<TlsMaterial> {
-    return (await this.replace(() => generateTls(this.names, Date.now()))).tls
+  /** `next` or a new self-signed certificate, with its evidence; nothing changes when a quote fails. @throws AgentFailure */
+  async rotate(next?: TlsMaterial): Promise<TlsMaterial> {
+    return (await this.replace(() => next ?? generateTls(this.names, Date.now()))).tls
   }
 
   close(): void {

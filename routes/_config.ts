@@ -13,6 +13,8 @@ export type Config = {
   operator_listen: { hostname: string; port: number }
   dstack_socket: string
   tls_names: string[]
+  /** Undefined: the certificate is self-signed. */
+  acme: AcmeConfig | undefined
   swagger: boolean
   /** JSON-RPC endpoints; undefined on the embedded chain. */
   rpc_urls: string[] | undefined
@@ -21,6 +23,13 @@ export type Config = {
   slot_ms: number
   /** All but what the enclave and the package know. */
   engine: Omit<EngineConfig, 'compose_hash' | 'tacit_version'>
+}
+export type AcmeConfig = {
+  directory_url: string
+  challenge: 'tls-alpn-01' | 'dns-01'
+  /** Base64 DER, or empty. */
+  root: string
+  dns: { url: string; record_name: string; credentials: string }
 }
 export type ConfigOutcome = { config: Config; faults?: never } | { config?: never; faults: string[] }
 
@@ -47,6 +56,7 @@ export function readConfig(environment: Environment): ConfigOutcome {
       tls_names: text('TACIT_TLS_NAMES')
         .split(',')
         .filter((name) => name !== ''),
+      acme: acmeConfig(text),
       swagger: text('TACIT_SWAGGER') === 'on',
       rpc_urls: embedded ? undefined : text('SOLANA_RPC_URL').split(','),
       program_id: decodeBase58(text('TACIT_PROGRAM_ID'), 32),
@@ -63,7 +73,23 @@ export function readConfig(environment: Environment): ConfigOutcome {
         order_life_slots_max: Number(text('TACIT_ORDER_LIFE_SLOTS_MAX')),
         settlement_parts_max: Number(text('TACIT_SETTLEMENT_PARTS_MAX')),
         retention_days: Number(text('TACIT_RETENTION_DAYS')),
+        restore_from_chain: text('TACIT_RESTORE_FROM_CHAIN') === 'on',
       },
+    },
+  }
+}
+
+function acmeConfig(text: (name: string) => string): AcmeConfig | undefined {
+  const directory_url = text('TACIT_ACME_DIRECTORY')
+  if (directory_url === '') return undefined
+  return {
+    directory_url,
+    challenge: text('TACIT_ACME_CHALLENGE') as AcmeConfig['challenge'],
+    root: text('TACIT_ACME_ROOT'),
+    dns: {
+      url: text('TACIT_ACME_DNS_URL'),
+      record_name: text('TACIT_ACME_DNS_NAME'),
+      credentials: text('TACIT_ACME_DNS_SECRET'),
     },
   }
 }
@@ -119,9 +145,22 @@ function contradictions(text: (name: string) => string): string[] {
   if (embedded && text('TACIT_PROGRAM_ID') !== '') {
     faults.push('TACIT_PROGRAM_ID: the embedded chain brings its own')
   }
+  if (text('TACIT_ACME_DIRECTORY') !== '') faults.push(...acmeContradictions(text))
   const port = listenAddress(text('TACIT_LISTEN'))!.port
   if (port !== 0 && port === listenAddress(text('TACIT_OPERATOR_LISTEN'))!.port) {
     faults.push('TACIT_OPERATOR_LISTEN: the port of TACIT_LISTEN')
   }
+  return faults
+}
+
+/** An authority certifies names it can look up, and only where the challenge can be answered. */
+function acmeContradictions(text: (name: string) => string): string[] {
+  const faults: string[] = []
+  const names = text('TACIT_TLS_NAMES')
+  const public_name = /^[a-z0-9-]+(\.[a-z0-9-]+)*\.[a-z][a-z0-9-]*$/
+  if (!names.split(',').every((name) => public_name.test(name)))
+    faults.push('TACIT_TLS_NAMES: lowercase DNS names only with TACIT_ACME_DIRECTORY, one at least')
+  if (text('TACIT_ACME_CHALLENGE') === 'dns-01' && text('TACIT_ACME_DNS_URL') === '')
+    faults.push('TACIT_ACME_DNS_URL: required for dns-01')
   return faults
 }

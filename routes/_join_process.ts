@@ -11,8 +11,9 @@ import type { Config } from './_config'
 import { openDocuments } from './_documents'
 import { type Listener, listen } from './_listen'
 import type { Log } from './_log'
+import { openCertificates } from './_open_certificates'
 import { operatorApp } from './_operator'
-import { rotating } from './_rotate'
+import { rotating, SELF_SIGNED } from './_rotate'
 
 /** Seconds that requests under way get once the venue has drained. */
 const STOP_GRACE_MS = 5_000
@@ -61,7 +62,13 @@ export async function joinProcess(parts: ProcessParts): Promise<Running> {
   const listener = listen(app, { ...config.listen, tls: enclave.tls })
   const operator = listen(operator_app, { ...config.operator_listen, tls: enclave.tls })
   log.write('info', 'listening', { port: listener.port, operator_port: operator.port, version })
-  const stopRotating = rotating(enclave, [listener, operator], clock, log)
+  const { acme, tls_names: names } = config
+  const { data_dir } = config.engine
+  const source =
+    acme === undefined
+      ? SELF_SIGNED
+      : await openCertificates({ acme, names, data_dir, enclave, listener, clock, log })
+  const stopRotating = rotating({ enclave, listeners: [listener, operator], clock, log, source })
   return {
     venue,
     enclave,

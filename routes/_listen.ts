@@ -2,6 +2,7 @@
 import type { Server } from 'bun'
 import type { TlsMaterial } from '../enclave/contract'
 import type { App } from './_app'
+import { type ChallengeAnswer, openFront } from './_challenge_front'
 import { FRAME_BYTES_MAX } from './_frames'
 import type { SocketData } from './_upgrade'
 
@@ -22,6 +23,11 @@ export type Listener = {
   readonly url: string
   /** New connections get the new certificate; open ones live on. */
   rotate(tls: TlsMaterial): void
+  /**
+   * Lets an authority see the answer of a TLS-ALPN-01 challenge on this port while everybody else is served as before.
+   * Resolves once it can be seen; the result ends it. One at a time.
+   */
+  answerChallenge(answer: ChallengeAnswer): Promise<() => Promise<void>>
   /** Stops taking connections, waits for requests under way at most `grace_ms`, then closes what is left. */
   stop(grace_ms: number): Promise<void>
 }
@@ -32,15 +38,41 @@ export function listen(app: Pick<App, 'fetch'>, options: ListenOptions): Listene
   let current = serve(app, options, options.port, options.tls)
   const draining = new Set<Server<SocketData>>()
   const port = current.port ?? options.port
+  let material = options.tls
+  let diverted = false
+  const replaceBy = (server: Server<SocketData>) => {
+    const replaced = current
+    current = server
+    draining.add(replaced)
+    // Resolves once its last socket is gone, which may be hours from now.
+    void replaced.stop().then(() => draining.delete(replaced))
+  }
   return {
     port,
     url: `${options.tls === undefined ? 'http' : 'https'}://${options.hostname}:${port}`,
     rotate(tls) {
-      const replaced = current
-      current = serve(app, options, port, tls)
-      draining.add(replaced)
-      // Resolves once its last socket is gone, which may be hours from now.
-      void replaced.stop().then(() => draining.delete(replaced))
+      material = tls
+      // The end of a challenge puts the newest certificate in place.
+      if (!diverted) replaceBy(serve(app, options, port, tls))
+    },
+    async answerChallenge(answer) {
+      if (diverted) throw new Error('one challenge at a time')
+      diverted = true
+      const inner = serve(app, { ...options, hostname: '127.0.0.1' }, 0, material)
+      const opening = openFront({ hostname: options.hostname, port }, inner.port!, answer)
+      const front = await opening.catch((error) => {
+        diverted = false
+        void inner.stop(true)
+        throw error
+      })
+      replaceBy(inner)
+      return async () => {
+        // The inner listener stays until the last connection that was taken has reached it.
+        const after = serve(app, options, port, material)
+        await front.close()
+        replaceBy(after)
+        diverted = false
+      }
     },
     async stop(grace_ms) {
       const servers = [current, ...draining]

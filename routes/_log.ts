@@ -13,6 +13,7 @@ export type LogFields = {
   signal?: string
   mode?: string
   url?: never
+  account_url?: string
   port?: number
   operator_port?: number
   sockets?: number
@@ -50,6 +51,7 @@ const ALLOWED: readonly (keyof LogFields)[] = [
   'seq',
   'duration_ms',
   'not_after_ms',
+  'account_url',
 ]
 
 /** `sink` takes whole lines; `unixMs` stamps them. Fields beyond the list are dropped even if a caller bypasses the types. */

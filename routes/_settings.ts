@@ -59,6 +59,46 @@ export const SETTINGS: readonly Setting[] = [
     fault: expects('names separated by commas', (text) => /^([A-Za-z0-9.-]+(,[A-Za-z0-9.-]+)*)?$/.test(text)),
   },
   {
+    name: 'TACIT_ACME_DIRECTORY',
+    meaning:
+      'ACME directory of a public certificate for TACIT_TLS_NAMES; naming it agrees to its terms. Empty: self-signed.',
+    fallback: '',
+    fault: expects('an https URL or nothing', (text) => text === '' || isHttpsUrl(text)),
+  },
+  {
+    name: 'TACIT_ACME_CHALLENGE',
+    meaning: 'How the authority sees that the names are ours; tls-alpn-01 needs no DNS credentials.',
+    fallback: 'tls-alpn-01',
+    fault: oneOf('tls-alpn-01', 'dns-01'),
+  },
+  {
+    name: 'TACIT_ACME_ROOT',
+    meaning:
+      'Root certificate of a private directory and DNS API, base64 DER. Empty: the public authorities.',
+    fallback: '',
+    fault: expects('base64', (text) => /^[A-Za-z0-9+/]*={0,2}$/.test(text)),
+  },
+  {
+    name: 'TACIT_ACME_DNS_URL',
+    meaning: 'HTTP API that writes challenge records (`/present`, `/cleanup`); for dns-01.',
+    fallback: '',
+    fault: expects('an https URL or nothing', (text) => text === '' || isHttpsUrl(text)),
+  },
+  {
+    name: 'TACIT_ACME_DNS_NAME',
+    meaning:
+      'Record the CNAME of `_acme-challenge.NAME` leads to, in a zone of its own. Empty: that name itself.',
+    fallback: '',
+    fault: expects('a DNS name or nothing', (text) => /^([A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+)?$/.test(text)),
+  },
+  {
+    name: 'TACIT_ACME_DNS_SECRET',
+    meaning: 'USER:PASSWORD of the HTTP API; good for challenge records only.',
+    fallback: '',
+    secret: true,
+    fault: expects('USER:PASSWORD or nothing', (text) => /^([^:\s]+:\S+)?$/.test(text)),
+  },
+  {
     name: 'TACIT_SWAGGER',
     meaning: 'Whether the public origin serves /swagger; the operator listener always does.',
     fallback: 'off',
@@ -122,6 +162,12 @@ export const SETTINGS: readonly Setting[] = [
     fallback: '30',
     fault: integer(1, 3_650),
   },
+  {
+    name: 'TACIT_RESTORE_FROM_CHAIN',
+    meaning: '`on` lets an empty folder begin from the chain alone, once the admin has announced it there.',
+    fallback: 'off',
+    fault: oneOf('on', 'off'),
+  },
 ]
 
 /** `127.0.0.1:8443` or `[::]:8443`. */
@@ -129,6 +175,10 @@ export function listenAddress(text: string): { hostname: string; port: number } 
   const match = /^(?:\[([0-9a-fA-F:]+)\]|([A-Za-z0-9.-]+)):([0-9]{1,5})$/.exec(text)
   if (match === null || Number(match[3]) > 65_535) return undefined
   return { hostname: (match[1] ?? match[2])!, port: Number(match[3]) }
+}
+
+function isHttpsUrl(text: string): boolean {
+  return URL.canParse(text) && new URL(text).protocol === 'https:'
 }
 
 function isRpcUrl(text: string): boolean {

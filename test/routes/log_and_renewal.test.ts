@@ -2,7 +2,7 @@
 import { expect, test } from 'bun:test'
 import type { TlsMaterial } from '../../enclave/contract'
 import { openLog } from '../../routes/_log'
-import { RENEW_BEFORE_MS, renewIfDue } from '../../routes/_rotate'
+import { RENEW_BEFORE_MS, renewIfDue, SELF_SIGNED } from '../../routes/_rotate'
 import { StandingClock } from './harness'
 
 test('fields beyond the list are dropped, whatever the caller passes', () => {
@@ -35,7 +35,11 @@ function renewal(left_ms: number, fails = false) {
   }
   const listener = { rotate: (fresh: TlsMaterial) => void rotated.push(fresh) }
   const log = openLog((line) => lines.push(line), clock.unixMs)
-  return { lines, rotated, run: () => renewIfDue(enclave, [listener, listener], clock, log) }
+  return {
+    lines,
+    rotated,
+    run: () => renewIfDue({ enclave, listeners: [listener, listener], clock, log, source: SELF_SIGNED }),
+  }
 }
 
 test('a certificate that lives long enough is left alone', async () => {

@@ -1,28 +1,13 @@
 /** The listener on TLS: version 1.3 only, paths of https URLs, and a new certificate without a lost socket. */
 import { afterEach, expect, test } from 'bun:test'
 import { connect } from 'node:tls'
-import type { Enclave } from '../../enclave/contract'
-import type { Venue } from '../../engine/venue'
-import { createApp } from '../../routes/_app'
 import { type Listener, listen } from '../../routes/_listen'
-import { openLog } from '../../routes/_log'
-import { only, StandingClock, session, TOKEN } from './harness'
+import { TOKEN } from './harness'
+import { listeningApp } from './listening_app'
 import { spkiOf, tlsMaterial } from './tls_material'
 
 let listener: Listener
 afterEach(() => listener.stop(0))
-
-function openApp() {
-  const clock = new StandingClock()
-  const venue = only<Venue>('venue', {
-    time: () => ({ slot: 1, unix_ms: 2, slot_ms: 400 }),
-    authenticate: () => session(clock),
-    takeLimit: () => ({ capacity: 1, refill_per_s: 1, remaining: 1, retry_after_ms: 0 }),
-    subscribe: async () => ({ seq_first: 1, seq_last: 0, seqNow: () => 0, renew() {}, close() {} }),
-  })
-  const log = openLog(() => undefined, clock.unixMs)
-  return createApp({ venue, enclave: only<Enclave>('enclave', {}), options: { version: '1', clock, log } })
-}
 
 function handshake(port: number, options: object): Promise<{ version: string | null; spki: string }> {
   return new Promise((resolve, reject) => {
@@ -37,14 +22,14 @@ function handshake(port: number, options: object): Promise<{ version: string | n
 }
 
 test('TLS 1.3 is spoken and 1.2 refused', async () => {
-  listener = listen(openApp(), { hostname: '127.0.0.1', port: 0, tls: tlsMaterial() })
+  listener = listen(listeningApp(), { hostname: '127.0.0.1', port: 0, tls: tlsMaterial() })
   expect((await handshake(listener.port, {})).version).toBe('TLSv1.3')
   await expect(handshake(listener.port, { maxVersion: 'TLSv1.2' })).rejects.toThrow()
 })
 
 test('paths are found in https URLs, whatever the host', async () => {
   const tls = tlsMaterial()
-  listener = listen(openApp(), { hostname: '127.0.0.1', port: 0, tls })
+  listener = listen(listeningApp(), { hostname: '127.0.0.1', port: 0, tls })
   for (const host of ['localhost', '127.0.0.1']) {
     const answer = await fetch(`https://${host}:${listener.port}/time?x=/health`, {
       tls: { ca: tls.cert_pem },
@@ -55,7 +40,7 @@ test('paths are found in https URLs, whatever the host', async () => {
 
 test('a new certificate serves new connections while open sockets live on', async () => {
   const [first, second] = [tlsMaterial(), tlsMaterial()]
-  listener = listen(openApp(), { hostname: '127.0.0.1', port: 0, tls: first })
+  listener = listen(listeningApp(), { hostname: '127.0.0.1', port: 0, tls: first })
   const frames: string[] = []
   const socket = new WebSocket(`${listener.url.replace('https', 'wss')}/ws/fills?token=${TOKEN}`, {
     tls: { ca: first.cert_pem },

@@ -9,3 +9,5 @@ try {
 } catch {
   process.exit(1)
 }
+
+export {}

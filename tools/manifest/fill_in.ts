@@ -13,6 +13,8 @@ export function fillIn(compose: string, assignments: readonly string[]): string 
       throw new RangeError(`${name}: printable ASCII without single quotes`)
     const line = new RegExp(`^( +${name}:) .*$`, 'gm')
     if (text.match(line)?.length !== 1) throw new RangeError(`${name}: does not stand exactly once`)
-    return text.replace(line, (_whole, key: string) => `${key} '${value}'`)
+    // A secret is named, not quoted: the form the linter knows.
+    const written = value === `\${${name}}` ? value : `'${value}'`
+    return text.replace(line, (_whole, key: string) => `${key} ${written}`)
   }, compose)
 }

@@ -5,6 +5,7 @@ import { UNSET } from './lint_settings'
 const AGENT_SOCKET = '/var/run/dstack.sock'
 const CLIENT_PORT = 443
 const PORT = /^([0-9]{1,5}):([0-9]{1,5})$/
+const MIGRATION = 'net.ipv4.tcp_migrate_req,1'
 const NAMED_VOLUME = /^[a-z][a-z0-9_-]*:\/data$/
 const KEYS = [
   'image',
@@ -15,6 +16,7 @@ const KEYS = [
   'security_opt',
   'tmpfs',
   'stop_grace_period',
+  'sysctls',
   'ports',
   'volumes',
   'healthcheck',
@@ -60,6 +62,11 @@ export function lintService(service: YamlMap): string[] {
       volumes[0] === `${AGENT_SOCKET}:${AGENT_SOCKET}` &&
       NAMED_VOLUME.test(volumes[1]!),
     `volumes: ${AGENT_SOCKET}, then one named volume at /data`,
+  )
+  const sysctls = service.get('sysctls')
+  need(
+    sysctls instanceof Map && [...sysctls].join() === MIGRATION,
+    `sysctls: ${MIGRATION.replace(',', ': ')} alone, so that a new certificate fails no connection`,
   )
   need(service.get('healthcheck') instanceof Map, 'healthcheck: required')
   return faults

@@ -13,7 +13,10 @@ export const SECRET_NAMES: readonly string[] = SETTINGS.filter(({ secret }) => s
   ({ name }) => name,
 )
 /** Well-formed values that let the reader judge the settings around a secret it cannot see. */
-const SAMPLES: Readonly<Record<string, string>> = { TACIT_FEE_ANCHOR: `${'0'.repeat(63)}1` }
+const SAMPLES: Readonly<Record<string, string>> = {
+  TACIT_FEE_ANCHOR: `${'0'.repeat(63)}1`,
+  TACIT_ACME_DNS_SECRET: 'user:password',
+}
 
 /** The one service of a compose file. Undefined when there is another number of them or it cannot be judged. */
 export function venueService(compose: string): YamlMap | undefined {

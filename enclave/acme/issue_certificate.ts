@@ -1,0 +1,127 @@
+/**
+ * Obtains a certificate by ACME (RFC 8555): account, order, one challenge per name, finalize. The protocol is small, its
+ * keys stay in the process, and the libraries at hand bring fifty packages into an image that is meant to be read.
+ */
+import { generateKeyPairSync } from 'node:crypto'
+import { type AccountKey, accountKey, base64url } from './account_key'
+import { AcmeFailure } from './acme_failure'
+import { certificateRequest } from './certificate_request'
+import { type IssuedCertificate, issuedCertificate } from './issued_certificate'
+import { type AcmeAnswer, problemOf, SignedRequests } from './signed_requests'
+
+export type Challenge = {
+  /** DNS name to prove. */
+  name: string
+  /** Token and key thumbprint (RFC 8555 section 8.1). */
+  key_authorization: string
+}
+export interface ChallengeSolver {
+  readonly type: 'tls-alpn-01' | 'dns-01'
+  /** Resolves when the answer can be seen from outside; the result takes it away again. */
+  present(challenge: Challenge): Promise<() => Promise<void>>
+}
+export type AcmeLimits = {
+  /** Longest wait for one answer. */
+  call_ms: number
+  /** Between two looks at what the server is still deciding, unless it asks for more. */
+  poll_ms: number
+  /** Longest wait for one decision. */
+  decision_ms: number
+}
+export const ACME_LIMITS: AcmeLimits = { call_ms: 20_000, poll_ms: 2_000, decision_ms: 180_000 }
+
+export type AcmeOrder = {
+  directory_url: string
+  /** Trusted instead of the public authorities, PEM: for a private directory. */
+  root_pem?: string
+  /** 32 bytes; the account is the same as long as they are. */
+  account_seed: Uint8Array
+  names: readonly string[]
+  solver: ChallengeSolver
+  limits?: Partial<AcmeLimits>
+}
+export type AcmeCertificate = { certificate: IssuedCertificate; account_url: string }
+type Step = { requests: SignedRequests; key: AccountKey; solver: ChallengeSolver; limits: AcmeLimits }
+
+/** A fresh P-256 key and the chain issued for it. @throws AcmeFailure */
+export async function issueCertificate(order: AcmeOrder): Promise<AcmeCertificate> {
+  const limits = { ...ACME_LIMITS, ...order.limits }
+  const key = accountKey(order.account_seed)
+  const requests = await SignedRequests.open(order.directory_url, key, limits.call_ms, order.root_pem)
+  const account_url = await requests.openAccount()
+  const step: Step = { requests, key, solver: order.solver, limits }
+  const identifiers = order.names.map((value) => ({ type: 'dns', value }))
+  const created = await requests.post('order', requests.directory.newOrder, { identifiers })
+  const order_url = created.headers.get('location')
+  const { authorizations } = created.json
+  if (!Array.isArray(authorizations) || authorizations.length > order.names.length)
+    throw new AcmeFailure('order', 'shape')
+  // One after the other: names may share one challenge record or one port.
+  for (const url of authorizations) await authorize(step, url, order.names)
+  return { certificate: await finalize(step, order_url, created, order.names), account_url }
+}
+
+async function authorize(step: Step, url: unknown, names: readonly string[]): Promise<void> {
+  const { requests, key, solver } = step
+  const { json } = await requests.post('order', url)
+  if (json['status'] === 'valid') return
+  const name = (json['identifier'] as { value?: unknown } | undefined)?.value
+  const offered = (Array.isArray(json['challenges']) ? json['challenges'] : []) as Record<string, unknown>[]
+  const challenge = offered.find(({ type }) => type === solver.type)
+  if (challenge === undefined) throw new AcmeFailure('challenge', 'not offered')
+  const { token } = challenge
+  if (typeof name !== 'string' || !names.includes(name)) throw new AcmeFailure('challenge', 'shape')
+  if (typeof token !== 'string' || !/^[A-Za-z0-9_-]{16,256}$/.test(token))
+    throw new AcmeFailure('challenge', 'shape')
+  const takeAway = await solver.present({ name, key_authorization: `${token}.${key.thumbprint}` })
+  try {
+    await requests.post('challenge', challenge['url'], {})
+    await decided(step, 'challenge', url, 'valid')
+  } finally {
+    // A record that stays behind proves nothing any more; the certificate matters more.
+    await takeAway().catch(() => undefined)
+  }
+}
+
+async function finalize(
+  step: Step,
+  order_url: string | null,
+  created: AcmeAnswer,
+  names: readonly string[],
+): Promise<IssuedCertificate> {
+  const { requests } = step
+  await decided(step, 'order', order_url, 'ready')
+  const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+  const csr = base64url(certificateRequest(names, privateKey))
+  await requests.post('finalize', created.json['finalize'], { csr })
+  const { json } = await decided(step, 'finalize', order_url, 'valid')
+  const { text } = await requests.post('certificate', json['certificate'])
+  const key_pem = privateKey.export({ type: 'pkcs8', format: 'pem' }).toString()
+  return issuedCertificate(text, key_pem, names, Date.now())
+}
+
+/** Reads until the state is the wanted one. @throws AcmeFailure when it is final and another, or takes too long. */
+async function decided(step: Step, what: string, url: unknown, wanted: string): Promise<AcmeAnswer> {
+  const { requests, limits } = step
+  const until = performance.now() + limits.decision_ms
+  for (;;) {
+    const answer = await requests.post(what, url)
+    const { status } = answer.json
+    if (status === wanted || status === 'valid') return answer
+    if (status !== 'pending' && status !== 'processing' && status !== 'ready')
+      throw new AcmeFailure(what, errorOf(answer))
+    if (performance.now() > until) throw new AcmeFailure(what, 'timeout')
+    const asked_s = Number(answer.headers.get('retry-after') ?? 0)
+    // A server may ask for patience, not for a standstill.
+    await Bun.sleep(Math.max(limits.poll_ms, Math.min(asked_s > 0 ? asked_s * 1000 : 0, 30_000)))
+  }
+}
+
+function errorOf({ json }: AcmeAnswer): string {
+  const challenges = (Array.isArray(json['challenges']) ? json['challenges'] : []) as Record<
+    string,
+    unknown
+  >[]
+  const failed = [json, ...challenges].find(({ error }) => typeof error === 'object' && error !== null)
+  return failed === undefined ? 'invalid' : problemOf({ json: failed['error'] as Record<string, unknown> })
+}

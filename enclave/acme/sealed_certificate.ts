@@ -1,0 +1,51 @@
+/** Keeps certificate and key over a restart, sealed under a key of this app: authorities limit how often they issue. */
+import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
+import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { concatBytes, utf8 } from '../../protocol/bytes'
+import { AcmeFailure } from './acme_failure'
+import { type IssuedCertificate, issuedCertificate } from './issued_certificate'
+
+const [NONCE_BYTES, TAG_BYTES] = [12, 16]
+
+export type SealedStore = {
+  path: string
+  /** 32 bytes, of no other purpose. */
+  key: Uint8Array
+  /** What the certificate is for; another directory or other names do not open it. */
+  directory_url: string
+  names: readonly string[]
+}
+
+/** AES-256-GCM under a fresh nonce; the file is replaced at once or not at all. */
+export function sealCertificate(store: SealedStore, { cert_pem, key_pem }: IssuedCertificate): void {
+  const nonce = randomBytes(NONCE_BYTES)
+  const cipher = createCipheriv('aes-256-gcm', store.key, nonce)
+  cipher.setAAD(context(store))
+  const sealed = concatBytes(cipher.update(utf8(JSON.stringify({ cert_pem, key_pem }))), cipher.final())
+  mkdirSync(dirname(store.path), { recursive: true, mode: 0o700 })
+  writeFileSync(`${store.path}.new`, concatBytes(nonce, sealed, cipher.getAuthTag()), { mode: 0o600 })
+  renameSync(`${store.path}.new`, store.path)
+}
+
+/** Undefined when there is none, it was sealed for something else, it is damaged, or it has ended. */
+export function unsealCertificate(store: SealedStore, now_ms: number): IssuedCertificate | undefined {
+  if (!existsSync(store.path)) return undefined
+  const bytes = new Uint8Array(readFileSync(store.path))
+  if (bytes.length <= NONCE_BYTES + TAG_BYTES) return undefined
+  try {
+    const decipher = createDecipheriv('aes-256-gcm', store.key, bytes.subarray(0, NONCE_BYTES))
+    decipher.setAAD(context(store))
+    decipher.setAuthTag(bytes.subarray(-TAG_BYTES))
+    const opened = concatBytes(decipher.update(bytes.subarray(NONCE_BYTES, -TAG_BYTES)), decipher.final())
+    const { cert_pem, key_pem } = JSON.parse(Buffer.from(opened).toString('utf8'))
+    return issuedCertificate(cert_pem, key_pem, store.names, now_ms)
+  } catch (error) {
+    if (error instanceof AcmeFailure || (error as Error).name === 'Error') return undefined
+    throw error
+  }
+}
+
+function context({ directory_url, names }: SealedStore): Uint8Array {
+  return utf8(JSON.stringify(['tacit/acme/certificate/v1', directory_url, ...names]))
+}

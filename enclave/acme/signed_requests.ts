@@ -1,0 +1,133 @@
+/** Requests of an ACME client (RFC 8555 section 6): signed, each with a fresh nonce, answers bounded in time and size. */
+import { type AccountKey, base64url } from './account_key'
+import { AcmeFailure } from './acme_failure'
+
+const ANSWER_BYTES_MAX = 256 * 1024
+/** A server may refuse a nonce for reasons of its own and hands out the next with the refusal. */
+const NONCE_ATTEMPTS = 8
+
+export type AcmeAnswer = { status: number; headers: Headers; text: string; json: Record<string, unknown> }
+export type Directory = { newNonce: string; newAccount: string; newOrder: string }
+
+export class SignedRequests {
+  private nonce: string | undefined
+  private account_url: string | undefined
+
+  private constructor(
+    readonly directory: Directory,
+    private readonly key: AccountKey,
+    private readonly transport: Transport,
+  ) {}
+
+  /**
+   * @param root_pem trusted instead of the public authorities, where the directory is private.
+   * @throws AcmeFailure
+   */
+  static async open(
+    directory_url: string,
+    key: AccountKey,
+    call_ms: number,
+    root_pem?: string,
+  ): Promise<SignedRequests> {
+    const transport = new Transport(call_ms, root_pem)
+    const { json } = await transport.send('directory', directory_url, { method: 'GET' })
+    const { newNonce, newAccount, newOrder } = json
+    if (![newNonce, newAccount, newOrder].every(isHttps)) throw new AcmeFailure('directory', 'shape')
+    return new SignedRequests({ newNonce, newAccount, newOrder } as Directory, key, transport)
+  }
+
+  /** Finds or creates the account of the key; agrees to the terms of service. @returns its URL. */
+  async openAccount(): Promise<string> {
+    const { headers } = await this.post('account', this.directory.newAccount, { termsOfServiceAgreed: true })
+    const url = headers.get('location')
+    if (!isHttps(url)) throw new AcmeFailure('account', 'shape')
+    this.account_url = url
+    return url
+  }
+
+  /** @param payload undefined reads (POST-as-GET). @throws AcmeFailure */
+  async post(step: string, url: unknown, payload?: object): Promise<AcmeAnswer> {
+    if (!isHttps(url)) throw new AcmeFailure(step, 'shape')
+    for (let attempt = 1; ; attempt += 1) {
+      const nonce = this.nonce ?? (await this.freshNonce())
+      this.nonce = undefined
+      const answer = await this.transport.send(step, url, {
+        method: 'POST',
+        headers: { 'content-type': 'application/jose+json' },
+        body: this.signed(url, nonce, payload),
+      })
+      this.nonce = answer.headers.get('replay-nonce') ?? undefined
+      if (answer.status < 400) return answer
+      const reason = problemOf(answer)
+      if (reason !== 'badNonce' || attempt === NONCE_ATTEMPTS) throw new AcmeFailure(step, reason)
+    }
+  }
+
+  private async freshNonce(): Promise<string> {
+    const { headers } = await this.transport.send('nonce', this.directory.newNonce, { method: 'HEAD' })
+    const nonce = headers.get('replay-nonce')
+    if (nonce === null) throw new AcmeFailure('nonce', 'shape')
+    return nonce
+  }
+
+  private signed(url: string, nonce: string, payload: object | undefined): string {
+    const by = this.account_url === undefined ? { jwk: this.key.jwk } : { kid: this.account_url }
+    const header = base64url(JSON.stringify({ alg: 'ES256', ...by, nonce, url }))
+    const body = payload === undefined ? '' : base64url(JSON.stringify(payload))
+    const signature = base64url(this.key.sign(Buffer.from(`${header}.${body}`)))
+    return JSON.stringify({ protected: header, payload: body, signature })
+  }
+}
+
+class Transport {
+  constructor(
+    private readonly call_ms: number,
+    private readonly root_pem: string | undefined,
+  ) {}
+
+  async send(step: string, url: string, request: RequestInit): Promise<AcmeAnswer> {
+    try {
+      const answer = await fetch(url, {
+        ...request,
+        redirect: 'error',
+        signal: AbortSignal.timeout(this.call_ms),
+        ...(this.root_pem === undefined ? {} : { tls: { ca: this.root_pem } }),
+      })
+      const text = await boundedText(step, answer)
+      return { status: answer.status, headers: answer.headers, text, json: jsonObject(text) }
+    } catch (error) {
+      if (error instanceof AcmeFailure) throw error
+      throw new AcmeFailure(step, (error as Error).name === 'TimeoutError' ? 'timeout' : 'connection')
+    }
+  }
+}
+
+async function boundedText(step: string, answer: Response): Promise<string> {
+  const parts: Uint8Array[] = []
+  let length = 0
+  for await (const part of answer.body ?? []) {
+    length += part.length
+    if (length > ANSWER_BYTES_MAX) throw new AcmeFailure(step, 'shape')
+    parts.push(part)
+  }
+  return Buffer.concat(parts).toString('utf8')
+}
+
+/** Empty where the answer is no JSON object: each reader names the member it misses. */
+function jsonObject(text: string): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(text)
+    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
+  } catch {
+    return {}
+  }
+}
+
+/** The last part of the problem's type: a word of the protocol, whatever the server wrote around it. */
+export function problemOf({ json }: Pick<AcmeAnswer, 'json'>): string {
+  return /^urn:ietf:params:acme:error:([A-Za-z]{1,40})$/.exec(String(json['type']))?.[1] ?? 'status'
+}
+
+function isHttps(url: unknown): url is string {
+  return typeof url === 'string' && URL.canParse(url) && new URL(url).protocol === 'https:'
+}
