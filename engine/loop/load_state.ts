@@ -49,9 +49,7 @@ export async function loadState(
   const { tie_break_key } = ports.keys
   const seeds = journaledSeeds(state, { tie_break_key, genesis_hash, program_id, config_account })
   const from = { seq: snapshot?.seq ?? 0, head: snapshot?.head }
-  await replay({ journal, history, state, env: { batchSeed: seeds } }, from, (command, seq, events) => {
-    facts.record(seq, command, events, state.settings?.build)
-  })
+  await replay({ journal, history, facts, state, env: { batchSeed: seeds } }, from)
   const replayed = journal.head().seq - from.seq
   return { journal, snapshots, history, facts, state, batchSeed: seeds, replayed }
 }

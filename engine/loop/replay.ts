@@ -2,7 +2,8 @@
 import type { Command } from '../commands'
 import type { History } from '../history/contract'
 import type { Journal, JournalRecord } from '../journal/contract'
-import type { AccountEventOut, Env } from '../state/outcome'
+import { PublicFacts } from '../reads/public_facts'
+import type { Env } from '../state/outcome'
 import type { State } from '../state/state'
 import { Replayer } from './replay_record'
 
@@ -10,20 +11,24 @@ import { Replayer } from './replay_record'
 const HISTORY_BACKLOG = 50_000
 
 /**
- * Executes everything after `from`, feeding the read models what they miss. `seen` gets each command once it is applied.
+ * Executes everything after `from`, feeding the read models what they miss. Events they have already are not made again.
  * @throws ReplayDisagrees, JournalDamaged.
  */
 export async function replay(
-  parts: { journal: Journal; history: History; state: State; env: Env },
+  parts: { journal: Journal; history: History; facts: PublicFacts; state: State; env: Env },
   from: { seq: number; head: Uint8Array | undefined },
-  seen: (command: Command, seq: number, events: readonly AccountEventOut[]) => void,
 ): Promise<void> {
-  const { journal, history, state, env } = parts
-  const replayer = new Replayer(state, env)
+  const { journal, history, facts, state, env } = parts
+  const history_seq = history.watermark()
+  const facts_seq = facts.watermark()
+  const wanted = (seq: number, command: Command) =>
+    seq > history_seq || (seq > facts_seq && PublicFacts.wantsEvents(command.kind))
+  const replayer = new Replayer(state, env, wanted)
   const one = (record: JournalRecord) => {
     const replayed = replayer.apply(record)
     history.record(record.seq, replayed?.events ?? [])
-    if (replayed !== undefined) seen(replayed.command, record.seq, replayed.events)
+    if (replayed === undefined) return
+    facts.record(record.seq, replayed.command, replayed.events, state.settings?.build)
   }
   for await (const records of journal.readBatches(from.seq + 1, from.head)) {
     for (const record of records) one(record)

@@ -27,6 +27,11 @@ export class PublicFacts {
     return this.rows.get<number>('watermark') ?? 0
   }
 
+  /** Whether something here may be made of the events of such commands. */
+  static wantsEvents(kind: Command['kind']): boolean {
+    return kind === 'hashed'
+  }
+
   /** Takes one durable command with its events and the build in force; what the watermark covers is ignored. */
   record(seq: number, command: Command, events: readonly AccountEventOut[], build: Settings['build']): void {
     const filled = DailyStatistics.concerns(events)

@@ -19,7 +19,7 @@ export async function makeSnapshot(source: SnapshotSource, point: SnapshotPoint)
   const { snapshot } = await store.newestValid(point.seq)
   if (snapshot?.seq === point.seq) return
   const state = snapshot === undefined ? createState() : decodeState(snapshot.bytes)
-  const replayer = new Replayer(state, { batchSeed: journaledSeeds(state, seeds) })
+  const replayer = new Replayer(state, { batchSeed: journaledSeeds(state, seeds) }, () => false)
   const where = { dir: journal_dir, key: journal_key }
   const from_seq = (snapshot?.seq ?? 0) + 1
   for (const records of durableRecords(where, from_seq, snapshot?.head, point.seq)) {

@@ -37,10 +37,7 @@ export function applyBatchStage(state: State, fx: Effects, command: CommandOf<'b
   for (const fill of batch.fills) {
     fill.stage = stage.stage
     fill.signature = signature
-    fx.emit(fill.account, `fill.${stage.stage}`, (seq) => {
-      fill.seq = seq
-      return fillView(fill)
-    })
+    fill.seq = fx.emit(fill.account, `fill.${stage.stage}`, (seq) => fillView(fill, seq))
   }
   stageWithdrawals(state, fx, batch, stage, signature)
   for (const reshape of batch.reshapes) stageReshape(state, fx, reshape, stage, signature)

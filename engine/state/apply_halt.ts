@@ -24,10 +24,7 @@ export function applyHalted(state: State, fx: Effects, command: CommandOf<'halte
     if (batch.progress !== 'built' && batch.progress !== 'submitted') continue
     for (const fill of batch.fills) {
       fill.stage = 'voided'
-      fx.emit(fill.account, 'fill.voided', (seq) => {
-        fill.seq = seq
-        return fillView(fill)
-      })
+      fill.seq = fx.emit(fill.account, 'fill.voided', (seq) => fillView(fill, seq))
     }
     for (const payout of batch.payouts) if (payout.kind === 'withdrawal') voidPayment(state, fx, payout)
     for (const reshape of batch.reshapes) voidPayment(state, fx, reshape)

@@ -30,10 +30,7 @@ export function applyHashed(state: State, fx: Effects, command: CommandOf<'hashe
   batch.hashed = result
   settlement.last_hashed = batch_id
   for (const fill of batch.fills) {
-    fx.emit(fill.account, 'fill.matched', (seq) => {
-      fill.seq = seq
-      return fillView(fill)
-    })
+    fill.seq = fx.emit(fill.account, 'fill.matched', (seq) => fillView(fill, seq))
   }
   return { kind: 'done' }
 }
@@ -69,11 +66,12 @@ export function announceNote(
 ): void {
   const account = state.keys.get(note.owner)?.account
   if (account === undefined || note.commitment === undefined) return
-  const data: NoteEvent = {
-    commitment: note.commitment,
+  const { commitment } = note
+  const data = (): NoteEvent => ({
+    commitment,
     trading_key: note.owner,
     mint: state.mints[note.mint]!.text,
     amount: note.amount.toString(),
-  }
-  fx.emit(account, kind, () => data)
+  })
+  fx.emit(account, kind, data)
 }

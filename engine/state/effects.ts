@@ -11,12 +11,18 @@ export class Effects {
     /** Slot and time stamped on every event. */
     readonly slot: number,
     readonly unix_ms: number,
+    /** Without, events are only numbered: a replay whose read models have them already needs no more. */
+    private readonly kept = true,
   ) {}
 
-  /** Gives the account's next event number to an event and returns it; `data` is a complete wire object. */
+  /**
+   * Gives the account's next event number to an event and returns it; `data` makes a complete wire object of it and
+   * changes nothing, as it may not be called.
+   */
   emit(account: Account, kind: wire.EventKind, data: (seq: number) => wire.AccountEvent['data']): number {
     account.seq += 1
     const seq = account.seq
+    if (!this.kept) return seq
     this.events.push({
       account_id: account.account_id,
       event: { seq, kind, slot: this.slot, unix_ms: this.unix_ms, data: data(seq) },

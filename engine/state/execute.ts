@@ -33,14 +33,20 @@ import type { State } from './state'
 /**
  * Deterministic: state and command in, the same outcome and the same new state on every machine. A refusal changes
  * nothing. An order in an event carries the fills whose commitments are known; later fills follow as `fill.matched`.
+ * With events `skipped` they are numbered as ever and not made.
  * @throws Error when the command contradicts the state in a way no client can cause; the process must stop.
  */
-export function execute(state: State, command: Command, env: Env): Outcome {
+export function execute(
+  state: State,
+  command: Command,
+  env: Env,
+  events: 'kept' | 'skipped' = 'kept',
+): Outcome {
   const decision = decide(state, command, env)
   if (!decision.ok) return decision
   state.unix_ms = command.unix_ms
   const slot = command.kind === 'slot' ? Math.max(command.slot, state.slot) : state.slot
-  const fx = new Effects(slot, command.unix_ms)
+  const fx = new Effects(slot, command.unix_ms, events === 'kept')
   const answer = decision.apply(fx)
   return { ok: true, answer, events: fx.events, auctions: fx.auctions }
 }

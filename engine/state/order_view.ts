@@ -31,7 +31,7 @@ export function orderView(order: Order, standing: Standing): wire.Order {
     expiry_slot: order.expiry_slot,
     arrival_slot: order.arrival_slot,
     status: standing.status,
-    fills: order.fills.filter((fill) => fill.seq > 0).map(fillView),
+    fills: order.fills.filter((fill) => fill.seq > 0).map((fill) => fillView(fill)),
     seq: standing.seq,
   }
   if (standing.reason !== undefined) view.reason = standing.reason
@@ -41,9 +41,9 @@ export function orderView(order: Order, standing: Standing): wire.Order {
 }
 
 /** A fill with its newest stage. Zeros stand for proceeds that the fee consumed whole, which make no note. */
-export function fillView(fill: FillRecord): wire.Fill {
+export function fillView(fill: FillRecord, seq = fill.seq): wire.Fill {
   const view: wire.Fill = {
-    seq: fill.seq,
+    seq,
     order_id: fill.order_id,
     fill_index: fill.fill_index,
     symbol: fill.symbol,
