@@ -1,17 +1,19 @@
 /** A fill consumes the order's collateral and gives proceeds and change; a voided one takes all of it back. */
 import { fromHex } from '../../protocol/bytes'
 import { deriveAnchor } from '../../protocol/derive'
+import { feeUpTo } from '../../protocol/units'
 import type { Fill } from '../../protocol/wire'
 import { type OutputSource, ownOutput, WalletMismatch } from './own_output'
 import type { Wallet, WalletNote, WalletOrder } from './wallet'
 
-/** @throws WalletMismatch when a commitment, or the presence of change, is not what the terms of the fill give */
+/** @throws WalletMismatch when price, fee, a commitment or the presence of change is not what the order's terms give */
 export function absorbFill(wallet: Wallet, generation: number, fill: Fill): void {
   const order = wallet.order(fill.order_id)
   if (order === undefined || fill.fill_index < order.consumed.length) return
   const collateral = wallet.note(order.collateral)
   if (collateral === undefined || fill.fill_index > order.consumed.length)
     throw new WalletMismatch('the collateral of a fill')
+  checkPrice(order, fill)
   const [amount, quote, fee] = [BigInt(fill.amount), BigInt(fill.quote_amount), BigInt(fill.fee)]
   const buys = order.side === 'buy'
   const change = BigInt(collateral.amount) - (buys ? quote + fee : amount)
@@ -36,8 +38,21 @@ export function absorbFill(wallet: Wallet, generation: number, fill: Fill): void
   collateral.state = 'spent'
   wallet.payFee(order.quote_mint, fee)
   order.filled = filled
+  order.quote = String(BigInt(order.quote) + quote)
+  order.fee = String(BigInt(order.fee) + fee)
   order.consumed.push(order.collateral)
   if (fill.change_commitment !== undefined) order.collateral = fill.change_commitment
+}
+
+/** No worse than the limit, exact to the unit, and all fees so far within what the signed terms allow. */
+function checkPrice(order: WalletOrder, fill: Fill): void {
+  const [price, limit] = [BigInt(fill.price), BigInt(order.price_limit)]
+  const quote = BigInt(fill.quote_amount)
+  const inexact = BigInt(fill.amount) * price !== quote * 10n ** BigInt(order.base_decimals)
+  const worse = order.side === 'buy' ? price > limit : price < limit
+  if (worse || inexact) throw new WalletMismatch('the price of a fill')
+  const fee_max = feeUpTo(BigInt(order.quote) + quote, order.fee_bps) - BigInt(order.fee)
+  if (BigInt(fill.fee) < 0n || BigInt(fill.fee) > fee_max) throw new WalletMismatch('the fee of a fill')
 }
 
 function sourceOf(wallet: Wallet, generation: number, order: WalletOrder, fill: Fill): OutputSource {

@@ -76,9 +76,14 @@ export function preparePlace(
     side,
     base_mint: instrument.base_mint,
     quote_mint: instrument.quote_mint,
+    base_decimals: instrument.base_decimals,
+    fee_bps: instrument.fee_bps,
+    price_limit: String(price_limit),
     collateral: note.commitment,
     consumed: [],
     filled: '0',
+    quote: '0',
+    fee: '0',
     open: true,
   })
   return {

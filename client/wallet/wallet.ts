@@ -26,6 +26,9 @@ export type WalletOrder = {
   side: 'buy' | 'sell'
   base_mint: string
   quote_mint: string
+  base_decimals: number
+  fee_bps: number
+  price_limit: string
   /** Commitment of the note that backs what remains. */
   collateral: string
   /** Commitments of the notes its fills consumed, by fill index. */
@@ -33,6 +36,9 @@ export type WalletOrder = {
   /** Base units of the fills absorbed, and of all there will be once the order is final. */
   filled: string
   filled_final?: string
+  /** Quote amount of the fills absorbed, and the fees charged for them. */
+  quote: string
+  fee: string
   open: boolean
 }
 /** A withdrawal or reshape under way. */

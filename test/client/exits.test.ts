@@ -28,7 +28,7 @@ import { fundTraders, RandomSession } from './random_session'
 import { WalletTrader } from './wallet_trader'
 
 const SEED = Number(process.env['SESSION_SEED'] ?? crypto.getRandomValues(new Uint32Array(1))[0])
-const ACTIONS = 120
+const ACTIONS = 90
 /** A small wallet leaves small gaps. */
 const LIMITS = { keys: 2, deposits: 20, commands: 60 }
 const EXIT_DELAY_S = 7 * 86_400
@@ -59,6 +59,9 @@ beforeAll(async () => {
   await site.venue.close()
   chain = await openChainAccess(site.chain.url, crypto.getRandomValues(new Uint8Array(32)))
   await airdrop(chain, 10_000_000_000n)
+  site.chain.advance(2)
+  const accounts = [USDC, JTO].map((mint) => createAssociatedAccount(chain, payer(), decodeBase58(mint, 32)!))
+  await sendInstructions(chain, accounts, 'confirmed')
 }, 60_000)
 afterAll(() => site.chain?.close())
 
@@ -133,6 +136,8 @@ test('a request can freeze the vault only after its deadline', async () => {
   expect(await refusalOf(freezeVault(chain, program_id, nullifier))).toBe('deadline_not_reached')
   expect(await refusalOf(escapeNote(chain, wallet, requested, to))).toBe('not_frozen')
   site.chain.warpTime(EXIT_DELAY_S + 60)
+  // The clock is that of the newest slot.
+  site.chain.advance(1)
   const { value: before } = await chain.rpc
     .getBalance(chain.payer.address, { commitment: 'confirmed' })
     .send()
@@ -153,11 +158,6 @@ test('from a frozen vault nothing escapes without the owner, the true opening an
   expect(await refusalOf(escapeNote(chain, wallet, spent, to))).toBe('spent')
 
   const note = requested
-  await sendInstructions(
-    chain,
-    [createAssociatedAccount(chain, payer(), decodeBase58(note.mint, 32)!)],
-    'confirmed',
-  )
   const terms = { program: site.chain.program_id!, payer: payer(), token_program: TOKEN_PROGRAM }
   const good = escapeFields(wallet, note, proofs, { ...terms, destination: destinationOf(note) })
   const verdict = (change: Partial<EscapeFields>, signer = wallet.tradingSeed(note.key_index)) =>
@@ -187,12 +187,6 @@ test('from a frozen vault nothing escapes without the owner, the true opening an
 }, 30_000)
 
 test('every holder escapes once, and only fees that were never issued stay in the vault', async () => {
-  for (const mint of [USDC, JTO])
-    await sendInstructions(
-      chain,
-      [createAssociatedAccount(chain, payer(), decodeBase58(mint, 32)!)],
-      'confirmed',
-    )
   const again = unspent(wallets[0]!)[0]!
   for (const wallet of wallets)
     await Promise.all(

@@ -42,6 +42,7 @@ export class WalletTrader {
     const chain = await openChainAccess(site.chain.url, random())
     await site.issue(account_id)
     await airdrop(chain, FEE_LAMPORTS)
+    site.chain.advance(2)
     return new WalletTrader(site, account_id, chain, random())
   }
 

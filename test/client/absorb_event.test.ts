@@ -1,0 +1,157 @@
+/** A wallet follows its account's events by recomputing every note, and believes the venue nothing that it can check. */
+import { afterEach, describe, expect, test } from 'bun:test'
+import { absorbEvent, WalletMismatch } from '../../client/wallet/absorb_event'
+import { prepareCancel } from '../../client/wallet/prepare_cancel'
+import { encodeBase58 } from '../../protocol/base58'
+import { toHex } from '../../protocol/bytes'
+import type { Fill, Order } from '../../protocol/wire'
+import { bytes } from '../engine/memory_chain'
+import { BASE_MINT, QUOTE_MINT, TestSite } from '../engine/open_test_venue'
+import { copyOf, ONE, PRICE, twoTraders } from './memory_trader'
+import { refusesLies } from './refuses_lies'
+
+const [BASE, QUOTE] = [encodeBase58(BASE_MINT), encodeBase58(QUOTE_MINT)]
+let site = new TestSite()
+afterEach(async () => {
+  await site.remove()
+  site = new TestSite()
+})
+
+/** Two orders of one token cross; both wallets have not heard of it yet. */
+async function crossed(amounts: { buy?: bigint; sell?: bigint } = {}) {
+  const open = await site.open()
+  const { buyer, seller, money, goods } = await twoTraders(open)
+  const buy = await buyer.place(money, { amount: amounts.buy ?? ONE })
+  const sell = await seller.place(goods, { amount: amounts.sell ?? ONE })
+  open.chain.tick(2)
+  await open.chain.settleNext()
+  return { open, buyer, seller, money, goods, buy, sell }
+}
+
+describe('fills', () => {
+  test('a fill spends the collateral and gives proceeds and change, to the last unit', async () => {
+    const { buyer, seller, money, goods } = await crossed()
+    await buyer.sync()
+    await seller.sync()
+    const fee = 100_000n
+    expect([money.state, goods.state]).toEqual(['spent', 'spent'])
+    expect(buyer.wallet.balance(BASE)).toBe(ONE)
+    expect(buyer.wallet.balance(QUOTE)).toBe(1_000_000_000n - PRICE - fee)
+    expect(seller.wallet.balance(BASE)).toBe(9n * ONE)
+    expect(seller.wallet.balance(QUOTE)).toBe(PRICE - fee)
+    for (const { wallet } of [buyer, seller]) {
+      expect(wallet.state.fees).toEqual([{ mint: QUOTE, amount: String(fee) }])
+      expect(wallet.freeNotes(BASE).length + wallet.freeNotes(QUOTE).length).toBe(2)
+    }
+  })
+
+  test('an event told twice changes nothing', async () => {
+    const { buyer } = await crossed()
+    await buyer.sync()
+    const before = JSON.stringify(buyer.wallet.state)
+    for (const event of buyer.events) absorbEvent(buyer.wallet, 0, event)
+    for (const event of buyer.events.filter(({ kind }) => kind === 'fill.matched'))
+      absorbEvent(buyer.wallet, 0, { ...event, seq: 1_000 })
+    expect(JSON.stringify({ ...buyer.wallet.state, seq: buyer.events.length })).toBe(before)
+  })
+
+  test('a venue that lies about a fill is found out, and the wallet stays as it was', async () => {
+    const { buyer, seller } = await crossed({ sell: 2n * ONE })
+    for (const trader of [buyer, seller]) {
+      for (const event of await trader.news()) {
+        if (event.kind === 'fill.matched') {
+          const fill = event.data as Fill
+          const { proceeds_commitment, change_commitment, ...rest } = fill
+          refusesLies<Fill>(trader, event, [
+            { proceeds_commitment: toHex(bytes(32)) },
+            { change_commitment: toHex(bytes(32)) },
+            { proceeds_commitment: change_commitment!, change_commitment: proceeds_commitment },
+            { amount: String(2n * BigInt(fill.amount)) },
+            {
+              amount: String(2n * BigInt(fill.amount)),
+              quote_amount: String(2n * BigInt(fill.quote_amount)),
+            },
+            { quote_amount: String(BigInt(fill.quote_amount) + 1n) },
+            { fee: String(BigInt(fill.fee) + 1n) },
+            { fee: String(BigInt(fill.fee) - 1n) },
+            { fill_index: fill.fill_index + 1 },
+            { price: String(PRICE + (fill.side === 'buy' ? 10_000n : -10_000n)) },
+          ])
+          const wallet = copyOf(trader.wallet)
+          const without = () =>
+            absorbEvent(wallet, 0, { ...event, data: { ...rest, proceeds_commitment } as Fill })
+          expect(without).toThrow(WalletMismatch)
+          expect(() => absorbEvent(copyOf(trader.wallet), 1, event), 'another generation').toThrow(
+            WalletMismatch,
+          )
+        }
+        absorbEvent(trader.wallet, 0, event)
+      }
+    }
+  })
+
+  test('an order filled in parts is carried by its change, free only once the order is final', async () => {
+    const { open, buyer, seller, goods, sell } = await crossed({ buy: ONE, sell: 3n * ONE })
+    await seller.sync()
+    const [change] = seller.wallet.state.notes.filter(({ origin }) => origin === 'change')
+    expect(change).toMatchObject({ amount: String(9n * ONE), state: 'pending' })
+    const more = buyer.deposit('quote', 1_000_000_000n)
+    await open.chain.finalizeLeaves(open.ledger.notes.leaf_count - 1)
+    await buyer.place(more)
+    open.chain.tick(2)
+    await open.chain.settleNext()
+    await seller.sync()
+    expect(change!.state).toBe('spent')
+    await open.venue.cancel('seller', sell, prepareCancel(seller.wallet, seller.venue_id, sell, 0))
+    await seller.sync()
+    expect(seller.wallet.freeNotes(BASE).map(({ amount }) => amount)).toEqual([String(8n * ONE)])
+    expect(goods.state).toBe('spent')
+  })
+})
+
+describe('the end of an order', () => {
+  test('a cancel that comes before the fills it raced with frees only what is left after them', async () => {
+    const { open, seller, sell } = await crossed({ buy: ONE, sell: 3n * ONE })
+    await open.venue.cancel('seller', sell, prepareCancel(seller.wallet, seller.venue_id, sell, 0))
+    const news = await seller.news()
+    const end = news.find(({ kind }) => kind === 'order.cancelled')!
+    const fill = news.find(({ kind }) => kind === 'fill.matched')!
+    expect((end.data as Order).filled_amount).toBe(String(ONE))
+    absorbEvent(seller.wallet, 0, { ...end, seq: 1 })
+    expect(seller.wallet.freeNotes(BASE)).toEqual([])
+    absorbEvent(seller.wallet, 0, { ...fill, seq: 2 })
+    expect(seller.wallet.freeNotes(BASE).map(({ amount }) => amount)).toEqual([String(9n * ONE)])
+  })
+
+  test('a replacement keeps the note it goes on with, or gives it back', async () => {
+    const open = await site.open()
+    const { seller, goods } = await twoTraders(open)
+    const modify = async (order_id: string, note = goods) => {
+      const replacement = seller.prepare(note, { price_limit: PRICE + 10_000n })
+      const { cancel_nonce, signature } = prepareCancel(seller.wallet, seller.venue_id, order_id, 0)
+      await open.venue.modify('seller', order_id, { cancel_nonce, cancel_signature: signature, replacement })
+      await seller.sync()
+      return replacement.order_id
+    }
+    const second = await modify(await seller.place(goods))
+    expect(goods.state).toBe('pending')
+    const other = seller.deposit('base', 2n * ONE)
+    await open.chain.finalizeLeaves(open.ledger.notes.leaf_count - 1)
+    await modify(second, other)
+    expect([goods.state, other.state]).toEqual(['free', 'pending'])
+  })
+
+  test('voided fills give back the note they took and take back the notes they gave', async () => {
+    const { buyer, seller, money, goods } = await crossed()
+    for (const trader of [buyer, seller]) {
+      await trader.sync()
+      const fills = trader.events.filter(({ kind }) => kind === 'fill.matched')
+      fills.forEach((event, at) => {
+        absorbEvent(trader.wallet, 0, { ...event, kind: 'fill.voided', seq: 1_000 + at })
+      })
+      expect(trader.wallet.state.notes).toHaveLength(1)
+      expect(trader.wallet.state.fees).toEqual([{ mint: QUOTE, amount: '0' }])
+    }
+    expect([money.state, goods.state]).toEqual(['free', 'free'])
+  })
+})

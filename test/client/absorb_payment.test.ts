@@ -1,0 +1,110 @@
+/** Withdrawals, refunds and reshapes reach the wallet as the notes its own derivation gives, or not at all. */
+import { afterEach, expect, test } from 'bun:test'
+import { absorbEvent, WalletMismatch } from '../../client/wallet/absorb_event'
+import { adoptRefunds } from '../../client/wallet/adopt_refunds'
+import { prepareReshape } from '../../client/wallet/prepare_reshape'
+import { prepareWithdrawal } from '../../client/wallet/prepare_withdrawal'
+import { encodeBase58 } from '../../protocol/base58'
+import { fromHex, toHex } from '../../protocol/bytes'
+import { deriveAnchor } from '../../protocol/derive'
+import { depositCommitment, noteInner, outputBlinding } from '../../protocol/notes'
+import type { Reshape, Withdrawal } from '../../protocol/wire'
+import { bytes } from '../engine/memory_chain'
+import { QUOTE_MINT, TestSite } from '../engine/open_test_venue'
+import { twoTraders } from './memory_trader'
+import { refusesLies } from './refuses_lies'
+
+const QUOTE = encodeBase58(QUOTE_MINT)
+let site = new TestSite()
+afterEach(async () => {
+  await site.remove()
+  site = new TestSite()
+})
+
+async function withdrawn() {
+  const open = await site.open()
+  const { buyer: trader, money } = await twoTraders(open)
+  const to = { destination: encodeBase58(bytes(32)), amount: 5_000n, expiry_slot: trader.expiry_slot }
+  const request = prepareWithdrawal(trader.wallet, trader.venue_id, money, to)
+  await open.venue.withdraw('buyer', request)
+  open.chain.tick()
+  await open.chain.settleNext()
+  return { open, trader, money }
+}
+
+test('a withdrawal spends the note once it is packed, and its change is recomputed', async () => {
+  const { trader, money } = await withdrawn()
+  const news = await trader.news()
+  absorbEvent(trader.wallet, 0, news[0]!)
+  expect([news[0]!.kind, money.state]).toEqual(['withdrawal.accepted', 'pending'])
+  const packed = news.find(({ kind }) => kind === 'withdrawal.submitted')!
+  refusesLies<Withdrawal>(trader, packed, [
+    { change_commitment: toHex(bytes(32)) },
+    { amount: '5001' },
+    { fee: '99' },
+  ])
+  await trader.sync()
+  expect(money.state).toBe('spent')
+  expect(trader.wallet.balance(QUOTE)).toBe(1_000_000_000n - 5_000n - 100n)
+  expect(trader.wallet.state.fees).toEqual([{ mint: QUOTE, amount: '100' }])
+})
+
+test('a refund is adopted at the leaf that gives its commitment, and at no other', async () => {
+  const { trader, money } = await withdrawn()
+  await trader.sync()
+  const final = trader.events.find(({ kind }) => kind === 'withdrawal.finalized')!
+  const { seed } = trader.wallet
+  const anchor = deriveAnchor(seed, 0, 0)
+  const order_id = new Uint8Array(16)
+  const blinding = outputBlinding({ anchor, order_id, nonce: 1n, generation: 0, index_role: 3 })
+  const inner = noteInner(trader.wallet.tradingKey(0), blinding)
+  const refund = toHex(depositCommitment({ mint: QUOTE_MINT, amount: 5_000n, inner, leaf_index: 7 }))
+  const data = { ...(final.data as Withdrawal), status: 'refunded', refund_commitment: refund } as const
+  absorbEvent(trader.wallet, 0, { ...final, seq: 1_000, kind: 'withdrawal.refunded', data })
+  expect(await adoptRefunds(trader.wallet, async () => undefined)).toEqual([])
+  const lied = await adoptRefunds(trader.wallet, async () => 8).catch((error: unknown) => error)
+  expect(lied).toBeInstanceOf(WalletMismatch)
+  const asked: string[] = []
+  const adopted = await adoptRefunds(trader.wallet, async (commitment) => {
+    asked.push(commitment)
+    return 7
+  })
+  expect(asked).toEqual([refund])
+  expect(adopted).toMatchObject([{ commitment: refund, amount: '5000', leaf_index: 7, origin: 'refund' }])
+  expect(await adoptRefunds(trader.wallet, async () => 7)).toEqual([])
+  expect(trader.wallet.balance(money.mint)).toBe(1_000_000_000n - 100n)
+})
+
+test('a command that is voided gives its notes back', async () => {
+  const { trader, money } = await withdrawn()
+  const [accepted] = await trader.news()
+  absorbEvent(trader.wallet, 0, accepted!)
+  const data = { ...(accepted!.data as Withdrawal), status: 'voided' } as const
+  absorbEvent(trader.wallet, 0, { ...accepted!, seq: 2, kind: 'withdrawal.voided', data })
+  expect([money.state, trader.wallet.state.fees]).toEqual(['free', []])
+})
+
+test('a split spends its note and gives the amounts that were signed', async () => {
+  const open = await site.open()
+  const { buyer: trader, money } = await twoTraders(open)
+  const { expiry_slot } = trader
+  const amounts = [600_000_000n, 300_000_000n, 100_000_000n]
+  const request = prepareReshape(trader.wallet, trader.venue_id, [money], { amounts, expiry_slot })
+  await open.venue.reshape('buyer', request)
+  open.chain.tick()
+  await open.chain.settleNext()
+  for (const event of await trader.news()) {
+    const { outputs = [] } = event.data as Reshape
+    const [first, second, third] = outputs
+    if (third !== undefined)
+      refusesLies<Reshape>(trader, event, [
+        { outputs: [second!, first!, third] },
+        { outputs: [first!, second!] },
+        { outputs: [first!, second!, { ...third, commitment: toHex(bytes(32)) }] },
+      ])
+    absorbEvent(trader.wallet, 0, event)
+  }
+  expect(money.state).toBe('spent')
+  expect(trader.wallet.freeNotes(QUOTE).map(({ amount }) => BigInt(amount))).toEqual(amounts)
+  expect(fromHex(trader.wallet.freeNotes(QUOTE)[0]!.commitment, 32)).toBeDefined()
+})

@@ -1,0 +1,20 @@
+/** What a wallet must do with a lie about an event: refuse it and stand where it stood. */
+import { expect } from 'bun:test'
+import { absorbEvent, WalletMismatch } from '../../client/wallet/absorb_event'
+import type { AccountEvent } from '../../protocol/wire'
+import { copyOf, type MemoryTrader } from './memory_trader'
+
+/** Each of `lies` replaces fields of the event's data. */
+export function refusesLies<T extends object>(
+  trader: MemoryTrader,
+  event: AccountEvent,
+  lies: Partial<T>[],
+): void {
+  for (const lie of lies) {
+    const wallet = copyOf(trader.wallet)
+    const told = { ...event, data: { ...event.data, ...lie } } as AccountEvent
+    const tell = () => absorbEvent(wallet, 0, told)
+    expect(tell, JSON.stringify(lie)).toThrow(WalletMismatch)
+    expect(wallet.state, JSON.stringify(lie)).toEqual(trader.wallet.state)
+  }
+}

@@ -1,0 +1,163 @@
+/** The typed calls and the event stream against a real venue process, which is also killed under the stream. */
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { type EventStream, followEvents } from '../../client/api/event_stream'
+import { VenueClient } from '../../client/api/venue_client'
+import { VenueProblem } from '../../client/api/venue_problem'
+import { openChainAccess } from '../../client/chain/chain_access'
+import { absorbEvent } from '../../client/wallet/absorb_event'
+import { prepareCancel, prepareCancelAll, prepareDeadMan } from '../../client/wallet/prepare_cancel'
+import { preparePlace } from '../../client/wallet/prepare_place'
+import { prepareReshape } from '../../client/wallet/prepare_reshape'
+import { prepareWithdrawal } from '../../client/wallet/prepare_withdrawal'
+import { Wallet } from '../../client/wallet/wallet'
+import { fromHex } from '../../protocol/bytes'
+import { rootFromPath } from '../../protocol/note_tree'
+import type { AccountEvent, PlaceRequest, TokenRequest } from '../../protocol/wire'
+import { fundTrader } from '../faults/fund_trader'
+import { openAccount } from '../faults/open_account'
+import { USDC } from '../faults/open_trader'
+import { VenueProcess } from '../faults/venue_process'
+import { venueTransport } from '../faults/venue_transport'
+
+const venue = new VenueProcess()
+const wallet = new Wallet(crypto.getRandomValues(new Uint8Array(32)))
+const events: AccountEvent[] = []
+let credentials: TokenRequest
+let client: VenueClient
+let stream: EventStream
+let venue_id: Uint8Array
+
+beforeAll(async () => {
+  await venue.start()
+  const account = await openAccount(venue, 'ada')
+  client = account.client
+  credentials = account.credentials
+  venue_id = fromHex((await client.info()).venue, 32)!
+  const seed = crypto.getRandomValues(new Uint8Array(32))
+  const chain = await openChainAccess(venue.facts.rpc_url, seed)
+  const amounts = new Map([[USDC, 500_000_000n]])
+  await fundTrader({ chain, wallet, client, keys: 1 } as never, venue.facts.program_id, amounts, 3)
+}, 60_000)
+afterAll(async () => {
+  stream?.close()
+  await venue.remove()
+})
+
+async function untilEvent(holds: (event: AccountEvent) => boolean): Promise<AccountEvent> {
+  for (;;) {
+    const found = events.find(holds)
+    if (found !== undefined) return found
+    await Bun.sleep(10)
+  }
+}
+async function problemOf(answer: Promise<unknown>): Promise<VenueProblem> {
+  const problem = await answer.catch((error: unknown) => error)
+  if (!(problem instanceof VenueProblem)) throw new Error('expected a refusal')
+  return problem
+}
+async function buy(): Promise<PlaceRequest> {
+  const [instrument, { slot }] = await Promise.all([client.instrument('SOL-USDC'), client.time()])
+  const terms = { instrument, side: 'buy', amount: 1_000_000_000n, price_limit: 140_000_000n } as const
+  return preparePlace(wallet, venue_id, { ...terms, expiry_slot: slot + 3_000 }, wallet.freeNotes(USDC)[0]!)
+}
+
+test('public facts and trees are read, and paths lead to the root', async () => {
+  const [instruments, status, transparency] = await Promise.all([
+    client.instruments(),
+    client.status(),
+    client.transparency(),
+  ])
+  expect(instruments.map(({ symbol }) => symbol)).toContain('SOL-USDC')
+  expect(status.ready).toBe(true)
+  expect(transparency.mints.find(({ mint }) => mint === USDC)?.vault_balance).toBe('1500000000')
+  const { root, leaf_count } = await client.treeRoot()
+  expect((await client.leaves(0, 10)).leaves).toHaveLength(leaf_count)
+  const { commitment } = wallet.state.notes[0]!
+  const proof = await client.inclusion({ commitment })
+  const siblings = proof.siblings.map((one) => fromHex(one, 32)!)
+  const reached = rootFromPath(fromHex(commitment, 32)!, proof.leaf_index, siblings)
+  expect(Buffer.from(reached).toString('hex')).toBe(proof.root)
+  expect(proof.leaf_index < leaf_count || proof.root === root).toBe(true)
+})
+
+test('the stream tells every event of every command, and the wallet absorbs them', async () => {
+  const handlers = {
+    event(event: AccountEvent) {
+      absorbEvent(wallet, 0, event)
+      events.push(event)
+    },
+  }
+  stream = followEvents(client, 0, handlers)
+  const request = await buy()
+  const { signature, ...terms } = request
+  expect(await client.check(terms)).toEqual({ ok: true })
+  expect(await client.place(request)).toMatchObject({ order_id: request.order_id, status: 'accepted' })
+  expect((await client.order(request.order_id)).remaining_amount).toBe(request.amount)
+  expect((await client.orders({ status: 'open' })).items).toHaveLength(1)
+  const key = wallet.tradingKeyText(0)
+  expect(await client.nonces(key)).toEqual({ place_nonce: '1', cancel_nonce: '0' })
+  expect((await client.settlementOfOrder(request.order_id)).fills).toEqual([])
+  expect(await client.deadMan(prepareDeadMan(wallet, venue_id, 0, 100_000))).toMatchObject({})
+  await client.cancel(request.order_id, prepareCancel(wallet, venue_id, request.order_id, 0))
+  expect((await client.cancelAll(prepareCancelAll(wallet, venue_id, 0))).cancelled).toEqual([])
+  await untilEvent(({ kind }) => kind === 'order.cancelled')
+  expect(wallet.freeNotes(USDC)).toHaveLength(3)
+
+  const { slot } = await client.time()
+  const [first, second] = wallet.freeNotes(USDC)
+  const merge = { amounts: [1_000_000_000n], expiry_slot: slot + 3_000 }
+  const { reshape_id } = await client.reshape(prepareReshape(wallet, venue_id, [first!, second!], merge))
+  await untilEvent(({ kind }) => kind === 'reshape.finalized')
+  const landed = await client.reshapeOf(reshape_id)
+  expect(landed.status).toBe('finalized')
+  expect(await client.settlementBatch(landed.settlement_batch!)).toMatchObject({ stage: 'finalized' })
+  expect((await client.settlement()).last_batch).toBe(landed.settlement_batch!)
+  const note = wallet.noteFor(USDC, 1_000_000_000n)!
+  const to = { destination: wallet.tradingKeyText(5), amount: 5_000_000n, expiry_slot: slot + 3_000 }
+  const { withdrawal_id } = await client.withdraw(prepareWithdrawal(wallet, venue_id, note, to))
+  await untilEvent(({ kind }) => kind === 'withdrawal.refunded')
+  expect((await client.withdrawal(withdrawal_id)).status).toBe('refunded')
+  expect((await client.fills()).items).toEqual([])
+}, 30_000)
+
+test('refusals carry the code and say whether the command applied', async () => {
+  const request = await buy()
+  await client.place(request)
+  expect(await problemOf(client.place(request))).toMatchObject({
+    status: 409,
+    code: 'order_exists',
+    applied: 'yes',
+  })
+  const forged = { ...request, order_id: '11'.repeat(16) }
+  expect(await problemOf(client.place(forged))).toMatchObject({ status: 403, applied: 'no' })
+  expect(await problemOf(client.order('22'.repeat(16)))).toMatchObject({ status: 404, applied: 'no' })
+  expect(await problemOf(client.instrument('NO-SUCH'))).toMatchObject({ code: 'instrument_unknown' })
+  const stranger = new VenueClient(venueTransport(venue), { ...credentials, passphrase: 'guess' })
+  expect(await problemOf(stranger.login())).toMatchObject({ status: 401 })
+})
+
+test('the client logs in by itself: at first, and again after its token is revoked', async () => {
+  const own = new VenueClient(venueTransport(venue), credentials)
+  const first = await own.token()
+  expect(await own.token()).toBe(first)
+  await own.revoke()
+  expect(await own.token()).not.toBe(first)
+  expect((await own.orders()).items.length).toBeGreaterThan(0)
+})
+
+test('after the venue is killed the stream comes back by itself, with every event once and in order', async () => {
+  const [open] = (await client.orders({ status: 'open' })).items
+  const before = events.length
+  await venue.kill()
+  await venue.start()
+  // Its token died with the epoch: the call is refused for it, and goes out again under a new one.
+  await client.cancel(open!.order_id, prepareCancel(wallet, venue_id, open!.order_id, 0))
+  await untilEvent(
+    ({ kind, data }) => kind === 'order.cancelled' && 'order_id' in data && data.order_id === open!.order_id,
+  )
+  expect(events.length).toBeGreaterThan(before)
+  expect(events.map(({ seq }) => seq)).toEqual(events.map((_, at) => at + 1))
+  expect(stream.seq).toBe(events.length)
+  const { items } = await client.events({ after: 0, limit: 500 })
+  expect(items).toEqual(events)
+}, 40_000)

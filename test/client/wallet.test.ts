@@ -1,0 +1,129 @@
+/** A wallet derives everything from one seed, and every request it prepares is one the venue takes. */
+import { afterEach, expect, test } from 'bun:test'
+import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { alignCounters } from '../../client/wallet/align_counters'
+import { dropRefused, dropRefusedPayment } from '../../client/wallet/drop_refused'
+import { prepareCancel, prepareCancelAll, prepareDeadMan } from '../../client/wallet/prepare_cancel'
+import { prepareReshape } from '../../client/wallet/prepare_reshape'
+import { prepareWithdrawal } from '../../client/wallet/prepare_withdrawal'
+import { Wallet } from '../../client/wallet/wallet'
+import { loadWallet, saveWallet } from '../../client/wallet/wallet_file'
+import { encodeBase58 } from '../../protocol/base58'
+import { fromHex, toHex } from '../../protocol/bytes'
+import { deriveAnchor, deriveOrderId, deriveTradingKey } from '../../protocol/derive'
+import { publicKeyOf } from '../../protocol/sign'
+import { bytes } from '../engine/memory_chain'
+import { TestSite } from '../engine/open_test_venue'
+import { MemoryTrader, ONE, twoTraders } from './memory_trader'
+
+let site = new TestSite()
+afterEach(async () => {
+  await site.remove()
+  site = new TestSite()
+})
+
+test('one seed gives the same keys for ever, another seed others', () => {
+  const seed = bytes(32)
+  const [wallet, same, other] = [new Wallet(seed), new Wallet(seed.slice()), new Wallet(bytes(32))]
+  expect(wallet.tradingKeyText(3)).toBe(same.tradingKeyText(3))
+  expect(toHex(wallet.tradingKey(3))).toBe(toHex(publicKeyOf(deriveTradingKey(seed, 3))))
+  expect(wallet.tradingKeyText(3)).not.toBe(wallet.tradingKeyText(4))
+  expect(wallet.tradingKeyText(3)).not.toBe(other.tradingKeyText(3))
+  expect(() => new Wallet(bytes(31))).toThrow(RangeError)
+})
+
+test('the venue takes every kind of request, and each takes the next nonce, order id and anchors of its key', async () => {
+  const open = await site.open()
+  const trader = await MemoryTrader.provisioned(open, 'ada')
+  const notes = [1n, 2n, 3n, 4n].map((tokens) => trader.deposit('base', tokens * ONE))
+  await open.chain.finalizeLeaves()
+  const { wallet, venue_id: venue, expiry_slot } = trader
+  const place = trader.prepare(notes[0]!)
+  expect(place).toMatchObject({
+    order_id: toHex(deriveOrderId(wallet.seed, 0, 0)),
+    nonce: '1',
+    continuation_anchors: [0, 1, 2, 3].map((x) => toHex(deriveAnchor(wallet.seed, 0, x))),
+  })
+  await open.venue.place('ada', place)
+  const second = trader.prepare(notes[1]!)
+  expect(second.continuation_anchors[0]).toBe(toHex(deriveAnchor(wallet.seed, 0, 16)))
+  const { cancel_nonce, signature } = prepareCancel(wallet, venue, place.order_id, 0)
+  await open.venue.modify('ada', place.order_id, {
+    cancel_nonce,
+    cancel_signature: signature,
+    replacement: second,
+  })
+  await open.venue.cancel('ada', second.order_id, prepareCancel(wallet, venue, second.order_id, 0))
+  await open.venue.cancelAll('ada', [
+    prepareCancelAll(wallet, venue, 0),
+    prepareCancelAll(wallet, venue, 0, 'SOL-USDC'),
+  ])
+  await open.venue.deadMan('ada', prepareDeadMan(wallet, venue, 0, 50))
+  const destination = encodeBase58(bytes(32))
+  const withdrawal = prepareWithdrawal(wallet, venue, notes[2]!, { destination, amount: ONE, expiry_slot })
+  expect(withdrawal.nonce).toBe('3')
+  expect(withdrawal.change_anchor).toBe(toHex(deriveAnchor(wallet.seed, 0, 32)))
+  await open.venue.withdraw('ada', withdrawal)
+  const merge = prepareReshape(wallet, venue, [notes[3]!, notes[1]!], { amounts: [6n * ONE], expiry_slot })
+  await open.venue.reshape('ada', merge)
+  expect(await open.venue.nonces('ada', wallet.tradingKeyText(0))).toEqual({
+    place_nonce: '4',
+    cancel_nonce: '5',
+  })
+})
+
+test('a note prepared for one command backs no other until it is given back', async () => {
+  const open = await site.open()
+  const trader = await MemoryTrader.provisioned(open, 'ada')
+  const note = trader.deposit('base', ONE)
+  const { wallet, venue_id: venue, expiry_slot } = trader
+  const request = trader.prepare(note)
+  expect(wallet.noteFor(note.mint, 1n)).toBeUndefined()
+  expect(wallet.balance(note.mint)).toBe(ONE)
+  dropRefused(wallet, request.order_id)
+  expect(wallet.noteFor(note.mint, ONE)).toBe(note)
+  const to = { destination: encodeBase58(bytes(32)), amount: 1n, expiry_slot }
+  const withdrawal = prepareWithdrawal(wallet, venue, note, to)
+  expect(note.state).toBe('pending')
+  dropRefusedPayment(wallet, withdrawal)
+  expect([note.state, wallet.state.payments.length]).toEqual(['free', 0])
+  expect(trader.prepare(note).nonce).toBe('3')
+})
+
+test('counters move to what the venue has used and never back', () => {
+  const wallet = new Wallet(bytes(32))
+  alignCounters(wallet, 1, { place_nonce: '7', cancel_nonce: '2' })
+  alignCounters(wallet, 1, { place_nonce: '3', cancel_nonce: '9' })
+  expect(wallet.counters(1)).toEqual({ commands: 7, deposits: 0, cancels: 9 })
+})
+
+test('the smallest note that covers is chosen, and none that does not', async () => {
+  const open = await site.open()
+  const trader = await MemoryTrader.provisioned(open, 'ada')
+  const [, two] = [5n, 2n, 1n].map((tokens) => trader.deposit('base', tokens * ONE))
+  expect(trader.wallet.noteFor(two!.mint, ONE + 1n)).toBe(two)
+  expect(trader.wallet.noteFor(two!.mint, 6n * ONE)).toBeUndefined()
+})
+
+test('a wallet file is its owner’s alone, whole after every save, and refused when it is none', async () => {
+  const dir = mkdtempSync(join(tmpdir(), 'tacit-wallet-'))
+  const path = join(dir, 'wallet.json')
+  const open = await site.open()
+  const { buyer, money } = await twoTraders(open)
+  buyer.prepare(money)
+  expect(loadWallet(path)).toBeUndefined()
+  for (let save = 0; save < 2; save++) saveWallet(path, buyer.wallet)
+  expect(statSync(path).mode & 0o777).toBe(0o600)
+  const loaded = loadWallet(path)!
+  expect(loaded.state).toEqual(buyer.wallet.state)
+  expect(loaded.seed).toEqual(buyer.wallet.seed)
+  chmodSync(path, 0o600)
+  for (const text of ['{}', '[]', '{"seed":"00"}', readFileSync(path, 'utf8').slice(0, 50)]) {
+    writeFileSync(path, text)
+    expect(() => loadWallet(path)).toThrow()
+  }
+  rmSync(dir, { recursive: true })
+  expect(fromHex(toHex(loaded.seed), 32)).toEqual(loaded.seed)
+})
