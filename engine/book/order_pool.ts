@@ -114,6 +114,12 @@ export class OrderPool {
     return new Uint8Array(this.id.slice(handle * 4, handle * 4 + 4).buffer)
   }
 
+  /** Copies the 16-byte order id, as the four words that hold it, without making an array. */
+  readId(handle: number, into: Uint32Array): void {
+    const at = handle * 4
+    for (let word = 0; word < 4; word++) into[word] = this.id[at + word]!
+  }
+
   /** Word by word: a third of the time of `set` for 16 bytes. */
   private copyId(order_id: Uint8Array, at: number): void {
     const { id } = this

@@ -1,0 +1,56 @@
+/** The order in which one price is served is the same however many orders stand at it and however large they are. */
+import { expect, test } from 'bun:test'
+import { createHash } from 'node:crypto'
+import fc from 'fast-check'
+import { type BookOrder, BUY, LIMIT, OrderPool } from '../../engine/book/order_pool'
+import { Priority } from '../../engine/book/priority'
+
+const SEED = new Uint8Array(32).fill(5)
+
+function orders(count: number, sizes: number[], batches: number, pool: OrderPool): Int32Array {
+  return Int32Array.from({ length: count }, (_, at) => {
+    const order_id = new Uint8Array(createHash('md5').update(`order ${at}`).digest())
+    const lots = sizes[(at * 7) % sizes.length]!
+    const order: BookOrder = {
+      side: BUY,
+      kind: LIMIT,
+      tick: 5,
+      lots,
+      min_fill: 0,
+      arrival_batch: 1 + ((at * 13) % batches),
+      order_id,
+    }
+    return pool.take(order)
+  })
+}
+
+/** Rule 5 of matching.md, word by word. */
+function served(pool: OrderPool, handles: Int32Array): number[] {
+  const tie = (handle: number) =>
+    createHash('sha256').update('tacit/tie/v1').update(SEED).update(pool.orderId(handle)).digest('hex')
+  return [...handles].sort(
+    (a, b) =>
+      pool.arrival_batch[a]! - pool.arrival_batch[b]! ||
+      pool.remaining[b]! - pool.remaining[a]! ||
+      (tie(a) < tie(b) ? -1 : 1),
+  )
+}
+
+test('older, then larger, then by hash: for short and long levels, small and huge sizes, few and many ties', () => {
+  const size = fc.oneof(fc.integer({ min: 1, max: 5 }), fc.integer({ min: 1, max: Number.MAX_SAFE_INTEGER }))
+  const levels = fc.record({
+    count: fc.integer({ min: 1, max: 200 }),
+    sizes: fc.array(size, { minLength: 1, maxLength: 40 }),
+    batches: fc.integer({ min: 1, max: 5 }),
+  })
+  fc.assert(
+    fc.property(levels, ({ count, sizes, batches }) => {
+      const pool = new OrderPool(1_024)
+      const list = orders(count, sizes, batches, pool)
+      const expected = served(pool, list)
+      new Priority(pool, { seed: SEED }).sort(list, 0, count)
+      expect([...list]).toEqual(expected)
+    }),
+    { numRuns: 300 },
+  )
+})
