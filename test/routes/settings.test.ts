@@ -36,6 +36,23 @@ describe('settings', () => {
     })
   })
 
+  test('of a public certificate need names an authority can look up and a way to answer it', () => {
+    const ACME = { ...PRODUCTION, TACIT_ACME_DIRECTORY: 'https://authority.example/directory' }
+    const faultsOf = (more: Record<string, string>) => readConfig({ ...ACME, ...more }).faults
+    const names = 'TACIT_TLS_NAMES: lowercase DNS names only with TACIT_ACME_DIRECTORY, one at least'
+    for (const wrong of ['', '203.0.113.1', 'localhost', 'venue.example,10.0.0.1', 'Venue.example'])
+      expect(faultsOf({ TACIT_TLS_NAMES: wrong })).toEqual([names])
+    const TACIT_TLS_NAMES = 'venue.example,api.venue.example'
+    expect(faultsOf({ TACIT_TLS_NAMES, TACIT_ACME_CHALLENGE: 'dns-01' })).toEqual([
+      'TACIT_ACME_DNS_URL: required for dns-01',
+    ])
+    expect(faultsOf({ TACIT_TLS_NAMES, TACIT_ACME_DIRECTORY: 'http://authority.example' })).toEqual([
+      'TACIT_ACME_DIRECTORY: expected an https URL or nothing',
+    ])
+    expect(readConfig({ ...ACME, TACIT_TLS_NAMES }).config!.acme).toMatchObject({ challenge: 'tls-alpn-01' })
+    expect(readConfig(PRODUCTION).config!.acme).toBeUndefined()
+  })
+
   test('without a default are all named when they are missing', () => {
     const { faults } = readConfig({})
     const required = SETTINGS.filter(({ fallback }) => fallback === undefined).map(
