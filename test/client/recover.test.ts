@@ -1,0 +1,187 @@
+/** Recovery finds every note the derivation can have made, within its gap limits, and stops as soon as nothing is left. */
+import { expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { type GapLimits, recoverWallet } from '../../client/wallet/recover'
+import { HistoryIncomplete, vaultHistory } from '../../client/wallet/vault_history'
+import { concatBytes, toHex } from '../../protocol/bytes'
+import { deriveDepositBlinding } from '../../protocol/derive'
+import { encodeMemo } from '../../protocol/memo'
+import { depositCommitment, noteInner, nullifierOf } from '../../protocol/notes'
+import { bytes } from '../engine/memory_chain'
+import { type MadeNote, MINTS, ToldHistory } from './told_history'
+
+const LIMITS: GapLimits = { keys: 2, deposits: 3, commands: 4 }
+/** A search that does not stop by itself would not end within a test. */
+const ENDLESS = 100_000_000
+
+function recovered(history: ToldHistory, generation = 0, limits = LIMITS) {
+  return recoverWallet(history.seed, history.read(), generation, limits)
+}
+function found(history: ToldHistory, generation = 0, limits = LIMITS): string[] {
+  return recovered(history, generation, limits).state.notes.map(({ commitment }) => commitment)
+}
+const named = (notes: MadeNote[]): string[] => notes.map(({ commitment }) => toHex(commitment))
+
+test('an unused seed has no notes and no counters', () => {
+  const history = new ToldHistory()
+  history.deposit(0, 0)
+  const { state } = recoverWallet(bytes(32), history.read(), 0, LIMITS)
+  expect(state).toMatchObject({ keys: [], notes: [], orders: [] })
+})
+
+test('keys and deposits are found across gaps up to the limit, and not beyond it', () => {
+  const history = new ToldHistory()
+  const near = [history.deposit(0, 3 - 1), history.deposit(0, 3 + 3 - 1), history.deposit(2, 0)]
+  const far = new ToldHistory()
+  expect(found(history)).toEqual(named(near))
+  far.deposit(0, 3)
+  far.deposit(2, 0)
+  expect(found(far)).toEqual([])
+  expect(found(far, 0, { ...LIMITS, deposits: 4, keys: 3 })).toHaveLength(2)
+})
+
+test('commands are found across gaps while a spent note is unexplained, and not beyond the limit', () => {
+  const history = new ToldHistory()
+  const note = history.deposit(0, 0)
+  const [near, change] = [history.output(0, 3, { j: 0, role: 0 }), history.output(0, 3, { j: 0, role: 1 })]
+  history.settle([note], [near, change])
+  const second = history.output(0, 3 + 4, { j: 0, role: 0 })
+  history.settle([change], [second])
+  expect(found(history)).toEqual(named([note, near, change, second]))
+  expect(recovered(history).counters(0)).toEqual({ commands: 8, deposits: 1, cancels: 0 })
+  const far = new ToldHistory()
+  const lost = far.deposit(0, 0)
+  far.settle([lost], [far.output(0, 4, { j: 0, role: 0 })])
+  expect(found(far)).toEqual(named([lost]))
+  expect(found(far, 0, { ...LIMITS, commands: 5 })).toHaveLength(2)
+})
+
+test('the search ends with the last command when every spent note has the command that spent it', () => {
+  const history = new ToldHistory()
+  const [first, second, third] = [0, 1, 2].map((d) => history.deposit(0, d)) as [MadeNote, MadeNote, MadeNote]
+  const fills = [0, 1, 2].flatMap((j) => [
+    history.output(0, 1, { j, role: 0 }),
+    history.output(0, 1, { j, role: 1 }),
+  ])
+  history.settle([first], fills.slice(0, 2))
+  history.settle([fills[1]!], fills.slice(2, 4))
+  history.settle([fills[3]!], fills.slice(4))
+  const change = history.output(0, 2, { j: 0, role: 1, payment: true })
+  history.settle([second], [change])
+  const notes = [first, second, third, ...fills, change]
+  expect(found(history, 0, { ...LIMITS, commands: ENDLESS })).toEqual(named(notes))
+  const states = recovered(history).state.notes.map(({ state }) => state)
+  expect(states).toEqual(
+    notes.map((note) => ([first, second, fills[1], fills[3]].includes(note) ? 'spent' : 'free')),
+  )
+})
+
+test('fills are found whatever number of anchors the order had', () => {
+  for (const anchors of [1, 2, 3, 4, 5, 7, 16]) {
+    const history = new ToldHistory()
+    let collateral = history.deposit(0, 0)
+    const notes = [collateral]
+    for (let j = 0; j < 18; j++) {
+      const of = { j, anchors }
+      const made = [history.output(0, 0, { ...of, role: 0 }), history.output(0, 0, { ...of, role: 1 })]
+      // Now and then a fill leaves only one of both.
+      const left = j === 5 ? made.slice(1) : j === 17 ? made.slice(0, 1) : made
+      history.settle([collateral], left)
+      collateral = made[1]!
+      notes.push(...left)
+    }
+    expect(found(history)).toEqual(named(notes))
+  }
+})
+
+test('notes of earlier generations are found, each under its own', () => {
+  const history = new ToldHistory()
+  const [old, young] = [history.deposit(0, 0), history.deposit(0, 1)]
+  const first = history.output(0, 0, { j: 0, role: 0, generation: 0 })
+  const second = history.output(0, 2, { j: 0, role: 0, generation: 2 })
+  history.settle([old], [first])
+  history.settle([young], [second])
+  expect(found(history, 2)).toEqual(named([old, young, first, second]))
+  expect(found(history, 1)).toEqual(named([old, young, first]))
+})
+
+test('outputs with equal tags are told apart by their commitments', () => {
+  const history = new ToldHistory()
+  const note = history.deposit(0, 0)
+  const own = history.output(0, 0, { j: 0, role: 0 })
+  const stranger = { commitment: bytes(32), blinding: own.blinding, amount: 77n }
+  const memo = (made: MadeNote) => {
+    const right = encodeMemo(made.blinding, made.amount)
+    return made === stranger ? concatBytes(right.subarray(0, 8), bytes(8)) : right
+  }
+  history.settle([note], [stranger, own], { memo })
+  history.settle([], [{ ...stranger, commitment: bytes(32) }], { memo })
+  expect(found(history)).toEqual(named([note, own]))
+})
+
+test('a merge, a split and a withdrawal are found with what they gave and took', () => {
+  const history = new ToldHistory()
+  const notes = [0, 1, 2].map((d) => history.deposit(0, d))
+  const merged = history.output(0, 0, { j: 0, role: 1, payment: true, amount: 2_000n })
+  history.settle([notes[0]!, notes[1]!], [merged])
+  const parts = [0, 1, 2, 3].map((j) => history.output(0, 1, { j, role: 1, payment: true }))
+  history.settle([merged], parts)
+  const wallet = recovered(history)
+  expect(wallet.state.notes.map(({ origin }) => origin)).toEqual([
+    ...Array(3).fill('deposit'),
+    ...Array(5).fill('reshape'),
+  ])
+  expect(wallet.counters(0).commands).toBe(2)
+  expect(wallet.state.notes.filter(({ state }) => state === 'spent')).toHaveLength(3)
+})
+
+test('an exit explains its note; its refund is found where deposits are, and its blinding is not used again', () => {
+  const history = new ToldHistory()
+  const note = history.deposit(0, 0)
+  const nullifier = nullifierOf(note.commitment, note.blinding)
+  const inner = noteInner(history.owner(), deriveDepositBlinding(history.seed, 0, 1))
+  const [mint, destination] = [MINTS[0], bytes(32)]
+  const about = {
+    commitment: note.commitment,
+    leaf_index: 0,
+    mint,
+    amount: 1_000n,
+    destination,
+    deadline_s: 9,
+  }
+  history.events.push({ kind: 'exit_requested', nullifier, refund_inner: inner, ...about })
+  expect(recovered(history).counters(0).deposits).toBe(2)
+  const leaf_index = history.next_leaf
+  const commitment = depositCommitment({ mint, amount: 1_000n, inner, leaf_index })
+  const payout = { mint, amount: 1_000n, destination, inner, nullifier }
+  const refund = { leaf_index, commitment }
+  history.settle([note], [], {
+    payouts: [{ kind: 'exit', outcome: 'destination_missing', ...payout, refund }],
+  })
+  const { state } = recovered(history, 0, { ...LIMITS, commands: ENDLESS })
+  expect(state.notes).toMatchObject([
+    { commitment: toHex(note.commitment), state: 'spent' },
+    { commitment: toHex(commitment), state: 'free', leaf_index, origin: 'refund' },
+  ])
+})
+
+test('events tell the same history in any order, and none can be left out', () => {
+  const history = new ToldHistory()
+  const notes = [0, 1, 2].map((d) => history.deposit(0, d, 1_000n, MINTS[d % 2]!))
+  for (const [n, note] of notes.entries()) history.settle([note], [history.output(0, n, { j: 0, role: 0 })])
+  const whole = history.read()
+  const last = history.events.length - 1
+  fc.assert(
+    fc.property(
+      fc.shuffledSubarray(history.events, { minLength: last + 1 }),
+      fc.integer({ min: 0, max: last - 1 }),
+      (events, gone) => {
+        expect(vaultHistory(events)).toEqual(whole)
+        expect(() => vaultHistory(events.filter((event) => event !== history.events[gone]))).toThrow(
+          HistoryIncomplete,
+        )
+      },
+    ),
+    { numRuns: 50 },
+  )
+})
