@@ -40,6 +40,8 @@ export class EmbeddedSite {
   venue!: Venue
   hash!: HashPort
   port!: ChainPort
+  /** Endpoints of the venues opened from now on; the chain's own where none are named. */
+  rpc_urls: string[] | undefined
   private program!: Uint8Array
 
   async openChain(): Promise<void> {
@@ -53,7 +55,7 @@ export class EmbeddedSite {
     const hash = await openHashing({ dir: join(data_dir, 'trees'), key: this.keys.journal_key })
     this.hash = hash
     const port = await openChain({
-      rpc_urls: [this.chain.url],
+      rpc_urls: this.rpc_urls ?? [this.chain.url],
       program_id: this.program,
       settlement_seed: this.keys.settlement_seed,
       hash,

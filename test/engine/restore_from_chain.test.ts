@@ -1,17 +1,11 @@
 /** The journal is lost: what the admin announces, what a venue finds on chain, and what its traders still have. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { join } from 'node:path'
-import { createKeyPairSignerFromPrivateKeyBytes } from '@solana/kit'
-import { buildTransaction, COMPUTE_UNITS_MAX } from '../../engine/chain/build_transaction'
-import { decodeTransaction } from '../../engine/chain/embedded/execute_transaction'
-import { readDeployment } from '../../engine/chain/read_deployment'
-import { toInstruction } from '../../engine/chain/vault_instruction'
 import { decodeBase58 } from '../../protocol/base58'
 import { fromHex, toHex } from '../../protocol/bytes'
 import { openingCommitment, outputBlinding } from '../../protocol/notes'
-import { authorizeRestoreInstruction } from '../../protocol/vault/admin_actions'
 import type * as wire from '../../protocol/wire'
-import { clientsOf } from '../chain/chain_folder'
+import { announceRestore } from './announce_restore'
 import { JTO, USDC } from './embedded_site'
 import { EmbeddedTrading, soon } from './embedded_trading'
 import { refusalOf } from './refusal_of'
@@ -21,29 +15,6 @@ const world = new EmbeddedTrading()
 const { site } = world
 beforeAll(() => world.open(), 30_000)
 afterAll(() => site.remove())
-
-/** The admin's announcement, effective a quarter of the exit delay later. */
-async function announceRestore(): Promise<void> {
-  const { chain } = site
-  const admin = await createKeyPairSignerFromPrivateKeyBytes(chain.admin_seed)
-  const fields = { program: chain.program_id!, admin: decodeBase58(admin.address, 32)! }
-  const instruction = authorizeRestoreInstruction({ ...fields, action: 'announce' })
-  const { value: lifetime } = await clientsOf(chain)
-    .rpc.getLatestBlockhash({ commitment: 'processed' })
-    .send()
-  const { wire, signature } = await buildTransaction({
-    payer: admin,
-    instructions: [toInstruction(instruction, [admin])],
-    lifetime,
-    compute_units: COMPUTE_UNITS_MAX,
-    priority_fee_lamports: 0n,
-  })
-  chain.machine.enqueue(decodeTransaction(wire))
-  chain.advance(1)
-  expect(chain.machine.store.transaction(signature)?.error).toBe('null')
-  // Finalized: an opening venue reads no less.
-  chain.advance(9)
-}
 
 /** The same key, signing for the venue that runs now. */
 function again(trader: Trader): Trader {
@@ -84,7 +55,7 @@ test('restored from chain alone: notes open, spent ones stay spent, old bodies a
   await site.openVenue(empty, { restore_from_chain: true })
   expect(site.venue.status()).toMatchObject({ ready: false, matching: 'stopped' })
   await site.venue.close()
-  await announceRestore()
+  const wait_s = await announceRestore(site.chain)
   const early = await site.openVenue(empty, { restore_from_chain: true }).then(
     () => 'opened',
     (error: Error) => error.message,
@@ -92,7 +63,7 @@ test('restored from chain alone: notes open, spent ones stay spent, old bodies a
   expect(early).toContain('restore_not_authorized')
   await Promise.all([site.port.close(), site.hash.close()])
 
-  site.chain.warpTime(Math.ceil((await chainDelay()) / 4))
+  site.chain.warpTime(wait_s)
   const restored = join(site.dir, 'restored')
   const venue = await site.openVenue(restored, { restore_from_chain: true })
   expect(venue.status()).toMatchObject({ ready: true, matching: 'running' })
@@ -127,7 +98,3 @@ test('restored from chain alone: notes open, spent ones stay spent, old bodies a
   expect(site.venue.identity()).toMatchObject({ generation: 1, epoch: 3 })
   expect(site.fatal).toEqual([])
 }, 30_000)
-
-async function chainDelay(): Promise<number> {
-  return (await readDeployment([site.chain.url], site.chain.program_id!)).config.exit_delay_s
-}
