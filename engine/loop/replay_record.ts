@@ -24,7 +24,7 @@ export type Replayed = { command: Command; events: readonly AccountEventOut[] }
 
 export class Replayer {
   /** Auctions the newest command held here and whose records must follow. */
-  private expected: NewRecord[] = []
+  private readonly expected: NewRecord[] = []
 
   constructor(
     private readonly state: State,
@@ -44,11 +44,11 @@ export class Replayer {
     }
     this.end(record.seq)
     if (record.type !== COMMAND_RECORD) throw new ReplayDisagrees(record.seq, 'a record of unknown type')
-    const command = decodeCommand(record.body)
+    const command = decodeCommand(record.body, 'skipped')
     const events = this.wanted(record.seq, command) ? 'kept' : 'skipped'
     const outcome = execute(this.state, command, this.env, events)
     if (!outcome.ok) throw new ReplayDisagrees(record.seq, `refused with ${outcome.code}`)
-    this.expected = outcome.auctions.map((auction) => auctionRecord(auction, command.unix_ms))
+    for (const auction of outcome.auctions) this.expected.push(auctionRecord(auction, command.unix_ms))
     return { command, events: outcome.events }
   }
 

@@ -2,6 +2,12 @@
 
 const WIDTH = 32
 const START = 1024
+/** Of this process: clients choose the keys, and must not be able to make many of them meet. Order shows nowhere. */
+const SECRET = crypto.getRandomValues(new Uint32Array(4)).map((word) => word | 1)
+
+function wordAt(key: Uint8Array, at: number): number {
+  return key[at]! | (key[at + 1]! << 8) | (key[at + 2]! << 16) | (key[at + 3]! << 24)
+}
 
 /**
  * Appends only. 32 bytes per key and 4 to 8 for its place in an open-addressing table; a repeated key is appended too,
@@ -54,11 +60,15 @@ export class ByteIndex {
     return index
   }
 
-  /** Where the key is, or the free bucket where it would go. The last word of a hash output is uniform. */
+  /** Where the key is, or the free bucket where it would go. */
   private bucketOf(key: Uint8Array): number {
     const mask = this.table.length - 1
-    const word = (key[28]! | (key[29]! << 8) | (key[30]! << 16) | (key[31]! << 24)) >>> 0
-    let bucket = Math.imul(word, 0x9e3779b1) & mask
+    const sum =
+      Math.imul(wordAt(key, 4), SECRET[0]!) +
+      Math.imul(wordAt(key, 16), SECRET[1]!) +
+      Math.imul(wordAt(key, 28), SECRET[2]!)
+    const mixed = Math.imul(sum ^ (sum >>> 15), SECRET[3]!)
+    let bucket = (mixed ^ (mixed >>> 16)) & mask
     for (;;) {
       const entry = this.table[bucket]!
       if (entry === 0 || this.equals(entry - 1, key)) return bucket

@@ -1,7 +1,7 @@
 /** Writes and reads runs of little-endian integers, fixed-width bytes and counted blobs. */
+import { textOf } from './interned_text'
 
 const encoder = new TextEncoder()
-const decoder = new TextDecoder('utf-8', { fatal: true })
 
 /** Thrown when bytes are not what the reader expects; journal and snapshots are authenticated, so this is a bug. */
 export class CodecError extends Error {}
@@ -65,11 +65,16 @@ export class ByteWriter {
   }
 }
 
+const NO_SIGNATURE = new Uint8Array(0)
+
 /** Reads without a DataView: making one per record would cost more than the record. */
 export class ByteReader {
   private at = 0
 
-  constructor(private readonly bytes: Uint8Array) {}
+  constructor(
+    private readonly bytes: Uint8Array,
+    private readonly signatures = true,
+  ) {}
 
   byte(): number {
     return this.bytes[this.skip(1)]!
@@ -97,11 +102,19 @@ export class ByteReader {
     const at = this.skip(width)
     return this.bytes.slice(at, at + width)
   }
+  /** 64 bytes, or none where the reader was made to leave signatures out. */
+  signature(): Uint8Array {
+    if (this.signatures) return this.fixed(64)
+    this.skip(64)
+    return NO_SIGNATURE
+  }
   blob(): Uint8Array {
     return this.fixed(this.uint())
   }
   text(): string {
-    return decoder.decode(this.blob())
+    const length = this.uint()
+    const at = this.skip(length)
+    return textOf(this.bytes, at, at + length)
   }
   /** @throws CodecError when bytes are left. */
   done(): void {

@@ -24,14 +24,22 @@ export function accountOf(state: State, account_id: string): Account {
 /** Refuses `key_bound`. */
 export function checkSigner(state: State, account_id: string, bytes: Uint8Array): Signer | RefusedOutcome {
   const account = accountOf(state, account_id)
-  const key = state.signers.get(bytes.toHex())
+  const place = state.key_index.indexOf(bytes)
+  const key = place === undefined ? undefined : state.key_list[place]
   if (key !== undefined && key.account !== account) return refuse('key_bound')
   return { ok: true, account, text: key?.text ?? encodeBase58(bytes), bytes, key }
 }
 
+/** Makes a key known; keys come in the order of their index. */
+export function addKey(state: State, key: TradingKey): void {
+  state.keys.set(key.text, key)
+  state.key_index.append(key.bytes)
+  state.key_list.push(key)
+}
+
 /** The key of a signer, bound now if this is its first accepted command. */
 export function bindKey(state: State, signer: Signer): TradingKey {
-  const known = state.keys.get(signer.text)
+  const known = signer.key ?? state.keys.get(signer.text)
   if (known !== undefined) return known
   const key: TradingKey = {
     index: state.keys.size,
@@ -43,8 +51,7 @@ export function bindKey(state: State, signer: Signer): TradingKey {
     dead_man_slot: 0,
     orders: new Set(),
   }
-  state.keys.set(key.text, key)
-  state.signers.set(key.bytes.toHex(), key)
+  addKey(state, key)
   signer.account.keys.push(key)
   return key
 }

@@ -2,14 +2,13 @@
 import type * as commands from '../commands'
 import type { BatchStage, ExitRequest, HashResult, SettledBatch, SignedBatch } from '../ports'
 import { blob, bool, type Codec, fixed, json, list, option, struct, text, u64, uint, word } from './codec'
+import { readCancel, readPlace, SIDES, TYPES } from './read_hot_command'
 
 type Body<T extends { kind: string }> = Omit<T, 'kind'>
 
 const b16 = fixed(16)
 const b32 = fixed(32)
 const b64 = fixed(64)
-const SIDES = ['buy', 'sell'] as const
-const TYPES = ['limit', 'ioc', 'fok'] as const
 export const HALT_REASONS = [
   'vault_frozen',
   'vault_paused',
@@ -47,8 +46,14 @@ const PLACE_FIELDS = {
 const CANCEL_FIELDS = { order_id: b16, trading_key: b32, cancel_nonce: u64, signature: b64 }
 const who = { account_id: text }
 
-const place = struct<Body<commands.Place>>({ ...who, origin: option(text), ...PLACE_FIELDS })
-const cancel = struct<Body<commands.Cancel>>({ ...who, ...CANCEL_FIELDS })
+const place: Codec<Body<commands.Place>> = {
+  ...struct<Body<commands.Place>>({ ...who, origin: option(text), ...PLACE_FIELDS }),
+  read: readPlace,
+}
+const cancel: Codec<Body<commands.Cancel>> = {
+  ...struct<Body<commands.Cancel>>({ ...who, ...CANCEL_FIELDS }),
+  read: readCancel,
+}
 const modify = struct<Body<commands.Modify>>({
   ...who,
   origin: option(text),

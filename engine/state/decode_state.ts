@@ -6,6 +6,7 @@ import { newAccount, type TradingKey } from './account'
 import { addToBucket } from './buckets'
 import { ByteIndex } from './byte_index'
 import { ByteReader, CodecError } from './byte_stream'
+import { addKey } from './check_signer'
 import { list } from './codec'
 import { STATE_LAYOUT } from './encode_state'
 import type { Note } from './note'
@@ -75,8 +76,7 @@ function readKeys(state: State, from: ByteReader): TradingKey[] {
     .map((row, index) => {
       const account = accounts[row.account]!
       const key: TradingKey = { ...row, index, text: encodeBase58(row.bytes), account, orders: new Set() }
-      state.keys.set(key.text, key)
-      state.signers.set(key.bytes.toHex(), key)
+      addKey(state, key)
       account.keys.push(key)
       if (key.dead_man_slot > 0) addToBucket(state.timers, key.dead_man_slot, key)
       return key

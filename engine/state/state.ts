@@ -43,8 +43,9 @@ export type State = {
   readonly accounts: Map<string, Account>
   /** By base58, in the order of binding; never removed. */
   readonly keys: Map<string, TradingKey>
-  /** The same keys by hex, which costs less to make of bytes. */
-  readonly signers: Map<string, TradingKey>
+  /** The same keys by their bytes, which saves making a text of them. */
+  readonly key_index: ByteIndex
+  readonly key_list: TradingKey[]
   /** By symbol, in the order of configuration. */
   readonly instruments: Map<string, InstrumentState>
   readonly pool: OrderPool
@@ -84,7 +85,8 @@ export function createState(): State {
     halted: undefined,
     accounts: new Map(),
     keys: new Map(),
-    signers: new Map(),
+    key_index: new ByteIndex(),
+    key_list: [],
     instruments: new Map(),
     pool: new OrderPool(),
     orders: new Map(),
