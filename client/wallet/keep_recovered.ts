@@ -20,16 +20,20 @@ export function keepRecovered(scan: KeyScan, note: RecoveredNote): void {
   const commitment = toHex(note.commitment)
   if (wallet.note(commitment) !== undefined) return
   const nullifier = toHex(nullifierOf(note.commitment, blinding))
-  const spent = history.spent.has(nullifier)
-  if (spent && !history.exited.has(nullifier)) scan.unexplained += 1
+  const batch = history.spent.get(nullifier)
+  const [mint, amount] = [encodeBase58(note.mint), String(note.amount)]
+  if (batch !== undefined && !history.exited.has(nullifier)) {
+    scan.spent.push({ mint, amount, batch })
+    scan.unexplained += 1
+  }
   wallet.addNote({
     commitment,
     key_index,
-    mint: encodeBase58(note.mint),
-    amount: String(note.amount),
+    mint,
+    amount,
     blinding: toHex(blinding),
     ...(leaf_index === undefined ? {} : { leaf_index }),
-    state: spent || history.escaped.has(nullifier) ? 'spent' : 'free',
+    state: batch !== undefined || history.escaped.has(nullifier) ? 'spent' : 'free',
     origin,
   })
 }

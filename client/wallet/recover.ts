@@ -1,12 +1,12 @@
 /**
  * Recovers a wallet from its seed and the vault's public history alone (protocol.md "Wallet derivation and recovery").
  *
- * Cost: one deposit tried is a derivation and a Poseidon hash (about 0.2 ms on one core), so the default limits ask
- * about 4 s of a seed whose keys are unused. Commands cost three to five hashes each, but are tried only for keys that
- * own a deposit, because nothing else brings a key its first note, and only while a spent note of the key still lacks
- * the command that spent it. A wallet without merges and withdrawals of whole notes therefore ends with its last command;
- * any other tries the whole gap behind it, about 8 s for each such key.
+ * Cost, in pure JavaScript: a deposit tried is one derivation and one Poseidon hash, so the default limits ask some 21,000
+ * hashes (4 to 12 s of one core) even of a seed that was never used. Commands cost three to five hashes each, but are tried
+ * only for keys that own a deposit, because nothing else brings a key its first note, and only while a spent note of the
+ * key still lacks the command that spent it: the search ends with a key's last command.
  */
+import type { SpentNote } from './merged_inputs'
 import { recoverCommands } from './recover_commands'
 import { recoverDeposits } from './recover_deposits'
 import type { VaultHistory } from './vault_history'
@@ -26,9 +26,11 @@ export type KeyScan = {
   key_index: number
   /** Public key. */
   owner: Uint8Array
+  /** Notes of the key that commands spent. */
+  spent: SpentNote[]
   /**
-   * Spent notes found, less those a found command spent. A command can only spend notes of commands before it and of
-   * deposits, so at 0 there is no command left to find. Only a merge of several notes counts short.
+   * How many of them no found command spent. A command can only spend notes of commands before it and of deposits, so
+   * at 0 there is no command left to find.
    */
   unexplained: number
 }
@@ -48,7 +50,16 @@ export function recoverWallet(
   const generations = Array.from({ length: generation + 1 }, (_, at) => at)
   for (let key_index = 0, unused = 0; unused < limits.keys; key_index++) {
     const owner = wallet.tradingKey(key_index)
-    const scan: KeyScan = { wallet, history, limits, generations, key_index, owner, unexplained: 0 }
+    const scan: KeyScan = {
+      wallet,
+      history,
+      limits,
+      generations,
+      key_index,
+      owner,
+      spent: [],
+      unexplained: 0,
+    }
     if (recoverDeposits(scan)) {
       recoverCommands(scan)
       unused = 0

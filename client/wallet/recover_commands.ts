@@ -1,8 +1,10 @@
 /** Finds what a key's note-creating commands left on chain: fills of orders, withdrawals, reshapes. */
+import { encodeBase58 } from '../../protocol/base58'
 import { deriveAnchor, deriveOrderId } from '../../protocol/derive'
 import { type BlindingParts, outputBlinding } from '../../protocol/notes'
 import { findOutput } from './find_output'
 import { keepProgramNotes, keepRecovered } from './keep_recovered'
+import { fewestInputs } from './merged_inputs'
 import type { KeyScan } from './recover'
 
 const ANCHORS_PER_COMMAND = 16
@@ -67,14 +69,20 @@ function recoverPayment(scan: KeyScan, n: number, generation: number): boolean {
   const first = outputOf(scan, { ...parts, index_role: 1 })
   const withdrawn = recoverRefund(scan, parts)
   if (first === undefined && !withdrawn) return false
-  scan.unexplained -= 1
-  if (first === undefined) return true
-  keepRecovered(scan, { ...first, origin: withdrawn ? 'change' : 'reshape' })
-  for (let j = 1; j < RESHAPE_OUTPUTS_MAX && !withdrawn; j++) {
+  if (first === undefined || withdrawn) {
+    if (first !== undefined) keepRecovered(scan, { ...first, origin: 'change' })
+    scan.unexplained -= 1
+    return true
+  }
+  const outputs = [first]
+  for (let j = 1; j < RESHAPE_OUTPUTS_MAX; j++) {
     const output = outputOf(scan, { ...parts, index_role: 2 * j + 1 })
     if (output === undefined) break
-    keepRecovered(scan, { ...output, origin: 'reshape' })
+    outputs.push(output)
   }
+  for (const output of outputs) keepRecovered(scan, { ...output, origin: 'reshape' })
+  const sum = outputs.reduce((total, { amount }) => total + amount, 0n)
+  scan.unexplained -= fewestInputs(scan.spent, { mint: encodeBase58(first.mint), batch: first.batch, sum })
   return true
 }
 

@@ -19,8 +19,8 @@ export type VaultHistory = {
   leaves: readonly Uint8Array[]
   /** Nullifiers of each batch, in the order they entered the spent tree. */
   nullifier_batches: readonly (readonly Uint8Array[])[]
-  /** Hex of every nullifier of a batch. */
-  spent: ReadonlySet<string>
+  /** Batch by hex of each nullifier it spent. */
+  spent: ReadonlyMap<string, number>
   /** Hex of nullifiers that left by an exit payout, paid or refunded: also in `spent`. */
   exited: ReadonlySet<string>
   /** Hex of nullifiers that escaped from a frozen vault: never in `spent`. */
@@ -51,7 +51,7 @@ export const tagOf = (memo: Uint8Array): string => toHex(memo.subarray(0, TAG_BY
 class HistoryBuilder {
   readonly leaves: Uint8Array[] = []
   readonly nullifier_batches: Uint8Array[][] = []
-  readonly spent = new Set<string>()
+  readonly spent = new Map<string, number>()
   readonly exited = new Set<string>()
   readonly escaped = new Set<string>()
   readonly outputs_by_tag = new Map<string, ChainOutput[]>()
@@ -93,7 +93,7 @@ class HistoryBuilder {
     if (batch !== this.nullifier_batches.length + 1)
       throw new HistoryIncomplete(`batch ${this.nullifier_batches.length + 1}`)
     this.nullifier_batches.push(nullifiers)
-    for (const nullifier of nullifiers) this.spent.add(toHex(nullifier))
+    for (const nullifier of nullifiers) this.spent.set(toHex(nullifier), batch)
     if (this.spent.size !== spent_count) throw new HistoryIncomplete(`a nullifier of batch ${batch}`)
   }
 }

@@ -126,13 +126,23 @@ test('a merge, a split and a withdrawal are found with what they gave and took',
   history.settle([notes[0]!, notes[1]!], [merged])
   const parts = [0, 1, 2, 3].map((j) => history.output(0, 1, { j, role: 1, payment: true }))
   history.settle([merged], parts)
-  const wallet = recovered(history)
+  const wallet = recovered(history, 0, { ...LIMITS, commands: ENDLESS })
   expect(wallet.state.notes.map(({ origin }) => origin)).toEqual([
     ...Array(3).fill('deposit'),
     ...Array(5).fill('reshape'),
   ])
   expect(wallet.counters(0).commands).toBe(2)
   expect(wallet.state.notes.filter(({ state }) => state === 'spent')).toHaveLength(3)
+})
+
+test('a merge beside a command that comes later leaves that one to be found', () => {
+  const history = new ToldHistory()
+  const notes = [1_000n, 1_000n, 2_000n, 500n].map((amount, d) => history.deposit(0, d, amount))
+  const merged = history.output(0, 0, { j: 0, role: 1, payment: true, amount: 2_000n })
+  const later = [2, 3].map((n) => history.output(0, n, { j: 0, role: 0 }))
+  history.settle(notes, [merged, ...later])
+  const limits = { ...LIMITS, deposits: 5 }
+  expect(found(history, 0, limits)).toEqual(named([...notes, merged, ...later]))
 })
 
 test('an exit explains its note; its refund is found where deposits are, and its blinding is not used again', () => {

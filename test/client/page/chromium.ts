@@ -1,0 +1,119 @@
+/** A headless Chromium of its own, driven over the DevTools protocol (chromedevtools.github.io/devtools-protocol). */
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+const PATH = '/usr/bin/chromium'
+export const HAVE_CHROMIUM = existsSync(PATH)
+const FLAGS = [
+  '--headless',
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+  '--ignore-certificate-errors',
+  '--remote-debugging-port=0',
+]
+const START_MS_MAX = 30_000
+const POLL_MS = 20
+
+export type Chromium = {
+  open(url: string): Promise<Page>
+  close(): Promise<void>
+}
+export type Page = {
+  /** Sends one command of the protocol. */
+  send(method: string, params?: object): Promise<Record<string, unknown>>
+  /** Value of an expression in the page; a promise is awaited. */
+  evaluate<T>(expression: string): Promise<T>
+  /** What the page reported as an error: faults in scripts and refusals of its content policy. */
+  readonly faults: string[]
+}
+
+export async function openChromium(): Promise<Chromium> {
+  const folder = mkdtempSync(join(tmpdir(), 'tacit-chromium-'))
+  const child = Bun.spawn([PATH, ...FLAGS, `--user-data-dir=${folder}`, 'about:blank'], {
+    stdio: ['ignore', 'ignore', 'ignore'],
+  })
+  const port_file = join(folder, 'DevToolsActivePort')
+  const deadline = performance.now() + START_MS_MAX
+  while (!existsSync(port_file) || !readFileSync(port_file, 'utf8').includes('\n')) {
+    if (child.exitCode !== null || performance.now() > deadline) throw new Error('Chromium did not start')
+    await Bun.sleep(POLL_MS)
+  }
+  const [port] = readFileSync(port_file, 'utf8').split('\n')
+  const sockets: WebSocket[] = []
+  return {
+    async open(url) {
+      const answer = await fetch(`http://127.0.0.1:${port}/json/new?about:blank`, { method: 'PUT' })
+      const { webSocketDebuggerUrl } = (await answer.json()) as { webSocketDebuggerUrl: string }
+      const socket = new WebSocket(webSocketDebuggerUrl)
+      sockets.push(socket)
+      const page = await drive(socket)
+      const loaded = page.next('Page.loadEventFired')
+      await page.send('Page.navigate', { url })
+      await loaded
+      return page
+    },
+    async close() {
+      for (const socket of sockets) socket.close()
+      child.kill('SIGKILL')
+      await child.exited
+      rmSync(folder, { recursive: true, force: true })
+    },
+  }
+}
+
+type Frame = {
+  id?: number
+  method?: string
+  params?: Record<string, unknown>
+  result?: Record<string, unknown>
+  error?: { message: string }
+}
+
+async function drive(socket: WebSocket): Promise<Page & { next(event: string): Promise<void> }> {
+  const waiting = new Map<number | string, (frame: Frame) => void>()
+  const faults: string[] = []
+  socket.onmessage = ({ data }) => {
+    const frame = JSON.parse(String(data)) as Frame
+    const key = frame.id ?? frame.method!
+    waiting.get(key)?.(frame)
+    waiting.delete(key)
+    if (frame.method === 'Runtime.exceptionThrown') faults.push(JSON.stringify(frame.params))
+    const entry = frame.params?.['entry'] as { level?: string; text?: string } | undefined
+    if (frame.method === 'Log.entryAdded' && entry?.level === 'error') faults.push(entry.text ?? '')
+  }
+  await new Promise((resolve, reject) => {
+    socket.onopen = resolve
+    socket.onerror = reject
+  })
+  let sent = 0
+  const answerTo = (key: number | string) => new Promise<Frame>((resolve) => waiting.set(key, resolve))
+  const send: Page['send'] = async (method, params = {}) => {
+    const id = ++sent
+    const answer = answerTo(id)
+    socket.send(JSON.stringify({ id, method, params }))
+    const { result, error } = await answer
+    if (result === undefined) throw new Error(`${method}: ${error?.message}`)
+    return result
+  }
+  for (const domain of ['Page', 'Runtime', 'Log']) await send(`${domain}.enable`)
+  return {
+    send,
+    faults,
+    next: async (event) => void (await answerTo(event)),
+    async evaluate<T>(expression: string) {
+      const options = { expression, awaitPromise: true, returnByValue: true, userGesture: true }
+      const { result, exceptionDetails } = (await send('Runtime.evaluate', options)) as {
+        result: { value: T }
+        exceptionDetails?: { exception?: { description?: string } }
+      }
+      if (exceptionDetails !== undefined) throw new Error(exceptionDetails.exception?.description)
+      return result.value
+    },
+  }
+}

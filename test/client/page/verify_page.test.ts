@@ -1,0 +1,144 @@
+/** The verification page in a real browser, from another origin than the venue it judges. */
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { demoPolicy } from '../../../client/demo/step_verify'
+import { parseBundle } from '../../../client/verify/bundle_file'
+import { judgeEvidence } from '../../../client/verify/judge_evidence'
+import type { VerificationPolicy } from '../../../client/verify/policy'
+import { CHECKS } from '../../../client/verify/transcript'
+import { buildPage } from '../../../tools/build_page'
+import { VenueProcess } from '../../faults/venue_process'
+import { type Chromium, HAVE_CHROMIUM, openChromium, type Page } from './chromium'
+
+if (!HAVE_CHROMIUM) console.log('skipped: there is no Chromium on this machine')
+const START_MS = 60_000
+const OWN_BYTES_MAX = 60_000
+const folder = mkdtempSync(join(tmpdir(), 'tacit-page-'))
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+test('the page is one file that names its own script and style and lets no other run', async () => {
+  const page = readFileSync(await buildPage(folder), 'utf8')
+  expect(page).toMatch(/default-src 'none'; script-src 'sha256-[^']+'; style-src 'sha256-[^']+'/)
+  expect(page.match(/<script/g)).toHaveLength(1)
+  expect(page).not.toMatch(/<script[^>]+src|<link[^>]+stylesheet|@import|url\(/)
+  expect(page).not.toMatch(/\bsecure\b|trustless/i)
+  const own = page.replace(/<script>[\s\S]*<\/script>/, '')
+  expect(own.length).toBeLessThan(OWN_BYTES_MAX)
+})
+
+describe.skipIf(!HAVE_CHROMIUM)('in Chromium', () => {
+  const venue = new VenueProcess()
+  let chromium: Chromium
+  let server: ReturnType<typeof Bun.serve>
+  let page: Page
+
+  beforeAll(async () => {
+    const file = Bun.file(await buildPage(folder))
+    server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Response(file) })
+    ;[chromium] = await Promise.all([openChromium(), venue.start()])
+    page = await chromium.open(`http://127.0.0.1:${server.port}/`)
+  }, START_MS)
+  afterAll(async () => {
+    await chromium?.close()
+    await server?.stop(true)
+    await venue.remove()
+  })
+
+  const honest = (): VerificationPolicy => {
+    const policy = demoPolicy(venue.facts)
+    return { ...policy, permitted_skips: [...policy.permitted_skips, 'tls_key'] }
+  }
+
+  /** Fills the form as a user's typing would and presses the button; resolves with what then stands on the page. */
+  async function verify(policy: VerificationPolicy | string, url = venue.facts.url): Promise<Outcome> {
+    const fields = {
+      url,
+      policy: typeof policy === 'string' ? policy : JSON.stringify(policy),
+      collateral: readFileSync(venue.facts.collateral, 'utf8'),
+    }
+    await page.evaluate(`for (const [id, text] of Object.entries(${JSON.stringify(fields)}))
+      document.getElementById(id).value = text`)
+    return page.evaluate<Outcome>(`new Promise((resolve) => {
+      const done = () => {
+        const verdict = document.querySelector('.verdict')
+        const fault = document.querySelector('#status.fault')
+        if (!verdict && !fault) return
+        watcher.disconnect()
+        const rows = [...document.querySelectorAll('tr[data-check]')].map((row) => [row.dataset.check, row.innerText])
+        resolve({
+          verdict: verdict?.dataset.verdict ?? null,
+          said: (verdict ?? fault).innerText,
+          focused: document.activeElement === verdict,
+          rows: Object.fromEntries(rows),
+        })
+      }
+      const watcher = new MutationObserver(done)
+      watcher.observe(document.body, { subtree: true, childList: true, attributes: true })
+      document.getElementById('verify').click()
+    })`)
+  }
+
+  test('an honest venue is judged check by check, expected beside found', async () => {
+    const { verdict, said, rows, focused } = await verify(honest())
+    expect(rows['compose_hash']).toContain('pass')
+    expect({ verdict, focused }).toEqual({ verdict: 'partial', focused: true })
+    expect(said).toContain("your policy replaced Intel's root")
+    expect(Object.keys(rows)).toEqual(CHECKS.map(([, name]) => name))
+    const skipped = Object.keys(rows).filter((name) => rows[name]!.includes('skip\t'))
+    expect(skipped).toEqual(['manifest', 'os_image', 'tls_key', 'kms'])
+    expect(rows['tls_key']).toContain(`tacit verify ${venue.facts.url} --policy policy.json`)
+    const ends = venue.facts.compose_hash.replace(/^(.{8}).*(.{8})$/, '$1…$2')
+    expect(rows['compose_hash']!.split(ends)).toHaveLength(3)
+    expect(page.faults).toEqual([])
+  })
+
+  test('the check a browser cannot make is never a pass', async () => {
+    const { verdict, said } = await verify(demoPolicy(venue.facts))
+    expect(verdict).toBe('incomplete')
+    expect(said).toContain('0 failed')
+  })
+
+  test('a build that the policy does not pin is refused', async () => {
+    const { verdict, rows } = await verify({ ...honest(), compose_hashes: ['00'.repeat(32)] })
+    expect(verdict).toBe('failed')
+    expect(rows['compose_hash']).toContain('fail')
+    expect(rows['compose_hash']).toContain('00000000…00000000')
+    expect(rows['compose_hash']).toContain('is not pinned')
+  })
+
+  test("a stand-in is refused under Intel's root", async () => {
+    const { roots_pem: _roots, ...policy } = honest()
+    const { verdict, rows } = await verify(policy)
+    expect(verdict).toBe('failed')
+    expect(rows['collateral']).toContain('fail')
+  })
+
+  test('a question that cannot be asked gives no verdict, and none is left from before', async () => {
+    for (const [policy, url, words] of [
+      ['{"compose_hash": []}', venue.facts.url, 'unknown field compose_hash'],
+      [honest(), 'https://127.0.0.1:1', 'did not answer'],
+    ] as const) {
+      const { verdict, said, rows } = await verify(policy, url)
+      expect({ verdict, rows }).toEqual({ verdict: null, rows: {} })
+      expect(said).toContain(words)
+    }
+    page.faults.length = 0
+  })
+
+  test('the saved evidence is judged the same by the command line', async () => {
+    const policy = honest()
+    await verify(policy)
+    const text = await page.evaluate<string>(`new Promise((resolve) => {
+      const create = URL.createObjectURL
+      URL.createObjectURL = (file) => { resolve(file.text()); URL.createObjectURL = create; return create(file) }
+      document.getElementById('save').click()
+    })`)
+    const bundle = parseBundle(text)
+    expect(bundle.spki_sha256).toBeNull()
+    expect((await judgeEvidence(bundle, policy, 'recorded')).verdict).toBe('partial')
+  })
+})
+
+type Outcome = { verdict: string | null; said: string; focused: boolean; rows: Record<string, string> }
