@@ -21,7 +21,17 @@ export function receiptsOf(signer: ReceiptSigner, group: Appended, signed: reado
   const body = encodeReceipt({ venue, epoch: BigInt(epoch), seq: BigInt(seq), head, root })
   const common = { epoch, seq, head: toHex(head), root: toHex(root) }
   const signature = toHex(signer.sign(body))
-  return paths.map((path, index) => ({ ...common, index, path: path.map(toHex), signature }))
+  // Most nodes stand in many paths.
+  const texts = new Map<Uint8Array, string>()
+  const textOf = (node: Uint8Array) => {
+    let text = texts.get(node)
+    if (text === undefined) {
+      text = toHex(node)
+      texts.set(node, text)
+    }
+    return text
+  }
+  return paths.map((path, index) => ({ ...common, index, path: path.map(textOf), signature }))
 }
 
 /**

@@ -7,9 +7,16 @@ const encoder = new TextEncoder()
 export class CodecError extends Error {}
 
 export class ByteWriter {
-  private bytes = new Uint8Array(512)
-  private view = new DataView(this.bytes.buffer)
+  private bytes: Uint8Array
+  private view: DataView
   private at = 0
+
+  constructor() {
+    // The buffer first: asked of an array, it would be made by moving the array's bytes.
+    const buffer = new ArrayBuffer(512)
+    this.bytes = new Uint8Array(buffer)
+    this.view = new DataView(buffer)
+  }
 
   byte(value: number): void {
     const at = this.room(1)
@@ -46,6 +53,10 @@ export class ByteWriter {
   }
   text(value: string): void {
     this.blob(encoder.encode(value))
+  }
+  /** Forgets what was written. */
+  begin(): void {
+    this.at = 0
   }
   /** A copy of what was written. */
   done(): Uint8Array {
