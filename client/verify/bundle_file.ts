@@ -11,7 +11,7 @@ const CHAIN_FORM = {
   program: { owner: 'string', data: 'string' },
   program_data: { owner: 'string', sha256: 'string' },
 } as const
-const COLLATERAL_FORM = {
+export const COLLATERAL_FORM = {
   pck_crl_issuer_chain: 'string',
   root_ca_crl: 'string',
   pck_crl: 'string',

@@ -2,7 +2,6 @@
 import { fromAnyHex } from '../../../protocol/any_hex'
 import { toHex } from '../../../protocol/bytes'
 import type { Collateral } from '../../../protocol/collateral'
-import type { Transport } from '../../api/transport'
 import type { ConnectOptions } from '../../verified_venue'
 import { BUNDLE_FORMAT, type EvidenceBundle } from '../evidence_bundle'
 import type { VerificationPolicy } from '../policy'
@@ -11,12 +10,13 @@ import { collectChain } from './collect_chain'
 import { collectCollateral, INTEL_PCS } from './collect_collateral'
 import { collectKms } from './collect_kms'
 import { collectVenue, type VenueEvidence } from './collect_venue'
+import type { AskingTransport } from './fetch_transport'
 
 const TIMEOUT_MS = 10_000
 
 /** @throws EvidenceUnavailable when the venue itself does not answer. */
 export async function collectEvidence(
-  transport: Transport,
+  transport: AskingTransport,
   spki_sha256: string | null,
   policy: VerificationPolicy,
   options: ConnectOptions,

@@ -1,9 +1,9 @@
 /** Reads what a venue says of itself: identity, fresh attestation, evidence files. Judges nothing but the form. */
 import type { Attestation, Info } from '../../../protocol/wire_public'
-import type { Transport } from '../../api/transport'
 import type { EvidenceBundle } from '../evidence_bundle'
 import { type Form, requireForm } from '../require_form'
 import { ATTESTATION_FORM, INFO_FORM } from '../venue_forms'
+import type { AskingTransport } from './fetch_transport'
 
 /** The venue did not give its evidence; nothing can be said about it. */
 export class EvidenceUnavailable extends Error {
@@ -19,7 +19,7 @@ const ANSWER_BYTES_MAX = 1_048_576
 
 /** @param nonce 64 hex digits. @throws EvidenceUnavailable */
 export async function collectVenue(
-  transport: Transport,
+  transport: AskingTransport,
   nonce: string,
   timeout_ms: number,
 ): Promise<VenueEvidence> {
@@ -38,7 +38,7 @@ export async function collectVenue(
   }
 }
 
-async function getText(transport: Transport, path: string, timeout_ms: number): Promise<string> {
+async function getText(transport: AskingTransport, path: string, timeout_ms: number): Promise<string> {
   for (let attempt = 0; ; attempt++) {
     const signal = AbortSignal.timeout(timeout_ms)
     const response = await transport.fetch(path, { signal }).catch((error: unknown) => {

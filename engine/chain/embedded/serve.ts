@@ -7,6 +7,8 @@ import { Subscriptions } from './subscriptions'
 
 const BODY_BYTES_MAX = 1_000_000
 const LOOPBACK_HOST = /^(127\.0\.0\.1|localhost)(:\d+)?$/
+/** A page served on this machine may ask, as it may ask a public endpoint; a page from anywhere else may not. */
+const LOOPBACK_ORIGIN = /^https?:\/\/(127\.0\.0\.1|localhost)(:\d+)?$/
 
 type Request_ = { id?: unknown; method?: unknown; params?: unknown }
 /** An answer lost on the way: the caller gets an HTTP error although the method ran. */
@@ -28,6 +30,8 @@ export function serveRpc(machine: Machine, methods: Record<string, Method>): Rpc
       if (!LOOPBACK_HOST.test(request.headers.get('host') ?? ''))
         return new Response('wrong host', { status: 421 })
       if (self.upgrade(request, { data: {} })) return undefined
+      if (request.method === 'OPTIONS')
+        return new Response(null, { status: 204, headers: readableBy(request) })
       if (request.method !== 'POST') return new Response('POST only', { status: 405 })
       if (!request.headers.get('content-type')?.startsWith('application/json')) {
         return new Response('JSON only', { status: 415 })
@@ -63,6 +67,17 @@ export function serveRpc(machine: Machine, methods: Record<string, Method>): Rpc
   }
 }
 
+/** Fetch standard, "CORS protocol": what lets a browser send JSON and show the answer to the page that asked. */
+function readableBy(request: Request): Record<string, string> {
+  const origin = request.headers.get('origin') ?? ''
+  if (!LOOPBACK_ORIGIN.test(origin)) return {}
+  return {
+    'access-control-allow-origin': origin,
+    'access-control-allow-headers': 'content-type',
+    vary: 'origin',
+  }
+}
+
 async function answerHttp(
   machine: Machine,
   methods: Record<string, Method>,
@@ -70,7 +85,7 @@ async function answerHttp(
 ): Promise<Response> {
   try {
     const reply = await answerText(machine, methods, await request.text())
-    return new Response(reply, { headers: { 'content-type': 'application/json' } })
+    return new Response(reply, { headers: { 'content-type': 'application/json', ...readableBy(request) } })
   } catch (error) {
     if (error instanceof ReplyLost) return new Response('unavailable', { status: Number(error.message) })
     throw error

@@ -98,6 +98,7 @@ describe.skipIf(!HAVE_CHROMIUM)('in Chromium', () => {
     const { verdict, said } = await verify(demoPolicy(venue.facts))
     expect(verdict).toBe('incomplete')
     expect(said).toContain('0 failed')
+    expect(said).toContain('Not permitted: 5.3 tls_key')
   })
 
   test('a build that the policy does not pin is refused', async () => {

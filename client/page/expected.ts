@@ -1,0 +1,78 @@
+/** What each check expects: the policy's demand, or the statement that it compares; stands beside what was found. */
+import type { EvidenceBundle } from '../verify/evidence_bundle'
+import type { VerificationPolicy } from '../verify/policy'
+import type { CheckName } from '../verify/transcript'
+
+/** One line each; a line is a value or a short phrase. */
+export function expectedOf(name: CheckName, policy: VerificationPolicy, bundle: EvidenceBundle): string[] {
+  return EXPECTED[name](policy, bundle)
+}
+
+type Expected = (policy: VerificationPolicy, bundle: EvidenceBundle) => string[]
+const NOT_NAMED = 'your policy names none'
+
+const EXPECTED: Record<CheckName, Expected> = {
+  collateral: (policy) => [
+    policy.roots_pem === undefined
+      ? 'signed under Intel SGX Root CA'
+      : 'signed under the root of your policy',
+    'not expired, nothing revoked',
+  ],
+  quote: () => ['a valid chain, quoting enclave and signature'],
+  platform: (policy) => [
+    `status ${policy.tcb_statuses.join(' or ') || 'none allowed'}`,
+    `advisories ${policy.advisories.join(' ') || 'none'}`,
+    `evaluation number from ${policy.tcb_evaluation_min}`,
+    ...(policy.ppids === undefined ? [] : ['a machine your policy lists']),
+  ],
+  machine: () => ['debug off, no service TD'],
+  registers: () => ['the log replays to RTMR0 to RTMR3'],
+  claims: (_policy, { info }) => [
+    stated('app_id', info.app_id),
+    stated('instance_id', info.instance_id),
+    'each exactly once',
+  ],
+  mr_config_id: () => ['the hash of the measured manifest'],
+  compose_hash: ({ compose_hashes }) => listed(compose_hashes),
+  manifest: (_policy, { info }) => [
+    info.compose_hash,
+    'images by digest, no shell, no script, listed names only',
+  ],
+  os_image: (policy) =>
+    listed([...policy.os_image_hashes, ...policy.registers.map(({ mrtd }) => `mrtd ${mrtd}`)]),
+  report_data: (_policy, { nonce, info }) => [`nonce ${nonce}`, stated('key', info.tee_pubkey)],
+  binding: (_policy, { info, nonce }) => [
+    stated('venue', info.venue),
+    stated('epoch', String(info.epoch)),
+    `nonce ${nonce}`,
+  ],
+  tls_key: () => ['the key of this connection'],
+  evidence: () => ['the same machine, the same TLS key'],
+  settlement_signer: (policy, { info }) =>
+    policy.chain === undefined
+      ? [NOT_NAMED]
+      : [
+          `program ${policy.chain.program_id}`,
+          stated('signer', info.tee_pubkey),
+          stated('epoch', String(info.epoch)),
+        ],
+  vault_state: ({ chain }) =>
+    chain === undefined
+      ? [NOT_NAMED]
+      : [
+          chain.paused_allowed ? 'open or paused' : 'open, not paused',
+          `announced changes: ${chain.pending_actions.join(' ') || 'none'}`,
+        ],
+  program: ({ chain }) =>
+    chain === undefined
+      ? [NOT_NAMED]
+      : [
+          chain.program_sha256 ?? 'any program at the pinned address',
+          `upgrade authority ${chain.upgrade_authorities.join(' ') || 'none'}`,
+        ],
+  kms: ({ kms }) => [kms === undefined ? NOT_NAMED : 'the contract allows the measured build'],
+}
+
+/** The venue's own word, which the check compares with what it proves. */
+const stated = (name: string, value: string): string => `${name} ${value} as the venue states`
+const listed = (values: string[]): string[] => (values.length === 0 ? [NOT_NAMED] : values)

@@ -1,0 +1,125 @@
+/** Shows a transcript: the verdict in words, then every check with what was expected beside what was found. */
+import type { EvidenceBundle } from '../verify/evidence_bundle'
+import type { VerificationPolicy } from '../verify/policy'
+import { CHECKS, type Check, type CheckResult, type Transcript, type Verdict } from '../verify/transcript'
+import { expectedOf } from './expected'
+import { element, showValue } from './show_value'
+
+/** The steps that the first digit of a check's number stands for. */
+const STEPS = [
+  'Hardware: the quote is genuine and current',
+  'Measurement: what the machine started',
+  'Manifest: the measured build is yours',
+  'Operating system',
+  'This answer: nonce, keys, connection',
+  'Chain: the vault knows this machine',
+]
+/** A sign, so that colour is never the only one. */
+const MARKS: Record<CheckResult, string> = { pass: '✓ pass', fail: '✕ fail', skipped: '– skip' }
+const VERDICTS: Record<Verdict, [mark: string, title: string, meaning: string]> = {
+  verified: ['✓', 'Verified', 'Every check passed for the measured build.'],
+  partial: [
+    '✓',
+    'Accepted, not complete',
+    'Nothing failed, and your policy permits each check that was skipped.',
+  ],
+  incomplete: [
+    '–',
+    'Incomplete',
+    'Nothing failed, but your policy does not permit every check that was skipped.',
+  ],
+  failed: ['✕', 'Refused', 'At least one check failed. Send this venue nothing.'],
+}
+
+export type Shown = {
+  transcript: Transcript
+  policy: VerificationPolicy
+  bundle: EvidenceBundle
+  command: string
+}
+
+export function showTranscript(shown: Shown): Node[] {
+  return [showVerdict(shown.transcript, shown.policy.permitted_skips), showTable(shown)]
+}
+
+function showVerdict(transcript: Transcript, permitted: readonly string[]): Node {
+  const { verdict, checks, url, judged_at, intel_root } = transcript
+  const [mark, title, meaning] = VERDICTS[verdict]
+  const count = (result: CheckResult) => checks.filter((check) => check.result === result).length
+  const box = element(
+    'div',
+    `verdict ${verdict}`,
+    element('h2', '', `${mark} ${title}`),
+    element('p', '', meaning),
+    element('p', 'counts', `${count('pass')} passed, ${count('fail')} failed, ${count('skipped')} skipped`),
+    element('p', 'subject', `${url}, judged at ${judged_at}`),
+  )
+  const blocking = checks.filter(({ result, name }) => result === 'skipped' && !permitted.includes(name))
+  if (verdict === 'incomplete')
+    box.append(element('p', 'blocking', `Not permitted: ${blocking.map(nameOf).join(', ')}`))
+  if (!intel_root)
+    box.append(
+      element(
+        'p',
+        'warning',
+        "! Not production: your policy replaced Intel's root, so no hardware is proven.",
+      ),
+    )
+  box.tabIndex = -1
+  box.dataset['verdict'] = verdict
+  return box
+}
+
+const nameOf = ({ number, name }: Check): string => `${number} ${name}`
+
+function showTable(shown: Shown): Node {
+  const heads = ['Check', 'Result', 'Expected', 'Found'].map((title) => {
+    const head = element('th', '', title)
+    head.scope = 'col'
+    return head
+  })
+  const table = element('table', '', element('caption', '', `${CHECKS.length} checks in six steps`))
+  table.append(element('thead', '', element('tr', '', ...heads)))
+  for (const [index, title] of STEPS.entries()) {
+    const step = String(index + 1)
+    const head = element('th', '', `${step}  ${title}`)
+    head.scope = 'rowgroup'
+    head.colSpan = heads.length
+    const rows = shown.transcript.checks.filter(({ number }) => number.startsWith(`${step}.`))
+    table.append(
+      element('tbody', '', element('tr', 'step', head), ...rows.map((check) => showCheck(check, shown))),
+    )
+  }
+  return table
+}
+
+function showCheck(check: Check, { policy, bundle, command }: Shown): Node {
+  const expected = expectedOf(check.name, policy, bundle)
+  const found = Object.entries(check.values).map(([name, value]) => `${name} ${value}`)
+  if (check.reason !== '') found.push(check.reason)
+  const found_cell = cell('Found', ...found.map(showLine))
+  if (check.name === 'tls_key' && check.result === 'skipped')
+    found_cell.append(element('div', '', 'Run this, which sees it:'), element('pre', '', command))
+  const name = element('th', '', element('span', 'number', check.number), ` ${check.statement}`)
+  name.scope = 'row'
+  const row = element(
+    'tr',
+    check.result,
+    name,
+    cell('Result', element('span', 'result', MARKS[check.result])),
+    cell('Expected', ...expected.map(showLine)),
+    found_cell,
+  )
+  row.dataset['check'] = check.name
+  row.dataset['result'] = check.result
+  return row
+}
+
+const showLine = (text: string): Node => element('div', '', ...showValue(text))
+
+/** On a narrow screen the heads are gone and each cell says what it is. */
+function cell(label: string, ...children: Node[]): HTMLTableCellElement {
+  const made = element('td', '', ...children)
+  made.dataset['label'] = label
+  return made
+}
