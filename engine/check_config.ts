@@ -4,6 +4,7 @@ import { fromHex, isZero } from '../protocol/bytes'
 import { isFieldElement } from '../protocol/field'
 import { parseU64 } from '../protocol/units'
 import { checkInstrumentConfig } from './check_instrument_config'
+import { checkReferenceSources } from './check_reference_sources'
 import type { EngineConfig, MintConfig } from './config'
 
 /** Every fault of the configuration as a sentence that names the setting; empty when it may be used. */
@@ -19,6 +20,7 @@ export function checkConfig(config: EngineConfig): string[] {
     ...repeated(config.instruments.map((one) => one.symbol)).map(
       (symbol) => `instruments: ${symbol} is named twice`,
     ),
+    ...checkReferenceSources(config),
   ]
 }
 

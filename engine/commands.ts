@@ -13,6 +13,7 @@ export type Settings = Pick<
   | 'order_life_slots_max'
   | 'settlement_parts_max'
   | 'retention_days'
+  | 'reference_sources'
 > & {
   /** Raised by a restore; part of the venue id and of every blinding. */
   generation: number

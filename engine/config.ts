@@ -10,11 +10,22 @@ export type MintConfig = {
   withdraw_fee: string
 }
 
+/** Who may price one instrument with `reference_policy` `oracle`. */
+export type ReferenceSources = {
+  symbol: string
+  /** Age beyond which a price is no reference, counted from its publish time. */
+  max_age_ms: number
+  /** `source` is the name it signs, `key` its Ed25519 public key in base58; the newest price of any of them counts. */
+  sources: { source: string; key: string }[]
+}
+
 export type EngineConfig = {
   /** Folder of the journal, snapshots and derived read models. */
   data_dir: string
   instruments: Omit<Instrument, 'status'>[]
   mints: MintConfig[]
+  /** One entry for each instrument with `reference_policy` `oracle`; left out where there is none. */
+  reference_sources?: ReferenceSources[]
   /** Ed25519 public key that owns the fee notes, base58. */
   fee_key: string
   /** Operator secret from which fee-note blindings derive; 64 hex digits. */

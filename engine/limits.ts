@@ -45,8 +45,11 @@ export const LIMITS = {
   final_orders_max: 4_000_000,
   /** Withdrawals and reshapes kept after they ended; past their expiry slot the oldest go first. */
   payments_kept_max: 200_000,
-  /** Age beyond which an oracle price is no reference. */
+  /** Longest and shortest age an operator may allow an oracle price before it is no reference. */
   oracle_age_max_ms: 60_000,
+  oracle_age_min_ms: 1_000,
+  /** An oracle price may be published this far ahead of the venue's clock. */
+  oracle_ahead_max_ms: 5_000,
   /** Instruments of a venue. */
   instruments_max: 1_024,
   /** Exit requests that are open at a time. */

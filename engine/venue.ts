@@ -119,6 +119,8 @@ export interface Venue {
   // accounts (edge: memory only but for the records)
   /** Applies an operator-signed account record (new, rotated or suspended). */
   provision(record: unknown): Promise<{ account_id: string; version: number }>
+  /** Takes a price signed by a source of an oracle instrument (protocol/reference_price.ts). */
+  postReference(record: unknown): Promise<{ symbol: string; publish_unix_ms: number; seq: number }>
   login(request: wire.TokenRequest): Promise<wire.TokenResponse>
   /** Throws token_invalid, token_expired or token_revoked. */
   authenticate(token: string): Session

@@ -6,6 +6,7 @@ import { checkOrder } from './intake/check_order'
 import { keyOf } from './intake/form'
 import type { AccountsPort } from './loop/accounts_port'
 import type { Engine } from './loop/assemble'
+import { postReference } from './loop/post_reference'
 import { provision } from './loop/provision'
 import { close, drain } from './loop/stop'
 import { gaugesOf } from './reads/gauges'
@@ -69,6 +70,7 @@ export function venueOf(engine: Engine, accounts: AccountsPort): Venue {
     metrics: () => metrics.read(gaugesOf(engine)),
 
     provision: counted((record) => provision(engine, accounts, record)),
+    postReference: counted((record) => postReference(engine, record)),
     login: counted((request) => accounts.login(request)),
     authenticate: (token) => accounts.authenticate(token),
     revoke: (session) => accounts.revoke(session),

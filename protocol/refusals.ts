@@ -49,6 +49,7 @@ const LIST = [
   ['key_bound', 403, 'The trading key belongs to another account.'],
   ['account_suspended', 403, 'The account is suspended; only cancelling is possible.'],
   ['not_owner', 403, 'The resource belongs to another trading key or account.'],
+  ['reference_source_invalid', 403, 'The price is not signed by a named source of this instrument.'],
   // resends, existence, replay
   ['order_exists', 409, 'This command was already accepted; the original result is attached.'],
   ['order_id_taken', 409, 'The id was used with other content.'],
@@ -61,6 +62,7 @@ const LIST = [
   ['evidence_unknown', 404, 'No such evidence file.'],
   ['nonce_stale', 409, 'The nonce did not advance.'],
   ['record_stale', 409, 'The account record is not newer than the known one.'],
+  ['reference_stale', 409, 'The price is too old, ahead of time, or not newer than the known one.'],
   ['expiry_too_soon', 400, 'expiry_slot lies before the next close.'],
   ['expiry_too_far', 400, 'expiry_slot lies beyond the longest life of an order.'],
   // collateral

@@ -1,11 +1,11 @@
 /** Reads the whole configuration from an environment, or names every fault at once. */
-import type { EngineConfig } from '../engine/config'
+import type { EngineConfig, ReferenceSources } from '../engine/config'
 import { decodeBase58 } from '../protocol/base58'
 import { Refusal } from '../protocol/refusals'
 import { formOf } from './_form'
 import { listenAddress, SETTINGS } from './_settings'
 import { Instrument } from './_venue_shapes'
-import { Address, exact, Integer, type TSchema, t, U64 } from './_wire'
+import { Address, exact, Integer, PublicKey, SymbolName, type TSchema, t, U64 } from './_wire'
 
 export type Environment = Readonly<Record<string, string | undefined>>
 export type Config = {
@@ -39,12 +39,21 @@ const Mints = t.Array(
   exact({ mint: Address, decimals: Integer(0, 18), min_withdraw: U64, withdraw_fee: U64 }),
 )
 
+const Sources = t.Array(
+  exact({
+    symbol: SymbolName,
+    max_age_ms: Integer(1, 2 ** 32),
+    sources: t.Array(exact({ source: t.String({ minLength: 1, maxLength: 16 }), key: PublicKey })),
+  }),
+)
+
 export function readConfig(environment: Environment): ConfigOutcome {
   const faults = [...unknownSettings(environment), ...formFaults(environment)]
   const text = (name: string) => textOf(environment, name)
   if (faults.length > 0) return { faults }
   const instruments = listOf(Instruments, 'TACIT_INSTRUMENTS', text('TACIT_INSTRUMENTS'), faults)
   const mints = listOf(Mints, 'TACIT_MINTS', text('TACIT_MINTS'), faults)
+  const sources = listOf(Sources, 'TACIT_REFERENCE_SOURCES', text('TACIT_REFERENCE_SOURCES'), faults)
   faults.push(...contradictions(text))
   if (faults.length > 0) return { faults }
   const embedded = text('SOLANA_RPC_URL') === 'embedded'
@@ -65,6 +74,7 @@ export function readConfig(environment: Environment): ConfigOutcome {
         data_dir: text('TACIT_DATA_DIR'),
         instruments: instruments as EngineConfig['instruments'],
         mints: mints as EngineConfig['mints'],
+        reference_sources: sources as ReferenceSources[],
         fee_key: text('TACIT_FEE_KEY'),
         fee_anchor: text('TACIT_FEE_ANCHOR'),
         operator_key: text('TACIT_OPERATOR_KEY'),

@@ -1,4 +1,4 @@
-/** The operator's listener, never on the public port: account records, drain, metrics, each call signed; the reference. */
+/** The operator's listener, never on the public port: accounts, oracle prices, drain, metrics, each call signed; the reference. */
 import type { Venue } from '../engine/venue'
 import { Refusal } from '../protocol/refusals'
 import type { App } from './_app'
@@ -73,6 +73,12 @@ function operationsOf({ venue, app, log, drain }: OperatorParts): Record<string,
         const applied = await venue.provision(parseBody(request, body))
         log.write('info', 'account_record_applied')
         return json(request, 200, applied)
+      },
+    },
+    '/references': {
+      method: 'POST',
+      async run(request, body) {
+        return json(request, 200, await venue.postReference(parseBody(request, body)))
       },
     },
     '/drain': {

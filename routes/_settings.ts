@@ -139,6 +139,13 @@ export const SETTINGS: readonly Setting[] = [
   { name: 'TACIT_MINTS', meaning: 'Mints the venue settles in, a JSON array.', fault: json },
   { name: 'TACIT_INSTRUMENTS', meaning: 'Instruments, a JSON array.', fault: json },
   {
+    name: 'TACIT_REFERENCE_SOURCES',
+    meaning:
+      'Who prices each instrument of `reference_policy` `oracle`, and how old a price may be; a JSON array.',
+    fallback: '[]',
+    fault: json,
+  },
+  {
     name: 'TACIT_TOKEN_TTL_S',
     meaning: 'Life of a bearer token in seconds.',
     fallback: '900',

@@ -63,6 +63,7 @@ function settingsFor({ config }: Engine, { generation }: VaultConfig): Settings 
     order_life_slots_max: config.order_life_slots_max,
     settlement_parts_max: config.settlement_parts_max,
     retention_days: config.retention_days,
+    ...(config.reference_sources === undefined ? {} : { reference_sources: config.reference_sources }),
     generation,
     build: { compose_hash: config.compose_hash, tacit_version: config.tacit_version },
   }

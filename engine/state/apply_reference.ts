@@ -1,8 +1,8 @@
 /** Applies facts from outside that only move numbers: oracle prices and epochs. */
-import { TICK_MAX } from '../book/book'
 import type { CommandOf } from '../commands'
 import { instrumentOf } from './instrument_of'
 import type { Answer } from './outcome'
+import { referenceTicks } from './reference_ticks'
 import type { State } from './state'
 
 /** Rounded to the nearest tick, half down. Older than the known one, or not asked for: nothing. */
@@ -11,10 +11,8 @@ export function applyReference(state: State, command: CommandOf<'reference'>): A
   const { terms } = instrument
   const stale = command.publish_unix_ms <= instrument.reference_unix_ms
   if (terms.reference_policy !== 'oracle' || stale) return { kind: 'done' }
-  const below = command.price / terms.tick_size
-  const rest = command.price % terms.tick_size
-  const ticks = Number(rest * 2n > terms.tick_size ? below + 1n : below)
-  if (ticks < 1 || ticks > TICK_MAX) return { kind: 'done' }
+  const ticks = referenceTicks(terms, command.price)
+  if (ticks === undefined) return { kind: 'done' }
   instrument.reference_ticks = ticks
   instrument.reference_unix_ms = command.publish_unix_ms
   instrument.reference_source = command.source

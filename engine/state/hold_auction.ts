@@ -1,7 +1,6 @@
 /** Holds one auction of an instrument and applies its result: fills, settlement parts, cancelled remainders, reference. */
 import type { SideFills } from '../book/allocate'
 import { cross } from '../book/cross'
-import { LIMITS } from '../limits'
 import { type Fills, packFills } from '../settlement/pack_fills'
 import type { Packer } from '../settlement/packer'
 import { auctionHash } from './auction_hash'
@@ -15,9 +14,14 @@ import type { State } from './state'
 
 /** The reference an auction may use now, in ticks; undefined skips the auction and orders rest. */
 export function usableReference(state: State, instrument: InstrumentState): number | undefined {
-  if (instrument.terms.reference_policy === 'last') return instrument.reference_ticks
+  const { reference_policy, symbol } = instrument.terms
+  if (reference_policy === 'last') return instrument.reference_ticks
+  const rule = state.settings?.reference_sources?.find((one) => one.symbol === symbol)
+  if (rule === undefined) return undefined
+  // What a source published that the settings no longer name counts no more.
+  if (!rule.sources.some(({ source }) => source === instrument.reference_source)) return undefined
   const age_ms = state.unix_ms - instrument.reference_unix_ms
-  return age_ms <= LIMITS.oracle_age_max_ms ? instrument.reference_ticks : undefined
+  return age_ms <= rule.max_age_ms ? instrument.reference_ticks : undefined
 }
 
 export function holdAuction(

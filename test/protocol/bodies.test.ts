@@ -9,6 +9,7 @@ import { decodeDeadMan, encodeDeadMan } from '../../protocol/dead_man'
 import { verifySignature } from '../../protocol/ed25519'
 import { decodePlace, encodePlace } from '../../protocol/place'
 import { decodeReceipt, encodeReceipt } from '../../protocol/receipt'
+import { decodeReferencePrice, encodeReferencePrice } from '../../protocol/reference_price'
 import { decodeReshape, encodeReshape } from '../../protocol/reshape'
 import { publicKeyOf, sign } from '../../protocol/sign'
 import { decodeStatement, encodeStatement } from '../../protocol/statement'
@@ -26,8 +27,9 @@ const LAYOUTS: Record<string, Layout> = {
   statement: { encode: encodeStatement, decode: decodeStatement },
   binding: { encode: encodeBinding, decode: decodeBinding },
   receipt: { encode: encodeReceipt, decode: decodeReceipt },
+  reference_price: { encode: encodeReferencePrice, decode: decodeReferencePrice },
 }
-const TEXT = new Set(['symbol', 'side', 'type'])
+const TEXT = new Set(['symbol', 'side', 'type', 'source'])
 
 /** JSON vectors hold bytes as hex and integers as decimals. */
 function revive(fields: Record<string, unknown>): Record<string, unknown> {

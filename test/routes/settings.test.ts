@@ -53,6 +53,18 @@ describe('settings', () => {
     expect(readConfig(PRODUCTION).config!.acme).toBeUndefined()
   })
 
+  test('name the sources of oracle prices, each with a key', () => {
+    const rule = { symbol: 'SOL-USDC', max_age_ms: 5000, sources: [{ source: 'feed', key: KEY }] }
+    const read = (value: unknown) =>
+      readConfig({ ...PRODUCTION, TACIT_REFERENCE_SOURCES: JSON.stringify(value) })
+    expect(readConfig(PRODUCTION).config?.engine.reference_sources).toEqual([])
+    expect(read([rule]).config?.engine.reference_sources).toEqual([rule])
+    expect(read([{ ...rule, sources: [{ source: 'feed', key: '0' }] }]).faults).toEqual([
+      'TACIT_REFERENCE_SOURCES: [0].sources[0].key (field_invalid)',
+    ])
+    expect(read([{ ...rule, age: 1 }]).faults).toHaveLength(1)
+  })
+
   test('without a default are all named when they are missing', () => {
     const { faults } = readConfig({})
     const required = SETTINGS.filter(({ fallback }) => fallback === undefined).map(

@@ -90,7 +90,10 @@ test('the clearing price is the next reference; orders that cross beyond the col
 test('an oracle instrument waits for a fresh price, rounded to the nearest tick, half down', () => {
   const base = settings()
   const instruments = base.instruments.map((one) => ({ ...one, reference_policy: 'oracle' as const }))
-  const world = twoSides({ instruments })
+  const max_age_ms = 7_000
+  const sources = [{ source: 'feed', key: settings().fee_key }]
+  const reference_sources = [{ symbol: SYMBOL, max_age_ms, sources }]
+  const world = twoSides({ instruments, reference_sources })
   world.place('alice', key('a'))
   world.place('bob', key('b'), sell)
   const priced = (price: bigint) =>
@@ -100,7 +103,7 @@ test('an oracle instrument waits for a fresh price, rounded to the nearest tick,
   expect(world.state.instruments.get(SYMBOL)!.reference_ticks).toBe(100)
   priced(100n * TICK + TICK / 2n + 1n)
   expect(world.state.instruments.get(SYMBOL)!.reference_ticks).toBe(101)
-  world.unix_ms += LIMITS.oracle_age_max_ms
+  world.unix_ms += max_age_ms
   expect(world.close().auctions).toEqual([])
   priced(100n * TICK)
   expect(world.close().auctions).toMatchObject([{ reference_ticks: 100, volume_lots: 10 }])
