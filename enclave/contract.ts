@@ -37,6 +37,11 @@ export interface Enclave {
    * beyond it and `enclave_unavailable` when the agent fails. Without one the cached answer.
    */
   attestation(nonce_hex?: string): Promise<Attestation>
+  /**
+   * A quote over the settlement key alone, before there is a venue to bind: it lets an operator open the vault for a key
+   * that provably lives in this machine. Nonce and refusals as in `attestation`.
+   */
+  signerProof(nonce_hex?: string): Promise<Omit<Attestation, 'binding'>>
   readonly tls: TlsMaterial
   /**
    * Replaces the TLS key and certificate, by `next` or else by a self-signed one, and regenerates the evidence with it,

@@ -1,4 +1,5 @@
 /** Opens the enclave: agent, keys, own quote, TLS and evidence, behind the one interface the venue uses. */
+import { encodeBase58 } from '../protocol/base58'
 import { fromHex } from '../protocol/bytes'
 import { Refusal } from '../protocol/refusals'
 import { attestationReportData } from '../protocol/report_data'
@@ -116,12 +117,26 @@ class OpenEnclave implements Enclave {
   async attestation(nonce_hex?: string): Promise<Attestation> {
     const bound = this.requireBound()
     if (nonce_hex === undefined) return this.plainAttestation(bound)
+    const { quote, nonce } = await this.freshQuote(nonce_hex)
+    return this.compose(bound, quote, nonce, this.tls, bound.slot())
+  }
+
+  async signerProof(nonce_hex?: string): Promise<Omit<Attestation, 'binding'>> {
+    const { quote, event_log, report_data, vm_config } =
+      nonce_hex === undefined
+        ? this.parts.served.current.plain_quote
+        : (await this.freshQuote(nonce_hex)).quote
+    const tee_pubkey = encodeBase58(this.identity.tee_pubkey)
+    return { quote, event_log, report_data, vm_config, tee_pubkey }
+  }
+
+  private async freshQuote(nonce_hex: string): Promise<{ quote: AgentQuote; nonce: Uint8Array }> {
     const nonce = fromHex(nonce_hex, 32)
     if (nonce === undefined) throw new Refusal('field_invalid', { field: 'reportData' })
     const { socket, limits, queue } = this.parts
     const report_data = attestationReportData(nonce, this.identity.tee_pubkey)
     const quote = await refusing(() => queue.run(() => getQuote(socket, report_data, limits.quote_call_ms)))
-    return this.compose(bound, quote, nonce, this.tls, bound.slot())
+    return { quote, nonce }
   }
 
   /** The quote is cached; only the binding is signed anew when the slot or the certificate moved. */

@@ -11,6 +11,7 @@ import type { Config } from './_config'
 import { openDocuments } from './_documents'
 import { type Listener, listen } from './_listen'
 import type { Log } from './_log'
+import { awaitVault } from './_open_awaiting_vault'
 import { openCertificates } from './_open_certificates'
 import { operatorApp } from './_operator'
 import { rotating, SELF_SIGNED } from './_rotate'
@@ -98,7 +99,8 @@ async function openEngine(parts: ProcessParts, enclave: Enclave): Promise<Venue>
     enclave.deriveKey('tacit/hashing/v1'),
   ])
   const hash = await openHashing({ dir: join(config.engine.data_dir, 'hashing'), key: hashing_key })
-  const chain = await parts.openChain(enclave, hash)
+  const { listen: at } = config
+  const chain = await awaitVault(() => parts.openChain(enclave, hash), { at, enclave, log: parts.log })
   return openVenue({
     config: { ...config.engine, compose_hash: enclave.identity.compose_hash, tacit_version: version },
     ports: {

@@ -14,6 +14,8 @@ export type VaultSnapshot = { slot: number; config: ConfigAccount; tree: TreeAcc
 
 /** The vault's accounts are absent or are not what the program keeps: wrong program id or wrong cluster. */
 export class VaultUnreadable extends Error {}
+/** The program has no vault yet: `initialize` has not landed. */
+export class VaultAbsent extends VaultUnreadable {}
 
 /**
  * @param slot_min a node that has not reached this slot is asked again, or another one is
@@ -30,8 +32,7 @@ export async function readVault(
     endpoint.getMultipleAccounts(addresses, config).send({ abortSignal }),
   )
   const data = value.map((account) => {
-    if (account?.owner !== address.program)
-      throw new VaultUnreadable('the vault does not exist at this program')
+    if (account?.owner !== address.program) throw new VaultAbsent('the vault does not exist at this program')
     return new Uint8Array(Buffer.from(account.data[0], 'base64'))
   })
   const decoded = { config: decodeConfig(data[0]!), tree: decodeTree(data[1]!), ring: decodeRing(data[2]!) }
