@@ -1,27 +1,48 @@
-/** Measures how long the event loop of this process stands still. */
+/** Measures how long the event loop of this process stands still, and how much of that is the process's own doing. */
+import { readFileSync } from 'node:fs'
 
 /** Interval at which the loop is felt. */
 const TICK_MS = 1
 
-export type LoopGauge = {
-  /** The longest pause since the last call, in milliseconds, beyond the interval itself. */
-  takeMax(): number
+export type Pauses = {
+  /** The longest since the last call, in milliseconds, beyond the interval itself. */
+  worst_ms: number
+  /** The same without the time the main thread was ready and given no core; NaN where the system does not tell. */
+  own_worst_ms: number
 }
+export type LoopGauge = { takeWorst(): Pauses }
 
 export function openLoopGauge(): LoopGauge {
   let last_ms = performance.now()
-  let max_ms = 0
+  let waited_ms = waitedForCoreMs()
+  let worst: Pauses = { worst_ms: 0, own_worst_ms: 0 }
   const timer = setInterval(() => {
     const now_ms = performance.now()
-    max_ms = Math.max(max_ms, now_ms - last_ms - TICK_MS)
-    last_ms = now_ms
+    const waited_now_ms = waitedForCoreMs()
+    const pause_ms = now_ms - last_ms - TICK_MS
+    const own_ms = pause_ms - (waited_now_ms - waited_ms)
+    worst = {
+      worst_ms: Math.max(worst.worst_ms, pause_ms),
+      own_worst_ms: Math.max(worst.own_worst_ms, own_ms),
+    }
+    last_ms = performance.now()
+    waited_ms = waited_now_ms
   }, TICK_MS)
   timer.unref()
   return {
-    takeMax() {
-      const taken = max_ms
-      max_ms = 0
+    takeWorst() {
+      const taken = worst
+      worst = { worst_ms: 0, own_worst_ms: 0 }
       return taken
     },
+  }
+}
+
+/** The second number of schedstat: nanoseconds the main thread stood in a run queue. */
+function waitedForCoreMs(): number {
+  try {
+    return Number(readFileSync(`/proc/self/task/${process.pid}/schedstat`, 'latin1').split(' ')[1]) / 1e6
+  } catch {
+    return Number.NaN
   }
 }

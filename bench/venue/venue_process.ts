@@ -7,7 +7,7 @@ import { listen } from '../../routes/_listen'
 import { openLog } from '../../routes/_log'
 import { answerQuestions } from '../child_process'
 import { fundNotes } from './fund_notes'
-import { openLoopGauge } from './loop_gauge'
+import { openLoopGauge, type Pauses } from './loop_gauge'
 import { type BenchEngine, clock, openEngine, provisionAccounts } from './open_engine'
 import { waveOfEvents } from './rest_orders'
 import { mainThreadMs } from './thread_time'
@@ -25,7 +25,7 @@ export type VenueUsage = {
   /** Of the main thread alone; NaN where the system does not tell. */
   main_cpu_ms: number
   rss_bytes: number
-  pause_max_ms: number
+  pauses: Pauses
   commands: number
   groups: number
   batches_hashed: number
@@ -67,7 +67,7 @@ answerQuestions({
       cpu_ms: (user + system) / 1_000,
       main_cpu_ms: mainThreadMs() ?? Number.NaN,
       rss_bytes: process.memoryUsage.rss(),
-      pause_max_ms: gauge.takeMax(),
+      pauses: gauge.takeWorst(),
       commands: metrics.get('tacit_commands_total') ?? 0,
       groups: metrics.get('tacit_journal_groups_total') ?? 0,
       batches_hashed: metrics.get('tacit_batches_hashed') ?? 0,
