@@ -14,6 +14,7 @@ import {
 } from '../../protocol/vault/accounts'
 import { exitRequestAddress, mintRecordAddress, vaultAddresses } from '../../protocol/vault/addresses'
 import { addressOf, type ChainReader } from './chain_access'
+import { patientRead } from './patient_read'
 
 export type Commitment = 'confirmed' | 'finalized'
 export type VaultState = { slot: number; config: ConfigAccount; tree: TreeAccount; ring: RingAccount }
@@ -33,9 +34,9 @@ async function readAccounts(
   addresses: readonly Uint8Array[],
   commitment: Commitment,
 ): Promise<{ slot: number; data: (Uint8Array | undefined)[] }> {
-  const { context, value } = await rpc
-    .getMultipleAccounts(addresses.map(addressOf), { encoding: 'base64', commitment })
-    .send()
+  const { context, value } = await patientRead(() =>
+    rpc.getMultipleAccounts(addresses.map(addressOf), { encoding: 'base64', commitment }).send(),
+  )
   const data = value.map((account) => {
     if (account === null || account.owner !== program_id) return undefined
     return new Uint8Array(Buffer.from(account.data[0], 'base64'))

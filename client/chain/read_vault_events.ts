@@ -2,6 +2,7 @@
 import { decodeTransactionFromRpcResponse, type Signature, walkInstructions } from '@solana/kit'
 import { decodeEvent, type VaultEvent } from '../../protocol/vault/events'
 import type { ChainReader } from './chain_access'
+import { patientRead } from './patient_read'
 
 /**
  * The events of one transaction, in order; empty for a failed one, undefined when the node does not serve it at
@@ -13,9 +14,8 @@ export async function readTransactionEvents(
   signature: Signature,
   commitment: 'confirmed' | 'finalized',
 ): Promise<VaultEvent[] | undefined> {
-  const found = await rpc
-    .getTransaction(signature, { commitment, encoding: 'base64', maxSupportedTransactionVersion: 1 })
-    .send()
+  const config = { commitment, encoding: 'base64', maxSupportedTransactionVersion: 1 } as const
+  const found = await patientRead(() => rpc.getTransaction(signature, config).send())
   if (!found?.meta) return undefined
   if (found.meta.err !== null) return []
   const { compiledMessage, loadedAddresses } = decodeTransactionFromRpcResponse(found)

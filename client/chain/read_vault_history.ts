@@ -4,17 +4,20 @@ import { vaultAddresses } from '../../protocol/vault/addresses'
 import type { VaultEvent } from '../../protocol/vault/events'
 import { HistoryIncomplete, type VaultHistory, vaultHistory } from '../wallet/vault_history'
 import { addressOf, type ChainReader } from './chain_access'
+import { patientRead } from './patient_read'
 import { programBytes } from './read_vault'
 import { readTransactionEvents } from './read_vault_events'
 
-/** Signatures per page: the most a node answers. */
-const PAGE = 1_000
+/** The most a node answers. */
+const PAGE_MAX = 1_000
 /** Transactions read at the same time. */
 const PARALLEL = 8
 
 export type ReadHistoryOptions = {
   /** Default `finalized`: nothing of it can be taken back. */
   commitment?: 'confirmed' | 'finalized'
+  /** Signatures asked for at once; at most and by default 1,000. */
+  page_size?: number
   /** Transactions read so far, for a display of progress. */
   progress?: (transactions: number) => void
 }
@@ -29,13 +32,15 @@ export async function readVaultHistory(
   program_id: string,
   options: ReadHistoryOptions = {},
 ): Promise<VaultHistory> {
-  const { commitment = 'finalized', progress } = options
+  const { commitment = 'finalized', page_size = PAGE_MAX, progress } = options
   const tree = addressOf(vaultAddresses(programBytes(program_id)).tree)
   const events: VaultEvent[] = []
   let transactions = 0
   for (let before: Signature | undefined; ; ) {
     const edge = before === undefined ? {} : { before }
-    const page = await chain.rpc.getSignaturesForAddress(tree, { commitment, limit: PAGE, ...edge }).send()
+    const page = await patientRead(() =>
+      chain.rpc.getSignaturesForAddress(tree, { commitment, limit: page_size, ...edge }).send(),
+    )
     const successful = page.filter((entry) => entry.err === null)
     for (let at = 0; at < successful.length; at += PARALLEL) {
       const some = successful.slice(at, at + PARALLEL)
@@ -50,6 +55,6 @@ export async function readVaultHistory(
       progress?.(transactions)
     }
     before = page.at(-1)?.signature
-    if (page.length < PAGE || before === undefined) return vaultHistory(events)
+    if (page.length < page_size || before === undefined) return vaultHistory(events)
   }
 }

@@ -99,6 +99,25 @@ test('counters move to what the venue has used and never back', () => {
   expect(wallet.counters(1)).toEqual({ commands: 7, deposits: 0, cancels: 9 })
 })
 
+test('a recovered wallet trades on once its counters are aligned, and not before', async () => {
+  const open = await site.open()
+  const trader = await MemoryTrader.provisioned(open, 'ada')
+  const note = trader.deposit('base', ONE)
+  await open.chain.finalizeLeaves()
+  const first = await trader.place(note)
+  await open.venue.cancel('ada', first, prepareCancel(trader.wallet, trader.venue_id, first, 0))
+  // What recovery knows: the note, and no trace of an order that never filled.
+  trader.wallet.state.keys[0]!.commands = 0
+  note.state = 'free'
+  const clash = await trader.place(note, { amount: ONE / 2n }).catch((error: { code: string }) => error.code)
+  expect(clash).toBe('order_id_taken')
+  note.state = 'free'
+  const key = trader.wallet.tradingKeyText(0)
+  trader.wallet.state.keys[0]!.commands = 0
+  alignCounters(trader.wallet, 0, await open.venue.nonces('ada', key))
+  expect(await trader.place(note)).not.toBe(first)
+})
+
 test('the smallest note that covers is chosen, and none that does not', async () => {
   const open = await site.open()
   const trader = await MemoryTrader.provisioned(open, 'ada')

@@ -52,8 +52,13 @@ describe.skipIf(!HAVE_CHROMIUM)('in Chromium', () => {
   }
 
   /** Fills the form as a user's typing would and presses the button; resolves with what then stands on the page. */
-  async function verify(policy: VerificationPolicy | string, url = venue.facts.url): Promise<Outcome> {
+  async function verify(
+    policy: VerificationPolicy | string,
+    url = venue.facts.url,
+    manifest = '',
+  ): Promise<Outcome> {
     const fields = {
+      manifest,
       url,
       policy: typeof policy === 'string' ? policy : JSON.stringify(policy),
       collateral: readFileSync(venue.facts.collateral, 'utf8'),
@@ -107,6 +112,16 @@ describe.skipIf(!HAVE_CHROMIUM)('in Chromium', () => {
     expect(rows['compose_hash']).toContain('fail')
     expect(rows['compose_hash']).toContain('00000000…00000000')
     expect(rows['compose_hash']).toContain('is not pinned')
+  })
+
+  test('a manifest at hand must be the measured text and must hide nothing', async () => {
+    const text = readFileSync(venue.facts.manifest, 'utf8')
+    const measured = await verify(honest(), venue.facts.url, text)
+    expect(measured.verdict).toBe('failed')
+    // A laptop runs its sources and not an image.
+    expect(measured.rows['manifest']).toContain('service venue has no image by digest')
+    const changed = await verify(honest(), venue.facts.url, text.replace('SET_ME', 'SET_YOU'))
+    expect(changed.rows['manifest']).toContain('the manifest text is not the measured one')
   })
 
   test("a stand-in is refused under Intel's root", async () => {
