@@ -7,6 +7,7 @@ import type { Journal, JournalOptions } from '../journal/contract'
 import { openJournal } from '../journal/open_journal'
 import type { Snapshot, SnapshotStore } from '../journal/snapshot_contract'
 import { openSnapshotStore } from '../journal/snapshot_store'
+import { LIMITS } from '../limits'
 import type { ChainPort, KeysPort } from '../ports'
 import { PublicFacts } from '../reads/public_facts'
 import { decodeState } from '../state/decode_state'
@@ -44,7 +45,8 @@ export async function loadState(
   // Read models are fed by the replay, so it begins where they end, or before.
   const reads_seq = Math.min(history.watermark(), facts.watermark())
   const snapshot = await startOf(journal, snapshots, reads_seq)
-  const state = snapshot === undefined ? createState() : decodeState(snapshot.bytes)
+  const orders = LIMITS.orders_live_max
+  const state = snapshot === undefined ? createState(orders) : decodeState(snapshot.bytes, orders)
   const { genesis_hash, program_id, config_account } = ports.chain
   const { tie_break_key } = ports.keys
   const seeds = journaledSeeds(state, { tie_break_key, genesis_hash, program_id, config_account })

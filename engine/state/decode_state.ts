@@ -26,11 +26,14 @@ import {
   tree_rows,
 } from './state_codec'
 
-/** @throws CodecError unless the bytes are one encoded state. */
-export function decodeState(bytes: Uint8Array): State {
+/**
+ * @param orders as in createState
+ * @throws CodecError unless the bytes are one encoded state
+ */
+export function decodeState(bytes: Uint8Array, orders?: number): State {
   const from = new ByteReader(bytes)
   if (from.byte() !== STATE_LAYOUT) throw new CodecError('the layout of the snapshot is not known')
-  const state = createState()
+  const state = createState(orders)
   readHeading(state, from)
   readInstruments(state, from)
   const keys = readKeys(state, from)

@@ -72,7 +72,8 @@ export type State = {
   settlement: Settlement
 }
 
-export function createState(): State {
+/** @param orders number of orders for which the book has its memory from the start; more copy it, which takes a pause */
+export function createState(orders?: number): State {
   return {
     settings: undefined,
     mints: [],
@@ -88,7 +89,7 @@ export function createState(): State {
     key_index: new ByteIndex(),
     key_list: [],
     instruments: new Map(),
-    pool: new OrderPool(),
+    pool: new OrderPool(orders),
     orders: new Map(),
     finals: new Map(),
     resting: [],
