@@ -1,19 +1,26 @@
 /**
- * Measures the order book and the auction: `bun bench/book.ts [rounds]`. Prints a table and one JSON line per figure. The
- * stream is 60 % resting adds, 30 % cancels, 10 % marketable orders, crossed and applied every 1,000 operations; the
- * operations are recorded in a first pass, so the timed passes contain nothing but the book.
+ * Measures the order book and the auction: `bun bench/book.ts [--rounds N] [--compare DIR]`. Prints a table and one JSON
+ * line per figure. The stream is 60 % resting adds, 30 % cancels, 10 % marketable orders, crossed and applied every 1,000
+ * operations; the operations are recorded in a first pass, so the timed passes contain nothing but the book. `DIR` is a
+ * folder in which npm's `nodejs-order-book` is installed; it plays the same stream.
  */
 
+import { parseArgs } from 'node:util'
 import { Book } from '../engine/book/book'
 import { cross, crossUnordered } from '../engine/book/cross'
 import { BUY, LIMIT, OrderPool, SELL } from '../engine/book/order_pool'
 import { verifySignature } from '../protocol/ed25519'
 import { publicKeyOf, sign } from '../protocol/sign'
 import { type Auction, bookStream, prefilled, replay } from './book_stream'
+import { openCompared, playCompared } from './compared_book'
 import { median, printTable } from './figures'
 import { random } from './random'
 
-const ROUNDS = Number(process.argv[2] ?? 5)
+const { values: flags } = parseArgs({ options: { rounds: { type: 'string' }, compare: { type: 'string' } } })
+const ROUNDS = Number(flags.rounds ?? 5)
+/** Operations for a book that takes microseconds for each. */
+const COMPARED_OPERATIONS = 30_000
+const compared = flags.compare === undefined ? undefined : await openCompared(flags.compare)
 const OPERATIONS = 500_000
 const CENTER = 100_000
 const FULL_TERMS = {
@@ -50,6 +57,10 @@ for (const resting of [1_000, 10_000, 100_000]) {
       crosses.push(...taken.map((ns) => ns / 1000))
     }
     figure(`stream, ${name}`, resting, times, 'ns/op')
+    if (compared !== undefined && auction === cross) {
+      const theirs = Array.from({ length: 3 }, () => playCompared(compared, stream, COMPARED_OPERATIONS))
+      figure('the same stream in nodejs-order-book', resting, theirs, 'ns/op')
+    }
     figure(`stream, ${name}: one auction and its fills`, resting, crosses, 'us')
   }
 }

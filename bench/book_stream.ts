@@ -17,6 +17,8 @@ export type BookStream = {
   operations: number
   prefill: number
   handle: Int32Array
+  /** Handle that an add got. */
+  added: Int32Array
   side: Uint8Array
   tick: Uint32Array
   lots: Uint32Array
@@ -37,6 +39,7 @@ export function bookStream(
     operations,
     prefill: resting,
     handle: new Int32Array(length),
+    added: new Int32Array(length),
     side: new Uint8Array(length),
     tick: new Uint32Array(length),
     lots: new Uint32Array(length),
@@ -46,10 +49,14 @@ export function bookStream(
   const book = prefilled(stream, center)
   const live = new LiveSet()
   for (let handle = 1; handle <= resting; handle++) live.add(handle)
+  for (let at = 0; at < resting; at++) stream.added[at] = at + 1
   const order = blankOrder()
   for (let at = resting; at < length; at++) {
-    if (stream.handle[at] === 0) live.add(book.add(read(stream, at, order)))
-    else {
+    if (stream.handle[at] === 0) {
+      const handle = book.add(read(stream, at, order))
+      stream.added[at] = handle
+      live.add(handle)
+    } else {
       const handle = live.pick(next())
       stream.handle[at] = handle
       live.remove(handle)
