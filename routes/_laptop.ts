@@ -14,12 +14,14 @@ import { type LaptopSecrets, laptopSecrets, OPERATOR_KEY_FILE } from './_laptop_
 const PROJECT = join(import.meta.dir, '..')
 /** Where tools beside the venue find everything they need; written once it serves. */
 const FACTS_FILE = 'laptop.json'
+const MANIFEST_FILE = 'app-compose.json'
 
 export async function openLaptop(parts: ProcessParts): Promise<Running> {
   const { config } = parts
   const { data_dir } = config.engine
   // Refuses a folder whose venue runs, so what comes after it touches nobody's files.
-  const agent = await openStandInAgent({ data_dir: join(data_dir, 'stand-in'), app_compose: appCompose() })
+  const app_compose = appCompose()
+  const agent = await openStandInAgent({ data_dir: join(data_dir, 'stand-in'), app_compose })
   rmSync(join(data_dir, FACTS_FILE), { force: true })
   let chain: EmbeddedChain | undefined
   const running = await joinProcess({
@@ -45,6 +47,8 @@ export async function openLaptop(parts: ProcessParts): Promise<Running> {
   })
   const secrets = await laptopSecrets(data_dir)
   await provisionDemo(running, secrets)
+  // Its hash is the compose hash, so not a byte is added to it.
+  writeFileSync(join(data_dir, MANIFEST_FILE), app_compose)
   announce(running, data_dir, chain?.url ?? config.rpc_urls![0]!, secrets)
   return {
     ...running,
@@ -95,6 +99,7 @@ function announce(running: Running, data_dir: string, rpc_url: string, secrets: 
     root_pem: path('stand-in', 'development-root.pem'),
     collateral: path('stand-in', 'collateral.json'),
     operator_key: path(OPERATOR_KEY_FILE),
+    manifest: path(MANIFEST_FILE),
   }
   writeFileSync(path(`${FACTS_FILE}.new`), JSON.stringify(facts, null, 2), { mode: 0o600 })
   renameSync(path(`${FACTS_FILE}.new`), path(FACTS_FILE))

@@ -1,8 +1,9 @@
-/** Builds the server as plain bundles with readable names, workers beside the entry, and the hash of every file. */
+/** Builds server bundles with readable names, their workers, the verification page, and the hash of every file. */
 import { createHash } from 'node:crypto'
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Glob } from 'bun'
+import { buildPage } from './build_page'
 
 const ROOT = join(import.meta.dir, '..')
 const OUT = join(ROOT, 'dist')
@@ -43,6 +44,7 @@ for (const file of BESIDE.filter((one) => existsSync(join(ROOT, one)))) {
 }
 mkdirSync(join(SERVER, 'native'))
 cpSync(join(ROOT, POSEIDON), join(SERVER, 'native/poseidon.so'))
+await buildPage(join(OUT, 'page'))
 
 const built = [...new Glob('**/*').scanSync({ cwd: OUT })].sort()
 const sums = built.map(

@@ -17,6 +17,8 @@ export type LaptopFacts = {
   root_pem: string
   collateral: string
   operator_key: string
+  /** Exact text of what the machine measured. */
+  manifest: string
 }
 
 const START_MS_MAX = 60_000

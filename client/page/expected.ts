@@ -35,7 +35,7 @@ const EXPECTED: Record<CheckName, Expected> = {
   mr_config_id: () => ['the hash of the measured manifest'],
   compose_hash: ({ compose_hashes }) => listed(compose_hashes),
   manifest: (_policy, { info }) => [
-    info.compose_hash,
+    stated('hash', info.compose_hash),
     'images by digest, no shell, no script, listed names only',
   ],
   os_image: (policy) =>
@@ -74,5 +74,5 @@ const EXPECTED: Record<CheckName, Expected> = {
 }
 
 /** The venue's own word, which the check compares with what it proves. */
-const stated = (name: string, value: string): string => `${name} ${value} as the venue states`
+const stated = (name: string, value: string): string => `stated ${name} ${value}`
 const listed = (values: string[]): string[] => (values.length === 0 ? [NOT_NAMED] : values)
