@@ -1,0 +1,66 @@
+/** With the venue on, an exit request is served by an ordinary batch: the order it backed ends, the tokens or a refund come. */
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { readProofs, requestExit } from '../../client/chain/exit_note'
+import { readExitRequest } from '../../client/chain/read_vault'
+import { ownAccount, tokenBalance } from '../../client/chain/token_account'
+import { nullifierOfNote } from '../../client/exit/open_note'
+import { markSpent } from '../../client/wallet/mark_spent'
+import { recoverWallet } from '../../client/wallet/recover'
+import type { WalletNote } from '../../client/wallet/wallet'
+import { EmbeddedSite, USDC } from '../engine/embedded_site'
+import { bytes } from '../engine/memory_chain'
+import { WalletTrader } from './wallet_trader'
+
+const LIMITS = { keys: 1, deposits: 10, commands: 10 }
+const site = new EmbeddedSite()
+let trader: WalletTrader
+let paid: WalletNote
+let unpayable: WalletNote
+
+beforeAll(async () => {
+  await site.openChain()
+  await site.openVenue()
+  trader = await WalletTrader.open(site, 'ada')
+  const notes = await trader.deposit(USDC, 0, 150_000_000n, 7_000_000n)
+  ;[paid, unpayable] = notes as [WalletNote, WalletNote]
+}, 30_000)
+afterAll(() => site.remove())
+
+/** Requests, and resolves once the request is closed again. */
+async function served(note: WalletNote, destination: Uint8Array): Promise<void> {
+  const { chain, wallet, program_id } = trader
+  const proofs = await readProofs(chain, program_id)
+  await requestExit(chain, wallet, note, { program_id, destination, proofs })
+  while ((await readExitRequest(chain, program_id, nullifierOfNote(note))) !== undefined) await Bun.sleep(10)
+}
+
+test('a note that backs a live order leaves: the order is cancelled, the whole note is paid', async () => {
+  const { chain, wallet } = trader
+  const placed = await trader.place(paid, { side: 'buy', amount: 1_000_000_000n, price_limit: 90_000_000n })
+  if (!('order_id' in placed)) throw new Error(placed.code)
+  const account = ownAccount(chain, USDC).bytes
+  const before = await tokenBalance(chain, account)
+  await served(paid, account)
+  expect((await tokenBalance(chain, account)) - before).toBe(150_000_000n)
+  await trader.sync()
+  const order = await site.venue.order('ada', placed.order_id)
+  expect(order).toMatchObject({ status: 'cancelled', reason: 'note_exited' })
+  expect(wallet.order(placed.order_id)?.open).toBe(false)
+  expect(paid.state).toBe('pending')
+}, 30_000)
+
+test('an exit to nowhere comes back as a note that recovery finds', async () => {
+  const { chain, wallet, program_id } = trader
+  await served(unpayable, bytes(32))
+  await trader.sync()
+  site.chain.advance(10)
+  const { history, vault } = await readProofs(chain, program_id)
+  expect(markSpent(wallet, history)).toEqual([paid, unpayable])
+  expect(markSpent(wallet, history)).toEqual([])
+  const recovered = recoverWallet(wallet.seed, history, vault.config.generation, LIMITS)
+  const [refund] = recovered.freeNotes(USDC)
+  expect(refund).toMatchObject({ amount: '7000000', origin: 'refund', key_index: 0 })
+  expect(recovered.balance(USDC)).toBe(7_000_000n)
+  expect(recovered.counters(0).deposits).toBe(wallet.counters(0).deposits)
+  expect(site.fatal).toEqual([])
+}, 30_000)
