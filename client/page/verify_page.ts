@@ -17,6 +17,8 @@ const result = byId('result')
 const verify = byId<HTMLButtonElement>('verify')
 const save = byId<HTMLButtonElement>('save')
 let evidence: EvidenceBundle | undefined
+/** Counts questions: a run whose form has changed meanwhile has nothing to show. */
+let question = 0
 
 function formText(): FormText {
   const value = (id: keyof FormText) => byId<HTMLInputElement | HTMLTextAreaElement>(id).value
@@ -30,31 +32,38 @@ function formText(): FormText {
 
 async function run(): Promise<void> {
   forget()
+  const asked = question
   verify.disabled = true
   say('Asking the venue with a fresh nonce …')
   try {
-    await judge(readDemand(formText()))
+    const show = await judge(readDemand(formText()))
+    if (asked === question) show()
   } catch (error) {
-    say(`No verdict: ${error instanceof EvidenceUnavailable ? unavailable(error) : reasonOf(error)}.`, true)
+    if (asked === question)
+      say(`No verdict: ${error instanceof EvidenceUnavailable ? unavailable(error) : reasonOf(error)}.`, true)
   } finally {
     verify.disabled = false
   }
 }
 
-async function judge({ origin, policy, options }: Demand): Promise<void> {
+/** @returns what shows the result. */
+async function judge({ origin, policy, options }: Demand): Promise<() => void> {
   // A browser shows no page the TLS key of its connection, so that check has nothing to judge.
   const bundle = await collectEvidence(fetchTransport(origin), null, policy, options)
   const transcript = await judgeEvidence(bundle, policy, 'live')
-  evidence = bundle
   const command = `bun run tacit verify ${origin.origin} --policy policy.json`
-  result.replaceChildren(...showTranscript({ transcript, policy, bundle, command }))
-  save.hidden = false
-  say('')
-  result.querySelector<HTMLElement>('.verdict')?.focus()
+  return () => {
+    evidence = bundle
+    result.replaceChildren(...showTranscript({ transcript, policy, bundle, command }))
+    save.hidden = false
+    say('')
+    result.querySelector<HTMLElement>('.verdict')?.focus()
+  }
 }
 
 /** The result of an earlier run never stands beside a newer question. */
 function forget(): void {
+  question++
   evidence = undefined
   save.hidden = true
   result.replaceChildren()

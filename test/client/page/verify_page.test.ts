@@ -143,6 +143,50 @@ describe.skipIf(!HAVE_CHROMIUM)('in Chromium', () => {
     page.faults.length = 0
   })
 
+  test('a form that changes while the venue is asked gets no answer to the old question', async () => {
+    const left = await page.evaluate<number>(`new Promise((resolve) => {
+      const button = document.getElementById('verify')
+      new MutationObserver((_changes, watcher) => {
+        if (button.disabled) return
+        watcher.disconnect()
+        resolve(document.querySelectorAll('.verdict').length)
+      }).observe(button, { attributes: true })
+      button.click()
+      document.getElementById('policy').dispatchEvent(new Event('input', { bubbles: true }))
+    })`)
+    expect(left).toBe(0)
+  })
+
+  test('opened from a disk and used by keyboard alone it judges too', async () => {
+    const alone = await chromium.open(`file://${join(folder, 'index.html')}`)
+    const { chain: _chain, ...policy } = demoPolicy(venue.facts)
+    await alone.evaluate("document.getElementById('url').focus()")
+    await alone.send('Input.insertText', { text: venue.facts.url })
+    const press = async (key: string) => {
+      for (const type of ['keyDown', 'keyUp'])
+        await alone.send('Input.dispatchKeyEvent', { type, key, code: key, ...KEYS[key] })
+    }
+    await press('Tab')
+    await press('Tab')
+    await alone.send('Input.insertText', { text: JSON.stringify(policy) })
+    await press('Tab')
+    await press('Enter')
+    await press('Tab')
+    await press('Tab')
+    await alone.send('Input.insertText', { text: readFileSync(venue.facts.collateral, 'utf8') })
+    for (let steps = 0; steps < 3; steps++) await press('Tab')
+    const judged = alone.evaluate<string>(`new Promise((resolve) => {
+      new MutationObserver(() => {
+        const verdict = document.querySelector('.verdict') ?? document.querySelector('#status.fault')
+        if (verdict) resolve(verdict.innerText)
+      }).observe(document.body, { subtree: true, childList: true, attributes: true })
+    })`)
+    expect(await alone.evaluate<string>('document.activeElement.id')).toBe('verify')
+    await press('Enter')
+    expect(await judged).toContain('Not permitted: 5.3 tls_key, 6.1 settlement_signer')
+    expect(alone.faults).toEqual([])
+  })
+
   test('the saved evidence is judged the same by the command line', async () => {
     const policy = honest()
     await verify(policy)
@@ -157,4 +201,8 @@ describe.skipIf(!HAVE_CHROMIUM)('in Chromium', () => {
   })
 })
 
+const KEYS: Record<string, object> = {
+  Tab: { windowsVirtualKeyCode: 9 },
+  Enter: { windowsVirtualKeyCode: 13, text: '\r' },
+}
 type Outcome = { verdict: string | null; said: string; focused: boolean; rows: Record<string, string> }
