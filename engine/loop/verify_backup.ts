@@ -59,7 +59,7 @@ async function judge(dir: string, { keys, chain }: Omit<BackupParts, 'dir'>): Pr
     const { genesis_hash, program_id, config_account } = chain
     const run = async (state: State, from: { seq: number; head: Uint8Array | undefined }) => {
       const seeds = journaledSeeds(state, { tie_break_key, genesis_hash, program_id, config_account })
-      const replayer = new Replayer(state, { batchSeed: seeds })
+      const replayer = new Replayer(state, { batchSeed: seeds }, () => false)
       for await (const records of journal.readBatches(from.seq + 1, from.head)) {
         for (const record of records) replayer.apply(record)
       }

@@ -1,0 +1,87 @@
+/** What is owed to whom outside the venue's memory, and the law: per mint, everything owed is what the vault holds. */
+import type { Note } from '../../engine/state/note'
+import type { State } from '../../engine/state/state'
+import { toHex } from '../../protocol/bytes'
+import type { VaultEvent } from '../../protocol/vault/events'
+import type { SimChain } from './sim_chain'
+
+/** A note its owner can open and the venue does not know. */
+export type OpenNote = {
+  owner: number
+  mint: Uint8Array
+  amount: bigint
+  blinding: Uint8Array
+  leaf_index: number
+  commitment: Uint8Array
+  nullifier: Uint8Array
+}
+
+export class Holdings {
+  /** Deposits and refunded exits, by commitment. */
+  readonly unopened = new Map<string, OpenNote>()
+  /** Refund notes of withdrawals that the venue has yet to register, by commitment. */
+  readonly #refunds = new Map<string, { mint: string; amount: bigint }>()
+
+  refunded(event: Extract<VaultEvent, { kind: 'settled' }>): void {
+    for (const { kind, refund, mint, amount } of event.payouts) {
+      if (kind === 'withdrawal' && refund)
+        this.#refunds.set(toHex(refund.commitment), { mint: toHex(mint), amount })
+    }
+  }
+
+  lost(event: VaultEvent): void {
+    if (event.kind === 'deposited') this.unopened.delete(toHex(event.commitment))
+    if (event.kind !== 'settled') return
+    for (const { refund } of event.payouts) {
+      if (refund === undefined) continue
+      this.unopened.delete(toHex(refund.commitment))
+      this.#refunds.delete(toHex(refund.commitment))
+    }
+  }
+
+  /** @throws Error naming the mint that does not add up */
+  check(state: State, chain: SimChain): void {
+    const { last_batch } = chain.vault().config
+    const owed = state.mints.map((_, mint) => state.settlement.fees[mint]!)
+    for (const note of held(state)) if (note.status !== 'spent') owed[note.mint]! += note.amount
+    const add = (mint: string, amount: bigint): void => {
+      owed[state.mints.findIndex(({ bytes }) => toHex(bytes) === mint)]! += amount
+    }
+    for (const { batch_id, payouts } of state.settlement.batches.values()) {
+      if (batch_id <= last_batch) continue
+      for (const payout of payouts) {
+        const mint = payout.kind === 'exit' ? payout.mint : state.mints[payout.note.mint]!.bytes
+        add(toHex(mint), payout.amount)
+      }
+    }
+    for (const [commitment, { mint, amount }] of this.#refunds) {
+      if (state.notes.has(commitment)) this.#refunds.delete(commitment)
+      else add(mint, amount)
+    }
+    for (const [commitment, note] of this.unopened) {
+      if (isKnown(state, note)) this.unopened.delete(commitment)
+      else add(toHex(note.mint), note.amount)
+    }
+    state.mints.forEach(({ bytes, text }, mint) => {
+      const { balance, liabilities } = chain.money(bytes)
+      if (balance !== liabilities)
+        throw new Error(`the vault owes ${liabilities} of ${text} and holds ${balance}`)
+      if (owed[mint] !== liabilities)
+        throw new Error(`${owed[mint]} of ${text} is owed, the vault says ${liabilities}`)
+    })
+  }
+}
+
+/** Notes in memory and those that batches under way will create. */
+function held(state: State): Set<Note> {
+  const notes = new Set(state.notes.values())
+  for (const { outputs } of state.settlement.batches.values()) for (const { note } of outputs) notes.add(note)
+  return notes
+}
+
+/** The venue opened it, or a packed exit spends it. */
+function isKnown(state: State, { commitment, nullifier }: OpenNote): boolean {
+  const exit = state.settlement.exits.get(toHex(nullifier))
+  const packed = exit !== undefined && exit.note === undefined && exit.settlement_batch > 0
+  return packed || state.notes.has(toHex(commitment)) || state.nullifiers.has(nullifier)
+}
