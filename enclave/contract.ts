@@ -21,6 +21,8 @@ export type TlsMaterial = {
   /** SHA-256 of the leaf's SubjectPublicKeyInfo. */
   spki_sha256: Uint8Array
   not_after_ms: number
+  /** The ACME account that obtained it; `acme-account.json` of the evidence. Absent for a self-signed one. */
+  account_url?: string
 }
 export interface Enclave {
   readonly identity: EnclaveIdentity

@@ -77,7 +77,7 @@ async function makeServed(
   tee_pubkey: Uint8Array,
   quoteOver: (report_data: Uint8Array) => Promise<AgentQuote>,
 ): Promise<Served> {
-  const evidence = await makeEvidence(tls.cert_pem, quoteOver)
+  const evidence = await makeEvidence(tls, quoteOver)
   const plain_quote = await quoteOver(attestationReportData(new Uint8Array(32), tee_pubkey))
   return { tls, evidence, plain_quote }
 }

@@ -49,9 +49,8 @@ export async function openCertificates(parts: CertificateParts): Promise<Certifi
     async next() {
       if (held === undefined || isOld(held, clock.unixMs())) {
         const { directory_url } = acme
-        const issued = await issueCertificate({ directory_url, ...root, account_seed, names, solver })
-        log.write('info', 'certificate_issued', { account_url: issued.account_url })
-        held = issued.certificate
+        held = await issueCertificate({ directory_url, ...root, account_seed, names, solver })
+        log.write('info', 'certificate_issued', { account_url: held.account_url })
         sealCertificate(store, held)
       }
       served = held

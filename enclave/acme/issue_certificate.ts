@@ -40,16 +40,21 @@ export type AcmeOrder = {
   solver: ChallengeSolver
   limits?: Partial<AcmeLimits>
 }
-export type AcmeCertificate = { certificate: IssuedCertificate; account_url: string }
-type Step = { requests: SignedRequests; key: AccountKey; solver: ChallengeSolver; limits: AcmeLimits }
+type Step = {
+  requests: SignedRequests
+  account_url: string
+  key: AccountKey
+  solver: ChallengeSolver
+  limits: AcmeLimits
+}
 
 /** A fresh P-256 key and the chain issued for it. @throws AcmeFailure */
-export async function issueCertificate(order: AcmeOrder): Promise<AcmeCertificate> {
+export async function issueCertificate(order: AcmeOrder): Promise<IssuedCertificate> {
   const limits = { ...ACME_LIMITS, ...order.limits }
   const key = accountKey(order.account_seed)
   const requests = await SignedRequests.open(order.directory_url, key, limits.call_ms, order.root_pem)
   const account_url = await requests.openAccount()
-  const step: Step = { requests, key, solver: order.solver, limits }
+  const step: Step = { requests, account_url, key, solver: order.solver, limits }
   const identifiers = order.names.map((value) => ({ type: 'dns', value }))
   const created = await requests.post('order', requests.directory.newOrder, { identifiers })
   const order_url = created.headers.get('location')
@@ -58,7 +63,7 @@ export async function issueCertificate(order: AcmeOrder): Promise<AcmeCertificat
     throw new AcmeFailure('order', 'shape')
   // One after the other: names may share one challenge record or one port.
   for (const url of authorizations) await authorize(step, url, order.names)
-  return { certificate: await finalize(step, order_url, created, order.names), account_url }
+  return finalize(step, order_url, created, order.names)
 }
 
 async function authorize(step: Step, url: unknown, names: readonly string[]): Promise<void> {
@@ -89,7 +94,7 @@ async function finalize(
   created: AcmeAnswer,
   names: readonly string[],
 ): Promise<IssuedCertificate> {
-  const { requests } = step
+  const { requests, account_url } = step
   await decided(step, 'order', order_url, 'ready')
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const csr = base64url(certificateRequest(names, privateKey))
@@ -97,7 +102,7 @@ async function finalize(
   const { json } = await decided(step, 'finalize', order_url, 'valid')
   const { text } = await requests.post('certificate', json['certificate'])
   const key_pem = privateKey.export({ type: 'pkcs8', format: 'pem' }).toString()
-  return issuedCertificate(text, key_pem, names, Date.now())
+  return issuedCertificate({ cert_pem: text, key_pem, account_url }, names, Date.now())
 }
 
 /** Reads until the state is the wanted one. @throws AcmeFailure when it is final and another, or takes too long. */

@@ -9,12 +9,13 @@ import { AcmeFailure } from './acme_failure'
 
 const CHAIN_MAX = 8
 
-export type IssuedCertificate = TlsMaterial & { not_before_ms: number }
+export type IssuedCertificate = TlsMaterial & { not_before_ms: number; account_url: string }
+/** As it comes and as it is kept. */
+export type CertificateText = Pick<IssuedCertificate, 'cert_pem' | 'key_pem' | 'account_url'>
 
 /** @throws AcmeFailure `certificate` with `shape`, `key`, `names` or `time`. */
 export function issuedCertificate(
-  cert_pem: string,
-  key_pem: string,
+  { cert_pem, key_pem, account_url }: CertificateText,
   names: readonly string[],
   now_ms: number,
 ): IssuedCertificate {
@@ -29,7 +30,7 @@ export function issuedCertificate(
   const [not_before_ms, not_after_ms] = [Date.parse(leaf.validFrom), Date.parse(leaf.validTo)]
   // Also refuses dates that cannot be read.
   if (!(not_before_ms < not_after_ms && now_ms < not_after_ms)) throw new AcmeFailure('certificate', 'time')
-  return { cert_pem, key_pem, spki_sha256: sha256(spki), not_before_ms, not_after_ms }
+  return { cert_pem, key_pem, account_url, spki_sha256: sha256(spki), not_before_ms, not_after_ms }
 }
 
 function parsed(der: Uint8Array): X509Certificate {

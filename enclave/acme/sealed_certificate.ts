@@ -18,11 +18,15 @@ export type SealedStore = {
 }
 
 /** AES-256-GCM under a fresh nonce; the file is replaced at once or not at all. */
-export function sealCertificate(store: SealedStore, { cert_pem, key_pem }: IssuedCertificate): void {
+export function sealCertificate(store: SealedStore, certificate: IssuedCertificate): void {
   const nonce = randomBytes(NONCE_BYTES)
+  const { cert_pem, key_pem, account_url } = certificate
   const cipher = createCipheriv('aes-256-gcm', store.key, nonce)
   cipher.setAAD(context(store))
-  const sealed = concatBytes(cipher.update(utf8(JSON.stringify({ cert_pem, key_pem }))), cipher.final())
+  const sealed = concatBytes(
+    cipher.update(utf8(JSON.stringify({ cert_pem, key_pem, account_url }))),
+    cipher.final(),
+  )
   mkdirSync(dirname(store.path), { recursive: true, mode: 0o700 })
   writeFileSync(`${store.path}.new`, concatBytes(nonce, sealed, cipher.getAuthTag()), { mode: 0o600 })
   renameSync(`${store.path}.new`, store.path)
@@ -38,8 +42,7 @@ export function unsealCertificate(store: SealedStore, now_ms: number): IssuedCer
     decipher.setAAD(context(store))
     decipher.setAuthTag(bytes.subarray(-TAG_BYTES))
     const opened = concatBytes(decipher.update(bytes.subarray(NONCE_BYTES, -TAG_BYTES)), decipher.final())
-    const { cert_pem, key_pem } = JSON.parse(Buffer.from(opened).toString('utf8'))
-    return issuedCertificate(cert_pem, key_pem, store.names, now_ms)
+    return issuedCertificate(JSON.parse(Buffer.from(opened).toString('utf8')), store.names, now_ms)
   } catch (error) {
     if (error instanceof AcmeFailure || (error as Error).name === 'Error') return undefined
     throw error

@@ -11,7 +11,7 @@ const listener = listen(listeningApp(), { hostname: '127.0.0.1', port: 0, tls: t
 const pebble = await openPebble(pebblePrograms()!, listener.port)
 const load = await openLoad(listener)
 for (let issued = 0; issued < 2; issued += 1) {
-  const { certificate } = await issueCertificate({
+  const certificate = await issueCertificate({
     directory_url: pebble.directory_url,
     root_pem: pebble.root_pem,
     account_seed: new Uint8Array(32).fill(issued + 1),

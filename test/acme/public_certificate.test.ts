@@ -84,6 +84,13 @@ describe.skipIf(programs === undefined)('a public certificate', () => {
     // Leaf and intermediate, and the evidence is about the very same file.
     expect(enclave.tls.cert_pem.match(/BEGIN CERTIFICATE/g)!.length).toBeGreaterThanOrEqual(2)
     expect(enclave.evidence('cert.pem')!.body).toBe(enclave.tls.cert_pem)
+    const { account_url } = JSON.parse(lines.find((line) => line.includes('certificate_issued'))!)
+    expect(JSON.parse(enclave.evidence('acme-account.json')!.body)).toEqual({ uri: account_url })
+    const listed = enclave
+      .evidence('sha256sum.txt')!
+      .body.split('\n')
+      .map((line) => line.slice(66))
+    expect(listed).toEqual(['acme-account.json', 'cert.pem', ''])
     expect(source.isDue(enclave.tls, Date.now())).toBe(false)
     const six_days = 518_400_000
     expect(source.isDue(enclave.tls, Date.now() + six_days * 0.65)).toBe(false)

@@ -24,7 +24,7 @@ afterEach(() => rmSync(folder, { recursive: true }))
 
 function certificate() {
   const { cert_pem, key_pem } = generateTls(NAMES, NOW)
-  return issuedCertificate(cert_pem, key_pem, NAMES, NOW)
+  return issuedCertificate({ cert_pem, key_pem, account_url: 'https://authority.example/1' }, NAMES, NOW)
 }
 
 test('what was sealed comes back as it was, and the file shows nothing of it', () => {
