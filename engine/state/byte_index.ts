@@ -1,14 +1,8 @@
 /** A growing list of 32-byte keys with lookup by content: finalized leaves by index, spent nullifiers. */
+import { keyedHash } from './keyed_hash'
 
 const WIDTH = 32
 const START = 1024
-/** Of this process: clients choose the keys, and must not be able to make many of them meet. Order shows nowhere. */
-const SECRET = crypto.getRandomValues(new Uint32Array(4)).map((word) => word | 1)
-
-function wordAt(key: Uint8Array, at: number): number {
-  return key[at]! | (key[at + 1]! << 8) | (key[at + 2]! << 16) | (key[at + 3]! << 24)
-}
-
 /**
  * Appends only. 32 bytes per key and 4 to 8 for its place in an open-addressing table; a repeated key is appended too,
  * and its first place stays the one that is found.
@@ -63,12 +57,7 @@ export class ByteIndex {
   /** Where the key is, or the free bucket where it would go. */
   private bucketOf(key: Uint8Array): number {
     const mask = this.table.length - 1
-    const sum =
-      Math.imul(wordAt(key, 4), SECRET[0]!) +
-      Math.imul(wordAt(key, 16), SECRET[1]!) +
-      Math.imul(wordAt(key, 28), SECRET[2]!)
-    const mixed = Math.imul(sum ^ (sum >>> 15), SECRET[3]!)
-    let bucket = (mixed ^ (mixed >>> 16)) & mask
+    let bucket = keyedHash(key, 0, WIDTH / 4) & mask
     for (;;) {
       const entry = this.table[bucket]!
       if (entry === 0 || this.equals(entry - 1, key)) return bucket

@@ -22,7 +22,7 @@ export function findCancellable(
 ): CancelPlan | RefusedOutcome {
   const order_id = body.order_id.toHex()
   const order = state.orders.get(order_id)
-  const final = order === undefined ? state.finals.get(order_id) : undefined
+  const final = order === undefined ? state.finals.find(body.order_id) : undefined
   const owner = order?.key.text ?? final?.trading_key
   if (owner === undefined) return refuse('order_unknown')
   if (owner !== signer.text) return refuse('not_owner')

@@ -16,7 +16,6 @@ import { createState, hexBytes, keyBytes, type State } from './state'
 import {
   account_row,
   fill_row,
-  final_row,
   heading,
   instrument_row,
   key_row,
@@ -40,7 +39,7 @@ export function decodeState(bytes: Uint8Array, orders?: number): State {
   const notes = readNotes(state, from)
   const fills = readFills(state, from, notes)
   readOrders(state, from, keys, notes, fills)
-  for (const final of list(final_row).read(from)) state.finals.set(final.order_id, final)
+  state.finals.decode(from)
   const trees = tree_rows.read(from)
   state.leaves = ByteIndex.of(trees.leaves)
   state.nullifiers = ByteIndex.of(trees.nullifiers)

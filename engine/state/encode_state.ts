@@ -7,7 +7,6 @@ import type { State } from './state'
 import {
   account_row,
   fill_row,
-  final_row,
   heading,
   instrument_row,
   key_row,
@@ -18,7 +17,7 @@ import {
 } from './state_codec'
 
 /** First byte of a snapshot: its layout. */
-export const STATE_LAYOUT = 1
+export const STATE_LAYOUT = 2
 
 export function encodeState(state: State): Uint8Array {
   const to = new ByteWriter()
@@ -58,7 +57,7 @@ export function encodeState(state: State): Uint8Array {
       fills: order.fills.map(tables.fills.at),
     })),
   )
-  rows(final_row, state.finals.values())
+  state.finals.encode(to)
   tree_rows.write(to, {
     leaves: state.leaves.content(),
     nullifiers: state.nullifiers.content(),

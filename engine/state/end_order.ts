@@ -27,10 +27,9 @@ export function endOrder(state: State, fx: Effects, order: Order, ending: Ending
   key.account.live -= 1
   instrument.live -= 1
   releaseNote(order.collateral)
-  state.finals.set(order.order_id, {
+  state.finals.add({
     order_id: order.order_id,
-    account_id: key.account.account_id,
-    trading_key: key.text,
+    key: key.index,
     digest: order.digest,
     status: ending.status,
     reason: ending.reason,

@@ -6,10 +6,10 @@ import { type State, settingsOf } from './state'
 export function forgetEnded(state: State): void {
   const retained_ms = state.unix_ms - settingsOf(state).retention_days * MS_PER_DAY
   const { finals, slot } = state
-  for (const [order_id, final] of finals) {
+  for (let final = finals.oldest(); final !== undefined; final = finals.oldest()) {
     const old = final.final_unix_ms < retained_ms || finals.size > LIMITS.final_orders_max
     if (!old || final.expiry_slot >= slot) break
-    finals.delete(order_id)
+    finals.dropOldest()
   }
   const { payments } = state.settlement
   for (const [id, payment] of payments) {

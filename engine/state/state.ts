@@ -5,9 +5,10 @@ import type { HaltReason, Settings } from '../commands'
 import type { Settlement } from '../settlement/batch'
 import type { Account, TradingKey } from './account'
 import { ByteIndex } from './byte_index'
+import { FinalOrders } from './final_orders'
 import type { InstrumentState } from './instrument'
 import type { Note } from './note'
-import type { FinalOrder, Order } from './order'
+import type { Order } from './order'
 
 export type Mint = {
   readonly bytes: Uint8Array
@@ -51,8 +52,8 @@ export type State = {
   readonly pool: OrderPool
   /** Live orders by id (hex). */
   readonly orders: Map<string, Order>
-  /** Final orders by id, in the order they became final. */
-  readonly finals: Map<string, FinalOrder>
+  /** In the order they became final. */
+  readonly finals: FinalOrders
   /** Live orders by their handle in the book. */
   readonly resting: (Order | undefined)[]
   /** Live orders by expiry slot. */
@@ -74,6 +75,7 @@ export type State = {
 
 /** @param orders number of orders for which the book has its memory from the start; more copy it, which takes a pause */
 export function createState(orders?: number): State {
+  const key_list: TradingKey[] = []
   return {
     settings: undefined,
     mints: [],
@@ -87,11 +89,11 @@ export function createState(orders?: number): State {
     accounts: new Map(),
     keys: new Map(),
     key_index: new ByteIndex(),
-    key_list: [],
+    key_list,
     instruments: new Map(),
     pool: new OrderPool(orders),
     orders: new Map(),
-    finals: new Map(),
+    finals: new FinalOrders(key_list),
     resting: [],
     expiries: new Map(),
     timers: new Map(),

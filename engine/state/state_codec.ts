@@ -2,7 +2,6 @@
 import type { HaltReason, Settings } from '../commands'
 import { blob, fixed, hex, i128, json, list, option, struct, text, u64, uint, word } from './codec'
 import { HALT_REASONS } from './command_codec'
-import type { FinalOrder } from './order'
 import type { Epoch } from './state'
 
 const b32 = fixed(32)
@@ -10,18 +9,6 @@ const SIDES = ['buy', 'sell'] as const
 const STAGES = ['matched', 'submitted', 'confirmed', 'finalized', 'voided'] as const
 const INSTRUMENT_STATUSES = ['active', 'paused', 'closed'] as const
 const NOTE_STATUSES = ['free', 'in_use', 'spent', 'exiting'] as const
-const REASONS = [
-  'by_owner',
-  'cancel_all',
-  'disconnect',
-  'deadman',
-  'ioc_remainder',
-  'fok_unfilled',
-  'replaced',
-  'note_exited',
-  'instrument_closed',
-  'vault_frozen',
-] as const
 
 export const heading = struct<{
   settings: Settings | undefined
@@ -154,20 +141,6 @@ export const order_row = struct({
   cumulative_quote: u64,
   cumulative_fee: u64,
   fills: list(uint),
-})
-
-export const final_row = struct<FinalOrder>({
-  order_id: hex(16),
-  account_id: text,
-  trading_key: text,
-  digest: hex(32),
-  status: word(['filled', 'cancelled', 'expired']),
-  reason: option(word(REASONS)),
-  arrival_slot: uint,
-  expiry_slot: uint,
-  replaces: option(hex(16)),
-  seq: uint,
-  final_unix_ms: uint,
 })
 
 /** Trees and what is kept beside them. */

@@ -43,7 +43,8 @@ async function boot(dir: string, lines: string[][]) {
   const [genesis_hash, program_id, config_account] = lines[0]!.slice(1).map((hex) => Uint8Array.fromHex(hex))
   const chain = { genesis_hash, program_id, config_account } as ChainPort
   const loaded = await loadState(testConfig(dir), { keys: testKeys(), chain })
-  const orders = new Set([...loaded.state.orders.keys(), ...loaded.state.finals.keys()])
+  const ended = [...loaded.state.finals.values()].map(({ order_id }) => order_id)
+  const orders = new Set([...loaded.state.orders.keys(), ...ended])
   const found = {
     state: toHex(encodeState(loaded.state)),
     from_seq: loaded.journal.head().seq - loaded.replayed,

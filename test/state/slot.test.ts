@@ -84,7 +84,7 @@ test('the clearing price is the next reference; orders that cross beyond the col
   world.close()
   expect(reference()).toBe(144)
   expect(world.close().auctions).toMatchObject([{ reference_ticks: 144, volume_lots: 10 }])
-  expect(world.state.finals.get(ask)!.status).toBe('filled')
+  expect(world.state.finals.find(Uint8Array.fromHex(ask))!.status).toBe('filled')
 })
 
 test('an oracle instrument waits for a fresh price, rounded to the nearest tick, half down', () => {

@@ -40,7 +40,7 @@ test('a confirmed exit request freezes the note and cancels its order; final, it
   const { world, note, used, order, request } = venue()
   request('confirmed')
   expect(kinds(world)).toEqual(['order.accepted', 'order.cancelled', 'note.exited'])
-  expect(world.state.finals.get(order)!.reason).toBe('note_exited')
+  expect(world.state.finals.find(Uint8Array.fromHex(order))!.reason).toBe('note_exited')
   const again = world.run(world.placing('alice', key('a'), { side: 'sell', ...used }))
   expect(again).toMatchObject({ ok: false, code: 'note_in_use' })
   world.close()

@@ -1,0 +1,107 @@
+/** Final orders by id, oldest first, as rows of bytes: millions are kept, and as objects they would be most of the heap. */
+import type { TradingKey } from './account'
+import type { ByteReader, ByteWriter } from './byte_stream'
+import { expiryOf, type FinalFacts, finalTimeOf, ROW_BYTES, readRow, writeRow } from './final_row'
+import { IdTable } from './id_table'
+import type { FinalOrder } from './order'
+
+/** Rows are kept in blocks, so that growing copies nothing and what is forgotten is given back. */
+const BLOCK_ROWS = 4096
+
+type Block = { bytes: Uint8Array; view: DataView }
+
+/** About 120 bytes per order: its row and its place in the table of ids. */
+export class FinalOrders {
+  private blocks: Block[] = []
+  /** Number of the first row in the first block, of the oldest order, and of the next. Numbers only grow. */
+  private base = 0
+  private first = 0
+  private next = 0
+  private readonly table = new IdTable(
+    (number) => ({ bytes: this.blockOf(number).bytes, at: this.rowAt(number) }),
+    () => this.first,
+  )
+
+  /** @param keys by index: rows name keys by it. */
+  constructor(private readonly keys: readonly TradingKey[]) {}
+
+  get size(): number {
+    return this.next - this.first
+  }
+
+  /** @throws Error for an id that is held already. */
+  add(final: FinalFacts): void {
+    const { bytes, view } = this.room()
+    writeRow(bytes, view, this.rowAt(this.next), final)
+    this.table.add(this.next++)
+  }
+
+  /** @param order_id 16 bytes */
+  find(order_id: Uint8Array): FinalOrder | undefined {
+    const number = this.table.find(order_id)
+    return number === undefined ? undefined : this.read(number)
+  }
+
+  oldest(): { expiry_slot: number; final_unix_ms: number } | undefined {
+    if (this.size === 0) return undefined
+    const { view } = this.blockOf(this.first)
+    const at = this.rowAt(this.first)
+    return { expiry_slot: expiryOf(view, at), final_unix_ms: finalTimeOf(view, at) }
+  }
+
+  dropOldest(): void {
+    if (this.size === 0) return
+    this.table.remove(this.first)
+    this.first++
+    if (this.first - this.base < BLOCK_ROWS) return
+    this.blocks.shift()
+    this.base += BLOCK_ROWS
+  }
+
+  /** Oldest first. */
+  *values(): Generator<FinalOrder> {
+    for (let number = this.first; number < this.next; number++) yield this.read(number)
+  }
+
+  encode(to: ByteWriter): void {
+    to.uint(this.size)
+    for (let number = this.first; number < this.next; ) {
+      const count = Math.min(this.next - number, BLOCK_ROWS - ((number - this.base) % BLOCK_ROWS))
+      const at = this.rowAt(number)
+      to.fixed(this.blockOf(number).bytes.subarray(at, at + count * ROW_BYTES), count * ROW_BYTES)
+      number += count
+    }
+  }
+
+  /** Appends what `encode` wrote. */
+  decode(from: ByteReader): void {
+    for (let count = from.uint(); count > 0; count--) {
+      this.room().bytes.set(from.fixed(ROW_BYTES), this.rowAt(this.next))
+      this.table.add(this.next++)
+    }
+  }
+
+  /** The block that takes the next row. */
+  private room(): Block {
+    if (this.next - this.base === this.blocks.length * BLOCK_ROWS) {
+      const bytes = new Uint8Array(BLOCK_ROWS * ROW_BYTES)
+      this.blocks.push({ bytes, view: new DataView(bytes.buffer) })
+    }
+    return this.blockOf(this.next)
+  }
+
+  private blockOf(number: number): Block {
+    return this.blocks[Math.floor((number - this.base) / BLOCK_ROWS)]!
+  }
+
+  private rowAt(number: number): number {
+    return ((number - this.base) % BLOCK_ROWS) * ROW_BYTES
+  }
+
+  private read(number: number): FinalOrder {
+    const { bytes, view } = this.blockOf(number)
+    const { key: index, ...facts } = readRow(bytes, view, this.rowAt(number))
+    const key = this.keys[index]!
+    return { ...facts, account_id: key.account.account_id, trading_key: key.text }
+  }
+}

@@ -1,0 +1,82 @@
+/** The table of final orders against a plain map: what is found, in which order, and what a snapshot keeps. */
+import { expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { newAccount, type TradingKey } from '../../engine/state/account'
+import { ByteReader, ByteWriter } from '../../engine/state/byte_stream'
+import { FinalOrders } from '../../engine/state/final_orders'
+import type { FinalFacts } from '../../engine/state/final_row'
+import { seeded } from './world'
+
+const keys: TradingKey[] = ['a', 'b', 'c'].map((text, index) => ({
+  index,
+  bytes: seeded(text),
+  text,
+  account: newAccount(`account ${text}`),
+  place_nonce: 0n,
+  cancel_nonce: 0n,
+  dead_man_slot: 0,
+  orders: new Set(),
+}))
+const idOf = (number: number) => seeded(`id ${number}`).slice(0, 16)
+const REASONS = [undefined, 'by_owner', 'vault_frozen'] as const
+
+function factsOf(number: number): FinalFacts {
+  return {
+    order_id: idOf(number).toHex(),
+    key: number % 3,
+    digest: seeded(`digest ${number}`).toHex(),
+    status: (['filled', 'cancelled', 'expired'] as const)[number % 3]!,
+    reason: REASONS[number % 3],
+    arrival_slot: number,
+    expiry_slot: 2 ** 40 + number,
+    replaces: number % 5 === 0 ? idOf(number + 1_000_000).toHex() : undefined,
+    seq: number * 2,
+    final_unix_ms: 1_700_000_000_000 + number,
+  }
+}
+function named({ key, ...facts }: FinalFacts) {
+  return { ...facts, account_id: keys[key]!.account.account_id, trading_key: keys[key]!.text }
+}
+function encoded(finals: FinalOrders): Uint8Array {
+  const to = new ByteWriter()
+  finals.encode(to)
+  return to.done()
+}
+
+test('whatever is added and dropped, the rest is found as it was and comes oldest first', () => {
+  const run = fc.record({ add: fc.nat(1_500), drop: fc.nat(1_500) })
+  fc.assert(
+    fc.property(fc.array(run, { minLength: 1, maxLength: 12 }), (runs) => {
+      const finals = new FinalOrders(keys)
+      let [first, next] = [0, 0]
+      for (const { add, drop } of runs) {
+        for (let at = 0; at < add; at++) finals.add(factsOf(next++))
+        for (let at = 0; at < drop; at++) {
+          finals.dropOldest()
+          if (first < next) first++
+        }
+        expect(finals.size).toBe(next - first)
+        expect(finals.oldest()?.expiry_slot).toBe(first < next ? factsOf(first).expiry_slot : undefined)
+      }
+      for (let number = Math.max(0, first - 50); number < next; number++) {
+        const expected = number < first ? undefined : named(factsOf(number))
+        expect(finals.find(idOf(number))).toEqual(expected)
+      }
+      expect([...finals.values()].map(({ seq }) => seq / 2)).toEqual(
+        Array.from({ length: next - first }, (_, at) => first + at),
+      )
+      // Bytes depend on what is held alone, not on what was before.
+      const restored = new FinalOrders(keys)
+      restored.decode(new ByteReader(encoded(finals)))
+      expect(encoded(restored)).toEqual(encoded(finals))
+      if (first < next) expect(restored.find(idOf(next - 1))).toEqual(named(factsOf(next - 1)))
+    }),
+    { numRuns: 8 },
+  )
+})
+
+test('an id is held once', () => {
+  const finals = new FinalOrders(keys)
+  finals.add(factsOf(1))
+  expect(() => finals.add(factsOf(1))).toThrow()
+})
