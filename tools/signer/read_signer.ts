@@ -1,0 +1,73 @@
+/** The settlement key a machine proves before its vault exists, believed only after quote, event log and nonce agree. */
+import { collectCollateral, INTEL_PCS } from '../../client/verify/collect/collect_collateral'
+import type { VerificationPolicy } from '../../client/verify/policy'
+import { Refused, requireThat } from '../../client/verify/refused'
+import { openCollateral } from '../../client/verify/tdx/open_collateral'
+import { trustedRoots } from '../../client/verify/tdx/trusted_roots'
+import { verifyUnderCollateral } from '../../client/verify/verify_tdx_quote'
+import { fromAnyHex } from '../../protocol/any_hex'
+import { decodeBase58 } from '../../protocol/base58'
+import { equalBytes, fromHex, toHex } from '../../protocol/bytes'
+import type { Collateral } from '../../protocol/collateral'
+import { measuredClaims, parseEventLog, replayRegisters } from '../../protocol/event_log'
+import { attestationReportData } from '../../protocol/report_data'
+
+const CALL_MS = 30_000
+
+export type SignerQuestion = {
+  /** Origin of the machine, https. Its certificate proves nothing yet; the nonce in the quote does. */
+  url: string
+  /** 64 hex digits of the manifest that must run there. */
+  compose_hash: string
+  policy: VerificationPolicy
+  /** Absent: fetched from Intel or the policy's cache. */
+  collateral?: Collateral
+}
+export type Signer = { tee_pubkey: string; app_id: string; instance_id: string; tcb_status: string }
+
+/** @throws Refused naming what does not hold; MalformedQuote or MalformedEventLog. */
+export async function readSigner(question: SignerQuestion, now_ms: number): Promise<Signer> {
+  const { policy } = question
+  const nonce = crypto.getRandomValues(new Uint8Array(32))
+  const proof = await fetchProof(question.url, toHex(nonce))
+  const bytes = fromAnyHex(proof('quote'))
+  const tee_pubkey = decodeBase58(proof('tee_pubkey'), 32)
+  if (bytes === undefined || tee_pubkey === undefined) throw new Refused('the answer is malformed')
+  const source = policy.collateral_url ?? INTEL_PCS
+  const collateral = question.collateral ?? (await collectCollateral(source, bytes, CALL_MS))
+  const opened = await openCollateral(collateral, trustedRoots(policy.roots_pem), now_ms)
+  const { quote, finding } = await verifyUnderCollateral(bytes, opened, policy, now_ms)
+  const { report_data, rtmr } = quote.report
+  requireThat(
+    equalBytes(report_data, attestationReportData(nonce, tee_pubkey)),
+    'report_data is not this nonce and the settlement key',
+  )
+  const events = parseEventLog(proof('event_log'))
+  for (const [index, register] of replayRegisters(events).entries())
+    requireThat(equalBytes(register, rtmr[index]!), `the event log does not lead to RTMR${index}`)
+  const claims = measuredClaims(events)
+  const wanted = fromHex(question.compose_hash, 32)
+  requireThat(wanted !== undefined && equalBytes(claims.compose_hash, wanted), 'another manifest runs there')
+  return {
+    tee_pubkey: proof('tee_pubkey'),
+    app_id: toHex(claims.app_id),
+    instance_id: toHex(claims.instance_id),
+    tcb_status: finding.status,
+  }
+}
+
+/** @returns how to read a text member of the answer. */
+async function fetchProof(url: string, nonce: string): Promise<(name: string) => string> {
+  const answer = await fetch(new URL(`/attestation?reportData=${nonce}`, url), {
+    tls: { rejectUnauthorized: false },
+    redirect: 'error',
+    signal: AbortSignal.timeout(CALL_MS),
+  })
+  if (!answer.ok) throw new Refused(`the machine answers ${answer.status}`)
+  const proof = (await answer.json()) as Record<string, unknown>
+  return (name) => {
+    const value = proof[name]
+    if (typeof value !== 'string') throw new Refused('the answer is malformed')
+    return value
+  }
+}
