@@ -22,16 +22,25 @@ export type ReadHistoryOptions = {
   progress?: (transactions: number) => void
 }
 
-/**
- * Walks the transactions that name the note tree's account (deposits, batches, exit requests and escapes all do) from
- * the newest back to the first.
- * @throws HistoryIncomplete when the node lists a transaction it does not serve, or its history has a gap
- */
+/** The history, indexed as a wallet looks things up. @throws HistoryIncomplete also when it has a gap */
 export async function readVaultHistory(
   chain: ChainReader,
   program_id: string,
   options: ReadHistoryOptions = {},
 ): Promise<VaultHistory> {
+  return vaultHistory(await readVaultEvents(chain, program_id, options))
+}
+
+/**
+ * Walks the transactions that name the note tree's account (deposits, batches, exit requests and escapes all do) from
+ * the newest back to the first; the events of one transaction stay in order.
+ * @throws HistoryIncomplete when the node lists a transaction it does not serve
+ */
+export async function readVaultEvents(
+  chain: ChainReader,
+  program_id: string,
+  options: ReadHistoryOptions = {},
+): Promise<VaultEvent[]> {
   const { commitment = 'finalized', page_size = PAGE_MAX, progress } = options
   const tree = addressOf(vaultAddresses(programBytes(program_id)).tree)
   const events: VaultEvent[] = []
@@ -55,6 +64,6 @@ export async function readVaultHistory(
       progress?.(transactions)
     }
     before = page.at(-1)?.signature
-    if (page.length < page_size || before === undefined) return vaultHistory(events)
+    if (page.length < page_size || before === undefined) return events
   }
 }
