@@ -20,11 +20,12 @@ export class KnownStates {
     return this.#roots.get(state.leaf_count) === toHex(state.root)
   }
 
-  /** The newest verified state with at least `leaf_count_min` leaves that the program would accept now. */
+  /**
+   * A verified state with at least `leaf_count_min` leaves that the program would accept now: the newest kept one, and
+   * only without such a one the current, which a deposit landing first makes unknown.
+   */
   cite({ tree, ring }: VaultSnapshot, leaf_count_min: number): NoteTreeState | undefined {
-    const usable = [tree, ...ring.states].filter(
-      (state) => state.leaf_count >= leaf_count_min && this.isVerified(state),
-    )
-    return usable.sort((a, b) => b.leaf_count - a.leaf_count)[0]
+    const kept = [...ring.states].reverse()
+    return [...kept, tree].find((state) => state.leaf_count >= leaf_count_min && this.isVerified(state))
   }
 }

@@ -46,7 +46,16 @@ function report({ venue, relay, chain, counts, holdings }: Simulation): string {
   const { accepted, refused, state } = venue
   const { landed, refunded, exits_served } = relay
   const { leaf_count } = chain.vault().tree
-  const facts = { slot: chain.tip, accepted, refused, landed, refunded, exits_served, leaf_count }
+  const facts = {
+    slot: chain.tip,
+    accepted,
+    refused,
+    landed,
+    refunded,
+    exits_served,
+    leaf_count,
+    cited_again: chain.cited_again,
+  }
   const live = { notes: state.notes.size, unopened: holdings.unopened.size, orders: state.orders.size }
   return JSON.stringify({ ...facts, ...live, ...Object.fromEntries(counts) })
 }
