@@ -55,7 +55,10 @@ test('the key of the machine is named', async () => {
     app_id,
     instance_id,
     tcb_status: 'UpToDate',
+    os_image: 'the policy names no operating system',
   })
+  const policy = { ...BARE_POLICY, roots_pem: machine.agent.root_pem, os_image_hashes: ['00'.repeat(32)] }
+  expect(await outcome(question({ policy }))).toMatch(/image|operating system/)
 })
 
 test('another manifest, a root nobody named and a quote of an old platform are refused', async () => {

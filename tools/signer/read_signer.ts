@@ -1,4 +1,6 @@
 /** The settlement key a machine proves before its vault exists, believed only after quote, event log and nonce agree. */
+import { checkOsImage } from '../../client/verify/checks/os_image'
+import { Skipped, type VerificationCase } from '../../client/verify/checks/verification_case'
 import { collectCollateral, INTEL_PCS } from '../../client/verify/collect/collect_collateral'
 import type { VerificationPolicy } from '../../client/verify/policy'
 import { Refused, requireThat } from '../../client/verify/refused'
@@ -23,7 +25,14 @@ export type SignerQuestion = {
   /** Absent: fetched from Intel or the policy's cache. */
   collateral?: Collateral
 }
-export type Signer = { tee_pubkey: string; app_id: string; instance_id: string; tcb_status: string }
+export type Signer = {
+  tee_pubkey: string
+  app_id: string
+  instance_id: string
+  tcb_status: string
+  /** How the operating system was judged, or that the policy names none. */
+  os_image: string
+}
 
 /** @throws Refused naming what does not hold; MalformedQuote or MalformedEventLog. */
 export async function readSigner(question: SignerQuestion, now_ms: number): Promise<Signer> {
@@ -36,8 +45,8 @@ export async function readSigner(question: SignerQuestion, now_ms: number): Prom
   const source = policy.collateral_url ?? INTEL_PCS
   const collateral = question.collateral ?? (await collectCollateral(source, bytes, CALL_MS))
   const opened = await openCollateral(collateral, trustedRoots(policy.roots_pem), now_ms)
-  const { quote, finding } = await verifyUnderCollateral(bytes, opened, policy, now_ms)
-  const { report_data, rtmr } = quote.report
+  const genuine = await verifyUnderCollateral(bytes, opened, policy, now_ms)
+  const { report_data, rtmr } = genuine.quote.report
   requireThat(
     equalBytes(report_data, attestationReportData(nonce, tee_pubkey)),
     'report_data is not this nonce and the settlement key',
@@ -52,7 +61,23 @@ export async function readSigner(question: SignerQuestion, now_ms: number): Prom
     tee_pubkey: proof('tee_pubkey'),
     app_id: toHex(claims.app_id),
     instance_id: toHex(claims.instance_id),
-    tcb_status: finding.status,
+    tcb_status: genuine.finding.status,
+    os_image: await osImage({
+      policy,
+      bundle: { attestation: { vm_config: proof('vm_config') } },
+      established: { genuine, events },
+    } as unknown as VerificationCase),
+  }
+}
+
+/** The client's own check of the operating system, on what is known before there is a venue. */
+async function osImage(known: VerificationCase): Promise<string> {
+  try {
+    const { by } = await checkOsImage(known)
+    return String(by)
+  } catch (error) {
+    if (error instanceof Skipped) return error.message
+    throw error
   }
 }
 
