@@ -1,10 +1,14 @@
 /** The thread that makes snapshots: it reads the journal's files, so the engine's own thread pays nothing for them. */
+import { constants, setPriority } from 'node:os'
 import { ReplayDisagrees } from '../loop/replay_record'
 import { makeSnapshot } from './make_snapshot'
 import type { Reply, Request, SnapshotSource } from './messages'
 import { retirableBefore } from './retirable'
 
 declare const self: Worker
+
+// Linux gives a priority to the calling thread alone: where cores are short, intake goes first.
+setPriority(constants.priority.PRIORITY_LOW)
 
 let source: SnapshotSource | undefined
 
