@@ -15,6 +15,9 @@ const OPERATIONS = Number(process.env['TACIT_SIM_OPS'] ?? 300)
 const SEED = Number(process.env['TACIT_SIM_SEED'] ?? crypto.getRandomValues(new Uint32Array(1))[0])
 const REPORT_EVERY = 10_000
 
+const native = loadNativePoseidon()
+if (native) installPoseidon(native)
+
 test(
   `${OPERATIONS} random operations conserve every mint at every step`,
   async () => {
