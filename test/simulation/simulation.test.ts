@@ -11,7 +11,7 @@ import { operate } from './operations'
 import { Random } from './random'
 import { Simulation } from './simulation'
 
-const OPERATIONS = Number(process.env['TACIT_SIM_OPS'] ?? 300)
+const OPERATIONS = Number(process.env['TACIT_SIM_OPS'] ?? 600)
 const SEED = Number(process.env['TACIT_SIM_SEED'] ?? crypto.getRandomValues(new Uint32Array(1))[0])
 const REPORT_EVERY = 10_000
 
@@ -64,3 +64,22 @@ function report({ venue, relay, chain, counts, holdings }: Simulation): string {
   const live = { notes: state.notes.size, unopened: holdings.unopened.size, orders: state.orders.size }
   return JSON.stringify({ ...facts, ...live, ...Object.fromEntries(counts) })
 }
+
+test('the law notices a single unit that nobody is owed, or that the vault does not hold', async () => {
+  const simulation = new Simulation(new Random(SEED))
+  await simulation.open()
+  try {
+    const { holdings, venue, chain, mints } = simulation
+    await simulation.deposit(0, mints.base, 5_000n)
+    const law = () => holdings.check(venue.state, chain)
+    law()
+    venue.state.settlement.fees[0]! += 1n
+    expect(law).toThrow('is owed')
+    venue.state.settlement.fees[0]! -= 1n
+    const [deposit] = holdings.unopened.values()
+    deposit!.amount -= 1n
+    expect(law).toThrow('is owed')
+  } finally {
+    await simulation.close()
+  }
+})

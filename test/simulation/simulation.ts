@@ -184,6 +184,6 @@ function simSettings(): Settings {
     mints: [mint(JTO, 9), mint(USDC, 6)],
     instruments: [{ ...instrument!, symbol: SYMBOL, base_mint: JTO, quote_mint: USDC, batch_slots: 2 }],
     settlement_parts_max: 12,
-    retention_days: 3_650,
+    retention_days: 1,
   }
 }
