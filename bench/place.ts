@@ -122,6 +122,12 @@ try {
     { figure: 'acknowledged, p99.9', value: half.report.p999_ms, unit: 'ms', beside: at },
     { figure: 'acknowledged, worst', value: half.report.max_ms, unit: 'ms', beside: at },
     {
+      figure: 'the same since it was sent, p99',
+      value: half.report.since_sent_p99_ms,
+      unit: 'ms',
+      beside: at,
+    },
+    {
       figure: 'generator late, p99',
       value: half.report.lateness_p99_ms,
       unit: 'ms',

@@ -16,6 +16,7 @@ export type LoadReport = {
   p99_ms: number
   p999_ms: number
   max_ms: number
+  since_sent_p99_ms: number
   lateness_p99_ms: number
 }
 export type GetLoad = { path: string; host: string; token: string | undefined; count: number }
@@ -67,6 +68,7 @@ function reportOf(result: LoadResult): LoadReport {
     p99_ms: quantile(latencies, 0.99),
     p999_ms: quantile(latencies, 0.999),
     max_ms: quantile(latencies, 1),
+    since_sent_p99_ms: quantile([...result.since_sent_ms], 0.99),
     lateness_p99_ms: quantile([...result.lateness_ms], 0.99),
   }
 }

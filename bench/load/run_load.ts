@@ -12,12 +12,15 @@ export type LoadResult = {
   /** Of the last answer. */
   body_bytes: number
   latencies_ms: Float64Array
+  /** The same from the moment it was sent: what of it the generator is not to blame for. */
+  since_sent_ms: Float64Array
   /** Open loop: how late the generator itself sent, after the moment planned. */
   lateness_ms: Float64Array
 }
 
 class Tally {
   readonly latencies_ms: Float64Array
+  readonly since_sent_ms: Float64Array
   readonly lateness_ms: Float64Array
   readonly statuses: Record<string, number> = {}
   failure: string | undefined
@@ -28,11 +31,14 @@ class Tally {
 
   constructor(private readonly count: number) {
     this.latencies_ms = new Float64Array(count)
+    this.since_sent_ms = new Float64Array(count)
     this.lateness_ms = new Float64Array(count)
   }
 
-  take({ status, body }: Answered, since_ms: number): void {
-    this.latencies_ms[this.answered++] = performance.now() - since_ms
+  take({ status, body }: Answered, due_ms: number, sent_ms: number): void {
+    const now_ms = performance.now()
+    this.since_sent_ms[this.answered] = now_ms - sent_ms
+    this.latencies_ms[this.answered++] = now_ms - due_ms
     this.body_bytes = body.length
     this.statuses[status] = (this.statuses[status] ?? 0) + 1
     if (status >= 300 || status === 0) this.failure ??= body
@@ -40,13 +46,14 @@ class Tally {
   }
 
   result(): LoadResult {
-    const { answered, statuses, failure, body_bytes, latencies_ms, lateness_ms } = this
+    const { answered, statuses, failure, body_bytes, latencies_ms, since_sent_ms, lateness_ms } = this
     return {
       answered,
       statuses,
       failure,
       body_bytes,
       latencies_ms,
+      since_sent_ms,
       lateness_ms,
       elapsed_ms: performance.now() - this.began,
     }
@@ -62,7 +69,7 @@ export async function closedLoop(lanes: HttpsLanes, requests: readonly Buffer[])
     if (request === undefined) return
     const sent_ms = performance.now()
     const went = lanes.send(request, (answer) => {
-      tally.take(answer, sent_ms)
+      tally.take(answer, sent_ms, sent_ms)
       send()
     })
     if (went) next++
@@ -94,9 +101,10 @@ export async function openLoop(
     const now_ms = performance.now()
     while (sent < requests.length && due_ms[sent]! <= now_ms) {
       const since_ms = due_ms[sent]!
+      const sent_ms = performance.now()
       if (
         !lanes.send(requests[sent]!, (answer) => {
-          tally.take(answer, since_ms)
+          tally.take(answer, since_ms, sent_ms)
           sendDue()
         })
       )
