@@ -1,5 +1,5 @@
 /** Measures how long the event loop of this process stands still, and how much of that is the process's own doing. */
-import { readFileSync } from 'node:fs'
+import { existsSync, openSync, readSync } from 'node:fs'
 
 /** Interval at which the loop is felt. */
 const TICK_MS = 1
@@ -40,9 +40,15 @@ export function openLoopGauge(): LoopGauge {
 
 /** The second number of schedstat: nanoseconds the main thread stood in a run queue. */
 function waitedForCoreMs(): number {
-  try {
-    return Number(readFileSync(`/proc/self/task/${process.pid}/schedstat`, 'latin1').split(' ')[1]) / 1e6
-  } catch {
-    return Number.NaN
-  }
+  if (schedstat === undefined) return Number.NaN
+  const length = readSync(schedstat, text, 0, text.length, 0)
+  return Number(text.toString('latin1', 0, length).split(' ')[1]) / 1e6
+}
+
+const text = Buffer.alloc(128)
+/** Held open: asked for every millisecond. */
+const schedstat = open(`/proc/self/task/${process.pid}/schedstat`)
+
+function open(path: string): number | undefined {
+  return existsSync(path) ? openSync(path, 'r') : undefined
 }
