@@ -26,6 +26,8 @@ export const OPERATIONS: readonly (readonly [weight: number, name: string, run: 
   [1, 'restart', restart],
   [1, 'day', (simulation) => simulation.venue.sleep(86_400_000)],
 ]
+/** Above this many notes nobody deposits and many withdraw. */
+const NOTES_MAX = 300
 /** Weights summed up to each operation. */
 const ENDS = OPERATIONS.map((_, at) => OPERATIONS.slice(0, at + 1).reduce((sum, [weight]) => sum + weight, 0))
 const TOTAL = ENDS.at(-1)!
@@ -41,6 +43,7 @@ export async function operate(simulation: Simulation): Promise<string> {
 
 async function deposit(simulation: Simulation): Promise<void> {
   const { random, mints } = simulation
+  if (isCrowded(simulation)) return
   const owner = random.between(0, TRADERS - 1)
   const base = sells(owner) !== random.chance(0.1)
   const amount = base ? LOT * BigInt(random.between(3, 60)) : BigInt(random.between(500, 8_000))
@@ -122,7 +125,16 @@ function cancel({ random, venue }: Simulation): void {
   venue.must({ kind: 'cancel', ...who, order_id, cancel_nonce })
 }
 
+/** What is checked at every step is every note, so a long simulation keeps their number down. */
+const isCrowded = ({ venue, holdings }: Simulation): boolean =>
+  venue.state.notes.size + holdings.unopened.size > NOTES_MAX
+
 function withdraw(simulation: Simulation): void {
+  const times = isCrowded(simulation) ? 12 : 1
+  for (let at = 0; at < times; at++) withdrawOne(simulation)
+}
+
+function withdrawOne(simulation: Simulation): void {
   const { random, venue, traders, chain } = simulation
   const owner = random.between(0, TRADERS - 1)
   const note = random.pick(freeNotes(simulation, owner))
