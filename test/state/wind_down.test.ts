@@ -99,6 +99,22 @@ test('a request for a deposit nobody opened keeps it from being used, and final,
   expect(world.state.settlement.exits.size).toBe(0)
 })
 
+test('an exit of a mint that no setting names is served, so nobody can freeze the vault with one', () => {
+  const { world } = venue()
+  const foreign = {
+    mint: seeded('foreign mint'),
+    amount: 5n,
+    commitment: seeded('c'),
+    nullifier: seeded('n'),
+  }
+  world.must({ kind: 'exit_requested', request: { ...requestFor(foreign), stage: 'finalized' } })
+  world.close()
+  world.hashAll()
+  expect(payloadOf(world.state, 1)!.payouts).toMatchObject([{ kind: 'exit', mint: foreign.mint, amount: 5n }])
+  world.landAll()
+  expect(world.state.settlement.exits.size).toBe(0)
+})
+
 test('a request that names a known note and a nullifier that is not its own does not freeze it', () => {
   const { world, note, order } = venue()
   const nullifier = seeded('of another note')

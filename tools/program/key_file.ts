@@ -1,13 +1,15 @@
-/** Reads Ed25519 keys of an operator from files: 64 hex digits of a seed, or the JSON array of `solana-keygen`. */
+/** Reads Ed25519 keys of an operator from files: a seed as 32 bytes or 64 hex digits, or the array of `solana-keygen`. */
 import { readFileSync } from 'node:fs'
 import { equalBytes, fromHex } from '../../protocol/bytes'
 import { publicKeyOf } from '../../protocol/sign'
 
 /** 32-byte seed. @throws Error that names the file and never its content */
 export function readSeed(file: string): Uint8Array {
-  const text = readFileSync(file, 'utf8').trim()
+  const bytes = readFileSync(file)
+  if (bytes.length === 32) return new Uint8Array(bytes)
+  const text = bytes.toString('utf8').trim()
   const seed = text.startsWith('[') ? keygenSeed(text) : fromHex(text, 32)
-  if (seed === undefined) throw new Error(`${file} holds neither 64 hex digits nor a key of solana-keygen`)
+  if (seed === undefined) throw new Error(`${file} holds neither a seed nor a key of solana-keygen`)
   return seed
 }
 

@@ -21,8 +21,8 @@ const USAGE = `usage: bun run program COMMAND --rpc URL[,URL] [--priority-fee LA
   announce-restore | cancel-restore --program ID --admin FILE
   announce-signer --key PUBKEY | apply-signer | cancel-signer --program ID --admin FILE
 
-Without --execute nothing is signed or sent: the plan is printed. FILE holds 64 hex digits of an Ed25519 seed or the
-array that solana-keygen writes. --rpc defaults to SOLANA_RPC_URL.`
+Without --execute nothing is signed or sent: the plan is printed. FILE holds an Ed25519 seed, as 32 bytes or as 64 hex
+digits, or the array that solana-keygen writes. --rpc defaults to SOLANA_RPC_URL.`
 
 const ELF = join(import.meta.dir, '../../program/vault.so')
 
