@@ -1,4 +1,5 @@
 /** The engine alone in a process of its own: filled, left as a crash leaves it, opened again. */
+import { heapStats } from 'bun:jsc'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { answerQuestions } from './child_process'
@@ -8,7 +9,8 @@ import { restOrders, waveOfEvents } from './venue/rest_orders'
 
 let open: BenchEngine | undefined
 
-export type Opened = { ms: number; replayed: number; rss_bytes: number; orders: number }
+export type Held = { rss_bytes: number; heap_bytes: number; orders: number }
+export type Opened = Held & { ms: number; replayed: number }
 
 answerQuestions({
   /** Opens the folder; the first opening of a folder provisions the accounts. */
@@ -18,13 +20,13 @@ answerQuestions({
     open = await openEngine(dir)
     const ms = performance.now() - started
     if (fresh) await provisionAccounts(open.venue)
-    const { loaded, state } = open.engine
-    return { ms, replayed: loaded.replayed, rss_bytes: rss(), orders: state.orders.size }
+    const { loaded } = open.engine
+    return { ms, replayed: loaded.replayed, ...held() }
   },
-  async rest({ orders }: { orders: number }): Promise<{ rss_bytes: number; orders: number }> {
+  async rest({ orders }: { orders: number }): Promise<Held> {
     await restOrders(open!, orders)
     await open!.engine.loaded.history.flush()
-    return { rss_bytes: rss(), orders: open!.engine.state.orders.size }
+    return { ...held() }
   },
   async fund({ notes }: { notes: number }): Promise<void> {
     await fundNotes(open!, notes)
@@ -42,7 +44,12 @@ answerQuestions({
   },
 })
 
-function rss(): number {
+function held(): Held {
   Bun.gc(true)
-  return process.memoryUsage.rss()
+  const { heapSize, extraMemorySize } = heapStats()
+  return {
+    rss_bytes: process.memoryUsage.rss(),
+    heap_bytes: heapSize + extraMemorySize,
+    orders: open!.engine.state.orders.size,
+  }
 }
