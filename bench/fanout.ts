@@ -1,6 +1,7 @@
 /**
- * Events to many sockets beside bare publishing of as many bytes: `bun bench/fanout.ts [--sockets N] [--waves N] [--rounds N]`. A wave is
- * 16 events for each of 8 accounts in one group commit; what the same waves cost without sockets is taken off.
+ * Events to many sockets beside bare publishing of as many bytes: `bun bench/fanout.ts [--sockets N] [--waves N]
+ * [--rounds N]`. A wave is 16 events for each of 8 accounts in one group commit; what the same waves cost without sockets
+ * is taken off.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
