@@ -1,0 +1,77 @@
+/**
+ * Everything at once: sends dropped, replies lost and doubled, blocks taken back, blockhashes that die young, an endpoint
+ * that is dead and others that fail. Every batch becomes final once and every payout is paid once.
+ * TACIT_STORM_BATCHES sets how many batches.
+ */
+import { expect, test } from 'bun:test'
+import { associatedTokenAddress } from '../../engine/chain/embedded/faucet'
+import { decodeBase58, encodeBase58 } from '../../protocol/base58'
+import { readU64Le, toHex } from '../../protocol/bytes'
+import { Random } from '../simulation/random'
+import { mintTo } from './chain_folder'
+import { fundedWallet } from './transfer'
+import { randomField, USDC, VaultWorld } from './vault_world'
+
+const BATCHES = Number(process.env['TACIT_STORM_BATCHES'] ?? 14)
+const SEED = Number(process.env['TACIT_STORM_SEED'] ?? crypto.getRandomValues(new Uint32Array(1))[0])
+const PAID = 7n
+/** Batches under way or waiting at a time. */
+const AHEAD = 8
+
+test(`${BATCHES} batches through a storm: each final once, nothing paid twice`, async () => {
+  console.log(`TACIT_STORM_SEED=${SEED} TACIT_STORM_BATCHES=${BATCHES}`)
+  const random = new Random(SEED)
+  const world = await VaultWorld.open({ blockhash_life: 24 })
+  const dead = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => new Response('', { status: 500 }) })
+  const { chain } = world
+  await world.deposit(10_000_000n)
+  const wallet = await fundedWallet(chain)
+  await mintTo(chain, USDC, wallet.address, 1n)
+  const destination = decodeBase58(await associatedTokenAddress(wallet.address, USDC), 32)!
+  const rpc_urls = [`http://127.0.0.1:${dead.port}`, chain.url, chain.url]
+  await dead.stop(true)
+  await world.boot({ connect: { rpc_urls, rpc_timeout_ms: 2_000 } })
+  chain.faults.drop = () => random.chance(0.3)
+  chain.faults.rpc = (method) => {
+    const roll = random.next()
+    if (roll < 0.05) return { status: roll < 0.02 ? 429 : 503 }
+    if (method === 'sendTransaction' && roll < 0.35)
+      return roll < 0.2 ? { reply_lost: true } : { twice: true }
+    return undefined
+  }
+  let forks = 0
+  world.outbox.onStage = ({ stage }) => {
+    if (stage !== 'confirmed' || !random.chance(0.2)) return
+    const { machine } = chain
+    const deepest = Math.min(6, machine.tip - machine.slotAt('finalized'))
+    if (deepest < 1) return
+    forks += 1
+    chain.fork(random.between(1, deepest))
+  }
+  const mint = decodeBase58(USDC, 32)!
+  for (let batch = 1; batch <= BATCHES; batch++) {
+    const payout = {
+      kind: 'withdrawal' as const,
+      mint,
+      destination,
+      amount: PAID,
+      refund_inner: randomField(),
+    }
+    world.outbox.add(world.nextPayload([payout], 2, 2))
+    const behind = batch - AHEAD
+    if (behind > 0) await world.outbox.until(() => world.outbox.stageOf(behind) === 'finalized')
+  }
+  await world.outbox.until(() => world.outbox.stageOf(BATCHES) === 'finalized')
+  const finals = world.outbox.stages.filter(({ stage }) => stage === 'finalized')
+  expect(finals.map(({ batch_id }) => batch_id)).toEqual(Array.from({ length: BATCHES }, (_, at) => at + 1))
+  expect([...world.outbox.violations, ...world.sink.violations, ...world.sink.halts]).toEqual([])
+  const held = chain.machine.accountAt(encodeBase58(destination), 'finalized')!
+  expect(readU64Le(held.data, 64)).toBe(1n + PAID * BigInt(BATCHES))
+  chain.faults.rpc = undefined
+  await world.sink.until(() => world.sink.told.length === 1 + 2 * BATCHES)
+  const config = await world.port.readConfig()
+  expect(config.last_batch).toBe(BATCHES)
+  expect(toHex(world.hash.root().root)).toBe(toHex(config.note_root))
+  console.log(JSON.stringify({ forks, signings: world.outbox.signings.length, slots: chain.slot() }))
+  await world.close()
+}, 3_600_000)
