@@ -71,7 +71,7 @@ export class Simulation {
       this.payees.set(toHex(bytes), [paid, paid, paid, this.random.bytes(32), vault])
     }
     chain.advance()
-    this.venue = new SimVenue(simSettings())
+    this.venue = new SimVenue(simSettings(this.traders[0]!.key))
     this.venue.must({ kind: 'slot', slot: chain.tip })
     for (const { account_id } of this.traders) {
       const record = new Uint8Array()
@@ -175,7 +175,8 @@ export class Simulation {
   }
 }
 
-function simSettings(): Settings {
+/** The first trader earns the fees, so what was charged trades again. */
+function simSettings(fee_key: Uint8Array): Settings {
   const template = settings()
   const [instrument] = template.instruments
   const mint = (text: string, decimals: number) => ({ ...template.mints[0]!, mint: text, decimals })
@@ -185,5 +186,6 @@ function simSettings(): Settings {
     instruments: [{ ...instrument!, symbol: SYMBOL, base_mint: JTO, quote_mint: USDC, batch_slots: 2 }],
     settlement_parts_max: 12,
     retention_days: 1,
+    fee_key: encodeBase58(fee_key),
   }
 }
