@@ -24,14 +24,14 @@ export function pruneTables(db: Database, cutoff_unix_ms: number): PruneStep {
 /** An account loses a prefix of its events, never one from the middle, so that seq_first says it all. */
 function pruneEvents(db: Database, cutoff: number): PruneStep {
   type Account = { account: Uint8Array }
-  const accounts = db.prepare<Account, [Uint8Array]>(
+  const accounts = db.query<Account, [Uint8Array]>(
     `SELECT account FROM accounts WHERE account > ? ORDER BY account LIMIT ${ROWS_PER_STEP}`,
   )
-  const oldest = db.prepare<{ seq: number; unix_ms: number }, [Uint8Array]>(
+  const oldest = db.query<{ seq: number; unix_ms: number }, [Uint8Array]>(
     `SELECT seq, unix_ms FROM events WHERE account = ? ORDER BY seq LIMIT ${ROWS_PER_STEP}`,
   )
-  const remove = db.prepare('DELETE FROM events WHERE account = ? AND seq <= ?')
-  const first_is = db.prepare('UPDATE accounts SET seq_first = ?2 + 1 WHERE account = ?1')
+  const remove = db.query('DELETE FROM events WHERE account = ? AND seq <= ?')
+  const first_is = db.query('UPDATE accounts SET seq_first = ?2 + 1 WHERE account = ?1')
   let waiting: Uint8Array[] = []
   let last: Uint8Array = new Uint8Array(0)
 
@@ -58,12 +58,12 @@ function pruneEvents(db: Database, cutoff: number): PruneStep {
 
 /** A final order goes when its last event and those of its fills are old; then its fills go with it. */
 function pruneOrders(db: Database, cutoff: number): PruneStep {
-  const old = db.prepare<{ id: Uint8Array }, [number, number]>(
+  const old = db.query<{ id: Uint8Array }, [number, number]>(
     `SELECT id FROM orders WHERE open = 0 AND unix_ms < ?
      AND NOT EXISTS (SELECT 1 FROM fills WHERE fills.id = orders.id AND fills.unix_ms >= ?) LIMIT ${ROWS_PER_STEP}`,
   )
-  const fills = db.prepare('DELETE FROM fills WHERE id = ?')
-  const order = db.prepare('DELETE FROM orders WHERE id = ?')
+  const fills = db.query('DELETE FROM fills WHERE id = ?')
+  const order = db.query('DELETE FROM orders WHERE id = ?')
   return db.transaction(() => {
     const rows = old.all(cutoff, cutoff)
     for (const { id } of rows) {
@@ -75,7 +75,7 @@ function pruneOrders(db: Database, cutoff: number): PruneStep {
 }
 
 function prunePayments(db: Database, cutoff: number): PruneStep {
-  const remove = db.prepare(
+  const remove = db.query(
     `DELETE FROM payments WHERE rowid IN
      (SELECT rowid FROM payments WHERE final = 1 AND unix_ms < ? LIMIT ${ROWS_PER_STEP})`,
   )

@@ -13,22 +13,22 @@ const NAMES_KEPT = 10_000
 
 /** Last event wins: events come in journal order, and what is fed again after a crash replaces itself. */
 export function eventWriter(db: Database, names: Names, sealer: Sealer): EventWriter {
-  const account = db.prepare(
+  const account = db.query(
     `INSERT INTO accounts VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET seq_last = max(seq_last, ?3)`,
   )
-  const event = db.prepare('INSERT OR REPLACE INTO events VALUES (?, ?, ?, ?)')
-  const order = db.prepare(
+  const event = db.query('INSERT OR REPLACE INTO events VALUES (?, ?, ?, ?)')
+  const order = db.query(
     `INSERT INTO orders VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
      ON CONFLICT (id) DO UPDATE SET open = ?4, status = ?5, unix_ms = ?7, sealed = ?8`,
   )
-  const fill = db.prepare(
+  const fill = db.query(
     `INSERT INTO fills VALUES (?1, ?2, ?3, ?4, ?5, ?6)
      ON CONFLICT (id, fill_index) DO UPDATE SET unix_ms = ?5, sealed = ?6`,
   )
-  const payment = db.prepare(
+  const payment = db.query(
     'INSERT INTO payments VALUES (?1, ?2, ?3, ?4) ON CONFLICT (id) DO UPDATE SET final = ?2, unix_ms = ?3, sealed = ?4',
   )
-  const watermark_is = db.prepare("UPDATE meta SET value = ? WHERE name = 'watermark'")
+  const watermark_is = db.query("UPDATE meta SET value = ? WHERE name = 'watermark'")
   const nameOf = rememberedNames(names)
 
   function writeOrder(account_id: string, { seq, unix_ms }: wire.AccountEvent, data: wire.Order): void {
