@@ -18,7 +18,7 @@ export const OPERATIONS: readonly (readonly [weight: number, name: string, run: 
   [45, 'place', place],
   [4, 'cancel', cancel],
   [6, 'withdraw', withdraw],
-  [4, 'reshape', reshape],
+  [8, 'reshape', reshape],
   [22, 'tick', async (simulation) => void (await simulation.tick())],
   [4, 'fork', fork],
   [2, 'exit', exitAnyNote],
@@ -164,7 +164,9 @@ function reshape(simulation: Simulation): void {
   const owner = random.between(0, TRADERS - 1)
   const free = freeNotes(simulation, owner)
   const mint = random.pick(free)?.mint
-  const notes = free.filter((note) => note.mint === mint).slice(0, random.between(1, 4))
+  // Dust merges first, or a long simulation would hold little else.
+  const ascending = free.filter((note) => note.mint === mint).sort((a, b) => (a.amount < b.amount ? -1 : 1))
+  const notes = ascending.slice(0, random.between(1, 4))
   const total = notes.reduce((sum, note) => sum + note.amount, 0n)
   if (notes.length === 0 || total < 20n) return
   const { account_id, key } = traders[owner]!
