@@ -1,6 +1,7 @@
 /** A process that dies at once: whatever was acknowledged is there, and what its sockets had armed gets its grace. */
 import { afterEach, expect, test } from 'bun:test'
 import { cpSync } from 'node:fs'
+import { isAtRest } from './is_at_rest'
 import { TestSite } from './open_test_venue'
 import { Trader } from './trader'
 
@@ -13,7 +14,7 @@ afterEach(async () => {
 /** What a crash leaves behind: the folder as it is on disk now. */
 function crash(): string {
   const left = `${site.dir}/left`
-  cpSync(`${site.dir}/journal`, `${left}/journal`, { recursive: true })
+  cpSync(`${site.dir}/journal`, `${left}/journal`, { recursive: true, filter: isAtRest })
   return left
 }
 

@@ -4,6 +4,7 @@ import { cpSync, mkdirSync, rmSync } from 'node:fs'
 import { loadState } from '../../engine/loop/load_state'
 import { encodeState } from '../../engine/state/encode_state'
 import { toHex } from '../../protocol/bytes'
+import { isAtRest } from './is_at_rest'
 import { TestSite, type TestVenue } from './open_test_venue'
 import { refusalOf } from './refusal_of'
 import { Trader } from './trader'
@@ -111,7 +112,7 @@ test('an older disk is recognised and refuses to trade', async () => {
   await Trader.provisioned(first, 'alice')
   await first.close()
   const old = `${site.dir}/old`
-  cpSync(`${site.dir}/journal`, `${old}/journal`, { recursive: true })
+  cpSync(`${site.dir}/journal`, `${old}/journal`, { recursive: true, filter: isAtRest })
   const second = await site.open()
   const trader = new Trader(second, 'alice')
   const request = trader.place(trader.deposit('quote', 200_000_000n))

@@ -7,6 +7,7 @@ import { fromHex } from '../../protocol/bytes'
 import { verifySignature } from '../../protocol/ed25519'
 import { encodeReceipt } from '../../protocol/receipt'
 import { EmbeddedTrading, soon } from './embedded_trading'
+import { isAtRest } from './is_at_rest'
 import { refusalOf } from './refusal_of'
 
 let world: EmbeddedTrading
@@ -21,7 +22,7 @@ const PARTS = ['journal', 'snapshots', 'history', 'facts', 'trees']
 /** A copy of the venue's folder as it stands, under another name. */
 function copyTo(name: string, from = world.site.dir): string {
   const to = join(world.site.dir, name)
-  for (const part of PARTS) cpSync(join(from, part), join(to, part), { recursive: true })
+  for (const part of PARTS) cpSync(join(from, part), join(to, part), { recursive: true, filter: isAtRest })
   return to
 }
 function putBack(copy: string): void {

@@ -7,6 +7,7 @@ import { verifyBackup } from '../../engine/loop/verify_backup'
 import { toHex } from '../../protocol/bytes'
 import { sha256 } from '../../protocol/sha256'
 import { EmbeddedTrading } from './embedded_trading'
+import { isAtRest } from './is_at_rest'
 
 const world = new EmbeddedTrading()
 const { site } = world
@@ -16,7 +17,8 @@ afterAll(() => site.remove())
 function backup(name: string): string {
   const to = join(site.dir, name)
   for (const part of ['journal', 'snapshots']) {
-    if (existsSync(join(site.dir, part))) cpSync(join(site.dir, part), join(to, part), { recursive: true })
+    if (existsSync(join(site.dir, part)))
+      cpSync(join(site.dir, part), join(to, part), { recursive: true, filter: isAtRest })
   }
   return to
 }
