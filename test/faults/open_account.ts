@@ -23,6 +23,7 @@ export async function operatorTarget(venue: VenueProcess): Promise<OperatorTarge
   }
 }
 
+let posting: Promise<unknown> = Promise.resolve()
 let last_call_ms = 0
 /** Milliseconds that rise from call to call, as the operator's nonces must. */
 export function operatorNow(): number {
@@ -38,6 +39,9 @@ export async function openAccount(
   const terms = { account_id, ...RATE, orders_live_max: 10_000, keys_max: 10_000 }
   const { record, credentials } = await issueAccount(terms, target.operator_seed, Date.now())
   const call = { method: 'POST', path: '/accounts', body: JSON.stringify(record) } as const
-  await callOperator(target, call, operatorNow())
+  // The operator's nonces rise in the order of arrival, so one call is under way at a time.
+  const posted = posting.then(() => callOperator(target, call, operatorNow()))
+  posting = posted.catch(() => {})
+  await posted
   return { client: new VenueClient(venueTransport(venue), credentials), credentials }
 }
