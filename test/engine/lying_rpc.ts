@@ -76,7 +76,7 @@ export class LyingRpc {
       return Response.json({ jsonrpc: '2.0', id: 1, result: lie.transaction })
     }
     const reply = await this.truth(call)
-    if (call.method === 'getMultipleAccounts') this.bendTree(call.params[0] as string[], reply)
+    if (call.method === 'getMultipleAccounts') this.bendTree(lie, call.params[0] as string[], reply)
     const from_newest = (call.params[1] as { before?: string } | undefined)?.before === undefined
     if (call.method === 'getSignaturesForAddress' && call.params[0] === this.tree && from_newest) {
       const { signature, slot } = lie
@@ -93,14 +93,15 @@ export class LyingRpc {
     return Response.json(reply)
   }
 
-  private bendTree(addresses: string[], reply: Reply): void {
+  /** An answer under way keeps its lie, also when the truth is told meanwhile. */
+  private bendTree(lie: { leaf_index: number; root: Uint8Array }, addresses: string[], reply: Reply): void {
     const at = addresses.indexOf(this.tree)
     const account =
       at === -1 ? undefined : (reply.result as { value: { data: [string, string] }[] }).value[at]
     if (account === undefined) return
     const data = Buffer.from(account.data[0], 'base64')
-    data.set(u64Le(this.lie!.leaf_index + 1), LEAF_COUNT_AT)
-    data.set(this.lie!.root, ROOT_AT)
+    data.set(u64Le(lie.leaf_index + 1), LEAF_COUNT_AT)
+    data.set(lie.root, ROOT_AT)
     account.data[0] = data.toString('base64')
   }
 }
