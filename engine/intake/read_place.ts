@@ -1,6 +1,6 @@
 /** The form of a place body: every field in its exact shape, before anything is looked up. */
 import { areAnchors } from '../../protocol/anchors'
-import type { OrderType, Side } from '../../protocol/wire'
+import type { PlaceFields } from '../commands'
 import {
   elementOf,
   hexOf,
@@ -17,19 +17,8 @@ import {
 } from './form'
 import { type Opening, readOpening } from './read_opening'
 
-export type PlaceForm = {
-  order_id: Uint8Array
-  trading_key: Uint8Array
-  symbol: string
-  side: Side
-  type: OrderType
-  amount: bigint
-  price_limit: bigint
-  min_fill: bigint
-  expiry_slot: number
-  nonce: bigint
-  collateral_commitment: Uint8Array
-  anchors: Uint8Array[]
+/** A place command before its signature is checked and its note is opened. */
+export type PlaceForm = Omit<PlaceFields, 'signature' | 'digest' | 'opening'> & {
   opening: Opening | undefined
 }
 
