@@ -2,9 +2,7 @@
 import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { openStandInAgent } from '../enclave/standin/open_stand_in'
-import type { EmbeddedChain } from '../engine/chain/embedded/embedded_chain'
-import { makeGenesis } from '../engine/chain/embedded/genesis'
-import { openEmbeddedChain } from '../engine/chain/embedded/open_embedded_chain'
+import { type HostedChain, hostEmbeddedChain } from '../engine/chain/embedded/host_embedded_chain'
 import { openChain } from '../engine/chain/open_chain'
 import type { ChainPort } from '../engine/index'
 import { appComposeText } from '../protocol/app_compose'
@@ -23,21 +21,29 @@ export async function openLaptop(parts: ProcessParts): Promise<Running> {
   const app_compose = appCompose()
   const agent = await openStandInAgent({ data_dir: join(data_dir, 'stand-in'), app_compose })
   rmSync(join(data_dir, FACTS_FILE), { force: true })
-  let chain: EmbeddedChain | undefined
+  let chain: HostedChain | undefined
   const running = await joinProcess({
     ...parts,
     config: { ...config, dstack_socket: agent.socket },
     async openChain(enclave, hash): Promise<ChainPort> {
       if (config.rpc_urls !== undefined) return parts.openChain(enclave, hash)
-      const embedded = await openEmbeddedChain({ data_dir: join(data_dir, 'chain'), slot_ms: config.slot_ms })
-      chain = embedded
-      const program_id = await makeGenesis(embedded, {
-        program_path: join(PROJECT, 'program/vault.so'),
-        settlement_signer: enclave.identity.tee_pubkey,
+      chain = await hostEmbeddedChain({
+        data_dir: join(data_dir, 'chain'),
+        slot_ms: config.slot_ms,
+        genesis: {
+          program_path: join(PROJECT, 'program/vault.so'),
+          settlement_signer: enclave.identity.tee_pubkey,
+        },
+        failed(error) {
+          console.error(
+            `${error.message}. The venue ends with it; started again, it goes on with the same data.`,
+          )
+          parts.fatal(error)
+        },
       })
       return openChain({
-        rpc_urls: [embedded.url],
-        program_id,
+        rpc_urls: [chain.url],
+        program_id: chain.program_id,
         settlement_seed: enclave.settlement_seed,
         hash,
         slot_ms: config.slot_ms,

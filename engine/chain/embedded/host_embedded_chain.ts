@@ -1,0 +1,54 @@
+/**
+ * Runs an embedded chain on a thread beside the one that asks: running transactions and writing blocks never holds the
+ * venue's event loop, as on a chain elsewhere. The thread ends with the process, however that ends.
+ */
+import type { ChainReply, ChainRequest } from './chain_worker'
+import type { GenesisOptions } from './genesis'
+
+export type HostOptions = {
+  data_dir: string
+  slot_ms: number
+  genesis: GenesisOptions
+  /** The chain stopped by itself, once it was open: whoever trades on it must end. */
+  failed(error: Error): void
+}
+export type HostedChain = {
+  readonly url: string
+  readonly program_id: Uint8Array
+  /** Stops serving; everything landed is already on disk. Resolves also when the chain has failed. */
+  close(): Promise<void>
+}
+
+/** @throws Error when the chain cannot be opened: its folder is in use or unusable, or the virtual machine does not load. */
+export async function hostEmbeddedChain({ failed, ...open }: HostOptions): Promise<HostedChain> {
+  const worker = new Worker(new URL('./chain_worker.ts', import.meta.url).href)
+  const { promise: ended, resolve: end } = Promise.withResolvers<Error>()
+  worker.onerror = ({ message }) => end(new Error(`the embedded chain failed: ${message}`))
+  // Where a thread is ended from within, no error is told.
+  worker.addEventListener('close', () => end(new Error('the embedded chain ended by itself')))
+  const ask = (request: ChainRequest): Promise<ChainReply | Error> => {
+    const { promise: answered, resolve } = Promise.withResolvers<ChainReply>()
+    worker.onmessage = ({ data }: MessageEvent<ChainReply>) => resolve(data)
+    worker.postMessage(request)
+    return Promise.race([answered, ended])
+  }
+  const opened = await ask({ op: 'open', ...open })
+  if (opened instanceof Error || opened.op !== 'opened') {
+    worker.terminate()
+    throw opened instanceof Error ? opened : new Error(`the embedded chain did not open: ${reasonOf(opened)}`)
+  }
+  let closing = false
+  void ended.then((error) => closing || failed(error))
+  return {
+    url: opened.url,
+    program_id: new Uint8Array(opened.program_id),
+    async close() {
+      if (closing) return
+      closing = true
+      await ask({ op: 'close' })
+      worker.terminate()
+    },
+  }
+}
+
+const reasonOf = (reply: ChainReply): string => (reply.op === 'refused' ? reply.message : 'no reason given')
