@@ -14,7 +14,7 @@ export type SnapshotPace = {
   look_ms: number
 }
 /** A boot replays at most about this much; records that come in while a snapshot is made are added. */
-const PACE: SnapshotPace = { records: 200_000, every_ms: 600_000, look_ms: 5_000 }
+export const PACE: SnapshotPace = { records: 200_000, every_ms: 600_000, look_ms: 5_000 }
 /** A round costs another core what the replay costs, so it rests this many times as long as it worked. */
 const REST_FACTOR = 3
 

@@ -18,45 +18,46 @@ export function checkShown(events: readonly AccountEvent[], shown: readonly Acco
 
 const KIND_MADE = { place: 'order.accepted', modify: 'order.accepted', cancel: 'order.cancelled' } as const
 
+/** Events by the order they tell of. */
+export type EventIndex = ReadonlyMap<string, readonly AccountEvent[]>
+export function indexEvents(events: readonly AccountEvent[]): EventIndex {
+  return Map.groupBy(events, ({ data }) => (data as Order).order_id)
+}
+
 /** The event an accepted command made. */
-export function madeBy(command: Command, events: readonly AccountEvent[]): AccountEvent | undefined {
-  return events.find(({ kind, data }) => {
-    const order = data as Order
-    if (kind !== KIND_MADE[command.kind] || order.order_id !== command.order_id) return false
-    return command.kind !== 'cancel' || order.reason === 'by_owner'
+export function madeBy(command: Command, index: EventIndex): AccountEvent | undefined {
+  return index.get(command.order_id)?.find(({ kind, data }) => {
+    if (kind !== KIND_MADE[command.kind]) return false
+    return command.kind !== 'cancel' || (data as Order).reason === 'by_owner'
   })
 }
 
-export function checkAccepted(events: readonly AccountEvent[], sent: readonly Command[]): string[] {
+export function checkAccepted(index: EventIndex, sent: readonly Command[]): string[] {
   return sent
     .filter(({ fate, seq }) => fate === 'accepted' && seq !== undefined)
     .flatMap((command) => {
-      const made = madeBy(command, events)
+      const made = madeBy(command, index)
       if (made?.seq !== command.seq)
         return [`accepted ${command.kind} at seq ${command.seq} is at ${made?.seq}`]
-      return command.kind === 'modify' ? checkReplaced(events, command) : []
+      return command.kind === 'modify' ? checkReplaced(index, command) : []
     })
 }
 
 /** Both halves of a modify or neither. */
-function checkReplaced(events: readonly AccountEvent[], command: Command): string[] {
-  const replaced = events.some(({ kind, data }) => {
-    const order = data as Order
-    return (
-      kind === 'order.replaced' &&
-      order.order_id === command.replaces &&
-      order.replaced_by === command.order_id
-    )
-  })
-  const made = madeBy(command, events) !== undefined
+function checkReplaced(index: EventIndex, command: Command): string[] {
+  const old = index.get(command.replaces!) ?? []
+  const replaced = old.some(
+    ({ kind, data }) => kind === 'order.replaced' && (data as Order).replaced_by === command.order_id,
+  )
+  const made = madeBy(command, index) !== undefined
   return replaced === made ? [] : [`modify is half there: old replaced ${replaced}, new accepted ${made}`]
 }
 
 /** A refused command left no trace. */
-export function checkRefused(events: readonly AccountEvent[], sent: readonly Command[]): string[] {
+export function checkRefused(index: EventIndex, sent: readonly Command[]): string[] {
   return sent
     .filter(({ fate, kind }) => fate === 'refused' && kind !== 'cancel')
-    .filter((command) => events.some(({ data }) => (data as Order).order_id === command.order_id))
+    .filter((command) => index.has(command.order_id))
     .map((command) => `refused ${command.kind} (${command.code}) left an event`)
 }
 
@@ -79,11 +80,11 @@ export function checkOpen(events: readonly AccountEvent[], open: readonly Order[
 /** A command whose answer was lost is wholly there or wholly absent, and the same bytes again tell which. */
 export async function resendUnknown(
   trader: LoadTrader,
-  events: readonly AccountEvent[],
+  index: EventIndex,
   command: Command,
 ): Promise<string[]> {
-  const made = madeBy(command, events)
-  const faults = command.kind === 'modify' ? checkReplaced(events, command) : []
+  const made = madeBy(command, index)
+  const faults = command.kind === 'modify' ? checkReplaced(index, command) : []
   if (command.kind !== 'cancel') {
     const known = await trader.client.order(command.order_id).catch((error: VenueProblem) => error)
     const is_known = !(known instanceof VenueProblem)

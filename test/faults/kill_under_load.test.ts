@@ -4,11 +4,14 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { randomInt } from 'node:crypto'
+import { readdirSync } from 'node:fs'
+import { basename, join } from 'node:path'
 import { openChainAccess } from '../../client/chain/chain_access'
 import { tokenBalance } from '../../client/chain/token_account'
 import { decodeBase58 } from '../../protocol/base58'
 import type { AccountEvent, Fill } from '../../protocol/wire'
 import { type CrashSite, crashRound, notesPerMint, openCrashSite } from './crash_rounds'
+import { segmentPaths } from './journal_files'
 import { DEPOSITED } from './open_trader'
 import { readEvents } from './read_account'
 import { windDown } from './wind_down'
@@ -31,11 +34,17 @@ describe(`kill -9 under load (TACIT_CRASH_SEED=${seed}, ${ROUNDS} rounds)`, () =
     'acknowledged commands survive, lost ones are whole or absent, lists stay gapless, open orders stay the same',
     async () => {
       for (let round = 1; round <= ROUNDS; round++) expect(await crashRound(site, round)).toEqual([])
-      const { lost } = site
+      const { lost, ends, venue } = site
       const sent = site.traders.flatMap((trader) => trader.sent)
       const fates = Object.groupBy(sent, ({ kind, fate }) => `${kind} ${fate}`)
       const counts = Object.entries(fates).map(([name, list]) => `${name} ${list!.length}`)
       console.log(`${counts.sort().join(', ')}; answers lost: ${lost.there} applied, ${lost.absent} not`)
+      const left = site.traders.flatMap(({ streams }) => streams).reduce((sum, one) => sum + one.left, 0)
+      console.log(`lives ended ${JSON.stringify(ends)}, ${left} times a socket left by itself`)
+      const newest = (dir: string) => readdirSync(join(venue.data_dir, dir)).sort().at(-1)
+      console.log(
+        `newest segment ${basename(segmentPaths(venue.data_dir).at(-1)!)}, snapshot ${newest('snapshots')}`,
+      )
       for (const kind of ['place', 'cancel', 'modify']) expect(counts.join()).toContain(`${kind} accepted`)
     },
     ROUNDS * ROUND_MS_MAX,

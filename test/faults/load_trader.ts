@@ -25,6 +25,8 @@ export class LoadTrader {
   venue = new Uint8Array(32)
   instrument!: Instrument
   slot = 0
+  /** The process was told to stop: it refuses new orders. */
+  draining = false
   /** Which part of the price range the account buys and sells in; changes let notes flow back. */
   lean = 0
 
@@ -64,7 +66,11 @@ export class LoadTrader {
     while (goes_on()) {
       const command = nextCommand(this, key_index, random)
       if (command === undefined) await Bun.sleep(1)
-      else if ((await this.send(command)) === 'unknown') return
+      else {
+        const fate = await this.send(command)
+        if (fate === 'unknown') return
+        if (command.code === 'draining') await Bun.sleep(5)
+      }
     }
   }
 
@@ -91,7 +97,8 @@ export class LoadTrader {
       return
     }
     command.fate = 'refused'
-    if (!ORDINARY.includes(code)) this.faults.push(`${command.kind} refused: ${code}`)
+    const expected = ORDINARY.includes(code) || (code === 'draining' && this.draining)
+    if (!expected) this.faults.push(`${command.kind} refused: ${code}`)
     if (command.kind === 'place') dropRefused(this.wallet, command.order_id)
     // The note of a refused replacement still backs the order it was to replace.
     if (command.kind === 'modify') this.wallet.order(command.order_id)!.open = false

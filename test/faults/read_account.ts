@@ -4,9 +4,9 @@ import type { AccountEvent, Order, Page } from '../../protocol/wire'
 
 const LIMIT = 500
 
-async function pages<T>(read: (after: number) => Promise<Page<T>>): Promise<T[]> {
+async function pages<T>(read: (after: number) => Promise<Page<T>>, from = 0): Promise<T[]> {
   const items: T[] = []
-  let after: number | null = 0
+  let after: number | null = from
   while (after !== null) {
     const page: Page<T> = await read(after)
     items.push(...page.items)
@@ -15,17 +15,21 @@ async function pages<T>(read: (after: number) => Promise<Page<T>>): Promise<T[]>
   return items
 }
 
-export function readEvents(client: VenueClient): Promise<AccountEvent[]> {
-  return pages((after) => client.events({ after, limit: LIMIT }))
+/** The events behind seq `from`. */
+export function readEvents(client: VenueClient, from = 0): Promise<AccountEvent[]> {
+  return pages((after) => client.events({ after, limit: LIMIT }), from)
 }
 
-/** The open orders and the events, read until no order changed in between. */
-export async function readAccount(client: VenueClient): Promise<{ events: AccountEvent[]; open: Order[] }> {
-  for (;;) {
-    const before = await readEvents(client)
+/** The open orders and the events behind those already known, read until no order changed in between. */
+export async function readAccount(
+  client: VenueClient,
+  known: readonly AccountEvent[] = [],
+): Promise<{ events: AccountEvent[]; open: Order[] }> {
+  for (const events = [...known]; ; ) {
+    events.push(...(await readEvents(client, events.length)))
     const open = await pages((after) => client.orders({ status: 'open', after, limit: LIMIT }))
-    const events = await readEvents(client)
-    const meanwhile = events.slice(before.length)
+    const meanwhile = await readEvents(client, events.length)
+    events.push(...meanwhile)
     if (!meanwhile.some(({ kind }) => kind.startsWith('order.'))) return { events, open }
   }
 }

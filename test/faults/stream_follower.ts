@@ -1,15 +1,20 @@
 /** Follows one stream of an account raw: every event must come once and in order, over as many sockets as it takes. */
 import type { VenueClient } from '../../client/api/venue_client'
 import type { AccountEvent } from '../../protocol/wire'
+import type { Random } from './random'
 
 export type StreamName = 'trading' | 'orders' | 'fills'
 type Frame = { type: string; seq?: number; seq_last?: number } & Record<string, unknown>
 const WAIT_MS_MAX = 45_000
+/** How long a socket that comes and goes stays. */
+const STAY_MS_MAX = 300
 
 export class StreamFollower {
   readonly events: AccountEvent[] = []
   /** What must never come: repeats, gaps the venue admits, frames out of order. */
   readonly faults: string[] = []
+  /** How often it left by itself. */
+  left = 0
   private readonly waiters = new Set<() => void>()
   private socket: WebSocket | undefined
 
@@ -30,12 +35,29 @@ export class StreamFollower {
     this.socket = socket
     const hello = Promise.withResolvers<Frame>()
     socket.onmessage = ({ data }) => {
+      // Whoever left hears nothing more of what was under way.
+      if (this.socket !== socket) return
       const frame = JSON.parse(String(data)) as Frame
       if (frame.type === 'hello') hello.resolve(frame)
       else this.receive(frame)
     }
     socket.onclose = ({ code }) => hello.reject(new Error(`/ws/${this.stream} closed with ${code}`))
     return hello.promise
+  }
+
+  /** Leaves at moments of its own and comes back at once, until a socket does not open. */
+  async comeAndGo(random: Random, goes_on: () => boolean): Promise<void> {
+    while (goes_on()) {
+      await Bun.sleep(random.integer(STAY_MS_MAX))
+      if (!goes_on()) return
+      this.close()
+      this.left++
+      try {
+        await this.connect()
+      } catch {
+        return
+      }
+    }
   }
 
   private receive(frame: Frame): void {
@@ -65,6 +87,8 @@ export class StreamFollower {
   }
 
   close(): void {
-    this.socket?.close()
+    const { socket } = this
+    this.socket = undefined
+    socket?.close()
   }
 }

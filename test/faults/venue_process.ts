@@ -29,7 +29,11 @@ export class VenueProcess {
   private streams: Promise<unknown> = Promise.resolve()
   facts!: LaptopFacts
 
-  constructor(private readonly settings: Record<string, string> = {}) {
+  constructor(
+    private readonly settings: Record<string, string> = {},
+    /** Modules that run in the process before the venue does. */
+    private readonly preloaded: readonly string[] = [],
+  ) {
     made.add(this)
   }
 
@@ -40,13 +44,19 @@ export class VenueProcess {
     return this.child !== undefined && this.child.exitCode === null && this.child.signalCode === null
   }
 
+  /** The signal that ended it. */
+  get ended_by(): Bun.Subprocess['signalCode'] {
+    return this.child?.signalCode ?? null
+  }
+
   /** Starts it and resolves with true once it serves, or with false once it ended without serving. */
   async launch(more: Record<string, string> = {}): Promise<boolean> {
     if (this.runs) throw new Error('it runs already')
     const own = Object.entries(process.env).filter(([name]) => !name.startsWith('TACIT_'))
     const env = { ...Object.fromEntries(own), ...SETTINGS, ...this.settings, ...more }
+    const preloads = this.preloaded.flatMap((path) => ['--preload', path])
     this.serving = Promise.withResolvers()
-    const child = Bun.spawn([process.execPath, MAIN], {
+    const child = Bun.spawn([process.execPath, ...preloads, MAIN], {
       env: { TACIT_DATA_DIR: this.data_dir, ...env },
       stdin: 'ignore',
       stdout: 'pipe',
