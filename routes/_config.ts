@@ -21,6 +21,8 @@ export type Config = {
   /** Undefined on the embedded chain, which brings its own. */
   program_id: Uint8Array | undefined
   slot_ms: number
+  /** Version of the transactions the venue signs. */
+  transactions: 0 | 1
   /** All but what the enclave and the package know. */
   engine: Omit<EngineConfig, 'compose_hash' | 'tacit_version'>
 }
@@ -70,6 +72,7 @@ export function readConfig(environment: Environment): ConfigOutcome {
       rpc_urls: embedded ? undefined : text('SOLANA_RPC_URL').split(','),
       program_id: decodeBase58(text('TACIT_PROGRAM_ID'), 32),
       slot_ms: Number(text('TACIT_SLOT_MS')),
+      transactions: text('TACIT_SETTLEMENT_TRANSACTIONS') === 'v0' ? 0 : 1,
       engine: {
         data_dir: text('TACIT_DATA_DIR'),
         instruments: instruments as EngineConfig['instruments'],
@@ -143,6 +146,9 @@ function listOf(schema: TSchema, name: string, text: string, faults: string[]): 
   }
 }
 
+/** Order parts in one packet: 458 bytes besides them, 128 each, 1,232 in all. */
+const V0_PARTS_MAX = 6
+
 /** Settings that are each well formed and must not stand together. */
 function contradictions(text: (name: string) => string): string[] {
   const faults: string[] = []
@@ -155,6 +161,9 @@ function contradictions(text: (name: string) => string): string[] {
   if (embedded && text('TACIT_PROGRAM_ID') !== '') {
     faults.push('TACIT_PROGRAM_ID: the embedded chain brings its own')
   }
+  const parts_max = Number(text('TACIT_SETTLEMENT_PARTS_MAX'))
+  if (text('TACIT_SETTLEMENT_TRANSACTIONS') === 'v0' && parts_max > V0_PARTS_MAX)
+    faults.push(`TACIT_SETTLEMENT_PARTS_MAX: at most ${V0_PARTS_MAX} with TACIT_SETTLEMENT_TRANSACTIONS=v0`)
   if (text('TACIT_ACME_DIRECTORY') !== '') faults.push(...acmeContradictions(text))
   const port = listenAddress(text('TACIT_LISTEN'))!.port
   if (port !== 0 && port === listenAddress(text('TACIT_OPERATOR_LISTEN'))!.port) {

@@ -47,6 +47,7 @@ export async function openLaptop(parts: ProcessParts): Promise<Running> {
         settlement_seed: enclave.settlement_seed,
         hash,
         slot_ms: config.slot_ms,
+        transactions: config.transactions,
         monotonicMs: parts.clock.monotonicMs,
       })
     },

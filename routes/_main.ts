@@ -76,6 +76,7 @@ function parts(with_config: Config): ProcessParts {
         program_id: with_config.program_id!,
         settlement_seed: enclave.settlement_seed,
         hash,
+        transactions: with_config.transactions,
         monotonicMs: clock.monotonicMs,
       }),
   }

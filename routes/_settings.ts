@@ -164,6 +164,12 @@ export const SETTINGS: readonly Setting[] = [
     fault: integer(2, 28),
   },
   {
+    name: 'TACIT_SETTLEMENT_TRANSACTIONS',
+    meaning: '`v1`, or `v0` where the endpoints do not take v1; then at most 6 parts. docs/operator.md.',
+    fallback: 'v1',
+    fault: oneOf('v1', 'v0'),
+  },
+  {
     name: 'TACIT_RETENTION_DAYS',
     meaning: 'Days events, final orders and fills stay readable.',
     fallback: '30',

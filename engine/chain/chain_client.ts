@@ -1,6 +1,7 @@
 /** What every operation on the chain needs: endpoints, the vault's addresses, the settlement signer and health. */
 import { type Address, getAddressDecoder, type KeyPairSigner } from '@solana/kit'
 import { type VaultAddresses, vaultAddresses } from '../../protocol/vault/addresses'
+import type { TransactionVersion } from './build_transaction'
 import type { ChainHealth } from './health'
 import type { RpcPool } from './rpc_pool'
 import type { SlotView } from './slot_view'
@@ -22,6 +23,8 @@ export type ChainClient = {
   /** Public key of `signer`, 32 bytes. */
   readonly signer_key: Uint8Array
   readonly fees: FeeSettings
+  /** Version of the transactions it signs, where they fit. */
+  readonly transactions: TransactionVersion
   readonly view: SlotView
   readonly health: ChainHealth
 }

@@ -2,6 +2,7 @@
 import { createKeyPairSignerFromPrivateKeyBytes, getBase58Encoder } from '@solana/kit'
 import type { ChainPort, HashPort } from '../ports'
 import { anchor } from './anchor'
+import type { TransactionVersion } from './build_transaction'
 import { type ChainClient, chainAddresses, type FeeSettings } from './chain_client'
 import { ChainHealth } from './health'
 import { KnownStates } from './known_states'
@@ -35,6 +36,8 @@ export type ChainOptions = {
   /** Deadline of one RPC request. Default 10 s. */
   rpc_timeout_ms?: number
   fees?: Partial<FeeSettings>
+  /** 0 for endpoints that do not forward v1 transactions. Default 1. */
+  transactions?: TransactionVersion
   monotonicMs?: () => number
 }
 
@@ -107,6 +110,7 @@ async function connect(options: ChainOptions): Promise<ChainClient> {
     signer,
     signer_key: new Uint8Array(getBase58Encoder().encode(signer.address)),
     fees: { ...FEES, ...options.fees },
+    transactions: options.transactions ?? 1,
     ...chainAddresses(options.program_id),
   }
 }

@@ -24,8 +24,15 @@ export type RelayedBatch = {
 export function epochOfSigned(signed: SignedBatch): number | undefined {
   const { messageBytes } = getTransactionDecoder().decode(signed.transaction)
   const message = getCompiledTransactionMessageDecoder().decode(messageBytes)
-  const data = message.version === 1 ? message.instructionPayloads[0]?.instructionData : undefined
-  return data && decodeSettleData(new Uint8Array(data))?.epoch
+  const parts =
+    message.version === 1
+      ? message.instructionPayloads.map((payload) => payload.instructionData)
+      : message.instructions.map((instruction) => instruction.data)
+  for (const data of parts) {
+    const settle = data && decodeSettleData(new Uint8Array(data))
+    if (settle) return settle.epoch
+  }
+  return undefined
 }
 
 /** A journaled transaction of an earlier epoch was fenced by `open_epoch` and can never succeed. */

@@ -1,7 +1,13 @@
 /** Turns a vault instruction into signed bytes: simulated once, compute limit with a margin, priority fee. */
 import { type Base64EncodedWireTransaction, getBase64Decoder } from '@solana/kit'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
-import { buildTransaction, COMPUTE_UNITS_MAX, type SignedTransaction } from './build_transaction'
+import {
+  buildTransaction,
+  COMPUTE_UNITS_MAX,
+  type SignedTransaction,
+  type TransactionDraft,
+  type TransactionVersion,
+} from './build_transaction'
 import type { ChainClient } from './chain_client'
 import { priorityFee } from './priority_fee'
 import { failureOf, type TransactionFailure } from './transaction_failure'
@@ -27,8 +33,9 @@ export async function signVaultInstruction(
   const { value: lifetime } = await rpc.read((endpoint, abortSignal) =>
     endpoint.getLatestBlockhash({ commitment: 'confirmed' }).send({ abortSignal }),
   )
-  const draft = { payer: signer, instructions, lifetime, priority_fee_lamports: 0n }
-  const trial = await buildTransaction({ ...draft, compute_units: COMPUTE_UNITS_MAX }).catch(asTooLarge)
+  const compute_units_max = { compute_units: COMPUTE_UNITS_MAX, priority_fee_lamports: 0n }
+  const draft = { payer: signer, instructions, lifetime, ...compute_units_max }
+  const trial = await buildTrial(draft, client.transactions)
   if ('failure' in trial) return trial
   const simulation = await rpc.read((endpoint, abortSignal) =>
     endpoint
@@ -44,7 +51,20 @@ export async function signVaultInstruction(
   const used = Number(unitsConsumed ?? COMPUTE_UNITS_MAX)
   const compute_units = Math.min(COMPUTE_UNITS_MAX, Math.ceil(used * 1.1) + MARGIN_UNITS)
   const priority_fee_lamports = await priorityFee(client, compute_units, attempt)
-  return { signed: await buildTransaction({ ...draft, compute_units, priority_fee_lamports }) }
+  const { version } = trial
+  return { signed: await buildTransaction({ ...draft, version, compute_units, priority_fee_lamports }) }
+}
+
+type Trial = { wire: Uint8Array; version: TransactionVersion } | { failure: TransactionFailure }
+
+/** What no packet holds, a batch packed before the operator chose v0 or a refusal's proof, goes out as v1 all the same. */
+async function buildTrial(draft: TransactionDraft, wanted: TransactionVersion): Promise<Trial> {
+  if (wanted === 0) {
+    const small = await buildTransaction({ ...draft, version: 0 }).catch(asTooLarge)
+    if (!('failure' in small)) return { wire: small.wire, version: 0 }
+  }
+  const built = await buildTransaction({ ...draft, version: 1 }).catch(asTooLarge)
+  return 'failure' in built ? built : { wire: built.wire, version: 1 }
 }
 
 /** Nothing the cluster does makes it smaller: as final as a refusal of the program. */

@@ -2,8 +2,12 @@
 import { expect, test } from 'bun:test'
 import { createKeyPairSignerFromPrivateKeyBytes } from '@solana/kit'
 import fc from 'fast-check'
-import { buildTransaction, COMPUTE_UNITS_MAX } from '../../engine/chain/build_transaction'
-import { V1_BYTES_MAX } from '../../engine/chain/transaction_limits'
+import {
+  buildTransaction,
+  COMPUTE_UNITS_MAX,
+  type TransactionVersion,
+} from '../../engine/chain/build_transaction'
+import { PACKET_BYTES_MAX, V1_BYTES_MAX } from '../../engine/chain/transaction_limits'
 import { toInstruction } from '../../engine/chain/vault_instruction'
 import type { SettlementPayload } from '../../engine/ports'
 import { payloadOf } from '../../engine/settlement/payload_of'
@@ -19,11 +23,11 @@ import { VaultWorld } from './vault_world'
 const MINTS = Array.from({ length: 10 }, (_, at) => seeded(`mint ${at}`))
 const SEED = seeded('settlement signer')
 
-/** A venue of the largest capacity that pays in ten mints besides its own. */
-function venue(): World {
+/** A venue that pays in ten mints besides its own. */
+function venue(settlement_parts_max: number): World {
   const template = settings()
   const mints = MINTS.map((mint) => ({ ...template.mints[0]!, mint: encodeBase58(mint) }))
-  const world = new World({ settlement_parts_max: 28, mints: [...template.mints, ...mints] })
+  const world = new World({ settlement_parts_max, mints: [...template.mints, ...mints] })
   for (const name of ['alice', 'bob']) world.account(name, { keys_max: 1_000 })
   return world
 }
@@ -67,7 +71,7 @@ function play(world: World, { kind, mint: at, count }: Operation, serial: number
 }
 
 /** As the relayer builds it, with token programs and bond payers that share nothing. */
-async function transactionOf(payload: SettlementPayload): Promise<Uint8Array> {
+async function transactionOf(payload: SettlementPayload, version: TransactionVersion): Promise<Uint8Array> {
   const payer = await createKeyPairSignerFromPrivateKeyBytes(SEED)
   const { batch_id: batch, nullifiers, outputs, spent_root } = payload
   const instruction = settleInstruction({
@@ -96,27 +100,38 @@ async function transactionOf(payload: SettlementPayload): Promise<Uint8Array> {
     lifetime: { blockhash, lastValidBlockHeight: 1n },
     compute_units: COMPUTE_UNITS_MAX,
     priority_fee_lamports: 1_000n,
+    version,
   })
   return wire
 }
 
-test('every settlement batch the packer makes fits a transaction', async () => {
+/** Bytes of the largest transaction. Throws for one that no cluster takes. */
+async function largestOf(parts_max: number, version: TransactionVersion): Promise<number> {
   let largest = 0
   await fc.assert(
     fc.asyncProperty(fc.array(operation, { minLength: 1, maxLength: 60 }), async (operations) => {
-      const world = venue()
+      const world = venue(parts_max)
       operations.forEach((one, serial) => void play(world, one, serial))
       for (let slots = 0; slots < 20; slots++) world.close()
       world.hashAll()
       for (const batch_id of world.state.settlement.batches.keys()) {
-        // Throws for a transaction that no cluster takes.
-        const wire = await transactionOf(payloadOf(world.state, batch_id)!)
+        const wire = await transactionOf(payloadOf(world.state, batch_id)!, version)
         largest = Math.max(largest, wire.length)
       }
     }),
     { numRuns: 40 },
   )
-  expect(largest).toBeGreaterThan(3_000)
+  return largest
+}
+
+test('every settlement batch the packer makes fits a v1 transaction', async () => {
+  expect(await largestOf(28, 1)).toBeGreaterThan(3_000)
+})
+
+test('at six parts every settlement batch fits a packet as a v0 transaction', async () => {
+  const largest = await largestOf(6, 0)
+  expect(largest).toBeGreaterThan(1_000)
+  expect(largest).toBeLessThanOrEqual(PACKET_BYTES_MAX)
 })
 
 test('a node refuses a transaction of more bytes than the cluster takes', async () => {

@@ -2,7 +2,8 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { buildTransaction } from '../../engine/chain/build_transaction'
+import { buildTransaction, type TransactionVersion } from '../../engine/chain/build_transaction'
+import type { Faults } from '../../engine/chain/embedded/embedded_chain'
 import { decodeTransaction } from '../../engine/chain/embedded/execute_transaction'
 import { associatedTokenAddress } from '../../engine/chain/embedded/faucet'
 import { makeGenesis } from '../../engine/chain/embedded/genesis'
@@ -42,10 +43,12 @@ export class EmbeddedSite {
   port!: ChainPort
   /** Endpoints of the venues opened from now on; the chain's own where none are named. */
   rpc_urls: string[] | undefined
+  /** What venues opened from now on sign; with 0 they pack for one packet. */
+  transactions: TransactionVersion = 1
   private program!: Uint8Array
 
-  async openChain(): Promise<void> {
-    this.chain = await openEmbeddedChain({ data_dir: join(this.dir, 'chain'), slot_ms: SLOT_MS })
+  async openChain(faults: Faults = {}): Promise<void> {
+    this.chain = await openEmbeddedChain({ data_dir: join(this.dir, 'chain'), slot_ms: SLOT_MS, faults })
     const settlement_signer = publicKeyOf(this.keys.settlement_seed)
     this.program = await makeGenesis(this.chain, { program_path: PROGRAM, settlement_signer })
   }
@@ -60,9 +63,11 @@ export class EmbeddedSite {
       settlement_seed: this.keys.settlement_seed,
       hash,
       slot_ms: SLOT_MS,
+      transactions: this.transactions,
     })
     this.port = port
-    const template = testConfig(data_dir)
+    const settlement_parts_max = this.transactions === 0 ? 6 : 28
+    const template = { ...testConfig(data_dir), settlement_parts_max }
     const mints = template.mints.map((mint) => ({ ...mint, mint: mint.decimals === 9 ? JTO : USDC }))
     const instruments = template.instruments.map((one) => ({ ...one, base_mint: JTO, quote_mint: USDC }))
     const clock = { unixMs: () => Date.now(), monotonicMs: () => performance.now() }

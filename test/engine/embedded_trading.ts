@@ -1,4 +1,5 @@
 /** Two traders on an embedded site: deposits that count, orders that cross, and what there is to wait for. */
+import type { Faults } from '../../engine/chain/embedded/embedded_chain'
 import type { Venue } from '../../engine/venue'
 import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import { readU64Le } from '../../protocol/bytes'
@@ -16,8 +17,8 @@ export class EmbeddedTrading {
   alice!: Trader
   bob!: Trader
 
-  async open(): Promise<void> {
-    await this.site.openChain()
+  async open(faults: Faults = {}): Promise<void> {
+    await this.site.openChain(faults)
     await this.site.openVenue()
     for (const account_id of ['alice', 'bob']) await this.site.issue(account_id)
     this.alice = this.trader('alice')
@@ -51,7 +52,7 @@ export class EmbeddedTrading {
   }
 
   /** Leaves of the chain once everything is finalized. */
-  private async leafCount(): Promise<number> {
+  async leafCount(): Promise<number> {
     this.site.chain.advance(9)
     return (await this.site.port.readConfig()).leaf_count
   }

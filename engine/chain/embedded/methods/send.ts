@@ -41,7 +41,7 @@ function preflightFailure(
 /** Accepts for landing; an answer promises nothing about the transaction's fate. */
 const sendTransaction: Method = (machine, params) => {
   const config = configAt(machine, params, 1)
-  const decoded = decodeParam(params, config)
+  const decoded = decodeParam(machine, params, config)
   if (!decoded.signature) {
     throw new RpcError(RPC_CODE.signature_verification_failure, 'Transaction signature verification failure')
   }

@@ -17,11 +17,22 @@ const ACCOUNT_OVERHEAD_BYTES = 64
 const LOADER_V3 = 'BPFLoaderUpgradeab1e11111111111111111111111'
 
 /** @throws RpcError for bytes that are no transaction */
-export function decodeParam(params: unknown[], config: Record<string, unknown>): DecodedTransaction {
+export function decodeParam(
+  { faults }: Machine,
+  params: unknown[],
+  config: Record<string, unknown>,
+): DecodedTransaction {
   const encoding = config['encoding'] ?? 'base58'
   if (encoding !== 'base64') throw invalidParams('transactions are read as base64')
+  const decoded = decodeBytes(new Uint8Array(Buffer.from(textAt(params, 0), 'base64')))
+  if (faults.refuse_v1 === true && decoded.message.version === 1)
+    throw invalidParams('failed to deserialize the transaction')
+  return decoded
+}
+
+function decodeBytes(bytes: Uint8Array): DecodedTransaction {
   try {
-    return decodeTransaction(new Uint8Array(Buffer.from(textAt(params, 0), 'base64')))
+    return decodeTransaction(bytes)
   } catch (error) {
     if (error instanceof TransactionTooLarge) throw invalidParams(error.message)
     throw invalidParams('failed to deserialize the transaction')
@@ -93,7 +104,7 @@ function programDataBytes(machine: Machine, program: Uint8Array): number {
 
 const simulateTransaction: Method = (machine, params) => {
   const config = configAt(machine, params, 1)
-  const decoded = decodeParam(params, config)
+  const decoded = decodeParam(machine, params, config)
   const replace = config['replaceRecentBlockhash'] === true
   if (!replace && !machine.isBlockhashValid(decoded.message.lifetimeToken)) {
     const value = { err: 'BlockhashNotFound', logs: [], unitsConsumed: 0, returnData: null, accounts: null }
