@@ -1,6 +1,7 @@
 /** Settles one part of an order in a settlement batch: its note in, proceeds and change out, its share of the fee. */
 import { feeUpTo } from '../../protocol/units'
 import { baseOf, quoteOf } from '../state/instrument'
+import { holdAll, notesOfFills } from '../state/note_holders'
 import type { FillRecord, Order } from '../state/order'
 import type { State } from '../state/state'
 import type { SettlementBatch } from './batch'
@@ -52,6 +53,7 @@ export function addFill(
     seq: 0,
   }
   order.fills.push(fill)
+  holdAll(state.notes, notesOfFills([fill]))
   batch.fills.push(fill)
   state.settlement.unlanded += 1
 }
@@ -84,10 +86,13 @@ function exchangeNotes(
     status: order.remaining > 0 ? ('in_use' as const) : ('free' as const),
   }
   spendNote(state, batch, input)
-  const proceeds = createNote(batch, into, source(0))
-  const change = createNote(batch, back, source(1))
-  if (change !== undefined) order.collateral = change
-  else if (order.remaining > 0) throw new Error('an order rests without collateral')
+  const proceeds = createNote(state, batch, into, source(0))
+  const change = createNote(state, batch, back, source(1))
+  if (change !== undefined) {
+    state.notes.hold(change)
+    state.notes.drop(input)
+    order.collateral = change
+  } else if (order.remaining > 0) throw new Error('an order rests without collateral')
   return { proceeds, change }
 }
 

@@ -8,6 +8,7 @@ export function spendNote(state: State, batch: SettlementBatch, note: Note): voi
   note.status = 'spent'
   note.spent_in = batch.batch_id
   batch.inputs.push(note)
+  state.notes.hold(note)
   coverLeaf(state, batch, note.leaf_index)
 }
 
@@ -29,21 +30,23 @@ type NewNote = { owner: string; mint: number; amount: bigint; status: 'free' | '
 
 /** Makes a note an output of the batch; undefined for nothing, because zero amounts create no output. */
 export function createNote(
+  state: State,
   batch: SettlementBatch,
   made: NewNote,
   source: Omit<Output, 'note'>,
 ): Note | undefined {
   if (made.amount < 0n) throw new Error('a note cannot be negative')
   if (made.amount === 0n) return undefined
-  const note: Note = {
+  const note = state.notes.create({
     ...made,
     commitment: undefined,
     blinding: undefined,
     nullifier: undefined,
     leaf_index: undefined,
     spent_in: 0,
-  }
+  })
   batch.outputs.push({ note, ...source })
+  state.notes.hold(note)
   return note
 }
 

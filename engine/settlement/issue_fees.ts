@@ -21,6 +21,7 @@ export function issueFees(state: State, packer: Packer): void {
     const batch = packer.take(1)
     moveFees(state, batch, mint, -amount)
     createNote(
+      state,
       batch,
       { owner: encodeBase58(state.fee_key), mint, amount, status: 'free' },
       { anchor: state.fee_anchor, order_id: NO_ORDER, nonce: BigInt(day), index_role: 2 * mint },

@@ -21,9 +21,9 @@ export function nextHashJob(state: State): HashJob | undefined {
   return {
     batch_id,
     inputs: [
-      ...batch.inputs.map(({ commitment, blinding }) => {
+      ...batch.inputs.map(({ commitment_bytes: commitment, blinding }) => {
         if (commitment === undefined || blinding === undefined) throw new Error('an input is not hashed yet')
-        return { commitment: hexBytes(commitment, 32), blinding }
+        return { commitment, blinding }
       }),
       ...unopenedExits(batch).map(({ nullifier }) => ({ nullifier: hexBytes(nullifier, 32) })),
     ],

@@ -1,5 +1,6 @@
 /** Packs withdrawals, reshapes and served exits into settlement batches, oldest first. */
 import { LIMITS } from '../limits'
+import { holdAll } from '../state/note_holders'
 import { hexBytes, type State, settingsOf } from '../state/state'
 import type { Exit, Reshape, SettlementBatch, Withdrawal } from './batch'
 import { coverLeaf, createNote, moveFees, spendNote } from './batch_entries'
@@ -78,10 +79,12 @@ function packWithdrawal(state: State, batch: SettlementBatch, withdrawal: Withdr
   moveFees(state, batch, note.mint, fee)
   batch.payouts.push(withdrawal)
   withdrawal.change = createNote(
+    state,
     batch,
     { owner: note.owner, mint: note.mint, amount: note.amount - amount - fee, status: 'free' },
     { anchor: withdrawal.change_anchor, order_id: NO_ORDER, nonce: withdrawal.nonce, index_role: 1 },
   )
+  if (withdrawal.change !== undefined) state.notes.hold(withdrawal.change)
 }
 
 function packReshape(state: State, batch: SettlementBatch, reshape: Reshape): void {
@@ -90,8 +93,9 @@ function packReshape(state: State, batch: SettlementBatch, reshape: Reshape): vo
   reshape.outputs = reshape.amounts.map((amount, index) => {
     const source = { anchor: reshape.anchor, order_id: NO_ORDER, nonce: reshape.nonce }
     const made = { owner, mint, amount, status: 'free' as const }
-    return createNote(batch, made, { ...source, index_role: 2 * index + 1 })!
+    return createNote(state, batch, made, { ...source, index_role: 2 * index + 1 })!
   })
+  holdAll(state.notes, reshape.outputs)
   batch.reshapes.push(reshape)
 }
 

@@ -7,7 +7,7 @@ import { reshapeView, withdrawalView } from '../settlement/payment_view'
 import { takeForExit } from './apply_exit'
 import { announceNote } from './apply_hashed'
 import type { Effects } from './effects'
-import type { Note } from './note'
+import { dropAll, notesOfBatch } from './note_holders'
 import { fillView } from './order_view'
 import type { Answer } from './outcome'
 import { retireNote } from './retire_note'
@@ -86,21 +86,25 @@ function registerRefund(
   if (commitment === undefined || outcome.refund_leaf_index === undefined) {
     throw new Error('a refund came without its note')
   }
-  const note: Note = {
-    owner: withdrawal.key.text,
-    mint: withdrawal.note.mint,
-    amount: withdrawal.amount,
-    status: 'free',
-    commitment,
-    blinding,
-    nullifier: undefined,
-    leaf_index: outcome.refund_leaf_index,
-    spent_in: 0,
-  }
   // Its owner may have asked for it on chain already: known only by its request until here.
   const exit = [...state.settlement.exits.values()].find((one) => one.commitment === commitment)
   if (exit !== undefined && exit.settlement_batch > 0) return
-  state.notes.set(commitment, note)
+  const known = state.notes.get(commitment)
+  const note =
+    known ??
+    state.notes.create({
+      owner: withdrawal.key.text,
+      mint: withdrawal.note.mint,
+      amount: withdrawal.amount,
+      status: 'free',
+      commitment: hexBytes(commitment, 32),
+      blinding,
+      nullifier: undefined,
+      leaf_index: outcome.refund_leaf_index,
+      spent_in: 0,
+    })
+  // Its owner may have shown its opening already, as soon as the leaf was final: then it may back something by now.
+  if (known === undefined) state.notes.register(note)
   announceNote(state, fx, 'note.created', note)
   if (exit !== undefined) takeForExit(state, fx, exit, note)
 }
@@ -122,9 +126,14 @@ function finalize(state: State, batch: SettlementBatch, stage: BatchStage): void
   const { settlement } = state
   settlement.batches.delete(batch.batch_id)
   settlement.landed = { batch_id: batch.batch_id, signature: stage.signature, slot: stage.slot }
-  for (const payout of batch.payouts) if (payout.kind === 'exit') settlement.exits.delete(payout.nullifier)
+  for (const payout of batch.payouts) {
+    if (payout.kind !== 'exit') continue
+    settlement.exits.delete(payout.nullifier)
+    if (payout.note !== undefined) state.notes.drop(payout.note)
+  }
   for (const note of batch.inputs) {
-    const leaf_index = state.leaves.indexOf(hexBytes(note.commitment!, 32))
+    const leaf_index = state.leaves.indexOf(note.commitment_bytes!)
     if (leaf_index !== undefined) retireNote(state, note, leaf_index)
   }
+  dropAll(state.notes, notesOfBatch(batch))
 }

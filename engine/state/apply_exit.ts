@@ -9,7 +9,7 @@ import type { Effects } from './effects'
 import { endOrder } from './end_order'
 import type { Note } from './note'
 import type { Answer } from './outcome'
-import type { State } from './state'
+import { hexBytes, type State } from './state'
 import { voidPayment } from './void_payment'
 
 /**
@@ -66,15 +66,17 @@ function openExit(
 /** Freezes a known note for its exit: what it backs ends. */
 export function takeForExit(state: State, fx: Effects, exit: Exit, note: Note): void {
   for (const order of state.keys.get(note.owner)?.orders ?? []) {
-    if (order.collateral === note) endOrder(state, fx, order, { status: 'cancelled', reason: 'note_exited' })
+    if (order.collateral.is(note)) endOrder(state, fx, order, { status: 'cancelled', reason: 'note_exited' })
   }
   for (const payment of [...state.settlement.waiting]) {
-    if (payment.kind === 'withdrawal' && payment.note === note) voidPayment(state, fx, payment)
-    if (payment.kind === 'reshape' && payment.inputs.includes(note)) voidPayment(state, fx, payment)
+    if (payment.kind === 'withdrawal' && payment.note.is(note)) voidPayment(state, fx, payment)
+    if (payment.kind === 'reshape' && payment.inputs.some((one) => one.is(note)))
+      voidPayment(state, fx, payment)
   }
+  if (exit.note === undefined) state.notes.hold(note)
   exit.note = note
   note.status = 'exiting'
-  note.nullifier = exit.nullifier
+  note.setNullifier(hexBytes(exit.nullifier, 32))
   announceNote(state, fx, 'note.exited', note)
 }
 
@@ -83,7 +85,7 @@ export function takeForExit(state: State, fx: Effects, exit: Exit, note: Note): 
  * nullifier than the note's own does not freeze it.
  */
 function noteOf(state: State, request: ExitRequest): Note | undefined {
-  const note = state.notes.get(request.commitment.toHex())
+  const note = state.notes.find(request.commitment)
   if (note === undefined) return undefined
   const own = note.nullifier ?? nullifierOf(request.commitment, note.blinding!).toHex()
   return own === request.nullifier.toHex() ? note : undefined
@@ -94,5 +96,7 @@ function dropExit(state: State, exit: Exit): void {
   exits.delete(exit.nullifier)
   const at = waiting.indexOf(exit)
   if (at !== -1) waiting.splice(at, 1)
-  if (exit.note?.status === 'exiting') exit.note.status = 'free'
+  if (exit.note === undefined) return
+  if (exit.note.status === 'exiting') exit.note.status = 'free'
+  state.notes.drop(exit.note)
 }

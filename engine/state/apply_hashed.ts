@@ -22,9 +22,8 @@ export function applyHashed(state: State, fx: Effects, command: CommandOf<'hashe
   spendNullifiers(state, batch, result.nullifiers)
   batch.outputs.forEach(({ note }, at) => {
     const { commitment, blinding } = result.outputs[at]!
-    note.commitment = commitment.toHex()
-    note.blinding = blinding
-    state.notes.set(note.commitment, note)
+    state.notes.reveal(note, commitment, blinding)
+    state.notes.register(note)
     announceNote(state, fx, 'note.created', note)
   })
   batch.hashed = result
@@ -48,7 +47,7 @@ function checkShape(batch: SettlementBatch, { result }: CommandOf<'hashed'>): vo
 /** In the order the spent tree takes them: ascending within the batch. */
 function spendNullifiers(state: State, batch: SettlementBatch, nullifiers: Uint8Array[]): void {
   batch.inputs.forEach((note, at) => {
-    note.nullifier = nullifiers[at]!.toHex()
+    note.setNullifier(nullifiers[at]!)
   })
   for (const nullifier of [...nullifiers].sort(compareBytes)) {
     if (state.nullifiers.has(nullifier)) throw new Error('a nullifier is spent twice')
@@ -65,10 +64,10 @@ export function announceNote(
   note: Note,
 ): void {
   const account = state.keys.get(note.owner)?.account
-  if (account === undefined || note.commitment === undefined) return
-  const { commitment } = note
+  const { known } = note
+  if (account === undefined || !known) return
   const data = (): NoteEvent => ({
-    commitment,
+    commitment: note.commitment!,
     trading_key: note.owner,
     mint: state.mints[note.mint]!.text,
     amount: note.amount.toString(),

@@ -16,7 +16,7 @@ export function applyLeaves(state: State, command: CommandOf<'leaves'>): Answer 
       return
     }
     state.leaves.append(leaf)
-    const note = state.notes.get(leaf.toHex())
+    const note = state.notes.find(leaf)
     const retired = note?.status === 'spent' && !state.settlement.batches.has(note.spent_in)
     if (retired) retireNote(state, note, leaf_index)
   })

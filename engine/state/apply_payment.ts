@@ -7,6 +7,7 @@ import type { ReshapePlan } from './decide_reshape'
 import type { WithdrawPlan } from './decide_withdraw'
 import type { Effects } from './effects'
 import { lockNote } from './lock_note'
+import { holdAll } from './note_holders'
 import type { Answer } from './outcome'
 import type { State } from './state'
 
@@ -18,11 +19,13 @@ export function applyWithdraw(
 ): Answer {
   const key = bindKey(state, plan.signer)
   key.place_nonce = command.nonce
+  const note = lockNote(state, plan.note)
+  state.notes.hold(note)
   const withdrawal: Withdrawal = {
     kind: 'withdrawal',
     withdrawal_id: command.withdrawal_id.toHex(),
     key,
-    note: lockNote(state, plan.note),
+    note,
     commitment: command.commitment.toHex(),
     destination: command.destination,
     amount: command.amount,
@@ -56,11 +59,13 @@ export function applyReshape(
 ): Answer {
   const key = bindKey(state, plan.signer)
   key.place_nonce = command.nonce
+  const inputs = plan.notes.map((found) => lockNote(state, found))
+  holdAll(state.notes, inputs)
   const reshape: Reshape = {
     kind: 'reshape',
     reshape_id: command.reshape_id.toHex(),
     key,
-    inputs: plan.notes.map((found) => lockNote(state, found)),
+    inputs,
     commitments: command.inputs.map((one) => one.toHex()),
     amounts: command.amounts,
     nonce: command.nonce,

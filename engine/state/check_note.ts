@@ -5,8 +5,18 @@ import type { Note } from './note'
 import { type RefusedOutcome, refuse } from './outcome'
 import type { State } from './state'
 
-/** `fresh` notes are not in the state yet; applying the command registers them. */
-export type NoteFound = { ok: true; note: Note; fresh: boolean }
+/** What an opening shows of a note that is not in the state yet. */
+export type OpenedNote = {
+  owner: string
+  mint: number
+  amount: bigint
+  commitment: Uint8Array
+  blinding: Uint8Array
+  nullifier: Uint8Array
+  leaf_index: number
+}
+/** Applying the command makes a `fresh` note known. */
+export type NoteFound = { ok: true; note: Note; fresh: false } | { ok: true; note: OpenedNote; fresh: true }
 
 type Wanted = {
   commitment: Uint8Array
@@ -24,12 +34,12 @@ type Wanted = {
  * (protocol.md "Order of checks").
  */
 export function checkNote(state: State, wanted: Wanted): NoteFound | RefusedOutcome {
-  const known = state.notes.get(wanted.commitment.toHex())
+  const known = state.notes.find(wanted.commitment)
   if (known === undefined) return checkForgotten(state, wanted) ?? checkOpening(state, wanted)
   if (known.owner !== wanted.owner) return refuse('note_not_owned')
   if (wanted.mint !== undefined && known.mint !== wanted.mint) return refuse('note_wrong_mint')
   if (known.status === 'spent') return refuse('note_spent')
-  if (known.status !== 'free' && known !== wanted.released) return refuse('note_in_use')
+  if (known.status !== 'free' && !known.is(wanted.released)) return refuse('note_in_use')
   return { ok: true, note: known, fresh: false }
 }
 
@@ -50,19 +60,9 @@ function checkOpening(state: State, wanted: Wanted): NoteFound | RefusedOutcome 
   const mint = state.mints.findIndex((one) => equalBytes(one.bytes, opening.mint))
   if (mint === -1 || (wanted.mint !== undefined && mint !== wanted.mint)) return refuse('note_wrong_mint')
   if (state.nullifiers.has(opening.nullifier)) return refuse('note_spent')
-  const nullifier = opening.nullifier.toHex()
-  if (state.settlement.exits.has(nullifier)) return refuse('note_in_use')
-  const note: Note = {
-    owner: wanted.owner,
-    mint,
-    amount: opening.amount,
-    status: 'free',
-    commitment: commitment.toHex(),
-    blinding: opening.blinding,
-    nullifier,
-    leaf_index,
-    spent_in: 0,
-  }
+  if (state.settlement.exits.has(opening.nullifier.toHex())) return refuse('note_in_use')
+  const { amount, blinding, nullifier } = opening
+  const note = { owner: wanted.owner, mint, amount, commitment, blinding, nullifier, leaf_index }
   return { ok: true, note, fresh: true }
 }
 

@@ -8,7 +8,7 @@ import { decideOrder, type PlacePlan } from './decide_place'
 import type { Order } from './order'
 import { placeAnswer } from './order_view'
 import { type Env, type RefusedOutcome, refuse } from './outcome'
-import { hexBytes, type State } from './state'
+import type { State } from './state'
 
 export type ModifyPlan = {
   ok: true
@@ -49,7 +49,7 @@ function checkResend(state: State, replacement: PlaceFields): RefusedOutcome | u
 }
 
 function isReduction(old: Order, place: PlacePlan, replacement: PlaceFields): boolean {
-  const { commitment } = old.collateral
+  const commitment = old.collateral.commitment_bytes
   return (
     old.instrument === place.instrument &&
     old.side === replacement.side &&
@@ -59,6 +59,6 @@ function isReduction(old: Order, place: PlacePlan, replacement: PlaceFields): bo
     old.expiry_slot === replacement.expiry_slot &&
     place.lots < old.remaining &&
     commitment !== undefined &&
-    equalBytes(hexBytes(commitment, 32), replacement.collateral_commitment)
+    equalBytes(commitment, replacement.collateral_commitment)
   )
 }

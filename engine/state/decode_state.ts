@@ -10,6 +10,8 @@ import { addKey } from './check_signer'
 import { list } from './codec'
 import { STATE_LAYOUT } from './encode_state'
 import type { Note } from './note'
+import { readNote } from './note_codec'
+import { holdAll, notesOfBatch, notesOfFills, notesOfPayment } from './note_holders'
 import { restOrder } from './open_order'
 import type { FillRecord, Order } from './order'
 import { createState, hexBytes, keyBytes, type State } from './state'
@@ -20,7 +22,6 @@ import {
   instrument_row,
   key_row,
   mint_row,
-  note_row,
   order_row,
   tree_rows,
 } from './state_codec'
@@ -47,6 +48,7 @@ export function decodeState(bytes: Uint8Array, orders?: number): State {
   if (trees.spent_owners.length > 0) state.spent_owners = Uint32Array.from(trees.spent_owners)
   state.settlement = decodeSettlement(from, { keys, notes, fills })
   from.done()
+  holdSettling(state)
   return state
 }
 
@@ -87,8 +89,13 @@ function readKeys(state: State, from: ByteReader): TradingKey[] {
 
 function readNotes(state: State, from: ByteReader): Note[] {
   const known = from.uint()
-  const notes = list(note_row).read(from)
-  for (const note of notes.slice(0, known)) state.notes.set(note.commitment!, note)
+  const count = from.uint()
+  const notes: Note[] = []
+  for (let place = 0; place < count; place++) {
+    const note = state.notes.create(readNote(from))
+    if (place < known) state.notes.register(note)
+    notes.push(note)
+  }
   return notes
 }
 
@@ -123,5 +130,13 @@ function readOrders(
       handle: 0,
     }
     restOrder(state, order, hexBytes(order.order_id, 16))
+    holdAll(state.notes, [order.collateral, ...notesOfFills(order.fills)])
   }
+}
+
+/** Whatever refers to a note holds it, as when it came to be. */
+function holdSettling({ notes, settlement }: State): void {
+  for (const batch of settlement.batches.values()) holdAll(notes, notesOfBatch(batch))
+  for (const payment of settlement.payments.values()) holdAll(notes, notesOfPayment(payment))
+  for (const { note } of settlement.exits.values()) if (note !== undefined) notes.hold(note)
 }

@@ -2,6 +2,7 @@
 import { encodeSettlement } from '../settlement/encode_settlement'
 import { ByteWriter } from './byte_stream'
 import { type Codec, list } from './codec'
+import { writeNote } from './note_codec'
 import { tablesOf } from './snapshot_tables'
 import type { State } from './state'
 import {
@@ -11,7 +12,6 @@ import {
   instrument_row,
   key_row,
   mint_row,
-  note_row,
   order_row,
   tree_rows,
 } from './state_codec'
@@ -37,7 +37,8 @@ export function encodeState(state: State): Uint8Array {
     keys.map((key) => ({ ...key, account: tables.accounts.at(key.account) })),
   )
   to.uint(state.notes.size)
-  rows(note_row, tables.notes.rows)
+  to.uint(tables.notes.size)
+  for (const note of tables.notes.rows()) writeNote(to, note)
   rows(
     fill_row,
     tables.fills.rows.map((fill) => ({

@@ -4,6 +4,7 @@ import { removeFromBucket } from './buckets'
 import { removeExposure } from './check_self_cross'
 import type { Effects } from './effects'
 import { releaseNote } from './lock_note'
+import { dropAll, notesOfFills } from './note_holders'
 import type { FinalOrder, Order } from './order'
 import { orderView } from './order_view'
 import type { State } from './state'
@@ -41,7 +42,9 @@ export function endOrder(state: State, fx: Effects, order: Order, ending: Ending
   })
   const { status, reason, replaced_by } = ending
   const kind: EventKind = reason === 'replaced' ? 'order.replaced' : `order.${status}`
-  return fx.emit(key.account, kind, (seq) => orderView(order, { seq, status, reason, replaced_by }))
+  const seq = fx.emit(key.account, kind, (seq) => orderView(order, { seq, status, reason, replaced_by }))
+  dropAll(state.notes, [order.collateral, ...notesOfFills(order.fills)])
+  return seq
 }
 
 /** Cancels several orders for one reason. */

@@ -18,7 +18,8 @@ export class FinalOrders {
   private first = 0
   private next = 0
   private readonly table = new IdTable(
-    (number) => ({ bytes: this.blockOf(number).bytes, at: this.rowAt(number) }),
+    { bytesOf: (number) => this.blockOf(number).bytes, placeOf: (number) => this.rowAt(number) },
+    16,
     () => this.first,
   )
 

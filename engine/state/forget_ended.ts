@@ -1,5 +1,6 @@
 /** Drops final orders and payments whose retention has passed, so that memory stays bounded. */
 import { LIMITS, MS_PER_DAY } from '../limits'
+import { dropAll, notesOfPayment } from './note_holders'
 import { type State, settingsOf } from './state'
 
 /** Ids outlive the expiry slot of their body: an older body then fails on its expiry (protocol.md "Order of checks"). */
@@ -17,5 +18,6 @@ export function forgetEnded(state: State): void {
     const old = payment.ended_unix_ms < retained_ms || payments.size > LIMITS.payments_kept_max
     if (!ended || !old) break
     payments.delete(id)
+    dropAll(state.notes, notesOfPayment(payment))
   }
 }

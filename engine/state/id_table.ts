@@ -1,4 +1,4 @@
-/** Finds a number by the 16-byte id it stands for; the ids themselves lie with whoever made the table. */
+/** Finds a number by the id it stands for; the ids themselves lie with whoever made the table. */
 import { keyedHash } from './keyed_hash'
 
 /** Parts grow one at a time, so that no growth takes a pause: at four million ids one holds 16 thousand. */
@@ -9,6 +9,9 @@ const MODULUS = 0xffff_ffff
 
 type Part = { table: Uint32Array; count: number }
 
+/** Where the id of a number lies: in these bytes, from this place on. */
+export type Ids = { bytesOf(number: number): Uint8Array; placeOf(number: number): number }
+
 export class IdTable {
   private readonly parts: Part[] = Array.from({ length: PARTS }, () => ({
     table: new Uint32Array(START),
@@ -16,12 +19,13 @@ export class IdTable {
   }))
 
   /**
-   * @param idAt where the id of a number lies
-   * @param first the least number alive
+   * @param width of an id in bytes, 16 at least
+   * @param first the least number alive; numbers below 2^32 need none
    */
   constructor(
-    private readonly idAt: (number: number) => { bytes: Uint8Array; at: number },
-    private readonly first: () => number,
+    private readonly ids: Ids,
+    private readonly width = 16,
+    private readonly first: () => number = () => 0,
   ) {}
 
   /** The number of the id at `at`. */
@@ -34,8 +38,7 @@ export class IdTable {
 
   /** The id of `number` is not in the table yet. */
   add(number: number): void {
-    const { bytes, at } = this.idAt(number)
-    const hash = keyedHash(bytes, at, 4)
+    const { bytes, at, hash } = this.locate(number)
     const part = this.parts[hash % PARTS]!
     if ((part.count + 1) * 2 > part.table.length) this.grow(part)
     const bucket = this.bucketOf(part.table, hash, bytes, at)
@@ -46,8 +49,7 @@ export class IdTable {
 
   /** `number` is alive and in the table. */
   remove(number: number): void {
-    const { bytes, at } = this.idAt(number)
-    const hash = keyedHash(bytes, at, 4)
+    const { bytes, at, hash } = this.locate(number)
     const part = this.parts[hash % PARTS]!
     const bucket = this.bucketOf(part.table, hash, bytes, at)
     if (part.table[bucket] === 0) throw new Error('an id is not in the table')
@@ -60,8 +62,7 @@ export class IdTable {
     const mask = table.length - 1
     let gap = from
     for (let bucket = (gap + 1) & mask; table[bucket] !== 0; bucket = (bucket + 1) & mask) {
-      const { bytes, at } = this.idAt(this.numberOf(table[bucket]!))
-      const home = (keyedHash(bytes, at, 4) >>> 8) & mask
+      const home = (this.locate(this.numberOf(table[bucket]!)).hash >>> 8) & mask
       // An entry may move to the gap unless its home lies behind it.
       if (((bucket - home) & mask) < ((bucket - gap) & mask)) continue
       table[gap] = table[bucket]!
@@ -75,14 +76,26 @@ export class IdTable {
     for (let bucket = (hash >>> 8) & mask; ; bucket = (bucket + 1) & mask) {
       const entry = table[bucket]!
       if (entry === 0) return bucket
-      const { bytes, at } = this.idAt(this.numberOf(entry))
-      if (equalIds(bytes, at, id, id_at)) return bucket
+      const number = this.numberOf(entry)
+      if (this.equals(this.ids.bytesOf(number), this.ids.placeOf(number), id, id_at)) return bucket
     }
+  }
+
+  private equals(a: Uint8Array, a_at: number, b: Uint8Array, b_at: number): boolean {
+    for (let at = 0; at < this.width; at++) if (a[a_at + at] !== b[b_at + at]) return false
+    return true
+  }
+
+  private locate(number: number): { bytes: Uint8Array; at: number; hash: number } {
+    const bytes = this.ids.bytesOf(number)
+    const at = this.ids.placeOf(number)
+    return { bytes, at, hash: keyedHash(bytes, at, 4) }
   }
 
   private numberOf(entry: number): number {
     const first = this.first()
-    return first + ((entry - 1 - (first % MODULUS) + MODULUS) % MODULUS)
+    const ahead = entry - 1 - (first % MODULUS)
+    return first + (ahead < 0 ? ahead + MODULUS : ahead)
   }
 
   private grow(part: Part): void {
@@ -90,13 +103,8 @@ export class IdTable {
     part.table = new Uint32Array(old.length * 2)
     for (const entry of old) {
       if (entry === 0) continue
-      const { bytes, at } = this.idAt(this.numberOf(entry))
-      part.table[this.bucketOf(part.table, keyedHash(bytes, at, 4), bytes, at)] = entry
+      const { bytes, at, hash } = this.locate(this.numberOf(entry))
+      part.table[this.bucketOf(part.table, hash, bytes, at)] = entry
     }
   }
-}
-
-function equalIds(a: Uint8Array, a_at: number, b: Uint8Array, b_at: number): boolean {
-  for (let at = 0; at < 16; at++) if (a[a_at + at] !== b[b_at + at]) return false
-  return true
 }

@@ -53,6 +53,7 @@ export function openOrder(
     handle: 0,
   }
   restOrder(state, order, body.order_id)
+  state.notes.hold(order.collateral)
   fx.emit(key.account, 'order.accepted', (seq) => orderView(order, { seq, status: 'accepted' }))
   return order
 }

@@ -11,5 +11,5 @@ export function retireNote(state: State, note: Note, leaf_index: number): void {
   }
   // A note that only an exit ever spent may belong to a key that never traded here.
   state.spent_owners[leaf_index] = owner === undefined ? 0 : owner.index + 1
-  state.notes.delete(note.commitment!)
+  state.notes.forget(note)
 }

@@ -2,6 +2,8 @@
 import type { Exit, Reshape, SettlementBatch, Withdrawal } from '../settlement/batch'
 import type { Account } from './account'
 import type { Note } from './note'
+import { notesOfBatch, notesOfFills, notesOfPayment } from './note_holders'
+import type { Notes } from './notes'
 import type { FillRecord } from './order'
 import type { State } from './state'
 
@@ -23,10 +25,37 @@ export class Table<T> {
   maybe = (row: T | undefined): number | undefined => (row === undefined ? undefined : this.at(row))
 }
 
+/** The same for notes, by their handles: there may be millions. */
+export class NoteTable {
+  private readonly places: Uint32Array
+  private readonly handles: Uint32Array
+  size = 0
+
+  constructor(private readonly notes: Notes) {
+    this.places = new Uint32Array(notes.end)
+    this.handles = new Uint32Array(notes.lives)
+  }
+
+  add(note: Note): void {
+    if (this.places[note.handle] !== 0) return
+    this.handles[this.size++] = note.handle
+    this.places[note.handle] = this.size
+  }
+  *rows(): Generator<Note> {
+    for (let place = 0; place < this.size; place++) yield this.notes.at(this.handles[place]!)
+  }
+  at = (note: Note): number => {
+    const place = this.places[note.handle]!
+    if (place === 0) throw new Error('a snapshot refers to a note it does not hold')
+    return place - 1
+  }
+  maybe = (note: Note | undefined): number | undefined => (note === undefined ? undefined : this.at(note))
+}
+
 export type Tables = {
   accounts: Table<Account>
   /** Those in `State.notes` come first, in their order. */
-  notes: Table<Note>
+  notes: NoteTable
   fills: Table<FillRecord>
   payments: Table<Withdrawal | Reshape>
   exits: Table<Exit>
@@ -35,7 +64,7 @@ export type Tables = {
 export function tablesOf(state: State): Tables {
   const tables: Tables = {
     accounts: new Table(),
-    notes: new Table(),
+    notes: new NoteTable(state.notes),
     fills: new Table(),
     payments: new Table(),
     exits: new Table(),
@@ -56,24 +85,17 @@ export function tablesOf(state: State): Tables {
 }
 
 function addFill(tables: Tables, fill: FillRecord): void {
-  if (fill.proceeds !== undefined) tables.notes.add(fill.proceeds)
-  if (fill.change !== undefined) tables.notes.add(fill.change)
+  for (const note of notesOfFills([fill])) tables.notes.add(note)
   tables.fills.add(fill)
 }
 
 function addPayment(tables: Tables, payment: Withdrawal | Reshape): void {
   tables.payments.add(payment)
-  if (payment.kind === 'withdrawal') {
-    tables.notes.add(payment.note)
-    if (payment.change !== undefined) tables.notes.add(payment.change)
-    return
-  }
-  for (const note of [...payment.inputs, ...payment.outputs]) tables.notes.add(note)
+  for (const note of notesOfPayment(payment)) tables.notes.add(note)
 }
 
 function addBatch(tables: Tables, batch: SettlementBatch): void {
-  for (const note of batch.inputs) tables.notes.add(note)
-  for (const { note } of batch.outputs) tables.notes.add(note)
+  for (const note of notesOfBatch(batch)) tables.notes.add(note)
   for (const fill of batch.fills) addFill(tables, fill)
   for (const payout of batch.payouts) if (payout.kind === 'withdrawal') addPayment(tables, payout)
   for (const reshape of batch.reshapes) addPayment(tables, reshape)

@@ -7,7 +7,7 @@ import type { Account, TradingKey } from './account'
 import { ByteIndex } from './byte_index'
 import { FinalOrders } from './final_orders'
 import type { InstrumentState } from './instrument'
-import type { Note } from './note'
+import { Notes } from './notes'
 import type { Order } from './order'
 
 export type Mint = {
@@ -60,8 +60,7 @@ export type State = {
   readonly expiries: Map<number, Set<Order>>
   /** Keys with an armed dead-man timer by the slot at which it fires. */
   readonly timers: Map<number, Set<TradingKey>>
-  /** Known notes by commitment (hex). */
-  readonly notes: Map<string, Note>
+  readonly notes: Notes
   /** Finalized leaves of the note tree. */
   leaves: ByteIndex
   /** Spent nullifiers in the order the spent tree took them. */
@@ -75,6 +74,7 @@ export type State = {
 
 /** @param orders number of orders for which the book has its memory from the start; more copy it, which takes a pause */
 export function createState(orders?: number): State {
+  const keys = new Map<string, TradingKey>()
   const key_list: TradingKey[] = []
   return {
     settings: undefined,
@@ -87,7 +87,7 @@ export function createState(orders?: number): State {
     epochs: [],
     halted: undefined,
     accounts: new Map(),
-    keys: new Map(),
+    keys,
     key_index: new ByteIndex(),
     key_list,
     instruments: new Map(),
@@ -97,7 +97,7 @@ export function createState(orders?: number): State {
     resting: [],
     expiries: new Map(),
     timers: new Map(),
-    notes: new Map(),
+    notes: new Notes({ keys, key_list }),
     leaves: new ByteIndex(),
     nullifiers: new ByteIndex(),
     nullifier_ends: [],

@@ -8,7 +8,6 @@ const b32 = fixed(32)
 const SIDES = ['buy', 'sell'] as const
 const STAGES = ['matched', 'submitted', 'confirmed', 'finalized', 'voided'] as const
 const INSTRUMENT_STATUSES = ['active', 'paused', 'closed'] as const
-const NOTE_STATUSES = ['free', 'in_use', 'spent', 'exiting'] as const
 
 export const heading = struct<{
   settings: Settings | undefined
@@ -82,18 +81,6 @@ export const key_row = struct({
   place_nonce: u64,
   cancel_nonce: u64,
   dead_man_slot: uint,
-})
-
-export const note_row = struct({
-  owner: text,
-  mint: uint,
-  amount: u64,
-  status: word(NOTE_STATUSES),
-  commitment: option(hex(32)),
-  blinding: option(b32),
-  nullifier: option(hex(32)),
-  leaf_index: option(uint),
-  spent_in: uint,
 })
 
 export const fill_row = struct({

@@ -22,14 +22,24 @@ export class Holdings {
   /** Refund notes of withdrawals that the venue has yet to register, by commitment. */
   readonly #refunds = new Map<string, { mint: string; amount: bigint }>()
 
-  refunded(event: Extract<VaultEvent, { kind: 'settled' }>): void {
+  /** By mint, hex: what came in less what was paid out, as the chain's events say. */
+  readonly #vault = new Map<string, bigint>()
+  paid = 0
+  refunded = 0
+
+  landed(event: VaultEvent): void {
+    this.#move(event, 1n)
+    if (event.kind !== 'settled') return
     for (const { kind, refund, mint, amount } of event.payouts) {
+      if (refund === undefined) this.paid += 1
+      else this.refunded += 1
       if (kind === 'withdrawal' && refund)
         this.#refunds.set(toHex(refund.commitment), { mint: toHex(mint), amount })
     }
   }
 
   lost(event: VaultEvent): void {
+    this.#move(event, -1n)
     if (event.kind === 'deposited') this.unopened.delete(toHex(event.commitment))
     if (event.kind !== 'settled') return
     for (const { refund } of event.payouts) {
@@ -37,6 +47,15 @@ export class Holdings {
       this.unopened.delete(toHex(refund.commitment))
       this.#refunds.delete(toHex(refund.commitment))
     }
+  }
+
+  #move(event: VaultEvent, sign: 1n | -1n): void {
+    const add = (mint: Uint8Array, amount: bigint): void => {
+      this.#vault.set(toHex(mint), (this.#vault.get(toHex(mint)) ?? 0n) + sign * amount)
+    }
+    if (event.kind === 'deposited') add(event.mint, event.amount)
+    if (event.kind !== 'settled') return
+    for (const { refund, mint, amount } of event.payouts) if (refund === undefined) add(mint, -amount)
   }
 
   /** @throws Error naming the mint that does not add up */
@@ -64,6 +83,8 @@ export class Holdings {
     }
     state.mints.forEach(({ bytes, text }, mint) => {
       const { balance, liabilities } = chain.money(bytes)
+      const told = this.#vault.get(toHex(bytes)) ?? 0n
+      if (balance !== told) throw new Error(`events leave ${told} of ${text}, the vault holds ${balance}`)
       if (balance !== liabilities)
         throw new Error(`the vault owes ${liabilities} of ${text} and holds ${balance}`)
       if (owed[mint] !== liabilities)
@@ -73,10 +94,11 @@ export class Holdings {
 }
 
 /** Notes in memory and those that batches under way will create. */
-function held(state: State): Set<Note> {
-  const notes = new Set(state.notes.values())
-  for (const { outputs } of state.settlement.batches.values()) for (const { note } of outputs) notes.add(note)
-  return notes
+function held(state: State): Iterable<Note> {
+  const notes = new Map([...state.notes.values()].map((note) => [note.handle, note]))
+  for (const { outputs } of state.settlement.batches.values())
+    for (const { note } of outputs) notes.set(note.handle, note)
+  return notes.values()
 }
 
 /** The venue opened it, or a packed exit spends it. */

@@ -55,9 +55,9 @@ test('the venue as a whole neither makes nor loses money', () => {
           }
         }
       })
-      const held = new Set(world.state.notes.values())
+      const held = new Map([...world.state.notes.values()].map((note) => [note.handle, note]))
       for (const batch of world.state.settlement.batches.values()) {
-        for (const { note } of batch.outputs) held.add(note)
+        for (const { note } of batch.outputs) held.set(note.handle, note)
       }
       const opened = [0n, 0n, 0n]
       for (const bytes of world.journal) {
@@ -69,7 +69,8 @@ test('the venue as a whole neither makes nor loses money', () => {
       }
       const now = [0, 1, 2].map((mint) => {
         let total = paid[mint]! + world.state.settlement.fees[mint]!
-        for (const note of held) if (note.mint === mint && note.status !== 'spent') total += note.amount
+        for (const note of held.values())
+          if (note.mint === mint && note.status !== 'spent') total += note.amount
         return total
       })
       expect(now).toEqual(opened)
@@ -113,7 +114,7 @@ test('a live order is always covered by a note of its own, and no other note is 
   fc.assert(
     fc.property(steps, (stream) => {
       played(stream, (world) => {
-        const notes = new Set()
+        const notes = new Set<number>()
         for (const order of world.state.orders.values()) {
           const { terms } = order.instrument
           const rest = quoteOf(terms, order.remaining, order.ticks)
@@ -121,15 +122,15 @@ test('a live order is always covered by a note of its own, and no other note is 
           const needed = order.side === 'buy' ? rest + fee : baseOf(terms, order.remaining)
           expect(order.collateral.status).toBe('in_use')
           expect(order.collateral.amount >= needed).toBe(true)
-          notes.add(order.collateral)
+          notes.add(order.collateral.handle)
         }
         expect(notes.size).toBe(world.state.orders.size)
         for (const payment of world.state.settlement.waiting) {
-          if (payment.kind === 'withdrawal') notes.add(payment.note)
-          if (payment.kind === 'reshape') for (const note of payment.inputs) notes.add(note)
+          if (payment.kind === 'withdrawal') notes.add(payment.note.handle)
+          if (payment.kind === 'reshape') for (const note of payment.inputs) notes.add(note.handle)
         }
         for (const note of world.state.notes.values())
-          if (note.status === 'in_use') expect(notes.has(note)).toBe(true)
+          if (note.status === 'in_use') expect(notes.has(note.handle)).toBe(true)
       })
     }),
     RUNS,
