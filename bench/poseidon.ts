@@ -4,7 +4,7 @@
  * pure in turns in the same run, in processor time of one thread: steadier than wall time where others share the machine.
  */
 import { hashBatch } from '../engine/hashing/hash_batch'
-import { loadNativePoseidon } from '../engine/hashing/native_poseidon'
+import { loadNativePoseidon } from '../native/load_poseidon'
 import { emptyTrees, type Trees } from '../engine/hashing/trees'
 import type { HashJob } from '../engine/ports'
 import { compareBytes } from '../protocol/bytes'

@@ -7,6 +7,7 @@ import { Glob } from 'bun'
 const ROOT = join(import.meta.dir, '..')
 const SOURCE_FOLDERS = [
   'protocol',
+  'native',
   'engine',
   'enclave',
   'routes',
@@ -44,9 +45,10 @@ const isOurs = (name: string) => SOURCE_FOLDERS.includes(folderOf(name))
 /** Which of our folders a folder may import from. */
 const MAY_IMPORT: Record<string, string[]> = {
   protocol: ['protocol'],
-  engine: ['engine', 'protocol'],
+  native: ['native', 'protocol'],
+  engine: ['engine', 'native', 'protocol'],
   enclave: ['enclave', 'protocol'],
-  client: ['client', 'protocol'],
+  client: ['client', 'native', 'protocol'],
 }
 /** What `routes/` may take from the engine and the enclave: their faces, never their insides. */
 const ROUTES_MAY_TAKE = [

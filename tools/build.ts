@@ -11,7 +11,7 @@ const SERVER = join(OUT, 'server')
 /** Files the server reads beside its code, at the same place relative to it as in the sources. */
 const BESIDE = ['program/vault.so', 'compose.yaml']
 /** What a worker loads from beside itself. */
-const POSEIDON = 'engine/hashing/native/poseidon.so'
+const POSEIDON = 'native/poseidon.so'
 
 /** Worker threads load by URL, so each is an entry of its own. */
 const workers = [...new Glob('engine/**/*_worker.ts').scanSync({ cwd: ROOT })].sort()
@@ -42,8 +42,7 @@ for (const file of BESIDE.filter((one) => existsSync(join(ROOT, one)))) {
   mkdirSync(join(OUT, file, '..'), { recursive: true })
   cpSync(join(ROOT, file), join(OUT, file))
 }
-mkdirSync(join(SERVER, 'native'))
-cpSync(join(ROOT, POSEIDON), join(SERVER, 'native/poseidon.so'))
+cpSync(join(ROOT, POSEIDON), join(SERVER, 'poseidon.so'))
 await buildPage(join(OUT, 'page'))
 
 const built = [...new Glob('**/*').scanSync({ cwd: OUT })].sort()

@@ -4,6 +4,7 @@ import { toHex } from '../../protocol/bytes'
 import { openChainReader } from '../chain/chain_access'
 import { NotAVault, readVaultState } from '../chain/read_vault'
 import { readVaultEvents } from '../chain/read_vault_history'
+import { hashFast } from '../wallet/fast_poseidon'
 import { HistoryIncomplete } from '../wallet/vault_history'
 import { auditChain, type ChainAudit, type RootAudit } from './chain_audit'
 
@@ -73,4 +74,5 @@ function printed({ slot, note_tree, spent_tree, verdict }: ChainAudit): object {
   return { slot, note_tree: one(note_tree), spent_tree: one(spent_tree), verdict }
 }
 
+hashFast()
 process.exit(await run(process.argv.slice(2)))

@@ -9,13 +9,20 @@ import type { DepositedEvent } from '../../protocol/vault/events'
 import type { Wallet, WalletNote } from '../wallet/wallet'
 import type { ChainAccess } from './chain_access'
 import { readMintRecord } from './read_vault'
-import { readTransactionEvents } from './read_vault_events'
+import { eventsOf, readTransactionData } from './read_vault_events'
 import { sendInstructions } from './send_instructions'
 import { ownAccount } from './token_account'
 import { TransactionFailed } from './transaction_failed'
 import { toInstruction } from './vault_instruction'
 
-export type DepositTerms = { program_id: string; mint: string; amount: bigint; key_index: number }
+export type DepositTerms = {
+  program_id: string
+  mint: string
+  amount: bigint
+  key_index: number
+  /** Saves the wallet: called before anything is sent, so that no blinding is used twice if this process ends. */
+  keep?: () => void
+}
 
 async function depositOf(chain: ChainAccess, terms: DepositTerms, inner: Uint8Array): Promise<Instruction> {
   const { token_program } = await readMintRecord(chain, terms.program_id, terms.mint)
@@ -38,8 +45,8 @@ async function readDeposited(
   signature: Signature,
   inner: Uint8Array,
 ): Promise<DepositedEvent> {
-  const events = await readTransactionEvents(chain, program_id, signature, 'finalized')
-  for (const event of events ?? [])
+  const data = await readTransactionData(chain, program_id, signature, 'finalized')
+  for (const event of eventsOf(data ?? []))
     if (event.kind === 'deposited' && equalBytes(event.inner, inner)) return event
   throw new TransactionFailed('the transaction carries no deposit event')
 }
@@ -57,7 +64,9 @@ export async function deposit(
   const blinding = deriveDepositBlinding(wallet.seed, key_index, wallet.counters(key_index).deposits++)
   const owner = wallet.tradingKey(key_index)
   const inner = noteInner(owner, blinding)
-  const signature = await sendInstructions(chain, [await depositOf(chain, terms, inner)], 'finalized')
+  const instruction = await depositOf(chain, terms, inner)
+  terms.keep?.()
+  const signature = await sendInstructions(chain, [instruction], 'finalized')
   const event = await readDeposited(chain, terms.program_id, signature, inner)
   const { leaf_index } = event
   const mint = decodeBase58(terms.mint, 32)!

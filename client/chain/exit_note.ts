@@ -1,8 +1,10 @@
-/** The three steps by which a note leaves without the venue: request, freeze after a missed deadline, escape. */
+/** How a note leaves without the venue: request, freeze after a missed deadline, escape; and how a false request is closed. */
 import { createKeyPairSignerFromPrivateKeyBytes, type KeyPairSigner, type Signature } from '@solana/kit'
 import { decodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
+import type { ExitRequest } from '../../protocol/vault/accounts'
 import { freezeInstruction } from '../../protocol/vault/freeze'
+import { refuseExitInstruction } from '../../protocol/vault/refuse_exit'
 import { nullifierOfNote } from '../exit/open_note'
 import { prepareEscape } from '../exit/prepare_escape'
 import { prepareExitRequest } from '../exit/prepare_exit_request'
@@ -33,20 +35,21 @@ const payerBytes = (chain: ChainAccess): Uint8Array => decodeBase58(chain.payer.
 
 /**
  * Costs the payer a bond of 0.02 SOL and rent, returned on service, freeze or escape.
- * @param destination token account that receives the whole note
+ * @param to `destination` is the token account that receives the whole note; `keep` saves the wallet, before anything is sent
  * @throws ProofUnavailable, TransactionFailed
  */
 export async function requestExit(
   chain: ChainAccess,
   wallet: Wallet,
   note: WalletNote,
-  to: { program_id: string; destination: Uint8Array; proofs: VaultProofs },
+  to: { program_id: string; destination: Uint8Array; proofs: VaultProofs; keep?: () => void },
 ): Promise<Signature> {
   const program = programBytes(to.program_id)
   const terms = { program, payer: payerBytes(chain), destination: to.destination }
   const before = note.state
   const request = prepareExitRequest(wallet, note, to.proofs, terms)
   const instruction = toInstruction(request, [await ownerOf(wallet, note), chain.payer])
+  to.keep?.()
   try {
     return await sendInstructions(chain, [instruction], 'confirmed')
   } catch (error) {
@@ -61,12 +64,35 @@ export async function freezeVault(
   program_id: string,
   nullifier: Uint8Array,
 ): Promise<Signature> {
-  const request = await readExitRequest(chain, program_id, nullifier)
-  if (request === undefined)
-    throw new TransactionFailed(`no exit request is open for nullifier ${toHex(nullifier)}`)
-  const { bond_payer } = request
+  const { bond_payer } = await openRequest(chain, program_id, nullifier)
   const freeze = freezeInstruction({ program: programBytes(program_id), nullifier, bond_payer })
   return sendInstructions(chain, [toInstruction(freeze, [])], 'confirmed')
+}
+
+/** Closes the request for a note that is spent; anyone may, and gets its bond. @throws ProofUnavailable, TransactionFailed */
+export async function refuseExit(
+  chain: ChainAccess,
+  of: { program_id: string; nullifier: Uint8Array; proofs: VaultProofs },
+): Promise<Signature> {
+  const { nullifier, program_id, proofs } = of
+  await openRequest(chain, program_id, nullifier)
+  const proof = proofs.presence(nullifier)
+  const terms = { program: programBytes(program_id), refuser: payerBytes(chain), nullifier }
+  const refuse = refuseExitInstruction({ ...terms, ...proof })
+  return sendInstructions(chain, [toInstruction(refuse, [chain.payer])], 'confirmed')
+}
+
+async function openRequest(
+  chain: ChainReader,
+  program_id: string,
+  nullifier: Uint8Array,
+): Promise<ExitRequest> {
+  const request = await readExitRequest(chain, program_id, nullifier)
+  if (request === undefined)
+    throw new TransactionFailed(
+      `no exit request is open for nullifier ${toHex(nullifier)}: it was served, refused or never made`,
+    )
+  return request
 }
 
 /** @throws ProofUnavailable, TransactionFailed */

@@ -5,13 +5,14 @@ const ATTEMPTS_MAX = 7
 const WAIT_MS = 100
 
 /** A node that is rate-limiting (429) or failing (5xx); every other answer is an answer. */
-function isPassing(error: unknown): boolean {
+export function isPassing(error: unknown): boolean {
   if (isSolanaError(error, SOLANA_ERROR__RPC__TRANSPORT_HTTP_ERROR)) {
     const { statusCode } = error.context
     return statusCode === 429 || statusCode >= 500
   }
-  // What fetch throws when there is no connection.
-  return error instanceof TypeError || (error as { code?: unknown } | null)?.code === 'ConnectionRefused'
+  // What fetch throws when there is no connection: a TypeError that names the system's reason, here or as its cause.
+  const { code, cause } = error as { code?: unknown; cause?: { code?: unknown } }
+  return error instanceof TypeError && typeof (code ?? cause?.code) === 'string'
 }
 
 /** Only for reads: asking twice must change nothing. @throws the last failure, after about six seconds in all */

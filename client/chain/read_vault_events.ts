@@ -5,25 +5,28 @@ import type { ChainReader } from './chain_access'
 import { patientRead } from './patient_read'
 
 /**
- * The events of one transaction, in order; empty for a failed one, undefined when the node does not serve it at
- * `commitment`.
+ * Data of the instructions the program got from programs in one transaction, its own events among them, in order; empty
+ * for a failed one, undefined when the node does not serve it at `commitment`.
  */
-export async function readTransactionEvents(
+export async function readTransactionData(
   { rpc }: ChainReader,
   program_id: string,
   signature: Signature,
   commitment: 'confirmed' | 'finalized',
-): Promise<VaultEvent[] | undefined> {
+): Promise<Uint8Array[] | undefined> {
   const config = { commitment, encoding: 'base64', maxSupportedTransactionVersion: 1 } as const
   const found = await patientRead(() => rpc.getTransaction(signature, config).send())
   if (!found?.meta) return undefined
   if (found.meta.err !== null) return []
   const { compiledMessage, loadedAddresses } = decodeTransactionFromRpcResponse(found)
-  const events: VaultEvent[] = []
-  for (const one of walkInstructions({ compiledMessage, loadedAddresses, meta: found.meta })) {
-    if (one.trace.kind !== 'inner' || one.programAddress !== program_id || !one.data) continue
-    const event = decodeEvent(new Uint8Array(one.data))
-    if (event !== undefined) events.push(event)
-  }
-  return events
+  const data: Uint8Array[] = []
+  for (const one of walkInstructions({ compiledMessage, loadedAddresses, meta: found.meta }))
+    if (one.trace.kind === 'inner' && one.programAddress === program_id && one.data)
+      data.push(new Uint8Array(one.data))
+  return data
+}
+
+/** The events among them. */
+export function eventsOf(data: readonly Uint8Array[]): VaultEvent[] {
+  return data.flatMap((one) => decodeEvent(one) ?? [])
 }

@@ -2,11 +2,12 @@
 import type { Signature } from '@solana/kit'
 import { vaultAddresses } from '../../protocol/vault/addresses'
 import type { VaultEvent } from '../../protocol/vault/events'
+import type { KeptTransaction } from '../wallet/history_file'
 import { HistoryIncomplete, type VaultHistory, vaultHistory } from '../wallet/vault_history'
 import { addressOf, type ChainReader } from './chain_access'
 import { patientRead } from './patient_read'
 import { programBytes } from './read_vault'
-import { readTransactionEvents } from './read_vault_events'
+import { eventsOf, readTransactionData } from './read_vault_events'
 
 /** The most a node answers. */
 const PAGE_MAX = 1_000
@@ -31,39 +32,50 @@ export async function readVaultHistory(
   return vaultHistory(await readVaultEvents(chain, program_id, options))
 }
 
-/**
- * Walks the transactions that name the note tree's account (deposits, batches, exit requests and escapes all do) from
- * the newest back to the first; the events of one transaction stay in order.
- * @throws HistoryIncomplete when the node lists a transaction it does not serve
- */
+/** Every event; those of one transaction stay in order. @throws HistoryIncomplete */
 export async function readVaultEvents(
   chain: ChainReader,
   program_id: string,
   options: ReadHistoryOptions = {},
 ): Promise<VaultEvent[]> {
+  const transactions = await readVaultTransactions(chain, program_id, [], options)
+  return transactions.flatMap(({ data }) => eventsOf(data))
+}
+
+/**
+ * Walks the transactions that name the note tree's account (deposits, batches, exit requests and escapes all do) from
+ * the newest back to the first, or to the slot of the newest of those `known`; that slot's are told apart by signature,
+ * since nodes may order them differently. Newest first, without the known ones.
+ * @throws HistoryIncomplete when the node lists a transaction it does not serve
+ */
+export async function readVaultTransactions(
+  chain: ChainReader,
+  program_id: string,
+  known: readonly KeptTransaction[],
+  options: ReadHistoryOptions = {},
+): Promise<KeptTransaction[]> {
   const { commitment = 'finalized', page_size = PAGE_MAX, progress } = options
   const tree = addressOf(vaultAddresses(programBytes(program_id)).tree)
-  const events: VaultEvent[] = []
-  let transactions = 0
+  const known_signatures = new Set(known.map(({ signature }) => signature))
+  const known_slot = known.reduce((newest, { slot }) => Math.max(newest, slot), -1)
+  const read: KeptTransaction[] = []
   for (let before: Signature | undefined; ; ) {
     const edge = before === undefined ? {} : { before }
     const page = await patientRead(() =>
       chain.rpc.getSignaturesForAddress(tree, { commitment, limit: page_size, ...edge }).send(),
     )
-    const successful = page.filter((entry) => entry.err === null)
-    for (let at = 0; at < successful.length; at += PARALLEL) {
-      const some = successful.slice(at, at + PARALLEL)
-      const read = some.map(({ signature }) =>
-        readTransactionEvents(chain, program_id, signature, commitment),
-      )
-      for (const of_one of await Promise.all(read)) {
-        if (of_one === undefined) throw new HistoryIncomplete('a transaction the node lists')
-        events.push(...of_one)
-      }
-      transactions += some.length
-      progress?.(transactions)
+    const fresh = page.filter(({ err, signature }) => err === null && !known_signatures.has(signature))
+    for (let at = 0; at < fresh.length; at += PARALLEL) {
+      const some = fresh.slice(at, at + PARALLEL).map(async ({ signature, slot }) => {
+        const data = await readTransactionData(chain, program_id, signature, commitment)
+        if (data === undefined) throw new HistoryIncomplete('a transaction the node lists')
+        return { signature, slot: Number(slot), data }
+      })
+      read.push(...(await Promise.all(some)))
+      progress?.(read.length)
     }
-    before = page.at(-1)?.signature
-    if (page.length < page_size || before === undefined) return events
+    const last = page.at(-1)
+    if (last === undefined || page.length < page_size || Number(last.slot) < known_slot) return read
+    before = last.signature
   }
 }

@@ -19,6 +19,7 @@ import {
   signTransactionMessageWithSigners,
 } from '@solana/kit'
 import type { ChainAccess } from './chain_access'
+import { isPassing, patientRead } from './patient_read'
 import { landedFailure, preflightFailure, TransactionFailed } from './transaction_failed'
 
 const POLL_MS = 150
@@ -36,7 +37,10 @@ export async function sendInstructions(
   instructions: Instruction[],
   commitment: 'confirmed' | 'finalized',
 ): Promise<Signature> {
-  const { value: lifetime } = await chain.rpc.getLatestBlockhash({ commitment: 'confirmed' }).send()
+  const { rpc } = chain
+  const { value: lifetime } = await patientRead(() =>
+    rpc.getLatestBlockhash({ commitment: 'confirmed' }).send(),
+  )
   const message = pipe(
     createTransactionMessage({ version: 1 }),
     (m) => setTransactionMessageFeePayerSigner(chain.payer, m),
@@ -50,19 +54,22 @@ export async function sendInstructions(
   const wire = getBase64EncodedWireTransaction(signed)
   for (let poll = 0; ; poll++) {
     if (poll % RESEND_EVERY_POLLS === 0) await send(chain, wire, poll > 0)
-    const { value } = await chain.rpc.getSignatureStatuses([signature]).send()
+    const { value } = await patientRead(() => rpc.getSignatureStatuses([signature]).send())
     const status = value[0]
     if (status?.err) throw landedFailure(status.err)
     if (status?.confirmationStatus === 'finalized' || status?.confirmationStatus === commitment)
       return signature
-    const height = await chain.rpc.getBlockHeight({ commitment: 'confirmed' }).send()
+    const height = await patientRead(() => rpc.getBlockHeight({ commitment: 'confirmed' }).send())
     if (!status && height > lifetime.lastValidBlockHeight)
-      throw new TransactionFailed('the transaction expired')
+      throw new TransactionFailed('the transaction expired before it landed, and never will: run it again')
     await Bun.sleep(POLL_MS)
   }
 }
 
-/** Only the first sending is simulated: later ones would be refused for having landed. */
+/**
+ * Only the first sending is simulated: later ones would be refused for having landed. A node that is gone for a moment is
+ * asked again by the next one; the bytes are the same, so nothing happens twice.
+ */
 async function send(
   chain: ChainAccess,
   wire: ReturnType<typeof getBase64EncodedWireTransaction>,
@@ -71,6 +78,7 @@ async function send(
   try {
     await chain.rpc.sendTransaction(wire, { encoding: 'base64', skipPreflight: again }).send()
   } catch (error) {
-    throw preflightFailure(error) ?? error
+    const refused = preflightFailure(error)
+    if (refused !== undefined || !isPassing(error)) throw refused ?? error
   }
 }

@@ -5,6 +5,7 @@ import {
   SOLANA_ERROR__JSON_RPC__SERVER_ERROR_SEND_TRANSACTION_PREFLIGHT_FAILURE,
 } from '@solana/kit'
 import { type VaultErrorName, vaultError } from '../../protocol/vault/errors'
+import { VAULT_ADVICE } from './vault_advice'
 
 /** It landed with an error, was refused before it was sent, or its blockhash expired before it landed. */
 export class TransactionFailed extends Error {
@@ -40,5 +41,7 @@ export function preflightFailure(error: unknown): TransactionFailed | undefined 
 function failure(what: string, code: bigint | number | undefined): TransactionFailed {
   const known = code === undefined ? undefined : vaultError(Number(code))
   if (known === undefined) return new TransactionFailed(what)
-  return new TransactionFailed(`the vault refuses: ${known.name}. ${known.meaning}`, known.name)
+  const advice = VAULT_ADVICE[known.name]
+  const sentence = `the vault refuses: ${known.name}. ${known.meaning}`
+  return new TransactionFailed(advice === undefined ? sentence : `${sentence} ${advice}`, known.name)
 }

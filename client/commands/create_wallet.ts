@@ -3,7 +3,8 @@ import { closeSync, existsSync, fsyncSync, openSync, writeSync } from 'node:fs'
 import { toHex } from '../../protocol/bytes'
 import { Wallet } from '../wallet/wallet'
 import { saveWallet } from '../wallet/wallet_file'
-import { type CommandOptions, CommandRefused } from './options'
+import { CommandRefused } from './command_refused'
+import type { CommandOptions } from './options'
 
 /** Never writes over a file: a lost seed is lost money. */
 export function createWallet(options: CommandOptions): void {

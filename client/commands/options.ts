@@ -1,15 +1,14 @@
 /** Reads what the wallet's commands are given: options, seeds in files, wallets, a chain to ask. */
 import { readFileSync, statSync } from 'node:fs'
 import { parseArgs } from 'node:util'
-import { decodeBase58 } from '../../protocol/base58'
+import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import { fromHex } from '../../protocol/bytes'
 import { parseU64 } from '../../protocol/units'
-import { type ChainAccess, openChainAccess } from '../chain/chain_access'
+import { type ChainAccess, type ChainReader, openChainAccess, openChainReader } from '../chain/chain_access'
 import type { Wallet } from '../wallet/wallet'
 import { loadWallet } from '../wallet/wallet_file'
-
-/** What was asked cannot be done as it was asked. */
-export class CommandRefused extends Error {}
+import { CommandRefused } from './command_refused'
+import { lockWallet } from './lock_wallet'
 
 const text = { type: 'string' } as const
 const OPTIONS = {
@@ -30,6 +29,18 @@ const OPTIONS = {
   replace: { type: 'boolean' },
   all: { type: 'boolean' },
 } as const
+/** What a missing option would name. */
+const MEANINGS: Partial<Record<string, string>> = {
+  rpc: 'the URL of a Solana node',
+  program: "the vault program's address, as the venue's /info and its verified evidence name it",
+  'seed-file': 'the file that holds the seed',
+  wallet: 'the wallet file',
+  payer: 'a file with the key that pays fees',
+  mint: 'the address of the token',
+  amount: 'whole base units',
+  note: "a commitment, as 'notes' lists it",
+  nullifier: "as 'exit request' printed it",
+}
 type TextOption = Exclude<keyof typeof OPTIONS, 'replace' | 'all'>
 type Values = { [K in TextOption]?: string | undefined } & {
   replace?: boolean | undefined
@@ -49,7 +60,9 @@ export class CommandOptions {
       const { values, positionals } = parseArgs({ args: [...args], options: OPTIONS, allowPositionals: true })
       return new CommandOptions(positionals, values)
     } catch (error) {
-      throw new CommandRefused((error as Error).message)
+      throw new CommandRefused(
+        `${(error as Error).message}\n'bun run wallet' alone lists commands and options`,
+      )
     }
   }
 
@@ -61,7 +74,7 @@ export class CommandOptions {
   }
   text(name: TextOption): string {
     const value = this.values[name]
-    if (value === undefined) throw new CommandRefused(`--${name} is needed`)
+    if (value === undefined) throw new CommandRefused(`--${name} is needed: ${MEANINGS[name]}`)
     return value
   }
   /** A whole number, `fallback` when left out. */
@@ -88,15 +101,37 @@ export class CommandOptions {
     return bytes
   }
 
+  /** To read only. */
   wallet(): Wallet {
     const path = this.text('wallet')
     const wallet = loadWallet(path)
-    if (wallet === undefined) throw new CommandRefused(`there is no wallet at ${path}`)
+    if (wallet === undefined)
+      throw new CommandRefused(`there is no wallet at ${path}: make it with 'create' or 'recover'`)
     return wallet
+  }
+  /** To change: no other command may meanwhile. @throws CommandRefused while one does */
+  walletToChange(): Wallet {
+    lockWallet(this.text('wallet'))
+    return this.wallet()
+  }
+  program(): string {
+    return encodeBase58(this.address('program'))
+  }
+  /** Opens the chain to read. */
+  reader(): ChainReader {
+    return openChainReader(this.rpcUrl())
   }
   /** Opens the chain in the name of `--payer`. */
   chain(): Promise<ChainAccess> {
-    return openChainAccess(this.text('rpc'), readSeed(this.text('payer')))
+    return openChainAccess(this.rpcUrl(), readSeed(this.text('payer')))
+  }
+  private rpcUrl(): string {
+    const url = this.text('rpc')
+    if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol))
+      throw new CommandRefused(
+        '--rpc is the URL of a Solana node, such as https://api.mainnet-beta.solana.com',
+      )
+    return url
   }
 }
 
@@ -112,7 +147,8 @@ export function readSeed(path: string): Uint8Array {
     throw new CommandRefused(`${path} cannot be read`)
   }
   const seed = content.startsWith('[') ? seedOfKeyFile(content) : fromHex(content, 32)
-  if (seed === undefined) throw new CommandRefused(`${path} holds no seed`)
+  if (seed === undefined)
+    throw new CommandRefused(`${path} holds no seed: expected 64 hex digits or a Solana key file`)
   return seed
 }
 

@@ -10,17 +10,17 @@ import type { VaultHistory } from '../wallet/vault_history'
 
 /** The public data at hand proves no such thing; `reason` says why. */
 export class ProofUnavailable extends Error {
-  constructor(readonly reason: 'not_in_tree' | 'spent' | 'history_differs') {
+  constructor(readonly reason: 'not_in_tree' | 'spent' | 'not_spent' | 'history_differs') {
     super(MEANINGS[reason])
     this.name = 'ProofUnavailable'
   }
 }
 
 const MEANINGS = {
-  not_in_tree: 'the note is not in the tree of the chain',
+  not_in_tree: 'the note is not in the tree of the chain: it has not landed yet, or never will',
   spent: 'the note is spent',
-  history_differs:
-    'the history does not lead to the roots of the vault: one of both is not true, or one is older',
+  not_spent: 'the note is not spent, so its request stands',
+  history_differs: 'the history does not lead to the roots of the vault: ask another node',
 } as const
 
 export type Inclusion = {
@@ -35,6 +35,12 @@ export type Absence = {
   low_next: Uint8Array
   low_index: number
   siblings: Uint8Array[]
+}
+export type Presence = {
+  cited_spent_root: Uint8Array
+  next_value: Uint8Array
+  leaf_index: number
+  path: Uint8Array[]
 }
 
 /** Read `vault` before `history`, so that the history reaches at least as far. */
@@ -102,6 +108,14 @@ export class VaultProofs {
     const { leaf, siblings, present } = this.spentTree().witness(nullifier)
     if (present || this.history.escaped.has(toHex(nullifier))) throw new ProofUnavailable('spent')
     return { low_value: leaf.value, low_next: leaf.next_value, low_index: leaf.index, siblings }
+  }
+
+  /** Presence in the spent root the vault has now: what closes an exit request for a spent note. @throws ProofUnavailable */
+  presence(nullifier: Uint8Array): Presence {
+    const { leaf, siblings: path, present } = this.spentTree().witness(nullifier)
+    if (!present) throw new ProofUnavailable('not_spent')
+    const { index: leaf_index, next_value } = leaf
+    return { cited_spent_root: this.vault.config.spent_root, next_value, leaf_index, path }
   }
 
   private spentTree(): SpentTree {

@@ -65,6 +65,10 @@ export type WalletState = {
 }
 
 export class Wallet {
+  /** Notes by commitment; follows `state.notes`, which grows at its end or is replaced. */
+  #by_commitment = new Map<string, WalletNote>()
+  #indexed: { notes: WalletNote[] | undefined; count: number } = { notes: undefined, count: 0 }
+
   constructor(
     readonly seed: Uint8Array,
     readonly state: WalletState = { keys: [], notes: [], orders: [], payments: [], fees: [], seq: 0 },
@@ -86,11 +90,23 @@ export class Wallet {
     return this.state.keys[key_index]!
   }
   note(commitment: string): WalletNote | undefined {
-    return this.state.notes.find((note) => note.commitment === commitment)
+    const { notes } = this.state
+    if (this.#indexed.notes !== notes || this.#indexed.count > notes.length) {
+      this.#by_commitment.clear()
+      this.#indexed = { notes, count: 0 }
+    }
+    for (const note of notes.slice(this.#indexed.count)) this.#by_commitment.set(note.commitment, note)
+    this.#indexed.count = notes.length
+    return this.#by_commitment.get(commitment)
   }
-  /** A note already known stays as it is. */
+  /**
+   * A note already known stays as it is; only one that the chain told first, as free, may turn out to back a command that
+   * is still under way.
+   */
   addNote(note: WalletNote): void {
-    if (this.note(note.commitment) === undefined) this.state.notes.push(note)
+    const known = this.note(note.commitment)
+    if (known === undefined) this.state.notes.push(note)
+    else if (known.state === 'free' && note.state === 'pending') known.state = 'pending'
   }
   order(order_id: string): WalletOrder | undefined {
     return this.state.orders.find((order) => order.order_id === order_id)

@@ -1,9 +1,9 @@
 /** The worker thread that owns Poseidon and both trees; it answers one message at a time, in order. */
 import { mkdirSync } from 'node:fs'
+import { loadNativePoseidon } from '../../native/load_poseidon'
 import { installPoseidon } from '../../protocol/poseidon'
 import type { HashJob, SpentWitness } from '../ports'
 import { hashBatch } from './hash_batch'
-import { loadNativePoseidon } from './native_poseidon'
 import { readTreeCache, writeTreeCache } from './tree_cache'
 import { appendLeaves, emptyTrees, restoreSpent, type Trees } from './trees'
 

@@ -104,7 +104,8 @@ test('request, freeze and escape are commands; each waits for its time', async (
   expect(escaped.out.match(/^escaped /gm)).toHaveLength(2)
   expect((await wallet('exit', 'escape', ...where, ...own)).out).toContain('nothing to escape')
   const stale = await wallet('exit', 'escape', ...where, ...files)
-  expect(stale.out.match(/the note is spent/g)).toHaveLength(2)
+  expect(stale.out).toContain('2 found spent')
+  expect(stale.out).toContain('nothing to escape')
 }, 40_000)
 
 test('what is asked wrongly is told, and nothing is done', async () => {

@@ -4,7 +4,7 @@
  * TACIT_SIM_OPS sets the number of operations, TACIT_SIM_SEED replays one simulation.
  */
 import { expect, test } from 'bun:test'
-import { loadNativePoseidon } from '../../engine/hashing/native_poseidon'
+import { loadNativePoseidon } from '../../native/load_poseidon'
 import { toHex } from '../../protocol/bytes'
 import { installPoseidon } from '../../protocol/poseidon'
 import { operate } from './operations'

@@ -8,6 +8,7 @@ const PATHS = [
   'protocol',
   'engine',
   'enclave',
+  'native',
   'routes',
   'program/vault.so',
   // The laptop's demo account is made by the operator's own code.

@@ -1,5 +1,5 @@
 /** Derives the constants of the sparse form of Poseidon from circom's own, as Rust source. */
-import { FIELD_MODULUS as P } from '../../../protocol/field'
+import { FIELD_MODULUS as P } from '../protocol/field'
 
 type Vector = bigint[]
 type Matrix = bigint[][]

@@ -1,10 +1,10 @@
-/** Loads `native/poseidon.so`, Poseidon compiled for x86-64 Linux, with the interface of the pure implementation. */
+/** Loads `poseidon.so`, Poseidon compiled for x86-64 Linux, with the interface of the pure implementation. */
 import { dlopen } from 'bun:ffi'
 import { fileURLToPath } from 'node:url'
-import { ELEMENT_BYTES, type PoseidonHasher } from '../../protocol/poseidon'
+import { ELEMENT_BYTES, type PoseidonHasher } from '../protocol/poseidon'
 
-/** Beside the bundle of a built server at the same relative place. */
-const LIBRARY = fileURLToPath(new URL('./native/poseidon.so', import.meta.url))
+/** Beside this file, and beside the bundles of a built server. */
+const LIBRARY = fileURLToPath(new URL('./poseidon.so', import.meta.url))
 
 /** Undefined where the library is absent or was built for another machine. */
 export function loadNativePoseidon(path = LIBRARY): PoseidonHasher | undefined {

@@ -4,14 +4,14 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
-import { buildLibrary, sha256Hex, toolchainMissing } from '../../engine/hashing/native/build'
-import { loadNativePoseidon } from '../../engine/hashing/native_poseidon'
+import { buildLibrary, sha256Hex, toolchainMissing } from '../../native/build'
+import { loadNativePoseidon } from '../../native/load_poseidon'
 import { concatBytes } from '../../protocol/bytes'
 import { FIELD_MODULUS } from '../../protocol/field'
 import { installPoseidon, poseidonEach, poseidonOf, purePoseidon } from '../../protocol/poseidon'
 import { POSEIDON_VECTORS } from '../../protocol/poseidon_vectors'
 
-const FOLDER = join(import.meta.dir, '../../engine/hashing/native')
+const FOLDER = join(import.meta.dir, '../../native')
 const committed = new Uint8Array(readFileSync(join(FOLDER, 'poseidon.so')))
 const native = loadNativePoseidon()
 const toolchain_missing = toolchainMissing()

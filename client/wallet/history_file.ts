@@ -1,0 +1,84 @@
+/**
+ * Keeps the vault's public history beside a wallet, so that the next reading asks a node only for what came since.
+ *
+ * One line of JSON each: the chain and the vault, then transactions in the order they were read, and behind every reading a
+ * seal, the SHA-256 of all before it. What stands behind the last true seal was cut short or changed, and counts as never
+ * read. Whether the history is true is not this file's to say: both trees are rebuilt from it and compared with the vault.
+ */
+import { createHash } from 'node:crypto'
+import { closeSync, existsSync, fsyncSync, ftruncateSync, openSync, readFileSync, writeSync } from 'node:fs'
+
+/** A transaction of the vault: the data of the program's inner instructions, its events among them. */
+export type KeptTransaction = { signature: string; slot: number; data: readonly Uint8Array[] }
+/** Which chain and vault a history is of; base58. */
+export type HistoryOf = { genesis_hash: string; program_id: string }
+export type KeptHistory = { transactions: KeptTransaction[]; sealed_bytes: number }
+
+const VERSION = 1
+type Line = { signature: string; slot: number; data: string[] } | { seal: string }
+
+/** Empty when there is none, when it is of another vault, or of another version: then it is written anew. */
+export function loadHistory(path: string, of: HistoryOf): KeptHistory {
+  const empty: KeptHistory = { transactions: [], sealed_bytes: 0 }
+  if (!existsSync(path)) return empty
+  const content = readFileSync(path)
+  const seal = createHash('sha256')
+  const kept: KeptHistory = { transactions: [], sealed_bytes: 0 }
+  let unsealed: KeptTransaction[] = []
+  for (let from = 0, to = 0; from < content.length; from = to) {
+    to = content.indexOf('\n', from) + 1
+    if (to === 0) break
+    const line = content.subarray(from, to)
+    if (from === 0 && !line.equals(headOf(of))) return empty
+    const read = from === 0 ? undefined : parse(line)
+    if (read === 'unreadable') break
+    if (read !== undefined && 'seal' in read) {
+      if (read.seal !== seal.copy().digest('hex')) break
+      kept.transactions.push(...unsealed)
+      kept.sealed_bytes = to
+      unsealed = []
+    } else if (read !== undefined) {
+      const { signature, slot, data } = read
+      unsealed.push({ signature, slot, data: data.map((one) => new Uint8Array(Buffer.from(one, 'base64'))) })
+    }
+    seal.update(line)
+  }
+  return kept
+}
+
+/** Writes `fresh` behind what is sealed, and seals it; on disk before it returns. */
+export function extendHistory(
+  path: string,
+  of: HistoryOf,
+  kept: KeptHistory,
+  fresh: readonly KeptTransaction[],
+): void {
+  if (fresh.length === 0) return
+  const sealed = kept.sealed_bytes === 0 ? headOf(of) : readFileSync(path).subarray(0, kept.sealed_bytes)
+  const lines = fresh.map(({ signature, slot, data }) =>
+    lineOf({ signature, slot, data: data.map((one) => Buffer.from(one).toString('base64')) }),
+  )
+  const added = Buffer.concat(lines)
+  const seal = createHash('sha256').update(sealed).update(added).digest('hex')
+  const file = openSync(path, kept.sealed_bytes === 0 ? 'w' : 'r+', 0o600)
+  try {
+    ftruncateSync(file, kept.sealed_bytes)
+    const whole = Buffer.concat([...(kept.sealed_bytes === 0 ? [sealed] : []), added, lineOf({ seal })])
+    writeSync(file, whole, 0, whole.length, kept.sealed_bytes)
+    fsyncSync(file)
+  } finally {
+    closeSync(file)
+  }
+}
+
+const lineOf = (value: object): Buffer => Buffer.from(`${JSON.stringify(value)}\n`)
+const headOf = ({ genesis_hash, program_id }: HistoryOf): Buffer =>
+  lineOf({ version: VERSION, genesis_hash, program_id })
+
+function parse(line: Buffer): Line | 'unreadable' {
+  try {
+    return JSON.parse(line.toString('utf8')) as Line
+  } catch {
+    return 'unreadable'
+  }
+}
