@@ -32,14 +32,14 @@ export class VenueProcess {
     private readonly env: Record<string, string>,
   ) {}
 
-  /** Starts the venue and waits until it says where it listens. */
-  async start(): Promise<LaptopFacts> {
+  /** Starts the venue and waits until it serves, which it does not before its vault is there. */
+  async start(wait_ms = START_MS_MAX): Promise<LaptopFacts> {
     const facts_path = join(this.data_dir, 'laptop.json')
     rmSync(facts_path, { force: true })
     const env = { ...process.env, ...this.env, TACIT_DATA_DIR: this.data_dir }
     const log = Bun.file(join(this.data_dir, 'venue.log'))
     this.child = Bun.spawn([process.execPath, MAIN], { env, stdout: log, stderr: log, stdin: 'ignore' })
-    const deadline = performance.now() + START_MS_MAX
+    const deadline = performance.now() + wait_ms
     while (!existsSync(facts_path)) {
       if (this.child.exitCode !== null) throw new DemoFailed(`the venue ended at start; see ${log.name}`)
       if (performance.now() > deadline) throw new DemoFailed(`the venue did not start; see ${log.name}`)

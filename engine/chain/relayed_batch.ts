@@ -1,7 +1,7 @@
 /** One settlement batch on its way to finality, as the relayer remembers it. */
-import { getCompiledTransactionMessageDecoder, getTransactionDecoder } from '@solana/kit'
 import { decodeSettleData } from '../../protocol/vault/settle_data'
 import type { SignedBatch } from '../ports'
+import { transactionInstructions } from './transaction_instructions'
 
 export type RelayedBatch = {
   readonly batch_id: number
@@ -22,14 +22,8 @@ export type RelayedBatch = {
 
 /** Epoch that a journaled transaction cites; undefined for bytes that are no settlement. */
 export function epochOfSigned(signed: SignedBatch): number | undefined {
-  const { messageBytes } = getTransactionDecoder().decode(signed.transaction)
-  const message = getCompiledTransactionMessageDecoder().decode(messageBytes)
-  const parts =
-    message.version === 1
-      ? message.instructionPayloads.map((payload) => payload.instructionData)
-      : message.instructions.map((instruction) => instruction.data)
-  for (const data of parts) {
-    const settle = data && decodeSettleData(new Uint8Array(data))
+  for (const { data } of transactionInstructions(signed.transaction)) {
+    const settle = decodeSettleData(data)
     if (settle) return settle.epoch
   }
   return undefined

@@ -77,3 +77,15 @@ test('deploy, initialize, extend and upgrade, renounce', async () => {
     expect(await failure(planProgram(run))).toContain('nobody may upgrade')
   })
 }, 30_000)
+
+test('one key may both pay and hold the right to upgrade', async () => {
+  await withChain({ slot_ms: 4, finalized_depth: 4 }, async (chain) => {
+    const authority = random()
+    const keys = { payer: authority, authority, program: random() }
+    const payer = encodeBase58(publicKeyOf(authority)) as Address
+    await clientsOf(chain).rpc.requestAirdrop(payer, lamports(100_000_000_000n)).send()
+    const run = { rpc_urls: [chain.url], elf: ELF, keys, priority_fee_lamports: 0n, step: () => {} }
+    await deployProgram({ ...run, renounce: false })
+    expect(await planProgram(run)).toMatchObject({ kind: 'unchanged', deployed: { authority: payer } })
+  })
+})

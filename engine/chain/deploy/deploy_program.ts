@@ -1,6 +1,6 @@
 /** Deploys or upgrades a program through the upgradeable loader; what was interrupted goes on where it stopped. */
 import { createKeyPairSignerFromPrivateKeyBytes, type KeyPairSigner } from '@solana/kit'
-import { utf8 } from '../../../protocol/bytes'
+import { equalBytes, utf8 } from '../../../protocol/bytes'
 import { sha256 } from '../../../protocol/sha256'
 import { RpcPool } from '../rpc_pool'
 import { landTransaction } from './land_transaction'
@@ -63,9 +63,11 @@ type Signers = Record<'payer' | 'authority' | 'program' | 'buffer', KeyPairSigne
 async function signersOf(keys: DeployKeys, elf: Uint8Array): Promise<Signers> {
   const signer = createKeyPairSignerFromPrivateKeyBytes
   const buffer = sha256(utf8('tacit/deploy-buffer/v1'), keys.authority, sha256(elf))
+  const authority = await signer(keys.authority)
   return {
-    payer: await signer(keys.payer),
-    authority: await signer(keys.authority),
+    // One key may be both; a transaction takes one signer for an address.
+    payer: equalBytes(keys.payer, keys.authority) ? authority : await signer(keys.payer),
+    authority,
     program: await signer(keys.program),
     buffer: await signer(buffer),
   }

@@ -1,0 +1,154 @@
+#!/usr/bin/env bun
+/**
+ * `bun run validator-demo`: the whole demo against a validator that is not ours: deployment, vault, trading, a kill,
+ * settlement in v1 and v0, withdrawals, exits, and an escape from a venue that is gone.
+ */
+import { existsSync, mkdirSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { parseArgs } from 'node:util'
+import { type ChainAccess, openChainAccess } from '../../client/chain/chain_access'
+import { chapter, check, DemoFailed, fact } from '../../client/demo/report'
+import { type Cast, type Stage, tell, tradersDir } from '../../client/demo/story'
+import { VenueProcess } from '../../client/demo/venue_process'
+import { callRpc } from './call_rpc'
+import { escapes, type Leaver, refusedExit, servedExit } from './exits'
+import { landedReport } from './landed_report'
+import { deploy, newKey, openVault, program } from './open_vault'
+import { runCommand } from './run_command'
+import { settleInPackets } from './settle_in_packets'
+import { airdrop, createMint, fundTrader } from './test_money'
+import { startValidator } from './validator_process'
+import { venueEnvironment } from './venue_environment'
+
+const USAGE = `usage: bun run validator-demo (--rpc URL | --validator FILE) [--data data/validator] [--ticks-per-slot 64]
+  --rpc        JSON-RPC of a validator on this machine, with a faucet; it may keep what is left there
+  --validator  a solana-test-validator to start, and to end afterwards
+Keys and mints are new with every run, so the folder must be: nothing of an earlier run is read.`
+const NATIVE_MINT = 'So11111111111111111111111111111111111111112'
+const LAMPORTS = 1_000_000_000n
+/** Long enough for a venue on a slow machine to serve a request, short enough to wait for. */
+const EXIT_DELAY_S = 90
+
+const text = { type: 'string' } as const
+const { values } = parseArgs({
+  options: { rpc: text, validator: text, data: text, 'ticks-per-slot': text },
+  strict: true,
+})
+const data_dir = resolve(values.data ?? 'data/validator')
+if ((values.rpc === undefined) === (values.validator === undefined) || existsSync(data_dir)) {
+  console.error(existsSync(data_dir) ? `${data_dir} exists\n${USAGE}` : USAGE)
+  process.exit(64)
+}
+const keys_dir = join(data_dir, 'keys')
+const venue_dir = join(data_dir, 'venue')
+const traders_dir = tradersDir(data_dir)
+for (const dir of [keys_dir, venue_dir, traders_dir]) mkdirSync(dir, { recursive: true, mode: 0o700 })
+
+async function play(rpc_url: string): Promise<void> {
+  chapter('An independent validator')
+  fact('version', JSON.stringify(await callRpc(rpc_url, 'getVersion')))
+  fact('genesis', await callRpc<string>(rpc_url, 'getGenesisHash'))
+
+  chapter('Program, mint and vault, by the commands of an operator')
+  const authority = newKey(keys_dir, 'authority')
+  const keys = { authority, program: newKey(keys_dir, 'program') }
+  const program_id = keys.program.address
+  await airdrop(rpc_url, authority.address, 50n * LAMPORTS)
+  await deploy(rpc_url, keys)
+  const chain = await openChainAccess(rpc_url, authority.seed)
+  const usdc = await createMint(chain, 6)
+  const mints = {
+    sol: { mint: NATIVE_MINT, name: 'SOL', decimals: 9 },
+    usdc: { mint: usdc, name: 'USDC', decimals: 6 },
+  }
+  const listen = await freeAddress()
+  const environment = venueEnvironment({ rpc_url, program_id, usdc, listen })
+  const venue_process = new VenueProcess(venue_dir, environment)
+  venue = venue_process
+  const at = { data_dir: venue_dir, url: `https://${listen}` }
+  const mint_ids = [mints.sol.mint, mints.usdc.mint]
+  const terms = { rpc_url, keys, mints: mint_ids, exit_delay_s: EXIT_DELAY_S }
+  const facts = await openVault(venue_process, at, terms)
+
+  chapter('The venue is verified before a word is said to it')
+  const fund: Stage['fund'] = (trader, mint, amount) => fundTrader(chain, NATIVE_MINT, trader, mint, amount)
+  const stage: Stage = { venue_process, facts, traders_dir, mints, fund }
+  const cast = await tell(stage)
+
+  chapter('The same venue settles in v0 transactions')
+  check((await venue_process.stop()) === 0, 'SIGTERM: the venue drains, anchors and exits with 0')
+  const packets = new VenueProcess(venue_dir, { ...environment, ...V0 })
+  venue = packets
+  await settleInPackets({ ...stage, venue_process: packets }, cast)
+  for (const trader of [cast.ada, cast.bob]) trader.close()
+
+  await leave(cast, chain, program_id, packets)
+  await administer(rpc_url, program_id, authority.path)
+  await report(rpc_url, program_id)
+}
+
+const V0 = { TACIT_SETTLEMENT_TRANSACTIONS: 'v0', TACIT_SETTLEMENT_PARTS_MAX: '6' }
+
+async function leave(
+  cast: Cast,
+  chain: ChainAccess,
+  program_id: string,
+  venue_process: VenueProcess,
+): Promise<void> {
+  const leavers: Leaver[] = [cast.bob, cast.ada].map(({ name, chain: own }) => {
+    return { name, dir: traders_dir, chain: own, program_id }
+  })
+  for (const { chain: own } of leavers) await airdrop(chain.rpc_url, own.payer.address, LAMPORTS)
+  chapter('An exit is asked for on chain, and the venue serves it')
+  await servedExit(leavers[0]!)
+  chapter('An exit of a spent note is refused')
+  await refusedExit(leavers[0]!)
+  chapter('The venue is gone; owners freeze the vault and escape')
+  check((await venue_process.stop()) === 0, 'SIGTERM: the venue drains, anchors and exits with 0')
+  await escapes(leavers)
+}
+
+/** The admin's instructions that the story has not used; a frozen vault takes them too. */
+async function administer(rpc_url: string, program_id: string, admin: string): Promise<void> {
+  chapter("The admin's instructions")
+  const own = ['--program', program_id, '--admin', admin]
+  for (const name of ['pause', 'unpause', 'announce-restore', 'cancel-restore'])
+    await program(rpc_url, [name, ...own])
+}
+
+async function report(rpc_url: string, program_id: string): Promise<void> {
+  chapter('What the validator ran')
+  console.log(
+    await runCommand('client/audit/audit_chain_cli.ts', ['--rpc', rpc_url, '--program', program_id]),
+  )
+  console.table(Object.fromEntries(await landedReport(rpc_url, program_id)))
+}
+
+/** A port nobody has now; the venue must be found there before it can say where it listens. */
+async function freeAddress(): Promise<string> {
+  const probe = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
+  const { port } = probe
+  probe.stop(true)
+  return `127.0.0.1:${port}`
+}
+
+let venue: VenueProcess | undefined
+const ticks = Number(values['ticks-per-slot'] ?? '64')
+const validator =
+  values.validator === undefined
+    ? { rpc_url: values.rpc!, stop: async () => {} }
+    : await startValidator(values.validator, data_dir, ticks)
+let failed = false
+try {
+  await play(validator.rpc_url)
+  console.log('\nThe run ends: everything it promised was seen to hold on this validator.')
+} catch (error) {
+  failed = true
+  const named = error instanceof DemoFailed || error instanceof Error
+  console.error(`\nThe run stopped: ${named ? error.message : String(error)}`)
+  if (!(error instanceof DemoFailed)) console.error(error)
+} finally {
+  await venue?.kill()
+  await validator.stop()
+}
+process.exit(failed ? 1 : 0)
