@@ -1,0 +1,156 @@
+/** One run of the fuzzer: honest steps move worlds along, and between them mutated transactions try to break them. */
+import { toHex } from '../../../protocol/bytes'
+import type { VaultInstruction } from '../../../protocol/vault/instruction'
+import { type Attempt, attempt } from './attempt'
+import { ACCOUNT_MUTATIONS } from './mutations/accounts'
+import { DATA_MUTATIONS } from './mutations/data'
+import { TRANSACTION_MUTATIONS } from './mutations/transaction'
+import { openWorld } from './open_world'
+import { PLANS } from './plans/all'
+import type { World } from './world'
+
+/** `finding`: what went wrong, with what it takes to see it again. */
+export type Tally = {
+  runs: number
+  worlds: number
+  honest: number
+  landed: number
+  unsendable: number
+  refused: Map<string, number>
+  landed_by: Map<string, number>
+  finding: string | undefined
+}
+
+const WORLD_RUNS = 1_500
+const HONEST_ONE_IN = 8
+const LOOK_CLOSELY_ONE_IN = 8
+/** Where another state of the vault follows from what an attacker alone can do; the rest is undone. */
+const KEPT = new Set(['deposit', 'request_exit', 'refuse_exit', 'freeze', 'escape'])
+
+const count = (counts: Map<string, number>, name: string): void =>
+  void counts.set(name, (counts.get(name) ?? 0) + 1)
+
+/** Plans of the present state, made when first asked for. */
+class Plans {
+  readonly #made = new Map<string, VaultInstruction | undefined>()
+  #version = -1
+
+  constructor(readonly world: World) {}
+
+  get(name: string): VaultInstruction | undefined {
+    if (this.world.version !== this.#version) {
+      this.#made.clear()
+      this.#version = this.world.version
+    }
+    if (!this.#made.has(name)) this.#made.set(name, PLANS.find((one) => one.name === name)!.plan(this.world))
+    return this.#made.get(name)
+  }
+
+  /** Any plan the state offers. */
+  any(): { name: string; instruction: VaultInstruction } | undefined {
+    const name = this.world.chance.pick(AIMED)
+    const instruction = this.get(name)
+    return instruction && { name, instruction }
+  }
+}
+
+const AIMED = PLANS.flatMap(({ name, aim }) => Array.from({ length: aim }, () => name))
+const WEIGHTED = PLANS.flatMap(({ name, weight }) => Array.from({ length: weight }, () => name))
+
+/** A valid transaction, which must land and is kept. */
+function honestStep(world: World, plans: Plans, tally: Tally): string | undefined {
+  if (world.chance.oneIn(3))
+    world.passTime(world.chance.below(12), world.chance.below(world.chance.oneIn(6) ? 900 : 60))
+  const name = world.chance.pick(WEIGHTED)
+  if (name === 'freeze' && !world.config().frozen && !world.chance.oneIn(4)) return undefined
+  const instruction = plans.get(name)
+  if (instruction === undefined) return undefined
+  const done = attempt(world, [instruction], false)
+  if (done.kind === 'refused') return `a valid ${name} was refused: ${done.error}`
+  if (done.kind === 'unsendable') return undefined
+  if (done.wrong !== undefined) return `a valid ${name}: ${done.wrong}`
+  tally.honest += 1
+  return done.keep()
+}
+
+function mutated(
+  world: World,
+  plans: Plans,
+): { names: string[]; instructions: VaultInstruction[] } | undefined {
+  const first = plans.any()
+  const second = world.chance.oneIn(12) ? plans.any() : undefined
+  const chosen = [first, second].filter((one) => one !== undefined)
+  if (chosen.length === 0) return undefined
+  let instructions = chosen.map(({ instruction }) => instruction)
+  const ours = instructions.length
+  const times = world.chance.oneIn(3) ? 2 + world.chance.below(3) : 1
+  for (let time = 0; time < times; time++) {
+    const kinds = [DATA_MUTATIONS, ACCOUNT_MUTATIONS, ACCOUNT_MUTATIONS]
+    const mutation = world.chance.pick(world.chance.pick(kinds))
+    instructions = mutation(world, instructions, world.chance.below(ours))
+  }
+  if (world.chance.oneIn(10)) instructions = world.chance.pick(TRANSACTION_MUTATIONS)(world, instructions, 0)
+  return { names: chosen.map(({ name }) => name), instructions }
+}
+
+const describe = (names: readonly string[], instructions: readonly VaultInstruction[]): string =>
+  `${names.join(' + ')}: ${instructions
+    .map(({ data, accounts }) => `${toHex(data).slice(0, 80)} on ${accounts.length} accounts`)
+    .join(', ')}`
+
+function settleAttempt(
+  world: World,
+  names: readonly string[],
+  done: Attempt,
+  tally: Tally,
+): string | undefined {
+  if (done.kind === 'unsendable') {
+    tally.unsendable += 1
+    return undefined
+  }
+  if (done.kind === 'refused') {
+    count(tally.refused, done.error)
+    return done.wrong
+  }
+  if (done.wrong !== undefined) return done.wrong
+  tally.landed += 1
+  count(tally.landed_by, names.join(' + '))
+  if (names.every((name) => KEPT.has(name)) && world.chance.oneIn(4)) return done.keep()
+  done.undo()
+  return undefined
+}
+
+/** Runs until `runs` mutated transactions were tried, `until_ms` is over, or something is found. */
+export function campaign(seed: number, elf: Uint8Array, runs: number, isOver: () => boolean): Tally {
+  const tally: Tally = {
+    runs: 0,
+    worlds: 0,
+    honest: 0,
+    landed: 0,
+    unsendable: 0,
+    refused: new Map(),
+    landed_by: new Map(),
+    finding: undefined,
+  }
+  while (tally.runs < runs && !isOver()) {
+    const world_seed = (seed + Math.imul(tally.worlds, 0x9e3779b1)) | 0
+    tally.worlds += 1
+    const world = openWorld(world_seed, elf)
+    const plans = new Plans(world)
+    const end = Math.min(runs, tally.runs + WORLD_RUNS)
+    while (tally.runs < end && !isOver()) {
+      let finding: string | undefined
+      if (world.chance.oneIn(HONEST_ONE_IN)) finding = honestStep(world, plans, tally)
+      const tried = mutated(world, plans)
+      if (tried !== undefined && finding === undefined) {
+        tally.runs += 1
+        const done = attempt(world, tried.instructions, world.chance.oneIn(LOOK_CLOSELY_ONE_IN))
+        const wrong = settleAttempt(world, tried.names, done, tally)
+        if (wrong !== undefined) finding = `${wrong} (${describe(tried.names, tried.instructions)})`
+      }
+      if (finding !== undefined)
+        return { ...tally, finding: `world ${world_seed}, run ${tally.runs}: ${finding}` }
+    }
+  }
+  return tally
+}

@@ -1,0 +1,119 @@
+/** One instruction as the judge sees it: flags of the whole transaction, accounts of the draft, and the rules' words. */
+import { compareBytes, equalBytes, isZero } from '../../../../protocol/bytes'
+import { findAddress, type VaultAddresses } from '../../../../protocol/vault/addresses'
+import { SYSTEM_PROGRAM } from '../../../../protocol/vault/programs'
+import type { Named } from '../message'
+import type { RawAccount } from '../raw_chain'
+import type { Draft } from './ledger'
+
+/** What the vault must have refused. */
+export class Illegal extends Error {}
+
+export function must(condition: boolean, rule: string): asserts condition {
+  if (!condition) throw new Illegal(rule)
+}
+
+/** A leaf the vault appended; a deposit or refund says what it is made of. */
+export type Appended = {
+  commitment: Uint8Array
+  made_of?: { mint: Uint8Array; amount: bigint; inner: Uint8Array }
+}
+
+/** What a transaction did to one vault, for the world to follow. */
+export type Report = { vault: Uint8Array; appended: Appended[]; spent: Uint8Array[]; mints: Uint8Array[] }
+
+export type Clock = { slot: number; unix_s: number }
+
+export type Call = {
+  vault: VaultAddresses
+  accounts: readonly Named[]
+  data: Uint8Array
+  draft: Draft
+  clock: Clock
+  rentOf: (size: number) => bigint
+  report: Report
+}
+
+export type Placed = Named & { state: RawAccount }
+
+/** Exactly `count` accounts. */
+export function accountsOf(call: Call, count: number): Placed[] {
+  must(call.accounts.length === count, 'another number of accounts')
+  return call.accounts.map((_, place) => accountAt(call, place))
+}
+
+export function accountAt(call: Call, place: number): Placed {
+  const named = call.accounts[place]
+  must(named !== undefined, 'an account is missing')
+  return { ...named, state: call.draft.at(named.address) }
+}
+
+export const same = equalBytes
+
+export function mustBeProgram(call: Call, account: Placed): void {
+  must(same(account.address, call.vault.program), 'the program account is another')
+}
+
+export function mustBeSystem(account: Placed): void {
+  must(same(account.address, SYSTEM_PROGRAM), 'the system program is another')
+}
+
+export const mustSign = (account: Named): void => must(account.signer, 'a signature is missing')
+export const mustBeWritable = (account: Named): void => must(account.writable, 'an account is read-only')
+
+/** An account of the vault: owner, address, size, kind and version. */
+export function ownAccount(
+  call: Call,
+  account: Placed,
+  address: Uint8Array,
+  kind: number,
+  size: number,
+): Uint8Array {
+  const { owner, data } = account.state
+  must(same(owner, call.vault.program), 'an account of another owner')
+  must(same(account.address, address), 'an account at another address')
+  must(data.length === size && data[0] === kind && data[1] === 1, 'an account of another kind')
+  return data
+}
+
+const MODULUS = Buffer.from('30644e72e131a029b85045b68181585d2833e84879b9709143e1f593f0000001', 'hex')
+
+export const isReduced = (value: Uint8Array): boolean => compareBytes(value, MODULUS) < 0
+
+export function mustBeElement(value: Uint8Array): void {
+  must(isReduced(value) && !isZero(value), 'a value is no field element')
+}
+
+/** Creates an account of the vault: the payer fills it up to rent plus `bond`. */
+export function createAccount(
+  call: Call,
+  payer: Placed,
+  account: Placed,
+  made: { seeds: readonly Uint8Array[]; size: number; owner: Uint8Array; bond: bigint },
+): { data: Uint8Array; bump: number } {
+  mustSign(payer)
+  mustBeWritable(payer)
+  mustBeWritable(account)
+  const { address, bump } = findAddress(made.seeds, call.vault.program)
+  must(same(account.address, address), 'a new account at another address')
+  must(account.state.data.length === 0 && same(account.state.owner, SYSTEM_PROGRAM), 'the account exists')
+  const wanted = call.rentOf(made.size) + made.bond
+  const missing = wanted > account.state.lamports ? wanted - account.state.lamports : 0n
+  must(payer.state.lamports >= missing, 'the payer is poor')
+  payer.state.lamports -= missing
+  account.state.lamports += missing
+  account.state.owner = made.owner
+  account.state.data = new Uint8Array(made.size)
+  return { data: account.state.data, bump }
+}
+
+/** Closes an account of the vault: every lamport goes to `receiver`. */
+export function closeAccount(account: Placed, receiver: Placed): void {
+  mustBeWritable(account)
+  mustBeWritable(receiver)
+  must(!same(account.address, receiver.address), 'an account closed into itself')
+  receiver.state.lamports += account.state.lamports
+  account.state.lamports = 0n
+  account.state.data = new Uint8Array()
+  account.state.owner = SYSTEM_PROGRAM
+}

@@ -1,0 +1,98 @@
+/** Judges a whole transaction that landed: what it must have been, and what every account must hold after it. */
+import { toHex } from '../../../../protocol/bytes'
+import { type VaultAddresses, vaultAddresses } from '../../../../protocol/vault/addresses'
+import type { VaultInstruction } from '../../../../protocol/vault/instruction'
+import { SYSTEM_PROGRAM } from '../../../../protocol/vault/programs'
+import { namedAccounts } from '../message'
+import { judgeAuthorizeRestore, judgeKeyChange, judgePause } from './admin'
+import { type Call, type Clock, Illegal, must, mustBeWritable, mustSign, type Report, same } from './call'
+import { judgeDeposit } from './deposit'
+import { judgeEscape } from './escape'
+import { judgeFreeze, judgeRefuseExit, judgeRequestExit } from './exits'
+import { u64At } from './fields'
+import { judgeInitialize } from './initialize'
+import type { Draft } from './ledger'
+import { judgeAnchor, judgeOpenEpoch } from './open_epoch'
+import { judgeRegisterMint } from './register_mint'
+import { judgeSettle } from './settle'
+import { isTokenProgram, moveTokens, mustHold } from './tokens'
+
+const JUDGES: readonly ((call: Call) => void)[] = [
+  judgeInitialize,
+  judgeRegisterMint,
+  judgeDeposit,
+  judgeOpenEpoch,
+  judgeSettle,
+  judgeAnchor,
+  judgeRequestExit,
+  judgeRefuseExit,
+  judgeFreeze,
+  judgeEscape,
+  (call) => judgeKeyChange(call, 'signer'),
+  (call) => judgeKeyChange(call, 'admin'),
+  judgeAuthorizeRestore,
+  (call) => judgePause(call, true),
+  (call) => judgePause(call, false),
+]
+
+/** A transfer of lamports: number u32 = 2, amount u64. */
+function judgeSystem(call: Call): void {
+  const [from, to] = call.accounts
+  must(call.data[0] === 2 && from !== undefined && to !== undefined, 'a system instruction nobody planned')
+  mustSign(from)
+  mustBeWritable(to)
+  const amount = u64At(call.data, 4)
+  call.draft.at(from.address).lamports -= amount
+  call.draft.at(to.address).lamports += amount
+}
+
+/** `transferChecked`: source, mint, destination, owner; number u8 = 12, amount u64, decimals u8. */
+function judgeTokens(call: Call): void {
+  const [from, mint, to, owner] = call.accounts.map((named) => ({
+    ...named,
+    state: call.draft.at(named.address),
+  }))
+  must(call.data[0] === 12, 'a token instruction nobody planned')
+  const amount = u64At(call.data, 1)
+  mustSign(owner!)
+  mustHold(owner!, from!.state, amount)
+  moveTokens(from!, to!, mint!.address, amount)
+}
+
+function judgeInstruction(call: Call): void {
+  const { program } = call.vault
+  const ours = JUDGES[call.data[0] ?? JUDGES.length]
+  const others = isTokenProgram(program) ? judgeTokens : ours
+  const judge = same(program, SYSTEM_PROGRAM) ? judgeSystem : others
+  must(judge !== undefined, 'an instruction that does not exist')
+  judge(call)
+}
+
+export type Verdict = { illegal: string } | { reports: Map<string, Report> }
+
+const vaults = new Map<string, VaultAddresses>()
+
+/** Leaves in the draft what the transaction must have done. */
+export function judgeTransaction(
+  instructions: readonly VaultInstruction[],
+  fee_payer: Uint8Array,
+  chain: { draft: Draft; clock: Clock; rentOf: (size: number) => bigint },
+): Verdict {
+  const named = new Map(namedAccounts(instructions, fee_payer).map((one) => [toHex(one.address), one]))
+  const reports = new Map<string, Report>()
+  try {
+    for (const { program, accounts, data } of instructions) {
+      const key = toHex(program)
+      const vault = vaults.get(key) ?? vaultAddresses(program)
+      vaults.set(key, vault)
+      const report = reports.get(key) ?? { vault: program, appended: [], spent: [], mints: [] }
+      reports.set(key, report)
+      const flagged = accounts.map(({ address }) => named.get(toHex(address))!)
+      judgeInstruction({ ...chain, vault, data, report, accounts: flagged })
+    }
+  } catch (error) {
+    if (error instanceof Illegal) return { illegal: error.message }
+    throw error
+  }
+  return { reports }
+}

@@ -1,0 +1,26 @@
+/** Every plan by the name of its instruction. */
+import { planAuthorizeRestore, planPause, planRotateSigner, planSetAdmin, planUnpause } from './admin'
+import { planDeposit } from './deposit'
+import { planEscape, planFreeze, planRefuseExit, planRequestExit } from './exits'
+import { planAnchor, planInitialize, planOpenEpoch, planRegisterMint } from './opening'
+import type { Planner } from './plan'
+import { planSettle } from './settle'
+
+/** `weight`: how often an honest world takes it, 0 for never. `aim`: how often it is mutated. */
+export const PLANS: readonly { name: string; plan: Planner; weight: number; aim: number }[] = [
+  { name: 'initialize', plan: planInitialize, weight: 0, aim: 2 },
+  { name: 'register_mint', plan: planRegisterMint, weight: 2, aim: 3 },
+  { name: 'deposit', plan: planDeposit, weight: 12, aim: 5 },
+  { name: 'open_epoch', plan: planOpenEpoch, weight: 3, aim: 3 },
+  { name: 'settle', plan: planSettle, weight: 16, aim: 12 },
+  { name: 'anchor', plan: planAnchor, weight: 2, aim: 2 },
+  { name: 'request_exit', plan: planRequestExit, weight: 8, aim: 5 },
+  { name: 'refuse_exit', plan: planRefuseExit, weight: 4, aim: 4 },
+  { name: 'freeze', plan: planFreeze, weight: 1, aim: 4 },
+  { name: 'escape', plan: planEscape, weight: 6, aim: 10 },
+  { name: 'rotate_signer', plan: planRotateSigner, weight: 1, aim: 2 },
+  { name: 'set_admin', plan: planSetAdmin, weight: 1, aim: 2 },
+  { name: 'authorize_restore', plan: planAuthorizeRestore, weight: 1, aim: 1 },
+  { name: 'pause', plan: planPause, weight: 1, aim: 1 },
+  { name: 'unpause', plan: planUnpause, weight: 6, aim: 1 },
+]

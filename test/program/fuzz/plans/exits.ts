@@ -1,0 +1,106 @@
+/** Plans of note owners and of everybody: exit requests, refusals, the freeze, escapes. */
+import { MerkleTree } from '../../../../protocol/merkle_tree'
+import { escapeInstruction } from '../../../../protocol/vault/escape'
+import { freezeInstruction } from '../../../../protocol/vault/freeze'
+import { refuseExitInstruction } from '../../../../protocol/vault/refuse_exit'
+import { requestExitInstruction } from '../../../../protocol/vault/request_exit'
+import type { Note, World } from '../world'
+import { isHeld } from './deposit'
+import type { Planner } from './plan'
+import { citedState, destinationOf } from './settle'
+
+const MIN_EXIT = 500n
+
+const pickFrom = (world: World, notes: readonly Note[]): Note | undefined =>
+  notes.length === 0 ? undefined : world.chance.pick(notes)
+
+/** Siblings of a leaf while the tree had `leaf_count` leaves. */
+function siblingsAt(world: World, leaf_count: number, index: number): Uint8Array[] {
+  if (leaf_count === world.tree.leaf_count) return world.tree.siblings(index)
+  const earlier = new MerkleTree()
+  earlier.append(Array.from({ length: leaf_count }, (_, at) => world.tree.leaf(at)))
+  return earlier.siblings(index)
+}
+
+/** Also for a note that is spent already: only a proof refuses it. */
+export const planRequestExit: Planner = (world) => {
+  if (world.config().frozen) return undefined
+  const { leaf_count, root } = citedState(world)
+  const note = pickFrom(
+    world,
+    world.notes.filter(
+      (one) => one.leaf_index < leaf_count && one.amount >= MIN_EXIT && !world.requestOf(one),
+    ),
+  )
+  if (note === undefined) return undefined
+  return requestExitInstruction({
+    program: world.program,
+    owner: note.owner,
+    payer: world.sponsor,
+    mint: note.mint,
+    opening: note,
+    nullifier: note.nullifier,
+    cited_leaf_count: leaf_count,
+    cited_root: root,
+    destination: destinationOf(world, note, !world.chance.oneIn(4)),
+    refund_inner: world.newInner(),
+    path: siblingsAt(world, leaf_count, note.leaf_index),
+  })
+}
+
+export const planRefuseExit: Planner = (world) => {
+  const refused = world.notes.filter((one) => world.requestOf(one) && world.spent.has(one.nullifier))
+  const note = pickFrom(world, refused)
+  if (note === undefined) return undefined
+  const { leaf, siblings } = world.spent.witness(note.nullifier)
+  return refuseExitInstruction({
+    program: world.program,
+    refuser: world.attacker,
+    nullifier: note.nullifier,
+    cited_spent_root: world.spent.root(),
+    next_value: leaf.next_value,
+    leaf_index: leaf.index,
+    path: siblings,
+  })
+}
+
+/** With or without reason: whether it must land, the state says. */
+export const planFreeze: Planner = (world) => {
+  const note = pickFrom(
+    world,
+    world.notes.filter((one) => world.requestOf(one)),
+  )
+  const request = note && world.requestOf(note)
+  if (request === undefined) return undefined
+  const overdue = request.deadline_s < world.clock.unix_s
+  if (!world.config().frozen && !overdue) return undefined
+  const { nullifier, bond_payer } = request
+  return freezeInstruction({ program: world.program, nullifier, bond_payer })
+}
+
+export const planEscape: Planner = (world) => {
+  if (!world.config().frozen) return undefined
+  const note = pickFrom(
+    world,
+    world.unspent().filter((one) => !isHeld(world, one)),
+  )
+  if (note === undefined) return undefined
+  const { leaf, siblings } = world.spent.witness(note.nullifier)
+  const request = world.requestOf(note)
+  return escapeInstruction({
+    program: world.program,
+    owner: note.owner,
+    payer: world.sponsor,
+    mint: note.mint,
+    token_program: note.token_program,
+    destination: destinationOf(world, note, true),
+    opening: note,
+    nullifier: note.nullifier,
+    low_value: leaf.value,
+    low_next: leaf.next_value,
+    low_index: leaf.index,
+    path: world.tree.siblings(note.leaf_index),
+    low_path: siblings,
+    ...(request !== undefined && { bond_payer: request.bond_payer }),
+  })
+}

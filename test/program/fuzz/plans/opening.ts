@@ -1,0 +1,82 @@
+/** Plans that begin something: a vault, a mint, an epoch, an anchor. */
+
+import { anchorInstruction } from '../../../../protocol/vault/anchor'
+import { initializeInstruction } from '../../../../protocol/vault/initialize'
+import { openEpochInstruction } from '../../../../protocol/vault/open_epoch'
+import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../../../protocol/vault/programs'
+import { registerMintInstruction } from '../../../../protocol/vault/register_mint'
+import type { World } from '../world'
+import type { Planner } from './plan'
+
+export const EXIT_DELAY_S = 1_000
+const MINTS_MAX = 6
+
+export function initialization(world: World, program: Uint8Array) {
+  const [admin, , settlement_signer] = world.officers
+  return initializeInstruction({
+    program,
+    deployer: world.sponsor,
+    program_data: world.programData(program),
+    admin: admin!,
+    settlement_signer: settlement_signer!,
+    exit_delay_s: EXIT_DELAY_S,
+  })
+}
+
+/** Of the third program, which no kept transaction ever initializes. */
+export const planInitialize: Planner = (world) => initialization(world, world.unborn_program)
+
+export function registration(
+  world: World,
+  program: Uint8Array,
+  mint: { mint: Uint8Array; token_program: Uint8Array },
+) {
+  return registerMintInstruction({
+    program,
+    admin: world.config().admin,
+    payer: world.sponsor,
+    ...mint,
+    min_deposit: 1_000n,
+    min_exit: 500n,
+  })
+}
+
+export const planRegisterMint: Planner = (world) => {
+  if (world.mints.length >= MINTS_MAX || world.config().frozen) return undefined
+  const extensible = world.chance.oneIn(2)
+  const pointer = { type: 18, value: new Uint8Array(64) }
+  const frozen_by = world.chance.oneIn(2) ? { freeze_authority: world.attacker } : {}
+  const mint = extensible
+    ? world.newMint(TOKEN_2022_PROGRAM, { ...frozen_by, extensions: [pointer] })
+    : world.newMint(TOKEN_PROGRAM, frozen_by)
+  return registration(world, world.program, mint)
+}
+
+export const planOpenEpoch: Planner = (world) => {
+  const config = world.config()
+  const from_s = config.pending_restore_at_s
+  const restore = from_s !== undefined && from_s <= world.clock.unix_s
+  return openEpochInstruction({
+    program: world.program,
+    settlement_signer: config.settlement_signer,
+    epoch: config.epoch + 1,
+    boot_nonce: world.chance.element().slice(0, 16),
+    compose_hash: world.chance.bytes(32),
+    journal_seq: restore ? 0 : config.journal_seq,
+    journal_head: config.journal_head,
+    restore,
+    generation: config.generation + (restore ? 1 : 0),
+  })
+}
+
+export const planAnchor: Planner = (world) => {
+  const config = world.config()
+  if (config.epoch === 0) return undefined
+  return anchorInstruction({
+    program: world.program,
+    settlement_signer: config.settlement_signer,
+    epoch: config.epoch,
+    journal_seq: config.journal_seq + 1,
+    journal_head: world.chance.bytes(32),
+  })
+}

@@ -1,0 +1,207 @@
+/** The fuzzer's world: three vaults' programs on one chain, mints, notes and keys, and its own trees beside the chain. */
+import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
+import { toHex } from '../../../protocol/bytes'
+import { MerkleTree } from '../../../protocol/merkle_tree'
+import { depositCommitment, noteInner, nullifierOf, settlementCommitment } from '../../../protocol/notes'
+import { sha256 } from '../../../protocol/sha256'
+import { SpentTree } from '../../../protocol/spent_tree'
+import {
+  type ConfigAccount,
+  decodeConfig,
+  decodeExitRequest,
+  type ExitRequest,
+} from '../../../protocol/vault/accounts'
+import { escapeRecordAddress, exitRequestAddress, vaultAddresses } from '../../../protocol/vault/addresses'
+import { SYSTEM_PROGRAM, TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../../protocol/vault/programs'
+import { type MintFields, mintBytes, type TokenFields, tokenBytes } from '../tokens'
+import { Chance } from './chance'
+import type { Appended, Clock, Report } from './judge/call'
+import { Ledger } from './judge/ledger'
+import { RawChain } from './raw_chain'
+
+export type WorldMint = { mint: Uint8Array; token_program: Uint8Array }
+export type Note = WorldMint & {
+  form: 'deposit' | 'settlement'
+  amount: bigint
+  blinding: Uint8Array
+  owner: Uint8Array
+  leaf_index: number
+  commitment: Uint8Array
+  nullifier: Uint8Array
+}
+
+const name32 = (name: string): Uint8Array => sha256(new TextEncoder().encode(name))
+const SOL = 1_000_000_000n
+export const RENT_SYSVAR = decodeBase58('SysvarRent111111111111111111111111111111111', 32)!
+
+export class World {
+  readonly chain = new RawChain()
+  readonly ledger = new Ledger(this.chain)
+  readonly chance: Chance
+  readonly program = name32('fuzzed program')
+  /** Another vault, and one that is never initialized. */
+  readonly other_program = name32('other program')
+  readonly unborn_program = name32('unborn program')
+  readonly vault = vaultAddresses(this.program)
+  readonly fees = name32('fees')
+  readonly sponsor = name32('sponsor')
+  readonly attacker = name32('attacker')
+  readonly traders = [name32('ada'), name32('bob'), name32('eve')]
+  readonly officers = [name32('admin'), name32('next admin'), name32('signer'), name32('next signer')]
+  /** A program of the attacker's: it may own accounts of any content. */
+  readonly foreign_program = name32('foreign program')
+  /** Accounts nobody follows: who pays the fees, and programs. */
+  readonly untracked = new Set<string>()
+  readonly mints: WorldMint[] = []
+  readonly notes: Note[] = []
+  readonly tree = new MerkleTree()
+  spent = new SpentTree()
+  clock: Clock = { slot: 1_000, unix_s: 1_800_000_000 }
+  /** Raised by everything that may change which transactions are valid. */
+  version = 0
+  readonly #inners = new Map<string, { owner: Uint8Array; blinding: Uint8Array }>()
+  readonly #outputs = new Map<string, Omit<Note, 'leaf_index' | 'commitment' | 'nullifier' | 'form'>>()
+  #names = 0
+
+  constructor(seed: number, elf: Uint8Array) {
+    this.chance = new Chance(seed)
+    const programs = [this.program, this.other_program, this.unborn_program]
+    for (const program of programs) {
+      this.chain.addProgram(program, elf)
+      this.#giveUpgradeAuthority(program)
+    }
+    const others = [this.fees, SYSTEM_PROGRAM, TOKEN_PROGRAM, TOKEN_2022_PROGRAM, RENT_SYSVAR]
+    const untracked = [...others, ...programs, ...programs.map((program) => this.programData(program))]
+    for (const address of untracked) this.untracked.add(toHex(address))
+    for (const key of this.signing_keys) this.fund(key)
+    this.chain.setAccount(this.fees, { owner: SYSTEM_PROGRAM, data: new Uint8Array(), lamports: SOL << 30n })
+    this.passTime(0, 0)
+  }
+
+  /** Keys that can sign: everybody's but those of derived addresses. */
+  get signing_keys(): Uint8Array[] {
+    return [this.sponsor, this.attacker, ...this.traders, ...this.officers]
+  }
+
+  /** Program data: tag u32, slot u64, authority option u8, authority (32), ELF. */
+  #giveUpgradeAuthority(program: Uint8Array): void {
+    const address = this.programData(program)
+    const account = this.ledger.onChain(address)
+    account.data[12] = 1
+    account.data.set(this.sponsor, 13)
+    this.chain.setAccount(address, account)
+  }
+
+  programData(program: Uint8Array): Uint8Array {
+    return this.ledger.onChain(program).data.slice(4, 36)
+  }
+
+  fund(key: Uint8Array): void {
+    this.ledger.set(key, { owner: SYSTEM_PROGRAM, data: new Uint8Array(), lamports: 1_000n * SOL })
+  }
+
+  /** True for a vault program, and where nothing says which program it was. */
+  isVault(program: string | undefined): boolean {
+    const vaults = [this.program, this.other_program, this.unborn_program].map(encodeBase58)
+    return program === undefined || vaults.includes(program)
+  }
+
+  /** An account in the words of a finding. */
+  nameOf(address: Uint8Array): string {
+    const { config, tree, ring } = this.vault
+    const { sponsor, attacker } = this
+    const names = Object.entries({ config, tree, ring, sponsor, attacker })
+    return names.find(([, known]) => toHex(known) === toHex(address))?.[0] ?? encodeBase58(address)
+  }
+
+  /** An address nobody used before. */
+  newAddress(): Uint8Array {
+    return name32(`address ${this.#names++} of ${this.chance.word()}`)
+  }
+
+  newToken(fields: TokenFields, token_program: Uint8Array): Uint8Array {
+    const address = this.newAddress()
+    this.ledger.set(address, { owner: token_program, data: tokenBytes(fields), lamports: SOL })
+    return address
+  }
+
+  newMint(token_program: Uint8Array, fields: MintFields = {}): WorldMint {
+    const mint = this.newAddress()
+    this.ledger.set(mint, { owner: token_program, data: mintBytes(fields), lamports: SOL })
+    return { mint, token_program }
+  }
+
+  passTime(slots: number, seconds: number): void {
+    this.clock = { slot: this.clock.slot + slots, unix_s: this.clock.unix_s + seconds }
+    this.chain.setTime(this.clock)
+    this.version += 1
+  }
+
+  config(): ConfigAccount {
+    const config = decodeConfig(this.ledger.get(this.vault.config).data)
+    if (config === undefined) throw new Error('the vault has no config')
+    return config
+  }
+
+  requestOf(note: Note): ExitRequest | undefined {
+    return decodeExitRequest(this.ledger.get(exitRequestAddress(this.program, note.nullifier)).data)
+  }
+
+  /** Notes whose tokens are still owed. */
+  unspent(): Note[] {
+    return this.notes.filter(({ nullifier }) => {
+      const escaped = this.ledger.get(escapeRecordAddress(this.program, nullifier)).data.length > 0
+      return !escaped && !this.spent.has(nullifier)
+    })
+  }
+
+  /** The inner hash of a note to come. */
+  newInner(owner = this.chance.pick(this.traders)): Uint8Array {
+    const blinding = this.chance.element()
+    const inner = noteInner(owner, blinding)
+    this.#inners.set(toHex(inner), { owner, blinding })
+    return inner
+  }
+
+  /** The commitment of a settlement output to come. */
+  newOutput(mint: WorldMint, amount: bigint): Uint8Array {
+    const [owner, blinding] = [this.chance.pick(this.traders), this.chance.element()]
+    const note = { mint: mint.mint, amount, inner: noteInner(owner, blinding) }
+    const commitment = settlementCommitment(note)
+    this.#outputs.set(toHex(commitment), { ...mint, owner, blinding, amount })
+    return commitment
+  }
+
+  #noteOf({ commitment, made_of }: Appended, leaf_index: number): Note | undefined {
+    const output = this.#outputs.get(toHex(commitment))
+    const known = made_of && this.#inners.get(toHex(made_of.inner))
+    const mint = this.mints.find((one) => made_of !== undefined && toHex(one.mint) === toHex(made_of.mint))
+    if (output !== undefined) {
+      const nullifier = nullifierOf(commitment, output.blinding)
+      return { ...output, form: 'settlement', leaf_index, commitment, nullifier }
+    }
+    if (known === undefined || made_of === undefined || mint === undefined) return undefined
+    const again = depositCommitment({ ...made_of, leaf_index })
+    const nullifier = nullifierOf(again, known.blinding)
+    return {
+      ...mint,
+      ...known,
+      form: 'deposit',
+      amount: made_of.amount,
+      leaf_index,
+      commitment: again,
+      nullifier,
+    }
+  }
+
+  /** Follows what a kept transaction did to the fuzzed vault. */
+  follow({ appended, spent, mints }: Report): void {
+    for (const mint of mints) this.mints.push({ mint, token_program: this.ledger.get(mint).owner })
+    for (const one of appended) {
+      const note = this.#noteOf(one, this.tree.leaf_count)
+      this.tree.append([one.commitment])
+      if (note !== undefined) this.notes.push(note)
+    }
+    this.spent.insert(spent)
+  }
+}
