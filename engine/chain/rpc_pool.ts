@@ -9,7 +9,7 @@ export class ChainUnavailable extends Error {}
 const ATTEMPTS = 6
 const BACKOFF_FIRST_MS = 40
 const BACKOFF_MAX_MS = 2_000
-/** JSON-RPC: invalid request, unknown method, invalid parameters. Asking again changes nothing. */
+/** JSON-RPC: invalid request, unknown method, invalid parameters. Asking the same endpoint again changes nothing. */
 const PERMANENT_CODES: readonly number[] = [-32600, -32601, -32602]
 
 export class RpcPool {
@@ -36,11 +36,13 @@ export class RpcPool {
   }
 
   /**
-   * Runs a read on the preferred endpoint, then on the others.
-   * @throws ChainUnavailable after the last attempt, the error itself when asking again cannot help
+   * Runs a read on the preferred endpoint, then on the others. What one refuses for its form, another may take: not every
+   * node reads v1 transactions.
+   * @throws ChainUnavailable after the last attempt, the error itself once every endpoint has refused
    */
   async read<T>(request: (rpc: SolanaRpc, signal: AbortSignal) => Promise<T>): Promise<T> {
     let failure: unknown
+    const refused = new Set<number>()
     for (let attempt = 0; attempt < ATTEMPTS && !this.closed; attempt++) {
       const at = (this.#preferred + attempt) % this.endpoints.length
       try {
@@ -48,9 +50,10 @@ export class RpcPool {
         this.#preferred = at
         return answer
       } catch (error) {
-        if (isPermanent(error)) throw error
+        if (isPermanent(error)) refused.add(at)
+        if (refused.size === this.endpoints.length) throw error
         failure = error
-        await this.sleep(backoffMs(attempt))
+        if (!refused.has(at)) await this.sleep(backoffMs(attempt))
       }
     }
     throw new ChainUnavailable(`no answer from the chain in ${ATTEMPTS} attempts`, { cause: failure })
