@@ -80,6 +80,9 @@ export const LIMITS = {
   journal_pending_groups_max: 65_536,
   /** Events the history has recorded and not yet written; one record more throws. */
   history_backlog_events_max: 1_000_000,
+  /** Characters of opened blocks of events, and of pages and orders, that are kept for the next reader. */
+  history_blocks_characters_max: 16 * 1024 * 1024,
+  reads_characters_max: 16 * 1024 * 1024,
   /** Rows one filtered page of orders looks at before it ends early with `next_after`. */
   history_scan_rows_max: 5_000,
 } as const

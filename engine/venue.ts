@@ -5,6 +5,22 @@
 import type * as wire from '../protocol/wire'
 
 export type Page = { after: number; limit: number }
+export type OrdersPage = Page & { status?: 'open' | wire.OrderStatus; symbol?: string }
+
+/** JSON text of a T, ready to be sent. */
+export type Json<T> = string & { readonly json_of?: T }
+
+/** An account's own resources as JSON text: they are kept as text, and nobody needs to read and write them again. */
+export interface OwnTexts {
+  order(account_id: string, order_id: string): Json<wire.Order>
+  orders(account_id: string, page: OrdersPage): Json<wire.Page<wire.Order>>
+  fills(account_id: string, page: Page): Json<wire.Page<wire.Fill>>
+  events(account_id: string, page: Page): Json<wire.Page<wire.AccountEvent>>
+  withdrawal(account_id: string, withdrawal_id: string): Json<wire.Withdrawal>
+  reshape(account_id: string, reshape_id: string): Json<wire.Reshape>
+  /** Live orders and the seq they are true at: the `snapshot` frame. */
+  snapshot(account_id: string): { seq: number; orders: Json<wire.Order[]> }
+}
 
 /** A logged-in account, made by `login`, checked on each request by `authenticate`. */
 export type Session = {
@@ -17,7 +33,8 @@ export type Session = {
 
 /** Receives an account's events in seq order, only after they are durable. */
 export interface EventSink {
-  event(event: wire.AccountEvent): void
+  /** `text` is the event as JSON; one text serves all sinks of the account. */
+  event(event: wire.AccountEvent, text: string): void
   /** The session's token was revoked, expired, or the account suspended. */
   ended(): void
   /** The venue shuts down. */
@@ -63,11 +80,10 @@ export interface Venue {
 
   // reads, by an account
   nonces(account_id: string, trading_key: string): Promise<wire.Nonces>
+  /** As they are sent. The methods of the same names below read the same texts for callers inside the process. */
+  readonly own: OwnTexts
   order(account_id: string, order_id: string): Promise<wire.Order>
-  orders(
-    account_id: string,
-    filter: Page & { status?: 'open' | wire.OrderStatus; symbol?: string },
-  ): Promise<wire.Page<wire.Order>>
+  orders(account_id: string, page: OrdersPage): Promise<wire.Page<wire.Order>>
   fills(account_id: string, page: Page): Promise<wire.Page<wire.Fill>>
   events(account_id: string, page: Page): Promise<wire.Page<wire.AccountEvent>>
   withdrawal(account_id: string, withdrawal_id: string): Promise<wire.Withdrawal>
@@ -77,7 +93,6 @@ export interface Venue {
   settlementHealth(): wire.SettlementHealth
   settlementBatch(batch: number): Promise<wire.SettlementBatchStage>
   settlementOfOrder(account_id: string, order_id: string): Promise<{ order_id: string; fills: wire.Fill[] }>
-  /** Live orders and the seq they are true at: the `snapshot` frame. */
   snapshot(account_id: string): Promise<{ seq: number; orders: wire.Order[] }>
   /**
    * Replays durable events after `after`, then follows. `after` ahead of the log throws `after_invalid`; older than what

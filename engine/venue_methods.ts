@@ -40,21 +40,22 @@ export function venueOf(engine: Engine, accounts: AccountsPort): Venue {
       await engine.sequencer.durable()
       return nonces
     },
-    order: async (account_id, order_id) => own.order(account_id, order_id),
-    orders: async (account_id, filter) => {
-      if (filter.symbol !== undefined) instruments.one(filter.symbol)
-      return own.orders(account_id, filter)
+    own,
+    order: async (account_id, order_id) => JSON.parse(own.order(account_id, order_id)),
+    orders: async (account_id, page) => JSON.parse(own.orders(account_id, page)),
+    fills: async (account_id, page) => JSON.parse(own.fills(account_id, page)),
+    events: async (account_id, page) => JSON.parse(own.events(account_id, page)),
+    withdrawal: async (account_id, withdrawal_id) => JSON.parse(own.withdrawal(account_id, withdrawal_id)),
+    reshapeOf: async (account_id, reshape_id) => JSON.parse(own.reshape(account_id, reshape_id)),
+    snapshot: async (account_id) => {
+      const { seq, orders } = own.snapshot(account_id)
+      return { seq, orders: JSON.parse(orders) }
     },
-    fills: async (account_id, page) => own.fills(account_id, page),
-    events: async (account_id, page) => own.events(account_id, page),
-    withdrawal: async (account_id, withdrawal_id) => own.withdrawal(account_id, withdrawal_id),
-    reshapeOf: async (account_id, reshape_id) => own.reshape(account_id, reshape_id),
     treeInclusion: (query) => tree.inclusion(query),
     treeLeaves: (from, limit) => tree.leaves(from, limit),
     settlementHealth: () => settlement.health(),
     settlementBatch: async (batch) => settlement.batch(batch),
     settlementOfOrder: async (account_id, order_id) => own.settlementOfOrder(account_id, order_id),
-    snapshot: async (account_id) => own.snapshot(account_id),
     subscribe: (session, after, sink, gap) => subscribe(engine.hub, accounts, session, after, sink, gap),
 
     instruments: () => instruments.all(),

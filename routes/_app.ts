@@ -22,6 +22,8 @@ export type AppOptions = {
   log: Log
   /** The reference pages; left out where the origin does not serve them. */
   documents?: Documents
+  /** Whether kept texts are checked before they are sent. For tests: a list costs more to check than to answer. */
+  checks_texts?: boolean
   sockets_max?: number
   sockets_per_account_max?: number
 }
@@ -53,6 +55,7 @@ export function createApp(args: { venue: Venue; enclave: Enclave; options: AppOp
     sockets,
     quotes: openQuoteBuckets(clock),
     documents: options.documents,
+    checks_texts: options.checks_texts ?? false,
     version: options.version,
     started_ms: clock.monotonicMs(),
   }

@@ -31,9 +31,9 @@ export class Connection implements OpSocket {
   readonly origin = crypto.randomUUID()
   /** Given to the subscription, which is made before the upgrade. */
   readonly sink: EventSink = {
-    event: (event) => {
+    event: (event, text) => {
       if (this.behind) return
-      this.delivery.event(event)
+      this.delivery.event(event, text)
       this.behind = this.delivery.waiting() >= EARLY_EVENTS_MAX
     },
     ended: () => this.close(TOKEN_ENDED, 'token ended'),

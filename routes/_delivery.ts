@@ -2,14 +2,15 @@
  * Orders what a socket is told about its account: hello, a gap if events are no longer kept, events, and one snapshot
  * placed exactly where it is true, so that a reader may apply frames one by one.
  */
+import type { Json } from '../engine/venue'
 import type { AccountEvent, EventKind, Order } from '../protocol/wire'
-import { encodeEvent, type ServerFrame } from './_frames'
+import { eventFrame, type ServerFrame } from './_frames'
 
-export type Snapshot = { seq: number; orders: Order[] }
-type Early = AccountEvent | { gap_from: number; gap_to: number }
+export type Snapshot = { seq: number; orders: Json<Order[]> }
+type Early = { event: AccountEvent; text: string } | { gap_from: number; gap_to: number }
 
 export interface Delivery {
-  event(event: AccountEvent): void
+  event(event: AccountEvent, text: string): void
   gap(seq_from: number, seq_to: number): void
   /** Frames wait for this call. The reader knows events up to `base`; without `snapshot` it resumes from events alone. */
   begin(hello: ServerFrame, base: number, snapshot: Snapshot | undefined): void
@@ -30,15 +31,15 @@ export function openDelivery(args: {
 
   const sendSnapshotUpTo = (seq: number) => {
     if (due === undefined || due.seq > seq) return
-    args.send(JSON.stringify({ type: 'snapshot', ...due } satisfies ServerFrame))
+    args.send(snapshotFrame(due))
     due = undefined
   }
-  const deliver = (event: AccountEvent) => {
+  const deliver = (event: AccountEvent, text: string) => {
     // A renewed subscription overlaps the one before it by what was under way.
     if (event.seq <= last) return
     sendSnapshotUpTo(event.seq - 1)
     last = event.seq
-    if (args.kinds(event.kind)) args.send(encodeEvent(event))
+    if (args.kinds(event.kind)) args.send(eventFrame(text))
     sendSnapshotUpTo(last)
   }
   const skip = (seq_from: number, seq_to: number) => {
@@ -50,9 +51,9 @@ export function openDelivery(args: {
   return {
     last: () => last,
     waiting: () => early.length,
-    event(event) {
-      if (begun) deliver(event)
-      else early.push(event)
+    event(event, text) {
+      if (begun) deliver(event, text)
+      else early.push({ event, text })
     },
     gap(gap_from, gap_to) {
       if (begun) skip(gap_from, gap_to)
@@ -66,9 +67,13 @@ export function openDelivery(args: {
       if (early.length === 0) sendSnapshotUpTo(last)
       for (const item of early.splice(0)) {
         if ('gap_to' in item) skip(item.gap_from, item.gap_to)
-        else deliver(item)
+        else deliver(item.event, item.text)
       }
       sendSnapshotUpTo(last)
     },
   }
+}
+
+function snapshotFrame({ seq, orders }: Snapshot): string {
+  return `{"type":"snapshot","seq":${seq},"orders":${orders}}`
 }

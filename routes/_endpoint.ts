@@ -6,7 +6,7 @@
  * published order of checks, and feed the reference document as they are.
  */
 import type { Static, TObject, TSchema } from '@sinclair/typebox'
-import type { Session } from '../engine/venue'
+import type { Json, Session } from '../engine/venue'
 import type { RefusalCode } from '../protocol/refusals'
 import type { HeaderMap } from './_headers'
 import type { Services } from './_services'
@@ -54,7 +54,7 @@ export type Call<C extends Contract> = Services &
   Part<C, 'query'> &
   Part<C, 'body'>
 export type Result<C extends Contract> = C['answer'] extends { readonly body: infer S extends TSchema }
-  ? Static<S>
+  ? Static<S> | Json<Static<S>>
   : Text
 
 export type Endpoint = {

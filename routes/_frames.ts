@@ -1,7 +1,7 @@
 /** The frames of the sockets: what clients send, parsed by our own code, and what the venue sends, each event encoded once. */
 
 import { Refusal } from '../protocol/refusals'
-import type { AccountEvent, Order } from '../protocol/wire'
+import type { Order } from '../protocol/wire'
 import { parseJson } from './_json'
 
 export const FRAME_BYTES_MAX = 16_384
@@ -62,14 +62,14 @@ export type ServerFrame =
   | { type: 'warning'; reason: 'token_expiring'; expires_in_ms: number }
   | { type: 'bye'; reason: 'upgrade' | 'restart'; retry_after_ms: number }
 
-const encoded = new WeakMap<AccountEvent, string>()
+let framed = ''
+let frame = ''
 
-/** The event frame. The engine hands one object to every socket of an account, so its text is made once. */
-export function encodeEvent(event: AccountEvent): string {
-  let text = encoded.get(event)
-  if (text === undefined) {
-    text = JSON.stringify({ type: 'event', ...event })
-    encoded.set(event, text)
+/** The event frame of an event's text. One text comes to all sockets of its account in turn, so the last frame is kept. */
+export function eventFrame(text: string): string {
+  if (text !== framed) {
+    framed = text
+    frame = `{"type":"event",${text.slice(1)}`
   }
-  return text
+  return frame
 }

@@ -18,6 +18,8 @@ export type Services = {
   readonly sockets: Sockets
   /** The reference pages; undefined where the origin does not serve them. */
   readonly documents: Documents | undefined
+  /** Texts the engine keeps are checked against the document as well, each time one is sent. */
+  readonly checks_texts: boolean
   /** Build version, the package's. */
   readonly version: string
   /** Milliseconds on the monotonic clock at which the process began. */

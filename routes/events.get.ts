@@ -13,7 +13,7 @@ export default endpoint(
     answer: { status: 200, body: page(AccountEvent) },
   },
   ({ venue, account_id, query }) =>
-    venue.events(account_id, {
+    venue.own.events(account_id, {
       after: integerOf(query.after, 0),
       limit: integerOf(query.limit, LIMIT_DEFAULT),
     }),

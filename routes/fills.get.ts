@@ -13,7 +13,7 @@ export default endpoint(
     answer: { status: 200, body: page(Fill) },
   },
   ({ venue, account_id, query }) =>
-    venue.fills(account_id, {
+    venue.own.fills(account_id, {
       after: integerOf(query.after, 0),
       limit: integerOf(query.limit, LIMIT_DEFAULT),
     }),

@@ -18,7 +18,7 @@ export default endpoint(
     answer: { status: 200, body: page(Order) },
   },
   ({ venue, account_id, query: { after, limit, ...filter } }) =>
-    venue.orders(account_id, {
+    venue.own.orders(account_id, {
       after: integerOf(after, 0),
       limit: integerOf(limit, LIMIT_DEFAULT),
       ...filter,

@@ -1,7 +1,8 @@
 /** What the rest of the engine knows of the derived read models: accounts' events, orders, fills, withdrawals, reshapes. */
 import type * as wire from '../../protocol/wire'
 
-export type NewEvent = { account_id: string; event: wire.AccountEvent }
+/** `text` is the event as JSON (event_text.ts). */
+export type NewEvent = { account_id: string; event: wire.AccountEvent; text: string }
 export type OrderFilter = {
   /** 'open' means accepted or partially_filled. */
   status?: 'open' | wire.OrderStatus
@@ -9,10 +10,13 @@ export type OrderFilter = {
   after: number
   limit: number
 }
+export type EventText = { seq: number; text: string }
+export type Owned = { account_id: string; text: string }
 
 /**
  * Derived, rebuildable read models. Reads answer at once with everything recorded so far, written or not, and run
- * synchronously, so a reader can read and then follow without a gap. Objects handed in and out must not be changed.
+ * synchronously, so a reader can read and then follow without a gap. What is read is JSON text of the wire's shapes.
+ * Objects handed in must not be changed.
  * Reads throw HistoryBroken when the database is unreadable; the next opening then rebuilds it from the journal.
  */
 export interface History {
@@ -27,25 +31,27 @@ export interface History {
   backlog(): number
 
   /** Events with seq > after, ascending. */
-  events(account_id: string, after: number, limit: number): wire.Page<wire.AccountEvent>
+  events(account_id: string, after: number, limit: number): wire.Page<EventText>
   /** First retained event; seqLast + 1 when none is. */
   seqFirst(account_id: string): number
   /** Last event ever numbered; 0 when none was. */
   seqLast(account_id: string): number
   /** Newest state of the order with its newest fills. */
-  order(order_id: string): { account_id: string; order: wire.Order } | undefined
+  order(order_id: string): Owned | undefined
   /**
    * Ordered by the seq of the order's first event (its creation), which never moves while paging; `after` and
    * `next_after` speak of that seq. A filtered page may hold fewer than `limit` and still go on: follow next_after.
    */
-  orders(account_id: string, filter: OrderFilter): wire.Page<wire.Order>
+  orders(account_id: string, filter: OrderFilter): wire.Page<string>
   /** Newest state of each fill, ordered by the seq of its first event (fill.matched). */
-  fills(account_id: string, after: number, limit: number): wire.Page<wire.Fill>
-  withdrawal(withdrawal_id: string): { account_id: string; withdrawal: wire.Withdrawal } | undefined
-  reshape(reshape_id: string): { account_id: string; reshape: wire.Reshape } | undefined
+  fills(account_id: string, after: number, limit: number): wire.Page<string>
+  withdrawal(withdrawal_id: string): Owned | undefined
+  reshape(reshape_id: string): Owned | undefined
 
   /** Deletes events, final orders with their fills, withdrawals and reshapes older than the retention time. */
   prune(now_unix_ms: number): Promise<void>
+  /** How often old rows were deleted: with seqLast it tells whether what was read once still holds. */
+  prunes(): number
   /** Resolves when everything recorded so far is durable. */
   flush(): Promise<void>
   close(): Promise<void>

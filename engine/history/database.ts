@@ -8,33 +8,42 @@ import { Sealer, Unsealer } from './seal'
 const FILE_NAME = 'history.sqlite'
 /** Lies beside a database that was found unreadable while it served; the next opening starts over. */
 const BROKEN_NAME = 'history.broken'
-const VERSION = 1
+const VERSION = 2
 const CHECK_ROW = 'meta/check'
 
-/** `seq` is the seq of a row's first event; `account`, `id`, `status` and `symbol` are keyed hashes (seal.ts). */
+/**
+ * An account's events lie in sealed blocks; orders, fills and payments are rows that point at their newest event.
+ * `account` is the account's number in this database, `seq` the seq of a row's first event, `event` of its newest;
+ * `name`, `id`, `status` and `symbol` are hidden (names.ts). Rows that grow with an account lie by account and seq, so
+ * that writing them touches few pages; the ids alone are scattered.
+ */
 const TABLES = `
 CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE salts (id INTEGER PRIMARY KEY, salt BLOB NOT NULL);
-CREATE TABLE accounts (account BLOB PRIMARY KEY, seq_first INTEGER NOT NULL, seq_last INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE events (account BLOB NOT NULL, seq INTEGER NOT NULL, unix_ms INTEGER NOT NULL, sealed BLOB NOT NULL);
-CREATE UNIQUE INDEX events_by_account ON events (account, seq);
+CREATE TABLE accounts (
+  account INTEGER PRIMARY KEY, name BLOB NOT NULL UNIQUE, seq_first INTEGER NOT NULL, seq_last INTEGER NOT NULL,
+  sealed BLOB NOT NULL
+);
+CREATE TABLE blocks (
+  account INTEGER NOT NULL, seq_first INTEGER NOT NULL, seq_last INTEGER NOT NULL, unix_ms INTEGER NOT NULL,
+  sealed BLOB NOT NULL
+);
+CREATE UNIQUE INDEX blocks_by_account ON blocks (account, seq_last, seq_first);
 CREATE TABLE orders (
-  id BLOB NOT NULL UNIQUE, account BLOB NOT NULL, seq INTEGER NOT NULL, open INTEGER NOT NULL,
-  status BLOB NOT NULL, symbol BLOB NOT NULL, unix_ms INTEGER NOT NULL, sealed BLOB NOT NULL
-);
-CREATE INDEX orders_by_account ON orders (account, seq);
+  account INTEGER NOT NULL, seq INTEGER NOT NULL, id BLOB NOT NULL UNIQUE, event INTEGER NOT NULL,
+  open INTEGER NOT NULL, status INTEGER NOT NULL, symbol INTEGER NOT NULL, unix_ms INTEGER NOT NULL,
+  PRIMARY KEY (account, seq)
+) WITHOUT ROWID;
 CREATE INDEX orders_open ON orders (account, seq) WHERE open = 1;
-CREATE INDEX orders_final ON orders (unix_ms) WHERE open = 0;
 CREATE TABLE fills (
-  id BLOB NOT NULL, fill_index INTEGER NOT NULL, account BLOB NOT NULL, seq INTEGER NOT NULL,
-  unix_ms INTEGER NOT NULL, sealed BLOB NOT NULL
-);
+  account INTEGER NOT NULL, seq INTEGER NOT NULL, id BLOB NOT NULL, fill_index INTEGER NOT NULL,
+  event INTEGER NOT NULL, unix_ms INTEGER NOT NULL, PRIMARY KEY (account, seq)
+) WITHOUT ROWID;
 CREATE UNIQUE INDEX fills_by_order ON fills (id, fill_index);
-CREATE INDEX fills_by_account ON fills (account, seq);
 CREATE TABLE payments (
-  id BLOB NOT NULL UNIQUE, final INTEGER NOT NULL, unix_ms INTEGER NOT NULL, sealed BLOB NOT NULL
-);
-CREATE INDEX payments_final ON payments (unix_ms) WHERE final = 1;
+  id BLOB PRIMARY KEY, account INTEGER NOT NULL, event INTEGER NOT NULL, final INTEGER NOT NULL, unix_ms INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX payments_by_account ON payments (account, event);
 `
 
 export type WritableDatabase = { db: Database; sealer: Sealer; watermark: number }

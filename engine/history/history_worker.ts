@@ -3,7 +3,6 @@ import type { Database } from 'bun:sqlite'
 import { openWritable } from './database'
 import type { Reply, Request } from './messages'
 import { pruneTables } from './prune_tables'
-import { Names } from './seal'
 import { type EventWriter, eventWriter } from './write_events'
 
 declare const self: Worker
@@ -14,7 +13,7 @@ const reply = (message: Reply): void => self.postMessage(message)
 
 function open(dir: string, key: Uint8Array): void {
   const { db, sealer, watermark } = openWritable(dir, key)
-  opened = { db, writer: eventWriter(db, new Names(key), sealer) }
+  opened = { db, writer: eventWriter(db, key, sealer) }
   reply({ op: 'opened', watermark })
 }
 
@@ -33,7 +32,7 @@ function failed(error: unknown): void {
 function handle(request: Exclude<Request, { op: 'open' }>, { db, writer }: NonNullable<typeof opened>): void {
   switch (request.op) {
     case 'write':
-      writer.write(JSON.parse(request.json), request.watermark)
+      writer.write(request.accounts, request.watermark)
       reply({ op: 'written', watermark: request.watermark })
       break
     case 'prune':

@@ -1,9 +1,11 @@
 /** What the history's two threads say to each other. */
 
+/** New events of one account as JSON, one a line, in order; text crosses threads cheaper than objects. */
+export type NewLines = { account_id: string; lines: string }
+
 export type Request =
   | { op: 'open'; dir: string; key: Uint8Array }
-  /** `json` is an array of [account_id, event], in order; text crosses threads cheaper than objects. */
-  | { op: 'write'; json: string; watermark: number }
+  | { op: 'write'; accounts: NewLines[]; watermark: number }
   | { op: 'prune'; cutoff_unix_ms: number }
   | { op: 'close' }
 

@@ -1,7 +1,15 @@
 /** Opens the history: starts its worker and gives the engine its interface (contract.ts). */
 import type * as wire from '../../protocol/wire'
 import { MS_PER_DAY } from '../limits'
-import { type History, HistoryBroken, type HistoryOptions, type NewEvent, type OrderFilter } from './contract'
+import {
+  type EventText,
+  type History,
+  HistoryBroken,
+  type HistoryOptions,
+  type NewEvent,
+  type OrderFilter,
+  type Owned,
+} from './contract'
 import { markBroken, openReadable } from './database'
 import { MergedReads } from './merged_reads'
 import type { Reply, Request } from './messages'
@@ -40,6 +48,9 @@ class WorkerHistory implements History {
   readonly #store: Store
   readonly #writes: WriteBehind
   readonly #reads: MergedReads
+  /** Newest seq of every account that had an event or was asked for since the opening; bounded by `accounts_max`. */
+  readonly #seqs = new Map<string, number>()
+  #prunes = 0
   #watermark: number
   #broken: HistoryBroken | undefined
   #closed = false
@@ -52,8 +63,8 @@ class WorkerHistory implements History {
     this.#retention_ms = retention_days * MS_PER_DAY
     this.#watermark = watermark
     this.#store = new Store(openReadable(dir), key)
-    this.#writes = new WriteBehind(watermark, (json, until) =>
-      this.#post({ op: 'write', json, watermark: until }),
+    this.#writes = new WriteBehind(watermark, (accounts, until) =>
+      this.#post({ op: 'write', accounts, watermark: until }),
     )
     this.#reads = new MergedReads(this.#store, this.#writes.overlay)
     worker.onmessage = ({ data }: MessageEvent<Reply>) => this.#receive(data)
@@ -61,25 +72,33 @@ class WorkerHistory implements History {
   }
 
   record(journal_seq: number, events: readonly NewEvent[]): void {
-    if (this.#broken === undefined && !this.#closed) this.#writes.record(journal_seq, events)
+    if (this.#broken !== undefined || this.#closed) return
+    if (!this.#writes.record(journal_seq, events)) return
+    for (const { account_id, event } of events) this.#seqs.set(account_id, event.seq)
   }
   watermark = (): number => (this.#broken === undefined ? this.#watermark : 0)
   backlog = (): number => (this.#broken === undefined ? this.#writes.backlog : 0)
 
-  events = (account_id: string, after: number, limit: number): wire.Page<wire.AccountEvent> =>
+  prunes = (): number => this.#prunes
+  events = (account_id: string, after: number, limit: number): wire.Page<EventText> =>
     this.#read((reads) => reads.events(account_id, after, limit))
   seqFirst = (account_id: string): number => this.#read((reads) => reads.seqFirst(account_id))
-  seqLast = (account_id: string): number => this.#read((reads) => reads.seqLast(account_id))
-  order = (order_id: string): { account_id: string; order: wire.Order } | undefined =>
-    this.#read((reads) => reads.order(order_id))
-  orders = (account_id: string, filter: OrderFilter): wire.Page<wire.Order> =>
+  seqLast(account_id: string): number {
+    this.#check()
+    let seq = this.#seqs.get(account_id)
+    if (seq === undefined) {
+      seq = this.#read((reads) => reads.seqLast(account_id))
+      if (seq > 0) this.#seqs.set(account_id, seq)
+    }
+    return seq
+  }
+  order = (order_id: string): Owned | undefined => this.#read((reads) => reads.order(order_id))
+  orders = (account_id: string, filter: OrderFilter): wire.Page<string> =>
     this.#read((reads) => reads.orders(account_id, filter))
-  fills = (account_id: string, after: number, limit: number): wire.Page<wire.Fill> =>
+  fills = (account_id: string, after: number, limit: number): wire.Page<string> =>
     this.#read((reads) => reads.fills(account_id, after, limit))
-  withdrawal = (id: string): { account_id: string; withdrawal: wire.Withdrawal } | undefined =>
-    this.#read((reads) => reads.payment('withdrawal', id))
-  reshape = (id: string): { account_id: string; reshape: wire.Reshape } | undefined =>
-    this.#read((reads) => reads.payment('reshape', id))
+  withdrawal = (id: string): Owned | undefined => this.#read((reads) => reads.payment('withdrawal', id))
+  reshape = (id: string): Owned | undefined => this.#read((reads) => reads.payment('reshape', id))
 
   async prune(now_unix_ms: number): Promise<void> {
     this.#check()
@@ -110,7 +129,7 @@ class WorkerHistory implements History {
   #read<T>(read: (reads: MergedReads) => T): T {
     this.#check()
     try {
-      return read(this.#reads)
+      return this.#store.consistently(() => read(this.#reads))
     } catch {
       throw this.#break('the history database is unreadable')
     }
@@ -125,8 +144,10 @@ class WorkerHistory implements History {
     if (reply.op === 'written') {
       this.#watermark = reply.watermark
       this.#writes.written()
-    } else if (reply.op === 'pruned') this.#pruning.shift()?.resolve()
-    else if (reply.op === 'failed') this.#break(reply.message)
+    } else if (reply.op === 'pruned') {
+      this.#prunes++
+      this.#pruning.shift()?.resolve()
+    } else if (reply.op === 'failed') this.#break(reply.message)
     else if (reply.op === 'closed') this.#on_closed?.()
   }
 

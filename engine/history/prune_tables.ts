@@ -6,66 +6,68 @@ const ROWS_PER_STEP = 500
 /** One step of pruning; false when nothing older than the cutoff is left. */
 export type PruneStep = () => boolean
 
+/**
+ * Account by account: final orders with their fills, final payments, and then the blocks of old events that no row
+ * points at any more. An account loses a prefix of its events, never one from the middle, so that seq_first says it all;
+ * a block that outlives it for the sake of a row is not read as events.
+ */
 export function pruneTables(db: Database, cutoff_unix_ms: number): PruneStep {
-  const steps = [
-    pruneEvents(db, cutoff_unix_ms),
-    pruneOrders(db, cutoff_unix_ms),
-    prunePayments(db, cutoff_unix_ms),
-  ]
+  const accounts = db.query<{ account: number }, [number]>(
+    'SELECT account FROM accounts WHERE account > ? ORDER BY account LIMIT 1',
+  )
+  let steps: PruneStep[] = []
+  let last = 0
   return () => {
     while (steps.length > 0) {
-      if (steps[0]?.()) return true
+      if (steps[0]!()) return true
       steps.shift()
     }
-    return false
-  }
-}
-
-/** An account loses a prefix of its events, never one from the middle, so that seq_first says it all. */
-function pruneEvents(db: Database, cutoff: number): PruneStep {
-  type Account = { account: Uint8Array }
-  const accounts = db.query<Account, [Uint8Array]>(
-    `SELECT account FROM accounts WHERE account > ? ORDER BY account LIMIT ${ROWS_PER_STEP}`,
-  )
-  const oldest = db.query<{ seq: number; unix_ms: number }, [Uint8Array]>(
-    `SELECT seq, unix_ms FROM events WHERE account = ? ORDER BY seq LIMIT ${ROWS_PER_STEP}`,
-  )
-  const remove = db.query('DELETE FROM events WHERE account = ? AND seq <= ?')
-  const first_is = db.query('UPDATE accounts SET seq_first = ?2 + 1 WHERE account = ?1')
-  let waiting: Uint8Array[] = []
-  let last: Uint8Array = new Uint8Array(0)
-
-  const pruneAccount = db.transaction((account: Uint8Array): boolean => {
-    const rows = oldest.all(account)
-    const kept = rows.findIndex(({ unix_ms }) => unix_ms >= cutoff)
-    const through = rows[kept === -1 ? rows.length - 1 : kept - 1]?.seq
-    if (through === undefined) return false
-    remove.run(account, through)
-    first_is.run(account, through)
-    return kept === -1
-  })
-
-  return () => {
-    if (waiting.length === 0) waiting = accounts.all(last).map(({ account }) => account)
-    const account = waiting[0]
+    const account = accounts.get(last)?.account
     if (account === undefined) return false
-    if (pruneAccount(account)) return true
     last = account
-    waiting.shift()
+    steps = pruneAccount(db, account, cutoff_unix_ms)
     return true
   }
 }
 
+function pruneAccount(db: Database, account: number, cutoff: number): PruneStep[] {
+  const old = oldEvents(db, account, cutoff)
+  const after = <T>(prune: (through: number) => T) => {
+    return () => (old.through === 0 ? false : prune(old.through))
+  }
+  const orders = pruneOrders(db, account, cutoff)
+  const payments = prunePayments(db, account, cutoff)
+  const blocks = pruneBlocks(db, account)
+  return [old.look, after(orders), after(payments), after(blocks)]
+}
+
+/** Finds the last event of the last block before the first that is young enough. */
+function oldEvents(db: Database, account: number, cutoff: number) {
+  const next = db.query<{ seq_last: number; unix_ms: number }, [number, number]>(
+    `SELECT seq_last, unix_ms FROM blocks WHERE account = ? AND seq_last > ? ORDER BY seq_last LIMIT ${ROWS_PER_STEP}`,
+  )
+  const found = {
+    through: 0,
+    look(): boolean {
+      const rows = next.all(account, found.through)
+      const young = rows.findIndex(({ unix_ms }) => unix_ms >= cutoff)
+      found.through = rows[young === -1 ? rows.length - 1 : young - 1]?.seq_last ?? found.through
+      return young === -1 && rows.length === ROWS_PER_STEP
+    },
+  }
+  return found
+}
+
 /** A final order goes when its last event and those of its fills are old; then its fills go with it. */
-function pruneOrders(db: Database, cutoff: number): PruneStep {
-  const old = db.query<{ id: Uint8Array }, [number, number]>(
-    `SELECT id FROM orders WHERE open = 0 AND unix_ms < ?
+function pruneOrders(db: Database, account: number, cutoff: number) {
+  const old = db.query<{ id: Uint8Array }, [number, number, number, number]>(
+    `SELECT id FROM orders WHERE account = ? AND seq <= ? AND open = 0 AND unix_ms < ?
      AND NOT EXISTS (SELECT 1 FROM fills WHERE fills.id = orders.id AND fills.unix_ms >= ?) LIMIT ${ROWS_PER_STEP}`,
   )
   const fills = db.query('DELETE FROM fills WHERE id = ?')
   const order = db.query('DELETE FROM orders WHERE id = ?')
-  return db.transaction(() => {
-    const rows = old.all(cutoff, cutoff)
+  return db.transaction((through: number) => {
+    const rows = old.all(account, through, cutoff, cutoff)
     for (const { id } of rows) {
       fills.run(id)
       order.run(id)
@@ -74,10 +76,54 @@ function pruneOrders(db: Database, cutoff: number): PruneStep {
   })
 }
 
-function prunePayments(db: Database, cutoff: number): PruneStep {
+function prunePayments(db: Database, account: number, cutoff: number) {
   const remove = db.query(
-    `DELETE FROM payments WHERE rowid IN
-     (SELECT rowid FROM payments WHERE final = 1 AND unix_ms < ? LIMIT ${ROWS_PER_STEP})`,
+    `DELETE FROM payments WHERE id IN (SELECT id FROM payments
+     WHERE account = ? AND event <= ? AND final = 1 AND unix_ms < ? LIMIT ${ROWS_PER_STEP})`,
   )
-  return () => remove.run(cutoff).changes > 0
+  return (through: number) => remove.run(account, through, cutoff).changes > 0
+}
+
+function pruneBlocks(db: Database, account: number) {
+  const next = db.query<{ rowid: number; seq_first: number; seq_last: number }, [number, number, number]>(
+    `SELECT rowid, seq_first, seq_last FROM blocks WHERE account = ? AND seq_last > ? AND seq_last <= ?
+     ORDER BY seq_last LIMIT ${ROWS_PER_STEP}`,
+  )
+  const remove = db.query('DELETE FROM blocks WHERE rowid = ?')
+  const first_is = db.query('UPDATE accounts SET seq_first = ?2 + 1 WHERE account = ?1')
+  let last = 0
+  let wanted: readonly number[] | undefined
+  return db.transaction((through: number) => {
+    // Rows may be written between the steps, but never one that points at an event from before.
+    wanted ??= wantedEvents(db, account, through)
+    if (last === 0) first_is.run(account, through)
+    const rows = next.all(account, last, through)
+    for (const { rowid, seq_first, seq_last } of rows) {
+      if (!holdsOne(wanted, seq_first, seq_last)) remove.run(rowid)
+      last = seq_last
+    }
+    return rows.length === ROWS_PER_STEP
+  })
+}
+
+/** Events that rows still point at, ascending: of live orders, of final ones with a young fill, of live payments. */
+function wantedEvents(db: Database, account: number, through: number): number[] {
+  return db
+    .query<{ event: number }, [number, number]>(
+      `SELECT event FROM orders WHERE account = ?1 AND seq <= ?2 AND event <= ?2
+       UNION SELECT event FROM fills WHERE account = ?1 AND seq <= ?2 AND event <= ?2
+       UNION SELECT event FROM payments WHERE account = ?1 AND event <= ?2 ORDER BY event`,
+    )
+    .all(account, through)
+    .map(({ event }) => event)
+}
+
+function holdsOne(wanted: readonly number[], seq_first: number, seq_last: number): boolean {
+  let low = 0
+  for (let high = wanted.length; low < high; ) {
+    const middle = (low + high) >> 1
+    if (wanted[middle]! < seq_first) low = middle + 1
+    else high = middle
+  }
+  return low < wanted.length && wanted[low]! <= seq_last
 }

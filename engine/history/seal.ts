@@ -1,25 +1,12 @@
-/** Owns what the disk may see of the read models: contents encrypted, names and filters as keyed hashes. */
-import { createCipheriv, createDecipheriv, createHmac, hkdfSync } from 'node:crypto'
+/** Owns how contents lie on the disk: encrypted, each bound to its place. */
+import { createCipheriv, createDecipheriv, hkdfSync } from 'node:crypto'
 import { getSafe, setSafe } from '../journal/segment_header'
 
 /** Sealed value: salt id u32, counter u64, tag 16, ciphertext. */
 const HEADER_BYTES = 28
-const NAME_BYTES = 16
 
 /** Salt of every opening of the database, by id; each makes a key that only one process ever encrypts under. */
 export type SaltOf = (id: number) => Uint8Array | undefined
-
-/** 16 bytes that stand for a name (an account, an order id, a status of an account's orders) and reveal it to nobody. */
-export class Names {
-  readonly #key: Uint8Array
-  constructor(key: Uint8Array) {
-    this.#key = derive(key, new Uint8Array(0), 'names')
-  }
-  of(...parts: string[]): Uint8Array {
-    const mac = createHmac('sha256', this.#key).update(parts.join('\u0000')).digest()
-    return new Uint8Array(mac.subarray(0, NAME_BYTES))
-  }
-}
 
 /** Encrypts rows. The counter is the nonce; a new opening has a new salt, hence a new key. */
 export class Sealer {
@@ -83,6 +70,6 @@ export class Unsealer {
   }
 }
 
-function derive(key: Uint8Array, salt: Uint8Array, purpose: string): Uint8Array {
-  return new Uint8Array(hkdfSync('sha256', key, salt, `tacit/history/v1/${purpose}`, 32))
+export function derive(key: Uint8Array, salt: Uint8Array, purpose: string): Uint8Array {
+  return new Uint8Array(hkdfSync('sha256', key, salt, `tacit/history/v2/${purpose}`, 32))
 }

@@ -2,56 +2,83 @@
 import type { Database } from 'bun:sqlite'
 import type * as wire from '../../protocol/wire'
 import { LIMITS } from '../limits'
+import { BlockReader, type Owner } from './block_reader'
+import type { EventText, Owned } from './contract'
 import { saltReader } from './database'
-import { eventRow, fillRow, orderRow, paymentRow } from './rows'
-import { Names, Unsealer } from './seal'
+import { dataText } from './event_text'
+import { HiddenIds, type IdKind, Names } from './names'
+import { accountRow } from './rows'
+import { Unsealer } from './seal'
 
-export type OwnedOrder = { account_id: string; order: wire.Order }
-type Sealed = { seq: number; id: Uint8Array; sealed: Uint8Array }
-type SealedFill = Sealed & { fill_index: number }
+export type OrderRow = { seq: number; order_id: string; text: string }
+export type FillRow = { seq: number; order_id: string; fill_index: number; text: string }
+type Pointer = { account: number; event: number }
+type HiddenOrder = { seq: number; id: Uint8Array; event: number }
+type HiddenFill = HiddenOrder & { fill_index: number }
 
 export class Store {
   readonly #db: Database
   readonly #names: Names
+  readonly #ids: Record<IdKind, HiddenIds>
   readonly #unsealer: Unsealer
+  readonly #blocks: BlockReader
+  /** Both ways; an account keeps its number while the database lives. Bounded by `accounts_max`. */
+  readonly #numbers = new Map<string, number>()
+  readonly #account_ids = new Map<number, string>()
 
   constructor(db: Database, key: Uint8Array) {
     this.#db = db
     this.#names = new Names(key)
+    this.#ids = {
+      order: new HiddenIds(key, 'order'),
+      withdrawal: new HiddenIds(key, 'withdrawal'),
+      reshape: new HiddenIds(key, 'reshape'),
+    }
     this.#unsealer = new Unsealer(key, saltReader(db))
+    this.#blocks = new BlockReader(db, this.#unsealer)
+  }
+
+  /** Everything `read` looks at is of one moment, whatever the worker writes or deletes meanwhile. */
+  consistently<T>(read: () => T): T {
+    this.#db.query('BEGIN').run()
+    try {
+      return read()
+    } finally {
+      this.#db.query('COMMIT').run()
+    }
   }
 
   account(account_id: string): { seq_first: number; seq_last: number } | undefined {
+    const account = this.#numberOf(account_id)
+    if (account === undefined) return undefined
     const found = this.#db
-      .query<{ seq_first: number; seq_last: number }, [Uint8Array]>(
+      .query<{ seq_first: number; seq_last: number }, [number]>(
         'SELECT seq_first, seq_last FROM accounts WHERE account = ?',
       )
-      .get(this.#account(account_id))
+      .get(account)
     return found ?? undefined
   }
 
   /** Events with after < seq < before. */
-  events(account_id: string, after: number, before: number, limit: number): wire.AccountEvent[] {
-    return this.#db
-      .query<{ seq: number; sealed: Uint8Array }, [Uint8Array, number, number, number]>(
-        'SELECT seq, sealed FROM events WHERE account = ? AND seq > ? AND seq < ? ORDER BY seq LIMIT ?',
-      )
-      .all(this.#account(account_id), after, before, limit)
-      .map(({ seq, sealed }) => this.#open(eventRow(account_id, seq), sealed))
+  events(account_id: string, after: number, before: number, limit: number): EventText[] {
+    const account = this.#numberOf(account_id)
+    const seq_first = this.account(account_id)?.seq_first
+    if (account === undefined || seq_first === undefined) return []
+    return this.#blocks.between({ account_id, account }, Math.max(after, seq_first - 1), before, limit)
   }
 
-  order(order_id: string): OwnedOrder | undefined {
-    const id = this.#names.of('order', order_id)
-    const found = this.#db
-      .query<{ sealed: Uint8Array }, [Uint8Array]>('SELECT sealed FROM orders WHERE id = ?')
-      .get(id)
-    return found === null ? undefined : this.#open(orderRow(id), found.sealed)
+  order(order_id: string): Owned | undefined {
+    const row = this.#db
+      .query<Pointer, [Uint8Array]>('SELECT account, event FROM orders WHERE id = ?')
+      .get(this.#ids.order.hide(order_id))
+    return row === null ? undefined : this.#owned(row, 'order', order_id)
   }
 
   /** seq of the order's first event. */
   orderSeq(order_id: string): number | undefined {
-    const id = this.#names.of('order', order_id)
-    return this.#db.query<{ seq: number }, [Uint8Array]>('SELECT seq FROM orders WHERE id = ?').get(id)?.seq
+    return this.#db
+      .query<{ seq: number }, [Uint8Array]>('SELECT seq FROM orders WHERE id = ?')
+      .get(this.#ids.order.hide(order_id))?.seq
   }
 
   /**
@@ -61,85 +88,126 @@ export class Store {
   orders(
     account_id: string,
     filter: { status?: 'open' | wire.OrderStatus; symbol?: string; after: number },
-  ): { through: number | undefined; rows: Iterable<OwnedOrder & { seq: number }> } {
-    const account = this.#account(account_id)
+  ): { through: number | undefined; rows: Iterable<OrderRow> } {
+    const account = this.#numberOf(account_id)
+    if (account === undefined) return { through: undefined, rows: [] }
     const open = filter.status === 'open'
     const from = `FROM orders WHERE account = ? AND seq > ?${open ? ' AND open = 1' : ''}`
     const conditions: string[] = []
-    const values: (Uint8Array | number)[] = [account, filter.after]
+    const values = [account, filter.after]
     if (filter.status !== undefined && !open) {
       conditions.push(' AND status = ?')
-      values.push(this.#names.of('status', account_id, filter.status))
+      values.push(this.#names.mark('status', account_id, filter.status))
     }
     if (filter.symbol !== undefined) {
       conditions.push(' AND symbol = ?')
-      values.push(this.#names.of('symbol', account_id, filter.symbol))
+      values.push(this.#names.mark('symbol', account_id, filter.symbol))
     }
     const through = conditions.length === 0 ? undefined : this.#scanEnd(from, account, filter.after)
     if (through !== undefined) {
       conditions.push(' AND seq <= ?')
       values.push(through)
     }
-    const select = this.#db.query<Sealed, (Uint8Array | number)[]>(
-      `SELECT seq, id, sealed ${from}${conditions.join('')} ORDER BY seq`,
+    const select = this.#db.query<HiddenOrder, number[]>(
+      `SELECT seq, id, event ${from}${conditions.join('')} ORDER BY seq`,
     )
-    return { through, rows: this.#openOrders(select.iterate(...values)) }
+    return { through, rows: this.#openOrders({ account_id, account }, select.iterate(...values)) }
   }
 
-  #scanEnd(from: string, account: Uint8Array, after: number): number | undefined {
+  #scanEnd(from: string, account: number, after: number): number | undefined {
     return this.#db
-      .query<{ seq: number }, [Uint8Array, number, number]>(
-        `SELECT seq ${from} ORDER BY seq LIMIT 1 OFFSET ?`,
-      )
+      .query<{ seq: number }, [number, number, number]>(`SELECT seq ${from} ORDER BY seq LIMIT 1 OFFSET ?`)
       .get(account, after, LIMITS.history_scan_rows_max)?.seq
   }
 
-  *#openOrders(rows: Iterable<Sealed>): Generator<OwnedOrder & { seq: number }> {
-    for (const { seq, id, sealed } of rows) yield { seq, ...this.#open<OwnedOrder>(orderRow(id), sealed) }
+  *#openOrders(owner: Owner, rows: Iterable<HiddenOrder>): Generator<OrderRow> {
+    for (const { seq, id, event } of rows) {
+      const order_id = this.#ids.order.reveal(id)
+      yield { seq, order_id, text: this.#resource(owner, event, 'order', order_id) }
+    }
   }
 
-  fillsOf(order_id: string): wire.Fill[] {
-    const id = this.#names.of('order', order_id)
+  fillsOf(order_id: string): FillRow[] {
     return this.#db
-      .query<{ fill_index: number; sealed: Uint8Array }, [Uint8Array]>(
-        'SELECT fill_index, sealed FROM fills WHERE id = ? ORDER BY fill_index',
+      .query<HiddenFill & Pointer, [Uint8Array]>(
+        'SELECT account, seq, id, fill_index, event FROM fills WHERE id = ? ORDER BY fill_index',
       )
-      .all(id)
-      .map(({ fill_index, sealed }) => this.#open(fillRow(id, fill_index), sealed))
+      .all(this.#ids.order.hide(order_id))
+      .map((row) => this.#openFill({ account_id: this.#accountId(row.account), account: row.account }, row))
   }
 
   fillSeq(order_id: string, fill_index: number): number | undefined {
     return this.#db
       .query<{ seq: number }, [Uint8Array, number]>('SELECT seq FROM fills WHERE id = ? AND fill_index = ?')
-      .get(this.#names.of('order', order_id), fill_index)?.seq
+      .get(this.#ids.order.hide(order_id), fill_index)?.seq
   }
 
   /** Fills of the account ascending by creation, with the seq of their first event. */
-  fills(account_id: string, after: number, limit: number): { seq: number; fill: wire.Fill }[] {
+  fills(account_id: string, after: number, limit: number): FillRow[] {
+    const account = this.#numberOf(account_id)
+    if (account === undefined) return []
     return this.#db
-      .query<SealedFill, [Uint8Array, number, number]>(
-        'SELECT seq, id, fill_index, sealed FROM fills WHERE account = ? AND seq > ? ORDER BY seq LIMIT ?',
+      .query<HiddenFill, [number, number, number]>(
+        'SELECT seq, id, fill_index, event FROM fills WHERE account = ? AND seq > ? ORDER BY seq LIMIT ?',
       )
-      .all(this.#account(account_id), after, limit)
-      .map(({ seq, id, fill_index, sealed }) => ({ seq, fill: this.#open(fillRow(id, fill_index), sealed) }))
+      .all(account, after, limit)
+      .map((row) => this.#openFill({ account_id, account }, row))
   }
 
-  payment<T>(kind: 'withdrawal' | 'reshape', payment_id: string): T | undefined {
-    const found = this.#db
-      .query<{ sealed: Uint8Array }, [Uint8Array]>('SELECT sealed FROM payments WHERE id = ?')
-      .get(this.#names.of(kind, payment_id))
-    return found === null ? undefined : this.#open(paymentRow(kind, payment_id), found.sealed)
+  #openFill(owner: Owner, { seq, id, fill_index, event }: HiddenFill): FillRow {
+    const order_id = this.#ids.order.reveal(id)
+    const text = this.#resource(owner, event, 'fill', order_id)
+    if (!text.includes(`"fill_index":${fill_index},`)) throw new Error('a row points at another fill')
+    return { seq, order_id, fill_index, text }
+  }
+
+  payment(kind: 'withdrawal' | 'reshape', payment_id: string): Owned | undefined {
+    const row = this.#db
+      .query<Pointer, [Uint8Array]>('SELECT account, event FROM payments WHERE id = ?')
+      .get(this.#ids[kind].hide(payment_id))
+    return row === null ? undefined : this.#owned(row, kind, payment_id)
   }
 
   close(): void {
     this.#db.close()
   }
 
-  #account(account_id: string): Uint8Array {
-    return this.#names.of('account', account_id)
+  #owned({ account, event }: Pointer, subject: IdKind, id: string): Owned {
+    const account_id = this.#accountId(account)
+    return { account_id, text: this.#resource({ account_id, account }, event, subject, id) }
   }
 
-  #open<T>(row: string, sealed: Uint8Array): T {
-    return JSON.parse(this.#unsealer.unseal(row, sealed)) as T
+  /** The data of the event a row points at, if it is of that resource: the disk could point elsewhere. */
+  #resource(owner: Owner, event: number, subject: IdKind | 'fill', id: string): string {
+    const text = this.#blocks.at(owner, event)
+    const field = `${subject === 'fill' ? 'order' : subject}_id`
+    if (!text.includes(`"kind":"${subject}.`) || !text.includes(`"${field}":"${id}"`)) {
+      throw new Error('a row points at the event of another')
+    }
+    return dataText(text)
+  }
+
+  #numberOf(account_id: string): number | undefined {
+    let account = this.#numbers.get(account_id)
+    if (account === undefined) {
+      account = this.#db
+        .query<{ account: number }, [Uint8Array]>('SELECT account FROM accounts WHERE name = ?')
+        .get(this.#names.account(account_id))?.account
+      if (account !== undefined) this.#numbers.set(account_id, account)
+    }
+    return account
+  }
+
+  #accountId(account: number): string {
+    let account_id = this.#account_ids.get(account)
+    if (account_id === undefined) {
+      const row = this.#db
+        .query<{ sealed: Uint8Array }, [number]>('SELECT sealed FROM accounts WHERE account = ?')
+        .get(account)
+      if (row === null) throw new Error('a row of an account that is not there')
+      account_id = this.#unsealer.unseal(accountRow(account), row.sealed)
+      this.#account_ids.set(account, account_id)
+    }
+    return account_id
   }
 }

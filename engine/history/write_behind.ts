@@ -1,21 +1,24 @@
 /** Owns the way from recorded to written: batches, at most a few on their way to the worker, in order. */
 import { LIMITS } from '../limits'
 import type { NewEvent } from './contract'
+import type { Layer } from './layer'
+import type { NewLines } from './messages'
 import { Overlay } from './overlay'
 
 /** A batch goes out when it holds this many events, or after the delay. */
-const BATCH_EVENTS = 1_000
-const DELAY_MS = 20
+const BATCH_EVENTS = 2_000
+const DELAY_MS = 100
 /** Records without events move only the watermark; that is worth a write no more often than this. */
 const BATCH_RECORDS = 4_096
 const IN_FLIGHT_MAX = 4
 
-type Batch = { number: number; events: NewEvent[]; records: number; watermark: number }
+/** Each batch is a layer of the overlay until it is written. */
+type Batch = { layer: Layer; records: number; watermark: number }
 
 export class WriteBehind {
   readonly overlay = new Overlay()
   /** Oldest first; the first `#in_flight` are with the worker, the last is still filling. */
-  readonly #batches: Batch[] = [{ number: 0, events: [], records: 0, watermark: 0 }]
+  readonly #batches: Batch[] = [newBatch(this.overlay)]
   #in_flight = 0
   #recorded: number
   #backlog = 0
@@ -24,7 +27,7 @@ export class WriteBehind {
 
   constructor(
     watermark: number,
-    private readonly send: (json: string, watermark: number) => void,
+    private readonly send: (accounts: NewLines[], watermark: number) => void,
   ) {
     this.#recorded = watermark
   }
@@ -33,21 +36,20 @@ export class WriteBehind {
     return this.#backlog
   }
 
-  record(journal_seq: number, events: readonly NewEvent[]): void {
-    if (journal_seq <= this.#recorded) return
+  /** False for a record that was recorded before. */
+  record(journal_seq: number, events: readonly NewEvent[]): boolean {
+    if (journal_seq <= this.#recorded) return false
     if (this.#backlog + events.length > LIMITS.history_backlog_events_max)
       throw new RangeError('the history is too far behind: flush before recording more')
     const batch = this.#batches.at(-1) as Batch
-    for (const event of events) {
-      this.overlay.add(batch.number, event)
-      batch.events.push(event)
-    }
+    for (const event of events) batch.layer.add(event)
     batch.records++
     batch.watermark = journal_seq
     this.#recorded = journal_seq
     this.#backlog += events.length
-    if (batch.events.length >= BATCH_EVENTS || batch.records >= BATCH_RECORDS) this.#complete()
+    if (batch.layer.size >= BATCH_EVENTS || batch.records >= BATCH_RECORDS) this.#complete()
     else if (events.length > 0) this.#timer ??= setTimeout(() => this.#complete(), DELAY_MS)
+    return true
   }
 
   /** Closes the filling batch and hands over what may go. */
@@ -56,16 +58,17 @@ export class WriteBehind {
     this.#timer = undefined
     const batch = this.#batches.at(-1) as Batch
     if (batch.records > 0) {
-      this.#batches.push({ number: batch.number + 1, events: [], records: 0, watermark: 0 })
+      this.overlay.begin()
+      this.#batches.push(newBatch(this.overlay))
     }
     this.#hand()
   }
 
   #hand(): void {
     while (this.#in_flight < IN_FLIGHT_MAX && this.#in_flight < this.#batches.length - 1) {
-      const { events, watermark } = this.#batches[this.#in_flight] as Batch
+      const { layer, watermark } = this.#batches[this.#in_flight] as Batch
       this.#in_flight++
-      this.send(JSON.stringify(events.map(({ account_id, event }) => [account_id, event])), watermark)
+      this.send(linesOf(layer), watermark)
     }
   }
 
@@ -73,8 +76,8 @@ export class WriteBehind {
   written(): void {
     const batch = this.#batches.shift() as Batch
     this.#in_flight--
-    this.#backlog -= batch.events.length
-    this.overlay.drop(batch.number, batch.events)
+    this.#backlog -= batch.layer.size
+    this.overlay.dropOldest()
     this.#hand()
     while (this.#flushing[0] !== undefined && this.#flushing[0].until <= batch.watermark)
       this.#flushing.shift()?.resolve()
@@ -91,4 +94,14 @@ export class WriteBehind {
     clearTimeout(this.#timer)
     for (const { reject } of this.#flushing.splice(0)) reject(error)
   }
+}
+
+function newBatch(overlay: Overlay): Batch {
+  return { layer: overlay.filling, records: 0, watermark: 0 }
+}
+
+function linesOf(layer: Layer): NewLines[] {
+  return Array.from(layer.byAccount(), ([account_id, events]) => {
+    return { account_id, lines: events.map(({ text }) => text).join('\n') }
+  })
 }

@@ -129,7 +129,7 @@ export function assemble(
     snapshotting,
     sign: (body: Uint8Array) => ports.keys.signStatement(body),
     writes: new Writes({ intake, state, sequencer, availability, grace, receipts: new ReceiptCache() }),
-    own: new OwnReads(history),
+    own: new OwnReads(history, instruments),
     tree: new TreeReads(hash, () => finalized),
     settlement: new SettlementReads(chain, facts.landed),
     transparency: new TransparencyReads({ settings: config, chain, clock, facts }, first),

@@ -1,5 +1,6 @@
 /** What follows from a record once it is on disk, and never before: read models, streams, relayer, status, anchoring. */
 import type { History } from '../history/contract'
+import { withTexts } from '../history/event_text'
 import type { InstrumentReads } from '../reads/instrument_reads'
 import type { Metrics } from '../reads/metrics'
 import type { PublicFacts } from '../reads/public_facts'
@@ -27,10 +28,11 @@ export type DurableParts = {
 export function applyDurable(parts: DurableParts, entry: Entry): void {
   const { seq, outcome, records } = entry
   parts.metrics.command(records.length)
-  parts.history.record(seq, outcome.events)
+  const events = withTexts(outcome.events)
+  parts.history.record(seq, events)
   parts.facts.record(seq, entry.command, outcome.events, parts.state.settings?.build)
   for (let at = 1; at < records.length; at++) parts.history.record(seq + at, [])
-  for (const { account_id, event } of outcome.events) parts.hub.publish(account_id, event)
+  for (const { account_id, event, text } of events) parts.hub.publish(account_id, event, text)
   applyKind(parts, entry)
   if (isWorthAnchoring(entry)) parts.anchoring.dirty(seq + records.length - 1)
 }

@@ -1,6 +1,7 @@
 /** Rebuilds the state from the journal at boot and feeds the read models what they miss. */
 import type { Command } from '../commands'
 import type { History } from '../history/contract'
+import { withTexts } from '../history/event_text'
 import type { Journal, JournalRecord } from '../journal/contract'
 import { PublicFacts } from '../reads/public_facts'
 import type { Env } from '../state/outcome'
@@ -26,7 +27,7 @@ export async function replay(
   const replayer = new Replayer(state, env, wanted)
   const one = (record: JournalRecord) => {
     const replayed = replayer.apply(record)
-    history.record(record.seq, replayed?.events ?? [])
+    history.record(record.seq, withTexts(replayed?.events ?? []))
     if (replayed === undefined) return
     facts.record(record.seq, replayed.command, replayed.events, state.settings?.build)
   }

@@ -1,75 +1,105 @@
-/** An account's own resources, from the durable read models: unknown is 404, another account's is 403. */
+/** An account's own resources, from the durable read models, as JSON text: unknown is 404, another account's is 403. */
 import { Refusal, type RefusalCode } from '../../protocol/refusals'
 import type * as wire from '../../protocol/wire'
-import type { History, OrderFilter } from '../history/contract'
+import type { History, OrderFilter, Owned } from '../history/contract'
 import { hexOf, orderIdOf } from '../intake/form'
 import { LIMITS } from '../limits'
-import type { Page } from '../venue'
+import type { Json, OwnTexts, Page } from '../venue'
+import type { InstrumentReads } from './instrument_reads'
+import { KeptTexts } from './kept_texts'
 
-export class OwnReads {
-  constructor(private readonly history: History) {}
+export class OwnReads implements OwnTexts {
+  private readonly kept = new KeptTexts()
 
-  order(account_id: string, order_id: string): wire.Order {
+  constructor(
+    private readonly history: History,
+    private readonly instruments: InstrumentReads,
+  ) {}
+
+  order(account_id: string, order_id: string): Json<wire.Order> {
     orderIdOf(order_id)
-    const found = this.history.order(order_id)
-    return owned(account_id, found, 'order_unknown').order
+    const name = `order/${order_id}`
+    const found = this.kept.get(name, this.at) ?? this.keep(name, this.history.order(order_id))
+    return owned(account_id, found, 'order_unknown')
   }
 
-  orders(account_id: string, filter: OrderFilter): wire.Page<wire.Order> {
-    this.checkAfter(account_id, filter.after)
-    return this.history.orders(account_id, filter)
+  /** Refuses `instrument_unknown` and `after_invalid`. */
+  orders(account_id: string, filter: OrderFilter): Json<wire.Page<wire.Order>> {
+    const { status = '', symbol = '', after, limit } = filter
+    if (symbol !== '') this.instruments.one(symbol)
+    return this.page(`orders/${status}/${symbol}/${limit}`, account_id, after, () =>
+      this.history.orders(account_id, filter),
+    )
   }
 
-  fills(account_id: string, { after, limit }: Page): wire.Page<wire.Fill> {
-    this.checkAfter(account_id, after)
-    return this.history.fills(account_id, after, limit)
+  fills(account_id: string, { after, limit }: Page): Json<wire.Page<wire.Fill>> {
+    return this.page(`fills/${limit}`, account_id, after, () => this.history.fills(account_id, after, limit))
   }
 
-  events(account_id: string, { after, limit }: Page): wire.Page<wire.AccountEvent> {
-    this.checkAfter(account_id, after)
-    return this.history.events(account_id, after, limit)
+  events(account_id: string, { after, limit }: Page): Json<wire.Page<wire.AccountEvent>> {
+    return this.page(`events/${limit}`, account_id, after, () => {
+      const { items, next_after } = this.history.events(account_id, after, limit)
+      return { items: items.map(({ text }) => text), next_after }
+    })
   }
 
-  /** A cursor ahead of the account's log is another account's, or a mistake: an empty page would hide it for ever. */
-  private checkAfter(account_id: string, after: number): void {
-    if (after > this.history.seqLast(account_id)) throw new Refusal('after_invalid')
-  }
-
-  withdrawal(account_id: string, withdrawal_id: string): wire.Withdrawal {
+  withdrawal(account_id: string, withdrawal_id: string): Json<wire.Withdrawal> {
     hexOf(withdrawal_id, 'withdrawal_id', 16)
-    return owned(account_id, this.history.withdrawal(withdrawal_id), 'withdrawal_unknown').withdrawal
+    return owned(account_id, this.history.withdrawal(withdrawal_id), 'withdrawal_unknown')
   }
 
-  reshape(account_id: string, reshape_id: string): wire.Reshape {
+  reshape(account_id: string, reshape_id: string): Json<wire.Reshape> {
     hexOf(reshape_id, 'reshape_id', 16)
-    return owned(account_id, this.history.reshape(reshape_id), 'reshape_unknown').reshape
+    return owned(account_id, this.history.reshape(reshape_id), 'reshape_unknown')
   }
 
   /** The stages of an own order's fills. */
   settlementOfOrder(account_id: string, order_id: string): { order_id: string; fills: wire.Fill[] } {
-    return { order_id, fills: this.order(account_id, order_id).fills }
+    const { fills } = JSON.parse(this.order(account_id, order_id)) as wire.Order
+    return { order_id, fills }
   }
 
   /** Live orders and the seq they are true at; one synchronous turn, so both agree. */
-  snapshot(account_id: string): { seq: number; orders: wire.Order[] } {
-    const orders: wire.Order[] = []
+  snapshot(account_id: string): { seq: number; orders: Json<wire.Order[]> } {
+    const orders: string[] = []
     let after: number | null = 0
     while (after !== null) {
       const limit = LIMITS.page_items_max
-      const page: wire.Page<wire.Order> = this.history.orders(account_id, { status: 'open', after, limit })
+      const page: wire.Page<string> = this.history.orders(account_id, { status: 'open', after, limit })
       orders.push(...page.items)
       after = page.next_after
     }
-    return { seq: this.history.seqLast(account_id), orders }
+    return { seq: this.history.seqLast(account_id), orders: `[${orders.join(',')}]` }
+  }
+
+  /** Forgets what was kept for the next reader. */
+  forget(): void {
+    this.kept.clear()
+  }
+
+  private readonly at = (account_id: string) => {
+    return { seq: this.history.seqLast(account_id), prunes: this.history.prunes() }
+  }
+
+  private keep<T extends Owned | undefined>(name: string, read: T): T {
+    if (read !== undefined) this.kept.set(name, { ...read, ...this.at(read.account_id) })
+    return read
+  }
+
+  private page(list: string, account_id: string, after: number, read: () => wire.Page<string>): string {
+    // A cursor ahead of the account's log is another account's, or a mistake: an empty page would hide it for ever.
+    if (after > this.history.seqLast(account_id)) throw new Refusal('after_invalid')
+    const name = `${list}/${after}/${account_id}`
+    const kept = this.kept.get(name, this.at)
+    if (kept !== undefined) return kept.text
+    const { items, next_after } = read()
+    const text = `{"items":[${items.join(',')}],"next_after":${next_after}}`
+    return this.keep(name, { account_id, text }).text
   }
 }
 
-function owned<T extends { account_id: string }>(
-  account_id: string,
-  found: T | undefined,
-  unknown: RefusalCode,
-): T {
+function owned(account_id: string, found: Owned | undefined, unknown: RefusalCode): string {
   if (found === undefined) throw new Refusal(unknown)
   if (found.account_id !== account_id) throw new Refusal('not_owner')
-  return found
+  return found.text
 }

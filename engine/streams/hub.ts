@@ -24,10 +24,10 @@ export class Hub {
   ) {}
 
   /** An event of `account_id` became durable and stands in the history. */
-  publish(account_id: string, event: AccountEvent): void {
+  publish(account_id: string, event: AccountEvent, text: string): void {
     const streams = this.streams.get(account_id)
     if (streams === undefined) return
-    for (const stream of streams) if (stream.live) deliver(stream, event)
+    for (const stream of streams) if (stream.live) deliver(stream, event, text)
   }
 
   /**
@@ -108,7 +108,7 @@ export class Hub {
   private catchUp(stream: Stream): void {
     this.reading(stream, () => {
       const page = this.history.events(stream.account_id, stream.cursor, LIMITS.page_items_max)
-      for (const event of page.items) deliver(stream, event)
+      for (const { text } of page.items) deliver(stream, JSON.parse(text), text)
       if (page.next_after === null) stream.live = true
       else setImmediate(() => this.catchUp(stream))
     })
@@ -138,8 +138,8 @@ export class Hub {
 
 const RETRY_AFTER_MS = 15_000
 
-function deliver(stream: Stream, event: AccountEvent): void {
+function deliver(stream: Stream, event: AccountEvent, text: string): void {
   if (!stream.open || event.seq <= stream.cursor) return
   stream.cursor = event.seq
-  stream.sink.event(event)
+  stream.sink.event(event, text)
 }

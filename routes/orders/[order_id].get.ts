@@ -12,5 +12,5 @@ export default endpoint(
     answer: { status: 200, body: Order },
     refuses: ['not_owner', 'order_unknown'],
   },
-  ({ venue, account_id, params }) => venue.order(account_id, params.order_id),
+  ({ venue, account_id, params }) => venue.own.order(account_id, params.order_id),
 )

@@ -13,5 +13,5 @@ export default endpoint(
     answer: { status: 200, body: Withdrawal },
     refuses: ['not_owner', 'withdrawal_unknown'],
   },
-  ({ venue, account_id, params }) => venue.withdrawal(account_id, params.withdrawal_id),
+  ({ venue, account_id, params }) => venue.own.withdrawal(account_id, params.withdrawal_id),
 )

@@ -2,7 +2,8 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { History, NewEvent } from '../../engine/history/contract'
+import type { History, OrderFilter, Owned } from '../../engine/history/contract'
+import { withTexts } from '../../engine/history/event_text'
 import { openHistory } from '../../engine/history/open_history'
 import type * as wire from '../../protocol/wire'
 
@@ -19,11 +20,57 @@ export async function withFolder(body: (dir: string) => Promise<void>): Promise<
   }
 }
 
-export const open = (dir: string, key = KEY): Promise<History> =>
-  openHistory({ dir, key, retention_days: 30 })
+/** The history with what it reads as objects. */
+export type ParsedHistory = ReturnType<typeof parsed>
+
+export async function open(dir: string, key = KEY): Promise<ParsedHistory> {
+  return parsed(await openHistory({ dir, key, retention_days: 30 }))
+}
+
+function parsed(history: History) {
+  const page = <T>({ items, next_after }: wire.Page<string>): wire.Page<T> => {
+    return { items: items.map((text) => JSON.parse(text) as T), next_after }
+  }
+  const owned = (found: Owned | undefined) =>
+    found === undefined ? undefined : { account_id: found.account_id, data: JSON.parse(found.text) }
+  return {
+    history,
+    record: (seq: number, events: { account_id: string; event: wire.AccountEvent }[]) =>
+      history.record(seq, withTexts(events)),
+    watermark: () => history.watermark(),
+    backlog: () => history.backlog(),
+    seqFirst: (account_id: string) => history.seqFirst(account_id),
+    seqLast: (account_id: string) => history.seqLast(account_id),
+    events(account_id: string, after: number, limit: number) {
+      const { items, next_after } = history.events(account_id, after, limit)
+      return page<wire.AccountEvent>({ items: items.map(({ text }) => text), next_after })
+    },
+    order(order_id: string) {
+      const found = owned(history.order(order_id))
+      return found && { account_id: found.account_id, order: found.data as wire.Order }
+    },
+    orders: (account_id: string, filter: OrderFilter) => page<wire.Order>(history.orders(account_id, filter)),
+    fills: (account_id: string, after: number, limit: number) =>
+      page<wire.Fill>(history.fills(account_id, after, limit)),
+    withdrawal(id: string) {
+      const found = owned(history.withdrawal(id))
+      return found && { account_id: found.account_id, withdrawal: found.data as wire.Withdrawal }
+    },
+    reshape(id: string) {
+      const found = owned(history.reshape(id))
+      return found && { account_id: found.account_id, reshape: found.data as wire.Reshape }
+    },
+    prune: (now_unix_ms: number) => history.prune(now_unix_ms),
+    flush: () => history.flush(),
+    close: () => history.close(),
+  }
+}
 
 /** Opens a history, runs `body`, closes it. */
-export async function withHistory(dir: string, body: (history: History) => Promise<void>): Promise<void> {
+export async function withHistory(
+  dir: string,
+  body: (history: ParsedHistory) => Promise<void>,
+): Promise<void> {
   const history = await open(dir)
   try {
     await body(history)
@@ -79,7 +126,7 @@ export class Recorder {
   journal_seq: number
   readonly #seq_last = new Map<string, number>()
   constructor(
-    private readonly history: History,
+    private readonly history: ParsedHistory,
     journal_seq = 0,
   ) {
     this.journal_seq = journal_seq
@@ -108,7 +155,7 @@ export class Recorder {
     return event
   }
 
-  all(events: NewEvent[]): void {
+  all(events: { account_id: string; event: wire.AccountEvent }[]): void {
     this.history.record(++this.journal_seq, events)
   }
 }

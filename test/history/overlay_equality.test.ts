@@ -1,9 +1,8 @@
 /** Reads through the overlay equal reads of the written database, whatever was written so far. */
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import type { History } from '../../engine/history/contract'
 import type * as wire from '../../protocol/wire'
-import { fill, order, Recorder, withFolder, withHistory } from './account_events'
+import { fill, order, type ParsedHistory, Recorder, withFolder, withHistory } from './account_events'
 
 const ACCOUNTS = ['alice', 'bob'] as const
 const STATUSES = ['partially_filled', 'filled', 'cancelled', 'expired'] as const
@@ -20,7 +19,12 @@ const steps = fc.array(
   { minLength: 1, maxLength: 60 },
 )
 
-async function play(history: History, recorder: Recorder, script: Step[], flush: boolean): Promise<void> {
+async function play(
+  history: ParsedHistory,
+  recorder: Recorder,
+  script: Step[],
+  flush: boolean,
+): Promise<void> {
   const accepted = new Set<number>()
   const matched = new Set<string>()
   for (const { account, n, action, pick } of script) {
@@ -51,7 +55,7 @@ async function play(history: History, recorder: Recorder, script: Step[], flush:
 }
 
 /** Everything a client could read, page by page. */
-function everything(history: History): unknown {
+function everything(history: ParsedHistory): unknown {
   const pages = (read: (after: number) => wire.Page<unknown>) => {
     const found: unknown[] = []
     for (let after: number | null = 0; after !== null; ) {

@@ -1,13 +1,12 @@
 /** Pages of events, orders, fills and payments by account and seq. */
 import { expect, test } from 'bun:test'
-import type { History } from '../../engine/history/contract'
 import type * as wire from '../../protocol/wire'
-import { fill, id, order, Recorder, withFolder, withHistory } from './account_events'
+import { fill, id, order, type ParsedHistory, Recorder, withFolder, withHistory } from './account_events'
 
 /** Runs the same expectations on what is not written yet, on what is written, and after a restart. */
 async function inEveryState(
-  fillIn: (history: History) => void,
-  check: (history: History) => void,
+  fillIn: (history: ParsedHistory) => void,
+  check: (history: ParsedHistory) => void,
 ): Promise<void> {
   await withFolder(async (dir) => {
     await withHistory(dir, async (history) => {
@@ -107,7 +106,7 @@ test('fills known only from an order event are shown until an event of their own
 
 test('orders page by creation and filter by status and symbol', async () => {
   const page = (
-    history: History,
+    history: ParsedHistory,
     filter: { status?: 'open' | wire.OrderStatus; symbol?: string },
     limit: number,
   ) => {

@@ -91,16 +91,16 @@ test('a database that is missing, garbage, cut short or of another key is begun 
 
 test('content changed on disk is never served: reads fail, and the next opening rebuilds', async () => {
   await withFolder(async (dir) => {
-    await fillFolder(dir)
+    await fillFolder(dir, 100)
     const db = patientDatabase(join(dir, FILE))
-    // The sealed values of two orders change places.
+    // Two blocks of events change places.
     db.run(
-      'UPDATE orders SET sealed = (SELECT sealed FROM orders AS other WHERE other.rowid = 3 - orders.rowid) WHERE rowid < 3',
+      'UPDATE blocks SET sealed = (SELECT sealed FROM blocks AS other WHERE other.rowid = 3 - blocks.rowid) WHERE rowid < 3',
     )
     db.close()
     await withHistory(dir, async (history) => {
-      expect(history.watermark()).toBe(51)
-      expect(history.order(id(3))?.order.status).toBe('accepted')
+      expect(history.watermark()).toBe(101)
+      expect(history.order(id(70))?.order.status).toBe('accepted')
       expect(() => history.order(id(1))).toThrow(HistoryBroken)
       expect(history.watermark()).toBe(0)
       expect(() => history.seqLast('alice')).toThrow(HistoryBroken)
@@ -109,7 +109,7 @@ test('content changed on disk is never served: reads fail, and the next opening 
     })
     await withHistory(dir, async (history) => {
       expect(history.watermark()).toBe(0)
-      expect(history.order(id(3))).toBeUndefined()
+      expect(history.order(id(70))).toBeUndefined()
     })
   })
 })
@@ -117,11 +117,26 @@ test('content changed on disk is never served: reads fail, and the next opening 
 test('the files hold neither names nor contents', async () => {
   await withFolder(async (dir) => {
     await fillFolder(dir)
+    await withHistory(dir, async (history) => {
+      const recorder = new Recorder(history, history.watermark())
+      recorder.record('bob', 'order.accepted', order(0x1b2c3d4e5f6071, 'accepted'))
+    })
     const all = Buffer.concat(readdirSync(dir).map((name) => readFileSync(join(dir, name))))
     expect(all.length).toBeGreaterThan(4096)
-    for (const text of ['alice', id(3), 'SOL-USDC', 'accepted', 'price_limit', 'ab'.repeat(8)])
+    for (const text of [
+      'alice',
+      'bob',
+      id(3),
+      '1b2c3d4e5f6071',
+      'SOL-USDC',
+      'accepted',
+      'price_limit',
+      'ab'.repeat(8),
+    ])
       expect({ text, found: all.includes(text) }).toEqual({ text, found: false })
-    expect(all.includes(Buffer.from('ab'.repeat(16), 'hex'))).toBe(false)
+    for (const hex of ['ab'.repeat(16), '1b2c3d4e5f6071']) {
+      expect({ hex, found: all.includes(Buffer.from(hex, 'hex')) }).toEqual({ hex, found: false })
+    }
   })
 })
 

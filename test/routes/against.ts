@@ -1,7 +1,8 @@
 /** Runs a row of the endpoint table against a listening app whose venue does one given thing. */
+import type { OwnTexts, Venue } from '../../engine/venue'
 import { Refusal, type RefusalCode } from '../../protocol/refusals'
 import { MANIFEST } from '../../routes/_manifest.gen'
-import { type Answered, type CallInit, type Harness, openHarness } from './harness'
+import { type Answered, type CallInit, type Harness, only, openHarness } from './harness'
 import type { Row } from './rows'
 
 export const SECRET = 'never-to-be-repeated'
@@ -38,6 +39,12 @@ export const contractOf = (row: Row) => {
 }
 export const methodOf = (row: Row) => row.endpoint.split(' ')[0]!.toUpperCase()
 
+function venueOf({ venue, own }: Row, act: (...args: unknown[]) => unknown): Partial<Venue> {
+  if (own === undefined) return venue === undefined ? {} : { [venue]: act }
+  const text = (...args: unknown[]) => JSON.stringify(act(...args))
+  return { own: only<OwnTexts>('venue.own', { [own]: text }) }
+}
+
 /** Runs `use` against a venue whose method behind the row does `act`. */
 export async function against(
   row: Row,
@@ -46,7 +53,7 @@ export async function against(
   more: Record<string, unknown> = {},
 ): Promise<void> {
   const harness = openHarness({
-    venue: { ...(row.venue === undefined ? {} : { [row.venue]: act }), ...more },
+    venue: { ...venueOf(row, act), ...more },
     enclave: row.enclave === undefined ? {} : { [row.enclave]: act },
   })
   const send = (init: CallInit = {}) =>

@@ -74,7 +74,7 @@ export function openHarness(
   const app = createApp({
     venue,
     enclave: only<Enclave>('enclave', args.enclave ?? {}),
-    options: { version: '1.2.3', clock, log, ...args.options },
+    options: { version: '1.2.3', clock, log, checks_texts: true, ...args.options },
   })
   const listener = listen(app, { hostname: '127.0.0.1', port: 0 })
   return {

@@ -1,7 +1,9 @@
 /** A venue whose one account stream the test plays by hand. */
-import type { EventSink, Session, Subscription, Venue } from '../../engine/venue'
+import type { EventSink, OwnTexts, Session, Subscription, Venue } from '../../engine/venue'
 import { Refusal } from '../../protocol/refusals'
+import type { AccountEvent, Order } from '../../protocol/wire'
 import { ORDER } from './bodies'
+import { only } from './harness'
 
 /** An account's stream that the test plays by hand. */
 export class Stream {
@@ -23,6 +25,9 @@ export class Stream {
       },
     }
   }
+  tell(event: AccountEvent): void {
+    this.sink.event(event, JSON.stringify(event))
+  }
   venue(more: Partial<Venue> = {}): Partial<Venue> {
     return {
       time: () => ({ slot: 309, unix_ms: 1, slot_ms: 400 }),
@@ -33,8 +38,20 @@ export class Stream {
         this.gap = gap
         return this.subscription()
       },
-      snapshot: async () => ({ seq: this.seq_last, orders: [ORDER] }),
+      ...snapshotOf(() => ({ seq: this.seq_last, orders: [ORDER] })),
       ...more,
     }
+  }
+}
+
+/** A venue that gives this snapshot. */
+export function snapshotOf(snapshot: () => { seq: number; orders: Order[] }): Partial<Venue> {
+  return {
+    own: only<OwnTexts>('venue.own', {
+      snapshot() {
+        const { seq, orders } = snapshot()
+        return { seq, orders: JSON.stringify(orders) }
+      },
+    }),
   }
 }

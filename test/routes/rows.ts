@@ -1,6 +1,6 @@
 /** One row per endpoint: a request that fits its contract, the call it leads to, and what that call gives. */
 import type { Enclave } from '../../enclave/contract'
-import type { Venue } from '../../engine/venue'
+import type { OwnTexts, Venue } from '../../engine/venue'
 import * as answers from './answers'
 import * as bodies from './bodies'
 
@@ -12,6 +12,7 @@ export type Row = {
   status: number
   /** The method behind it and its result; rows without one answer from elsewhere. */
   venue?: keyof Venue
+  own?: keyof OwnTexts
   enclave?: keyof Enclave
   gives?: unknown
   /** The answer where it is not what the method gives. */
@@ -35,6 +36,9 @@ const write = (
 ) => row(endpoint, { json, venue, gives, ...rest })
 const read = (endpoint: string, path: string, venue: keyof Venue, gives: unknown) =>
   row(endpoint, { path, venue, gives })
+/** The venue gives it as text. */
+const own = (endpoint: string, path: string, own: keyof OwnTexts, gives: unknown) =>
+  row(endpoint, { path, own, gives })
 const open = (endpoint: string, venue: keyof Venue, gives: unknown, rest: Partial<Row> = {}) =>
   row(endpoint, { venue, gives, open: true, ...rest })
 
@@ -61,11 +65,11 @@ export const ROWS: Row[] = [
   open('get /transparency', 'transparency', answers.TRANSPARENCY),
   read('get /settlement/status', '/settlement/status?batch=3', 'settlementBatch', LANDED),
   write('post /orders', bodies.PLACE, 'place', bodies.PLACED, RECEIVED),
-  read('get /orders', '/orders?status=open&symbol=SOL-USDC&after=0&limit=500', 'orders', {
+  own('get /orders', '/orders?status=open&symbol=SOL-USDC&after=0&limit=500', 'orders', {
     items: [ORDER],
     next_after: 1,
   }),
-  read('get /orders/{order_id}', ORDER_PATH, 'order', { ...ORDER, fills: [FILL] }),
+  own('get /orders/{order_id}', ORDER_PATH, 'order', { ...ORDER, fills: [FILL] }),
   write(
     'put /orders/{order_id}',
     bodies.MODIFY,
@@ -87,10 +91,10 @@ export const ROWS: Row[] = [
     { ...answers.RESHAPED, receipt: RECEIPT },
     RECEIVED,
   ),
-  read('get /notes/reshape/{reshape_id}', `/notes/reshape/${ORDER_ID}`, 'reshapeOf', answers.RESHAPED),
+  own('get /notes/reshape/{reshape_id}', `/notes/reshape/${ORDER_ID}`, 'reshape', answers.RESHAPED),
   read('get /nonces', `/nonces?trading_key=${KEY}`, 'nonces', { place_nonce: '0', cancel_nonce: '3' }),
-  read('get /fills', '/fills', 'fills', { items: [FILL], next_after: null }),
-  read('get /events', '/events', 'events', EVENTS),
+  own('get /fills', '/fills', 'fills', { items: [FILL], next_after: null }),
+  own('get /events', '/events', 'events', EVENTS),
   write(
     'post /withdrawals',
     bodies.WITHDRAWAL,
@@ -98,5 +102,5 @@ export const ROWS: Row[] = [
     { ...answers.WITHDRAWAL, receipt: RECEIPT },
     RECEIVED,
   ),
-  read('get /withdrawals/{withdrawal_id}', `/withdrawals/${ORDER_ID}`, 'withdrawal', answers.WITHDRAWAL),
+  own('get /withdrawals/{withdrawal_id}', `/withdrawals/${ORDER_ID}`, 'withdrawal', answers.WITHDRAWAL),
 ]

@@ -118,7 +118,7 @@ test('over a real socket: what was sent stays whole, and 4408 comes last', async
   })
   await greeted.promise
   for (let seq = 1; stream.closed === 0 && seq < 200_000; seq += 1) {
-    stream.sink.event(event(seq))
+    stream.tell(event(seq))
     if (seq % 1_000 === 0) await new Promise((resolve) => setImmediate(resolve))
   }
   expect(stream.closed).toBe(1)

@@ -4,7 +4,7 @@ import { Refusal } from '../../protocol/refusals'
 import { CANCEL, CANCELLED, event, ORDER_ID, PLACE, PLACED } from './bodies'
 import { ACCOUNT, type Harness, openHarness, TOKEN } from './harness'
 import { openPeer, type Peer } from './peer'
-import { Stream } from './played_stream'
+import { Stream, snapshotOf } from './played_stream'
 
 let harness: Harness
 let peers: Peer[] = []
@@ -35,7 +35,7 @@ test('a reader gets hello, its snapshot and then events in order', async () => {
     unix_ms: 1,
   })
   expect(await peer.next()).toMatchObject({ type: 'snapshot', seq: 812, orders: [{ order_id: ORDER_ID }] })
-  stream.sink.event(event(813, 'order.filled'))
+  stream.tell(event(813, 'order.filled'))
   expect(await peer.next()).toEqual({ type: 'event', ...event(813, 'order.filled') })
 })
 
@@ -51,10 +51,10 @@ test('a snapshot newer than the stream waits for the events it contains', async 
   const stream = new Stream()
   stream.seq_last = 4
   harness = openHarness({
-    venue: stream.venue({ snapshot: async () => ({ seq: 6, orders: [] }) }),
+    venue: stream.venue(snapshotOf(() => ({ seq: 6, orders: [] }))),
   })
   const peer = await connect(`/ws/trading?token=${TOKEN}`)
-  for (const seq of [5, 6, 7]) stream.sink.event(event(seq))
+  for (const seq of [5, 6, 7]) stream.tell(event(seq))
   const frames = [
     await peer.next(),
     await peer.next(),
@@ -77,7 +77,7 @@ test('a resuming reader gets the events after its seq and no snapshot', async ()
   harness = openHarness({ venue: stream.venue() })
   const peer = await connect(`/ws/trading?token=${TOKEN}&after=7`)
   expect(stream.after).toBe(7)
-  for (const seq of [8, 9]) stream.sink.event(event(seq))
+  for (const seq of [8, 9]) stream.tell(event(seq))
   expect(await peer.next()).toMatchObject({ type: 'hello' })
   expect(await peer.next()).toMatchObject({ type: 'event', seq: 8 })
   expect(await peer.next()).toMatchObject({ type: 'event', seq: 9 })
@@ -90,8 +90,8 @@ test('a reader older than the log gets a gap, what is kept, and the snapshot whe
   harness = openHarness({ venue: stream.venue() })
   const peer = await connect(`/ws/orders?token=${TOKEN}&after=1`)
   stream.gap(2, 40)
-  stream.sink.event(event(41))
-  stream.sink.event(event(42))
+  stream.tell(event(41))
+  stream.tell(event(42))
   expect(await peer.next()).toMatchObject({ type: 'hello' })
   expect(await peer.next()).toEqual({ type: 'gap', seq_from: 2, seq_to: 40 })
   expect(await peer.next()).toMatchObject({ type: 'event', seq: 41 })
@@ -104,8 +104,8 @@ test('orders and fills push only their kinds', async () => {
   harness = openHarness({ venue: stream.venue() })
   const peer = await connect(`/ws/fills?token=${TOKEN}`)
   await peer.next()
-  stream.sink.event(event(1, 'order.accepted'))
-  stream.sink.event(event(2, 'fill.matched'))
+  stream.tell(event(1, 'order.accepted'))
+  stream.tell(event(2, 'fill.matched'))
   expect(await peer.next()).toMatchObject({ type: 'event', seq: 2, kind: 'fill.matched' })
 })
 

@@ -13,5 +13,5 @@ export default endpoint(
     answer: { status: 200, body: Reshape },
     refuses: ['not_owner', 'reshape_unknown'],
   },
-  ({ venue, account_id, params }) => venue.reshapeOf(account_id, params.reshape_id),
+  ({ venue, account_id, params }) => venue.own.reshape(account_id, params.reshape_id),
 )

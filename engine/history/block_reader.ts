@@ -1,0 +1,70 @@
+/** Opens blocks of events and keeps the newest opened, so that a page of neighbours opens each block once. */
+import type { Database } from 'bun:sqlite'
+import { LIMITS } from '../limits'
+import type { EventText } from './contract'
+import { LruTexts } from './lru_texts'
+import { blockRow } from './rows'
+import type { Unsealer } from './seal'
+
+/** An account by its id and its number in the database. */
+export type Owner = { account_id: string; account: number }
+type Place = { rowid: number; seq_first: number; seq_last: number }
+type Block = { seq_first: number; texts: readonly string[] }
+
+export class BlockReader {
+  readonly #db: Database
+  readonly #unsealer: Unsealer
+  /** By account id and first seq, which never name another block. */
+  readonly #opened = new LruTexts<Block>(LIMITS.history_blocks_characters_max)
+
+  constructor(db: Database, unsealer: Unsealer) {
+    this.#db = db
+    this.#unsealer = unsealer
+  }
+
+  /** The text of one event that a row points at. @throws Error when it is not there. */
+  at(owner: Owner, seq: number): string {
+    const place = this.#db
+      .query<Place, [number, number]>(
+        'SELECT rowid, seq_first, seq_last FROM blocks WHERE account = ? AND seq_last >= ? ORDER BY seq_last LIMIT 1',
+      )
+      .get(owner.account, seq)
+    const text = place === null ? undefined : this.#open(owner, place).texts[seq - place.seq_first]
+    if (text === undefined) throw new Error('a row points at an event that is not there')
+    return text
+  }
+
+  /** Events with after < seq < before. */
+  between(owner: Owner, after: number, before: number, limit: number): EventText[] {
+    const places = this.#db
+      .query<Place, [number, number, number]>(
+        'SELECT rowid, seq_first, seq_last FROM blocks WHERE account = ? AND seq_last > ? AND seq_first < ? ORDER BY seq_last',
+      )
+      .iterate(owner.account, after, before)
+    const found: EventText[] = []
+    for (const place of places) {
+      const { seq_first, texts } = this.#open(owner, place)
+      const end = Math.min(seq_first + texts.length, before)
+      for (let seq = Math.max(seq_first, after + 1); seq < end && found.length < limit; seq++) {
+        found.push({ seq, text: texts[seq - seq_first]! })
+      }
+      if (found.length >= limit) break
+    }
+    return found
+  }
+
+  #open({ account_id }: Owner, { rowid, seq_first, seq_last }: Place): Block {
+    const name = blockRow(account_id, seq_first)
+    const known = this.#opened.get(name)
+    if (known !== undefined) return known
+    const row = this.#db
+      .query<{ sealed: Uint8Array }, [number]>('SELECT sealed FROM blocks WHERE rowid = ?')
+      .get(rowid)
+    if (row === null) throw new Error('a block is gone')
+    const text = this.#unsealer.unseal(name, row.sealed)
+    const block = { seq_first, texts: text.split('\n') }
+    if (block.texts.length !== seq_last - seq_first + 1) throw new Error('a block holds other events')
+    this.#opened.set(name, block, text.length)
+    return block
+  }
+}

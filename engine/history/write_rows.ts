@@ -1,0 +1,78 @@
+/** Points the rows of orders, fills and payments at their newest events; each row is written once a batch. */
+import type { Database } from 'bun:sqlite'
+import type * as wire from '../../protocol/wire'
+import { HiddenIds, type Names } from './names'
+import { isFinalPayment, isOpen } from './rows'
+
+/** What the events of one batch say of one order, fill or payment. */
+type Latest = { seq: number; event: wire.AccountEvent }
+export type RowWriter = (account: number, account_id: string, events: readonly wire.AccountEvent[]) => void
+
+/** The newest event wins; a row keeps the seq of its first one. */
+export function rowWriter(db: Database, key: Uint8Array, names: Names): RowWriter {
+  const order = db.query(
+    `INSERT INTO orders VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+     ON CONFLICT (id) DO UPDATE SET event = ?4, open = ?5, status = ?6, unix_ms = ?8`,
+  )
+  const fill = db.query(
+    `INSERT INTO fills VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+     ON CONFLICT (id, fill_index) DO UPDATE SET event = ?5, unix_ms = ?6`,
+  )
+  const payment = db.query(
+    `INSERT INTO payments VALUES (?1, ?2, ?3, ?4, ?5)
+     ON CONFLICT (id) DO UPDATE SET event = ?3, final = ?4, unix_ms = ?5`,
+  )
+  const order_ids = new HiddenIds(key, 'order')
+  const payment_ids = {
+    withdrawal: new HiddenIds(key, 'withdrawal'),
+    reshape: new HiddenIds(key, 'reshape'),
+  }
+
+  const writeOrder = (account: number, account_id: string, { seq, event }: Latest) => {
+    const data = event.data as wire.Order
+    const id = order_ids.hide(data.order_id)
+    const status = names.mark('status', account_id, data.status)
+    const symbol = names.mark('symbol', account_id, data.symbol)
+    order.run(account, seq, id, event.seq, isOpen(data.status) ? 1 : 0, status, symbol, event.unix_ms)
+  }
+  const writeFill = (account: number, { seq, event }: Latest) => {
+    const data = event.data as wire.Fill
+    fill.run(account, seq, order_ids.hide(data.order_id), data.fill_index, event.seq, event.unix_ms)
+  }
+  const writePayment = (account: number, { event }: Latest) => {
+    const data = event.data as wire.Withdrawal | wire.Reshape
+    const id =
+      'withdrawal_id' in data
+        ? payment_ids.withdrawal.hide(data.withdrawal_id)
+        : payment_ids.reshape.hide(data.reshape_id)
+    payment.run(id, account, event.seq, isFinalPayment(data.status) ? 1 : 0, event.unix_ms)
+  }
+
+  return (account, account_id, events) => {
+    const { orders, fills, payments } = latestOf(events)
+    for (const one of orders.values()) writeOrder(account, account_id, one)
+    for (const one of fills.values()) writeFill(account, one)
+    for (const one of payments.values()) writePayment(account, one)
+  }
+}
+
+/** An order that is accepted and filled in one batch is one row. */
+function latestOf(events: readonly wire.AccountEvent[]) {
+  const orders = new Map<string, Latest>()
+  const fills = new Map<string, Latest>()
+  const payments = new Map<string, Latest>()
+  for (const event of events) {
+    const { data } = event
+    if ('fill_index' in data) keep(fills, `${data.order_id}/${data.fill_index}`, event)
+    else if ('order_id' in data) keep(orders, data.order_id, event)
+    else if ('withdrawal_id' in data) keep(payments, `withdrawal/${data.withdrawal_id}`, event)
+    else if ('reshape_id' in data) keep(payments, `reshape/${data.reshape_id}`, event)
+  }
+  return { orders, fills, payments }
+}
+
+function keep(rows: Map<string, Latest>, name: string, event: wire.AccountEvent): void {
+  const known = rows.get(name)
+  if (known === undefined) rows.set(name, { seq: event.seq, event })
+  else known.event = event
+}
