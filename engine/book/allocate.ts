@@ -52,7 +52,7 @@ export function partialFill(
 ): { handle: number; lots: number } | undefined {
   const sign = ladder.side === BUY ? -1 : 1
   let left = volume
-  for (let level = 0; level < ladder.size && sign * (ladder.ticks[level]! - price) <= 0; level++) {
+  for (let level = 0; ladder.has(level) && sign * (ladder.ticks[level]! - price) <= 0; level++) {
     const lots = ladder.lots[level]!
     if (lots <= left) {
       left -= lots

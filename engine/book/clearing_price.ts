@@ -1,6 +1,6 @@
 /**
- * Owns the price of an auction: demand and supply over every tick of the crossing range, as intervals, and the two price
- * rules (matching.md "Close of a batch", steps 3 and 4).
+ * Owns the price of an auction: where demand and supply meet, and the two price rules (matching.md "Close of a batch",
+ * steps 3 and 4). Only levels near that point are looked at, so the cost follows what executes, not how far limits reach.
  */
 import type { Collar } from './collar'
 import type { Ladder } from './ladder'
@@ -11,16 +11,17 @@ export type PriceTerms = {
   price_rule: 'std4' | 'ref'
   volume_tolerance_bps: number
 }
-type Interval = { lo: number; hi: number }
+/** Worse than any limit. */
+const NO_BID = Number.NEGATIVE_INFINITY
+const NO_ASK = Number.POSITIVE_INFINITY
 
-/** Ticks from `start[i]` to the tick before `start[i + 1]` share one demand and supply; the last piece ends at `end`. */
-const pieces = {
-  count: 0,
-  end: 0,
-  start: new Float64Array(256),
-  demand: new Float64Array(256),
-  supply: new Float64Array(256),
-}
+type Range = { lo: number; hi: number }
+
+/**
+ * The levels that trade at the greatest volume: `bids` and `asks` of them from the best on, with `demand` and `supply` lots;
+ * `bid` and `ask` are the limits of the last ones. The ticks `ask` to `bid`, and no others, give the greatest volume.
+ */
+type Meeting = { bids: number; demand: number; bid: number; asks: number; supply: number; ask: number }
 
 /** Finds the price among the levels of both ladders. No execution has price null; `drift` says whether it was the collar. */
 export function clearingPrice(
@@ -29,132 +30,124 @@ export function clearingPrice(
   collar: Collar | null,
   terms: PriceTerms,
 ): Clearing {
-  const bid = bestLimit(buys)
-  const ask = bestLimit(sells)
-  if (bid < 0 || ask < 0 || ask > bid) return { price: null, volume: 0, surplus: 0, drift: null }
-  const lo = collar === null ? ask : Math.max(ask, collar.lo)
-  const hi = collar === null ? bid : Math.min(bid, collar.hi)
-  if (lo > hi)
-    return { price: null, volume: 0, surplus: 0, drift: ask > collar!.hi ? collar!.hi : collar!.lo }
-  cutPieces(buys, sells, lo, hi)
-  const price = terms.price_rule === 'std4' ? standardPrice(buys, sells, terms) : referencePrice(terms)
-  let at = 0
-  while (at + 1 < pieces.count && pieces.start[at + 1]! <= price) at++
-  const demand = pieces.demand[at]!
-  const supply = pieces.supply[at]!
+  const none = { price: null, volume: 0, surplus: 0, drift: null }
+  if (!buys.has(0) || !sells.has(0)) return none
+  const bid = buys.ticks[0]!
+  const ask = sells.ticks[0]!
+  if (ask > bid) return none
+  const bounds = collar ?? { lo: ask, hi: bid }
+  if (ask > bounds.hi) return { ...none, drift: bounds.hi }
+  if (bid < bounds.lo) return { ...none, drift: bounds.lo }
+  const met = meet(buys, sells, bounds)
+  const price =
+    terms.price_rule === 'std4'
+      ? standardPrice(buys, sells, met, terms.reference)
+      : referencePrice(buys, sells, met, bounds, terms)
+  const demand = buys.lotsTo(price, met.bids, met.demand)
+  const supply = sells.lotsTo(price, met.asks, met.supply)
   return { price, volume: Math.min(demand, supply), surplus: demand - supply, drift: null }
 }
 
-function bestLimit(ladder: Ladder): number {
-  for (let level = 0; level < ladder.size; level++) if (ladder.lots[level]! > 0) return ladder.ticks[level]!
-  return -1
-}
-
-/** Demand changes one tick above a bid limit, supply at an ask limit: those ticks start the pieces. */
-function cutPieces(buys: Ladder, sells: Ladder, lo: number, hi: number): void {
+/**
+ * Matches the ladders level by level as if they traded: the side with fewer lots takes its next level, as long as that
+ * crosses the last one of the other side. All limits beyond an edge of the collar count as that edge.
+ */
+function meet(buys: Ladder, sells: Ladder, collar: Range): Meeting {
+  let bid = Math.min(buys.ticks[0]!, collar.hi)
+  let ask = Math.max(sells.ticks[0]!, collar.lo)
+  let bids = 0
+  let asks = 0
   let demand = 0
-  let bid = 0
-  while (bid < buys.size && buys.ticks[bid]! >= lo) demand += buys.lots[bid++]!
-  bid--
   let supply = 0
-  let ask = 0
-  pieces.count = 0
-  pieces.end = hi
-  for (let start = lo; start <= hi; ) {
-    while (ask < sells.size && sells.ticks[ask]! <= start) supply += sells.lots[ask++]!
-    while (bid >= 0 && buys.ticks[bid]! < start) demand -= buys.lots[bid--]!
-    pushPiece(start, demand, supply)
-    const ask_next = ask < sells.size ? sells.ticks[ask]! : Number.POSITIVE_INFINITY
-    const bid_next = bid >= 0 ? buys.ticks[bid]! + 1 : Number.POSITIVE_INFINITY
-    start = Math.min(ask_next, bid_next)
-  }
-}
-
-function pushPiece(start: number, demand: number, supply: number): void {
-  const at = pieces.count
-  if (at === pieces.start.length) {
-    for (const name of ['start', 'demand', 'supply'] as const) {
-      const smaller = pieces[name]
-      pieces[name] = new Float64Array(at * 2)
-      pieces[name].set(smaller)
+  while (buys.tickOr(bids, NO_BID) >= bid) demand += buys.lots[bids++]!
+  while (sells.tickOr(asks, NO_ASK) <= ask) supply += sells.lots[asks++]!
+  for (;;) {
+    if (demand <= supply) {
+      const next = buys.tickOr(bids, NO_BID)
+      // Equal lots leave nothing of the last ask: the next bid has to cross the next one.
+      if (next < (demand < supply ? ask : sells.tickOr(asks, NO_ASK))) break
+      demand += buys.lots[bids++]!
+      bid = next
+    }
+    if (supply < demand) {
+      const next = sells.tickOr(asks, NO_ASK)
+      if (next > bid) break
+      supply += sells.lots[asks++]!
+      ask = next
     }
   }
-  pieces.start[at] = start
-  pieces.demand[at] = demand
-  pieces.supply[at] = supply
-  pieces.count = at + 1
-}
-
-function endOf(piece: number): number {
-  return piece + 1 < pieces.count ? pieces.start[piece + 1]! - 1 : pieces.end
+  return { bids, demand, bid, asks, supply, ask }
 }
 
 /**
- * Rule `std4`: greatest volume, least surplus, then market pressure bounded by the reference. Volume rises and then
- * falls, and surplus never rises, so what remains after both is one interval.
+ * Rule `std4`: greatest volume, least surplus, then market pressure bounded by the reference. Demand only falls and supply
+ * only rises with the price, so the surplus is least next to where they meet, and what remains is one range.
  */
-function standardPrice(buys: Ladder, sells: Ladder, terms: PriceTerms): number {
-  let volume = 0
-  let distance = Number.POSITIVE_INFINITY
-  const best: Interval = { lo: 0, hi: 0 }
-  let excess_demand = true
-  let excess_supply = true
-  for (let at = 0; at < pieces.count; at++) {
-    const surplus = pieces.demand[at]! - pieces.supply[at]!
-    const matched = Math.min(pieces.demand[at]!, pieces.supply[at]!)
-    if (matched < volume || (matched === volume && Math.abs(surplus) > distance)) continue
-    if (matched > volume || Math.abs(surplus) < distance) {
-      volume = matched
-      distance = Math.abs(surplus)
-      best.lo = pieces.start[at]!
-      excess_demand = excess_supply = true
-    }
-    best.hi = endOf(at)
-    if (surplus <= 0) excess_demand = false
-    if (surplus >= 0) excess_supply = false
+function standardPrice(buys: Ladder, sells: Ladder, met: Meeting, reference: number | null): number {
+  const bid_left = buys.tickOr(met.bids, NO_BID)
+  const ask_left = sells.tickOr(met.asks, NO_ASK)
+  const range = { lo: met.ask, hi: met.bid }
+  let pressure = met.demand - met.supply
+  if (pressure >= 0) range.lo = Math.max(met.ask, bid_left + 1)
+  if (pressure <= 0) range.hi = Math.min(met.bid, ask_left - 1)
+  if (range.lo > range.hi) {
+    // Equal on both sides, but no tick between the next bid and the next ask: at the one demand grows, at the other supply.
+    const below = buys.lots[met.bids]!
+    const above = sells.lots[met.asks]!
+    const bid_after = buys.tickOr(met.bids + 1, NO_BID)
+    const ask_after = sells.tickOr(met.asks + 1, NO_ASK)
+    range.lo = below <= above ? Math.max(met.ask, bid_after + 1) : ask_left
+    range.hi = above <= below ? Math.min(met.bid, ask_after - 1) : bid_left
+    pressure = above - below
   }
-  const near = nearest(best, terms.reference)
-  if (!excess_demand && !excess_supply) return near ?? midpoint(best)
-  const limit = outerLimit(buys, sells, best, excess_demand)
-  if (limit === null) return near ?? midpoint(best)
+  const near = nearest(range, reference)
+  if (pressure === 0) return near ?? midpoint(range)
+  const limit = outerLimit(buys, sells, range, pressure > 0)
+  if (limit === null) return near ?? midpoint(range)
   if (near === null) return limit
-  return excess_demand ? Math.max(limit, near) : Math.min(limit, near)
+  return pressure > 0 ? Math.max(limit, near) : Math.min(limit, near)
 }
 
-/** Rule `ref`: among the ticks whose volume is within the tolerance of the greatest, the one nearest the reference. */
-function referencePrice(terms: PriceTerms): number {
-  let greatest = 0
-  for (let at = 0; at < pieces.count; at++) {
-    greatest = Math.max(greatest, Math.min(pieces.demand[at]!, pieces.supply[at]!))
-  }
+/**
+ * Rule `ref`: among the ticks whose volume is within the tolerance of the greatest, the one nearest the reference. A tick
+ * has that volume when demand and supply both reach it there.
+ */
+function referencePrice(buys: Ladder, sells: Ladder, met: Meeting, collar: Range, terms: PriceTerms): number {
+  const greatest = Math.min(met.demand, met.supply)
   const scaled = BigInt(greatest) * BigInt(10_000 - terms.volume_tolerance_bps)
   const enough = Number((scaled + 9_999n) / 10_000n)
-  const range: Interval = { lo: -1, hi: -1 }
-  for (let at = 0; at < pieces.count; at++) {
-    if (Math.min(pieces.demand[at]!, pieces.supply[at]!) < enough) continue
-    if (range.lo < 0) range.lo = pieces.start[at]!
-    range.hi = endOf(at)
+  const range = {
+    lo: Math.max(tickReaching(sells, enough), collar.lo),
+    hi: Math.min(tickReaching(buys, enough), collar.hi),
   }
   return nearest(range, terms.reference) ?? midpoint(range)
 }
 
-function nearest(range: Interval, reference: number | null): number | null {
+/** The limit of the level at which the sum of lots from the best level on reaches `enough`. */
+function tickReaching(ladder: Ladder, enough: number): number {
+  let level = 0
+  for (let sum = ladder.lots[0]!; sum < enough; sum += ladder.lots[level]!) level++
+  return ladder.ticks[level]!
+}
+
+function nearest(range: Range, reference: number | null): number | null {
   return reference === null ? null : Math.min(Math.max(reference, range.lo), range.hi)
 }
 
-function midpoint(range: Interval): number {
+function midpoint(range: Range): number {
   return Math.floor((range.lo + range.hi) / 2)
 }
 
 /** The highest (or lowest) limit inside the range among the orders of this round, or null. */
-function outerLimit(buys: Ladder, sells: Ladder, range: Interval, highest: boolean): number | null {
+function outerLimit(buys: Ladder, sells: Ladder, range: Range, highest: boolean): number | null {
   let found: number | null = null
-  for (const ladder of [buys, sells]) {
-    for (let level = 0; level < ladder.size; level++) {
-      const tick = ladder.ticks[level]!
-      if (ladder.lots[level] === 0 || tick < range.lo || tick > range.hi) continue
-      if (found === null || (highest ? tick > found : tick < found)) found = tick
-    }
+  for (let level = buys.size - 1; level >= 0 && buys.ticks[level]! <= range.hi; level--) {
+    const tick = buys.ticks[level]!
+    if (tick >= range.lo && (found === null || highest)) found = tick
+  }
+  for (let level = sells.size - 1; level >= 0 && sells.ticks[level]! >= range.lo; level--) {
+    const tick = sells.ticks[level]!
+    if (tick <= range.hi && (found === null || (highest ? tick > found : tick < found))) found = tick
   }
   return found
 }

@@ -57,7 +57,7 @@ export function crossUnordered(book: Book, terms: CrossTerms): Cross {
 function hold(book: Book, terms: CrossTerms, ordered: boolean): Cross {
   const { collar_bps, reference } = terms
   const collar = reference === null || collar_bps === null ? null : collarAround(reference, collar_bps)
-  collectCrossing(book)
+  openCrossing(book)
   const priority = new Priority(book.pool, terms)
   const dropped: number[] = []
   for (;;) {
@@ -70,18 +70,18 @@ function hold(book: Book, terms: CrossTerms, ordered: boolean): Cross {
 }
 
 /**
- * Takes every level of the crossing range, beyond the collar too: after drops, what is left there decides whether the
+ * Opens the levels of the crossing range, beyond the collar too: after drops, what is left there decides whether the
  * reference drifts.
  */
-function collectCrossing(book: Book): void {
+function openCrossing(book: Book): void {
   const { pool } = book
   buys.clear()
   sells.clear()
   const bid = buys.bestTick(book.buys, pool)
   const ask = sells.bestTick(book.sells, pool)
   if (bid < 0 || ask < 0 || ask > bid) return
-  buys.collect(book.buys, pool, ask)
-  sells.collect(book.sells, pool, bid)
+  buys.open(book.buys, pool, ask)
+  sells.open(book.sells, pool, bid)
 }
 
 /** The partly filled order, if it gets less than it insists on. */
@@ -105,7 +105,7 @@ function dropAllConditional(book: Book, dropped: number[]): void {
   const { pool } = book
   const rest: number[] = []
   for (const ladder of [buys, sells]) {
-    for (let level = 0; level < ladder.size; level++) {
+    for (let level = 0; ladder.has(level); level++) {
       const count = ladder.orders(level, level_orders, 0)
       for (let at = 0; at < count; at++) {
         const handle = level_orders.list[at]!

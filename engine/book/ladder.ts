@@ -2,20 +2,28 @@
 import type { BookSide } from './book_side'
 import { BUY, NO_ORDER, type OrderPool, type Side } from './order_pool'
 
+const COPIED_AT_ONCE = 32
+
 /**
- * Levels and their lots. Dropping an order lowers its level here and leaves the book alone; a level at zero lots no
- * longer counts as a price limit. Reused from auction to auction, so nothing is allocated per order.
+ * Levels and their lots, copied as the auction asks for them. Dropping an order lowers its level here and leaves the book
+ * alone; a level without lots is none. Reused from auction to auction, so nothing is allocated per order.
  */
 export class Ladder {
+  /** Levels copied so far. */
   size = 0
   ticks = new Float64Array(256)
   lots = new Float64Array(256)
   readonly excluded = new Set<number>()
-  /** First handle in `outside` of a level outside the window; the next level's first ends it. */
+  /** First handle in `outside` of a level outside the window. */
   private outside_from = new Int32Array(256)
   private outside: number[] = []
   private source!: BookSide
   private pool!: OrderPool
+  /** Worst tick of interest. */
+  private worst = 0
+  /** Where in the window the search for the next level goes on. */
+  private cursor = 0
+  private complete = true
 
   constructor(readonly side: Side) {}
 
@@ -24,44 +32,63 @@ export class Ladder {
     const buys = this.side === BUY
     const beyond = outermost(buys ? source.above : source.below, pool, buys)
     if (beyond >= 0) return beyond
-    const inside = buys ? source.previousTick(source.base + source.window - 1) : source.nextTick(source.base)
+    const inside = buys ? source.previousTick(lastTick(source)) : source.nextTick(source.base)
     return inside >= 0 ? inside : outermost(buys ? source.below : source.above, pool, buys)
   }
 
-  /** Copies every level at `worst` or better. */
-  collect(source: BookSide, pool: OrderPool, worst: number): void {
+  /** Starts over with the levels at `worst` or better. */
+  open(source: BookSide, pool: OrderPool, worst: number): void {
+    this.clear()
     this.source = source
     this.pool = pool
-    this.clear()
-    const last = source.base + source.window - 1
-    if (this.side === BUY) {
-      this.collectOutside(source.above, worst)
-      let tick = source.previousTick(last)
-      for (; tick >= worst && tick >= 0; tick = source.previousTick(tick - 1))
-        this.push(tick, source.lotsAt(tick))
-      if (worst < source.base) this.collectOutside(source.below, worst)
-    } else {
-      this.collectOutside(source.below, worst)
-      let tick = source.nextTick(source.base)
-      for (; tick <= worst && tick >= 0; tick = source.nextTick(tick + 1))
-        this.push(tick, source.lotsAt(tick))
-      if (worst > last) this.collectOutside(source.above, worst)
-    }
+    this.worst = worst
+    this.complete = false
+    const buys = this.side === BUY
+    this.cursor = buys ? lastTick(source) : source.base
+    this.collectOutside(buys ? source.above : source.below)
   }
 
   clear(): void {
     this.size = 0
+    this.complete = true
     this.outside.length = 0
     this.excluded.clear()
   }
 
-  /** Takes an order out of this auction. */
+  /** Whether there is a level of that number; the levels up to it are copied. */
+  has(level: number): boolean {
+    while (level >= this.size) {
+      if (this.complete) return false
+      this.copyMore()
+    }
+    return true
+  }
+
+  /** The limit price of a level, or `otherwise` when there is none. */
+  tickOr(level: number, otherwise: number): number {
+    return this.has(level) ? this.ticks[level]! : otherwise
+  }
+
+  /** Lots at `price` or better, found from the first `levels` levels, which have `sum` lots. */
+  lotsTo(price: number, levels: number, sum: number): number {
+    let level = levels
+    let lots = sum
+    while (level > 0 && this.isWorse(this.ticks[level - 1]!, price)) lots -= this.lots[--level]!
+    while (this.has(level) && !this.isWorse(this.ticks[level]!, price)) lots += this.lots[level++]!
+    return lots
+  }
+
+  /** Takes an order of a copied level out of this auction. */
   exclude(handle: number): void {
+    const { lots, outside_from, ticks } = this
     const tick = this.pool.tick[handle]!
     let level = 0
-    while (this.ticks[level] !== tick) level++
-    this.lots[level]! -= this.pool.remaining[handle]!
+    while (ticks[level] !== tick) level++
+    lots[level]! -= this.pool.remaining[handle]!
     this.excluded.add(handle)
+    if (lots[level]! > 0) return
+    for (const list of [ticks, lots, outside_from]) list.copyWithin(level, level + 1, this.size)
+    this.size--
   }
 
   /** Writes the handles of a level's orders that take part to `into` from `start` on; returns where they end. */
@@ -83,9 +110,38 @@ export class Ladder {
     return end
   }
 
-  private collectOutside(head: number, worst: number): void {
+  private isWorse(tick: number, price: number): boolean {
+    return this.side === BUY ? tick < price : tick > price
+  }
+
+  /** Some more levels of the window; after its last one, all that lie beyond the window. */
+  private copyMore(): void {
+    const { source, worst } = this
+    const buys = this.side === BUY
+    while (this.size + COPIED_AT_ONCE > this.ticks.length) this.grow()
+    const { lots, outside_from, ticks } = this
+    const end = this.size + COPIED_AT_ONCE
+    let { cursor, size } = this
+    while (size < end) {
+      const tick = buys ? source.previousTick(cursor) : source.nextTick(cursor)
+      if (tick < 0 || (buys ? tick < worst : tick > worst)) break
+      ticks[size] = tick
+      lots[size] = source.lotsAt(tick)
+      outside_from[size] = this.outside.length
+      size++
+      cursor = buys ? tick - 1 : tick + 1
+    }
+    this.size = size
+    this.cursor = cursor
+    if (size === end) return
+    this.complete = true
+    const beyond = buys ? worst < source.base : worst > lastTick(source)
+    if (beyond) this.collectOutside(buys ? source.below : source.above)
+  }
+
+  private collectOutside(head: number): void {
     if (head === NO_ORDER) return
-    const { outside, pool } = this
+    const { outside, pool, worst } = this
     const sign = this.side === BUY ? -1 : 1
     const found: number[] = []
     for (let handle = head; handle !== NO_ORDER; handle = pool.next[handle]!) {
@@ -132,6 +188,10 @@ export class Handles {
     }
     this.list[at] = handle
   }
+}
+
+function lastTick(source: BookSide): number {
+  return source.base + source.window - 1
 }
 
 function outermost(head: number, pool: OrderPool, highest: boolean): number {
