@@ -1,5 +1,6 @@
-/** A provider that reads no v1 transaction, beside one that does, holds nothing up. */
+/** Providers that read no v1 transaction: one of several holds nothing up, and where all are, v0 serves. */
 import { expect, test } from 'bun:test'
+import { epochOfSigned } from '../../engine/chain/relayed_batch'
 import { VaultWorld } from './vault_world'
 
 type Call = { id: unknown; method: string }
@@ -50,4 +51,16 @@ test('what every provider refuses for its form is told at once', async () => {
   expect(old.map(({ refused }) => refused)).toEqual([['simulateTransaction'], ['simulateTransaction']])
   await world.close()
   for (const { stop } of old) stop()
+})
+
+test('six orders, two outputs each, fill a packet, and another run finds the epoch they cite', async () => {
+  const world = await VaultWorld.open({ refuse_v1: true })
+  await world.deposit(1_000n)
+  await world.boot({ connect: { transactions: 0 } })
+  world.outbox.add(world.nextPayload([], 6, 12))
+  await world.outbox.until(() => world.outbox.stageOf(1) === 'finalized')
+  const [signed] = world.outbox.signings
+  expect(signed!.transaction.length).toBe(1_226)
+  expect(epochOfSigned(signed!)).toBe(world.epoch)
+  await world.close()
 })
