@@ -1,8 +1,9 @@
 /** Settles one part of an order in a settlement batch: its note in, proceeds and change out, its share of the fee. */
 import { feeUpTo } from '../../protocol/units'
+import type { FillRecord } from '../state/fill_record'
 import { baseOf, quoteOf } from '../state/instrument'
 import { holdAll, notesOfFills } from '../state/note_holders'
-import type { FillRecord, Order } from '../state/order'
+import type { Order } from '../state/order'
 import type { State } from '../state/state'
 import type { SettlementBatch } from './batch'
 import { createNote, moveFees, spendNote } from './batch_entries'
@@ -28,15 +29,16 @@ export function addFill(
   const { terms } = order.instrument
   const amount = baseOf(terms, lots)
   const quote_amount = quoteOf(terms, lots, trade.ticks)
-  order.cumulative_quote += quote_amount
-  const fee = feeUpTo(order.cumulative_quote, terms.fee_bps) - order.cumulative_fee
-  order.cumulative_fee += fee
+  const traded = order.trading()
+  traded.cumulative_quote += quote_amount
+  const fee = feeUpTo(traded.cumulative_quote, terms.fee_bps) - traded.cumulative_fee
+  traded.cumulative_fee += fee
   moveFees(state, batch, terms.quote, fee)
   takeLots(order, lots)
   const fill: FillRecord = {
     account: order.key.account,
     order_id: order.order_id,
-    fill_index: order.fills.length,
+    fill_index: traded.fills.length,
     symbol: terms.symbol,
     side: order.side,
     price: BigInt(trade.ticks) * terms.tick_size,
@@ -45,14 +47,14 @@ export function addFill(
     fee,
     batch: trade.batch,
     settlement_batch: batch.batch_id,
-    anchor_index: order.fills.length % (order.anchors.length / 32),
+    anchor_index: traded.fills.length % order.anchor_count,
     slot: state.slot,
     ...exchangeNotes(state, batch, order, { amount, quote_amount, fee }),
     stage: 'matched',
     signature: undefined,
     seq: 0,
   }
-  order.fills.push(fill)
+  traded.fills.push(fill)
   holdAll(state.notes, notesOfFills([fill]))
   batch.fills.push(fill)
   state.settlement.unlanded += 1
@@ -68,8 +70,7 @@ function exchangeNotes(
   const { terms } = order.instrument
   const buys = order.side === 'buy'
   const fill_index = order.fills.length
-  const at = 32 * (fill_index % (order.anchors.length / 32))
-  const anchor = order.anchors.subarray(at, at + 32)
+  const anchor = order.anchor(fill_index % order.anchor_count)
   const { order_id, nonce, collateral: input } = order
   const source = (role: 0 | 1) => ({ anchor, order_id, nonce, index_role: 2 * fill_index + role })
   const owner = order.key.text
@@ -88,11 +89,8 @@ function exchangeNotes(
   spendNote(state, batch, input)
   const proceeds = createNote(state, batch, into, source(0))
   const change = createNote(state, batch, back, source(1))
-  if (change !== undefined) {
-    state.notes.hold(change)
-    state.notes.drop(input)
-    order.collateral = change
-  } else if (order.remaining > 0) throw new Error('an order rests without collateral')
+  if (change !== undefined) order.collateral = change
+  else if (order.remaining > 0) throw new Error('an order rests without collateral')
   return { proceeds, change }
 }
 

@@ -1,8 +1,8 @@
 /** Settlement batches: what one `settle` transaction will spend, create and pay, from packing to finality. */
 import type { HashResult, SignedBatch } from '../ports'
 import type { TradingKey } from '../state/account'
+import type { FillRecord } from '../state/fill_record'
 import type { Note } from '../state/note'
-import type { FillRecord } from '../state/order'
 
 export type BatchProgress = 'built' | 'submitted' | 'confirmed' | 'finalized'
 

@@ -2,8 +2,8 @@
 import type { TradingKey } from '../state/account'
 import type { ByteReader } from '../state/byte_stream'
 import { list } from '../state/codec'
+import type { FillRecord } from '../state/fill_record'
 import type { Note } from '../state/note'
-import type { FillRecord } from '../state/order'
 import type { Exit, Reshape, Settlement, Withdrawal } from './batch'
 import { batch_row, exit_row, reshape_row, settlement_row, withdrawal_row } from './settlement_codec'
 

@@ -1,6 +1,6 @@
 /** Accounts, the trading keys bound to them and what they have live per instrument. */
+import type { HandleList } from './handle_list'
 import type { InstrumentState } from './instrument'
-import type { Order } from './order'
 
 /** An account whose operator-signed record was accepted. */
 export type Account = {
@@ -34,7 +34,7 @@ export type TradingKey = {
   /** Slot at which the dead-man timer fires; 0 = disarmed. */
   dead_man_slot: number
   /** Live orders, in the order of arrival. */
-  readonly orders: Set<Order>
+  readonly orders: HandleList
 }
 
 /** How many live orders an account has at each limit price, in ticks. */

@@ -2,7 +2,7 @@
 
 import type { CommandOf } from '../commands'
 import { LIMITS } from '../limits'
-import { addToBucket, dueBuckets, removeFromBucket } from './buckets'
+import { addToBucket, dueSlots, removeFromBucket } from './buckets'
 import { accountOf, bindKey } from './check_signer'
 import type { CancelPlan } from './decide_cancel'
 import type { CancelAllPlan } from './decide_cancel_all'
@@ -19,9 +19,10 @@ export function applyCancel(
   plan: CancelPlan,
 ): Answer {
   const { order } = plan
+  const { order_id } = order
   order.key.cancel_nonce = command.cancel_nonce
   const seq = endOrder(state, fx, order, { status: 'cancelled', reason: 'by_owner' })
-  return { kind: 'cancel', result: { order_id: order.order_id, status: 'cancelled', seq } }
+  return { kind: 'cancel', result: { order_id, status: 'cancelled', seq } }
 }
 
 export function applyCancelAll(
@@ -48,10 +49,10 @@ export function applyDeadMan(state: State, command: CommandOf<'dead_man'>, plan:
 
 /** Fires the timers that are due at the state's slot; keys in the order of binding. */
 export function fireTimers(state: State, fx: Effects): void {
-  for (const [slot, keys] of dueBuckets(state.timers, 0, state.slot)) {
-    for (const key of keys.sort((a, b) => a.index - b.index)) {
+  for (const slot of dueSlots(state.timers, 0, state.slot)) {
+    for (const key of [...state.timers.get(slot)!].sort((a, b) => a.index - b.index)) {
       key.dead_man_slot = 0
-      cancelOrders(state, fx, key.orders, 'deadman')
+      cancelOrders(state, fx, state.orders.of(key), 'deadman')
     }
     state.timers.delete(slot)
   }
@@ -71,7 +72,7 @@ export function applyDisconnected(state: State, fx: Effects, command: CommandOf<
   const account = accountOf(state, command.account_id)
   if (!account.armed.delete(command.origin)) return { kind: 'done' }
   for (const key of account.keys) {
-    const orders = [...key.orders].filter((order) => order.origin === command.origin)
+    const orders = state.orders.of(key).filter((order) => order.origin === command.origin)
     cancelOrders(state, fx, orders, 'disconnect')
   }
   return { kind: 'done' }

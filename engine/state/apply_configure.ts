@@ -1,7 +1,7 @@
 /** Applies the operator's settings: mints, instruments, capacities, the fee key. */
 import { Book } from '../book/book'
 import type { CommandOf, Settings } from '../commands'
-import { type InstrumentTerms, termsOf } from './instrument'
+import { addInstrument, type InstrumentTerms, termsOf } from './instrument'
 import type { Answer } from './outcome'
 import { hexBytes, keyBytes, type State } from './state'
 
@@ -56,7 +56,7 @@ function setInstrument(state: State, config: Settings['instruments'][number]): v
     return
   }
   const last = terms.reference_policy === 'last'
-  state.instruments.set(terms.symbol, {
+  addInstrument(state, {
     index: state.instruments.size,
     terms,
     status: 'active',

@@ -65,7 +65,8 @@ function openExit(
 
 /** Freezes a known note for its exit: what it backs ends. */
 export function takeForExit(state: State, fx: Effects, exit: Exit, note: Note): void {
-  for (const order of state.keys.get(note.owner)?.orders ?? []) {
+  const key = state.keys.get(note.owner)
+  for (const order of key === undefined ? [] : state.orders.of(key)) {
     if (order.collateral.is(note)) endOrder(state, fx, order, { status: 'cancelled', reason: 'note_exited' })
   }
   for (const payment of [...state.settlement.waiting]) {

@@ -22,13 +22,15 @@ export function applyModify(
   plan: ModifyPlan,
 ): Answer {
   const { old, place, keeps_age } = plan
-  const { replacement } = command
+  const { replacement, origin } = command
+  const { order_id: replaces } = command.cancel
+  const arrival_batch = keeps_age ? old.arrival_batch : undefined
   old.key.cancel_nonce = command.cancel.cancel_nonce
   endOrder(state, fx, old, {
     status: 'cancelled',
     reason: 'replaced',
     replaced_by: replacement.order_id.toHex(),
   })
-  const order = openOrder(state, fx, replacement, place, { origin: command.origin, old, keeps_age })
-  return { kind: 'modify', result: { old_order_id: old.order_id, ...placeAnswer(order) } }
+  const order = openOrder(state, fx, replacement, place, { origin, replaces, arrival_batch })
+  return { kind: 'modify', result: { old_order_id: replaces.toHex(), ...placeAnswer(order) } }
 }

@@ -5,7 +5,6 @@ import { issueFees } from '../settlement/issue_fees'
 import { packPayments } from '../settlement/pack_payments'
 import { Packer } from '../settlement/packer'
 import { fireTimers } from './apply_cancel'
-import { dueBuckets } from './buckets'
 import type { Effects } from './effects'
 import { endOrder } from './end_order'
 import { forgetEnded } from './forget_ended'
@@ -45,13 +44,15 @@ function mayMatch(state: State, instrument: InstrumentState): boolean {
 /** An order lives through its expiry slot. By slot and id, so that the order of arrival leaves no trace. */
 function expireOrders(state: State, fx: Effects): Map<InstrumentState, string[]> {
   const expired = new Map<InstrumentState, string[]>()
-  for (const [, orders] of dueBuckets(state.expiries, 0, state.slot - 1)) {
+  for (const due of state.orders.dueUpTo(state.slot - 1)) {
+    const orders = due.map((order) => ({ order, order_id: order.order_id }))
     orders.sort((a, b) => (a.order_id < b.order_id ? -1 : 1))
-    for (const order of orders) {
+    for (const { order, order_id } of orders) {
+      const { instrument } = order
       endOrder(state, fx, order, { status: 'expired' })
-      const ids = expired.get(order.instrument)
-      if (ids === undefined) expired.set(order.instrument, [order.order_id])
-      else ids.push(order.order_id)
+      const ids = expired.get(instrument)
+      if (ids === undefined) expired.set(instrument, [order_id])
+      else ids.push(order_id)
     }
   }
   return expired

@@ -14,10 +14,10 @@ export function removeFromBucket<T>(buckets: Map<number, Set<T>>, slot: number, 
 }
 
 /**
- * The buckets with `from <= slot <= to`, by ascending slot. A long jump of the chain looks at the buckets there are
+ * The slots of buckets with `from <= slot <= to`, ascending. A long jump of the chain looks at the buckets there are
  * instead of the slots there were.
  */
-export function dueBuckets<T>(buckets: Map<number, Set<T>>, from: number, to: number): [number, T[]][] {
+export function dueSlots(buckets: ReadonlyMap<number, unknown>, from: number, to: number): number[] {
   const due: number[] = []
   if (to - from < buckets.size) {
     for (let slot = from; slot <= to; slot++) if (buckets.has(slot)) due.push(slot)
@@ -25,5 +25,5 @@ export function dueBuckets<T>(buckets: Map<number, Set<T>>, from: number, to: nu
     for (const slot of buckets.keys()) if (slot >= from && slot <= to) due.push(slot)
     due.sort((a, b) => a - b)
   }
-  return due.map((slot) => [slot, [...buckets.get(slot)!]])
+  return due
 }

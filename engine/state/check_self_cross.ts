@@ -2,7 +2,7 @@
 import type { Side } from '../../protocol/wire'
 import type { Account } from './account'
 import type { InstrumentState } from './instrument'
-import type { Order } from './order'
+import type { Order, OrderFacts } from './order'
 
 /** Whether an order of this account would overlap one of its live orders, `except` left out. */
 export function crossesOwn(
@@ -24,7 +24,9 @@ export function crossesOwn(
   return false
 }
 
-export function addExposure(order: Order): void {
+type Exposed = Pick<OrderFacts, 'key' | 'instrument' | 'side' | 'ticks'>
+
+export function addExposure(order: Exposed): void {
   const { account } = order.key
   let exposure = account.exposures.get(order.instrument)
   if (exposure === undefined) {
@@ -35,7 +37,7 @@ export function addExposure(order: Order): void {
   levels.set(order.ticks, (levels.get(order.ticks) ?? 0) + 1)
 }
 
-export function removeExposure(order: Order): void {
+export function removeExposure(order: Exposed): void {
   const { exposures } = order.key.account
   const exposure = exposures.get(order.instrument)!
   const levels = exposure[order.side]

@@ -1,6 +1,7 @@
 /** Who may sign for whom: trading keys stay with the account that used them first. */
 import { encodeBase58 } from '../../protocol/base58'
 import type { Account, TradingKey } from './account'
+import { newList } from './handle_list'
 import { type RefusedOutcome, refuse } from './outcome'
 import type { State } from './state'
 
@@ -49,7 +50,7 @@ export function bindKey(state: State, signer: Signer): TradingKey {
     place_nonce: 0n,
     cancel_nonce: 0n,
     dead_man_slot: 0,
-    orders: new Set(),
+    orders: newList(),
   }
   addKey(state, key)
   signer.account.keys.push(key)

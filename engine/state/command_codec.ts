@@ -2,7 +2,8 @@
 import type * as commands from '../commands'
 import type { BatchStage, ExitRequest, HashResult, SettledBatch, SignedBatch } from '../ports'
 import { blob, bool, type Codec, fixed, json, list, option, struct, text, u64, uint, word } from './codec'
-import { readCancel, readPlace, SIDES, TYPES } from './read_hot_command'
+import { SIDES, TYPES } from './order_row'
+import { readCancel, readPlace } from './read_hot_command'
 
 type Body<T extends { kind: string }> = Omit<T, 'kind'>
 

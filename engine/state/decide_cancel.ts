@@ -20,8 +20,7 @@ export function findCancellable(
   body: CancelFields,
   signer: Signer,
 ): CancelPlan | RefusedOutcome {
-  const order_id = body.order_id.toHex()
-  const order = state.orders.get(order_id)
+  const order = state.orders.find(body.order_id)
   const final = order === undefined ? state.finals.find(body.order_id) : undefined
   const owner = order?.key.text ?? final?.trading_key
   if (owner === undefined) return refuse('order_unknown')

@@ -10,7 +10,7 @@ export type CancelAllPlan = {
   ok: true
   signers: { signer: Signer; cancel_nonce: bigint }[]
   /** Without repeats, in the order of arrival per item. */
-  orders: Set<Order>
+  orders: Order[]
 }
 
 /** The first item that fails a check refuses all; `nonce_stale` counts the items before it. */
@@ -36,16 +36,16 @@ export function decideCancelAll(
   const unbound = signers.find(({ signer }) => signer.key === undefined)
   const limit = unbound === undefined ? undefined : checkKeyLimit(unbound.signer, fresh.size)
   if (limit !== undefined) return limit
-  return { ok: true, signers, orders: ordersOf(signers, command.items) }
+  return { ok: true, signers, orders: ordersOf(state, signers, command.items) }
 }
 
-function ordersOf(signers: CancelAllPlan['signers'], items: CancelAllFields[]): Set<Order> {
-  const orders = new Set<Order>()
+function ordersOf(state: State, signers: CancelAllPlan['signers'], items: CancelAllFields[]): Order[] {
+  const orders = new Map<number, Order>()
   signers.forEach(({ signer }, at) => {
     const { symbol } = items[at]!
-    for (const order of signer.key?.orders ?? []) {
-      if (symbol === undefined || order.instrument.terms.symbol === symbol) orders.add(order)
+    for (const order of signer.key === undefined ? [] : state.orders.of(signer.key)) {
+      if (symbol === undefined || order.instrument.terms.symbol === symbol) orders.set(order.handle, order)
     }
   })
-  return orders
+  return [...orders.values()]
 }

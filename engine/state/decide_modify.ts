@@ -41,8 +41,7 @@ export function decideModify(
 
 /** The digest of a modify covers both bodies, so only the same modify is a resend. */
 function checkResend(state: State, replacement: PlaceFields): RefusedOutcome | undefined {
-  const order_id = replacement.order_id.toHex()
-  const known = state.orders.get(order_id) ?? state.finals.find(replacement.order_id)
+  const known = state.orders.find(replacement.order_id) ?? state.finals.find(replacement.order_id)
   if (known === undefined) return undefined
   if (known.digest !== replacement.digest.toHex()) return refuse('order_id_taken')
   return refuse('order_exists', { result: { old_order_id: known.replaces, ...placeAnswer(known) } })

@@ -39,8 +39,7 @@ export function decidePlace(state: State, command: CommandOf<'place'>, env: Env)
 
 /** An id is used once: the same command again learns its result, another one that the id is taken. */
 function checkResend(state: State, body: PlaceFields): RefusedOutcome | undefined {
-  const order_id = body.order_id.toHex()
-  const known = state.orders.get(order_id) ?? state.finals.find(body.order_id)
+  const known = state.orders.find(body.order_id) ?? state.finals.find(body.order_id)
   if (known === undefined) return undefined
   if (known.digest !== body.digest.toHex()) return refuse('order_id_taken')
   return refuse('order_exists', { result: placeAnswer(known) })

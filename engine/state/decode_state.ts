@@ -9,22 +9,16 @@ import { ByteReader, CodecError } from './byte_stream'
 import { addKey } from './check_signer'
 import { list } from './codec'
 import { STATE_LAYOUT } from './encode_state'
+import type { FillRecord } from './fill_record'
+import { newList } from './handle_list'
+import { addInstrument } from './instrument'
 import type { Note } from './note'
 import { readNote } from './note_codec'
-import { holdAll, notesOfBatch, notesOfFills, notesOfPayment } from './note_holders'
+import { holdAll, notesOfBatch, notesOfPayment } from './note_holders'
 import { restOrder } from './open_order'
-import type { FillRecord, Order } from './order'
+import { readOrder } from './order_codec'
 import { createState, hexBytes, keyBytes, type State } from './state'
-import {
-  account_row,
-  fill_row,
-  heading,
-  instrument_row,
-  key_row,
-  mint_row,
-  order_row,
-  tree_rows,
-} from './state_codec'
+import { account_row, fill_row, heading, instrument_row, key_row, mint_row, tree_rows } from './state_codec'
 
 /**
  * @param orders as in createState
@@ -39,7 +33,8 @@ export function decodeState(bytes: Uint8Array, orders?: number): State {
   const keys = readKeys(state, from)
   const notes = readNotes(state, from)
   const fills = readFills(state, from, notes)
-  readOrders(state, from, keys, notes, fills)
+  const known = { keys, instruments: state.instrument_list, notes, fills }
+  for (let count = from.uint(); count > 0; count--) restOrder(state, readOrder(from, known))
   state.finals.decode(from)
   const trees = tree_rows.read(from)
   state.leaves = ByteIndex.of(trees.leaves)
@@ -66,7 +61,7 @@ function readInstruments(state: State, from: ByteReader): void {
   for (const [index, row] of list(instrument_row).read(from).entries()) {
     const center = row.reference_ticks ?? row.terms.initial_reference_ticks
     const book = new Book(state.pool, center)
-    state.instruments.set(row.terms.symbol, { ...row, index, live: 0, book })
+    addInstrument(state, { ...row, index, live: 0, book })
   }
 }
 
@@ -79,7 +74,7 @@ function readKeys(state: State, from: ByteReader): TradingKey[] {
     .read(from)
     .map((row, index) => {
       const account = accounts[row.account]!
-      const key: TradingKey = { ...row, index, text: encodeBase58(row.bytes), account, orders: new Set() }
+      const key: TradingKey = { ...row, index, text: encodeBase58(row.bytes), account, orders: newList() }
       addKey(state, key)
       account.keys.push(key)
       if (key.dead_man_slot > 0) addToBucket(state.timers, key.dead_man_slot, key)
@@ -110,28 +105,6 @@ function readFills(state: State, from: ByteReader, notes: Note[]): FillRecord[] 
       proceeds: noteAt(row.proceeds),
       change: noteAt(row.change),
     }))
-}
-
-function readOrders(
-  state: State,
-  from: ByteReader,
-  keys: TradingKey[],
-  notes: Note[],
-  fills: FillRecord[],
-): void {
-  const instruments = [...state.instruments.values()]
-  for (const row of list(order_row).read(from)) {
-    const order: Order = {
-      ...row,
-      key: keys[row.key]!,
-      instrument: instruments[row.instrument]!,
-      collateral: notes[row.collateral]!,
-      fills: row.fills.map((at) => fills[at]!),
-      handle: 0,
-    }
-    restOrder(state, order, hexBytes(order.order_id, 16))
-    holdAll(state.notes, [order.collateral, ...notesOfFills(order.fills)])
-  }
 }
 
 /** Whatever refers to a note holds it, as when it came to be. */

@@ -3,18 +3,10 @@ import { encodeSettlement } from '../settlement/encode_settlement'
 import { ByteWriter } from './byte_stream'
 import { type Codec, list } from './codec'
 import { writeNote } from './note_codec'
+import { writeOrder } from './order_codec'
 import { tablesOf } from './snapshot_tables'
 import type { State } from './state'
-import {
-  account_row,
-  fill_row,
-  heading,
-  instrument_row,
-  key_row,
-  mint_row,
-  order_row,
-  tree_rows,
-} from './state_codec'
+import { account_row, fill_row, heading, instrument_row, key_row, mint_row, tree_rows } from './state_codec'
 
 /** First byte of a snapshot: its layout. */
 export const STATE_LAYOUT = 2
@@ -48,16 +40,8 @@ export function encodeState(state: State): Uint8Array {
       change: tables.notes.maybe(fill.change),
     })),
   )
-  rows(
-    order_row,
-    [...state.orders.values()].map((order) => ({
-      ...order,
-      key: order.key.index,
-      instrument: order.instrument.index,
-      collateral: tables.notes.at(order.collateral),
-      fills: order.fills.map(tables.fills.at),
-    })),
-  )
+  to.uint(state.orders.size)
+  for (const order of state.orders.values()) writeOrder(to, order, tables)
   state.finals.encode(to)
   tree_rows.write(to, {
     leaves: state.leaves.content(),

@@ -1,11 +1,10 @@
 /** Makes a live order final: out of the book and every index, its note free, its end announced. */
 import type { CancelReason, EventKind } from '../../protocol/wire'
-import { removeFromBucket } from './buckets'
 import { removeExposure } from './check_self_cross'
 import type { Effects } from './effects'
+import type { FinalOrder } from './final_order'
 import { releaseNote } from './lock_note'
-import { dropAll, notesOfFills } from './note_holders'
-import type { FinalOrder, Order } from './order'
+import type { Order } from './order'
 import { orderView } from './order_view'
 import type { State } from './state'
 
@@ -19,31 +18,25 @@ type Ending = {
 /** Returns the event number of the end. What a fill consumed whole has left the book already. */
 export function endOrder(state: State, fx: Effects, order: Order, ending: Ending): number {
   const { instrument, key } = order
+  const { status, reason, replaced_by } = ending
   if (order.remaining > 0) instrument.book.remove(order.handle)
-  state.resting[order.handle] = undefined
-  state.orders.delete(order.order_id)
-  removeFromBucket(state.expiries, order.expiry_slot, order)
   removeExposure(order)
-  key.orders.delete(order)
   key.account.live -= 1
   instrument.live -= 1
   releaseNote(order.collateral)
-  state.finals.add({
-    order_id: order.order_id,
+  state.finals.add(order.identity, {
     key: key.index,
-    digest: order.digest,
-    status: ending.status,
-    reason: ending.reason,
+    status,
+    reason,
     arrival_slot: order.arrival_slot,
     expiry_slot: order.expiry_slot,
-    replaces: order.replaces,
+    replaces: order.has_replaced,
     seq: order.seq,
     final_unix_ms: state.unix_ms,
   })
-  const { status, reason, replaced_by } = ending
   const kind: EventKind = reason === 'replaced' ? 'order.replaced' : `order.${status}`
   const seq = fx.emit(key.account, kind, (seq) => orderView(order, { seq, status, reason, replaced_by }))
-  dropAll(state.notes, [order.collateral, ...notesOfFills(order.fills)])
+  state.orders.remove(order)
   return seq
 }
 
@@ -56,8 +49,8 @@ export function cancelOrders(
 ): string[] {
   const cancelled: string[] = []
   for (const order of [...orders]) {
-    endOrder(state, fx, order, { status: 'cancelled', reason })
     cancelled.push(order.order_id)
+    endOrder(state, fx, order, { status: 'cancelled', reason })
   }
   return cancelled
 }

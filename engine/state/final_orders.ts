@@ -1,18 +1,17 @@
 /** Final orders by id, oldest first, as rows of bytes: millions are kept, and as objects they would be most of the heap. */
 import type { TradingKey } from './account'
 import type { ByteReader, ByteWriter } from './byte_stream'
+import type { FinalOrder } from './final_order'
 import { expiryOf, type FinalFacts, finalTimeOf, ROW_BYTES, readRow, writeRow } from './final_row'
 import { IdTable } from './id_table'
-import type { FinalOrder } from './order'
+import type { Chunk } from './row_memory'
 
 /** Rows are kept in blocks, so that growing copies nothing and what is forgotten is given back. */
 const BLOCK_ROWS = 4096
 
-type Block = { bytes: Uint8Array; view: DataView }
-
 /** About 120 bytes per order: its row and its place in the table of ids. */
 export class FinalOrders {
-  private blocks: Block[] = []
+  private blocks: Chunk[] = []
   /** Number of the first row in the first block, of the oldest order, and of the next. Numbers only grow. */
   private base = 0
   private first = 0
@@ -30,10 +29,12 @@ export class FinalOrders {
     return this.next - this.first
   }
 
-  /** @throws Error for an id that is held already. */
-  add(final: FinalFacts): void {
-    const { bytes, view } = this.room()
-    writeRow(bytes, view, this.rowAt(this.next), final)
+  /**
+   * @param identity that of the live order, 64 bytes
+   * @throws Error for an id that is held already
+   */
+  add(identity: Uint8Array, final: FinalFacts): void {
+    writeRow(this.room(), this.rowAt(this.next), identity, final)
     this.table.add(this.next++)
   }
 
@@ -83,7 +84,7 @@ export class FinalOrders {
   }
 
   /** The block that takes the next row. */
-  private room(): Block {
+  private room(): Chunk {
     if (this.next - this.base === this.blocks.length * BLOCK_ROWS) {
       const bytes = new Uint8Array(BLOCK_ROWS * ROW_BYTES)
       this.blocks.push({ bytes, view: new DataView(bytes.buffer) })
@@ -91,7 +92,7 @@ export class FinalOrders {
     return this.blockOf(this.next)
   }
 
-  private blockOf(number: number): Block {
+  private blockOf(number: number): Chunk {
     return this.blocks[Math.floor((number - this.base) / BLOCK_ROWS)]!
   }
 
@@ -100,8 +101,7 @@ export class FinalOrders {
   }
 
   private read(number: number): FinalOrder {
-    const { bytes, view } = this.blockOf(number)
-    const { key: index, ...facts } = readRow(bytes, view, this.rowAt(number))
+    const { key: index, ...facts } = readRow(this.blockOf(number), this.rowAt(number))
     const key = this.keys[index]!
     return { ...facts, account_id: key.account.account_id, trading_key: key.text }
   }

@@ -1,5 +1,7 @@
 /** The row of a final order: 104 bytes that stand in memory as in a snapshot, little-endian, unused bytes zero. */
-import type { FinalOrder } from './order'
+import type { FinalOrder } from './final_order'
+import { DIGEST_AT, IDENTITY_BYTES, REPLACES_AT } from './order_row'
+import type { Chunk } from './row_memory'
 
 export const ROW_BYTES = 104
 const STATUSES = ['filled', 'cancelled', 'expired'] as const
@@ -16,8 +18,6 @@ const REASONS = [
   'vault_frozen',
 ] as const
 
-const DIGEST_AT = 16
-const REPLACES_AT = 48
 const KEY_AT = 64
 const STATUS_AT = 68
 /** 0 = none, else 1 + its place in the list. */
@@ -28,17 +28,25 @@ const EXPIRY_AT = 80
 const SEQ_AT = 88
 const FINAL_MS_AT = 96
 
-/** What a row holds: names of account and key follow from the index of the key. */
-export type FinalFacts = Omit<FinalOrder, 'account_id' | 'trading_key'> & { key: number }
+/** What a row holds beside the identity: names of account and key follow from the index of the key. */
+export type FinalFacts = Pick<
+  FinalOrder,
+  'status' | 'reason' | 'arrival_slot' | 'expiry_slot' | 'seq' | 'final_unix_ms'
+> & {
+  key: number
+  /** Whether the identity names an order that this one replaced. */
+  replaces: boolean
+}
 
-/** @param view of the same bytes; the row at `at` is all zeros before. */
-export function writeRow(bytes: Uint8Array, view: DataView, at: number, final: FinalFacts): void {
-  bytes.set(Uint8Array.fromHex(final.order_id), at)
-  bytes.set(Uint8Array.fromHex(final.digest), at + DIGEST_AT)
-  if (final.replaces !== undefined) {
-    bytes.set(Uint8Array.fromHex(final.replaces), at + REPLACES_AT)
-    bytes[at + REPLACES_FLAG_AT] = 1
-  }
+/**
+ * @param chunk bytes and a view of the same bytes; the row at `at` is all zeros before
+ * @param identity that of the live order, 64 bytes
+ */
+export function writeRow(chunk: Chunk, at: number, identity: Uint8Array, final: FinalFacts): void {
+  const { bytes, view } = chunk
+  if (identity.length !== IDENTITY_BYTES) throw new RangeError('an identity has 64 bytes')
+  bytes.set(identity, at)
+  bytes[at + REPLACES_FLAG_AT] = final.replaces ? 1 : 0
   view.setUint32(at + KEY_AT, final.key, true)
   bytes[at + STATUS_AT] = STATUSES.indexOf(final.status)
   bytes[at + REASON_AT] = final.reason === undefined ? 0 : 1 + placeOf(final.reason)
@@ -48,7 +56,10 @@ export function writeRow(bytes: Uint8Array, view: DataView, at: number, final: F
   view.setFloat64(at + FINAL_MS_AT, final.final_unix_ms, true)
 }
 
-export function readRow(bytes: Uint8Array, view: DataView, at: number): FinalFacts {
+export function readRow(
+  { bytes, view }: Chunk,
+  at: number,
+): Omit<FinalOrder, 'account_id' | 'trading_key'> & { key: number } {
   const reason = bytes[at + REASON_AT]!
   return {
     order_id: bytes.slice(at, at + 16).toHex(),

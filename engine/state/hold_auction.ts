@@ -46,7 +46,10 @@ export function holdAuction(
   instrument.next_batch += 1
   const buys = fillsOf(state, result.buys)
   const sells = fillsOf(state, result.sells)
-  const remainders = result.remainders.map((handle) => state.resting[handle]!)
+  const remainders = result.remainders.map((handle) => state.orders.at(handle))
+  // Ids while the orders live: what is filled whole or cancelled ends here.
+  const fills = [...buys, ...sells].map(({ order, lots }) => ({ order_id: order.order_id, lots }))
+  const cancelled = remainders.map((order) => order.order_id)
   if (result.price !== null) {
     packFills(state, packer, buys, sells, { ticks: result.price, batch })
     for (const { order } of [...buys, ...sells]) announceFill(state, fx, order)
@@ -64,17 +67,15 @@ export function holdAuction(
     seed,
     price_ticks: result.price,
     volume_lots: result.volume,
-    fills: [...buys, ...sells]
-      .map(({ order, lots }) => ({ order_id: order.order_id, lots }))
-      .sort((a, b) => (a.order_id < b.order_id ? -1 : 1)),
-    cancelled: remainders.map((order) => order.order_id).sort(),
+    fills: fills.sort((a, b) => (a.order_id < b.order_id ? -1 : 1)),
+    cancelled: cancelled.sort(),
     expired: [...expired].sort(),
   }
   fx.auctions.push({ ...record, result_hash: auctionHash(record) })
 }
 
 function fillsOf(state: State, side: SideFills): Fills {
-  return Array.from(side.handles, (handle, at) => ({ order: state.resting[handle]!, lots: side.lots[at]! }))
+  return Array.from(side.handles, (handle, at) => ({ order: state.orders.at(handle), lots: side.lots[at]! }))
 }
 
 function announceFill(state: State, fx: Effects, order: Order): void {

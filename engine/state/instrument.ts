@@ -1,6 +1,7 @@
 /** An instrument with its terms in integers, its order book and what moves: reference, batch number, status. */
 import type { Instrument, InstrumentStatus, PriceRule, ReferencePolicy } from '../../protocol/wire'
 import type { Book } from '../book/book'
+import type { State } from './state'
 
 /** The terms of an instrument, decoded once. */
 export type InstrumentTerms = {
@@ -38,6 +39,12 @@ export type InstrumentState = {
   /** Orders live in `book`. */
   live: number
   book: Book
+}
+
+/** Makes an instrument known; instruments come in the order of their index. */
+export function addInstrument(state: State, instrument: InstrumentState): void {
+  state.instruments.set(instrument.terms.symbol, instrument)
+  state.instrument_list.push(instrument)
 }
 
 /** The first slot after `slot` at which this instrument closes: instrument k closes at slots = k mod batch_slots. */

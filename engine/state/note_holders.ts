@@ -1,8 +1,8 @@
 /** Which notes are held by what refers to them beyond a command. */
 import type { Reshape, SettlementBatch, Withdrawal } from '../settlement/batch'
+import type { FillRecord } from './fill_record'
 import type { Note } from './note'
 import type { Notes } from './notes'
-import type { FillRecord } from './order'
 
 export function notesOfFills(fills: readonly FillRecord[]): Note[] {
   return fills.flatMap(({ proceeds, change }) => [proceeds, change].filter((note) => note !== undefined))

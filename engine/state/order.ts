@@ -1,84 +1,238 @@
-/** Live orders, and the little that stays of final ones. */
-import type { CancelReason, FillStage, OrderStatus, OrderType, Side } from '../../protocol/wire'
-import type { Account, TradingKey } from './account'
+/** Live orders as the rules see them. Quantities in lots, prices in ticks. */
+import type { OrderType, Side } from '../../protocol/wire'
+import type { TradingKey } from './account'
+import type { AnchorCells } from './anchor_cells'
+import type { FillRecord } from './fill_record'
 import type { InstrumentState } from './instrument'
 import type { Note } from './note'
+import type { Notes } from './notes'
+import * as row from './order_row'
+import type { Chunk } from './row_memory'
+import type { SharedTexts } from './shared_texts'
 
-/** An order that rests. Quantities in lots, prices in ticks. */
-export type Order = {
-  /** Hex. */
-  readonly order_id: string
-  readonly key: TradingKey
-  readonly instrument: InstrumentState
-  readonly side: Side
-  readonly type: OrderType
-  readonly lots: number
-  readonly ticks: number
-  readonly min_lots: number
-  readonly expiry_slot: number
-  readonly arrival_slot: number
+export type LiveStatus = (typeof row.LIVE_STATUSES)[number]
+
+/** What an order is made of. */
+export type OrderFacts = {
+  /** 16 bytes. */
+  order_id: Uint8Array
+  key: TradingKey
+  instrument: InstrumentState
+  side: Side
+  type: OrderType
+  lots: number
+  ticks: number
+  min_lots: number
+  expiry_slot: number
+  arrival_slot: number
   /** Number of the first auction it can take part in. */
-  readonly arrival_batch: number
-  readonly nonce: bigint
+  arrival_batch: number
+  nonce: bigint
   /** 1 to 16 anchors of 32 bytes, concatenated. */
-  readonly anchors: Uint8Array
-  /** Hex; tells an identical resend from an id taken. */
-  readonly digest: string
+  anchors: Uint8Array
+  /** 32 bytes; tells an identical resend from an id taken. */
+  digest: Uint8Array
   /** Socket it came in on. */
-  readonly origin: string | undefined
-  readonly replaces: string | undefined
+  origin: string | undefined
+  /** 16 bytes. */
+  replaces: Uint8Array | undefined
   /** Event number of its `order.accepted`. */
-  readonly seq: number
+  seq: number
   /** What remains to be filled. */
   remaining: number
-  status: 'accepted' | 'partially_filled'
+  status: LiveStatus
   /** The note that backs what remains. */
   collateral: Note
-  cumulative_quote: bigint
-  cumulative_fee: bigint
-  /** Fills so far, hashed or not; index = fill index. */
-  readonly fills: FillRecord[]
-  /** Handle in the book. */
-  handle: number
+  /** What it traded so far. */
+  traded: Traded | undefined
 }
 
-/** One part of an order in one settlement batch. Amounts in wire units. */
-export type FillRecord = {
-  readonly account: Account
-  readonly order_id: string
-  readonly fill_index: number
-  readonly symbol: string
-  readonly side: Side
-  readonly price: bigint
-  readonly amount: bigint
-  readonly quote_amount: bigint
-  readonly fee: bigint
-  readonly batch: number
-  readonly settlement_batch: number
-  readonly anchor_index: number
-  readonly slot: number
-  /** Zero-valued when the fee eats the proceeds. */
-  readonly proceeds: Note | undefined
-  readonly change: Note | undefined
-  stage: FillStage
-  /** base58, once signed bytes were sent. */
-  signature: string | undefined
-  /** Event number of its newest event; 0 before it is hashed. */
-  seq: number
+/** In quote units, and fills so far, hashed or not; index = fill index. */
+export type Traded = { cumulative_quote: bigint; cumulative_fee: bigint; readonly fills: FillRecord[] }
+
+/** What rows name by number. */
+export type OrderContext = {
+  readonly keys: readonly TradingKey[]
+  readonly instruments: readonly InstrumentState[]
+  readonly notes: Notes
+  readonly anchors: AnchorCells
+  readonly origins: SharedTexts
+  /** By handle: most orders have traded nothing. */
+  readonly traded: Map<number, Traded>
 }
 
-/** What is kept of a final order: enough to answer resends and late cancels. */
-export type FinalOrder = {
-  readonly order_id: string
-  readonly account_id: string
-  readonly trading_key: string
-  readonly digest: string
-  readonly status: Extract<OrderStatus, 'filled' | 'cancelled' | 'expired'>
-  readonly reason: CancelReason | undefined
-  readonly arrival_slot: number
-  readonly expiry_slot: number
-  readonly replaces: string | undefined
-  /** Event number of its `order.accepted`. */
-  readonly seq: number
-  readonly final_unix_ms: number
+const NO_FILLS: readonly FillRecord[] = []
+
+/**
+ * A reference to the row of a live order, for the command at hand: two of one order differ as objects and have the same
+ * handle. @throws Error once the order has ended.
+ */
+export class Order {
+  private readonly life: number
+
+  constructor(
+    readonly handle: number,
+    private readonly chunk: Chunk,
+    private readonly place: number,
+    private readonly context: OrderContext,
+  ) {
+    this.life = chunk.view.getUint16(place + row.LIFE_AT, true)
+  }
+
+  /** Hex. */
+  get order_id(): string {
+    return this.identity.subarray(0, row.DIGEST_AT).toHex()
+  }
+
+  /** Hex. */
+  get digest(): string {
+    return this.identity.subarray(row.DIGEST_AT, row.REPLACES_AT).toHex()
+  }
+
+  /** Hex. */
+  get replaces(): string | undefined {
+    return this.has_replaced ? this.identity.subarray(row.REPLACES_AT).toHex() : undefined
+  }
+
+  get has_replaced(): boolean {
+    return (this.terms & row.REPLACES) !== 0
+  }
+
+  /** Id, digest and id replaced; bytes of the row itself, which must not be written or kept. */
+  get identity(): Uint8Array {
+    const at = this.at(0)
+    return this.chunk.bytes.subarray(at, at + row.IDENTITY_BYTES)
+  }
+
+  get key(): TradingKey {
+    return this.context.keys[this.u32(row.KEY_AT)]!
+  }
+
+  get instrument(): InstrumentState {
+    return this.context.instruments[this.chunk.view.getUint16(this.at(row.INSTRUMENT_AT), true)]!
+  }
+
+  get side(): Side {
+    return row.SIDES[this.terms & 1]!
+  }
+
+  get type(): OrderType {
+    return row.TYPES[(this.terms >> 1) & 3]!
+  }
+
+  get lots(): number {
+    return this.number(row.LOTS_AT)
+  }
+
+  get ticks(): number {
+    return this.u32(row.TICKS_AT)
+  }
+
+  get min_lots(): number {
+    return this.number(row.MIN_LOTS_AT)
+  }
+
+  get expiry_slot(): number {
+    return this.number(row.EXPIRY_SLOT_AT)
+  }
+
+  get arrival_slot(): number {
+    return this.number(row.ARRIVAL_SLOT_AT)
+  }
+
+  get arrival_batch(): number {
+    return this.u32(row.ARRIVAL_BATCH_AT)
+  }
+
+  get nonce(): bigint {
+    return this.chunk.view.getBigUint64(this.at(row.NONCE_AT), true)
+  }
+
+  get seq(): number {
+    return this.number(row.SEQ_AT)
+  }
+
+  get origin(): string | undefined {
+    const number = this.u32(row.ORIGIN_AT)
+    return number === 0 ? undefined : this.context.origins.at(number)
+  }
+
+  get anchor_count(): number {
+    return this.chunk.bytes[this.at(row.ANCHOR_COUNT_AT)]!
+  }
+
+  /** A copy of one anchor, 32 bytes. */
+  anchor(index: number): Uint8Array {
+    return this.context.anchors.read(this.u32(row.ANCHORS_AT), index)
+  }
+
+  get remaining(): number {
+    return this.number(row.REMAINING_AT)
+  }
+
+  set remaining(lots: number) {
+    this.chunk.view.setFloat64(this.at(row.REMAINING_AT), lots, true)
+  }
+
+  get status(): LiveStatus {
+    return row.LIVE_STATUSES[this.chunk.bytes[this.at(row.STATUS_AT)]! - 1]!
+  }
+
+  set status(status: LiveStatus) {
+    this.chunk.bytes[this.at(row.STATUS_AT)] = 1 + row.LIVE_STATUSES.indexOf(status)
+  }
+
+  get collateral(): Note {
+    return this.context.notes.at(this.u32(row.COLLATERAL_AT))
+  }
+
+  /** The new note is held and the old one is not any more. */
+  set collateral(note: Note) {
+    const { notes } = this.context
+    const old = this.collateral
+    notes.hold(note)
+    this.chunk.view.setUint32(this.at(row.COLLATERAL_AT), note.handle, true)
+    notes.drop(old)
+  }
+
+  get cumulative_quote(): bigint {
+    return this.context.traded.get(this.handle)?.cumulative_quote ?? 0n
+  }
+
+  get cumulative_fee(): bigint {
+    return this.context.traded.get(this.handle)?.cumulative_fee ?? 0n
+  }
+
+  get fills(): readonly FillRecord[] {
+    return this.context.traded.get(this.handle)?.fills ?? NO_FILLS
+  }
+
+  /** What it traded so far, to be added to. */
+  trading(): Traded {
+    const { traded } = this.context
+    let own = traded.get(this.handle)
+    if (own === undefined) {
+      own = { cumulative_quote: 0n, cumulative_fee: 0n, fills: [] }
+      traded.set(this.handle, own)
+    }
+    return own
+  }
+
+  private get terms(): number {
+    return this.chunk.bytes[this.at(row.TERMS_AT)]!
+  }
+
+  private number(offset: number): number {
+    return this.chunk.view.getFloat64(this.at(offset), true)
+  }
+
+  private u32(offset: number): number {
+    return this.chunk.view.getUint32(this.at(offset), true)
+  }
+
+  private at(offset: number): number {
+    if (this.chunk.view.getUint16(this.place + row.LIFE_AT, true) !== this.life)
+      throw new Error('an order has ended that something still refers to')
+    return this.place + offset
+  }
 }

@@ -1,7 +1,9 @@
 /** Orders and fills as clients see them. */
 import type * as wire from '../../protocol/wire'
+import type { FillRecord } from './fill_record'
+import type { FinalOrder } from './final_order'
 import { baseOf } from './instrument'
-import type { FillRecord, FinalOrder, Order } from './order'
+import type { Order } from './order'
 import type { PlaceAnswer } from './outcome'
 
 const NO_COMMITMENT = '0'.repeat(64)

@@ -1,9 +1,7 @@
 /** Reads the two commands that journals are full of; the layout is that of command_codec.ts, field by field. */
 import type { Cancel, NoteFact, Place } from '../commands'
 import { type ByteReader, CodecError } from './byte_stream'
-
-export const SIDES = ['buy', 'sell'] as const
-export const TYPES = ['limit', 'ioc', 'fok'] as const
+import { SIDES, TYPES } from './order_row'
 
 /** Object literals in one place give objects of one shape, which a loop over a description cannot. */
 export function readPlace(from: ByteReader): Omit<Place, 'kind'> {

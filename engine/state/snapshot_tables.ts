@@ -1,10 +1,10 @@
 /** Numbers the objects a snapshot refers to, in an order that depends on the state alone. */
 import type { Exit, Reshape, SettlementBatch, Withdrawal } from '../settlement/batch'
 import type { Account } from './account'
+import type { FillRecord } from './fill_record'
 import type { Note } from './note'
 import { notesOfBatch, notesOfFills, notesOfPayment } from './note_holders'
 import type { Notes } from './notes'
-import type { FillRecord } from './order'
 import type { State } from './state'
 
 /** Positions by first sight. */

@@ -7,8 +7,8 @@ import type { Account, TradingKey } from './account'
 import { ByteIndex } from './byte_index'
 import { FinalOrders } from './final_orders'
 import type { InstrumentState } from './instrument'
+import { LiveOrders } from './live_orders'
 import { Notes } from './notes'
-import type { Order } from './order'
 
 export type Mint = {
   readonly bytes: Uint8Array
@@ -49,15 +49,12 @@ export type State = {
   readonly key_list: TradingKey[]
   /** By symbol, in the order of configuration. */
   readonly instruments: Map<string, InstrumentState>
+  /** The same instruments by their index. */
+  readonly instrument_list: InstrumentState[]
   readonly pool: OrderPool
-  /** Live orders by id (hex). */
-  readonly orders: Map<string, Order>
+  readonly orders: LiveOrders
   /** In the order they became final. */
   readonly finals: FinalOrders
-  /** Live orders by their handle in the book. */
-  readonly resting: (Order | undefined)[]
-  /** Live orders by expiry slot. */
-  readonly expiries: Map<number, Set<Order>>
   /** Keys with an armed dead-man timer by the slot at which it fires. */
   readonly timers: Map<number, Set<TradingKey>>
   readonly notes: Notes
@@ -76,6 +73,8 @@ export type State = {
 export function createState(orders?: number): State {
   const keys = new Map<string, TradingKey>()
   const key_list: TradingKey[] = []
+  const instrument_list: InstrumentState[] = []
+  const notes = new Notes({ keys, key_list })
   return {
     settings: undefined,
     mints: [],
@@ -91,13 +90,12 @@ export function createState(orders?: number): State {
     key_index: new ByteIndex(),
     key_list,
     instruments: new Map(),
+    instrument_list,
     pool: new OrderPool(orders),
-    orders: new Map(),
+    orders: new LiveOrders({ keys: key_list, instruments: instrument_list, notes }),
     finals: new FinalOrders(key_list),
-    resting: [],
-    expiries: new Map(),
     timers: new Map(),
-    notes: new Notes({ keys, key_list }),
+    notes,
     leaves: new ByteIndex(),
     nullifiers: new ByteIndex(),
     nullifier_ends: [],

@@ -104,32 +104,6 @@ export const fill_row = struct({
   seq: uint,
 })
 
-export const order_row = struct({
-  order_id: hex(16),
-  key: uint,
-  instrument: uint,
-  side: word(SIDES),
-  type: word(['limit', 'ioc', 'fok']),
-  lots: uint,
-  ticks: uint,
-  min_lots: uint,
-  expiry_slot: uint,
-  arrival_slot: uint,
-  arrival_batch: uint,
-  nonce: u64,
-  anchors: blob,
-  digest: hex(32),
-  origin: option(text),
-  replaces: option(hex(16)),
-  seq: uint,
-  remaining: uint,
-  status: word(['accepted', 'partially_filled']),
-  collateral: uint,
-  cumulative_quote: u64,
-  cumulative_fee: u64,
-  fills: list(uint),
-})
-
 /** Trees and what is kept beside them. */
 export const tree_rows = struct({
   leaves: blob,

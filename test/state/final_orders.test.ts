@@ -4,7 +4,8 @@ import fc from 'fast-check'
 import { newAccount, type TradingKey } from '../../engine/state/account'
 import { ByteReader, ByteWriter } from '../../engine/state/byte_stream'
 import { FinalOrders } from '../../engine/state/final_orders'
-import type { FinalFacts } from '../../engine/state/final_row'
+import { newList } from '../../engine/state/handle_list'
+import { concatBytes } from '../../protocol/bytes'
 import { seeded } from './world'
 
 const keys: TradingKey[] = ['a', 'b', 'c'].map((text, index) => ({
@@ -15,12 +16,12 @@ const keys: TradingKey[] = ['a', 'b', 'c'].map((text, index) => ({
   place_nonce: 0n,
   cancel_nonce: 0n,
   dead_man_slot: 0,
-  orders: new Set(),
+  orders: newList(),
 }))
 const idOf = (number: number) => seeded(`id ${number}`).slice(0, 16)
 const REASONS = [undefined, 'by_owner', 'vault_frozen'] as const
 
-function factsOf(number: number): FinalFacts {
+function factsOf(number: number) {
   return {
     order_id: idOf(number).toHex(),
     key: number % 3,
@@ -34,7 +35,12 @@ function factsOf(number: number): FinalFacts {
     final_unix_ms: 1_700_000_000_000 + number,
   }
 }
-function named({ key, ...facts }: FinalFacts) {
+function add(finals: FinalOrders, number: number): void {
+  const { order_id, digest, replaces, ...facts } = factsOf(number)
+  const ids = [order_id, digest, replaces ?? '00'.repeat(16)].map((hex) => Uint8Array.fromHex(hex))
+  finals.add(concatBytes(...ids), { ...facts, replaces: replaces !== undefined })
+}
+function named({ key, ...facts }: ReturnType<typeof factsOf>) {
   return { ...facts, account_id: keys[key]!.account.account_id, trading_key: keys[key]!.text }
 }
 function encoded(finals: FinalOrders): Uint8Array {
@@ -44,14 +50,14 @@ function encoded(finals: FinalOrders): Uint8Array {
 }
 
 test('whatever is added and dropped, the rest is found as it was and comes oldest first', () => {
-  const run = fc.record({ add: fc.nat(1_500), drop: fc.nat(1_500) })
+  const run = fc.record({ added: fc.nat(1_500), dropped: fc.nat(1_500) })
   fc.assert(
     fc.property(fc.array(run, { minLength: 1, maxLength: 12 }), (runs) => {
       const finals = new FinalOrders(keys)
       let [first, next] = [0, 0]
-      for (const { add, drop } of runs) {
-        for (let at = 0; at < add; at++) finals.add(factsOf(next++))
-        for (let at = 0; at < drop; at++) {
+      for (const { added, dropped } of runs) {
+        for (let at = 0; at < added; at++) add(finals, next++)
+        for (let at = 0; at < dropped; at++) {
           finals.dropOldest()
           if (first < next) first++
         }
@@ -77,6 +83,6 @@ test('whatever is added and dropped, the rest is found as it was and comes oldes
 
 test('an id is held once', () => {
   const finals = new FinalOrders(keys)
-  finals.add(factsOf(1))
-  expect(() => finals.add(factsOf(1))).toThrow()
+  add(finals, 1)
+  expect(() => add(finals, 1)).toThrow()
 })

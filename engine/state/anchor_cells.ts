@@ -1,0 +1,54 @@
+/** Owns the memory of continuation anchors: 36 bytes each, those of one order in a chain. */
+import { RowSlab } from './row_slab'
+
+const WIDTH = 32
+/** The number of the next cell, 0 = last; then the anchor. */
+const CELL_BYTES = 4 + WIDTH
+
+export class AnchorCells {
+  private readonly cells = new RowSlab(CELL_BYTES)
+
+  /** Cells in use. */
+  get size(): number {
+    return this.cells.size
+  }
+
+  /**
+   * The first cell of a new chain.
+   * @param anchors of 32 bytes, concatenated; one at least
+   */
+  add(anchors: Uint8Array): number {
+    let first = 0
+    for (let from = anchors.length - WIDTH; from >= 0; from -= WIDTH) {
+      const cell = this.cells.take()
+      const { bytes, view } = this.cells.chunkOf(cell)
+      const at = this.cells.placeOf(cell)
+      view.setUint32(at, first, true)
+      bytes.set(anchors.subarray(from, from + WIDTH), at + 4)
+      first = cell
+    }
+    return first
+  }
+
+  /** A copy of the anchor at a place of the chain. */
+  read(first: number, index: number): Uint8Array {
+    let cell = first
+    for (let steps = index; steps > 0; steps--) cell = this.next(cell)
+    const at = this.cells.placeOf(cell) + 4
+    return this.cells.bytesOf(cell).slice(at, at + WIDTH)
+  }
+
+  remove(first: number): void {
+    for (let cell = first; cell !== 0; ) {
+      const next = this.next(cell)
+      const at = this.cells.placeOf(cell)
+      this.cells.bytesOf(cell).fill(0, at, at + CELL_BYTES)
+      this.cells.give(cell)
+      cell = next
+    }
+  }
+
+  private next(cell: number): number {
+    return this.cells.chunkOf(cell).view.getUint32(this.cells.placeOf(cell), true)
+  }
+}

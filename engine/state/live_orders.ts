@@ -1,0 +1,156 @@
+/** Owns the memory of live orders and every index of them: by id, by trading key, by expiry slot, in order of arrival. */
+import { AnchorCells } from './anchor_cells'
+import { dueSlots } from './buckets'
+import { HandleLinks, type HandleList, newList } from './handle_list'
+import { IdTable } from './id_table'
+import { dropAll, holdAll, notesOfFills } from './note_holders'
+import { Order, type OrderContext, type OrderFacts } from './order'
+import * as row from './order_row'
+import { RowMemory } from './row_memory'
+import { SharedTexts } from './shared_texts'
+
+/** About 220 bytes an order with one anchor, its place in the table of ids included. */
+export class LiveOrders {
+  size = 0
+  private readonly rows = new RowMemory(row.ORDER_BYTES)
+  private readonly table = new IdTable(this.rows)
+  private readonly all = newList()
+  private readonly all_links = new HandleLinks(this.rows, row.ALL_LINKS_AT)
+  private readonly key_links = new HandleLinks(this.rows, row.KEY_LINKS_AT)
+  private readonly expiries = new Map<number, HandleList>()
+  private readonly expiry_links = new HandleLinks(this.rows, row.EXPIRY_LINKS_AT)
+  private readonly context: OrderContext
+
+  constructor(known: Pick<OrderContext, 'keys' | 'instruments' | 'notes'>) {
+    this.context = {
+      ...known,
+      anchors: new AnchorCells(),
+      origins: new SharedTexts(),
+      traded: new Map(),
+    }
+  }
+
+  /** @param order_id 16 bytes */
+  find(order_id: Uint8Array): Order | undefined {
+    const handle = this.table.find(order_id)
+    return handle === undefined ? undefined : this.at(handle)
+  }
+
+  /** The same by hex. */
+  get(order_id: string): Order | undefined {
+    return this.find(Uint8Array.fromHex(order_id))
+  }
+
+  has(order_id: string): boolean {
+    return this.table.find(Uint8Array.fromHex(order_id)) !== undefined
+  }
+
+  /** A reference to the live order of a handle. */
+  at(handle: number): Order {
+    return new Order(handle, this.rows.chunkOf(handle), this.rows.placeOf(handle), this.context)
+  }
+
+  /** In the order of arrival. */
+  *values(): Generator<Order> {
+    for (let handle = this.all.first; handle !== 0; handle = this.all_links.next(handle))
+      yield this.at(handle)
+  }
+
+  *keys(): Generator<string> {
+    for (const order of this.values()) yield order.order_id
+  }
+
+  /** Those of one list of a trading key, in the order of arrival. */
+  of({ orders }: { orders: HandleList }): Order[] {
+    return this.listed(orders, this.key_links)
+  }
+
+  /** Those that expire at a slot up to `slot`: by slot, within a slot in the order of arrival. */
+  dueUpTo(slot: number): Order[][] {
+    const due = dueSlots(this.expiries, 0, slot)
+    return due.map((at) => this.listed(this.expiries.get(at)!, this.expiry_links))
+  }
+
+  /**
+   * The order is live from here on, and its note is held.
+   * @param handle that the book gave it; nothing else lives there
+   */
+  add(handle: number, facts: OrderFacts): Order {
+    this.rows.reach(handle)
+    this.write(handle, facts)
+    if (facts.traded !== undefined) this.context.traded.set(handle, facts.traded)
+    this.context.notes.hold(facts.collateral)
+    if (facts.traded !== undefined) holdAll(this.context.notes, notesOfFills(facts.traded.fills))
+    this.table.add(handle)
+    this.all_links.append(this.all, handle)
+    this.key_links.append(facts.key.orders, handle)
+    let bucket = this.expiries.get(facts.expiry_slot)
+    if (bucket === undefined) {
+      bucket = newList()
+      this.expiries.set(facts.expiry_slot, bucket)
+    }
+    this.expiry_links.append(bucket, handle)
+    this.size++
+    return this.at(handle)
+  }
+
+  /** Nothing of it stays but the count of orders its row held; its note and those of its fills are held no more. */
+  remove(order: Order): void {
+    const { handle, key, expiry_slot } = order
+    const { notes, anchors, origins, traded } = this.context
+    this.table.remove(handle)
+    this.all_links.remove(this.all, handle)
+    this.key_links.remove(key.orders, handle)
+    const bucket = this.expiries.get(expiry_slot)!
+    this.expiry_links.remove(bucket, handle)
+    if (bucket.first === 0) this.expiries.delete(expiry_slot)
+    notes.drop(order.collateral)
+    dropAll(notes, notesOfFills(order.fills))
+    traded.delete(handle)
+    const { bytes, view } = this.rows.chunkOf(handle)
+    const at = this.rows.placeOf(handle)
+    anchors.remove(view.getUint32(at + row.ANCHORS_AT, true))
+    const origin = view.getUint32(at + row.ORIGIN_AT, true)
+    if (origin !== 0) origins.drop(origin)
+    const life = view.getUint16(at + row.LIFE_AT, true)
+    bytes.fill(0, at, at + row.ORDER_BYTES)
+    view.setUint16(at + row.LIFE_AT, life + 1, true)
+    this.size--
+  }
+
+  private write(handle: number, facts: OrderFacts): void {
+    const { bytes, view } = this.rows.chunkOf(handle)
+    const at = this.rows.placeOf(handle)
+    if (bytes[at + row.STATUS_AT] !== 0) throw new Error('an order lives at this handle already')
+    const { replaces, origin } = facts
+    bytes.set(facts.order_id, at)
+    bytes.set(facts.digest, at + row.DIGEST_AT)
+    if (replaces !== undefined) bytes.set(replaces, at + row.REPLACES_AT)
+    view.setBigUint64(at + row.NONCE_AT, facts.nonce, true)
+    view.setFloat64(at + row.LOTS_AT, facts.lots, true)
+    view.setFloat64(at + row.REMAINING_AT, facts.remaining, true)
+    view.setFloat64(at + row.MIN_LOTS_AT, facts.min_lots, true)
+    view.setFloat64(at + row.EXPIRY_SLOT_AT, facts.expiry_slot, true)
+    view.setFloat64(at + row.ARRIVAL_SLOT_AT, facts.arrival_slot, true)
+    view.setFloat64(at + row.SEQ_AT, facts.seq, true)
+    view.setUint32(at + row.TICKS_AT, facts.ticks, true)
+    view.setUint32(at + row.ARRIVAL_BATCH_AT, facts.arrival_batch, true)
+    view.setUint32(at + row.KEY_AT, facts.key.index, true)
+    view.setUint32(at + row.COLLATERAL_AT, facts.collateral.handle, true)
+    view.setUint32(at + row.ANCHORS_AT, this.context.anchors.add(facts.anchors), true)
+    bytes[at + row.ANCHOR_COUNT_AT] = facts.anchors.length / 32
+    view.setUint32(at + row.ORIGIN_AT, origin === undefined ? 0 : this.context.origins.take(origin), true)
+    view.setUint16(at + row.INSTRUMENT_AT, facts.instrument.index, true)
+    bytes[at + row.STATUS_AT] = 1 + row.LIVE_STATUSES.indexOf(facts.status)
+    bytes[at + row.TERMS_AT] =
+      row.SIDES.indexOf(facts.side) |
+      (row.TYPES.indexOf(facts.type) << 1) |
+      (replaces === undefined ? 0 : row.REPLACES)
+  }
+
+  private listed(list: HandleList, links: HandleLinks): Order[] {
+    const orders: Order[] = []
+    for (let handle = list.first; handle !== 0; handle = links.next(handle)) orders.push(this.at(handle))
+    return orders
+  }
+}
