@@ -93,12 +93,12 @@ export class Holdings {
   }
 }
 
-/** Notes in memory and those that batches under way will create. */
-function held(state: State): Iterable<Note> {
-  const notes = new Map([...state.notes.values()].map((note) => [note.handle, note]))
-  for (const { outputs } of state.settlement.batches.values())
-    for (const { note } of outputs) notes.set(note.handle, note)
-  return notes.values()
+/** Notes in memory, and those that batches will create once they are hashed. */
+function* held(state: State): Iterable<Note> {
+  yield* state.notes.values()
+  for (const { outputs, hashed } of state.settlement.batches.values()) {
+    if (hashed === undefined) for (const { note } of outputs) yield note
+  }
 }
 
 /** The venue opened it, or a packed exit spends it. */

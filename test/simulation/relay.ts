@@ -1,107 +1,140 @@
 /** Between venue and chain, slot by slot: lands batches in order and tells the venue what became final, or was undone. */
 import { KnownStates } from '../../engine/chain/known_states'
 import { appendLeaves } from '../../engine/hashing/trees'
-import type { BatchStage, SettlementPayload } from '../../engine/ports'
-import { payloadOf } from '../../engine/settlement/payload_of'
+import type { BatchStage } from '../../engine/ports'
 import { toHex } from '../../protocol/bytes'
-import { publicKeyOf } from '../../protocol/sign'
-import { decodeExitRequest } from '../../protocol/vault/accounts'
 import { exitRequestAddress } from '../../protocol/vault/addresses'
 import type { ExitRequestedEvent, VaultEvent } from '../../protocol/vault/events'
-import { TOKEN_PROGRAM } from '../../protocol/vault/programs'
-import { settleInstruction } from '../../protocol/vault/settle'
 import type { SettledEvent } from '../../protocol/vault/settled_event'
+import { signBatch } from './sign_batch'
 import type { SimChain } from './sim_chain'
 import type { SimVenue } from './sim_venue'
 
 const SIGNATURE = new Uint8Array(64).fill(1)
+/** Batches that may be on their way at a time. */
+const AHEAD = 3
 
+/** Where a process can die within one slot, in this order. */
+export const DEATHS = [
+  'signed',
+  'sent',
+  'landed',
+  'confirmed',
+  'leaves_told',
+  'finalized',
+  'slot_applied',
+  'hashing',
+] as const
+export type Death = (typeof DEATHS)[number]
+/** The process is gone: whatever it had in memory is lost. */
+export class Died extends Error {}
+
+export type Weather = {
+  /** Nothing is signed: the epoch is not open yet. */
+  silent: boolean
+  /** The settlements of this slot are journaled and signed and never reach a block. */
+  dropped: boolean
+  /** They arrive twice, under two signatures. */
+  doubled: boolean
+  death: Death | undefined
+}
+export const FAIR: Weather = { silent: false, dropped: false, doubled: false, death: undefined }
+
+/** One process's life: everything here is lost with it. */
 export class Relay {
   readonly states = new KnownStates()
-  epoch = 0
-  landed = 0
-  refunded = 0
-  exits_served = 0
-  /** Newest slot whose events the venue knows as final. */
-  #told = 0
-  /** Batches the venue was told are confirmed, by id. */
-  readonly #confirmed = new Map<number, SettledEvent>()
+  /** The newest signed bytes, which anybody may send again. */
+  last_wire: Uint8Array | undefined
+  /** Newest slot whose events the venue knows, and knows as final. */
+  #seen: number
+  #told: number
+  #weather = FAIR
 
   constructor(
     readonly chain: SimChain,
     readonly venue: SimVenue,
     readonly settlement_seed: Uint8Array,
+    readonly epoch: number,
+    readonly counts: { landed: number; refunded: number; exits_served: number },
   ) {
-    this.#told = chain.tip
+    this.#told = toldUntil(chain, venue)
+    this.#seen = this.#told
   }
 
-  /** One slot: maybe a settlement on its way, then everything the venue learns by it. */
-  async tick(dropped: boolean): Promise<VaultEvent[]> {
+  /** One slot: settlements on their way, then everything the venue learns by it. @throws Died */
+  async tick(weather: Weather): Promise<VaultEvent[]> {
     const { chain, venue } = this
-    if (!dropped) await this.#offer()
+    this.#weather = weather
+    if (!weather.silent) await this.#offer()
     const events = chain.advance()
-    for (const event of events) this.#seen(event)
-    this.#finalize()
+    this.#mayDie('landed', () => events.some(({ kind }) => kind === 'settled'))
+    this.learn()
     venue.must({ kind: 'slot', slot: chain.tip })
-    venue.hashAll()
+    this.#mayDie('slot_applied', () => venue.state.settlement.last_batch > venue.state.settlement.last_hashed)
+    venue.hashAll(() => this.#mayDie('hashing'))
     return events
   }
 
-  fork(depth: number): VaultEvent[] {
-    const lost = this.chain.fork(depth)
+  /** Everything that happened up to the tip. */
+  learn(): void {
+    while (this.#seen < this.chain.tip) {
+      this.#seen += 1
+      for (const event of this.chain.eventsIn(this.#seen)) this.#happened(event)
+    }
+    this.#finalize()
+  }
+
+  /** What a boot finds undone: batches the chain no longer has, requests that vanished. */
+  rewind(): void {
+    const { chain, venue } = this
+    const { last_batch } = chain.vault().config
+    for (const batch of [...venue.state.settlement.batches.values()]) {
+      if (batch.progress === 'confirmed' && batch.batch_id > last_batch)
+        this.#stage({ batch: batch.batch_id, payouts: [] }, 'submitted')
+    }
+    for (const exit of [...venue.state.settlement.exits.values()]) {
+      if (exit.settlement_batch > 0 || chain.data(exit.request_account) !== undefined) continue
+      const { nullifier, commitment, deadline_unix_s, ...known } = exit
+      const request = { ...known, deadline_s: deadline_unix_s, leaf_index: 0 }
+      const [gone, of] = [Uint8Array.fromHex(nullifier), Uint8Array.fromHex(commitment)]
+      this.#exit({ ...request, kind: 'exit_requested', nullifier: gone, commitment: of }, 'vanished')
+    }
+  }
+
+  undone(lost: readonly VaultEvent[]): void {
     for (const event of lost) {
-      if (event.kind === 'settled') {
-        this.#confirmed.delete(event.batch)
-        this.#stage(event, 'submitted')
-      }
+      if (event.kind === 'settled') this.#stage(event, 'submitted')
       if (event.kind === 'exit_requested') this.#exit(event, 'vanished')
     }
-    return lost
+  }
+
+  #mayDie(at: Death, reached: () => boolean = () => true): void {
+    if (this.#weather.death === at && reached()) throw new Died(at)
   }
 
   async #offer(): Promise<void> {
     const { chain, venue } = this
-    const vault = chain.vault()
-    const payload = payloadOf(venue.state, vault.config.last_batch + 1)
-    const state = payload && this.states.cite(vault, payload.leaf_count_min)
-    if (!payload || !state) return
-    const { batch_id, nullifiers, outputs, spent_root } = payload
-    const instruction = settleInstruction({
-      program: chain.program,
-      settlement_signer: publicKeyOf(this.settlement_seed),
-      epoch: this.epoch,
-      batch: batch_id,
-      cited_leaf_count: state.leaf_count,
-      cited_root: state.root,
-      spent_root,
-      journal_seq: venue.seq,
-      journal_head: venue.head,
-      nullifiers,
-      outputs,
-      payouts: payload.payouts.map((payout) => this.#payout(payout)),
-    })
-    const transaction = new Uint8Array(1)
-    venue.must({
-      kind: 'batch_signed',
-      signed: { batch_id, signature: SIGNATURE, transaction, last_valid_block_height: chain.tip + 150 },
-    })
-    await chain.send(instruction, [this.settlement_seed])
+    const { last_batch } = chain.vault().config
+    for (let batch_id = last_batch + 1; batch_id <= last_batch + AHEAD; batch_id++) {
+      const wire = await signBatch(this, batch_id)
+      if (wire === undefined) return
+      const signed = { batch_id, signature: SIGNATURE, transaction: wire.slice(0, 64) }
+      venue.must({ kind: 'batch_signed', signed: { ...signed, last_valid_block_height: chain.tip + 150 } })
+      this.last_wire = wire
+      this.#mayDie('signed')
+      if (this.#weather.dropped) continue
+      chain.enqueue(wire, true)
+      // Another signature over the same payload, as after a reply that was lost.
+      if (this.#weather.doubled) chain.enqueue((await signBatch(this, batch_id, 1))!, true)
+      this.#mayDie('sent')
+    }
   }
 
-  #payout({ nullifier, refund_inner: inner, ...payout }: SettlementPayload['payouts'][number]) {
-    const fields = { ...payout, inner, token_program: TOKEN_PROGRAM }
-    if (nullifier === undefined) return fields
-    const account = this.chain.data(exitRequestAddress(this.chain.program, nullifier))
-    const request = account && decodeExitRequest(account)
-    if (!request) throw new Error('an exit is paid whose request is not there')
-    return { ...fields, exit: { nullifier, bond_payer: request.bond_payer } }
-  }
-
-  #seen(event: VaultEvent): void {
+  #happened(event: VaultEvent): void {
     if (event.kind === 'settled') {
       this.#stage(event, 'submitted')
       this.#stage(event, 'confirmed')
-      this.#confirmed.set(event.batch, event)
+      this.#mayDie('confirmed')
     }
     if (event.kind === 'exit_requested') this.#exit(event, 'confirmed')
   }
@@ -112,18 +145,17 @@ export class Relay {
     const { tree, ring } = chain.vault()
     for (; this.#told < chain.finalized; this.#told++) {
       const events = chain.eventsIn(this.#told + 1)
-      const leaves = events.flatMap(leavesOf)
+      const known = venue.state.leaves.size
+      const leaves = events.flatMap(leavesOf).filter(({ index }) => index >= known)
       if (leaves.length > 0) {
-        const first_index = venue.state.leaves.size
-        appendLeaves(venue.trees, first_index, leaves)
-        venue.must({ kind: 'leaves', first_index, leaves, slot: this.#told + 1 })
+        const fresh = leaves.map(({ leaf }) => leaf)
+        appendLeaves(venue.trees, known, fresh)
+        venue.must({ kind: 'leaves', first_index: known, leaves: fresh, slot: this.#told + 1 })
+        this.#mayDie('leaves_told')
       }
       for (const event of events) {
         if (event.kind === 'exit_requested') this.#exit(event, 'finalized')
-        if (event.kind !== 'settled') continue
-        this.#confirmed.delete(event.batch)
-        this.#stage(event, 'finalized')
-        this.#count(event)
+        if (event.kind === 'settled' && this.#stage(event, 'finalized')) this.#count(event)
       }
       this.#verify([tree, ...ring.states])
     }
@@ -139,22 +171,24 @@ export class Relay {
   }
 
   #count({ payouts }: SettledEvent): void {
-    this.landed += 1
-    this.refunded += payouts.filter(({ refund }) => refund !== undefined).length
-    this.exits_served += payouts.filter(({ kind }) => kind === 'exit').length
+    this.counts.landed += 1
+    this.counts.refunded += payouts.filter(({ refund }) => refund !== undefined).length
+    this.counts.exits_served += payouts.filter(({ kind }) => kind === 'exit').length
+    this.#mayDie('finalized')
   }
 
-  #stage(event: SettledEvent, stage: BatchStage['stage']): void {
+  /** Answers whether the venue did not know. */
+  #stage(event: Pick<SettledEvent, 'batch' | 'payouts'>, stage: BatchStage['stage']): boolean {
+    const known = this.venue.state.settlement.landed?.batch_id ?? 0
+    if (event.batch <= known) return false
     const payouts = event.payouts.map(({ refund }): BatchStage['payouts'][number] =>
       refund
         ? { outcome: 'refunded', refund_commitment: refund.commitment, refund_leaf_index: refund.leaf_index }
         : { outcome: 'paid' },
     )
-    const slot = this.chain.tip
-    this.venue.must({
-      kind: 'batch_stage',
-      stage: { batch_id: event.batch, stage, signature: SIGNATURE, slot, payouts },
-    })
+    const told = { batch_id: event.batch, stage, signature: SIGNATURE, slot: this.chain.tip, payouts }
+    this.venue.must({ kind: 'batch_stage', stage: told })
+    return true
   }
 
   #exit(event: ExitRequestedEvent, stage: 'confirmed' | 'finalized' | 'vanished'): void {
@@ -165,10 +199,25 @@ export class Relay {
   }
 }
 
+/** The newest final slot up to which the venue's journal has everything. */
+function toldUntil(chain: SimChain, { state }: SimVenue): number {
+  const isKnown = (event: VaultEvent): boolean => {
+    if (event.kind === 'settled' && event.batch > (state.settlement.landed?.batch_id ?? 0)) return false
+    return leavesOf(event).every(({ index }) => index < state.leaves.size)
+  }
+  // Requests are told again: to a venue that knows them it changes nothing.
+  let slot = Math.max(0, chain.finalized - 2)
+  while (slot > 0 && !chain.eventsIn(slot).every(isKnown)) slot -= 1
+  return slot
+}
+
 /** Leaves an event appended, in order. */
-export function leavesOf(event: VaultEvent): Uint8Array[] {
-  if (event.kind === 'deposited') return [event.commitment]
+export function leavesOf(event: VaultEvent): { index: number; leaf: Uint8Array }[] {
+  if (event.kind === 'deposited') return [{ index: event.leaf_index, leaf: event.commitment }]
   if (event.kind !== 'settled') return []
   const refunds = event.payouts.flatMap(({ refund }) => (refund ? [refund.commitment] : []))
-  return [...event.outputs.map(({ commitment }) => commitment), ...refunds]
+  return [...event.outputs.map(({ commitment }) => commitment), ...refunds].map((leaf, at) => ({
+    index: event.first_leaf_index + at,
+    leaf,
+  }))
 }

@@ -14,20 +14,28 @@ import { encodeBase58 } from '../../protocol/base58'
 import { readU64Le, toHex } from '../../protocol/bytes'
 import { decodeConfig, decodeMintRecord, decodeRing, decodeTree } from '../../protocol/vault/accounts'
 import { mintRecordAddress, vaultAddresses, vaultTokenAddress } from '../../protocol/vault/addresses'
-import { vaultErrorCode } from '../../protocol/vault/errors'
+import { VAULT_ERRORS } from '../../protocol/vault/errors'
 import { decodeEvent, type VaultEvent } from '../../protocol/vault/events'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
 
 const PROGRAM = join(import.meta.dir, '../../program/vault.so')
 export const FINALIZED_DEPTH = 8
+/** Slots whose events are kept beyond finality: a venue that was down reads them late. */
+const EVENTS_KEPT = 20
+/** What a settlement may meet that came too late, twice, or from an instance that is gone. */
+const HARMLESS = ['unknown_state', 'stale_epoch', 'batch_out_of_sequence', 'journal_regressed']
 
 export class SimChain {
   readonly #dir = mkdtempSync(join(tmpdir(), 'tacit-simulation-'))
   readonly #signers = new Map<string, KeyPairSigner>()
   /** Events by the slot they landed in; abandoned slots lose theirs. */
   readonly #events = new Map<number, VaultEvent[]>()
+  readonly #settlements = new Set<string>()
+  /** Accounts as they are until the next slot or fork. */
+  readonly #accounts = new Map<string, Uint8Array | undefined>()
+  /** Settlements the program refused, by the name of the error. */
+  readonly refusals = new Map<string, number>()
   chain!: OpenedChain
-  cited_again = 0
   program!: Uint8Array
 
   async open(settlement_signer: Uint8Array): Promise<void> {
@@ -58,7 +66,11 @@ export class SimChain {
   }
 
   data(account: Uint8Array): Uint8Array | undefined {
-    return this.chain.machine.bank.newest(encodeBase58(account))?.data
+    const name = toHex(account)
+    if (!this.#accounts.has(name)) {
+      this.#accounts.set(name, this.chain.machine.bank.newest(encodeBase58(account))?.data)
+    }
+    return this.#accounts.get(name)
   }
 
   /** What the vault holds and owes of a mint. */
@@ -67,35 +79,50 @@ export class SimChain {
     return { balance: readU64Le(this.data(vaultTokenAddress(this.program, mint))!, 64), liabilities }
   }
 
-  /** Queues a transaction for the next slot and answers its signature. */
-  async send(instruction: VaultInstruction, seeds: Uint8Array[]): Promise<string> {
+  /** `salt` makes another signature over the same instruction. */
+  async sign(instruction: VaultInstruction, seeds: Uint8Array[], salt = 0): Promise<Uint8Array> {
     const { machine } = this.chain
     const signers = await Promise.all(seeds.map((seed) => this.#signer(seed)))
     const { blockhash } = machine.blockhashes.at(machine.tip)
-    const { wire, signature } = await buildTransaction({
+    const { wire } = await buildTransaction({
       payer: signers[0]!,
       instructions: [toInstruction(instruction, signers)],
       lifetime: { blockhash: blockhash as Blockhash, lastValidBlockHeight: BigInt(machine.height + 150) },
-      compute_units: COMPUTE_UNITS_MAX,
+      compute_units: COMPUTE_UNITS_MAX - salt,
       priority_fee_lamports: 0n,
     })
-    machine.enqueue(decodeTransaction(wire))
-    return signature
+    return wire
   }
 
-  /** One slot; answers the vault's events in it. @throws Error when a transaction failed */
+  /** Queues a transaction for the next slot; a settlement may be refused for coming late. */
+  enqueue(wire: Uint8Array, is_settlement = false): void {
+    const decoded = decodeTransaction(wire)
+    if (is_settlement) this.#settlements.add(decoded.signature!)
+    this.chain.machine.enqueue(decoded)
+  }
+
+  async send(instruction: VaultInstruction, seeds: Uint8Array[]): Promise<void> {
+    this.enqueue(await this.sign(instruction, seeds))
+  }
+
+  /** One slot; answers the vault's events in it. @throws Error when a transaction failed that must not */
   advance(): VaultEvent[] {
     this.chain.advance(1)
+    this.#accounts.clear()
     const { machine } = this.chain
-    const events = machine.landedIn(this.tip).flatMap(({ error, meta }) => {
+    const events = machine.landedIn(this.tip).flatMap(({ signature, error, meta }) => {
       if (error === 'null') return eventsOf(meta)
-      // A deposit landed first and made the cited state unknown: the batch cites again.
-      if (error.includes(`${vaultErrorCode('unknown_state')}`)) this.cited_again += 1
-      else throw new Error(`the chain refused a transaction: ${error}`)
+      const name = nameOf(error)
+      if (!this.#settlements.has(signature) || !HARMLESS.includes(name))
+        throw new Error(`the chain refused a transaction: ${error}`)
+      this.refusals.set(name, (this.refusals.get(name) ?? 0) + 1)
       return []
     })
     this.#events.set(this.tip, events)
-    for (const slot of this.#events.keys()) if (slot <= this.finalized - 2) this.#events.delete(slot)
+    for (const slot of this.#events.keys()) {
+      if (slot > this.finalized - EVENTS_KEPT) break
+      this.#events.delete(slot)
+    }
     return events
   }
 
@@ -108,6 +135,7 @@ export class SimChain {
   fork(depth: number): VaultEvent[] {
     const from = this.tip - depth + 1
     this.chain.fork(depth)
+    this.#accounts.clear()
     const lost: VaultEvent[] = []
     for (let slot = from; slot <= this.tip; slot++) {
       lost.push(...this.eventsIn(slot))
@@ -127,6 +155,10 @@ export class SimChain {
     this.#signers.set(name, known)
     return known
   }
+}
+
+function nameOf(error: string): string {
+  return VAULT_ERRORS.find(([number]) => error.includes(String(number)))?.[1] ?? 'unnamed'
 }
 
 function eventsOf(meta_json: string): VaultEvent[] {

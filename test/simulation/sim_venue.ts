@@ -1,4 +1,4 @@
-/** The engine's state machine with its hashing, driven by hand: commands in, a journal out, restarts in between. */
+/** The engine's state machine with its hashing, driven by hand: commands in, a journal out, deaths and boots in between. */
 import type { Command, CommandBody, Settings } from '../../engine/commands'
 import { hashBatch } from '../../engine/hashing/hash_batch'
 import { appendLeaves, emptyTrees, restoreSpent, type Trees } from '../../engine/hashing/trees'
@@ -16,23 +16,29 @@ import { toHex } from '../../protocol/bytes'
 import { sha256 } from '../../protocol/sha256'
 import { seeded } from '../state/world'
 
-/** A simulation longer than this keeps its newest commands only. */
-const JOURNAL_MAX = 50_000
+/** Commands after which the next snapshot is due. */
+const SNAPSHOT_EVERY = 20_000
+
+type Accepted = Extract<Outcome, { ok: true }>
 
 export class SimVenue {
   state: State = createState()
   trees: Trees = emptyTrees()
-  /** Commands from the start, undefined once there are too many to replay. */
-  #journal: Uint8Array[] | undefined = []
-  #unix_ms = 1_800_000_000_000
+  /** Looks at every accepted command and what it did. */
+  onAccepted: (command: Command, outcome: Accepted) => void = () => {}
   seq = 0
   head: Uint8Array = new Uint8Array(32)
   accepted = 0
   refused = 0
+  replayed = 0
+  #unix_ms = 1_800_000_000_000
+  /** The newest snapshot and every command since. */
+  #snapshot = encodeState(this.state)
+  #journal: Uint8Array[] = []
   readonly #env: Env = { batchSeed: (symbol, batch, epoch) => seeded(`seed ${symbol} ${batch} ${epoch}`) }
 
-  constructor(settings: Settings) {
-    this.must({ kind: 'configure', settings })
+  get unix_ms(): number {
+    return this.#unix_ms
   }
 
   run(body: CommandBody): Outcome {
@@ -47,8 +53,9 @@ export class SimVenue {
     const bytes = encodeCommand(command)
     this.seq += 1
     this.head = sha256(this.head, bytes)
-    this.#journal?.push(bytes)
-    if (this.seq > JOURNAL_MAX) this.#journal = undefined
+    this.#journal.push(bytes)
+    this.onAccepted(command, outcome)
+    if (this.#journal.length >= SNAPSHOT_EVERY) this.takeSnapshot()
     return outcome
   }
 
@@ -57,22 +64,39 @@ export class SimVenue {
     if (!outcome.ok) throw new Error(`refused: ${outcome.code}`)
   }
 
-  /** A day passes on the venue's clock. */
+  /** Time passes on the venue's clock. */
   sleep(ms: number): void {
     this.#unix_ms += ms
   }
 
-  hashAll(): void {
+  /** Hashes what is packed; `between` runs before each batch. */
+  hashAll(between: () => void = () => {}): void {
     for (let job = nextHashJob(this.state); job !== undefined; job = nextHashJob(this.state)) {
+      between()
       this.must({ kind: 'hashed', batch_id: job.batch_id, result: hashBatch(this.trees, job) })
     }
   }
 
-  /** What a boot does: the state from its snapshot, the same bytes again. */
-  restart(): void {
+  /** The journal since the last snapshot gives this very state, and so does its own snapshot. @throws Error if not */
+  takeSnapshot(): void {
+    this.#agree(this.#replay())
     const bytes = encodeState(this.state)
-    this.state = decodeState(bytes)
-    if (toHex(sha256(encodeState(this.state))) !== toHex(sha256(bytes))) throw new Error('a snapshot changed')
+    this.#agree(decodeState(bytes))
+    this.#snapshot = bytes
+    this.#journal = []
+  }
+
+  /** Memory is lost; a boot finds the last snapshot and replays what the journal has since. */
+  bootFromJournal(): void {
+    const state = this.#replay()
+    this.#agree(state)
+    this.state = state
+  }
+
+  /** The same right after a snapshot: a planned restart. */
+  bootFromSnapshot(): void {
+    this.takeSnapshot()
+    this.state = decodeState(this.#snapshot)
   }
 
   /** Trees from the state alone, as after a lost cache. */
@@ -88,14 +112,21 @@ export class SimVenue {
     return trees
   }
 
-  /** The whole journal gives this very state; undefined when it is too long to say. */
-  replays(): boolean | undefined {
-    if (this.#journal === undefined) return undefined
-    const state = createState()
+  configure(settings: Settings): void {
+    this.must({ kind: 'configure', settings })
+  }
+
+  #replay(): State {
+    const state = decodeState(this.#snapshot)
     for (const bytes of this.#journal) {
-      const outcome = execute(state, decodeCommand(bytes), this.#env)
-      if (!outcome.ok) return false
+      if (!execute(state, decodeCommand(bytes), this.#env).ok) throw new Error('a replay refused a command')
+      this.replayed += 1
     }
-    return toHex(stateHash(state)) === toHex(stateHash(this.state))
+    return state
+  }
+
+  #agree(state: State): void {
+    if (toHex(stateHash(state)) !== toHex(stateHash(this.state)))
+      throw new Error('a boot gives another state')
   }
 }

@@ -1,116 +1,166 @@
-/** The world of a simulation: traders with wallets, the vault, the venue, and the relay between them. */
-import { associatedTokenAddress } from '../../engine/chain/embedded/faucet'
-import type { Settings } from '../../engine/commands'
+/** The world of a simulation: traders with wallets, the vault, the venue with its lives, and the relay between them. */
 import type { Note } from '../../engine/state/note'
-import { decodeBase58, encodeBase58 } from '../../protocol/base58'
+import { encodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
 import { depositCommitment, noteInner, nullifierOf } from '../../protocol/notes'
 import { publicKeyOf } from '../../protocol/sign'
-import { vaultTokenAddress } from '../../protocol/vault/addresses'
 import { depositInstruction } from '../../protocol/vault/deposit'
 import type { VaultEvent } from '../../protocol/vault/events'
 import { openEpochInstruction } from '../../protocol/vault/open_epoch'
 import { TOKEN_PROGRAM } from '../../protocol/vault/programs'
-import { settings } from '../state/world'
+import { BatchLaws } from './batch_laws'
+import { fundWallet } from './fund_wallet'
 import { Holdings } from './holdings'
+import { OrderLedger } from './order_ledger'
 import type { Random } from './random'
-import { Relay } from './relay'
+import { Died, FAIR, Relay, type Weather } from './relay'
 import { FINALIZED_DEPTH, SimChain } from './sim_chain'
+import { simSettings } from './sim_settings'
 import { SimVenue } from './sim_venue'
 
-export const USDC = 'EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v'
-export const JTO = 'jtojtomepa8beP8AuQc6eXt5FriJwfFMwQx2v2f9mCL'
-export const SYMBOL = 'SIM-USDC'
 export const TRADERS = 8
-/** Share of settlements that a node takes and no block ever sees. */
-const DROPPED = 0.25
 const KEPT_SPENT = 64
+/** No settlement while it is up. */
+const SILENT: Weather = { ...FAIR, silent: true }
 
+/** What opens a note of the venue's. */
+export type KnownNote = Pick<Note, 'owner' | 'mint' | 'amount' | 'commitment' | 'blinding' | 'leaf_index'>
 export type SimTrader = { account_id: string; seed: Uint8Array; key: Uint8Array }
 
 export class Simulation {
   readonly chain = new SimChain()
   readonly holdings = new Holdings()
+  readonly orders = new OrderLedger()
+  readonly laws: BatchLaws
   readonly traders: SimTrader[]
-  readonly mints = { base: decodeBase58(JTO, 32)!, quote: decodeBase58(USDC, 32)! }
   /** By mint, hex: token accounts that can be paid, and addresses that cannot. */
   readonly payees = new Map<string, Uint8Array[]>()
   /** Blindings of the refund notes that exit requests name, by nullifier. */
   readonly refund_blindings = new Map<string, { owner: number; blinding: Uint8Array }>()
-  /** Notes that batches spent lately. */
-  readonly spent: Note[] = []
+  /** Notes that batches spent lately, as they were. */
+  readonly spent: KnownNote[] = []
+  /** What was done, what was refused and why, and what found nothing to do. */
   readonly counts = new Map<string, number>()
-  readonly #wallet: Uint8Array
+  readonly landings = { landed: 0, refunded: 0, exits_served: 0 }
+  readonly wallet: { seed: Uint8Array; key: Uint8Array }
   readonly #settlement_seed: Uint8Array
+  #opening = false
+  #lawful = { tip: 0, seq: 0 }
   venue!: SimVenue
   relay!: Relay
 
   constructor(readonly random: Random) {
-    this.#wallet = random.bytes(32)
+    const seed = random.bytes(32)
+    this.wallet = { seed, key: publicKeyOf(seed) }
     this.#settlement_seed = random.bytes(32)
     this.traders = Array.from({ length: TRADERS }, (_, at) => {
-      const seed = random.bytes(32)
-      return { account_id: `trader${at}`, seed, key: publicKeyOf(seed) }
+      const own = random.bytes(32)
+      return { account_id: `trader${at}`, seed: own, key: publicKeyOf(own) }
     })
+    this.laws = new BatchLaws(
+      new Map(this.traders.map(({ account_id, key }) => [account_id, encodeBase58(key)])),
+    )
   }
 
-  get wallet(): { seed: Uint8Array; key: Uint8Array } {
-    return { seed: this.#wallet, key: publicKeyOf(this.#wallet) }
+  count(name: string): void {
+    this.counts.set(name, (this.counts.get(name) ?? 0) + 1)
   }
 
   async open(): Promise<void> {
     const { chain } = this
     await chain.open(publicKeyOf(this.#settlement_seed))
-    const owner = encodeBase58(this.wallet.key)
-    await chain.chain.faucet.airdrop(owner, 10n ** 15n)
-    for (const mint of [JTO, USDC]) {
-      await chain.chain.faucet.mintTo(mint, owner, 10n ** 15n)
-      const bytes = decodeBase58(mint, 32)!
-      const paid = decodeBase58(await associatedTokenAddress(owner, mint), 32)!
-      const vault = vaultTokenAddress(chain.program, bytes)
-      this.payees.set(toHex(bytes), [paid, paid, paid, this.random.bytes(32), vault])
-    }
+    await fundWallet(this)
     chain.advance()
-    this.venue = new SimVenue(simSettings(this.traders[0]!.key))
+    this.venue = new SimVenue()
+    this.venue.onAccepted = (command, outcome) => {
+      this.orders.seen(command, outcome)
+      this.laws.check(this.venue.state)
+    }
+    this.venue.must({ kind: 'configure', settings: simSettings(this.traders[0]!.key) })
     this.venue.must({ kind: 'slot', slot: chain.tip })
     for (const { account_id } of this.traders) {
       const record = new Uint8Array()
       const terms = { version: 1, status: 'active' as const, orders_live_max: 1_000, keys_max: 10, record }
       this.venue.must({ kind: 'account_record', account_id, ...terms })
     }
-    this.relay = new Relay(chain, this.venue, this.#settlement_seed)
-    await this.openEpoch()
+    await this.boot()
   }
 
   /** One slot, and the law; `seen` learns of the slot's events before the law is asked. */
   async tick(
-    dropped = this.random.chance(DROPPED),
+    weather: Weather = this.#weather(),
     seen: (event: VaultEvent) => void = () => {},
   ): Promise<VaultEvent[]> {
     this.#rememberSpent()
-    const events = await this.relay.tick(dropped)
+    const { chain } = this
+    const before = chain.tip
+    let died: Died | undefined
+    await this.relay.tick(this.#opening ? SILENT : weather).catch((error: unknown) => {
+      if (!(error instanceof Died)) throw error
+      died = error
+    })
+    const events = chain.tip > before ? chain.eventsIn(chain.tip) : []
     for (const event of events) {
       seen(event)
-      if (event.kind === 'settled') this.#settled(event)
+      this.holdings.landed(event)
+      if (event.kind === 'settled') this.#refunded(event)
     }
-    this.holdings.check(this.venue.state, this.chain)
+    if (died !== undefined) await this.die(died.message)
+    this.law()
     return events
   }
 
+  /** Asked again only of what changed. */
+  lawOfNew(): void {
+    const { chain, venue } = this
+    if (this.#lawful.tip !== chain.tip || this.#lawful.seq !== venue.seq) this.law()
+  }
+
+  law(): void {
+    this.#lawful = { tip: this.chain.tip, seq: this.venue.seq }
+    this.holdings.check(this.venue.state, this.chain)
+    this.orders.check(this.venue.state)
+  }
+
+  #weather(): Weather {
+    const { random } = this
+    return { ...FAIR, dropped: random.chance(0.2), doubled: random.chance(0.03) }
+  }
+
   /** Ticks until nothing is under way and the newest leaf is final. */
-  async quiesce(): Promise<boolean> {
-    for (let slots = 0; slots < 200; slots++) {
+  async quiesce(): Promise<void> {
+    for (let slots = 0; slots < 400; slots++) {
       const { settlement, leaves } = this.venue.state
       const { tree } = this.chain.vault()
-      if (settlement.batches.size === 0 && leaves.size === tree.leaf_count) return true
-      await this.tick(false)
+      if (settlement.batches.size === 0 && leaves.size === tree.leaf_count) return
+      await this.tick(FAIR)
     }
-    return false
+    throw new Error('the chain and the venue never come to rest')
   }
 
   fork(depth: number): void {
-    for (const event of this.relay.fork(depth)) this.holdings.lost(event)
-    this.holdings.check(this.venue.state, this.chain)
+    const lost = this.chain.fork(depth)
+    for (const event of lost) this.holdings.lost(event)
+    this.relay.undone(lost)
+    for (const { kind } of lost) this.count(`lost in forks: ${kind}`)
+    this.law()
+  }
+
+  /** The process is gone; meanwhile the chain goes on, and what it had signed may still arrive. */
+  async die(at: string): Promise<void> {
+    const { random, chain, venue } = this
+    this.count(`died: ${at}`)
+    const { last_wire } = this.relay
+    const deepest = Math.min(6, chain.tip - chain.finalized)
+    if (deepest >= 1 && random.chance(0.25)) {
+      for (const event of chain.fork(random.between(1, deepest))) this.holdings.lost(event)
+      this.count('forked while down')
+    }
+    if (last_wire !== undefined && random.chance(0.3)) chain.enqueue(last_wire, true)
+    venue.bootFromJournal()
+    if (venue.state.leaves.size < 5_000 && random.chance(0.2)) venue.trees = venue.rebuildTrees()
+    await this.boot()
+    if (last_wire !== undefined && random.chance(0.3)) chain.enqueue(last_wire, true)
   }
 
   async deposit(owner: number, mint: Uint8Array, amount: bigint): Promise<void> {
@@ -132,25 +182,29 @@ export class Simulation {
     })
   }
 
-  /** A boot: the next epoch, final before anything else happens. */
-  async openEpoch(): Promise<void> {
-    const { config } = this.chain.vault()
-    const { seq, head } = this.venue
-    const instruction = openEpochInstruction({
-      program: this.chain.program,
-      settlement_signer: publicKeyOf(this.#settlement_seed),
-      epoch: config.epoch + 1,
-      boot_nonce: this.random.bytes(16),
-      compose_hash: new Uint8Array(32),
-      journal_seq: seq,
-      journal_head: head,
-      restore: false,
-      generation: 0,
-    })
-    await this.chain.send(instruction, [this.#settlement_seed])
-    await this.tick(true)
-    this.relay.epoch = config.epoch + 1
-    for (let slots = 0; slots < FINALIZED_DEPTH; slots++) await this.tick()
+  /** A process comes up: reads what the chain says, takes the next epoch, and settles once that is final. */
+  async boot(): Promise<void> {
+    const { chain, venue, random } = this
+    const { config } = chain.vault()
+    const epoch = config.epoch + 1
+    this.relay = new Relay(chain, venue, this.#settlement_seed, epoch, this.landings)
+    this.relay.rewind()
+    this.relay.learn()
+    const boot_nonce = random.bytes(16)
+    const signed = { signature: new Uint8Array(64).fill(2), transaction: new Uint8Array(1) }
+    venue.must({ kind: 'epoch_intended', epoch, boot_nonce, generation: 0, ...signed })
+    const position = { journal_seq: venue.seq, journal_head: venue.head }
+    const identity = { program: chain.program, settlement_signer: publicKeyOf(this.#settlement_seed) }
+    const compose_hash = new Uint8Array(32)
+    const terms = { epoch, boot_nonce, compose_hash, restore: false, generation: 0 }
+    const instruction = openEpochInstruction({ ...identity, ...terms, ...position })
+    await chain.send(instruction, [this.#settlement_seed])
+    this.#opening = true
+    for (let slots = 0; slots <= FINALIZED_DEPTH; slots++) await this.tick()
+    this.#opening = false
+    const { epoch: opened } = chain.vault().config
+    if (opened !== epoch) throw new Error(`epoch ${epoch} did not open`)
+    venue.must({ kind: 'epoch_opened', epoch, slot: chain.tip, signature: signed.signature })
   }
 
   async close(): Promise<void> {
@@ -158,8 +212,7 @@ export class Simulation {
   }
 
   /** Refunded exits belong to their owners again, as notes the venue does not know. */
-  #settled(event: Extract<VaultEvent, { kind: 'settled' }>): void {
-    this.holdings.refunded(event)
+  #refunded(event: Extract<VaultEvent, { kind: 'settled' }>): void {
     for (const { nullifier, refund, mint, amount } of event.payouts) {
       const known = nullifier && this.refund_blindings.get(toHex(nullifier))
       if (!known || !refund) continue
@@ -170,22 +223,11 @@ export class Simulation {
   }
 
   #rememberSpent(): void {
-    for (const { inputs } of this.venue.state.settlement.batches.values()) this.spent.push(...inputs)
+    const batches = [...this.venue.state.settlement.batches.values()]
+    for (const { owner, mint, amount, commitment, blinding, leaf_index } of batches.flatMap(
+      ({ inputs }) => inputs,
+    ))
+      this.spent.push({ owner, mint, amount, commitment, blinding, leaf_index })
     this.spent.splice(0, Math.max(0, this.spent.length - KEPT_SPENT))
-  }
-}
-
-/** The first trader earns the fees, so what was charged trades again. */
-function simSettings(fee_key: Uint8Array): Settings {
-  const template = settings()
-  const [instrument] = template.instruments
-  const mint = (text: string, decimals: number) => ({ ...template.mints[0]!, mint: text, decimals })
-  return {
-    ...template,
-    mints: [mint(JTO, 9), mint(USDC, 6)],
-    instruments: [{ ...instrument!, symbol: SYMBOL, base_mint: JTO, quote_mint: USDC, batch_slots: 2 }],
-    settlement_parts_max: 12,
-    retention_days: 1,
-    fee_key: encodeBase58(fee_key),
   }
 }
