@@ -1,0 +1,98 @@
+/** The chain half of a venue on an embedded chain of its own thread: relayer, watchers and hashing, fed with full batches. */
+
+import { join } from 'node:path'
+import { type HostedChain, hostEmbeddedChain } from '../../engine/chain/embedded/host_embedded_chain'
+import { openChain } from '../../engine/chain/open_chain'
+import { openHashing } from '../../engine/hashing/open_hashing'
+import type { BatchStage, ChainPort, HashPort, SettlementPayload } from '../../engine/ports'
+import { compareBytes } from '../../protocol/bytes'
+import { publicKeyOf } from '../../protocol/sign'
+import { MemoryOutbox } from '../../test/chain/memory_outbox'
+import { MemorySink, randomField } from '../../test/chain/vault_world'
+import { ORDERS } from './batch_work'
+
+const PROGRAM = join(import.meta.dir, '../../program/vault.so')
+
+/** `landing_ms`: from signed to confirmed, per batch. `turn_ms`: from confirmed to the next batch being signed. */
+export type SettleRun = { batches: number; elapsed_s: number; landing_ms: number[]; turn_ms: number[] }
+
+const elements = (count: number): Uint8Array[] =>
+  Array.from({ length: count }, randomField).sort(compareBytes)
+
+/** Values nobody can check on chain: only their form and order matter to what a batch costs. */
+const payloadOf = (batch_id: number): SettlementPayload => ({
+  batch_id,
+  nullifiers: elements(ORDERS),
+  outputs: elements(2 * ORDERS).map((commitment) => ({ commitment, memo: randomField().slice(0, 16) })),
+  payouts: [],
+  spent_root: randomField(),
+  spent_count: ORDERS * batch_id,
+  leaf_count_min: 0,
+})
+
+export class SettlingVenue {
+  readonly outbox = new MemoryOutbox()
+  readonly sink = new MemorySink()
+
+  private constructor(
+    readonly chain: HostedChain,
+    readonly hash: HashPort,
+    readonly port: ChainPort,
+  ) {}
+
+  static async open(data_dir: string, slot_ms: number): Promise<SettlingVenue> {
+    const settlement_seed = crypto.getRandomValues(new Uint8Array(32))
+    const failed = (error: Error): never => {
+      throw error
+    }
+    const genesis = { program_path: PROGRAM, settlement_signer: publicKeyOf(settlement_seed) }
+    const chain = await hostEmbeddedChain({ data_dir, slot_ms, genesis, failed })
+    const hash = await openHashing({ dir: data_dir, key: new Uint8Array(32) })
+    const { program_id, url } = chain
+    const port = await openChain({ rpc_urls: [url], program_id, settlement_seed, hash, slot_ms })
+    const venue = new SettlingVenue(chain, hash, port)
+    await venue.#boot()
+    return venue
+  }
+
+  async #boot(): Promise<void> {
+    const boot_nonce = crypto.getRandomValues(new Uint8Array(16))
+    const position = { compose_hash: new Uint8Array(32), ...this.outbox.head(), restore: false }
+    await this.port.openEpoch({ epoch: 1, boot_nonce, ...position }, async () => {})
+    const { sink, outbox } = this
+    const known = { leaf_count: 0, last_batch: 0, epoch: 1, own_boot_nonces: [boot_nonce], exits_open: [] }
+    this.port.start({ sink, outbox, ...known })
+  }
+
+  /** Batches without end for `seconds`; counts from the first confirmed to the last. */
+  async settle(seconds: number): Promise<SettleRun> {
+    const { outbox } = this
+    const signed = new Map<number, number>()
+    const confirmed = new Map<number, number>()
+    const note = (times: Map<number, number>, batch_id: number): void => {
+      if (!times.has(batch_id)) times.set(batch_id, performance.now())
+    }
+    outbox.onSigned = ({ batch_id }) => note(signed, batch_id)
+    outbox.onStage = ({ batch_id, stage }: BatchStage) => {
+      if (stage === 'confirmed') note(confirmed, batch_id)
+    }
+    const batches_max = Math.ceil(seconds * 20)
+    for (let batch_id = 1; batch_id <= batches_max; batch_id++) outbox.add(payloadOf(batch_id))
+    await Bun.sleep(1_000 * seconds)
+    const times = [...confirmed.values()]
+    const landing_ms = [...confirmed].map(([batch_id, at]) => at - signed.get(batch_id)!)
+    const turn_ms = [...confirmed].flatMap(([batch_id, at]) => {
+      const next = signed.get(batch_id + 1)
+      return next === undefined ? [] : [next - at]
+    })
+    if (times.length < 2 || outbox.violations.length > 0)
+      throw new Error(`nothing settles: ${outbox.violations[0]}`)
+    return { batches: times.length - 1, elapsed_s: (times.at(-1)! - times[0]!) / 1_000, landing_ms, turn_ms }
+  }
+
+  async close(): Promise<void> {
+    await this.port.close()
+    await this.hash.close()
+    await this.chain.close()
+  }
+}
