@@ -43,6 +43,8 @@ export type EngineConfig = {
   settlement_parts_max: number
   /** Days events, final orders and fills stay readable. */
   retention_days: number
+  /** Signatures are checked on a thread of their own, for machines with a core for it; left out: where commands are run. */
+  signature_thread?: boolean
   /** An empty journal may begin from the chain, where the admin has announced it there. */
   restore_from_chain?: boolean
 }

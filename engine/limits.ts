@@ -56,6 +56,8 @@ export const LIMITS = {
   exits_open_max: 10_000,
   /** Commands applied in memory and not yet on disk; beyond it 503 `matching_unavailable`. */
   queue_commands_max: 16_384,
+  /** Commands whose signatures wait for the signature thread; beyond it 503 `matching_unavailable`. */
+  signatures_waiting_max: 16_384,
   /** Bytes of records written as one group, unless a single command needs more. */
   group_bytes_max: 1_048_576,
   /** Finalized leaves one journal record carries. */

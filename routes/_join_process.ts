@@ -1,4 +1,5 @@
 /** Joins the parts into one running venue: enclave, hashing, chain, engine, app and listeners, opened in this order. */
+import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import type { Enclave } from '../enclave/contract'
 import { openEnclave } from '../enclave/index'
@@ -102,7 +103,12 @@ async function openEngine(parts: ProcessParts, enclave: Enclave): Promise<Venue>
   const { listen: at } = config
   const chain = await awaitVault(() => parts.openChain(enclave, hash), { at, enclave, log: parts.log })
   return openVenue({
-    config: { ...config.engine, compose_hash: enclave.identity.compose_hash, tacit_version: version },
+    config: {
+      ...config.engine,
+      compose_hash: enclave.identity.compose_hash,
+      tacit_version: version,
+      signature_thread: availableParallelism() > 1,
+    },
     ports: {
       clock,
       hash,

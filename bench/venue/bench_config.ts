@@ -1,5 +1,6 @@
 /** Settings, keys, traders and notes of the benched venue, all made of their names so that every process knows them. */
 import { createHash, createPrivateKey, createPublicKey, type KeyObject, sign } from 'node:crypto'
+import { availableParallelism } from 'node:os'
 import type { EngineConfig } from '../../engine/config'
 import type { KeysPort } from '../../engine/ports'
 import { encodeBase58 } from '../../protocol/base58'
@@ -110,5 +111,6 @@ export function benchConfig(data_dir: string): EngineConfig {
     order_life_slots_max: 432_000,
     settlement_parts_max: 28,
     retention_days: 30,
+    signature_thread: availableParallelism() > 1,
   }
 }

@@ -1,5 +1,4 @@
-/** What every intake needs to know of the venue, and the one signature check they share. */
-import { verifySignature } from '../../protocol/ed25519'
+/** What every intake needs to know of the venue. */
 import { Refusal } from '../../protocol/refusals'
 import type { Instrument } from '../../protocol/wire'
 import { type InstrumentRules, rulesOf } from './check_instrument_rules'
@@ -25,9 +24,4 @@ export function rulesFor(intake: Intake, symbol: string): InstrumentRules {
   const rules = intake.rules.get(symbol)
   if (rules === undefined) throw new Refusal('instrument_unknown')
   return rules
-}
-
-/** Refuses `signature_invalid` unless `trading_key` signed exactly `body` (protocol.md "Signature rule"). */
-export function requireSignature(signature: Uint8Array, body: Uint8Array, trading_key: Uint8Array): void {
-  if (!verifySignature(signature, body, trading_key)) throw new Refusal('signature_invalid')
 }

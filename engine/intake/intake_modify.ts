@@ -1,17 +1,17 @@
-/** From a modify request to a verified command: a cancel of the old order and a full new order by the same key. */
+/** From a modify request to its command: a cancel of the old order and a full new order by the same key. */
 import { concatBytes, equalBytes } from '../../protocol/bytes'
 import { encodeCancel } from '../../protocol/cancel'
 import { sha256 } from '../../protocol/sha256'
 import type { Modify } from '../commands'
 import { checkInstrumentRules } from './check_instrument_rules'
 import { nonceOf, objectOf, orderIdOf, refuseField, signatureOf } from './form'
-import { type Intake, requireSignature, rulesFor } from './intake'
+import { type Intake, rulesFor } from './intake'
 import { placeBody } from './intake_place'
 import { openNote } from './open_note'
 import { readPlace } from './read_place'
 import type { Signed } from './signed'
 
-/** Refuses form faults, instrument rules and `signature_invalid` (either signature). */
+/** Refuses form faults and instrument rules. */
 export function intakeModify(
   intake: Intake,
   account_id: string,
@@ -32,18 +32,23 @@ export function intakeModify(
   const { trading_key } = form
   const cancel_body = encodeCancel({ venue: intake.venue, order_id, trading_key, cancel_nonce })
   const place_body = placeBody(intake, form)
-  requireSignature(cancel_signature, cancel_body, trading_key)
-  requireSignature(signature, place_body, trading_key)
-  const digest = sha256(cancel_body, place_body)
-  const opening = openNote(intake.known, form.collateral_commitment, form.opening, trading_key)
   return {
-    command: {
+    claims: [
+      { signature: cancel_signature, body: cancel_body, trading_key },
+      { signature, body: place_body, trading_key },
+    ],
+    command: () => ({
       kind: 'modify',
       account_id,
       origin,
       cancel: { order_id, trading_key, cancel_nonce, signature: cancel_signature },
-      replacement: { ...form, signature, opening, digest },
-    },
+      replacement: {
+        ...form,
+        signature,
+        opening: openNote(intake.known, form.collateral_commitment, form.opening, trading_key),
+        digest: sha256(cancel_body, place_body),
+      },
+    }),
     body_and_signature: concatBytes(cancel_body, cancel_signature, place_body, signature),
   }
 }

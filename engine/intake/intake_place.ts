@@ -1,4 +1,4 @@
-/** From a place request to a verified command: form, instrument, rules, signature, then the facts of the opening. */
+/** From a place request to its command: form, instrument, rules, what is signed, then the facts of the opening. */
 import { anchorPoolHash } from '../../protocol/anchors'
 import { concatBytes } from '../../protocol/bytes'
 import { encodePlace } from '../../protocol/place'
@@ -6,12 +6,12 @@ import { sha256 } from '../../protocol/sha256'
 import type { Place } from '../commands'
 import { checkInstrumentRules } from './check_instrument_rules'
 import { signatureOf } from './form'
-import { type Intake, requireSignature, rulesFor } from './intake'
+import { type Intake, rulesFor } from './intake'
 import { openNote } from './open_note'
 import { type PlaceForm, readPlace } from './read_place'
 import type { Signed } from './signed'
 
-/** Refuses with the first failing check of protocol.md "Order of checks" up to the signature. */
+/** Refuses with the first failing check of protocol.md "Order of checks" before the signature. */
 export function intakePlace(
   intake: Intake,
   account_id: string,
@@ -21,18 +21,21 @@ export function intakePlace(
   const form = readPlace(value, true)
   const signature = signatureOf((value as { signature: unknown }).signature, 'signature')
   checkInstrumentRules(form, rulesFor(intake, form.symbol))
+  const { trading_key } = form
   const body = placeBody(intake, form)
-  requireSignature(signature, body, form.trading_key)
-  const command: Place = {
-    kind: 'place',
-    account_id,
-    origin,
-    ...form,
-    signature,
-    opening: openNote(intake.known, form.collateral_commitment, form.opening, form.trading_key),
-    digest: sha256(body),
+  return {
+    claims: [{ signature, body, trading_key }],
+    command: () => ({
+      ...form,
+      kind: 'place',
+      account_id,
+      origin,
+      signature,
+      opening: openNote(intake.known, form.collateral_commitment, form.opening, trading_key),
+      digest: sha256(body),
+    }),
+    body_and_signature: concatBytes(body, signature),
   }
-  return { command, body_and_signature: concatBytes(body, signature) }
 }
 
 /** The 224 bytes a place signature covers. */

@@ -3,6 +3,8 @@ import { Refusal } from '../../protocol/refusals'
 import { venueId } from '../../protocol/venue_id'
 import type { EngineConfig } from '../config'
 import { type Intake, intakeOf } from '../intake/intake'
+import { SignatureThread } from '../intake/signature_thread'
+import { SIGNATURES_INLINE } from '../intake/signatures'
 import type { ChainPort, ClockPort, HashPort, KeysPort, VaultConfig, VaultMint } from '../ports'
 import { InstrumentReads } from '../reads/instrument_reads'
 import { Metrics } from '../reads/metrics'
@@ -110,6 +112,7 @@ export function assemble(
     pump.stop()
     anchoring.stop()
   }
+  const signatures = config.signature_thread === true ? new SignatureThread(fatal) : SIGNATURES_INLINE
   const intake: Intake = intakeOf(venueOf(chain, first.config.generation), config.instruments, state)
   return {
     ...parts,
@@ -128,7 +131,16 @@ export function assemble(
     upkeep,
     snapshotting,
     sign: (body: Uint8Array) => ports.keys.signStatement(body),
-    writes: new Writes({ intake, state, sequencer, availability, grace, receipts: new ReceiptCache() }),
+    signatures,
+    writes: new Writes({
+      intake,
+      signatures,
+      state,
+      sequencer,
+      availability,
+      grace,
+      receipts: new ReceiptCache(),
+    }),
     own: new OwnReads(history, instruments),
     tree: new TreeReads(hash, () => finalized),
     settlement: new SettlementReads(chain, facts.landed),

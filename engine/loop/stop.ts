@@ -49,6 +49,7 @@ export async function close(engine: Engine, accounts: AccountsPort): Promise<voi
   pump.stop()
   engine.grace.stop()
   engine.upkeep.stop()
+  engine.signatures.close()
   await chain.close()
   await sequencer.durable().catch(() => undefined)
   await engine.snapshotting.close()

@@ -1,4 +1,4 @@
-/** The venue's write methods: intake, sequencing, and the answer with its receipt once it is durable. */
+/** The venue's write methods: intake, signatures, sequencing, and the answer with its receipt once it is durable. */
 import { toHex } from '../../protocol/bytes'
 import { Refusal } from '../../protocol/refusals'
 import type * as wire from '../../protocol/wire'
@@ -11,6 +11,7 @@ import { intakeModify } from '../intake/intake_modify'
 import { intakePlace } from '../intake/intake_place'
 import { intakeReshape } from '../intake/intake_reshape'
 import { intakeWithdrawal } from '../intake/intake_withdrawal'
+import type { Signatures } from '../intake/signatures'
 import type { Signed } from '../intake/signed'
 import type { Answer } from '../state/outcome'
 import type { State } from '../state/state'
@@ -24,6 +25,7 @@ type WithReceipt<K extends keyof Results> = Results[K] & { receipt: wire.Receipt
 
 export type WriteParts = {
   intake: Intake
+  signatures: Signatures
   state: State
   sequencer: Sequencer
   availability: Availability
@@ -36,7 +38,7 @@ export class Writes {
 
   async place(account_id: string, request: wire.PlaceRequest, origin?: string): Promise<wire.PlaceResult> {
     const signed = intakePlace(this.parts.intake, account_id, request, origin)
-    return this.submit('place', signed, toHex(signed.command.order_id))
+    return this.submit('place', account_id, signed, ({ order_id }) => order_id)
   }
 
   async cancel(
@@ -44,7 +46,8 @@ export class Writes {
     order_id: string,
     request: wire.CancelRequest,
   ): Promise<wire.CancelResult> {
-    return this.submit('cancel', intakeCancel(this.parts.intake, account_id, order_id, request))
+    const signed = intakeCancel(this.parts.intake, account_id, order_id, request)
+    return this.submit('cancel', account_id, signed)
   }
 
   async modify(
@@ -54,15 +57,16 @@ export class Writes {
     origin?: string,
   ): Promise<wire.ModifyResult> {
     const signed = intakeModify(this.parts.intake, account_id, order_id, request, origin)
-    return this.submit('modify', signed, toHex(signed.command.replacement.order_id))
+    return this.submit('modify', account_id, signed, ({ replacement }) => replacement.order_id)
   }
 
   async cancelAll(account_id: string, requests: wire.CancelAllRequest[]): Promise<wire.CancelAllResult> {
-    return this.submit('cancel_all', intakeCancelAll(this.parts.intake, account_id, requests))
+    const signed = intakeCancelAll(this.parts.intake, account_id, requests)
+    return this.submit('cancel_all', account_id, signed)
   }
 
   async deadMan(account_id: string, request: wire.DeadManRequest): Promise<wire.DeadManResult> {
-    return this.submit('dead_man', intakeDeadMan(this.parts.intake, account_id, request))
+    return this.submit('dead_man', account_id, intakeDeadMan(this.parts.intake, account_id, request))
   }
 
   async withdraw(
@@ -70,7 +74,7 @@ export class Writes {
     request: wire.WithdrawalRequest,
   ): Promise<wire.Withdrawal & { receipt: wire.Receipt }> {
     const signed = intakeWithdrawal(this.parts.intake, account_id, request)
-    return this.submit('withdraw', signed, toHex(signed.command.withdrawal_id))
+    return this.submit('withdraw', account_id, signed, ({ withdrawal_id }) => withdrawal_id)
   }
 
   async reshape(
@@ -78,7 +82,7 @@ export class Writes {
     request: wire.ReshapeRequest,
   ): Promise<wire.Reshape & { receipt: wire.Receipt }> {
     const signed = intakeReshape(this.parts.intake, account_id, request)
-    return this.submit('reshape', signed, toHex(signed.command.reshape_id))
+    return this.submit('reshape', account_id, signed, ({ reshape_id }) => reshape_id)
   }
 
   async armDisconnect(account_id: string, origin: string, armed: boolean): Promise<void> {
@@ -88,6 +92,8 @@ export class Writes {
   }
 
   async disconnected(account_id: string, origin: string): Promise<void> {
+    // Orders the socket sent before it went may still wait for their signatures, and belong to what is cancelled.
+    await this.parts.signatures.hold([])
     this.require(account_id)
     if (!this.parts.state.accounts.get(account_id)!.armed.has(origin)) return
     await this.parts.sequencer.submit({ kind: 'disconnected', account_id, origin })
@@ -99,15 +105,20 @@ export class Writes {
     if (!this.parts.state.accounts.has(account_id)) throw new Refusal('token_invalid')
   }
 
-  /** `made` is the id under which a resend finds the receipt. */
-  private async submit<K extends keyof Results>(
+  /** Refuses `signature_invalid` first. `idOf` names the id under which a resend finds the receipt. */
+  private async submit<K extends keyof Results, C extends CommandBody>(
     kind: K,
-    signed: Signed<Extract<CommandBody, { account_id: string }>>,
-    made?: string,
+    account_id: string,
+    signed: Signed<C>,
+    idOf?: (command: C) => Uint8Array,
   ): Promise<WithReceipt<K>> {
-    this.require(signed.command.account_id)
+    const held = this.parts.signatures.hold(signed.claims)
+    if (!(typeof held === 'boolean' ? held : await held)) throw new Refusal('signature_invalid')
+    this.require(account_id)
+    const command = signed.command()
+    const made = idOf === undefined ? undefined : toHex(idOf(command))
     try {
-      const { answer, receipt } = await this.parts.sequencer.submit(signed.command, signed.body_and_signature)
+      const { answer, receipt } = await this.parts.sequencer.submit(command, signed.body_and_signature)
       if (answer.kind !== kind || !('result' in answer) || receipt === undefined) {
         throw new Error('a command was answered as another')
       }

@@ -1,0 +1,89 @@
+/** Owns the way to the signature thread and back: claims of one turn together, few messages at a time, answers in order. */
+import { Refusal } from '../../protocol/refusals'
+import { LIMITS } from '../limits'
+import { encodeClaims } from './claim_bytes'
+import type { Signatures } from './signatures'
+import type { Claim } from './signed'
+
+/** Claims one message takes, unless one command has more: enough to pay for the message, answered within a millisecond. */
+const MESSAGE_CLAIMS = 16
+/** The thread works on one message while the next one is on its way. */
+const MESSAGES_AHEAD = 2
+
+type Waiting = {
+  claims: readonly Claim[]
+  resolve: (held: boolean) => void
+  reject: (reason: Error) => void
+}
+
+export class SignatureThread implements Signatures {
+  private readonly worker = new Worker(new URL('./signature_worker.ts', import.meta.url))
+  private readonly sent: Waiting[][] = []
+  private waiting: Waiting[] = []
+  private armed = false
+  private closed: Error | undefined
+
+  /** @param fatal the thread failed: what it was asked will never be answered, so the process must end. */
+  constructor(fatal: (error: Error) => void) {
+    this.worker.onmessage = ({ data }: MessageEvent<Uint8Array>) => this.answer(data)
+    this.worker.onerror = ({ message }) => {
+      this.end(new Refusal('internal'))
+      fatal(new Error(`the signature thread failed: ${message}`))
+    }
+  }
+
+  hold(claims: readonly Claim[]): Promise<boolean> {
+    if (this.closed !== undefined) return Promise.reject(this.closed)
+    if (this.waiting.length >= LIMITS.signatures_waiting_max) {
+      throw new Refusal('matching_unavailable', { subsystem: 'matching' })
+    }
+    return new Promise((resolve, reject) => {
+      this.waiting.push({ claims, resolve, reject })
+      if (this.armed) return
+      this.armed = true
+      // The requests of this turn of the event loop go out together.
+      setImmediate(() => this.send())
+    })
+  }
+
+  close(): void {
+    this.end(new Refusal('matching_unavailable', { subsystem: 'matching' }))
+  }
+
+  private send(): void {
+    this.armed = false
+    while (this.waiting.length > 0 && this.sent.length < MESSAGES_AHEAD) {
+      const message = this.takeMessage()
+      const bytes = encodeClaims(message.flatMap(({ claims }) => claims))
+      this.sent.push(message)
+      this.worker.postMessage(bytes, [bytes.buffer])
+    }
+  }
+
+  private takeMessage(): Waiting[] {
+    let claims = 0
+    let count = 0
+    for (const one of this.waiting) {
+      claims += one.claims.length
+      if (count > 0 && claims > MESSAGE_CLAIMS) break
+      count++
+    }
+    return this.waiting.splice(0, count)
+  }
+
+  private answer(verdicts: Uint8Array): void {
+    let at = 0
+    for (const { claims, resolve } of this.sent.shift() ?? []) {
+      resolve(verdicts.subarray(at, at + claims.length).every((verdict) => verdict === 1))
+      at += claims.length
+    }
+    this.send()
+  }
+
+  private end(reason: Error): void {
+    if (this.closed !== undefined) return
+    this.closed = reason
+    this.worker.terminate()
+    for (const { reject } of [...this.sent.flat(), ...this.waiting.splice(0)]) reject(reason)
+  }
+}

@@ -1,0 +1,14 @@
+/** The signature thread: a message of claims in, one byte for each out. */
+import { verifySignature } from '../../protocol/ed25519'
+import { decodeClaims } from './claim_bytes'
+
+declare const self: Worker
+
+self.onmessage = ({ data }: MessageEvent<Uint8Array>) => {
+  const claims = decodeClaims(data)
+  const verdicts = new Uint8Array(claims.length)
+  claims.forEach(({ signature, body, trading_key }, at) => {
+    verdicts[at] = verifySignature(signature, body, trading_key) ? 1 : 0
+  })
+  self.postMessage(verdicts, [verdicts.buffer])
+}
