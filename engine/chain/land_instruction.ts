@@ -11,6 +11,11 @@ import { blockHeight, transactionStatuses } from './transaction_status'
 
 /** Slots between two broadcasts of the same bytes. */
 export const REBROADCAST_SLOTS = 4
+/**
+ * A blockhash lives 150 blocks. Twice as many slots later a transaction counts as expired whatever height a node claims;
+ * should it land after all, the batch id or the epoch on chain lets only one of two do anything.
+ */
+export const EXPIRY_SLOTS = 300
 
 export type Landing = { slot: number; signature: Uint8Array }
 
@@ -56,6 +61,7 @@ async function untilFinalized(
   end_ms: number,
 ): Promise<number | undefined> {
   const { monotonicMs } = client.view.options
+  const signed_slot = client.view.now().slot
   for (let sent_slot = Number.NEGATIVE_INFINITY; !client.rpc.closed && monotonicMs() < end_ms; ) {
     const height = await retried(client, () => blockHeight(client))
     // Read after the height: an unknown signature past its height stays unknown.
@@ -67,7 +73,8 @@ async function untilFinalized(
     }
     if (status?.level === 'finalized') return status.slot
     const { slot, slot_ms } = client.view.now()
-    if (!status && height !== undefined && height > signed.last_valid_block_height) return undefined
+    const expired = height !== undefined && height > signed.last_valid_block_height
+    if (!status && (expired || slot - signed_slot > EXPIRY_SLOTS)) return undefined
     if (!status && slot - sent_slot >= REBROADCAST_SLOTS) {
       sent_slot = slot
       await broadcast(client, signed.wire)

@@ -12,6 +12,8 @@ export type RelayedBatch = {
   stage: 'built' | 'submitted' | 'confirmed'
   /** Signature that landed it, once seen. */
   landed: Uint8Array | undefined
+  /** Slot at which the newest transaction was signed. */
+  signed_slot: number
   /** Slot of the last broadcast. */
   sent_slot: number
   /** Signings refused in a row; spaces them out. */
@@ -34,7 +36,7 @@ export function resume(
   batch_id: number,
   journaled: SignedBatch | undefined,
   epoch: number,
-  now_ms: number,
+  since: { ms: number; slot: number },
 ): RelayedBatch {
   return {
     batch_id,
@@ -42,8 +44,9 @@ export function resume(
     live: journaled !== undefined && epochOfSigned(journaled) === epoch,
     stage: 'built',
     landed: undefined,
+    signed_slot: since.slot,
     sent_slot: Number.NEGATIVE_INFINITY,
     refusals: 0,
-    since_ms: now_ms,
+    since_ms: since.ms,
   }
 }

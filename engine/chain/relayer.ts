@@ -5,7 +5,7 @@ import { broadcast } from './broadcast'
 import type { ChainClient } from './chain_client'
 import { findSettled } from './find_settled'
 import type { KnownStates } from './known_states'
-import { REBROADCAST_SLOTS } from './land_instruction'
+import { EXPIRY_SLOTS, REBROADCAST_SLOTS } from './land_instruction'
 import { readVault, type VaultSnapshot } from './read_vault'
 import { type RelayedBatch, resume } from './relayed_batch'
 import { answerFailure } from './relayer_failure'
@@ -61,8 +61,8 @@ export class Relayer {
   async #step(): Promise<void> {
     const finalized = await readVault(this.client, 'finalized', this.#slot_finalized)
     const confirmed = await readVault(this.client, 'confirmed', this.#slot_confirmed)
-    this.#slot_finalized = finalized.slot
-    this.#slot_confirmed = confirmed.slot
+    this.#slot_finalized = this.client.view.reached(finalized.slot)
+    this.#slot_confirmed = this.client.view.reached(confirmed.slot)
     this.#open ??= this.#firstOpen(finalized.config.last_batch)
     const landed = confirmed.config.last_batch
     await this.#rewind(landed)
@@ -140,13 +140,15 @@ export class Relayer {
       batch.live = false
       return this.#refused(batch, failureOf(status.error), true)
     }
-    if (status) return
-    if (height > newest.last_valid_block_height) {
+    const { slot } = this.client.view.now()
+    // Whatever heights and statuses a node tells: what did not land for so long is signed again.
+    const overdue = slot - batch.signed_slot > EXPIRY_SLOTS
+    if (status && !overdue) return
+    if (height > newest.last_valid_block_height || overdue) {
       // The next step reads the batch id again before anything is signed.
       batch.live = false
       return
     }
-    const { slot } = this.client.view.now()
     if (slot - batch.sent_slot >= REBROADCAST_SLOTS) await this.#send(batch)
   }
 
@@ -168,6 +170,7 @@ export class Relayer {
     await outbox.recordSigned(signed)
     batch.signed.push(signed)
     batch.live = true
+    batch.signed_slot = this.client.view.now().slot
     await this.#send(batch)
     await this.#submitted(batch)
   }
@@ -205,7 +208,8 @@ export class Relayer {
     let batch = this.#batches.get(batch_id)
     if (!batch) {
       const { outbox, epoch, monotonicMs } = this.args
-      batch = resume(batch_id, outbox.signed(batch_id), epoch, monotonicMs())
+      const since = { ms: monotonicMs(), slot: this.client.view.now().slot }
+      batch = resume(batch_id, outbox.signed(batch_id), epoch, since)
       this.#batches.set(batch_id, batch)
     }
     return batch

@@ -43,6 +43,11 @@ export class SlotView {
     return { slot: this.#slot, lag_ms, slot_ms: this.slotMs() }
   }
 
+  /** A slot that one node claims, as far as the view has it: nobody makes all other nodes look late by a claim. */
+  reached(slot: number): number {
+    return Math.min(slot, this.#slot)
+  }
+
   slotMs(): number {
     const [first, last] = [this.#samples[0], this.#samples.at(-1)]
     if (this.#samples.length < SAMPLES_MIN || !first || !last) return this.options.slot_ms

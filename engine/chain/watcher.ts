@@ -34,16 +34,16 @@ export class Watcher {
 
   async #look(): Promise<boolean> {
     const confirmed = await readVault(this.client, 'confirmed', this.#slot_confirmed)
-    this.#slot_confirmed = confirmed.slot
+    this.#slot_confirmed = this.client.view.reached(confirmed.slot)
     if (!this.config.check(confirmed.config)) return false
     const finalized = await readVault(this.client, 'finalized', this.#slot_finalized)
-    this.#slot_finalized = finalized.slot
+    this.#slot_finalized = this.client.view.reached(finalized.slot)
     if (!(await this.leaves.follow(finalized))) {
       this.mismatch()
       return false
     }
-    if (confirmed.slot - this.#exits_slot >= EXIT_SLOTS) {
-      this.#exits_slot = confirmed.slot
+    if (this.#slot_confirmed - this.#exits_slot >= EXIT_SLOTS) {
+      this.#exits_slot = this.#slot_confirmed
       await this.exits.follow()
     }
     return true

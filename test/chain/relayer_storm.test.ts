@@ -1,14 +1,17 @@
 /**
  * Everything at once: sends dropped, replies lost and doubled, blocks taken back, blockhashes that die young, an endpoint
- * that is dead and others that fail. Every batch becomes final once and every payout is paid once.
+ * that is dead, others that fail, and one that lies. Every batch becomes final once and every payout is paid once.
  * TACIT_STORM_BATCHES sets how many batches.
  */
 import { expect, test } from 'bun:test'
 import { associatedTokenAddress } from '../../engine/chain/embedded/faucet'
 import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import { readU64Le, toHex } from '../../protocol/bytes'
+import { decodeConfig } from '../../protocol/vault/accounts'
+import { vaultAddresses } from '../../protocol/vault/addresses'
 import { Random } from '../simulation/random'
 import { mintTo } from './chain_folder'
+import { delayingLies, LyingEndpoint } from './lying_endpoint'
 import { fundedWallet } from './transfer'
 import { randomField, USDC, VaultWorld } from './vault_world'
 
@@ -28,9 +31,12 @@ test(`${BATCHES} batches through a storm: each final once, nothing paid twice`, 
   const wallet = await fundedWallet(chain)
   await mintTo(chain, USDC, wallet.address, 1n)
   const destination = decodeBase58(await associatedTokenAddress(wallet.address, USDC), 32)!
-  const rpc_urls = [`http://127.0.0.1:${dead.port}`, chain.url, chain.url]
+  const liar = new LyingEndpoint(chain.url)
+  const rpc_urls = [`http://127.0.0.1:${dead.port}`, liar.url, chain.url, chain.url]
   await dead.stop(true)
   await world.boot({ connect: { rpc_urls, rpc_timeout_ms: 2_000 } })
+  liar.lies = delayingLies(liar, random)
+  watchTruth(world)
   chain.faults.drop = () => random.chance(0.3)
   chain.faults.rpc = (method) => {
     const roll = random.next()
@@ -68,10 +74,33 @@ test(`${BATCHES} batches through a storm: each final once, nothing paid twice`, 
   const held = chain.machine.accountAt(encodeBase58(destination), 'finalized')!
   expect(readU64Le(held.data, 64)).toBe(1n + PAID * BigInt(BATCHES))
   chain.faults.rpc = undefined
+  liar.lies = {}
   await world.sink.until(() => world.sink.told.length === 1 + 2 * BATCHES)
   const config = await world.port.readConfig()
   expect(config.last_batch).toBe(BATCHES)
   expect(toHex(world.hash.root().root)).toBe(toHex(config.note_root))
-  console.log(JSON.stringify({ forks, signings: world.outbox.signings.length, slots: chain.slot() }))
+  const { signings } = world.outbox
+  console.log(JSON.stringify({ forks, signings: signings.length, slots: chain.slot() }))
+  console.log(JSON.stringify(Object.fromEntries(liar.told)))
   await world.close()
+  await liar.stop()
 }, 3_600_000)
+
+/** What the venue is told goes no further than the chain went: not the slot, not what is final. */
+function watchTruth(world: VaultWorld): void {
+  const { chain, sink, outbox, program } = world
+  const { config } = vaultAddresses(program)
+  const tell = sink.slot.bind(sink)
+  sink.slot = (slot) => {
+    if (slot > chain.slot()) sink.violations.push(`slot ${slot} is told at ${chain.slot()}`)
+    tell(slot)
+  }
+  const record = outbox.recordStage.bind(outbox)
+  outbox.recordStage = (stage) => {
+    const { data } = chain.machine.accountAt(encodeBase58(config), 'finalized')!
+    const { last_batch } = decodeConfig(data)!
+    if (stage.stage === 'finalized' && stage.batch_id > last_batch)
+      outbox.violations.push(`batch ${stage.batch_id} is final before the chain says so`)
+    return record(stage)
+  }
+}
