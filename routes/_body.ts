@@ -18,25 +18,19 @@ export function parseBody(request: Request, bytes: Uint8Array): unknown {
 /** The bytes of a body; empty without one. Throws `body_too_large`, and `json_malformed` for a body that never became whole. */
 export async function readBounded(request: Request): Promise<Uint8Array> {
   try {
-    return await readBytes(request)
+    const declared = request.headers.get('content-length')
+    if (declared === null) return await readUndeclared(request)
+    // The server's parser holds a body to its declared length, so nothing longer can follow.
+    if (Number(declared) > BODY_BYTES_MAX) throw new Refusal('body_too_large')
+    return await request.bytes()
   } catch (error) {
     // A caller that leaves or breaks its framing in the middle of a body is no fault of the venue.
     throw error instanceof Refusal ? error : new Refusal('json_malformed')
   }
 }
 
-async function readBytes(request: Request): Promise<Uint8Array> {
-  const declared = request.headers.get('content-length')
-  if (declared !== null) {
-    // The server's parser holds a body to its declared length, so nothing longer can follow.
-    if (Number(declared) > BODY_BYTES_MAX) throw new Refusal('body_too_large')
-    return await request.bytes()
-  }
-  if (request.body === null) return new Uint8Array(0)
-  return await readChunks(request.body)
-}
-
-async function readChunks(body: ReadableStream<Uint8Array>): Promise<Uint8Array> {
+async function readUndeclared({ body }: Request): Promise<Uint8Array> {
+  if (body === null) return new Uint8Array(0)
   const bytes = new Uint8Array(BODY_BYTES_MAX)
   let length = 0
   const reader = body.getReader()

@@ -21,32 +21,24 @@ export function receiptsOf(signer: ReceiptSigner, group: Appended, signed: reado
   const body = encodeReceipt({ venue, epoch: BigInt(epoch), seq: BigInt(seq), head, root })
   const common = { epoch, seq, head: toHex(head), root: toHex(root) }
   const signature = toHex(signer.sign(body))
-  // Most nodes stand in many paths.
-  const texts = new Map<Uint8Array, string>()
-  const textOf = (node: Uint8Array) => {
-    let text = texts.get(node)
-    if (text === undefined) {
-      text = toHex(node)
-      texts.set(node, text)
-    }
-    return text
-  }
-  return paths.map((path, index) => ({ ...common, index, path: path.map(textOf), signature }))
+  return paths.map((path, index) => ({ ...common, index, path, signature }))
 }
 
 /**
- * Root and all audit paths of an RFC 6962 tree at once: the paths of one leaf at a time would hash a group of n commands
- * n times.
+ * Root and all audit paths, in hex, of an RFC 6962 tree at once: the paths of one leaf at a time would hash a group of n
+ * commands n times. A node's text is made once and stands in the paths of all leaves across from it.
  */
-export function receiptTree(leaves: readonly Uint8Array[]): { root: Uint8Array; paths: Uint8Array[][] } {
-  const paths: Uint8Array[][] = leaves.map(() => [])
+export function receiptTree(leaves: readonly Uint8Array[]): { root: Uint8Array; paths: string[][] } {
+  const paths: string[][] = leaves.map(() => [])
   const climb = (from: number, to: number): Uint8Array => {
     if (to - from === 1) return leaves[from]!
     let size = 1
     while (size * 2 < to - from) size *= 2
     const left = climb(from, from + size)
     const right = climb(from + size, to)
-    for (let at = from; at < to; at++) paths[at]!.push(at < from + size ? right : left)
+    const left_text = toHex(left)
+    const right_text = toHex(right)
+    for (let at = from; at < to; at++) paths[at]!.push(at < from + size ? right_text : left_text)
     return sha256(NODE, left, right)
   }
   return { root: climb(0, leaves.length), paths }

@@ -35,7 +35,7 @@ export type SequencerPorts = {
   journal: Journal
   clock: ClockPort
   /** Called with each durable entry, in seq order, before its answer is released. */
-  durable: (entry: Entry, receipt: Receipt | undefined) => void
+  durable: (entry: Entry) => void
   /** Called after a group was released; may take its time, the next group waits for it. */
   released: () => Promise<void> | undefined
   /** The journal failed or a decision contradicted the state: the process must end. */
@@ -160,15 +160,17 @@ export class Sequencer {
   }
 
   private release(group: Entry[], appended: { seq_last: number; head: Uint8Array }): void {
-    const clients = group.filter((entry) => entry.body_and_signature !== undefined)
-    const leaves = clients.map((entry) => entry.body_and_signature!)
+    const leaves: Uint8Array[] = []
+    for (const { body_and_signature } of group) {
+      if (body_and_signature !== undefined) leaves.push(body_and_signature)
+    }
     const receipts = this.signer === undefined ? [] : receiptsOf(this.signer, appended, leaves)
-    const receipt_of = new Map(clients.map((entry, index) => [entry, receipts[index]]))
     this.seq_durable = appended.seq_last
-    for (const entry of group) this.ports.durable(entry, receipt_of.get(entry))
-    for (const entry of group) {
-      const { seq, outcome } = entry
-      entry.settle.resolve({ answer: outcome.answer, seq, receipt: receipt_of.get(entry) })
+    for (const entry of group) this.ports.durable(entry)
+    let next = 0
+    for (const { seq, outcome, body_and_signature, settle } of group) {
+      const receipt = body_and_signature === undefined ? undefined : receipts[next++]
+      settle.resolve({ answer: outcome.answer, seq, receipt })
     }
     this.waiters.releaseUpTo(this.seq_durable)
   }
