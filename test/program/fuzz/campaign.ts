@@ -7,6 +7,7 @@ import { DATA_MUTATIONS } from './mutations/data'
 import { TRANSACTION_MUTATIONS } from './mutations/transaction'
 import { openWorld } from './open_world'
 import { PLANS } from './plans/all'
+import type { Plan } from './plans/plan'
 import type { World } from './world'
 
 /** `finding`: what went wrong, with what it takes to see it again. */
@@ -32,12 +33,12 @@ const count = (counts: Map<string, number>, name: string): void =>
 
 /** Plans of the present state, made when first asked for. */
 class Plans {
-  readonly #made = new Map<string, VaultInstruction | undefined>()
+  readonly #made = new Map<string, Plan | undefined>()
   #version = -1
 
   constructor(readonly world: World) {}
 
-  get(name: string): VaultInstruction | undefined {
+  get(name: string): Plan | undefined {
     if (this.world.version !== this.#version) {
       this.#made.clear()
       this.#version = this.world.version
@@ -46,14 +47,16 @@ class Plans {
     return this.#made.get(name)
   }
 
-  /** Any plan the state offers. */
+  /** Any plan the state offers; less often one that the state refuses, whatever is done to it. */
   any(): { name: string; instruction: VaultInstruction } | undefined {
     const name = this.world.chance.pick(AIMED)
-    const instruction = this.get(name)
-    return instruction && { name, instruction }
+    const plan = this.get(name)
+    const worthwhile = plan?.due || FORGED.has(name) || this.world.chance.oneIn(5)
+    return plan && worthwhile ? { name, instruction: plan.instruction } : undefined
   }
 }
 
+const FORGED = new Set(PLANS.filter(({ name }) => name.startsWith('forged')).map(({ name }) => name))
 const AIMED = PLANS.flatMap(({ name, aim }) => Array.from({ length: aim }, () => name))
 const WEIGHTED = PLANS.flatMap(({ name, weight }) => Array.from({ length: weight }, () => name))
 
@@ -62,10 +65,10 @@ function honestStep(world: World, plans: Plans, tally: Tally): string | undefine
   if (world.chance.oneIn(3))
     world.passTime(world.chance.below(12), world.chance.below(world.chance.oneIn(6) ? 900 : 60))
   const name = world.chance.pick(WEIGHTED)
-  if (name === 'freeze' && !world.config().frozen && !world.chance.oneIn(4)) return undefined
-  const instruction = plans.get(name)
-  if (instruction === undefined) return undefined
-  const done = attempt(world, [instruction], false)
+  if (name === 'freeze' && !world.config().frozen && !world.chance.oneIn(12)) return undefined
+  const plan = plans.get(name)
+  if (!plan?.due) return undefined
+  const done = attempt(world, [plan.instruction], false)
   if (done.kind === 'refused') return `a valid ${name} was refused: ${done.error}`
   if (done.kind === 'unsendable') return undefined
   if (done.wrong !== undefined) return `a valid ${name}: ${done.wrong}`
@@ -83,7 +86,8 @@ function mutated(
   if (chosen.length === 0) return undefined
   let instructions = chosen.map(({ instruction }) => instruction)
   const ours = instructions.length
-  const times = world.chance.oneIn(3) ? 2 + world.chance.below(3) : 1
+  // Unchanged, a plan is tried as it is: most are not due.
+  const times = world.chance.oneIn(3) ? world.chance.below(5) : 1
   for (let time = 0; time < times; time++) {
     const kinds = [DATA_MUTATIONS, ACCOUNT_MUTATIONS, ACCOUNT_MUTATIONS]
     const mutation = world.chance.pick(world.chance.pick(kinds))

@@ -27,6 +27,7 @@ export function openWorld(seed: number, elf: Uint8Array): World {
     land(world, registration(world, world.program, mint))
     land(world, registration(world, world.other_program, mint))
   }
-  if (!world.chance.oneIn(4)) land(world, planOpenEpoch(world)!)
+  const epoch = planOpenEpoch(world)!
+  if (epoch.due) land(world, epoch.instruction)
   return world
 }

@@ -1,5 +1,8 @@
 /** Plans of the admin: announced keys, restores, pauses. */
+
+import type { PendingKey } from '../../../../protocol/vault/accounts'
 import {
+  type AdminAction,
   authorizeRestoreInstruction,
   pauseInstruction,
   rotateSignerInstruction,
@@ -11,37 +14,43 @@ import type { Planner } from './plan'
 
 const adminOf = (world: World) => ({ program: world.program, admin: world.config().admin })
 
+/** Mostly what the state asks for; now and then any of the three. */
+function actionFor(world: World, pending: PendingKey | undefined): { action: AdminAction; due: boolean } {
+  const effective = pending !== undefined && pending.effective_at_s <= world.clock.unix_s
+  const wanted = effective ? 'apply' : pending === undefined ? 'announce' : 'cancel'
+  const action = world.chance.oneIn(3) ? world.chance.pick(['announce', 'apply', 'cancel'] as const) : wanted
+  return { action, due: action === 'announce' || (action === 'apply' ? effective : pending !== undefined) }
+}
+
 export const planRotateSigner: Planner = (world) => {
-  const { pending_signer } = world.config()
-  if (pending_signer === undefined)
-    return rotateSignerInstruction({
-      ...adminOf(world),
-      action: 'announce',
-      key: world.chance.pick(world.officers),
-    })
-  const due = pending_signer.effective_at_s <= world.clock.unix_s
-  return rotateSignerInstruction({ ...adminOf(world), action: due ? 'apply' : 'cancel' })
+  const { action, due } = actionFor(world, world.config().pending_signer)
+  const change = action === 'announce' ? { action, key: world.chance.pick(world.officers) } : { action }
+  return { instruction: rotateSignerInstruction({ ...adminOf(world), ...change }), due }
 }
 
 export const planSetAdmin: Planner = (world) => {
   const { pending_admin } = world.config()
-  if (pending_admin === undefined)
-    return setAdminInstruction({
-      ...adminOf(world),
-      action: 'announce',
-      key: world.chance.pick(world.officers),
-    })
-  if (pending_admin.effective_at_s > world.clock.unix_s)
-    return setAdminInstruction({ ...adminOf(world), action: 'cancel' })
-  return setAdminInstruction({ program: world.program, admin: pending_admin.key, action: 'apply' })
+  const { action, due } = actionFor(world, pending_admin)
+  const change = action === 'announce' ? { action, key: world.chance.pick(world.officers) } : { action }
+  const own = adminOf(world)
+  const admin = action === 'apply' && pending_admin !== undefined ? pending_admin.key : own.admin
+  return { instruction: setAdminInstruction({ ...own, admin, ...change }), due }
 }
 
 export const planAuthorizeRestore: Planner = (world) => {
   const pending = world.config().pending_restore_at_s !== undefined
-  return authorizeRestoreInstruction({ ...adminOf(world), action: pending ? 'cancel' : 'announce' })
+  const action = pending || world.chance.oneIn(4) ? 'cancel' : 'announce'
+  return {
+    instruction: authorizeRestoreInstruction({ ...adminOf(world), action }),
+    due: pending || action === 'announce',
+  }
 }
 
-export const planPause: Planner = (world) =>
-  world.config().paused ? undefined : pauseInstruction(adminOf(world))
-export const planUnpause: Planner = (world) =>
-  world.config().paused ? unpauseInstruction(adminOf(world)) : undefined
+export const planPause: Planner = (world) => ({
+  instruction: pauseInstruction(adminOf(world)),
+  due: !world.config().paused,
+})
+export const planUnpause: Planner = (world) => ({
+  instruction: unpauseInstruction(adminOf(world)),
+  due: world.config().paused,
+})

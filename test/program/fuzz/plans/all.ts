@@ -1,7 +1,8 @@
-/** Every plan by the name of its instruction. */
+/** Every plan by the name of its instruction, and what a thief would try. */
 import { planAuthorizeRestore, planPause, planRotateSigner, planSetAdmin, planUnpause } from './admin'
 import { planDeposit } from './deposit'
 import { planEscape, planFreeze, planRefuseExit, planRequestExit } from './exits'
+import { planForgedEscape, planForgedRefusal, planForgedRequest } from './forgeries'
 import { planAnchor, planInitialize, planOpenEpoch, planRegisterMint } from './opening'
 import type { Planner } from './plan'
 import { planSettle } from './settle'
@@ -18,9 +19,12 @@ export const PLANS: readonly { name: string; plan: Planner; weight: number; aim:
   { name: 'refuse_exit', plan: planRefuseExit, weight: 4, aim: 4 },
   { name: 'freeze', plan: planFreeze, weight: 1, aim: 4 },
   { name: 'escape', plan: planEscape, weight: 6, aim: 10 },
+  { name: 'forged request_exit', plan: planForgedRequest, weight: 0, aim: 2 },
+  { name: 'forged refuse_exit', plan: planForgedRefusal, weight: 0, aim: 2 },
+  { name: 'forged escape', plan: planForgedEscape, weight: 0, aim: 5 },
   { name: 'rotate_signer', plan: planRotateSigner, weight: 1, aim: 2 },
   { name: 'set_admin', plan: planSetAdmin, weight: 1, aim: 2 },
   { name: 'authorize_restore', plan: planAuthorizeRestore, weight: 1, aim: 1 },
   { name: 'pause', plan: planPause, weight: 1, aim: 1 },
-  { name: 'unpause', plan: planUnpause, weight: 6, aim: 1 },
+  { name: 'unpause', plan: planUnpause, weight: 14, aim: 1 },
 ]

@@ -10,13 +10,11 @@ export const isHeld = (world: World, { mint }: WorldMint): boolean =>
 
 export const planDeposit: Planner = (world) => {
   const { paused, frozen } = world.config()
-  const mints = world.mints.filter((mint) => !isHeld(world, mint))
-  if (paused || frozen || mints.length === 0) return undefined
-  const mint = world.chance.pick(mints)
+  const mint = world.chance.pick(world.mints)
   const depositor = world.chance.pick(world.traders)
   const source = world.newToken({ mint: mint.mint, owner: depositor, amount: 1n << 40n }, mint.token_program)
   const amount = 1_000n + BigInt(world.chance.below(100_000))
-  return depositInstruction({
+  const instruction = depositInstruction({
     program: world.program,
     ...mint,
     depositor,
@@ -24,4 +22,5 @@ export const planDeposit: Planner = (world) => {
     amount,
     inner: world.newInner(),
   })
+  return { instruction, due: !paused && !frozen && !isHeld(world, mint) }
 }

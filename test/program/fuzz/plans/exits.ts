@@ -6,7 +6,7 @@ import { refuseExitInstruction } from '../../../../protocol/vault/refuse_exit'
 import { requestExitInstruction } from '../../../../protocol/vault/request_exit'
 import type { Note, World } from '../world'
 import { isHeld } from './deposit'
-import type { Planner } from './plan'
+import { due, type Planner } from './plan'
 import { citedState, destinationOf } from './settle'
 
 const MIN_EXIT = 500n
@@ -24,16 +24,13 @@ function siblingsAt(world: World, leaf_count: number, index: number): Uint8Array
 
 /** Also for a note that is spent already: only a proof refuses it. */
 export const planRequestExit: Planner = (world) => {
-  if (world.config().frozen) return undefined
   const { leaf_count, root } = citedState(world)
   const note = pickFrom(
     world,
-    world.notes.filter(
-      (one) => one.leaf_index < leaf_count && one.amount >= MIN_EXIT && !world.requestOf(one),
-    ),
+    world.notes.filter((one) => one.leaf_index < leaf_count && one.amount >= MIN_EXIT),
   )
   if (note === undefined) return undefined
-  return requestExitInstruction({
+  const instruction = requestExitInstruction({
     program: world.program,
     owner: note.owner,
     payer: world.sponsor,
@@ -46,6 +43,7 @@ export const planRequestExit: Planner = (world) => {
     refund_inner: world.newInner(),
     path: siblingsAt(world, leaf_count, note.leaf_index),
   })
+  return { instruction, due: !world.config().frozen && !world.requestOf(note) }
 }
 
 export const planRefuseExit: Planner = (world) => {
@@ -53,7 +51,7 @@ export const planRefuseExit: Planner = (world) => {
   const note = pickFrom(world, refused)
   if (note === undefined) return undefined
   const { leaf, siblings } = world.spent.witness(note.nullifier)
-  return refuseExitInstruction({
+  const instruction = refuseExitInstruction({
     program: world.program,
     refuser: world.attacker,
     nullifier: note.nullifier,
@@ -62,6 +60,7 @@ export const planRefuseExit: Planner = (world) => {
     leaf_index: leaf.index,
     path: siblings,
   })
+  return due(instruction)
 }
 
 /** With or without reason: whether it must land, the state says. */
@@ -73,21 +72,17 @@ export const planFreeze: Planner = (world) => {
   const request = note && world.requestOf(note)
   if (request === undefined) return undefined
   const overdue = request.deadline_s < world.clock.unix_s
-  if (!world.config().frozen && !overdue) return undefined
   const { nullifier, bond_payer } = request
-  return freezeInstruction({ program: world.program, nullifier, bond_payer })
+  const instruction = freezeInstruction({ program: world.program, nullifier, bond_payer })
+  return { instruction, due: overdue || world.config().frozen }
 }
 
 export const planEscape: Planner = (world) => {
-  if (!world.config().frozen) return undefined
-  const note = pickFrom(
-    world,
-    world.unspent().filter((one) => !isHeld(world, one)),
-  )
+  const note = pickFrom(world, world.unspent())
   if (note === undefined) return undefined
   const { leaf, siblings } = world.spent.witness(note.nullifier)
   const request = world.requestOf(note)
-  return escapeInstruction({
+  const instruction = escapeInstruction({
     program: world.program,
     owner: note.owner,
     payer: world.sponsor,
@@ -103,4 +98,5 @@ export const planEscape: Planner = (world) => {
     low_path: siblings,
     ...(request !== undefined && { bond_payer: request.bond_payer }),
   })
+  return { instruction, due: world.config().frozen && !isHeld(world, note) }
 }

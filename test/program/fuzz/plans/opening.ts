@@ -6,7 +6,7 @@ import { openEpochInstruction } from '../../../../protocol/vault/open_epoch'
 import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../../../protocol/vault/programs'
 import { registerMintInstruction } from '../../../../protocol/vault/register_mint'
 import type { World } from '../world'
-import type { Planner } from './plan'
+import { due, type Planner } from './plan'
 
 export const EXIT_DELAY_S = 1_000
 const MINTS_MAX = 6
@@ -24,7 +24,7 @@ export function initialization(world: World, program: Uint8Array) {
 }
 
 /** Of the third program, which no kept transaction ever initializes. */
-export const planInitialize: Planner = (world) => initialization(world, world.unborn_program)
+export const planInitialize: Planner = (world) => due(initialization(world, world.unborn_program))
 
 export function registration(
   world: World,
@@ -42,21 +42,22 @@ export function registration(
 }
 
 export const planRegisterMint: Planner = (world) => {
-  if (world.mints.length >= MINTS_MAX || world.config().frozen) return undefined
+  if (world.mints.length >= MINTS_MAX) return undefined
   const extensible = world.chance.oneIn(2)
   const pointer = { type: 18, value: new Uint8Array(64) }
   const frozen_by = world.chance.oneIn(2) ? { freeze_authority: world.attacker } : {}
   const mint = extensible
     ? world.newMint(TOKEN_2022_PROGRAM, { ...frozen_by, extensions: [pointer] })
     : world.newMint(TOKEN_PROGRAM, frozen_by)
-  return registration(world, world.program, mint)
+  return { instruction: registration(world, world.program, mint), due: !world.config().frozen }
 }
 
 export const planOpenEpoch: Planner = (world) => {
   const config = world.config()
   const from_s = config.pending_restore_at_s
-  const restore = from_s !== undefined && from_s <= world.clock.unix_s
-  return openEpochInstruction({
+  const authorized = from_s !== undefined && from_s <= world.clock.unix_s
+  const restore = authorized || world.chance.oneIn(6)
+  const instruction = openEpochInstruction({
     program: world.program,
     settlement_signer: config.settlement_signer,
     epoch: config.epoch + 1,
@@ -67,16 +68,17 @@ export const planOpenEpoch: Planner = (world) => {
     restore,
     generation: config.generation + (restore ? 1 : 0),
   })
+  return { instruction, due: authorized === restore }
 }
 
 export const planAnchor: Planner = (world) => {
   const config = world.config()
-  if (config.epoch === 0) return undefined
-  return anchorInstruction({
+  const instruction = anchorInstruction({
     program: world.program,
     settlement_signer: config.settlement_signer,
     epoch: config.epoch,
     journal_seq: config.journal_seq + 1,
     journal_head: world.chance.bytes(32),
   })
+  return { instruction, due: config.epoch > 0 }
 }

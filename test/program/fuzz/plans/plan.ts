@@ -1,6 +1,11 @@
-/** What a plan is: a transaction that the present state of the world makes valid. */
+/** What a plan is: a transaction somebody could send now, and whether the state of the world makes it valid. */
 import type { VaultInstruction } from '../../../../protocol/vault/instruction'
 import type { World } from '../world'
 
-/** Undefined where the state offers nothing of the kind. */
-export type Planner = (world: World) => VaultInstruction | undefined
+/** `due`: it must land. What is not due must be refused, and is where the rules are tried first. */
+export type Plan = { instruction: VaultInstruction; due: boolean }
+
+/** Undefined where the world has nothing to make one of. */
+export type Planner = (world: World) => Plan | undefined
+
+export const due = (instruction: VaultInstruction): Plan => ({ instruction, due: true })

@@ -79,7 +79,6 @@ function spentRootAfter(world: World, nullifiers: readonly Uint8Array[]): Uint8A
 
 export const planSettle: Planner = (world) => {
   const config = world.config()
-  if (config.epoch === 0 || config.paused || config.frozen || world.mints.length === 0) return undefined
   const mint = world.chance.pick(world.mints)
   const own = world.unspent().filter((note) => toHex(note.mint) === toHex(mint.mint))
   const notes = own.sort(() => world.chance.below(3) - 1).slice(0, world.chance.below(4))
@@ -92,7 +91,7 @@ export const planSettle: Planner = (world) => {
   const amounts = split(world, left, 1 + world.chance.below(3))
   const commitments = amounts.map((amount) => world.newOutput(mint, amount)).sort(compareBytes)
   const { leaf_count, root } = citedState(world)
-  return settleInstruction({
+  const instruction = settleInstruction({
     program: world.program,
     settlement_signer: config.settlement_signer,
     epoch: config.epoch,
@@ -106,4 +105,5 @@ export const planSettle: Planner = (world) => {
     outputs: commitments.map((commitment) => ({ commitment, memo: world.chance.bytes(16) })),
     payouts,
   })
+  return { instruction, due: config.epoch > 0 && !config.paused && !config.frozen }
 }
