@@ -1,14 +1,12 @@
 /** Opens the next epoch on chain, which fences every earlier instance of this venue. */
 import { equalBytes } from '../../protocol/bytes'
 import { openEpochInstruction } from '../../protocol/vault/open_epoch'
+import { EpochTaken } from '../epoch_taken'
 import type { ChainPort } from '../ports'
 import type { ChainClient } from './chain_client'
 import { type Landing, landInstruction } from './land_instruction'
 import { readVault } from './read_vault'
 import { ChainProgramError } from './transaction_failure'
-
-/** Another instance has opened an epoch this one did not know of. */
-export class EpochTaken extends Error {}
 
 /**
  * Resolves once finalized; at once when the chain already shows this epoch with this boot nonce.
@@ -49,7 +47,7 @@ export async function openEpoch(
   return landing ?? newest
 }
 
-/** The other instance's epoch may not be finalized yet: then the program is the first to say so. */
+/** The other epoch may not be finalized yet: then the program is the first to say so. */
 function asEpochTaken(error: unknown): never {
   if (error instanceof ChainProgramError && error.failure.name === 'epoch_out_of_sequence') {
     throw new EpochTaken('the chain has left this epoch behind')

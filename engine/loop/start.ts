@@ -5,7 +5,7 @@ import type { Engine } from './assemble'
 import { ChainSink } from './chain_sink'
 import { checkChain } from './check_chain'
 import { exitsOpen } from './exits_open'
-import { openEpoch } from './open_epoch'
+import { openEpoch, takeEpoch } from './open_epoch'
 import { isSpentTreeOf, restoreSpent } from './restore_from_chain'
 import { restoreTrees } from './restore_trees'
 
@@ -26,8 +26,11 @@ export async function start(engine: Engine, config: VaultConfig, restore = false
   await restoreTrees(state, hash)
   if (restore && !isSpentTreeOf(hash, config)) return engine.halt('restore_incomplete')
   const ports = { chain, journal: loaded.journal, sequencer }
-  const opened = await openEpoch(config, engine.config.compose_hash, ports, restore)
-  if (opened === undefined) return engine.halt('forked')
+  const { compose_hash } = engine.config
+  const opened = restore
+    ? ((await openEpoch(config, compose_hash, ports, restore)) ?? 'forked')
+    : await takeEpoch(config, compose_hash, ports, state)
+  if (typeof opened === 'string') return engine.halt(opened)
   const { epoch } = opened
   // A pause may be over; a program error is the operator's to judge, and he started the venue again.
   const over = state.halted === 'program_error' || (state.halted === 'vault_paused' && !opened.config.paused)

@@ -1,6 +1,6 @@
 /** The engine learns finalized leaves without gaps, and stops when the chain contradicts its journal. */
 import { expect, test } from 'bun:test'
-import { EpochTaken } from '../../engine/chain/open_epoch'
+import { EpochTaken } from '../../engine/epoch_taken'
 import { toInstruction } from '../../engine/chain/vault_instruction'
 import { openHashing } from '../../engine/hashing/open_hashing'
 import { toHex } from '../../protocol/bytes'
