@@ -33,7 +33,7 @@ const USAGE = `usage: bun run wallet COMMAND
 CHAIN is --rpc URL --program ADDRESS. A payer is a file with a 32-byte seed in hex or a Solana key file; it pays fees, rent
 and bond, and without --destination its own token account receives the tokens. GAPS say how many unused places in a row end
 a search: --gap-keys 20 --gap-deposits 1000 --gap-commands 10000.
-exit code: 0 done, 1 refused by the chain or not provable, 2 no answer from the node, 64 usage`
+exit code: 0 done, 1 refused by the chain or not provable, 2 no answer from the node, 64 usage, 130 stopped by Ctrl-C`
 
 const COMMANDS: Record<string, (options: CommandOptions) => void | Promise<void>> = {
   create: createWallet,
@@ -50,6 +50,8 @@ const COMMANDS: Record<string, (options: CommandOptions) => void | Promise<void>
 }
 const REFUSALS = [TransactionFailed, ProofUnavailable, HistoryIncomplete, NotAVault]
 
+const SENT = "what was sent already may still land: 'sync' or 'exit status' tells"
+
 async function run(): Promise<number> {
   let options: CommandOptions | undefined
   try {
@@ -64,6 +66,7 @@ async function run(): Promise<number> {
     const told = failure !== undefined || [...REFUSALS, CommandRefused, NotAWallet].some(isKind(error))
     if (!told) throw error
     console.error(failure ?? (error as Error).message)
+    if (failure !== undefined && options?.optional('payer') !== undefined) console.error(SENT)
     if (failure !== undefined) return 2
     return REFUSALS.some(isKind(error)) ? 1 : 64
   }
@@ -71,4 +74,8 @@ async function run(): Promise<number> {
 
 const isKind = (error: unknown) => (kind: abstract new (...args: never[]) => Error) => error instanceof kind
 
+process.once('SIGINT', () => {
+  console.error(`stopped; ${SENT}`)
+  process.exit(130)
+})
 process.exit(await run())

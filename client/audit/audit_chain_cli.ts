@@ -2,6 +2,7 @@
 import { parseArgs } from 'node:util'
 import { toHex } from '../../protocol/bytes'
 import { openChainReader } from '../chain/chain_access'
+import { chainFailure } from '../chain/chain_failure'
 import { NotAVault, readVaultState } from '../chain/read_vault'
 import { readVaultEvents } from '../chain/read_vault_history'
 import { hashFast } from '../wallet/fast_poseidon'
@@ -33,11 +34,12 @@ async function run(args: string[]): Promise<number> {
     console.log(json ? JSON.stringify(printed(audit), null, 2) : report(audit))
     return EXIT[audit.verdict]
   } catch (error) {
-    console.error((error as Error).message)
-    if (error instanceof RangeError) return USAGE_FAULT
+    const failure = chainFailure(error, rpc)
+    console.error(failure ?? (error as Error).message)
+    if (failure !== undefined || error instanceof NotAVault) return NO_ANSWER
     if (error instanceof HistoryIncomplete) return EXIT.incomplete
-    if (!(error instanceof NotAVault)) console.error('the node did not answer as a node does')
-    return NO_ANSWER
+    if (error instanceof RangeError) return USAGE_FAULT
+    throw error
   }
 }
 

@@ -2,19 +2,16 @@
 import { isSolanaError, SOLANA_ERROR__RPC__TRANSPORT_HTTP_ERROR } from '@solana/kit'
 import { isPassing } from './patient_read'
 
-const SENT = "What was sent may still land: look with 'sync' or 'exit status' before trying again."
-
 /** Undefined for what is no failure of a node. */
 export function chainFailure(error: unknown, rpc_url: string): string | undefined {
   if (isSolanaError(error, SOLANA_ERROR__RPC__TRANSPORT_HTTP_ERROR)) {
     const { statusCode } = error.context
     const advice =
       statusCode === 429 ? 'it limits you: wait, or ask another' : 'is it a Solana JSON-RPC endpoint?'
-    return `the node at ${rpc_url} answers HTTP ${statusCode}: ${advice}. ${SENT}`
+    return `the node at ${rpc_url} answers HTTP ${statusCode}: ${advice}`
   }
-  if (isSolanaError(error)) return `the node at ${rpc_url} refuses: ${error.message}. ${SENT}`
-  if (isPassing(error))
-    return `no answer from ${rpc_url}: check --rpc and the connection, then run it again. ${SENT}`
+  if (isSolanaError(error)) return `the node at ${rpc_url} refuses: ${error.message}`
+  if (isPassing(error)) return `no answer from ${rpc_url}: check --rpc and the connection, then run it again`
   if (error instanceof SyntaxError) return `${rpc_url} does not answer as a Solana node does: check --rpc`
   return undefined
 }

@@ -2,14 +2,15 @@
 import type { Instruction, Signature } from '@solana/kit'
 import { decodeBase58 } from '../../protocol/base58'
 import { equalBytes, toHex } from '../../protocol/bytes'
-import { deriveDepositBlinding } from '../../protocol/derive'
 import { noteInner, openingCommitment } from '../../protocol/notes'
 import { depositInstruction } from '../../protocol/vault/deposit'
 import type { DepositedEvent } from '../../protocol/vault/events'
+import { takeDepositBlinding } from '../wallet/deposit_blinding'
 import type { Wallet, WalletNote } from '../wallet/wallet'
 import type { ChainAccess } from './chain_access'
 import { readMintRecord } from './read_vault'
 import { eventsOf, readTransactionData } from './read_vault_events'
+import { requireLamports, requireTokens } from './require_funds'
 import { sendInstructions } from './send_instructions'
 import { ownAccount } from './token_account'
 import { TransactionFailed } from './transaction_failed'
@@ -25,7 +26,11 @@ export type DepositTerms = {
 }
 
 async function depositOf(chain: ChainAccess, terms: DepositTerms, inner: Uint8Array): Promise<Instruction> {
-  const { token_program } = await readMintRecord(chain, terms.program_id, terms.mint)
+  const { token_program, min_deposit } = await readMintRecord(chain, terms.program_id, terms.mint)
+  if (terms.amount < min_deposit)
+    throw new TransactionFailed(`a deposit of ${terms.mint} is at least ${min_deposit} units`)
+  await requireLamports(chain, [])
+  await requireTokens(chain, terms.mint, token_program, terms.amount)
   const built = depositInstruction({
     program: decodeBase58(terms.program_id, 32)!,
     depositor: decodeBase58(chain.payer.address, 32)!,
@@ -61,12 +66,21 @@ export async function deposit(
   terms: DepositTerms,
 ): Promise<{ note: WalletNote; signature: string }> {
   const { key_index } = terms
-  const blinding = deriveDepositBlinding(wallet.seed, key_index, wallet.counters(key_index).deposits++)
+  const { blinding, giveBack } = takeDepositBlinding(wallet, key_index)
   const owner = wallet.tradingKey(key_index)
   const inner = noteInner(owner, blinding)
-  const instruction = await depositOf(chain, terms, inner)
-  terms.keep?.()
-  const signature = await sendInstructions(chain, [instruction], 'finalized')
+  let sending = false
+  const send = async (): Promise<Signature> => {
+    const instruction = await depositOf(chain, terms, inner)
+    terms.keep?.()
+    sending = true
+    return sendInstructions(chain, [instruction], 'finalized')
+  }
+  const signature = await send().catch((error: unknown) => {
+    // Of any other failure while sending it is not known whether the deposit lands.
+    if (!sending || error instanceof TransactionFailed) giveBack()
+    throw error
+  })
   const event = await readDeposited(chain, terms.program_id, signature, inner)
   const { leaf_index } = event
   const mint = decodeBase58(terms.mint, 32)!

@@ -2,17 +2,19 @@
 import { createKeyPairSignerFromPrivateKeyBytes, type KeyPairSigner, type Signature } from '@solana/kit'
 import { decodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
-import type { ExitRequest } from '../../protocol/vault/accounts'
+import { ACCOUNT_BYTES, type ExitRequest } from '../../protocol/vault/accounts'
 import { freezeInstruction } from '../../protocol/vault/freeze'
 import { refuseExitInstruction } from '../../protocol/vault/refuse_exit'
 import { nullifierOfNote } from '../exit/open_note'
 import { prepareEscape } from '../exit/prepare_escape'
 import { prepareExitRequest } from '../exit/prepare_exit_request'
 import { VaultProofs } from '../exit/vault_proofs'
+import { takeDepositBlinding } from '../wallet/deposit_blinding'
 import type { Wallet, WalletNote } from '../wallet/wallet'
 import type { ChainAccess, ChainReader } from './chain_access'
 import { programBytes, readExitRequest, readMintRecord, readVaultState } from './read_vault'
 import { type ReadHistoryOptions, readVaultHistory } from './read_vault_history'
+import { requireLamports } from './require_funds'
 import { sendInstructions } from './send_instructions'
 import { TransactionFailed } from './transaction_failed'
 import { toInstruction } from './vault_instruction'
@@ -45,15 +47,23 @@ export async function requestExit(
   to: { program_id: string; destination: Uint8Array; proofs: VaultProofs; keep?: () => void },
 ): Promise<Signature> {
   const program = programBytes(to.program_id)
-  const terms = { program, payer: payerBytes(chain), destination: to.destination }
+  await requireLamports(chain, [ACCOUNT_BYTES.exit_request], true)
   const before = note.state
-  const request = prepareExitRequest(wallet, note, to.proofs, terms)
-  const instruction = toInstruction(request, [await ownerOf(wallet, note), chain.payer])
-  to.keep?.()
+  const { blinding: refund_blinding, giveBack } = takeDepositBlinding(wallet, note.key_index)
+  const terms = { program, payer: payerBytes(chain), destination: to.destination, refund_blinding }
+  let sending = false
   try {
+    const request = prepareExitRequest(wallet, note, to.proofs, terms)
+    const instruction = toInstruction(request, [await ownerOf(wallet, note), chain.payer])
+    to.keep?.()
+    sending = true
     return await sendInstructions(chain, [instruction], 'confirmed')
   } catch (error) {
-    if (error instanceof TransactionFailed) note.state = before
+    // Of any other failure while sending it is not known whether the request lands.
+    if (!sending || error instanceof TransactionFailed) {
+      note.state = before
+      giveBack()
+    }
     throw error
   }
 }
@@ -88,11 +98,12 @@ async function openRequest(
   nullifier: Uint8Array,
 ): Promise<ExitRequest> {
   const request = await readExitRequest(chain, program_id, nullifier)
-  if (request === undefined)
-    throw new TransactionFailed(
-      `no exit request is open for nullifier ${toHex(nullifier)}: it was served, refused or never made`,
-    )
-  return request
+  if (request !== undefined) return request
+  const { config } = await readVaultState(chain, program_id, 'confirmed')
+  const fate = config.frozen
+    ? "and the vault is frozen: what is in it leaves by 'exit escape'"
+    : 'it was served, refused or never made'
+  throw new TransactionFailed(`no exit request is open for nullifier ${toHex(nullifier)}: ${fate}`)
 }
 
 /** @throws ProofUnavailable, TransactionFailed */
@@ -103,6 +114,7 @@ export async function escapeNote(
   to: { program_id: string; destination: Uint8Array; proofs: VaultProofs },
 ): Promise<Signature> {
   const { program_id, destination, proofs } = to
+  await requireLamports(chain, [ACCOUNT_BYTES.escape_record])
   const { token_program } = await readMintRecord(chain, program_id, note.mint)
   const open = await readExitRequest(chain, program_id, nullifierOfNote(note))
   const terms = { program: programBytes(program_id), payer: payerBytes(chain), destination, token_program }

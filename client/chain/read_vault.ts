@@ -22,7 +22,7 @@ export type VaultState = { slot: number; config: ConfigAccount; tree: TreeAccoun
 /** There is no vault under this program, or an account of it is not one the program wrote. */
 export class NotAVault extends Error {
   constructor(what: string) {
-    super(`${what} of this program is not on the chain`)
+    super(`${what}: check the program's address and the cluster the node belongs to`)
     this.name = 'NotAVault'
   }
 }
@@ -55,7 +55,8 @@ export async function readVaultState(
   const config = data[0] && decodeConfig(data[0])
   const tree = data[1] && decodeTree(data[1])
   const ring = data[2] && decodeRing(data[2])
-  if (config === undefined || tree === undefined || ring === undefined) throw new NotAVault('the vault')
+  if (config === undefined || tree === undefined || ring === undefined)
+    throw new NotAVault('the vault of this program is not on the chain')
   return { slot, config, tree, ring }
 }
 
@@ -68,7 +69,7 @@ export async function readMintRecord(
   const address = mintRecordAddress(programBytes(program_id), decodeBase58(mint, 32)!)
   const { data } = await readAccounts(chain, program_id, [address], 'confirmed')
   const record = data[0] && decodeMintRecord(data[0])
-  if (record === undefined) throw new NotAVault(`the record of mint ${mint}`)
+  if (record === undefined) throw new NotAVault(`the vault of this program takes no ${mint}`)
   return record
 }
 

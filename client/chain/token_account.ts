@@ -4,10 +4,15 @@ import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import { findAddress } from '../../protocol/vault/addresses'
 import { SYSTEM_PROGRAM, TOKEN_PROGRAM } from '../../protocol/vault/programs'
 import { addressOf, type ChainAccess, type ChainReader } from './chain_access'
+import { patientRead } from './patient_read'
 
 const ASSOCIATED_TOKEN_PROGRAM = decodeBase58('ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL', 32)!
 /** The associated-token program's "create, or leave as it is". */
 const CREATE_IDEMPOTENT = Uint8Array.of(1)
+
+/** Without extensions. */
+export const TOKEN_ACCOUNT_BYTES = 165
+const STATE_AT = 108
 
 /** @param token_program the mint's: SPL Token or Token-2022 */
 export function associatedAccount(
@@ -48,6 +53,20 @@ export async function accountExists({ rpc }: ChainReader, account: Uint8Array): 
   const config = { encoding: 'base64', commitment: 'confirmed' } as const
   const { value } = await rpc.getAccountInfo(addressOf(account), config).send()
   return value !== null
+}
+
+/** SPL Token account: mint (32) at 0, state u8 at 108: 1 initialized, 2 frozen; 165 bytes, Token-2022 extensions behind them. */
+export async function readTokenAccount(
+  { rpc }: ChainReader,
+  account: Uint8Array,
+  token_program: Uint8Array,
+): Promise<{ mint: Uint8Array; frozen: boolean } | undefined> {
+  const config = { encoding: 'base64', commitment: 'confirmed' } as const
+  const { value } = await patientRead(() => rpc.getAccountInfo(addressOf(account), config).send())
+  if (value === null || value.owner !== addressOf(token_program)) return undefined
+  const data = new Uint8Array(Buffer.from(value.data[0], 'base64'))
+  const state = data.length >= TOKEN_ACCOUNT_BYTES ? data[STATE_AT] : undefined
+  return state === 1 || state === 2 ? { mint: data.slice(0, 32), frozen: state === 2 } : undefined
 }
 
 /** Base units in a token account at `confirmed`; 0 when the account does not exist. */

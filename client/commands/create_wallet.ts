@@ -10,13 +10,14 @@ import type { CommandOptions } from './options'
 export function createWallet(options: CommandOptions): void {
   const path = options.text('seed-file')
   const wallet_path = options.optional('wallet')
-  if (wallet_path !== undefined && existsSync(wallet_path)) throw new CommandRefused(`${wallet_path} exists`)
+  if (wallet_path !== undefined && existsSync(wallet_path))
+    throw new CommandRefused(`${wallet_path} exists: name another`)
   const seed = crypto.getRandomValues(new Uint8Array(32))
   let file: number
   try {
     file = openSync(path, 'wx', 0o600)
   } catch {
-    throw new CommandRefused(`${path} exists, or cannot be made`)
+    throw new CommandRefused(`${path} exists, or cannot be made: name another, a seed is never written over`)
   }
   writeSync(file, `${toHex(seed)}\n`)
   fsyncSync(file)

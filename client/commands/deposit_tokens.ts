@@ -14,8 +14,7 @@ export async function depositTokens(options: CommandOptions): Promise<void> {
     key_index: options.count('key', 0),
     keep,
   }
-  const { note, signature } = await deposit(await options.chain(), wallet, terms)
-  keep()
+  const { note, signature } = await deposit(await options.chain(), wallet, terms).finally(keep)
   console.log(`note         ${note.commitment}`)
   console.log(`leaf         ${note.leaf_index}, final in ${signature}`)
 }

@@ -31,7 +31,8 @@ export async function exitRequest(options: CommandOptions): Promise<void> {
   const proofs = await currentProofs(options, chain)
   if (markSpent(wallet, proofs.history).length > 0) keep()
   const destination = await payoutAccount(chain, options, note.mint)
-  const signature = await requestExit(chain, wallet, note, { program_id, destination, proofs, keep })
+  const terms = { program_id, destination, proofs, keep }
+  const signature = await requestExit(chain, wallet, note, terms).finally(keep)
   const open = await readExitRequest(chain, program_id, nullifierOfNote(note))
   console.log(`requested    ${note.amount} of ${note.mint} to ${encodeBase58(destination)} in ${signature}`)
   console.log(`nullifier    ${toHex(nullifierOfNote(note))}`)
@@ -65,17 +66,21 @@ export async function exitEscape(options: CommandOptions): Promise<void> {
   const proofs = await currentProofs(options, chain)
   if (one === undefined) syncWallet(options, wallet, proofs)
   const notes = one === undefined ? wallet.state.notes.filter(({ state }) => state !== 'spent') : [one]
+  let left = 0
   for (const note of notes) {
-    const destination = await payoutAccount(chain, options, note.mint)
     try {
+      const destination = await payoutAccount(chain, options, note.mint)
       const signature = await escapeNote(chain, wallet, note, { program_id, destination, proofs })
       console.log(`escaped      ${note.amount} of ${note.mint} in ${signature}`)
     } catch (error) {
-      if (one !== undefined || !(error instanceof ProofUnavailable)) throw error
-      if (error.reason === 'spent') note.state = 'spent'
+      const passed = error instanceof ProofUnavailable || error instanceof CommandRefused
+      if (one !== undefined || !passed) throw error
+      if (error instanceof ProofUnavailable && error.reason === 'spent') note.state = 'spent'
+      else left += 1
       console.log(`passed over  ${note.commitment}: ${error.message}`)
     }
     saveWallet(options.text('wallet'), wallet)
   }
   if (notes.length === 0) console.log('nothing to escape: the wallet has no unspent note')
+  if (left > 0) throw new CommandRefused(`${left} notes did not escape, for the reasons above`)
 }

@@ -27,6 +27,8 @@ export async function recoverNotes(options: CommandOptions): Promise<void> {
   saveWallet(path, wallet)
   console.log(`wallet       ${path}`)
   printNotes(wallet, options.flag('all'))
+  if (wallet.state.notes.length === 0)
+    console.log('this seed has none in this vault: is it the right one, and are GAPS wide enough?')
 }
 
 /** Reads only what came since the last time, adds notes the wallet lacks and marks those that were spent. */

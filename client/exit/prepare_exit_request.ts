@@ -1,6 +1,5 @@
 /** Builds an exit request: the owner demands that the venue pays a note out before the deadline. */
 import { fromHex } from '../../protocol/bytes'
-import { deriveDepositBlinding } from '../../protocol/derive'
 import { noteInner } from '../../protocol/notes'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
 import { type RequestExitFields, requestExitInstruction } from '../../protocol/vault/request_exit'
@@ -14,11 +13,12 @@ export type ExitRequestTerms = {
   payer: Uint8Array
   /** Token account that receives the whole note. */
   destination: Uint8Array
+  /** The key's next deposit blinding: should the destination be unusable, the note that comes back is found as deposits are. */
+  refund_blinding: Uint8Array
 }
 
 /**
- * What a request shows, before it is encoded; takes the key's next deposit blinding. The refund, should the destination
- * be unusable, is a deposit-form note under that blinding: recovery finds it where it looks for deposits.
+ * What a request shows, before it is encoded.
  * @throws ProofUnavailable, also for a note that is spent already: its bond would be lost
  */
 export function exitRequestFields(
@@ -27,13 +27,12 @@ export function exitRequestFields(
   proofs: VaultProofs,
   terms: ExitRequestTerms,
 ): RequestExitFields {
-  const { key_index } = note
   const { leaf_index, siblings: path, ...cited } = proofs.inclusion(fromHex(note.commitment, 32)!)
   const { owner, mint, opening, nullifier } = openNote(wallet, note, leaf_index)
   proofs.absence(nullifier)
-  const blinding = deriveDepositBlinding(wallet.seed, key_index, wallet.counters(key_index).deposits++)
-  const refund_inner = noteInner(owner, blinding)
-  return { ...terms, ...cited, owner, mint, opening, nullifier, refund_inner, path }
+  const { refund_blinding, ...to } = terms
+  const refund_inner = noteInner(owner, refund_blinding)
+  return { ...to, ...cited, owner, mint, opening, nullifier, refund_inner, path }
 }
 
 /** @throws ProofUnavailable */

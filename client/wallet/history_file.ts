@@ -15,7 +15,7 @@ export type HistoryOf = { genesis_hash: string; program_id: string }
 export type KeptHistory = { transactions: KeptTransaction[]; sealed_bytes: number }
 
 const VERSION = 1
-type Line = { signature: string; slot: number; data: string[] } | { seal: string }
+type Line = { signature: string; slot: number; data: string[]; seal?: string }
 
 /** Empty when there is none, when it is of another vault, or of another version: then it is written anew. */
 export function loadHistory(path: string, of: HistoryOf): KeptHistory {
@@ -30,16 +30,15 @@ export function loadHistory(path: string, of: HistoryOf): KeptHistory {
     if (to === 0) break
     const line = content.subarray(from, to)
     if (from === 0 && !line.equals(headOf(of))) return empty
-    const read = from === 0 ? undefined : parse(line)
-    if (read === 'unreadable') break
-    if (read !== undefined && 'seal' in read) {
-      if (read.seal !== seal.copy().digest('hex')) break
-      kept.transactions.push(...unsealed)
-      kept.sealed_bytes = to
-      unsealed = []
-    } else if (read !== undefined) {
-      const { signature, slot, data } = read
-      unsealed.push({ signature, slot, data: data.map((one) => new Uint8Array(Buffer.from(one, 'base64'))) })
+    if (from > 0) {
+      const read = parse(line)
+      if (read === undefined) break
+      if (typeof read !== 'string') unsealed.push(read)
+      else if (read === seal.copy().digest('hex')) {
+        kept.transactions.push(...unsealed)
+        kept.sealed_bytes = to
+        unsealed = []
+      } else break
     }
     seal.update(line)
   }
@@ -75,10 +74,13 @@ const lineOf = (value: object): Buffer => Buffer.from(`${JSON.stringify(value)}\
 const headOf = ({ genesis_hash, program_id }: HistoryOf): Buffer =>
   lineOf({ version: VERSION, genesis_hash, program_id })
 
-function parse(line: Buffer): Line | 'unreadable' {
+/** A transaction, or a seal; undefined for neither. */
+function parse(line: Buffer): KeptTransaction | string | undefined {
   try {
-    return JSON.parse(line.toString('utf8')) as Line
+    const { seal, signature, slot, data } = JSON.parse(line.toString('utf8')) as Line
+    if (seal !== undefined) return seal
+    return { signature, slot, data: data.map((one) => new Uint8Array(Buffer.from(one, 'base64'))) }
   } catch {
-    return 'unreadable'
+    return undefined
   }
 }

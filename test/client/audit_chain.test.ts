@@ -230,5 +230,5 @@ test('the command says what it lacks', async () => {
   expect((await command('--rpc', node.url, '--program', 'no address')).code).toBe(64)
   node.lies = {}
   const elsewhere = await command('--rpc', node.url, '--program', USDC)
-  expect(elsewhere).toMatchObject({ code: 3, error: 'the vault of this program is not on the chain\n' })
+  expect(elsewhere).toMatchObject({ code: 3, error: expect.stringContaining('is not on the chain') })
 }, 30_000)

@@ -23,18 +23,22 @@ import type { VaultInstruction } from '../../protocol/vault/instruction'
 import { TOKEN_PROGRAM } from '../../protocol/vault/programs'
 import { type RequestExitFields, requestExitInstruction } from '../../protocol/vault/request_exit'
 import { EmbeddedSite, JTO, USDC } from '../engine/embedded_site'
+import { bytes } from '../engine/memory_chain'
 import { seededRandom } from '../faults/random'
+import { Followers, notesOf } from './followers'
 import { fundTraders, RandomSession } from './random_session'
 import { WalletTrader } from './wallet_trader'
 
 const SEED = Number(process.env['SESSION_SEED'] ?? crypto.getRandomValues(new Uint32Array(1))[0])
 const ACTIONS = 90
+const PARTS = 3
 /** A small wallet leaves small gaps. */
 const LIMITS = { keys: 2, deposits: 20, commands: 60 }
 const EXIT_DELAY_S = 7 * 86_400
 const BOND_LAMPORTS = 20_000_000n
 
 const site = new EmbeddedSite()
+let followers: Followers
 let traders: WalletTrader[] = []
 let program_id: string
 /** Recovered from seeds alone; everything after the first test is theirs. */
@@ -52,7 +56,12 @@ beforeAll(async () => {
   const good = { [USDC]: await site.payee(USDC), [JTO]: await site.payee(JTO) }
   const unusable = encodeBase58(crypto.getRandomValues(new Uint8Array(32)))
   const session = new RandomSession(traders, seededRandom(SEED), { good, unusable })
-  await session.play(ACTIONS)
+  const seeds = traders.map(({ wallet }) => wallet.seed)
+  followers = new Followers({ seeds, rpc_url: site.chain.url, program_id, limits: LIMITS })
+  for (let part = 0; part < PARTS; part++) {
+    await session.play(ACTIONS / PARTS)
+    await followers.follow()
+  }
   console.log(`session seed ${SEED}:`, session.tally)
   for (const trader of traders) await session.windUp(trader)
   await site.venue.drain()
@@ -63,13 +72,11 @@ beforeAll(async () => {
   const accounts = [USDC, JTO].map((mint) => createAssociatedAccount(chain, payer(), decodeBase58(mint, 32)!))
   await sendInstructions(chain, accounts, 'confirmed')
 }, 60_000)
-afterAll(() => site.chain?.close())
+afterAll(async () => {
+  await site.chain?.close()
+  followers?.remove()
+})
 
-/** What a note is, apart from how it came to be. */
-function notesOf(wallet: Wallet) {
-  const notes = wallet.state.notes.map(({ origin, ...note }) => note)
-  return notes.sort((a, b) => (a.commitment < b.commitment ? -1 : 1))
-}
 const payer = (): Uint8Array => decodeBase58(chain.payer.address, 32)!
 const destinationOf = (note: WalletNote): Uint8Array => ownAccount(chain, note.mint).bytes
 const unspent = (wallet: Wallet): WalletNote[] => wallet.state.notes.filter(({ state }) => state !== 'spent')
@@ -99,6 +106,13 @@ test('a wallet recovered from its seed has exactly the notes it had', async () =
     expect(notesOf(recovered)).toEqual(notesOf(wallet))
     wallets.push(recovered)
   }
+  // The same from a history read piece by piece, and from nothing again once that is lost.
+  const whole = wallets.map(notesOf)
+  const rest = await followers.follow()
+  expect(followers.wallets.map(notesOf)).toEqual(whole)
+  followers.forget()
+  expect(await followers.follow()).toBeGreaterThan(rest)
+  expect(followers.wallets.map(notesOf)).toEqual(whole)
   const origins = wallets.flatMap(({ state }) => state.notes.map(({ origin }) => origin))
   expect(new Set(origins).size).toBeGreaterThan(1)
 }, 30_000)
@@ -106,7 +120,12 @@ test('a wallet recovered from its seed has exactly the notes it had', async () =
 test('an exit request shows its own note, its owner and a true path', async () => {
   const [wallet, other] = wallets as [Wallet, Wallet]
   const note = unspent(wallet)[0]!
-  const terms = { program: site.chain.program_id!, payer: payer(), destination: destinationOf(note) }
+  const terms = {
+    program: site.chain.program_id!,
+    payer: payer(),
+    destination: destinationOf(note),
+    refund_blinding: bytes(32),
+  }
   const good = exitRequestFields(wallet, note, proofs, terms)
   const verdict = (change: Partial<RequestExitFields>, signer = wallet.tradingSeed(note.key_index)) =>
     verdictOn(requestExitInstruction({ ...good, ...change }), signer)

@@ -175,6 +175,30 @@ test('an exit explains its note; its refund is found where deposits are, and its
   ])
 })
 
+test('a deposit and a refund under one blinding are two notes, both found, each spent by itself', () => {
+  const history = new ToldHistory()
+  const note = history.deposit(0, 0)
+  const nullifier = nullifierOf(note.commitment, note.blinding)
+  // Two copies of the seed at once: one asks for an exit, the other deposits, both with the next blinding.
+  const blinding = deriveDepositBlinding(history.seed, 0, 1)
+  const inner = noteInner(history.owner(), blinding)
+  const [mint, destination, amount] = [MINTS[0], bytes(32), 1_000n]
+  const about = { commitment: note.commitment, leaf_index: 0, mint, amount, destination, deadline_s: 9 }
+  history.events.push({ kind: 'exit_requested', nullifier, refund_inner: inner, ...about })
+  const deposited = history.deposit(0, 1, amount)
+  const leaf_index = history.next_leaf
+  const commitment = depositCommitment({ mint, amount, inner, leaf_index })
+  const refund = { leaf_index, commitment }
+  const payout = { kind: 'exit', outcome: 'destination_missing', mint, amount, destination } as const
+  history.settle([note], [], { payouts: [{ ...payout, inner, nullifier, refund }] })
+  const states = () => recovered(history).state.notes.map(({ origin, state }) => `${origin} ${state}`)
+  expect(named([note, deposited, { commitment, blinding, amount }])).toEqual(found(history))
+  expect(states()).toEqual(['deposit spent', 'deposit free', 'refund free'])
+  expect(recovered(history).counters(0).deposits).toBe(2)
+  history.settle([deposited], [])
+  expect(states()).toEqual(['deposit spent', 'deposit spent', 'refund free'])
+})
+
 test('events tell the same history in any order, and none can be left out', () => {
   const history = new ToldHistory()
   const notes = [0, 1, 2].map((d) => history.deposit(0, d, 1_000n, MINTS[d % 2]!))

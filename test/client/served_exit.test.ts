@@ -1,12 +1,14 @@
 /** With the venue on, an exit request is served by an ordinary batch: the order it backed ends, the tokens or a refund come. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { deposit } from '../../client/chain/deposit'
+import { mintTo } from '../../client/chain/embedded_faucet'
 import { readProofs, requestExit } from '../../client/chain/exit_note'
 import { readExitRequest } from '../../client/chain/read_vault'
 import { ownAccount, tokenBalance } from '../../client/chain/token_account'
 import { nullifierOfNote } from '../../client/exit/open_note'
 import { markSpent } from '../../client/wallet/mark_spent'
 import { recoverWallet } from '../../client/wallet/recover'
-import type { WalletNote } from '../../client/wallet/wallet'
+import { Wallet, type WalletNote } from '../../client/wallet/wallet'
 import { EmbeddedSite, USDC } from '../engine/embedded_site'
 import { bytes } from '../engine/memory_chain'
 import { WalletTrader } from './wallet_trader'
@@ -65,5 +67,31 @@ test('an exit to nowhere comes back as a note that recovery finds', async () => 
   expect(refund).toMatchObject({ amount: '7000000', origin: 'refund', key_index: 0 })
   expect(recovered.balance(USDC)).toBe(7_000_000n)
   expect(recovered.counters(0).deposits).toBe(wallet.counters(0).deposits)
+  expect(site.fatal).toEqual([])
+}, 30_000)
+
+test('a deposit of a second copy of the seed takes the blinding of a refund: both notes are there, and both leave', async () => {
+  const { chain, wallet, program_id } = trader
+  const [leaving] = await trader.deposit(USDC, 0, 9_000_000n)
+  const copy = new Wallet(wallet.seed, structuredClone(wallet.state))
+  const account = ownAccount(chain, USDC).bytes
+  const before = await tokenBalance(chain, account)
+  await mintTo(chain, USDC, 4_000_000n)
+  while ((await tokenBalance(chain, account)) < before + 4_000_000n) await Bun.sleep(5)
+  const [{ note }] = await Promise.all([
+    deposit(chain, copy, { program_id, mint: USDC, amount: 4_000_000n, key_index: 0 }),
+    served(leaving!, bytes(32)),
+  ])
+  expect(copy.counters(0)).toEqual(wallet.counters(0))
+  site.chain.advance(10)
+  const { history, vault } = await readProofs(chain, program_id)
+  const recovered = recoverWallet(wallet.seed, history, vault.config.generation, LIMITS)
+  const alike = recovered.state.notes.filter(({ blinding }) => blinding === note.blinding)
+  expect(alike.map(({ amount, origin, state }) => `${amount} ${origin} ${state}`).sort()).toEqual([
+    '4000000 deposit free',
+    '9000000 refund free',
+  ])
+  for (const one of alike) await served(one, account)
+  expect(await tokenBalance(chain, account)).toBe(before + 4_000_000n + 9_000_000n)
   expect(site.fatal).toEqual([])
 }, 30_000)
