@@ -1,6 +1,7 @@
 /**
  * Owns building `program/vault.so` from source with Debian packages alone: `rustc-web` with
- * `libstd-rust-web-dev-bpf`, and `llvm-22`. `bun program/build.ts` writes the program, its SHA-256 and a map.
+ * `libstd-rust-web-dev-bpf`, and `llvm-22`. `bun program/build.ts` writes the program, its SHA-256, and the program its
+ * tests call it through.
  */
 import { createHash } from 'node:crypto'
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -55,12 +56,15 @@ export function toolchainMissing(): string | undefined {
   return existsSync(target) ? undefined : 'the BPF standard library is not installed'
 }
 
-/** Compiles and links the program; the bytes depend on the source and the toolchain only. */
-export function buildProgram(): LinkedProgram {
+/** The program of the tests that calls the vault from inside a transaction. */
+export const FORWARDER = '../test/program/forwarder'
+
+/** Compiles and links a program; the bytes depend on the source and the toolchain only. */
+export function buildProgram(source = 'src/lib.rs'): LinkedProgram {
   const folder = mkdtempSync(join(tmpdir(), 'vault-build-'))
   try {
     const [bitcode, object] = [join(folder, 'vault.bc'), join(folder, 'vault.o')]
-    run([RUSTC, ...RUSTC_FLAGS, '-o', bitcode, 'src/lib.rs'])
+    run([RUSTC, ...RUSTC_FLAGS, '-o', bitcode, source])
     run([LLC, ...LLC_FLAGS, '-o', object, bitcode])
     return link(readFileSync(object))
   } finally {
@@ -76,5 +80,6 @@ if (import.meta.main) {
   const { elf } = buildProgram()
   writeFileSync(join(HERE, 'vault.so'), elf)
   writeFileSync(join(HERE, 'vault.so.sha256'), `${sha256Hex(elf)}  vault.so\n`)
+  writeFileSync(join(HERE, `${FORWARDER}.so`), buildProgram(`${FORWARDER}.rs`).elf)
   console.log(`vault.so ${elf.length} bytes, sha256 ${sha256Hex(elf)}`)
 }

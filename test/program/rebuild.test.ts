@@ -2,7 +2,8 @@
 import { expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { buildProgram, sha256Hex, toolchainMissing } from '../../program/build'
+import { buildProgram, FORWARDER, sha256Hex, toolchainMissing } from '../../program/build'
+import { FORWARDER_SO } from './forwarder'
 import { VAULT_SO } from './vault_chain'
 
 const missing = toolchainMissing()
@@ -13,6 +14,11 @@ test('the committed hash is that of the committed program', () => {
   expect(recorded).toBe(`${sha256Hex(VAULT_SO)}  vault.so\n`)
 })
 
-test.skipIf(missing !== undefined)('the source builds the committed program', () => {
-  expect(sha256Hex(buildProgram().elf)).toBe(sha256Hex(VAULT_SO))
-})
+test.skipIf(missing !== undefined)(
+  'the sources build the committed programs',
+  () => {
+    expect(sha256Hex(buildProgram().elf)).toBe(sha256Hex(VAULT_SO))
+    expect(sha256Hex(buildProgram(`${FORWARDER}.rs`).elf)).toBe(sha256Hex(FORWARDER_SO))
+  },
+  { timeout: 60_000 },
+)

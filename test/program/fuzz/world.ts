@@ -13,6 +13,7 @@ import {
 } from '../../../protocol/vault/accounts'
 import { escapeRecordAddress, exitRequestAddress, vaultAddresses } from '../../../protocol/vault/addresses'
 import { SYSTEM_PROGRAM, TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../../protocol/vault/programs'
+import { FORWARDER, FORWARDER_SO } from '../forwarder'
 import { type MintFields, mintBytes, type TokenFields, tokenBytes } from '../tokens'
 import { Chance } from './chance'
 import type { Appended, Clock, Report } from './judge/call'
@@ -70,7 +71,8 @@ export class World {
       this.chain.addProgram(program, elf)
       this.#giveUpgradeAuthority(program)
     }
-    const others = [this.fees, SYSTEM_PROGRAM, TOKEN_PROGRAM, TOKEN_2022_PROGRAM, RENT_SYSVAR]
+    this.chain.addProgram(FORWARDER, FORWARDER_SO)
+    const others = [FORWARDER, this.fees, SYSTEM_PROGRAM, TOKEN_PROGRAM, TOKEN_2022_PROGRAM, RENT_SYSVAR]
     const untracked = [...others, ...programs, ...programs.map((program) => this.programData(program))]
     for (const address of untracked) this.untracked.add(toHex(address))
     for (const key of this.signing_keys) this.fund(key)

@@ -32,6 +32,8 @@ export type Call = {
   clock: Clock
   rentOf: (size: number) => bigint
   report: Report
+  /** Called by another program, not by the transaction itself. */
+  inner: boolean
 }
 
 export type Placed = Named & { state: RawAccount }

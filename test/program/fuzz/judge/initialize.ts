@@ -31,6 +31,7 @@ export function judgeInitialize(call: Call): void {
     Placed,
     Placed,
   ]
+  must(!call.inner, 'a vault opened from inside another program')
   const fields = new Fields(call.data)
   const [admin, signer, exit_delay_s] = [fields.word(), fields.word(), fields.u64()]
   fields.bytes(PADDING)

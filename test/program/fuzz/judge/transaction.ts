@@ -3,6 +3,7 @@ import { toHex } from '../../../../protocol/bytes'
 import { type VaultAddresses, vaultAddresses } from '../../../../protocol/vault/addresses'
 import type { VaultInstruction } from '../../../../protocol/vault/instruction'
 import { SYSTEM_PROGRAM } from '../../../../protocol/vault/programs'
+import { innerOf } from '../../forwarder'
 import { namedAccounts } from '../message'
 import { judgeAuthorizeRestore, judgeKeyChange, judgePause } from './admin'
 import { type Call, type Clock, Illegal, must, mustBeWritable, mustSign, type Report, same } from './call'
@@ -81,14 +82,16 @@ export function judgeTransaction(
   const named = new Map(namedAccounts(instructions, fee_payer).map((one) => [toHex(one.address), one]))
   const reports = new Map<string, Report>()
   try {
-    for (const { program, accounts, data } of instructions) {
+    for (const instruction of instructions) {
+      const inside = innerOf(instruction)
+      const { program, accounts, data } = inside ?? instruction
       const key = toHex(program)
       const vault = vaults.get(key) ?? vaultAddresses(program)
       vaults.set(key, vault)
       const report = reports.get(key) ?? { vault: program, appended: [], spent: [], mints: [] }
       reports.set(key, report)
       const flagged = accounts.map(({ address }) => named.get(toHex(address))!)
-      judgeInstruction({ ...chain, vault, data, report, accounts: flagged })
+      judgeInstruction({ ...chain, vault, data, report, accounts: flagged, inner: inside !== undefined })
     }
   } catch (error) {
     if (error instanceof Illegal) return { illegal: error.message }

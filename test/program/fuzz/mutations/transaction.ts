@@ -8,6 +8,7 @@ import {
 } from '../../../../protocol/vault/addresses'
 import type { VaultInstruction } from '../../../../protocol/vault/instruction'
 import { SYSTEM_PROGRAM } from '../../../../protocol/vault/programs'
+import { forwarded } from '../../forwarder'
 import { DECIMALS } from '../../tokens'
 import type { World } from '../world'
 import type { Mutation } from './mutation'
@@ -60,10 +61,15 @@ const around =
   (world, instructions) =>
     world.chance.oneIn(2) ? [make(world), ...instructions] : [...instructions, make(world)]
 
+/** The whole through a program between the transaction and the vault. */
+const inside: Mutation = (_, instructions) => instructions.map(forwarded)
+
 export const TRANSACTION_MUTATIONS: readonly Mutation[] = [
   repeat,
   repeat,
   backwards,
+  inside,
+  inside,
   around(sentLamports),
   around(sentTokens),
 ]
