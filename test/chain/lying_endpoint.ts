@@ -22,6 +22,8 @@ export class LyingEndpoint {
   /** By method and what it was. */
   readonly told = new Map<string, number>()
   lies: Record<string, Lie> = {}
+  /** Calls are refused, as by a node that went down. */
+  silent = false
 
   constructor(readonly truth_url: string) {
     this.#server = Bun.serve({
@@ -44,6 +46,7 @@ export class LyingEndpoint {
   }
 
   async #answer(text: string): Promise<Response> {
+    if (this.silent) return new Response('', { status: 503 })
     const call = JSON.parse(text) as Call & { id: unknown }
     const lie = this.lies[call.method]
     // A send that is lied about reaches nobody.
