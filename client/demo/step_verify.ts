@@ -4,6 +4,7 @@ import type { Collateral } from '../../protocol/collateral'
 import { connect } from '../connect'
 import { VerificationFailed, type VerifiedVenue } from '../verified_venue'
 import type { VerificationPolicy } from '../verify/policy'
+import { BARE_POLICY } from '../verify/policy_file'
 import { transcriptText } from '../verify/transcript'
 import { check, DemoFailed } from './report'
 import type { LaptopFacts } from './venue_process'
@@ -11,13 +12,8 @@ import type { LaptopFacts } from './venue_process'
 /** What this demo demands: this very build, under the development root that only a demo names. */
 export function demoPolicy(facts: LaptopFacts): VerificationPolicy {
   return {
+    ...BARE_POLICY,
     compose_hashes: [facts.compose_hash],
-    tcb_statuses: ['UpToDate'],
-    advisories: [],
-    tcb_evaluation_min: 0,
-    os_image_hashes: [],
-    registers: [],
-    environment_names: [],
     // The manifest of a laptop runs no image, which the linter refuses: its text is not put forward as a deployment's.
     permitted_skips: ['os_image', 'manifest', 'kms'],
     roots_pem: readFileSync(facts.root_pem, 'utf8'),

@@ -7,8 +7,21 @@ import { sign } from '../../protocol/sign'
 import type { CancelAllRequest, CancelRequest, DeadManRequest } from '../../protocol/wire'
 import type { Wallet } from './wallet'
 
-function nextCancelNonce(wallet: Wallet, key_index: number): bigint {
-  return BigInt(++wallet.counters(key_index).cancels)
+type Signed = { trading_key: string; cancel_nonce: string; signature: string }
+
+/** Signs a body with the key's next cancel nonce. */
+function signNext(
+  wallet: Wallet,
+  key_index: number,
+  encode: (by: { trading_key: Uint8Array; cancel_nonce: bigint }) => Uint8Array,
+): Signed {
+  const cancel_nonce = BigInt(++wallet.counters(key_index).cancels)
+  const body = encode({ trading_key: wallet.tradingKey(key_index), cancel_nonce })
+  return {
+    trading_key: wallet.tradingKeyText(key_index),
+    cancel_nonce: String(cancel_nonce),
+    signature: toHex(sign(wallet.tradingSeed(key_index), body)),
+  }
 }
 
 export function prepareCancel(
@@ -17,14 +30,8 @@ export function prepareCancel(
   order_id: string,
   key_index: number,
 ): CancelRequest {
-  const cancel_nonce = nextCancelNonce(wallet, key_index)
-  const trading_key = wallet.tradingKey(key_index)
-  const body = encodeCancel({ venue, order_id: fromHex(order_id, 16)!, trading_key, cancel_nonce })
-  return {
-    trading_key: wallet.tradingKeyText(key_index),
-    cancel_nonce: String(cancel_nonce),
-    signature: toHex(sign(wallet.tradingSeed(key_index), body)),
-  }
+  const order = fromHex(order_id, 16)!
+  return signNext(wallet, key_index, (by) => encodeCancel({ venue, order_id: order, ...by }))
 }
 
 export function prepareCancelAll(
@@ -33,15 +40,8 @@ export function prepareCancelAll(
   key_index: number,
   symbol?: string,
 ): CancelAllRequest {
-  const cancel_nonce = nextCancelNonce(wallet, key_index)
-  const trading_key = wallet.tradingKey(key_index)
-  const body = encodeCancelAll({ venue, symbol: symbol ?? '', trading_key, cancel_nonce })
-  const request: CancelAllRequest = {
-    trading_key: wallet.tradingKeyText(key_index),
-    cancel_nonce: String(cancel_nonce),
-    signature: toHex(sign(wallet.tradingSeed(key_index), body)),
-  }
-  return symbol === undefined ? request : { ...request, symbol }
+  const signed = signNext(wallet, key_index, (by) => encodeCancelAll({ venue, symbol: symbol ?? '', ...by }))
+  return symbol === undefined ? signed : { ...signed, symbol }
 }
 
 export function prepareDeadMan(
@@ -50,13 +50,7 @@ export function prepareDeadMan(
   key_index: number,
   timeout_slots: number,
 ): DeadManRequest {
-  const cancel_nonce = nextCancelNonce(wallet, key_index)
-  const trading_key = wallet.tradingKey(key_index)
-  const body = encodeDeadMan({ venue, trading_key, cancel_nonce, timeout_slots: BigInt(timeout_slots) })
-  return {
-    trading_key: wallet.tradingKeyText(key_index),
-    cancel_nonce: String(cancel_nonce),
-    timeout_slots,
-    signature: toHex(sign(wallet.tradingSeed(key_index), body)),
-  }
+  const timeout = BigInt(timeout_slots)
+  const signed = signNext(wallet, key_index, (by) => encodeDeadMan({ venue, timeout_slots: timeout, ...by }))
+  return { ...signed, timeout_slots }
 }

@@ -1,26 +1,16 @@
 /** Why sockets end and what the venue is told then: tokens, restarts, floods, disconnects; and what an upgrade refuses. */
-import { afterEach, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { PLACE, PLACED } from './bodies'
-import { type Harness, openHarness, session, TOKEN } from './harness'
-import { openPeer, type Peer } from './peer'
+import { type Harness, session, TOKEN } from './harness'
 import { Stream } from './played_stream'
+import { socketSite } from './socket_site'
 
+const { serve, connect } = socketSite()
 let harness: Harness
-let peers: Peer[] = []
-afterEach(async () => {
-  for (const peer of peers) peer.close()
-  peers = []
-  await harness.stop()
-})
-async function connect(path: string): Promise<Peer> {
-  const peer = await openPeer(harness.listener.url, path)
-  peers.push(peer)
-  return peer
-}
 
 test('an ended session closes its socket with 4401', async () => {
   const stream = new Stream()
-  harness = openHarness({ venue: stream.venue() })
+  harness = serve({ venue: stream.venue() })
   const peer = await connect(`/ws/orders?token=${TOKEN}`)
   await peer.next()
   stream.sink.ended()
@@ -30,7 +20,7 @@ test('an ended session closes its socket with 4401', async () => {
 
 test('a warning comes a minute before the token expires, and the socket closes with it', async () => {
   const stream = new Stream()
-  harness = openHarness({ venue: stream.venue() })
+  harness = serve({ venue: stream.venue() })
   const peer = await connect(`/ws/fills?token=${TOKEN}`)
   await peer.next()
   harness.clock.ms += 840_000
@@ -44,7 +34,7 @@ test('a warning comes a minute before the token expires, and the socket closes w
 
 test('auth.refresh follows a newer token of the same account', async () => {
   const stream = new Stream()
-  harness = openHarness({
+  harness = serve({
     venue: stream.venue({ refresh: () => session(harness.clock, 2_000_000) }),
   })
   const peer = await connect(`/ws/fills?token=${TOKEN}`)
@@ -60,7 +50,7 @@ test('auth.refresh follows a newer token of the same account', async () => {
 test('heartbeats carry the last seq', async () => {
   const stream = new Stream()
   stream.seq_last = 5
-  harness = openHarness({ venue: stream.venue() })
+  harness = serve({ venue: stream.venue() })
   const peer = await connect(`/ws/fills?token=${TOKEN}`)
   await peer.next()
   harness.clock.ms += 5_000
@@ -71,7 +61,7 @@ test('heartbeats carry the last seq', async () => {
 test('a restart says bye and closes with 1012, and is no disconnect', async () => {
   const stream = new Stream()
   const disconnected: string[] = []
-  harness = openHarness({
+  harness = serve({
     venue: stream.venue({
       armDisconnect: async () => undefined,
       disconnected: async (_account, origin) => void disconnected.push(origin),
@@ -92,7 +82,7 @@ test('an armed socket that goes away is reported under the origin of its orders'
   const stream = new Stream()
   const origins: (string | undefined)[] = []
   const gone = Promise.withResolvers<string>()
-  harness = openHarness({
+  harness = serve({
     venue: stream.venue({
       armDisconnect: async (_account, origin) => void origins.push(origin),
       place: async (_account, _request, origin) => {
@@ -116,7 +106,7 @@ test('an armed socket that goes away is reported under the origin of its orders'
 
 test('a frame beyond 16384 bytes closes with 1009', async () => {
   const stream = new Stream()
-  harness = openHarness({ venue: stream.venue() })
+  harness = serve({ venue: stream.venue() })
   const peer = await connect(`/ws/fills?token=${TOKEN}`)
   await peer.next()
   peer.sendRaw('x'.repeat(16_385))
@@ -125,7 +115,7 @@ test('a frame beyond 16384 bytes closes with 1009', async () => {
 
 test('a flood of frames closes with 4429', async () => {
   const stream = new Stream()
-  harness = openHarness({ venue: stream.venue() })
+  harness = serve({ venue: stream.venue() })
   const peer = await connect(`/ws/fills?token=${TOKEN}`)
   for (let sent = 0; sent < 501; sent += 1) peer.send({ op: 'ping', id: '1' })
   expect(await peer.closed()).toBe(4429)
@@ -133,7 +123,7 @@ test('a flood of frames closes with 4429', async () => {
 
 test('the bounds on sockets refuse the next one and free their place when one closes', async () => {
   const stream = new Stream()
-  harness = openHarness({ venue: stream.venue(), options: { sockets_per_account_max: 1 } })
+  harness = serve({ venue: stream.venue(), options: { sockets_per_account_max: 1 } })
   const first = await connect(`/ws/fills?token=${TOKEN}`)
   const upgrade = {
     upgrade: 'websocket',
@@ -151,7 +141,7 @@ test('the bounds on sockets refuse the next one and free their place when one cl
 test('what the upgrade refuses is an HTTP answer in the order of checks', async () => {
   const stream = new Stream()
   stream.seq_last = 3
-  harness = openHarness({ venue: stream.venue() })
+  harness = serve({ venue: stream.venue() })
   const upgrade = {
     upgrade: 'websocket',
     connection: 'Upgrade',
@@ -172,7 +162,7 @@ test('what the upgrade refuses is an HTTP answer in the order of checks', async 
 })
 
 test('a plain GET of a socket path is told to upgrade', async () => {
-  harness = openHarness()
+  harness = serve()
   const { status, headers, json } = await harness.call('GET', '/ws/orders')
   expect([status, json.code, headers.get('upgrade')]).toEqual([426, 'upgrade_required', 'websocket'])
 })

@@ -1,28 +1,17 @@
 /** Frames of the sockets, in order: hello, snapshot, events, gaps, replies and errors (api.md "Streams"). */
-import { afterEach, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { Refusal } from '../../protocol/refusals'
 import { CANCEL, CANCELLED, event, ORDER_ID, PLACE, PLACED } from './bodies'
-import { ACCOUNT, type Harness, openHarness, TOKEN } from './harness'
-import { openPeer, type Peer } from './peer'
+import { ACCOUNT, TOKEN } from './harness'
 import { Stream, snapshotOf } from './played_stream'
+import { socketSite } from './socket_site'
 
-let harness: Harness
-let peers: Peer[] = []
-afterEach(async () => {
-  for (const peer of peers) peer.close()
-  peers = []
-  await harness.stop()
-})
-async function connect(path: string): Promise<Peer> {
-  const peer = await openPeer(harness.listener.url, path)
-  peers.push(peer)
-  return peer
-}
+const { serve, connect } = socketSite()
 
 test('a reader gets hello, its snapshot and then events in order', async () => {
   const stream = new Stream()
   stream.seq_last = 812
-  harness = openHarness({ venue: stream.venue() })
+  serve({ venue: stream.venue() })
   const peer = await connect(`/ws/orders?token=${TOKEN}`)
   expect(await peer.next()).toEqual({
     type: 'hello',
@@ -41,16 +30,15 @@ test('a reader gets hello, its snapshot and then events in order', async () => {
 
 test('the token may come in the header', async () => {
   const stream = new Stream()
-  harness = openHarness({ venue: stream.venue() })
-  const peer = await openPeer(harness.listener.url, '/ws/fills', { authorization: `Bearer ${TOKEN}` })
-  peers.push(peer)
+  serve({ venue: stream.venue() })
+  const peer = await connect('/ws/fills', { authorization: `Bearer ${TOKEN}` })
   expect(await peer.next()).toMatchObject({ type: 'hello', stream: 'fills' })
 })
 
 test('a snapshot newer than the stream waits for the events it contains', async () => {
   const stream = new Stream()
   stream.seq_last = 4
-  harness = openHarness({
+  serve({
     venue: stream.venue(snapshotOf(() => ({ seq: 6, orders: [] }))),
   })
   const peer = await connect(`/ws/trading?token=${TOKEN}`)
@@ -74,7 +62,7 @@ test('a snapshot newer than the stream waits for the events it contains', async 
 test('a resuming reader gets the events after its seq and no snapshot', async () => {
   const stream = new Stream()
   stream.seq_last = 9
-  harness = openHarness({ venue: stream.venue() })
+  serve({ venue: stream.venue() })
   const peer = await connect(`/ws/trading?token=${TOKEN}&after=7`)
   expect(stream.after).toBe(7)
   for (const seq of [8, 9]) stream.tell(event(seq))
@@ -87,7 +75,7 @@ test('a reader older than the log gets a gap, what is kept, and the snapshot whe
   const stream = new Stream()
   stream.seq_first = 41
   stream.seq_last = 42
-  harness = openHarness({ venue: stream.venue() })
+  serve({ venue: stream.venue() })
   const peer = await connect(`/ws/orders?token=${TOKEN}&after=1`)
   stream.gap(2, 40)
   stream.tell(event(41))
@@ -101,7 +89,7 @@ test('a reader older than the log gets a gap, what is kept, and the snapshot whe
 
 test('orders and fills push only their kinds', async () => {
   const stream = new Stream()
-  harness = openHarness({ venue: stream.venue() })
+  serve({ venue: stream.venue() })
   const peer = await connect(`/ws/fills?token=${TOKEN}`)
   await peer.next()
   stream.tell(event(1, 'order.accepted'))
@@ -112,7 +100,7 @@ test('orders and fills push only their kinds', async () => {
 test('replies come in the order of the commands, whatever finishes first', async () => {
   const stream = new Stream()
   let finish: (() => void) | undefined
-  harness = openHarness({
+  serve({
     venue: stream.venue({
       place: () =>
         new Promise((resolve) => {
@@ -136,7 +124,7 @@ test('replies come in the order of the commands, whatever finishes first', async
 
 test('a bad frame gets one error and the socket stays', async () => {
   const stream = new Stream()
-  harness = openHarness({ venue: stream.venue() })
+  serve({ venue: stream.venue() })
   const peer = await connect(`/ws/trading?token=${TOKEN}`)
   await peer.next()
   await peer.next()
@@ -171,7 +159,7 @@ test('a bad frame gets one error and the socket stays', async () => {
 
 test('a refusal of the venue is an error frame with its facts', async () => {
   const stream = new Stream()
-  harness = openHarness({
+  serve({
     venue: stream.venue({
       place: async () => {
         throw new Refusal('nonce_stale', { nonce_last: '7' })
@@ -194,7 +182,7 @@ test('a refusal of the venue is an error frame with its facts', async () => {
 test('orders by socket take from the limit that REST takes from', async () => {
   const stream = new Stream()
   const taken: [string, number][] = []
-  harness = openHarness({
+  serve({
     venue: stream.venue({
       takeLimit(account_id, cost) {
         taken.push([account_id, cost])
@@ -213,7 +201,7 @@ test('orders by socket take from the limit that REST takes from', async () => {
 
 test('orders and fills take no commands', async () => {
   const stream = new Stream()
-  harness = openHarness({ venue: stream.venue() })
+  serve({ venue: stream.venue() })
   const peer = await connect(`/ws/fills?token=${TOKEN}`)
   await peer.next()
   peer.send({ op: 'order.place', id: '1', params: PLACE })

@@ -1,16 +1,9 @@
 /** Intel's TCB statuses and how several findings about one platform combine. */
+import { TCB_STATUSES } from '../policy'
 import { Refused } from '../refused'
 
 /** Best first. */
-const STATUSES = [
-  'UpToDate',
-  'SWHardeningNeeded',
-  'ConfigurationNeeded',
-  'ConfigurationAndSWHardeningNeeded',
-  'OutOfDate',
-  'OutOfDateConfigurationNeeded',
-  'Revoked',
-] as const
+const STATUSES = [...TCB_STATUSES, 'Revoked'] as const
 export type TcbStatus = (typeof STATUSES)[number]
 
 /** One matched level of a signed document. */

@@ -1,5 +1,4 @@
 /** X.509 v3 certificates with P-256 keys signed by ECDSA with SHA-256 (RFC 5280 section 4.1): the only ones Intel issues. */
-import { equalBytes } from '../../../protocol/bytes'
 import { context, type DerReader, MalformedDer, openDer, TAG } from './der'
 import { readBitString, readOid, readSerial, readSmallInteger, readTime } from './der_values'
 import { commonName } from './distinguished_name'
@@ -13,7 +12,7 @@ import {
   readKeyUsage,
   refuseUnknownCritical,
 } from './extensions'
-import { rawSignature } from './p256'
+import { openSigned } from './open_signed'
 
 export type Certificate = {
   der: Uint8Array
@@ -36,26 +35,17 @@ export type Certificate = {
   extensions: ReadonlyMap<string, Extension>
 }
 
-const ECDSA_SHA256 = '1.2.840.10045.4.3.2'
 const EC_PUBLIC_KEY = '1.2.840.10045.2.1'
 const P256 = '1.2.840.10045.3.1.7'
 
 /** @throws MalformedDer */
 export function readCertificate(der: Uint8Array): Certificate {
-  const outer = openDer(der, TAG.sequence)
-  const signed = outer.whole(TAG.sequence)
-  const outer_algorithm = outer.whole(TAG.sequence)
-  const signature = rawSignature(readBitString(outer))
-  outer.end()
-
-  const body = openDer(signed, TAG.sequence)
+  const { signed, signature, body, readAlgorithm } = openSigned(der)
   const version = body.open(context(0))
   if (readSmallInteger(version) !== 2) throw new MalformedDer('certificate version is not 3')
   version.end()
   const serial = readSerial(body)
-  const algorithm = body.whole(TAG.sequence)
-  if (!equalBytes(algorithm, outer_algorithm)) throw new MalformedDer('signature algorithms differ')
-  requireEcdsaSha256(algorithm)
+  readAlgorithm()
   const issuer = body.whole(TAG.sequence)
   const validity = body.open(TAG.sequence)
   const [not_before_ms, not_after_ms] = [readTime(validity), readTime(validity)]
@@ -82,13 +72,6 @@ export function readCertificate(der: Uint8Array): Certificate {
     mayDo: readKeyUsage(extensions),
     extensions,
   }
-}
-
-/** @param algorithm DER of an AlgorithmIdentifier. @throws MalformedDer for any other than ECDSA with SHA-256. */
-export function requireEcdsaSha256(algorithm: Uint8Array): void {
-  const reader = openDer(algorithm, TAG.sequence)
-  if (readOid(reader) !== ECDSA_SHA256) throw new MalformedDer('not signed by ECDSA with SHA-256')
-  reader.end()
 }
 
 function readP256Key(spki: DerReader): Uint8Array {

@@ -1,10 +1,8 @@
 /** X.509 v2 certificate revocation lists (RFC 5280 section 5.1). */
-import { equalBytes } from '../../../protocol/bytes'
-import { requireEcdsaSha256 } from './certificate'
-import { context, type DerReader, MalformedDer, openDer, TAG } from './der'
-import { readBitString, readSerial, readSmallInteger, readTime } from './der_values'
+import { context, type DerReader, MalformedDer, TAG } from './der'
+import { readSerial, readSmallInteger, readTime } from './der_values'
 import { readExtensions, refuseUnknownCritical } from './extensions'
-import { rawSignature } from './p256'
+import { openSigned } from './open_signed'
 
 export type RevocationList = {
   signed: Uint8Array
@@ -20,17 +18,9 @@ export type RevocationList = {
 
 /** @throws MalformedDer; also for a partial list, which a critical extension marks. */
 export function readRevocationList(der: Uint8Array): RevocationList {
-  const outer = openDer(der, TAG.sequence)
-  const signed = outer.whole(TAG.sequence)
-  const outer_algorithm = outer.whole(TAG.sequence)
-  const signature = rawSignature(readBitString(outer))
-  outer.end()
-
-  const body = openDer(signed, TAG.sequence)
+  const { signed, signature, body, readAlgorithm } = openSigned(der)
   if (readSmallInteger(body) !== 1) throw new MalformedDer('revocation list version is not 2')
-  const algorithm = body.whole(TAG.sequence)
-  if (!equalBytes(algorithm, outer_algorithm)) throw new MalformedDer('signature algorithms differ')
-  requireEcdsaSha256(algorithm)
+  readAlgorithm()
   const issuer = body.whole(TAG.sequence)
   const [this_update_ms, next_update_ms] = [readTime(body), readTime(body)]
   const revoked = new Set<string>()
