@@ -3,7 +3,6 @@ import { encodeBase58 } from '../protocol/base58'
 import { toHex } from '../protocol/bytes'
 import { Refusal } from '../protocol/refusals'
 import { checkOrder } from './intake/check_order'
-import { keyOf } from './intake/form'
 import type { AccountsPort } from './loop/accounts_port'
 import type { Engine } from './loop/assemble'
 import { postReference } from './loop/post_reference'
@@ -16,6 +15,7 @@ import type { Venue } from './venue'
 
 export function venueOf(engine: Engine, accounts: AccountsPort): Venue {
   const { availability, writes, own, tree, settlement, instruments, metrics } = engine
+  const genesis_hash = encodeBase58(engine.chain.genesis_hash)
   const counted = countRefusals((code) => metrics.refused(code))
   return {
     place: counted((account_id, request, origin) => writes.place(account_id, request, origin)),
@@ -34,11 +34,10 @@ export function venueOf(engine: Engine, accounts: AccountsPort): Venue {
     armDisconnect: counted((account_id, origin, armed) => writes.armDisconnect(account_id, origin, armed)),
     disconnected: counted((account_id, origin) => writes.disconnected(account_id, origin)),
 
-    nonces: async (account_id, trading_key) => {
-      keyOf(trading_key, 'trading_key')
+    nonces: (account_id, trading_key) => {
       const nonces = noncesOf(engine.state, account_id, trading_key)
-      await engine.sequencer.durable()
-      return nonces
+      const { seq_durable, seq_executed } = engine.sequencer
+      return seq_durable === seq_executed ? nonces : engine.sequencer.durable().then(() => nonces)
     },
     own,
     order: async (account_id, order_id) => JSON.parse(own.order(account_id, order_id)),
@@ -62,7 +61,7 @@ export function venueOf(engine: Engine, accounts: AccountsPort): Venue {
     instrument: (symbol) => instruments.one(symbol),
     treeRoot: () => tree.root(),
     transparency: () => engine.transparency.read(),
-    status: () => statusOf(engine),
+    status: () => statusOf(engine, genesis_hash),
     time: () => {
       const { slot, slot_ms } = engine.chain.view()
       return { slot, unix_ms: engine.clock.unixMs(), slot_ms }
@@ -83,10 +82,9 @@ export function venueOf(engine: Engine, accounts: AccountsPort): Venue {
   }
 }
 
-function statusOf(engine: Engine): ReturnType<Venue['status']> {
+function statusOf(engine: Engine, genesis_hash: string): ReturnType<Venue['status']> {
   const { chain, config, availability } = engine
   const { slot, lag_ms } = chain.view()
-  const genesis_hash = encodeBase58(chain.genesis_hash)
   return { ...availability.status(), chain: { slot, lag_ms, genesis_hash }, enclave: config.enclave }
 }
 

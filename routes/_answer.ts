@@ -13,48 +13,88 @@ import { readQuery } from './_query'
 import { limitHeaders } from './_rate'
 import type { Services } from './_services'
 
-export type Answering = (request: Request, params: Record<string, string>) => Promise<Response>
+export type Answering = (request: Request, params: Record<string, string>) => Response | Promise<Response>
+
+/** What an answer or a refusal of one request carries in its headers. */
+type Exchange = { readonly request_id: string; limits: HeaderMap | undefined }
 
 /** `route` is the template written to logs, such as `GET /orders/{order_id}`. */
 export function answering(endpoint: Endpoint, services: Services, route: string): Answering {
   const { contract } = endpoint
-  const declared = new Set(declaredRefusals(endpoint))
   const parts = partsOf(contract)
+  const callOf = callsOf(services, parts)
   const reply = replyOf(contract, services, route)
+  const refuse = refusalsOf(endpoint, services, route)
   const handler = endpoint.handler as (call: unknown) => unknown
 
-  return async (request, params) => {
-    const request_id = requestId(request)
-    const limits: HeaderMap = {}
+  // Without a promise where nothing has to be waited for: it would cost a read a good part of its time.
+  return (request, params) => {
+    const exchange: Exchange = { request_id: requestId(request), limits: undefined }
+    const finish = (value: unknown) => {
+      const response = reply(value, exchange)
+      services.meters.answered()
+      return response
+    }
     try {
       const session = identify(contract, services, request)
       if (session !== undefined && contract.cost !== undefined) {
-        Object.assign(limits, limitHeaders(services.venue.takeLimit(session.account_id, contract.cost)))
+        exchange.limits = limitHeaders(services.venue.takeLimit(session.account_id, contract.cost))
       }
-      const body = parts.body === undefined ? undefined : await readBody(request)
-      const call = {
-        ...services,
-        session,
-        account_id: session?.account_id,
-        params: parts.params?.check(params),
-        query: parts.query?.check(readQuery(request.url)),
-        body: parts.body?.check(body),
-      }
-      const value = await handler(call)
-      services.meters.answered()
-      return reply(value, { ...commonHeaders(request_id), ...limits })
+      const value =
+        parts.body === undefined
+          ? handler(callOf(request, session, params, undefined))
+          : readBody(request).then((body) => handler(callOf(request, session, params, body)))
+      if (!(value instanceof Promise)) return finish(value)
+      return value.then(finish).catch((error) => refuse(error, exchange))
     } catch (error) {
-      const refusal = refusalOf(error, services.log, { request_id, route })
-      // The document promises every code of every route; one it does not know is a fault of the contract.
-      if (!declared.has(refusal.code)) {
-        services.log.write('warn', 'refusal_undeclared', { route, code: refusal.code })
-      }
-      return problemResponse(refusal, request_id, services.meters, {
-        ...limits,
-        ...exhausted(refusal),
-        ...shared(contract),
-      })
+      return refuse(error, exchange)
     }
+  }
+}
+
+/** Every field by name: it is made for each request, and a copy of a map is dearer. */
+function callsOf(services: Services, parts: Parts) {
+  const { venue, enclave, clock, log, meters, quotes, sockets, documents, version, started_ms } = services
+  const { checks_texts } = services
+  return (
+    request: Request,
+    session: Session | undefined,
+    params: Record<string, string>,
+    body: unknown,
+  ): Services & Record<string, unknown> => ({
+    venue,
+    enclave,
+    clock,
+    log,
+    meters,
+    quotes,
+    sockets,
+    documents,
+    checks_texts,
+    version,
+    started_ms,
+    session,
+    account_id: session?.account_id,
+    params: parts.params?.check(params),
+    query: parts.query?.check(readQuery(request.url)),
+    body: parts.body?.check(body),
+  })
+}
+
+function refusalsOf(endpoint: Endpoint, services: Services, route: string) {
+  const { contract } = endpoint
+  const declared = new Set(declaredRefusals(endpoint))
+  return (error: unknown, { request_id, limits }: Exchange): Response => {
+    const refusal = refusalOf(error, services.log, { request_id, route })
+    // The document promises every code of every route; one it does not know is a fault of the contract.
+    if (!declared.has(refusal.code)) {
+      services.log.write('warn', 'refusal_undeclared', { route, code: refusal.code })
+    }
+    return problemResponse(refusal, request_id, services.meters, {
+      ...limits,
+      ...exhausted(refusal),
+      ...shared(contract),
+    })
   }
 }
 
@@ -92,29 +132,41 @@ function replyOf(contract: Contract, services: Services, route: string) {
     ...(contract.cache === undefined ? {} : { 'cache-control': contract.cache }),
   }
   if ('text' in answer) {
-    return (value: unknown, headers: HeaderMap) => {
+    return (value: unknown, { request_id, limits }: Exchange) => {
       const text = value as Text
+      const headers = { ...commonHeaders(request_id), ...limits, ...fixed, ...text.headers }
       return new Response(text.body, {
         status: answer.status,
-        headers: { ...headers, ...fixed, ...text.headers, 'content-type': text.content_type },
+        headers: { ...headers, 'content-type': text.content_type },
       })
     }
   }
-  const form = formOf(answer.body, 'answer')
-  return (value: unknown, headers: HeaderMap) => {
-    const is_text = typeof value === 'string'
-    // Whatever the document does not declare is not sent: a field added by mistake must not leave the venue.
-    if (!is_text || services.checks_texts) {
-      const sent = is_text ? JSON.parse(value) : value
-      if (!form.fits(sent)) {
-        services.log.write('error', 'answer_undeclared', { route, field: fieldAtFault(form, sent) })
-        throw new Refusal('internal')
-      }
+  const textOf = answerTexts(answer.body, services, route)
+  const template = { ...commonHeaders(''), ...fixed, 'content-type': 'application/json' }
+  return (value: unknown, { request_id, limits }: Exchange) => {
+    const headers: HeaderMap = { ...template, 'x-request-id': request_id, ...limits }
+    return new Response(textOf(value), { status: answer.status, headers })
+  }
+}
+
+/**
+ * Whatever the document does not declare is not sent: a field added by mistake must not leave the venue. Kept texts were
+ * made of the wire's shapes long ago and are checked only where asked for (`checks_texts`).
+ */
+function answerTexts(body: TSchema, services: Services, route: string): (value: unknown) => string {
+  const form = formOf(body, 'answer')
+  const check = (value: unknown) => {
+    if (form.fits(value)) return
+    services.log.write('error', 'answer_undeclared', { route, field: fieldAtFault(form, value) })
+    throw new Refusal('internal')
+  }
+  return (value) => {
+    if (typeof value !== 'string') {
+      check(value)
+      return JSON.stringify(value)
     }
-    return new Response(is_text ? value : JSON.stringify(value), {
-      status: answer.status,
-      headers: { ...headers, ...fixed, 'content-type': 'application/json' },
-    })
+    if (services.checks_texts) check(JSON.parse(value))
+    return value
   }
 }
 

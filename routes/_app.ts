@@ -16,6 +16,9 @@ import type { Services } from './_services'
 import { openSockets, type Sockets } from './_sockets'
 import type { Upgrader } from './_upgrade'
 
+/** Every stream's path begins so. */
+const STREAMS = '/ws/'
+
 export type AppOptions = {
   version: string
   clock: ClockPort
@@ -68,7 +71,8 @@ export function createApp(args: { venue: Venue; enclave: Enclave; options: AppOp
       if (!isHostUsable(request)) {
         return problemResponse(new Refusal('field_invalid', { field: 'host' }), requestId(request), meters)
       }
-      if (server !== undefined && request.headers.has('upgrade')) servers.set(request, server)
+      // Only a stream asks for its server; looking for a header would cost every other request.
+      if (server !== undefined && request.url.includes(STREAMS)) servers.set(request, server)
       return app.fetch(request)
     },
     sockets,

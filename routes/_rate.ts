@@ -16,12 +16,22 @@ export const COST = {
 
 /** Draft-ietf-httpapi-ratelimit-headers: `q` tokens refill fully within `w` seconds; `r` remain, all again after `t` seconds. */
 export function limitHeaders(state: LimitState): HeaderMap {
-  const window_s = Math.max(1, Math.ceil(state.capacity / state.refill_per_s))
   const full_s = Math.ceil(Math.max(0, state.capacity - state.remaining) / state.refill_per_s)
   return {
-    'ratelimit-policy': `"account";q=${Math.floor(state.capacity)};w=${window_s}`,
+    'ratelimit-policy': policyOf(state),
     ratelimit: `"account";r=${Math.max(0, Math.floor(state.remaining))};t=${full_s}`,
   }
+}
+
+let policy = { capacity: 0, refill_per_s: 0, text: '' }
+
+/** Most accounts have the same policy as the one before. */
+function policyOf({ capacity, refill_per_s }: LimitState): string {
+  if (capacity !== policy.capacity || refill_per_s !== policy.refill_per_s) {
+    const window_s = Math.max(1, Math.ceil(capacity / refill_per_s))
+    policy = { capacity, refill_per_s, text: `"account";q=${Math.floor(capacity)};w=${window_s}` }
+  }
+  return policy.text
 }
 
 export interface Bucket {

@@ -7,7 +7,7 @@ import { Overlay } from './overlay'
 
 /** A batch goes out when it holds this many events, or after the delay. */
 const BATCH_EVENTS = 2_000
-const DELAY_MS = 100
+const DELAY_MS = 250
 /** Records without events move only the watermark; that is worth a write no more often than this. */
 const BATCH_RECORDS = 4_096
 const IN_FLIGHT_MAX = 4
