@@ -1,6 +1,7 @@
 /**
  * Mutated transactions against the vault program, judged by a model of its rules. The seed is printed;
- * TACIT_FUZZ_SEED repeats a run, TACIT_FUZZ_RUNS makes it longer than the few seconds it gets here.
+ * TACIT_FUZZ_SEED repeats a run, TACIT_FUZZ_RUNS makes it longer than the few seconds it gets here, TACIT_FUZZ_AIM names
+ * the instructions to mutate (a regular expression; all of them without it).
  */
 import { expect, test } from 'bun:test'
 import { loadNativePoseidon } from '../../native/load_poseidon'
@@ -10,6 +11,7 @@ import { VAULT_SO } from './vault_chain'
 
 const RUNS = Number(process.env['TACIT_FUZZ_RUNS'] ?? 0)
 const SEED = Number(process.env['TACIT_FUZZ_SEED'] ?? crypto.getRandomValues(new Uint32Array(1))[0])
+const AIM = new RegExp(process.env['TACIT_FUZZ_AIM'] ?? '')
 const SHORT_MS = 4_000
 const RUNS_LEAST = 100
 
@@ -38,7 +40,8 @@ test(
   () => {
     const begun = performance.now()
     const isOver = (): boolean => RUNS === 0 && performance.now() - begun > SHORT_MS
-    const tally = campaign(SEED, VAULT_SO, RUNS || Number.MAX_SAFE_INTEGER, isOver)
+    const runs = RUNS || Number.MAX_SAFE_INTEGER
+    const tally = campaign({ seed: SEED, elf: VAULT_SO, runs, isOver, aim: AIM })
     console.log(report(tally, performance.now() - begun))
     expect(tally.finding).toBeUndefined()
     expect(tally.runs).toBeGreaterThan(RUNS_LEAST)

@@ -33,6 +33,7 @@ const FORBIDDEN = new Set([
   'ReadonlyDataModified',
   'ModifiedProgramId',
   'UnbalancedInstruction',
+  'PrivilegeEscalation',
   'InvalidRealloc',
   'AccountDataSizeChanged',
   'ExecutableModified',

@@ -36,7 +36,10 @@ class Plans {
   readonly #made = new Map<string, Plan | undefined>()
   #version = -1
 
-  constructor(readonly world: World) {}
+  constructor(
+    readonly world: World,
+    readonly aimed: readonly string[],
+  ) {}
 
   get(name: string): Plan | undefined {
     if (this.world.version !== this.#version) {
@@ -49,7 +52,7 @@ class Plans {
 
   /** Any plan the state offers; less often one that the state refuses, whatever is done to it. */
   any(): { name: string; instruction: VaultInstruction } | undefined {
-    const name = this.world.chance.pick(AIMED)
+    const name = this.world.chance.pick(this.aimed)
     const plan = this.get(name)
     const worthwhile = plan?.due || FORGED.has(name) || this.world.chance.oneIn(5)
     return plan && worthwhile ? { name, instruction: plan.instruction } : undefined
@@ -124,8 +127,18 @@ function settleAttempt(
   return undefined
 }
 
-/** Runs until `runs` mutated transactions were tried, `until_ms` is over, or something is found. */
-export function campaign(seed: number, elf: Uint8Array, runs: number, isOver: () => boolean): Tally {
+export type Campaign = {
+  seed: number
+  elf: Uint8Array
+  runs: number
+  isOver: () => boolean
+  /** Only plans of such names are mutated. */
+  aim: RegExp
+}
+
+/** Runs until `runs` mutated transactions were tried, it is over, or something is found. */
+export function campaign({ seed, elf, runs, isOver, aim }: Campaign): Tally {
+  const aimed = AIMED.filter((name) => aim.test(name))
   const tally: Tally = {
     runs: 0,
     worlds: 0,
@@ -140,7 +153,7 @@ export function campaign(seed: number, elf: Uint8Array, runs: number, isOver: ()
     const world_seed = (seed + Math.imul(tally.worlds, 0x9e3779b1)) | 0
     tally.worlds += 1
     const world = openWorld(world_seed, elf)
-    const plans = new Plans(world)
+    const plans = new Plans(world, aimed)
     const end = Math.min(runs, tally.runs + WORLD_RUNS)
     while (tally.runs < end && !isOver()) {
       let finding: string | undefined
