@@ -1,6 +1,6 @@
 /**
  * Everything at once: sends dropped, replies lost and doubled, blocks taken back, blockhashes that die young, an endpoint
- * that is dead, others that fail, and one that lies. Every batch becomes final once and every payout is paid once.
+ * that is dead, one that dies and comes back, others that fail, and one that lies. Every batch becomes final once and every payout is paid once.
  * TACIT_STORM_BATCHES sets how many batches.
  */
 import { expect, test } from 'bun:test'
@@ -32,7 +32,8 @@ test(`${BATCHES} batches through a storm: each final once, nothing paid twice`, 
   await mintTo(chain, USDC, wallet.address, 1n)
   const destination = decodeBase58(await associatedTokenAddress(wallet.address, USDC), 32)!
   const liar = new LyingEndpoint(chain.url)
-  const rpc_urls = [`http://127.0.0.1:${dead.port}`, liar.url, chain.url, chain.url]
+  const mortal = new LyingEndpoint(chain.url)
+  const rpc_urls = [`http://127.0.0.1:${dead.port}`, liar.url, mortal.url, chain.url]
   await dead.stop(true)
   await world.boot({ connect: { rpc_urls, rpc_timeout_ms: 2_000 } })
   liar.lies = delayingLies(liar, random)
@@ -63,6 +64,8 @@ test(`${BATCHES} batches through a storm: each final once, nothing paid twice`, 
       amount: PAID,
       refund_inner: randomField(),
     }
+    mortal.silent = random.chance(0.2)
+    liar.silent = random.chance(0.1)
     world.outbox.add(world.nextPayload([payout], 2, 2))
     const behind = batch - AHEAD
     if (behind > 0) await world.outbox.until(() => world.outbox.stageOf(behind) === 'finalized')
@@ -83,7 +86,7 @@ test(`${BATCHES} batches through a storm: each final once, nothing paid twice`, 
   console.log(JSON.stringify({ forks, signings: signings.length, slots: chain.slot() }))
   console.log(JSON.stringify(Object.fromEntries(liar.told)))
   await world.close()
-  await liar.stop()
+  await Promise.all([liar.stop(), mortal.stop()])
 }, 3_600_000)
 
 /** What the venue is told goes no further than the chain went: not the slot, not what is final. */
