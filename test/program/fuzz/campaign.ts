@@ -22,7 +22,7 @@ export type Tally = {
   finding: string | undefined
 }
 
-const WORLD_RUNS = 1_500
+const WORLD_RUNS = 700
 const HONEST_ONE_IN = 8
 const LOOK_CLOSELY_ONE_IN = 8
 /** Where another state of the vault follows from what an attacker alone can do; the rest is undone. */
@@ -68,7 +68,8 @@ function honestStep(world: World, plans: Plans, tally: Tally): string | undefine
   if (world.chance.oneIn(3))
     world.passTime(world.chance.below(12), world.chance.below(world.chance.oneIn(6) ? 900 : 60))
   const name = world.chance.pick(WEIGHTED)
-  if (name === 'freeze' && !world.config().frozen && !world.chance.oneIn(12)) return undefined
+  if (name === 'freeze' && !world.config().frozen && !world.chance.oneIn(world.freezes ? 2 : 30))
+    return undefined
   const plan = plans.get(name)
   if (!plan?.due) return undefined
   const done = attempt(world, [plan.instruction], false)

@@ -92,15 +92,16 @@ const setWord = ofData((world, data) => {
   return data
 })
 
-/** Swaps two spans of a width that records of batches and paths have. */
-const swapSpans = ofData((world, data) => {
-  const width = world.chance.pick([8, 32, 43, 48])
-  const count = Math.floor((data.length - 133) / width)
+/** Swaps two nullifiers, outputs or siblings, or puts one in the place of both. */
+const moveSpan = ofData((world, data) => {
+  const width = world.chance.pick([8, 32, 32, 43, 48])
+  const front = 133 + (width === 48 ? 32 * (data[129] ?? 0) : 0)
+  const count = Math.min(4, Math.floor((data.length - front) / width))
   if (count < 2) return data
-  const [a, b] = [133 + width * world.chance.below(count), 133 + width * world.chance.below(count)]
+  const [a, b] = [front + width * world.chance.below(count), front + width * world.chance.below(count)]
   const [first, second] = [data.slice(a, a + width), data.slice(b, b + width)]
   data.set(second, a)
-  data.set(first, b)
+  if (world.chance.oneIn(2)) data.set(first, b)
   return data
 })
 
@@ -126,6 +127,6 @@ export const DATA_MUTATIONS: readonly Mutation[] = [
   setWord,
   setWord,
   setWord,
-  swapSpans,
+  moveSpan,
   foreignData,
 ]
