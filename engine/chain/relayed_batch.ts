@@ -18,6 +18,8 @@ export type RelayedBatch = {
   sent_slot: number
   /** Signings refused in a row; spaces them out. */
   refusals: number
+  /** How often in a row a simulation or a block said that the program refuses it. */
+  verdicts: number
   /** Monotonic milliseconds at which this batch became the next to land. */
   readonly since_ms: number
 }
@@ -47,6 +49,7 @@ export function resume(
     signed_slot: since.slot,
     sent_slot: Number.NEGATIVE_INFINITY,
     refusals: 0,
+    verdicts: 0,
     since_ms: since.ms,
   }
 }

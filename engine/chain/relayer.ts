@@ -8,7 +8,7 @@ import type { KnownStates } from './known_states'
 import { EXPIRY_SLOTS, REBROADCAST_SLOTS } from './land_instruction'
 import { readVault, type VaultSnapshot } from './read_vault'
 import { type RelayedBatch, resume } from './relayed_batch'
-import { answerFailure } from './relayer_failure'
+import { answerFailure, isVerdict } from './relayer_failure'
 import { backoffMs } from './rpc_pool'
 import { SettleBuilder } from './settle_instruction'
 import { signVaultInstruction } from './sign_vault_instruction'
@@ -170,6 +170,7 @@ export class Relayer {
     await outbox.recordSigned(signed)
     batch.signed.push(signed)
     batch.live = true
+    batch.verdicts = 0
     batch.signed_slot = this.client.view.now().slot
     await this.#send(batch)
     await this.#submitted(batch)
@@ -182,7 +183,8 @@ export class Relayer {
 
   async #refused(batch: RelayedBatch, failure: TransactionFailure, landed: boolean): Promise<void> {
     batch.refusals += 1
-    const halt = answerFailure(failure, landed, batch.refusals)
+    batch.verdicts = isVerdict(failure) ? batch.verdicts + 1 : 0
+    const halt = answerFailure(failure, landed, batch.verdicts)
     if (isPayerShort(failure)) this.client.health.set('fee_payer_low', true)
     if (!halt) return this.client.rpc.sleep(backoffMs(batch.refusals))
     this.client.health.set(halt, true)

@@ -11,18 +11,23 @@ const CITE_AGAIN: readonly (VaultErrorName | undefined)[] = [
 /** A simulation runs on one node's view; a verdict counts once it was given this often. */
 const SIMULATED_VERDICTS = 5
 
+/** Neither the cluster's circumstances nor a chain that moved: the program will say the same again. */
+export function isVerdict(failure: TransactionFailure): failure is TransactionFailure & { kind: 'program' } {
+  return failure.kind === 'program' && !CITE_AGAIN.includes(failure.name)
+}
+
 /**
  * The reason to stop, or undefined to try again.
  * @param landed the refusal was executed in a block, not only simulated
- * @param refusals refusals of this batch in a row
+ * @param verdicts how often in a row the program has judged this batch, this time included
  */
 export function answerFailure(
   failure: TransactionFailure,
   landed: boolean,
-  refusals: number,
+  verdicts: number,
 ): 'forked' | 'vault_frozen' | 'vault_paused' | 'program_error' | undefined {
-  if (failure.kind === 'transient' || CITE_AGAIN.includes(failure.name)) return undefined
-  if (!landed && refusals < SIMULATED_VERDICTS) return undefined
+  if (!isVerdict(failure)) return undefined
+  if (!landed && verdicts < SIMULATED_VERDICTS) return undefined
   switch (failure.name) {
     case 'stale_epoch':
     case 'not_settlement_signer':

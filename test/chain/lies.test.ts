@@ -65,6 +65,28 @@ test('a blockhash that is invented and lives for ever is given up after as many 
   })
 }, 20_000)
 
+test('one simulated verdict among others that only say the chain moved stops nothing', async () => {
+  await withLiar(async (world, liar) => {
+    await world.boot({ connect: { rpc_urls: [liar.url], rpc_timeout_ms: 2_000 } })
+    // unknown_state as often as a verdict would count, then insolvent once.
+    const codes = [7053, 7053, 7053, 7053, 7053, 7061]
+    liar.lies = {
+      simulateTransaction(result) {
+        const code = codes.shift()
+        if (code === undefined) return undefined
+        return {
+          ...(result as object),
+          value: { err: { InstructionError: [0, { Custom: code }] }, logs: [] },
+        }
+      },
+    }
+    world.outbox.add(world.nextPayload())
+    await world.outbox.until(() => world.outbox.stageOf(1) === 'finalized')
+    expect(codes).toEqual([])
+    expect(world.sink.halts).toEqual([])
+  })
+}, 20_000)
+
 test.each([
   [
     'a batch nobody settled',
