@@ -23,6 +23,7 @@ export type GetLoad = { path: string; host: string; token: string | undefined; c
 
 let requests: Buffer[] = []
 let sockets: EventSockets | undefined
+let lanes: { port: number; count: number; open: HttpsLanes } | undefined
 
 answerQuestions({
   /** Signing ahead keeps the generator's own cost out of the figures. */
@@ -33,15 +34,14 @@ answerQuestions({
   repeatGet({ path, host, token, count }: GetLoad) {
     requests = new Array<Buffer>(count).fill(getRequest(path, host, token))
   },
-  /** Sends the next `count` of the prepared requests. */
+  /** Sends the next `count` of the prepared requests, over the connections of the run before where it had the same. */
   async run(run: { target: Target; lanes: number; count: number; per_second?: number }) {
-    const lanes = await HttpsLanes.open(run.target, run.lanes)
+    const open = await openLanes(run.target, run.lanes)
     const batch = requests.splice(0, run.count)
     const result =
       run.per_second === undefined
-        ? await closedLoop(lanes, batch)
-        : await openLoop(lanes, batch, run.per_second)
-    lanes.close()
+        ? await closedLoop(open, batch)
+        : await openLoop(open, batch, run.per_second)
     return reportOf(result)
   },
   /** Opens sockets, the tokens in turn, and waits until all are open. */
@@ -54,6 +54,14 @@ answerQuestions({
     return await sockets!.receive(each)
   },
 })
+
+/** Connections stay: handshakes of all lanes at once are a pause of their own, and none of the orders'. */
+async function openLanes(target: Target, count: number): Promise<HttpsLanes> {
+  if (lanes?.port === target.port && lanes.count === count) return lanes.open
+  lanes?.open.close()
+  lanes = { port: target.port, count, open: await HttpsLanes.open(target, count) }
+  return lanes.open
+}
 
 function reportOf(result: LoadResult): LoadReport {
   const { answered, statuses, failure, body_bytes, elapsed_ms } = result

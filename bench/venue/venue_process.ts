@@ -10,7 +10,7 @@ import { fundNotes } from './fund_notes'
 import { openLoopGauge, type Pauses } from './loop_gauge'
 import { type BenchEngine, clock, openEngine, provisionAccounts } from './open_engine'
 import { waveOfEvents } from './rest_orders'
-import { mainThreadMs } from './thread_time'
+import { type ThreadTimes, threadTimes } from './thread_time'
 
 export type VenueStart = {
   dir: string
@@ -22,8 +22,8 @@ export type VenueStart = {
 export type VenueFacts = { port: number; certificate: string; venue: string; tokens: string[]; slot: number }
 export type VenueUsage = {
   cpu_ms: number
-  /** Of the main thread alone; NaN where the system does not tell. */
-  main_cpu_ms: number
+  /** Undefined where the system does not tell. */
+  threads: ThreadTimes | undefined
   rss_bytes: number
   pauses: Pauses
   commands: number
@@ -65,7 +65,7 @@ answerQuestions({
     const { user, system } = process.cpuUsage()
     return {
       cpu_ms: (user + system) / 1_000,
-      main_cpu_ms: mainThreadMs() ?? Number.NaN,
+      threads: threadTimes(),
       rss_bytes: process.memoryUsage.rss(),
       pauses: gauge.takeWorst(),
       commands: metrics.get('tacit_commands_total') ?? 0,
