@@ -7,12 +7,14 @@ import { openChain } from '../engine/chain/open_chain'
 import type { ChainPort } from '../engine/index'
 import { appComposeText } from '../protocol/app_compose'
 import { joinProcess, type ProcessParts, type Running } from './_join_process'
+import { laptopPolicy } from './_laptop_policy'
 import { type LaptopSecrets, laptopSecrets, OPERATOR_KEY_FILE } from './_laptop_secrets'
 
 const PROJECT = join(import.meta.dir, '..')
 /** Where tools beside the venue find everything they need; written once it serves. */
 const FACTS_FILE = 'laptop.json'
 const MANIFEST_FILE = 'app-compose.json'
+const POLICY_FILE = 'laptop-policy.json'
 
 export async function openLaptop(parts: ProcessParts): Promise<Running> {
   const { config } = parts
@@ -107,17 +109,19 @@ function announce(running: Running, data_dir: string, rpc_url: string, secrets: 
     collateral: path('stand-in', 'collateral.json'),
     operator_key: path(OPERATOR_KEY_FILE),
     manifest: path(MANIFEST_FILE),
+    policy: path(POLICY_FILE),
   }
+  writeFileSync(facts.policy, laptopPolicy(facts))
   writeFileSync(path(`${FACTS_FILE}.new`), JSON.stringify(facts, null, 2), { mode: 0o600 })
   renameSync(path(`${FACTS_FILE}.new`), path(FACTS_FILE))
   console.log(announcement(facts, secrets))
 }
 
 function announcement(
-  facts: { url: string; rpc_url: string; certificate: string },
+  facts: Record<'url' | 'rpc_url' | 'certificate' | 'policy' | 'collateral', string>,
   secrets: LaptopSecrets,
 ): string {
-  const { url, rpc_url, certificate } = facts
+  const { url, rpc_url, certificate, policy, collateral } = facts
   const { api_key, api_secret, passphrase } = secrets.demo.credentials
   const curl = `curl --cacert ${certificate}`
   const body = JSON.stringify(secrets.demo.credentials)
@@ -135,5 +139,6 @@ Try
   ${curl} ${url}/system/status
   ${curl} ${url}/instruments
   ${curl} ${url}/auth/token -H 'content-type: application/json' -d '${body}'
+  bun run tacit verify ${url} --policy ${policy} --collateral ${collateral}
 `
 }

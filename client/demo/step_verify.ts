@@ -4,27 +4,14 @@ import type { Collateral } from '../../protocol/collateral'
 import { connect } from '../connect'
 import { VerificationFailed, type VerifiedVenue } from '../verified_venue'
 import type { VerificationPolicy } from '../verify/policy'
-import { BARE_POLICY } from '../verify/policy_file'
+import { parsePolicy } from '../verify/policy_file'
 import { transcriptText } from '../verify/transcript'
 import { check, DemoFailed } from './report'
 import type { LaptopFacts } from './venue_process'
 
-/** What this demo demands: this very build, under the development root that only a demo names. */
+/** What this demo demands: this very build, under the development root. */
 export function demoPolicy(facts: LaptopFacts): VerificationPolicy {
-  return {
-    ...BARE_POLICY,
-    compose_hashes: [facts.compose_hash],
-    // The manifest of a laptop runs no image, which the linter refuses: its text is not put forward as a deployment's.
-    permitted_skips: ['os_image', 'manifest', 'kms'],
-    roots_pem: readFileSync(facts.root_pem, 'utf8'),
-    chain: {
-      rpc_url: facts.rpc_url,
-      program_id: facts.program_id,
-      upgrade_authorities: [],
-      pending_actions: [],
-      paused_allowed: false,
-    },
-  }
+  return parsePolicy(readFileSync(facts.policy, 'utf8'))
 }
 
 function collateralOf(facts: LaptopFacts): Collateral {

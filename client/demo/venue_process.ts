@@ -19,6 +19,8 @@ export type LaptopFacts = {
   operator_key: string
   /** Exact text of what the machine measured. */
   manifest: string
+  /** Names this very build, and the development root that only a laptop's policy names. */
+  policy: string
 }
 
 const START_MS_MAX = 60_000
