@@ -63,13 +63,25 @@ const FORGED = new Set(PLANS.filter(({ name }) => name.startsWith('forged')).map
 const AIMED = PLANS.flatMap(({ name, aim }) => Array.from({ length: aim }, () => name))
 const WEIGHTED = PLANS.flatMap(({ name, weight }) => Array.from({ length: weight }, () => name))
 
-/** A valid transaction, which must land and is kept. */
-function honestStep(world: World, plans: Plans, tally: Tally): string | undefined {
+const NOTES_BEFORE_FREEZE = 8
+/** Longer than any exit may wait. */
+const OVERDUE_S = 1_100
+
+/** Time passes, now and then much of it; answers the name of the next honest instruction. */
+function nextStep(world: World): string {
+  if (world.freezes && world.notes.length > NOTES_BEFORE_FREEZE && world.chance.oneIn(8)) {
+    if (!world.config().frozen) world.passTime(2, OVERDUE_S)
+    return 'freeze'
+  }
   if (world.chance.oneIn(3))
     world.passTime(world.chance.below(12), world.chance.below(world.chance.oneIn(6) ? 900 : 60))
-  const name = world.chance.pick(WEIGHTED)
-  if (name === 'freeze' && !world.config().frozen && !world.chance.oneIn(world.freezes ? 2 : 30))
-    return undefined
+  return world.chance.pick(WEIGHTED)
+}
+
+/** A valid transaction, which must land and is kept. */
+function honestStep(world: World, plans: Plans, tally: Tally): string | undefined {
+  const name = nextStep(world)
+  if (name === 'freeze' && !world.freezes) return undefined
   const plan = plans.get(name)
   if (!plan?.due) return undefined
   const done = attempt(world, [plan.instruction], false)

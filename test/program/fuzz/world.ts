@@ -60,7 +60,7 @@ export class World {
   clock: Clock = { slot: 1_000, unix_s: 1_800_000_000 }
   /** Raised by everything that may change which transactions are valid. */
   version = 0
-  /** Its first unserved request ends it; other worlds forgive most. */
+  /** Whether it ever winds down. */
   readonly freezes: boolean
   readonly #inners = new Map<string, { owner: Uint8Array; blinding: Uint8Array }>()
   readonly #outputs = new Map<string, Omit<Note, 'leaf_index' | 'commitment' | 'nullifier' | 'form'>>()
@@ -68,7 +68,7 @@ export class World {
 
   constructor(seed: number, elf: Uint8Array) {
     this.chance = new Chance(seed)
-    this.freezes = this.chance.oneIn(3)
+    this.freezes = this.chance.oneIn(2)
     const programs = [this.program, this.other_program, this.unborn_program]
     for (const program of programs) {
       this.chain.addProgram(program, elf)
