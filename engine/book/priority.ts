@@ -4,6 +4,7 @@
  */
 import { compareBytes, concatBytes } from '../../protocol/bytes'
 import type { OrderPool } from './order_pool'
+import { sortByKey } from './sort_by_key'
 
 export type TieTerms = {
   /** 32-byte batch seed that breaks the last ties. */
@@ -13,12 +14,11 @@ export type TieTerms = {
 }
 
 const TIE_DOMAIN = new TextEncoder().encode('tacit/tie/v1')
-/** Runs up to this length are sorted by insertion, longer ones are merged. */
-const INSERTION_MAX = 16
 
-let merged = new Int32Array(1024)
-let unsorted = new Int32Array(1024)
-let ranks = new Float64Array(1024)
+/** Up to this many orders are compared one by one, more by numbers made of what they are compared by. */
+const FEW = 16
+
+let keys = new Float64Array(256)
 const digest = new Uint8Array(32)
 /** Keys of the orders that tied, by handle; a key counts for the auction it was made in. */
 const ties = { key: new Float64Array(0), auction: new Float64Array(0) }
@@ -38,101 +38,83 @@ export class Priority {
   /** Sorts the handles `list[from..to)` of one price level in place. */
   sort(list: Int32Array, from: number, to: number): void {
     if (to - from < 2) return
-    if (to - from > INSERTION_MAX && this.sortByRank(list, from, to)) return
-    this.sortByComparison(list, from, to)
+    turnRound(list, from, to)
+    if (to - from <= FEW) this.sortFew(list, from, to)
+    else this.sortMany(list, from, to)
   }
 
-  /**
-   * Age, size and place as one exact number per order, sorted by the runtime; then the runs that tie by their hashes. False,
-   * and nothing done, when the numbers of the level are too large for that.
-   */
-  private sortByRank(list: Int32Array, from: number, to: number): boolean {
+  /** By insertion, comparing orders directly: most levels hold a few orders. */
+  private sortFew(list: Int32Array, from: number, to: number): void {
+    const { arrival_batch, remaining } = this.pool
+    for (let at = from + 1; at < to; at++) {
+      const handle = list[at]!
+      const batch = arrival_batch[handle]!
+      const lots = remaining[handle]!
+      let place = at
+      for (; place > from; place--) {
+        const other = list[place - 1]!
+        const age = batch - arrival_batch[other]!
+        if (age > 0) break
+        const size = lots - remaining[other]!
+        if (age === 0 && (size < 0 || (size === 0 && !this.winsTie(handle, other)))) break
+        list[place] = other
+      }
+      list[place] = handle
+    }
+  }
+
+  /** By age and size in numbers, then those equal in both by their hashes. */
+  private sortMany(list: Int32Array, from: number, to: number): void {
+    const { arrival_batch, remaining } = this.pool
+    this.sortByAgeAndSize(list, from, to)
+    for (let start = from; start < to; ) {
+      const first = list[start]!
+      let end = start + 1
+      for (; end < to; end++) {
+        const other = list[end]!
+        if (remaining[other] !== remaining[first] || arrival_batch[other] !== arrival_batch[first]) break
+      }
+      if (end - start > FEW) this.sortTied(list, start, end)
+      else if (end - start > 1) this.sortFew(list, start, end)
+      start = end
+    }
+  }
+
+  /** By one number that holds age and size, or, where that would not be exact, by size and then, stably, by age. */
+  private sortByAgeAndSize(list: Int32Array, from: number, to: number): void {
     const { arrival_batch, remaining } = this.pool
     const count = to - from
-    let oldest = Number.POSITIVE_INFINITY
+    if (keys.length < count) keys = new Float64Array(2 * count)
+    let oldest = Number.MAX_SAFE_INTEGER
     let newest = 0
     let largest = 0
-    if (unsorted.length < count) unsorted = new Int32Array(2 * count)
-    if (ranks.length < count) ranks = new Float64Array(2 * count)
     for (let at = 0; at < count; at++) {
       const handle = list[from + at]!
-      unsorted[at] = handle
       const batch = arrival_batch[handle]!
+      const lots = remaining[handle]!
       if (batch < oldest) oldest = batch
       if (batch > newest) newest = batch
-      const lots = remaining[handle]!
       if (lots > largest) largest = lots
-      ranks[at] = lots
+      keys[at] = lots
     }
-    if ((newest - oldest + 1) * (largest + 1) * count > Number.MAX_SAFE_INTEGER) return false
+    const sizes = largest + 1
+    const exact = (newest - oldest + 1) * sizes <= Number.MAX_SAFE_INTEGER
     for (let at = 0; at < count; at++) {
-      const age = newest === oldest ? 0 : arrival_batch[unsorted[at]!]! - oldest
-      ranks[at] = (age * (largest + 1) + largest - ranks[at]!) * count + at
+      const age = exact ? arrival_batch[list[from + at]!]! - oldest : 0
+      keys[at] = age * sizes + largest - keys[at]!
     }
-    ranks.subarray(0, count).sort()
-    let run_from = from
-    let run_rank = -1
-    for (let at = 0; at < count; at++) {
-      const rank = Math.floor(ranks[at]! / count)
-      list[from + at] = unsorted[ranks[at]! - rank * count]!
-      if (rank === run_rank) continue
-      if (from + at - run_from > 1) this.sortByComparison(list, run_from, from + at)
-      run_from = from + at
-      run_rank = rank
-    }
-    if (to - run_from > 1) this.sortByComparison(list, run_from, to)
-    return true
+    sortByKey(list, from, keys, count)
+    if (exact) return
+    for (let at = 0; at < count; at++) keys[at] = arrival_batch[list[from + at]!]! - oldest
+    sortByKey(list, from, keys, count)
   }
 
-  /** A level lists its newest order first, so turning it round leaves little to do for orders of different batches. */
-  private sortByComparison(list: Int32Array, from: number, to: number): void {
-    const { arrival_batch, remaining } = this.pool
-    turnRound(list, from, to)
-    for (let start = from; start < to; start += INSERTION_MAX) {
-      const end = Math.min(to, start + INSERTION_MAX)
-      for (let at = start + 1; at < end; at++) {
-        const handle = list[at]!
-        const batch = arrival_batch[handle]!
-        const lots = remaining[handle]!
-        let place = at
-        for (; place > start; place--) {
-          const other = list[place - 1]!
-          const age = batch - arrival_batch[other]!
-          if (age > 0) break
-          const size = lots - remaining[other]!
-          if (age === 0 && (size < 0 || (size === 0 && !this.winsTie(handle, other)))) break
-          list[place] = other
-        }
-        list[place] = handle
-      }
-    }
-    for (let width = INSERTION_MAX; width < to - from; width *= 2) this.merge(list, from, to, width)
-  }
-
-  private merge(list: Int32Array, from: number, to: number, width: number): void {
-    if (merged.length < to - from) merged = new Int32Array(2 * (to - from))
-    let out = 0
-    for (let start = from; start < to; start += 2 * width) {
-      let left = start
-      let right = Math.min(to, start + width)
-      const middle = right
-      const end = Math.min(to, start + 2 * width)
-      const sorted = right === end || this.before(list[middle - 1]!, list[middle]!)
-      while (!sorted && left < middle && right < end) {
-        merged[out++] = this.before(list[right]!, list[left]!) ? list[right++]! : list[left++]!
-      }
-      while (left < middle) merged[out++] = list[left++]!
-      while (right < end) merged[out++] = list[right++]!
-    }
-    for (let at = 0; at < out; at++) list[from + at] = merged[at]!
-  }
-
-  private before(a: number, b: number): boolean {
-    const { arrival_batch, remaining } = this.pool
-    const age = arrival_batch[a]! - arrival_batch[b]!
-    if (age !== 0) return age < 0
-    const size = remaining[a]! - remaining[b]!
-    return size === 0 ? this.winsTie(a, b) : size > 0
+  private sortTied(list: Int32Array, from: number, to: number): void {
+    const count = to - from
+    for (let at = 0; at < count; at++) keys[at] = this.tieKey(list[from + at]!)
+    sortByKey(list, from, keys, count)
+    // Orders whose keys are equal too stand together now.
+    this.sortFew(list, from, to)
   }
 
   private winsTie(a: number, b: number): boolean {
@@ -177,6 +159,7 @@ function growTies(length: number): void {
   ties.auction.set(auction)
 }
 
+/** A level lists its newest order first: turned round, its ages are nearly sorted. */
 function turnRound(list: Int32Array, from: number, to: number): void {
   for (let low = from, high = to - 1; low < high; low++, high--) {
     const handle = list[low]!
