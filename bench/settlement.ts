@@ -36,7 +36,8 @@ for (const slot_ms of SLOTS_MS) {
   const at = `${slot_ms} ms slots`
   const rate = (run.batches * ORDERS) / run.elapsed_s
   const slots = (1_000 * run.elapsed_s) / run.batches / slot_ms
-  const waits = `signed to confirmed ${Math.round(median(run.landing_ms))} ms, then ${Math.round(median(run.turn_ms))} ms until the next is signed`
+  const [landing, turn] = [run.landing_ms, run.turn_ms].map((times) => Math.round(median(times)))
+  const waits = `signed to confirmed ${landing} ms, then ${turn} ms until the next is signed`
   figures.push({
     figure: `${at}: confirmed`,
     value: rate,
