@@ -1,6 +1,7 @@
 /**
  * Everything at once: sends dropped, replies lost and doubled, blocks taken back, blockhashes that die young, an endpoint
- * that is dead, one that dies and comes back, others that fail, and one that lies. Every batch becomes final once and every payout is paid once.
+ * that is dead, one that dies and comes back, others that fail, and one that lies. Every batch becomes final once and
+ * every payout is paid once.
  * TACIT_STORM_BATCHES sets how many batches.
  */
 import { expect, test } from 'bun:test'
