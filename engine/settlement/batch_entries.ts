@@ -37,14 +37,7 @@ export function createNote(
 ): Note | undefined {
   if (made.amount < 0n) throw new Error('a note cannot be negative')
   if (made.amount === 0n) return undefined
-  const note = state.notes.create({
-    ...made,
-    commitment: undefined,
-    blinding: undefined,
-    nullifier: undefined,
-    leaf_index: undefined,
-    spent_in: 0,
-  })
+  const note = state.notes.create(made)
   batch.outputs.push({ note, ...source })
   state.notes.hold(note)
   return note

@@ -8,22 +8,22 @@ import type { Exit, Reshape, Settlement, Withdrawal } from './batch'
 import { batch_row, exit_row, reshape_row, settlement_row, withdrawal_row } from './settlement_codec'
 
 /** Tables decoded before. */
-export type Decoding = { keys: TradingKey[]; notes: Note[]; fills: FillRecord[] }
+export type Decoding = { keys: TradingKey[]; noteAt: (place: number) => Note; fills: FillRecord[] }
 
 export function decodeSettlement(from: ByteReader, known: Decoding): Settlement {
-  const { notes, fills } = known
+  const { noteAt, fills } = known
   const readable = from.uint()
   const payments = Array.from({ length: from.uint() }, () => decodePayment(from, known))
   const exits: Exit[] = list(exit_row)
     .read(from)
-    .map((row) => ({ ...row, kind: 'exit', note: maybe(notes, row.note) }))
+    .map((row) => ({ ...row, kind: 'exit', note: maybe(noteAt, row.note) }))
   const payoutOf = (ref: { exit: boolean; at: number }) => (ref.exit ? exits[ref.at]! : payments[ref.at]!)
   const batches = list(batch_row)
     .read(from)
     .map((row) => ({
       ...row,
-      inputs: row.inputs.map((at) => notes[at]!),
-      outputs: row.outputs.map((output) => ({ ...output, note: notes[output.note]! })),
+      inputs: row.inputs.map(noteAt),
+      outputs: row.outputs.map((output) => ({ ...output, note: noteAt(output.note) })),
       fills: row.fills.map((at) => fills[at]!),
       payouts: row.payouts.map((ref) => payoutOf(ref) as Withdrawal | Exit),
       reshapes: row.reshapes.map((at) => payments[at] as Reshape),
@@ -38,14 +38,14 @@ export function decodeSettlement(from: ByteReader, known: Decoding): Settlement 
   }
 }
 
-function decodePayment(from: ByteReader, { keys, notes }: Decoding): Withdrawal | Reshape {
+function decodePayment(from: ByteReader, { keys, noteAt }: Decoding): Withdrawal | Reshape {
   if (from.byte() === 0) {
     const row = withdrawal_row.read(from)
     const key = keys[row.key]!
-    return { ...row, kind: 'withdrawal', key, note: notes[row.note]!, change: maybe(notes, row.change) }
+    return { ...row, kind: 'withdrawal', key, note: noteAt(row.note), change: maybe(noteAt, row.change) }
   }
   const row = reshape_row.read(from)
-  const [inputs, outputs] = [row.inputs, row.outputs].map((list) => list.map((at) => notes[at]!))
+  const [inputs, outputs] = [row.inputs, row.outputs].map((list) => list.map(noteAt))
   return { ...row, kind: 'reshape', key: keys[row.key]!, inputs: inputs!, outputs: outputs! }
 }
 
@@ -53,6 +53,6 @@ function idOf(payment: Withdrawal | Reshape): string {
   return payment.kind === 'withdrawal' ? payment.withdrawal_id : payment.reshape_id
 }
 
-function maybe(notes: Note[], at: number | undefined): Note | undefined {
-  return at === undefined ? undefined : notes[at]!
+function maybe(noteAt: Decoding['noteAt'], place: number | undefined): Note | undefined {
+  return place === undefined ? undefined : noteAt(place)
 }

@@ -1,4 +1,5 @@
 /** Owns the memory of continuation anchors: 36 bytes each, those of one order in a chain. */
+import type { ByteWriter } from './byte_stream'
 import { RowSlab } from './row_slab'
 
 const WIDTH = 32
@@ -36,6 +37,13 @@ export class AnchorCells {
     for (let steps = index; steps > 0; steps--) cell = this.next(cell)
     const at = this.cells.placeOf(cell) + 4
     return this.cells.bytesOf(cell).slice(at, at + WIDTH)
+  }
+
+  /** All anchors of a chain, one after the other. */
+  encode(to: ByteWriter, first: number): void {
+    for (let cell = first; cell !== 0; cell = this.next(cell)) {
+      to.copy(this.cells.bytesOf(cell), this.cells.placeOf(cell) + 4, WIDTH)
+    }
   }
 
   remove(first: number): void {

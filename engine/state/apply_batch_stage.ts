@@ -99,9 +99,7 @@ function registerRefund(
       status: 'free',
       commitment: hexBytes(commitment, 32),
       blinding,
-      nullifier: undefined,
       leaf_index: outcome.refund_leaf_index,
-      spent_in: 0,
     })
   // Its owner may have shown its opening already, as soon as the leaf was final: then it may back something by now.
   if (known === undefined) state.notes.register(note)

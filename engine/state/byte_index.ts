@@ -1,15 +1,17 @@
 /** A growing list of 32-byte keys with lookup by content: finalized leaves by index, spent nullifiers. */
-import { keyedHash } from './keyed_hash'
+import type { ByteReader, ByteWriter } from './byte_stream'
+import { IdTable } from './id_table'
+import { RowMemory } from './row_memory'
 
 const WIDTH = 32
-const START = 1024
+
 /**
- * Appends only. 32 bytes per key and 4 to 8 for its place in an open-addressing table; a repeated key is appended too,
- * and its first place stays the one that is found.
+ * Appends only, about 42 bytes a key; growing copies no keys. A repeated key is appended too, and its first place stays
+ * the one that is found. The handle of a row is 1 + the place of its key.
  */
 export class ByteIndex {
-  private bytes = new Uint8Array(START * WIDTH)
-  private table = new Uint32Array(START * 2)
+  private readonly rows = new RowMemory(WIDTH)
+  private readonly table = new IdTable(this.rows, WIDTH)
   private count = 0
 
   get size(): number {
@@ -19,66 +21,58 @@ export class ByteIndex {
   /** The key at a place; a view that must not be written. */
   at(place: number): Uint8Array {
     if (place >= this.count) throw new RangeError('no such place')
-    return this.bytes.subarray(place * WIDTH, (place + 1) * WIDTH)
+    const from = this.rows.placeOf(place + 1)
+    return this.rows.bytesOf(place + 1).subarray(from, from + WIDTH)
   }
 
   /** The first place of a key. */
   indexOf(key: Uint8Array): number | undefined {
-    const entry = this.table[this.bucketOf(key)]!
-    return entry === 0 ? undefined : entry - 1
+    const handle = this.table.find(key)
+    return handle === undefined ? undefined : handle - 1
   }
 
   has(key: Uint8Array): boolean {
-    return this.table[this.bucketOf(key)] !== 0
+    return this.table.find(key) !== undefined
   }
 
   /** Appends and returns the new place. */
   append(key: Uint8Array): number {
     if (key.length !== WIDTH) throw new RangeError(`expected ${WIDTH} bytes`)
-    if ((this.count + 1) * WIDTH > this.bytes.length) this.grow()
-    this.bytes.set(key, this.count * WIDTH)
-    const bucket = this.bucketOf(key)
-    this.count += 1
-    if (this.table[bucket] === 0) this.table[bucket] = this.count
+    const handle = this.room()
+    this.rows.bytesOf(handle).set(key, this.rows.placeOf(handle))
+    this.enter(handle)
     return this.count - 1
   }
 
-  /** All keys, concatenated; a view that must not be written. */
-  content(): Uint8Array {
-    return this.bytes.subarray(0, this.count * WIDTH)
+  /** All keys, as a counted run of bytes. */
+  encode(to: ByteWriter): void {
+    to.uint(this.count * WIDTH)
+    for (let handle = 1; handle <= this.count; handle++) {
+      to.copy(this.rows.bytesOf(handle), this.rows.placeOf(handle), WIDTH)
+    }
   }
 
-  static of(content: Uint8Array): ByteIndex {
+  static decode(from: ByteReader): ByteIndex {
     const index = new ByteIndex()
-    for (let at = 0; at < content.length; at += WIDTH) index.append(content.subarray(at, at + WIDTH))
+    const keys = from.uint() / WIDTH
+    index.table.reserve(keys)
+    for (let count = keys; count > 0; count--) {
+      const handle = index.room()
+      from.copy(index.rows.bytesOf(handle), index.rows.placeOf(handle), WIDTH)
+      index.enter(handle)
+    }
     return index
   }
 
-  /** Where the key is, or the free bucket where it would go. */
-  private bucketOf(key: Uint8Array): number {
-    const mask = this.table.length - 1
-    let bucket = keyedHash(key, 0, WIDTH / 4) & mask
-    for (;;) {
-      const entry = this.table[bucket]!
-      if (entry === 0 || this.equals(entry - 1, key)) return bucket
-      bucket = (bucket + 1) & mask
-    }
+  private room(): number {
+    const handle = this.count + 1
+    this.rows.reach(handle)
+    return handle
   }
 
-  private equals(place: number, key: Uint8Array): boolean {
-    const from = place * WIDTH
-    for (let at = WIDTH - 1; at >= 0; at--) if (this.bytes[from + at] !== key[at]) return false
-    return true
-  }
-
-  private grow(): void {
-    const bytes = new Uint8Array(this.bytes.length * 2)
-    bytes.set(this.bytes)
-    this.bytes = bytes
-    this.table = new Uint32Array(this.table.length * 2)
-    for (let place = 0; place < this.count; place++) {
-      const bucket = this.bucketOf(this.at(place))
-      if (this.table[bucket] === 0) this.table[bucket] = place + 1
-    }
+  private enter(handle: number): void {
+    this.count++
+    if (this.table.find(this.rows.bytesOf(handle), this.rows.placeOf(handle)) === undefined)
+      this.table.add(handle)
   }
 }

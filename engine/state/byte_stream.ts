@@ -11,9 +11,10 @@ export class ByteWriter {
   private view: DataView
   private at = 0
 
-  constructor() {
+  /** @param expected bytes that will be written; more cost a copy of all that was */
+  constructor(expected = 512) {
     // The buffer first: asked of an array, it would be made by moving the array's bytes.
-    const buffer = new ArrayBuffer(512)
+    const buffer = new ArrayBuffer(expected)
     this.bytes = new Uint8Array(buffer)
     this.view = new DataView(buffer)
   }
@@ -51,12 +52,34 @@ export class ByteWriter {
     const at = this.room(value.length)
     this.bytes.set(value, at)
   }
+  /** `width` bytes of others from `from` on. */
+  copy(bytes: Uint8Array, from: number, width: number): void {
+    const at = this.room(width)
+    const own = this.bytes
+    // A short run is copied faster so than by making a view of it.
+    for (let byte = 0; byte < width; byte++) own[at + byte] = bytes[from + byte]!
+  }
   text(value: string): void {
-    this.blob(encoder.encode(value))
+    const before = this.at
+    this.uint(value.length)
+    const at = this.room(value.length)
+    for (let char = 0; char < value.length; char++) {
+      const code = value.charCodeAt(char)
+      if (code > 0x7f) {
+        this.at = before
+        this.blob(encoder.encode(value))
+        return
+      }
+      this.bytes[at + char] = code
+    }
   }
   /** Forgets what was written. */
   begin(): void {
     this.at = 0
+  }
+  /** What was written, without a copy: nothing more may be. */
+  whole(): Uint8Array {
+    return this.bytes.subarray(0, this.at)
   }
   /** A copy of what was written. */
   done(): Uint8Array {
@@ -112,6 +135,12 @@ export class ByteReader {
   fixed(width: number): Uint8Array {
     const at = this.skip(width)
     return this.bytes.slice(at, at + width)
+  }
+  /** The next `width` bytes into others, from `to_at` on. */
+  copy(to: Uint8Array, to_at: number, width: number): void {
+    const at = this.skip(width)
+    const { bytes } = this
+    for (let byte = 0; byte < width; byte++) to[to_at + byte] = bytes[at + byte]!
   }
   /** 64 bytes, or none where the reader was made to leave signatures out. */
   signature(): Uint8Array {

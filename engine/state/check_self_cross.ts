@@ -2,7 +2,8 @@
 import type { Side } from '../../protocol/wire'
 import type { Account } from './account'
 import type { InstrumentState } from './instrument'
-import type { Order, OrderFacts } from './order'
+import type { Order } from './order'
+import type { OrderFacts } from './order_facts'
 
 /** Whether an order of this account would overlap one of its live orders, `except` left out. */
 export function crossesOwn(

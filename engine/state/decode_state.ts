@@ -7,7 +7,7 @@ import { addToBucket } from './buckets'
 import { ByteIndex } from './byte_index'
 import { ByteReader, CodecError } from './byte_stream'
 import { addKey } from './check_signer'
-import { list } from './codec'
+import { list, uint } from './codec'
 import { STATE_LAYOUT } from './encode_state'
 import type { FillRecord } from './fill_record'
 import { newList } from './handle_list'
@@ -18,7 +18,7 @@ import { holdAll, notesOfBatch, notesOfPayment } from './note_holders'
 import { restOrder } from './open_order'
 import { readOrder } from './order_codec'
 import { createState, hexBytes, keyBytes, type State } from './state'
-import { account_row, fill_row, heading, instrument_row, key_row, mint_row, tree_rows } from './state_codec'
+import { account_row, fill_row, heading, instrument_row, key_row, mint_row } from './state_codec'
 
 /**
  * @param orders as in createState
@@ -31,17 +31,18 @@ export function decodeState(bytes: Uint8Array, orders?: number): State {
   readHeading(state, from)
   readInstruments(state, from)
   const keys = readKeys(state, from)
-  const notes = readNotes(state, from)
-  const fills = readFills(state, from, notes)
-  const known = { keys, instruments: state.instrument_list, notes, fills }
-  for (let count = from.uint(); count > 0; count--) restOrder(state, readOrder(from, known))
+  const noteAt = readNotes(state, from)
+  const fills = readFills(state, from, noteAt)
+  const known = { keys, instruments: state.instrument_list, noteAt, fills }
+  const orders_live = from.uint()
+  state.orders.reserve(orders_live)
+  for (let count = orders_live; count > 0; count--) restOrder(state, readOrder(from, known))
   state.finals.decode(from)
-  const trees = tree_rows.read(from)
-  state.leaves = ByteIndex.of(trees.leaves)
-  state.nullifiers = ByteIndex.of(trees.nullifiers)
-  for (const end of trees.nullifier_ends) state.nullifier_ends.push(end)
-  if (trees.spent_owners.length > 0) state.spent_owners = Uint32Array.from(trees.spent_owners)
-  state.settlement = decodeSettlement(from, { keys, notes, fills })
+  state.leaves = ByteIndex.decode(from)
+  state.nullifiers = ByteIndex.decode(from)
+  for (const end of list(uint).read(from)) state.nullifier_ends.push(end)
+  readSpentOwners(state, from)
+  state.settlement = decodeSettlement(from, { keys, noteAt, fills })
   from.done()
   holdSettling(state)
   return state
@@ -82,29 +83,39 @@ function readKeys(state: State, from: ByteReader): TradingKey[] {
     })
 }
 
-function readNotes(state: State, from: ByteReader): Note[] {
+type NoteAt = (place: number) => Note
+
+/** The known notes come first. */
+function readNotes({ notes }: State, from: ByteReader): NoteAt {
   const known = from.uint()
-  const count = from.uint()
-  const notes: Note[] = []
-  for (let place = 0; place < count; place++) {
-    const note = state.notes.create(readNote(from))
-    if (place < known) state.notes.register(note)
-    notes.push(note)
+  notes.reserve(known)
+  const handles = new Uint32Array(from.uint())
+  for (let place = 0; place < handles.length; place++) {
+    const note = readNote(from, notes)
+    if (place < known) notes.register(note)
+    handles[place] = note.handle
   }
-  return notes
+  return (place) => notes.at(handles[place]!)
 }
 
-function readFills(state: State, from: ByteReader, notes: Note[]): FillRecord[] {
+function readFills(state: State, from: ByteReader, noteAt: NoteAt): FillRecord[] {
   const accounts = [...state.accounts.values()]
-  const noteAt = (at: number | undefined) => (at === undefined ? undefined : notes[at]!)
+  const maybe = (place: number | undefined) => (place === undefined ? undefined : noteAt(place))
   return list(fill_row)
     .read(from)
     .map((row) => ({
       ...row,
       account: accounts[row.account]!,
-      proceeds: noteAt(row.proceeds),
-      change: noteAt(row.change),
+      proceeds: maybe(row.proceeds),
+      change: maybe(row.change),
     }))
+}
+
+function readSpentOwners(state: State, from: ByteReader): void {
+  const count = from.uint()
+  if (count === 0) return
+  state.spent_owners = new Uint32Array(count)
+  for (let leaf = 0; leaf < count; leaf++) state.spent_owners[leaf] = from.uint()
 }
 
 /** Whatever refers to a note holds it, as when it came to be. */

@@ -1,18 +1,19 @@
 /** Encodes the whole state: the same state gives the same bytes, so their hash compares machines and replays. */
 import { encodeSettlement } from '../settlement/encode_settlement'
 import { ByteWriter } from './byte_stream'
-import { type Codec, list } from './codec'
+import { type Codec, list, uint } from './codec'
+import { ROW_BYTES } from './final_row'
 import { writeNote } from './note_codec'
 import { writeOrder } from './order_codec'
 import { tablesOf } from './snapshot_tables'
 import type { State } from './state'
-import { account_row, fill_row, heading, instrument_row, key_row, mint_row, tree_rows } from './state_codec'
+import { account_row, fill_row, heading, instrument_row, key_row, mint_row } from './state_codec'
 
 /** First byte of a snapshot: its layout. */
 export const STATE_LAYOUT = 2
 
 export function encodeState(state: State): Uint8Array {
-  const to = new ByteWriter()
+  const to = new ByteWriter(expectedBytes(state))
   const tables = tablesOf(state)
   const keys = [...state.keys.values()]
   const rows = <T>(codec: Codec<T>, values: Iterable<T>) => list(codec).write(to, [...values])
@@ -43,14 +44,18 @@ export function encodeState(state: State): Uint8Array {
   to.uint(state.orders.size)
   for (const order of state.orders.values()) writeOrder(to, order, tables)
   state.finals.encode(to)
-  tree_rows.write(to, {
-    leaves: state.leaves.content(),
-    nullifiers: state.nullifiers.content(),
-    nullifier_ends: state.nullifier_ends,
-    spent_owners: trimmed(state.spent_owners),
-  })
+  state.leaves.encode(to)
+  state.nullifiers.encode(to)
+  list(uint).write(to, state.nullifier_ends)
+  list(uint).write(to, trimmed(state.spent_owners))
   encodeSettlement(to, state.settlement, tables)
-  return to.done()
+  return to.whole()
+}
+
+/** About what it takes and a little more: what is reserved and not written costs nothing, a second buffer does. */
+function expectedBytes({ notes, orders, finals, leaves, nullifiers, spent_owners }: State): number {
+  const trees = (leaves.size + nullifiers.size) * 32 + spent_owners.length * 8
+  return 65_536 + notes.lives * 208 + orders.size * 320 + finals.size * ROW_BYTES + trees
 }
 
 /** Without what memory was reserved ahead. */

@@ -4,7 +4,7 @@ import type { ByteReader, ByteWriter } from './byte_stream'
 import type { FinalOrder } from './final_order'
 import { expiryOf, type FinalFacts, finalTimeOf, ROW_BYTES, readRow, writeRow } from './final_row'
 import { IdTable } from './id_table'
-import type { Chunk } from './row_memory'
+import { type Chunk, newChunk } from './row_memory'
 
 /** Rows are kept in blocks, so that growing copies nothing and what is forgotten is given back. */
 const BLOCK_ROWS = 4096
@@ -86,8 +86,7 @@ export class FinalOrders {
   /** The block that takes the next row. */
   private room(): Chunk {
     if (this.next - this.base === this.blocks.length * BLOCK_ROWS) {
-      const bytes = new Uint8Array(BLOCK_ROWS * ROW_BYTES)
-      this.blocks.push({ bytes, view: new DataView(bytes.buffer) })
+      this.blocks.push(newChunk(BLOCK_ROWS * ROW_BYTES))
     }
     return this.blockOf(this.next)
   }

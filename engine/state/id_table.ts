@@ -7,14 +7,16 @@ const START = 16
 /** Numbers are kept in 32 bits; those alive at a time lie closer together than that. */
 const MODULUS = 0xffff_ffff
 
+/** Most tables of a small venue are empty, so parts begin without memory of their own. */
 type Part = { table: Uint32Array; count: number }
+const NOTHING = new Uint32Array(1)
 
 /** Where the id of a number lies: in these bytes, from this place on. */
 export type Ids = { bytesOf(number: number): Uint8Array; placeOf(number: number): number }
 
 export class IdTable {
   private readonly parts: Part[] = Array.from({ length: PARTS }, () => ({
-    table: new Uint32Array(START),
+    table: NOTHING,
     count: 0,
   }))
 
@@ -36,9 +38,18 @@ export class IdTable {
     return entry === 0 ? undefined : this.numberOf(entry)
   }
 
+  /** Makes room for so many ids at once; only while the table is empty. */
+  reserve(count: number): void {
+    let buckets = START
+    while (buckets < (2.2 * count) / PARTS) buckets *= 2
+    if (buckets > START) for (const part of this.parts) part.table = new Uint32Array(buckets)
+  }
+
   /** The id of `number` is not in the table yet. */
   add(number: number): void {
-    const { bytes, at, hash } = this.locate(number)
+    const bytes = this.ids.bytesOf(number)
+    const at = this.ids.placeOf(number)
+    const hash = keyedHash(bytes, at, 4)
     const part = this.parts[hash % PARTS]!
     if ((part.count + 1) * 2 > part.table.length) this.grow(part)
     const bucket = this.bucketOf(part.table, hash, bytes, at)
@@ -49,7 +60,9 @@ export class IdTable {
 
   /** `number` is alive and in the table. */
   remove(number: number): void {
-    const { bytes, at, hash } = this.locate(number)
+    const bytes = this.ids.bytesOf(number)
+    const at = this.ids.placeOf(number)
+    const hash = keyedHash(bytes, at, 4)
     const part = this.parts[hash % PARTS]!
     const bucket = this.bucketOf(part.table, hash, bytes, at)
     if (part.table[bucket] === 0) throw new Error('an id is not in the table')
@@ -62,7 +75,7 @@ export class IdTable {
     const mask = table.length - 1
     let gap = from
     for (let bucket = (gap + 1) & mask; table[bucket] !== 0; bucket = (bucket + 1) & mask) {
-      const home = (this.locate(this.numberOf(table[bucket]!)).hash >>> 8) & mask
+      const home = (this.hashOf(this.numberOf(table[bucket]!)) >>> 8) & mask
       // An entry may move to the gap unless its home lies behind it.
       if (((bucket - home) & mask) < ((bucket - gap) & mask)) continue
       table[gap] = table[bucket]!
@@ -86,10 +99,8 @@ export class IdTable {
     return true
   }
 
-  private locate(number: number): { bytes: Uint8Array; at: number; hash: number } {
-    const bytes = this.ids.bytesOf(number)
-    const at = this.ids.placeOf(number)
-    return { bytes, at, hash: keyedHash(bytes, at, 4) }
+  private hashOf(number: number): number {
+    return keyedHash(this.ids.bytesOf(number), this.ids.placeOf(number), 4)
   }
 
   private numberOf(entry: number): number {
@@ -100,11 +111,16 @@ export class IdTable {
 
   private grow(part: Part): void {
     const old = part.table
-    part.table = new Uint32Array(old.length * 2)
-    for (const entry of old) {
+    const table = new Uint32Array(Math.max(START, old.length * 2))
+    const mask = table.length - 1
+    for (let from = 0; from < old.length; from++) {
+      const entry = old[from]!
       if (entry === 0) continue
-      const { bytes, at, hash } = this.locate(this.numberOf(entry))
-      part.table[this.bucketOf(part.table, hash, bytes, at)] = entry
+      // All ids differ, so none need be compared.
+      let bucket = (this.hashOf(this.numberOf(entry)) >>> 8) & mask
+      while (table[bucket] !== 0) bucket = (bucket + 1) & mask
+      table[bucket] = entry
     }
+    part.table = table
   }
 }

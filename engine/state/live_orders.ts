@@ -4,7 +4,8 @@ import { dueSlots } from './buckets'
 import { HandleLinks, type HandleList, newList } from './handle_list'
 import { IdTable } from './id_table'
 import { dropAll, holdAll, notesOfFills } from './note_holders'
-import { Order, type OrderContext, type OrderFacts } from './order'
+import { Order, type OrderContext } from './order'
+import type { OrderFacts } from './order_facts'
 import * as row from './order_row'
 import { RowMemory } from './row_memory'
 import { SharedTexts } from './shared_texts'
@@ -28,6 +29,11 @@ export class LiveOrders {
       origins: new SharedTexts(),
       traded: new Map(),
     }
+  }
+
+  /** Makes room for so many orders at once, where there are none. */
+  reserve(count: number): void {
+    this.table.reserve(count)
   }
 
   /** @param order_id 16 bytes */

@@ -13,7 +13,7 @@ export function lockNote(state: State, found: NoteFound): Note {
 function openedNote(state: State, opened: OpenedNote): Note {
   const known = state.notes.find(opened.commitment)
   if (known !== undefined) return known
-  const note = state.notes.create({ ...opened, status: 'free', spent_in: 0 })
+  const note = state.notes.create({ ...opened, status: 'free' })
   state.notes.register(note)
   return note
 }

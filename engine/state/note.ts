@@ -9,7 +9,7 @@ import type { Chunk } from './row_memory'
 export type NoteStatus = (typeof NOTE_STATUSES)[number]
 export const NOTE_STATUSES = ['free', 'in_use', 'spent', 'exiting'] as const
 
-/** What a note is made of; commitment, blinding and nullifier are 32 bytes. */
+/** What a note is made of; commitment, blinding and nullifier are 32 bytes. No settlement batch spends it yet. */
 export type NoteFacts = {
   /** The owning trading key, base58. */
   owner: string
@@ -18,20 +18,18 @@ export type NoteFacts = {
   amount: bigint
   status: NoteStatus
   /** Undefined while the batch that creates the note is not hashed. */
-  commitment: Uint8Array | undefined
-  blinding: Uint8Array | undefined
+  commitment?: Uint8Array
+  blinding?: Uint8Array
   /** Known for opened notes from the start, for others once they are spent. */
-  nullifier: Uint8Array | undefined
+  nullifier?: Uint8Array
   /** Leaf index if the note came in deposit form or was opened; it must be covered by the cited known state. */
-  leaf_index: number | undefined
-  /** Settlement batch that spends it, 0 = none. */
-  spent_in: number
+  leaf_index?: number
 }
 
-/**
- * The row of a note, little-endian: commitment 0, blinding 32, nullifier 64, then these. An owner is 1 + the index of its
- * key, or 0 for one that is no key of the venue's.
- */
+/** The row of a note, little-endian. An owner is 1 + the index of its key, or 0 for one that is no key of the venue's. */
+export const COMMITMENT_AT = 0
+export const BLINDING_AT = 32
+export const NULLIFIER_AT = 64
 export const AMOUNT_AT = 96
 export const SPENT_IN_AT = 104
 export const LEAF_INDEX_AT = 112
@@ -103,11 +101,11 @@ export class Note {
 
   /** A copy, as are the other bytes. */
   get commitment_bytes(): Uint8Array | undefined {
-    return this.part(0, HAS_COMMITMENT)
+    return this.part(COMMITMENT_AT, HAS_COMMITMENT)
   }
 
   get blinding(): Uint8Array | undefined {
-    return this.part(32, HAS_BLINDING)
+    return this.part(BLINDING_AT, HAS_BLINDING)
   }
 
   /** Hex. */
@@ -116,11 +114,11 @@ export class Note {
   }
 
   get nullifier_bytes(): Uint8Array | undefined {
-    return this.part(64, HAS_NULLIFIER)
+    return this.part(NULLIFIER_AT, HAS_NULLIFIER)
   }
 
   setNullifier(nullifier: Uint8Array): void {
-    this.chunk.bytes.set(nullifier, this.at(64))
+    this.chunk.bytes.set(nullifier, this.at(NULLIFIER_AT))
     this.chunk.bytes[this.place + FLAGS_AT]! |= HAS_NULLIFIER
   }
 
@@ -129,6 +127,7 @@ export class Note {
     return this.chunk.view.getUint32(this.place + LEAF_INDEX_AT, true)
   }
 
+  /** Settlement batch that spends it, 0 = none. */
   get spent_in(): number {
     return this.chunk.view.getFloat64(this.at(SPENT_IN_AT), true)
   }

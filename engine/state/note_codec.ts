@@ -1,16 +1,27 @@
 /** The layout of a note in a snapshot. Millions are written and read, so it is said in code instead of a description. */
-import type { ByteReader, ByteWriter } from './byte_stream'
-import { CodecError } from './byte_stream'
-import { NOTE_STATUSES, type Note, type NoteFacts } from './note'
+import { type ByteReader, type ByteWriter, CodecError } from './byte_stream'
+import type { Note, NoteStatus } from './note'
+import * as row from './note'
+import type { Notes } from './notes'
+
+/** Commitment, blinding, nullifier: 32 bytes each at these places of the row, where the flag says so. */
+const PARTS = [
+  [row.COMMITMENT_AT, row.HAS_COMMITMENT],
+  [row.BLINDING_AT, row.HAS_BLINDING],
+  [row.NULLIFIER_AT, row.HAS_NULLIFIER],
+] as const
 
 export function writeNote(to: ByteWriter, note: Note): void {
+  const { bytes } = note.chunk
+  const flags = bytes[note.at(row.FLAGS_AT)]!
   to.text(note.owner)
   to.uint(note.mint)
   to.u64(note.amount)
-  to.byte(NOTE_STATUSES.indexOf(note.status))
-  for (const part of [note.commitment_bytes, note.blinding, note.nullifier_bytes]) {
-    to.byte(part === undefined ? 0 : 1)
-    if (part !== undefined) to.fixed(part, 32)
+  to.byte(row.NOTE_STATUSES.indexOf(note.status))
+  for (const [at, flag] of PARTS) {
+    const has = (flags & flag) !== 0
+    to.byte(has ? 1 : 0)
+    if (has) to.copy(bytes, note.at(at), 32)
   }
   const { leaf_index } = note
   to.byte(leaf_index === undefined ? 0 : 1)
@@ -18,22 +29,30 @@ export function writeNote(to: ByteWriter, note: Note): void {
   to.uint(note.spent_in)
 }
 
-export function readNote(from: ByteReader): NoteFacts {
-  return {
+/** Makes the note, not known yet. */
+export function readNote(from: ByteReader, notes: Notes): Note {
+  const note = notes.create({
     owner: from.text(),
     mint: from.uint(),
     amount: from.u64(),
     status: statusOf(from.byte()),
-    commitment: from.byte() === 1 ? from.fixed(32) : undefined,
-    blinding: from.byte() === 1 ? from.fixed(32) : undefined,
-    nullifier: from.byte() === 1 ? from.fixed(32) : undefined,
-    leaf_index: from.byte() === 1 ? from.uint() : undefined,
-    spent_in: from.uint(),
+  })
+  const { bytes, view } = note.chunk
+  for (const [at, flag] of PARTS) {
+    if (from.byte() !== 1) continue
+    from.copy(bytes, note.at(at), 32)
+    bytes[note.at(row.FLAGS_AT)]! |= flag
   }
+  if (from.byte() === 1) {
+    view.setUint32(note.at(row.LEAF_INDEX_AT), from.uint(), true)
+    bytes[note.at(row.FLAGS_AT)]! |= row.HAS_LEAF_INDEX
+  }
+  note.spent_in = from.uint()
+  return note
 }
 
-function statusOf(place: number): NoteFacts['status'] {
-  const status = NOTE_STATUSES[place]
+function statusOf(place: number): NoteStatus {
+  const status = row.NOTE_STATUSES[place]
   if (status === undefined) throw new CodecError('the status of a note is not known')
   return status
 }

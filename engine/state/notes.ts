@@ -31,6 +31,11 @@ export class Notes {
     return this.rows.end
   }
 
+  /** Makes room for so many known notes at once, where there are none. */
+  reserve(count: number): void {
+    this.table.reserve(count)
+  }
+
   /** The known note of a commitment of 32 bytes. */
   find(commitment: Uint8Array): Note | undefined {
     const handle = this.table.find(commitment)
@@ -73,11 +78,10 @@ export class Notes {
     if (blinding !== undefined) flags |= row.HAS_BLINDING
     if (nullifier !== undefined) flags |= row.HAS_NULLIFIER
     if (leaf_index !== undefined) flags |= row.HAS_LEAF_INDEX
-    if (commitment !== undefined) bytes.set(commitment, at)
-    if (blinding !== undefined) bytes.set(blinding, at + 32)
-    if (nullifier !== undefined) bytes.set(nullifier, at + 64)
+    if (commitment !== undefined) bytes.set(commitment, at + row.COMMITMENT_AT)
+    if (blinding !== undefined) bytes.set(blinding, at + row.BLINDING_AT)
+    if (nullifier !== undefined) bytes.set(nullifier, at + row.NULLIFIER_AT)
     view.setUint32(at + row.LEAF_INDEX_AT, leaf_index ?? 0, true)
-    view.setFloat64(at + row.SPENT_IN_AT, facts.spent_in, true)
     bytes[at + row.FLAGS_AT] = flags
     return this.at(handle)
   }
@@ -85,8 +89,8 @@ export class Notes {
   /** Gives a note what hashing found. */
   reveal(note: Note, commitment: Uint8Array, blinding: Uint8Array): void {
     const { bytes } = note.chunk
-    bytes.set(commitment, note.at(0))
-    bytes.set(blinding, note.at(32))
+    bytes.set(commitment, note.at(row.COMMITMENT_AT))
+    bytes.set(blinding, note.at(row.BLINDING_AT))
     bytes[note.at(row.FLAGS_AT)]! |= row.HAS_COMMITMENT | row.HAS_BLINDING
   }
 

@@ -2,53 +2,15 @@
 import type { OrderType, Side } from '../../protocol/wire'
 import type { TradingKey } from './account'
 import type { AnchorCells } from './anchor_cells'
+import type { ByteWriter } from './byte_stream'
 import type { FillRecord } from './fill_record'
 import type { InstrumentState } from './instrument'
 import type { Note } from './note'
 import type { Notes } from './notes'
+import type { LiveStatus, Traded } from './order_facts'
 import * as row from './order_row'
 import type { Chunk } from './row_memory'
 import type { SharedTexts } from './shared_texts'
-
-export type LiveStatus = (typeof row.LIVE_STATUSES)[number]
-
-/** What an order is made of. */
-export type OrderFacts = {
-  /** 16 bytes. */
-  order_id: Uint8Array
-  key: TradingKey
-  instrument: InstrumentState
-  side: Side
-  type: OrderType
-  lots: number
-  ticks: number
-  min_lots: number
-  expiry_slot: number
-  arrival_slot: number
-  /** Number of the first auction it can take part in. */
-  arrival_batch: number
-  nonce: bigint
-  /** 1 to 16 anchors of 32 bytes, concatenated. */
-  anchors: Uint8Array
-  /** 32 bytes; tells an identical resend from an id taken. */
-  digest: Uint8Array
-  /** Socket it came in on. */
-  origin: string | undefined
-  /** 16 bytes. */
-  replaces: Uint8Array | undefined
-  /** Event number of its `order.accepted`. */
-  seq: number
-  /** What remains to be filled. */
-  remaining: number
-  status: LiveStatus
-  /** The note that backs what remains. */
-  collateral: Note
-  /** What it traded so far. */
-  traded: Traded | undefined
-}
-
-/** In quote units, and fills so far, hashed or not; index = fill index. */
-export type Traded = { cumulative_quote: bigint; cumulative_fee: bigint; readonly fills: FillRecord[] }
 
 /** What rows name by number. */
 export type OrderContext = {
@@ -72,7 +34,7 @@ export class Order {
 
   constructor(
     readonly handle: number,
-    private readonly chunk: Chunk,
+    readonly chunk: Chunk,
     private readonly place: number,
     private readonly context: OrderContext,
   ) {
@@ -166,6 +128,11 @@ export class Order {
     return this.context.anchors.read(this.u32(row.ANCHORS_AT), index)
   }
 
+  /** All anchors, one after the other. */
+  encodeAnchors(to: ByteWriter): void {
+    this.context.anchors.encode(to, this.u32(row.ANCHORS_AT))
+  }
+
   get remaining(): number {
     return this.number(row.REMAINING_AT)
   }
@@ -230,7 +197,8 @@ export class Order {
     return this.chunk.view.getUint32(this.at(offset), true)
   }
 
-  private at(offset: number): number {
+  /** Where a field of the row lies in its chunk. */
+  at(offset: number): number {
     if (this.chunk.view.getUint16(this.place + row.LIFE_AT, true) !== this.life)
       throw new Error('an order has ended that something still refers to')
     return this.place + offset

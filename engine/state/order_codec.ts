@@ -1,16 +1,19 @@
 /** The layout of a live order in a snapshot, said in code as that of a note. */
+import { LIMITS } from '../limits'
 import type { TradingKey } from './account'
 import { type ByteReader, type ByteWriter, CodecError } from './byte_stream'
 import type { FillRecord } from './fill_record'
 import type { InstrumentState } from './instrument'
 import type { Note } from './note'
-import type { Order, OrderFacts } from './order'
+import type { Order } from './order'
+import type { OrderFacts } from './order_facts'
 import { DIGEST_AT, IDENTITY_BYTES, LIVE_STATUSES, REPLACES_AT, SIDES, TYPES } from './order_row'
 import type { Tables } from './snapshot_tables'
 
 export function writeOrder(to: ByteWriter, order: Order, tables: Tables): void {
-  const { identity, anchor_count, origin, fills } = order
-  to.fixed(identity.subarray(0, DIGEST_AT), DIGEST_AT)
+  const { anchor_count, origin, fills } = order
+  const { bytes } = order.chunk
+  to.copy(bytes, order.at(0), DIGEST_AT)
   to.uint(order.key.index)
   to.uint(order.instrument.index)
   to.byte(SIDES.indexOf(order.side))
@@ -23,12 +26,12 @@ export function writeOrder(to: ByteWriter, order: Order, tables: Tables): void {
   to.uint(order.arrival_batch)
   to.u64(order.nonce)
   to.uint(anchor_count * 32)
-  for (let index = 0; index < anchor_count; index++) to.fixed(order.anchor(index), 32)
-  to.fixed(identity.subarray(DIGEST_AT, REPLACES_AT), REPLACES_AT - DIGEST_AT)
+  order.encodeAnchors(to)
+  to.copy(bytes, order.at(DIGEST_AT), REPLACES_AT - DIGEST_AT)
   to.byte(origin === undefined ? 0 : 1)
   if (origin !== undefined) to.text(origin)
   to.byte(order.has_replaced ? 1 : 0)
-  if (order.has_replaced) to.fixed(identity.subarray(REPLACES_AT), IDENTITY_BYTES - REPLACES_AT)
+  if (order.has_replaced) to.copy(bytes, order.at(REPLACES_AT), IDENTITY_BYTES - REPLACES_AT)
   to.uint(order.seq)
   to.uint(order.remaining)
   to.byte(LIVE_STATUSES.indexOf(order.status))
@@ -43,13 +46,27 @@ export function writeOrder(to: ByteWriter, order: Order, tables: Tables): void {
 export type OrderDecoding = {
   keys: readonly TradingKey[]
   instruments: readonly InstrumentState[]
-  notes: readonly Note[]
+  /** The note at a place of their table. */
+  noteAt: (place: number) => Note
   fills: readonly FillRecord[]
 }
 
+/** One place for the bytes of every order that is read: they are copied on at once. */
+const ORDER_ID = new Uint8Array(16)
+const DIGEST = new Uint8Array(32)
+const REPLACED_ID = new Uint8Array(16)
+/** By number of anchors. */
+const ANCHORS = Array.from({ length: LIMITS.anchors_max + 1 }, (_, count) => new Uint8Array(count * 32))
+
+function read(from: ByteReader, into: Uint8Array): Uint8Array {
+  from.copy(into, 0, into.length)
+  return into
+}
+
+/** Its bytes are those of the next order as soon as that is read. */
 export function readOrder(from: ByteReader, known: OrderDecoding): OrderFacts {
   const facts: OrderFacts = {
-    order_id: from.fixed(16),
+    order_id: read(from, ORDER_ID),
     key: known.keys[from.uint()]!,
     instrument: known.instruments[from.uint()]!,
     side: wordOf(SIDES, from.byte()),
@@ -61,14 +78,14 @@ export function readOrder(from: ByteReader, known: OrderDecoding): OrderFacts {
     arrival_slot: from.uint(),
     arrival_batch: from.uint(),
     nonce: from.u64(),
-    anchors: from.blob(),
-    digest: from.fixed(32),
+    anchors: read(from, ANCHORS[from.uint() / 32]!),
+    digest: read(from, DIGEST),
     origin: from.byte() === 1 ? from.text() : undefined,
-    replaces: from.byte() === 1 ? from.fixed(16) : undefined,
+    replaces: from.byte() === 1 ? read(from, REPLACED_ID) : undefined,
     seq: from.uint(),
     remaining: from.uint(),
     status: wordOf(LIVE_STATUSES, from.byte()),
-    collateral: known.notes[from.uint()]!,
+    collateral: known.noteAt(from.uint()),
     traded: undefined,
   }
   const cumulative_quote = from.u64()

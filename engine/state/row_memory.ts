@@ -1,10 +1,16 @@
 /** Rows of one width in chunks of bytes: growing adds a chunk and copies nothing, so it takes no pause. */
 
-const CHUNK_SHIFT = 12
+const CHUNK_SHIFT = 10
 const CHUNK_ROWS = 1 << CHUNK_SHIFT
 
 /** Bytes and a view of the same bytes. They stay where they are for as long as the process lives. */
 export type Chunk = { readonly bytes: Uint8Array; readonly view: DataView }
+
+/** The buffer first: asked of an array, it would be made by moving the array's bytes. */
+export function newChunk(bytes: number): Chunk {
+  const buffer = new ArrayBuffer(bytes)
+  return { bytes: new Uint8Array(buffer), view: new DataView(buffer) }
+}
 
 /** A row is named by its handle, a number from 1 on; 0 names none. New rows are all zeros. */
 export class RowMemory {
@@ -15,8 +21,7 @@ export class RowMemory {
   /** Makes memory for every row up to `handle`. */
   reach(handle: number): void {
     while (this.chunks.length <= handle >>> CHUNK_SHIFT) {
-      const bytes = new Uint8Array(CHUNK_ROWS * this.row_bytes)
-      this.chunks.push({ bytes, view: new DataView(bytes.buffer) })
+      this.chunks.push(newChunk(CHUNK_ROWS * this.row_bytes))
     }
   }
 

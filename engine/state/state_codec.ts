@@ -103,11 +103,3 @@ export const fill_row = struct({
   signature: option(text),
   seq: uint,
 })
-
-/** Trees and what is kept beside them. */
-export const tree_rows = struct({
-  leaves: blob,
-  nullifiers: blob,
-  nullifier_ends: list(uint),
-  spent_owners: list(uint),
-})

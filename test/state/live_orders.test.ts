@@ -1,11 +1,12 @@
-/** The memory of live orders against plain objects: whatever comes and goes, each is found as it was. Failures print their seed. */
+/** Live orders in memory against plain objects: whatever comes and goes, each is found as it was. Failures print their seed. */
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { newAccount, type TradingKey } from '../../engine/state/account'
 import { newList } from '../../engine/state/handle_list'
 import { LiveOrders } from '../../engine/state/live_orders'
 import { Notes } from '../../engine/state/notes'
-import type { Order, OrderFacts } from '../../engine/state/order'
+import type { Order } from '../../engine/state/order'
+import type { OrderFacts } from '../../engine/state/order_facts'
 import { concatBytes } from '../../protocol/bytes'
 import { seeded, World } from './world'
 
@@ -34,11 +35,6 @@ function factsOf({ keys, notes }: ReturnType<typeof venue>, serial: number, pick
     mint: 0,
     amount: BigInt(serial),
     status: 'in_use',
-    commitment: undefined,
-    blinding: undefined,
-    nullifier: undefined,
-    leaf_index: undefined,
-    spent_in: 0,
   })
   return {
     order_id: seeded(`id ${serial}`).slice(0, 16),
