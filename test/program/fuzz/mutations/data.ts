@@ -4,6 +4,7 @@ import type { World } from '../world'
 import { type Mutation, ofOne } from './mutation'
 
 const MODULUS = Buffer.from('30644e72e131a029b85045b68181585d2833e84879b9709143e1f593f0000001', 'hex')
+const SETTLE = 4
 const U64_MAX = (1n << 64n) - 1n
 
 const ofData = (change: (world: World, data: Uint8Array) => Uint8Array): Mutation =>
@@ -105,6 +106,24 @@ const moveSpan = ofData((world, data) => {
   return data
 })
 
+/** One field of one payout of a batch: kind u8, mint u8, nullifier u8, amount u64, inner (32). */
+const payoutField = ofData((world, data) => {
+  const [nullifiers, outputs, payouts] = [data[129] ?? 0, data[130] ?? 0, data[131] ?? 0]
+  const at = 133 + 32 * nullifiers + 48 * outputs + 43 * world.chance.below(Math.max(1, payouts))
+  if (data[0] !== SETTLE || payouts === 0 || at + 43 > data.length) return data
+  const view = new DataView(data.buffer)
+  const changes = [
+    () => data.set([1 - data[at]!], at),
+    () => data.set([world.chance.below(3)], at + 1),
+    () => data.set([world.chance.below(4)], at + 2),
+    () =>
+      view.setBigUint64(at + 3, view.getBigUint64(at + 3, true) + world.chance.pick([1n, -1n, 1_000n]), true),
+    () => data.set(world.newInner(), at + 11),
+  ]
+  world.chance.pick(changes)()
+  return data
+})
+
 const foreignData = ofOne((world, instruction): VaultInstruction => {
   const data = world.chance.bytes(world.chance.below(300))
   if (data.length > 0) data[0] = instruction.data[0] ?? 0
@@ -128,5 +147,7 @@ export const DATA_MUTATIONS: readonly Mutation[] = [
   setWord,
   setWord,
   moveSpan,
+  payoutField,
+  payoutField,
   foreignData,
 ]
