@@ -3,6 +3,7 @@
 import { chainFailure } from './chain/chain_failure'
 import { NotAVault } from './chain/read_vault'
 import { TransactionFailed } from './chain/transaction_failed'
+import { askFaucet } from './commands/ask_faucet'
 import { CommandRefused } from './commands/command_refused'
 import { createWallet } from './commands/create_wallet'
 import { depositTokens } from './commands/deposit_tokens'
@@ -25,6 +26,7 @@ const USAGE = `usage: bun run wallet COMMAND
   sync    CHAIN --wallet FILE [--all] [GAPS]                   what came since: new notes, and which are spent
   notes   --wallet FILE [--all]                                what the file holds; spent ones too with --all
   deposit CHAIN --wallet FILE --payer FILE --mint MINT --amount UNITS [--key K]
+  faucet  --rpc URL --payer FILE --mint MINT --amount UNITS    test money, on an embedded chain alone
   exit request CHAIN --wallet FILE --payer FILE --note COMMITMENT [--destination ACCOUNT]
   exit status  CHAIN --wallet FILE
   exit freeze  CHAIN --payer FILE (--note COMMITMENT --wallet FILE | --nullifier NULLIFIER)
@@ -42,6 +44,7 @@ const COMMANDS: Record<string, (options: CommandOptions) => void | Promise<void>
   sync: syncNotes,
   notes: listNotes,
   deposit: depositTokens,
+  faucet: askFaucet,
   'exit request': exitRequest,
   'exit status': exitStatus,
   'exit freeze': exitFreeze,

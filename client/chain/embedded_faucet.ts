@@ -1,5 +1,6 @@
 /** Test money of the embedded chain: it answers on no other cluster. */
 import type { ChainAccess } from './chain_access'
+import { TransactionFailed } from './transaction_failed'
 
 async function ask(rpc_url: string, method: string, params: unknown): Promise<string> {
   const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params })
@@ -9,7 +10,8 @@ async function ask(rpc_url: string, method: string, params: unknown): Promise<st
     body,
   })
   const answer = (await response.json()) as { result?: string; error?: { message: string } }
-  if (answer.result === undefined) throw new Error(`${method} is not offered by this cluster`)
+  if (answer.result === undefined)
+    throw new TransactionFailed(`${method}: ${answer.error?.message ?? 'not offered by this cluster'}`)
   return answer.result
 }
 
