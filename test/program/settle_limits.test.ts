@@ -1,5 +1,6 @@
 /** How large a batch may be, and that its accounts are what they must be also where nothing is paid. */
 import { expect, test } from 'bun:test'
+import { depositInstruction } from '../../protocol/vault/deposit'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
 import { refuseExitInstruction } from '../../protocol/vault/refuse_exit'
 import { requestExitInstruction } from '../../protocol/vault/request_exit'
@@ -76,4 +77,26 @@ test('who gets a bond is writable', () => {
   })
   expect(vault.chain.outcome(readonlyAt(refusal, 0))).toBe('not_writable')
   landed(vault.chain.send(refusal))
+})
+
+test('an exit is paid in the mint of its request', () => {
+  const note = new ExitNote('deposit')
+  const { vault, nullifier, refund_inner, destination, opening } = note
+  landed(vault.chain.send(requestExitInstruction(note.requestOf(testKey('payer').key))))
+  const other = bytes32('other mint')
+  landed(vault.registerMint(other))
+  const source = bytes32('other source')
+  vault.setToken(source, { mint: other, owner: vault.trader.key, amount: 2n * opening.amount })
+  const deposit = { ...vault.depositOf(2n * opening.amount, element('other')), mint: other, source }
+  landed(vault.chain.send(depositInstruction(deposit)))
+  const exit = { nullifier, bond_payer: testKey('payer').key }
+  const payout = {
+    ...vault.withdrawal(opening.amount, destination, refund_inner),
+    kind: 'exit' as const,
+    exit,
+  }
+  const batch = vault.batchOf({ nullifiers: [nullifier], payouts: [payout] })
+  const swapped = { ...batch, payouts: [{ ...payout, mint: other }] }
+  expect(errorOf(vault.send(swapped))).toBe('payout_mismatch')
+  landed(vault.send(batch))
 })

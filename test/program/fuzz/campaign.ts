@@ -23,7 +23,7 @@ export type Tally = {
 }
 
 const WORLD_RUNS = 700
-const HONEST_ONE_IN = 8
+const HONEST_ONE_IN = 5
 const LOOK_CLOSELY_ONE_IN = 8
 /** Where another state of the vault follows from what an attacker alone can do; the rest is undone. */
 const KEPT = new Set(['deposit', 'request_exit', 'refuse_exit', 'freeze', 'escape'])
@@ -54,7 +54,7 @@ class Plans {
   any(): { name: string; instruction: VaultInstruction } | undefined {
     const name = this.world.chance.pick(this.aimed)
     const plan = this.get(name)
-    const worthwhile = plan?.due || FORGED.has(name) || this.world.chance.oneIn(5)
+    const worthwhile = plan?.due || FORGED.has(name) || this.world.chance.oneIn(12)
     return plan && worthwhile ? { name, instruction: plan.instruction } : undefined
   }
 }
@@ -63,7 +63,7 @@ const FORGED = new Set(PLANS.filter(({ name }) => name.startsWith('forged')).map
 const AIMED = PLANS.flatMap(({ name, aim }) => Array.from({ length: aim }, () => name))
 const WEIGHTED = PLANS.flatMap(({ name, weight }) => Array.from({ length: weight }, () => name))
 
-const NOTES_BEFORE_FREEZE = 8
+const NOTES_BEFORE_FREEZE = 16
 /** Longer than any exit may wait. */
 const OVERDUE_S = 1_100
 

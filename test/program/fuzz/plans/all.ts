@@ -15,7 +15,7 @@ export const PLANS: readonly { name: string; plan: Planner; weight: number; aim:
   { name: 'open_epoch', plan: planOpenEpoch, weight: 3, aim: 3 },
   { name: 'settle', plan: planSettle, weight: 16, aim: 12 },
   { name: 'anchor', plan: planAnchor, weight: 2, aim: 2 },
-  { name: 'request_exit', plan: planRequestExit, weight: 8, aim: 5 },
+  { name: 'request_exit', plan: planRequestExit, weight: 14, aim: 5 },
   { name: 'refuse_exit', plan: planRefuseExit, weight: 4, aim: 4 },
   { name: 'freeze', plan: planFreeze, weight: 1, aim: 4 },
   { name: 'escape', plan: planEscape, weight: 6, aim: 10 },
