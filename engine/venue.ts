@@ -5,7 +5,10 @@
 import type * as wire from '../protocol/wire'
 
 export type Page = { after: number; limit: number }
-export type OrdersPage = Page & { status?: 'open' | wire.OrderStatus; symbol?: string }
+export type OrdersPage = Page & {
+  status?: 'open' | wire.OrderStatus | undefined
+  symbol?: string | undefined
+}
 
 /** JSON text of a T, ready to be sent. */
 export type Json<T> = string & { readonly json_of?: T }
@@ -79,8 +82,7 @@ export interface Venue {
   disconnected(account_id: string, origin: string): Promise<void>
 
   // reads, by an account
-  /** At once unless a command is on its way to the disk. */
-  nonces(account_id: string, trading_key: string): wire.Nonces | Promise<wire.Nonces>
+  nonces(account_id: string, trading_key: string): Promise<wire.Nonces>
   /** As they are sent. The methods of the same names below read the same texts for callers inside the process. */
   readonly own: OwnTexts
   order(account_id: string, order_id: string): Promise<wire.Order>
@@ -107,7 +109,8 @@ export interface Venue {
   ): Promise<Subscription>
 
   // public reads
-  instruments(): wire.Instrument[]
+  /** Both frozen until a status changes. */
+  instruments(): readonly wire.Instrument[]
   instrument(symbol: string): wire.Instrument
   treeRoot(): wire.TreeRoot
   transparency(): Promise<wire.Transparency>

@@ -34,10 +34,10 @@ export function venueOf(engine: Engine, accounts: AccountsPort): Venue {
     armDisconnect: counted((account_id, origin, armed) => writes.armDisconnect(account_id, origin, armed)),
     disconnected: counted((account_id, origin) => writes.disconnected(account_id, origin)),
 
-    nonces: (account_id, trading_key) => {
+    nonces: async (account_id, trading_key) => {
       const nonces = noncesOf(engine.state, account_id, trading_key)
-      const { seq_durable, seq_executed } = engine.sequencer
-      return seq_durable === seq_executed ? nonces : engine.sequencer.durable().then(() => nonces)
+      await engine.sequencer.durable()
+      return nonces
     },
     own,
     order: async (account_id, order_id) => JSON.parse(own.order(account_id, order_id)),

@@ -160,13 +160,19 @@ function answerTexts(body: TSchema, services: Services, route: string): (value: 
     services.log.write('error', 'answer_undeclared', { route, field: fieldAtFault(form, value) })
     throw new Refusal('internal')
   }
+  /** Of frozen values, which the venue gives again and again until it replaces them. */
+  const texts = new WeakMap<object, string>()
   return (value) => {
-    if (typeof value !== 'string') {
-      check(value)
-      return JSON.stringify(value)
+    if (typeof value === 'string') {
+      if (services.checks_texts) check(JSON.parse(value))
+      return value
     }
-    if (services.checks_texts) check(JSON.parse(value))
-    return value
+    const known = texts.get(value as object)
+    if (known !== undefined) return known
+    check(value)
+    const text = JSON.stringify(value)
+    if (typeof value === 'object' && value !== null && Object.isFrozen(value)) texts.set(value, text)
+    return text
   }
 }
 

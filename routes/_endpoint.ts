@@ -54,7 +54,7 @@ export type Call<C extends Contract> = Services &
   Part<C, 'query'> &
   Part<C, 'body'>
 export type Result<C extends Contract> = C['answer'] extends { readonly body: infer S extends TSchema }
-  ? Static<S> | Json<Static<S>>
+  ? Readonly<Static<S>> | Json<Static<S>>
   : Text
 
 export type Endpoint = {

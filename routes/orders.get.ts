@@ -17,10 +17,11 @@ export default endpoint(
     }),
     answer: { status: 200, body: page(Order) },
   },
-  ({ venue, account_id, query: { after, limit, ...filter } }) =>
+  ({ venue, account_id, query: { after, limit, status, symbol } }) =>
     venue.own.orders(account_id, {
       after: integerOf(after, 0),
       limit: integerOf(limit, LIMIT_DEFAULT),
-      ...filter,
+      status,
+      symbol,
     }),
 )

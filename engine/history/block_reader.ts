@@ -17,6 +17,9 @@ export class BlockReader {
   /** By account id and first seq, which never name another block. */
   readonly #opened = new LruTexts<Block>(LIMITS.history_blocks_characters_max)
 
+  /** Events asked for one after the other mostly lie in one block. */
+  #last: { account_id: string; block: Block } = { account_id: '', block: { seq_first: 0, texts: [] } }
+
   constructor(db: Database, unsealer: Unsealer) {
     this.#db = db
     this.#unsealer = unsealer
@@ -24,6 +27,9 @@ export class BlockReader {
 
   /** The text of one event that a row points at. @throws Error when it is not there. */
   at(owner: Owner, seq: number): string {
+    const { account_id, block } = this.#last
+    const near = account_id === owner.account_id ? block.texts[seq - block.seq_first] : undefined
+    if (near !== undefined) return near
     const place = this.#db
       .query<Place, [number, number]>(
         'SELECT rowid, seq_first, seq_last FROM blocks WHERE account = ? AND seq_last >= ? ORDER BY seq_last LIMIT 1',
@@ -55,8 +61,12 @@ export class BlockReader {
 
   #open({ account_id }: Owner, { rowid, seq_first, seq_last }: Place): Block {
     const name = blockRow(account_id, seq_first)
-    const known = this.#opened.get(name)
-    if (known !== undefined) return known
+    const block = this.#opened.get(name) ?? this.#unseal(name, { rowid, seq_first, seq_last })
+    this.#last = { account_id, block }
+    return block
+  }
+
+  #unseal(name: string, { rowid, seq_first, seq_last }: Place): Block {
     const row = this.#db
       .query<{ sealed: Uint8Array }, [number]>('SELECT sealed FROM blocks WHERE rowid = ?')
       .get(rowid)

@@ -5,8 +5,8 @@ import type * as wire from '../../protocol/wire'
 export type NewEvent = { account_id: string; event: wire.AccountEvent; text: string }
 export type OrderFilter = {
   /** 'open' means accepted or partially_filled. */
-  status?: 'open' | wire.OrderStatus
-  symbol?: string
+  status?: 'open' | wire.OrderStatus | undefined
+  symbol?: string | undefined
   after: number
   limit: number
 }

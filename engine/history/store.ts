@@ -1,9 +1,8 @@
 /** Reads what is written in the database, on the engine's own thread. Every method may throw: the caller judges. */
 import type { Database } from 'bun:sqlite'
-import type * as wire from '../../protocol/wire'
 import { LIMITS } from '../limits'
 import { BlockReader, type Owner } from './block_reader'
-import type { EventText, Owned } from './contract'
+import type { EventText, OrderFilter, Owned } from './contract'
 import { saltReader } from './database'
 import { dataText } from './event_text'
 import { HiddenIds, type IdKind, Names } from './names'
@@ -87,7 +86,7 @@ export class Store {
    */
   orders(
     account_id: string,
-    filter: { status?: 'open' | wire.OrderStatus; symbol?: string; after: number },
+    filter: Omit<OrderFilter, 'limit'>,
   ): { through: number | undefined; rows: Iterable<OrderRow> } {
     const account = this.#numberOf(account_id)
     if (account === undefined) return { through: undefined, rows: [] }

@@ -5,25 +5,30 @@ import type { EngineConfig } from '../config'
 import type { State } from '../state/state'
 
 export class InstrumentReads {
-  private readonly instruments: Map<string, Instrument>
+  private readonly instruments: Map<string, Readonly<Instrument>>
+  private list: readonly Instrument[]
 
   constructor(settings: EngineConfig, state: State) {
     this.instruments = new Map(
       settings.instruments.map((one) => {
         const status = state.instruments.get(one.symbol)?.status ?? 'active'
-        return [one.symbol, { ...one, status }]
+        return [one.symbol, Object.freeze({ ...one, status })]
       }),
     )
+    this.list = Object.freeze([...this.instruments.values()])
   }
 
   /** A status became durable. */
   setStatus(symbol: string, status: Instrument['status']): void {
     const instrument = this.instruments.get(symbol)
-    if (instrument !== undefined) this.instruments.set(symbol, { ...instrument, status })
+    if (instrument === undefined) return
+    this.instruments.set(symbol, Object.freeze({ ...instrument, status }))
+    this.list = Object.freeze([...this.instruments.values()])
   }
 
-  all(): Instrument[] {
-    return [...this.instruments.values()]
+  /** Frozen, and the same objects until a status changes: what is made of them once may be kept. */
+  all(): readonly Instrument[] {
+    return this.list
   }
 
   /** Refuses `instrument_unknown`. */
