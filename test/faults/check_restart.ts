@@ -16,12 +16,20 @@ export function checkShown(events: readonly AccountEvent[], shown: readonly Acco
     .map((event) => `event ${event.seq} ${event.kind} was shown and is now another or gone`)
 }
 
-const KIND_MADE = { place: 'order.accepted', modify: 'order.accepted', cancel: 'order.cancelled' } as const
+const KIND_MADE = {
+  place: 'order.accepted',
+  modify: 'order.accepted',
+  cancel: 'order.cancelled',
+  reshape: 'reshape.accepted',
+} as const
 
-/** Events by the order they tell of. */
+/** Events by the order or reshape they tell of. */
 export type EventIndex = ReadonlyMap<string, readonly AccountEvent[]>
 export function indexEvents(events: readonly AccountEvent[]): EventIndex {
-  return Map.groupBy(events, ({ data }) => (data as Order).order_id)
+  return Map.groupBy(events, ({ data }) => {
+    const { order_id, reshape_id } = data as { order_id?: string; reshape_id?: string }
+    return order_id ?? reshape_id ?? ''
+  })
 }
 
 /** The event an accepted command made. */
@@ -85,7 +93,7 @@ export async function resendUnknown(
 ): Promise<string[]> {
   const made = madeBy(command, index)
   const faults = command.kind === 'modify' ? checkReplaced(index, command) : []
-  if (command.kind !== 'cancel') {
+  if (command.kind === 'place' || command.kind === 'modify') {
     const known = await trader.client.order(command.order_id).catch((error: VenueProblem) => error)
     const is_known = !(known instanceof VenueProblem)
     if (!is_known && known.code !== 'order_unknown') faults.push(`a lost order answers ${known.code}`)

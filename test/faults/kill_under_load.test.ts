@@ -1,6 +1,6 @@
 /**
- * The real process, killed with SIGKILL at random points while accounts place, cancel and modify over HTTPS. Goal: what
- * was acknowledged is there, what was not is there wholly or not at all, and money is what it was.
+ * The real process, killed with SIGKILL at random points while accounts place, cancel, modify and merge notes over HTTPS.
+ * Goal: what was acknowledged is there, what was not is there wholly or not at all, and money is what it was.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { randomInt } from 'node:crypto'

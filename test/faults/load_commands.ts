@@ -1,18 +1,22 @@
-/** What a trader under load does next: places, cancels and modifies, each built once and sent as the same bytes ever after. */
+/** What a trader under load does next: places, cancels, modifies and merges, each built once and sent as the same bytes ever after. */
+import { dropRefused, dropRefusedPayment } from '../../client/wallet/drop_refused'
 import { prepareCancel } from '../../client/wallet/prepare_cancel'
 import { collateralOf, preparePlace } from '../../client/wallet/prepare_place'
+import { prepareReshape } from '../../client/wallet/prepare_reshape'
 import type { WalletNote } from '../../client/wallet/wallet'
 import type { LoadTrader } from './load_trader'
 import type { Random } from './random'
 
 export type Command = {
-  kind: 'place' | 'cancel' | 'modify'
+  kind: 'place' | 'cancel' | 'modify' | 'reshape'
   key_index: number
-  /** The order made, or the order cancelled. */
+  /** The order made or cancelled, or the reshape. */
   order_id: string
   /** The order a modify ends. */
   replaces?: string
   send(): Promise<{ seq: number }>
+  /** What the wallet forgets when it is refused. */
+  undo(): void
   fate: 'new' | 'accepted' | 'refused' | 'unknown'
   /** Of the account, once accepted. */
   seq?: number
@@ -24,6 +28,7 @@ const TICK = 1_000n
 const AMOUNT_MIN = 10_000_000n
 const LIFE_SLOTS = 100_000
 const OPEN_MAX = 4
+const MERGED_MAX = 4
 /** Ticks: where the account's own buys begin, by its lean; its sells lie above them. */
 const RANGE_FROM = [146_000, 148_000, 144_000]
 const RANGE_TICKS = 4_000
@@ -39,13 +44,26 @@ export function nextCommand(trader: LoadTrader, key_index: number, random: Rando
     return cancel(trader, key_index, random.pick(open).order_id)
   }
   if (open.length > 0 && choice < 4) return modify(trader, key_index, random.pick(open), random)
-  return notes.length === 0 ? undefined : place(trader, random.pick(notes), random)
+  if (notes.length === 0) return undefined
+  const alike = notes.filter(({ mint }) => mint === notes[0]!.mint).slice(0, MERGED_MAX)
+  if (alike.length > 1 && choice === 9) return merge(trader, key_index, alike)
+  return place(trader, random.pick(notes), random)
 }
 
 function cancel(trader: LoadTrader, key_index: number, order_id: string): Command {
   const request = prepareCancel(trader.wallet, trader.venue, order_id, key_index)
   const send = () => trader.client.cancel(order_id, request)
-  return { kind: 'cancel', key_index, order_id, send, fate: 'new' }
+  return { kind: 'cancel', key_index, order_id, send, undo() {}, fate: 'new' }
+}
+
+function merge(trader: LoadTrader, key_index: number, notes: WalletNote[]): Command {
+  const amounts = [notes.reduce((sum, { amount }) => sum + BigInt(amount), 0n)]
+  const to = { amounts, expiry_slot: trader.slot + LIFE_SLOTS }
+  const request = prepareReshape(trader.wallet, trader.venue, notes, to)
+  const { id } = trader.wallet.state.payments.at(-1)!
+  const send = () => trader.client.reshape(request)
+  const undo = () => dropRefusedPayment(trader.wallet, request)
+  return { kind: 'reshape', key_index, order_id: id, send, undo, fate: 'new' }
 }
 
 function place(trader: LoadTrader, note: WalletNote, random: Random): Command | undefined {
@@ -53,7 +71,9 @@ function place(trader: LoadTrader, note: WalletNote, random: Random): Command | 
   if (terms === undefined) return undefined
   const request = preparePlace(trader.wallet, trader.venue, terms, note)
   const send = () => trader.client.place(request)
-  return { kind: 'place', key_index: note.key_index, order_id: request.order_id, send, fate: 'new' }
+  const { order_id } = request
+  const undo = () => dropRefused(trader.wallet, order_id)
+  return { kind: 'place', key_index: note.key_index, order_id, send, undo, fate: 'new' }
 }
 
 function modify(
@@ -70,7 +90,11 @@ function modify(
   const request = { cancel_nonce, cancel_signature: signature, replacement }
   const send = () => trader.client.modify(old.order_id, request)
   const { order_id } = replacement
-  return { kind: 'modify', key_index, order_id, replaces: old.order_id, send, fate: 'new' }
+  // The note of a refused replacement still backs the order it was to replace.
+  const undo = () => {
+    trader.wallet.order(order_id)!.open = false
+  }
+  return { kind: 'modify', key_index, order_id, replaces: old.order_id, send, undo, fate: 'new' }
 }
 
 /** Some of the note, at a price where other accounts trade and the account itself never crosses. */

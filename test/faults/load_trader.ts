@@ -3,7 +3,6 @@ import type { VenueClient } from '../../client/api/venue_client'
 import { VenueProblem } from '../../client/api/venue_problem'
 import type { ChainAccess } from '../../client/chain/chain_access'
 import { absorbEvent } from '../../client/wallet/absorb_event'
-import { dropRefused } from '../../client/wallet/drop_refused'
 import { Wallet } from '../../client/wallet/wallet'
 import { fromHex } from '../../protocol/bytes'
 import type { Instrument } from '../../protocol/wire'
@@ -99,8 +98,6 @@ export class LoadTrader {
     command.fate = 'refused'
     const expected = ORDINARY.includes(code) || (code === 'draining' && this.draining)
     if (!expected) this.faults.push(`${command.kind} refused: ${code}`)
-    if (command.kind === 'place') dropRefused(this.wallet, command.order_id)
-    // The note of a refused replacement still backs the order it was to replace.
-    if (command.kind === 'modify') this.wallet.order(command.order_id)!.open = false
+    command.undo()
   }
 }

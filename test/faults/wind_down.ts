@@ -19,7 +19,9 @@ function isSettled({ trading, wallet }: LoadTrader): boolean {
   }
   const all_told = [...filled].every(([order_id, amount]) => (told.get(order_id) ?? 0) === amount)
   const idle = wallet.state.orders.every((order) => !order.open)
-  return idle && all_told && count('fill.finalized') === count('fill.matched')
+  const inputs = wallet.state.payments.flatMap((payment) => payment.inputs)
+  const reshaped = inputs.every((input) => wallet.note(input)?.state !== 'pending')
+  return idle && reshaped && all_told && count('fill.finalized') === count('fill.matched')
 }
 
 export async function windDown(traders: readonly LoadTrader[]): Promise<void> {
