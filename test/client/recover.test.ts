@@ -1,6 +1,7 @@
 /** Recovery finds every note the derivation can have made, within its gap limits, and stops as soon as nothing is left. */
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
+import { hashFast } from '../../client/wallet/fast_poseidon'
 import { type GapLimits, recoverWallet } from '../../client/wallet/recover'
 import { HistoryIncomplete, vaultHistory } from '../../client/wallet/vault_history'
 import { concatBytes, toHex } from '../../protocol/bytes'
@@ -10,6 +11,7 @@ import { depositCommitment, noteInner, nullifierOf } from '../../protocol/notes'
 import { bytes } from '../engine/memory_chain'
 import { type MadeNote, MINTS, ToldHistory } from './told_history'
 
+hashFast()
 const LIMITS: GapLimits = { keys: 2, deposits: 3, commands: 4 }
 /** A search that does not stop by itself would not end within a test. */
 const ENDLESS = 100_000_000
@@ -92,7 +94,7 @@ test('fills are found whatever number of anchors the order had', () => {
     }
     expect(found(history)).toEqual(named(notes))
   }
-})
+}, 20_000)
 
 test('notes of earlier generations are found, each under its own', () => {
   const history = new ToldHistory()

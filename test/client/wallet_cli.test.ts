@@ -36,7 +36,8 @@ test('a seed is made once, for its owner alone', async () => {
 test('deposits made by command are recovered from the seed, to the last note', async () => {
   const payer = site.payer('payer.json')
   expect((await wallet('address', ...files)).out).toContain(payer)
-  await site.fund(payer, USDC, '1000')
+  const asked = ['--rpc', site.chain.url, '--payer', path('payer.json'), '--mint', USDC, '--amount', '1000']
+  expect(await wallet('faucet', ...asked)).toMatchObject({ code: 0, error: '' })
   for (const [amount, key] of [
     ['600', '0'],
     ['300', '1'],
