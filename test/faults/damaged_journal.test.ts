@@ -2,7 +2,7 @@
  * A venue finds its journal changed between two starts. Goal: damage to what was acknowledged stops the start with the
  * seq in doubt and leaves the evidence untouched; an unfinished last write is no damage.
  */
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { encodeFrameHeader } from '../../engine/journal/frame'
 import { SECTOR_BYTES } from '../../engine/journal/segment_header'
@@ -13,6 +13,9 @@ import type { LoadTrader } from './load_trader'
 import { openTrader, restOrder, SOL } from './open_trader'
 import { readEvents } from './read_account'
 import { VenueProcess } from './venue_process'
+
+// A start takes seconds on a busy machine.
+setDefaultTimeout(60_000)
 
 describe('a damaged journal', () => {
   const venue = new VenueProcess()

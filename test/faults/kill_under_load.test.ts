@@ -2,7 +2,7 @@
  * The real process, killed with SIGKILL at random points while accounts place, cancel, modify and merge notes over HTTPS.
  * Goal: what was acknowledged is there, what was not is there wholly or not at all, and money is what it was.
  */
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { randomInt } from 'node:crypto'
 import { readdirSync } from 'node:fs'
 import { basename, join } from 'node:path'
@@ -15,6 +15,9 @@ import { segmentPaths } from './journal_files'
 import { DEPOSITED } from './open_trader'
 import { readEvents } from './read_account'
 import { windDown } from './wind_down'
+
+// A start takes seconds on a busy machine.
+setDefaultTimeout(60_000)
 
 const ROUNDS = Number(process.env['TACIT_CRASH_ROUNDS'] ?? 3)
 const ROUND_MS_MAX = 30_000

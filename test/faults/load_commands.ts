@@ -1,4 +1,4 @@
-/** What a trader under load does next: places, cancels, modifies, merges; each built once and sent as the same bytes ever after. */
+/** What a trader under load does next: places, cancels, modifies, merges; each built once and sent as the same bytes. */
 import { dropRefused, dropRefusedPayment } from '../../client/wallet/drop_refused'
 import { prepareCancel } from '../../client/wallet/prepare_cancel'
 import { collateralOf, preparePlace } from '../../client/wallet/prepare_place'

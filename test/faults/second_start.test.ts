@@ -1,5 +1,5 @@
 /** Starts and stops as operators cause them: the ordinary ones keep the book, the mistaken ones are refused in plain words. */
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { followEvents } from '../../client/api/event_stream'
@@ -10,6 +10,9 @@ import type { LoadTrader } from './load_trader'
 import { openTrader, restOrder, SOL } from './open_trader'
 import { VenueProcess } from './venue_process'
 import { venueTransport } from './venue_transport'
+
+// A start takes seconds on a busy machine.
+setDefaultTimeout(60_000)
 
 describe('starts and stops', () => {
   const venue = new VenueProcess()
