@@ -101,7 +101,8 @@ class WorkerHistory implements History {
   reshape = (id: string): Owned | undefined => this.#read((reads) => reads.payment('reshape', id))
 
   async prune(now_unix_ms: number): Promise<void> {
-    this.#check()
+    // What waits to be written may be old as well: a replay records events of any age.
+    await this.flush()
     this.#post({ op: 'prune', cutoff_unix_ms: now_unix_ms - this.#retention_ms })
     await new Promise<void>((resolve, reject) => this.#pruning.push({ resolve, reject }))
   }

@@ -76,3 +76,16 @@ test('payments go once they are final and old', async () => {
     })
   })
 })
+
+test('what was recorded and not yet written is pruned like the rest', async () => {
+  await withFolder(async (dir) => {
+    await withHistory(dir, async (history) => {
+      const recorder = new Recorder(history)
+      recorder.record('alice', 'order.accepted', order(1, 'accepted'), day(0))
+      recorder.record('alice', 'order.cancelled', order(1, 'cancelled'), day(0))
+      await history.prune(day(31))
+      expect([history.seqFirst('alice'), history.seqLast('alice')]).toEqual([3, 2])
+      expect(history.order(id(1))).toBeUndefined()
+    })
+  })
+})
