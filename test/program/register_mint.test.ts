@@ -105,6 +105,19 @@ describe('Token-2022 extensions', () => {
     )
   })
 
+  test('an entry that claims more bytes than there are is refused', () => {
+    const vault = new OpenVault()
+    const bytes = mintBytes({ extensions: [{ type: 18, value: new Uint8Array(64) }] })
+    vault.chain.setAccount(mint, bytes, TOKEN_2022_PROGRAM)
+    const fields = { ...fieldsOf(vault), token_program: TOKEN_2022_PROGRAM }
+    const outcome = (): string => vault.chain.outcome(registerMintInstruction(fields))
+    expect(outcome()).toBe('landed')
+    // Behind the account type byte: type u16, length u16.
+    bytes[168] = 65
+    vault.chain.setAccount(mint, bytes, TOKEN_2022_PROGRAM)
+    expect(outcome()).toBe('unsupported_mint')
+  })
+
   test('metadata, interest display and none at all are accepted', () => {
     expect(register(18, 64)).toBe('landed')
     expect(register(10, 52)).toBe('landed')
