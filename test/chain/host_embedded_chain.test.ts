@@ -38,7 +38,7 @@ test('closed and hosted again it is the same chain, with its vault', async () =>
   expect(value.executable).toBe(true)
   await again.close()
   folder.remove()
-})
+}, 20_000)
 
 test('a folder that holds no chain is refused with the reason', async () => {
   const folder = chainFolder()
@@ -52,7 +52,7 @@ test('a folder that holds no chain is refused with the reason', async () => {
   )
   expect(said).toContain('the embedded chain did not open: file is not a database')
   folder.remove()
-})
+}, 20_000)
 
 test('a folder whose chain runs already is refused', async () => {
   const folder = chainFolder()
@@ -64,7 +64,7 @@ test('a folder whose chain runs already is refused', async () => {
   expect(said).toContain('the embedded chain did not open: database is locked')
   await first.close()
   folder.remove()
-})
+}, 20_000)
 
 test('a venue whose chain dies says so and ends; the next start goes on with the same data', async () => {
   const preload = `--preload=${join(import.meta.dir, 'break_chain.ts')}`
@@ -93,4 +93,4 @@ test.skipIf(!maps)('the process loads the virtual machine only where it opens an
   expect(mapped('engine/chain/embedded/open_embedded_chain.ts')).toBe(true)
   expect(mapped('routes/_laptop.ts')).toBe(false)
   expect(mapped('routes/_join_process.ts')).toBe(false)
-})
+}, 20_000)

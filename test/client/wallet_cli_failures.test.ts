@@ -106,7 +106,7 @@ test('a file of a later version, or of another kind, is not touched', async () =
   expectRefusal(await wallet('notes', '--wallet', path('later.json')), 64, 'has version 2')
   expect(readFileSync(path('later.json'), 'utf8')).toBe(later)
   expectRefusal(await wallet('notes', '--wallet', path('seed')), 64, 'recover it from its seed')
-})
+}, 20_000)
 
 test('two commands never work on one wallet at a time, and a lock whose process is gone is taken over', async () => {
   const lock = path('wallet.json.lock')
