@@ -1,5 +1,6 @@
 /** Owns the memory of continuation anchors: 36 bytes each, those of one order in a chain. */
 import type { ByteWriter } from './byte_stream'
+import { copyBytes } from './copy_bytes'
 import { RowSlab } from './row_slab'
 
 const WIDTH = 32
@@ -16,16 +17,16 @@ export class AnchorCells {
 
   /**
    * The first cell of a new chain.
-   * @param anchors of 32 bytes, concatenated; one at least
+   * @param anchors of 32 bytes; one at least
    */
-  add(anchors: Uint8Array): number {
+  add(anchors: readonly Uint8Array[]): number {
     let first = 0
-    for (let from = anchors.length - WIDTH; from >= 0; from -= WIDTH) {
+    for (let index = anchors.length - 1; index >= 0; index--) {
       const cell = this.cells.take()
       const { bytes, view } = this.cells.chunkOf(cell)
       const at = this.cells.placeOf(cell)
       view.setUint32(at, first, true)
-      bytes.set(anchors.subarray(from, from + WIDTH), at + 4)
+      copyBytes(anchors[index]!, 0, bytes, at + 4, WIDTH)
       first = cell
     }
     return first

@@ -19,7 +19,7 @@ export function applyCancel(
   plan: CancelPlan,
 ): Answer {
   const { order } = plan
-  const { order_id } = order
+  const order_id = command.order_id.toHex()
   order.key.cancel_nonce = command.cancel_nonce
   const seq = endOrder(state, fx, order, { status: 'cancelled', reason: 'by_owner' })
   return { kind: 'cancel', result: { order_id, status: 'cancelled', seq } }

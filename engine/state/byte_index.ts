@@ -1,5 +1,6 @@
 /** A growing list of 32-byte keys with lookup by content: finalized leaves by index, spent nullifiers. */
 import type { ByteReader, ByteWriter } from './byte_stream'
+import { copyBytes } from './copy_bytes'
 import { IdTable } from './id_table'
 import { RowMemory } from './row_memory'
 
@@ -39,7 +40,7 @@ export class ByteIndex {
   append(key: Uint8Array): number {
     if (key.length !== WIDTH) throw new RangeError(`expected ${WIDTH} bytes`)
     const handle = this.room()
-    this.rows.bytesOf(handle).set(key, this.rows.placeOf(handle))
+    copyBytes(key, 0, this.rows.bytesOf(handle), this.rows.placeOf(handle), WIDTH)
     this.enter(handle)
     return this.count - 1
   }

@@ -1,4 +1,5 @@
 /** Writes and reads runs of little-endian integers, fixed-width bytes and counted blobs. */
+import { copyBytes } from './copy_bytes'
 import { textOf } from './interned_text'
 
 const encoder = new TextEncoder()
@@ -55,9 +56,7 @@ export class ByteWriter {
   /** `width` bytes of others from `from` on. */
   copy(bytes: Uint8Array, from: number, width: number): void {
     const at = this.room(width)
-    const own = this.bytes
-    // A short run is copied faster so than by making a view of it.
-    for (let byte = 0; byte < width; byte++) own[at + byte] = bytes[from + byte]!
+    copyBytes(bytes, from, this.bytes, at, width)
   }
   text(value: string): void {
     const before = this.at
@@ -138,9 +137,7 @@ export class ByteReader {
   }
   /** The next `width` bytes into others, from `to_at` on. */
   copy(to: Uint8Array, to_at: number, width: number): void {
-    const at = this.skip(width)
-    const { bytes } = this
-    for (let byte = 0; byte < width; byte++) to[to_at + byte] = bytes[at + byte]!
+    copyBytes(this.bytes, this.skip(width), to, to_at, width)
   }
   /** 64 bytes, or none where the reader was made to leave signatures out. */
   signature(): Uint8Array {

@@ -24,16 +24,19 @@ export function endOrder(state: State, fx: Effects, order: Order, ending: Ending
   key.account.live -= 1
   instrument.live -= 1
   releaseNote(order.collateral)
-  state.finals.add(order.identity, {
-    key: key.index,
-    status,
-    reason,
-    arrival_slot: order.arrival_slot,
-    expiry_slot: order.expiry_slot,
-    replaces: order.has_replaced,
-    seq: order.seq,
-    final_unix_ms: state.unix_ms,
-  })
+  state.finals.add(
+    { bytes: order.chunk.bytes, at: order.at(0) },
+    {
+      key: key.index,
+      status,
+      reason,
+      arrival_slot: order.arrival_slot,
+      expiry_slot: order.expiry_slot,
+      replaces: order.has_replaced,
+      seq: order.seq,
+      final_unix_ms: state.unix_ms,
+    },
+  )
   const kind: EventKind = reason === 'replaced' ? 'order.replaced' : `order.${status}`
   const seq = fx.emit(key.account, kind, (seq) => orderView(order, { seq, status, reason, replaced_by }))
   state.orders.remove(order)

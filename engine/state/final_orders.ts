@@ -1,9 +1,11 @@
 /** Final orders by id, oldest first, as rows of bytes: millions are kept, and as objects they would be most of the heap. */
 import type { TradingKey } from './account'
 import type { ByteReader, ByteWriter } from './byte_stream'
+import { copyBytes } from './copy_bytes'
 import type { FinalOrder } from './final_order'
 import { expiryOf, type FinalFacts, finalTimeOf, ROW_BYTES, readRow, writeRow } from './final_row'
 import { IdTable } from './id_table'
+import { IDENTITY_BYTES } from './order_row'
 import { type Chunk, newChunk } from './row_memory'
 
 /** Rows are kept in blocks, so that growing copies nothing and what is forgotten is given back. */
@@ -30,11 +32,14 @@ export class FinalOrders {
   }
 
   /**
-   * @param identity that of the live order, 64 bytes
+   * @param live where the row of the live order begins: its identity is kept
    * @throws Error for an id that is held already
    */
-  add(identity: Uint8Array, final: FinalFacts): void {
-    writeRow(this.room(), this.rowAt(this.next), identity, final)
+  add(live: { bytes: Uint8Array; at: number }, final: FinalFacts): void {
+    const chunk = this.room()
+    const at = this.rowAt(this.next)
+    copyBytes(live.bytes, live.at, chunk.bytes, at, IDENTITY_BYTES)
+    writeRow(chunk, at, final)
     this.table.add(this.next++)
   }
 

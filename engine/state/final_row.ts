@@ -1,6 +1,6 @@
 /** The row of a final order: 104 bytes that stand in memory as in a snapshot, little-endian, unused bytes zero. */
 import type { FinalOrder } from './final_order'
-import { DIGEST_AT, IDENTITY_BYTES, REPLACES_AT } from './order_row'
+import { DIGEST_AT, REPLACES_AT } from './order_row'
 import type { Chunk } from './row_memory'
 
 export const ROW_BYTES = 104
@@ -38,14 +38,8 @@ export type FinalFacts = Pick<
   replaces: boolean
 }
 
-/**
- * @param chunk bytes and a view of the same bytes; the row at `at` is all zeros before
- * @param identity that of the live order, 64 bytes
- */
-export function writeRow(chunk: Chunk, at: number, identity: Uint8Array, final: FinalFacts): void {
-  const { bytes, view } = chunk
-  if (identity.length !== IDENTITY_BYTES) throw new RangeError('an identity has 64 bytes')
-  bytes.set(identity, at)
+/** The row at `at` is all zeros but for the identity: what a live order's row begins with is copied as it is. */
+export function writeRow({ bytes, view }: Chunk, at: number, final: FinalFacts): void {
   bytes[at + REPLACES_FLAG_AT] = final.replaces ? 1 : 0
   view.setUint32(at + KEY_AT, final.key, true)
   bytes[at + STATUS_AT] = STATUSES.indexOf(final.status)

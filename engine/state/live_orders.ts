@@ -1,6 +1,7 @@
 /** Owns the memory of live orders and every index of them: by id, by trading key, by expiry slot, in order of arrival. */
 import { AnchorCells } from './anchor_cells'
 import { dueSlots } from './buckets'
+import { copyBytes } from './copy_bytes'
 import { HandleLinks, type HandleList, newList } from './handle_list'
 import { IdTable } from './id_table'
 import { dropAll, holdAll, notesOfFills } from './note_holders'
@@ -129,9 +130,9 @@ export class LiveOrders {
     const at = this.rows.placeOf(handle)
     if (bytes[at + row.STATUS_AT] !== 0) throw new Error('an order lives at this handle already')
     const { replaces, origin } = facts
-    bytes.set(facts.order_id, at)
-    bytes.set(facts.digest, at + row.DIGEST_AT)
-    if (replaces !== undefined) bytes.set(replaces, at + row.REPLACES_AT)
+    copyBytes(facts.order_id, 0, bytes, at, 16)
+    copyBytes(facts.digest, 0, bytes, at + row.DIGEST_AT, 32)
+    if (replaces !== undefined) copyBytes(replaces, 0, bytes, at + row.REPLACES_AT, 16)
     view.setBigUint64(at + row.NONCE_AT, facts.nonce, true)
     view.setFloat64(at + row.LOTS_AT, facts.lots, true)
     view.setFloat64(at + row.REMAINING_AT, facts.remaining, true)
@@ -144,7 +145,7 @@ export class LiveOrders {
     view.setUint32(at + row.KEY_AT, facts.key.index, true)
     view.setUint32(at + row.COLLATERAL_AT, facts.collateral.handle, true)
     view.setUint32(at + row.ANCHORS_AT, this.context.anchors.add(facts.anchors), true)
-    bytes[at + row.ANCHOR_COUNT_AT] = facts.anchors.length / 32
+    bytes[at + row.ANCHOR_COUNT_AT] = facts.anchors.length
     view.setUint32(at + row.ORIGIN_AT, origin === undefined ? 0 : this.context.origins.take(origin), true)
     view.setUint16(at + row.INSTRUMENT_AT, facts.instrument.index, true)
     bytes[at + row.STATUS_AT] = 1 + row.LIVE_STATUSES.indexOf(facts.status)

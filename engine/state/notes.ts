@@ -1,4 +1,5 @@
 /** Owns the memory of all notes and the table of those that are known: about 150 bytes a note. */
+import { copyBytes } from './copy_bytes'
 import { HandleLinks, newList } from './handle_list'
 import { IdTable } from './id_table'
 import * as row from './note'
@@ -78,9 +79,9 @@ export class Notes {
     if (blinding !== undefined) flags |= row.HAS_BLINDING
     if (nullifier !== undefined) flags |= row.HAS_NULLIFIER
     if (leaf_index !== undefined) flags |= row.HAS_LEAF_INDEX
-    if (commitment !== undefined) bytes.set(commitment, at + row.COMMITMENT_AT)
-    if (blinding !== undefined) bytes.set(blinding, at + row.BLINDING_AT)
-    if (nullifier !== undefined) bytes.set(nullifier, at + row.NULLIFIER_AT)
+    if (commitment !== undefined) copyBytes(commitment, 0, bytes, at + row.COMMITMENT_AT, 32)
+    if (blinding !== undefined) copyBytes(blinding, 0, bytes, at + row.BLINDING_AT, 32)
+    if (nullifier !== undefined) copyBytes(nullifier, 0, bytes, at + row.NULLIFIER_AT, 32)
     view.setUint32(at + row.LEAF_INDEX_AT, leaf_index ?? 0, true)
     bytes[at + row.FLAGS_AT] = flags
     return this.at(handle)

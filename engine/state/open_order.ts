@@ -1,5 +1,4 @@
 /** Makes an accepted order live: locks its note, rests it in the book, announces it. */
-import { concatBytes } from '../../protocol/bytes'
 import { BUY, FOK, IOC, type Kind, LIMIT, SELL } from '../book/order_pool'
 import type { PlaceFields } from '../commands'
 import { addExposure } from './check_self_cross'
@@ -38,7 +37,7 @@ export function openOrder(
     arrival_slot: state.slot,
     arrival_batch: extra.arrival_batch ?? instrument.next_batch,
     nonce: body.nonce,
-    anchors: concatBytes(...body.anchors),
+    anchors: body.anchors,
     digest: body.digest,
     origin: extra.origin,
     replaces: extra.replaces,

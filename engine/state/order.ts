@@ -43,7 +43,8 @@ export class Order {
 
   /** Hex. */
   get order_id(): string {
-    return this.identity.subarray(0, row.DIGEST_AT).toHex()
+    const at = this.at(0)
+    return this.chunk.bytes.slice(at, at + row.DIGEST_AT).toHex()
   }
 
   /** Hex. */

@@ -55,12 +55,17 @@ export type OrderDecoding = {
 const ORDER_ID = new Uint8Array(16)
 const DIGEST = new Uint8Array(32)
 const REPLACED_ID = new Uint8Array(16)
-/** By number of anchors. */
-const ANCHORS = Array.from({ length: LIMITS.anchors_max + 1 }, (_, count) => new Uint8Array(count * 32))
+const ANCHORS = Array.from({ length: LIMITS.anchors_max }, () => new Uint8Array(32))
 
 function read(from: ByteReader, into: Uint8Array): Uint8Array {
   from.copy(into, 0, into.length)
   return into
+}
+
+function readAnchors(from: ByteReader): Uint8Array[] {
+  const anchors = ANCHORS.slice(0, from.uint() / 32)
+  for (const anchor of anchors) read(from, anchor)
+  return anchors
 }
 
 /** Its bytes are those of the next order as soon as that is read. */
@@ -78,7 +83,7 @@ export function readOrder(from: ByteReader, known: OrderDecoding): OrderFacts {
     arrival_slot: from.uint(),
     arrival_batch: from.uint(),
     nonce: from.u64(),
-    anchors: read(from, ANCHORS[from.uint() / 32]!),
+    anchors: readAnchors(from),
     digest: read(from, DIGEST),
     origin: from.byte() === 1 ? from.text() : undefined,
     replaces: from.byte() === 1 ? read(from, REPLACED_ID) : undefined,

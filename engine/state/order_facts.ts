@@ -24,8 +24,8 @@ export type OrderFacts = {
   /** Number of the first auction it can take part in. */
   arrival_batch: number
   nonce: bigint
-  /** 1 to 16 anchors of 32 bytes, concatenated. */
-  anchors: Uint8Array
+  /** 1 to 16 anchors of 32 bytes. */
+  anchors: readonly Uint8Array[]
   /** 32 bytes; tells an identical resend from an id taken. */
   digest: Uint8Array
   /** Socket it came in on. */

@@ -38,7 +38,7 @@ function factsOf(number: number) {
 function add(finals: FinalOrders, number: number): void {
   const { order_id, digest, replaces, ...facts } = factsOf(number)
   const ids = [order_id, digest, replaces ?? '00'.repeat(16)].map((hex) => Uint8Array.fromHex(hex))
-  finals.add(concatBytes(...ids), { ...facts, replaces: replaces !== undefined })
+  finals.add({ bytes: concatBytes(...ids), at: 0 }, { ...facts, replaces: replaces !== undefined })
 }
 function named({ key, ...facts }: ReturnType<typeof factsOf>) {
   return { ...facts, account_id: keys[key]!.account.account_id, trading_key: keys[key]!.text }

@@ -7,7 +7,6 @@ import { LiveOrders } from '../../engine/state/live_orders'
 import { Notes } from '../../engine/state/notes'
 import type { Order } from '../../engine/state/order'
 import type { OrderFacts } from '../../engine/state/order_facts'
-import { concatBytes } from '../../protocol/bytes'
 import { seeded, World } from './world'
 
 const instruments = new World().state.instrument_list
@@ -49,9 +48,7 @@ function factsOf({ keys, notes }: ReturnType<typeof venue>, serial: number, pick
     arrival_slot: 2 ** 40 - serial,
     arrival_batch: serial,
     nonce: 2n ** 64n - 1n - BigInt(serial),
-    anchors: concatBytes(
-      ...Array.from({ length: 1 + (pick % 16) }, (_, at) => seeded(`anchor ${serial} ${at}`)),
-    ),
+    anchors: Array.from({ length: 1 + (pick % 16) }, (_, at) => seeded(`anchor ${serial} ${at}`)),
     digest: seeded(`digest ${serial}`),
     origin: pick % 3 === 0 ? undefined : `origin ${pick % 5}`,
     replaces: pick % 4 === 0 ? seeded(`replaced ${serial}`).slice(0, 16) : undefined,
@@ -83,7 +80,7 @@ function read(order: Order): OrderFacts {
       arrival_batch,
       nonce,
     },
-    anchors: concatBytes(...Array.from({ length: order.anchor_count }, (_, at) => order.anchor(at))),
+    anchors: Array.from({ length: order.anchor_count }, (_, at) => order.anchor(at)),
     digest: Uint8Array.fromHex(order.digest),
     origin,
     replaces: replaces === undefined ? undefined : Uint8Array.fromHex(replaces),
