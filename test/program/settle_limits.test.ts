@@ -5,9 +5,9 @@ import type { VaultInstruction } from '../../protocol/vault/instruction'
 import { refuseExitInstruction } from '../../protocol/vault/refuse_exit'
 import { requestExitInstruction } from '../../protocol/vault/request_exit'
 import { settleInstruction } from '../../protocol/vault/settle'
-import { SETTLE_LIMITS } from '../../protocol/vault/settle_data'
+import { encodeSettleData, SETTLE_LIMITS } from '../../protocol/vault/settle_data'
 import { ExitNote } from './exit_note'
-import { bytes32, element, elements, errorOf, landed, OpenVault } from './open_vault'
+import { bytes32, element, elements, errorOf, landed, OpenVault, outputsOf } from './open_vault'
 import { testKey } from './vault_chain'
 
 function fundedVault(): OpenVault {
@@ -99,4 +99,24 @@ test('an exit is paid in the mint of its request', () => {
   const swapped = { ...batch, payouts: [{ ...payout, mint: other }] }
   expect(errorOf(vault.send(swapped))).toBe('payout_mismatch')
   landed(vault.send(batch))
+})
+
+test('an exit spends its nullifier: an output of the same bytes is none', () => {
+  const note = new ExitNote('deposit')
+  const { vault, nullifier, refund_inner, destination, opening } = note
+  const payer = testKey('payer')
+  landed(vault.chain.send(requestExitInstruction(note.requestOf(payer.key))))
+  const exit = { nullifier, bond_payer: payer.key }
+  const payout = vault.withdrawal(opening.amount, destination, refund_inner)
+  const batch = vault.batchOf({ outputs: outputsOf([nullifier]) })
+  const spending = {
+    ...batch,
+    nullifiers: [nullifier],
+    payouts: [{ ...payout, kind: 'exit' as const, exit }],
+  }
+  const { program, accounts } = settleInstruction(spending)
+  const { amount, inner } = payout
+  const unspent = { kind: 'exit' as const, mint: 0, nullifier: 0, amount, inner }
+  const data = encodeSettleData({ ...batch, payouts: [unspent], payout_mints: 1 })
+  expect(errorOf(vault.chain.send({ program, accounts, data }, vault.signer))).toBe('payout_mismatch')
 })
