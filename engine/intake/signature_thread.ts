@@ -34,7 +34,8 @@ export class SignatureThread implements Signatures {
 
   hold(claims: readonly Claim[]): Promise<boolean> {
     if (this.closed !== undefined) return Promise.reject(this.closed)
-    if (this.waiting.length >= LIMITS.signatures_waiting_max) {
+    // A call without claims is the venue's own (a socket went): it only waits for its turn and is never turned away.
+    if (claims.length > 0 && this.waiting.length >= LIMITS.signatures_waiting_max) {
       throw new Refusal('matching_unavailable', { subsystem: 'matching' })
     }
     return new Promise((resolve, reject) => {

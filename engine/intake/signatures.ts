@@ -5,7 +5,7 @@ import type { Claim } from './signed'
 export interface Signatures {
   /**
    * Whether every claim holds (protocol.md "Signature rule"). A thread answers in the order of the calls, and a call
-   * without claims when all before it are answered. Throws `matching_unavailable` when too many wait.
+   * without claims when all before it are answered. Throws `matching_unavailable` when too many wait, never without claims.
    */
   hold(claims: readonly Claim[]): boolean | Promise<boolean>
   /** What still waits is refused. */

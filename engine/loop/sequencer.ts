@@ -32,7 +32,7 @@ export type Sequenced = { answer: Answer; seq: number; receipt: Receipt | undefi
 export type SequencerPorts = {
   state: State
   env: Env
-  journal: Journal
+  journal: Pick<Journal, 'head' | 'append'>
   clock: ClockPort
   /** Called with each durable entry, in seq order, before its answer is released. */
   durable: (entry: Entry) => void
@@ -65,11 +65,14 @@ export class Sequencer {
 
   /**
    * Executes at once; resolves when the record is durable. Rejects with a Refusal, once what it was decided on is
-   * durable. `body_and_signature` of a client's command becomes a leaf of its group's receipt.
+   * durable. `body_and_signature` of a client's command becomes a leaf of its group's receipt; such a command is
+   * refused `matching_unavailable` while too many wait for the disk.
    */
   async submit(body: CommandBody, body_and_signature?: Uint8Array): Promise<Sequenced> {
     if (this.failure !== undefined) throw this.failure
-    if (this.queue.length >= LIMITS.queue_commands_max) {
+    // Only clients are turned away: what the venue itself has to journal (slots, hashes, exits, disconnects) is
+    // bounded by its sources, and none of them asks twice.
+    if (body_and_signature !== undefined && this.queue.length >= LIMITS.queue_commands_max) {
       throw new Refusal('matching_unavailable', { subsystem: 'journal' })
     }
     const unix_ms = Math.max(this.ports.clock.unixMs(), this.ports.state.unix_ms)

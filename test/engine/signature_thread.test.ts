@@ -5,6 +5,7 @@ import { decodeClaims, encodeClaims } from '../../engine/intake/claim_bytes'
 import { SignatureThread } from '../../engine/intake/signature_thread'
 import { SIGNATURES_INLINE } from '../../engine/intake/signatures'
 import type { Claim } from '../../engine/intake/signed'
+import { LIMITS } from '../../engine/limits'
 import { publicKeyOf, sign } from '../../protocol/sign'
 import { bytes } from './memory_chain'
 import { TestSite } from './open_test_venue'
@@ -76,6 +77,17 @@ test('verdicts come in the order of the calls, over many messages and behind com
   calls.push([])
   await Promise.all(calls.map((claims, at) => thread.hold(claims).then(() => order.push(at))))
   expect(order).toEqual(calls.map((_, at) => at))
+})
+
+test('too many waiting turn clients away, and a socket that goes still takes its turn', async () => {
+  const thread = openThread()
+  const claim = claimOf(bytes(50))
+  const waiting = Array.from({ length: LIMITS.signatures_waiting_max }, () => thread.hold([claim]))
+  for (const call of waiting) call.catch(() => undefined)
+  expect(() => thread.hold([claim])).toThrow('Matching is not available')
+  const gone = refusalOf(thread.hold([]))
+  thread.close()
+  expect((await gone).code).toBe('matching_unavailable')
 })
 
 test('what waits when the thread closes is refused, and so is what comes later', async () => {
