@@ -10,7 +10,7 @@ import type { Trader } from './trader'
 /** Lamports for a trader's own transactions. */
 const FEE_LAMPORTS = 2_000_000_000n
 const POLL_MS = 200
-const WAIT_MS_MAX = 60_000
+const WAIT_MS_MAX = 300_000
 
 /** Tops the trader's token account up from the faucet of the embedded chain. */
 export async function fund(trader: Trader, mint: MintName, amount: bigint): Promise<void> {

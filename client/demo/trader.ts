@@ -15,7 +15,7 @@ import { DemoFailed } from './report'
 
 /** Slots an order of the demo may rest. */
 const LIFE_SLOTS = 3_000
-const WAIT_MS_MAX = 120_000
+const WAIT_MS_MAX = 600_000
 
 export type Terms = { side: Side; type?: OrderType; amount: bigint; price: bigint; min_fill?: bigint }
 

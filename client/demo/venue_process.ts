@@ -23,7 +23,7 @@ export type LaptopFacts = {
   policy: string
 }
 
-const START_MS_MAX = 60_000
+const START_MS_MAX = 300_000
 const POLL_MS = 100
 const MAIN = new URL('../../routes/_main.ts', import.meta.url).pathname
 

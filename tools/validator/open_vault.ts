@@ -12,7 +12,7 @@ import { airdrop } from './test_money'
 const PROGRAM = 'tools/program/main.ts'
 /** For the venue's own transactions. */
 const SIGNER_LAMPORTS = 10_000_000_000n
-const START_MS_MAX = 600_000
+const START_MS_MAX = 1_200_000
 const POLL_MS = 500
 
 export type KeyFile = { path: string; address: string; seed: Uint8Array }

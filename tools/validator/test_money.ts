@@ -13,7 +13,7 @@ import { callRpc } from './call_rpc'
 
 /** Of an SPL Token mint account. */
 const MINT_BYTES = 82
-const WAIT_MS_MAX = 120_000
+const WAIT_MS_MAX = 600_000
 const POLL_MS = 250
 /** For a trader's transactions, rent and bonds. */
 const FEE_LAMPORTS = 2_000_000_000n
