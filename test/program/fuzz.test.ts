@@ -13,7 +13,7 @@ const RUNS = Number(process.env['TACIT_FUZZ_RUNS'] ?? 0)
 const SEED = Number(process.env['TACIT_FUZZ_SEED'] ?? crypto.getRandomValues(new Uint32Array(1))[0])
 const AIM = new RegExp(process.env['TACIT_FUZZ_AIM'] ?? '')
 const SHORT_MS = 4_000
-const RUNS_LEAST = 100
+const RUNS_LEAST = 20
 
 const native = loadNativePoseidon()
 if (native) installPoseidon(native)
