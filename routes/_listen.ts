@@ -128,7 +128,7 @@ function serve(
       closeOnBackpressureLimit: false,
       open: (socket) =>
         socket.data.opened({
-          send: (text) => socket.send(text),
+          send: (text) => socket.sendText(text),
           getBufferedAmount: () => socket.getBufferedAmount(),
           cork: (send) => void socket.cork(send),
           close: (code, reason) => socket.close(code, reason),
