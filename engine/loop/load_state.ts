@@ -44,16 +44,26 @@ export async function loadState(
   const facts = new PublicFacts(join(data_dir, 'facts'), key)
   // Read models are fed by the replay, so it begins where they end, or before.
   const reads_seq = Math.min(history.watermark(), facts.watermark())
-  const snapshot = await startOf(journal, snapshots, reads_seq)
-  const orders = LIMITS.orders_live_max
-  const state = snapshot === undefined ? createState(orders) : decodeState(snapshot.bytes, orders)
+  const { state, from } = await stateBefore(journal, snapshots, reads_seq)
   const { genesis_hash, program_id, config_account } = ports.chain
   const { tie_break_key } = ports.keys
   const seeds = journaledSeeds(state, { tie_break_key, genesis_hash, program_id, config_account })
-  const from = { seq: snapshot?.seq ?? 0, head: snapshot?.head }
   await replay({ journal, history, facts, state, env: { batchSeed: seeds } }, from)
   const replayed = journal.head().seq - from.seq
   return { journal, snapshots, history, facts, state, batchSeed: seeds, replayed }
+}
+
+/** The state the replay begins with. A snapshot's bytes may weigh what the state does: they go before anything follows. */
+async function stateBefore(
+  journal: Journal,
+  snapshots: SnapshotStore,
+  reads_seq: number,
+): Promise<{ state: State; from: { seq: number; head: Uint8Array | undefined } }> {
+  const snapshot = await startOf(journal, snapshots, reads_seq)
+  const orders = LIMITS.orders_live_max
+  if (snapshot === undefined) return { state: createState(orders), from: { seq: 0, head: undefined } }
+  const { seq, head, bytes } = snapshot
+  return { state: decodeState(bytes, orders), from: { seq, head } }
 }
 
 /** Read models that end before every snapshot are rebuilt from the start while the journal still has it. */
