@@ -1,21 +1,24 @@
 /** Receipts of recent commands, so that a resend after a lost reply gets the original proof too. */
 import type { Receipt } from '../../protocol/wire'
 import { LIMITS } from '../limits'
+import { type ReceiptGroup, receiptOf } from './receipts'
 
+/** Resends are rare and commands are not: what is kept is small for the collector, and a receipt is made when asked for. */
 export class ReceiptCache {
   /** By what the command made: an order, a withdrawal or a reshape; oldest first. */
-  private readonly receipts = new Map<string, Receipt>()
+  private readonly kept = new Map<string, { group: ReceiptGroup; index: number }>()
 
-  set(id: string, receipt: Receipt): void {
-    this.receipts.set(id, receipt)
-    if (this.receipts.size <= LIMITS.receipts_kept_max) return
-    for (const oldest of this.receipts.keys()) {
-      this.receipts.delete(oldest)
+  set(id: string, group: ReceiptGroup, index: number): void {
+    this.kept.set(id, { group, index })
+    if (this.kept.size <= LIMITS.receipts_kept_max) return
+    for (const oldest of this.kept.keys()) {
+      this.kept.delete(oldest)
       return
     }
   }
 
   get(id: string): Receipt | undefined {
-    return this.receipts.get(id)
+    const kept = this.kept.get(id)
+    return kept === undefined ? undefined : receiptOf(kept.group, kept.index)
   }
 }

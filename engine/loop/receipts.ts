@@ -1,5 +1,5 @@
 /** Signs one receipt per group of records and hands each client command its own proof (engine.md "Receipts"). */
-import { toHex } from '../../protocol/bytes'
+import { concatBytes, toHex } from '../../protocol/bytes'
 import { encodeReceipt, receiptLeaf } from '../../protocol/receipt'
 import { sha256 } from '../../protocol/sha256'
 import type { Receipt } from '../../protocol/wire'
@@ -12,16 +12,37 @@ export type ReceiptSigner = {
   sign: (body: Uint8Array) => Uint8Array
 }
 
+/** What the receipts of one group are made of, in little room: any of them can be made again. */
+export type ReceiptGroup = {
+  readonly common: Omit<Receipt, 'index' | 'path'>
+  /** 32 bytes each, in order. */
+  readonly leaves: Uint8Array
+}
+
 /** One receipt per entry of `signed`, in order; each entry is a canonical body with its signature. */
-export function receiptsOf(signer: ReceiptSigner, group: Appended, signed: readonly Uint8Array[]): Receipt[] {
-  if (signed.length === 0) return []
-  const { root, paths } = receiptTree(signed.map(receiptLeaf))
-  const { seq_last: seq, head } = group
+export function receiptsOf(
+  signer: ReceiptSigner,
+  appended: Appended,
+  signed: readonly Uint8Array[],
+): { group: ReceiptGroup; receipts: Receipt[] } | undefined {
+  if (signed.length === 0) return undefined
+  const leaves = signed.map(receiptLeaf)
+  const { root, paths } = receiptTree(leaves)
+  const { seq_last: seq, head } = appended
   const { venue, epoch } = signer
   const body = encodeReceipt({ venue, epoch: BigInt(epoch), seq: BigInt(seq), head, root })
-  const common = { epoch, seq, head: toHex(head), root: toHex(root) }
   const signature = toHex(signer.sign(body))
-  return paths.map((path, index) => ({ ...common, index, path, signature }))
+  const common = { epoch, seq, head: toHex(head), root: toHex(root), signature }
+  return {
+    group: { common, leaves: concatBytes(...leaves) },
+    receipts: paths.map((path, index) => ({ ...common, index, path })),
+  }
+}
+
+/** The receipt of the group's entry `index`, made again. */
+export function receiptOf({ common, leaves }: ReceiptGroup, index: number): Receipt {
+  const each = Array.from({ length: leaves.length / 32 }, (_, at) => leaves.subarray(32 * at, 32 * at + 32))
+  return { ...common, index, path: receiptTree(each).paths[index]! }
 }
 
 /**

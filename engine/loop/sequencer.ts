@@ -12,7 +12,7 @@ import { encodeCommand } from '../state/encode_command'
 import { execute } from '../state/execute'
 import type { Answer, Env, Outcome } from '../state/outcome'
 import type { State } from '../state/state'
-import { type ReceiptSigner, receiptsOf } from './receipts'
+import { type ReceiptGroup, type ReceiptSigner, receiptsOf } from './receipts'
 import { auctionRecord, COMMAND_RECORD } from './records'
 import { Waiters } from './waiters'
 
@@ -27,7 +27,13 @@ export type Entry = {
   body_and_signature: Uint8Array | undefined
   settle: { resolve: (done: Sequenced) => void; reject: (error: Error) => void }
 }
-export type Sequenced = { answer: Answer; seq: number; receipt: Receipt | undefined }
+/** `receipt` and the group it belongs to: of a client's command, once receipts are signed. */
+export type Sequenced = {
+  answer: Answer
+  seq: number
+  receipt: Receipt | undefined
+  group: ReceiptGroup | undefined
+}
 
 export type SequencerPorts = {
   state: State
@@ -167,13 +173,13 @@ export class Sequencer {
     for (const { body_and_signature } of group) {
       if (body_and_signature !== undefined) leaves.push(body_and_signature)
     }
-    const receipts = this.signer === undefined ? [] : receiptsOf(this.signer, appended, leaves)
+    const signed = this.signer === undefined ? undefined : receiptsOf(this.signer, appended, leaves)
     this.seq_durable = appended.seq_last
     for (const entry of group) this.ports.durable(entry)
     let next = 0
     for (const { seq, outcome, body_and_signature, settle } of group) {
-      const receipt = body_and_signature === undefined ? undefined : receipts[next++]
-      settle.resolve({ answer: outcome.answer, seq, receipt })
+      const receipt = body_and_signature === undefined ? undefined : signed?.receipts[next++]
+      settle.resolve({ answer: outcome.answer, seq, receipt, group: signed?.group })
     }
     this.waiters.releaseUpTo(this.seq_durable)
   }

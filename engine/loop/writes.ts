@@ -118,11 +118,12 @@ export class Writes {
     const command = signed.command()
     const made = idOf === undefined ? undefined : toHex(idOf(command))
     try {
-      const { answer, receipt } = await this.parts.sequencer.submit(command, signed.body_and_signature)
-      if (answer.kind !== kind || !('result' in answer) || receipt === undefined) {
+      const { sequencer, receipts } = this.parts
+      const { answer, receipt, group } = await sequencer.submit(command, signed.body_and_signature)
+      if (answer.kind !== kind || !('result' in answer) || receipt === undefined || group === undefined) {
         throw new Error('a command was answered as another')
       }
-      if (made !== undefined) this.parts.receipts.set(made, receipt)
+      if (made !== undefined) receipts.set(made, group, receipt.index)
       return { ...answer.result, receipt } as unknown as WithReceipt<K>
     } catch (error) {
       throw made === undefined ? error : this.withReceipt(error, made)
