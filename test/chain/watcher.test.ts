@@ -1,7 +1,7 @@
 /** The engine learns finalized leaves without gaps, and stops when the chain contradicts its journal. */
 import { expect, test } from 'bun:test'
-import { EpochTaken } from '../../engine/epoch_taken'
 import { toInstruction } from '../../engine/chain/vault_instruction'
+import { EpochTaken } from '../../engine/epoch_taken'
 import { openHashing } from '../../engine/hashing/open_hashing'
 import { toHex } from '../../protocol/bytes'
 import { publicKeyOf } from '../../protocol/sign'
