@@ -1,5 +1,6 @@
 /** Escape: in a frozen vault the owner of an unspent note is paid once, with the seed and public chain data alone. */
 import { expect, test } from 'bun:test'
+import { toHex } from '../../protocol/bytes'
 import { decodeEscapeRecord } from '../../protocol/vault/accounts'
 import { escapeRecordAddress, exitRequestAddress } from '../../protocol/vault/addresses'
 import { type EscapeFields, escapeInstruction } from '../../protocol/vault/escape'
@@ -52,6 +53,18 @@ test('a spent note does not escape', () => {
   expect(errorOf(vault.chain.send(escapeInstruction(good)))).toBe('note_spent')
   const forged = { ...good, low_value: new Uint8Array(32), low_next: new Uint8Array(32), low_index: 0 }
   expect(errorOf(vault.chain.send(escapeInstruction(forged)))).toBe('invalid_spent_proof')
+})
+
+test('a spent note does not escape by the leaf before it, which the final tree holds', () => {
+  const note = frozen('deposit', true)
+  const { vault, nullifier } = note
+  const before = nullifier.slice()
+  before[31]! -= 1
+  const { leaf, siblings } = vault.spent.witness(before)
+  expect(toHex(leaf.next_value)).toBe(toHex(nullifier))
+  const low = { low_value: leaf.value, low_next: leaf.next_value, low_index: leaf.index, low_path: siblings }
+  const forged = escapeInstruction({ ...note.escapeOf(payer.key), ...low })
+  expect(errorOf(vault.chain.send(forged))).toBe('note_spent')
 })
 
 test('an escape needs the owner’s signature, the true opening and both proofs', () => {
