@@ -1,6 +1,6 @@
 /** Opens the hashing worker as the engine's HashPort. */
-import { toHex } from '../../protocol/bytes'
 import type { HashPort, HashResult, SpentWitness } from '../ports'
+import { ByteIndex } from '../state/byte_index'
 import type { HashingReply, HashingRequest, HashingView } from './hashing_worker'
 
 /**
@@ -11,8 +11,8 @@ export async function openHashing({ dir, key }: { dir: string; key: Uint8Array }
   const worker = new Worker(new URL('./hashing_worker.ts', import.meta.url).href)
   const call = caller(worker)
   const opened = await call({ op: 'open', dir, key })
-  const leaves = (opened.value as { leaves: Uint8Array[] }).leaves
-  const index_of = new Map(leaves.map((leaf, index) => [toHex(leaf), index]))
+  const leaves = new ByteIndex()
+  for (const leaf of (opened.value as { leaves: Uint8Array[] }).leaves) leaves.append(leaf)
   let view = opened.view
 
   const ask = async (request: HashingRequest): Promise<unknown> => {
@@ -24,10 +24,7 @@ export async function openHashing({ dir, key }: { dir: string; key: Uint8Array }
     hashBatch: async (job) => (await ask({ op: 'hash_batch', job })) as HashResult,
     async appendLeaves(first_index, fresh) {
       await ask({ op: 'append_leaves', first_index, leaves: fresh })
-      for (const leaf of fresh.slice(Math.max(0, leaves.length - first_index))) {
-        if (!index_of.has(toHex(leaf))) index_of.set(toHex(leaf), leaves.length)
-        leaves.push(leaf)
-      }
+      for (const leaf of fresh.slice(Math.max(0, leaves.size - first_index))) leaves.append(leaf)
       return { leaf_count: view.leaf_count, root: view.root }
     },
     restoreSpent: async (batches) => void (await ask({ op: 'restore_spent', batches })),
@@ -45,8 +42,11 @@ export async function openHashing({ dir, key }: { dir: string; key: Uint8Array }
       spent_root: view.spent_root,
       last_batch_id: view.last_batch_id,
     }),
-    leaves: (from, limit) => leaves.slice(from, from + limit),
-    indexOf: (commitment) => index_of.get(toHex(commitment)),
+    leaves(from, limit) {
+      const length = Math.max(0, Math.min(limit, leaves.size - from))
+      return Array.from({ length }, (_, at) => leaves.at(from + at).slice())
+    },
+    indexOf: (commitment) => leaves.indexOf(commitment),
     async close() {
       await ask({ op: 'close' })
       worker.terminate()
