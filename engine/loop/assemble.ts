@@ -1,17 +1,10 @@
 /** Joins the parts of a running venue around one loaded state. */
 import { Refusal } from '../../protocol/refusals'
-import { venueId } from '../../protocol/venue_id'
 import type { EngineConfig } from '../config'
-import { type Intake, intakeOf } from '../intake/intake'
-import { SignatureThread } from '../intake/signature_thread'
-import { SIGNATURES_INLINE } from '../intake/signatures'
 import type { ChainPort, ClockPort, HashPort, KeysPort, VaultConfig, VaultMint } from '../ports'
 import { InstrumentReads } from '../reads/instrument_reads'
 import { Metrics } from '../reads/metrics'
-import { OwnReads } from '../reads/own_reads'
-import { SettlementReads } from '../reads/settlement_reads'
-import { TransparencyReads } from '../reads/transparency'
-import { type FinalizedView, TreeReads } from '../reads/tree_reads'
+import type { FinalizedView } from '../reads/tree_reads'
 import type { Env } from '../state/outcome'
 import { Hub } from '../streams/hub'
 import { Anchoring } from './anchoring'
@@ -21,12 +14,12 @@ import { applyDurable } from './durable_effects'
 import { HashPump } from './hash_pump'
 import { Landings } from './landings'
 import type { Loaded } from './load_state'
+import { openReads } from './open_reads'
 import { openSnapshotting } from './open_snapshotting'
+import { openWrites } from './open_writes'
 import { Outbox } from './outbox'
-import { ReceiptCache } from './receipt_cache'
 import { Sequencer } from './sequencer'
 import { Upkeep } from './upkeep'
-import { Writes } from './writes'
 
 export type EnginePorts = {
   clock: ClockPort
@@ -38,8 +31,8 @@ export type EnginePorts = {
 }
 export type Engine = ReturnType<typeof assemble>
 
-/** Events the read models may lag before the next group waits for them. */
-const HISTORY_BACKLOG = 20_000
+/** Events the read models may lag before the next group waits for them; a replay lets them lag further. */
+const LIVE_BACKLOG_MAX = 20_000
 
 export function assemble(
   config: EngineConfig,
@@ -75,12 +68,12 @@ export function assemble(
     journal,
     clock,
     fatal,
-    durable: (entry) => applyDurable(durable_parts, entry),
+    durable: (entry) => applyDurable(parts, entry),
     released: () => {
       metrics.group()
       pump.wake()
       landings.check()
-      if (history.backlog() <= HISTORY_BACKLOG) return
+      if (history.backlog() <= LIVE_BACKLOG_MAX) return
       return history.flush().catch(() => availability.readsBroken())
     },
   })
@@ -104,7 +97,6 @@ export function assemble(
     metrics,
     finalized,
   }
-  const durable_parts = parts
   /** Stops every acknowledgement at once, cancels included. */
   const halt = (reason: StopReason) => {
     availability.stop(reason)
@@ -112,15 +104,12 @@ export function assemble(
     pump.stop()
     anchoring.stop()
   }
-  const signatures = config.signature_thread === true ? new SignatureThread(fatal) : SIGNATURES_INLINE
-  const intake: Intake = intakeOf(venueOf(chain, first.config.generation), config.instruments, state)
   return {
     ...parts,
     config,
     clock,
     chain,
     hash,
-    intake,
     loaded,
     sequencer,
     pump,
@@ -131,24 +120,7 @@ export function assemble(
     upkeep,
     snapshotting,
     sign: (body: Uint8Array) => ports.keys.signStatement(body),
-    signatures,
-    writes: new Writes({
-      intake,
-      signatures,
-      state,
-      sequencer,
-      availability,
-      grace,
-      receipts: new ReceiptCache(),
-    }),
-    own: new OwnReads(history, instruments),
-    tree: new TreeReads(hash, () => finalized),
-    settlement: new SettlementReads(chain, facts.landed),
-    transparency: new TransparencyReads({ settings: config, chain, clock, facts }, first),
+    ...openWrites(config, state, chain, first.config.generation, fatal, { sequencer, availability, grace }),
+    ...openReads(config, ports, loaded, { instruments, finalized, first }),
   }
-}
-
-function venueOf(chain: ChainPort, generation: number): Uint8Array {
-  const { genesis_hash, program_id, config_account } = chain
-  return venueId({ genesis_hash, program_id, config_account, generation })
 }

@@ -23,7 +23,7 @@ export class HashPump {
     void this.run()
   }
 
-  /** Resolves when every batch packed so far is hashed and its result durable. */
+  /** Resolves when every batch packed so far is hashed and its result durable, or when that cannot happen any more. */
   idle(): Promise<void> {
     this.wake()
     if (!this.running) return Promise.resolve()

@@ -9,7 +9,7 @@ import type { State } from '../state/state'
 import { Replayer } from './replay_record'
 
 /** Backlog of read-model events above which replay waits for the disk. */
-const HISTORY_BACKLOG = 50_000
+const REPLAY_BACKLOG_MAX = 50_000
 
 /**
  * Executes everything after `from`, feeding the read models what they miss. Events they have already are not made again.
@@ -33,7 +33,7 @@ export async function replay(
   }
   for await (const records of journal.readBatches(from.seq + 1, from.head)) {
     for (const record of records) one(record)
-    if (history.backlog() > HISTORY_BACKLOG) await history.flush()
+    if (history.backlog() > REPLAY_BACKLOG_MAX) await history.flush()
   }
   replayer.end(journal.head().seq)
 }
