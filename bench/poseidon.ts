@@ -4,9 +4,9 @@
  * pure in turns in the same run, in processor time of one thread: steadier than wall time where others share the machine.
  */
 import { hashBatch } from '../engine/hashing/hash_batch'
-import { loadNativePoseidon } from '../native/load_poseidon'
 import { emptyTrees, type Trees } from '../engine/hashing/trees'
 import type { HashJob } from '../engine/ports'
+import { loadNativePoseidon } from '../native/load_poseidon'
 import { compareBytes } from '../protocol/bytes'
 import { MerkleTree } from '../protocol/merkle_tree'
 import { installPoseidon, type PoseidonHasher, poseidonEach, purePoseidon } from '../protocol/poseidon'

@@ -83,14 +83,18 @@ test('a venue whose chain dies says so and ends; the next start goes on with the
 /** Linux tells what a process has mapped. */
 const maps = existsSync('/proc/self/maps')
 
-test.skipIf(!maps)('the process loads the virtual machine only where it opens an embedded chain', () => {
-  const mapped = (path: string): boolean => {
-    const look = `await import('./${path}'); console.log(await Bun.file('/proc/self/maps').text())`
-    const { stdout, exitCode } = Bun.spawnSync([process.execPath, '--eval', look], { cwd: ROOT })
-    expect(exitCode).toBe(0)
-    return stdout.toString().includes('litesvm')
-  }
-  expect(mapped('engine/chain/embedded/open_embedded_chain.ts')).toBe(true)
-  expect(mapped('routes/_laptop.ts')).toBe(false)
-  expect(mapped('routes/_join_process.ts')).toBe(false)
-}, 20_000)
+test.skipIf(!maps)(
+  'the process loads the virtual machine only where it opens an embedded chain',
+  () => {
+    const mapped = (path: string): boolean => {
+      const look = `await import('./${path}'); console.log(await Bun.file('/proc/self/maps').text())`
+      const { stdout, exitCode } = Bun.spawnSync([process.execPath, '--eval', look], { cwd: ROOT })
+      expect(exitCode).toBe(0)
+      return stdout.toString().includes('litesvm')
+    }
+    expect(mapped('engine/chain/embedded/open_embedded_chain.ts')).toBe(true)
+    expect(mapped('routes/_laptop.ts')).toBe(false)
+    expect(mapped('routes/_join_process.ts')).toBe(false)
+  },
+  20_000,
+)
