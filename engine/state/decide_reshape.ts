@@ -1,11 +1,9 @@
 /** Decides a reshape: notes of one key and mint merged or split, nothing gained or lost. */
 import type { CommandOf } from '../commands'
-import { reshapeView } from '../settlement/payment_view'
 import { checkBacklog, checkKeyLimit, checkSubsystems } from './check_capacity'
-import { checkExpiry } from './check_expiry'
-import { checkNonce } from './check_nonce'
 import { checkNote, type NoteFound } from './check_note'
-import { checkSigner, type Signer } from './check_signer'
+import { checkPayment } from './check_payment'
+import type { Signer } from './check_signer'
 import { type Env, type RefusedOutcome, refuse } from './outcome'
 import type { State } from './state'
 
@@ -16,14 +14,8 @@ export function decideReshape(
   command: CommandOf<'reshape'>,
   env: Env,
 ): ReshapePlan | RefusedOutcome {
-  const signer = checkSigner(state, command.account_id, command.trading_key)
+  const signer = checkPayment(state, command)
   if (!signer.ok) return signer
-  if (signer.account.status === 'suspended') return refuse('account_suspended')
-  const refused =
-    checkResend(state, command) ??
-    checkNonce(signer.key, 'place_nonce', command.nonce) ??
-    checkExpiry(state, command.expiry_slot, state.slot)
-  if (refused !== undefined) return refused
   const notes = checkInputs(state, command, signer)
   if (!Array.isArray(notes)) return notes
   const inside = notes.reduce((sum, found) => sum + found.note.amount, 0n)
@@ -32,14 +24,6 @@ export function decideReshape(
   if (inside > wanted) return refuse('reshape_invalid', { field: 'amounts' })
   const busy = checkSubsystems(state, env) ?? checkKeyLimit(signer) ?? checkBacklog(state)
   return busy ?? { ok: true, signer, notes }
-}
-
-function checkResend(state: State, command: CommandOf<'reshape'>): RefusedOutcome | undefined {
-  const known = state.settlement.payments.get(command.reshape_id.toHex())
-  if (known === undefined) return undefined
-  if (known.kind !== 'reshape') return refuse('order_id_taken')
-  const first = { ...known, status: 'accepted' as const, settlement_batch: 0, signature: undefined }
-  return refuse('order_exists', { result: reshapeView({ ...first, outputs: [] }, known.accepted_seq) })
 }
 
 /** All inputs are of the mint of the first. */

@@ -1,11 +1,9 @@
 /** Decides a withdrawal: part of a note, or all of it, to a token account. */
 import type { CommandOf } from '../commands'
-import { withdrawalView } from '../settlement/payment_view'
 import { checkBacklog, checkKeyLimit, checkSubsystems } from './check_capacity'
-import { checkExpiry } from './check_expiry'
-import { checkNonce } from './check_nonce'
 import { checkNote, type NoteFound } from './check_note'
-import { checkSigner, type Signer } from './check_signer'
+import { checkPayment } from './check_payment'
+import type { Signer } from './check_signer'
 import { type Env, type RefusedOutcome, refuse } from './outcome'
 import type { State } from './state'
 
@@ -16,14 +14,8 @@ export function decideWithdraw(
   command: CommandOf<'withdraw'>,
   env: Env,
 ): WithdrawPlan | RefusedOutcome {
-  const signer = checkSigner(state, command.account_id, command.trading_key)
+  const signer = checkPayment(state, command)
   if (!signer.ok) return signer
-  if (signer.account.status === 'suspended') return refuse('account_suspended')
-  const refused =
-    checkResend(state, command) ??
-    checkNonce(signer.key, 'place_nonce', command.nonce) ??
-    checkExpiry(state, command.expiry_slot, state.slot)
-  if (refused !== undefined) return refused
   const { commitment, opening } = command
   const note = checkNote(state, { commitment, opening, owner: signer.text, mint: undefined })
   if (!note.ok) return note
@@ -32,17 +24,4 @@ export function decideWithdraw(
   if (command.amount === 0n || command.amount < mint.min_withdraw) return refuse('withdraw_below_minimum')
   const busy = checkSubsystems(state, env) ?? checkKeyLimit(signer) ?? checkBacklog(state)
   return busy ?? { ok: true, signer, note, fee: mint.withdraw_fee }
-}
-
-/** The id is a hash of the body, so a known id is the same command again. */
-function checkResend(state: State, command: CommandOf<'withdraw'>): RefusedOutcome | undefined {
-  const known = state.settlement.payments.get(command.withdrawal_id.toHex())
-  if (known === undefined) return undefined
-  if (known.kind !== 'withdrawal') return refuse('order_id_taken')
-  const first = { ...known, status: 'accepted' as const, settlement_batch: 0, signature: undefined }
-  const result = withdrawalView(
-    { ...first, change: undefined, refund_commitment: undefined },
-    known.accepted_seq,
-  )
-  return refuse('order_exists', { result })
 }

@@ -165,10 +165,11 @@ test('a payout the chain refused comes back as a note that can be used', () => {
   world.must(reshaping({ inputs: [refund_commitment], amounts: [90n, 7n], nonce: 13n }))
 })
 
-test('a reshape keeps the sum, and its outputs are known once it is hashed', () => {
+test('a reshape keeps the sum, its outputs are known once it is hashed, and a resend learns its first result', () => {
   const { world, note } = context()
   const from = world.events.length
-  world.must(reshaping({ inputs: [note.commitment], openings: [note] }))
+  const command = reshaping({ inputs: [note.commitment], openings: [note] })
+  const { answer } = world.must(command)
   world.must({ kind: 'slot', slot: world.state.slot + 1 })
   world.hashAll()
   world.landAll()
@@ -185,4 +186,10 @@ test('a reshape keeps the sum, and its outputs are known once it is hashed', () 
     outputs: [{ amount: '60' }, { amount: '40' }],
     settlement_batch: 1,
   })
+  expect(refused(world, command)).toMatchObject({
+    code: 'order_exists',
+    facts: { result: answer.kind === 'reshape' ? answer.result : undefined },
+  })
+  const taken = refused(world, withdrawing({ withdrawal_id: command.reshape_id, nonce: 1n, expiry_slot: 1 }))
+  expect(taken.code).toBe('order_id_taken')
 })
