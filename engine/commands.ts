@@ -115,6 +115,7 @@ export type Reshape = {
   /** First 16 bytes of SHA-256 of the canonical body. */
   reshape_id: Uint8Array
   trading_key: Uint8Array
+  /** Ascending. */
   inputs: Uint8Array[]
   amounts: bigint[]
   anchor: Uint8Array

@@ -1,4 +1,6 @@
 /** Every bound of the engine's memory and of what one command may ask, in one place. */
+import { ANCHORS_MAX } from '../protocol/anchors'
+import { RESHAPE_NOTES_MAX } from '../protocol/reshape'
 
 export const LIMITS = {
   /** Live orders of the whole venue; beyond it 503 `order_limit`. */
@@ -24,11 +26,11 @@ export const LIMITS = {
   /** Longest life of an order where the operator names none: about a day of 200 ms slots. */
   order_life_slots_max: 432_000,
   /** Continuation anchors of one order. */
-  anchors_max: 16,
+  anchors_max: ANCHORS_MAX,
   /** Bodies in one cancel-all request. */
   cancel_all_items_max: 64,
   /** Inputs, and outputs, of one reshape. */
-  reshape_notes_max: 4,
+  reshape_notes_max: RESHAPE_NOTES_MAX,
   /** Longest dead-man timer. */
   dead_man_slots_max: 432_000,
   /** An auction is postponed while more matched order parts than this are not landed. */

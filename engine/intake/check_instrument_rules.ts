@@ -3,7 +3,7 @@ import { feeUpTo, quoteAmount, U64_MAX } from '../../protocol/units'
 import type { Instrument } from '../../protocol/wire'
 import { TICK_MAX } from '../book/book'
 import { refuseField } from './form'
-import type { PlaceForm } from './read_place'
+import type { OrderForm } from './read_place'
 
 /** The numbers of an instrument, parsed once at load. */
 export type InstrumentRules = {
@@ -30,7 +30,7 @@ export function rulesOf(instrument: Omit<Instrument, 'status'>): InstrumentRules
  * Refuses `amount_out_of_range`, `amount_off_lot`, `price_zero`, `price_off_tick`, `value_overflow` and
  * `min_fill_invalid` (protocol.md "Instruments", matching.md "Intake" rule 1). `at` prefixes field names.
  */
-export function checkInstrumentRules(form: PlaceForm, rules: InstrumentRules, at = ''): void {
+export function checkInstrumentRules(form: OrderForm, rules: InstrumentRules, at = ''): void {
   const { amount, price_limit, min_fill } = form
   if (amount < rules.min_amount || amount > rules.max_amount) {
     throw refuseField('amount_out_of_range', `${at}amount`)

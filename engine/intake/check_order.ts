@@ -6,7 +6,7 @@ import { instrumentOf } from '../state/instrument_of'
 import type { State } from '../state/state'
 import { checkInstrumentRules } from './check_instrument_rules'
 import { type Intake, rulesFor } from './intake'
-import { readPlace } from './read_place'
+import { readOrder } from './read_place'
 
 /**
  * Form, instrument, its rules, expiry, its status, then whether the venue takes orders (`unavailable`), in the order of
@@ -18,7 +18,7 @@ export function checkOrder(
   unavailable: RefusalCode | undefined,
   value: unknown,
 ): void {
-  const form = readPlace(value, false)
+  const form = readOrder(value)
   checkInstrumentRules(form, rulesFor(intake, form.symbol))
   const instrument = instrumentOf(state, form.symbol)
   const refused = checkExpiry(state, form.expiry_slot, nextClose(instrument, state.slot))

@@ -23,13 +23,11 @@ export function intakeModify(
   const body = objectOf(value, '', ['cancel_nonce', 'cancel_signature', 'replacement'])
   const cancel_nonce = nonceOf(body['cancel_nonce'], 'cancel_nonce')
   const cancel_signature = signatureOf(body['cancel_signature'], 'cancel_signature')
-  const form = readPlace(body['replacement'], true, 'replacement')
-  const at = 'replacement.signature'
-  const signature = signatureOf((body['replacement'] as { signature: unknown }).signature, at)
+  const form = readPlace(body['replacement'], 'replacement')
   // One id cannot name both orders: it is never reusable.
   if (equalBytes(order_id, form.order_id)) throw refuseField('field_invalid', 'replacement.order_id')
   checkInstrumentRules(form, rulesFor(intake, form.symbol), 'replacement.')
-  const { trading_key } = form
+  const { trading_key, signature } = form
   const cancel_body = encodeCancel({ venue: intake.venue, order_id, trading_key, cancel_nonce })
   const place_body = placeBody(intake, form)
   return {
@@ -44,7 +42,6 @@ export function intakeModify(
       cancel: { order_id, trading_key, cancel_nonce, signature: cancel_signature },
       replacement: {
         ...form,
-        signature,
         opening: openNote(intake.known, form.collateral_commitment, form.opening, trading_key),
         digest: sha256(cancel_body, place_body),
       },

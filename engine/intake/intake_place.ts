@@ -5,10 +5,9 @@ import { encodePlace } from '../../protocol/place'
 import { sha256 } from '../../protocol/sha256'
 import type { Place } from '../commands'
 import { checkInstrumentRules } from './check_instrument_rules'
-import { signatureOf } from './form'
 import { type Intake, rulesFor } from './intake'
 import { openNote } from './open_note'
-import { type PlaceForm, readPlace } from './read_place'
+import { type OrderForm, readPlace } from './read_place'
 import type { Signed } from './signed'
 
 /** Refuses with the first failing check of protocol.md "Order of checks" before the signature. */
@@ -18,10 +17,9 @@ export function intakePlace(
   value: unknown,
   origin: string | undefined,
 ): Signed<Place> {
-  const form = readPlace(value, true)
-  const signature = signatureOf((value as { signature: unknown }).signature, 'signature')
+  const form = readPlace(value)
   checkInstrumentRules(form, rulesFor(intake, form.symbol))
-  const { trading_key } = form
+  const { trading_key, signature } = form
   const body = placeBody(intake, form)
   return {
     claims: [{ signature, body, trading_key }],
@@ -30,7 +28,6 @@ export function intakePlace(
       kind: 'place',
       account_id,
       origin,
-      signature,
       opening: openNote(intake.known, form.collateral_commitment, form.opening, trading_key),
       digest: sha256(body),
     }),
@@ -39,7 +36,7 @@ export function intakePlace(
 }
 
 /** The 224 bytes a place signature covers. */
-export function placeBody(intake: Intake, form: PlaceForm): Uint8Array {
+export function placeBody(intake: Intake, form: OrderForm): Uint8Array {
   return encodePlace({
     ...form,
     venue: intake.venue,

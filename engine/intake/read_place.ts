@@ -1,7 +1,9 @@
 /** The form of a place body: every field in its exact shape, before anything is looked up. */
 import { areAnchors } from '../../protocol/anchors'
 import type { PlaceFields } from '../commands'
+import { LIMITS } from '../limits'
 import {
+  type Body,
   elementOf,
   hexOf,
   integerOf,
@@ -11,18 +13,21 @@ import {
   orderIdOf,
   path,
   refuseField,
+  signatureOf,
   symbolOf,
   u64Of,
   wordOf,
 } from './form'
 import { type Opening, readOpening } from './read_opening'
 
-/** A place command before its signature is checked and its note is opened. */
-export type PlaceForm = Omit<PlaceFields, 'signature' | 'digest' | 'opening'> & {
+/** The terms of an order, as a place signature covers them, with the opening of its note. */
+export type OrderForm = Omit<PlaceFields, 'signature' | 'digest' | 'opening'> & {
   opening: Opening | undefined
 }
+/** A place command before its signature is checked and its note is opened. */
+export type PlaceForm = OrderForm & Pick<PlaceFields, 'signature'>
 
-const FIELDS = [
+const ORDER_FIELDS = [
   'order_id',
   'trading_key',
   'symbol',
@@ -34,11 +39,22 @@ const FIELDS = [
   'nonce',
   'collateral_commitment',
   'continuation_anchors',
-] as const
+]
+const PLACE_FIELDS = [...ORDER_FIELDS, 'signature']
+const OPTIONAL_FIELDS = ['min_fill', 'opening']
 
-/** Reads a place body. `signed` bodies must carry `signature`, bodies of a check must not. `at` prefixes field names. */
-export function readPlace(value: unknown, signed: boolean, at = ''): PlaceForm {
-  const body = objectOf(value, at, signed ? [...FIELDS, 'signature'] : FIELDS, ['min_fill', 'opening'])
+/** Reads a place body; `at` prefixes field names. */
+export function readPlace(value: unknown, at = ''): PlaceForm {
+  const body = objectOf(value, at, PLACE_FIELDS, OPTIONAL_FIELDS)
+  return { ...orderOf(body, at), signature: signatureOf(body['signature'], path(at, 'signature')) }
+}
+
+/** Reads the body of a check: a place body without its signature. */
+export function readOrder(value: unknown): OrderForm {
+  return orderOf(objectOf(value, '', ORDER_FIELDS, OPTIONAL_FIELDS), '')
+}
+
+function orderOf(body: Body, at: string): OrderForm {
   const field = (name: string) => path(at, name)
   return {
     order_id: orderIdOf(body['order_id'], field('order_id')),
@@ -60,7 +76,7 @@ export function readPlace(value: unknown, signed: boolean, at = ''): PlaceForm {
 function readAnchors(value: unknown, field: string): Uint8Array[] {
   if (!Array.isArray(value)) throw refuseField('field_invalid', field)
   // Bounded before any entry is read, so an oversized pool costs nothing.
-  if (value.length < 1 || value.length > 16) throw refuseField('anchors_invalid', field)
+  if (value.length < 1 || value.length > LIMITS.anchors_max) throw refuseField('anchors_invalid', field)
   const anchors = value.map((anchor, index) => hexOf(anchor, `${field}[${index}]`, 32))
   if (!areAnchors(anchors)) throw refuseField('anchors_invalid', field)
   return anchors

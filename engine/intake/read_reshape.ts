@@ -1,5 +1,7 @@
 /** The form of a reshape body: 1 to 4 notes in, 1 to 4 amounts out, a merge or a split. */
 import { compareBytes } from '../../protocol/bytes'
+import type { Reshape } from '../commands'
+import { LIMITS } from '../limits'
 import {
   arrayOf,
   elementOf,
@@ -13,17 +15,10 @@ import {
 } from './form'
 import { type Opening, readOpening } from './read_opening'
 
-export type ReshapeForm = {
-  trading_key: Uint8Array
-  /** Ascending. */
-  inputs: Uint8Array[]
-  amounts: bigint[]
-  anchor: Uint8Array
-  nonce: bigint
-  expiry_slot: number
+/** A reshape before its signature is checked and its notes are opened. */
+export type ReshapeForm = Omit<Reshape, 'kind' | 'account_id' | 'reshape_id' | 'openings'> & {
   /** Aligned with `inputs`. */
   openings: (Opening | undefined)[]
-  signature: Uint8Array
 }
 
 const FIELDS = ['trading_key', 'inputs', 'amounts', 'anchor', 'nonce', 'expiry_slot', 'signature'] as const
@@ -51,7 +46,7 @@ export function readReshape(value: unknown): ReshapeForm {
 
 function listOf(value: unknown, field: string): readonly unknown[] {
   if (!Array.isArray(value)) throw refuseField('field_invalid', field)
-  if (value.length < 1 || value.length > 4) throw refuseField('reshape_invalid', field)
+  if (value.length < 1 || value.length > LIMITS.reshape_notes_max) throw refuseField('reshape_invalid', field)
   return value
 }
 

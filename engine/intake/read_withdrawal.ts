@@ -1,17 +1,11 @@
 /** The form of a withdrawal body. */
+import type { Withdraw } from '../commands'
 import { elementOf, integerOf, keyOf, nonceOf, objectOf, refuseField, signatureOf, u64Of } from './form'
 import { type Opening, readOpening } from './read_opening'
 
-export type WithdrawalForm = {
-  trading_key: Uint8Array
-  commitment: Uint8Array
-  destination: Uint8Array
-  amount: bigint
-  nonce: bigint
-  expiry_slot: number
-  change_anchor: Uint8Array
+/** A withdrawal before its signature is checked and its note is opened. */
+export type WithdrawalForm = Omit<Withdraw, 'kind' | 'account_id' | 'withdrawal_id' | 'opening'> & {
   opening: Opening | undefined
-  signature: Uint8Array
 }
 
 const FIELDS = [
