@@ -49,14 +49,14 @@ export class Anchoring {
   }
 
   private async fire(): Promise<void> {
+    let again_after_ms = ANCHOR_AFTER_MS
     try {
       await this.now()
-      this.timer = undefined
-      if (this.isDirty()) this.arm(ANCHOR_AFTER_MS)
     } catch {
       // The chain port reports its own health; the head stays dirty and is tried again.
-      this.timer = undefined
-      this.arm(RETRY_AFTER_MS)
+      again_after_ms = RETRY_AFTER_MS
     }
+    this.timer = undefined
+    if (this.isDirty()) this.arm(again_after_ms)
   }
 }

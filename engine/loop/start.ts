@@ -33,8 +33,9 @@ export async function start(engine: Engine, config: VaultConfig, restore = false
   if (typeof opened === 'string') return engine.halt(opened)
   const { epoch } = opened
   // A pause may be over; a program error is the operator's to judge, and he started the venue again.
-  const over = state.halted === 'program_error' || (state.halted === 'vault_paused' && !opened.config.paused)
-  if (over) await sequencer.submit({ kind: 'resumed' })
+  const resumes =
+    state.halted === 'program_error' || (state.halted === 'vault_paused' && !opened.config.paused)
+  if (resumes) await sequencer.submit({ kind: 'resumed' })
   sequencer.useSigner({ venue: engine.intake.venue, epoch, sign: engine.sign })
   const sink = new ChainSink(state, hash, chain, sequencer, engine.availability, engine.halt)
   chain.start({
