@@ -1,6 +1,6 @@
 /** The layout of a snapshot's settlement tables; notes and fills are positions in the tables before. */
 import { bool, fixed, hex, i128, list, option, struct, text, u64, uint, word } from '../state/codec'
-import { hash_result, signed_batch } from '../state/command_codec'
+import { EXIT_TERMS, hash_result, signed_batch } from '../state/command_codec'
 
 const b32 = fixed(32)
 
@@ -71,12 +71,7 @@ export const reshape_row = struct({
 export const exit_row = struct({
   nullifier: hex(32),
   commitment: hex(32),
-  mint: b32,
-  amount: u64,
-  destination: b32,
-  deadline_unix_s: uint,
-  request_account: b32,
-  refund_inner: b32,
+  ...EXIT_TERMS,
   accepted_slot: uint,
   note: option(uint),
   settlement_batch: uint,

@@ -2,7 +2,7 @@
 import type { CommandOf } from '../commands'
 import type { Reshape, Withdrawal } from '../settlement/batch'
 import { reshapeView, withdrawalView } from '../settlement/payment_view'
-import { bindKey } from './check_signer'
+import { bindKey, type Signer } from './check_signer'
 import type { ReshapePlan } from './decide_reshape'
 import type { WithdrawPlan } from './decide_withdraw'
 import type { Effects } from './effects'
@@ -17,37 +17,25 @@ export function applyWithdraw(
   command: CommandOf<'withdraw'>,
   plan: WithdrawPlan,
 ): Answer {
-  const key = bindKey(state, plan.signer)
-  key.place_nonce = command.nonce
+  const terms = openPayment(state, command, plan.signer)
   const note = lockNote(state, plan.note)
   state.notes.hold(note)
   const withdrawal: Withdrawal = {
+    ...terms,
     kind: 'withdrawal',
     withdrawal_id: command.withdrawal_id.toHex(),
-    key,
     note,
     commitment: command.commitment.toHex(),
     destination: command.destination,
     amount: command.amount,
     fee: plan.fee,
-    nonce: command.nonce,
     change_anchor: command.change_anchor,
-    expiry_slot: command.expiry_slot,
-    accepted_slot: state.slot,
     change: undefined,
-    status: 'accepted',
     refund_commitment: undefined,
-    settlement_batch: 0,
-    signature: undefined,
-    accepted_seq: 0,
-    seq: 0,
-    ended_unix_ms: 0,
   }
-  const { account } = key
+  const { account } = terms.key
   withdrawal.seq = fx.emit(account, 'withdrawal.accepted', (seq) => withdrawalView(withdrawal, seq))
-  withdrawal.accepted_seq = withdrawal.seq
-  state.settlement.payments.set(withdrawal.withdrawal_id, withdrawal)
-  state.settlement.waiting.push(withdrawal)
+  enqueue(state, withdrawal.withdrawal_id, withdrawal)
   return { kind: 'withdraw', result: withdrawalView(withdrawal) }
 }
 
@@ -57,32 +45,47 @@ export function applyReshape(
   command: CommandOf<'reshape'>,
   plan: ReshapePlan,
 ): Answer {
-  const key = bindKey(state, plan.signer)
-  key.place_nonce = command.nonce
+  const terms = openPayment(state, command, plan.signer)
   const inputs = plan.notes.map((found) => lockNote(state, found))
   holdAll(state.notes, inputs)
   const reshape: Reshape = {
+    ...terms,
     kind: 'reshape',
     reshape_id: command.reshape_id.toHex(),
-    key,
     inputs,
     commitments: command.inputs.map((one) => one.toHex()),
     amounts: command.amounts,
-    nonce: command.nonce,
     anchor: command.anchor,
-    expiry_slot: command.expiry_slot,
-    accepted_slot: state.slot,
     outputs: [],
-    status: 'accepted',
+  }
+  const { account } = terms.key
+  reshape.seq = fx.emit(account, 'reshape.accepted', (seq) => reshapeView(reshape, seq))
+  enqueue(state, reshape.reshape_id, reshape)
+  return { kind: 'reshape', result: reshapeView(reshape) }
+}
+
+/** What every payment begins as; its key is bound and its nonce used. */
+function openPayment(state: State, command: CommandOf<'withdraw' | 'reshape'>, signer: Signer) {
+  const { nonce, expiry_slot } = command
+  const key = bindKey(state, signer)
+  key.place_nonce = nonce
+  return {
+    key,
+    nonce,
+    expiry_slot,
+    accepted_slot: state.slot,
+    status: 'accepted' as const,
     settlement_batch: 0,
     signature: undefined,
     accepted_seq: 0,
     seq: 0,
     ended_unix_ms: 0,
   }
-  reshape.seq = fx.emit(key.account, 'reshape.accepted', (seq) => reshapeView(reshape, seq))
-  reshape.accepted_seq = reshape.seq
-  state.settlement.payments.set(reshape.reshape_id, reshape)
-  state.settlement.waiting.push(reshape)
-  return { kind: 'reshape', result: reshapeView(reshape) }
+}
+
+/** From its first event on it is readable and waits for a settlement batch. */
+function enqueue(state: State, id: string, payment: Withdrawal | Reshape): void {
+  payment.accepted_seq = payment.seq
+  state.settlement.payments.set(id, payment)
+  state.settlement.waiting.push(payment)
 }

@@ -8,7 +8,7 @@ import { checkSigner, type Signer } from './check_signer'
 import { type RefusedOutcome, refuse } from './outcome'
 import type { State } from './state'
 
-type PaymentCommand = CommandOf<'withdraw'> | CommandOf<'reshape'>
+type PaymentCommand = CommandOf<'withdraw' | 'reshape'>
 
 /**
  * Refuses, in this order, `key_bound`, `account_suspended`, `order_id_taken` or `order_exists` with the first result,

@@ -142,15 +142,19 @@ const batch_stage = struct<BatchStage>({
   slot: uint,
   payouts: list(outcome) as Codec<BatchStage['payouts']>,
 })
-const exit_request = struct<ExitRequest>({
-  nullifier: b32,
-  commitment: b32,
+/** What an exit request asks for, beside the note it names. */
+export const EXIT_TERMS = {
   mint: b32,
   amount: u64,
   destination: b32,
   deadline_unix_s: uint,
   request_account: b32,
   refund_inner: b32,
+}
+const exit_request = struct<ExitRequest>({
+  nullifier: b32,
+  commitment: b32,
+  ...EXIT_TERMS,
   stage: word(['confirmed', 'finalized', 'vanished']),
 })
 const epoch_intended = struct<Body<commands.EpochIntended>>({
