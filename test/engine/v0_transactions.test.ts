@@ -60,6 +60,7 @@ async function auction(pairs: number, before_match = () => {}): Promise<string[]
   const money = await world.deposited(alice, USDC, 200_000_000n)
   notes.push({ money, goods: await world.deposited(bob, JTO, 3_000_000_000n) })
   site.chain.stall(true)
+  await knowsSlot(await clientsOf(site.chain).rpc.getSlot({ commitment: 'confirmed' }).send())
   before_match()
   const expiry_slot = site.venue.time().slot + 5_000
   const ids: string[] = []
@@ -73,6 +74,11 @@ async function auction(pairs: number, before_match = () => {}): Promise<string[]
   for (const order_id of ids)
     while ((await site.venue.order('alice', order_id)).fills.length === 0) await soon()
   return ids
+}
+
+/** Until the venue has seen the slot: no auction can close between the orders that follow while the chain stands. */
+async function knowsSlot(slot: bigint): Promise<void> {
+  while (world.site.venue.time().slot < Number(slot)) await soon()
 }
 
 async function untilFinal(order_ids: string[]): Promise<void> {
