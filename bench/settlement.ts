@@ -6,6 +6,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { LIMITS } from '../engine/limits'
 import { loadNativePoseidon } from '../native/load_poseidon'
 import { installPoseidon } from '../protocol/poseidon'
 import { type Figure, median, report } from './figures'
@@ -36,14 +37,20 @@ for (const slot_ms of SLOTS_MS) {
   const at = `${slot_ms} ms slots`
   const rate = (run.batches * ORDERS) / run.elapsed_s
   const slots = (1_000 * run.elapsed_s) / run.batches / slot_ms
-  const [landing, turn] = [run.landing_ms, run.turn_ms].map((times) => Math.round(median(times)))
-  const waits = `signed to confirmed ${landing} ms, then ${turn} ms until the next is signed`
+  const waits = `signed to confirmed ${Math.round(median(run.landing_ms))} ms`
   figures.push({
     figure: `${at}: confirmed`,
     value: rate,
     unit: 'orders/s',
     beside: `${run.batches} batches of ${ORDERS}`,
   })
+  // As many as may be under way at once, each for as long as the median.
+  const under_way = LIMITS.batches_ahead_max + 1
+  ceiling(
+    `${at}: ceiling of the pipeline`,
+    median(run.landing_ms) / under_way,
+    `${under_way} batches under way`,
+  )
   figures.push({ figure: `${at}: slots per batch`, value: slots, unit: 'slots', beside: waits })
   const used = (100 * work.cost_units) / (slots * slot_ms * ACCOUNT_UNITS_PER_MS)
   figures.push({
@@ -53,8 +60,6 @@ for (const slot_ms of SLOTS_MS) {
     beside: `${work.cost_units} units a batch`,
   })
 }
-ceiling('ceiling: one batch in every 400 ms slot', 400, 'a relayer that signs ahead')
-ceiling('ceiling: one batch in every 200 ms slot', 200, 'a relayer that signs ahead')
 ceiling(
   'ceiling: account limit of the cluster',
   work.cost_units / ACCOUNT_UNITS_PER_MS,

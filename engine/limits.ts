@@ -39,6 +39,10 @@ export const LIMITS = {
   unlanded_place_max: 10_000,
   /** Withdrawals and reshapes that wait for a settlement batch; beyond it 503 `settlement_backlog`. */
   payments_waiting_max: 10_000,
+  /** Settlement batches signed and sent before their predecessors have landed. */
+  batches_ahead_max: 8,
+  /** Batches settled one by one after one landed before its predecessor, which costs a fee and settles nothing. */
+  batches_alone: 32,
   /** Payments wait for company only while a settlement batch is unlanded, and no longer than this. */
   payment_wait_slots_max: 25,
   /** Days events, final orders and fills stay readable where the operator names none. */

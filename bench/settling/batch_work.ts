@@ -1,6 +1,7 @@
 /** What one full settlement batch costs outside the chain's time: hashing, signing, running, and units of the cluster. */
 import { createKeyPairSignerFromPrivateKeyBytes } from '@solana/kit'
 import { buildTransaction } from '../../engine/chain/build_transaction'
+import { settleUnits } from '../../engine/chain/settle_units'
 import { toInstruction } from '../../engine/chain/vault_instruction'
 import { hashBatch } from '../../engine/hashing/hash_batch'
 import { emptyTrees } from '../../engine/hashing/trees'
@@ -81,9 +82,8 @@ export async function settlementWork(): Promise<BatchWork> {
   }
   const sign_ms = await spent(() => buildTransaction({ ...draft, instructions: [toInstruction(own, [])] }))
 
-  const { units } = landed(vault.send(batch))
-  // The relayer asks for a tenth and 10,000 units more than a simulation used, and the block reserves what is asked for.
-  const asked = Math.ceil(Number(units) * 1.1) + 10_000
+  // A batch that goes ahead asks by formula, and the block reserves what is asked for.
+  const asked = settleUnits({ ...batch, payouts: [] })!
   const writable = instruction.accounts.filter((account) => account.writable).length + 1
   return { hash_ms, sign_ms, program_ms, cost_units: costUnits(asked, writable, instruction.data.length) }
 }

@@ -13,8 +13,8 @@ import { ORDERS } from './batch_work'
 
 const PROGRAM = join(import.meta.dir, '../../program/vault.so')
 
-/** `landing_ms`: from signed to confirmed, per batch. `turn_ms`: from confirmed to the next batch being signed. */
-export type SettleRun = { batches: number; elapsed_s: number; landing_ms: number[]; turn_ms: number[] }
+/** `landing_ms`: from signed to confirmed, per batch. */
+export type SettleRun = { batches: number; elapsed_s: number; landing_ms: number[] }
 
 const elements = (count: number): Uint8Array[] =>
   Array.from({ length: count }, randomField).sort(compareBytes)
@@ -81,13 +81,9 @@ export class SettlingVenue {
     await Bun.sleep(1_000 * seconds)
     const times = [...confirmed.values()]
     const landing_ms = [...confirmed].map(([batch_id, at]) => at - signed.get(batch_id)!)
-    const turn_ms = [...confirmed].flatMap(([batch_id, at]) => {
-      const next = signed.get(batch_id + 1)
-      return next === undefined ? [] : [next - at]
-    })
     if (times.length < 2 || outbox.violations.length > 0)
       throw new Error(`nothing settles: ${outbox.violations[0]}`)
-    return { batches: times.length - 1, elapsed_s: (times.at(-1)! - times[0]!) / 1_000, landing_ms, turn_ms }
+    return { batches: times.length - 1, elapsed_s: (times.at(-1)! - times[0]!) / 1_000, landing_ms }
   }
 
   async close(): Promise<void> {

@@ -24,8 +24,15 @@ export class KnownStates {
    * A verified state with at least `leaf_count_min` leaves that the program would accept now: the newest kept one, and
    * only without such a one the current, which a deposit landing first makes unknown.
    */
-  cite({ tree, ring }: VaultSnapshot, leaf_count_min: number): NoteTreeState | undefined {
-    const kept = [...ring.states].reverse()
-    return [...kept, tree].find((state) => state.leaf_count >= leaf_count_min && this.isVerified(state))
+  cite(snapshot: VaultSnapshot, leaf_count_min: number): NoteTreeState | undefined {
+    const kept = this.citeKept(snapshot, leaf_count_min)
+    if (kept) return kept
+    const { tree } = snapshot
+    return tree.leaf_count >= leaf_count_min && this.isVerified(tree) ? tree : undefined
+  }
+
+  /** The newest kept one of these: it stays known while batches land that come first. */
+  citeKept({ ring }: VaultSnapshot, leaf_count_min: number): NoteTreeState | undefined {
+    return ring.states.findLast((state) => state.leaf_count >= leaf_count_min && this.isVerified(state))
   }
 }

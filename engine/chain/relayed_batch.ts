@@ -9,6 +9,8 @@ export type RelayedBatch = {
   readonly signed: SignedBatch[]
   /** True while the newest transaction may still land. */
   live: boolean
+  /** The newest transaction was signed before the batch was next to land: what becomes of it is no verdict. */
+  ahead: boolean
   stage: 'built' | 'submitted' | 'confirmed'
   /** Signature that landed it, once seen. */
   landed: Uint8Array | undefined
@@ -20,8 +22,8 @@ export type RelayedBatch = {
   refusals: number
   /** How often in a row a simulation or a block said that the program refuses it. */
   verdicts: number
-  /** Monotonic milliseconds at which this batch became the next to land. */
-  readonly since_ms: number
+  /** Monotonic milliseconds at which this batch became the next to land; undefined before. */
+  next_since_ms: number | undefined
 }
 
 /** Epoch that a journaled transaction cites; undefined for bytes that are no settlement. */
@@ -38,18 +40,20 @@ export function resume(
   batch_id: number,
   journaled: SignedBatch | undefined,
   epoch: number,
-  since: { ms: number; slot: number },
+  slot: number,
 ): RelayedBatch {
   return {
     batch_id,
     signed: journaled ? [journaled] : [],
     live: journaled !== undefined && epochOfSigned(journaled) === epoch,
+    // How an earlier run signed it is not journaled: the cautious answer.
+    ahead: journaled !== undefined,
     stage: 'built',
     landed: undefined,
-    signed_slot: since.slot,
+    signed_slot: slot,
     sent_slot: Number.NEGATIVE_INFINITY,
     refusals: 0,
     verdicts: 0,
-    since_ms: since.ms,
+    next_since_ms: undefined,
   }
 }

@@ -64,6 +64,15 @@ export class SlotView {
     return () => this.#listeners.delete(listener)
   }
 
+  /** Resolves when the view has a newer slot than `slot`, after a slot's time at the latest. */
+  async after(slot: number): Promise<void> {
+    if (this.#slot > slot) return
+    const advanced = Promise.withResolvers<void>()
+    const stop = this.onSlot(() => advanced.resolve())
+    await Promise.race([advanced.promise, this.rpc.sleep(this.slotMs())])
+    stop()
+  }
+
   async #poll(index: number): Promise<void> {
     const endpoint = this.rpc.endpoints[index]!
     for (let failures = 0; !this.rpc.closed; ) {

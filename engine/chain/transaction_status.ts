@@ -2,6 +2,9 @@
 import type { Signature } from '@solana/kit'
 import type { ChainClient } from './chain_client'
 
+/** Signatures one request may ask for. */
+export const STATUSES_MAX = 256
+
 export type TransactionStatus = {
   slot: number
   level: 'processed' | 'confirmed' | 'finalized'

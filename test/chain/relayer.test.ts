@@ -1,13 +1,10 @@
 /** Settlement batches reach finality in order, once each, whatever the chain drops, repeats or takes back. */
 import { expect, test } from 'bun:test'
-import { chainAddresses } from '../../engine/chain/chain_client'
 import { associatedTokenAddress } from '../../engine/chain/embedded/faucet'
-import { eventHistory } from '../../engine/chain/event_history'
-import { RpcPool } from '../../engine/chain/rpc_pool'
 import { decodeBase58 } from '../../protocol/base58'
 import { compareBytes, toHex } from '../../protocol/bytes'
-import type { SettledEvent } from '../../protocol/vault/settled_event'
 import { mintTo } from './chain_folder'
+import { expectLandedOnce } from './landed_once'
 import { USDC, VaultWorld } from './vault_world'
 
 /** Far enough back that a relayer on a busy machine still meets its batch before it is final. */
@@ -23,31 +20,6 @@ function generator(seed: number): () => number {
     value = (value + Math.imul(value ^ (value >>> 7), 61 | value)) ^ value
     return ((value ^ (value >>> 14)) >>> 0) / 4_294_967_296
   }
-}
-
-/** Settled batches as anybody reads them from the finalized chain, oldest first. */
-async function settledOnChain(world: VaultWorld): Promise<SettledEvent[]> {
-  const rpc = new RpcPool([world.chain.url], 5_000)
-  const { address } = chainAddresses(world.program)
-  const settled: SettledEvent[] = []
-  for await (const events of eventHistory({ rpc, address }, address.config, 'finalized')) {
-    for (const { event } of events) if (event.kind === 'settled') settled.unshift(event)
-  }
-  return settled
-}
-
-async function expectLandedOnce(world: VaultWorld, batches: number): Promise<void> {
-  const settled = await settledOnChain(world)
-  expect(settled.map((event) => event.batch)).toEqual(Array.from({ length: batches }, (_, at) => at + 1))
-  for (const event of settled) {
-    const payload = world.outbox.payloads.get(event.batch)!
-    expect(event.nullifiers.map(toHex)).toEqual(payload.nullifiers.map(toHex))
-    expect(event.outputs.map(({ commitment }) => toHex(commitment))).toEqual(
-      payload.outputs.map(({ commitment }) => toHex(commitment)),
-    )
-  }
-  expect(world.outbox.violations).toEqual([])
-  expect(world.sink.violations).toEqual([])
 }
 
 test('healthy chain: a batch is journaled, submitted, confirmed and finalized, signed once', async () => {

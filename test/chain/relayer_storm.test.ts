@@ -1,7 +1,7 @@
 /**
  * Everything at once: sends dropped, replies lost and doubled, blocks taken back, blockhashes that die young, an endpoint
- * that is dead, one that dies and comes back, others that fail, and one that lies. Every batch becomes final once and
- * every payout is paid once.
+ * that is dead, one that dies and comes back, others that fail, and one that lies; calm spells between, so that batches
+ * go ahead again. Every batch becomes final once and every payout is paid once.
  * TACIT_STORM_BATCHES sets how many batches.
  */
 import { expect, test } from 'bun:test'
@@ -20,7 +20,9 @@ const BATCHES = Number(process.env['TACIT_STORM_BATCHES'] ?? 14)
 const SEED = Number(process.env['TACIT_STORM_SEED'] ?? crypto.getRandomValues(new Uint32Array(1))[0])
 const PAID = 7n
 /** Batches under way or waiting at a time. */
-const AHEAD = 8
+const AHEAD = 12
+/** Batches of a spell of one weather. */
+const SPELL = 20
 
 test(`${BATCHES} batches through a storm: each final once, nothing paid twice`, async () => {
   console.log(`TACIT_STORM_SEED=${SEED} TACIT_STORM_BATCHES=${BATCHES}`)
@@ -28,7 +30,10 @@ test(`${BATCHES} batches through a storm: each final once, nothing paid twice`, 
   const world = await VaultWorld.open({ blockhash_life: 24 })
   const dead = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => new Response('', { status: 500 }) })
   const { chain } = world
+  const { config: config_account } = vaultAddresses(world.program)
   await world.deposit(10_000_000n)
+  chain.advance(20)
+  await world.deposit(1_000n)
   const wallet = await fundedWallet(chain)
   await mintTo(chain, USDC, wallet.address, 1n)
   const destination = decodeBase58(await associatedTokenAddress(wallet.address, USDC), 32)!
@@ -39,7 +44,9 @@ test(`${BATCHES} batches through a storm: each final once, nothing paid twice`, 
   await world.boot({ connect: { rpc_urls, rpc_timeout_ms: 2_000 } })
   liar.lies = delayingLies(liar, random)
   watchTruth(world)
-  chain.faults.drop = () => random.chance(0.3)
+  let stormy = true
+  let paid = 0n
+  chain.faults.drop = () => random.chance(stormy ? 0.3 : 0.01)
   chain.faults.rpc = (method) => {
     const roll = random.next()
     if (roll < 0.05) return { status: roll < 0.02 ? 429 : 503 }
@@ -48,6 +55,11 @@ test(`${BATCHES} batches through a storm: each final once, nothing paid twice`, 
     return undefined
   }
   let forks = 0
+  let ahead = 0
+  world.outbox.onSigned = ({ batch_id }) => {
+    const { data } = chain.machine.accountAt(encodeBase58(config_account), 'confirmed')!
+    if (decodeConfig(data)!.last_batch < batch_id - 1) ahead += 1
+  }
   world.outbox.onStage = ({ stage }) => {
     if (stage !== 'confirmed' || !random.chance(0.2)) return
     const { machine } = chain
@@ -65,9 +77,12 @@ test(`${BATCHES} batches through a storm: each final once, nothing paid twice`, 
       amount: PAID,
       refund_inner: randomField(),
     }
+    stormy = Math.floor(batch / SPELL) % 2 === 0
+    const payouts = random.chance(0.3) ? [payout] : []
+    paid += PAID * BigInt(payouts.length)
     mortal.silent = random.chance(0.2)
     liar.silent = random.chance(0.1)
-    world.outbox.add(world.nextPayload([payout], 2, 2))
+    world.outbox.add(world.nextPayload(payouts, 2, 2))
     const behind = batch - AHEAD
     if (behind > 0) await world.outbox.until(() => world.outbox.stageOf(behind) === 'finalized')
   }
@@ -76,15 +91,15 @@ test(`${BATCHES} batches through a storm: each final once, nothing paid twice`, 
   expect(finals.map(({ batch_id }) => batch_id)).toEqual(Array.from({ length: BATCHES }, (_, at) => at + 1))
   expect([...world.outbox.violations, ...world.sink.violations, ...world.sink.halts]).toEqual([])
   const held = chain.machine.accountAt(encodeBase58(destination), 'finalized')!
-  expect(readU64Le(held.data, 64)).toBe(1n + PAID * BigInt(BATCHES))
+  expect(readU64Le(held.data, 64)).toBe(1n + paid)
   chain.faults.rpc = undefined
   liar.lies = {}
-  await world.sink.until(() => world.sink.told.length === 1 + 2 * BATCHES)
+  await world.sink.until(() => world.sink.told.length === 2 + 2 * BATCHES)
   const config = await world.port.readConfig()
   expect(config.last_batch).toBe(BATCHES)
   expect(toHex(world.hash.root().root)).toBe(toHex(config.note_root))
   const { signings } = world.outbox
-  console.log(JSON.stringify({ forks, signings: signings.length, slots: chain.slot() }))
+  console.log(JSON.stringify({ forks, signings: signings.length, ahead, slots: chain.slot() }))
   console.log(JSON.stringify(Object.fromEntries(liar.told)))
   await world.close()
   await Promise.all([liar.stop(), mortal.stop()])

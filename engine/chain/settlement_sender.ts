@@ -1,0 +1,106 @@
+/** Signs a settlement batch, journals what it signed, and only then sends it. */
+import { getBase58Encoder } from '@solana/kit'
+import type { SettlementPayload } from '../ports'
+import { broadcast } from './broadcast'
+import { buildFitting } from './build_fitting'
+import type { Lifetime, SignedTransaction } from './build_transaction'
+import type { ChainClient } from './chain_client'
+import type { NoteTreeState } from './known_states'
+import { priorityFee } from './priority_fee'
+import type { VaultSnapshot } from './read_vault'
+import type { RelayedBatch } from './relayed_batch'
+import type { RelayedBatches } from './relayed_batches'
+import type { RelayerArgs } from './relayer'
+import { SettleBuilder } from './settle_instruction'
+import { settleUnits } from './settle_units'
+import { signVaultInstruction } from './sign_vault_instruction'
+import type { TransactionFailure } from './transaction_failure'
+import { toInstruction } from './vault_instruction'
+
+/** Read once for all that are signed ahead in one step; `price` in micro-lamports per unit. */
+export type AheadTerms = { lifetime: Lifetime; price: bigint }
+
+export class SettlementSender {
+  readonly #builder: SettleBuilder
+
+  constructor(
+    readonly client: ChainClient,
+    readonly args: Pick<RelayerArgs, 'outbox' | 'states' | 'epoch'>,
+    readonly batches: RelayedBatches,
+  ) {
+    this.#builder = new SettleBuilder(client)
+  }
+
+  /**
+   * The batch that is next to land: simulated, then sent. Resolves with why it cannot be, or with undefined when it was
+   * sent or no state can be cited yet. @throws ChainUnavailable
+   */
+  async sendNext(
+    batch: RelayedBatch,
+    payload: SettlementPayload,
+    confirmed: VaultSnapshot,
+  ): Promise<TransactionFailure | undefined> {
+    const state = this.args.states.cite(confirmed, payload.leaf_count_min)
+    // The leaf watch has not verified a usable state yet.
+    if (!state) return undefined
+    const instruction = await this.#instruction(payload, state)
+    const signing = await signVaultInstruction(this.client, instruction, batch.signed.length)
+    if ('failure' in signing) return signing.failure
+    // What was signed ahead cites an earlier journal head than this: behind it the program refuses that.
+    for (const later of this.batches.after(batch.batch_id)) later.live = false
+    await this.#send(batch, signing.signed, false)
+    return undefined
+  }
+
+  /**
+   * A batch whose predecessors are all on their way. It cannot be simulated yet, so it asks for units by formula, and it
+   * cites only what stays known while they land. False when it has to wait until it is next. @throws ChainUnavailable
+   */
+  async sendAhead(
+    batch: RelayedBatch,
+    payload: SettlementPayload,
+    confirmed: VaultSnapshot,
+    { lifetime, price }: AheadTerms,
+  ): Promise<boolean> {
+    const { client } = this
+    const compute_units = settleUnits(payload)
+    const state = this.args.states.citeKept(confirmed, payload.leaf_count_min)
+    if (compute_units === undefined || !state) return false
+    const priority_fee_lamports = priorityFee(client.fees, price, compute_units, 0)
+    const instructions = [toInstruction(await this.#instruction(payload, state), [client.signer])]
+    const draft = { payer: client.signer, instructions, lifetime, compute_units, priority_fee_lamports }
+    const built = await buildFitting(draft, client.transactions)
+    if ('failure' in built) return false
+    await this.#send(batch, built.signed, true)
+    return true
+  }
+
+  /** Sends the newest transaction, for the first time or again. */
+  async broadcast(batch: RelayedBatch): Promise<void> {
+    batch.sent_slot = this.client.view.now().slot
+    await broadcast(this.client, batch.signed.at(-1)!.transaction)
+  }
+
+  #instruction(payload: SettlementPayload, state: NoteTreeState) {
+    const { outbox, epoch } = this.args
+    return this.#builder.build(payload, { epoch, state, ...outbox.head() })
+  }
+
+  async #send(batch: RelayedBatch, transaction: SignedTransaction, ahead: boolean): Promise<void> {
+    const { signature, wire, last_valid_block_height } = transaction
+    const signed = {
+      batch_id: batch.batch_id,
+      signature: new Uint8Array(getBase58Encoder().encode(signature)),
+      transaction: wire,
+      last_valid_block_height,
+    }
+    await this.args.outbox.recordSigned(signed)
+    batch.signed.push(signed)
+    batch.live = true
+    batch.ahead = ahead
+    batch.verdicts = 0
+    batch.signed_slot = this.client.view.now().slot
+    await this.broadcast(batch)
+    await this.batches.submitted(batch)
+  }
+}
