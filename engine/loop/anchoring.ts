@@ -1,24 +1,33 @@
 /** Puts the journal head on chain when nothing settles, so that an older disk is recognised (settlement.md "Rollback"). */
 import type { ChainPort } from '../ports'
 
-/** Time from the first record worth anchoring to the attempt; the promise to the outside is 30 s. */
+/** Age of a record worth anchoring at which the attempt begins; the promise to the outside is 30 s. */
 const ANCHOR_AFTER_MS = 20_000
 const RETRY_AFTER_MS = 5_000
+/** Records of so long share one mark, and count as old as the first of them. */
+const MARK_MS = 2_000
 
 export class Anchoring {
   private seq_dirty = 0
   private seq_anchored = 0
+  /** When records became worth anchoring, oldest first; only those that no finalized head covers. */
+  private marks: { seq: number; at_ms: number }[] = []
   private timer: ReturnType<typeof setTimeout> | undefined
   private stopped = false
 
   constructor(
     private readonly chain: ChainPort,
     private readonly head: () => { seq: number; head: Uint8Array },
+    private readonly monotonicMs: () => number,
   ) {}
 
   /** A durable record that a client or the book depends on. Bare slots do not count: replay loses nothing by them. */
   dirty(seq: number): void {
     this.seq_dirty = seq
+    const at_ms = this.monotonicMs()
+    const last = this.marks.at(-1)
+    if (last !== undefined && at_ms - last.at_ms < MARK_MS) last.seq = seq
+    else this.marks.push({ seq, at_ms })
     this.arm(ANCHOR_AFTER_MS)
   }
 
@@ -28,18 +37,34 @@ export class Anchoring {
 
   /** Anchors now unless a settlement has carried everything worth it. Rejects when the chain does not take it. */
   async now(): Promise<void> {
-    if (!this.isDirty()) return
-    const { journal_seq } = await this.chain.readConfig()
-    this.seq_anchored = Math.max(this.seq_anchored, journal_seq)
-    if (!this.isDirty()) return
-    const { seq, head } = this.head()
-    await this.chain.anchor(seq, head)
-    this.seq_anchored = Math.max(this.seq_anchored, seq)
+    if (this.isDirty()) await this.cover(this.seq_dirty)
+  }
+
+  /**
+   * Anchors if a record has waited `ANCHOR_AFTER_MS` for a settlement to carry it. While batches settle they do, and an
+   * anchor among them would make those that are signed ahead regress.
+   */
+  async due(): Promise<void> {
+    const seq = this.marks.findLast(({ at_ms }) => this.monotonicMs() - at_ms >= ANCHOR_AFTER_MS)?.seq
+    if (seq !== undefined) await this.cover(seq)
   }
 
   stop(): void {
     this.stopped = true
     clearTimeout(this.timer)
+  }
+
+  private async cover(seq_due: number): Promise<void> {
+    this.covered((await this.chain.readConfig()).journal_seq)
+    if (seq_due <= this.seq_anchored) return
+    const { seq, head } = this.head()
+    await this.chain.anchor(seq, head)
+    this.covered(seq)
+  }
+
+  private covered(seq: number): void {
+    this.seq_anchored = Math.max(this.seq_anchored, seq)
+    this.marks = this.marks.filter((mark) => mark.seq > this.seq_anchored)
   }
 
   private arm(after_ms: number): void {
@@ -49,14 +74,16 @@ export class Anchoring {
   }
 
   private async fire(): Promise<void> {
-    let again_after_ms = ANCHOR_AFTER_MS
+    let soonest_ms = 0
     try {
-      await this.now()
+      await this.due()
     } catch {
       // The chain port reports its own health; the head stays dirty and is tried again.
-      again_after_ms = RETRY_AFTER_MS
+      soonest_ms = RETRY_AFTER_MS
     }
     this.timer = undefined
-    if (this.isDirty()) this.arm(again_after_ms)
+    const oldest = this.marks[0]
+    if (oldest === undefined) return
+    this.arm(Math.max(soonest_ms, oldest.at_ms + ANCHOR_AFTER_MS - this.monotonicMs()))
   }
 }

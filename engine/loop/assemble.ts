@@ -80,7 +80,11 @@ export function assemble(
   const landings = new Landings(state)
   const outbox = new Outbox(state, journal, sequencer)
   const pump = new HashPump(state, hash, sequencer, fatal)
-  const anchoring = new Anchoring(chain, () => journal.head())
+  const anchoring = new Anchoring(
+    chain,
+    () => journal.head(),
+    () => clock.monotonicMs(),
+  )
   const grace = new DisconnectGrace(state, sequencer)
   const upkeep = new Upkeep(history, clock)
   const seqDurable = () => sequencer.seq_durable

@@ -1,5 +1,6 @@
 /** The journal head on chain: what makes an older disk recognisable. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { Anchoring } from '../../engine/loop/anchoring'
 import { TestSite, type TestVenue } from './open_test_venue'
 import { Trader } from './trader'
 
@@ -52,4 +53,40 @@ test('a settlement that carried the head needs no anchor besides', async () => {
   await anchoring.now()
   expect(site.ledger.anchors).toHaveLength(length)
   expect(anchoring.isDirty()).toBe(false)
+})
+
+test('while settlements carry the head nothing is anchored besides; what they leave for 20 s is', async () => {
+  const { ledger } = site
+  const { head } = open.engine.loaded.journal.head()
+  const seq = 1_000
+  let now_ms = 0
+  const anchoring = new Anchoring(
+    open.chain,
+    () => ({ seq, head }),
+    () => now_ms,
+  )
+  const { length } = ledger.anchors
+  const settled = (journal_seq: number) => {
+    ledger.config = { ...ledger.config, journal_seq }
+  }
+  settled(seq - 100)
+  for (let at = 0; at <= 60; at++) {
+    now_ms = at * 1_000
+    anchoring.dirty(seq - 99 + at)
+    // What a settlement carries is final 15 s later.
+    if (at >= 15) settled(seq - 99 + at - 15)
+    await anchoring.due()
+  }
+  expect(ledger.anchors).toHaveLength(length)
+
+  // The last one is carried by none: it is anchored at 20 s, not before.
+  now_ms = 79_000
+  settled(seq - 40)
+  await anchoring.due()
+  expect(ledger.anchors).toHaveLength(length)
+  now_ms = 80_000
+  await anchoring.due()
+  expect(ledger.anchors).toHaveLength(length + 1)
+  expect(anchoring.isDirty()).toBe(false)
+  anchoring.stop()
 })
