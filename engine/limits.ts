@@ -40,9 +40,13 @@ export const LIMITS = {
   /** Withdrawals and reshapes that wait for a settlement batch; beyond it 503 `settlement_backlog`. */
   payments_waiting_max: 10_000,
   /** Settlement batches signed and sent before their predecessors have landed. */
-  batches_ahead_max: 8,
-  /** Batches settled one by one after one landed before its predecessor, which costs a fee and settles nothing. */
-  batches_alone: 32,
+  batches_ahead_max: 32,
+  /** Batches that land in order before twice as many go ahead again after an overtaking. */
+  batches_in_order: 32,
+  /** How often a batch is signed at most while it is not next to land. */
+  batch_signings_ahead_max: 4,
+  /** Batches that may follow one whose spent root an exit refusal cites; the chain keeps 32 such roots. */
+  batches_behind_refusal_max: 24,
   /** Payments wait for company only while a settlement batch is unlanded, and no longer than this. */
   payment_wait_slots_max: 25,
   /** Days events, final orders and fills stay readable where the operator names none. */

@@ -76,7 +76,7 @@ export class SettlingVenue {
     outbox.onStage = ({ batch_id, stage }: BatchStage) => {
       if (stage === 'confirmed') note(confirmed, batch_id)
     }
-    const batches_max = Math.ceil(seconds * 20)
+    const batches_max = Math.ceil(seconds * 100)
     for (let batch_id = 1; batch_id <= batches_max; batch_id++) outbox.add(payloadOf(batch_id))
     await Bun.sleep(1_000 * seconds)
     const times = [...confirmed.values()]

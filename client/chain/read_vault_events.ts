@@ -1,6 +1,7 @@
 /** Events of the vault in landed transactions: instructions the program sent to itself, never log text. */
-import { decodeTransactionFromRpcResponse, type Signature, walkInstructions } from '@solana/kit'
+import { decodeTransactionFromRpcResponse, type Signature } from '@solana/kit'
 import { decodeEvent, type VaultEvent } from '../../protocol/vault/events'
+import { innerDataOf } from '../../protocol/vault/inner_data'
 import type { ChainReader } from './chain_access'
 import { patientRead } from './patient_read'
 
@@ -19,11 +20,9 @@ export async function readTransactionData(
   if (!found?.meta) return undefined
   if (found.meta.err !== null) return []
   const { compiledMessage, loadedAddresses } = decodeTransactionFromRpcResponse(found)
-  const data: Uint8Array[] = []
-  for (const one of walkInstructions({ compiledMessage, loadedAddresses, meta: found.meta }))
-    if (one.trace.kind === 'inner' && one.programAddress === program_id && one.data)
-      data.push(new Uint8Array(one.data))
-  return data
+  const { writable = [], readonly = [] } = loadedAddresses ?? {}
+  const addresses = [...compiledMessage.staticAccounts, ...writable, ...readonly]
+  return innerDataOf(program_id, addresses, found.meta.innerInstructions).map(({ data }) => data)
 }
 
 /** The events among them. */

@@ -125,6 +125,8 @@ function startLoops(
   const { view, health } = client
   const states = new KnownStates()
   const config = new ConfigWatch({ sink, outbox, health, epoch, last_batch, own_boot_nonces })
+  const exits = new ExitWatch(client, sink, args.exits_open)
+  const refusal = new ExitRefusal(client, options.hash, () => exits.finalized())
   const relayer = new Relayer(client, {
     outbox,
     sink,
@@ -132,14 +134,13 @@ function startLoops(
     epoch,
     monotonicMs: options.monotonicMs ?? (() => performance.now()),
     ownBatch: (batch_id) => config.ownBatch(batch_id),
+    batchMax: () => refusal.batchMax(),
   })
   const mismatch = (): void => {
     health.set('root_mismatch', true)
     sink.halted('root_mismatch')
   }
   const leaves = new LeafWatch(client, options.hash, states, sink, args.leaf_count)
-  const exits = new ExitWatch(client, sink, args.exits_open)
-  const refusal = new ExitRefusal(client, options.hash, () => exits.finalized())
   const watcher = new Watcher(client, config, leaves, exits, mismatch)
   view.onSlot((slot) => sink.slot(slot))
   return [watcher.run().finally(() => relayer.stop()), relayer.run(), refusal.run()]

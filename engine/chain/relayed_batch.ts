@@ -9,6 +9,8 @@ export type RelayedBatch = {
   readonly signed: SignedBatch[]
   /** True while the newest transaction may still land. */
   live: boolean
+  /** A block holds its newest transaction, and it did not fail. */
+  executed: boolean
   /** The newest transaction was signed before the batch was next to land: what becomes of it is no verdict. */
   ahead: boolean
   stage: 'built' | 'submitted' | 'confirmed'
@@ -46,6 +48,7 @@ export function resume(
     batch_id,
     signed: journaled ? [journaled] : [],
     live: journaled !== undefined && epochOfSigned(journaled) === epoch,
+    executed: false,
     // How an earlier run signed it is not journaled: the cautious answer.
     ahead: journaled !== undefined,
     stage: 'built',

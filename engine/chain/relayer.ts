@@ -2,6 +2,7 @@
 import { getBase58Decoder, type Signature } from '@solana/kit'
 import { LIMITS } from '../limits'
 import type { ChainSinkPort, OutboxPort, SettlementPayload } from '../ports'
+import { AheadWindow } from './ahead_window'
 import type { ChainClient } from './chain_client'
 import type { KnownStates } from './known_states'
 import { EXPIRY_SLOTS, REBROADCAST_SLOTS } from './land_instruction'
@@ -29,16 +30,17 @@ export type RelayerArgs = {
   monotonicMs: () => number
   /** Told before anything happens with a batch of this venue. */
   ownBatch: (batch_id: number) => void
+  /** No batch above this is signed now. */
+  batchMax: () => number
 }
 
 export class Relayer {
   readonly #batches: RelayedBatches
   readonly #report: LandedReport
   readonly #sender: SettlementSender
+  readonly #window = new AheadWindow()
   #slot_confirmed = 0
   #slot_finalized = 0
-  /** Batches with a lower id are signed only when they are next. */
-  #ahead_from = 0
   #waiting: { batch_id: number; ready: Promise<void> } | undefined
   #stopped = false
 
@@ -65,11 +67,14 @@ export class Relayer {
 
   async #step(): Promise<void> {
     const { slot } = this.client.view.now()
-    const finalized = await readVault(this.client, 'finalized', this.#slot_finalized)
-    const confirmed = await readVault(this.client, 'confirmed', this.#slot_confirmed)
+    const [finalized, confirmed] = await Promise.all([
+      readVault(this.client, 'finalized', this.#slot_finalized),
+      readVault(this.client, 'confirmed', this.#slot_confirmed),
+    ])
     this.#slot_finalized = this.client.view.reached(finalized.slot)
     this.#slot_confirmed = this.client.view.reached(confirmed.slot)
     const landed = confirmed.config.last_batch
+    this.#window.landed(landed)
     await this.#report.report(finalized.config.last_batch, landed)
     const payload = this.args.outbox.payload(landed + 1)
     const halted = confirmed.config.paused || confirmed.config.frozen
@@ -98,11 +103,11 @@ export class Relayer {
     const waited_ms = args.monotonicMs() - batch.next_since_ms
     client.health.set('batch_delayed', waited_ms > DELAYED_SLOTS * client.view.slotMs())
     if (batch.live) await this.#follow(batch.batch_id)
-    else {
+    else if (batch.batch_id <= args.batchMax()) {
       const failure = await this.#sender.sendNext(batch, payload, confirmed)
       if (failure) return this.#refused(batch, failure, false)
     }
-    if (batch.live && !this.#stopped) await this.#signAhead(batch.batch_id, confirmed)
+    if (batch.live && !this.#stopped) await this.#signAhead(batch, confirmed)
   }
 
   /** The newest transactions may still land: send the same bytes again, in order, or learn that one is over. */
@@ -113,53 +118,65 @@ export class Relayer {
       ({ signed }) => getBase58Decoder().decode(signed.at(-1)!.signature) as Signature,
     )
     const statuses = await transactionStatuses(this.client, signatures)
+    const newest = live.at(-1)!.batch_id
+    let overtaken = false
     for (const [at, batch] of live.entries()) {
       const status = statuses[at]
-      if (status?.error) {
-        batch.live = false
-        const failure = failureOf(status.error)
-        if (batch.ahead || batch.batch_id > next) return this.#overtaken(batch, failure)
-        return this.#refused(batch, failure, true)
-      }
+      batch.executed = status?.error === null
+      if (!status?.error) continue
+      batch.live = false
+      const failure = failureOf(status.error)
+      if (!batch.ahead && batch.batch_id === next) return this.#refused(batch, failure, true)
+      // An anchor went between them: nothing was reordered.
+      if (failure.kind === 'program' && failure.name === 'journal_regressed') continue
+      // Or it is refused for what no simulation could tell: it is signed again when it is next.
+      this.#window.overtaken(batch.batch_id, newest)
+      overtaken = true
+    }
+    await this.#sendAgain(live, height, overtaken)
+  }
+
+  /** What no block holds yet; at once where one behind it was executed, because then it was lost on the way. */
+  async #sendAgain(followed: readonly RelayedBatch[], height: number, lost: boolean): Promise<void> {
+    for (const batch of followed) {
+      // Those behind cannot land before it; they are signed again in its wake.
+      if (!batch.live) return
       const { slot } = this.client.view.now()
       // Whatever heights and statuses a node tells: what did not land for so long is signed again.
       const overdue = slot - batch.signed_slot > EXPIRY_SLOTS
-      if (status && !overdue) continue
-      if (height > batch.signed.at(-1)!.last_valid_block_height || overdue) {
-        // The next step reads the batch id again before anything is signed. Those behind it cannot land before it.
+      if (batch.executed && !overdue) continue
+      if (overdue || height > batch.signed.at(-1)!.last_valid_block_height) {
+        // The next step reads the batch id again before anything is signed.
         batch.live = false
         return
       }
-      if (slot - batch.sent_slot >= REBROADCAST_SLOTS) await this.#sender.broadcast(batch)
+      const since = slot - batch.sent_slot
+      if (since >= REBROADCAST_SLOTS || (lost && since > 0)) await this.#sender.broadcast(batch)
     }
   }
 
   /**
-   * Batches behind the next one, while every one before is on its way. Each is signed ahead once at most: whatever
-   * becomes of it, its second transaction is signed when it is next.
+   * Batches behind the next one, while every one before is on its way. What was overtaken is signed again once the one
+   * before it was executed, and a few times only: after that when it is next.
    */
-  async #signAhead(next: number, confirmed: VaultSnapshot): Promise<void> {
+  async #signAhead(next: RelayedBatch, confirmed: VaultSnapshot): Promise<void> {
     const { client, args } = this
     let terms: AheadTerms | undefined
-    for (let batch_id = next + 1; batch_id <= next + LIMITS.batches_ahead_max; batch_id++) {
-      const payload = args.outbox.payload(batch_id)
+    const last = Math.min(next.batch_id + this.#window.size, args.batchMax())
+    for (let before = next; before.batch_id < last; ) {
+      const payload = args.outbox.payload(before.batch_id + 1)
       if (!payload || this.#stopped) return
-      const batch = this.#batches.of(batch_id)
-      if (batch.live) continue
-      if (batch.signed.length > 0 || batch_id < this.#ahead_from) return
-      args.ownBatch(batch_id)
-      terms ??= { lifetime: await latestLifetime(client), price: await priorityPrice(client) }
-      if (!(await this.#sender.sendAhead(batch, payload, confirmed, terms))) return
+      const batch = this.#batches.of(payload.batch_id)
+      if (!batch.live) {
+        const again = batch.signed.length > 0
+        if (again && !terms && !before.executed) return
+        if (batch.signed.length >= LIMITS.batch_signings_ahead_max) return
+        args.ownBatch(batch.batch_id)
+        terms ??= { lifetime: await latestLifetime(client), price: await priorityPrice(client) }
+        if (!(await this.#sender.sendAhead(batch, payload, confirmed, terms))) return
+      }
+      before = batch
     }
-  }
-
-  /**
-   * It was executed before its predecessor, or is refused for what no simulation could tell: it is signed again when it
-   * is next. On a cluster that reorders, each time costs the fees of all that were ahead: batches go one by one then.
-   */
-  #overtaken(batch: RelayedBatch, failure: TransactionFailure): void {
-    if (failure.kind === 'program' && failure.name === 'journal_regressed') return
-    this.#ahead_from = batch.batch_id + LIMITS.batches_alone
   }
 
   async #refused(batch: RelayedBatch, failure: TransactionFailure, landed: boolean): Promise<void> {

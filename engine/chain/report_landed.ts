@@ -1,8 +1,13 @@
 /** Tells the engine, strictly in order, which batches landed and how final that is; and which a fork took back. */
+import type { BatchStage } from '../ports'
 import type { ChainClient } from './chain_client'
 import { findSettled } from './find_settled'
+import type { RelayedBatch } from './relayed_batch'
 import type { RelayedBatches } from './relayed_batches'
 import type { RelayerArgs } from './relayer'
+
+/** Batches whose transactions are read at the same time. */
+const PARALLEL = 16
 
 export class LandedReport {
   /** Lowest batch whose finality is not recorded; undefined until the first look at the chain. */
@@ -23,8 +28,9 @@ export class LandedReport {
   async report(finalized: number, landed: number): Promise<void> {
     this.#open ??= this.#firstOpen(finalized)
     await this.#rewind(landed)
-    for (let batch_id = this.#open; batch_id <= landed; batch_id++) {
-      if (!(await this.#reportOne(batch_id, batch_id <= finalized ? 'finalized' : 'confirmed'))) return
+    for (let batch_id = this.#open; batch_id <= landed; batch_id += PARALLEL) {
+      const last = Math.min(landed, batch_id + PARALLEL - 1)
+      if (!(await this.#reportSome(batch_id, last, finalized))) return
     }
   }
 
@@ -44,24 +50,35 @@ export class LandedReport {
     }
   }
 
-  /** False when later batches must wait, so that stages stay in order. */
-  async #reportOne(batch_id: number, level: 'confirmed' | 'finalized'): Promise<boolean> {
-    const batch = this.batches.of(batch_id)
-    // Not ours: the config watch decides what that means.
-    if (batch.signed.length === 0 && !this.args.outbox.payload(batch_id)) return false
-    this.args.ownBatch(batch_id)
-    if (level === 'confirmed' && batch.stage === 'confirmed') return true
-    const signatures = batch.signed.map((signed) => signed.signature)
-    const stage = await findSettled(this.client, batch_id, signatures, level)
-    // The account is ahead of the node's history.
-    if (!stage) return false
+  /** Reads side by side, records in order. False when later batches must wait, so that stages stay in order. */
+  async #reportSome(first: number, last: number, finalized: number): Promise<boolean> {
+    const reads: { batch: RelayedBatch; found: Promise<BatchStage | undefined> }[] = []
+    let all_ours = true
+    for (let batch_id = first; batch_id <= last && all_ours; batch_id++) {
+      const batch = this.batches.of(batch_id)
+      const level = batch_id <= finalized ? 'finalized' : 'confirmed'
+      // Not ours: the config watch decides what that means.
+      all_ours = batch.signed.length > 0 || this.args.outbox.payload(batch_id) !== undefined
+      if (!all_ours || (level === 'confirmed' && batch.stage === 'confirmed')) continue
+      this.args.ownBatch(batch_id)
+      const signatures = batch.signed.map((signed) => signed.signature)
+      reads.push({ batch, found: findSettled(this.client, batch_id, signatures, level) })
+    }
+    const stages = await Promise.all(reads.map(({ found }) => found))
+    for (const [at, stage] of stages.entries()) {
+      // The account is ahead of the node's history.
+      if (!stage) return false
+      await this.#record(reads[at]!.batch, stage)
+    }
+    return all_ours
+  }
+
+  async #record(batch: RelayedBatch, stage: BatchStage): Promise<void> {
     await this.args.outbox.recordStage(stage)
     batch.stage = 'confirmed'
     batch.landed = stage.signature
-    if (level === 'finalized') {
-      this.batches.delete(batch_id)
-      this.#open = batch_id + 1
-    }
-    return true
+    if (stage.stage !== 'finalized') return
+    this.batches.delete(batch.batch_id)
+    this.#open = batch.batch_id + 1
   }
 }

@@ -46,8 +46,6 @@ export class SettlementSender {
     const instruction = await this.#instruction(payload, state)
     const signing = await signVaultInstruction(this.client, instruction, batch.signed.length)
     if ('failure' in signing) return signing.failure
-    // What was signed ahead cites an earlier journal head than this: behind it the program refuses that.
-    for (const later of this.batches.after(batch.batch_id)) later.live = false
     await this.#send(batch, signing.signed, false)
     return undefined
   }
@@ -95,8 +93,11 @@ export class SettlementSender {
       last_valid_block_height,
     }
     await this.args.outbox.recordSigned(signed)
+    // What was signed for those behind it cites an earlier journal head than this: the program refuses that then.
+    for (const later of this.batches.after(batch.batch_id)) later.live = false
     batch.signed.push(signed)
     batch.live = true
+    batch.executed = false
     batch.ahead = ahead
     batch.verdicts = 0
     batch.signed_slot = this.client.view.now().slot

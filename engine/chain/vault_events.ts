@@ -1,6 +1,7 @@
 /** Events of the vault in one transaction: inner instructions the program sent to itself, never log text. */
-import { decodeTransactionFromRpcResponse, type Signature, walkInstructions } from '@solana/kit'
+import { decodeTransactionFromRpcResponse, type Signature } from '@solana/kit'
 import { decodeEvent, type VaultEvent } from '../../protocol/vault/events'
+import { innerDataOf } from '../../protocol/vault/inner_data'
 import type { ChainClient } from './chain_client'
 
 /** `(signature, outer, inner)` names an event for ever. */
@@ -26,19 +27,16 @@ export async function vaultEvents(
   if (!found?.meta) return undefined
   if (found.meta.err !== null) return []
   const { compiledMessage, loadedAddresses } = decodeTransactionFromRpcResponse(found)
+  const { writable = [], readonly = [] } = loadedAddresses ?? {}
+  const addresses = [...compiledMessage.staticAccounts, ...writable, ...readonly]
   const events: LandedEvent[] = []
-  for (const instruction of walkInstructions({ compiledMessage, loadedAddresses, meta: found.meta })) {
-    const { trace, programAddress, data } = instruction
-    if (trace.kind !== 'inner' || programAddress !== client.address.program || !data) continue
-    const event = decodeEvent(new Uint8Array(data))
-    if (!event) continue
-    events.push({
-      signature,
-      outer: trace.outerIndex,
-      inner: trace.innerIndex,
-      slot: Number(found.slot),
-      event,
-    })
+  for (const { outer, inner, data } of innerDataOf(
+    client.address.program,
+    addresses,
+    found.meta.innerInstructions,
+  )) {
+    const event = decodeEvent(data)
+    if (event) events.push({ signature, outer, inner, slot: Number(found.slot), event })
   }
   return events
 }

@@ -3,6 +3,8 @@ import { expect, test } from 'bun:test'
 import { createKeyPairSignerFromPrivateKeyBytes } from '@solana/kit'
 import { associatedTokenAddress } from '../../engine/chain/embedded/faucet'
 import { toInstruction } from '../../engine/chain/vault_instruction'
+import { LIMITS } from '../../engine/limits'
+import type { SettlementPayload, SpentWitness } from '../../engine/ports'
 import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import { compareBytes, toHex } from '../../protocol/bytes'
 import { noteInner, nullifierOf } from '../../protocol/notes'
@@ -45,6 +47,7 @@ async function requestExit(world: VaultWorld, amount: bigint) {
   return { nullifier, destination, refund_inner, send, account: exitRequestAddress(world.program, nullifier) }
 }
 
+const upTo = (count: number): number[] => Array.from({ length: count }, (_, at) => at + 1)
 const stages = (world: VaultWorld): string[] => world.sink.exits.map(({ stage }) => stage)
 
 test('a request is told at confirmed, again at finalized, and a batch serves it', async () => {
@@ -73,20 +76,15 @@ test('a request is told at confirmed, again at finalized, and a batch serves it'
   await world.close()
 })
 
-/** Settles a batch that spends the nullifier alone, hashed by the real worker. */
-async function spend(world: VaultWorld, nullifier: Uint8Array): Promise<void> {
-  const batch_id = world.outbox.payloads.size + 1
+/** A batch that spends the nullifier alone, hashed by the real worker. */
+async function spending(
+  world: VaultWorld,
+  batch_id: number,
+  nullifier: Uint8Array,
+): Promise<SettlementPayload> {
   const result = await world.hash.hashBatch({ batch_id, inputs: [{ nullifier }], outputs: [], refunds: [] })
   const { nullifiers, spent_root, spent_count } = result
-  world.outbox.add({
-    batch_id,
-    nullifiers,
-    outputs: [],
-    payouts: [],
-    spent_root,
-    spent_count,
-    leaf_count_min: 1,
-  })
+  return { batch_id, nullifiers, outputs: [], payouts: [], spent_root, spent_count, leaf_count_min: 1 }
 }
 
 test('a request for a note that is spent, or that an unlanded batch spends, is refused and its bond taken', async () => {
@@ -98,13 +96,48 @@ test('a request for a note that is spent, or that an unlanded batch spends, is r
   await world.sink.until(() => stages(world).includes('finalized'))
   expect(gone(account)).toBeDefined()
   // Hashed after the request was seen, landed after that: the proof waits for its root.
-  await spend(world, nullifier)
+  world.outbox.add(await spending(world, 1, nullifier))
   await world.outbox.until(() => world.outbox.stageOf(1) === 'finalized')
   while (gone(account) !== undefined) await new Promise((resolve) => setImmediate(resolve))
   await send()
   while (gone(account) === undefined) await new Promise((resolve) => setImmediate(resolve))
   while (gone(account) !== undefined) await new Promise((resolve) => setImmediate(resolve))
   expect(world.port.health().reasons).toEqual([])
+  await world.close()
+})
+
+test('batches stop a little behind a proof against a request until it had its time, or they would outrun it', async () => {
+  const world = await VaultWorld.open()
+  await world.boot()
+  const { nullifier, account } = await requestExit(world, 5_000n)
+  await world.sink.until(() => stages(world).includes('finalized'))
+  // A state that is kept can be cited ahead.
+  world.chain.advance(20)
+  await world.deposit(1_000n)
+  await world.sink.until(() => world.sink.told.length === 2)
+  world.chain.stall(true)
+  const proven = Promise.withResolvers<SpentWitness>()
+  const { hash } = world
+  const witnessOf = hash.spentWitness
+  hash.spentWitness = async (wanted) => {
+    const witness = await witnessOf(wanted)
+    if (witness.present) proven.resolve(witness)
+    return witness
+  }
+  const first = await spending(world, 1, nullifier)
+  expect((await proven.promise).last_batch_id).toBe(1)
+  const count = 2 * LIMITS.batches_ahead_max
+  world.outbox.add(first)
+  for (let id = 2; id <= count; id++) world.outbox.add(await spending(world, id, randomField()))
+  const last = 1 + LIMITS.batches_behind_refusal_max
+  await world.outbox.until(() => world.outbox.signed(last) !== undefined)
+  // Time enough for more than a look of the relayer: without the proof 33 would be under way.
+  await Bun.sleep(300)
+  expect(world.outbox.signings.map(({ batch_id }) => batch_id)).toEqual(upTo(last))
+  world.chain.stall(false)
+  await world.outbox.until(() => world.outbox.stageOf(count) === 'finalized')
+  const gone = () => world.chain.machine.accountAt(encodeBase58(account), 'finalized') === undefined
+  while (!gone()) await new Promise((resolve) => setImmediate(resolve))
   await world.close()
 })
 

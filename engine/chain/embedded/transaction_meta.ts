@@ -1,6 +1,7 @@
 /** `meta` of a transaction as getTransaction answers it: balances, inner instructions, logs, fee. */
 import { getBase58Decoder } from '@solana/kit'
 import type { FailedTransactionMetadata, TransactionMetadata } from 'litesvm'
+import { encodeLongBase58 } from '../../../protocol/long_base58'
 import type { Bank } from './bank'
 import { encodeJson, RawJson } from './json'
 import { mintOf, tokenAccountOf, uiAmount } from './token_accounts'
@@ -30,7 +31,7 @@ export function innerInstructionsOf(meta: TransactionMetadata): unknown[] {
       instructions: group.map((inner) => ({
         programIdIndex: inner.instruction().programIdIndex(),
         accounts: [...inner.instruction().accounts()],
-        data: getBase58Decoder().decode(inner.instruction().data()),
+        data: encodeLongBase58(inner.instruction().data()),
         stackHeight: inner.stackHeight(),
       })),
     }))

@@ -1,0 +1,28 @@
+/** Inner instructions as RPC nodes tell them: only those of the program, where they stand. */
+import { expect, test } from 'bun:test'
+import { encodeLongBase58 } from '../../../protocol/long_base58'
+import { innerDataOf } from '../../../protocol/vault/inner_data'
+
+const call = (programIdIndex: number, ...bytes: number[]) => ({
+  programIdIndex,
+  data: encodeLongBase58(Uint8Array.from(bytes)),
+})
+
+test('what the program was sent, with its places; what other programs were sent is left out', () => {
+  const groups = [
+    { index: 0, instructions: [call(1, 9), call(2, 1, 2), call(2, 3)] },
+    { index: 3, instructions: [call(2, 0, 0)] },
+  ]
+  expect(innerDataOf('vault', ['payer', 'token', 'vault'], groups)).toEqual([
+    { outer: 0, inner: 1, data: Uint8Array.of(1, 2) },
+    { outer: 0, inner: 2, data: Uint8Array.of(3) },
+    { outer: 3, inner: 0, data: Uint8Array.of(0, 0) },
+  ])
+})
+
+test('a node that tells no accounts, no base58 or nothing at all shows no data', () => {
+  const groups = [{ index: 0, instructions: [call(7, 1), { programIdIndex: 0, data: '0OIl' }] }]
+  expect(innerDataOf('vault', ['vault'], groups)).toEqual([])
+  expect(innerDataOf('vault', ['vault'], null)).toEqual([])
+  expect(innerDataOf('vault', ['vault'], undefined)).toEqual([])
+})
