@@ -63,8 +63,8 @@ export interface HashPort {
   /** The note tree at the newest appended leaf. */
   root(): { leaf_count: number; root: Uint8Array }
   spent(): { spent_count: number; spent_root: Uint8Array; last_batch_id: number }
-  leaves(from: number, limit: number): Uint8Array[]
-  indexOf(commitment: Uint8Array): number | undefined
+  /** Leaves as far as the tree has them. */
+  leaves(from: number, limit: number): Promise<Uint8Array[]>
   inclusion(
     leaf_index: number,
   ): Promise<{ leaf: Uint8Array; siblings: Uint8Array[]; root: Uint8Array; leaf_count: number }>

@@ -92,7 +92,7 @@ export interface Venue {
   withdrawal(account_id: string, withdrawal_id: string): Promise<wire.Withdrawal>
   reshapeOf(account_id: string, reshape_id: string): Promise<wire.Reshape>
   treeInclusion(query: { commitment?: string; leaf_index?: number }): Promise<wire.TreeInclusion>
-  treeLeaves(from: number, limit: number): wire.TreeLeaves
+  treeLeaves(from: number, limit: number): Promise<wire.TreeLeaves>
   settlementHealth(): wire.SettlementHealth
   settlementBatch(batch: number): Promise<wire.SettlementBatchStage>
   settlementOfOrder(account_id: string, order_id: string): Promise<{ order_id: string; fills: wire.Fill[] }>

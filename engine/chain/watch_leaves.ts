@@ -43,7 +43,7 @@ export class LeafWatch {
 
   /** Appends up to a state the chain knows; passes the leaves on only when the roots agree there. */
   async #hand(piece: Uint8Array[], end: NoteTreeState, slot: number): Promise<boolean> {
-    const mirrored = this.hash.leaves(this.#next, piece.length)
+    const mirrored = await this.hash.leaves(this.#next, piece.length)
     if (mirrored.some((leaf, at) => !equalBytes(leaf, piece[at]!))) return false
     const own = await this.hash.appendLeaves(this.#next, piece)
     // An own tree that is ahead can be compared at a later state only.

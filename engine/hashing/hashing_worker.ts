@@ -12,6 +12,7 @@ export type HashingRequest =
   | { op: 'hash_batch'; job: HashJob }
   | { op: 'append_leaves'; first_index: number; leaves: Uint8Array[] }
   | { op: 'restore_spent'; batches: { batch_id: number; nullifiers: Uint8Array[] }[] }
+  | { op: 'leaves'; from: number; limit: number }
   | { op: 'inclusion'; leaf_index: number }
   | { op: 'spent_witness'; nullifier: Uint8Array }
   | { op: 'close' }
@@ -36,12 +37,11 @@ let cache_dir = ''
 let cache_key = new Uint8Array(0)
 let changes = 0
 
-function open(request: { dir: string; key: Uint8Array }): { leaves: Uint8Array[] } {
+function open(request: { dir: string; key: Uint8Array }): void {
   mkdirSync(request.dir, { recursive: true })
   cache_dir = request.dir
   cache_key = new Uint8Array(request.key)
   trees = readTreeCache(cache_dir, cache_key) ?? emptyTrees()
-  return { leaves: Array.from({ length: trees.notes.leaf_count }, (_, index) => trees.notes.leaf(index)) }
 }
 
 function changed(by: number): void {
@@ -65,6 +65,10 @@ function answer(request: HashingRequest): unknown {
       return changed(request.leaves.length)
     case 'restore_spent':
       return restoreSpent(trees, request.batches)
+    case 'leaves': {
+      const length = Math.max(0, Math.min(request.limit, trees.notes.leaf_count - request.from))
+      return Array.from({ length }, (_, at) => trees.notes.leaf(request.from + at))
+    }
     case 'inclusion':
       return {
         leaf: trees.notes.leaf(request.leaf_index),

@@ -1,6 +1,5 @@
 /** Opens the hashing worker as the engine's HashPort. */
 import type { HashPort, HashResult, SpentWitness } from '../ports'
-import { ByteIndex } from '../state/byte_index'
 import type { HashingReply, HashingRequest, HashingView } from './hashing_worker'
 
 /**
@@ -10,10 +9,7 @@ import type { HashingReply, HashingRequest, HashingView } from './hashing_worker
 export async function openHashing({ dir, key }: { dir: string; key: Uint8Array }): Promise<HashPort> {
   const worker = new Worker(new URL('./hashing_worker.ts', import.meta.url).href)
   const call = caller(worker)
-  const opened = await call({ op: 'open', dir, key })
-  const leaves = new ByteIndex()
-  for (const leaf of (opened.value as { leaves: Uint8Array[] }).leaves) leaves.append(leaf)
-  let view = opened.view
+  let { view } = await call({ op: 'open', dir, key })
 
   const ask = async (request: HashingRequest): Promise<unknown> => {
     const reply = await call(request)
@@ -24,7 +20,6 @@ export async function openHashing({ dir, key }: { dir: string; key: Uint8Array }
     hashBatch: async (job) => (await ask({ op: 'hash_batch', job })) as HashResult,
     async appendLeaves(first_index, fresh) {
       await ask({ op: 'append_leaves', first_index, leaves: fresh })
-      for (const leaf of fresh.slice(Math.max(0, leaves.size - first_index))) leaves.append(leaf)
       return { leaf_count: view.leaf_count, root: view.root }
     },
     restoreSpent: async (batches) => void (await ask({ op: 'restore_spent', batches })),
@@ -42,11 +37,7 @@ export async function openHashing({ dir, key }: { dir: string; key: Uint8Array }
       spent_root: view.spent_root,
       last_batch_id: view.last_batch_id,
     }),
-    leaves(from, limit) {
-      const length = Math.max(0, Math.min(limit, leaves.size - from))
-      return Array.from({ length }, (_, at) => leaves.at(from + at).slice())
-    },
-    indexOf: (commitment) => leaves.indexOf(commitment),
+    leaves: async (from, limit) => (await ask({ op: 'leaves', from, limit })) as Uint8Array[],
     async close() {
       await ask({ op: 'close' })
       worker.terminate()

@@ -11,7 +11,7 @@ import type { Loaded } from './load_state'
 export function openReads(
   settings: EngineConfig,
   { chain, clock, hash }: { chain: ChainPort; clock: ClockPort; hash: HashPort },
-  { history, facts }: Loaded,
+  { history, facts, state }: Loaded,
   shown: {
     instruments: InstrumentReads
     finalized: FinalizedView
@@ -21,7 +21,11 @@ export function openReads(
   const { instruments, finalized, first } = shown
   return {
     own: new OwnReads(history, instruments),
-    tree: new TreeReads(hash, () => finalized),
+    tree: new TreeReads(
+      hash,
+      () => finalized,
+      (commitment) => state.leaves.indexOf(commitment),
+    ),
     settlement: new SettlementReads(chain, facts.landed),
     transparency: new TransparencyReads({ settings, chain, clock, facts }, first),
   }

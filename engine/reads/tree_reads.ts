@@ -21,6 +21,8 @@ export class TreeReads {
   constructor(
     private readonly hash: HashPort,
     private readonly finalized: () => FinalizedView,
+    /** By commitment; a leaf the tree has and the journal not yet is found by its index alone. */
+    private readonly placeOf: (commitment: Uint8Array) => number | undefined,
   ) {}
 
   root(): wire.TreeRoot {
@@ -45,13 +47,15 @@ export class TreeReads {
     }
   }
 
-  leaves(from: number, limit: number): wire.TreeLeaves {
+  async leaves(from: number, limit: number): Promise<wire.TreeLeaves> {
     integerOf(from, 'from')
     if (!Number.isSafeInteger(limit) || limit < 1 || limit > LIMITS.page_leaves_max) {
       throw refuseField('field_invalid', 'limit')
     }
+    const leaves = await this.hash.leaves(from, limit)
+    // Of the same moment: the answer that brought the leaves brought the root.
     const { root, leaf_count } = this.hash.root()
-    return { from, leaves: this.hash.leaves(from, limit).map(toHex), root: toHex(root), leaf_count }
+    return { from, leaves: leaves.map(toHex), root: toHex(root), leaf_count }
   }
 
   private indexOf(query: { commitment?: string; leaf_index?: number }): number | undefined {
@@ -59,6 +63,6 @@ export class TreeReads {
     if (commitment === undefined && leaf_index === undefined) throw refuseField('field_missing', 'commitment')
     if (commitment !== undefined && leaf_index !== undefined) throw refuseField('field_unknown', 'leaf_index')
     if (leaf_index !== undefined) return integerOf(leaf_index, 'leaf_index')
-    return this.hash.indexOf(elementOf(commitment, 'commitment'))
+    return this.placeOf(elementOf(commitment, 'commitment'))
   }
 }

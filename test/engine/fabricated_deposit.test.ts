@@ -34,7 +34,7 @@ async function fabricate(trader: Trader, amount: bigint): Promise<Deposit> {
   const blinding = element()
   const inner = noteInner(trader.key, blinding)
   const commitment = depositCommitment({ mint, amount, inner, leaf_index })
-  await rpc.tell({ leaf_index, mint, amount, inner, commitment }, site.hash.leaves(0, leaf_index))
+  await rpc.tell({ leaf_index, mint, amount, inner, commitment }, await site.hash.leaves(0, leaf_index))
   const opening = { mint: USDC, amount: `${amount}`, blinding: toHex(blinding), leaf_index }
   return { commitment: toHex(commitment), opening }
 }

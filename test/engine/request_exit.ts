@@ -16,7 +16,7 @@ import { type Deposit, element, type Trader } from './trader'
 
 /** Resolves with nullifier and request account once the request landed. @throws Error with what the chain refused */
 export async function requestExit(
-  { chain, hash }: { chain: OpenedChain; hash: Pick<HashPort, 'inclusion' | 'indexOf'> },
+  { chain, hash }: { chain: OpenedChain; hash: Pick<HashPort, 'inclusion' | 'leaves' | 'root'> },
   trader: Pick<Trader, 'seed' | 'key'>,
   { commitment, opening }: Deposit,
   destination: Uint8Array,
@@ -28,7 +28,7 @@ export async function requestExit(
   const payer = options.payer ?? (await fundedWallet(chain))
   const blinding = fromHex(opening.blinding, 32)!
   const nullifier = nullifierOf(fromHex(commitment, 32)!, blinding)
-  const leaf_index = opening.leaf_index ?? hash.indexOf(fromHex(commitment, 32)!)!
+  const leaf_index = opening.leaf_index ?? (await placeOf(hash, commitment))
   const proof = await hash.inclusion(leaf_index)
   const form = opening.leaf_index === undefined ? 'settlement' : 'deposit'
   const instruction = requestExitInstruction({
@@ -60,4 +60,9 @@ export async function requestExit(
   const landed = chain.machine.store.transaction(signature)
   if (landed?.error !== 'null') throw new Error(`the request did not land: ${landed?.error}`)
   return { nullifier, account: exitRequestAddress(program, nullifier) }
+}
+
+async function placeOf(hash: Pick<HashPort, 'leaves' | 'root'>, commitment: string): Promise<number> {
+  const leaves = await hash.leaves(0, hash.root().leaf_count)
+  return leaves.findIndex((leaf) => leaf.toHex() === commitment)
 }
