@@ -61,7 +61,7 @@ export async function recomputeBatch(args: {
     )
     if (snapshot === undefined && journal.firstSeq() > 1)
       throw new RangeError('the journal no longer reaches back before this batch, and no snapshot does')
-    const state = snapshot === undefined ? createState() : decodeState(snapshot.bytes)
+    const state = snapshot === undefined ? createState() : decodeState(snapshot.blocks())
     const env: Env = { batchSeed: (of, number) => seeds.get(`${of}/${number}`) ?? new Uint8Array(32) }
     const held = await replayUpTo(journal, state, env, target.command_seq, snapshot)
     const recomputed = held.find((auction) => auction.symbol === symbol && auction.batch === batch)

@@ -47,7 +47,8 @@ export function loadSegment(dir: string, header: SegmentHeader, key: Uint8Array)
   return { name, header: opened.header, keys: opened.keys, bytes }
 }
 
-function readRange(dir: string, name: string, from: number, bytes_max: number): Uint8Array {
+/** Fewer bytes where the file ends. */
+export function readRange(dir: string, name: string, from: number, bytes_max: number): Uint8Array {
   const fd = openSync(join(dir, name), 'r')
   try {
     const bytes = new Uint8Array(Math.max(0, Math.min(bytes_max, fstatSync(fd).size - from)))

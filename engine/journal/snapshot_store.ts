@@ -1,9 +1,10 @@
 /** Owns the snapshot files: encrypted in pieces, bound to their journal position, published by rename. */
-import { hkdfSync, randomBytes } from 'node:crypto'
-import { mkdirSync, readdirSync } from 'node:fs'
+import { createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
+import { mkdirSync, readdirSync, statSync } from 'node:fs'
 import { type FileHandle, open, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { getSafe, setSafe } from './segment_header'
+import { readRange } from './segment_files'
+import { readSafe, setSafe } from './segment_header'
 import type { Snapshot, SnapshotStore } from './snapshot_contract'
 
 const SNAPSHOT_NAME = /^(\d{16})\.snapshot$/
@@ -28,12 +29,14 @@ export function openSnapshotStore({ dir, key }: { dir: string; key: Uint8Array }
       .sort()
       .reverse()
   return {
-    async writeSnapshot(seq, head, bytes) {
-      const header = encodeHeader(seq, head, bytes.length)
+    async writeSnapshot(seq, head, blocks) {
+      let bytes = 0
+      for (const block of blocks()) bytes += block.length
+      const header = encodeHeader(seq, head, bytes)
       const unfinished = join(dir, UNFINISHED_NAME)
       const file = await open(unfinished, 'w', 0o600)
       try {
-        await writePieces(file, header, await pieceKey(key, header), bytes)
+        await writePieces(file, header, key, inPieces(blocks()))
         await file.sync()
       } finally {
         await file.close()
@@ -45,7 +48,7 @@ export function openSnapshotStore({ dir, key }: { dir: string; key: Uint8Array }
     async newestValid(seq_max = Number.MAX_SAFE_INTEGER) {
       const rejected: string[] = []
       for (const name of names().filter((one) => seqOf(one) <= seq_max)) {
-        const snapshot = await readSnapshot(join(dir, name), key)
+        const snapshot = readSnapshot(dir, name, key)
         if (snapshot !== undefined) return { snapshot, rejected }
         rejected.push(name)
       }
@@ -69,64 +72,95 @@ function encodeHeader(seq: number, head: Uint8Array, bytes: number): Uint8Array<
   return header
 }
 
-function pieceKey(key: Uint8Array, header: Uint8Array): Promise<CryptoKey> {
-  const derived = hkdfSync('sha256', key, header.subarray(56, 88), 'tacit/snapshot/v1', 32)
-  return crypto.subtle.importKey('raw', derived, 'AES-GCM', false, ['encrypt', 'decrypt'])
+/** The salt makes the key this file's own, so the piece number is a nonce used once; the header states how many. */
+function pieceKey(key: Uint8Array, header: Uint8Array): Uint8Array {
+  return new Uint8Array(hkdfSync('sha256', key, header.subarray(56, 88), 'tacit/snapshot/v1', 32))
 }
 
-/** The salt makes the key this file's own, so the piece number is a nonce used once; the header states how many. */
-function pieceParameters(header: Uint8Array<ArrayBuffer>, piece: number): AesGcmParams {
+function pieceNonce(piece: number): Uint8Array<ArrayBuffer> {
   const iv = new Uint8Array(12)
   new DataView(iv.buffer).setUint32(0, piece, true)
-  return { name: 'AES-GCM', iv, additionalData: header, tagLength: TAG_BYTES * 8 }
+  return iv
 }
 
 /** An empty state still has one piece, so that a header alone is never a snapshot. */
 const pieceCount = (bytes: number): number => Math.max(1, Math.ceil(bytes / PIECE_BYTES))
 
+/** The same bytes in pieces, all but the last full; each is valid until the next is asked for. */
+function* inPieces(blocks: Iterable<Uint8Array>): Generator<Uint8Array<ArrayBuffer>> {
+  const piece = new Uint8Array(PIECE_BYTES)
+  let filled = 0
+  for (const block of blocks) {
+    for (let at = 0; at < block.length; ) {
+      if (filled === PIECE_BYTES) {
+        yield piece
+        filled = 0
+      }
+      const part = block.subarray(at, at + PIECE_BYTES - filled)
+      piece.set(part, filled)
+      filled += part.length
+      at += part.length
+    }
+  }
+  yield piece.subarray(0, filled)
+}
+
 /** subtle encrypts off this thread; between pieces the event loop turns. */
 async function writePieces(
   file: FileHandle,
   header: Uint8Array<ArrayBuffer>,
-  key: CryptoKey,
-  bytes: Uint8Array,
+  key: Uint8Array,
+  pieces: Iterable<Uint8Array<ArrayBuffer>>,
 ): Promise<void> {
+  const raw = pieceKey(key, header) as Uint8Array<ArrayBuffer>
+  const piece_key = await crypto.subtle.importKey('raw', raw, 'AES-GCM', false, ['encrypt'])
   await writeWhole(file, header, 0)
   let at = HEADER_BYTES
-  for (let piece = 0; piece < pieceCount(bytes.length); piece++) {
-    const plain = bytes.subarray(piece * PIECE_BYTES, (piece + 1) * PIECE_BYTES) as Uint8Array<ArrayBuffer>
-    const sealed = new Uint8Array(await crypto.subtle.encrypt(pieceParameters(header, piece), key, plain))
+  let piece = 0
+  for (const plain of pieces) {
+    const iv = pieceNonce(piece++)
+    const how = { name: 'AES-GCM', iv, additionalData: header, tagLength: TAG_BYTES * 8 }
+    const sealed = new Uint8Array(await crypto.subtle.encrypt(how, piece_key, plain))
     await writeWhole(file, sealed, at)
+    at += sealed.length
+  }
+  if (at !== fileBytes(header)) throw new Error('a state changed while its snapshot was written')
+}
+
+const bytesOf = (header: Uint8Array): number => readSafe(header, 16)
+
+function fileBytes(header: Uint8Array): number {
+  return HEADER_BYTES + bytesOf(header) + pieceCount(bytesOf(header)) * TAG_BYTES
+}
+
+/** @throws Error when a piece is missing or not the one that was written */
+function* readPieces(dir: string, name: string, key: Uint8Array, header: Uint8Array): Generator<Uint8Array> {
+  const piece_key = pieceKey(key, header)
+  const total = bytesOf(header)
+  for (let piece = 0, at = HEADER_BYTES; piece < pieceCount(total); piece++) {
+    const length = Math.min(PIECE_BYTES, total - piece * PIECE_BYTES)
+    const sealed = readRange(dir, name, at, length + TAG_BYTES)
+    const opener = createDecipheriv('aes-256-gcm', piece_key, pieceNonce(piece), { authTagLength: TAG_BYTES })
+    opener.setAAD(header)
+    opener.setAuthTag(sealed.subarray(length))
+    const plain = opener.update(sealed.subarray(0, length))
+    opener.final()
+    yield plain
     at += sealed.length
   }
 }
 
 /** A snapshot is only ever a shortcut, so whatever is wrong with one means: do not use it. */
-async function readSnapshot(path: string, key: Uint8Array): Promise<Snapshot | undefined> {
-  let file: FileHandle | undefined
+function readSnapshot(dir: string, name: string, key: Uint8Array): Snapshot | undefined {
   try {
-    file = await open(path, 'r')
-    const { size } = await file.stat()
-    const header = await readWhole(file, 0, HEADER_BYTES)
-    const view = new DataView(header.buffer)
-    const total = getSafe(view, 16)
-    if (!MAGIC.every((byte, i) => header[i] === byte)) return undefined
-    if (size !== HEADER_BYTES + total + pieceCount(total) * TAG_BYTES) return undefined
-    const bytes = new Uint8Array(total)
-    const piece_key = await pieceKey(key, header)
-    for (let piece = 0, at = HEADER_BYTES; piece < pieceCount(total); piece++) {
-      const sealed = await readWhole(file, at, Math.min(PIECE_BYTES, total - piece * PIECE_BYTES) + TAG_BYTES)
-      bytes.set(
-        new Uint8Array(await crypto.subtle.decrypt(pieceParameters(header, piece), piece_key, sealed)),
-        piece * PIECE_BYTES,
-      )
-      at += sealed.length
-    }
-    return { seq: getSafe(view, 8), head: header.slice(24, 56), bytes }
+    const header = readRange(dir, name, 0, HEADER_BYTES)
+    if (header.length !== HEADER_BYTES || !MAGIC.every((byte, i) => header[i] === byte)) return undefined
+    if (statSync(join(dir, name)).size !== fileBytes(header)) return undefined
+    const blocks = () => readPieces(dir, name, key, header)
+    for (const _ of blocks());
+    return { seq: readSafe(header, 8), head: header.slice(24, 56), blocks }
   } catch {
     return undefined
-  } finally {
-    await file?.close()
   }
 }
 
@@ -144,14 +178,4 @@ async function writeWhole(file: FileHandle, bytes: Uint8Array, at: number): Prom
     const { bytesWritten } = await file.write(bytes, done, bytes.length - done, at + done)
     done += bytesWritten
   }
-}
-
-async function readWhole(file: FileHandle, at: number, length: number): Promise<Uint8Array<ArrayBuffer>> {
-  const bytes = new Uint8Array(length)
-  for (let done = 0; done < length; ) {
-    const { bytesRead } = await file.read(bytes, done, length - done, at + done)
-    if (bytesRead === 0) throw new Error('the file ends early')
-    done += bytesRead
-  }
-  return bytes
 }

@@ -53,7 +53,7 @@ export async function loadState(
   return { journal, snapshots, history, facts, state, batchSeed: seeds, replayed }
 }
 
-/** The state the replay begins with. A snapshot's bytes may weigh what the state does: they go before anything follows. */
+/** The state the replay begins with. */
 async function stateBefore(
   journal: Journal,
   snapshots: SnapshotStore,
@@ -62,8 +62,8 @@ async function stateBefore(
   const snapshot = await startOf(journal, snapshots, reads_seq)
   const orders = LIMITS.orders_live_max
   if (snapshot === undefined) return { state: createState(orders), from: { seq: 0, head: undefined } }
-  const { seq, head, bytes } = snapshot
-  return { state: decodeState(bytes, orders), from: { seq, head } }
+  const { seq, head } = snapshot
+  return { state: decodeState(snapshot.blocks(), orders), from: { seq, head } }
 }
 
 /** Read models that end before every snapshot are rebuilt from the start while the journal still has it. */

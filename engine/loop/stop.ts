@@ -39,7 +39,7 @@ async function writeSnapshot(engine: Engine): Promise<void> {
   // A snapshot may only stand where the read models have arrived: broken ones are rebuilt from the start.
   if (!(await flushed(loaded.history))) return
   loaded.facts.mark(seq)
-  await loaded.snapshots.writeSnapshot(seq, head, bytes)
+  await loaded.snapshots.writeSnapshot(seq, head, () => [bytes])
 }
 
 /** Ends every part in the order in which they feed each other; the ports are closed too. */

@@ -68,7 +68,7 @@ async function judge(dir: string, { keys, chain }: Omit<BackupParts, 'dir'>): Pr
     }
     const { snapshot } = await openSnapshotStore({ dir: join(dir, 'snapshots'), key }).newestValid()
     const whole = journal.firstSeq() === 1 ? await run(createState(), START) : undefined
-    const resumed = snapshot && (await run(decodeState(snapshot.bytes), snapshot))
+    const resumed = snapshot && (await run(decodeState(snapshot.blocks()), snapshot))
     const state = whole ?? resumed
     if (state === undefined)
       throw new Error('the journal begins later than its first record: a snapshot is needed')

@@ -4,7 +4,7 @@ import { openSnapshotStore } from '../journal/snapshot_store'
 import { journaledSeeds } from '../loop/journaled_seeds'
 import { Replayer } from '../loop/replay_record'
 import { decodeState } from '../state/decode_state'
-import { encodeState } from '../state/encode_state'
+import { encodeBlocks } from '../state/encode_state'
 import { createState } from '../state/state'
 import { durableRecords } from './durable_records'
 import type { SnapshotPoint, SnapshotSource } from './messages'
@@ -18,7 +18,7 @@ export async function makeSnapshot(source: SnapshotSource, point: SnapshotPoint)
   const store = openSnapshotStore({ dir: snapshots_dir, key: journal_key })
   const { snapshot } = await store.newestValid(point.seq)
   if (snapshot?.seq === point.seq) return
-  const state = snapshot === undefined ? createState() : decodeState(snapshot.bytes)
+  const state = snapshot === undefined ? createState() : decodeState(snapshot.blocks())
   const replayer = new Replayer(state, { batchSeed: journaledSeeds(state, seeds) }, () => false)
   const where = { dir: journal_dir, key: journal_key }
   const from_seq = (snapshot?.seq ?? 0) + 1
@@ -26,5 +26,5 @@ export async function makeSnapshot(source: SnapshotSource, point: SnapshotPoint)
     for (const record of records) replayer.apply(record)
   }
   replayer.end(point.seq)
-  await store.writeSnapshot(point.seq, point.head, encodeState(state))
+  await store.writeSnapshot(point.seq, point.head, () => encodeBlocks(state))
 }

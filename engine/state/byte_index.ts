@@ -45,11 +45,11 @@ export class ByteIndex {
     return this.count - 1
   }
 
-  /** All keys, as a counted run of bytes. */
-  encode(to: ByteWriter): void {
+  /** All keys, as a counted run of bytes; stops after every key. */
+  *encode(to: ByteWriter): Generator<void> {
     to.uint(this.count * WIDTH)
     for (let handle = 1; handle <= this.count; handle++) {
-      to.copy(this.rows.bytesOf(handle), this.rows.placeOf(handle), WIDTH)
+      yield to.copy(this.rows.bytesOf(handle), this.rows.placeOf(handle), WIDTH)
     }
   }
 

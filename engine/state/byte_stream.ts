@@ -1,4 +1,5 @@
 /** Writes and reads runs of little-endian integers, fixed-width bytes and counted blobs. */
+import { concatBytes } from '../../protocol/bytes'
 import { copyBytes } from './copy_bytes'
 import { textOf } from './interned_text'
 
@@ -72,11 +73,14 @@ export class ByteWriter {
       this.bytes[at + char] = code
     }
   }
+  get length(): number {
+    return this.at
+  }
   /** Forgets what was written. */
   begin(): void {
     this.at = 0
   }
-  /** What was written, without a copy: nothing more may be. */
+  /** What was written, without a copy: it is so until more is. */
   whole(): Uint8Array {
     return this.bytes.subarray(0, this.at)
   }
@@ -104,13 +108,16 @@ const NO_SIGNATURE = new Uint8Array(0)
 export class ByteReader {
   private at = 0
 
+  /** @param more what follows `bytes`, block by block */
   constructor(
-    private readonly bytes: Uint8Array,
+    private bytes: Uint8Array,
     private readonly signatures = true,
+    private readonly more?: Iterator<Uint8Array>,
   ) {}
 
   byte(): number {
-    return this.bytes[this.skip(1)]!
+    const at = this.skip(1)
+    return this.bytes[at]!
   }
   uint(): number {
     const at = this.skip(8)
@@ -137,7 +144,8 @@ export class ByteReader {
   }
   /** The next `width` bytes into others, from `to_at` on. */
   copy(to: Uint8Array, to_at: number, width: number): void {
-    copyBytes(this.bytes, this.skip(width), to, to_at, width)
+    const at = this.skip(width)
+    copyBytes(this.bytes, at, to, to_at, width)
   }
   /** 64 bytes, or none where the reader was made to leave signatures out. */
   signature(): Uint8Array {
@@ -155,7 +163,8 @@ export class ByteReader {
   }
   /** @throws CodecError when bytes are left. */
   done(): void {
-    if (this.at !== this.bytes.length) throw new CodecError('bytes follow the value')
+    const follow = this.at !== this.bytes.length || this.more?.next().done === false
+    if (follow) throw new CodecError('bytes follow the value')
   }
 
   private u32(at: number): number {
@@ -163,10 +172,24 @@ export class ByteReader {
     return (bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 24)) >>> 0
   }
 
+  /** Where the next `width` bytes lie; the bytes they lie in may be others than before. */
   private skip(width: number): number {
+    if (this.at + width > this.bytes.length) this.readOn(width)
     const at = this.at
-    if (at + width > this.bytes.length) throw new CodecError('the value is cut short')
     this.at = at + width
     return at
+  }
+
+  /** Goes over to blocks of which the next `width` bytes are part; those behind are let go. */
+  private readOn(width: number): void {
+    const blocks = [this.bytes.subarray(this.at)]
+    for (let bytes = blocks[0]!.length; bytes < width; ) {
+      const next = this.more?.next()
+      if (next === undefined || next.done) throw new CodecError('the value is cut short')
+      blocks.push(next.value)
+      bytes += next.value.length
+    }
+    this.bytes = concatBytes(...blocks)
+    this.at = 0
   }
 }

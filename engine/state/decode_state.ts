@@ -21,11 +21,15 @@ import { createState, hexBytes, keyBytes, type State } from './state'
 import { account_row, fill_row, heading, instrument_row, key_row, mint_row } from './state_codec'
 
 /**
+ * @param snapshot whole, or block by block: blocks are let go as they are read, so that the state is all that is held
  * @param orders as in createState
  * @throws CodecError unless the bytes are one encoded state
  */
-export function decodeState(bytes: Uint8Array, orders?: number): State {
-  const from = new ByteReader(bytes)
+export function decodeState(snapshot: Uint8Array | Iterator<Uint8Array>, orders?: number): State {
+  const from =
+    snapshot instanceof Uint8Array
+      ? new ByteReader(snapshot)
+      : new ByteReader(new Uint8Array(0), true, snapshot)
   if (from.byte() !== STATE_LAYOUT) throw new CodecError('the layout of the snapshot is not known')
   const state = createState(orders)
   readHeading(state, from)

@@ -11,9 +11,28 @@ import { account_row, fill_row, heading, instrument_row, key_row, mint_row } fro
 
 /** First byte of a snapshot: its layout. */
 export const STATE_LAYOUT = 2
+/** A block is about this long. */
+const BLOCK_BYTES = 1024 * 1024
 
 export function encodeState(state: State): Uint8Array {
   const to = new ByteWriter(expectedBytes(state))
+  for (const _ of write(to, state));
+  return to.whole()
+}
+
+/** The same in blocks, each valid until the next is asked for; the state must not change meanwhile. */
+export function* encodeBlocks(state: State, block_bytes = BLOCK_BYTES): Generator<Uint8Array> {
+  const to = new ByteWriter(2 * block_bytes)
+  for (const _ of write(to, state)) {
+    if (to.length < block_bytes) continue
+    yield to.whole()
+    to.begin()
+  }
+  yield to.whole()
+}
+
+/** Stops after every row of what there are many of, so that somebody may take what was written. */
+function* write(to: ByteWriter, state: State): Generator<void> {
   const tables = tablesOf(state)
   const keys = [...state.keys.values()]
   const rows = <T>(codec: Codec<T>, values: Iterable<T>) => list(codec).write(to, [...values])
@@ -31,7 +50,7 @@ export function encodeState(state: State): Uint8Array {
   )
   to.uint(state.notes.size)
   to.uint(tables.notes.size)
-  for (const note of tables.notes.rows()) writeNote(to, note)
+  for (const note of tables.notes.rows()) yield writeNote(to, note)
   rows(
     fill_row,
     tables.fills.rows.map((fill) => ({
@@ -42,14 +61,13 @@ export function encodeState(state: State): Uint8Array {
     })),
   )
   to.uint(state.orders.size)
-  for (const order of state.orders.values()) writeOrder(to, order, tables)
-  state.finals.encode(to)
-  state.leaves.encode(to)
-  state.nullifiers.encode(to)
+  for (const order of state.orders.values()) yield writeOrder(to, order, tables)
+  yield* state.finals.encode(to)
+  yield* state.leaves.encode(to)
+  yield* state.nullifiers.encode(to)
   list(uint).write(to, state.nullifier_ends)
   list(uint).write(to, trimmed(state.spent_owners))
   encodeSettlement(to, state.settlement, tables)
-  return to.whole()
 }
 
 /** About what it takes and a little more: what is reserved and not written costs nothing, a second buffer does. */

@@ -70,12 +70,13 @@ export class FinalOrders {
     for (let number = this.first; number < this.next; number++) yield this.read(number)
   }
 
-  encode(to: ByteWriter): void {
+  /** Stops after every block of rows. */
+  *encode(to: ByteWriter): Generator<void> {
     to.uint(this.size)
     for (let number = this.first; number < this.next; ) {
       const count = Math.min(this.next - number, BLOCK_ROWS - ((number - this.base) % BLOCK_ROWS))
       const at = this.rowAt(number)
-      to.fixed(this.blockOf(number).bytes.subarray(at, at + count * ROW_BYTES), count * ROW_BYTES)
+      yield to.fixed(this.blockOf(number).bytes.subarray(at, at + count * ROW_BYTES), count * ROW_BYTES)
       number += count
     }
   }

@@ -45,7 +45,7 @@ function named({ key, ...facts }: ReturnType<typeof factsOf>) {
 }
 function encoded(finals: FinalOrders): Uint8Array {
   const to = new ByteWriter()
-  finals.encode(to)
+  for (const _ of finals.encode(to));
   return to.done()
 }
 
