@@ -2,6 +2,7 @@
 import { mkdirSync } from 'node:fs'
 import { loadNativePoseidon } from '../../native/load_poseidon'
 import { installPoseidon } from '../../protocol/poseidon'
+import { collectWhenQuiet } from '../collect_quiet'
 import type { HashJob, SpentWitness } from '../ports'
 import { hashBatch } from './hash_batch'
 import { readTreeCache, writeTreeCache } from './tree_cache'
@@ -99,7 +100,10 @@ function view(): HashingView {
 }
 
 declare const self: Worker
+const worked = collectWhenQuiet()
+
 self.onmessage = (message: MessageEvent<{ id: number; request: HashingRequest }>) => {
+  worked()
   const { id, request } = message.data
   try {
     const value = answer(request)

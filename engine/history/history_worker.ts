@@ -1,5 +1,6 @@
 /** The history's own thread: the only one that writes its database. */
 import type { Database } from 'bun:sqlite'
+import { collectWhenQuiet } from '../collect_quiet'
 import { openWritable } from './database'
 import type { Reply, Request } from './messages'
 import { pruneTables } from './prune_tables'
@@ -45,7 +46,10 @@ function handle(request: Exclude<Request, { op: 'open' }>, { db, writer }: NonNu
   }
 }
 
+const worked = collectWhenQuiet()
+
 self.onmessage = ({ data }: MessageEvent<Request>) => {
+  worked()
   try {
     if (data.op === 'open') open(data.dir, data.key)
     else if (opened !== undefined) handle(data, opened)

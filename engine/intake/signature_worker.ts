@@ -1,10 +1,14 @@
 /** The signature thread: a message of claims in, one byte for each out. */
 import { verifySignature } from '../../protocol/ed25519'
+import { collectWhenQuiet } from '../collect_quiet'
 import { decodeClaims } from './claim_bytes'
 
 declare const self: Worker
 
+const worked = collectWhenQuiet()
+
 self.onmessage = ({ data }: MessageEvent<Uint8Array>) => {
+  worked()
   const claims = decodeClaims(data)
   const verdicts = new Uint8Array(claims.length)
   claims.forEach(({ signature, body, trading_key }, at) => {

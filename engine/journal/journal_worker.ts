@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
+import { collectWhenQuiet } from '../collect_quiet'
 import { type CommitQueue, commitQueue, frameBytesMax } from './commit_queue'
 import { type OpenRequest, type Reply, type Request, toFailure } from './messages'
 import { readSegments, type SegmentReader } from './read_segments'
@@ -119,7 +120,10 @@ function handle(request: Exclude<Request, OpenRequest>, journal: Opened): void {
   }
 }
 
+const worked = collectWhenQuiet()
+
 self.onmessage = ({ data }: MessageEvent<Request>) => {
+  worked()
   try {
     if (data.op === 'open') open(data)
     else handle(data, opened as Opened)

@@ -50,6 +50,8 @@ export async function loadState(
   const seeds = journaledSeeds(state, { tie_break_key, genesis_hash, program_id, config_account })
   await replay({ journal, history, facts, state, env: { batchSeed: seeds } }, from)
   const replayed = journal.head().seq - from.seq
+  // Nobody waits for a collection here; later somebody would.
+  Bun.gc(true)
   return { journal, snapshots, history, facts, state, batchSeed: seeds, replayed }
 }
 

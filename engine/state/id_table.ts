@@ -41,7 +41,8 @@ export class IdTable {
   /** Makes room for so many ids at once; only while the table is empty. */
   reserve(count: number): void {
     let buckets = START
-    while (buckets < (2.2 * count) / PARTS) buckets *= 2
+    // The few parts that hold more than their share grow.
+    while (buckets < (2 * count) / PARTS) buckets *= 2
     if (buckets > START) for (const part of this.parts) part.table = new Uint32Array(buckets)
   }
 

@@ -1,0 +1,25 @@
+/** When a thread collects what it dropped. */
+import { expect, jest, test } from 'bun:test'
+import { collectWhenQuiet } from '../../engine/collect_quiet'
+
+test('a thread collects once after its work, and not while it works', () => {
+  jest.useFakeTimers()
+  try {
+    let collected = 0
+    const worked = collectWhenQuiet(() => collected++, 1_000)
+    jest.advanceTimersByTime(10_000)
+    expect(collected).toBe(0)
+    for (let second = 0; second < 5; second++) {
+      worked()
+      jest.advanceTimersByTime(900)
+    }
+    expect(collected).toBe(0)
+    jest.advanceTimersByTime(10_000)
+    expect(collected).toBe(1)
+    worked()
+    jest.advanceTimersByTime(10_000)
+    expect(collected).toBe(2)
+  } finally {
+    jest.useRealTimers()
+  }
+})
