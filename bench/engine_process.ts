@@ -10,6 +10,8 @@ import { restOrders, waveOfEvents } from './venue/rest_orders'
 let open: BenchEngine | undefined
 
 export type Held = { rss_bytes: number; heap_bytes: number; orders: number }
+/** After which the allocator has given back what was freed and idle threads have collected. */
+const SETTLE_MS = 12_000
 export type Opened = Held & { ms: number; replayed: number }
 
 answerQuestions({
@@ -28,6 +30,10 @@ answerQuestions({
     await open!.engine.loaded.history.flush()
     return { ...held() }
   },
+  async settle(): Promise<Held> {
+    await Bun.sleep(SETTLE_MS)
+    return held()
+  },
   async fund({ notes }: { notes: number }): Promise<void> {
     await fundNotes(open!, notes)
   },
@@ -42,14 +48,19 @@ answerQuestions({
     await open!.venue.drain()
     return performance.now() - started
   },
+  async close(): Promise<void> {
+    await open!.venue.close()
+  },
 })
 
+/** Resident as it is; what lives, by a collection after that. */
 function held(): Held {
+  const rss_bytes = process.memoryUsage.rss()
   Bun.gc(true)
   // What typed arrays hold outside is counted in it already.
   const { heapSize } = heapStats()
   return {
-    rss_bytes: process.memoryUsage.rss(),
+    rss_bytes,
     heap_bytes: heapSize,
     orders: open!.engine.state.orders.size,
   }

@@ -1,6 +1,7 @@
 /**
  * Resident memory of an engine with many resting orders, each on a note of its own: `bun bench/memory.ts [--orders N]`. As
- * they were placed, and after a boot from a snapshot.
+ * they were placed, and after a boot from a snapshot; at once, and settled some seconds later. Leaves go to the hashing
+ * worker at the boot only, so its tree is part of what is loaded and not of what is placed.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -8,55 +9,57 @@ import { join } from 'node:path'
 import { ORDER_BYTES } from '../engine/book/order_pool'
 import { startChild } from './child_process'
 import type { Held, Opened } from './engine_process'
-import { report } from './figures'
+import { type Figure, report } from './figures'
 import { numbers } from './flags'
 
 const { orders } = numbers({ orders: 100_000 })
 const MB = 1024 * 1024
 const dir = mkdtempSync(join(tmpdir(), 'tacit-bench-memory-'))
 
+/** A million resting orders are what the target speaks of. */
+const target = orders === 1_000_000 ? { target: '< 512' } : {}
+
 try {
   const child = startChild('engine_process.ts')
   const empty = await child.ask<Opened>('open', { dir })
-  const full = await child.ask<Held>('rest', { orders })
-  if (full.orders !== orders) throw new Error(`${full.orders} orders rest`)
+  const placed = await child.ask<Held>('rest', { orders })
+  if (placed.orders !== orders) throw new Error(`${placed.orders} orders rest`)
+  const placed_settled = await child.ask<Held>('settle')
   await child.ask('drain')
   await child.end()
+  // The first boot builds the tree of the leaves and leaves it to those that follow.
+  await bootOnce()
   const after = startChild('engine_process.ts')
-  const booted = await after.ask<Opened>('open', { dir })
+  const loaded = await after.ask<Opened>('open', { dir })
+  const loaded_settled = await after.ask<Held>('settle')
   await after.end()
-  const heap_bytes = (full.heap_bytes - empty.heap_bytes) / orders
-  const booted_bytes = (booted.heap_bytes - empty.heap_bytes) / orders
-  const million = (bytes: number) => (empty.rss_bytes + bytes * 1_000_000) / MB
+  const resident = (figure: string, { rss_bytes }: Held, beside: Partial<Figure>): Figure => {
+    return { figure: `resident, ${figure}`, value: rss_bytes / MB, unit: 'MB', ...beside }
+  }
+  const perOrder = (figure: string, { heap_bytes }: Held): Figure => ({
+    figure: `live heap per order, ${figure}`,
+    value: (heap_bytes - empty.heap_bytes) / orders,
+    unit: 'bytes',
+    beside: `book ${ORDER_BYTES} bytes`,
+  })
+  const resting = { beside: `${orders} resting` }
   report('memory', [
-    { figure: 'resident, empty', value: empty.rss_bytes / MB, unit: 'MB' },
-    {
-      figure: 'resident, orders placed',
-      value: full.rss_bytes / MB,
-      unit: 'MB',
-      beside: `${orders} resting`,
-    },
-    {
-      figure: 'resident, orders loaded',
-      value: booted.rss_bytes / MB,
-      unit: 'MB',
-      beside: `${booted.orders} resting`,
-    },
-    {
-      figure: 'live heap per order, placed',
-      value: heap_bytes,
-      unit: 'bytes',
-      beside: `book ${ORDER_BYTES} bytes`,
-    },
-    {
-      figure: 'live heap per order, loaded',
-      value: booted_bytes,
-      unit: 'bytes',
-      beside: `book ${ORDER_BYTES} bytes`,
-    },
-    { figure: 'so a million placed hold', value: million(heap_bytes), unit: 'MB', target: '< 512' },
-    { figure: 'so a million loaded hold', value: million(booted_bytes), unit: 'MB', target: '< 512' },
+    resident('empty', empty, {}),
+    resident('orders placed, at once', placed, resting),
+    resident('orders placed, settled', placed_settled, { ...resting, ...target }),
+    resident('orders loaded, at once', loaded, resting),
+    resident('orders loaded, settled', loaded_settled, { ...resting, ...target }),
+    perOrder('placed', placed_settled),
+    perOrder('loaded', loaded_settled),
+    { figure: 'boot with so many resting', value: loaded.ms / 1000, unit: 's', beside: `${orders} resting` },
   ])
 } finally {
   rmSync(dir, { recursive: true, force: true })
+}
+
+async function bootOnce(): Promise<void> {
+  const child = startChild('engine_process.ts')
+  await child.ask('open', { dir })
+  await child.ask('close')
+  await child.end()
 }

@@ -77,7 +77,8 @@ filled.insert(elements(spent).sort(compareBytes))
 const trees = new Map<string, Trees>()
 for (const [name] of implementations) {
   const { values, nodes } = filled.cache()
-  trees.set(name, { ...emptyTrees(), spent: new SpentTree({ values: [...values], nodes }) })
+  const own = { values: [...values], nodes: nodes.map((level) => level.slice()) }
+  trees.set(name, { ...emptyTrees(), spent: new SpentTree(own) })
 }
 
 for (let round = 1; round <= rounds; round++) {

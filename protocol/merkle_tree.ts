@@ -7,7 +7,7 @@ export class MerkleTree {
   /** levels[0] are the leaves; levels[h] the nodes of height h that are not all empty. */
   private readonly levels: readonly TreeLevel[]
 
-  /** @param nodes as `nodes()` gave them, the bytes of each level. */
+  /** @param nodes as `nodes()` gave them, the bytes of each level; taken over. */
   constructor(nodes?: readonly Uint8Array[]) {
     this.levels = Array.from({ length: TREE_DEPTH + 1 }, (_, height) => new TreeLevel(nodes?.[height]))
   }

@@ -33,8 +33,11 @@ export class SpentTree {
 
   private relink(values: Uint8Array[]): void {
     const ascending = values.map((_, index) => index).sort((a, b) => compareBytes(values[a]!, values[b]!))
-    this.values.splice(0, 1, ...values)
-    this.order.splice(0, 1, ...ascending)
+    // One by one: a call cannot take a million arguments.
+    values.forEach((value, index) => {
+      this.values[index] = value
+      this.order[index] = ascending[index]!
+    })
     this.nexts.length = values.length
     ascending.forEach((index, at) => {
       this.nexts[index] = values[ascending[at + 1] ?? -1] ?? NONE

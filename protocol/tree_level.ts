@@ -6,10 +6,10 @@ export class TreeLevel {
   private bytes: Uint8Array
   private count: number
 
-  /** @param nodes a level's bytes, copied. */
+  /** @param nodes a level's bytes, taken over: nobody else may write them. */
   constructor(nodes: Uint8Array = new Uint8Array(0)) {
     if (nodes.length % NODE_BYTES !== 0) throw new RangeError('expected whole nodes')
-    this.bytes = nodes.slice()
+    this.bytes = nodes
     this.count = nodes.length / NODE_BYTES
   }
 

@@ -2,8 +2,8 @@
  * A cache of both trees' nodes, so a boot hashes only what came since. The disk is outside the trust boundary: the file
  * carries an HMAC, and anything but a valid file is the same as none.
  */
-import { createHmac, hkdfSync, timingSafeEqual } from 'node:crypto'
-import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { createHmac, type Hmac, hkdfSync, timingSafeEqual } from 'node:crypto'
+import { closeSync, existsSync, fstatSync, openSync, readSync, renameSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { concatBytes, readU64Le, u64Le } from '../../protocol/bytes'
 import { MerkleTree } from '../../protocol/merkle_tree'
@@ -19,56 +19,112 @@ function cacheKey(key: Uint8Array): Uint8Array {
 }
 
 const NODE_BYTES = 32
+const VALUES_AT_A_TIME = 4096
 
-function encodeNodes(levels: readonly Uint8Array[]): Uint8Array {
-  return concatBytes(...levels.flatMap((level) => [u64Le(level.length / NODE_BYTES), level]))
+function* bodyOf(trees: Trees): Generator<Uint8Array> {
+  const spent = trees.spent.cache()
+  yield u64Le(trees.last_batch_id)
+  yield* levelsOf(trees.notes.nodes())
+  yield u64Le(spent.values.length)
+  for (let from = 0; from < spent.values.length; from += VALUES_AT_A_TIME) {
+    yield concatBytes(...spent.values.slice(from, from + VALUES_AT_A_TIME))
+  }
+  yield* levelsOf(spent.nodes)
 }
 
-class CacheReader {
-  private at = 0
-  constructor(private readonly bytes: Uint8Array) {}
-  count(): number {
-    this.at += 8
-    return Number(readU64Le(this.bytes, this.at - 8))
+function* levelsOf(levels: readonly Uint8Array[]): Generator<Uint8Array> {
+  for (const level of levels) {
+    yield u64Le(level.length / NODE_BYTES)
+    yield level
   }
-  private run(length: number): Uint8Array {
-    this.at += length
-    return this.bytes.subarray(this.at - length, this.at)
+}
+
+/** Part by part: a tree may weigh as much as the rest of the process. */
+export function writeTreeCache(dir: string, key: Uint8Array, trees: Trees): void {
+  const hmac = createHmac('sha256', cacheKey(key))
+  for (const part of bodyOf(trees)) hmac.update(part)
+  const path = join(dir, FILE)
+  const fd = openSync(`${path}.new`, 'w', 0o600)
+  try {
+    writeWhole(fd, hmac.digest())
+    for (const part of bodyOf(trees)) writeWhole(fd, part)
+  } finally {
+    closeSync(fd)
+  }
+  renameSync(`${path}.new`, path)
+}
+
+function writeWhole(fd: number, bytes: Uint8Array): void {
+  for (let done = 0; done < bytes.length; ) done += writeSync(fd, bytes, done, bytes.length - done)
+}
+
+/** Reads on and on into memory of its own; what it gave is to be believed once the tag agrees. */
+class CacheReader {
+  private readonly hmac: Hmac
+  private left: number
+
+  constructor(
+    private readonly fd: number,
+    key: Uint8Array,
+  ) {
+    this.hmac = createHmac('sha256', cacheKey(key))
+    this.left = fstatSync(fd).size
+  }
+
+  /** @throws RangeError when the file has fewer bytes */
+  run(length: number): Uint8Array {
+    if (length > this.left) throw new RangeError('the cache is cut short')
+    const bytes = new Uint8Array(length)
+    for (let done = 0; done < length; ) {
+      const got = readSync(this.fd, bytes, done, length - done, null)
+      if (got === 0) throw new RangeError('the cache is cut short')
+      done += got
+    }
+    this.left -= length
+    return bytes
+  }
+  private body(length: number): Uint8Array {
+    const bytes = this.run(length)
+    this.hmac.update(bytes)
+    return bytes
+  }
+  count(): number {
+    return Number(readU64Le(this.body(8), 0))
   }
   values(): Uint8Array[] {
-    return Array.from({ length: this.count() }, () => this.run(NODE_BYTES).slice())
+    const count = this.count()
+    const bytes = this.body(count * NODE_BYTES)
+    return Array.from({ length: count }, (_, at) => bytes.slice(at * NODE_BYTES, (at + 1) * NODE_BYTES))
   }
   nodes(): Uint8Array[] {
-    return Array.from({ length: TREE_DEPTH + 1 }, () => this.run(this.count() * NODE_BYTES))
+    return Array.from({ length: TREE_DEPTH + 1 }, () => this.body(this.count() * NODE_BYTES))
   }
-}
-
-export function writeTreeCache(dir: string, key: Uint8Array, trees: Trees): void {
-  const spent = trees.spent.cache()
-  const body = concatBytes(
-    u64Le(trees.last_batch_id),
-    encodeNodes(trees.notes.nodes()),
-    u64Le(spent.values.length),
-    ...spent.values,
-    encodeNodes(spent.nodes),
-  )
-  const tag = createHmac('sha256', cacheKey(key)).update(body).digest()
-  const path = join(dir, FILE)
-  writeFileSync(`${path}.new`, concatBytes(tag, body))
-  renameSync(`${path}.new`, path)
+  agrees(tag: Uint8Array): boolean {
+    return this.left === 0 && timingSafeEqual(this.hmac.digest(), tag)
+  }
 }
 
 /** The cached trees, or undefined when there is no file or it is not one this venue wrote. */
 export function readTreeCache(dir: string, key: Uint8Array): Trees | undefined {
   const path = join(dir, FILE)
   if (!existsSync(path)) return undefined
-  const bytes = new Uint8Array(readFileSync(path))
-  const body = bytes.subarray(TAG_BYTES)
-  const tag = createHmac('sha256', cacheKey(key)).update(body).digest()
-  if (bytes.length < TAG_BYTES || !timingSafeEqual(tag, bytes.subarray(0, TAG_BYTES))) return undefined
-  const reader = new CacheReader(body)
+  const fd = openSync(path, 'r')
+  try {
+    return readTrees(new CacheReader(fd, key))
+  } catch (error) {
+    if (error instanceof RangeError) return undefined
+    throw error
+  } finally {
+    closeSync(fd)
+  }
+}
+
+function readTrees(reader: CacheReader): Trees | undefined {
+  const tag = reader.run(TAG_BYTES)
   const last_batch_id = reader.count()
-  const notes = new MerkleTree(reader.nodes())
+  const notes = reader.nodes()
   const values = reader.values()
-  return { last_batch_id, notes, spent: new SpentTree({ values, nodes: reader.nodes() }) }
+  const spent = reader.nodes()
+  if (!reader.agrees(tag)) return undefined
+  return { last_batch_id, notes: new MerkleTree(notes), spent: new SpentTree({ values, nodes: spent }) }
 }
