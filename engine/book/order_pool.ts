@@ -49,7 +49,8 @@ export class OrderPool {
   arrival_batch: Uint32Array
   remaining: Float64Array
   min_fill: Float64Array
-  /** 16 bytes per slot, as four words. */
+  /** 16 bytes per slot, and the same as four words. */
+  ids: Uint8Array
   private id: Uint32Array
   private flags: Uint8Array
   private free = NO_ORDER
@@ -67,7 +68,9 @@ export class OrderPool {
     this.arrival_batch = new Uint32Array(slots)
     this.remaining = new Float64Array(slots)
     this.min_fill = new Float64Array(slots)
-    this.id = new Uint32Array(slots * 4)
+    const ids = new ArrayBuffer(slots * 16)
+    this.ids = new Uint8Array(ids)
+    this.id = new Uint32Array(ids)
     this.flags = new Uint8Array(slots)
   }
 
@@ -111,7 +114,7 @@ export class OrderPool {
 
   /** A copy of the 16-byte order id. */
   orderId(handle: number): Uint8Array {
-    return new Uint8Array(this.id.slice(handle * 4, handle * 4 + 4).buffer)
+    return this.ids.slice(handle * 16, handle * 16 + 16)
   }
 
   /** Copies the 16-byte order id, as the four words that hold it, without making an array. */

@@ -5,8 +5,11 @@ import type { Effects } from './effects'
 import type { FinalOrder } from './final_order'
 import { releaseNote } from './lock_note'
 import type { Order } from './order'
+import { IDENTITY_BYTES } from './order_row'
 import { orderView } from './order_view'
 import type { State } from './state'
+
+const IDENTITY = new Uint8Array(IDENTITY_BYTES)
 
 type Ending = {
   status: FinalOrder['status']
@@ -19,13 +22,13 @@ type Ending = {
 export function endOrder(state: State, fx: Effects, order: Order, ending: Ending): number {
   const { instrument, key } = order
   const { status, reason, replaced_by } = ending
-  if (order.remaining > 0) instrument.book.remove(order.handle)
   removeExposure(order)
   key.account.live -= 1
   instrument.live -= 1
   releaseNote(order.collateral)
+  order.readIdentity(IDENTITY)
   state.finals.add(
-    { bytes: order.chunk.bytes, at: order.at(0) },
+    { bytes: IDENTITY, at: 0 },
     {
       key: key.index,
       status,
@@ -39,7 +42,11 @@ export function endOrder(state: State, fx: Effects, order: Order, ending: Ending
   )
   const kind: EventKind = reason === 'replaced' ? 'order.replaced' : `order.${status}`
   const seq = fx.emit(key.account, kind, (seq) => orderView(order, { seq, status, reason, replaced_by }))
+  // What the book keeps of the order is read up to here; a fill that took the last lots has given its place back before.
+  const rests = order.remaining > 0
+  const { handle } = order
   state.orders.remove(order)
+  if (rests) instrument.book.remove(handle)
   return seq
 }
 

@@ -1,6 +1,5 @@
 /** The row of a final order: 104 bytes that stand in memory as in a snapshot, little-endian, unused bytes zero. */
 import type { FinalOrder } from './final_order'
-import { DIGEST_AT, REPLACES_AT } from './order_row'
 import type { Chunk } from './row_memory'
 
 export const ROW_BYTES = 104
@@ -18,6 +17,8 @@ const REASONS = [
   'vault_frozen',
 ] as const
 
+const DIGEST_AT = 16
+const REPLACES_AT = 48
 const KEY_AT = 64
 const STATUS_AT = 68
 /** 0 = none, else 1 + its place in the list. */

@@ -9,13 +9,14 @@ import { Order, type OrderContext } from './order'
 import type { OrderFacts } from './order_facts'
 import * as row from './order_row'
 import { RowMemory } from './row_memory'
+import { RowSlab } from './row_slab'
 import { SharedTexts } from './shared_texts'
 
-/** About 220 bytes an order with one anchor, its place in the table of ids included. */
+/** About 165 bytes an order with one anchor, its place in the table of ids included; what the book keeps comes on top. */
 export class LiveOrders {
   size = 0
   private readonly rows = new RowMemory(row.ORDER_BYTES)
-  private readonly table = new IdTable(this.rows)
+  private readonly table: IdTable
   private readonly all = newList()
   private readonly all_links = new HandleLinks(this.rows, row.ALL_LINKS_AT)
   private readonly key_links = new HandleLinks(this.rows, row.KEY_LINKS_AT)
@@ -23,11 +24,14 @@ export class LiveOrders {
   private readonly expiry_links = new HandleLinks(this.rows, row.EXPIRY_LINKS_AT)
   private readonly context: OrderContext
 
-  constructor(known: Pick<OrderContext, 'keys' | 'instruments' | 'notes'>) {
+  constructor(known: Pick<OrderContext, 'keys' | 'instruments' | 'notes' | 'pool'>) {
+    const { pool } = known
+    this.table = new IdTable({ bytesOf: () => pool.ids, placeOf: (handle) => handle * row.ID_BYTES })
     this.context = {
       ...known,
       anchors: new AnchorCells(),
       origins: new SharedTexts(),
+      replaced: new RowSlab(row.ID_BYTES),
       traded: new Map(),
     }
   }
@@ -80,7 +84,7 @@ export class LiveOrders {
 
   /**
    * The order is live from here on, and its note is held.
-   * @param handle that the book gave it; nothing else lives there
+   * @param handle that the book gave it for the same facts; nothing else lives there
    */
   add(handle: number, facts: OrderFacts): Order {
     this.rows.reach(handle)
@@ -101,10 +105,13 @@ export class LiveOrders {
     return this.at(handle)
   }
 
-  /** Nothing of it stays but the count of orders its row held; its note and those of its fills are held no more. */
+  /**
+   * Nothing of it stays but the count of orders its row held; its note and those of its fills are held no more. The book
+   * has not given its handle to another yet.
+   */
   remove(order: Order): void {
     const { handle, key, expiry_slot } = order
-    const { notes, anchors, origins, traded } = this.context
+    const { notes, anchors, origins, replaced, traded } = this.context
     this.table.remove(handle)
     this.all_links.remove(this.all, handle)
     this.key_links.remove(key.orders, handle)
@@ -119,6 +126,8 @@ export class LiveOrders {
     anchors.remove(view.getUint32(at + row.ANCHORS_AT, true))
     const origin = view.getUint32(at + row.ORIGIN_AT, true)
     if (origin !== 0) origins.drop(origin)
+    const cell = view.getUint32(at + row.REPLACES_AT, true)
+    if (cell !== 0) replaced.give(cell)
     const life = view.getUint16(at + row.LIFE_AT, true)
     bytes.fill(0, at, at + row.ORDER_BYTES)
     view.setUint16(at + row.LIFE_AT, life + 1, true)
@@ -130,29 +139,31 @@ export class LiveOrders {
     const at = this.rows.placeOf(handle)
     if (bytes[at + row.STATUS_AT] !== 0) throw new Error('an order lives at this handle already')
     const { replaces, origin } = facts
-    copyBytes(facts.order_id, 0, bytes, at, 16)
-    copyBytes(facts.digest, 0, bytes, at + row.DIGEST_AT, 32)
-    if (replaces !== undefined) copyBytes(replaces, 0, bytes, at + row.REPLACES_AT, 16)
+    copyBytes(facts.digest, 0, bytes, at + row.DIGEST_AT, row.DIGEST_BYTES)
     view.setBigUint64(at + row.NONCE_AT, facts.nonce, true)
     view.setFloat64(at + row.LOTS_AT, facts.lots, true)
-    view.setFloat64(at + row.REMAINING_AT, facts.remaining, true)
-    view.setFloat64(at + row.MIN_LOTS_AT, facts.min_lots, true)
-    view.setFloat64(at + row.EXPIRY_SLOT_AT, facts.expiry_slot, true)
-    view.setFloat64(at + row.ARRIVAL_SLOT_AT, facts.arrival_slot, true)
-    view.setFloat64(at + row.SEQ_AT, facts.seq, true)
-    view.setUint32(at + row.TICKS_AT, facts.ticks, true)
-    view.setUint32(at + row.ARRIVAL_BATCH_AT, facts.arrival_batch, true)
+    row.writeU48(view, at + row.EXPIRY_SLOT_AT, facts.expiry_slot)
+    row.writeU48(view, at + row.ARRIVAL_SLOT_AT, facts.arrival_slot)
+    row.writeU48(view, at + row.SEQ_AT, facts.seq)
     view.setUint32(at + row.KEY_AT, facts.key.index, true)
     view.setUint32(at + row.COLLATERAL_AT, facts.collateral.handle, true)
     view.setUint32(at + row.ANCHORS_AT, this.context.anchors.add(facts.anchors), true)
     bytes[at + row.ANCHOR_COUNT_AT] = facts.anchors.length
     view.setUint32(at + row.ORIGIN_AT, origin === undefined ? 0 : this.context.origins.take(origin), true)
+    view.setUint32(at + row.REPLACES_AT, replaces === undefined ? 0 : this.replaceCell(replaces), true)
     view.setUint16(at + row.INSTRUMENT_AT, facts.instrument.index, true)
     bytes[at + row.STATUS_AT] = 1 + row.LIVE_STATUSES.indexOf(facts.status)
     bytes[at + row.TERMS_AT] =
       row.SIDES.indexOf(facts.side) |
       (row.TYPES.indexOf(facts.type) << 1) |
-      (replaces === undefined ? 0 : row.REPLACES)
+      (isWhole(facts) ? row.WHOLE_OR_NOTHING : 0)
+  }
+
+  private replaceCell(order_id: Uint8Array): number {
+    const { replaced } = this.context
+    const cell = replaced.take()
+    copyBytes(order_id, 0, replaced.bytesOf(cell), replaced.placeOf(cell), row.ID_BYTES)
+    return cell
   }
 
   private listed(list: HandleList, links: HandleLinks): Order[] {
@@ -160,4 +171,11 @@ export class LiveOrders {
     for (let handle = list.first; handle !== 0; handle = links.next(handle)) orders.push(this.at(handle))
     return orders
   }
+}
+
+/** The book takes a fok order's minimum for all of it, so whether 0 stood there is kept apart. */
+function isWhole({ type, min_lots, lots }: OrderFacts): boolean {
+  if (type !== 'fok' || min_lots === 0) return false
+  if (min_lots !== lots) throw new RangeError('the minimum fill of a fok order is none or all of it')
+  return true
 }

@@ -1,8 +1,10 @@
 /** Live orders as the rules see them. Quantities in lots, prices in ticks. */
 import type { OrderType, Side } from '../../protocol/wire'
+import type { OrderPool } from '../book/order_pool'
 import type { TradingKey } from './account'
 import type { AnchorCells } from './anchor_cells'
 import type { ByteWriter } from './byte_stream'
+import { copyBytes } from './copy_bytes'
 import type { FillRecord } from './fill_record'
 import type { InstrumentState } from './instrument'
 import type { Note } from './note'
@@ -10,6 +12,7 @@ import type { Notes } from './notes'
 import type { LiveStatus, Traded } from './order_facts'
 import * as row from './order_row'
 import type { Chunk } from './row_memory'
+import type { RowSlab } from './row_slab'
 import type { SharedTexts } from './shared_texts'
 
 /** What rows name by number. */
@@ -17,8 +20,12 @@ export type OrderContext = {
   readonly keys: readonly TradingKey[]
   readonly instruments: readonly InstrumentState[]
   readonly notes: Notes
+  /** Keeps an order at its handle, and what it keeps stands nowhere else. */
+  readonly pool: OrderPool
   readonly anchors: AnchorCells
   readonly origins: SharedTexts
+  /** Ids of replaced orders, 16 bytes each: most orders replace none. */
+  readonly replaced: RowSlab
   /** By handle: most orders have traded nothing. */
   readonly traded: Map<number, Traded>
 }
@@ -43,28 +50,41 @@ export class Order {
 
   /** Hex. */
   get order_id(): string {
-    const at = this.at(0)
-    return this.chunk.bytes.slice(at, at + row.DIGEST_AT).toHex()
+    this.at(0)
+    return this.context.pool.orderId(this.handle).toHex()
   }
 
   /** Hex. */
   get digest(): string {
-    return this.identity.subarray(row.DIGEST_AT, row.REPLACES_AT).toHex()
+    const at = this.at(row.DIGEST_AT)
+    return this.chunk.bytes.slice(at, at + row.DIGEST_BYTES).toHex()
   }
 
   /** Hex. */
   get replaces(): string | undefined {
-    return this.has_replaced ? this.identity.subarray(row.REPLACES_AT).toHex() : undefined
+    const cell = this.u32(row.REPLACES_AT)
+    if (cell === 0) return undefined
+    const { replaced } = this.context
+    const at = replaced.placeOf(cell)
+    return replaced
+      .bytesOf(cell)
+      .slice(at, at + row.ID_BYTES)
+      .toHex()
   }
 
   get has_replaced(): boolean {
-    return (this.terms & row.REPLACES) !== 0
+    return this.u32(row.REPLACES_AT) !== 0
   }
 
-  /** Id, digest and id replaced; bytes of the row itself, which must not be written or kept. */
-  get identity(): Uint8Array {
-    const at = this.at(0)
-    return this.chunk.bytes.subarray(at, at + row.IDENTITY_BYTES)
+  /** Copies its 64 bytes of identity. */
+  readIdentity(into: Uint8Array): void {
+    const { pool, replaced } = this.context
+    copyBytes(this.chunk.bytes, this.at(row.DIGEST_AT), into, row.ID_BYTES, row.DIGEST_BYTES)
+    copyBytes(pool.ids, this.handle * row.ID_BYTES, into, 0, row.ID_BYTES)
+    const cell = this.u32(row.REPLACES_AT)
+    const to = row.ID_BYTES + row.DIGEST_BYTES
+    if (cell === 0) into.fill(0, to)
+    else copyBytes(replaced.bytesOf(cell), replaced.placeOf(cell), into, to, row.ID_BYTES)
   }
 
   get key(): TradingKey {
@@ -84,27 +104,31 @@ export class Order {
   }
 
   get lots(): number {
-    return this.number(row.LOTS_AT)
+    return this.chunk.view.getFloat64(this.at(row.LOTS_AT), true)
   }
 
   get ticks(): number {
-    return this.u32(row.TICKS_AT)
+    this.at(0)
+    return this.context.pool.tick[this.handle]!
   }
 
   get min_lots(): number {
-    return this.number(row.MIN_LOTS_AT)
+    const { terms } = this
+    if ((terms & row.WHOLE_OR_NOTHING) !== 0) return this.lots
+    return this.type === 'fok' ? 0 : this.context.pool.min_fill[this.handle]!
   }
 
   get expiry_slot(): number {
-    return this.number(row.EXPIRY_SLOT_AT)
+    return this.u48(row.EXPIRY_SLOT_AT)
   }
 
   get arrival_slot(): number {
-    return this.number(row.ARRIVAL_SLOT_AT)
+    return this.u48(row.ARRIVAL_SLOT_AT)
   }
 
   get arrival_batch(): number {
-    return this.u32(row.ARRIVAL_BATCH_AT)
+    this.at(0)
+    return this.context.pool.arrival_batch[this.handle]!
   }
 
   get nonce(): bigint {
@@ -112,7 +136,7 @@ export class Order {
   }
 
   get seq(): number {
-    return this.number(row.SEQ_AT)
+    return this.u48(row.SEQ_AT)
   }
 
   get origin(): string | undefined {
@@ -134,12 +158,10 @@ export class Order {
     this.context.anchors.encode(to, this.u32(row.ANCHORS_AT))
   }
 
+  /** The book's number: 0 once a fill has taken the last lots, though the order is not final yet. */
   get remaining(): number {
-    return this.number(row.REMAINING_AT)
-  }
-
-  set remaining(lots: number) {
-    this.chunk.view.setFloat64(this.at(row.REMAINING_AT), lots, true)
+    this.at(0)
+    return this.context.pool.remaining[this.handle]!
   }
 
   get status(): LiveStatus {
@@ -190,8 +212,8 @@ export class Order {
     return this.chunk.bytes[this.at(row.TERMS_AT)]!
   }
 
-  private number(offset: number): number {
-    return this.chunk.view.getFloat64(this.at(offset), true)
+  private u48(offset: number): number {
+    return row.readU48(this.chunk.view, this.at(offset))
   }
 
   private u32(offset: number): number {

@@ -7,13 +7,15 @@ import type { InstrumentState } from './instrument'
 import type { Note } from './note'
 import type { Order } from './order'
 import type { OrderFacts } from './order_facts'
-import { DIGEST_AT, IDENTITY_BYTES, LIVE_STATUSES, REPLACES_AT, SIDES, TYPES } from './order_row'
+import { DIGEST_BYTES, ID_BYTES, IDENTITY_BYTES, LIVE_STATUSES, SIDES, TYPES } from './order_row'
 import type { Tables } from './snapshot_tables'
+
+const IDENTITY = new Uint8Array(IDENTITY_BYTES)
 
 export function writeOrder(to: ByteWriter, order: Order, tables: Tables): void {
   const { anchor_count, origin, fills } = order
-  const { bytes } = order.chunk
-  to.copy(bytes, order.at(0), DIGEST_AT)
+  order.readIdentity(IDENTITY)
+  to.copy(IDENTITY, 0, ID_BYTES)
   to.uint(order.key.index)
   to.uint(order.instrument.index)
   to.byte(SIDES.indexOf(order.side))
@@ -27,11 +29,11 @@ export function writeOrder(to: ByteWriter, order: Order, tables: Tables): void {
   to.u64(order.nonce)
   to.uint(anchor_count * 32)
   order.encodeAnchors(to)
-  to.copy(bytes, order.at(DIGEST_AT), REPLACES_AT - DIGEST_AT)
+  to.copy(IDENTITY, ID_BYTES, DIGEST_BYTES)
   to.byte(origin === undefined ? 0 : 1)
   if (origin !== undefined) to.text(origin)
   to.byte(order.has_replaced ? 1 : 0)
-  if (order.has_replaced) to.copy(bytes, order.at(REPLACES_AT), IDENTITY_BYTES - REPLACES_AT)
+  if (order.has_replaced) to.copy(IDENTITY, ID_BYTES + DIGEST_BYTES, ID_BYTES)
   to.uint(order.seq)
   to.uint(order.remaining)
   to.byte(LIVE_STATUSES.indexOf(order.status))

@@ -75,6 +75,7 @@ export function createState(orders?: number): State {
   const key_list: TradingKey[] = []
   const instrument_list: InstrumentState[] = []
   const notes = new Notes({ keys, key_list })
+  const pool = new OrderPool(orders)
   return {
     settings: undefined,
     mints: [],
@@ -91,8 +92,8 @@ export function createState(orders?: number): State {
     key_list,
     instruments: new Map(),
     instrument_list,
-    pool: new OrderPool(orders),
-    orders: new LiveOrders({ keys: key_list, instruments: instrument_list, notes }),
+    pool,
+    orders: new LiveOrders({ keys: key_list, instruments: instrument_list, notes, pool }),
     finals: new FinalOrders(key_list),
     timers: new Map(),
     notes,

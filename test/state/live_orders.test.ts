@@ -1,10 +1,12 @@
 /** Live orders in memory against plain objects: whatever comes and goes, each is found as it was. Failures print their seed. */
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
+import { BUY, OrderPool, SELL } from '../../engine/book/order_pool'
 import { newAccount, type TradingKey } from '../../engine/state/account'
 import { newList } from '../../engine/state/handle_list'
 import { LiveOrders } from '../../engine/state/live_orders'
 import { Notes } from '../../engine/state/notes'
+import { BOOK_KIND } from '../../engine/state/open_order'
 import type { Order } from '../../engine/state/order'
 import type { OrderFacts } from '../../engine/state/order_facts'
 import { seeded, World } from './world'
@@ -25,7 +27,8 @@ function venue() {
     }),
   )
   const notes = new Notes({ keys: new Map(keys.map((key) => [key.text, key])), key_list: keys })
-  return { keys, notes, orders: new LiveOrders({ keys, instruments, notes }) }
+  const pool = new OrderPool(4)
+  return { keys, notes, pool, orders: new LiveOrders({ keys, instruments, notes, pool }) }
 }
 
 function factsOf({ keys, notes }: ReturnType<typeof venue>, serial: number, pick: number): OrderFacts {
@@ -43,7 +46,7 @@ function factsOf({ keys, notes }: ReturnType<typeof venue>, serial: number, pick
     type: (['limit', 'ioc', 'fok'] as const)[pick % 3]!,
     lots: 2 ** 53 - 1 - serial,
     ticks: 2 ** 31 - serial,
-    min_lots: pick,
+    min_lots: pick % 3 === 2 ? [0, 2 ** 53 - 1 - serial][pick % 2]! : pick,
     expiry_slot: 2 ** 40 + (pick % 4),
     arrival_slot: 2 ** 40 - serial,
     arrival_batch: serial,
@@ -58,6 +61,13 @@ function factsOf({ keys, notes }: ReturnType<typeof venue>, serial: number, pick
     collateral,
     traded: undefined,
   }
+}
+
+/** The book's part of it. */
+function take({ pool }: ReturnType<typeof venue>, facts: OrderFacts): number {
+  const { type, ticks: tick, remaining: lots, min_lots: min_fill, arrival_batch, order_id } = facts
+  const side = facts.side === 'buy' ? BUY : SELL
+  return pool.take({ side, kind: BOOK_KIND[type], tick, lots, min_fill, arrival_batch, order_id })
 }
 
 /** What can be read of an order, in the form of what it was made of. */
@@ -100,25 +110,23 @@ test('orders come and go, and what lives is found as it was, in the order of arr
       const all = venue()
       const { orders, notes, keys } = all
       const live: Modelled[] = []
-      const free: number[] = []
-      let fresh = 1
       stream.forEach(({ op, pick }, serial) => {
         if (op === 'add') {
           const facts = factsOf(all, serial, pick)
-          const handle = free.pop() ?? fresh++
+          const handle = take(all, facts)
           live.push({ handle, order: orders.add(handle, facts), facts })
           return
         }
         const one = live[pick % Math.max(1, live.length)]
         if (one === undefined) return
         if (op === 'fill') {
-          one.order.remaining = one.facts.remaining = pick
+          all.pool.remaining[one.handle] = one.facts.remaining = pick
           one.order.status = one.facts.status = 'partially_filled'
           return
         }
         orders.remove(one.order)
         live.splice(live.indexOf(one), 1)
-        free.push(one.handle)
+        all.pool.give(one.handle)
         expect(() => one.order.remaining).toThrow('ended')
         expect(orders.find(one.facts.order_id)).toBeUndefined()
       })
@@ -144,6 +152,7 @@ test('orders come and go, and what lives is found as it was, in the order of arr
 
 test('two orders cannot lie at one handle', () => {
   const all = venue()
+  take(all, factsOf(all, 1, 1))
   all.orders.add(1, factsOf(all, 1, 1))
   expect(() => all.orders.add(1, factsOf(all, 2, 2))).toThrow('already')
 })
