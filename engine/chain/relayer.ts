@@ -13,7 +13,7 @@ import { RelayedBatches } from './relayed_batches'
 import { answerFailure, isVerdict } from './relayer_failure'
 import { LandedReport } from './report_landed'
 import { backoffMs } from './rpc_pool'
-import { type AheadTerms, SettlementSender } from './settlement_sender'
+import { type AheadTerms, type Draft, SettlementSender } from './settlement_sender'
 import { latestLifetime } from './sign_vault_instruction'
 import { supervise } from './supervise'
 import { failureOf, isPayerShort, type TransactionFailure } from './transaction_failure'
@@ -160,23 +160,33 @@ export class Relayer {
    * before it was executed, and a few times only: after that when it is next.
    */
   async #signAhead(next: RelayedBatch, confirmed: VaultSnapshot): Promise<void> {
-    const { client, args } = this
+    const { args } = this
     let terms: AheadTerms | undefined
+    const drafts: Draft[] = []
     const last = Math.min(next.batch_id + this.#window.size, args.batchMax())
-    for (let before = next; before.batch_id < last; ) {
+    for (let before = next; before.batch_id < last && !this.#stopped; ) {
       const payload = args.outbox.payload(before.batch_id + 1)
-      if (!payload || this.#stopped) return
+      if (!payload) break
       const batch = this.#batches.of(payload.batch_id)
       if (!batch.live) {
         const again = batch.signed.length > 0
-        if (again && !terms && !before.executed) return
-        if (batch.signed.length >= LIMITS.batch_signings_ahead_max) return
+        if (again && !terms && !before.executed) break
+        if (batch.signed.length >= LIMITS.batch_signings_ahead_max) break
         args.ownBatch(batch.batch_id)
-        terms ??= { lifetime: await latestLifetime(client), price: await priorityPrice(client) }
-        if (!(await this.#sender.sendAhead(batch, payload, confirmed, terms))) return
+        terms ??= await this.#aheadTerms()
+        const draft = await this.#sender.draftAhead(batch, payload, confirmed, terms)
+        if (!draft) break
+        drafts.push(draft)
+        if (drafts.length >= this.#window.at_a_time) await this.#sender.send(drafts.splice(0), true)
       }
       before = batch
     }
+    if (drafts.length > 0) await this.#sender.send(drafts, true)
+  }
+
+  async #aheadTerms(): Promise<AheadTerms> {
+    const [lifetime, price] = await Promise.all([latestLifetime(this.client), priorityPrice(this.client)])
+    return { lifetime, price }
   }
 
   async #refused(batch: RelayedBatch, failure: TransactionFailure, landed: boolean): Promise<void> {

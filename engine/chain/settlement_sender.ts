@@ -1,6 +1,6 @@
 /** Signs a settlement batch, journals what it signed, and only then sends it. */
 import { getBase58Encoder } from '@solana/kit'
-import type { SettlementPayload } from '../ports'
+import type { SettlementPayload, SignedBatch } from '../ports'
 import { broadcast } from './broadcast'
 import { buildFitting } from './build_fitting'
 import type { Lifetime, SignedTransaction } from './build_transaction'
@@ -19,6 +19,8 @@ import { toInstruction } from './vault_instruction'
 
 /** Read once for all that are signed ahead in one step; `price` in micro-lamports per unit. */
 export type AheadTerms = { lifetime: Lifetime; price: bigint }
+/** A transaction of a batch that is not journaled yet. */
+export type Draft = { batch: RelayedBatch; transaction: SignedTransaction }
 
 export class SettlementSender {
   readonly #builder: SettleBuilder
@@ -46,31 +48,47 @@ export class SettlementSender {
     const instruction = await this.#instruction(payload, state)
     const signing = await signVaultInstruction(this.client, instruction, batch.signed.length)
     if ('failure' in signing) return signing.failure
-    await this.#send(batch, signing.signed, false)
+    await this.send([{ batch, transaction: signing.signed }], false)
     return undefined
   }
 
   /**
    * A batch whose predecessors are all on their way. It cannot be simulated yet, so it asks for units by formula, and it
-   * cites only what stays known while they land. False when it has to wait until it is next. @throws ChainUnavailable
+   * cites only what stays known while they land. Undefined when it has to wait until it is next.
    */
-  async sendAhead(
+  async draftAhead(
     batch: RelayedBatch,
     payload: SettlementPayload,
     confirmed: VaultSnapshot,
     { lifetime, price }: AheadTerms,
-  ): Promise<boolean> {
+  ): Promise<Draft | undefined> {
     const { client } = this
     const compute_units = settleUnits(payload)
     const state = this.args.states.citeKept(confirmed, payload.leaf_count_min)
-    if (compute_units === undefined || !state) return false
+    if (compute_units === undefined || !state) return undefined
     const priority_fee_lamports = priorityFee(client.fees, price, compute_units, 0)
     const instructions = [toInstruction(await this.#instruction(payload, state), [client.signer])]
     const draft = { payer: client.signer, instructions, lifetime, compute_units, priority_fee_lamports }
     const built = await buildFitting(draft, client.transactions)
-    if ('failure' in built) return false
-    await this.#send(batch, built.signed, true)
-    return true
+    return 'failure' in built ? undefined : { batch, transaction: built.signed }
+  }
+
+  /**
+   * Journals them in one group, then sends them in their order without waiting for the answer to one before the next.
+   * @param ahead the first of them is not next to land
+   */
+  async send(drafts: readonly Draft[], ahead: boolean): Promise<void> {
+    const signed = drafts.map(toSigned)
+    await Promise.all(signed.map((one) => this.args.outbox.recordSigned(one)))
+    const { slot } = this.client.view.now()
+    for (const [at, { batch }] of drafts.entries()) {
+      // What was signed for those behind it cites an earlier journal head than this: the program refuses that then.
+      for (const later of this.batches.after(batch.batch_id)) later.live = false
+      batch.signed.push(signed[at]!)
+      Object.assign(batch, { live: true, executed: false, ahead, verdicts: 0, signed_slot: slot })
+    }
+    await Promise.all(drafts.map(({ batch }) => this.broadcast(batch)))
+    for (const { batch } of drafts) await this.batches.submitted(batch)
   }
 
   /** Sends the newest transaction, for the first time or again. */
@@ -83,25 +101,14 @@ export class SettlementSender {
     const { outbox, epoch } = this.args
     return this.#builder.build(payload, { epoch, state, ...outbox.head() })
   }
+}
 
-  async #send(batch: RelayedBatch, transaction: SignedTransaction, ahead: boolean): Promise<void> {
-    const { signature, wire, last_valid_block_height } = transaction
-    const signed = {
-      batch_id: batch.batch_id,
-      signature: new Uint8Array(getBase58Encoder().encode(signature)),
-      transaction: wire,
-      last_valid_block_height,
-    }
-    await this.args.outbox.recordSigned(signed)
-    // What was signed for those behind it cites an earlier journal head than this: the program refuses that then.
-    for (const later of this.batches.after(batch.batch_id)) later.live = false
-    batch.signed.push(signed)
-    batch.live = true
-    batch.executed = false
-    batch.ahead = ahead
-    batch.verdicts = 0
-    batch.signed_slot = this.client.view.now().slot
-    await this.broadcast(batch)
-    await this.batches.submitted(batch)
+function toSigned({ batch, transaction }: Draft): SignedBatch {
+  const { signature, wire, last_valid_block_height } = transaction
+  return {
+    batch_id: batch.batch_id,
+    signature: new Uint8Array(getBase58Encoder().encode(signature)),
+    transaction: wire,
+    last_valid_block_height,
   }
 }
