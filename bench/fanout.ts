@@ -37,7 +37,7 @@ async function medianOf(round: () => Promise<number>): Promise<number> {
 
 try {
   const facts = await venue.ask<VenueFacts>('start', { dir, notes: 4_096 })
-  const bare = await raw.ask<RawFacts>('start', { answer_bytes: 100 })
+  const bare = await raw.ask<RawFacts>('startSockets')
   const deliveries = sockets * waves * PER_WAVE
   await venueWaves(Promise.resolve())
   const alone_ms = await medianOf(() => venueWaves(Promise.resolve()))

@@ -6,33 +6,42 @@ import { answerQuestions } from './child_process'
 export type RawFacts = { port: number; certificate: string }
 
 let body = ''
-let server: Server<{ topic: string }> | undefined
+type Raw = Server<{ topic: string }>
+let server: Raw | undefined
+type Fetch = (request: Request, own: Raw) => Response | undefined | Promise<Response>
+
+function serve(fetch: Fetch): RawFacts {
+  const { cert_pem: cert, key_pem: key } = generateTls([], Date.now())
+  server = Bun.serve<{ topic: string }>({
+    hostname: '127.0.0.1',
+    port: 0,
+    tls: { cert, key },
+    fetch,
+    websocket: {
+      perMessageDeflate: false,
+      open: (socket) => void socket.subscribe(socket.data.topic),
+      message: () => {},
+    },
+  })
+  return { port: server.port!, certificate: cert }
+}
+
 const filler = (bytes: number) => JSON.stringify({ filler: 'x'.repeat(Math.max(0, bytes - 13)) })
 
 answerQuestions({
-  /** Reads JSON and answers `answer_bytes` of JSON to POST and GET; sockets join one topic. */
+  /** Reads JSON and answers `answer_bytes` of JSON to POST and GET, and looks at nothing else of a request. */
   start(options: { answer_bytes: number }): RawFacts {
-    const tls = generateTls([], Date.now())
-    const { cert_pem: cert, key_pem: key } = tls
     body = filler(options.answer_bytes)
     const headers = { 'content-type': 'application/json', 'cache-control': 'no-store' }
-    server = Bun.serve<{ topic: string }>({
-      hostname: '127.0.0.1',
-      port: 0,
-      tls: { cert, key },
-      async fetch(request, own) {
-        const topic = new URL(request.url).searchParams.get('token')
-        if (topic !== null && own.upgrade(request, { data: { topic } })) return undefined
-        if (request.method === 'POST') await request.json()
-        return new Response(body, { headers })
-      },
-      websocket: {
-        perMessageDeflate: false,
-        open: (socket) => void socket.subscribe(socket.data.topic),
-        message: () => {},
-      },
+    const answer = () => new Response(body, { headers })
+    return serve((request) => (request.method === 'POST' ? request.json().then(answer) : answer()))
+  },
+  /** Sockets join the topic of their token. */
+  startSockets(): RawFacts {
+    return serve((request, own) => {
+      const topic = new URL(request.url).searchParams.get('token')!
+      return own.upgrade(request, { data: { topic } }) ? undefined : new Response(null, { status: 426 })
     })
-    return { port: server.port!, certificate: cert }
   },
   answerBytes(bytes: number) {
     body = filler(bytes)

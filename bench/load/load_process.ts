@@ -23,7 +23,8 @@ export type GetLoad = { path: string; host: string; token: string | undefined; c
 
 let requests: Buffer[] = []
 let sockets: EventSockets | undefined
-let lanes: { port: number; count: number; open: HttpsLanes } | undefined
+/** Of every server asked so far, by port. */
+const lanes = new Map<number, { count: number; open: HttpsLanes }>()
 
 answerQuestions({
   /** Signing ahead keeps the generator's own cost out of the figures. */
@@ -55,12 +56,14 @@ answerQuestions({
   },
 })
 
-/** Connections stay: handshakes of all lanes at once are a pause of their own, and none of the orders'. */
+/** Connections stay: handshakes of all lanes at once are a pause and a cost of their own, and none of the requests'. */
 async function openLanes(target: Target, count: number): Promise<HttpsLanes> {
-  if (lanes?.port === target.port && lanes.count === count) return lanes.open
-  lanes?.open.close()
-  lanes = { port: target.port, count, open: await HttpsLanes.open(target, count) }
-  return lanes.open
+  const kept = lanes.get(target.port)
+  if (kept?.count === count) return kept.open
+  kept?.open.close()
+  const open = await HttpsLanes.open(target, count)
+  lanes.set(target.port, { count, open })
+  return open
 }
 
 function reportOf(result: LoadResult): LoadReport {
