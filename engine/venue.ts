@@ -82,7 +82,8 @@ export interface Venue {
   disconnected(account_id: string, origin: string): Promise<void>
 
   // reads, by an account
-  nonces(account_id: string, trading_key: string): Promise<wire.Nonces>
+  /** At once, unless what it tells is still on its way to the disk. */
+  nonces(account_id: string, trading_key: string): wire.Nonces | Promise<wire.Nonces>
   /** As they are sent. The methods of the same names below read the same texts for callers inside the process. */
   readonly own: OwnTexts
   order(account_id: string, order_id: string): Promise<wire.Order>

@@ -34,10 +34,10 @@ export function venueOf(engine: Engine, accounts: AccountsPort): Venue {
     armDisconnect: counted((account_id, origin, armed) => writes.armDisconnect(account_id, origin, armed)),
     disconnected: counted((account_id, origin) => writes.disconnected(account_id, origin)),
 
-    nonces: async (account_id, trading_key) => {
+    nonces: (account_id, trading_key) => {
       const nonces = noncesOf(engine.state, account_id, trading_key)
-      await engine.sequencer.durable()
-      return nonces
+      const durable = engine.sequencer.durable()
+      return Bun.peek.status(durable) === 'fulfilled' ? nonces : durable.then(() => nonces)
     },
     own,
     order: async (account_id, order_id) => JSON.parse(own.order(account_id, order_id)),

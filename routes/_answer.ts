@@ -13,7 +13,9 @@ import { readQuery } from './_query'
 import { limitHeaders } from './_rate'
 import type { Services } from './_services'
 
-export type Answering = (request: Request, params: Record<string, string>) => Response | Promise<Response>
+/** What the router hands over; `params` are those of the path, none where it has none. */
+export type Routed = { request: Request; params?: Record<string, string> }
+export type Answering = (routed: Routed) => Response | Promise<Response>
 
 /** What an answer or a refusal of one request carries in its headers. */
 type Exchange = { readonly request_id: string; limits: HeaderMap | undefined }
@@ -28,7 +30,7 @@ export function answering(endpoint: Endpoint, services: Services, route: string)
   const handler = endpoint.handler as (call: unknown) => unknown
 
   // Without a promise where nothing has to be waited for: it would cost a read a good part of its time.
-  return (request, params) => {
+  return ({ request, params = {} }) => {
     const exchange: Exchange = { request_id: requestId(request), limits: undefined }
     const finish = (value: unknown) => {
       const response = reply(value, exchange)
@@ -143,8 +145,13 @@ function replyOf(contract: Contract, services: Services, route: string) {
   }
   const textOf = answerTexts(answer.body, services, route)
   const template = { ...commonHeaders(''), ...fixed, 'content-type': 'application/json' }
+  // A response copies Headers as they are; made of an object, each would be read and checked anew.
+  const unlimited = new Headers(template)
+  const limited = new Headers(template)
   return (value: unknown, { request_id, limits }: Exchange) => {
-    const headers: HeaderMap = { ...template, 'x-request-id': request_id, ...limits }
+    const headers = limits === undefined ? unlimited : limited
+    headers.set('x-request-id', request_id)
+    for (const name in limits) headers.set(name, limits[name]!)
     return new Response(textOf(value), { status: answer.status, headers })
   }
 }

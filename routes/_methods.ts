@@ -11,7 +11,7 @@ export function otherMethods(methods: readonly string[], services: Services): An
   const allow = [...new Set([...taken, ...(taken.includes('GET') ? ['HEAD'] : []), 'OPTIONS'])]
     .sort()
     .join(', ')
-  return async (request) => {
+  return async ({ request }) => {
     const request_id = requestId(request)
     if (request.method === 'OPTIONS') {
       return new Response(null, { status: 204, headers: { ...commonHeaders(request_id), allow } })

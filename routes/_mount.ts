@@ -29,13 +29,12 @@ export function mount(
       route.kind === 'stream'
         ? upgrading(route, services, template, upgraderOf)
         : answering(route, services, template)
-    app.route(method.toUpperCase(), routerPath(path), ({ request, params }) =>
-      answer(request, params as Record<string, string>),
-    )
+    // Bound, so that it has no text: Elysia awaits what looks like a call behind `return`, and every answer would wait.
+    app.route(method.toUpperCase(), routerPath(path), answer.bind(undefined))
   }
   for (const [path, taken] of methods) {
     const answer = otherMethods(taken, services)
-    app.all(routerPath(path), ({ request }) => answer(request, {}))
+    app.all(routerPath(path), answer)
   }
 }
 

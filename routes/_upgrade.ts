@@ -40,7 +40,7 @@ export function upgrading(
   route: string,
   upgraderOf: (request: Request) => Upgrader | undefined,
 ): Answering {
-  return async (request) => {
+  return async ({ request }) => {
     const request_id = requestId(request)
     try {
       const server = upgraderOf(request)

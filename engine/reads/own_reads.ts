@@ -17,9 +17,8 @@ export class OwnReads implements OwnTexts {
   ) {}
 
   order(account_id: string, order_id: string): Json<wire.Order> {
-    orderIdOf(order_id)
     const name = `order/${order_id}`
-    const found = this.kept.get(name, this.at) ?? this.keep(name, this.history.order(order_id))
+    const found = this.kept.get(name, this.at) ?? this.readOrder(name, order_id)
     return owned(account_id, found, 'order_unknown')
   }
 
@@ -79,6 +78,11 @@ export class OwnReads implements OwnTexts {
 
   private readonly at = (account_id: string) => {
     return { seq: this.history.seqLast(account_id), prunes: this.history.prunes() }
+  }
+
+  private readOrder(name: string, order_id: string): Owned | undefined {
+    orderIdOf(order_id)
+    return this.keep(name, this.history.order(order_id))
   }
 
   private keep<T extends Owned | undefined>(name: string, read: T): T {

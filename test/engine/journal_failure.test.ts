@@ -41,7 +41,8 @@ for (const fault of ['write_fails_at', 'sync_fails_at'] as const) {
     const [first] = requests
     expect((await refusalOf(open.venue.place('alice', first!))).code).toBe('matching_unavailable')
     expect((await refusalOf(open.venue.order('alice', first!.order_id))).code).toBe('order_unknown')
-    expect((await refusalOf(open.venue.nonces('alice', alice.trading_key))).code).toBe('internal')
+    const nonces = async () => await open.venue.nonces('alice', alice.trading_key)
+    expect((await refusalOf(nonces())).code).toBe('internal')
     expect(open.venue.status()).toMatchObject({ ready: false, matching: 'stopped' })
   })
 }

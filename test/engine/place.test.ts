@@ -62,6 +62,23 @@ test('commands of one turn share a group and each proves its own place in it', a
   })
 })
 
+test('nonces are told at once, and while a command is under way once it is durable', async () => {
+  const open = await site.open()
+  const { trader, request } = await buyer(open)
+  const { sequencer } = open.engine
+  await sequencer.durable()
+  const before = { place_nonce: '0', cancel_nonce: '0' }
+  expect(open.venue.nonces('alice', trader.trading_key)).toEqual(before)
+  const placing = open.venue.place('alice', request)
+  while (sequencer.seq_durable === sequencer.seq_executed) await new Promise(setImmediate)
+  const told = open.venue.nonces('alice', trader.trading_key)
+  expect(told).toBeInstanceOf(Promise)
+  const seq = sequencer.seq_executed
+  expect(await told).toMatchObject({ place_nonce: request.nonce })
+  expect(sequencer.seq_durable).toBeGreaterThanOrEqual(seq)
+  await placing
+})
+
 test('an identical resend learns the original result and receipt, other content that the id is taken', async () => {
   const open = await site.open()
   const { trader, request } = await buyer(open)

@@ -21,7 +21,11 @@ const owners: Case[] = [
     () => here.open.venue.cancel('bob', here.live.order_id, here.bob.cancel(here.live.order_id)),
   ],
   ["reading another account's order", 'not_owner', () => here.open.venue.order('bob', here.live.order_id)],
-  ["another account's nonces", 'key_bound', () => here.open.venue.nonces('bob', here.alice.trading_key)],
+  [
+    "another account's nonces",
+    'key_bound',
+    async () => await here.open.venue.nonces('bob', here.alice.trading_key),
+  ],
 ]
 
 const resends: Case[] = [

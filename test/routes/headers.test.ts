@@ -1,6 +1,6 @@
 /** Headers of every answer, and requests whose headers leave room for doubt. */
 import { afterEach, expect, test } from 'bun:test'
-import { type Harness, openHarness } from './harness'
+import { type Harness, openHarness, TOKEN } from './harness'
 import { rawStatus } from './raw_http'
 
 const TIME = { slot: 1, unix_ms: 2, slot_ms: 400 }
@@ -18,6 +18,22 @@ test("the caller's request id is taken if it is 16 to 64 of A-Z a-z 0-9 -", asyn
   for (const id of ['short', 'x'.repeat(65), 'has_underscores_in_it', '<script>1234567890']) {
     expect(await given(id)).toMatch(/^[0-9a-f-]{36}$/)
   }
+})
+
+test('a read that waits for nothing is answered without a promise, with headers of its own', async () => {
+  harness = openHarness({
+    venue: { time: () => TIME, nonces: () => ({ place_nonce: '0', cancel_nonce: '0' }) },
+  })
+  const ask = (path: string, id: string) => {
+    const headers = { 'x-request-id': id, authorization: `Bearer ${TOKEN}` }
+    return harness.app.fetch(new Request(`http://localhost${path}`, { headers })) as Response
+  }
+  const nonces = '/nonces?trading_key=4vJ9JU1bJJE96FWSJKvHsmmFADCg4gpZQff4P3bkLKi'
+  const ids = ['first-request-id', 'second-request-id', 'third-request-id']
+  const answers = ids.map((id, at) => ask(at === 1 ? '/time' : nonces, id))
+  for (const answer of answers) expect(answer).toBeInstanceOf(Response)
+  expect(answers.map(({ headers }) => headers.get('x-request-id'))).toEqual(ids)
+  expect(answers.map(({ headers }) => headers.has('ratelimit'))).toEqual([true, false, true])
 })
 
 test('every answer carries a request id, also where nothing is found', async () => {
