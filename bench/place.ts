@@ -11,7 +11,7 @@ import { type Figure, report } from './figures'
 import { numbers } from './flags'
 import type { LoadReport } from './load/load_process'
 import { syncLimit, verifyLimit } from './machine_limits'
-import type { RawFacts } from './raw_server'
+import type { RawFacts } from './raw_topics'
 import type { ThreadTimes } from './venue/thread_time'
 import type { VenueFacts, VenueUsage } from './venue/venue_process'
 

@@ -10,7 +10,7 @@ import { startChild } from './child_process'
 import { type Figure, median, report } from './figures'
 import { numbers } from './flags'
 import type { LoadReport } from './load/load_process'
-import type { RawFacts } from './raw_server'
+import type { RawFacts } from './raw_topics'
 import { hexOf, named, pairNamed, SYMBOL } from './venue/bench_config'
 import type { VenueFacts, VenueUsage } from './venue/venue_process'
 

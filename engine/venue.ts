@@ -35,9 +35,12 @@ export type Session = {
 }
 
 /** Receives an account's events in seq order, only after they are durable. */
+/** `text` is the event as JSON; one text serves all sinks of the account. */
+export type EventWithText = { readonly event: wire.AccountEvent; readonly text: string }
+
 export interface EventSink {
-  /** `text` is the event as JSON; one text serves all sinks of the account. */
-  event(event: wire.AccountEvent, text: string): void
+  /** At least one event, in order: all of one turn, or a page of the log. Many sinks are given the same list. */
+  events(events: readonly EventWithText[]): void
   /** The session's token was revoked, expired, or the account suspended. */
   ended(): void
   /** The venue shuts down. */

@@ -4,7 +4,7 @@ import { openCommands } from './_commands'
 import { type Delivery, openDelivery, type Snapshot } from './_delivery'
 import type { ServerFrame } from './_frames'
 import type { OpSocket } from './_ops'
-import { type Outbox, openOutbox, type Transport } from './_outbox'
+import { type Frames, type Outbox, openOutbox, type Transport } from './_outbox'
 import { placeOf } from './_problem'
 import type { Services } from './_services'
 import type { StreamContract } from './_stream'
@@ -31,9 +31,9 @@ export class Connection implements OpSocket {
   readonly origin = crypto.randomUUID()
   /** Given to the subscription, which is made before the upgrade. */
   readonly sink: EventSink = {
-    event: (event, text) => {
+    events: (events) => {
       if (this.behind) return
-      this.delivery.event(event, text)
+      this.delivery.events(events)
       this.behind = this.delivery.waiting() >= EARLY_EVENTS_MAX
     },
     ended: () => this.close(TOKEN_ENDED, 'token ended'),
@@ -64,8 +64,11 @@ export class Connection implements OpSocket {
     const send = (text: string) => {
       if (this.closing === undefined) this.outbox.push(text)
     }
+    const sendAll = (frames: Frames) => {
+      if (this.closing === undefined) this.outbox.pushAll(frames)
+    }
     this.outbox = openOutbox(services.meters, () => this.close(TOO_SLOW, 'too slow'))
-    this.delivery = openDelivery({ kinds: contract.kinds, send })
+    this.delivery = openDelivery({ kinds: contract.kinds, send, sendAll })
     this.commands = openCommands({
       services,
       ops: contract.ops,

@@ -2,15 +2,16 @@
  * Orders what a socket is told about its account: hello, a gap if events are no longer kept, events, and one snapshot
  * placed exactly where it is true, so that a reader may apply frames one by one.
  */
-import type { Json } from '../engine/venue'
-import type { AccountEvent, EventKind, Order } from '../protocol/wire'
-import { eventFrame, type ServerFrame } from './_frames'
+import type { EventWithText, Json } from '../engine/venue'
+import type { EventKind, Order } from '../protocol/wire'
+import { eventFrames, type ServerFrame } from './_frames'
+import type { Frames } from './_outbox'
 
 export type Snapshot = { seq: number; orders: Json<Order[]> }
-type Early = { event: AccountEvent; text: string } | { gap_from: number; gap_to: number }
+type Early = EventWithText | { gap_from: number; gap_to: number }
 
 export interface Delivery {
-  event(event: AccountEvent, text: string): void
+  events(events: readonly EventWithText[]): void
   gap(seq_from: number, seq_to: number): void
   /** Frames wait for this call. The reader knows events up to `base`; without `snapshot` it resumes from events alone. */
   begin(hello: ServerFrame, base: number, snapshot: Snapshot | undefined): void
@@ -23,6 +24,7 @@ export interface Delivery {
 export function openDelivery(args: {
   kinds: (kind: EventKind) => boolean
   send: (text: string) => void
+  sendAll: (frames: Frames) => void
 }): Delivery {
   const early: Early[] = []
   let begun = false
@@ -34,12 +36,15 @@ export function openDelivery(args: {
     args.send(snapshotFrame(due))
     due = undefined
   }
-  const deliver = (event: AccountEvent, text: string) => {
+  const deliver = (events: readonly EventWithText[]) => {
+    last = events.at(-1)!.event.seq
+    args.sendAll(eventFrames(events, args.kinds))
+  }
+  const deliverOne = (one: EventWithText) => {
     // A renewed subscription overlaps the one before it by what was under way.
-    if (event.seq <= last) return
-    sendSnapshotUpTo(event.seq - 1)
-    last = event.seq
-    if (args.kinds(event.kind)) args.send(eventFrame(text))
+    if (one.event.seq <= last) return
+    sendSnapshotUpTo(one.event.seq - 1)
+    deliver([one])
     sendSnapshotUpTo(last)
   }
   const skip = (seq_from: number, seq_to: number) => {
@@ -51,9 +56,10 @@ export function openDelivery(args: {
   return {
     last: () => last,
     waiting: () => early.length,
-    event(event, text) {
-      if (begun) deliver(event, text)
-      else early.push({ event, text })
+    events(events) {
+      if (!begun) for (const one of events) early.push(one)
+      else if (due === undefined && events[0]!.event.seq > last) deliver(events)
+      else for (const one of events) deliverOne(one)
     },
     gap(gap_from, gap_to) {
       if (begun) skip(gap_from, gap_to)
@@ -67,7 +73,7 @@ export function openDelivery(args: {
       if (early.length === 0) sendSnapshotUpTo(last)
       for (const item of early.splice(0)) {
         if ('gap_to' in item) skip(item.gap_from, item.gap_to)
-        else deliver(item.event, item.text)
+        else deliverOne(item)
       }
       sendSnapshotUpTo(last)
     },

@@ -1,8 +1,9 @@
 /** The frames of the sockets: what clients send, parsed by our own code, and what the venue sends, each event encoded once. */
-
+import type { EventWithText } from '../engine/venue'
 import { Refusal } from '../protocol/refusals'
-import type { Order } from '../protocol/wire'
+import type { EventKind, Order } from '../protocol/wire'
 import { parseJson } from './_json'
+import type { Frames } from './_outbox'
 
 export const FRAME_BYTES_MAX = 16_384
 export const ID_LENGTH_MAX = 64
@@ -62,14 +63,21 @@ export type ServerFrame =
   | { type: 'warning'; reason: 'token_expiring'; expires_in_ms: number }
   | { type: 'bye'; reason: 'upgrade' | 'restart'; retry_after_ms: number }
 
-let framed = ''
-let frame = ''
+type Kinds = (kind: EventKind) => boolean
+let framed: readonly EventWithText[] = []
+const kept = new Map<Kinds, Frames>()
 
-/** The event frame of an event's text. One text comes to all sockets of its account in turn, so the last frame is kept. */
-export function eventFrame(text: string): string {
-  if (text !== framed) {
-    framed = text
-    frame = `{"type":"event",${text.slice(1)}`
+/** The frames of those events that are of these kinds. One list comes to all sockets of an account: its frames are kept. */
+export function eventFrames(events: readonly EventWithText[], kinds: Kinds): Frames {
+  if (events !== framed) {
+    framed = events
+    kept.clear()
   }
-  return frame
+  const known = kept.get(kinds)
+  if (known !== undefined) return known
+  const wanted = events.filter(({ event }) => kinds(event.kind))
+  const texts = wanted.map(({ text }) => `{"type":"event",${text.slice(1)}`)
+  const frames = { texts, bytes: texts.reduce((sum, text) => sum + text.length, 0) }
+  kept.set(kinds, frames)
+  return frames
 }

@@ -14,7 +14,7 @@ export interface Meters {
   socketOpened(): void
   socketClosed(code: number): void
   frameReceived(): void
-  frameSent(): void
+  framesSent(count: number): void
   read(): Metric[]
 }
 
@@ -44,8 +44,8 @@ export function openMeters(): Meters {
     frameReceived() {
       frames_in += 1
     },
-    frameSent() {
-      frames_out += 1
+    framesSent(count) {
+      frames_out += count
     },
     read: () => [
       counter('tacit_http_answers_total', 'Requests answered with success.', answers),

@@ -16,9 +16,13 @@ export interface Transport {
   terminate(): void
 }
 
+/** Frames in order and their bytes; many outboxes may hold the same. */
+export type Frames = { readonly texts: readonly string[]; readonly bytes: number }
+
 export interface Outbox {
-  /** Goes out with everything pushed in the same turn: one write to the socket instead of one for each frame. */
   push(text: string): void
+  /** Goes out with everything pushed in the same turn: one write to the socket instead of one for each frame. */
+  pushAll(frames: Frames): void
   /** Sends what the transport takes now; called again when it drains. */
   pump(): void
   attach(transport: Transport): void
@@ -29,34 +33,46 @@ export interface Outbox {
 /** `onSlow` is called once, when the bound is passed or the transport drops a frame. */
 export function openOutbox(meters: Meters, onSlow: () => void): Outbox {
   let transport: Transport | undefined
-  let waiting: string[] = []
+  let waiting: Frames[] = []
   let head = 0
+  /** Of the frames at the head, how many are sent. */
+  let begun = 0
   let bytes = 0
   let broken = false
   let due = false
 
-  const fail = () => {
-    if (broken) return
+  const clear = () => {
     broken = true
     waiting = []
-    head = 0
+    head = begun = bytes = 0
+  }
+  const fail = () => {
+    if (broken) return
+    clear()
     onSlow()
   }
   const sendSome = () => {
     let room = 0
-    while (head < waiting.length) {
-      // Asked once for many frames: the question costs as much as a frame.
-      if (room <= 0) room = TRANSPORT_BYTES_MAX - transport!.getBufferedAmount()
-      if (room <= 0) break
-      const text = waiting[head]!
-      room -= text.length
-      const result = transport!.send(text)
-      // Zero means the frame is gone: a hole the reader could not see, so the socket ends instead.
-      if (result === 0) return fail()
-      head += 1
-      bytes -= text.length
-      meters.frameSent()
+    let sent = 0
+    for (; head < waiting.length; head += 1) {
+      const { texts } = waiting[head]!
+      for (; begun < texts.length; begun += 1) {
+        // Asked once for many frames: the question costs as much as a frame.
+        if (room <= 0) room = TRANSPORT_BYTES_MAX - transport!.getBufferedAmount()
+        if (room <= 0) return meters.framesSent(sent)
+        const text = texts[begun]!
+        room -= text.length
+        bytes -= text.length
+        // Zero means the frame is gone: a hole the reader could not see, so the socket ends instead.
+        if (transport!.send(text) === 0) return fail()
+        sent += 1
+      }
+      begun = 0
     }
+    meters.framesSent(sent)
+  }
+  /** What is sent need not be held. */
+  const forget = () => {
     if (head === waiting.length) {
       waiting = []
       head = 0
@@ -69,30 +85,29 @@ export function openOutbox(meters: Meters, onSlow: () => void): Outbox {
     due = false
     if (transport === undefined || broken || head === waiting.length) return
     transport.cork(sendSome)
+    forget()
+  }
+  const pushAll = (frames: Frames) => {
+    if (broken || frames.texts.length === 0) return
+    waiting.push(frames)
+    bytes += frames.bytes
+    if (bytes > OUTBOX_BYTES_MAX) pump()
+    if (bytes > OUTBOX_BYTES_MAX) fail()
+    if (due) return
+    due = true
+    queueMicrotask(() => {
+      if (due) pump()
+    })
   }
   return {
-    push(text) {
-      if (broken) return
-      waiting.push(text)
-      bytes += text.length
-      if (bytes > OUTBOX_BYTES_MAX) pump()
-      if (bytes > OUTBOX_BYTES_MAX) fail()
-      if (due) return
-      due = true
-      queueMicrotask(() => {
-        if (due) pump()
-      })
-    },
+    push: (text) => pushAll({ texts: [text], bytes: text.length }),
+    pushAll,
     pump,
     attach(opened) {
       transport = opened
       pump()
     },
     isEmpty: () => head === waiting.length,
-    clear() {
-      broken = true
-      waiting = []
-      head = 0
-    },
+    clear,
   }
 }

@@ -6,6 +6,7 @@ import { createApp } from '../../routes/_app'
 import { listen } from '../../routes/_listen'
 import { openLog } from '../../routes/_log'
 import { answerQuestions } from '../child_process'
+import { type RawFacts, RawTopics, type RawWave } from '../raw_topics'
 import { fundNotes } from './fund_notes'
 import { openLoopGauge, type Pauses } from './loop_gauge'
 import { type BenchEngine, clock, openEngine, provisionAccounts } from './open_engine'
@@ -32,6 +33,7 @@ export type VenueUsage = {
 }
 
 let open: BenchEngine | undefined
+let topics: RawTopics | undefined
 const gauge = openLoopGauge()
 
 answerQuestions({
@@ -55,9 +57,17 @@ answerQuestions({
     const { cert_pem: certificate } = enclave.tls
     return { port, certificate, venue: venue.identity().venue, tokens, slot: chain.view().slot }
   },
-  /** Events of all accounts, as the fan-out bench wants them. */
-  async waves({ waves, per_wave }: { waves: number; per_wave: number }) {
-    for (let wave = 0; wave < waves; wave++) await waveOfEvents(open!, per_wave)
+  /** Bare topics beside the venue, in the same process. */
+  startTopics(): RawFacts {
+    topics = new RawTopics()
+    return topics.facts
+  },
+  /** Events of all accounts, as the fan-out bench wants them; `raw` is published besides each wave. */
+  async waves({ waves, per_wave, raw }: { waves: number; per_wave: number; raw?: RawWave }) {
+    for (let wave = 0; wave < waves; wave++) {
+      await waveOfEvents(open!, per_wave)
+      if (raw !== undefined) topics!.publish(raw)
+    }
   },
   /** Totals of the process; the pause is the worst since the last call. */
   usage(): VenueUsage {

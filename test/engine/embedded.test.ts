@@ -43,7 +43,9 @@ async function event(
 ): Promise<wire.AccountEvent> {
   const { promise, resolve } = Promise.withResolvers<wire.AccountEvent>()
   const sink: EventSink = {
-    event: (one) => wanted(one) && resolve(one),
+    events(told) {
+      for (const { event } of told) if (wanted(event)) resolve(event)
+    },
     ended: () => {},
     bye: () => {},
   }

@@ -24,10 +24,12 @@ function collector() {
   const ends: string[] = []
   const waiting: { seq: number; resolve: () => void }[] = []
   const sink: EventSink = {
-    event(event) {
+    events(told) {
       expect(open.engine.sequencer.seq_durable).toBe(open.engine.loaded.journal.head().seq)
-      events.push(event)
-      for (const waiter of waiting) if (event.seq >= waiter.seq) waiter.resolve()
+      for (const { event } of told) {
+        events.push(event)
+        for (const waiter of waiting) if (event.seq >= waiter.seq) waiter.resolve()
+      }
     },
     ended: () => void ends.push('ended'),
     bye: (reason) => void ends.push(`bye ${reason}`),
@@ -80,6 +82,34 @@ test('a stream without a resume point begins at the present', async () => {
   subscription.close()
   await placeAndCancel(1)
   expect(fresh.events).toHaveLength(2)
+})
+
+test('the events of one group commit reach every stream in one list, before their answers', async () => {
+  const lists: unknown[] = []
+  const answered: number[] = []
+  const sink: EventSink = { ...collector().sink, events: (events) => void lists.push(events) }
+  const both = [
+    await open.venue.subscribe(session, undefined, sink, noGap),
+    await open.venue.subscribe(session, undefined, sink, noGap),
+  ]
+  await new Promise(setImmediate)
+  const requests = Array.from({ length: 3 }, () => alice.place(alice.deposit('quote', 200_000_000n)))
+  await open.chain.finalizeLeaves()
+  lists.length = 0
+  await Promise.all(
+    requests.map(async (request) => {
+      await open.venue.place('alice', request)
+      answered.push(lists.length)
+    }),
+  )
+  expect(lists).toHaveLength(2)
+  expect(lists[0]).toBe(lists[1])
+  expect(lists[0]).toHaveLength(3)
+  expect(answered).toEqual([2, 2, 2])
+  for (const subscription of both) subscription.close()
+  await Promise.all(
+    requests.map(({ order_id }) => open.venue.cancel('alice', order_id, alice.cancel(order_id))),
+  )
 })
 
 test('a resume point ahead of the log is refused', async () => {

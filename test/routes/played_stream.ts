@@ -26,7 +26,7 @@ export class Stream {
     }
   }
   tell(event: AccountEvent): void {
-    this.sink.event(event, JSON.stringify(event))
+    this.sink.events([{ event, text: JSON.stringify(event) }])
   }
   venue(more: Partial<Venue> = {}): Partial<Venue> {
     return {

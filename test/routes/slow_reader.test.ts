@@ -79,6 +79,26 @@ test('frames wait while the transport is full and go on in order when it drains'
   expect(slow()).toBe(0)
 })
 
+test('a list of frames that fits in part goes on where it stopped, and other outboxes have it whole', async () => {
+  const texts = Array.from({ length: 900 }, (_, index) => frame(index))
+  const frames = { texts, bytes: 900_000 }
+  const [stuck, free] = [new StuckTransport(), new StuckTransport()]
+  stuck.room = 0
+  const [slow, quick] = [open(stuck), open(free)]
+  for (const { outbox } of [slow, quick]) {
+    outbox.pushAll(frames)
+    outbox.push(frame(900))
+  }
+  await turnEnds()
+  expect(stuck.sent.length).toBeLessThan(300)
+  expect(free.sent).toEqual([...texts, frame(900)])
+  while (!slow.outbox.isEmpty()) {
+    stuck.buffered = 0
+    slow.outbox.pump()
+  }
+  expect(stuck.sent).toEqual(free.sent)
+})
+
 test('beyond the bound the reader is too slow, once, and nothing more is kept', () => {
   const transport = new StuckTransport()
   transport.room = 0
