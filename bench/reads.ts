@@ -25,6 +25,11 @@ const PATHS: [path: string, bearer: boolean][] = [
   [`/orders/${hexOf(named('first order 0', 16))}`, true],
   ['/orders?limit=20', true],
   ['/events?limit=20', true],
+  ['/fills?limit=20', true],
+  ['/settlement/status', true],
+  ['/tree/root', false],
+  ['/transparency', false],
+  ['/attestation', false],
 ]
 const WARM_ROUNDS = 3
 const figures: Figure[] = []

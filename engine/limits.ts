@@ -95,6 +95,8 @@ export const LIMITS = {
   /** Characters of opened blocks of events, and of pages and orders, that are kept for the next reader. */
   history_blocks_characters_max: 16 * 1024 * 1024,
   reads_characters_max: 16 * 1024 * 1024,
+  /** The same of rows of public facts. */
+  facts_characters_max: 1024 * 1024,
   /** Rows one filtered page of orders looks at before it ends early with `next_after`. */
   history_scan_rows_max: 5_000,
 } as const

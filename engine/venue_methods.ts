@@ -15,7 +15,8 @@ import type { Venue } from './venue'
 
 export function venueOf(engine: Engine, accounts: AccountsPort): Venue {
   const { availability, writes, own, tree, settlement, instruments, metrics } = engine
-  const genesis_hash = encodeBase58(engine.chain.genesis_hash)
+  const identity = identityOf(engine)
+  const { genesis_hash } = identity
   const counted = countRefusals((code) => metrics.refused(code))
   return {
     place: counted((account_id, request, origin) => writes.place(account_id, request, origin)),
@@ -66,7 +67,7 @@ export function venueOf(engine: Engine, accounts: AccountsPort): Venue {
       const { slot, slot_ms } = engine.chain.view()
       return { slot, unix_ms: engine.clock.unixMs(), slot_ms }
     },
-    identity: () => identityOf(engine),
+    identity: () => ({ ...identity, epoch: engine.state.epoch }),
     metrics: () => metrics.read(gaugesOf(engine)),
 
     provision: counted((record) => provision(engine, accounts, record)),
@@ -88,6 +89,7 @@ function statusOf(engine: Engine, genesis_hash: string): ReturnType<Venue['statu
   return { ...availability.status(), chain: { slot, lag_ms, genesis_hash }, enclave: config.enclave }
 }
 
+/** All but the epoch stays as it is while the process lives. */
 function identityOf(engine: Engine): ReturnType<Venue['identity']> {
   const { chain, intake, state, vault } = engine
   return {

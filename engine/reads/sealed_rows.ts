@@ -4,6 +4,8 @@ import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } f
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { concatBytes } from '../../protocol/bytes'
+import { LruTexts } from '../history/lru_texts'
+import { LIMITS } from '../limits'
 
 const NONCE_BYTES = 12
 const TAG_BYTES = 16
@@ -12,6 +14,8 @@ export class SealedRows {
   private readonly db: Database
   private readonly names: Uint8Array
   private readonly values: Uint8Array
+  /** What rows held when they were last read or written, also that they are absent. Values handed out are not changed. */
+  private readonly known = new LruTexts<{ value: unknown }>(LIMITS.facts_characters_max)
 
   /** @param dir folder of the database, made if absent. @param key 32 bytes. */
   constructor(dir: string, key: Uint8Array) {
@@ -26,24 +30,30 @@ export class SealedRows {
 
   /** Undefined for a row that is absent, of another key, or not what was put there. */
   get<T>(name: string): T | undefined {
-    const row = this.db
-      .query<{ value: Uint8Array }, [Uint8Array]>('SELECT value FROM facts WHERE name = ?')
-      .get(this.nameOf(name))
-    return row === null ? undefined : this.open<T>(name, row.value)
+    const known = this.known.get(name) ?? this.read(name)
+    return known.value as T | undefined
   }
 
   set(name: string, value: unknown): void {
     const sealed = this.seal(name, JSON.stringify(value))
     this.db.query('INSERT OR REPLACE INTO facts (name, value) VALUES (?, ?)').run(this.nameOf(name), sealed)
+    this.known.delete(name)
   }
 
   delete(name: string): void {
     this.db.query('DELETE FROM facts WHERE name = ?').run(this.nameOf(name))
+    this.known.delete(name)
   }
 
   /** All of `work` or nothing of it. */
   together(work: () => void): void {
-    this.db.transaction(work)()
+    try {
+      this.db.transaction(work)()
+    } catch (error) {
+      // What was read while it lasted may be of what never came about.
+      this.known.clear()
+      throw error
+    }
   }
 
   /** Everything written so far survives a power loss. */
@@ -53,6 +63,15 @@ export class SealedRows {
 
   close(): void {
     this.db.close()
+  }
+
+  private read(name: string): { value: unknown } {
+    const row = this.db
+      .query<{ value: Uint8Array }, [Uint8Array]>('SELECT value FROM facts WHERE name = ?')
+      .get(this.nameOf(name))
+    const known = { value: row === null ? undefined : this.open(name, row.value) }
+    this.known.set(name, known, name.length + (row?.value.length ?? 0))
+    return known
   }
 
   private nameOf(name: string): Uint8Array {
@@ -66,14 +85,14 @@ export class SealedRows {
     return concatBytes(nonce, cipher.getAuthTag(), body)
   }
 
-  private open<T>(name: string, sealed: Uint8Array): T | undefined {
+  private open(name: string, sealed: Uint8Array): unknown {
     const decipher = createDecipheriv('aes-256-gcm', this.values, sealed.subarray(0, NONCE_BYTES))
     decipher.setAAD(Buffer.from(name))
     decipher.setAuthTag(sealed.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES))
     try {
       const body = decipher.update(sealed.subarray(NONCE_BYTES + TAG_BYTES))
       decipher.final()
-      return JSON.parse(body.toString('utf8')) as T
+      return JSON.parse(body.toString('utf8'))
     } catch {
       // Whoever can write the disk can put anything here; it counts as lost and is rebuilt from the journal.
       return undefined

@@ -9,7 +9,14 @@ import type { PublicFacts } from './public_facts'
 /** How long one reading of the chain answers everybody. */
 const FRESH_MS = 2_000
 
-type Reading = { config: VaultConfig; mints: VaultMint[]; at_ms: number }
+/** What the chain told, in the form it is answered in. */
+type Reading = {
+  mints: Omit<Transparency['mints'][number], 'stale'>[]
+  tree: Transparency['tree']
+  settlement: Omit<Transparency['settlement'], 'last_signature'>
+  pending: VaultConfig['pending']
+  at_ms: number
+}
 
 export class TransparencyReads {
   private reading: Reading
@@ -26,7 +33,7 @@ export class TransparencyReads {
     first: { config: VaultConfig; mints: VaultMint[] },
   ) {
     // Taken before the epoch was opened: old from the start.
-    this.reading = { ...first, at_ms: Number.NEGATIVE_INFINITY }
+    this.reading = readingOf(first.config, first.mints, parts.settings, Number.NEGATIVE_INFINITY)
   }
 
   /** Never fails for the chain's sake: an older reading is answered and marked `stale`. */
@@ -37,60 +44,75 @@ export class TransparencyReads {
       })
       await this.under_way
     }
-    const { config } = this.reading
+    const { facts, clock } = this.parts
+    const { mints, tree, settlement, pending } = this.reading
     return {
-      mints: this.mints(),
-      tree: {
-        root: toHex(config.note_root),
-        leaf_count: config.leaf_count,
-        spent_root: toHex(config.spent_root),
-        spent_count: config.spent_count,
-      },
-      settlement: {
-        signer: encodeBase58(config.settlement_signer),
-        epoch: config.epoch,
-        generation: config.generation,
-        last_batch: config.last_batch,
-        last_signature: this.parts.facts.landed.last()?.signature ?? null,
-      },
-      admin: { pending: config.pending },
-      builds: this.parts.facts.builds.all(),
-      statistics: { days: this.parts.facts.statistics.published(this.parts.clock.unixMs()) },
+      mints: mints.map((mint) => ({ ...mint, stale: this.failed })),
+      tree,
+      settlement: { ...settlement, last_signature: facts.landed.last()?.signature ?? null },
+      admin: { pending },
+      builds: facts.builds.all(),
+      statistics: { days: facts.statistics.published(clock.unixMs()) },
     }
   }
 
   private async refresh(): Promise<void> {
+    const { chain, clock, settings } = this.parts
     try {
-      const [config, mints] = await Promise.all([this.parts.chain.readConfig(), this.parts.chain.readMints()])
-      this.reading = { config, mints, at_ms: this.parts.clock.monotonicMs() }
+      const [config, mints] = await Promise.all([chain.readConfig(), chain.readMints()])
+      this.reading = readingOf(config, mints, settings, clock.monotonicMs())
       this.failed = false
     } catch {
       // The reading says itself that it is old; the chain's health is told by /system/status.
       this.failed = true
     }
   }
+}
 
-  private mints(): Transparency['mints'] {
-    return this.reading.mints.flatMap((one) => {
-      const mint = encodeBase58(one.mint)
-      const settings = this.parts.settings.mints.find((configured) => configured.mint === mint)
-      if (settings === undefined) return []
-      return [
-        {
-          mint,
-          decimals: one.decimals,
-          vault: encodeBase58(one.vault),
-          vault_balance: one.balance.toString(),
-          outstanding: one.liabilities.toString(),
-          freezable: one.freezable,
-          min_deposit: one.min_deposit.toString(),
-          min_withdraw: settings.min_withdraw,
-          min_exit: one.min_exit.toString(),
-          withdraw_fee: settings.withdraw_fee,
-          slot: one.slot,
-          stale: this.failed,
-        },
-      ]
-    })
+/** Made once for all who ask while it is fresh: addresses in base58 cost more than all the rest. */
+function readingOf(
+  config: VaultConfig,
+  mints: readonly VaultMint[],
+  settings: EngineConfig,
+  at_ms: number,
+): Reading {
+  return {
+    mints: mints.flatMap((one) => mintOf(one, settings)),
+    tree: {
+      root: toHex(config.note_root),
+      leaf_count: config.leaf_count,
+      spent_root: toHex(config.spent_root),
+      spent_count: config.spent_count,
+    },
+    settlement: {
+      signer: encodeBase58(config.settlement_signer),
+      epoch: config.epoch,
+      generation: config.generation,
+      last_batch: config.last_batch,
+    },
+    pending: config.pending,
+    at_ms,
   }
+}
+
+/** None for a mint the venue is not configured for. */
+function mintOf(one: VaultMint, { mints }: EngineConfig): Reading['mints'] {
+  const mint = encodeBase58(one.mint)
+  const settings = mints.find((configured) => configured.mint === mint)
+  if (settings === undefined) return []
+  return [
+    {
+      mint,
+      decimals: one.decimals,
+      vault: encodeBase58(one.vault),
+      vault_balance: one.balance.toString(),
+      outstanding: one.liabilities.toString(),
+      freezable: one.freezable,
+      min_deposit: one.min_deposit.toString(),
+      min_withdraw: settings.min_withdraw,
+      min_exit: one.min_exit.toString(),
+      withdraw_fee: settings.withdraw_fee,
+      slot: one.slot,
+    },
+  ]
 }

@@ -6,6 +6,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { PublicFacts } from '../../engine/reads/public_facts'
+import { SealedRows } from '../../engine/reads/sealed_rows'
 import type { AccountEventOut } from '../../engine/state/outcome'
 import { TestSite } from './open_test_venue'
 
@@ -72,6 +73,30 @@ test('rows that someone else wrote are lost, not believed', () => {
   const believed = [again.landed.batch(1), again.landed.last(), again.watermark() || undefined]
   expect(believed.filter((one) => one !== undefined).length).toBeLessThanOrEqual(1)
   again.close()
+})
+
+test('a row is read from the disk once, until it is written or a write of it fails', () => {
+  const dir = folder()
+  const rows = new SealedRows(dir, KEY)
+  expect(rows.get('day')).toBeUndefined()
+  rows.set('day', { fills: 1 })
+  expect(rows.get('day')).toEqual({ fills: 1 })
+  const disk = new Database(join(dir, 'facts.sqlite'))
+  disk.run('DELETE FROM facts')
+  expect(rows.get('day')).toEqual({ fills: 1 })
+  const failing = () =>
+    rows.together(() => {
+      rows.set('day', { fills: 2 })
+      expect(rows.get('day')).toEqual({ fills: 2 })
+      throw new Error('in the middle')
+    })
+  expect(failing).toThrow('in the middle')
+  expect(rows.get('day')).toBeUndefined()
+  rows.set('day', { fills: 3 })
+  rows.delete('day')
+  expect(rows.get('day')).toBeUndefined()
+  disk.close()
+  rows.close()
 })
 
 test('builds are listed with the slot from which each ran', async () => {
