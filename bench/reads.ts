@@ -29,7 +29,6 @@ const PATHS: [path: string, bearer: boolean][] = [
   ['/settlement/status', true],
   ['/tree/root', false],
   ['/transparency', false],
-  ['/attestation', false],
 ]
 const WARM_ROUNDS = 3
 const figures: Figure[] = []
