@@ -9,6 +9,7 @@ export type SideFills = { handles: Int32Array; lots: Float64Array }
 export const NO_FILLS: SideFills = { handles: new Int32Array(0), lots: new Float64Array(0) }
 
 const served = new Handles()
+let served_lots = new Float64Array(256)
 
 /**
  * Serves a side; all fills but the last are whole. With `ordered` every fill stands in serving order, else only the
@@ -23,23 +24,31 @@ export function allocateSide(
 ): SideFills {
   let count = 0
   let left = volume
-  let last_lots = 0
+  const { remaining } = pool
   for (let level = 0; left > 0; level++) {
     const end = ladder.orders(level, served, count)
     const whole = ladder.lots[level]! < left
     if (ordered || !whole) priority.sort(served.list, count, end)
     if (whole) {
+      if (served_lots.length < end) growLots(served.list.length)
+      // While what was read to sort them is still near.
+      for (; count < end; count++) served_lots[count] = remaining[served.list[count]!]!
       left -= ladder.lots[level]!
-      count = end
       continue
     }
-    for (; left > 0; left -= last_lots) last_lots = Math.min(left, pool.remaining[served.list[count++]!]!)
+    if (served_lots.length < end) growLots(served.list.length)
+    for (let lots = 0; left > 0; left -= lots) {
+      lots = Math.min(left, remaining[served.list[count]!]!)
+      served_lots[count++] = lots
+    }
   }
-  const handles = served.list.slice(0, count)
-  const lots = new Float64Array(count)
-  for (let at = 0; at < count; at++) lots[at] = pool.remaining[handles[at]!]!
-  lots[count - 1] = last_lots
-  return { handles, lots }
+  return { handles: served.list.slice(0, count), lots: served_lots.slice(0, count) }
+}
+
+function growLots(length: number): void {
+  const larger = new Float64Array(length)
+  larger.set(served_lots)
+  served_lots = larger
 }
 
 /** The one order that would be filled in part, with its lots; undefined when the volume ends between two orders. */

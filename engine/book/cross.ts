@@ -58,7 +58,7 @@ function hold(book: Book, terms: CrossTerms, ordered: boolean): Cross {
   const { collar_bps, reference } = terms
   const collar = reference === null || collar_bps === null ? null : collarAround(reference, collar_bps)
   openCrossing(book)
-  const priority = new Priority(book.pool, terms)
+  const priority = new Priority(book.pool, terms, book.conditional_orders > 0)
   const dropped: number[] = []
   for (;;) {
     const clearing = clearingPrice(buys, sells, collar, terms)

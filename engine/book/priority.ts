@@ -15,76 +15,49 @@ export type TieTerms = {
 
 const TIE_DOMAIN = new TextEncoder().encode('tacit/tie/v1')
 
-/** Up to this many orders are compared one by one, more by numbers made of what they are compared by. */
-const FEW = 16
-
-let keys = new Float64Array(256)
+/** Keys of the orders of one level by age and size, and of those that tie by their hashes. */
+let ranks = new Float64Array(256)
+let hashes = new Float64Array(256)
 const digest = new Uint8Array(32)
-/** Keys of the orders that tied, by handle; a key counts for the auction it was made in. */
-const ties = { key: new Float64Array(0), auction: new Float64Array(0) }
+/** Keys of hashes by handle, each with the auction it was made in. */
+let known = new Float64Array(0)
 let auctions = 0
 
-/** Serving order for one auction. Hashes are computed only for orders that tie, once per auction. */
+/** Serving order for one auction. Hashes are computed only for orders that tie. */
 export class Priority {
   private readonly auction = ++auctions
   /** Domain, seed and the place of an order id, with the id's four words in view. */
   private message: { bytes: Uint8Array; id: Uint32Array } | undefined
 
+  /** @param again whether levels are sorted more than once: hashes are kept then, which costs more than making one */
   constructor(
     private readonly pool: OrderPool,
     private readonly terms: TieTerms,
+    private readonly again = false,
   ) {}
 
   /** Sorts the handles `list[from..to)` of one price level in place. */
   sort(list: Int32Array, from: number, to: number): void {
-    if (to - from < 2) return
+    const count = to - from
+    if (count < 2) return
     turnRound(list, from, to)
-    if (to - from <= FEW) this.sortFew(list, from, to)
-    else this.sortMany(list, from, to)
-  }
-
-  /** By insertion, comparing orders directly: most levels hold a few orders. */
-  private sortFew(list: Int32Array, from: number, to: number): void {
-    const { arrival_batch, remaining } = this.pool
-    for (let at = from + 1; at < to; at++) {
-      const handle = list[at]!
-      const batch = arrival_batch[handle]!
-      const lots = remaining[handle]!
-      let place = at
-      for (; place > from; place--) {
-        const other = list[place - 1]!
-        const age = batch - arrival_batch[other]!
-        if (age > 0) break
-        const size = lots - remaining[other]!
-        if (age === 0 && (size < 0 || (size === 0 && !this.winsTie(handle, other)))) break
-        list[place] = other
-      }
-      list[place] = handle
+    if (ranks.length < count) {
+      ranks = new Float64Array(2 * count)
+      hashes = new Float64Array(2 * count)
     }
-  }
-
-  /** By age and size in numbers, then those equal in both by their hashes. */
-  private sortMany(list: Int32Array, from: number, to: number): void {
-    const { arrival_batch, remaining } = this.pool
-    this.sortByAgeAndSize(list, from, to)
-    for (let start = from; start < to; ) {
-      const first = list[start]!
+    this.sortByAgeAndSize(list, from, count)
+    for (let start = 0; start < count; ) {
+      const rank = ranks[start]!
       let end = start + 1
-      for (; end < to; end++) {
-        const other = list[end]!
-        if (remaining[other] !== remaining[first] || arrival_batch[other] !== arrival_batch[first]) break
-      }
-      if (end - start > FEW) this.sortTied(list, start, end)
-      else if (end - start > 1) this.sortFew(list, start, end)
+      while (end < count && ranks[end] === rank) end++
+      if (end - start > 1) this.sortTied(list, from + start, end - start)
       start = end
     }
   }
 
   /** By one number that holds age and size, or, where that would not be exact, by size and then, stably, by age. */
-  private sortByAgeAndSize(list: Int32Array, from: number, to: number): void {
+  private sortByAgeAndSize(list: Int32Array, from: number, count: number): void {
     const { arrival_batch, remaining } = this.pool
-    const count = to - from
-    if (keys.length < count) keys = new Float64Array(2 * count)
     let oldest = Number.MAX_SAFE_INTEGER
     let newest = 0
     let largest = 0
@@ -95,47 +68,65 @@ export class Priority {
       if (batch < oldest) oldest = batch
       if (batch > newest) newest = batch
       if (lots > largest) largest = lots
-      keys[at] = lots
+      ranks[at] = lots
     }
     const sizes = largest + 1
     const exact = (newest - oldest + 1) * sizes <= Number.MAX_SAFE_INTEGER
-    for (let at = 0; at < count; at++) {
-      const age = exact ? arrival_batch[list[from + at]!]! - oldest : 0
-      keys[at] = age * sizes + largest - keys[at]!
+    for (let at = 0; at < count; at++) ranks[at] = largest - ranks[at]!
+    if (exact && newest > oldest) {
+      for (let at = 0; at < count; at++) ranks[at]! += (arrival_batch[list[from + at]!]! - oldest) * sizes
     }
-    sortByKey(list, from, keys, count)
+    sortByKey(list, from, ranks, count)
     if (exact) return
-    for (let at = 0; at < count; at++) keys[at] = arrival_batch[list[from + at]!]! - oldest
-    sortByKey(list, from, keys, count)
+    for (let at = 0; at < count; at++) ranks[at] = arrival_batch[list[from + at]!]! - oldest
+    sortByKey(list, from, ranks, count)
+    this.numberRanks(list, from, count)
   }
 
-  private sortTied(list: Int32Array, from: number, to: number): void {
-    const count = to - from
-    for (let at = 0; at < count; at++) keys[at] = this.tieKey(list[from + at]!)
-    sortByKey(list, from, keys, count)
-    // Orders whose keys are equal too stand together now.
-    this.sortFew(list, from, to)
+  /** Of orders sorted by age and size: one number for all that are equal in both. */
+  private numberRanks(list: Int32Array, from: number, count: number): void {
+    const { arrival_batch, remaining } = this.pool
+    let rank = 0
+    ranks[0] = rank
+    for (let at = 1; at < count; at++) {
+      const handle = list[from + at]!
+      const before = list[from + at - 1]!
+      if (remaining[handle] !== remaining[before] || arrival_batch[handle] !== arrival_batch[before]) rank++
+      ranks[at] = rank
+    }
   }
 
-  private winsTie(a: number, b: number): boolean {
-    const difference = this.tieKey(a) - this.tieKey(b)
-    if (difference !== 0) return difference < 0
-    return compareBytes(this.tieHash(a, new Uint8Array(32)), this.tieHash(b, new Uint8Array(32))) < 0
+  private sortTied(list: Int32Array, from: number, count: number): void {
+    for (let at = 0; at < count; at++) hashes[at] = this.hashKey(list[from + at]!)
+    sortByKey(list, from, hashes, count)
+    for (let at = 1; at < count; at++) {
+      if (hashes[at] !== hashes[at - 1]) continue
+      this.sortByWholeHash(list, from, count)
+      return
+    }
+  }
+
+  /** Two keys among them are equal. */
+  private sortByWholeHash(list: Int32Array, from: number, count: number): void {
+    const tied = Array.from(list.subarray(from, from + count), (handle) => {
+      return { handle, hash: this.hash(handle, new Uint8Array(32)) }
+    })
+    tied.sort((a, b) => compareBytes(a.hash, b.hash))
+    for (let at = 0; at < count; at++) list[from + at] = tied[at]!.handle
   }
 
   /** The first 48 bits of the hash: enough to decide all but one tie in 10^14. */
-  private tieKey(handle: number): number {
-    if (ties.auction[handle] === this.auction) return ties.key[handle]!
-    const hash = this.tieHash(handle, digest)
-    let key = 0
-    for (let at = 0; at < 6; at++) key = key * 256 + hash[at]!
-    if (handle >= ties.key.length) growTies(this.pool.capacity + 1)
-    ties.key[handle] = key
-    ties.auction[handle] = this.auction
-    return key
+  private hashKey(handle: number): number {
+    if (!this.again) return keyOf(this.hash(handle, digest))
+    if (2 * handle + 1 >= known.length) growKnown(2 * (this.pool.capacity + 1))
+    if (known[2 * handle + 1] !== this.auction) {
+      known[2 * handle] = keyOf(this.hash(handle, digest))
+      known[2 * handle + 1] = this.auction
+    }
+    return known[2 * handle]!
   }
 
-  private tieHash(handle: number, into: Uint8Array): Uint8Array {
+  private hash(handle: number, into: Uint8Array): Uint8Array {
     const { seed, tieBytes } = this.terms
     if (tieBytes !== undefined) {
       Bun.SHA256.hash(concatBytes(TIE_DOMAIN, seed, tieBytes(handle)), into)
@@ -151,12 +142,16 @@ export class Priority {
   }
 }
 
-function growTies(length: number): void {
-  const { key, auction } = ties
-  ties.key = new Float64Array(length)
-  ties.key.set(key)
-  ties.auction = new Float64Array(length)
-  ties.auction.set(auction)
+function keyOf(hash: Uint8Array): number {
+  let key = 0
+  for (let at = 0; at < 6; at++) key = key * 256 + hash[at]!
+  return key
+}
+
+function growKnown(length: number): void {
+  const larger = new Float64Array(length)
+  larger.set(known)
+  known = larger
 }
 
 /** A level lists its newest order first: turned round, its ages are nearly sorted. */

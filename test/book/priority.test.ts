@@ -48,9 +48,30 @@ test('older, then larger, then by hash: for short and long levels, small and hug
       const pool = new OrderPool(1_024)
       const list = orders(count, sizes, batches, pool)
       const expected = served(pool, list)
-      new Priority(pool, { seed: SEED }).sort(list, 0, count)
-      expect([...list]).toEqual(expected)
+      for (const again of [false, true]) {
+        const priority = new Priority(pool, { seed: SEED }, again)
+        const sorted = list.slice()
+        priority.sort(sorted, 0, count)
+        expect([...sorted]).toEqual(expected)
+        priority.sort(sorted, 0, count)
+        expect([...sorted]).toEqual(expected)
+      }
     }),
     { numRuns: 300 },
   )
+})
+
+test('orders whose hashes begin with the same 48 bits are served by the rest of them', () => {
+  const pool = new OrderPool(8)
+  const words = (first: number) => new Uint8Array(new Uint32Array([first, 0, 0, 0]).buffer)
+  const order = { side: BUY, kind: LIMIT, tick: 5, lots: 3, min_fill: 0, arrival_batch: 1 } as const
+  // SHA-256 of the domain, SEED and these ids: 16de689f3760676… and 16de689f37607c1…
+  const [lower, higher] = [2_850_566, 27_498_541].map((first) =>
+    pool.take({ ...order, order_id: words(first) }),
+  ) as [number, number]
+  for (const list of [Int32Array.of(lower, higher), Int32Array.of(higher, lower)]) {
+    expect(served(pool, list)).toEqual([lower, higher])
+    new Priority(pool, { seed: SEED }).sort(list, 0, 2)
+    expect([...list]).toEqual([lower, higher])
+  }
 })
