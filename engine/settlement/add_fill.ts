@@ -1,18 +1,25 @@
 /** Settles one part of an order in a settlement batch: its note in, proceeds and change out, its share of the fee. */
 import { feeUpTo } from '../../protocol/units'
 import type { FillRecord } from '../state/fill_record'
-import { baseOf, quoteOf } from '../state/instrument'
-import { holdAll, notesOfFills } from '../state/note_holders'
+import { baseOf, type InstrumentTerms, quoteOf } from '../state/instrument'
+import type { Note } from '../state/note'
+import { holdFill } from '../state/note_holders'
 import type { Order } from '../state/order'
 import type { State } from '../state/state'
 import type { SettlementBatch } from './batch'
 import { createNote, moveFees, spendNote } from './batch_entries'
 
 export type Trade = {
-  /** Clearing price in ticks. */
-  ticks: number
+  /** Clearing price of a lot, and as clients see it. */
+  readonly quote_per_lot: bigint
+  readonly price: bigint
   /** Number of the auction. */
-  batch: number
+  readonly batch: number
+}
+
+/** A trade at a clearing price in ticks. */
+export function tradeAt(terms: InstrumentTerms, ticks: number, batch: number): Trade {
+  return { quote_per_lot: quoteOf(terms, 1, ticks), price: BigInt(ticks) * terms.tick_size, batch }
 }
 
 /**
@@ -28,70 +35,84 @@ export function addFill(
 ): void {
   const { terms } = order.instrument
   const amount = baseOf(terms, lots)
-  const quote_amount = quoteOf(terms, lots, trade.ticks)
+  const quote_amount = BigInt(lots) * trade.quote_per_lot
   const traded = order.trading()
+  const fill_index = traded.fills.length
   traded.cumulative_quote += quote_amount
   const fee = feeUpTo(traded.cumulative_quote, terms.fee_bps) - traded.cumulative_fee
   traded.cumulative_fee += fee
   moveFees(state, batch, terms.quote, fee)
   takeLots(order, lots)
+  const { side } = order
+  const [proceeds, change] = exchangeNotes(state, batch, order, {
+    fill_index,
+    taken: side === 'buy' ? amount : quote_amount - fee,
+    given: side === 'buy' ? quote_amount + fee : amount,
+  })
   const fill: FillRecord = {
     account: order.key.account,
     order_id: order.order_id,
-    fill_index: traded.fills.length,
+    fill_index,
     symbol: terms.symbol,
-    side: order.side,
-    price: BigInt(trade.ticks) * terms.tick_size,
+    side,
+    price: trade.price,
     amount,
     quote_amount,
     fee,
     batch: trade.batch,
     settlement_batch: batch.batch_id,
-    anchor_index: traded.fills.length % order.anchor_count,
+    anchor_index: fill_index % order.anchor_count,
     slot: state.slot,
-    ...exchangeNotes(state, batch, order, { amount, quote_amount, fee }),
+    proceeds,
+    change,
     stage: 'matched',
     signature: undefined,
     seq: 0,
   }
   traded.fills.push(fill)
-  holdAll(state.notes, notesOfFills([fill]))
+  holdFill(state.notes, fill)
   batch.fills.push(fill)
   state.settlement.unlanded += 1
 }
+
+/** What an order gets in one part and what it pays for that, fee included. */
+type Exchange = { fill_index: number; taken: bigint; given: bigint }
 
 /** Spends the order's note and makes proceeds (role 0) and change (role 1) of it. */
 function exchangeNotes(
   state: State,
   batch: SettlementBatch,
   order: Order,
-  { amount, quote_amount, fee }: { amount: bigint; quote_amount: bigint; fee: bigint },
-): Pick<FillRecord, 'proceeds' | 'change'> {
+  { fill_index, taken, given }: Exchange,
+): [proceeds: Note | undefined, change: Note | undefined] {
+  const { order_id, key, nonce, collateral } = order
   const { terms } = order.instrument
-  const buys = order.side === 'buy'
-  const fill_index = order.fills.length
+  const owner = key.text
   const anchor = order.anchor(fill_index % order.anchor_count)
-  const { order_id, nonce, collateral: input } = order
-  const source = (role: 0 | 1) => ({ anchor, order_id, nonce, index_role: 2 * fill_index + role })
-  const owner = order.key.text
-  const into = {
-    owner,
-    mint: buys ? terms.base : terms.quote,
-    amount: buys ? amount : quote_amount - fee,
-    status: 'free' as const,
-  }
-  const back = {
-    owner,
-    mint: input.mint,
-    amount: input.amount - (buys ? quote_amount + fee : amount),
-    status: order.remaining > 0 ? ('in_use' as const) : ('free' as const),
-  }
-  spendNote(state, batch, input)
-  const proceeds = createNote(state, batch, into, source(0))
-  const change = createNote(state, batch, back, source(1))
+  const index_role = 2 * fill_index
+  const rests = order.remaining > 0
+  spendNote(state, batch, collateral)
+  const proceeds = createNote(
+    state,
+    batch,
+    { owner, key, mint: order.side === 'buy' ? terms.base : terms.quote, amount: taken, status: 'free' },
+    { anchor, order_id, nonce, index_role },
+  )
+  const change = createNote(
+    state,
+    batch,
+    {
+      owner,
+      key,
+      mint: collateral.mint,
+      amount: collateral.amount - given,
+      status: rests ? 'in_use' : 'free',
+    },
+    { anchor, order_id, nonce, index_role: index_role + 1 },
+  )
   if (change !== undefined) order.collateral = change
-  else if (order.remaining > 0) throw new Error('an order rests without collateral')
-  return { proceeds, change }
+  else if (rests) throw new Error('an order rests without collateral')
+  return [proceeds, change]
 }
 
 function takeLots(order: Order, lots: number): void {

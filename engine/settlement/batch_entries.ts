@@ -1,5 +1,5 @@
 /** The four ways value moves in a settlement batch: a note spent, a note made, fees taken, fees issued. */
-import type { Note } from '../state/note'
+import type { Note, NoteFacts } from '../state/note'
 import type { State } from '../state/state'
 import type { Exit, Output, SettlementBatch } from './batch'
 
@@ -26,19 +26,19 @@ export function unopenedExits(batch: SettlementBatch): Exit[] {
   return batch.payouts.filter((payout) => payout.kind === 'exit').filter((exit) => exit.note === undefined)
 }
 
-type NewNote = { owner: string; mint: number; amount: bigint; status: 'free' | 'in_use' }
+type NewNote = Pick<NoteFacts, 'owner' | 'key' | 'mint' | 'amount'> & { status: 'free' | 'in_use' }
 
 /** Makes a note an output of the batch; undefined for nothing, because zero amounts create no output. */
 export function createNote(
   state: State,
   batch: SettlementBatch,
   made: NewNote,
-  source: Omit<Output, 'note'>,
+  { anchor, order_id, nonce, index_role }: Omit<Output, 'note'>,
 ): Note | undefined {
   if (made.amount < 0n) throw new Error('a note cannot be negative')
   if (made.amount === 0n) return undefined
   const note = state.notes.create(made)
-  batch.outputs.push({ note, ...source })
+  batch.outputs.push({ note, anchor, order_id, nonce, index_role })
   state.notes.hold(note)
   return note
 }

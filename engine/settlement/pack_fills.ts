@@ -5,7 +5,10 @@ import { addFill, type Trade } from './add_fill'
 import type { SettlementBatch } from './batch'
 import type { Packer } from './packer'
 
-export type Fills = { order: Order; lots: number }[]
+/** Orders with their lots, aligned. */
+export type Fills = { readonly orders: readonly Order[]; readonly lots: ArrayLike<number> }
+/** What the orders of one settlement batch get in it. */
+type Parts = { readonly orders: Order[]; readonly lots: number[] }
 
 /**
  * Walks buys and sells with two pointers, matching equal lots. When the next pair does not fit, what is matched so far
@@ -13,37 +16,61 @@ export type Fills = { order: Order; lots: number }[]
  * touches (matching.md rule 7). Both sides must sum to the same lots.
  */
 export function packFills(state: State, packer: Packer, buys: Fills, sells: Fills, trade: Trade): void {
-  const parts = new Map<Order, number>()
   let batch: SettlementBatch | undefined
-  const add = (order: Order, lots: number) => parts.set(order, (parts.get(order) ?? 0) + lots)
-  const close = () => {
-    for (const [order, lots] of parts) addFill(state, batch!, order, lots, trade)
-    parts.clear()
-    batch = undefined
+  const parts: Parts = { orders: [], lots: [] }
+  const buying = new Walk(buys)
+  const selling = new Walk(sells)
+  while (buying.left > 0 && selling.left > 0) {
+    let fresh = buying.fresh + selling.fresh
+    if (batch !== undefined && packer.room < fresh) {
+      addParts(state, batch, parts, trade)
+      batch = undefined
+      buying.part = selling.part = NO_PART
+      fresh = 2
+    }
+    if (fresh > 0) batch = packer.take(fresh)
+    const lots = Math.min(buying.left, selling.left)
+    buying.fill(lots, parts)
+    selling.fill(lots, parts)
   }
-  for (const { buy, sell, lots } of pairs(buys, sells)) {
-    const fresh = (parts.has(buy) ? 0 : 1) + (parts.has(sell) ? 0 : 1)
-    if (batch !== undefined && packer.room < fresh) close()
-    const needed = batch === undefined ? 2 : fresh
-    if (needed > 0) batch = packer.take(needed)
-    add(buy, lots)
-    add(sell, lots)
-  }
-  close()
+  if (batch !== undefined) addParts(state, batch, parts, trade)
+  if (buying.left > 0 || selling.left > 0) throw new Error('buys and sells of an auction differ')
 }
 
-function* pairs(buys: Fills, sells: Fills): Generator<{ buy: Order; sell: Order; lots: number }> {
-  let at_buy = 0
-  let at_sell = 0
-  let buy_left = buys[0]?.lots ?? 0
-  let sell_left = sells[0]?.lots ?? 0
-  while (at_buy < buys.length && at_sell < sells.length) {
-    const lots = Math.min(buy_left, sell_left)
-    yield { buy: buys[at_buy]!.order, sell: sells[at_sell]!.order, lots }
-    buy_left -= lots
-    sell_left -= lots
-    if (buy_left === 0) buy_left = buys[++at_buy]?.lots ?? 0
-    if (sell_left === 0) sell_left = sells[++at_sell]?.lots ?? 0
+/** Leaves the parts empty. */
+function addParts(state: State, batch: SettlementBatch, parts: Parts, trade: Trade): void {
+  const { orders, lots } = parts
+  for (let part = 0; part < orders.length; part++) addFill(state, batch, orders[part]!, lots[part]!, trade)
+  orders.length = lots.length = 0
+}
+
+const NO_PART = -1
+
+/** One side of the walk: the order it stands at, what is left of that, and its part in the open batch. */
+class Walk {
+  left: number
+  part = NO_PART
+  private at = 0
+
+  constructor(private readonly fills: Fills) {
+    this.left = fills.lots[0] ?? 0
   }
-  if (buy_left > 0 || sell_left > 0) throw new Error('buys and sells of an auction differ')
+
+  /** Parts that the next lots add to the open batch. */
+  get fresh(): number {
+    return this.part === NO_PART ? 1 : 0
+  }
+
+  /** Gives the order lots of what is left of it; goes on to the next order when nothing is left. */
+  fill(lots: number, parts: Parts): void {
+    if (this.part === NO_PART) {
+      this.part = parts.orders.push(this.fills.orders[this.at]!) - 1
+      parts.lots.push(0)
+    }
+    parts.lots[this.part]! += lots
+    this.left -= lots
+    if (this.left > 0) return
+    this.part = NO_PART
+    this.left = this.fills.lots[++this.at] ?? 0
+  }
 }

@@ -1,8 +1,14 @@
 /** The result hash of an auction: what the journal keeps so that a differing replay is noticed. */
-import { concatBytes, paddedAscii, u64Le, utf8 } from '../../protocol/bytes'
+import { paddedAscii, utf8 } from '../../protocol/bytes'
 import { sha256 } from '../../protocol/sha256'
+import { ByteWriter } from './byte_stream'
 import type { AuctionRecord } from './outcome'
 import { hexBytes } from './state'
+
+const DOMAIN = utf8('tacit/auction/v1')
+const HEAD_BYTES = 128
+const ID_BYTES = 16
+const FILL_BYTES = ID_BYTES + 8
 
 /**
  * SHA-256 over `tacit/auction/v1` ‖ symbol (16) ‖ batch ‖ slot ‖ reference ‖ seed (32) ‖ price (0 = none) ‖ volume ‖
@@ -10,23 +16,24 @@ import { hexBytes } from './state'
  * little-endian, prices in ticks, quantities in lots.
  */
 export function auctionHash(record: Omit<AuctionRecord, 'result_hash'>): Uint8Array {
-  const id = (hex: string) => hexBytes(hex, 16)
-  return sha256(
-    concatBytes(
-      utf8('tacit/auction/v1'),
-      paddedAscii(record.symbol, 16),
-      u64Le(record.batch),
-      u64Le(record.slot),
-      u64Le(record.reference_ticks),
-      record.seed,
-      u64Le(record.price_ticks ?? 0),
-      u64Le(record.volume_lots),
-      u64Le(record.fills.length),
-      ...record.fills.flatMap((fill) => [id(fill.order_id), u64Le(fill.lots)]),
-      u64Le(record.cancelled.length),
-      ...record.cancelled.map(id),
-      u64Le(record.expired.length),
-      ...record.expired.map(id),
-    ),
-  )
+  const { fills, cancelled, expired } = record
+  const to = new ByteWriter(HEAD_BYTES + FILL_BYTES * (fills.length + cancelled.length + expired.length))
+  to.fixed(DOMAIN, DOMAIN.length)
+  to.fixed(paddedAscii(record.symbol, 16), 16)
+  to.uint(record.batch)
+  to.uint(record.slot)
+  to.uint(record.reference_ticks)
+  to.fixed(record.seed, 32)
+  to.uint(record.price_ticks ?? 0)
+  to.uint(record.volume_lots)
+  to.uint(fills.length)
+  for (const { order_id, lots } of fills) {
+    to.fixed(hexBytes(order_id, ID_BYTES), ID_BYTES)
+    to.uint(lots)
+  }
+  for (const ids of [cancelled, expired]) {
+    to.uint(ids.length)
+    for (const id of ids) to.fixed(hexBytes(id, ID_BYTES), ID_BYTES)
+  }
+  return sha256(to.whole())
 }

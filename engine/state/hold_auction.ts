@@ -1,6 +1,7 @@
 /** Holds one auction of an instrument and applies its result: fills, settlement parts, cancelled remainders, reference. */
 import type { SideFills } from '../book/allocate'
 import { cross } from '../book/cross'
+import { tradeAt } from '../settlement/add_fill'
 import { type Fills, packFills } from '../settlement/pack_fills'
 import type { Packer } from '../settlement/packer'
 import { auctionHash } from './auction_hash'
@@ -48,11 +49,15 @@ export function holdAuction(
   const sells = fillsOf(state, result.sells)
   const remainders = result.remainders.map((handle) => state.orders.at(handle))
   // Ids while the orders live: what is filled whole or cancelled ends here.
-  const fills = [...buys, ...sells].map(({ order, lots }) => ({ order_id: order.order_id, lots }))
+  const fills: AuctionRecord['fills'] = []
+  for (const { orders, lots } of [buys, sells]) {
+    for (let at = 0; at < orders.length; at++) fills.push({ order_id: orders[at]!.order_id, lots: lots[at]! })
+  }
   const cancelled = remainders.map((order) => order.order_id)
   if (result.price !== null) {
-    packFills(state, packer, buys, sells, { ticks: result.price, batch })
-    for (const { order } of [...buys, ...sells]) announceFill(state, fx, order)
+    packFills(state, packer, buys, sells, tradeAt(terms, result.price, batch))
+    for (const order of buys.orders) announceFill(state, fx, order)
+    for (const order of sells.orders) announceFill(state, fx, order)
   }
   for (const order of remainders) {
     const reason = order.type === 'fok' ? 'fok_unfilled' : 'ioc_remainder'
@@ -75,7 +80,9 @@ export function holdAuction(
 }
 
 function fillsOf(state: State, side: SideFills): Fills {
-  return Array.from(side.handles, (handle, at) => ({ order: state.orders.at(handle), lots: side.lots[at]! }))
+  const orders: Order[] = []
+  for (const handle of side.handles) orders.push(state.orders.at(handle))
+  return { orders, lots: side.lots }
 }
 
 function announceFill(state: State, fx: Effects, order: Order): void {

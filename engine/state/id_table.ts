@@ -61,14 +61,18 @@ export class IdTable {
 
   /** `number` is alive and in the table. */
   remove(number: number): void {
-    const bytes = this.ids.bytesOf(number)
-    const at = this.ids.placeOf(number)
-    const hash = keyedHash(bytes, at, 4)
+    const hash = this.hashOf(number)
     const part = this.parts[hash % PARTS]!
-    const bucket = this.bucketOf(part.table, hash, bytes, at)
-    if (part.table[bucket] === 0) throw new Error('an id is not in the table')
+    const { table } = part
+    const mask = table.length - 1
+    const wanted = (number % MODULUS) + 1
+    let bucket = (hash >>> 8) & mask
+    // By number: the ids of others on the way need not be looked at.
+    for (; table[bucket] !== wanted; bucket = (bucket + 1) & mask) {
+      if (table[bucket] === 0) throw new Error('an id is not in the table')
+    }
     part.count--
-    this.closeGap(part.table, bucket)
+    this.closeGap(table, bucket)
   }
 
   /** Moves later entries of the run forward, so that lookups need no marks of what was removed. */

@@ -4,7 +4,7 @@ import { dueSlots } from './buckets'
 import { copyBytes } from './copy_bytes'
 import { HandleLinks, type HandleList, newList } from './handle_list'
 import { IdTable } from './id_table'
-import { dropAll, holdAll, notesOfFills } from './note_holders'
+import { dropFill, holdFill } from './note_holders'
 import { Order, type OrderContext } from './order'
 import type { OrderFacts } from './order_facts'
 import * as row from './order_row'
@@ -91,7 +91,7 @@ export class LiveOrders {
     this.write(handle, facts)
     if (facts.traded !== undefined) this.context.traded.set(handle, facts.traded)
     this.context.notes.hold(facts.collateral)
-    if (facts.traded !== undefined) holdAll(this.context.notes, notesOfFills(facts.traded.fills))
+    for (const fill of facts.traded?.fills ?? []) holdFill(this.context.notes, fill)
     this.table.add(handle)
     this.all_links.append(this.all, handle)
     this.key_links.append(facts.key.orders, handle)
@@ -118,11 +118,11 @@ export class LiveOrders {
     const bucket = this.expiries.get(expiry_slot)!
     this.expiry_links.remove(bucket, handle)
     if (bucket.first === 0) this.expiries.delete(expiry_slot)
-    notes.drop(order.collateral)
-    dropAll(notes, notesOfFills(order.fills))
-    traded.delete(handle)
     const { bytes, view } = this.rows.chunkOf(handle)
     const at = this.rows.placeOf(handle)
+    notes.dropAt(view.getUint32(at + row.COLLATERAL_AT, true))
+    for (const fill of order.fills) dropFill(notes, fill)
+    traded.delete(handle)
     anchors.remove(view.getUint32(at + row.ANCHORS_AT, true))
     const origin = view.getUint32(at + row.ORIGIN_AT, true)
     if (origin !== 0) origins.drop(origin)

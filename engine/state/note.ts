@@ -11,8 +11,9 @@ export const NOTE_STATUSES = ['free', 'in_use', 'spent', 'exiting'] as const
 
 /** What a note is made of; commitment, blinding and nullifier are 32 bytes. No settlement batch spends it yet. */
 export type NoteFacts = {
-  /** The owning trading key, base58. */
+  /** The owning trading key, base58; and as the venue knows it, where that is at hand. */
   owner: string
+  key?: TradingKey
   /** Index of the mint in `State.mints`. */
   mint: number
   amount: bigint

@@ -13,6 +13,16 @@ export function notesOfPayment(payment: Withdrawal | Reshape): Note[] {
   return payment.change === undefined ? [payment.note] : [payment.note, payment.change]
 }
 
+export function holdFill(notes: Notes, { proceeds, change }: FillRecord): void {
+  if (proceeds !== undefined) notes.hold(proceeds)
+  if (change !== undefined) notes.hold(change)
+}
+
+export function dropFill(notes: Notes, { proceeds, change }: FillRecord): void {
+  if (proceeds !== undefined) notes.drop(proceeds)
+  if (change !== undefined) notes.drop(change)
+}
+
 /** The notes of its fills are among its outputs. */
 export function notesOfBatch(batch: SettlementBatch): Note[] {
   return [...batch.inputs, ...batch.outputs.map(({ note }) => note)]

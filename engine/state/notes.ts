@@ -67,7 +67,7 @@ export class Notes {
     const handle = this.rows.take()
     const { bytes, view } = this.rows.chunkOf(handle)
     const at = this.rows.placeOf(handle)
-    const owner = this.state.keys.get(facts.owner)
+    const owner = facts.key ?? this.state.keys.get(facts.owner)
     if (owner === undefined) this.owners.others.set(handle, facts.owner)
     view.setUint32(at + row.OWNER_AT, owner === undefined ? 0 : owner.index + 1, true)
     view.setUint16(at + row.MINT_AT, facts.mint, true)
@@ -113,17 +113,24 @@ export class Notes {
     this.links.remove(this.list, note.handle)
     note.chunk.bytes[at]! &= ~row.KNOWN
     this.size--
-    this.freeUnused(note)
+    this.freeUnused(note.handle)
   }
 
   hold(note: Note): void {
-    this.count(note, 1)
+    note.at(0)
+    this.count(note.handle, 1)
   }
 
   /** @throws Error for a note that is not held. */
   drop(note: Note): void {
-    this.count(note, -1)
-    this.freeUnused(note)
+    note.at(0)
+    this.dropAt(note.handle)
+  }
+
+  /** The same by the handle of a living note. */
+  dropAt(handle: number): void {
+    this.count(handle, -1)
+    this.freeUnused(handle)
   }
 
   /** How many hold a note. */
@@ -131,21 +138,23 @@ export class Notes {
     return note.chunk.view.getUint32(note.at(row.HOLDS_AT), true)
   }
 
-  private count(note: Note, change: number): void {
-    const holds = this.holds(note) + change
+  private count(handle: number, change: number): void {
+    const { view } = this.rows.chunkOf(handle)
+    const at = this.rows.placeOf(handle) + row.HOLDS_AT
+    const holds = view.getUint32(at, true) + change
     if (holds < 0) throw new Error('a note is not held')
-    note.chunk.view.setUint32(note.at(row.HOLDS_AT), holds, true)
+    view.setUint32(at, holds, true)
   }
 
   /** Nothing of it stays but the count of notes its row held. */
-  private freeUnused(note: Note): void {
-    if (note.known || this.holds(note) > 0) return
-    const { bytes, view } = note.chunk
-    const at = note.at(0)
+  private freeUnused(handle: number): void {
+    const { bytes, view } = this.rows.chunkOf(handle)
+    const at = this.rows.placeOf(handle)
+    if ((bytes[at + row.FLAGS_AT]! & row.KNOWN) !== 0 || view.getUint32(at + row.HOLDS_AT, true) > 0) return
     const life = view.getUint16(at + row.LIFE_AT, true)
     bytes.fill(0, at, at + row.NOTE_BYTES)
     view.setUint16(at + row.LIFE_AT, life + 1, true)
-    this.owners.others.delete(note.handle)
-    this.rows.give(note.handle)
+    this.owners.others.delete(handle)
+    this.rows.give(handle)
   }
 }

@@ -38,6 +38,7 @@ const NO_FILLS: readonly FillRecord[] = []
  */
 export class Order {
   private readonly life: number
+  private id_text: string | undefined
 
   constructor(
     readonly handle: number,
@@ -48,10 +49,11 @@ export class Order {
     this.life = chunk.view.getUint16(place + row.LIFE_AT, true)
   }
 
-  /** Hex. */
+  /** Hex, made once. */
   get order_id(): string {
     this.at(0)
-    return this.context.pool.orderId(this.handle).toHex()
+    this.id_text ??= this.context.pool.orderId(this.handle).toHex()
+    return this.id_text
   }
 
   /** Hex. */
@@ -179,10 +181,10 @@ export class Order {
   /** The new note is held and the old one is not any more. */
   set collateral(note: Note) {
     const { notes } = this.context
-    const old = this.collateral
+    const old = this.u32(row.COLLATERAL_AT)
     notes.hold(note)
     this.chunk.view.setUint32(this.at(row.COLLATERAL_AT), note.handle, true)
-    notes.drop(old)
+    notes.dropAt(old)
   }
 
   get cumulative_quote(): bigint {

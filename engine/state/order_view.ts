@@ -2,7 +2,7 @@
 import type * as wire from '../../protocol/wire'
 import type { FillRecord } from './fill_record'
 import type { FinalOrder } from './final_order'
-import { baseOf } from './instrument'
+import { baseOf, type InstrumentTerms } from './instrument'
 import type { Order } from './order'
 import type { PlaceAnswer } from './outcome'
 
@@ -19,27 +19,40 @@ type Standing = {
 /** A complete order; its fills are those whose commitments are known, later ones follow as events of their own. */
 export function orderView(order: Order, standing: Standing): wire.Order {
   const { terms } = order.instrument
+  const { lots, remaining } = order
+  const amount = baseOf(terms, lots).toString()
   const view: wire.Order = {
     order_id: order.order_id,
     trading_key: order.key.text,
     symbol: terms.symbol,
     side: order.side,
     type: order.type,
-    amount: baseOf(terms, order.lots).toString(),
-    filled_amount: baseOf(terms, order.lots - order.remaining).toString(),
-    remaining_amount: baseOf(terms, order.remaining).toString(),
+    amount,
+    filled_amount: remaining === 0 ? amount : amountText(terms, lots - remaining),
+    remaining_amount: remaining === lots ? amount : amountText(terms, remaining),
     price_limit: (BigInt(order.ticks) * terms.tick_size).toString(),
-    min_fill: baseOf(terms, order.min_lots).toString(),
+    min_fill: amountText(terms, order.min_lots),
     expiry_slot: order.expiry_slot,
     arrival_slot: order.arrival_slot,
     status: standing.status,
-    fills: order.fills.filter((fill) => fill.seq > 0).map((fill) => fillView(fill)),
+    fills: knownFills(order.fills),
     seq: standing.seq,
   }
   if (standing.reason !== undefined) view.reason = standing.reason
   if (order.replaces !== undefined) view.replaces = order.replaces
   if (standing.replaced_by !== undefined) view.replaced_by = standing.replaced_by
   return view
+}
+
+/** Nothing is by far the most common amount. */
+function amountText(terms: InstrumentTerms, lots: number): string {
+  return lots === 0 ? '0' : baseOf(terms, lots).toString()
+}
+
+function knownFills(fills: readonly FillRecord[]): wire.Fill[] {
+  const views: wire.Fill[] = []
+  for (const fill of fills) if (fill.seq > 0) views.push(fillView(fill))
+  return views
 }
 
 /** A fill with its newest stage. Zeros stand for proceeds that the fee consumed whole, which make no note. */
