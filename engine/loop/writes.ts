@@ -1,5 +1,4 @@
 /** The venue's write methods: intake, signatures, sequencing, and the answer with its receipt once it is durable. */
-import { toHex } from '../../protocol/bytes'
 import { Refusal } from '../../protocol/refusals'
 import type * as wire from '../../protocol/wire'
 import type { CommandBody } from '../commands'
@@ -116,7 +115,7 @@ export class Writes {
     if (!(typeof held === 'boolean' ? held : await held)) throw new Refusal('signature_invalid')
     this.require(account_id)
     const command = signed.command()
-    const made = idOf === undefined ? undefined : toHex(idOf(command))
+    const made = idOf?.(command)
     try {
       const { sequencer, receipts } = this.parts
       const { answer, receipt, group } = await sequencer.submit(command, signed.body_and_signature)
@@ -131,7 +130,7 @@ export class Writes {
   }
 
   /** An identical resend learns its original result; the receipt joins it while it is kept. */
-  private withReceipt(error: unknown, made: string): unknown {
+  private withReceipt(error: unknown, made: Uint8Array): unknown {
     if (!(error instanceof Refusal) || error.code !== 'order_exists') return error
     const receipt = this.parts.receipts.get(made)
     if (receipt === undefined) return error

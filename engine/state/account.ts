@@ -1,6 +1,7 @@
 /** Accounts, the trading keys bound to them and what they have live per instrument. */
 import type { HandleList } from './handle_list'
 import type { InstrumentState } from './instrument'
+import type { PriceLevels } from './price_levels'
 
 /** An account whose operator-signed record was accepted. */
 export type Account = {
@@ -38,7 +39,7 @@ export type TradingKey = {
 }
 
 /** How many live orders an account has at each limit price, in ticks. */
-export type Exposure = { buy: Map<number, number>; sell: Map<number, number> }
+export type Exposure = { readonly buy: PriceLevels; readonly sell: PriceLevels }
 
 export function newAccount(account_id: string): Account {
   return {

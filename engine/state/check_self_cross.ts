@@ -4,6 +4,7 @@ import type { Account } from './account'
 import type { InstrumentState } from './instrument'
 import type { Order } from './order'
 import type { OrderFacts } from './order_facts'
+import { PriceLevels } from './price_levels'
 
 /** Whether an order of this account would overlap one of its live orders, `except` left out. */
 export function crossesOwn(
@@ -15,14 +16,13 @@ export function crossesOwn(
 ): boolean {
   const exposure = account.exposures.get(instrument)
   if (exposure === undefined) return false
-  const levels = side === 'buy' ? exposure.sell : exposure.buy
-  for (const [level, count] of levels) {
-    const overlaps = side === 'buy' ? level <= ticks : level >= ticks
-    if (!overlaps) continue
-    const own = except?.instrument === instrument && except.side !== side && except.ticks === level ? 1 : 0
-    if (count > own) return true
+  const left_out = except?.instrument === instrument && except.side !== side ? except.ticks : undefined
+  if (side === 'buy') {
+    const lowest = exposure.sell.lowest(left_out)
+    return lowest !== undefined && lowest <= ticks
   }
-  return false
+  const highest = exposure.buy.highest(left_out)
+  return highest !== undefined && highest >= ticks
 }
 
 type Exposed = Pick<OrderFacts, 'key' | 'instrument' | 'side' | 'ticks'>
@@ -31,19 +31,15 @@ export function addExposure(order: Exposed): void {
   const { account } = order.key
   let exposure = account.exposures.get(order.instrument)
   if (exposure === undefined) {
-    exposure = { buy: new Map(), sell: new Map() }
+    exposure = { buy: new PriceLevels(), sell: new PriceLevels() }
     account.exposures.set(order.instrument, exposure)
   }
-  const levels = exposure[order.side]
-  levels.set(order.ticks, (levels.get(order.ticks) ?? 0) + 1)
+  exposure[order.side].add(order.ticks)
 }
 
 export function removeExposure(order: Exposed): void {
   const { exposures } = order.key.account
   const exposure = exposures.get(order.instrument)!
-  const levels = exposure[order.side]
-  const count = levels.get(order.ticks)! - 1
-  if (count > 0) levels.set(order.ticks, count)
-  else levels.delete(order.ticks)
+  exposure[order.side].remove(order.ticks)
   if (exposure.buy.size === 0 && exposure.sell.size === 0) exposures.delete(order.instrument)
 }

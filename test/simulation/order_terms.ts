@@ -57,7 +57,7 @@ function clearOfOwn(random: Random, state: State, account_id: string, symbol: st
   if (own === undefined || random.chance(0.05)) return BigInt(ticks)
   const bound =
     side === 'buy'
-      ? Math.min(ticks, ...own.sell.keys().map((level) => level - 1))
-      : Math.max(ticks, ...own.buy.keys().map((level) => level + 1))
+      ? Math.min(ticks, (own.sell.lowest() ?? Number.POSITIVE_INFINITY) - 1)
+      : Math.max(ticks, (own.buy.highest() ?? 0) + 1)
   return BigInt(bound)
 }
