@@ -1,5 +1,6 @@
 /** The history's own thread: the only one that writes its database. */
 import type { Database } from 'bun:sqlite'
+import { constants, getPriority, setPriority } from 'node:os'
 import { collectWhenQuiet } from '../collect_quiet'
 import { openWritable } from './database'
 import type { Reply, Request } from './messages'
@@ -7,6 +8,10 @@ import { pruneTables } from './prune_tables'
 import { type EventWriter, eventWriter } from './write_events'
 
 declare const self: Worker
+
+// Linux gives a priority to the calling thread alone. Writing a batch takes a core for tens of milliseconds, and answers
+// go first; a few steps only, as a history that starves makes the writer wait in the end.
+setPriority(Math.min(constants.priority.PRIORITY_LOW, getPriority() + 5))
 
 let opened: { db: Database; writer: EventWriter } | undefined
 
