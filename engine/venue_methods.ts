@@ -105,14 +105,18 @@ function identityOf(engine: Engine): ReturnType<Venue['identity']> {
 
 type Method<A extends unknown[], R> = (...args: A) => Promise<R>
 
+/** What a method throws before it has a promise is a rejection too. */
 function countRefusals(refused: (code: Refusal['code']) => void) {
+  const count = (error: unknown): never => {
+    if (error instanceof Refusal) refused(error.code)
+    throw error
+  }
   return <A extends unknown[], R>(method: Method<A, R>): Method<A, R> =>
-    async (...args) => {
+    (...args) => {
       try {
-        return await method(...args)
+        return method(...args).catch(count)
       } catch (error) {
-        if (error instanceof Refusal) refused(error.code)
-        throw error
+        return Promise.reject(error).catch(count)
       }
     }
 }

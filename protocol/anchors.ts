@@ -9,8 +9,12 @@ const DOMAIN = utf8('tacit/anchors/v1')
 /** 1 to 16 distinct, non-zero field elements. */
 export function areAnchors(anchors: Uint8Array[]): boolean {
   if (anchors.length < 1 || anchors.length > ANCHORS_MAX) return false
-  if (!anchors.every((anchor) => isFieldElement(anchor) && !isZero(anchor))) return false
-  return anchors.every((anchor, at) => !anchors.slice(at + 1).some((other) => equalBytes(anchor, other)))
+  for (let at = 0; at < anchors.length; at++) {
+    const anchor = anchors[at]!
+    if (!isFieldElement(anchor) || isZero(anchor)) return false
+    for (let before = 0; before < at; before++) if (equalBytes(anchors[before]!, anchor)) return false
+  }
+  return true
 }
 
 /** SHA-256("tacit/anchors/v1" ‖ anchors in order). Fill j uses anchor `j mod count`. */

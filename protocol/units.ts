@@ -1,6 +1,8 @@
 /** Exact money: u64 decimal strings, the quote amount of a trade and the cumulative fee. */
 
 export const U64_MAX = 0xffff_ffff_ffff_ffffn
+/** Of the decimals a mint may have. */
+const POWERS_OF_TEN = Array.from({ length: 20 }, (_, decimals) => 10n ** BigInt(decimals))
 const CANONICAL = /^(0|[1-9][0-9]{0,19})$/
 
 /** Parses a canonical decimal string below 2^64; undefined for a sign, leading zero, exponent or overflow. */
@@ -16,7 +18,7 @@ export function parseU64(text: string): bigint | undefined {
  * @throws RangeError when the division leaves a remainder.
  */
 export function quoteAmount(amount: bigint, price: bigint, base_decimals: number): bigint {
-  const scale = 10n ** BigInt(base_decimals)
+  const scale = POWERS_OF_TEN[base_decimals] ?? 10n ** BigInt(base_decimals)
   const product = amount * price
   if (product % scale !== 0n) throw new RangeError('amount off lot or price off tick')
   return product / scale

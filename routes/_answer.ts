@@ -3,7 +3,7 @@ import type { TSchema } from '@sinclair/typebox'
 import type { Session } from '../engine/venue'
 import { Refusal } from '../protocol/refusals'
 import { authenticate, bearerToken } from './_auth'
-import { readBody } from './_body'
+import { parseBody, readBounded } from './_body'
 import { declaredRefusals } from './_declared'
 import type { Contract, Endpoint, Text } from './_endpoint'
 import { type Form, formOf } from './_form'
@@ -19,6 +19,8 @@ export type Answering = (routed: Routed) => Response | Promise<Response>
 
 /** What an answer or a refusal of one request carries in its headers. */
 type Exchange = { readonly request_id: string; limits: HeaderMap | undefined }
+/** Who asks, and for what of the path. */
+type Caller = { readonly session: Session | undefined; readonly params: Record<string, string> }
 
 /** `route` is the template written to logs, such as `GET /orders/{order_id}`. */
 export function answering(endpoint: Endpoint, services: Services, route: string): Answering {
@@ -29,25 +31,37 @@ export function answering(endpoint: Endpoint, services: Services, route: string)
   const refuse = refusalsOf(endpoint, services, route)
   const handler = endpoint.handler as (call: unknown) => unknown
 
+  const finish = (value: unknown, exchange: Exchange): Response => {
+    const response = reply(value, exchange)
+    services.meters.answered()
+    return response
+  }
+  const waited = async (value: Promise<unknown>, exchange: Exchange): Promise<Response> => {
+    try {
+      return finish(await value, exchange)
+    } catch (error) {
+      return refuse(error, exchange)
+    }
+  }
+  const withBody = async (request: Request, caller: Caller, exchange: Exchange): Promise<Response> => {
+    try {
+      const body = parseBody(request, await readBounded(request))
+      return finish(await handler(callOf(request, caller, body)), exchange)
+    } catch (error) {
+      return refuse(error, exchange)
+    }
+  }
   // Without a promise where nothing has to be waited for: it would cost a read a good part of its time.
   return ({ request, params = {} }) => {
     const exchange: Exchange = { request_id: requestId(request), limits: undefined }
-    const finish = (value: unknown) => {
-      const response = reply(value, exchange)
-      services.meters.answered()
-      return response
-    }
     try {
       const session = identify(contract, services, request)
       if (session !== undefined && contract.cost !== undefined) {
         exchange.limits = limitHeaders(services.venue.takeLimit(session.account_id, contract.cost))
       }
-      const value =
-        parts.body === undefined
-          ? handler(callOf(request, session, params, undefined))
-          : readBody(request).then((body) => handler(callOf(request, session, params, body)))
-      if (!(value instanceof Promise)) return finish(value)
-      return value.then(finish).catch((error) => refuse(error, exchange))
+      if (parts.body !== undefined) return withBody(request, { session, params }, exchange)
+      const value = handler(callOf(request, { session, params }, undefined))
+      return value instanceof Promise ? waited(value, exchange) : finish(value, exchange)
     } catch (error) {
       return refuse(error, exchange)
     }
@@ -60,8 +74,7 @@ function callsOf(services: Services, parts: Parts) {
   const { checks_texts } = services
   return (
     request: Request,
-    session: Session | undefined,
-    params: Record<string, string>,
+    { session, params }: Caller,
     body: unknown,
   ): Services & Record<string, unknown> => ({
     venue,

@@ -1,13 +1,11 @@
-/** Reads a request body: at most 16,384 bytes (413), declared as JSON (415), well formed and free of repeated keys (400). */
+/**
+ * Reads a request body, its bytes and then what they say: at most 16,384 bytes (413), declared as JSON (415), well formed
+ * and free of repeated keys (400).
+ */
 import { Refusal } from '../protocol/refusals'
 import { parseJson, textOf } from './_json'
 
 export const BODY_BYTES_MAX = 16_384
-
-/** The parsed body. Throws `body_too_large`, `content_type_unsupported`, `json_malformed`, `key_duplicate`, in this order. */
-export async function readBody(request: Request): Promise<unknown> {
-  return parseBody(request, await readBounded(request))
-}
 
 /** What bytes already read say. Throws `content_type_unsupported`, `json_malformed`, `key_duplicate`. */
 export function parseBody(request: Request, bytes: Uint8Array): unknown {
@@ -16,17 +14,17 @@ export function parseBody(request: Request, bytes: Uint8Array): unknown {
 }
 
 /** The bytes of a body; empty without one. Throws `body_too_large`, and `json_malformed` for a body that never became whole. */
-export async function readBounded(request: Request): Promise<Uint8Array> {
-  try {
-    const declared = request.headers.get('content-length')
-    if (declared === null) return await readUndeclared(request)
-    // The server's parser holds a body to its declared length, so nothing longer can follow.
-    if (Number(declared) > BODY_BYTES_MAX) throw new Refusal('body_too_large')
-    return await request.bytes()
-  } catch (error) {
-    // A caller that leaves or breaks its framing in the middle of a body is no fault of the venue.
-    throw error instanceof Refusal ? error : new Refusal('json_malformed')
-  }
+export function readBounded(request: Request): Promise<Uint8Array> {
+  const declared = request.headers.get('content-length')
+  if (declared === null) return readUndeclared(request).catch(notWhole)
+  // The server's parser holds a body to its declared length, so nothing longer can follow.
+  if (Number(declared) > BODY_BYTES_MAX) return Promise.reject(new Refusal('body_too_large'))
+  return request.bytes().catch(notWhole)
+}
+
+/** A caller that leaves or breaks its framing in the middle of a body is no fault of the venue. */
+function notWhole(error: unknown): never {
+  throw error instanceof Refusal ? error : new Refusal('json_malformed')
 }
 
 async function readUndeclared({ body }: Request): Promise<Uint8Array> {

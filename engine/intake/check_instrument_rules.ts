@@ -9,6 +9,8 @@ import type { OrderForm } from './read_place'
 export type InstrumentRules = {
   lot_size: bigint
   tick_size: bigint
+  /** The book takes prices up to its own bound of ticks. */
+  max_price: bigint
   min_amount: bigint
   max_amount: bigint
   base_decimals: number
@@ -19,6 +21,7 @@ export function rulesOf(instrument: Omit<Instrument, 'status'>): InstrumentRules
   return {
     lot_size: BigInt(instrument.lot_size),
     tick_size: BigInt(instrument.tick_size),
+    max_price: BigInt(instrument.tick_size) * BigInt(TICK_MAX),
     min_amount: BigInt(instrument.min_amount),
     max_amount: BigInt(instrument.max_amount),
     base_decimals: instrument.base_decimals,
@@ -39,8 +42,7 @@ export function checkInstrumentRules(form: OrderForm, rules: InstrumentRules, at
   if (price_limit === 0n) throw refuseField('price_zero', `${at}price_limit`)
   if (price_limit % rules.tick_size !== 0n) throw refuseField('price_off_tick', `${at}price_limit`)
   const quote = quoteAmount(amount, price_limit, rules.base_decimals)
-  // The book takes prices up to its own bound of ticks.
-  if (quote + feeUpTo(quote, rules.fee_bps) > U64_MAX || price_limit / rules.tick_size > BigInt(TICK_MAX)) {
+  if (quote + feeUpTo(quote, rules.fee_bps) > U64_MAX || price_limit > rules.max_price) {
     throw refuseField('value_overflow', `${at}price_limit`)
   }
   if (min_fill > amount || min_fill % rules.lot_size !== 0n) {

@@ -107,9 +107,8 @@ export function symbolOf(value: unknown, field: string): string {
 
 /** One of the words of a closed list. */
 export function wordOf<T extends string>(value: unknown, field: string, words: readonly T[]): T {
-  const word = words.find((known) => known === value)
-  if (word === undefined) throw refuseField('field_invalid', field)
-  return word
+  if (!words.includes(value as T)) throw refuseField('field_invalid', field)
+  return value as T
 }
 
 /** An array of `min` to `max` entries. */

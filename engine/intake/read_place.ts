@@ -1,11 +1,11 @@
 /** The form of a place body: every field in its exact shape, before anything is looked up. */
 import { areAnchors } from '../../protocol/anchors'
+import { fromHex } from '../../protocol/bytes'
 import type { PlaceFields } from '../commands'
 import { LIMITS } from '../limits'
 import {
   type Body,
   elementOf,
-  hexOf,
   integerOf,
   keyOf,
   nonceOf,
@@ -42,6 +42,8 @@ const ORDER_FIELDS = [
 ]
 const PLACE_FIELDS = [...ORDER_FIELDS, 'signature']
 const OPTIONAL_FIELDS = ['min_fill', 'opening']
+const SIDES = ['buy', 'sell'] as const
+const TYPES = ['limit', 'ioc', 'fok'] as const
 
 /** Reads a place body; `at` prefixes field names. */
 export function readPlace(value: unknown, at = ''): PlaceForm {
@@ -60,8 +62,8 @@ function orderOf(body: Body, at: string): OrderForm {
     order_id: orderIdOf(body['order_id'], field('order_id')),
     trading_key: keyOf(body['trading_key'], field('trading_key')),
     symbol: symbolOf(body['symbol'], field('symbol')),
-    side: wordOf(body['side'], field('side'), ['buy', 'sell']),
-    type: wordOf(body['type'], field('type'), ['limit', 'ioc', 'fok']),
+    side: wordOf(body['side'], field('side'), SIDES),
+    type: wordOf(body['type'], field('type'), TYPES),
     amount: u64Of(body['amount'], field('amount')),
     price_limit: u64Of(body['price_limit'], field('price_limit')),
     min_fill: body['min_fill'] === undefined ? 0n : u64Of(body['min_fill'], field('min_fill')),
@@ -77,7 +79,13 @@ function readAnchors(value: unknown, field: string): Uint8Array[] {
   if (!Array.isArray(value)) throw refuseField('field_invalid', field)
   // Bounded before any entry is read, so an oversized pool costs nothing.
   if (value.length < 1 || value.length > LIMITS.anchors_max) throw refuseField('anchors_invalid', field)
-  const anchors = value.map((anchor, index) => hexOf(anchor, `${field}[${index}]`, 32))
+  const anchors: Uint8Array[] = []
+  for (let at = 0; at < value.length; at++) {
+    // Only a fault needs the name of its place.
+    const anchor = typeof value[at] === 'string' ? fromHex(value[at], 32) : undefined
+    if (anchor === undefined) throw refuseField('field_invalid', `${field}[${at}]`)
+    anchors.push(anchor)
+  }
   if (!areAnchors(anchors)) throw refuseField('anchors_invalid', field)
   return anchors
 }

@@ -38,13 +38,14 @@ export class SignatureThread implements Signatures {
     if (claims.length > 0 && this.waiting.length >= LIMITS.signatures_waiting_max) {
       throw new Refusal('matching_unavailable', { subsystem: 'matching' })
     }
-    return new Promise((resolve, reject) => {
-      this.waiting.push({ claims, resolve, reject })
-      if (this.armed) return
+    const { promise, resolve, reject } = Promise.withResolvers<boolean>()
+    this.waiting.push({ claims, resolve, reject })
+    if (!this.armed) {
       this.armed = true
       // The requests of this turn of the event loop go out together.
       setImmediate(() => this.send())
-    })
+    }
+    return promise
   }
 
   close(): void {
@@ -75,8 +76,9 @@ export class SignatureThread implements Signatures {
   private answer(verdicts: Uint8Array): void {
     let at = 0
     for (const { claims, resolve } of this.sent.shift() ?? []) {
-      resolve(verdicts.subarray(at, at + claims.length).every((verdict) => verdict === 1))
-      at += claims.length
+      let held = true
+      for (const end = at + claims.length; at < end; at++) held &&= verdicts[at] === 1
+      resolve(held)
     }
     this.send()
   }

@@ -10,7 +10,7 @@ import { LIMITS } from '../limits'
 import type { ClockPort } from '../ports'
 import { encodeCommand } from '../state/encode_command'
 import { execute } from '../state/execute'
-import type { Answer, Env, Outcome } from '../state/outcome'
+import type { Answer, Env, Outcome, RefusedOutcome } from '../state/outcome'
 import type { State } from '../state/state'
 import { type ReceiptGroup, type ReceiptSigner, receiptsOf } from './receipts'
 import { auctionRecord, COMMAND_RECORD } from './records'
@@ -74,23 +74,21 @@ export class Sequencer {
    * durable. `body_and_signature` of a client's command becomes a leaf of its group's receipt; such a command is
    * refused `matching_unavailable` while too many wait for the disk.
    */
-  async submit(body: CommandBody, body_and_signature?: Uint8Array): Promise<Sequenced> {
-    if (this.failure !== undefined) throw this.failure
+  submit(body: CommandBody, body_and_signature?: Uint8Array): Promise<Sequenced> {
+    if (this.failure !== undefined) return Promise.reject(this.failure)
     // Only clients are turned away: what the venue itself has to journal (slots, hashes, exits, disconnects) is
     // bounded by its sources, and none of them asks twice.
     if (body_and_signature !== undefined && this.queue.length >= LIMITS.queue_commands_max) {
-      throw new Refusal('matching_unavailable', { subsystem: 'journal' })
+      return Promise.reject(new Refusal('matching_unavailable', { subsystem: 'journal' }))
     }
     const unix_ms = Math.max(this.ports.clock.unixMs(), this.ports.state.unix_ms)
     const command: Command = { ...body, unix_ms }
     const outcome = this.execute(command)
-    if (!outcome.ok) {
-      await this.durable()
-      throw new Refusal(outcome.code, outcome.facts)
-    }
-    return new Promise<Sequenced>((resolve, reject) => {
-      this.enqueue({ command, outcome, body_and_signature, settle: { resolve, reject } })
-    })
+    if (outcome === undefined) return Promise.reject(this.failure)
+    if (!outcome.ok) return this.refuse(outcome)
+    const settle = Promise.withResolvers<Sequenced>()
+    this.enqueue(command, outcome, body_and_signature, settle)
+    return settle.promise
   }
 
   /** Resolves when everything executed so far is durable; a read computed now may be answered then. */
@@ -109,23 +107,31 @@ export class Sequencer {
     this.waiters.rejectAll(reason)
   }
 
-  private execute(command: Command): Outcome {
+  /** Undefined once the sequencer has failed. */
+  private execute(command: Command): Outcome | undefined {
     try {
       return execute(this.ports.state, command, this.ports.env)
     } catch (error) {
       this.fail(error as Error)
-      throw this.failure
+      return undefined
     }
   }
 
-  private enqueue(fresh: Omit<Entry, 'seq' | 'records'>): void {
-    const { command, outcome } = fresh
+  private async refuse({ code, facts }: RefusedOutcome): Promise<never> {
+    await this.durable()
+    throw new Refusal(code, facts)
+  }
+
+  private enqueue(
+    command: Command,
+    outcome: Accepted,
+    body_and_signature: Uint8Array | undefined,
+    settle: Entry['settle'],
+  ): void {
     const { unix_ms } = command
-    const records = [
-      { type: COMMAND_RECORD, unix_ms, body: encodeCommand(command) },
-      ...outcome.auctions.map((auction) => auctionRecord(auction, unix_ms)),
-    ]
-    this.queue.push({ ...fresh, seq: this.seq_executed + 1, records })
+    const records: NewRecord[] = [{ type: COMMAND_RECORD, unix_ms, body: encodeCommand(command) }]
+    for (const auction of outcome.auctions) records.push(auctionRecord(auction, unix_ms))
+    this.queue.push({ seq: this.seq_executed + 1, command, outcome, records, body_and_signature, settle })
     this.seq_executed += records.length
     this.wake()
   }

@@ -32,24 +32,21 @@ export type WriteParts = {
   receipts: ReceiptCache
 }
 
+/** What follows from the request alone is refused at once, by throwing; everything else by the promise. */
 export class Writes {
   constructor(private readonly parts: WriteParts) {}
 
-  async place(account_id: string, request: wire.PlaceRequest, origin?: string): Promise<wire.PlaceResult> {
+  place(account_id: string, request: wire.PlaceRequest, origin?: string): Promise<wire.PlaceResult> {
     const signed = intakePlace(this.parts.intake, account_id, request, origin)
     return this.submit('place', account_id, signed, ({ order_id }) => order_id)
   }
 
-  async cancel(
-    account_id: string,
-    order_id: string,
-    request: wire.CancelRequest,
-  ): Promise<wire.CancelResult> {
+  cancel(account_id: string, order_id: string, request: wire.CancelRequest): Promise<wire.CancelResult> {
     const signed = intakeCancel(this.parts.intake, account_id, order_id, request)
     return this.submit('cancel', account_id, signed)
   }
 
-  async modify(
+  modify(
     account_id: string,
     order_id: string,
     request: wire.ModifyRequest,
@@ -59,16 +56,16 @@ export class Writes {
     return this.submit('modify', account_id, signed, ({ replacement }) => replacement.order_id)
   }
 
-  async cancelAll(account_id: string, requests: wire.CancelAllRequest[]): Promise<wire.CancelAllResult> {
+  cancelAll(account_id: string, requests: wire.CancelAllRequest[]): Promise<wire.CancelAllResult> {
     const signed = intakeCancelAll(this.parts.intake, account_id, requests)
     return this.submit('cancel_all', account_id, signed)
   }
 
-  async deadMan(account_id: string, request: wire.DeadManRequest): Promise<wire.DeadManResult> {
+  deadMan(account_id: string, request: wire.DeadManRequest): Promise<wire.DeadManResult> {
     return this.submit('dead_man', account_id, intakeDeadMan(this.parts.intake, account_id, request))
   }
 
-  async withdraw(
+  withdraw(
     account_id: string,
     request: wire.WithdrawalRequest,
   ): Promise<wire.Withdrawal & { receipt: wire.Receipt }> {
@@ -76,7 +73,7 @@ export class Writes {
     return this.submit('withdraw', account_id, signed, ({ withdrawal_id }) => withdrawal_id)
   }
 
-  async reshape(
+  reshape(
     account_id: string,
     request: wire.ReshapeRequest,
   ): Promise<wire.Reshape & { receipt: wire.Receipt }> {
