@@ -30,6 +30,17 @@ answerQuestions({
     await open!.engine.loaded.history.flush()
     return { ...held() }
   },
+  /** The most that was resident while one snapshot was made. */
+  async snapshot(): Promise<{ rss_bytes: number }> {
+    let rss_bytes = 0
+    const look = () => {
+      rss_bytes = Math.max(rss_bytes, process.memoryUsage.rss())
+    }
+    const timer = setInterval(look, 50)
+    await open!.engine.snapshotting.now()
+    clearInterval(timer)
+    return { rss_bytes }
+  },
   async settle(): Promise<Held> {
     await Bun.sleep(SETTLE_MS)
     return held()

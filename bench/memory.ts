@@ -24,6 +24,7 @@ try {
   const empty = await child.ask<Opened>('open', { dir })
   const placed = await child.ask<Held>('rest', { orders })
   if (placed.orders !== orders) throw new Error(`${placed.orders} orders rest`)
+  const snapshot = await child.ask<{ rss_bytes: number }>('snapshot')
   const placed_settled = await child.ask<Held>('settle')
   await child.ask('drain')
   await child.end()
@@ -33,7 +34,11 @@ try {
   const loaded = await after.ask<Opened>('open', { dir })
   const loaded_settled = await after.ask<Held>('settle')
   await after.end()
-  const resident = (figure: string, { rss_bytes }: Held, beside: Partial<Figure>): Figure => {
+  const resident = (
+    figure: string,
+    { rss_bytes }: Pick<Held, 'rss_bytes'>,
+    beside: Partial<Figure>,
+  ): Figure => {
     return { figure: `resident, ${figure}`, value: rss_bytes / MB, unit: 'MB', ...beside }
   }
   const perOrder = (figure: string, { heap_bytes }: Held): Figure => ({
@@ -46,6 +51,7 @@ try {
   report('memory', [
     resident('empty', empty, {}),
     resident('orders placed, at once', placed, resting),
+    resident('most while a snapshot is made', snapshot, resting),
     resident('orders placed, settled', placed_settled, { ...resting, ...target }),
     resident('orders loaded, at once', loaded, resting),
     resident('orders loaded, settled', loaded_settled, { ...resting, ...target }),

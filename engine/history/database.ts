@@ -74,7 +74,7 @@ function openFile(dir: string, key: Uint8Array): WritableDatabase {
     // FULL: the watermark decides what the journal may forget, so it must not run ahead of the disk.
     db.run('PRAGMA journal_mode = WAL')
     db.run('PRAGMA synchronous = FULL')
-    db.run('PRAGMA cache_size = -65536')
+    db.run('PRAGMA cache_size = -16384')
     // Ids are hashes, so each order touches other pages: rarer checkpoints write each page less often.
     db.run('PRAGMA wal_autocheckpoint = 8192')
     const version = db.query<{ user_version: number }, []>('PRAGMA user_version').get()?.user_version

@@ -1,6 +1,7 @@
 /** Makes the next snapshot of the last one and the journal records since, without the engine's own state. */
 
 import { openSnapshotStore } from '../journal/snapshot_store'
+import { LIMITS } from '../limits'
 import { journaledSeeds } from '../loop/journaled_seeds'
 import { Replayer } from '../loop/replay_record'
 import { decodeState } from '../state/decode_state'
@@ -18,7 +19,8 @@ export async function makeSnapshot(source: SnapshotSource, point: SnapshotPoint)
   const store = openSnapshotStore({ dir: snapshots_dir, key: journal_key })
   const { snapshot } = await store.newestValid(point.seq)
   if (snapshot?.seq === point.seq) return
-  const state = snapshot === undefined ? createState() : decodeState(snapshot.blocks())
+  const orders = LIMITS.orders_live_max
+  const state = snapshot === undefined ? createState(orders) : decodeState(snapshot.blocks(), orders)
   const replayer = new Replayer(state, { batchSeed: journaledSeeds(state, seeds) }, () => false)
   const where = { dir: journal_dir, key: journal_key }
   const from_seq = (snapshot?.seq ?? 0) + 1
