@@ -46,13 +46,19 @@ export async function jump(simulation: Simulation): Promise<Came> {
   return undefined
 }
 
+/** Slots in which a process may come to where it is to die. */
+const DEATH_SLOTS = 4
+
 /** The process dies in the middle of a slot, where it stands. */
 export async function die(simulation: Simulation): Promise<Came> {
   const { random, counts } = simulation
   const death = random.pick(DEATHS)!
   const before = counts.get(`died: ${death}`)
-  await simulation.tick({ ...FAIR, dropped: random.chance(0.2), death })
-  return before === counts.get(`died: ${death}`) ? 'survived' : undefined
+  for (let slot = 0; slot < DEATH_SLOTS; slot++) {
+    await simulation.tick({ ...FAIR, dropped: random.chance(0.2), death })
+    if (counts.get(`died: ${death}`) !== before) return undefined
+  }
+  return 'survived'
 }
 
 export async function restart(simulation: Simulation): Promise<Came> {
