@@ -38,12 +38,19 @@ function refuse(sentences: readonly string[]): never {
 }
 
 let running: Running | undefined
-let ending = false
+/** Monotonic milliseconds at which the end began. */
+let ending_ms: number | undefined
+/** A terminal sends Ctrl-C to the whole group, and npx and `bun run` pass it on besides: one comes up to three times. */
+const ECHO_MS = 500
 
-/** The first call drains, the second ends at once. */
+/** The first call drains, a later one ends at once. */
 function end(reason: string): void {
-  if (ending) process.exit(1)
-  ending = true
+  const now_ms = clock.monotonicMs()
+  if (ending_ms !== undefined) {
+    if (reason === 'SIGINT' && now_ms - ending_ms < ECHO_MS) return
+    process.exit(1)
+  }
+  ending_ms = now_ms
   note('info', 'ending', reason)
   const stopped = running === undefined ? Promise.resolve() : running.stop()
   stopped.then(

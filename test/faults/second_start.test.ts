@@ -86,8 +86,10 @@ describe('starts and stops', () => {
     expect(said).toContain('TACIT_SLOT_MS: expected an integer')
   })
 
-  test('Ctrl-C drains: sockets are told to come back, exit code 0', async () => {
+  test('Ctrl-C drains, also where a runner passes it on besides: sockets are told to come back, exit code 0', async () => {
     const socket = await openFrameSocket(trader.client, '/ws/orders')
+    venue.signal('SIGINT')
+    await venue.printed('"event":"draining"', 0)
     venue.signal('SIGINT')
     expect(await venue.ended()).toBe(0)
     expect(await socket.closed).toBe(1012)
