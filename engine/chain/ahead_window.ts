@@ -1,9 +1,6 @@
 /** Decides how many settlement batches may be on their way behind the next one: as many as land in order. */
 import { LIMITS } from '../limits'
 
-/** While the window is whole. */
-const SENDS_AT_A_TIME = 8
-
 /**
  * An overtaking, batches that were executed before a predecessor, costs the fees of all that were behind it: each halves
  * the window. Each run of batches that landed in order doubles it again. On a cluster that reorders batches go one by one.
@@ -17,11 +14,6 @@ export class AheadWindow {
 
   get size(): number {
     return this.#size
-  }
-
-  /** How many may be sent without waiting for the answers: on their way they may change places. */
-  get at_a_time(): number {
-    return Math.max(1, Math.floor((this.#size / LIMITS.batches_ahead_max) * SENDS_AT_A_TIME))
   }
 
   /** @param batch_id newest batch the confirmed chain has; lower after a fork, which says nothing about the order */

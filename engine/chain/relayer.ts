@@ -22,6 +22,9 @@ import { blockHeight, transactionStatuses } from './transaction_status'
 /** A batch that is next to land for longer than this makes settlement degraded. */
 const DELAYED_SLOTS = 300
 
+/** Batches ahead that wait for the disk together. */
+const JOURNALED_AT_A_TIME = 8
+
 export type RelayerArgs = {
   outbox: OutboxPort
   sink: ChainSinkPort
@@ -177,7 +180,7 @@ export class Relayer {
         const draft = await this.#sender.draftAhead(batch, payload, confirmed, terms)
         if (!draft) break
         drafts.push(draft)
-        if (drafts.length >= this.#window.at_a_time) await this.#sender.send(drafts.splice(0), true)
+        if (drafts.length >= JOURNALED_AT_A_TIME) await this.#sender.send(drafts.splice(0), true)
       }
       before = batch
     }

@@ -74,7 +74,7 @@ export class SettlementSender {
   }
 
   /**
-   * Journals them in one group, then sends them in their order without waiting for the answer to one before the next.
+   * Journals them in one group, then sends one after the other: side by side they could overtake each other on the way.
    * @param ahead the first of them is not next to land
    */
   async send(drafts: readonly Draft[], ahead: boolean): Promise<void> {
@@ -87,8 +87,10 @@ export class SettlementSender {
       batch.signed.push(signed[at]!)
       Object.assign(batch, { live: true, executed: false, ahead, verdicts: 0, signed_slot: slot })
     }
-    await Promise.all(drafts.map(({ batch }) => this.broadcast(batch)))
-    for (const { batch } of drafts) await this.batches.submitted(batch)
+    for (const { batch } of drafts) {
+      await this.broadcast(batch)
+      await this.batches.submitted(batch)
+    }
   }
 
   /** Sends the newest transaction, for the first time or again. */

@@ -14,16 +14,6 @@ test('an overtaking halves the window, whatever number of batches it fails', () 
   expect(window.size).toBe(FULL / 4)
 })
 
-test('fewer are sent side by side the smaller the window is, down to one after the other', () => {
-  const window = new AheadWindow()
-  const seen = [window.at_a_time]
-  for (let batch_id = 1; window.size > 0; batch_id++) {
-    window.overtaken(batch_id, batch_id)
-    seen.push(window.at_a_time)
-  }
-  expect(seen).toEqual([8, 4, 2, 1, 1, 1, 1])
-})
-
 test('a cluster that reorders whatever goes ahead gets batches one by one', () => {
   const window = new AheadWindow()
   for (let batch_id = 1; window.size > 0; batch_id++) window.overtaken(batch_id, batch_id)
