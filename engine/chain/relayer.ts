@@ -180,11 +180,16 @@ export class Relayer {
         const draft = await this.#sender.draftAhead(batch, payload, confirmed, terms)
         if (!draft) break
         drafts.push(draft)
-        if (drafts.length >= JOURNALED_AT_A_TIME) await this.#sender.send(drafts.splice(0), true)
+        if (drafts.length >= JOURNALED_AT_A_TIME) await this.#sendDrafts(drafts.splice(0))
       }
       before = batch
     }
-    if (drafts.length > 0) await this.#sender.send(drafts, true)
+    await this.#sendDrafts(drafts)
+  }
+
+  /** Nothing is signed for the chain any more once this venue may not go on. */
+  async #sendDrafts(drafts: Draft[]): Promise<void> {
+    if (drafts.length > 0 && !this.#stopped) await this.#sender.send(drafts, true)
   }
 
   async #aheadTerms(): Promise<AheadTerms> {
