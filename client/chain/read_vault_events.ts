@@ -20,9 +20,8 @@ export async function readTransactionData(
   if (!found?.meta) return undefined
   if (found.meta.err !== null) return []
   const { compiledMessage, loadedAddresses } = decodeTransactionFromRpcResponse(found)
-  const { writable = [], readonly = [] } = loadedAddresses ?? {}
-  const addresses = [...compiledMessage.staticAccounts, ...writable, ...readonly]
-  return innerDataOf(program_id, addresses, found.meta.innerInstructions).map(({ data }) => data)
+  const named = { own: compiledMessage.staticAccounts, loaded: loadedAddresses }
+  return innerDataOf(program_id, named, found.meta.innerInstructions).map(({ data }) => data)
 }
 
 /** The events among them. */

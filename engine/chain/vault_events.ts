@@ -27,12 +27,11 @@ export async function vaultEvents(
   if (!found?.meta) return undefined
   if (found.meta.err !== null) return []
   const { compiledMessage, loadedAddresses } = decodeTransactionFromRpcResponse(found)
-  const { writable = [], readonly = [] } = loadedAddresses ?? {}
-  const addresses = [...compiledMessage.staticAccounts, ...writable, ...readonly]
+  const named = { own: compiledMessage.staticAccounts, loaded: loadedAddresses }
   const events: LandedEvent[] = []
   for (const { outer, inner, data } of innerDataOf(
     client.address.program,
-    addresses,
+    named,
     found.meta.innerInstructions,
   )) {
     const event = decodeEvent(data)

@@ -13,7 +13,9 @@ test('what the program was sent, with its places; what other programs were sent 
     { index: 0, instructions: [call(1, 9), call(2, 1, 2), call(2, 3)] },
     { index: 3, instructions: [call(2, 0, 0)] },
   ]
-  expect(innerDataOf('vault', ['payer', 'token', 'vault'], groups)).toEqual([
+  expect(
+    innerDataOf('vault', { own: ['payer'], loaded: { writable: ['token'], readonly: ['vault'] } }, groups),
+  ).toEqual([
     { outer: 0, inner: 1, data: Uint8Array.of(1, 2) },
     { outer: 0, inner: 2, data: Uint8Array.of(3) },
     { outer: 3, inner: 0, data: Uint8Array.of(0, 0) },
@@ -22,7 +24,20 @@ test('what the program was sent, with its places; what other programs were sent 
 
 test('a node that tells no accounts, no base58 or nothing at all shows no data', () => {
   const groups = [{ index: 0, instructions: [call(7, 1), { programIdIndex: 0, data: '0OIl' }] }]
-  expect(innerDataOf('vault', ['vault'], groups)).toEqual([])
-  expect(innerDataOf('vault', ['vault'], null)).toEqual([])
-  expect(innerDataOf('vault', ['vault'], undefined)).toEqual([])
+  expect(innerDataOf('vault', { own: ['vault'] }, groups)).toEqual([])
+  expect(innerDataOf('vault', { own: ['vault'] }, null)).toEqual([])
+  expect(innerDataOf('vault', { own: ['vault'] }, undefined)).toEqual([])
+})
+
+test('ten kibibytes are the most a program is sent: what is longer is not even decoded', () => {
+  const told = (bytes: number) => [
+    {
+      index: 0,
+      instructions: [{ programIdIndex: 0, data: encodeLongBase58(new Uint8Array(bytes).fill(255)) }],
+    },
+  ]
+  expect(innerDataOf('vault', { own: ['vault'] }, told(10_240))[0]!.data).toHaveLength(10_240)
+  expect(innerDataOf('vault', { own: ['vault'] }, told(10_300))).toEqual([])
+  const endless = [{ index: 0, instructions: [{ programIdIndex: 0, data: 'z'.repeat(1_000_000) }] }]
+  expect(innerDataOf('vault', { own: ['vault'] }, endless)).toEqual([])
 })
