@@ -14,7 +14,7 @@ export class SealedRows {
   private readonly db: Database
   private readonly names: Uint8Array
   private readonly values: Uint8Array
-  /** What rows held when they were last read or written, also that they are absent. Values handed out are not changed. */
+  /** What rows hold that were read since they were last written, also that they are absent. Values handed out are not changed. */
   private readonly known = new LruTexts<{ value: unknown }>(LIMITS.facts_characters_max)
 
   /** @param dir folder of the database, made if absent. @param key 32 bytes. */
