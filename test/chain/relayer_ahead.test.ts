@@ -69,6 +69,7 @@ test('behind a lost batch all fail once; it is sent again at once and they follo
   const world = await stalledWorld()
   await sendAhead(world, FULL)
   const lost = new Set([signatureOf(world, 2)])
+  const again = confirmedAtSigning(world)
   world.chain.faults.drop = (signature) => lost.delete(signature)
   world.chain.stall(false)
   await world.outbox.until(() => world.outbox.stageOf(FULL) === 'finalized')
@@ -79,8 +80,11 @@ test('behind a lost batch all fail once; it is sent again at once and they follo
     expect(count).toBeGreaterThan(1)
     expect(count).toBeLessThanOrEqual(LIMITS.batch_signings_ahead_max)
   }
-  const slots = world.outbox.stages.filter(({ stage }) => stage === 'finalized').map(({ slot }) => slot)
-  expect(new Set(slots).size).toBeLessThan(FULL / 2)
+  // Signed one by one, each would find the one before it confirmed.
+  const last = new Map(again)
+  const behind = [...last].filter(([batch_id, confirmed]) => confirmed < batch_id - 1)
+  expect(last.size).toBe(FULL - 2)
+  expect(behind.length).toBeGreaterThan(FULL / 2)
   expect(world.sink.halts).toEqual([])
   await expectLandedOnce(world, FULL)
   await world.close()
