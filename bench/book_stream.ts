@@ -53,7 +53,7 @@ export function bookStream(
   const order = blankOrder()
   for (let at = resting; at < length; at++) {
     if (stream.handle[at] === 0) {
-      const handle = book.add(read(stream, at, order))
+      const handle = book.add(readAdd(stream, at, order))
       stream.added[at] = handle
       live.add(handle)
     } else {
@@ -64,7 +64,7 @@ export function bookStream(
     }
     if ((at - resting + 1) % OPERATIONS_PER_BATCH === 0) {
       const result = auction(book, termsAround(center))
-      apply(book, result, (handle) => live.remove(handle))
+      applyFills(book, result, (handle) => live.remove(handle))
       order.arrival_batch++
     }
   }
@@ -74,7 +74,7 @@ export function bookStream(
 export function prefilled(stream: BookStream, center: number): Book {
   const book = new Book(new OrderPool(stream.prefill * 2), center)
   const order = blankOrder()
-  for (let at = 0; at < stream.prefill; at++) book.add(read(stream, at, order))
+  for (let at = 0; at < stream.prefill; at++) book.add(readAdd(stream, at, order))
   return book
 }
 
@@ -84,11 +84,11 @@ export function replay(book: Book, stream: BookStream, center: number, auction: 
   const crosses: number[] = []
   const { handle, operations, prefill } = stream
   for (let at = prefill; at < prefill + operations; at++) {
-    if (handle[at] === 0) book.add(read(stream, at, order))
+    if (handle[at] === 0) book.add(readAdd(stream, at, order))
     else book.remove(handle[at]!)
     if ((at - prefill + 1) % OPERATIONS_PER_BATCH === 0) {
       const started = Bun.nanoseconds()
-      apply(book, auction(book, termsAround(center)), undefined)
+      applyFills(book, auction(book, termsAround(center)), undefined)
       crosses.push(Bun.nanoseconds() - started)
       order.arrival_batch++
     }
@@ -109,7 +109,7 @@ function write(stream: BookStream, at: number, dice: number, center: number, nex
   stream.lots[at] = (1 + (next() % 100)) * (marketable ? 3 : 1)
 }
 
-function blankOrder(): BookOrder {
+export function blankOrder(): BookOrder {
   return {
     side: BUY,
     kind: LIMIT,
@@ -122,7 +122,7 @@ function blankOrder(): BookOrder {
 }
 
 /** Fills the given order object, so that the stream itself allocates nothing. */
-function read(stream: BookStream, at: number, order: BookOrder): BookOrder {
+export function readAdd(stream: BookStream, at: number, order: BookOrder): BookOrder {
   order.side = stream.side[at] as Side
   order.tick = stream.tick[at]!
   order.lots = stream.lots[at]!
@@ -132,7 +132,7 @@ function read(stream: BookStream, at: number, order: BookOrder): BookOrder {
   return order
 }
 
-function termsAround(reference: number) {
+export function termsAround(reference: number) {
   return {
     reference,
     collar_bps: 1_000,
@@ -142,7 +142,7 @@ function termsAround(reference: number) {
   }
 }
 
-function apply(book: Book, result: Cross, gone: ((handle: number) => void) | undefined): void {
+export function applyFills(book: Book, result: Cross, gone: ((handle: number) => void) | undefined): void {
   for (const { handles, lots } of [result.buys, result.sells]) {
     for (let at = 0; at < handles.length; at++) {
       if (book.reduce(handles[at]!, lots[at]!) === 0) gone?.(handles[at]!)
