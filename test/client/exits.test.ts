@@ -185,7 +185,9 @@ test('from a frozen vault nothing escapes without the owner, the true opening an
   expect(await verdict({ owner: other.tradingKey(0) }, other.tradingSeed(0))).toBe('invalid_inclusion')
   expect(await verdict({ path: [...good.path.slice(1), nullifier] })).toBe('invalid_inclusion')
   expect(await verdict({ low_path: [...good.low_path.slice(1), nullifier] })).toBe('invalid_spent_proof')
-  expect(await verdict({ low_next: new Uint8Array(32) })).toBe('invalid_spent_proof')
+  const low_next = good.low_next.slice()
+  low_next[16]! ^= 1
+  expect(await verdict({ low_next })).toBe('invalid_spent_proof')
   expect(await verdict({ opening: { ...good.opening, amount: 1n << 40n } })).toBe('invalid_inclusion')
 
   const index = proofs.leafIndexOf(Buffer.from(spent.commitment, 'hex'))
