@@ -34,10 +34,10 @@ export type Session = {
   readonly expires_ms: number
 }
 
-/** Receives an account's events in seq order, only after they are durable. */
 /** `text` is the event as JSON; one text serves all sinks of the account. */
 export type EventWithText = { readonly event: wire.AccountEvent; readonly text: string }
 
+/** Receives an account's events in seq order, only after they are durable. */
 export interface EventSink {
   /** At least one event, in order: all of one turn, or a page of the log. Many sinks are given the same list. */
   events(events: readonly EventWithText[]): void
