@@ -46,7 +46,9 @@ export const page = <S extends TSchema>(item: S) =>
     }),
   })
 export const pageFields = {
-  after: t.Optional(QueryInteger('Only items with a greater seq.')),
+  after: t.Optional(
+    QueryInteger('What follows this place: `next_after` of the page before; 0 or absent for the first.'),
+  ),
   limit: t.Optional(QueryLimit(500, 'Items per page, 1 to 500; 100 if absent.')),
 }
 export const PageQuery = exact(pageFields)

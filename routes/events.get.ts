@@ -5,12 +5,14 @@ import { AccountEvent, LIMIT_DEFAULT, PageQuery, page } from './_event_shapes'
 export default endpoint(
   {
     summary: 'List own events',
-    description: 'Numbered without a gap per account, across restarts.',
+    description:
+      'Numbered without a gap per account, across restarts; `after` may be any seq seen, here or on a socket.',
     tag: 'orders',
     bearer: true,
     cost: COST.read,
     query: PageQuery,
     answer: { status: 200, body: page(AccountEvent) },
+    refuses: ['after_invalid'],
   },
   ({ venue, account_id, query }) =>
     venue.own.events(account_id, {

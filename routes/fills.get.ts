@@ -2,15 +2,19 @@ import { COST, endpoint, integerOf } from './_endpoint'
 import { LIMIT_DEFAULT, PageQuery, page } from './_event_shapes'
 import { Fill } from './_order_shapes'
 
-/** GET /fills: the account's fills by seq, the same facts as `/ws/fills`. */
+/** GET /fills: the account's fills in the order in which they were matched, the same facts as `/ws/fills`. */
 export default endpoint(
   {
     summary: 'List own fills',
+    description:
+      'Each as it stands now, in the order in which they were matched; `seq` is that of its newest event. ' +
+      'A further page takes `next_after`, not a `seq`. What changes comes from /events.',
     tag: 'orders',
     bearer: true,
     cost: COST.read,
     query: PageQuery,
     answer: { status: 200, body: page(Fill) },
+    refuses: ['after_invalid'],
   },
   ({ venue, account_id, query }) =>
     venue.own.fills(account_id, {

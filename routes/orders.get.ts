@@ -3,10 +3,13 @@ import { LIMIT_DEFAULT, page, pageFields } from './_event_shapes'
 import { Order, OrderStatus } from './_order_shapes'
 import { exact, SymbolName } from './_wire'
 
-/** GET /orders: the account's orders by seq. */
+/** GET /orders: the account's orders, each placed by the seq of its first event, which never moves while paging. */
 export default endpoint(
   {
     summary: 'List own orders',
+    description:
+      'Each as it stands now, in the order in which they were accepted; `seq` is that of its newest event. ' +
+      'A further page takes `next_after`, not a `seq`. What changes comes from /events.',
     tag: 'orders',
     bearer: true,
     cost: COST.read,
@@ -16,6 +19,7 @@ export default endpoint(
       symbol: t.Optional(SymbolName),
     }),
     answer: { status: 200, body: page(Order) },
+    refuses: ['instrument_unknown', 'after_invalid'],
   },
   ({ venue, account_id, query: { after, limit, status, symbol } }) =>
     venue.own.orders(account_id, {

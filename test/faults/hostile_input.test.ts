@@ -188,6 +188,23 @@ describe('hostile input', () => {
     await expectRefused(attempts)
   })
 
+  test('lists after an event that is not there, or of an instrument that is not: refusals the reference names', async () => {
+    const ahead = ['/orders', '/fills', '/events'].map((path) => ({
+      what: 'ahead of the log',
+      path: `${path}?after=${Number.MAX_SAFE_INTEGER}`,
+      init: { method: 'GET', headers: json() },
+      codes: ['after_invalid'] as const,
+    }))
+    const unknown = {
+      what: 'no such instrument',
+      path: '/orders?symbol=NOPE',
+      init: { method: 'GET', headers: json() },
+      codes: ['instrument_unknown'] as const,
+    }
+    await expectRefused([...ahead, unknown])
+    expect(venue.output).not.toContain('"event":"refusal_undeclared"')
+  })
+
   test('path tricks lead nowhere', async () => {
     const faults: string[] = []
     for (const { what, bytes } of PATH_TRICKS) {
