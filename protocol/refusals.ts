@@ -23,9 +23,9 @@ const LIST = [
   ['body_too_large', 413, 'The body exceeds 16384 bytes.'],
   // form
   ['content_type_unsupported', 415, 'The body must be application/json.'],
-  ['json_malformed', 400, 'The body is not valid JSON.'],
-  ['key_duplicate', 400, 'The body names a key twice.'],
-  ['field_unknown', 400, 'The body carries a field that is not defined.'],
+  ['json_malformed', 400, 'What was sent is not valid JSON.'],
+  ['key_duplicate', 400, 'A key is named twice.'],
+  ['field_unknown', 400, 'A field was sent that is not defined here.'],
   ['field_missing', 400, 'A required field is missing.'],
   ['field_invalid', 400, 'A field does not have its required form.'],
   ['field_element_invalid', 400, 'A value is not a usable field element.'],
