@@ -15,7 +15,7 @@ for (const name of readdirSync(around)) {
   if (pid !== undefined && !isRunning(Number(pid))) remove(join(around, name))
 }
 const folder = mkdtempSync(join(around, `tacit-test-${process.pid}-`))
-// `tmpdir()` looks at it each time; it goes on to processes that a test starts with this environment.
+// `tmpdir()` looks at it each time.
 process.env['TMPDIR'] = folder
 afterAll(() => remove(folder))
 

@@ -19,6 +19,8 @@ async function trade(dir: string, snapshots: number, delay_ms: number): Promise<
   const child = Bun.spawn([process.execPath, VICTIM, dir, String(snapshots)], {
     stdout: 'pipe',
     stderr: 'pipe',
+    // With the temporary folder of this run, which Bun does not hand on by itself.
+    env: process.env,
   })
   const complaints = new Response(child.stderr).text()
   let text = ''

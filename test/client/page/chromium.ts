@@ -37,6 +37,8 @@ export async function openChromium(): Promise<Chromium> {
   const folder = mkdtempSync(join(tmpdir(), 'tacit-chromium-'))
   const child = Bun.spawn([PATH, ...FLAGS, `--user-data-dir=${folder}`, 'about:blank'], {
     stdio: ['ignore', 'ignore', 'ignore'],
+    // With the temporary folder of this run, which Bun does not hand on by itself.
+    env: process.env,
   })
   const port_file = join(folder, 'DevToolsActivePort')
   const deadline = performance.now() + START_MS_MAX
