@@ -117,7 +117,7 @@ export interface Venue {
   instruments(): readonly wire.Instrument[]
   instrument(symbol: string): wire.Instrument
   treeRoot(): wire.TreeRoot
-  transparency(): Promise<wire.Transparency>
+  transparency(): wire.Transparency | Promise<wire.Transparency>
   status(): wire.SystemStatus
   time(): wire.ServerTime
   /** Facts of /info that the engine knows. */

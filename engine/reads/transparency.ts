@@ -15,14 +15,16 @@ type Reading = {
   tree: Transparency['tree']
   settlement: Omit<Transparency['settlement'], 'last_signature'>
   pending: VaultConfig['pending']
-  at_ms: number
 }
 
 export class TransparencyReads {
   private reading: Reading
-  private under_way: Promise<void> | undefined
-  private failed = false
+  /** Made with the reading, so that it is put together and encoded once for all who ask while it is fresh. */
+  private answer: Transparency | undefined
+  private read_ms = Number.NEGATIVE_INFINITY
+  private under_way: Promise<Transparency> | undefined
 
+  /** @param first taken before the epoch was opened: old from the start */
   constructor(
     private readonly parts: {
       settings: EngineConfig
@@ -32,50 +34,49 @@ export class TransparencyReads {
     },
     first: { config: VaultConfig; mints: VaultMint[] },
   ) {
-    // Taken before the epoch was opened: old from the start.
-    this.reading = readingOf(first.config, first.mints, parts.settings, Number.NEGATIVE_INFINITY)
+    this.reading = readingOf(first.config, first.mints, parts.settings)
   }
 
-  /** Never fails for the chain's sake: an older reading is answered and marked `stale`. */
-  async read(): Promise<Transparency> {
-    if (this.parts.clock.monotonicMs() - this.reading.at_ms > FRESH_MS) {
-      this.under_way ??= this.refresh().finally(() => {
-        this.under_way = undefined
-      })
-      await this.under_way
+  /** Never fails for the chain's sake: an older reading is answered and marked `stale`. Frozen. */
+  read(): Transparency | Promise<Transparency> {
+    if (this.answer !== undefined && this.parts.clock.monotonicMs() - this.read_ms <= FRESH_MS) {
+      return this.answer
     }
+    this.under_way ??= this.refresh().finally(() => {
+      this.under_way = undefined
+    })
+    return this.under_way
+  }
+
+  private async refresh(): Promise<Transparency> {
+    const { chain, clock, settings } = this.parts
+    let stale = false
+    try {
+      const [config, mints] = await Promise.all([chain.readConfig(), chain.readMints()])
+      this.reading = readingOf(config, mints, settings)
+      this.read_ms = clock.monotonicMs()
+    } catch {
+      // The answer says itself that it is old; the chain's health is told by /system/status.
+      stale = true
+    }
+    this.answer = this.answerOf(this.reading, stale)
+    return this.answer
+  }
+
+  private answerOf({ mints, tree, settlement, pending }: Reading, stale: boolean): Transparency {
     const { facts, clock } = this.parts
-    const { mints, tree, settlement, pending } = this.reading
-    return {
-      mints: mints.map((mint) => ({ ...mint, stale: this.failed })),
+    return Object.freeze({
+      mints: mints.map((mint) => ({ ...mint, stale })),
       tree,
       settlement: { ...settlement, last_signature: facts.landed.last()?.signature ?? null },
       admin: { pending },
       builds: facts.builds.all(),
       statistics: { days: facts.statistics.published(clock.unixMs()) },
-    }
-  }
-
-  private async refresh(): Promise<void> {
-    const { chain, clock, settings } = this.parts
-    try {
-      const [config, mints] = await Promise.all([chain.readConfig(), chain.readMints()])
-      this.reading = readingOf(config, mints, settings, clock.monotonicMs())
-      this.failed = false
-    } catch {
-      // The reading says itself that it is old; the chain's health is told by /system/status.
-      this.failed = true
-    }
+    })
   }
 }
 
-/** Made once for all who ask while it is fresh: addresses in base58 cost more than all the rest. */
-function readingOf(
-  config: VaultConfig,
-  mints: readonly VaultMint[],
-  settings: EngineConfig,
-  at_ms: number,
-): Reading {
+function readingOf(config: VaultConfig, mints: readonly VaultMint[], settings: EngineConfig): Reading {
   return {
     mints: mints.flatMap((one) => mintOf(one, settings)),
     tree: {
@@ -91,7 +92,6 @@ function readingOf(
       last_batch: config.last_batch,
     },
     pending: config.pending,
-    at_ms,
   }
 }
 
