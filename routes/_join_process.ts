@@ -64,6 +64,8 @@ export async function joinProcess(parts: ProcessParts): Promise<Running> {
   const listener = listen(app, { ...config.listen, tls: enclave.tls })
   const operator = listen(operator_app, { ...config.operator_listen, tls: enclave.tls })
   log.write('info', 'listening', { port: listener.port, operator_port: operator.port, version })
+  const { matching, reasons } = venue.status()
+  if (matching !== 'running') log.write('warn', 'not_trading', { reason: reasons.join('; ') })
   const { acme, tls_names: names } = config
   const { data_dir } = config.engine
   const source =

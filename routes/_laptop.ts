@@ -70,9 +70,11 @@ export async function openLaptop(parts: ProcessParts): Promise<Running> {
 }
 
 /** The journal keeps the record; after the first start the venue answers that it is not newer. */
-async function provisionDemo(running: Running, secrets: LaptopSecrets): Promise<void> {
+async function provisionDemo({ venue }: Running, secrets: LaptopSecrets): Promise<void> {
+  // A venue that must not trade takes no records either; it serves, and says why.
+  if (venue.status().matching === 'stopped') return
   try {
-    await running.venue.provision(secrets.demo.record)
+    await venue.provision(secrets.demo.record)
   } catch (refusal) {
     if ((refusal as { code?: unknown }).code !== 'record_stale') throw refusal
   }
@@ -115,6 +117,8 @@ function announce(running: Running, data_dir: string, rpc_url: string, secrets: 
   writeFileSync(path(`${FACTS_FILE}.new`), JSON.stringify(facts, null, 2), { mode: 0o600 })
   renameSync(path(`${FACTS_FILE}.new`), path(FACTS_FILE))
   console.log(announcement(facts, secrets))
+  const { matching, reasons } = venue.status()
+  if (matching !== 'running') console.log(`It does not trade: ${reasons.join('; ')}.\n`)
 }
 
 function announcement(

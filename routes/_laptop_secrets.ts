@@ -19,19 +19,45 @@ export type LaptopSecrets = {
 /** One file per purpose: the operator's key is handed to tools by its path. */
 export const OPERATOR_KEY_FILE = 'operator.key'
 const SECRETS_FILE = 'laptop-secrets.json'
+const OTHER = 'name another folder in TACIT_DATA_DIR'
 
-/** Reads them, or makes them readable by the owner only. */
+/** The data folder does not serve a venue; the message is for whoever starts it. */
+export class LaptopRefused extends Error {}
+
+/** Reads them, or makes them readable by the owner only. @throws LaptopRefused with a sentence for the person who starts it */
 export async function laptopSecrets(data_dir: string): Promise<LaptopSecrets> {
   const path = join(data_dir, SECRETS_FILE)
-  if (!existsSync(path)) {
+  if (existsSync(path)) return readSecrets(path)
+  // The journal holds records and settings made with them: others would start a venue that nobody can log in to.
+  if (existsSync(join(data_dir, 'journal')))
+    throw new LaptopRefused(
+      `${path} is missing, and the journal beside it needs it: put it back, or ${OTHER}`,
+    )
+  const made = await makeSecrets()
+  try {
     mkdirSync(data_dir, { recursive: true, mode: 0o700 })
-    const made = await makeSecrets()
     writeFileSync(join(data_dir, OPERATOR_KEY_FILE), `${made.operator_seed}\n`, { mode: 0o600 })
     writeFileSync(`${path}.new`, JSON.stringify(made, null, 2), { mode: 0o600 })
     renameSync(`${path}.new`, path)
+  } catch (error) {
+    const { code } = error as { code?: string }
+    throw new LaptopRefused(`the data folder ${data_dir} cannot be made or written (${code}): ${OTHER}`)
   }
-  return JSON.parse(readFileSync(path, 'utf8')) as LaptopSecrets
+  return made
 }
+
+function readSecrets(path: string): LaptopSecrets {
+  try {
+    const { operator_seed, fee_seed, fee_anchor, demo } = JSON.parse(readFileSync(path, 'utf8'))
+    if ([operator_seed, fee_seed, fee_anchor].every(isSeed) && demo?.record && demo.credentials)
+      return { operator_seed, fee_seed, fee_anchor, demo }
+  } catch {
+    // A file that cannot be read is as good as a damaged one.
+  }
+  throw new LaptopRefused(`${path} is damaged or cannot be read: put a copy back, or ${OTHER}`)
+}
+
+const isSeed = (text: unknown) => typeof text === 'string' && fromHex(text, 32) !== undefined
 
 async function makeSecrets(): Promise<LaptopSecrets> {
   const operator_seed = toHex(randomBytes(32))

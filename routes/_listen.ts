@@ -96,8 +96,9 @@ function claim(hostname: string, port: number): void {
   try {
     Bun.listen({ hostname, port, socket: { data() {} } }).stop(true)
   } catch (error) {
-    if ((error as { code?: string }).code !== 'EADDRINUSE') throw error
-    throw new Error(`port ${port} of ${hostname} is in use`)
+    const { code = 'unknown' } = error as { code?: string }
+    const why = code === 'EADDRINUSE' ? 'is in use' : `cannot be opened (${code})`
+    throw new Error(`port ${port} of ${hostname} ${why}: TACIT_LISTEN and TACIT_OPERATOR_LISTEN name others`)
   }
 }
 

@@ -12,6 +12,7 @@ import { type Config, printedSettings, readConfig } from './_config'
 import { joinProcess, type ProcessParts, type Running } from './_join_process'
 import { openLaptop } from './_laptop'
 import { isLaptop, laptopEnvironment } from './_laptop_environment'
+import { LaptopRefused } from './_laptop_secrets'
 import { type LogLevel, openLog } from './_log'
 import { placeOf } from './_problem'
 
@@ -20,7 +21,7 @@ const laptop = isLaptop(process.env)
 const clock = { unixMs: () => Date.now(), monotonicMs: () => Math.floor(performance.now()) }
 const log = openLog((line) => void process.stdout.write(line), clock.unixMs)
 
-const environment = laptop ? await laptopEnvironment(process.env) : process.env
+const environment = laptop ? await laptopEnvironment(process.env).catch(refuseFolder) : process.env
 const { config, faults } = readConfig(environment)
 if (faults !== undefined) refuse(faults)
 if (process.argv.includes('--check')) {
@@ -30,6 +31,11 @@ if (process.argv.includes('--check')) {
   if (wrong.length > 0) refuse(wrong)
   console.log(printedSettings(environment))
   process.exit(0)
+}
+
+function refuseFolder(error: unknown): never {
+  if (error instanceof LaptopRefused) refuse([error.message])
+  throw error
 }
 
 function refuse(sentences: readonly string[]): never {

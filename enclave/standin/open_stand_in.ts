@@ -97,6 +97,6 @@ async function removeStaleSocket(socket: string): Promise<void> {
     () => true,
     () => false,
   )
-  if (alive) throw new Error('another stand-in agent serves this data folder')
+  if (alive) throw new Error(`a venue runs on this folder: another stand-in agent answers at ${socket}`)
   rmSync(socket, { force: true })
 }

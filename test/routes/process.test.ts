@@ -1,6 +1,6 @@
 /** The process as an operator runs it: it boots with nothing but a folder, serves, says goodbye, ends well and comes back. */
 import { afterAll, expect, test } from 'bun:test'
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Subprocess } from 'bun'
@@ -118,3 +118,41 @@ test('--check prints settings with secrets masked, or every fault', async () => 
   expect(faults).toContain('TACIT_TYPO: no such setting')
   expect(faults).toContain('TACIT_OPERATOR_KEY: required')
 })
+
+test('a data folder that holds no venue is refused in a sentence', async () => {
+  const folder = (name: string) => join(data_dir, name)
+  writeFileSync(folder('file'), '')
+  mkdirSync(folder('damaged'))
+  writeFileSync(join(folder('damaged'), 'laptop-secrets.json'), '{}')
+  mkdirSync(join(folder('bereft'), 'journal'), { recursive: true })
+  const told = { file: 'cannot be made or written', damaged: 'is damaged', bereft: 'is missing' }
+  for (const [name, sentence] of Object.entries(told)) {
+    const child = spawn({ ...SETTINGS, TACIT_DATA_DIR: folder(name) })
+    expect(await child.exited).toBe(1)
+    const said = await new Response(child.stderr).text()
+    expect(said).toContain(sentence)
+    expect(said).toContain(folder(name))
+    expect(said).not.toContain(' at ')
+  }
+})
+
+test('a port in use is named, with the settings that name another', async () => {
+  using other = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
+  const own_dir = join(data_dir, 'port')
+  const child = spawn({ ...SETTINGS, TACIT_DATA_DIR: own_dir, TACIT_LISTEN: `127.0.0.1:${other.port}` })
+  expect(await child.exited).toBe(1)
+  const said = await new Response(child.stderr).text()
+  expect(said).toContain(`port ${other.port} of 127.0.0.1 is in use: TACIT_LISTEN`)
+}, 30_000)
+
+test('a venue that lost its journal serves, and says at its start why it does not trade', async () => {
+  for (const name of ['journal', 'snapshots']) rmSync(join(data_dir, name), { recursive: true })
+  const venue = await boot()
+  const status = await (await fetch(`${venue.url}/system/status`, { tls: venue.tls })).json()
+  expect(status).toMatchObject({ ready: false, matching: 'stopped' })
+  venue.child.kill('SIGTERM')
+  expect(await venue.child.exited).toBe(0)
+  const said = await new Response(venue.child.stdout).text()
+  expect(said).toContain('"level":"warn","event":"not_trading","reason":"the chain is ahead')
+  expect(said).toContain('It does not trade: the chain is ahead')
+}, 30_000)
