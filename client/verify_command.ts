@@ -46,8 +46,8 @@ export async function runVerify(args: readonly string[]): Promise<number> {
     const policy = values.policy === undefined ? BARE_POLICY : parsePolicy(readText(values.policy))
     const { transcript, evidence } =
       url === undefined ? await judgeFile(values.offline!, policy) : await judgeVenue(url, policy, values)
-    if (values.bundle !== undefined) writeFileSync(values.bundle, `${JSON.stringify(evidence, null, 2)}\n`)
     console.log(values.json === true ? JSON.stringify(transcript, null, 2) : transcriptText(transcript))
+    if (values.bundle !== undefined) writeText(values.bundle, `${JSON.stringify(evidence, null, 2)}\n`)
     return EXIT[transcript.verdict]
   } catch (error) {
     if (!(error instanceof EvidenceUnavailable || error instanceof Refused)) throw error
@@ -93,6 +93,14 @@ function readText(path: string): string {
     return readFileSync(path, 'utf8')
   } catch {
     throw new Refused(`${path} cannot be read`)
+  }
+}
+
+function writeText(path: string, content: string): void {
+  try {
+    writeFileSync(path, content)
+  } catch {
+    throw new Refused(`${path} cannot be written`)
   }
 }
 

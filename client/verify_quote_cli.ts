@@ -11,6 +11,7 @@ import { readFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { toHex } from '../protocol/bytes'
 import type { Collateral } from '../protocol/collateral'
+import { asksHelp } from './commands/asks_help'
 import { BARE_POLICY, parsePolicy } from './verify/policy_file'
 import { quoteOfFile } from './verify/read_quote_file'
 import { Refused, reasonOf } from './verify/refused'
@@ -18,7 +19,13 @@ import { openCollateral } from './verify/tdx/open_collateral'
 import { onlyIntel, trustedRoots } from './verify/tdx/trusted_roots'
 import { describePlatform, verifyUnderCollateral } from './verify/verify_tdx_quote'
 
-const USAGE = 'usage: verify-quote --quote FILE --collateral FILE [--now ISO] [--root PEM] [--policy FILE]'
+const USAGE = `usage: bun run verify-quote --quote FILE --collateral FILE [--now ISO] [--root PEM] [--policy FILE]
+  --quote       raw bytes, hex, or the answer of GetQuote or /attestation
+  --collateral  JSON as dcap-qvl writes it
+  --now         time at which periods are judged; default now
+  --root        replaces Intel's root: development only
+  --policy      TCB statuses, advisories, minimum evaluation number, physical machines
+exit code: 0 accept, 1 reject, 64 usage`
 
 type Options = { quote: string; collateral: string; now?: string; root?: string; policy?: string }
 
@@ -65,6 +72,10 @@ function readOptions(): Options | undefined {
   }
 }
 
+if (asksHelp(process.argv.slice(2))) {
+  console.log(USAGE)
+  process.exit(0)
+}
 const options = readOptions()
 if (options === undefined) {
   console.error(USAGE)

@@ -4,6 +4,7 @@ import { chainFailure } from './chain/chain_failure'
 import { NotAVault } from './chain/read_vault'
 import { TransactionFailed } from './chain/transaction_failed'
 import { askFaucet } from './commands/ask_faucet'
+import { asksHelp } from './commands/asks_help'
 import { CommandRefused } from './commands/command_refused'
 import { createWallet } from './commands/create_wallet'
 import { depositTokens } from './commands/deposit_tokens'
@@ -20,7 +21,8 @@ import { NotAWallet } from './wallet/wallet_file'
 
 const USAGE = `usage: bun run wallet COMMAND
   create  --seed-file FILE [--wallet FILE]                     a new seed, and an empty wallet
-  address --seed-file FILE | --wallet FILE [--key K] [--payer FILE]
+  address --seed-file FILE | --wallet FILE [--key K]           a trading key
+  address --payer FILE                                         the Solana address that pays
   recover CHAIN --seed-file FILE --wallet FILE [--replace] [--all] [GAPS]
                                                                every note of a seed, into a wallet file
   sync    CHAIN --wallet FILE [--all] [GAPS]                   what came since: new notes, and which are spent
@@ -56,9 +58,14 @@ const REFUSALS = [TransactionFailed, ProofUnavailable, HistoryIncomplete, NotAVa
 const SENT = "what was sent already may still land: 'sync' or 'exit status' tells"
 
 async function run(): Promise<number> {
+  const args = process.argv.slice(2)
+  if (asksHelp(args)) {
+    console.log(USAGE)
+    return 0
+  }
   let options: CommandOptions | undefined
   try {
-    options = CommandOptions.parse(process.argv.slice(2))
+    options = CommandOptions.parse(args)
     const command = COMMANDS[options.words.join(' ')]
     if (command === undefined) throw new CommandRefused(USAGE)
     hashFast()

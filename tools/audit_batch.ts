@@ -15,6 +15,7 @@ import { type BatchAudit, recomputeBatch } from '../engine/audit/recompute_batch
 import { batchSeed } from '../engine/loop/batch_seed'
 import { fromHex, toHex } from '../protocol/bytes'
 import { agentKeys, laptopKeys } from './restore/venue_keys'
+import { runCommand, UsageFault } from './run_command'
 
 const USAGE = `usage: bun run audit-batch SYMBOL NUMBER (--laptop DATA_DIR | --dir DIR (--socket PATH | --key FILE)) [--venue ID]
 
@@ -24,7 +25,7 @@ const USAGE = `usage: bun run audit-batch SYMBOL NUMBER (--laptop DATA_DIR | --d
   --key FILE         file with the journal key, 64 hex digits
   --venue ID         venue id of /info, 64 hex digits: checks with the tie-break key that the seed is the promised one
 
-Ends with 0 when the recomputed batch is the recorded one, else with 1.`
+Ends with 0 when the recomputed batch is the recorded one, else with 1, with 64 on a fault of usage.`
 
 type Keys = { journal_key: Uint8Array; tie_break_key?: Uint8Array }
 
@@ -44,9 +45,9 @@ async function run(args: string[]): Promise<boolean> {
   const [symbol, number, ...more] = positionals
   const dir = values.laptop ?? values.dir
   if (symbol === undefined || !/^[1-9][0-9]*$/.test(number ?? '') || more.length > 0 || dir === undefined)
-    throw new Error(USAGE)
+    throw new UsageFault()
   const venue = values.venue === undefined ? undefined : fromHex(values.venue, 32)
-  if (values.venue !== undefined && venue === undefined) throw new Error(USAGE)
+  if (values.venue !== undefined && venue === undefined) throw new UsageFault()
   const keys = await keysOf(values)
   const audit = await onCopy(dir, (copy) =>
     recomputeBatch({ dir: copy, journal_key: keys.journal_key, symbol, batch: Number(number) }),
@@ -60,7 +61,7 @@ async function keysOf(values: { laptop?: string; socket?: string; key?: string }
   if (values.laptop !== undefined) return laptopKeys(values.laptop)
   if (values.socket !== undefined) return agentKeys(values.socket)
   const journal_key = values.key && fromHex(readFileSync(values.key, 'utf8').trim(), 32)
-  if (!journal_key) throw new Error(USAGE)
+  if (!journal_key) throw new UsageFault()
   return { journal_key }
 }
 
@@ -107,9 +108,4 @@ function report(audit: BatchAudit, seed_agrees: boolean | undefined): Record<str
   }
 }
 
-try {
-  process.exit((await run(process.argv.slice(2))) ? 0 : 1)
-} catch (error) {
-  console.error(error instanceof Error ? error.message : String(error))
-  process.exit(1)
-}
+await runCommand(USAGE, run)

@@ -1,6 +1,8 @@
-/** `wallet create`: a new seed in a file, an empty wallet beside it, and the first trading key. */
+/** `wallet create`: a new seed in a file, an empty wallet beside it, and the addresses they give. */
 import { closeSync, existsSync, fsyncSync, openSync, writeSync } from 'node:fs'
+import { encodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
+import { publicKeyOf } from '../../protocol/sign'
 import { Wallet } from '../wallet/wallet'
 import { saveWallet } from '../wallet/wallet_file'
 import { CommandRefused } from './command_refused'
@@ -28,5 +30,7 @@ export function createWallet(options: CommandOptions): void {
     saveWallet(wallet_path, wallet)
     console.log(`wallet       ${wallet_path}`)
   }
+  // A seed of its own may also be a payer's, and whoever funds one must not take the trading key for its address.
+  else console.log(`as payer     ${encodeBase58(publicKeyOf(seed))}`)
   console.log(`trading key  ${wallet.tradingKeyText(0)}`)
 }

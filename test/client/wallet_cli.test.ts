@@ -28,6 +28,9 @@ test('a seed is made once, for its owner alone', async () => {
   expect(readFileSync(path('seed'), 'utf8')).toBe(seed)
   const told = await wallet('address', '--seed-file', path('seed'))
   expect(made.out).toContain(told.out.trim())
+  const paying = await wallet('create', '--seed-file', path('paying'))
+  const address = (await wallet('address', '--payer', path('paying'))).out.trim().split(/ +/)[1]!
+  expect(paying.out).toContain(`as payer     ${address}\n`)
   chmodSync(path('seed'), 0o644)
   expect((await wallet('address', '--seed-file', path('seed'))).error).toContain('read by others')
   chmodSync(path('seed'), 0o600)

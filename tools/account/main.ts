@@ -5,6 +5,7 @@ import { type AccountRecord, readAccountRecord } from '../../protocol/account_re
 import { encodeBase58 } from '../../protocol/base58'
 import { fromHex, toHex } from '../../protocol/bytes'
 import { publicKeyOf } from '../../protocol/sign'
+import { runCommand, UsageFault } from '../run_command'
 import { callOperator } from './call_operator'
 import { type AccountTerms, DEFAULT_TERMS, issueAccount, rotateAccount, setStatus } from './issue_account'
 
@@ -45,7 +46,7 @@ type Options = Partial<Record<keyof typeof OPTIONS, string>>
 async function run(args: string[]): Promise<void> {
   const { positionals, values } = parseArgs({ args, options: OPTIONS, allowPositionals: true, strict: true })
   const [command, ...rest] = positionals
-  if (command === undefined || rest.length > 0) throw new Error(USAGE)
+  if (command === undefined || rest.length > 0) throw new UsageFault()
   if (command === 'operator-keygen') return makeOperatorKey(values)
   const seed = readSeed(required(values, 'operator-key'))
   if (command === 'issue') {
@@ -67,7 +68,7 @@ async function run(args: string[]): Promise<void> {
   } else if (command === 'metrics')
     await call(values, seed, { method: 'GET', path: '/metrics', body: undefined })
   else if (command === 'drain') await call(values, seed, { method: 'POST', path: '/drain', body: undefined })
-  else throw new Error(USAGE)
+  else throw new UsageFault()
 }
 
 async function call(
@@ -90,7 +91,7 @@ function readTerms(values: Options): AccountTerms {
   const whole = (name: 'capacity' | 'refill' | 'orders' | 'keys', fallback: number) => {
     const text = values[name]
     if (text === undefined) return fallback
-    if (!/^[0-9]{1,15}$/.test(text)) throw new Error(`--${name} is not a whole number`)
+    if (!/^[0-9]{1,15}$/.test(text)) throw new UsageFault(`--${name} is not a whole number`)
     return Number(text)
   }
   return {
@@ -109,20 +110,29 @@ function readSeed(file: string): Uint8Array {
 }
 
 function readRecord(values: Options): AccountRecord {
-  const record = readAccountRecord(JSON.parse(readFileSync(required(values, 'record'), 'utf8')))
-  if (record === undefined) throw new Error('the record file does not hold an account record')
+  const file = required(values, 'record')
+  const record = readAccountRecord(jsonOf(readFileSync(file, 'utf8')))
+  if (record === undefined) throw new Error(`${file} does not hold an account record`)
   return record
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
 }
 
 function readVenue(values: Options): Uint8Array {
   const venue = fromHex(required(values, 'venue'), 32)
-  if (venue === undefined) throw new Error('--venue is not 64 hex digits')
+  if (venue === undefined) throw new UsageFault('--venue is not 64 hex digits')
   return venue
 }
 
 function required(values: Options, name: keyof typeof OPTIONS): string {
   const value = values[name]
-  if (value === undefined) throw new Error(`--${name} is missing\n\n${USAGE}`)
+  if (value === undefined) throw new UsageFault(`--${name} is missing`)
   return value
 }
 
@@ -138,9 +148,4 @@ function print(value: unknown): void {
   console.log(JSON.stringify(value, null, 2))
 }
 
-try {
-  await run(process.argv.slice(2))
-} catch (error) {
-  console.error(error instanceof Error ? error.message : String(error))
-  process.exit(1)
-}
+await runCommand(USAGE, run)

@@ -2,6 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
+import { asksHelp } from '../../client/commands/asks_help'
 import { lintManifest } from '../../client/verify/manifest/lint_manifest'
 import { fillIn } from './fill_in'
 import { SECRET_NAMES } from './lint_settings'
@@ -30,7 +31,6 @@ const OPTIONS = {
   'key-provider': { type: 'string', default: 'kms' },
   'key-provider-id': { type: 'string' },
   check: { type: 'string' },
-  help: { type: 'boolean', default: false },
 } as const
 
 type Values = ReturnType<typeof parse>
@@ -73,12 +73,15 @@ function write(values: Values): void {
     )
 }
 
+if (asksHelp(process.argv.slice(2))) {
+  console.log(USAGE)
+  process.exit(0)
+}
 try {
   const values = parse()
-  if (values.help) console.log(USAGE)
-  else if (values.check !== undefined) check(values.check)
+  if (values.check !== undefined) check(values.check)
   else write(values)
 } catch (error) {
   console.error(`${error instanceof Error ? error.message : 'failed'}\n\n${USAGE}`)
-  process.exit(2)
+  process.exit(64)
 }

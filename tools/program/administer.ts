@@ -13,6 +13,7 @@ import { initializeInstruction } from '../../protocol/vault/initialize'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
 import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../protocol/vault/programs'
 import { registerMintInstruction } from '../../protocol/vault/register_mint'
+import { UsageFault } from '../run_command'
 import { readSeed } from './key_file'
 import { amount, type Options, publicKey, rpcUrls, text } from './options'
 
@@ -69,7 +70,7 @@ async function actionOf(command: string, values: Options): Promise<Action> {
     case 'cancel-signer':
       return by(rotateSignerInstruction({ program, admin, action: 'cancel' }), 'the announcement is void')
     default:
-      throw new Error(`no such command: ${command}`)
+      throw new UsageFault(`no such command: ${command}`)
   }
 }
 

@@ -5,6 +5,7 @@ import { parseArgs } from 'node:util'
 import { deployProgram, planProgram } from '../../engine/chain/deploy/deploy_program'
 import type { DeploymentPlan } from '../../engine/chain/deploy/plan_deployment'
 import { toHex } from '../../protocol/bytes'
+import { runCommand, UsageFault } from '../run_command'
 import { administer } from './administer'
 import { readSeed } from './key_file'
 import { amount, OPTIONS, type Options, rpcUrls, text } from './options'
@@ -29,7 +30,7 @@ const ELF = join(import.meta.dir, '../../program/vault.so')
 async function run(args: string[]): Promise<void> {
   const { positionals, values } = parseArgs({ args, options: OPTIONS, allowPositionals: true, strict: true })
   const [command, ...rest] = positionals
-  if (command === undefined || rest.length > 0) throw new Error(USAGE)
+  if (command === undefined || rest.length > 0) throw new UsageFault()
   return command === 'deploy' ? deploy(values) : administer(command, values)
 }
 
@@ -68,9 +69,4 @@ function print(plan: DeploymentPlan): void {
   console.log(JSON.stringify(facts, null, 2))
 }
 
-try {
-  await run(process.argv.slice(2))
-} catch (error) {
-  console.error(error instanceof Error ? error.message : String(error))
-  process.exit(1)
-}
+await runCommand(USAGE, run)

@@ -1,6 +1,7 @@
 /** The options of `bun run program` and how they are read. */
 import { decodeBase58 } from '../../protocol/base58'
 import { parseU64 } from '../../protocol/units'
+import { UsageFault } from '../run_command'
 
 export const OPTIONS = {
   rpc: { type: 'string' },
@@ -26,20 +27,20 @@ export type Options = Partial<Record<Texts, string>> & { renounce?: boolean; exe
 
 export const text = (values: Options, name: Texts, fallback?: string): string => {
   const value = values[name] ?? fallback
-  if (value === undefined) throw new Error(`--${name} is missing`)
+  if (value === undefined) throw new UsageFault(`--${name} is missing`)
   return value
 }
 
 /** 32 bytes of base58. */
 export function publicKey(values: Options, name: Texts): Uint8Array {
   const bytes = decodeBase58(text(values, name), 32)
-  if (bytes === undefined) throw new Error(`--${name} is not 32 bytes of base58`)
+  if (bytes === undefined) throw new UsageFault(`--${name} is not 32 bytes of base58`)
   return bytes
 }
 
 export function amount(values: Options, name: Texts, fallback?: string): bigint {
   const value = parseU64(text(values, name, fallback))
-  if (value === undefined) throw new Error(`--${name} is not a whole number`)
+  if (value === undefined) throw new UsageFault(`--${name} is not a whole number`)
   return value
 }
 

@@ -7,6 +7,7 @@ import { isSourceName, type SignedReferencePrice, signReferencePrice } from '../
 import { publicKeyOf } from '../../protocol/sign'
 import { parseU64 } from '../../protocol/units'
 import { callOperator } from '../account/call_operator'
+import { runCommand, UsageFault } from '../run_command'
 
 const USAGE = `usage: bun run reference COMMAND
 
@@ -42,11 +43,11 @@ type Options = Partial<Record<Name, string>>
 async function run(args: string[]): Promise<void> {
   const { positionals, values } = parseArgs({ args, options: OPTIONS, allowPositionals: true, strict: true })
   const [command, ...rest] = positionals
-  if (rest.length > 0) throw new Error(USAGE)
+  if (rest.length > 0) throw new UsageFault()
   if (command === 'keygen') makeKey(required(values, 'out'))
   else if (command === 'sign') console.log(JSON.stringify(signed(values)))
   else if (command === 'post') await post(values)
-  else throw new Error(USAGE)
+  else throw new UsageFault()
 }
 
 function makeKey(file: string): void {
@@ -57,11 +58,11 @@ function makeKey(file: string): void {
 
 function signed(values: Options): SignedReferencePrice {
   const source = required(values, 'source')
-  if (!isSourceName(source)) throw new Error('--source is 1 to 16 characters of a-z 0-9 -')
+  if (!isSourceName(source)) throw new UsageFault('--source is 1 to 16 characters of a-z 0-9 -')
   const price = parseU64(required(values, 'price'))
-  if (price === undefined) throw new Error('--price is a whole number of quote units')
+  if (price === undefined) throw new UsageFault('--price is a whole number of quote units')
   const time = values['publish-unix-ms'] ?? String(Date.now())
-  if (!/^[1-9][0-9]{0,14}$/.test(time)) throw new Error('--publish-unix-ms is a whole number')
+  if (!/^[1-9][0-9]{0,14}$/.test(time)) throw new UsageFault('--publish-unix-ms is a whole number')
   const symbol = required(values, 'symbol')
   const body = { venue: hex32(values, 'venue'), symbol, price, publish_unix_ms: Number(time), source }
   return signReferencePrice(body, seedIn(values, 'source-key'))
@@ -86,19 +87,14 @@ function seedIn(values: Options, name: 'source-key' | 'operator-key'): Uint8Arra
 
 function hex32(values: Options, name: Name): Uint8Array {
   const bytes = fromHex(required(values, name), 32)
-  if (bytes === undefined) throw new Error(`--${name} is not 64 hex digits`)
+  if (bytes === undefined) throw new UsageFault(`--${name} is not 64 hex digits`)
   return bytes
 }
 
 function required(values: Options, name: Name): string {
   const value = values[name]
-  if (value === undefined) throw new Error(`--${name} is missing\n\n${USAGE}`)
+  if (value === undefined) throw new UsageFault(`--${name} is missing`)
   return value
 }
 
-try {
-  await run(process.argv.slice(2))
-} catch (error) {
-  console.error(error instanceof Error ? error.message : String(error))
-  process.exit(1)
-}
+await runCommand(USAGE, run)

@@ -7,6 +7,7 @@ import { type Deployment, readDeployment } from '../../engine/chain/read_deploym
 import { type BackupVerdict, verifyBackup } from '../../engine/loop/verify_backup'
 import { decodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
+import { runCommand, UsageFault } from '../run_command'
 import { agentKeys, laptopKeys, type VenueKeys } from './venue_keys'
 
 const USAGE = `usage: bun run restore --verify DIR (--laptop DATA_DIR | --rpc URL[,URL] --program ID [--socket PATH])
@@ -16,7 +17,8 @@ const USAGE = `usage: bun run restore --verify DIR (--laptop DATA_DIR | --rpc UR
   --rpc, --program   JSON-RPC endpoints and the vault program (default SOLANA_RPC_URL, TACIT_PROGRAM_ID)
   --socket PATH      guest agent that gives the keys (default TACIT_DSTACK_SOCKET or /var/run/dstack.sock)
 
-Ends with 0 when a venue may be started on the backup, with 1 when it would refuse to trade and why.`
+Ends with 0 when a venue may be started on the backup, with 1 when it would refuse to trade and why, with 64 on a
+fault of usage.`
 
 const FAULTS: Record<NonNullable<BackupVerdict['fault']>, string> = {
   rolled_back: 'the chain is ahead of this backup: a newer one is needed, or a restore from the chain',
@@ -36,7 +38,7 @@ type Options = Partial<Record<keyof typeof OPTIONS, string>>
 
 async function run(args: string[]): Promise<boolean> {
   const { values } = parseArgs({ args, options: OPTIONS, strict: true })
-  if (values.verify === undefined) throw new Error(USAGE)
+  if (values.verify === undefined) throw new UsageFault()
   const keys = await readKeys(values)
   const chain = await withRpc(values, readDeployment)
   const verdict = await verifyBackup({ dir: values.verify, keys, chain })
@@ -58,7 +60,7 @@ async function withRpc(
   if (laptop === undefined) {
     const rpc = values.rpc ?? process.env['SOLANA_RPC_URL']
     const program = decodeBase58(values.program ?? process.env['TACIT_PROGRAM_ID'] ?? '', 32)
-    if (rpc === undefined || program === undefined) throw new Error(USAGE)
+    if (rpc === undefined || program === undefined) throw new UsageFault()
     return read(rpc.split(','), program)
   }
   const facts = join(laptop, 'laptop.json')
@@ -96,9 +98,4 @@ function report(verdict: BackupVerdict, { config }: Deployment): Record<string, 
   }
 }
 
-try {
-  process.exit((await run(process.argv.slice(2))) ? 0 : 1)
-} catch (error) {
-  console.error(error instanceof Error ? error.message : String(error))
-  process.exit(1)
-}
+await runCommand(USAGE, run)

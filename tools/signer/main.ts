@@ -6,28 +6,25 @@
 import { readFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { BARE_POLICY, parsePolicy } from '../../client/verify/policy_file'
+import { runCommand, UsageFault } from '../run_command'
 import { readSigner } from './read_signer'
 
 const USAGE = 'usage: bun run read-signer URL --compose-hash HEX [--collateral FILE] [--policy FILE]'
 const text = { type: 'string' } as const
 
-const { values, positionals } = parseArgs({
-  options: { 'compose-hash': text, collateral: text, policy: text },
-  allowPositionals: true,
-})
-const [url] = positionals
-const compose_hash = values['compose-hash']
-if (url === undefined || positionals.length > 1 || compose_hash === undefined || !URL.canParse(url)) {
-  console.error(USAGE)
-  process.exit(64)
-}
-try {
+await runCommand(USAGE, async (args) => {
+  const { values, positionals } = parseArgs({
+    args,
+    options: { 'compose-hash': text, collateral: text, policy: text },
+    allowPositionals: true,
+  })
+  const [url] = positionals
+  const compose_hash = values['compose-hash']
+  if (url === undefined || positionals.length > 1 || compose_hash === undefined || !URL.canParse(url))
+    throw new UsageFault()
   const policy = values.policy === undefined ? BARE_POLICY : parsePolicy(readFileSync(values.policy, 'utf8'))
   const given = values.collateral
   const collateral = given === undefined ? {} : { collateral: JSON.parse(readFileSync(given, 'utf8')) }
   const signer = await readSigner({ url, compose_hash, policy, ...collateral }, Date.now())
   console.log(JSON.stringify(signer, null, 2))
-} catch (error) {
-  console.error(error instanceof Error ? error.message : 'refused')
-  process.exit(1)
-}
+})

@@ -40,6 +40,10 @@ test('tacit verify accepts an honest venue, keeps the evidence, and judges it ag
   expect(JSON.parse(live.out)).toMatchObject({ verdict: 'partial', source: 'live', intel_root: false })
   const offline = await run('client/cli.ts', 'verify', '--offline', bundle, '--policy', policy)
   expect(offline.code).toBe(0)
+  const nowhere = ['--offline', bundle, '--policy', policy, '--bundle', join(folder, 'no/where')]
+  const unkept = await run('client/cli.ts', 'verify', ...nowhere)
+  expect([unkept.code, unkept.err]).toEqual([64, `${join(folder, 'no/where')} cannot be written\n`])
+  expect(unkept.out).toBe(offline.out)
   expect(offline.out).toContain('PARTIAL: 15 passed, 0 failed, 3 skipped')
   const other = write('other.json', JSON.stringify({ ...site.policy, compose_hashes: ['00'.repeat(32)] }))
   const refused = await run('client/cli.ts', 'verify', '--offline', bundle, '--policy', other)
