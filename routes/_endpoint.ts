@@ -19,7 +19,8 @@ export type Tag = 'account' | 'orders' | 'notes' | 'settlement' | 'market' | 'tr
 export type Text = { content_type: string; body: string; headers?: HeaderMap }
 export type Answer =
   | { readonly status: 200 | 202; readonly body: TSchema }
-  | { readonly status: 200; readonly text: string }
+  /** Its content type, or those of its files. */
+  | { readonly status: 200; readonly text: string | readonly string[] }
 
 export type Contract = {
   readonly summary: string

@@ -101,7 +101,12 @@ function success(listed: Operation, { route }: MountedRoute): Operation['respons
   const { answer } = route.contract
   const description = WORDS[answer.status]!
   if ('text' in answer) {
-    return { [answer.status]: { description, content: { [answer.text]: { schema: { type: 'string' } } } } }
+    const types = typeof answer.text === 'string' ? [answer.text] : answer.text
+    const content = types.map((type) => [
+      type,
+      { schema: { type: type.endsWith('/json') ? 'object' : 'string' } },
+    ])
+    return { [answer.status]: { description, content: Object.fromEntries(content) } }
   }
   const schema = openSchema(fixSchema(firstSchema(listed.responses[answer.status]!.content!)))
   return { [answer.status]: { description, content: { 'application/json': { schema } } } }

@@ -57,7 +57,10 @@ export const CancelAllBody = t.Union([
   CancelAllRequest,
   t.Array(CancelAllRequest, { minItems: 1, maxItems: CANCEL_ALL_MAX }),
 ])
-export const DeadManRequest = exact({ ...cancelFields, timeout_slots: Slot })
+export const DeadManRequest = exact({
+  ...cancelFields,
+  timeout_slots: Integer(0, Number.MAX_SAFE_INTEGER, 'Slots until it fires, at most 432000; 0 disarms.'),
+})
 
 /** Params of the socket's cancel and modify: the body of the REST call and the id its path carries. */
 export const CancelParams = exact({ order_id: OrderId, ...cancelFields })

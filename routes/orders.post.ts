@@ -8,7 +8,8 @@ export default endpoint(
     summary: 'Place an order',
     description:
       'Accepted means durable and part of a coming batch auction, not filled. An identical resend answers ' +
-      '`order_exists` with the original result and `applied: "yes"`.',
+      '`order_exists` with the original result and `applied: "yes"`; of receipts only the newest 65,536 since the ' +
+      'start are kept for that.',
     tag: 'orders',
     bearer: true,
     cost: COST.place,

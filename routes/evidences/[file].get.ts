@@ -10,7 +10,7 @@ export default endpoint(
       '`quote.json`, `cert.pem` or `sha256sum.txt`. The quote binds the SHA-256 of `sha256sum.txt`.',
     tag: 'trust',
     params: exact({ file: t.String({ minLength: 1, maxLength: 64 }) }),
-    answer: { status: 200, text: 'text/plain' },
+    answer: { status: 200, text: ['application/json', 'application/x-pem-file', 'text/plain'] },
     refuses: ['evidence_unknown'],
   },
   ({ enclave, params }) => {

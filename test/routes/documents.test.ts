@@ -42,6 +42,18 @@ describe('the OpenAPI document', () => {
     }
   })
 
+  test('declares each content type that is answered, JSON as an object', () => {
+    const answered = (path: string) =>
+      Object.entries(document.paths[path]!['get']!.responses['200']!.content!)
+    const typesOf = (path: string) => answered(path).map(([type, { schema }]) => [type, schema['type']])
+    expect(typesOf('/evidences/{file}')).toEqual([
+      ['application/json', 'object'],
+      ['application/x-pem-file', 'string'],
+      ['text/plain', 'string'],
+    ])
+    expect(typesOf('/swagger/json')).toEqual([['application/json', 'object']])
+  })
+
   test('has a parameter for each name in a path, and unique operation ids', () => {
     const ids: string[] = []
     for (const [path, methods] of Object.entries(document.paths)) {
