@@ -6,7 +6,12 @@ import { answerCase } from './audit_case'
 import { readCases } from './audit_file'
 
 const USAGE = `usage: bun run auction FILE
-Answers every case of FILE, in the format of test/vectors/auction.json, with one JSON object a line.`
+Answers every case of a JSON file with one object a line: prices in ticks, quantities in lots, such as
+{"own": [{"id": "one", "config": {"ref": 100, "bandBps": 500, "rule": "std4", "slot": 9}, "orders": [
+  {"id": "a", "side": "buy", "price": 101, "qty": "5", "arrivalBatch": 1, "expirySlot": 20, "ioc": false, "minFill": "0"},
+  {"id": "b", "side": "sell", "price": 99, "qty": "3", "arrivalBatch": 1, "expirySlot": 20, "ioc": true, "minFill": "0"}]}]}
+Every field stands in engine/book/audit_file.ts.
+exit code: 0 answered, 1 no such file or not an auction file, 64 usage`
 
 const [file, ...rest] = process.argv.slice(2)
 if (file === '--help' || file === '-h') {

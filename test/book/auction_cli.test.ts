@@ -4,13 +4,14 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
+const CLI = join(import.meta.dir, '../../engine/book/auction_cli.ts')
+
 function auction(text: string) {
   const folder = mkdtempSync(join(tmpdir(), 'auction-'))
   try {
     const file = join(folder, 'cases.json')
     writeFileSync(file, text)
-    const cli = join(import.meta.dir, '../../engine/book/auction_cli.ts')
-    const { exitCode, stdout, stderr } = Bun.spawnSync([process.execPath, cli, file])
+    const { exitCode, stdout, stderr } = Bun.spawnSync([process.execPath, CLI, file])
     return { exitCode, lines: stdout.toString().split('\n').filter(Boolean), error: stderr.toString() }
   } finally {
     rmSync(folder, { recursive: true })
@@ -69,6 +70,14 @@ describe('bun run auction', () => {
   test('says so where a case exceeds what the engine takes', () => {
     const [answer] = auction(JSON.stringify({ own: [own] })).lines
     expect(JSON.parse(answer!)).toEqual({ id: 'case-1', refused: 'a side exceeds 9007199254740991 lots' })
+  })
+
+  test('the file its help shows is one it answers', () => {
+    const { stdout } = Bun.spawnSync([process.execPath, CLI, '--help'])
+    const shown = stdout.toString()
+    const { exitCode, lines } = auction(shown.slice(shown.indexOf('{'), shown.lastIndexOf('}') + 1))
+    expect(exitCode).toBe(0)
+    expect(JSON.parse(lines[0]!)).toMatchObject({ id: 'one', price: 101, volume: '3', resting: { a: '2' } })
   })
 
   test('refuses a file it cannot read, naming the place', () => {
