@@ -10,6 +10,7 @@ import { encodeBase58 } from '../../protocol/base58'
 import { concatBytes, toHex } from '../../protocol/bytes'
 import { sha256 } from '../../protocol/sha256'
 import { publicKeyOf } from '../../protocol/sign'
+import { pauseInstruction } from '../../protocol/vault/admin_actions'
 import { initializeInstruction } from '../../protocol/vault/initialize'
 import { clientsOf, withChain } from './chain_folder'
 
@@ -87,5 +88,16 @@ test('one key may both pay and hold the right to upgrade', async () => {
     const run = { rpc_urls: [chain.url], elf: ELF, keys, priority_fee_lamports: 0n, step: () => {} }
     await deployProgram({ ...run, renounce: false })
     expect(await planProgram(run)).toMatchObject({ kind: 'unchanged', deployed: { authority: payer } })
+  })
+})
+
+test('a key that holds no SOL is named, not waited for until every signing has expired', async () => {
+  await withChain({ slot_ms: 4, finalized_depth: 4 }, async (chain) => {
+    const seed = random()
+    const pause = pauseInstruction({ program: random(), admin: publicKeyOf(seed) })
+    const payer = encodeBase58(publicKeyOf(seed))
+    expect(await failure(administerVault([chain.url], [seed], pause, 7n))).toBe(
+      `the payer ${payer} holds 0 lamports and needs 5007: send it SOL`,
+    )
   })
 })

@@ -9,11 +9,15 @@ import { blockHeight, transactionStatuses } from '../transaction_status'
 const POLL_MS = 200
 const RESEND_POLLS = 5
 const SIGNINGS_MAX = 10
+/** Solana's base fee of one signature (Solana documentation, "Transaction fees"). */
+const SIGNATURE_LAMPORTS = 5_000n
+const FEE_POLLS = 15
 
 export type Landable = { payer: KeyPairSigner; instructions: Instruction[]; priority_fee_lamports: bigint }
 
 /** Resolves with the signature. @throws Error naming what the chain refused; ChainUnavailable */
 export async function landTransaction(rpc: RpcPool, landable: Landable): Promise<string> {
+  await requireFee(rpc, landable)
   for (let signing = 0; signing < SIGNINGS_MAX; signing++) {
     const { value: lifetime } = await rpc.read((endpoint, abortSignal) =>
       endpoint.getLatestBlockhash({ commitment: 'confirmed' }).send({ abortSignal }),
@@ -33,4 +37,19 @@ export async function landTransaction(rpc: RpcPool, landable: Landable): Promise
     }
   }
   throw new ChainUnavailable(`the transaction did not land in ${SIGNINGS_MAX} signings`)
+}
+
+/** An endpoint drops what nobody can pay for without a word, and waiting would take all signings; SOL may be on its way. */
+async function requireFee(rpc: RpcPool, { payer, priority_fee_lamports }: Landable): Promise<void> {
+  const needed = SIGNATURE_LAMPORTS + priority_fee_lamports
+  let held = 0n
+  for (let poll = 0; poll < FEE_POLLS; poll++) {
+    if (poll > 0) await rpc.sleep(POLL_MS)
+    const answer = await rpc.read((endpoint, abortSignal) =>
+      endpoint.getBalance(payer.address, { commitment: 'confirmed' }).send({ abortSignal }),
+    )
+    held = answer.value
+    if (held >= needed) return
+  }
+  throw new Error(`the payer ${payer.address} holds ${held} lamports and needs ${needed}: send it SOL`)
 }
