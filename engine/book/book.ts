@@ -47,7 +47,7 @@ export class Book {
     const { pool } = this
     const handle = pool.take(order)
     side.add(handle)
-    if (pool.min_fill[handle]! > 0) this.conditional_orders++
+    if (pool.isConditional(handle)) this.conditional_orders++
     if (order.kind !== LIMIT) this.linkImmediate(handle)
     return handle
   }
@@ -57,7 +57,7 @@ export class Book {
     const { pool } = this
     if (!pool.alive(handle)) throw new RangeError('no such order')
     this.side(pool.side(handle)).remove(handle)
-    if (pool.min_fill[handle]! > 0) this.conditional_orders--
+    if (pool.isConditional(handle)) this.conditional_orders--
     if (pool.kind(handle) !== LIMIT) this.unlinkImmediate(handle)
     pool.give(handle)
   }
@@ -82,7 +82,7 @@ export class Book {
       kind: pool.kind(handle),
       tick: pool.tick[handle]!,
       lots: pool.remaining[handle]!,
-      min_fill: pool.min_fill[handle]!,
+      min_fill: pool.minFill(handle),
       arrival_batch: pool.arrival_batch[handle]!,
       order_id: pool.orderId(handle),
     }

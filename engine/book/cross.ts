@@ -92,7 +92,7 @@ function shortFill(book: Book, clearing: Clearing, priority: Priority): number |
   const partial = partialFill(surplus > 0 ? buys : sells, pool, price, volume, priority)
   if (partial === undefined) return undefined
   const { handle, lots } = partial
-  return lots < Math.min(pool.min_fill[handle]!, pool.remaining[handle]!) ? handle : undefined
+  return lots < Math.min(pool.minFill(handle), pool.remaining[handle]!) ? handle : undefined
 }
 
 function drop(book: Book, handle: number, dropped: number[]): void {
@@ -109,7 +109,7 @@ function dropAllConditional(book: Book, dropped: number[]): void {
       const count = ladder.orders(level, level_orders, 0)
       for (let at = 0; at < count; at++) {
         const handle = level_orders.list[at]!
-        if (pool.min_fill[handle]! > 0) rest.push(handle)
+        if (pool.isConditional(handle)) rest.push(handle)
       }
     }
   }

@@ -18,6 +18,8 @@ export const NO_ORDER = 0
 export const ORDER_BYTES = 57
 
 const LIVE = 8
+/** Its minimum fill stands in the array of those. Without this the array holds what an earlier order left there. */
+const CONDITIONAL = 16
 
 /** What the book keeps of an order. Lots and ticks are safe integers; `order_id` is 16 bytes and is copied. */
 export type BookOrder = {
@@ -48,7 +50,8 @@ export class OrderPool {
   tick: Uint32Array
   arrival_batch: Uint32Array
   remaining: Float64Array
-  min_fill: Float64Array
+  /** Written and read for conditional orders alone: most are none, and each array is one more cache line. */
+  private min_fill: Float64Array
   /** 16 bytes per slot, and the same as four words. */
   ids: Uint8Array
   private id: Uint32Array
@@ -85,16 +88,17 @@ export class OrderPool {
     this.tick[handle] = order.tick
     this.arrival_batch[handle] = order.arrival_batch
     this.remaining[handle] = order.lots
-    this.min_fill[handle] = order.kind === FOK ? order.lots : order.min_fill
-    this.flags[handle] = order.side | (order.kind << 1) | LIVE
+    const min_fill = order.kind === FOK ? order.lots : order.min_fill
+    if (min_fill > 0) this.min_fill[handle] = min_fill
+    this.flags[handle] = order.side | (order.kind << 1) | LIVE | (min_fill > 0 ? CONDITIONAL : 0)
     this.copyId(order.order_id, handle * 4)
     this.size++
     return handle
   }
 
-  /** Returns a slot; the handle means nothing from now on. */
+  /** Returns a slot. What stands in it can be read until another order takes it: an order is told of after it has left. */
   give(handle: number): void {
-    this.flags[handle] = 0
+    this.flags[handle]! &= ~LIVE
     this.next[handle] = this.free
     this.free = handle
     this.size--
@@ -110,6 +114,15 @@ export class OrderPool {
 
   kind(handle: number): Kind {
     return ((this.flags[handle]! >> 1) & 3) as Kind
+  }
+
+  isConditional(handle: number): boolean {
+    return (this.flags[handle]! & CONDITIONAL) !== 0
+  }
+
+  /** The least it insists on, 0 for any; of a fok order its amount. */
+  minFill(handle: number): number {
+    return this.isConditional(handle) ? this.min_fill[handle]! : 0
   }
 
   /** A copy of the 16-byte order id. */

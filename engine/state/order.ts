@@ -117,7 +117,7 @@ export class Order {
   get min_lots(): number {
     const { terms } = this
     if ((terms & row.WHOLE_OR_NOTHING) !== 0) return this.lots
-    return this.type === 'fok' ? 0 : this.context.pool.min_fill[this.handle]!
+    return this.type === 'fok' ? 0 : this.context.pool.minFill(this.handle)
   }
 
   get expiry_slot(): number {

@@ -2,7 +2,16 @@
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import fc from 'fast-check'
 import { Book, SIDE_LOTS_MAX, TICK_MAX } from '../../engine/book/book'
-import { type BookOrder, BUY, IOC, LIMIT, ORDER_BYTES, OrderPool, SELL } from '../../engine/book/order_pool'
+import {
+  type BookOrder,
+  BUY,
+  FOK,
+  IOC,
+  LIMIT,
+  ORDER_BYTES,
+  OrderPool,
+  SELL,
+} from '../../engine/book/order_pool'
 import { LAW_RUNS, LAW_SEED, LAW_TIMEOUT_MS } from './random_books'
 
 setDefaultTimeout(LAW_TIMEOUT_MS)
@@ -113,6 +122,23 @@ describe('the book', () => {
     expect(() => book.remove(handle)).toThrow('no such order')
     expect(() => book.reduce(handle, 1)).toThrow('no such order')
     expect(book.get(handle)).toBeUndefined()
+  })
+
+  test('a minimum fill can be read until another order gets the slot, and is not inherited', () => {
+    const book = new Book(new OrderPool(), 100)
+    const handle = book.add(order({ min_fill: 3 }))
+    expect(book.get(handle)?.min_fill).toBe(3)
+    book.remove(handle)
+    expect(book.get(handle)).toBeUndefined()
+    expect(book.pool.minFill(handle)).toBe(3)
+    expect(book.conditional_orders).toBe(0)
+    expect(book.add(order({ min_fill: 0 }))).toBe(handle)
+    expect(book.get(handle)?.min_fill).toBe(0)
+    expect(book.conditional_orders).toBe(0)
+    book.remove(handle)
+    expect(book.add(order({ kind: FOK, min_fill: 0 }))).toBe(handle)
+    expect(book.get(handle)?.min_fill).toBe(5)
+    expect(book.conditional_orders).toBe(1)
   })
 
   test('takes at most 64 bytes of pool per resting order', () => {
