@@ -1,5 +1,6 @@
 /** Owns who is filled once price and volume stand: each side from its best limit on until the volume is used. */
-import { Handles, type Ladder } from './ladder'
+import type { Ladder } from './ladder'
+import { LevelOrders } from './level_orders'
 import { BUY, type OrderPool } from './order_pool'
 import type { Priority } from './priority'
 
@@ -8,7 +9,8 @@ export type SideFills = { handles: Int32Array; lots: Float64Array }
 
 export const NO_FILLS: SideFills = { handles: new Int32Array(0), lots: new Float64Array(0) }
 
-const served = new Handles()
+const orders = new LevelOrders()
+let served = new Int32Array(256)
 let served_lots = new Float64Array(256)
 
 /**
@@ -22,33 +24,45 @@ export function allocateSide(
   priority: Priority,
   ordered: boolean,
 ): SideFills {
+  const { remaining } = pool
   let count = 0
   let left = volume
-  const { remaining } = pool
-  for (let level = 0; left > 0; level++) {
-    const end = ladder.orders(level, served, count)
-    const whole = ladder.lots[level]! < left
-    if (ordered || !whole) priority.sort(served.list, count, end)
-    if (whole) {
-      if (served_lots.length < end) growLots(served.list.length)
-      // While what was read to sort them is still near.
-      for (; count < end; count++) served_lots[count] = remaining[served.list[count]!]!
-      left -= ladder.lots[level]!
-      continue
-    }
-    if (served_lots.length < end) growLots(served.list.length)
-    for (let lots = 0; left > 0; left -= lots) {
-      lots = Math.min(left, remaining[served.list[count]!]!)
-      served_lots[count++] = lots
+  for (let first = 0, levels = 0; left > 0; first += levels) {
+    levels = ladder.readLevels(first, left, orders)
+    const { list } = orders
+    for (let level = 0; level < levels; level++) {
+      const start = orders.start(level)
+      const end = orders.end(level)
+      const whole = ladder.lots[first + level]! < left
+      if (ordered || !whole) priority.sort(list, start, end)
+      if (served.length < count + end - start) grow(count + end - start)
+      if (whole) {
+        for (let at = start; at < end; at++) {
+          const handle = list[at]!
+          served[count] = handle
+          served_lots[count++] = remaining[handle]!
+        }
+        left -= ladder.lots[first + level]!
+        continue
+      }
+      for (let at = start; left > 0; at++) {
+        const handle = list[at]!
+        const lots = Math.min(left, remaining[handle]!)
+        served[count] = handle
+        served_lots[count++] = lots
+        left -= lots
+      }
     }
   }
-  return { handles: served.list.slice(0, count), lots: served_lots.slice(0, count) }
+  return { handles: served.slice(0, count), lots: served_lots.slice(0, count) }
 }
 
-function growLots(length: number): void {
-  const larger = new Float64Array(length)
-  larger.set(served_lots)
-  served_lots = larger
+function grow(length: number): void {
+  const [handles, lots] = [served, served_lots]
+  served = new Int32Array(2 * length)
+  served.set(handles)
+  served_lots = new Float64Array(2 * length)
+  served_lots.set(lots)
 }
 
 /** The one order that would be filled in part, with its lots; undefined when the volume ends between two orders. */
@@ -67,10 +81,10 @@ export function partialFill(
       left -= lots
       continue
     }
-    const end = ladder.orders(level, served, 0)
-    priority.sort(served.list, 0, end)
+    ladder.readLevels(level, 1, orders)
+    priority.sort(orders.list, 0, orders.end(0))
     for (let at = 0; left > 0; at++) {
-      const handle = served.list[at]!
+      const handle = orders.list[at]!
       if (pool.remaining[handle]! > left) return { handle, lots: left }
       left -= pool.remaining[handle]!
     }

@@ -4,7 +4,8 @@ import { allocateSide, NO_FILLS, partialFill, type SideFills } from './allocate'
 import type { Book } from './book'
 import { type Clearing, clearingPrice, type PriceTerms } from './clearing_price'
 import { type Collar, collarAround } from './collar'
-import { Handles, Ladder } from './ladder'
+import { Ladder } from './ladder'
+import { LevelOrders } from './level_orders'
 import { BUY, LIMIT, NO_ORDER, SELL } from './order_pool'
 import { Priority, type TieTerms } from './priority'
 
@@ -38,7 +39,7 @@ export type Cross = {
 
 const buys = new Ladder(BUY)
 const sells = new Ladder(SELL)
-const level_orders = new Handles()
+const level_orders = new LevelOrders()
 
 /**
  * Holds one auction over the resting orders. Changes nothing: apply it with `book.reduce(handle, lots)` for each fill,
@@ -106,8 +107,8 @@ function dropAllConditional(book: Book, dropped: number[]): void {
   const rest: number[] = []
   for (const ladder of [buys, sells]) {
     for (let level = 0; ladder.has(level); level++) {
-      const count = ladder.orders(level, level_orders, 0)
-      for (let at = 0; at < count; at++) {
+      ladder.readLevels(level, 1, level_orders)
+      for (let at = level_orders.start(0); at < level_orders.end(0); at++) {
         const handle = level_orders.list[at]!
         if (pool.isConditional(handle)) rest.push(handle)
       }

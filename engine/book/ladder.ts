@@ -1,5 +1,6 @@
 /** Owns the price levels of one side that can take part in an auction, copied out of the book best price first. */
 import type { BookSide } from './book_side'
+import { LEVELS_AT_ONCE, type LevelOrders } from './level_orders'
 import { BUY, NO_ORDER, type OrderPool, type Side } from './order_pool'
 
 /** A short loop copies a level in half the time that a call for each takes; some may stay unused. */
@@ -92,23 +93,32 @@ export class Ladder {
     this.size--
   }
 
-  /** Writes the handles of a level's orders that take part to `into` from `start` on; returns where they end. */
-  orders(level: number, into: Handles, start: number): number {
+  /** Reads the orders that take part in the levels from `first` on that `lots` lots take, but a few; returns how many. */
+  readLevels(first: number, lots: number, into: LevelOrders): number {
+    into.clear(this.pool)
+    let levels = 0
+    for (let left = lots; levels < LEVELS_AT_ONCE && left > 0; levels++) {
+      this.readLevel(first + levels, levels, into)
+      left -= this.lots[first + levels]!
+    }
+    into.read(this.pool)
+    return levels
+  }
+
+  private readLevel(level: number, place: number, into: LevelOrders): void {
     const { excluded, pool, source } = this
     const tick = this.ticks[level]!
-    let end = start
     if (source.inWindow(tick)) {
-      for (let handle = source.headAt(tick); handle !== NO_ORDER; handle = pool.next[handle]!) {
-        if (excluded.size === 0 || !excluded.has(handle)) into.put(end++, handle)
-      }
-      return end
+      const head = source.headAt(tick)
+      if (excluded.size === 0) into.follow(place, head)
+      else for (const handle of source.handles(head)) if (!excluded.has(handle)) into.put(place, handle)
+      return
     }
     for (let at = this.outside_from[level]!; at < this.outside.length; at++) {
       const handle = this.outside[at]!
       if (pool.tick[handle] !== tick) break
-      if (!excluded.has(handle)) into.put(end++, handle)
+      if (!excluded.has(handle)) into.put(place, handle)
     }
-    return end
   }
 
   private isWorse(tick: number, price: number): boolean {
@@ -174,20 +184,6 @@ export class Ladder {
     this.lots.set(lots)
     this.outside_from = new Int32Array(length)
     this.outside_from.set(outside_from)
-  }
-}
-
-/** A reusable list of handles that grows by doubling. */
-export class Handles {
-  list = new Int32Array(256)
-
-  put(at: number, handle: number): void {
-    if (at === this.list.length) {
-      const { list } = this
-      this.list = new Int32Array(at * 2)
-      this.list.set(list)
-    }
-    this.list[at] = handle
   }
 }
 
