@@ -49,7 +49,10 @@ export class LevelOrders {
   /** Reads the lists followed: side by side to the end of the shortest, then each to its own. */
   read({ next }: OrderPool): void {
     const { heads, list, room } = this
-    let [a, b, c, d] = [heads[0]!, heads[1]!, heads[2]!, heads[3]!]
+    let a = heads[0]!
+    let b = heads[1]!
+    let c = heads[2]!
+    let d = heads[3]!
     let at = 0
     for (; a !== NO_ORDER && b !== NO_ORDER && c !== NO_ORDER && d !== NO_ORDER; at++) {
       list[at] = a

@@ -130,10 +130,10 @@ export class OrderPool {
     return this.ids.slice(handle * 16, handle * 16 + 16)
   }
 
-  /** Copies the 16-byte order id, as the four words that hold it, without making an array. */
-  readId(handle: number, into: Uint32Array): void {
+  /** Copies the 16-byte order id, as the four words that hold it, to `into[to..to + 4)`: no array is made. */
+  readId(handle: number, into: Uint32Array, to: number): void {
     const at = handle * 4
-    for (let word = 0; word < 4; word++) into[word] = this.id[at + word]!
+    for (let word = 0; word < 4; word++) into[to + word] = this.id[at + word]!
   }
 
   /** Word by word: a third of the time of `set` for 16 bytes. */

@@ -5,54 +5,67 @@ const INSERTION_MAX = 32
 const DIGIT_BITS = 6
 const DIGIT_MASK = (1 << DIGIT_BITS) - 1
 
-const digit_ends = new Int32Array(DIGIT_MASK + 2)
+const places = new Int32Array(DIGIT_MASK + 2)
 let spare_handles = new Int32Array(256)
 let spare_keys = new Float64Array(256)
 
 /**
- * Sorts `handles[from..from + count)` and `keys[0..count)` alike by ascending key. Keys are whole numbers from 0
- * to 2^53-1.
+ * Sorts `handles[from..from + count)` and `keys[from..from + count)` alike by ascending key. Keys are whole numbers
+ * from 0 to 2^53-1.
  */
-export function sortByKey(handles: Int32Array, from: number, keys: Float64Array, count: number): void {
-  if (count > INSERTION_MAX) sortByDigits(handles, from, keys, count)
-  else sortByInsertion(handles, from, keys, count)
+export function sortByKey(handles: Int32Array, keys: Float64Array, from: number, count: number): void {
+  if (count > INSERTION_MAX) sortByDigits(handles, keys, from, count)
+  else sortByInsertion(handles, keys, from, count)
 }
 
-function sortByInsertion(handles: Int32Array, from: number, keys: Float64Array, count: number): void {
-  for (let at = 1; at < count; at++) {
+function sortByInsertion(handles: Int32Array, keys: Float64Array, from: number, count: number): void {
+  for (let at = from + 1; at < from + count; at++) {
     const key = keys[at]!
-    const handle = handles[from + at]!
+    const handle = handles[at]!
     let place = at
-    for (; place > 0 && keys[place - 1]! > key; place--) {
+    for (; place > from && keys[place - 1]! > key; place--) {
       keys[place] = keys[place - 1]!
-      handles[from + place] = handles[from + place - 1]!
+      handles[place] = handles[place - 1]!
     }
     keys[place] = key
-    handles[from + place] = handle
+    handles[place] = handle
   }
 }
 
-function sortByDigits(handles: Int32Array, from: number, keys: Float64Array, count: number): void {
-  if (spare_keys.length < count) {
-    spare_handles = new Int32Array(2 * count)
-    spare_keys = new Float64Array(2 * count)
+/** Two digits at a time: over to the spare arrays and back. */
+function sortByDigits(handles: Int32Array, keys: Float64Array, from: number, count: number): void {
+  const to = from + count
+  if (spare_keys.length < to) {
+    spare_handles = new Int32Array(2 * to)
+    spare_keys = new Float64Array(2 * to)
   }
   let largest = 0
-  for (let at = 0; at < count; at++) if (keys[at]! > largest) largest = keys[at]!
-  // A power of two scales exactly, and `|` keeps the low bits of any whole part.
-  for (let scale = 1; largest * scale >= 1; scale /= 1 << DIGIT_BITS) {
-    digit_ends.fill(0)
-    for (let at = 0; at < count; at++) digit_ends[((keys[at]! * scale) & DIGIT_MASK) + 1]!++
-    for (let digit = 1; digit <= DIGIT_MASK; digit++) digit_ends[digit]! += digit_ends[digit - 1]!
-    for (let at = 0; at < count; at++) {
-      const key = keys[at]!
-      const place = digit_ends[(key * scale) & DIGIT_MASK]!++
-      spare_keys[place] = key
-      spare_handles[place] = handles[from + at]!
-    }
-    for (let at = 0; at < count; at++) {
-      keys[at] = spare_keys[at]!
-      handles[from + at] = spare_handles[at]!
-    }
+  for (let at = from; at < to; at++) if (keys[at]! > largest) largest = keys[at]!
+  // A power of two scales exactly, and `&` takes the low bits of any whole part.
+  for (let scale = 1; largest * scale >= 1; scale /= 1 << (2 * DIGIT_BITS)) {
+    moveByDigit(handles, keys, from, to, scale, spare_handles, spare_keys)
+    moveByDigit(spare_handles, spare_keys, from, to, scale / (1 << DIGIT_BITS), handles, keys)
+  }
+}
+
+/** Moves handles and keys to the same range of other arrays, by one digit of the key. */
+function moveByDigit(
+  handles: Int32Array,
+  keys: Float64Array,
+  from: number,
+  to: number,
+  scale: number,
+  handles_to: Int32Array,
+  keys_to: Float64Array,
+): void {
+  for (let digit = 0; digit <= DIGIT_MASK; digit++) places[digit] = 0
+  for (let at = from; at < to; at++) places[((keys[at]! * scale) & DIGIT_MASK) + 1]!++
+  places[0] = from
+  for (let digit = 1; digit <= DIGIT_MASK; digit++) places[digit]! += places[digit - 1]!
+  for (let at = from; at < to; at++) {
+    const key = keys[at]!
+    const place = places[(key * scale) & DIGIT_MASK]!++
+    keys_to[place] = key
+    handles_to[place] = handles[at]!
   }
 }

@@ -65,13 +65,35 @@ test('orders whose hashes begin with the same 48 bits are served by the rest of 
   const pool = new OrderPool(8)
   const words = (first: number) => new Uint8Array(new Uint32Array([first, 0, 0, 0]).buffer)
   const order = { side: BUY, kind: LIMIT, tick: 5, lots: 3, min_fill: 0, arrival_batch: 1 } as const
-  // SHA-256 of the domain, SEED and these ids: 16de689f3760676… and 16de689f37607c1…
-  const [lower, higher] = [2_850_566, 27_498_541].map((first) =>
+  // SHA-256 of the domain, SEED and the last two of these ids: 16de689f3760676… and 16de689f37607c1…
+  const list = [1, 2, 3, 4, 5, 6, 2_850_566, 27_498_541].map((first) =>
     pool.take({ ...order, order_id: words(first) }),
-  ) as [number, number]
-  for (const list of [Int32Array.of(lower, higher), Int32Array.of(higher, lower)]) {
-    expect(served(pool, list)).toEqual([lower, higher])
-    new Priority(pool, { seed: SEED }).sort(list, 0, 2)
-    expect([...list]).toEqual([lower, higher])
+  )
+  const expected = served(pool, Int32Array.from(list))
+  expect(expected.indexOf(list.at(-1)!)).toBe(expected.indexOf(list.at(-2)!) + 1)
+  for (const given of [list, list.toReversed(), expected, expected.toReversed()]) {
+    for (const again of [false, true]) {
+      const sorted = Int32Array.from(given)
+      new Priority(pool, { seed: SEED }, again).sort(sorted, 0, sorted.length)
+      expect([...sorted]).toEqual(expected)
+    }
+  }
+})
+
+test('a seed of another length than 32 bytes is refused', () => {
+  const pool = new OrderPool(8)
+  const tied = orders(2, [3], 1, pool)
+  expect(() => new Priority(pool, { seed: SEED.subarray(1) }).sort(tied, 0, 2)).toThrow('32 bytes')
+})
+
+test('auctions in turns do not take each other for their own', () => {
+  const pool = new OrderPool(64)
+  const list = orders(40, [3], 1, pool)
+  const [one, other] = [new Priority(pool, { seed: SEED }), new Priority(pool, { seed: new Uint8Array(32) })]
+  for (const priority of [one, other, one]) {
+    const sorted = list.slice()
+    priority.sort(sorted, 0, list.length)
+    const same = priority === one
+    expect([...sorted].join() === served(pool, list).join()).toBe(same)
   }
 })

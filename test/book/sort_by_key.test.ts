@@ -12,10 +12,11 @@ test('sorts by key, keeps the order of equal keys and touches nothing outside', 
   fc.assert(
     fc.property(fc.array(key, { maxLength: 120 }), fc.integer({ min: 0, max: 5 }), (list, from) => {
       const handles = Int32Array.from({ length: from + list.length + 3 }, (_, at) => at)
-      const keys = Float64Array.from([...list, 7])
-      sortByKey(handles, from, keys, list.length)
+      const around = Array.from({ length: from }, () => 5)
+      const keys = Float64Array.from([...around, ...list, 7])
+      sortByKey(handles, keys, from, list.length)
       const sorted = list.map((key, at) => ({ key, handle: from + at })).sort((a, b) => a.key - b.key)
-      expect([...keys]).toEqual([...sorted.map(({ key }) => key), 7])
+      expect([...keys]).toEqual([...around, ...sorted.map(({ key }) => key), 7])
       const outside = [...handles.slice(0, from), ...handles.slice(from + list.length)]
       expect([...handles.slice(from, from + list.length)]).toEqual(sorted.map(({ handle }) => handle))
       expect(outside.every((handle) => handle < from || handle >= from + list.length)).toBeTrue()
