@@ -14,6 +14,7 @@ export function referencePage(document: OpenApi, manifest: readonly MountedRoute
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>${title} ${version}: reference</title>
+<link rel="icon" href="data:,">
 <link rel="stylesheet" href="/swagger/style.css">
 </head>
 <body>

@@ -16,7 +16,7 @@ export default endpoint(
       body: documents.html,
       headers: {
         'content-security-policy':
-          "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+          "default-src 'self'; img-src data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
         'referrer-policy': 'no-referrer',
       },
     }

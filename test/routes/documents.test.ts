@@ -78,12 +78,17 @@ describe('the reference page', () => {
   test('has no script, no inline style and no foreign address', () => {
     expect(documents.html).not.toMatch(/<script|<style|javascript:|\son[a-z]+=|style=/i)
     const addresses = [...documents.html.matchAll(/(?:href|src)="([^"]+)"/g)].map(([, address]) => address!)
-    expect(addresses.filter((address) => !/^(#|\/swagger)/.test(address))).toEqual([])
+    expect(addresses.filter((address) => !/^(#|\/swagger)/.test(address))).toEqual(['data:,'])
     expect(documents.css).not.toMatch(/url\(|@import/)
   })
 
   test('has an anchor for every refusal, where `type` of a problem points', () => {
     for (const { code } of REFUSALS) expect(documents.html).toContain(`id="${code}"`)
+  })
+
+  test('asks for no icon that is not there, and its tables fit a narrow screen', () => {
+    expect(documents.html).toContain('<link rel="icon" href="data:,">')
+    expect(documents.css).toContain('@media (max-width: 40rem)')
   })
 
   test('stays small', () => {
@@ -94,7 +99,7 @@ describe('the reference page', () => {
     const page = await harness.call('GET', '/swagger', { token: null })
     expect(page.status).toBe(200)
     expect(page.headers.get('content-type')).toBe('text/html; charset=utf-8')
-    expect(page.headers.get('content-security-policy')).toStartWith("default-src 'self'")
+    expect(page.headers.get('content-security-policy')).toStartWith("default-src 'self'; img-src data:; ")
     const style = await harness.call('GET', '/swagger/style.css', { token: null })
     expect([style.status, style.text]).toEqual([200, documents.css])
     const json = await harness.call('GET', '/swagger/json', { token: null })
