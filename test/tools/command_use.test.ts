@@ -53,4 +53,5 @@ test('a misuse is no verdict of a backup or a batch, and an answer that cannot b
   expect((await give('audit-batch', 'SOL-USDC', '1', '--laptop', '/nowhere')).code).toBe(1)
   expect((await give('account', 'rotate', '--operator-key', '/nowhere')).code).toBe(1)
   expect((await give('account', 'post', '--colour')).code).toBe(64)
+  expect((await give('read-signer', 'https://127.0.0.1:1', '--compose-hash', 'ab')).code).toBe(64)
 }, 30_000)

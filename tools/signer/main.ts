@@ -6,6 +6,7 @@
 import { readFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { BARE_POLICY, parsePolicy } from '../../client/verify/policy_file'
+import { fromHex } from '../../protocol/bytes'
 import { runCommand, UsageFault } from '../run_command'
 import { readSigner } from './read_signer'
 
@@ -22,6 +23,7 @@ await runCommand(USAGE, async (args) => {
   const compose_hash = values['compose-hash']
   if (url === undefined || positionals.length > 1 || compose_hash === undefined || !URL.canParse(url))
     throw new UsageFault()
+  if (fromHex(compose_hash, 32) === undefined) throw new UsageFault('--compose-hash is not 64 hex digits')
   const policy = values.policy === undefined ? BARE_POLICY : parsePolicy(readFileSync(values.policy, 'utf8'))
   const given = values.collateral
   const collateral = given === undefined ? {} : { collateral: JSON.parse(readFileSync(given, 'utf8')) }
