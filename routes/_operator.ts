@@ -10,6 +10,7 @@ import { openMeters } from './_meters'
 import { problemResponse, refusalOf } from './_problem'
 import { processMetrics } from './_process_metrics'
 import { PROMETHEUS_TYPE, prometheusText } from './_prometheus'
+import { REFERENCE_POLICY } from './_reference_page'
 
 export type OperatorParts = {
   venue: Venue
@@ -111,7 +112,7 @@ function text(request: Request, content_type: string, body: string): Response {
 
 function pagesOf(documents: Documents): Record<string, () => Response> {
   const page = (type: string, body: string) => () =>
-    new Response(body, { headers: { 'content-type': type, 'content-security-policy': "default-src 'self'" } })
+    new Response(body, { headers: { 'content-type': type, 'content-security-policy': REFERENCE_POLICY } })
   return {
     __proto__: null,
     '/swagger': page('text/html; charset=utf-8', documents.html),

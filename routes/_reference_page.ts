@@ -6,6 +6,10 @@ import { type Html, html, join, prose, raw } from './_reference_html'
 import { fieldList, schemaTable } from './_reference_schema'
 import { streamsSection } from './_reference_streams'
 
+/** What the page may load, wherever it is served: our own style, and the empty icon that keeps browsers from asking for one. */
+export const REFERENCE_POLICY =
+  "default-src 'self'; img-src data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+
 export function referencePage(document: OpenApi, manifest: readonly MountedRoute[]): string {
   const { title, version, description } = document.info
   const page = html`<!doctype html>

@@ -1,5 +1,6 @@
 import { Refusal } from '../protocol/refusals'
 import { endpoint } from './_endpoint'
+import { REFERENCE_POLICY } from './_reference_page'
 
 /** GET /swagger: the reference page, made on the server, with no script at all. */
 export default endpoint(
@@ -15,8 +16,7 @@ export default endpoint(
       content_type: 'text/html; charset=utf-8',
       body: documents.html,
       headers: {
-        'content-security-policy':
-          "default-src 'self'; img-src data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+        'content-security-policy': REFERENCE_POLICY,
         'referrer-policy': 'no-referrer',
       },
     }

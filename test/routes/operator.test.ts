@@ -11,6 +11,7 @@ import { type Listener, listen } from '../../routes/_listen'
 import { openLog } from '../../routes/_log'
 import { openMeters } from '../../routes/_meters'
 import { operatorApp } from '../../routes/_operator'
+import { REFERENCE_POLICY } from '../../routes/_reference_page'
 import { HASH } from './bodies'
 import { only, StandingClock } from './harness'
 
@@ -139,5 +140,6 @@ test('other paths and methods are refused, and the reference is open', async () 
   const wrong = await send('GET', '/drain')
   expect([wrong.headers.get('allow'), ...(await codeOf(wrong))]).toEqual(['POST', 405, 'method_not_allowed'])
   const page = await fetch(`${listener.url}/swagger`)
+  expect(page.headers.get('content-security-policy')).toBe(REFERENCE_POLICY)
   expect([page.status, await page.text()]).toEqual([200, '<p>'])
 })
