@@ -73,7 +73,7 @@ test('a venue whose chain dies says so and ends; the next start goes on with the
   const { program_id } = venue.facts
   venue.signal('SIGUSR2')
   expect(await venue.ended()).toBe(1)
-  expect(venue.output).toContain('the embedded chain failed: ')
+  expect(venue.output).toContain('the embedded chain failed: the chain knows no such request. The venue ends')
   expect(venue.output).toContain('started again, it goes on with the same data')
   expect((await venue.start()).program_id).toBe(program_id)
   expect(await venue.stop()).toBe(0)

@@ -23,7 +23,7 @@ export type HostedChain = {
 export async function hostEmbeddedChain({ failed, ...open }: HostOptions): Promise<HostedChain> {
   const worker = new Worker(new URL('./chain_worker.ts', import.meta.url).href)
   const { promise: ended, resolve: end } = Promise.withResolvers<Error>()
-  worker.onerror = ({ message }) => end(new Error(`the embedded chain failed: ${message}`))
+  worker.onerror = ({ message }) => end(new Error(`the embedded chain failed: ${sentenceOf(message)}`))
   // Where a thread is ended from within, no error is told.
   worker.addEventListener('close', () => end(new Error('the embedded chain ended by itself')))
   const ask = (request: ChainRequest): Promise<ChainReply | Error> => {
@@ -50,5 +50,8 @@ export async function hostEmbeddedChain({ failed, ...open }: HostOptions): Promi
     },
   }
 }
+
+/** A thread's fault is told with the source around it; a person needs its one line, such as that the disk is full. */
+const sentenceOf = (message: string): string => /^\w*Error: (.+)$/m.exec(message)?.[1] ?? message
 
 const reasonOf = (reply: ChainReply): string => (reply.op === 'refused' ? reply.message : 'no reason given')
