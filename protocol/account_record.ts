@@ -56,6 +56,7 @@ export type AccountRecord = { record: typeof ACCOUNT_DOMAIN } & AccountFields & 
 export const PASSPHRASE_COST = { algorithm: 'argon2id', memoryCost: 19_456, timeCost: 2 } as const
 const PASSPHRASE_HASH = /^\$argon2id\$v=19\$m=19456,t=2,p=1\$[A-Za-z0-9+/]{22,64}\$[A-Za-z0-9+/]{43}$/
 const ACCOUNT_ID = /^[a-z0-9][a-z0-9_-]{0,31}$/
+export const isAccountId = (text: string): boolean => ACCOUNT_ID.test(text)
 const HEX_WIDTHS = { api_key: 16, secret_salt: 32, secret_hash: 32, signature: 64 } as const
 /** Lowest and highest value of each number. */
 const RANGES = {

@@ -1,7 +1,10 @@
 /** Every command a person may give: asked for help it helps, misused it says how it is used, and neither is a verdict. */
 import { expect, test } from 'bun:test'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { scripts } from '../../package.json'
+import { tlsMaterial } from '../routes/tls_material'
 
 const ROOT = join(import.meta.dir, '../..')
 const COMMANDS = [
@@ -54,4 +57,32 @@ test('a misuse is no verdict of a backup or a batch, and an answer that cannot b
   expect((await give('account', 'rotate', '--operator-key', '/nowhere')).code).toBe(1)
   expect((await give('account', 'post', '--colour')).code).toBe(64)
   expect((await give('read-signer', 'https://127.0.0.1:1', '--compose-hash', 'ab')).code).toBe(64)
+}, 30_000)
+
+test('account names what is wrong with an id, a listener and a certificate', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'account-'))
+  const [key, record] = [join(folder, 'operator.key'), join(folder, 'record.json')]
+  const { cert_pem: cert, key_pem: key_of_it } = tlsMaterial()
+  const tls = { cert, key: key_of_it }
+  const server = Bun.serve({ port: 0, hostname: '127.0.0.1', tls, fetch: () => new Response('') })
+  try {
+    expect((await give('account', 'operator-keygen', '--out', key)).code).toBe(0)
+    const issue = ['issue', '--operator-key', key, '--out', record, '--account']
+    const spaced = await give('account', ...issue, 'bad id')
+    expect([spaced.code, spaced.error]).toEqual([
+      64,
+      expect.stringContaining('--account is 1 to 32 characters'),
+    ])
+    expect((await give('account', ...issue, 'desk-1')).code).toBe(0)
+    const post = ['post', '--operator-key', key, '--record', record, '--venue', 'ab'.repeat(32), '--url']
+    expect((await give('account', ...post, 'localhost:8444')).error).toContain('is not the URL of a listener')
+    const untrusted = await give('account', ...post, `https://127.0.0.1:${server.port}`)
+    expect(untrusted.error).toContain('name its certificate with --ca')
+    writeFileSync(record, 'no record')
+    const unread = await give('account', ...post, 'https://127.0.0.1:1')
+    expect(unread.error).toBe(`${record} does not hold an account record\n`)
+  } finally {
+    await server.stop(true)
+    rmSync(folder, { recursive: true })
+  }
 }, 30_000)

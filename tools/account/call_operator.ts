@@ -30,11 +30,17 @@ export async function callOperator(
     body: utf8(body ?? ''),
   }
   const headers = { 'content-type': 'application/json', ...operatorHeaders(signed, operator_seed) }
+  if (!URL.canParse(path, url) || !/^https?:/.test(url))
+    throw new Error(`${url} is not the URL of a listener`)
   const answer = await fetch(new URL(path, url), {
     method,
     headers,
     ...(body === undefined ? {} : { body }),
     ...(ca === undefined ? {} : { tls: { ca } }),
+  }).catch((error: Error) => {
+    const untrusted = /certificate/i.test(error.message)
+    const hint = untrusted ? ': name its certificate with --ca' : ''
+    throw new Error(`${url} did not answer (${error.message})${hint}`)
   })
   const text = await answer.text()
   if (!answer.ok) throw new Error(`the venue answered ${answer.status}: ${text}`)

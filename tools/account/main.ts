@@ -1,7 +1,7 @@
 /** `bun run account`: the operator's command for keys, account records and posting them to the venue. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
-import { type AccountRecord, readAccountRecord } from '../../protocol/account_record'
+import { type AccountRecord, isAccountId, readAccountRecord } from '../../protocol/account_record'
 import { encodeBase58 } from '../../protocol/base58'
 import { fromHex, toHex } from '../../protocol/bytes'
 import { publicKeyOf } from '../../protocol/sign'
@@ -94,8 +94,11 @@ function readTerms(values: Options): AccountTerms {
     if (!/^[0-9]{1,15}$/.test(text)) throw new UsageFault(`--${name} is not a whole number`)
     return Number(text)
   }
+  const account_id = required(values, 'account')
+  if (!isAccountId(account_id))
+    throw new UsageFault('--account is 1 to 32 characters of a-z 0-9 _ -, the first a letter or digit')
   return {
-    account_id: required(values, 'account'),
+    account_id,
     rate_capacity: whole('capacity', DEFAULT_TERMS.rate_capacity),
     rate_refill_per_s: whole('refill', DEFAULT_TERMS.rate_refill_per_s),
     orders_live_max: whole('orders', DEFAULT_TERMS.orders_live_max),
