@@ -6,6 +6,7 @@ import { declaredRefusals } from './_declared'
 import type { Endpoint } from './_endpoint'
 import type { MountedRoute } from './_mount'
 import { fixDocument, type OpenApi } from './_openapi_fix'
+import { COST } from './_rate'
 import type { Stream } from './_stream'
 import { StreamQuery } from './_upgrade'
 import { exact, type TSchema, t } from './_wire'
@@ -13,7 +14,9 @@ import { exact, type TSchema, t } from './_wire'
 const DESCRIPTION = `Confidential trading venue: sealed batch auctions inside an attested Intel TDX machine, settled on Solana.
 Amounts, prices and nonces are decimal strings; ids, commitments and order signatures are lowercase hex.
 Keys, mints and transaction signatures are base58; slots, seq and milliseconds are integers.
-Errors are application/problem+json with a stable code and \`applied\`; any 4xx but an identical resend was not applied.`
+Errors are application/problem+json with a stable code and \`applied\`; any 4xx but an identical resend was not applied.
+REST and sockets draw on one bucket per account, whose size and refill \`RateLimit-Policy\` names; an empty one answers 429.
+A place costs ${COST.place}, a cancel ${COST.cancel}, a modify ${COST.modify}, a withdrawal or reshape ${COST.withdraw}, a read ${COST.read}, of that bucket.`
 
 export const Problem = exact({
   type: t.String(),

@@ -5,6 +5,7 @@ import { declaredRefusals } from '../../routes/_declared'
 import { type Documents, openDocuments } from '../../routes/_documents'
 import { MANIFEST } from '../../routes/_manifest.gen'
 import type { OpenApi } from '../../routes/_openapi_fix'
+import { COST } from '../../routes/_rate'
 import { expectGolden } from './golden'
 import { type Harness, openHarness } from './harness'
 
@@ -21,6 +22,11 @@ afterAll(() => harness.stop())
 describe('the OpenAPI document', () => {
   test('is the golden one', () => {
     expectGolden('openapi.json', document)
+  })
+
+  test('says what each kind of operation costs its account', () => {
+    const { description } = (document as unknown as { info: { description: string } }).info
+    for (const cost of Object.values(COST)) expect(description).toMatch(new RegExp(` ${cost}[,;]`))
   })
 
   test('declares every route of the manifest, and no path or method that OpenAPI does not know', () => {
