@@ -1,4 +1,4 @@
-/** Owns the events of one batch that is not written yet. They are sorted out only when somebody reads. */
+/** Owns the events of one batch that is not written yet. They are read and sorted out only when somebody asks. */
 import type * as wire from '../../protocol/wire'
 import type { NewEvent, Owned } from './contract'
 import { dataText } from './event_text'
@@ -8,11 +8,16 @@ type Held = Owned & { created: number | undefined; seen: number }
 export type HeldOrder = Held & { order: wire.Order }
 export type HeldFill = Held & { fill: wire.Fill }
 
+/**
+ * An account's events follow each other without a gap, so the first seq and the texts say it all: events as objects
+ * would outlive a collection of garbage, and each of their parts be walked and moved to the old.
+ */
+export type HeldEvents = { readonly seq_first: number; readonly texts: readonly string[] }
+type Account = { readonly seq_first: number; readonly texts: string[]; sorted: number }
+
 export class Layer {
-  readonly #by_account = new Map<string, NewEvent[]>()
-  readonly #all: NewEvent[] = []
-  /** How many of all are sorted out below. */
-  #sorted = 0
+  readonly #by_account = new Map<string, Account>()
+  #size = 0
   readonly #orders = new Map<string, HeldOrder>()
   readonly #orders_of = new Map<string, HeldOrder[]>()
   readonly #fills = new Map<string, Map<number, HeldFill>>()
@@ -20,18 +25,20 @@ export class Layer {
   readonly #payments = new Map<string, Owned>()
 
   get size(): number {
-    return this.#all.length
+    return this.#size
   }
 
-  add(one: NewEvent): void {
-    this.#all.push(one)
-    addTo(this.#by_account, one.account_id, one)
+  add({ account_id, event, text }: NewEvent): void {
+    const held = this.#by_account.get(account_id)
+    if (held === undefined) this.#by_account.set(account_id, { seq_first: event.seq, texts: [text], sorted: 0 })
+    else held.texts.push(text)
+    this.#size += 1
   }
 
   /** Accounts with their events, each account's in order. */
-  byAccount = (): Iterable<[account_id: string, events: readonly NewEvent[]]> => this.#by_account
+  byAccount = (): Iterable<[account_id: string, events: HeldEvents]> => this.#by_account
 
-  events = (account_id: string): readonly NewEvent[] => this.#by_account.get(account_id) ?? []
+  events = (account_id: string): HeldEvents | undefined => this.#by_account.get(account_id)
   order = (order_id: string): HeldOrder | undefined => this.#sort().#orders.get(order_id)
   ordersOf = (account_id: string): readonly HeldOrder[] => this.#sort().#orders_of.get(account_id) ?? []
   fillsOfOrder = (order_id: string): Iterable<HeldFill> => this.#sort().#fills.get(order_id)?.values() ?? []
@@ -39,12 +46,18 @@ export class Layer {
   payment = (kind: 'withdrawal' | 'reshape', id: string): Owned | undefined =>
     this.#sort().#payments.get(`${kind}/${id}`)
 
+  /** Account by account: what is sorted belongs to one account each. */
   #sort(): this {
-    for (; this.#sorted < this.#all.length; this.#sorted++) this.#sortOne(this.#all[this.#sorted]!)
+    for (const [account_id, held] of this.#by_account) {
+      for (; held.sorted < held.texts.length; held.sorted++) {
+        this.#sortOne(account_id, held.texts[held.sorted]!)
+      }
+    }
     return this
   }
 
-  #sortOne({ account_id, event, text }: NewEvent): void {
+  #sortOne(account_id: string, text: string): void {
+    const event = JSON.parse(text) as wire.AccountEvent
     const { data } = event
     const owned = { account_id, text: dataText(text) }
     if ('fill_index' in data) this.#sortFill(event, data, owned)

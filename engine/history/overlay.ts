@@ -23,16 +23,16 @@ export class Overlay {
   /** Of the events held; they follow each other without a gap. */
   seqFirst(account_id: string): number | undefined {
     for (const layer of this.#layers) {
-      const first = layer.events(account_id)[0]
-      if (first !== undefined) return first.event.seq
+      const held = layer.events(account_id)
+      if (held !== undefined) return held.seq_first
     }
     return undefined
   }
 
   seqLast(account_id: string): number | undefined {
     for (const layer of this.#newestFirst()) {
-      const last = layer.events(account_id).at(-1)
-      if (last !== undefined) return last.event.seq
+      const held = layer.events(account_id)
+      if (held !== undefined) return held.seq_first + held.texts.length - 1
     }
     return undefined
   }
@@ -41,11 +41,11 @@ export class Overlay {
   events(account_id: string, after: number, limit: number): EventText[] {
     const found: EventText[] = []
     for (const layer of this.#layers) {
-      const events = layer.events(account_id)
-      const from = Math.max(0, after + 1 - (events[0]?.event.seq ?? 0))
-      for (let at = from; at < events.length && found.length < limit; at++) {
-        const { event, text } = events[at]!
-        found.push({ seq: event.seq, text })
+      const held = layer.events(account_id)
+      if (held === undefined) continue
+      const { seq_first, texts } = held
+      for (let at = Math.max(0, after + 1 - seq_first); at < texts.length && found.length < limit; at++) {
+        found.push({ seq: seq_first + at, text: texts[at]! })
       }
     }
     return found

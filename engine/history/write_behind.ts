@@ -101,7 +101,5 @@ function newBatch(overlay: Overlay): Batch {
 }
 
 function linesOf(layer: Layer): NewLines[] {
-  return Array.from(layer.byAccount(), ([account_id, events]) => {
-    return { account_id, lines: events.map(({ text }) => text).join('\n') }
-  })
+  return Array.from(layer.byAccount(), ([account_id, { texts }]) => ({ account_id, lines: texts.join('\n') }))
 }
