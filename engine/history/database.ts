@@ -75,8 +75,9 @@ function openFile(dir: string, key: Uint8Array): WritableDatabase {
     db.run('PRAGMA journal_mode = WAL')
     db.run('PRAGMA synchronous = FULL')
     db.run('PRAGMA cache_size = -16384')
-    // Ids are hashes, so each order touches other pages: rarer checkpoints write each page less often.
-    db.run('PRAGMA wal_autocheckpoint = 8192')
+    // Ids are hashes, so each order touches other pages: rare checkpoints write each page less often. One takes some
+    // milliseconds of a core in one piece, which is why they are not rarer.
+    db.run('PRAGMA wal_autocheckpoint = 2048')
     const version = db.query<{ user_version: number }, []>('PRAGMA user_version').get()?.user_version
     if (version === 0) create(db, key)
     else if (version !== VERSION) throw new Error('made by another version')

@@ -5,7 +5,8 @@ import { collectWhenQuiet } from '../collect_quiet'
 import { openWritable } from './database'
 import type { Reply, Request } from './messages'
 import { pruneTables } from './prune_tables'
-import { type EventWriter, eventWriter } from './write_events'
+import { eventWriter } from './write_events'
+import { type GentleWrites, writeGently } from './write_gently'
 
 declare const self: Worker
 
@@ -13,20 +14,31 @@ declare const self: Worker
 // go first; a few steps only, as a history that starves makes the writer wait in the end.
 setPriority(Math.min(constants.priority.PRIORITY_LOW, getPriority() + 5))
 
-let opened: { db: Database; writer: EventWriter } | undefined
+type Opened = { db: Database; writes: GentleWrites }
+let opened: Opened | undefined
 
 const reply = (message: Reply): void => self.postMessage(message)
 
 function open(dir: string, key: Uint8Array): void {
   const { db, sealer, watermark } = openWritable(dir, key)
-  opened = { db, writer: eventWriter(db, key, sealer) }
+  const written = (until: number) => reply({ op: 'written', watermark: until })
+  opened = { db, writes: writeGently(eventWriter(db, key, sealer), written, failed) }
   reply({ op: 'opened', watermark })
 }
 
-async function prune(db: Database, cutoff_unix_ms: number): Promise<void> {
+async function prune({ db, writes }: Opened, cutoff_unix_ms: number): Promise<void> {
   const step = pruneTables(db, cutoff_unix_ms)
-  while (step()) await new Promise<void>((resolve) => setImmediate(resolve))
+  for (await writes.idle(); step(); await writes.idle()) {
+    await new Promise<void>((resolve) => setImmediate(resolve))
+  }
   reply({ op: 'pruned' })
+}
+
+async function close({ db, writes }: Opened): Promise<void> {
+  await writes.idle()
+  db.run('PRAGMA wal_checkpoint(TRUNCATE)')
+  db.close()
+  reply({ op: 'closed' })
 }
 
 /** A failure names its kind only: SQLite's message could carry what was written. */
@@ -35,19 +47,16 @@ function failed(error: unknown): void {
   reply({ op: 'failed', message: `the history database failed: ${code}` })
 }
 
-function handle(request: Exclude<Request, { op: 'open' }>, { db, writer }: NonNullable<typeof opened>): void {
+function handle(request: Exclude<Request, { op: 'open' }>, opened: Opened): void {
   switch (request.op) {
     case 'write':
-      writer.write(request.accounts, request.watermark)
-      reply({ op: 'written', watermark: request.watermark })
+      opened.writes.push(request)
       break
     case 'prune':
-      prune(db, request.cutoff_unix_ms).catch(failed)
+      prune(opened, request.cutoff_unix_ms).catch(failed)
       break
     case 'close':
-      db.run('PRAGMA wal_checkpoint(TRUNCATE)')
-      db.close()
-      reply({ op: 'closed' })
+      close(opened).catch(failed)
   }
 }
 

@@ -30,7 +30,8 @@ export class Layer {
 
   add({ account_id, event, text }: NewEvent): void {
     const held = this.#by_account.get(account_id)
-    if (held === undefined) this.#by_account.set(account_id, { seq_first: event.seq, texts: [text], sorted: 0 })
+    if (held === undefined)
+      this.#by_account.set(account_id, { seq_first: event.seq, texts: [text], sorted: 0 })
     else held.texts.push(text)
     this.#size += 1
   }

@@ -6,8 +6,8 @@ import type { NewLines } from './messages'
 import { Overlay } from './overlay'
 
 /** A batch goes out when it holds this many events, or after the delay. */
-const BATCH_EVENTS = 400
-const DELAY_MS = 50
+const BATCH_EVENTS = 500
+const DELAY_MS = 125
 /** Records without events move only the watermark; that is worth a write no more often than this. */
 const BATCH_RECORDS = 4_096
 const IN_FLIGHT_MAX = 4

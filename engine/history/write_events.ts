@@ -9,8 +9,11 @@ import type { Sealer } from './seal'
 import { rowWriter } from './write_rows'
 
 export type EventWriter = {
-  /** All of it with the watermark, or nothing. */
-  write(accounts: readonly NewLines[], watermark: number): void
+  /**
+   * Each call of the result does a little; false when all of it is written with the watermark. Nothing is until then,
+   * and nothing else may be written meanwhile.
+   */
+  write(accounts: readonly NewLines[], watermark: number): () => boolean
 }
 
 /** Accounts whose numbers are kept; the map is emptied beyond it. */
@@ -22,24 +25,34 @@ export function eventWriter(db: Database, key: Uint8Array, sealer: Sealer): Even
   const numberOf = accountNumbers(db, names, sealer)
   const block = db.query('INSERT INTO blocks VALUES (?, ?, ?, ?, ?)')
   const seq_last_is = db.query('UPDATE accounts SET seq_last = ?2 WHERE account = ?1')
+  const begin = db.query('BEGIN')
+  const commit = db.query('COMMIT')
   const watermark_is = db.query("UPDATE meta SET value = ? WHERE name = 'watermark'")
 
-  function writeAccount({ account_id, lines }: NewLines): void {
+  function* writeAccount({ account_id, lines }: NewLines): Generator<void> {
     const texts = lines.split('\n')
     const events = texts.map((text) => JSON.parse(text) as wire.AccountEvent)
     const account = numberOf(account_id, events[0]!.seq)
     for (const { seq_first, seq_last, unix_ms, text } of cutBlocks(texts, events)) {
       block.run(account, seq_first, seq_last, unix_ms, sealer.seal(blockRow(account_id, seq_first), text))
+      yield
     }
-    writeRows(account, account_id, events)
+    yield* writeRows(account, account_id, events)
     seq_last_is.run(account, events.at(-1)!.seq)
   }
 
-  const writeAll = db.transaction((accounts: readonly NewLines[], watermark: number) => {
-    for (const one of accounts) writeAccount(one)
+  function* writeAll(accounts: readonly NewLines[], watermark: number): Generator<void> {
+    begin.run()
+    for (const one of accounts) yield* writeAccount(one)
     watermark_is.run(watermark)
-  })
-  return { write: (accounts, watermark) => void writeAll(accounts, watermark) }
+    commit.run()
+  }
+  return {
+    write(accounts, watermark) {
+      const steps = writeAll(accounts, watermark)
+      return () => steps.next().done !== true
+    },
+  }
 }
 
 /** The number of an account, given when its first event comes. */

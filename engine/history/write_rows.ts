@@ -1,4 +1,4 @@
-/** Points the rows of orders, fills and payments at their newest events; each row is written once a batch. */
+/** Points the rows of orders, fills and payments at their newest events; each row is written once a batch, one a step. */
 import type { Database } from 'bun:sqlite'
 import type * as wire from '../../protocol/wire'
 import { HiddenIds, type Names } from './names'
@@ -6,7 +6,11 @@ import { isFinalPayment, isOpen } from './rows'
 
 /** What the events of one batch say of one order, fill or payment. */
 type Latest = { seq: number; event: wire.AccountEvent }
-export type RowWriter = (account: number, account_id: string, events: readonly wire.AccountEvent[]) => void
+export type RowWriter = (
+  account: number,
+  account_id: string,
+  events: readonly wire.AccountEvent[],
+) => Generator<void>
 
 /** The newest event wins; a row keeps the seq of its first one. */
 export function rowWriter(db: Database, key: Uint8Array, names: Names): RowWriter {
@@ -48,11 +52,11 @@ export function rowWriter(db: Database, key: Uint8Array, names: Names): RowWrite
     payment.run(id, account, event.seq, isFinalPayment(data.status) ? 1 : 0, event.unix_ms)
   }
 
-  return (account, account_id, events) => {
+  return function* (account, account_id, events) {
     const { orders, fills, payments } = latestOf(events)
-    for (const one of orders.values()) writeOrder(account, account_id, one)
-    for (const one of fills.values()) writeFill(account, one)
-    for (const one of payments.values()) writePayment(account, one)
+    for (const one of orders.values()) yield writeOrder(account, account_id, one)
+    for (const one of fills.values()) yield writeFill(account, one)
+    for (const one of payments.values()) yield writePayment(account, one)
   }
 }
 
