@@ -2,13 +2,15 @@
 import { Refusal } from '../../protocol/refusals'
 import { LIMITS } from '../limits'
 import { encodeClaims } from './claim_bytes'
-import type { Signatures } from './signatures'
+import { SIGNATURES_INLINE, type Signatures } from './signatures'
 import type { Claim } from './signed'
 
 /** Claims one message takes, unless one command has more: enough to pay for the message, answered within a millisecond. */
 const MESSAGE_CLAIMS = 16
 /** The thread works on one message while the next one is on its way. */
 const MESSAGES_AHEAD = 2
+/** So few are checked on the spot while the thread has nothing: to wake it and be woken takes longer than they do. */
+const CLAIMS_HERE = 3
 
 type Waiting = {
   claims: readonly Claim[]
@@ -54,12 +56,27 @@ export class SignatureThread implements Signatures {
 
   private send(): void {
     this.armed = false
+    if (this.sent.length === 0 && this.areFew()) this.checkHere()
     while (this.waiting.length > 0 && this.sent.length < MESSAGES_AHEAD) {
       const message = this.takeMessage()
       const bytes = encodeClaims(message.flatMap(({ claims }) => claims))
       this.sent.push(message)
       this.worker.postMessage(bytes, [bytes.buffer])
     }
+  }
+
+  private areFew(): boolean {
+    let claims = 0
+    for (const one of this.waiting) {
+      claims += one.claims.length
+      if (claims > CLAIMS_HERE) return false
+    }
+    return true
+  }
+
+  private checkHere(): void {
+    for (const { claims, resolve } of this.waiting.splice(0))
+      resolve(SIGNATURES_INLINE.hold(claims) as boolean)
   }
 
   private takeMessage(): Waiting[] {

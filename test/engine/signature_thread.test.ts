@@ -33,6 +33,8 @@ async function openVenue() {
   return site.open({ signature_thread: true })
 }
 
+const turn = () => new Promise<void>((resolve) => setImmediate(resolve))
+
 function claimOf(body: Uint8Array): Claim {
   const seed = bytes(32)
   return { signature: sign(seed, body), body, trading_key: publicKeyOf(seed) }
@@ -77,6 +79,43 @@ test('verdicts come in the order of the calls, over many messages and behind com
   calls.push([])
   await Promise.all(calls.map((claims, at) => thread.hold(claims).then(() => order.push(at))))
   expect(order).toEqual(calls.map((_, at) => at))
+})
+
+test('few claims are checked on the spot, unless others are under way that they must not overtake', async () => {
+  const { Worker } = globalThis
+  const sent: Uint8Array[] = []
+  class SilentWorker {
+    postMessage = (message: Uint8Array) => void sent.push(message)
+    terminate() {}
+  }
+  try {
+    Object.assign(globalThis, { Worker: SilentWorker })
+    const thread = openThread()
+    const good = claimOf(bytes(80))
+    const bent = { ...good, body: bytes(80) }
+    expect(await Promise.all([thread.hold([good]), thread.hold([bent]), thread.hold([good])])).toEqual([
+      true,
+      false,
+      true,
+    ])
+    expect(sent.length).toBe(0)
+    const answered: string[] = []
+    thread.hold([good, good, good, good]).then(
+      () => answered.push('many'),
+      () => {},
+    )
+    await turn()
+    expect(sent.length).toBe(1)
+    thread.hold([good]).then(
+      () => answered.push('one'),
+      () => {},
+    )
+    await turn()
+    expect(sent.map((message) => decodeClaims(message).length)).toEqual([4, 1])
+    expect(answered).toEqual([])
+  } finally {
+    Object.assign(globalThis, { Worker })
+  }
 })
 
 test('too many waiting turn clients away, and a socket that goes still takes its turn', async () => {
