@@ -157,7 +157,6 @@ try {
       unit: 'ms',
       beside: 'part of the above',
     },
-    { figure: 'event-loop pause, worst', value: half.usage.pauses.worst_ms, unit: 'ms', beside: at },
   )
 } finally {
   await Promise.all([venue.end(), generator.end(), raw.end()])

@@ -8,7 +8,7 @@ import { openLog } from '../../routes/_log'
 import { answerQuestions } from '../child_process'
 import { type RawFacts, RawTopics, type RawWave } from '../raw_topics'
 import { fundNotes } from './fund_notes'
-import { openLoopGauge, type Pauses } from './loop_gauge'
+import { type LoopGauge, openLoopGauge, type Pauses } from './loop_gauge'
 import { type BenchEngine, clock, openEngine, provisionAccounts } from './open_engine'
 import { waveOfEvents } from './rest_orders'
 import { type ThreadTimes, threadTimes } from './thread_time'
@@ -26,7 +26,8 @@ export type VenueUsage = {
   /** Undefined where the system does not tell. */
   threads: ThreadTimes | undefined
   rss_bytes: number
-  pauses: Pauses
+  /** Undefined unless the loop is felt. */
+  pauses: Pauses | undefined
   commands: number
   groups: number
   batches_hashed: number
@@ -34,7 +35,7 @@ export type VenueUsage = {
 
 let open: BenchEngine | undefined
 let topics: RawTopics | undefined
-const gauge = openLoopGauge()
+let gauge: LoopGauge | undefined
 
 answerQuestions({
   async start(options: VenueStart): Promise<VenueFacts> {
@@ -69,6 +70,10 @@ answerQuestions({
       if (raw !== undefined) topics!.publish(raw)
     }
   },
+  /** From now on; only where it is asked for, as a timer of a millisecond costs 4 % of a core. */
+  feelLoop() {
+    gauge ??= openLoopGauge()
+  },
   /** Totals of the process; the pause is the worst since the last call. */
   usage(): VenueUsage {
     const metrics = new Map(open!.venue.metrics().map((one) => [one.name, one.value]))
@@ -77,7 +82,7 @@ answerQuestions({
       cpu_ms: (user + system) / 1_000,
       threads: threadTimes(),
       rss_bytes: process.memoryUsage.rss(),
-      pauses: gauge.takeWorst(),
+      pauses: gauge?.takeWorst(),
       commands: metrics.get('tacit_commands_total') ?? 0,
       groups: metrics.get('tacit_journal_groups_total') ?? 0,
       batches_hashed: metrics.get('tacit_batches_hashed') ?? 0,
