@@ -55,7 +55,7 @@ try {
     },
     { figure: 'clean stop with a snapshot', value: replayed.drain_ms, unit: 'ms' },
     { figure: 'Ed25519 verify, one core', value: verifyLimit().per_second, unit: '1/s' },
-    { figure: 'fdatasync', value: syncLimit(), unit: '1/s' },
+    { figure: 'fdatasync', value: await syncLimit(), unit: '1/s' },
   ])
 } finally {
   rmSync(dir, { recursive: true, force: true })

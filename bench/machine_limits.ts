@@ -39,24 +39,48 @@ export function verifyLimit(checks = 4_000): VerifyLimit {
   return { per_second: median(rates), cpu_us: median(costs) }
 }
 
-/** Writes of one 512-byte sector with fdatasync into a prepared file, per second. */
-export function syncLimit(seconds = 1): number {
+const SYNC_FILE_BYTES = 4 * 1024 * 1024
+
+/** Runs `work` on an open file whose blocks are written, as those of the journal's segments are. */
+async function onPreparedFile<T>(work: (fd: number) => T | Promise<T>): Promise<T> {
   const dir = mkdtempSync(join(tmpdir(), 'tacit-bench-sync-'))
   const fd = openSync(join(dir, 'file'), 'w')
   try {
-    const size = 4 * 1024 * 1024
-    writeSync(fd, new Uint8Array(size))
+    writeSync(fd, new Uint8Array(SYNC_FILE_BYTES))
     fdatasyncSync(fd)
-    const sector = named('sector', 64)
-    const until = performance.now() + seconds * 1_000
-    let writes = 0
-    for (; performance.now() < until; writes++) {
-      writeSync(fd, sector, 0, sector.length, (writes * 512) % size)
-      fdatasyncSync(fd)
-    }
-    return writes / seconds
+    return await work(fd)
   } finally {
     closeSync(fd)
     rmSync(dir, { recursive: true })
   }
+}
+
+/** Writes of one 512-byte sector with fdatasync into a prepared file, per second. */
+export function syncLimit(seconds = 1): Promise<number> {
+  return onPreparedFile((fd) => {
+    const sector = named('sector', 64)
+    const until = performance.now() + seconds * 1_000
+    let writes = 0
+    for (; performance.now() < until; writes++) {
+      writeSync(fd, sector, 0, sector.length, (writes * 512) % SYNC_FILE_BYTES)
+      fdatasyncSync(fd)
+    }
+    return writes / seconds
+  })
+}
+
+/** Milliseconds that single writes of `bytes` with fdatasync take, about a millisecond apart. */
+export function pacedSyncs(bytes: number, count = 1_500): Promise<number[]> {
+  return onPreparedFile(async (fd) => {
+    const group = new Uint8Array(bytes).fill(7)
+    const times_ms: number[] = []
+    for (let at = 0; at < count; at++) {
+      await Bun.sleep(1)
+      const began_ms = performance.now()
+      writeSync(fd, group, 0, bytes, (at * bytes) % (SYNC_FILE_BYTES - bytes))
+      fdatasyncSync(fd)
+      times_ms.push(performance.now() - began_ms)
+    }
+    return times_ms
+  })
 }

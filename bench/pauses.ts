@@ -64,7 +64,7 @@ try {
     { figure: 'orders refused', value: refused, unit: '1', beside: done.failure?.slice(0, 60) ?? '' },
     { figure: 'settlement batches hashed', value: after.batches_hashed - before.batches_hashed, unit: '1' },
     { figure: 'Ed25519 verify, one core', value: verifyLimit().per_second, unit: '1/s' },
-    { figure: 'fdatasync', value: syncLimit(), unit: '1/s' },
+    { figure: 'fdatasync', value: await syncLimit(), unit: '1/s' },
   )
 } finally {
   await Promise.all([venue.end(), generator.end()])

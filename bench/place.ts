@@ -1,16 +1,16 @@
 /**
  * The whole path of a place order: HTTPS, token, form, signature, decision, durable journal, receipt. First as fast as
  * answers come, then open loop at half of that. `bun bench/place.ts [--orders N] [--lanes N] [--load SHARE]`; real
- * signatures, the load from its own process, a third of the orders to warm up. Orders rest and do not match.
+ * signatures, the load from its own process, a quarter of the orders to warm up. Orders rest and do not match.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startChild } from './child_process'
-import { type Figure, report } from './figures'
+import { type Figure, quantile, report } from './figures'
 import { numbers } from './flags'
 import type { LoadReport } from './load/load_process'
-import { syncLimit, verifyLimit } from './machine_limits'
+import { pacedSyncs, syncLimit, verifyLimit } from './machine_limits'
 import type { RawFacts } from './raw_topics'
 import type { ThreadTimes } from './venue/thread_time'
 import type { VenueFacts, VenueUsage } from './venue/venue_process'
@@ -88,10 +88,24 @@ async function signPlaces({ venue, tokens, slot, port }: VenueFacts, from: numbe
   })
 }
 
+/** What the disk alone takes for groups as they are at half load: a good part of an order's latency is this. */
+async function diskFigures(): Promise<Figure[]> {
+  const bytes = 2_048
+  const times_ms = await pacedSyncs(bytes)
+  const figure = (name: string, share: number): Figure => ({
+    figure: `write of ${bytes} bytes with fdatasync, ${name}`,
+    value: quantile(times_ms, share),
+    unit: 'ms',
+    beside: 'the disk alone, a millisecond apart',
+  })
+  return [figure('p50', 0.5), figure('p99', 0.99), figure('worst', 1)]
+}
+
 try {
   const facts = await venue.ask<VenueFacts>('start', { dir, notes: orders })
-  const warm = Math.floor(orders / 3)
-  const fast = Math.floor(orders / 3)
+  const warm = Math.floor(orders / 4)
+  const fast = Math.floor(orders / 4)
+  const steady = Math.floor(orders / 10)
   const verify_before = verifyLimit()
   const bare = await rawPosts(facts, Math.min(orders, 20_000))
   await signPlaces(facts, 0, orders)
@@ -99,7 +113,9 @@ try {
   const full = await phase(facts, fast)
   const verify_after = verifyLimit()
   const rate = full.report.per_second
-  const half = await phase(facts, orders - warm - fast, rate * load)
+  // The rest between two loads is when the runtime collects all garbage there is: the change of load is not measured.
+  await phase(facts, steady, rate * load)
+  const half = await phase(facts, orders - warm - fast - steady, rate * load)
   const verify = {
     per_second: (verify_before.per_second + verify_after.per_second) / 2,
     cpu_us: (verify_before.cpu_us + verify_after.cpu_us) / 2,
@@ -112,7 +128,7 @@ try {
     { figure: 'orders accepted, durable', value: rate, unit: '1/s', beside },
     { figure: 'raw Bun.serve, same requests', value: bare.per_second, unit: '1/s' },
     { figure: 'Ed25519 verify, one core', value: verify.per_second, unit: '1/s' },
-    { figure: 'fdatasync', value: syncLimit(), unit: '1/s' },
+    { figure: 'fdatasync', value: await syncLimit(), unit: '1/s' },
     {
       figure: 'share of the verify rate of one core',
       value: (100 * rate) / verify.per_second,
@@ -157,6 +173,7 @@ try {
       unit: 'ms',
       beside: 'part of the above',
     },
+    ...(await diskFigures()),
   )
 } finally {
   await Promise.all([venue.end(), generator.end(), raw.end()])
