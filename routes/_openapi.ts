@@ -16,7 +16,8 @@ Amounts, prices and nonces are decimal strings; ids, commitments and order signa
 Keys, mints and transaction signatures are base58; slots, seq and milliseconds are integers.
 Errors are application/problem+json with a stable code and \`applied\`; any 4xx but an identical resend was not applied.
 REST and sockets draw on one bucket per account, whose size and refill \`RateLimit-Policy\` names; an empty one answers 429.
-A place costs ${COST.place}, a cancel ${COST.cancel}, a modify ${COST.modify}, a withdrawal or reshape ${COST.withdraw}, a read ${COST.read}, of that bucket.`
+A place costs ${COST.place}, a cancel ${COST.cancel}, a modify ${COST.modify}, a read ${COST.read}.
+A withdrawal or a reshape costs ${COST.withdraw}.`
 
 export const Problem = exact({
   type: t.String(),

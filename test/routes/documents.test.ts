@@ -26,7 +26,7 @@ describe('the OpenAPI document', () => {
 
   test('says what each kind of operation costs its account', () => {
     const { description } = (document as unknown as { info: { description: string } }).info
-    for (const cost of Object.values(COST)) expect(description).toMatch(new RegExp(` ${cost}[,;]`))
+    for (const cost of Object.values(COST)) expect(description).toMatch(new RegExp(` ${cost}[,.]`))
   })
 
   test('declares every route of the manifest, and no path or method that OpenAPI does not know', () => {
