@@ -1,6 +1,6 @@
 /** Owns who is filled once price and volume stand: each side from its best limit on until the volume is used. */
 import type { Ladder } from './ladder'
-import { LevelOrders } from './level_orders'
+import { LEVELS_AT_ONCE, LevelOrders } from './level_orders'
 import { BUY, type OrderPool } from './order_pool'
 import type { Priority } from './priority'
 
@@ -15,7 +15,7 @@ let served_lots = new Float64Array(256)
 
 /**
  * Serves a side; all fills but the last are whole. With `ordered` every fill stands in serving order, else only the
- * levels do: who gets how much is the same.
+ * levels and the orders of the last one do: who gets how much is the same.
  */
 export function allocateSide(
   ladder: Ladder,
@@ -24,40 +24,56 @@ export function allocateSide(
   priority: Priority,
   ordered: boolean,
 ): SideFills {
-  const { remaining } = pool
+  let level = 0
   let count = 0
   let left = volume
-  for (let first = 0, levels = 0; left > 0; first += levels) {
-    levels = ladder.readLevels(first, left, orders)
-    const { list } = orders
-    for (let level = 0; level < levels; level++) {
-      const start = orders.start(level)
-      const end = orders.end(level)
-      const whole = ladder.lots[first + level]! < left
-      if (ordered || !whole) priority.sort(list, start, end)
-      if (served.length < count + end - start) grow(count + end - start)
-      if (whole) {
-        for (let at = start; at < end; at++) {
-          const handle = list[at]!
-          served[count] = handle
-          served_lots[count++] = remaining[handle]!
-        }
-        left -= ladder.lots[first + level]!
-        continue
-      }
-      for (let at = start; left > 0; at++) {
-        const handle = list[at]!
-        const lots = Math.min(left, remaining[handle]!)
-        served[count] = handle
-        served_lots[count++] = lots
-        left -= lots
-      }
+  for (;;) {
+    const levels = wholeLevels(ladder, level, left)
+    if (levels === 0) break
+    ladder.readLevels(level, levels, orders)
+    for (let place = 0; place < levels; place++) {
+      if (ordered) priority.sort(orders.list, orders.start(place), orders.end(place))
+      count = serveWhole(place, pool, count)
+      left -= ladder.lots[level++]!
     }
+  }
+  const handles = sortedLevel(ladder, level, priority)
+  for (let at = 0; left > 0; at++) {
+    const handle = handles[at]!
+    if (ladder.excluded.has(handle)) continue
+    const lots = Math.min(left, pool.remaining[handle]!)
+    makeRoom(count + 1)
+    served[count] = handle
+    served_lots[count++] = lots
+    left -= lots
   }
   return { handles: served.slice(0, count), lots: served_lots.slice(0, count) }
 }
 
-function grow(length: number): void {
+/** How many levels from `first` on have fewer lots than are left for them, as far as they are read at once. */
+function wholeLevels(ladder: Ladder, first: number, left: number): number {
+  let levels = 0
+  for (let rest = left; levels < LEVELS_AT_ONCE && ladder.lots[first + levels]! < rest; levels++)
+    rest -= ladder.lots[first + levels]!
+  return levels
+}
+
+/** Adds all orders of a level that was read to those served, whose number is returned. */
+function serveWhole(place: number, { remaining }: OrderPool, served_before: number): number {
+  const end = orders.end(place)
+  const { list } = orders
+  let count = served_before
+  makeRoom(count + end - orders.start(place))
+  for (let at = orders.start(place); at < end; at++) {
+    const handle = list[at]!
+    served[count] = handle
+    served_lots[count++] = remaining[handle]!
+  }
+  return count
+}
+
+function makeRoom(length: number): void {
+  if (served.length >= length) return
   const [handles, lots] = [served, served_lots]
   served = new Int32Array(2 * length)
   served.set(handles)
@@ -81,14 +97,25 @@ export function partialFill(
       left -= lots
       continue
     }
-    ladder.readLevels(level, 1, orders)
-    priority.sort(orders.list, 0, orders.end(0))
+    const handles = sortedLevel(ladder, level, priority)
+    // Its orders may be dropped one after the other: it is sorted once an auction.
+    if (handles === orders.list) ladder.sorted.set(ladder.ticks[level]!, handles.slice(0, orders.end(0)))
     for (let at = 0; left > 0; at++) {
-      const handle = orders.list[at]!
+      const handle = handles[at]!
+      if (ladder.excluded.has(handle)) continue
       if (pool.remaining[handle]! > left) return { handle, lots: left }
       left -= pool.remaining[handle]!
     }
     return undefined
   }
   return undefined
+}
+
+/** The orders of a level in serving order; those of a level sorted before include what was excluded since. */
+function sortedLevel(ladder: Ladder, level: number, priority: Priority): Int32Array {
+  const sorted = ladder.sorted.get(ladder.ticks[level]!)
+  if (sorted !== undefined) return sorted
+  ladder.readLevels(level, 1, orders)
+  priority.sort(orders.list, orders.start(0), orders.end(0))
+  return orders.list
 }

@@ -1,5 +1,4 @@
 /** Owns the auction: one price, its volume and who is filled (matching.md "Close of a batch", steps 2 to 6). */
-import { compareBytes } from '../../protocol/bytes'
 import { allocateSide, NO_FILLS, partialFill, type SideFills } from './allocate'
 import type { Book } from './book'
 import { type Clearing, clearingPrice, type PriceTerms } from './clearing_price'
@@ -59,7 +58,7 @@ function hold(book: Book, terms: CrossTerms, ordered: boolean): Cross {
   const { collar_bps, reference } = terms
   const collar = reference === null || collar_bps === null ? null : collarAround(reference, collar_bps)
   openCrossing(book)
-  const priority = new Priority(book.pool, terms, book.conditional_orders > 0)
+  const priority = new Priority(book.pool, terms)
   const dropped: number[] = []
   for (;;) {
     const clearing = clearingPrice(buys, sells, collar, terms)
@@ -151,5 +150,5 @@ function immediateRemainders(book: Book, sides: SideFills[]): number[] {
 
 function sortById(book: Book, handles: number[]): number[] {
   const { pool } = book
-  return handles.sort((a, b) => compareBytes(pool.orderId(a), pool.orderId(b)))
+  return handles.sort((a, b) => pool.compareIds(a, b))
 }

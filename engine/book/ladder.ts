@@ -1,6 +1,6 @@
 /** Owns the price levels of one side that can take part in an auction, copied out of the book best price first. */
 import type { BookSide } from './book_side'
-import { LEVELS_AT_ONCE, type LevelOrders } from './level_orders'
+import type { LevelOrders } from './level_orders'
 import { BUY, NO_ORDER, type OrderPool, type Side } from './order_pool'
 
 /** A short loop copies a level in half the time that a call for each takes; some may stay unused. */
@@ -16,6 +16,8 @@ export class Ladder {
   ticks = new Float64Array(256)
   lots = new Float64Array(256)
   readonly excluded = new Set<number>()
+  /** Levels by tick that a round of this auction has put into serving order, with orders excluded since. */
+  readonly sorted = new Map<number, Int32Array>()
   /** First handle in `outside` of a level outside the window. */
   private outside_from = new Int32Array(256)
   private outside: number[] = []
@@ -55,6 +57,7 @@ export class Ladder {
     this.complete = true
     this.outside.length = 0
     this.excluded.clear()
+    this.sorted.clear()
   }
 
   /** Whether there is a level of that number; the levels up to it are copied. */
@@ -93,16 +96,11 @@ export class Ladder {
     this.size--
   }
 
-  /** Reads the orders that take part in the levels from `first` on that `lots` lots take, but a few; returns how many. */
-  readLevels(first: number, lots: number, into: LevelOrders): number {
+  /** Reads the orders that take part in so many levels from `first` on, LEVELS_AT_ONCE at most. */
+  readLevels(first: number, levels: number, into: LevelOrders): void {
     into.clear(this.pool)
-    let levels = 0
-    for (let left = lots; levels < LEVELS_AT_ONCE && left > 0; levels++) {
-      this.readLevel(first + levels, levels, into)
-      left -= this.lots[first + levels]!
-    }
+    for (let place = 0; place < levels; place++) this.readLevel(first + place, place, into)
     into.read(this.pool)
-    return levels
   }
 
   private readLevel(level: number, place: number, into: LevelOrders): void {
@@ -110,8 +108,13 @@ export class Ladder {
     const tick = this.ticks[level]!
     if (source.inWindow(tick)) {
       const head = source.headAt(tick)
-      if (excluded.size === 0) into.follow(place, head)
-      else for (const handle of source.handles(head)) if (!excluded.has(handle)) into.put(place, handle)
+      if (excluded.size === 0) {
+        into.follow(place, head)
+        return
+      }
+      for (let handle = head; handle !== NO_ORDER; handle = pool.next[handle]!) {
+        if (!excluded.has(handle)) into.put(place, handle)
+      }
       return
     }
     for (let at = this.outside_from[level]!; at < this.outside.length; at++) {

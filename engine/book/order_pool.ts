@@ -136,6 +136,16 @@ export class OrderPool {
     for (let word = 0; word < 4; word++) into[to + word] = this.id[at + word]!
   }
 
+  /** Ascending order ids: negative when that of `one` comes first. */
+  compareIds(one: number, other: number): number {
+    const { ids } = this
+    for (let at = 0; at < 16; at++) {
+      const difference = ids[one * 16 + at]! - ids[other * 16 + at]!
+      if (difference !== 0) return difference
+    }
+    return 0
+  }
+
   /** Word by word: a third of the time of `set` for 16 bytes. */
   private copyId(order_id: Uint8Array, at: number): void {
     const { id } = this

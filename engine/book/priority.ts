@@ -31,19 +31,15 @@ const message_id = new Uint32Array(message.buffer, TIE_DOMAIN.length + SEED_BYTE
 /** The auction whose seed the message holds. */
 let message_auction = 0
 const digest = new Uint8Array(32)
-/** Keys of hashes by handle, each with the auction it was made in. */
-let known = new Float64Array(0)
 let auctions = 0
 
 /** Serving order for one auction. Hashes are computed only for orders that tie. */
 export class Priority {
   private readonly auction = ++auctions
 
-  /** @param again whether levels are sorted more than once: hashes are kept then, which costs more than making one */
   constructor(
     private readonly pool: OrderPool,
     private readonly terms: TieTerms,
-    private readonly again = false,
   ) {}
 
   /** Sorts the handles `list[from..to)` of one price level in place. */
@@ -120,7 +116,7 @@ export class Priority {
   }
 
   private sortTied(start: number, end: number): void {
-    for (let at = start; at < end; at++) hashes[at] = this.hashKey(at)
+    for (let at = start; at < end; at++) hashes[at] = keyOf(this.hash(at, digest))
     sortByKey(handles, hashes, start, end - start)
     for (let at = start + 1; at < end; at++) {
       if (hashes[at] !== hashes[at - 1]) continue
@@ -140,18 +136,6 @@ export class Priority {
     for (let at = start; at < end; at++) handles[at] = tied[at - start]!.handle
   }
 
-  /** The first 48 bits of the hash: enough to decide all but one tie in 10^14. */
-  private hashKey(at: number): number {
-    if (!this.again) return keyOf(this.hash(at, digest))
-    const handle = handles[at]!
-    if (2 * handle + 1 >= known.length) growKnown(2 * (this.pool.capacity + 1))
-    if (known[2 * handle + 1] !== this.auction) {
-      known[2 * handle] = keyOf(this.hash(at, digest))
-      known[2 * handle + 1] = this.auction
-    }
-    return known[2 * handle]!
-  }
-
   private hash(at: number, into: Uint8Array): Uint8Array {
     const { seed, tieBytes } = this.terms
     if (tieBytes !== undefined) {
@@ -169,16 +153,11 @@ export class Priority {
   }
 }
 
+/** The first 48 bits of a hash: enough to decide all but one tie in 10^14. */
 function keyOf(hash: Uint8Array): number {
   let key = 0
   for (let at = 0; at < 6; at++) key = key * 256 + hash[at]!
   return key
-}
-
-function growKnown(length: number): void {
-  const larger = new Float64Array(length)
-  larger.set(known)
-  known = larger
 }
 
 function makeRoom(count: number): void {
