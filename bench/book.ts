@@ -80,6 +80,34 @@ for (const orders of [1_000, 100_000, 1_000_000]) {
   }
 }
 
+for (const orders of [300, 20_000]) {
+  const book = allOrNoneBook(orders)
+  const times: number[] = []
+  for (let round = 0; round < (orders === 300 ? 600 : 3 * ROUNDS); round++) {
+    const started = Bun.nanoseconds()
+    const { dropped } = cross(book, FULL_TERMS)
+    times.push((Bun.nanoseconds() - started) / 1000)
+    if (dropped.length !== orders) throw new Error('an all-or-none order stayed in')
+  }
+  figure('all-or-none orders of one price that all drop', orders, times, 'us')
+}
+
+/** One lot to sell, and buys that all want more or nothing: 32 rounds drop one each, then the rest go. */
+function allOrNoneBook(orders: number): Book {
+  const book = new Book(new OrderPool(orders + 1), CENTER)
+  const order = { side: SELL, kind: LIMIT, tick: CENTER, lots: 1, min_fill: 0, arrival_batch: 1 } as const
+  const order_id = new Uint8Array(16)
+  book.add({ ...order, order_id })
+  const words = new Uint32Array(order_id.buffer)
+  const next = random(7)
+  for (let at = 0; at < orders; at++) {
+    words[0] = at + 1
+    const lots = 2 + (next() % 1_000)
+    book.add({ ...order, side: BUY, lots, min_fill: lots, arrival_batch: 1 + (at % 5), order_id })
+  }
+  return book
+}
+
 /** Half buys, half sells, prices overlapping over orders / 50 ticks, sizes up to 1,000 lots, one batch. */
 function fullBook(orders: number): Book {
   const book = new Book(new OrderPool(orders), CENTER)
