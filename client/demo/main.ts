@@ -23,6 +23,14 @@ const venue_process = new VenueProcess(data_dir, {
   TACIT_SLOT_MS: '200',
 })
 
+// Whoever ends the demo ends its venue: left alone, that would hold the folder against the next demo.
+for (const [signal, code] of [
+  ['SIGINT', 130],
+  ['SIGTERM', 143],
+  ['SIGHUP', 129],
+] as const)
+  process.once(signal, () => void venue_process.kill().finally(() => process.exit(code)))
+
 try {
   chapter('A venue starts on an embedded chain, and is verified before a word is said to it')
   const facts = await venue_process.start()
