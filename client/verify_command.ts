@@ -1,7 +1,8 @@
 /** `tacit verify`: prints the transcript of one verification and answers its exit code. */
-import { readFileSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import type { Collateral } from '../protocol/collateral'
+import { readInputText } from './commands/read_input'
 import { connect } from './connect'
 import { VerificationFailed } from './verified_venue'
 import { parseBundle } from './verify/bundle_file'
@@ -43,7 +44,7 @@ export async function runVerify(args: readonly string[]): Promise<number> {
   }
   const { url, values } = parsed
   try {
-    const policy = values.policy === undefined ? BARE_POLICY : parsePolicy(readText(values.policy))
+    const policy = values.policy === undefined ? BARE_POLICY : parsePolicy(readInputText(values.policy))
     const { transcript, evidence } =
       url === undefined ? await judgeFile(values.offline!, policy) : await judgeVenue(url, policy, values)
     console.log(values.json === true ? JSON.stringify(transcript, null, 2) : transcriptText(transcript))
@@ -73,7 +74,7 @@ type Judged = { transcript: Transcript; evidence: EvidenceBundle }
 async function judgeVenue(url: string, policy: VerificationPolicy, values: Values): Promise<Judged> {
   const options = {
     ...(values.collateral === undefined ? {} : { collateral: readJson(values.collateral) as Collateral }),
-    ...(values.manifest === undefined ? {} : { app_compose: readText(values.manifest) }),
+    ...(values.manifest === undefined ? {} : { app_compose: readInputText(values.manifest) }),
   }
   try {
     return await connect(url, policy, options)
@@ -84,16 +85,8 @@ async function judgeVenue(url: string, policy: VerificationPolicy, values: Value
 }
 
 async function judgeFile(path: string, policy: VerificationPolicy): Promise<Judged> {
-  const evidence = parseBundle(readText(path))
+  const evidence = parseBundle(readInputText(path))
   return { transcript: await judgeEvidence(evidence, policy, 'recorded'), evidence }
-}
-
-function readText(path: string): string {
-  try {
-    return readFileSync(path, 'utf8')
-  } catch {
-    throw new Refused(`${path} cannot be read`)
-  }
 }
 
 function writeText(path: string, content: string): void {
@@ -106,7 +99,7 @@ function writeText(path: string, content: string): void {
 
 function readJson(path: string): unknown {
   try {
-    return JSON.parse(readText(path))
+    return JSON.parse(readInputText(path))
   } catch (error) {
     if (error instanceof SyntaxError) throw new Refused(`${path} is not JSON`)
     throw error

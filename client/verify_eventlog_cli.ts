@@ -4,17 +4,17 @@
  * an event log alone is replayed and its registers are printed.
  * Prints one JSON verdict. Exit code: 0 accept, 1 reject, 64 usage.
  */
-import { readFileSync } from 'node:fs'
 import { equalBytes, toHex } from '../protocol/bytes'
 import { type BootEvent, measuredClaims, parseEventLog, replayRegisters } from '../protocol/event_log'
 import { readMrConfigId } from '../protocol/mr_config_id'
 import { parseQuote } from '../protocol/quote'
 import { asksHelp } from './commands/asks_help'
+import { readInputText } from './commands/read_input'
 import { quoteOfFile } from './verify/read_quote_file'
 import { Refused, reasonOf, requireThat } from './verify/refused'
 
 function verdict(path: string): Record<string, unknown> {
-  const text = readFileSync(path, 'utf8')
+  const text = readInputText(path)
   const file = parse(text)
   const log = Array.isArray(file) ? text : (file as { event_log?: unknown } | null)?.event_log
   const events = parseEventLog(typeof log === 'string' ? log : JSON.stringify(log ?? null))

@@ -7,11 +7,11 @@
  *   --policy FILE      TCB statuses, advisories, minimum evaluation number, physical machines
  * Prints one JSON verdict. Exit code: 0 accept, 1 reject, 64 usage.
  */
-import { readFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { toHex } from '../protocol/bytes'
 import type { Collateral } from '../protocol/collateral'
 import { asksHelp } from './commands/asks_help'
+import { readInput, readInputText } from './commands/read_input'
 import { BARE_POLICY, parsePolicy } from './verify/policy_file'
 import { quoteOfFile } from './verify/read_quote_file'
 import { Refused, reasonOf } from './verify/refused'
@@ -32,12 +32,11 @@ type Options = { quote: string; collateral: string; now?: string; root?: string;
 async function verdict(options: Options): Promise<Record<string, unknown>> {
   const now_ms = options.now === undefined ? Date.now() : Date.parse(options.now)
   if (Number.isNaN(now_ms)) throw new Refused('the time is malformed')
-  const policy =
-    options.policy === undefined ? BARE_POLICY : parsePolicy(readFileSync(options.policy, 'utf8'))
-  const roots_pem = options.root === undefined ? policy.roots_pem : readFileSync(options.root, 'utf8')
+  const policy = options.policy === undefined ? BARE_POLICY : parsePolicy(readInputText(options.policy))
+  const roots_pem = options.root === undefined ? policy.roots_pem : readInputText(options.root)
   const roots = trustedRoots(roots_pem)
   const collateral = await openCollateral(readCollateral(options.collateral), roots, now_ms)
-  const bytes = quoteOfFile(new Uint8Array(readFileSync(options.quote)))
+  const bytes = quoteOfFile(readInput(options.quote))
   const verified = await verifyUnderCollateral(bytes, collateral, policy, now_ms)
   const { report } = verified.quote
   return {
@@ -54,8 +53,9 @@ async function verdict(options: Options): Promise<Record<string, unknown>> {
 }
 
 function readCollateral(path: string): Collateral {
+  const text = readInputText(path)
   try {
-    return JSON.parse(readFileSync(path, 'utf8')) as Collateral
+    return JSON.parse(text) as Collateral
   } catch {
     throw new Refused('the collateral cannot be read as JSON')
   }

@@ -18,7 +18,7 @@ export type Routed = { request: Request; params?: Record<string, string> }
 export type Answering = (routed: Routed) => Response | Promise<Response>
 
 /** What an answer or a refusal of one request carries in its headers. */
-type Exchange = { readonly request_id: string; limits: HeaderMap | undefined }
+type Exchange = { readonly request_id: string; account_id: string | undefined; limits: HeaderMap | undefined }
 /** Who asks, and for what of the path. */
 type Caller = { readonly session: Session | undefined; readonly params: Record<string, string> }
 
@@ -53,9 +53,10 @@ export function answering(endpoint: Endpoint, services: Services, route: string)
   }
   // Without a promise where nothing has to be waited for: it would cost a read a good part of its time.
   return ({ request, params = {} }) => {
-    const exchange: Exchange = { request_id: requestId(request), limits: undefined }
+    const exchange: Exchange = { request_id: requestId(request), account_id: undefined, limits: undefined }
     try {
       const session = identify(contract, services, request)
+      exchange.account_id = session?.account_id
       if (session !== undefined && contract.cost !== undefined) {
         exchange.limits = limitHeaders(services.venue.takeLimit(session.account_id, contract.cost))
       }
@@ -99,15 +100,16 @@ function callsOf(services: Services, parts: Parts) {
 function refusalsOf(endpoint: Endpoint, services: Services, route: string) {
   const { contract } = endpoint
   const declared = new Set(declaredRefusals(endpoint))
-  return (error: unknown, { request_id, limits }: Exchange): Response => {
+  return (error: unknown, { request_id, account_id, limits }: Exchange): Response => {
     const refusal = refusalOf(error, services.log, { request_id, route })
+    // Nothing was taken by what was refused, and something may be left: just not enough.
+    const limited = refusal.code === 'rate_limited' && account_id !== undefined
     // The document promises every code of every route; one it does not know is a fault of the contract.
     if (!declared.has(refusal.code)) {
       services.log.write('warn', 'refusal_undeclared', { route, code: refusal.code })
     }
     return problemResponse(refusal, request_id, services.meters, {
-      ...limits,
-      ...exhausted(refusal),
+      ...(limited ? limitHeaders(services.venue.takeLimit(account_id, 0)) : limits),
       ...shared(contract),
     })
   }
@@ -127,12 +129,6 @@ function identify(contract: Contract, services: Services, request: Request): Ses
   const token = bearerToken(request)
   if (token === undefined && contract.bearer === 'optional') return undefined
   return authenticate(services.venue, token)
-}
-
-/** The account's bucket is empty, so nothing remains whatever its size. */
-function exhausted(refusal: Refusal): HeaderMap {
-  if (refusal.code !== 'rate_limited') return {}
-  return { ratelimit: `"account";r=0;t=${Math.ceil((refusal.facts.retry_after_ms ?? 0) / 1000)}` }
 }
 
 /** Public answers may be read by pages of other origins, such as a verification page that is not served by the venue. */

@@ -10,7 +10,7 @@ import { fromHex } from '../protocol/bytes'
 import { createApp } from './_app'
 import type { Config } from './_config'
 import { openDocuments } from './_documents'
-import { type Listener, listen } from './_listen'
+import { type Listener, listen, requireFreePort } from './_listen'
 import type { Log } from './_log'
 import { awaitVault } from './_open_awaiting_vault'
 import { openCertificates } from './_open_certificates'
@@ -42,6 +42,8 @@ export type Running = {
 
 export async function joinProcess(parts: ProcessParts): Promise<Running> {
   const { config, version, log, clock } = parts
+  // Before anything lasting is done: an epoch that is opened is never opened again.
+  for (const options of [config.listen, config.operator_listen]) requireFreePort(options)
   const enclave = await openEnclave({
     kind: config.engine.enclave,
     agent: { socket: config.dstack_socket },

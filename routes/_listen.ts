@@ -34,7 +34,7 @@ export type Listener = {
 
 /** `server.reload` keeps the old certificate, so a second listener takes the port and the first one drains. */
 export function listen(app: Pick<App, 'fetch'>, options: ListenOptions): Listener {
-  if (options.port !== 0) claim(options.hostname, options.port)
+  requireFreePort(options)
   let current = serve(app, options, options.port, options.tls)
   const draining = new Set<Server<SocketData>>()
   const port = current.port ?? options.port
@@ -92,7 +92,8 @@ export function listen(app: Pick<App, 'fetch'>, options: ListenOptions): Listene
  * Certificates rotate by sharing the port, and sharing would also let a second venue take half of the callers: a plain
  * socket that is not shared finds the port taken. @throws Error naming the port.
  */
-function claim(hostname: string, port: number): void {
+export function requireFreePort({ hostname, port }: Pick<ListenOptions, 'hostname' | 'port'>): void {
+  if (port === 0) return
   try {
     Bun.listen({ hostname, port, socket: { data() {} } }).stop(true)
   } catch (error) {

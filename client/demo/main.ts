@@ -3,6 +3,7 @@
 import { mkdirSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'
+import { asksHelp } from '../commands/asks_help'
 import { chapter, check, DemoFailed } from './report'
 import { fund } from './step_deposit'
 import { tell, tradersDir } from './story'
@@ -13,7 +14,10 @@ const MINTS = {
   usdc: { mint: 'EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v', name: 'USDC', decimals: 6 },
 }
 
-const { values } = parseArgs({ options: { data: { type: 'string' } }, strict: true })
+const USAGE = `usage: bun run demo [--data DIR]
+Plays the whole story against a venue of its own; DIR keeps it, and may be that of an earlier demo. Default data/demo.`
+
+const values = readOptions()
 const data_dir = resolve(values.data ?? 'data/demo')
 const traders_dir = tradersDir(data_dir)
 mkdirSync(traders_dir, { recursive: true, mode: 0o700 })
@@ -45,3 +49,16 @@ try {
   process.exit(1)
 }
 process.exit(0)
+
+function readOptions(): { data?: string } {
+  if (asksHelp(process.argv.slice(2))) {
+    console.log(USAGE)
+    process.exit(0)
+  }
+  try {
+    return parseArgs({ options: { data: { type: 'string' } } }).values
+  } catch {
+    console.error(USAGE)
+    process.exit(64)
+  }
+}

@@ -4,6 +4,9 @@ import { against, contractOf, refusing, SECRET } from './against'
 import type { CallInit } from './harness'
 import { ROWS } from './rows'
 
+/** Of an account's bucket. */
+const LEFT = { capacity: 100, refill_per_s: 50, remaining: 98.5, retry_after_ms: 0 }
+
 for (const row of ROWS) {
   describe(row.endpoint, () => {
     const route = contractOf(row)
@@ -36,7 +39,7 @@ for (const row of ROWS) {
         const taken: unknown[] = []
         const takeLimit = (...args: unknown[]) => {
           taken.push(args)
-          return { capacity: 100, refill_per_s: 50, remaining: 98.5, retry_after_ms: 0 }
+          return LEFT
         }
         await against(
           row,
@@ -58,8 +61,13 @@ for (const row of ROWS) {
             )
             expect([status, json.code, json.retry_after_ms]).toEqual([429, 'rate_limited', 1_500])
             expect(headers.get('retry-after')).toBe('2')
+            expect(headers.get('ratelimit-policy')).toBe('"account";q=100;w=2')
+            expect(headers.get('ratelimit')).toBe('"account";r=9;t=2')
           },
-          { takeLimit: refusing('rate_limited') },
+          {
+            takeLimit: (_: string, cost: number) =>
+              cost > 0 ? refusing('rate_limited')() : { ...LEFT, remaining: 9 },
+          },
         )
       })
     }

@@ -143,6 +143,7 @@ test('a port in use is named, with the settings that name another', async () => 
   expect(await child.exited).toBe(1)
   const said = await new Response(child.stderr).text()
   expect(said).toContain(`port ${other.port} of 127.0.0.1 is in use: TACIT_LISTEN`)
+  expect(existsSync(join(own_dir, 'journal'))).toBe(false)
 }, 30_000)
 
 test('a venue that lost its journal serves, and says at its start why it does not trade', async () => {

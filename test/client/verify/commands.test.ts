@@ -107,6 +107,16 @@ test('verify-eventlog compares a log with its quote', async () => {
   expect([refused.code, JSON.parse(refused.out).reason]).toEqual([1, 'the event log does not lead to RTMR0'])
   const none = await run('client/verify_eventlog_cli.ts', write('none.json', 'text'))
   expect(JSON.parse(none.out).verdict).toBe('reject')
+  for (const args of [
+    ['client/verify_eventlog_cli.ts'],
+    ['client/verify_quote_cli.ts', '--collateral', 'x', '--quote'],
+  ]) {
+    const missing = await run(...(args as [string]), '/no/such/file')
+    expect([missing.code, JSON.parse(missing.out).reason]).toEqual([
+      1,
+      expect.stringMatching(/cannot be read$/),
+    ])
+  }
 })
 
 test.skipIf(!HAVE_QUOTES)('verify-eventlog replays the logs of real machines', async () => {
