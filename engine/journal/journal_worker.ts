@@ -72,7 +72,7 @@ function read(journal: Opened, request: Extract<Request, { op: 'read' }>): void 
   const end = journal.writer.position
   const reader: SegmentReader =
     end === undefined
-      ? { next: () => ({ groups: new Uint8Array(0), last: true }) }
+      ? { next: () => ({ groups: new Uint8Array(0), last: true }), stop: () => undefined }
       : readSegments(journal.options, [...journal.segments], end, request.from_seq, request.head_before)
   readers.set(request.reader, reader)
 }
@@ -83,8 +83,13 @@ function readNext(id: number): void {
   reply({ op: 'chunk', reader: id, groups, last }, [groups])
 }
 
+function readStop(id: number): void {
+  readers.get(id)?.stop()
+  readers.delete(id)
+}
+
 function readFailed(reader: number, error: unknown): void {
-  readers.delete(reader)
+  readStop(reader)
   reply({ op: 'read_failed', reader, failure: toFailure(error) })
 }
 
@@ -113,7 +118,7 @@ function handle(request: Exclude<Request, OpenRequest>, journal: Opened): void {
       readNext(request.reader)
       break
     case 'read_stop':
-      readers.delete(request.reader)
+      readStop(request.reader)
       break
     case 'close':
       void close(journal)

@@ -1,5 +1,6 @@
 /** Reads durable groups in order, checking every byte it passes, in chunks fit to be sent to another thread. */
 import { JournalDamaged } from './contract'
+import { letGo } from './let_go'
 import { loadSegment } from './segment_files'
 import type { SegmentHeader } from './segment_header'
 import { checkSegmentEnd, type LoadedSegment, type Position, readFrame, segmentStart } from './walk_segment'
@@ -9,6 +10,8 @@ const CHUNK_BYTES = 1024 * 1024
 export type SegmentReader = {
   /** Whole groups, at least one unless `last`; a chunk may begin with records below from_seq. */
   next(): { groups: Uint8Array; last: boolean }
+  /** For who leaves before the last chunk: lets go of what is loaded. */
+  stop(): void
 }
 
 /**
@@ -34,11 +37,20 @@ export function readSegments(
   const anchor = anchorCheck(from_seq, head_before)
   anchor.see(at)
 
+  function stop(): void {
+    if (segment !== undefined) letGo(segment.bytes)
+    segment = undefined
+  }
+
   function step(): Uint8Array | undefined {
     for (;;) {
       const successor = segments[index + 1]
-      if (end.offset === undefined ? at.seq >= end.seq : successor === undefined && at.offset === end.offset)
+      if (
+        end.offset === undefined ? at.seq >= end.seq : successor === undefined && at.offset === end.offset
+      ) {
+        stop()
         return undefined
+      }
       segment ??= loadSegment(where.dir, segments[index] as SegmentHeader, where.key)
       if (successor === undefined || at.frames < successor.previous_frames) {
         const frame = readFrame(segment, at, anchor.see)
@@ -48,7 +60,7 @@ export function readSegments(
         return frame.plain
       }
       checkSegmentEnd(segment, at, successor)
-      segment = undefined
+      stop()
       index++
       at = segmentStart(successor)
     }
@@ -68,6 +80,7 @@ export function readSegments(
       }
       return { groups: concat(parts, bytes), last: false }
     },
+    stop,
   }
 }
 

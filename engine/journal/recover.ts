@@ -1,4 +1,5 @@
 /** Finds where the journal ends. Reads only: a damaged journal is left exactly as it was found. */
+import { letGo } from './let_go'
 import { listSegments, loadSegment } from './segment_files'
 import type { SegmentHeader } from './segment_header'
 import { type Position, readFrame, segmentStart } from './walk_segment'
@@ -19,7 +20,12 @@ export function recover(dir: string, key: Uint8Array): Recovered {
   const last = segments.at(-1)
   if (last === undefined) return { segments, end: undefined }
   const segment = loadSegment(dir, last, key)
-  let end = segmentStart(last)
-  for (let step = readFrame(segment, end); step !== undefined; step = readFrame(segment, end)) end = step.next
-  return { segments, end }
+  try {
+    let end = segmentStart(last)
+    for (let step = readFrame(segment, end); step !== undefined; step = readFrame(segment, end))
+      end = step.next
+    return { segments, end }
+  } finally {
+    letGo(segment.bytes)
+  }
 }

@@ -5,7 +5,7 @@ export type Snapshot = {
   seq: number
   head: Uint8Array
   /**
-   * The bytes in blocks, each checked again as it is read from the file.
+   * The bytes in blocks, each checked again as it is read from the file and valid until the next is asked for.
    * @throws Error when the file is no longer what it was
    */
   blocks(): Generator<Uint8Array>

@@ -3,6 +3,7 @@ import { createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
 import { mkdirSync, readdirSync, statSync } from 'node:fs'
 import { type FileHandle, open, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import { letGo } from './let_go'
 import { readRange } from './segment_files'
 import { readSafe, setSafe } from './segment_header'
 import type { Snapshot, SnapshotStore } from './snapshot_contract'
@@ -133,7 +134,10 @@ function fileBytes(header: Uint8Array): number {
   return HEADER_BYTES + bytesOf(header) + pieceCount(bytesOf(header)) * TAG_BYTES
 }
 
-/** @throws Error when a piece is missing or not the one that was written */
+/**
+ * Each piece is valid until the next is asked for.
+ * @throws Error when a piece is missing or not the one that was written
+ */
 function* readPieces(dir: string, name: string, key: Uint8Array, header: Uint8Array): Generator<Uint8Array> {
   const piece_key = pieceKey(key, header)
   const total = bytesOf(header)
@@ -145,8 +149,10 @@ function* readPieces(dir: string, name: string, key: Uint8Array, header: Uint8Ar
     opener.setAuthTag(sealed.subarray(length))
     const plain = opener.update(sealed.subarray(0, length))
     opener.final()
-    yield plain
     at += sealed.length
+    letGo(sealed)
+    yield plain
+    letGo(plain)
   }
 }
 

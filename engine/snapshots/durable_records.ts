@@ -18,11 +18,15 @@ export function* durableRecords(
 ): Generator<JournalRecord[]> {
   const segments = listSegments(where.dir, where.key)
   const reader = readSegments(where, segments, { seq: seq_last }, from_seq, head_before)
-  for (let last = false; !last; ) {
-    const chunk = reader.next()
-    last = chunk.last
-    const records: JournalRecord[] = []
-    readRecords(chunk.groups, from_seq, records)
-    yield records.filter(({ seq }) => seq <= seq_last)
+  try {
+    for (let last = false; !last; ) {
+      const chunk = reader.next()
+      last = chunk.last
+      const records: JournalRecord[] = []
+      readRecords(chunk.groups, from_seq, records)
+      yield records.filter(({ seq }) => seq <= seq_last)
+    }
+  } finally {
+    reader.stop()
   }
 }

@@ -1,5 +1,4 @@
 /** Writes and reads runs of little-endian integers, fixed-width bytes and counted blobs. */
-import { concatBytes } from '../../protocol/bytes'
 import { copyBytes } from './copy_bytes'
 import { textOf } from './interned_text'
 
@@ -107,6 +106,8 @@ const NO_SIGNATURE = new Uint8Array(0)
 /** Reads without a DataView: making one per record would cost more than the record. */
 export class ByteReader {
   private at = 0
+  /** One place for the blocks that are read, one after the other: millions of values would leave hundreds of them behind. */
+  private joined = new Uint8Array(0)
 
   /** @param more what follows `bytes`, block by block */
   constructor(
@@ -180,16 +181,27 @@ export class ByteReader {
     return at
   }
 
-  /** Goes over to blocks of which the next `width` bytes are part; those behind are let go. */
+  /** Goes over to blocks of which the next `width` bytes are part; they are copied, so each is free once the next is taken. */
   private readOn(width: number): void {
-    const blocks = [this.bytes.subarray(this.at)]
-    for (let bytes = blocks[0]!.length; bytes < width; ) {
+    let filled = this.join(this.bytes.subarray(this.at), 0)
+    while (filled < width) {
       const next = this.more?.next()
       if (next === undefined || next.done) throw new CodecError('the value is cut short')
-      blocks.push(next.value)
-      bytes += next.value.length
+      filled = this.join(next.value, filled)
     }
-    this.bytes = concatBytes(...blocks)
+    this.bytes = this.joined.subarray(0, filled)
     this.at = 0
+  }
+
+  /** Puts a part behind the bytes that are joined already and returns how many there are then. */
+  private join(part: Uint8Array, filled: number): number {
+    const end = filled + part.length
+    if (end > this.joined.length) {
+      const larger = new Uint8Array(Math.max(end, this.joined.length * 2))
+      larger.set(this.joined.subarray(0, filled))
+      this.joined = larger
+    }
+    this.joined.set(part, filled)
+    return end
   }
 }

@@ -2,6 +2,7 @@
 import { AnchorCells } from './anchor_cells'
 import { dueSlots } from './buckets'
 import { copyBytes } from './copy_bytes'
+import type { FillRecord } from './fill_record'
 import { HandleLinks, type HandleList, newList } from './handle_list'
 import { IdTable } from './id_table'
 import { dropFill, holdFill } from './note_holders'
@@ -65,6 +66,15 @@ export class LiveOrders {
   *values(): Generator<Order> {
     for (let handle = this.all.first; handle !== 0; handle = this.all_links.next(handle))
       yield this.at(handle)
+  }
+
+  /** The handle of what backs each order, and its fills, in the order of arrival: said without a reference to any. */
+  eachHolding(tell: (collateral: number, fills: readonly FillRecord[]) => void): void {
+    for (let handle = this.all.first; handle !== 0; handle = this.all_links.next(handle)) {
+      const collateral = this.rows.placeOf(handle) + row.COLLATERAL_AT
+      const fills = this.context.traded.get(handle)?.fills ?? []
+      tell(this.rows.chunkOf(handle).view.getUint32(collateral, true), fills)
+    }
   }
 
   *keys(): Generator<string> {

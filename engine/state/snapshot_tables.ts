@@ -37,9 +37,13 @@ export class NoteTable {
   }
 
   add(note: Note): void {
-    if (this.places[note.handle] !== 0) return
-    this.handles[this.size++] = note.handle
-    this.places[note.handle] = this.size
+    this.addAt(note.handle)
+  }
+  /** The same by the handle of a living note: millions of references would be garbage of hundreds of megabytes. */
+  addAt(handle: number): void {
+    if (this.places[handle] !== 0) return
+    this.handles[this.size++] = handle
+    this.places[handle] = this.size
   }
   *rows(): Generator<Note> {
     for (let place = 0; place < this.size; place++) yield this.notes.at(this.handles[place]!)
@@ -70,11 +74,11 @@ export function tablesOf(state: State): Tables {
     exits: new Table(),
   }
   for (const account of state.accounts.values()) tables.accounts.add(account)
-  for (const note of state.notes.values()) tables.notes.add(note)
-  for (const order of state.orders.values()) {
-    tables.notes.add(order.collateral)
-    for (const fill of order.fills) addFill(tables, fill)
-  }
+  state.notes.eachHandle((handle) => tables.notes.addAt(handle))
+  state.orders.eachHolding((collateral, fills) => {
+    tables.notes.addAt(collateral)
+    for (const fill of fills) addFill(tables, fill)
+  })
   for (const payment of state.settlement.payments.values()) addPayment(tables, payment)
   for (const exit of state.settlement.exits.values()) {
     if (exit.note !== undefined) tables.notes.add(exit.note)
