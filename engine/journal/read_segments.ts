@@ -1,6 +1,7 @@
 /** Reads durable groups in order, checking every byte it passes, in chunks fit to be sent to another thread. */
+
+import { letGo } from '../let_go'
 import { JournalDamaged } from './contract'
-import { letGo } from './let_go'
 import { loadSegment } from './segment_files'
 import type { SegmentHeader } from './segment_header'
 import { checkSegmentEnd, type LoadedSegment, type Position, readFrame, segmentStart } from './walk_segment'

@@ -1,5 +1,5 @@
 /** Finds where the journal ends. Reads only: a damaged journal is left exactly as it was found. */
-import { letGo } from './let_go'
+import { letGo } from '../let_go'
 import { listSegments, loadSegment } from './segment_files'
 import type { SegmentHeader } from './segment_header'
 import { type Position, readFrame, segmentStart } from './walk_segment'

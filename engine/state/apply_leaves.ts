@@ -17,7 +17,9 @@ export function applyLeaves(state: State, command: CommandOf<'leaves'>): Answer 
     }
     state.leaves.append(leaf)
     const note = state.notes.find(leaf)
-    const retired = note?.status === 'spent' && !state.settlement.batches.has(note.spent_in)
+    if (note === undefined) return
+    state.notes.land(note, leaf_index)
+    const retired = note.status === 'spent' && !state.settlement.batches.has(note.spent_in)
     if (retired) retireNote(state, note, leaf_index)
   })
   return { kind: 'done' }

@@ -26,9 +26,26 @@ export class ByteIndex {
     return this.rows.bytesOf(place + 1).subarray(from, from + WIDTH)
   }
 
-  /** The first place of a key. */
-  indexOf(key: Uint8Array): number | undefined {
-    const handle = this.table.find(key)
+  /** The bytes in which the key at a place lies, and from where on: for those who have many to look at. */
+  bytesOf(place: number): Uint8Array {
+    return this.rows.bytesOf(place + 1)
+  }
+  placeOf(place: number): number {
+    return this.rows.placeOf(place + 1)
+  }
+
+  /** Whether the key at a place is that at `from` of `bytes`. */
+  holds(place: number, bytes: Uint8Array, from = 0): boolean {
+    if (place >= this.count) return false
+    const key = this.bytesOf(place)
+    const at = this.placeOf(place)
+    for (let byte = 0; byte < WIDTH; byte++) if (key[at + byte] !== bytes[from + byte]) return false
+    return true
+  }
+
+  /** The first place of the key at `from`. */
+  indexOf(bytes: Uint8Array, from = 0): number | undefined {
+    const handle = this.table.find(bytes, from)
     return handle === undefined ? undefined : handle - 1
   }
 
@@ -53,16 +70,15 @@ export class ByteIndex {
     }
   }
 
-  static decode(from: ByteReader): ByteIndex {
-    const index = new ByteIndex()
+  /** Takes up what `encode` wrote; only while it is empty. */
+  decode(from: ByteReader): void {
     const keys = from.uint() / WIDTH
-    index.table.reserve(keys)
+    this.table.reserve(keys)
     for (let count = keys; count > 0; count--) {
-      const handle = index.room()
-      from.copy(index.rows.bytesOf(handle), index.rows.placeOf(handle), WIDTH)
-      index.enter(handle)
+      const handle = this.room()
+      from.copy(this.rows.bytesOf(handle), this.rows.placeOf(handle), WIDTH)
+      this.enter(handle)
     }
-    return index
   }
 
   private room(): number {

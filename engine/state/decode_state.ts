@@ -1,10 +1,10 @@
 /** Rebuilds a state from a snapshot, its order books and indexes included. */
 import { encodeBase58 } from '../../protocol/base58'
 import { Book } from '../book/book'
+import { letGo } from '../let_go'
 import { decodeSettlement } from '../settlement/decode_settlement'
 import { newAccount, type TradingKey } from './account'
 import { addToBucket } from './buckets'
-import { ByteIndex } from './byte_index'
 import { ByteReader, CodecError } from './byte_stream'
 import { addKey } from './check_signer'
 import { list, uint } from './codec'
@@ -35,15 +35,16 @@ export function decodeState(snapshot: Uint8Array | Iterator<Uint8Array>, orders?
   readHeading(state, from)
   readInstruments(state, from)
   const keys = readKeys(state, from)
-  const noteAt = readNotes(state, from)
+  const { noteAt, settle } = readNotes(state, from)
   const fills = readFills(state, from, noteAt)
   const known = { keys, instruments: state.instrument_list, noteAt, fills }
   const orders_live = from.uint()
   state.orders.reserve(orders_live)
   for (let count = orders_live; count > 0; count--) restOrder(state, readOrder(from, known))
   state.finals.decode(from)
-  state.leaves = ByteIndex.decode(from)
-  state.nullifiers = ByteIndex.decode(from)
+  state.leaves.decode(from)
+  settle()
+  state.nullifiers.decode(from)
   for (const end of list(uint).read(from)) state.nullifier_ends.push(end)
   readSpentOwners(state, from)
   state.settlement = decodeSettlement(from, { keys, noteAt, fills })
@@ -89,17 +90,23 @@ function readKeys(state: State, from: ByteReader): TradingKey[] {
 
 type NoteAt = (place: number) => Note
 
-/** The known notes come first. */
-function readNotes({ notes }: State, from: ByteReader): NoteAt {
+/** The known notes come first. They become known with `settle`, once the leaves are read, where most commitments lie. */
+function readNotes({ notes }: State, from: ByteReader): { noteAt: NoteAt; settle: () => void } {
   const known = from.uint()
-  notes.reserve(known)
   const handles = new Uint32Array(from.uint())
+  const commitments = new Uint8Array(new ArrayBuffer(handles.length * 32))
   for (let place = 0; place < handles.length; place++) {
-    const note = readNote(from, notes)
-    if (place < known) notes.register(note)
-    handles[place] = note.handle
+    handles[place] = readNote(from, notes, commitments, place * 32).handle
   }
-  return (place) => notes.at(handles[place]!)
+  const settle = () => {
+    notes.reserve(known)
+    handles.forEach((handle, place) => {
+      notes.settle(handle, commitments, place * 32)
+      if (place < known) notes.register(notes.at(handle))
+    })
+    letGo(commitments)
+  }
+  return { noteAt: (place) => notes.at(handles[place]!), settle }
 }
 
 function readFills(state: State, from: ByteReader, noteAt: NoteAt): FillRecord[] {

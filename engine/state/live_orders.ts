@@ -12,6 +12,7 @@ import * as row from './order_row'
 import { RowMemory } from './row_memory'
 import { RowSlab } from './row_slab'
 import { SharedTexts } from './shared_texts'
+import { writeU48 } from './u48'
 
 /** About 165 bytes an order with one anchor, its place in the table of ids included; what the book keeps comes on top. */
 export class LiveOrders {
@@ -152,9 +153,9 @@ export class LiveOrders {
     copyBytes(facts.digest, 0, bytes, at + row.DIGEST_AT, row.DIGEST_BYTES)
     view.setBigUint64(at + row.NONCE_AT, facts.nonce, true)
     view.setFloat64(at + row.LOTS_AT, facts.lots, true)
-    row.writeU48(view, at + row.EXPIRY_SLOT_AT, facts.expiry_slot)
-    row.writeU48(view, at + row.ARRIVAL_SLOT_AT, facts.arrival_slot)
-    row.writeU48(view, at + row.SEQ_AT, facts.seq)
+    writeU48(view, at + row.EXPIRY_SLOT_AT, facts.expiry_slot)
+    writeU48(view, at + row.ARRIVAL_SLOT_AT, facts.arrival_slot)
+    writeU48(view, at + row.SEQ_AT, facts.seq)
     view.setUint32(at + row.KEY_AT, facts.key.index, true)
     view.setUint32(at + row.COLLATERAL_AT, facts.collateral.handle, true)
     view.setUint32(at + row.ANCHORS_AT, this.context.anchors.add(facts.anchors), true)

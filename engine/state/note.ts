@@ -1,6 +1,10 @@
 /** Notes the engine can spend: deposits it was shown the opening of, and outputs it created itself. */
 import type { TradingKey } from './account'
+import type { ByteWriter } from './byte_stream'
+import type { Commitments } from './commitments'
+import * as row from './note_row'
 import type { Chunk } from './row_memory'
+import { readU48, writeU48 } from './u48'
 
 /**
  * `free`: backs nothing. `in_use`: locked by a live order, withdrawal or reshape. `spent`: an input of a settlement
@@ -27,32 +31,13 @@ export type NoteFacts = {
   leaf_index?: number
 }
 
-/** The row of a note, little-endian. An owner is 1 + the index of its key, or 0 for one that is no key of the venue's. */
-export const COMMITMENT_AT = 0
-export const BLINDING_AT = 32
-export const NULLIFIER_AT = 64
-export const AMOUNT_AT = 96
-export const SPENT_IN_AT = 104
-export const LEAF_INDEX_AT = 112
-export const OWNER_AT = 116
-export const LINKS_AT = 120
-export const HOLDS_AT = 128
-export const MINT_AT = 132
-/** Counts the notes that lay in this row, so that a reference to an earlier one is told apart. */
-export const LIFE_AT = 134
-export const STATUS_AT = 136
-export const FLAGS_AT = 137
-export const NOTE_BYTES = 140
-
-export const HAS_COMMITMENT = 1
-export const HAS_NULLIFIER = 2
-export const HAS_LEAF_INDEX = 4
-/** In the table of known notes. */
-export const KNOWN = 8
-export const HAS_BLINDING = 16
-
-/** Names owners by what a row says of them. */
-export type Owners = { readonly keys: readonly TradingKey[]; readonly others: Map<number, string> }
+/** What rows name by number. */
+export type NoteContext = {
+  readonly keys: readonly TradingKey[]
+  /** By handle: owners that are no key of the venue's. */
+  readonly others: Map<number, string>
+  readonly commitments: Commitments
+}
 
 /**
  * A reference to the row of a note; there may be several to one, so they are compared with `is`. Whoever keeps one beyond
@@ -65,9 +50,9 @@ export class Note {
     readonly handle: number,
     readonly chunk: Chunk,
     private readonly place: number,
-    private readonly owners: Owners,
+    private readonly context: NoteContext,
   ) {
-    this.life = chunk.view.getUint16(place + LIFE_AT, true)
+    this.life = chunk.view.getUint16(place + row.LIFE_AT, true)
   }
 
   is(other: Note | undefined): boolean {
@@ -75,24 +60,24 @@ export class Note {
   }
 
   get owner(): string {
-    const owner = this.chunk.view.getUint32(this.at(OWNER_AT), true)
-    return owner === 0 ? this.owners.others.get(this.handle)! : this.owners.keys[owner - 1]!.text
+    const owner = this.chunk.view.getUint32(this.at(row.OWNER_AT), true)
+    return owner === 0 ? this.context.others.get(this.handle)! : this.context.keys[owner - 1]!.text
   }
 
   get mint(): number {
-    return this.chunk.view.getUint16(this.at(MINT_AT), true)
+    return this.chunk.view.getUint16(this.at(row.MINT_AT), true)
   }
 
   get amount(): bigint {
-    return this.chunk.view.getBigUint64(this.at(AMOUNT_AT), true)
+    return this.chunk.view.getBigUint64(this.at(row.AMOUNT_AT), true)
   }
 
   get status(): NoteStatus {
-    return NOTE_STATUSES[this.chunk.bytes[this.at(STATUS_AT)]!]!
+    return NOTE_STATUSES[this.chunk.bytes[this.at(row.STATUS_AT)]!]!
   }
 
   set status(status: NoteStatus) {
-    this.chunk.bytes[this.at(STATUS_AT)] = NOTE_STATUSES.indexOf(status)
+    this.chunk.bytes[this.at(row.STATUS_AT)] = NOTE_STATUSES.indexOf(status)
   }
 
   /** Hex. */
@@ -102,11 +87,22 @@ export class Note {
 
   /** A copy, as are the other bytes. */
   get commitment_bytes(): Uint8Array | undefined {
-    return this.part(COMMITMENT_AT, HAS_COMMITMENT)
+    if (!this.flag(row.HAS_COMMITMENT)) return undefined
+    const { commitments } = this.context
+    const at = commitments.placeOf(this.handle)
+    return commitments.bytesOf(this.handle).slice(at, at + 32)
+  }
+
+  /** A byte that says whether there is one, then the commitment. */
+  encodeCommitment(to: ByteWriter): void {
+    const has = this.flag(row.HAS_COMMITMENT)
+    to.byte(has ? 1 : 0)
+    const { commitments } = this.context
+    if (has) to.copy(commitments.bytesOf(this.handle), commitments.placeOf(this.handle), 32)
   }
 
   get blinding(): Uint8Array | undefined {
-    return this.part(BLINDING_AT, HAS_BLINDING)
+    return this.part(row.BLINDING_AT, row.HAS_BLINDING)
   }
 
   /** Hex. */
@@ -115,34 +111,34 @@ export class Note {
   }
 
   get nullifier_bytes(): Uint8Array | undefined {
-    return this.part(NULLIFIER_AT, HAS_NULLIFIER)
+    return this.part(row.NULLIFIER_AT, row.HAS_NULLIFIER)
   }
 
   setNullifier(nullifier: Uint8Array): void {
-    this.chunk.bytes.set(nullifier, this.at(NULLIFIER_AT))
-    this.chunk.bytes[this.place + FLAGS_AT]! |= HAS_NULLIFIER
+    this.chunk.bytes.set(nullifier, this.at(row.NULLIFIER_AT))
+    this.chunk.bytes[this.place + row.FLAGS_AT]! |= row.HAS_NULLIFIER
   }
 
   get leaf_index(): number | undefined {
-    if (!this.flag(HAS_LEAF_INDEX)) return undefined
-    return this.chunk.view.getUint32(this.place + LEAF_INDEX_AT, true)
+    this.at(0)
+    return this.context.commitments.leafIndex(this.handle)
   }
 
   /** Settlement batch that spends it, 0 = none. */
   get spent_in(): number {
-    return this.chunk.view.getFloat64(this.at(SPENT_IN_AT), true)
+    return readU48(this.chunk.view, this.at(row.SPENT_IN_AT))
   }
 
   set spent_in(batch_id: number) {
-    this.chunk.view.setFloat64(this.at(SPENT_IN_AT), batch_id, true)
+    writeU48(this.chunk.view, this.at(row.SPENT_IN_AT), batch_id)
   }
 
   get known(): boolean {
-    return this.flag(KNOWN)
+    return this.flag(row.KNOWN)
   }
 
   private flag(flag: number): boolean {
-    return (this.chunk.bytes[this.at(FLAGS_AT)]! & flag) !== 0
+    return (this.chunk.bytes[this.at(row.FLAGS_AT)]! & flag) !== 0
   }
 
   private part(offset: number, flag: number): Uint8Array | undefined {
@@ -153,7 +149,7 @@ export class Note {
 
   /** Where a field of the row lies in its chunk. */
   at(offset: number): number {
-    if (this.chunk.view.getUint16(this.place + LIFE_AT, true) !== this.life)
+    if (this.chunk.view.getUint16(this.place + row.LIFE_AT, true) !== this.life)
       throw new Error('a note is gone that something still refers to')
     return this.place + offset
   }

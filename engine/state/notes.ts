@@ -1,9 +1,10 @@
-/** Owns the memory of all notes and the table of those that are known: about 150 bytes a note. */
+/** Owns the memory of all notes and the table of those that are known: about 115 bytes a note that has its leaf. */
+import { Commitments } from './commitments'
 import { copyBytes } from './copy_bytes'
 import { HandleLinks, newList } from './handle_list'
 import { IdTable } from './id_table'
-import * as row from './note'
-import { NOTE_STATUSES, Note, type NoteFacts, type Owners } from './note'
+import { NOTE_STATUSES, Note, type NoteContext, type NoteFacts } from './note'
+import * as row from './note_row'
 import { RowSlab } from './row_slab'
 import type { State } from './state'
 
@@ -13,15 +14,18 @@ import type { State } from './state'
  */
 export class Notes {
   private readonly rows = new RowSlab(row.NOTE_BYTES)
-  private readonly table = new IdTable(this.rows, 32)
+  private readonly commitments: Commitments
+  private readonly table: IdTable
   private readonly list = newList()
   private readonly links = new HandleLinks(this.rows, row.LINKS_AT)
-  private readonly owners: Owners
+  private readonly context: NoteContext
   /** Known notes. */
   size = 0
 
-  constructor(private readonly state: Pick<State, 'keys' | 'key_list'>) {
-    this.owners = { keys: state.key_list, others: new Map() }
+  constructor(private readonly state: Pick<State, 'keys' | 'key_list' | 'leaves'>) {
+    this.commitments = new Commitments(this.rows, state.leaves)
+    this.table = new IdTable(this.commitments, 32)
+    this.context = { keys: state.key_list, others: new Map(), commitments: this.commitments }
   }
 
   /** Notes that live, known or not, and a bound above their handles. */
@@ -30,6 +34,10 @@ export class Notes {
   }
   get end(): number {
     return this.rows.end
+  }
+  /** Those of them that have their commitment and no leaf. */
+  get leafless(): number {
+    return this.commitments.leafless
   }
 
   /** Makes room for so many known notes at once, where there are none. */
@@ -64,7 +72,7 @@ export class Notes {
 
   /** A reference to the living note of a handle. */
   at(handle: number): Note {
-    return new Note(handle, this.rows.chunkOf(handle), this.rows.placeOf(handle), this.owners)
+    return new Note(handle, this.rows.chunkOf(handle), this.rows.placeOf(handle), this.context)
   }
 
   /** A new note, not known yet: the caller holds it or makes it known before its command ends. */
@@ -73,31 +81,45 @@ export class Notes {
     const { bytes, view } = this.rows.chunkOf(handle)
     const at = this.rows.placeOf(handle)
     const owner = facts.key ?? this.state.keys.get(facts.owner)
-    if (owner === undefined) this.owners.others.set(handle, facts.owner)
+    if (owner === undefined) this.context.others.set(handle, facts.owner)
     view.setUint32(at + row.OWNER_AT, owner === undefined ? 0 : owner.index + 1, true)
     view.setUint16(at + row.MINT_AT, facts.mint, true)
     view.setBigUint64(at + row.AMOUNT_AT, facts.amount, true)
     bytes[at + row.STATUS_AT] = NOTE_STATUSES.indexOf(facts.status)
     const { commitment, blinding, nullifier, leaf_index } = facts
     let flags = 0
-    if (commitment !== undefined) flags |= row.HAS_COMMITMENT
     if (blinding !== undefined) flags |= row.HAS_BLINDING
     if (nullifier !== undefined) flags |= row.HAS_NULLIFIER
-    if (leaf_index !== undefined) flags |= row.HAS_LEAF_INDEX
-    if (commitment !== undefined) copyBytes(commitment, 0, bytes, at + row.COMMITMENT_AT, 32)
     if (blinding !== undefined) copyBytes(blinding, 0, bytes, at + row.BLINDING_AT, 32)
     if (nullifier !== undefined) copyBytes(nullifier, 0, bytes, at + row.NULLIFIER_AT, 32)
-    view.setUint32(at + row.LEAF_INDEX_AT, leaf_index ?? 0, true)
     bytes[at + row.FLAGS_AT] = flags
+    if (commitment !== undefined) this.commitments.put(handle, commitment, 0, leaf_index)
     return this.at(handle)
+  }
+
+  /** Puts the commitment of a note that was read from a snapshot where it belongs, now that the leaves are read. */
+  settle(handle: number, commitments: Uint8Array, from: number): void {
+    const { bytes, view } = this.rows.chunkOf(handle)
+    const at = this.rows.placeOf(handle)
+    const flags = bytes[at + row.FLAGS_AT]!
+    if ((flags & row.HAS_COMMITMENT) === 0) return
+    const cited = (flags & row.HAS_LEAF_INDEX) !== 0
+    const leaf_index = cited ? view.getUint32(at + row.COMMITMENT_AT, true) : undefined
+    this.commitments.put(handle, commitments, from, leaf_index)
   }
 
   /** Gives a note what hashing found. */
   reveal(note: Note, commitment: Uint8Array, blinding: Uint8Array): void {
     const { bytes } = note.chunk
-    bytes.set(commitment, note.at(row.COMMITMENT_AT))
     bytes.set(blinding, note.at(row.BLINDING_AT))
-    bytes[note.at(row.FLAGS_AT)]! |= row.HAS_COMMITMENT | row.HAS_BLINDING
+    bytes[note.at(row.FLAGS_AT)]! |= row.HAS_BLINDING
+    this.commitments.put(note.handle, commitment, 0)
+  }
+
+  /** The commitment of a note is a finalized leaf from now on. */
+  land(note: Note, leaf_index: number): void {
+    note.at(0)
+    this.commitments.land(note.handle, leaf_index)
   }
 
   /** Makes a note known that has its commitment. @throws Error when another note of this commitment is known. */
@@ -156,10 +178,11 @@ export class Notes {
     const { bytes, view } = this.rows.chunkOf(handle)
     const at = this.rows.placeOf(handle)
     if ((bytes[at + row.FLAGS_AT]! & row.KNOWN) !== 0 || view.getUint32(at + row.HOLDS_AT, true) > 0) return
+    this.commitments.drop(handle)
     const life = view.getUint16(at + row.LIFE_AT, true)
     bytes.fill(0, at, at + row.NOTE_BYTES)
     view.setUint16(at + row.LIFE_AT, life + 1, true)
-    this.owners.others.delete(handle)
+    this.context.others.delete(handle)
     this.rows.give(handle)
   }
 }

@@ -14,6 +14,7 @@ import * as row from './order_row'
 import type { Chunk } from './row_memory'
 import type { RowSlab } from './row_slab'
 import type { SharedTexts } from './shared_texts'
+import { readU48 } from './u48'
 
 /** What rows name by number. */
 export type OrderContext = {
@@ -215,7 +216,7 @@ export class Order {
   }
 
   private u48(offset: number): number {
-    return row.readU48(this.chunk.view, this.at(offset))
+    return readU48(this.chunk.view, this.at(offset))
   }
 
   private u32(offset: number): number {

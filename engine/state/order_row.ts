@@ -43,16 +43,3 @@ export const SIDES = ['buy', 'sell'] as const
 export const TYPES = ['limit', 'ioc', 'fok'] as const
 export const LIVE_STATUSES = ['accepted', 'partially_filled'] as const
 export const WHOLE_OR_NOTHING = 8
-
-const HIGH = 0x1_0000_0000
-
-export function readU48(view: DataView, at: number): number {
-  return view.getUint32(at, true) + view.getUint16(at + 4, true) * HIGH
-}
-
-/** @throws RangeError beyond 48 bits: that many slots take millions of years */
-export function writeU48(view: DataView, at: number, value: number): void {
-  if (!(value >= 0 && value < 0x1_0000 * HIGH)) throw new RangeError('a slot or seq beyond 48 bits')
-  view.setUint32(at, value % HIGH, true)
-  view.setUint16(at + 4, value / HIGH, true)
-}

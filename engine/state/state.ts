@@ -59,9 +59,9 @@ export type State = {
   readonly timers: Map<number, Set<TradingKey>>
   readonly notes: Notes
   /** Finalized leaves of the note tree. */
-  leaves: ByteIndex
+  readonly leaves: ByteIndex
   /** Spent nullifiers in the order the spent tree took them. */
-  nullifiers: ByteIndex
+  readonly nullifiers: ByteIndex
   /** `nullifiers.size` after each hashed batch; index = batch id - 1. */
   readonly nullifier_ends: number[]
   /** By leaf index: 1 + index of the key whose note a finalized batch spent, or 0. */
@@ -74,7 +74,8 @@ export function createState(orders?: number): State {
   const keys = new Map<string, TradingKey>()
   const key_list: TradingKey[] = []
   const instrument_list: InstrumentState[] = []
-  const notes = new Notes({ keys, key_list })
+  const leaves = new ByteIndex()
+  const notes = new Notes({ keys, key_list, leaves })
   const pool = new OrderPool(orders)
   return {
     settings: undefined,
@@ -97,7 +98,7 @@ export function createState(orders?: number): State {
     finals: new FinalOrders(key_list),
     timers: new Map(),
     notes,
-    leaves: new ByteIndex(),
+    leaves,
     nullifiers: new ByteIndex(),
     nullifier_ends: [],
     spent_owners: new Uint32Array(1024),

@@ -1,11 +1,11 @@
 /** Large bytes are let go at once: no thread keeps a segment of 64 MB that it has read. */
 import { expect, spyOn, test } from 'bun:test'
-import { letGo } from '../../engine/journal/let_go'
 import { readSegments } from '../../engine/journal/read_segments'
 import { recover } from '../../engine/journal/recover'
 import * as segment_files from '../../engine/journal/segment_files'
 import { openSnapshotStore } from '../../engine/journal/snapshot_store'
 import type { LoadedSegment } from '../../engine/journal/walk_segment'
+import { letGo } from '../../engine/let_go'
 import { durableRecords } from '../../engine/snapshots/durable_records'
 import { KEY, records, withFolder, write } from './folder'
 

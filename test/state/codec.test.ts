@@ -169,7 +169,9 @@ test('an index of keys finds the first place of each and nothing else, also afte
       expect(index.has(seeded('none'))).toBe(false)
       const [written, again] = [new ByteWriter(), new ByteWriter()]
       for (const _ of index.encode(written));
-      for (const _ of ByteIndex.decode(new ByteReader(written.done())).encode(again));
+      const read = new ByteIndex()
+      read.decode(new ByteReader(written.done()))
+      for (const _ of read.encode(again));
       expect(again.done()).toEqual(written.done())
     }),
     { numRuns: 5 },

@@ -3,6 +3,7 @@ import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { BUY, OrderPool, SELL } from '../../engine/book/order_pool'
 import { newAccount, type TradingKey } from '../../engine/state/account'
+import { ByteIndex } from '../../engine/state/byte_index'
 import { newList } from '../../engine/state/handle_list'
 import { LiveOrders } from '../../engine/state/live_orders'
 import { Notes } from '../../engine/state/notes'
@@ -26,7 +27,8 @@ function venue() {
       orders: newList(),
     }),
   )
-  const notes = new Notes({ keys: new Map(keys.map((key) => [key.text, key])), key_list: keys })
+  const leaves = new ByteIndex()
+  const notes = new Notes({ keys: new Map(keys.map((key) => [key.text, key])), key_list: keys, leaves })
   const pool = new OrderPool(4)
   return { keys, notes, pool, orders: new LiveOrders({ keys, instruments, notes, pool }) }
 }

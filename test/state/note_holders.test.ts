@@ -1,6 +1,7 @@
 /** Notes live exactly while something refers to them, and no reference ever sees another note. Failures print their seed. */
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
+import { ByteIndex } from '../../engine/state/byte_index'
 import { decodeState } from '../../engine/state/decode_state'
 import { encodeState } from '../../engine/state/encode_state'
 import type { Note } from '../../engine/state/note'
@@ -29,9 +30,12 @@ function checkHolds(state: State): void {
   for (const note of state.notes.values()) living.add(note.handle)
   for (const handle of living) expect(state.notes.holds(state.notes.at(handle))).toBe(counts.get(handle) ?? 0)
   expect(state.notes.lives).toBe(living.size)
+  const commitments = [...living].map((handle) => state.notes.at(handle).commitment_bytes)
+  const leafless = commitments.filter((bytes) => bytes !== undefined && !state.leaves.has(bytes))
+  expect(state.notes.leafless).toBe(leafless.length)
 }
 
-test('notes are held by what refers to them and by nothing else, also after a snapshot', () => {
+test('notes are held by what refers to them and by nothing else, and have their leaf if there is one, also after a snapshot', () => {
   fc.assert(
     fc.property(steps, (stream) => {
       const world = played(stream, ({ state }, at) => {
@@ -52,12 +56,35 @@ const facts = (serial: number) => ({
   commitment: seeded(`commitment ${serial}`),
   blinding: seeded(`blinding ${serial}`),
   ...(serial % 2 === 0 ? {} : { nullifier: seeded(`nullifier ${serial}`) }),
-  ...(serial % 3 === 0 ? {} : { leaf_index: serial }),
 })
 
-type Modelled = { note: Note; serial: number; spent: boolean; holds: number; known: boolean }
+/** `leaf` is where its commitment was finalized; `cited` whether that was told when it was made. */
+type Modelled = {
+  note: Note
+  serial: number
+  leaf: number | undefined
+  cited: boolean
+  spent: boolean
+  holds: number
+  known: boolean
+}
 
-function change(notes: Notes, one: Modelled, op: string): void {
+/** A third of the notes is opened at a leaf that stands, a third is a leaf and nobody says so, a third has none yet. */
+function create(notes: Notes, leaves: ByteIndex, serial: number): Modelled {
+  const commitment = seeded(`commitment ${serial}`)
+  const leaf = serial % 3 === 0 ? undefined : leaves.append(commitment)
+  const cited = serial % 3 === 1
+  const note = notes.create(cited ? { ...facts(serial), leaf_index: leaf! } : facts(serial))
+  notes.register(note)
+  return { note, serial, leaf, cited, spent: false, holds: 0, known: true }
+}
+
+function land(notes: Notes, leaves: ByteIndex, one: Modelled): void {
+  one.leaf ??= leaves.append(seeded(`commitment ${one.serial}`))
+  notes.land(one.note, one.leaf)
+}
+
+function change(notes: Notes, leaves: ByteIndex, one: Modelled, op: string): void {
   if (op === 'hold') {
     notes.hold(one.note)
     one.holds++
@@ -70,12 +97,12 @@ function change(notes: Notes, one: Modelled, op: string): void {
   } else if (op === 'spend') {
     one.note.status = 'spent'
     one.spent = true
-  }
+  } else if (op === 'land') land(notes, leaves, one)
 }
 
 const moves = fc.array(
   fc.record({
-    op: fc.constantFrom('create', 'create', 'hold', 'drop', 'forget', 'spend'),
+    op: fc.constantFrom('create', 'create', 'hold', 'drop', 'forget', 'spend', 'land'),
     pick: fc.nat(1_000),
   }),
   { minLength: 20, maxLength: 400 },
@@ -84,13 +111,12 @@ const moves = fc.array(
 test('the memory of notes agrees with a map of objects, and a reference to a note that is gone says so', () => {
   fc.assert(
     fc.property(moves, (stream) => {
-      const notes = new Notes({ keys: new Map(), key_list: [] })
+      const leaves = new ByteIndex()
+      const notes = new Notes({ keys: new Map(), key_list: [], leaves })
       const model: Modelled[] = []
       stream.forEach(({ op, pick }, serial) => {
         if (op === 'create') {
-          const note = notes.create(facts(serial))
-          notes.register(note)
-          model.push({ note, serial, spent: false, holds: 0, known: true })
+          model.push(create(notes, leaves, serial))
           return
         }
         const one = model[pick % Math.max(1, model.length)]
@@ -101,24 +127,37 @@ test('the memory of notes agrees with a map of objects, and a reference to a not
           expect(() => notes.hold(one.note)).toThrow('gone')
           return
         }
-        change(notes, one, op)
+        change(notes, leaves, one, op)
       })
       const known = model.filter((one) => one.known)
       expect([...notes.values()].map(({ handle }) => handle)).toEqual(known.map(({ note }) => note.handle))
       expect(notes.size).toBe(known.length)
       expect(notes.lives).toBe(model.filter((one) => one.known || one.holds > 0).length)
-      for (const { note, serial, spent, holds, known } of model) {
+      for (const { note, serial, leaf, cited, spent, holds, known } of model) {
         const { status: _, ...expected } = facts(serial)
         if (!known && holds === 0) continue
         expect(notes.find(expected.commitment)?.is(note) ?? false).toBe(known)
         const { owner, mint, amount, commitment_bytes: commitment, blinding, leaf_index } = note
         const nullifier = note.nullifier_bytes
         const found = { owner, mint, amount, commitment, blinding, nullifier, leaf_index }
-        expect(found).toEqual({ nullifier: undefined, leaf_index: undefined, ...expected })
+        expect(found).toEqual({ nullifier: undefined, leaf_index: cited ? leaf : undefined, ...expected })
         expect(note.spent_in).toBe(0)
         expect(note.status).toBe(spent ? 'spent' : 'free')
       }
     }),
     { numRuns: 60 },
   )
+})
+
+test('a leaf told of a note before it is final is kept, and so is the commitment where another lands there', () => {
+  const leaves = new ByteIndex()
+  const notes = new Notes({ keys: new Map(), key_list: [], leaves })
+  const [early, wrong] = [1, 2].map((serial) => notes.create({ ...facts(serial), leaf_index: serial }))
+  const told = () => [early, wrong].map((note) => [note!.leaf_index, note!.commitment_bytes])
+  const expected = [1, 2].map((serial) => [serial, seeded(`commitment ${serial}`)])
+  expect(told()).toEqual(expected)
+  for (const name of ['another', 'commitment 1', 'a third', 'commitment 2']) leaves.append(seeded(name))
+  notes.land(early!, 1)
+  notes.land(wrong!, 3)
+  expect(told()).toEqual(expected)
 })

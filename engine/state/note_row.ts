@@ -1,0 +1,27 @@
+/** The row of a note: 104 bytes, little-endian. */
+
+export const BLINDING_AT = 0
+export const NULLIFIER_AT = 32
+export const AMOUNT_AT = 64
+/** 48 bits. */
+export const SPENT_IN_AT = 72
+export const MINT_AT = 78
+/** Where its commitment lies (commitments.ts). */
+export const COMMITMENT_AT = 80
+/** 1 + the index of its key, or 0 for an owner that is no key of the venue's. */
+export const OWNER_AT = 84
+export const LINKS_AT = 88
+export const HOLDS_AT = 96
+/** Counts the notes that lay in this row, so that a reference to an earlier one is told apart. */
+export const LIFE_AT = 100
+export const STATUS_AT = 102
+export const FLAGS_AT = 103
+export const NOTE_BYTES = 104
+
+export const HAS_COMMITMENT = 1
+export const HAS_NULLIFIER = 2
+/** Its leaf was cited by who opened it. */
+export const HAS_LEAF_INDEX = 4
+/** In the table of known notes. */
+export const KNOWN = 8
+export const HAS_BLINDING = 16
