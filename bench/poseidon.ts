@@ -77,7 +77,7 @@ filled.insert(elements(spent).sort(compareBytes))
 const trees = new Map<string, Trees>()
 for (const [name] of implementations) {
   const { values, nodes } = filled.cache()
-  const own = { values: [...values], nodes: nodes.map((level) => level.slice()) }
+  const own = { values: [...values], nodes: nodes.map((level) => level.map((part) => part.slice())) }
   trees.set(name, { ...emptyTrees(), spent: new SpentTree(own) })
 }
 

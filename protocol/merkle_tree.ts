@@ -1,27 +1,39 @@
-/** A depth-32 Poseidon tree that keeps every node, so a batch of changes costs each touched parent one hash. */
+/** A depth-32 Poseidon tree that keeps its nodes, so a batch of changes costs each touched parent one hash. */
 import { EMPTY_SUBTREES, TREE_DEPTH } from './note_tree'
 import { ELEMENT_BYTES, poseidonEach } from './poseidon'
 import { TreeLevel } from './tree_level'
 
-export class MerkleTree {
-  /** levels[0] are the leaves; levels[h] the nodes of height h that are not all empty. */
-  private readonly levels: readonly TreeLevel[]
+/** The nodes of each level, leaves first, in the parts of `TreeLevel.nodes`; none of a level that is not kept. */
+export type TreeNodes = readonly (readonly Uint8Array[])[]
 
-  /** @param nodes as `nodes()` gave them, the bytes of each level; taken over. */
-  constructor(nodes?: readonly Uint8Array[]) {
-    this.levels = Array.from({ length: TREE_DEPTH + 1 }, (_, height) => new TreeLevel(nodes?.[height]))
+export class MerkleTree {
+  /** By height: those of the leaves, of what lies above `skipped`; the others are made of the leaves when asked for. */
+  private readonly levels: readonly (TreeLevel | undefined)[]
+
+  /**
+   * @param nodes as `nodes()` of a tree that skips as much gave them; taken over.
+   * @param skipped levels above the leaves whose nodes are not kept. Without two of them a tree takes five eighths of the
+   * memory, and a leaf that is changed alone takes four hashes more, as does a path.
+   */
+  constructor(
+    nodes?: TreeNodes,
+    private readonly skipped = 0,
+  ) {
+    this.levels = Array.from({ length: TREE_DEPTH + 1 }, (_, height) =>
+      height > 0 && height <= skipped ? undefined : new TreeLevel(nodes?.[height]),
+    )
   }
 
   get leaf_count(): number {
-    return this.levels[0]!.length
+    return this.leaves.length
   }
 
   root(): Uint8Array {
-    return this.levels[TREE_DEPTH]!.at(0) ?? EMPTY_SUBTREES[TREE_DEPTH]!
+    return this.node(TREE_DEPTH, 0)
   }
 
   leaf(index: number): Uint8Array {
-    const leaf = this.levels[0]!.at(index)
+    const leaf = this.leaves.at(index)
     if (leaf === undefined) throw new RangeError('no such leaf')
     return leaf
   }
@@ -34,19 +46,21 @@ export class MerkleTree {
   /** Sets leaves by index, each level hashed at once. New indexes must follow the last leaf without a gap. */
   change(leaves: ReadonlyMap<number, Uint8Array>): void {
     let touched = [...leaves.keys()].sort((a, b) => a - b)
-    for (const index of touched) this.levels[0]!.set(index, leaves.get(index)!)
-    for (let height = 0; height < TREE_DEPTH; height++) {
-      const parents: number[] = []
+    for (const index of touched) this.leaves.set(index, leaves.get(index)!)
+    for (let height = 0; height < TREE_DEPTH; ) {
+      const rise = height === 0 ? 1 + this.skipped : 1
+      const above: number[] = []
       for (const index of touched) {
-        const parent = Math.floor(index / 2)
-        if (parents.at(-1) !== parent) parents.push(parent)
+        const parent = Math.floor(index / 2 ** rise)
+        if (above.at(-1) !== parent) above.push(parent)
       }
-      const hashes = poseidonEach(2, this.levels[height]!.pairs(parents, EMPTY_SUBTREES[height]!))
-      const above = this.levels[height + 1]!
-      parents.forEach((parent, at) => {
-        above.set(parent, hashes.subarray(at * ELEMENT_BYTES, (at + 1) * ELEMENT_BYTES))
+      const hashes = this.risen(height, rise, above)
+      height += rise
+      const level = this.levels[height]!
+      above.forEach((index, at) => {
+        level.set(index, hashes.subarray(at * ELEMENT_BYTES, (at + 1) * ELEMENT_BYTES))
       })
-      touched = parents
+      touched = above
     }
   }
 
@@ -57,12 +71,30 @@ export class MerkleTree {
     return Array.from({ length: TREE_DEPTH }, (_, height) => {
       const sibling = place % 2 === 1 ? place - 1 : place + 1
       place = Math.floor(place / 2)
-      return this.levels[height]!.at(sibling) ?? EMPTY_SUBTREES[height]!
+      return this.node(height, sibling)
     })
   }
 
-  /** Every node, the bytes of each level, for a cache; the constructor takes it back. Valid until the next change. */
-  nodes(): readonly Uint8Array[] {
-    return this.levels.map((level) => level.nodes())
+  /** Every node that is kept, for a cache; the constructor takes it back. Valid until the next change. */
+  nodes(): TreeNodes {
+    return this.levels.map((level) => level?.nodes() ?? [])
+  }
+
+  private get leaves(): TreeLevel {
+    return this.levels[0]!
+  }
+
+  private node(height: number, index: number): Uint8Array {
+    const level = this.levels[height]
+    if (level !== undefined) return level.at(index) ?? EMPTY_SUBTREES[height]!
+    if (index * 2 ** height >= this.leaf_count) return EMPTY_SUBTREES[height]!
+    return this.risen(0, height, [index])
+  }
+
+  /** Nodes that lie `rise` levels above a kept one, made of all that lies below each there. */
+  private risen(height: number, rise: number, indexes: readonly number[]): Uint8Array {
+    let nodes = this.levels[height]!.groups(indexes, 2 ** rise, EMPTY_SUBTREES[height]!)
+    for (let step = 0; step < rise; step++) nodes = poseidonEach(2, nodes)
+    return nodes
   }
 }

@@ -4,7 +4,7 @@
  * leaf whose value is below it and whose next is above it or none.
  */
 import { compareBytes, equalBytes, isZero, toHex } from './bytes'
-import { MerkleTree } from './merkle_tree'
+import { MerkleTree, type TreeNodes } from './merkle_tree'
 import { SPENT_HEAD_LEAF, spentLeaves } from './spent_leaf'
 
 const NONE = new Uint8Array(32)
@@ -21,13 +21,13 @@ export class SpentTree {
   private readonly known = new Set<string>()
 
   /** @param cached values by leaf index (leaf 0 first) and the nodes over them, as `cache()` gave them. */
-  constructor(cached?: { values: Uint8Array[]; nodes: readonly Uint8Array[] }) {
+  constructor(cached?: { values: Uint8Array[]; nodes: TreeNodes }) {
     this.tree = new MerkleTree(cached?.nodes)
     if (cached === undefined) this.tree.append([SPENT_HEAD_LEAF])
     else this.relink(cached.values)
   }
 
-  cache(): { values: readonly Uint8Array[]; nodes: readonly Uint8Array[] } {
+  cache(): { values: readonly Uint8Array[]; nodes: TreeNodes } {
     return { values: this.values, nodes: this.tree.nodes() }
   }
 

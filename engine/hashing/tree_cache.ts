@@ -6,16 +6,17 @@ import { createHmac, type Hmac, hkdfSync, timingSafeEqual } from 'node:crypto'
 import { closeSync, existsSync, fstatSync, openSync, readSync, renameSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { concatBytes, readU64Le, u64Le } from '../../protocol/bytes'
-import { MerkleTree } from '../../protocol/merkle_tree'
+import type { TreeNodes } from '../../protocol/merkle_tree'
 import { TREE_DEPTH } from '../../protocol/note_tree'
 import { SpentTree } from '../../protocol/spent_tree'
-import type { Trees } from './trees'
+import { PART_BYTES } from '../../protocol/tree_level'
+import { noteTree, type Trees } from './trees'
 
 const FILE = 'trees.cache'
 const TAG_BYTES = 32
 
 function cacheKey(key: Uint8Array): Uint8Array {
-  return new Uint8Array(hkdfSync('sha256', key, new Uint8Array(0), 'tacit/tree-cache/v1', 32))
+  return new Uint8Array(hkdfSync('sha256', key, new Uint8Array(0), 'tacit/tree-cache/v2', 32))
 }
 
 const NODE_BYTES = 32
@@ -32,10 +33,11 @@ function* bodyOf(trees: Trees): Generator<Uint8Array> {
   yield* levelsOf(spent.nodes)
 }
 
-function* levelsOf(levels: readonly Uint8Array[]): Generator<Uint8Array> {
-  for (const level of levels) {
-    yield u64Le(level.length / NODE_BYTES)
-    yield level
+function* levelsOf(levels: TreeNodes): Generator<Uint8Array> {
+  for (const parts of levels) {
+    const bytes = parts.reduce((sum, { length }) => sum + length, 0)
+    yield u64Le(bytes / NODE_BYTES)
+    yield* parts
   }
 }
 
@@ -96,8 +98,13 @@ class CacheReader {
     const bytes = this.body(count * NODE_BYTES)
     return Array.from({ length: count }, (_, at) => bytes.slice(at * NODE_BYTES, (at + 1) * NODE_BYTES))
   }
-  nodes(): Uint8Array[] {
-    return Array.from({ length: TREE_DEPTH + 1 }, () => this.body(this.count() * NODE_BYTES))
+  nodes(): Uint8Array[][] {
+    return Array.from({ length: TREE_DEPTH + 1 }, () => this.parts(this.count() * NODE_BYTES))
+  }
+  private parts(length: number): Uint8Array[] {
+    const parts: Uint8Array[] = []
+    for (let left = length; left > 0; left -= PART_BYTES) parts.push(this.body(Math.min(left, PART_BYTES)))
+    return parts
   }
   agrees(tag: Uint8Array): boolean {
     return this.left === 0 && timingSafeEqual(this.hmac.digest(), tag)
@@ -126,5 +133,5 @@ function readTrees(reader: CacheReader): Trees | undefined {
   const values = reader.values()
   const spent = reader.nodes()
   if (!reader.agrees(tag)) return undefined
-  return { last_batch_id, notes: new MerkleTree(notes), spent: new SpentTree({ values, nodes: spent }) }
+  return { last_batch_id, notes: noteTree(notes), spent: new SpentTree({ values, nodes: spent }) }
 }

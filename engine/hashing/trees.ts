@@ -1,12 +1,19 @@
 /** The two trees a hashing worker owns: finalized note leaves and spent nullifiers. */
 import { equalBytes } from '../../protocol/bytes'
-import { MerkleTree } from '../../protocol/merkle_tree'
+import { MerkleTree, type TreeNodes } from '../../protocol/merkle_tree'
 import { SpentTree } from '../../protocol/spent_tree'
 
 export type Trees = { notes: MerkleTree; spent: SpentTree; last_batch_id: number }
 
+/** Leaves are appended in runs and paths asked for one by one: these levels are worth more as memory. */
+const NOTE_LEVELS_SKIPPED = 2
+
+export function noteTree(nodes?: TreeNodes): MerkleTree {
+  return new MerkleTree(nodes, NOTE_LEVELS_SKIPPED)
+}
+
 export function emptyTrees(): Trees {
-  return { notes: new MerkleTree(), spent: new SpentTree(), last_batch_id: 0 }
+  return { notes: noteTree(), spent: new SpentTree(), last_batch_id: 0 }
 }
 
 /** Appends what is new of `leaves` at `first_index`. @throws Error on a gap or on a leaf that differs from a known one. */

@@ -8,6 +8,7 @@ import { EMPTY_SUBTREES, rootFromPath, TREE_DEPTH } from '../../protocol/note_tr
 import { isInReceipt, receiptLeaf, receiptPath, receiptRoot } from '../../protocol/receipt'
 import { spentLeaf } from '../../protocol/spent_leaf'
 import { EMPTY_SPENT_ROOT, SpentTree } from '../../protocol/spent_tree'
+import { PART_BYTES } from '../../protocol/tree_level'
 import receipt_vector from '../vectors/receipt_tree.json'
 import tree_vector from '../vectors/trees.json'
 
@@ -34,6 +35,42 @@ describe('note tree', () => {
       expect(rootFromPath(leaf, index, tree.siblings(index))).toEqual(tree.root())
       expect(rootFromPath(leaf, index + 1, tree.siblings(index))).not.toEqual(tree.root())
     })
+  })
+
+  test('a tree that skips levels has the same roots and paths, and comes back from its nodes', () => {
+    const element = (n: number) => fieldToBytes(BigInt(n + 1))
+    const [whole, sparse] = [new MerkleTree(), new MerkleTree(undefined, 2)]
+    let count = 0
+    for (const more of [1, 1, 1, 6, 3, 1, 20, 1_030, 5]) {
+      const fresh = Array.from({ length: more }, (_, at) => element(count + at))
+      for (const tree of [whole, sparse]) tree.append(fresh)
+      count += more
+      expect(sparse.root()).toEqual(whole.root())
+      for (const index of [0, count >> 1, count - 1])
+        expect(sparse.siblings(index)).toEqual(whole.siblings(index))
+    }
+    const changes = new Map([0, 9, count - 1].map((index) => [index, element(5_000 + index)]))
+    for (const tree of [whole, sparse]) tree.change(changes)
+    expect(sparse.root()).toEqual(whole.root())
+    for (const index of [0, 7, 8, count - 2]) expect(sparse.siblings(index)).toEqual(whole.siblings(index))
+
+    const [, first, second, third] = sparse.nodes()
+    expect([first, second]).toEqual([[], []])
+    expect(third).toHaveLength(1)
+    const again = new MerkleTree(
+      sparse.nodes().map((level) => level.map((part) => part.slice())),
+      2,
+    )
+    for (const tree of [whole, again]) tree.append([element(9_999)])
+    expect(again.root()).toEqual(whole.root())
+    expect(again.siblings(count)).toEqual(whole.siblings(count))
+  })
+
+  test('nodes are taken back in whole parts only', () => {
+    for (const parts of [[32, 32], [33], [0], [2 * PART_BYTES], [PART_BYTES, 64, 32]])
+      expect(() => new MerkleTree([parts.map((length) => new Uint8Array(length))])).toThrow(RangeError)
+    const tree = new MerkleTree([[PART_BYTES, 64].map((length) => new Uint8Array(length))])
+    expect(tree.leaf_count).toBe(1_026)
   })
 
   test('a gap or an index without a leaf is refused', () => {
@@ -79,7 +116,7 @@ describe('spent tree', () => {
         const cache = tree.cache()
         const copy = new SpentTree({
           values: [...cache.values],
-          nodes: cache.nodes.map((level) => level.slice()),
+          nodes: cache.nodes.map((level) => level.map((part) => part.slice())),
         })
         for (const each of [tree, copy]) {
           const { leaf, siblings, present } = each.witness(fieldToBytes(probe))

@@ -72,7 +72,10 @@ const sum = (amounts: readonly bigint[]): bigint => amounts.reduce((total, amoun
 function spentRootAfter(world: World, nullifiers: readonly Uint8Array[]): Uint8Array {
   if (nullifiers.length === 0) return world.config().spent_root
   const { values, nodes } = world.spent.cache()
-  const after = new SpentTree({ values: [...values], nodes: nodes.map((level) => level.slice()) })
+  const after = new SpentTree({
+    values: [...values],
+    nodes: nodes.map((level) => level.map((part) => part.slice())),
+  })
   after.insert(nullifiers)
   return after.root()
 }
