@@ -60,7 +60,11 @@ function handle(request: Exclude<Request, { op: 'open' }>, opened: Opened): void
   }
 }
 
-const worked = collectWhenQuiet()
+/** Pages are kept for the next batch; while none comes they are only memory. */
+const worked = collectWhenQuiet(() => {
+  opened?.db.run('PRAGMA shrink_memory')
+  Bun.gc(true)
+})
 
 self.onmessage = ({ data }: MessageEvent<Request>) => {
   worked()
