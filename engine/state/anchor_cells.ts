@@ -15,6 +15,11 @@ export class AnchorCells {
     return this.cells.size
   }
 
+  /** Makes room for so many anchors at once. */
+  reserve(count: number): void {
+    this.cells.reach(count)
+  }
+
   /**
    * The first cell of a new chain.
    * @param anchors of 32 bytes; one at least

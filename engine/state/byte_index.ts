@@ -73,6 +73,7 @@ export class ByteIndex {
   /** Takes up what `encode` wrote; only while it is empty. */
   decode(from: ByteReader): void {
     const keys = from.uint() / WIDTH
+    this.rows.reach(keys)
     this.table.reserve(keys)
     for (let count = keys; count > 0; count--) {
       const handle = this.room()

@@ -94,12 +94,12 @@ type NoteAt = (place: number) => Note
 function readNotes({ notes }: State, from: ByteReader): { noteAt: NoteAt; settle: () => void } {
   const known = from.uint()
   const handles = new Uint32Array(from.uint())
+  notes.reserve(handles.length, known)
   const commitments = new Uint8Array(new ArrayBuffer(handles.length * 32))
   for (let place = 0; place < handles.length; place++) {
     handles[place] = readNote(from, notes, commitments, place * 32).handle
   }
   const settle = () => {
-    notes.reserve(known)
     handles.forEach((handle, place) => {
       notes.settle(handle, commitments, place * 32)
       if (place < known) notes.register(notes.at(handle))

@@ -40,6 +40,8 @@ export class LiveOrders {
 
   /** Makes room for so many orders at once, where there are none. */
   reserve(count: number): void {
+    this.rows.reach(count)
+    this.context.anchors.reserve(count)
     this.table.reserve(count)
   }
 

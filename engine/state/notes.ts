@@ -40,9 +40,10 @@ export class Notes {
     return this.commitments.leafless
   }
 
-  /** Makes room for so many known notes at once, where there are none. */
-  reserve(count: number): void {
-    this.table.reserve(count)
+  /** Makes room for so many notes at once, so many of them known, where there are none. */
+  reserve(count: number, known: number): void {
+    this.rows.reach(count)
+    this.table.reserve(known)
   }
 
   /** The known note of a commitment of 32 bytes. */

@@ -2,6 +2,8 @@
 
 const CHUNK_SHIFT = 10
 const CHUNK_ROWS = 1 << CHUNK_SHIFT
+/** Chunks there are for each that is made ahead. Memory that is not written yet costs little. */
+const CHUNKS_PER_CHUNK_AHEAD = 16
 
 /** Bytes and a view of the same bytes. They stay where they are for as long as the process lives. */
 export type Chunk = { readonly bytes: Uint8Array; readonly view: DataView }
@@ -18,11 +20,16 @@ export class RowMemory {
 
   constructor(private readonly row_bytes: number) {}
 
-  /** Makes memory for every row up to `handle`. */
+  /**
+   * Makes memory for every row up to `handle`. Where there is much, some chunks ahead come with it: the objects that stand
+   * for chunks live for ever, and each that is made alone among garbage keeps a block of the heap from being given back.
+   */
   reach(handle: number): void {
-    while (this.chunks.length <= handle >>> CHUNK_SHIFT) {
-      this.chunks.push(newChunk(CHUNK_ROWS * this.row_bytes))
-    }
+    const { chunks } = this
+    const needed = (handle >>> CHUNK_SHIFT) + 1
+    if (chunks.length >= needed) return
+    const count = needed + Math.floor(chunks.length / CHUNKS_PER_CHUNK_AHEAD)
+    while (chunks.length < count) chunks.push(newChunk(CHUNK_ROWS * this.row_bytes))
   }
 
   /** The memory that holds a row; the row must have been reached. */
