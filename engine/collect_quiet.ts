@@ -1,23 +1,33 @@
-/** Gives back the memory of what a thread has dropped, once it has nothing to do: one that idles collects nothing. */
+/** Gives back the memory of what a thread has dropped, once it has little to do: one that idles collects nothing. */
 
 /** A collection of a thread's few objects takes some milliseconds, so a thread at work is left alone. */
 const QUIET_MS = 1_000
+/** A venue without orders still journals every slot: so few pieces of work in that time are no load. */
+const TRICKLE_MAX = 16
+/** Among them one collects once so many pieces have left their garbage. */
+const OWED_MIN = 256
 
 /** Returns what to call at every piece of work. */
 export function collectWhenQuiet(collect = () => Bun.gc(true), quiet_ms = QUIET_MS): () => void {
-  let worked = false
+  /** Since the last look, and since the last collection. */
+  let pieces = 0
+  let owed = 0
   let timer: ReturnType<typeof setInterval> | undefined
   const look = () => {
-    if (worked) {
-      worked = false
-      return
+    const quiet = pieces === 0
+    owed += pieces
+    const trickles = pieces <= TRICKLE_MAX && owed >= OWED_MIN
+    pieces = 0
+    if (!quiet && !trickles) return
+    owed = 0
+    if (quiet) {
+      clearInterval(timer)
+      timer = undefined
     }
-    clearInterval(timer)
-    timer = undefined
     collect()
   }
   return () => {
-    worked = true
+    pieces++
     timer ??= setInterval(look, quiet_ms)
   }
 }
