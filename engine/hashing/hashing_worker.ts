@@ -30,8 +30,9 @@ export type HashingReply = { id: number; view: HashingView } & ({ value: unknown
 const native = loadNativePoseidon()
 if (native !== undefined) installPoseidon(native)
 
-/** Leaves and batches between two cache writes. */
+/** Leaves and nullifiers between two cache writes: this many, and a share of all, as each writes all there are. */
 const CACHE_EVERY = 4096
+const CACHE_SHARE = 1 / 16
 
 let trees: Trees = emptyTrees()
 let cache_dir = ''
@@ -47,7 +48,8 @@ function open(request: { dir: string; key: Uint8Array }): void {
 
 function changed(by: number): void {
   changes += by
-  if (changes < CACHE_EVERY) return
+  const all = trees.notes.leaf_count + trees.spent.spent_count
+  if (changes < Math.max(CACHE_EVERY, CACHE_SHARE * all)) return
   writeTreeCache(cache_dir, cache_key, trees)
   changes = 0
 }

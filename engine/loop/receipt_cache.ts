@@ -11,7 +11,7 @@ const ID_BYTES = 16
 const GROUP_AT = 16
 const INDEX_AT = 24
 const ROW_BYTES = 28
-const CHUNK_GROUPS = 256
+const CHUNK_GROUPS = 32
 
 /**
  * Resends are rare and commands are not, so a receipt is made when it is asked for, and what is kept is flat: a map that

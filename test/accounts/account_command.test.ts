@@ -88,6 +88,6 @@ describe('the account command', () => {
     expect(readFileSync(join(folder, 'twice.key'), 'utf8')).toBe(before)
     expect(account('issue', '--operator-key', 'twice.key').error).toContain('--account is missing')
     expect(account('nonsense', '--operator-key', 'twice.key').error).toContain('usage: bun run account')
-    expect(account().exitCode).toBe(1)
+    expect(account().exitCode).toBe(64)
   })
 })
