@@ -8,7 +8,7 @@ import { equalBytes, toHex } from '../protocol/bytes'
 import { type BootEvent, measuredClaims, parseEventLog, replayRegisters } from '../protocol/event_log'
 import { readMrConfigId } from '../protocol/mr_config_id'
 import { parseQuote } from '../protocol/quote'
-import { asksHelp } from './commands/asks_help'
+import { answerHelp } from './commands/answer_help'
 import { readInputText } from './commands/read_input'
 import { quoteOfFile } from './verify/read_quote_file'
 import { Refused, reasonOf, requireThat } from './verify/refused'
@@ -59,10 +59,7 @@ function parse(text: string): unknown {
 const USAGE = `usage: bun run verify-eventlog FILE
 FILE is an answer of GetQuote or /attestation, or an event log alone.
 exit code: 0 accept, 1 reject, 64 usage`
-if (asksHelp(process.argv.slice(2))) {
-  console.log(USAGE)
-  process.exit(0)
-}
+answerHelp(USAGE)
 const [path, surplus] = process.argv.slice(2)
 if (path === undefined || surplus !== undefined) {
   console.error(USAGE)

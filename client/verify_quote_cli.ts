@@ -10,7 +10,7 @@
 import { parseArgs } from 'node:util'
 import { toHex } from '../protocol/bytes'
 import type { Collateral } from '../protocol/collateral'
-import { asksHelp } from './commands/asks_help'
+import { answerHelp } from './commands/answer_help'
 import { readInput, readInputText } from './commands/read_input'
 import { BARE_POLICY, parsePolicy } from './verify/policy_file'
 import { quoteOfFile } from './verify/read_quote_file'
@@ -72,10 +72,7 @@ function readOptions(): Options | undefined {
   }
 }
 
-if (asksHelp(process.argv.slice(2))) {
-  console.log(USAGE)
-  process.exit(0)
-}
+answerHelp(USAGE)
 const options = readOptions()
 if (options === undefined) {
   console.error(USAGE)

@@ -3,8 +3,8 @@
 import { chainFailure } from './chain/chain_failure'
 import { NotAVault } from './chain/read_vault'
 import { TransactionFailed } from './chain/transaction_failed'
+import { answerHelp } from './commands/answer_help'
 import { askFaucet } from './commands/ask_faucet'
-import { asksHelp } from './commands/asks_help'
 import { CommandRefused } from './commands/command_refused'
 import { createWallet } from './commands/create_wallet'
 import { depositTokens } from './commands/deposit_tokens'
@@ -58,14 +58,10 @@ const REFUSALS = [TransactionFailed, ProofUnavailable, HistoryIncomplete, NotAVa
 const SENT = "what was sent already may still land: 'sync' or 'exit status' tells"
 
 async function run(): Promise<number> {
-  const args = process.argv.slice(2)
-  if (asksHelp(args)) {
-    console.log(USAGE)
-    return 0
-  }
+  answerHelp(USAGE)
   let options: CommandOptions | undefined
   try {
-    options = CommandOptions.parse(args)
+    options = CommandOptions.parse(process.argv.slice(2))
     const command = COMMANDS[options.words.join(' ')]
     if (command === undefined) throw new CommandRefused(USAGE)
     hashFast()

@@ -3,7 +3,7 @@
  * the children of a node lie one after another, as the hasher wants them.
  */
 
-const NODE_BYTES = 32
+export const NODE_BYTES = 32
 const PART_NODES = 1024
 /** Every part but the last holds so much. */
 export const PART_BYTES = PART_NODES * NODE_BYTES

@@ -2,7 +2,7 @@
  * Runs a command of an operator or auditor and ends the process: 0 done, 1 refused or failed with a sentence, 64 a fault
  * of usage. So a script that acts on 1, such as "this backup may not trade", never takes a mistyped option for it.
  */
-import { asksHelp } from '../client/commands/asks_help'
+import { answerHelp } from '../client/commands/answer_help'
 
 /** The arguments are not a use of the command; without a message of its own only the usage is shown. */
 export class UsageFault extends Error {}
@@ -12,13 +12,9 @@ const USAGE_FAULT = 64
 
 /** `run` answers false where it judged and refused. */
 export async function runCommand(usage: string, run: (args: string[]) => unknown): Promise<never> {
-  const args = process.argv.slice(2)
-  if (asksHelp(args)) {
-    console.log(usage)
-    process.exit(0)
-  }
+  answerHelp(usage)
   try {
-    process.exit((await run(args)) === false ? REFUSED : 0)
+    process.exit((await run(process.argv.slice(2))) === false ? REFUSED : 0)
   } catch (error) {
     const { message } = error as Error
     if (!isUsageFault(error)) {

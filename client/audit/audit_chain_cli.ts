@@ -5,7 +5,7 @@ import { openChainReader } from '../chain/chain_access'
 import { chainFailure } from '../chain/chain_failure'
 import { NotAVault, readVaultState } from '../chain/read_vault'
 import { readVaultEvents } from '../chain/read_vault_history'
-import { asksHelp } from '../commands/asks_help'
+import { answerHelp } from '../commands/answer_help'
 import { hashFast } from '../wallet/fast_poseidon'
 import { HistoryIncomplete } from '../wallet/vault_history'
 import { auditChain, type ChainAudit, type RootAudit } from './chain_audit'
@@ -22,10 +22,7 @@ const text = { type: 'string' } as const
 const OPTIONS = { rpc: text, program: text, json: { type: 'boolean' } } as const
 
 async function run(args: string[]): Promise<number> {
-  if (asksHelp(args)) {
-    console.log(USAGE)
-    return 0
-  }
+  answerHelp(USAGE)
   const asked = optionsOf(args)
   if (asked === undefined) {
     console.error(USAGE)

@@ -3,7 +3,7 @@
 import { mkdirSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'
-import { asksHelp } from '../commands/asks_help'
+import { answerHelp } from '../commands/answer_help'
 import { chapter, check, DemoFailed } from './report'
 import { fund } from './step_deposit'
 import { tell, tradersDir } from './story'
@@ -51,10 +51,7 @@ try {
 process.exit(0)
 
 function readOptions(): { data?: string } {
-  if (asksHelp(process.argv.slice(2))) {
-    console.log(USAGE)
-    process.exit(0)
-  }
+  answerHelp(USAGE)
   try {
     return parseArgs({ options: { data: { type: 'string' } } }).values
   } catch {

@@ -9,7 +9,7 @@ import { concatBytes, readU64Le, u64Le } from '../../protocol/bytes'
 import type { TreeNodes } from '../../protocol/merkle_tree'
 import { TREE_DEPTH } from '../../protocol/note_tree'
 import { SpentTree } from '../../protocol/spent_tree'
-import { PART_BYTES } from '../../protocol/tree_level'
+import { NODE_BYTES, PART_BYTES } from '../../protocol/tree_level'
 import { noteTree, type Trees } from './trees'
 
 const FILE = 'trees.cache'
@@ -19,7 +19,6 @@ function cacheKey(key: Uint8Array): Uint8Array {
   return new Uint8Array(hkdfSync('sha256', key, new Uint8Array(0), 'tacit/tree-cache/v2', 32))
 }
 
-const NODE_BYTES = 32
 const VALUES_AT_A_TIME = 4096
 
 function* bodyOf(trees: Trees): Generator<Uint8Array> {

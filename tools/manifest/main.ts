@@ -2,7 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { asksHelp } from '../../client/commands/asks_help'
+import { answerHelp } from '../../client/commands/answer_help'
 import { lintManifest } from '../../client/verify/manifest/lint_manifest'
 import { fillIn } from './fill_in'
 import { SECRET_NAMES } from './lint_settings'
@@ -73,10 +73,7 @@ function write(values: Values): void {
     )
 }
 
-if (asksHelp(process.argv.slice(2))) {
-  console.log(USAGE)
-  process.exit(0)
-}
+answerHelp(USAGE)
 try {
   const values = parse()
   if (values.check !== undefined) check(values.check)
