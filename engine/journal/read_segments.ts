@@ -1,5 +1,4 @@
 /** Reads durable groups in order, checking every byte it passes, in chunks fit to be sent to another thread. */
-
 import { letGo } from '../let_go'
 import { JournalDamaged } from './contract'
 import { loadSegment } from './segment_files'

@@ -10,7 +10,7 @@ const POLL_MS = 200
 const RESEND_POLLS = 5
 const SIGNINGS_MAX = 10
 /** Solana's base fee of one signature (Solana documentation, "Transaction fees"). */
-const SIGNATURE_LAMPORTS = 5_000n
+export const SIGNATURE_LAMPORTS = 5_000n
 const FEE_POLLS = 15
 
 export type Landable = { payer: KeyPairSigner; instructions: Instruction[]; priority_fee_lamports: bigint }

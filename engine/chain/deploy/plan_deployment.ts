@@ -3,6 +3,7 @@ import { type Address, getAddressDecoder } from '@solana/kit'
 import { equalBytes } from '../../../protocol/bytes'
 import { sha256 } from '../../../protocol/sha256'
 import type { RpcPool } from '../rpc_pool'
+import { SIGNATURE_LAMPORTS } from './land_transaction'
 import {
   BUFFER_HEADER_BYTES,
   decodeProgramData,
@@ -17,7 +18,6 @@ import {
 export const CHUNK_BYTES = 3_600
 /** The loader extends by no less. */
 const EXTENSION_BYTES_MIN = 10_240
-const SIGNATURE_LAMPORTS = 5_000n
 
 export type DeploymentPlan = {
   kind: 'deploy' | 'upgrade' | 'unchanged'
