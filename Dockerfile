@@ -11,4 +11,4 @@ WORKDIR /app
 USER 10001:10001
 EXPOSE 8443 8444
 STOPSIGNAL SIGTERM
-ENTRYPOINT ["/usr/local/bin/bun", "/app/routes/_main.ts"]
+ENTRYPOINT ["/usr/local/bin/bun", "/app/server/main.ts"]

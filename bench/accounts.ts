@@ -1,10 +1,10 @@
 /** Measures what every authenticated request pays at the account edge: `bun bench/accounts.ts`. */
-import { AccountLimits } from '../engine/accounts/account_limits'
+import { AccountLimits } from '../engine/accounts/rate_limits'
 import { Registry } from '../engine/accounts/registry'
 import { Tokens } from '../engine/accounts/tokens'
 import { publicKeyOf } from '../protocol/sign'
 import { DEFAULT_TERMS, issueAccount } from '../tools/account/issue_account'
-import { median, printTable } from './figures'
+import { median, printTable } from './kit/figures'
 
 const ROUNDS = 7
 const CALLS = 200_000

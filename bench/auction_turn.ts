@@ -3,17 +3,16 @@
  * that all cross meet in one auction; told apart are the state's part of the turn, its journal record, and the texts of
  * the events with their place in the read models, which follow once the record is durable.
  */
+
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { withTexts } from '../engine/history/event_text'
 import { openHistory } from '../engine/history/open_history'
-import { auctionRecord } from '../engine/loop/records'
-import { encodeCommand } from '../engine/state/encode_command'
-import { LOT, TICK, World } from '../test/state/world'
-import { type Figure, median, report } from './figures'
-import { numbers } from './flags'
-import { random } from './random'
+import { encodeCommand } from '../engine/machine/codec/command_codec'
+import { auctionRecord } from '../engine/sequencer/records'
+import { type Figure, median, numbers, random, report } from './kit/figures'
+import { LOT, TICK, World } from './kit/machine_world'
 import { ACCOUNTS, named } from './venue/bench_config'
 
 const { fills, rounds } = numbers({ fills: 1_000, rounds: 60 })

@@ -6,15 +6,14 @@
  */
 
 import { parseArgs } from 'node:util'
-import { Book } from '../engine/book/book'
-import { cross, crossUnordered } from '../engine/book/cross'
-import { BUY, LIMIT, OrderPool, SELL } from '../engine/book/order_pool'
+import { Book } from '../engine/machine/book/book'
+import { cross, crossUnordered } from '../engine/machine/book/cross'
+import { BUY, LIMIT, OrderPool, SELL } from '../engine/machine/book/order_pool'
 import { verifySignature } from '../protocol/ed25519'
 import { publicKeyOf, sign } from '../protocol/sign'
-import { type Auction, bookStream, prefilled, replay } from './book_stream'
-import { openCompared, playCompared } from './compared_book'
-import { median, printTable } from './figures'
-import { random } from './random'
+import { type Auction, bookStream, prefilled, replay } from './kit/book_stream'
+import { openCompared, playCompared } from './kit/compared_book'
+import { median, printTable, random } from './kit/figures'
 
 const { values: flags } = parseArgs({ options: { rounds: { type: 'string' }, compare: { type: 'string' } } })
 const ROUNDS = Number(flags.rounds ?? 5)

@@ -5,7 +5,7 @@
  */
 
 import { parseArgs } from 'node:util'
-import { cross } from '../engine/book/cross'
+import { cross } from '../engine/machine/book/cross'
 import {
   applyFills,
   blankOrder,
@@ -14,8 +14,8 @@ import {
   prefilled,
   readAdd,
   termsAround,
-} from './book_stream'
-import { type Figure, quantile, report } from './figures'
+} from './kit/book_stream'
+import { type Figure, quantile, report } from './kit/figures'
 
 const { values: flags } = parseArgs({ options: { orders: { type: 'string' } } })
 const LARGE = Number(flags.orders ?? 1_000_000)

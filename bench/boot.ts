@@ -3,20 +3,20 @@
  * process that wrote them ends without a word, as in a crash. The engine starts from its newest snapshot, which it makes by
  * itself while it runs, and replays the rest; then once more after a clean stop.
  */
+
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { startChild } from './child_process'
-import type { Opened } from './engine_process'
-import { report } from './figures'
-import { numbers } from './flags'
+import { startChild } from './kit/child_process'
+import { numbers, report } from './kit/figures'
 import { syncLimit, verifyLimit } from './machine_limits'
+import type { Opened } from './venue/engine_process'
 
 const { commands } = numbers({ commands: 100_000 })
 const dir = mkdtempSync(join(tmpdir(), 'tacit-bench-boot-'))
 
 async function boot(): Promise<Opened & { drain_ms: number }> {
-  const child = startChild('engine_process.ts')
+  const child = startChild('venue/engine_process.ts')
   const opened = await child.ask<Opened>('open', { dir })
   const drain_ms = await child.ask<number>('drain')
   await child.end()
@@ -24,7 +24,7 @@ async function boot(): Promise<Opened & { drain_ms: number }> {
 }
 
 try {
-  const writer = startChild('engine_process.ts')
+  const writer = startChild('venue/engine_process.ts')
   await writer.ask('open', { dir })
   await writer.ask('fund', { notes: 1_024 })
   await writer.ask('commands', { commands })

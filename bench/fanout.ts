@@ -4,14 +4,14 @@
  * is taken off. Bare publishing is measured twice: wave upon wave in a process that does nothing else, and after each
  * group commit in the venue's own process, where caches are as cold and readers as idle as between the venue's waves.
  */
+
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { startChild } from './child_process'
-import { type Figure, median, report } from './figures'
-import { numbers } from './flags'
+import { startChild } from './kit/child_process'
+import { type Figure, median, numbers, report } from './kit/figures'
+import type { RawFacts, RawWave } from './kit/raw_server'
 import type { Received } from './load/event_sockets'
-import type { RawFacts, RawWave } from './raw_topics'
 import { ACCOUNTS } from './venue/bench_config'
 import type { VenueFacts, VenueUsage } from './venue/venue_process'
 
@@ -22,7 +22,7 @@ const deliveries = sockets * waves * PER_WAVE
 const dir = mkdtempSync(join(tmpdir(), 'tacit-bench-fanout-'))
 const venue = startChild('venue/venue_process.ts')
 const generator = startChild('load/load_process.ts')
-const bare = startChild('raw_server.ts')
+const bare = startChild('kit/raw_server.ts')
 
 async function venueWaves(received?: Promise<unknown>, raw?: RawWave): Promise<number> {
   const before = await venue.ask<VenueUsage>('usage')

@@ -3,14 +3,14 @@
  * accounts are recorded as fast as they are written; `share` of them fill at once in a second event. Time on the recording
  * thread and on the history's own are told apart.
  */
+
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { withTexts } from '../engine/history/event_text'
 import { openHistory } from '../engine/history/open_history'
-import type * as wire from '../protocol/wire'
-import { type Figure, report } from './figures'
-import { numbers } from './flags'
+import type * as wire from '../protocol/wire/trading'
+import { type Figure, numbers, report } from './kit/figures'
 import { ACCOUNTS, hexOf, named, pairNamed, SYMBOL } from './venue/bench_config'
 import { mainThreadMs } from './venue/thread_time'
 

@@ -17,7 +17,7 @@ import { join } from 'node:path'
 import type { Journal } from '../engine/journal/contract'
 import { openJournal } from '../engine/journal/open_journal'
 import { SPARE_NAME } from '../engine/journal/segment_files'
-import { printTable, quantile } from './figures'
+import { printTable, quantile } from './kit/figures'
 
 /** As the body of a place command with its signature. */
 const BODY_BYTES = 230

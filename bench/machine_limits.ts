@@ -3,7 +3,7 @@ import { closeSync, fdatasyncSync, mkdtempSync, openSync, rmSync, writeSync } fr
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { verifySignature } from '../protocol/ed25519'
-import { median } from './figures'
+import { median } from './kit/figures'
 import { named, pairNamed, signWith } from './venue/bench_config'
 
 export type VerifyLimit = {

@@ -3,14 +3,14 @@
  * they were placed, and after a boot from a snapshot; at once, and settled some seconds later. Leaves go to the hashing
  * worker at the boot only, so its tree is part of what is loaded and not of what is placed.
  */
+
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { ORDER_BYTES } from '../engine/book/order_pool'
-import { startChild } from './child_process'
-import type { Held, Opened } from './engine_process'
-import { type Figure, report } from './figures'
-import { numbers } from './flags'
+import { ORDER_BYTES } from '../engine/machine/book/order_pool'
+import { startChild } from './kit/child_process'
+import { type Figure, numbers, report } from './kit/figures'
+import type { Held, Opened } from './venue/engine_process'
 
 const { orders } = numbers({ orders: 100_000 })
 const MB = 1024 * 1024
@@ -20,7 +20,7 @@ const dir = mkdtempSync(join(tmpdir(), 'tacit-bench-memory-'))
 const target = orders === 1_000_000 ? { target: '< 512' } : {}
 
 try {
-  const child = startChild('engine_process.ts')
+  const child = startChild('venue/engine_process.ts')
   const empty = await child.ask<Opened>('open', { dir })
   const placed = await child.ask<Held>('rest', { orders })
   if (placed.orders !== orders) throw new Error(`${placed.orders} orders rest`)
@@ -30,7 +30,7 @@ try {
   await child.end()
   // The first boot builds the tree of the leaves and leaves it to those that follow.
   await bootOnce()
-  const after = startChild('engine_process.ts')
+  const after = startChild('venue/engine_process.ts')
   const loaded = await after.ask<Opened>('open', { dir })
   const loaded_settled = await after.ask<Held>('settle')
   await after.end()
@@ -64,7 +64,7 @@ try {
 }
 
 async function bootOnce(): Promise<void> {
-  const child = startChild('engine_process.ts')
+  const child = startChild('venue/engine_process.ts')
   await child.ask('open', { dir })
   await child.ask('close')
   await child.end()

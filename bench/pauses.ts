@@ -2,12 +2,12 @@
  * The worst pause of the venue's event loop under load: `bun bench/pauses.ts [--orders N] [--rate N]`. Open loop, buys and
  * sells that cross in every batch, so auctions are held, notes hashed and settlement batches landed meanwhile.
  */
+
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { startChild } from './child_process'
-import { type Figure, report } from './figures'
-import { numbers } from './flags'
+import { startChild } from './kit/child_process'
+import { type Figure, numbers, report } from './kit/figures'
 import type { LoadReport } from './load/load_process'
 import { syncLimit, verifyLimit } from './machine_limits'
 import { openLoopGauge } from './venue/loop_gauge'

@@ -3,15 +3,15 @@
  * answers come, then open loop at half of that. `bun bench/place.ts [--orders N] [--lanes N] [--load SHARE]`; real
  * signatures, the load from its own process, a quarter of the orders to warm up. Orders rest and do not match.
  */
+
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { startChild } from './child_process'
-import { type Figure, quantile, report } from './figures'
-import { numbers } from './flags'
+import { startChild } from './kit/child_process'
+import { type Figure, numbers, quantile, report } from './kit/figures'
+import type { RawFacts } from './kit/raw_server'
 import type { LoadReport } from './load/load_process'
 import { pacedSyncs, syncLimit, verifyLimit } from './machine_limits'
-import type { RawFacts } from './raw_topics'
 import type { ThreadTimes } from './venue/thread_time'
 import type { VenueFacts, VenueUsage } from './venue/venue_process'
 
@@ -20,7 +20,7 @@ const figures: Figure[] = []
 const dir = mkdtempSync(join(tmpdir(), 'tacit-bench-place-'))
 const venue = startChild('venue/venue_process.ts')
 const generator = startChild('load/load_process.ts')
-const raw = startChild('raw_server.ts')
+const raw = startChild('kit/raw_server.ts')
 
 const PLACES: Record<keyof ThreadTimes, string> = {
   main_ms: 'on the main thread',

@@ -3,17 +3,14 @@
  * settlement batch over a spent tree of 100,000 nullifiers, and 1,024 leaves appended to the note tree; compiled and
  * pure in turns in the same run, in processor time of one thread: steadier than wall time where others share the machine.
  */
-import { hashBatch } from '../engine/hashing/hash_batch'
-import { emptyTrees, type Trees } from '../engine/hashing/trees'
+import { emptyTrees, hashBatch, type Trees } from '../engine/hashing/trees'
 import type { HashJob } from '../engine/ports'
 import { loadNativePoseidon } from '../native/load_poseidon'
 import { compareBytes } from '../protocol/bytes'
-import { MerkleTree } from '../protocol/merkle_tree'
-import { installPoseidon, type PoseidonHasher, poseidonEach, purePoseidon } from '../protocol/poseidon'
-import { SpentTree } from '../protocol/spent_tree'
-import { type Figure, median, report } from './figures'
-import { numbers } from './flags'
-import { random } from './random'
+import { MerkleTree } from '../protocol/notes/merkle_tree'
+import { installPoseidon, type PoseidonHasher, poseidonEach, purePoseidon } from '../protocol/notes/poseidon'
+import { SpentTree } from '../protocol/notes/spent_tree'
+import { type Figure, median, numbers, random, report } from './kit/figures'
 
 const { spent, rounds } = numbers({ spent: 100_000, rounds: 7 })
 /** What one settle transaction carries. */

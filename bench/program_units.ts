@@ -1,24 +1,26 @@
 /** Measures compute units and transaction bytes of every vault instruction in the SVM, as a Markdown table. */
-import { noteInner } from '../protocol/notes'
+import { noteInner } from '../protocol/notes/notes'
+import { TOKEN_PROGRAM } from '../protocol/vault/addresses'
 import {
   authorizeRestoreInstruction,
+  initializeInstruction,
   pauseInstruction,
+  registerMintInstruction,
   rotateSignerInstruction,
   setAdminInstruction,
   unpauseInstruction,
-} from '../protocol/vault/admin_actions'
-import { anchorInstruction } from '../protocol/vault/anchor'
+} from '../protocol/vault/admin'
 import { depositInstruction } from '../protocol/vault/deposit'
-import { escapeInstruction } from '../protocol/vault/escape'
-import { freezeInstruction } from '../protocol/vault/freeze'
-import { initializeInstruction } from '../protocol/vault/initialize'
+import { anchorInstruction } from '../protocol/vault/epochs'
+import {
+  escapeInstruction,
+  freezeInstruction,
+  refuseExitInstruction,
+  requestExitInstruction,
+} from '../protocol/vault/exits'
 import type { VaultInstruction } from '../protocol/vault/instruction'
-import { TOKEN_PROGRAM } from '../protocol/vault/programs'
-import { refuseExitInstruction } from '../protocol/vault/refuse_exit'
-import { registerMintInstruction } from '../protocol/vault/register_mint'
-import { requestExitInstruction } from '../protocol/vault/request_exit'
 import type { SettleFields } from '../protocol/vault/settle'
-import { ExitNote } from '../test/program/exit_note'
+import { ExitNote } from '../sandbox/vault/exit_note'
 import {
   bytes32,
   EXIT_DELAY_S,
@@ -27,9 +29,9 @@ import {
   landed,
   OpenVault,
   outputsOf,
-} from '../test/program/open_vault'
-import { mintBytes } from '../test/program/tokens'
-import { testKey, VaultChain } from '../test/program/vault_chain'
+} from '../sandbox/vault/open_vault'
+import { mintBytes } from '../sandbox/vault/tokens'
+import { testKey, VaultChain } from '../sandbox/vault/vault_chain'
 
 type Row = [name: string, units: bigint, bytes: number]
 

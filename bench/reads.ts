@@ -3,14 +3,14 @@
  * the load from its own process; processor time per request is what tells most on a shared machine. Lists are asked for
  * again and again, as by a client that polls; what a page costs that nobody asked for before, `bun bench/history.ts` tells.
  */
+
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { startChild } from './child_process'
-import { type Figure, median, report } from './figures'
-import { numbers } from './flags'
+import { startChild } from './kit/child_process'
+import { type Figure, median, numbers, report } from './kit/figures'
+import type { RawFacts } from './kit/raw_server'
 import type { LoadReport } from './load/load_process'
-import type { RawFacts } from './raw_topics'
 import { hexOf, named, pairNamed, SYMBOL } from './venue/bench_config'
 import type { VenueFacts, VenueUsage } from './venue/venue_process'
 
@@ -35,7 +35,7 @@ const figures: Figure[] = []
 const dir = mkdtempSync(join(tmpdir(), 'tacit-bench-reads-'))
 const venue = startChild('venue/venue_process.ts')
 const generator = startChild('load/load_process.ts')
-const raw = startChild('raw_server.ts')
+const raw = startChild('kit/raw_server.ts')
 type Target = { port: number; certificate: string }
 type Cost = { per_second: number; cpu_us: number; body_bytes: number }
 

@@ -3,14 +3,14 @@
  * hashed already go through the real relayer to the embedded chain at 400 and at 200 ms a slot; beside that stand the
  * ceilings of every other part: the cluster's limit per writable account, hashing, signing, the program in the SVM.
  */
+
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { LIMITS } from '../engine/limits'
 import { loadNativePoseidon } from '../native/load_poseidon'
-import { installPoseidon } from '../protocol/poseidon'
-import { type Figure, median, report } from './figures'
-import { numbers } from './flags'
+import { installPoseidon } from '../protocol/notes/poseidon'
+import { type Figure, median, numbers, report } from './kit/figures'
 import { ORDERS, settlementWork } from './settling/batch_work'
 import { SettlingVenue } from './settling/settling_venue'
 

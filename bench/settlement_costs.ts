@@ -2,14 +2,18 @@
  * What a settled order, withdrawal or exit costs, as a Markdown table: `bun bench/settlement_costs.ts`. The relayer's own
  * transactions, v1 and v0, as full as the engine packs them and with one of a kind, run in the SVM.
  */
+
 import { type Blockhash, createKeyPairSignerFromPrivateKeyBytes, getTransactionDecoder } from '@solana/kit'
 import { FailedTransactionMetadata } from 'litesvm'
-import { buildTransaction, type TransactionVersion } from '../engine/chain/build_transaction'
-import { toInstruction } from '../engine/chain/vault_instruction'
+import {
+  buildTransaction,
+  type TransactionVersion,
+  toInstruction,
+} from '../engine/chain/client/build_transaction'
 import { utf8 } from '../protocol/bytes'
 import { sha256 } from '../protocol/sha256'
 import { type SettleFields, settleInstruction } from '../protocol/vault/settle'
-import type { OpenVault } from '../test/program/open_vault'
+import type { OpenVault } from '../sandbox/vault/open_vault'
 import { readyVault, SHAPES, type Shape } from './settling/settle_shapes'
 
 const BASE_FEE_LAMPORTS = 5_000

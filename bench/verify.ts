@@ -3,20 +3,20 @@
  * [rounds]`. The quote and its collateral are made here under a development root; a real quote has the same structure and
  * the same number of signatures, and a longer revocation list. Prints a table and one JSON line per figure.
  */
+
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { QuoteVerifier } from '@phala/dcap-qvl'
-import { openCollateral } from '../client/verify/tdx/open_collateral'
-import { trustedRoots } from '../client/verify/tdx/trusted_roots'
+import { openCollateral, trustedRoots } from '../client/verify/tdx/collateral'
 import { verifyTdxQuote, verifyUnderCollateral } from '../client/verify/verify_tdx_quote'
-import { issueAuthorities } from '../enclave/standin/authorities'
-import { issueCollateral } from '../enclave/standin/issue_collateral'
-import { NO_FAULTS } from '../enclave/standin/knobs'
-import { signQuote, startQuotingEnclave } from '../enclave/standin/sign_quote'
-import { loadKeys } from '../enclave/standin/stored_keys'
 import { pemOfDer } from '../protocol/pem'
-import { median, printTable, quantile } from './figures'
+import { NO_FAULTS } from '../sandbox/enclave/agent'
+import { issueAuthorities } from '../sandbox/enclave/authorities'
+import { issueCollateral } from '../sandbox/enclave/collateral'
+import { loadKeys } from '../sandbox/enclave/keys'
+import { signQuote, startQuotingEnclave } from '../sandbox/enclave/sign_quote'
+import { median, printTable, quantile } from './kit/figures'
 
 const ROUNDS = Number(process.argv[2]) || 200
 const WARM_UP = 30

@@ -1,12 +1,11 @@
 /** The `/attestation` answer: one quote beside a statement that ties it to venue, instance, TLS key, epoch and slot. */
 import { encodeBase58 } from '../protocol/base58'
-import { encodeBinding } from '../protocol/binding'
+import { encodeBinding, encodeStatement } from '../protocol/bodies/binding'
 import { fromHex, toHex } from '../protocol/bytes'
-import { encodeStatement } from '../protocol/statement'
-import type { Attestation } from '../protocol/wire'
-import type { AgentQuote } from './agent/get_quote'
+import type { Attestation } from '../protocol/wire/trading'
+import type { AgentQuote } from './agent'
 import type { VenueBinding } from './contract'
-import type { SigningKey } from './signing_key'
+import type { SigningKey } from './keys'
 
 /** The statement key's certificate: 88 bytes signed by the settlement key (attestation.md "Endpoints"). */
 export type StatementCertificate = { body: Uint8Array; signature: Uint8Array }

@@ -1,5 +1,5 @@
 /** What the enclave module offers: keys, attestation, evidence and TLS. It knows nothing of orders. */
-import type { Attestation } from '../protocol/wire'
+import type { Attestation } from '../protocol/wire/trading'
 
 export type EnclaveIdentity = {
   app_id: string

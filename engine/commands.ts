@@ -1,5 +1,5 @@
 /** Everything that can change the venue: the commands the journal keeps, decoded. Form and signatures are checked before. */
-import type { OrderType, Side } from '../protocol/wire'
+import type { OrderType, Side } from '../protocol/wire/trading'
 import type { EngineConfig } from './config'
 import type { BatchStage, ExitRequest, HashResult, SettledBatch, SignedBatch } from './ports'
 
@@ -23,7 +23,7 @@ export type Settings = Pick<
 
 /**
  * An opened note: the request's opening with the commitment and nullifier that follow from it and the signing key
- * (protocol/notes.ts), computed before the command is journaled.
+ * (protocol/notes/notes.ts), computed before the command is journaled.
  */
 export type NoteFact = {
   mint: Uint8Array

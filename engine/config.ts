@@ -1,5 +1,14 @@
-/** What an operator decides: read once by `routes/_main.ts`, checked by engine/check_config.ts, never changed while running. */
-import type { Instrument } from '../protocol/wire'
+/** The operator's configuration: its types and the checks that run before anything is opened. */
+import { decodeBase58 } from '../protocol/base58'
+import { isSourceName } from '../protocol/bodies/reference_price'
+import { fromHex, isZero } from '../protocol/bytes'
+import { isFieldElement } from '../protocol/field'
+import { parseU64, U64_MAX } from '../protocol/units'
+import type { Instrument } from '../protocol/wire/trading'
+import { LIMITS } from './limits'
+import { TICK_MAX } from './machine/book/book'
+
+// What an operator decides: read once by `server/main.ts`, checked by engine/config.ts, never changed while running.
 
 /** A mint the venue settles in. Amounts are decimal strings in the mint's smallest unit. */
 export type MintConfig = {
@@ -47,4 +56,193 @@ export type EngineConfig = {
   signature_thread?: boolean
   /** An empty journal may begin from the chain, where the admin has announced it there. */
   restore_from_chain?: boolean
+}
+
+// The load rules of an instrument (protocol.md "Instruments and exact arithmetic"): whatever passes computes exactly.
+
+type InstrumentConfig = EngineConfig['instruments'][number]
+
+/** Every fault of one instrument as a sentence that names the setting. */
+export function checkInstrumentConfig(one: InstrumentConfig, at: string, mints: MintConfig[]): string[] {
+  const faults: string[] = []
+  const need = (ok: boolean, fault: string) => {
+    if (!ok) faults.push(`${at}.${fault}`)
+  }
+  need(/^[A-Z0-9-]{1,16}$/.test(one.symbol), 'symbol: 1 to 16 characters of A-Z 0-9 -')
+  need(one.base_mint !== one.quote_mint, 'quote_mint: equals base_mint')
+  need(
+    decimalsOf(one.base_mint, mints) === one.base_decimals,
+    'base_mint: not a configured mint of base_decimals',
+  )
+  need(
+    decimalsOf(one.quote_mint, mints) === one.quote_decimals,
+    'quote_mint: not a configured mint of quote_decimals',
+  )
+  need(isInteger(one.batch_slots, 1, 100_000), 'batch_slots: 1 to 100000')
+  need(isInteger(one.collar_bps, 1, 9_999), 'collar_bps: 1 to 9999')
+  need(isInteger(one.fee_bps, 0, 1_000), 'fee_bps: 0 to 1000')
+  need(isInteger(one.volume_tolerance_bps, 0, 9_999), 'volume_tolerance_bps: 0 to 9999')
+  need(
+    one.reference_policy === 'last' || one.reference_policy === 'oracle',
+    'reference_policy: last or oracle',
+  )
+  need(one.price_rule === 'std4' || one.price_rule === 'ref', 'price_rule: std4 or ref')
+  need(
+    one.price_rule !== 'ref' || one.reference_policy === 'oracle',
+    'price_rule: ref needs reference_policy oracle',
+  )
+  return [...faults, ...checkArithmetic(one, at)]
+}
+
+function checkArithmetic(one: InstrumentConfig, at: string): string[] {
+  const faults: string[] = []
+  const need = (ok: boolean, fault: string) => {
+    if (!ok) faults.push(`${at}.${fault}`)
+  }
+  const positive = (name: 'lot_size' | 'tick_size' | 'min_amount' | 'max_amount' | 'initial_reference') => {
+    const value = parseU64(one[name]) ?? 0n
+    need(value > 0n, `${name}: not a positive u64 decimal string`)
+    return value
+  }
+  const lot = positive('lot_size')
+  const tick = positive('tick_size')
+  const min = positive('min_amount')
+  const max = positive('max_amount')
+  const reference = positive('initial_reference')
+  if (faults.length > 0 || !isInteger(one.base_decimals, 0, 18)) return faults
+  need(
+    (lot * tick) % 10n ** BigInt(one.base_decimals) === 0n,
+    'tick_size: lot_size * tick_size is not a multiple of 10^base_decimals',
+  )
+  need(min % lot === 0n && max % lot === 0n, 'min_amount: limits are not multiples of lot_size')
+  need(min <= max, 'max_amount: below min_amount')
+  need(reference % tick === 0n, 'initial_reference: not a multiple of tick_size')
+  need(reference / tick <= BigInt(TICK_MAX), 'initial_reference: exceeds the highest tick of the book')
+  need((max / lot) * BigInt(LIMITS.orders_live_max) < SAFE, 'max_amount: side totals could exceed 2^53 lots')
+  need(
+    (max * reference) / 10n ** BigInt(one.base_decimals) <= U64_MAX,
+    'max_amount: its value at initial_reference exceeds u64',
+  )
+  return faults
+}
+
+const SAFE = 2n ** 53n
+
+function isInteger(value: number, min: number, max: number): boolean {
+  return Number.isSafeInteger(value) && value >= min && value <= max
+}
+
+function decimalsOf(mint: string, mints: MintConfig[]): number | undefined {
+  return mints.find((known) => known.mint === mint)?.decimals
+}
+
+// Checks who may price the oracle instruments: each has named sources with keys of their own, and nothing else has.
+
+/** Every fault as a sentence that names the setting. */
+export function checkReferenceSources({ instruments, reference_sources = [] }: EngineConfig): string[] {
+  const faults = reference_sources.flatMap((one, index) => checkOne(one, `reference_sources[${index}]`))
+  for (const { symbol, reference_policy } of instruments) {
+    const entries = reference_sources.filter((one) => one.symbol === symbol).length
+    if (reference_policy === 'oracle' && entries === 0)
+      faults.push(`reference_sources: ${symbol} has reference_policy oracle and names no source`)
+    if (reference_policy !== 'oracle' && entries > 0)
+      faults.push(`reference_sources: ${symbol} has no reference_policy oracle`)
+    if (entries > 1) faults.push(`reference_sources: ${symbol} is named twice`)
+  }
+  for (const { symbol } of reference_sources)
+    if (!instruments.some((one) => one.symbol === symbol))
+      faults.push(`reference_sources: ${symbol} is not an instrument`)
+  return faults
+}
+
+function checkOne({ max_age_ms, sources }: ReferenceSources, at: string): string[] {
+  const faults: string[] = []
+  const need = (ok: boolean, fault: string) => {
+    if (!ok) faults.push(`${at}.${fault}`)
+  }
+  const { oracle_age_min_ms: min, oracle_age_max_ms: max } = LIMITS
+  need(
+    Number.isSafeInteger(max_age_ms) && max_age_ms >= min && max_age_ms <= max,
+    `max_age_ms: ${min} to ${max}`,
+  )
+  need(sources.length > 0, 'sources: at least one is required')
+  need(
+    sources.every(({ source }) => isSourceName(source)),
+    'sources: a name is 1 to 16 characters of a-z 0-9 -',
+  )
+  need(
+    sources.every(({ key }) => decodeBase58(key, 32) !== undefined),
+    'sources: a key is not a base58 Ed25519 public key',
+  )
+  need(isDistinct(sources.map(({ source }) => source)), 'sources: a name is used twice')
+  need(isDistinct(sources.map(({ key }) => key)), 'sources: a key is used twice')
+  return faults
+}
+
+function isDistinct(texts: string[]): boolean {
+  return new Set(texts).size === texts.length
+}
+
+// Checks what an operator decided, all faults at once, before anything is opened.
+
+/** Every fault of the configuration as a sentence that names the setting; empty when it may be used. */
+export function checkConfig(config: EngineConfig): string[] {
+  return [
+    ...checkSettings(config),
+    ...config.mints.flatMap((mint, index) => checkMint(mint, index)),
+    ...repeated(config.mints.map((mint) => mint.mint)).map((mint) => `mints: ${mint} is named twice`),
+    ...(config.instruments.length === 0 ? ['instruments: at least one is required'] : []),
+    ...config.instruments.flatMap((instrument, index) =>
+      checkInstrumentConfig(instrument, `instruments[${index}]`, config.mints),
+    ),
+    ...repeated(config.instruments.map((one) => one.symbol)).map(
+      (symbol) => `instruments: ${symbol} is named twice`,
+    ),
+    ...checkReferenceSources(config),
+  ]
+}
+
+function checkSettings(config: EngineConfig): string[] {
+  const faults: string[] = []
+  const need = (ok: boolean, fault: string) => {
+    if (!ok) faults.push(fault)
+  }
+  const fee_anchor = fromHex(config.fee_anchor, 32)
+  need(config.data_dir !== '', 'data_dir: a folder is required')
+  need(decodeBase58(config.fee_key, 32) !== undefined, 'fee_key: not a base58 Ed25519 public key')
+  need(
+    fee_anchor !== undefined && isFieldElement(fee_anchor) && !isZero(fee_anchor),
+    'fee_anchor: not 64 hex digits of a non-zero field element',
+  )
+  need(decodeBase58(config.operator_key, 32) !== undefined, 'operator_key: not a base58 Ed25519 public key')
+  need(fromHex(config.compose_hash, 32) !== undefined, 'compose_hash: not 64 lowercase hex digits')
+  need(config.tacit_version !== '', 'tacit_version: required')
+  need(config.enclave === 'dstack' || config.enclave === 'development', 'enclave: dstack or development')
+  need(within(config.token_ttl_s, 60, 86_400), 'token_ttl_s: 60 to 86400')
+  need(within(config.order_life_slots_max, 1, 2 ** 32), 'order_life_slots_max: 1 to 2^32')
+  need(within(config.settlement_parts_max, 3, 28), 'settlement_parts_max: 3 to 28')
+  need(within(config.retention_days, 1, 3650), 'retention_days: 1 to 3650')
+  return faults
+}
+
+function checkMint(mint: MintConfig, index: number): string[] {
+  const faults: string[] = []
+  if (decodeBase58(mint.mint, 32) === undefined) faults.push(`mints[${index}].mint: not a base58 address`)
+  if (!within(mint.decimals, 0, 18)) faults.push(`mints[${index}].decimals: 0 to 18`)
+  const min_withdraw = parseU64(mint.min_withdraw)
+  if (min_withdraw === undefined || min_withdraw === 0n) {
+    faults.push(`mints[${index}].min_withdraw: not a positive u64 decimal string`)
+  }
+  if (parseU64(mint.withdraw_fee) === undefined) {
+    faults.push(`mints[${index}].withdraw_fee: not a u64 decimal string`)
+  }
+  return faults
+}
+
+function within(value: number, min: number, max: number): boolean {
+  return Number.isSafeInteger(value) && value >= min && value <= max
+}
+
+function repeated(names: string[]): string[] {
+  return [...new Set(names.filter((name, index) => names.indexOf(name) !== index))]
 }

@@ -1,6 +1,6 @@
 /** Every bound of the engine's memory and of what one command may ask, in one place. */
-import { ANCHORS_MAX } from '../protocol/anchors'
-import { RESHAPE_NOTES_MAX } from '../protocol/reshape'
+import { ANCHORS_MAX } from '../protocol/bodies/place'
+import { RESHAPE_NOTES_MAX } from '../protocol/bodies/reshape'
 
 export const LIMITS = {
   /** Live orders of the whole venue; beyond it 503 `order_limit`. */

@@ -2,7 +2,7 @@
  * The public face of the engine: what routes call. Writes resolve once their journal record is durable and reject with
  * `Refusal`; reads answer from state no newer than what is durable.
  */
-import type * as wire from '../protocol/wire'
+import type * as wire from '../protocol/wire/trading'
 
 export type Page = { after: number; limit: number }
 export type OrdersPage = Page & {
@@ -142,7 +142,7 @@ export interface Venue {
   // accounts (edge: memory only but for the records)
   /** Applies an operator-signed account record (new, rotated or suspended). */
   provision(record: unknown): Promise<{ account_id: string; version: number }>
-  /** Takes a price signed by a source of an oracle instrument (protocol/reference_price.ts). */
+  /** Takes a price signed by a source of an oracle instrument (protocol/bodies/reference_price.ts). */
   postReference(record: unknown): Promise<{ symbol: string; publish_unix_ms: number; seq: number }>
   login(request: wire.TokenRequest): Promise<wire.TokenResponse>
   /** Throws token_invalid, token_expired or token_revoked. */

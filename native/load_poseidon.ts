@@ -1,7 +1,7 @@
 /** Loads `poseidon.so`, Poseidon compiled for x86-64 Linux, with the interface of the pure implementation. */
 import { dlopen } from 'bun:ffi'
 import { fileURLToPath } from 'node:url'
-import { ELEMENT_BYTES, type PoseidonHasher } from '../protocol/poseidon'
+import { ELEMENT_BYTES, type PoseidonHasher } from '../protocol/notes/poseidon'
 
 /** Beside this file, and beside the bundles of a built server. */
 const LIBRARY = fileURLToPath(new URL('./poseidon.so', import.meta.url))

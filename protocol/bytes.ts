@@ -1,5 +1,7 @@
 /** Byte arrays: hex, comparison, concatenation, little-endian integers and padded ASCII. */
 
+// Byte arrays: hex, comparison, concatenation, little-endian integers and padded ASCII.
+
 const HEX_DIGITS = /^[0-9a-f]*$/
 const encoder = new TextEncoder()
 
@@ -93,4 +95,11 @@ export function readPaddedAscii(bytes: Uint8Array): string | undefined {
   if (end !== -1 && !isZero(bytes.subarray(end))) return undefined
   if (!body.every((byte) => byte >= 0x20 && byte <= 0x7e)) return undefined
   return String.fromCharCode(...body)
+}
+
+// Hex of any length, for the strings a guest agent gives; values of a known width use `fromHex`.
+
+/** Decodes lowercase hex of whole bytes; undefined for any other text. */
+export function fromAnyHex(text: string): Uint8Array | undefined {
+  return text.length % 2 === 0 ? fromHex(text, text.length / 2) : undefined
 }

@@ -1,6 +1,6 @@
-import { COST, endpoint, t } from './_endpoint'
-import { Attestation } from './_venue_shapes'
-import { exact } from './_wire'
+import { COST, endpoint, t } from '../server/edge/endpoint'
+import { Attestation } from '../server/shapes/venue'
+import { exact } from '../server/shapes/wire'
 
 /**
  * GET /attestation: the hardware quote, what to replay against it, and the binding of this connection's TLS key.

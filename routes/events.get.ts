@@ -1,5 +1,5 @@
-import { COST, endpoint, integerOf } from './_endpoint'
-import { AccountEvent, LIMIT_DEFAULT, PageQuery, page } from './_event_shapes'
+import { COST, endpoint, integerOf } from '../server/edge/endpoint'
+import { AccountEvent, LIMIT_DEFAULT, PageQuery, page } from '../server/shapes/events'
 
 /** GET /events: the account's numbered events, the same objects and numbers as on the sockets. */
 export default endpoint(

@@ -1,6 +1,6 @@
-import { COST, endpoint, integerOf } from './_endpoint'
-import { LIMIT_DEFAULT, PageQuery, page } from './_event_shapes'
-import { Fill } from './_order_shapes'
+import { COST, endpoint, integerOf } from '../server/edge/endpoint'
+import { LIMIT_DEFAULT, PageQuery, page } from '../server/shapes/events'
+import { Fill } from '../server/shapes/orders'
 
 /** GET /fills: the account's fills in the order in which they were matched, the same facts as `/ws/fills`. */
 export default endpoint(

@@ -1,5 +1,5 @@
-import { endpoint } from './_endpoint'
-import { Health } from './_venue_shapes'
+import { endpoint } from '../server/edge/endpoint'
+import { Health } from '../server/shapes/venue'
 
 /** GET /health: the process answers. Looks at nothing else. */
 export default endpoint(

@@ -1,6 +1,6 @@
 import { encodeBase58 } from '../protocol/base58'
-import { endpoint } from './_endpoint'
-import { Info } from './_venue_shapes'
+import { endpoint } from '../server/edge/endpoint'
+import { Info } from '../server/shapes/venue'
 
 /** GET /info: which image answers, for which venue. A claim until `/attestation` proves it. */
 export default endpoint(

@@ -1,5 +1,5 @@
-import { endpoint, t } from './_endpoint'
-import { Instrument } from './_venue_shapes'
+import { endpoint, t } from '../server/edge/endpoint'
+import { Instrument } from '../server/shapes/venue'
 
 /** GET /instruments: every instrument, as a bare array. */
 export default endpoint(

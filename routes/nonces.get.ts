@@ -1,5 +1,5 @@
-import { COST, endpoint } from './_endpoint'
-import { exact, PublicKey, U64 } from './_wire'
+import { COST, endpoint } from '../server/edge/endpoint'
+import { exact, PublicKey, U64 } from '../server/shapes/wire'
 
 /** GET /nonces: the last nonces of an own trading key; "0" where none was used. */
 export default endpoint(

@@ -1,7 +1,7 @@
-import { COST, endpoint, integerOf, t } from './_endpoint'
-import { LIMIT_DEFAULT, page, pageFields } from './_event_shapes'
-import { Order, OrderStatus } from './_order_shapes'
-import { exact, SymbolName } from './_wire'
+import { COST, endpoint, integerOf, t } from '../server/edge/endpoint'
+import { LIMIT_DEFAULT, page, pageFields } from '../server/shapes/events'
+import { Order, OrderStatus } from '../server/shapes/orders'
+import { exact, SymbolName } from '../server/shapes/wire'
 
 /** GET /orders: the account's orders, each placed by the seq of its first event, which never moves while paging. */
 export default endpoint(

@@ -1,6 +1,6 @@
-import { COST, endpoint } from './_endpoint'
-import { PlaceRequest, PlaceResult } from './_order_shapes'
-import { PLACE_REFUSALS } from './_refusals'
+import { COST, endpoint } from '../server/edge/endpoint'
+import { PLACE_REFUSALS } from '../server/edge/problem'
+import { PlaceRequest, PlaceResult } from '../server/shapes/orders'
 
 /** POST /orders: one signed order. Accepted means journaled and waiting for its batch, not filled. */
 export default endpoint(

@@ -1,5 +1,5 @@
-import { endpoint } from './_endpoint'
-import { ServerTime } from './_venue_shapes'
+import { endpoint } from '../server/edge/endpoint'
+import { ServerTime } from '../server/shapes/venue'
 
 /** GET /time: the anchor from which a client projects a wall-clock time onto an `expiry_slot`. */
 export default endpoint(

@@ -1,5 +1,5 @@
-import { endpoint } from './_endpoint'
-import { Transparency } from './_venue_shapes'
+import { endpoint } from '../server/edge/endpoint'
+import { Transparency } from '../server/shapes/venue'
 
 /** GET /transparency: liabilities against vaults per mint, settlement, pending administration, builds, daily figures. */
 export default endpoint(

@@ -1,6 +1,6 @@
 /** Builds server bundles with readable names, their workers, the verification page, and the hash of every file. */
 import { createHash } from 'node:crypto'
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Glob } from 'bun'
 import { buildPage } from './build_page'
@@ -8,9 +8,7 @@ import { buildPage } from './build_page'
 const ROOT = join(import.meta.dir, '..')
 const OUT = join(ROOT, 'dist')
 const SERVER = join(OUT, 'server')
-/** Files the server reads beside its code, at the same place relative to it as in the sources. */
-const BESIDE = ['program/vault.so', 'compose.yaml']
-/** What a worker loads from beside itself. */
+/** The compiled Poseidon, which a worker loads from its own folder. */
 const POSEIDON = 'native/poseidon.so'
 
 /** Worker threads load by URL, so each is an entry of its own. */
@@ -18,12 +16,12 @@ const workers = [...new Glob('engine/**/*_worker.ts').scanSync({ cwd: ROOT })].s
 
 rmSync(OUT, { recursive: true, force: true })
 const result = await Bun.build({
-  entrypoints: ['routes/_main.ts', ...workers].map((entry) => join(ROOT, entry)),
+  entrypoints: ['server/main.ts', ...workers].map((entry) => join(ROOT, entry)),
   outdir: SERVER,
   naming: { entry: '[name].[ext]', asset: '[name].[ext]', chunk: '[name]-[hash].[ext]' },
   target: 'bun',
-  // The native package loads its own binary and stays as it was installed.
-  external: ['litesvm'],
+  // The bundle is the production server, like the image.
+  external: ['../sandbox/open_sandbox'],
   // Elysia reads the source text of handlers: identifiers keep their names.
   minify: false,
   throw: false,
@@ -37,10 +35,6 @@ for (const name of readdirSync(SERVER).filter((file) => file.endsWith('.js'))) {
   const path = join(SERVER, name)
   // The bundler leaves the URLs of workers as they are written; beside a bundle they end in .js.
   writeFileSync(path, readFileSync(path, 'utf8').replaceAll(/(["']\.\/[a-z_]+_worker)\.ts(["'])/g, '$1.js$2'))
-}
-for (const file of BESIDE.filter((one) => existsSync(join(ROOT, one)))) {
-  mkdirSync(join(OUT, file, '..'), { recursive: true })
-  cpSync(join(ROOT, file), join(OUT, file))
 }
 cpSync(join(ROOT, POSEIDON), join(SERVER, 'poseidon.so'))
 await buildPage(join(OUT, 'page'))

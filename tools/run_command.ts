@@ -2,7 +2,7 @@
  * Runs a command of an operator or auditor and ends the process: 0 done, 1 refused or failed with a sentence, 64 a fault
  * of usage. So a script that acts on 1, such as "this backup may not trade", never takes a mistyped option for it.
  */
-import { answerHelp } from '../client/commands/answer_help'
+import { answerHelp } from '../client/cli/options'
 
 /** The arguments are not a use of the command; without a message of its own only the usage is shown. */
 export class UsageFault extends Error {}

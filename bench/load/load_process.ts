@@ -1,6 +1,6 @@
 /** The process that sends the load of a bench, so that the venue's core does not pay for its client. */
-import { answerQuestions } from '../child_process'
-import { quantile } from '../figures'
+import { answerQuestions } from '../kit/child_process'
+import { quantile } from '../kit/figures'
 import { EventSockets } from './event_sockets'
 import { HttpsLanes, type Target } from './https_lanes'
 import { closedLoop, type LoadResult, openLoop } from './run_load'

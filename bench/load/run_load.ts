@@ -1,5 +1,5 @@
 /** Two ways to send requests: as fast as the answers come, and on a schedule that no slow answer delays. */
-import { random } from '../random'
+import { random } from '../kit/figures'
 import type { Answered, HttpsLanes } from './https_lanes'
 
 export type LoadResult = {

@@ -1,8 +1,7 @@
 /** Complete, signed place requests as the bytes that go over the wire. */
-import { anchorPoolHash } from '../../protocol/anchors'
+import { anchorPoolHash, encodePlace } from '../../protocol/bodies/place'
 import { fromHex } from '../../protocol/bytes'
-import { encodePlace } from '../../protocol/place'
-import { random } from '../random'
+import { random } from '../kit/figures'
 import {
   elementNamed,
   hexOf,

@@ -1,14 +1,13 @@
 /** What one full settlement batch costs outside the chain's time: hashing, signing, running, and units of the cluster. */
+
 import { createKeyPairSignerFromPrivateKeyBytes } from '@solana/kit'
-import { buildTransaction } from '../../engine/chain/build_transaction'
-import { settleUnits } from '../../engine/chain/settle_units'
-import { toInstruction } from '../../engine/chain/vault_instruction'
-import { hashBatch } from '../../engine/hashing/hash_batch'
-import { emptyTrees } from '../../engine/hashing/trees'
+import { buildTransaction, toInstruction } from '../../engine/chain/client/build_transaction'
+import { settleUnits } from '../../engine/chain/relayer/settle_instruction'
+import { emptyTrees, hashBatch } from '../../engine/hashing/trees'
 import type { HashJob } from '../../engine/ports'
 import { settleInstruction } from '../../protocol/vault/settle'
-import { element, elements, landed, OpenVault, outputsOf } from '../../test/program/open_vault'
-import { median } from '../figures'
+import { element, elements, landed, OpenVault, outputsOf } from '../../sandbox/vault/open_vault'
+import { median } from '../kit/figures'
 
 /** Orders of a full v1 transaction, each with what it gets and what is left over. */
 export const ORDERS = 28

@@ -1,10 +1,10 @@
 /** What a settlement transaction may be full of: orders, withdrawals, served exits, each on a vault ready for them. */
 
 import { compareBytes } from '../../protocol/bytes'
-import { depositCommitment, noteInner, nullifierOf } from '../../protocol/notes'
-import { requestExitInstruction } from '../../protocol/vault/request_exit'
+import { depositCommitment, noteInner, nullifierOf } from '../../protocol/notes/notes'
+import { requestExitInstruction } from '../../protocol/vault/exits'
 import type { PayoutFields, SettleFields } from '../../protocol/vault/settle'
-import { bytes32, element, elements, landed, OpenVault, outputsOf } from '../../test/program/open_vault'
+import { bytes32, element, elements, landed, OpenVault, outputsOf } from '../../sandbox/vault/open_vault'
 
 /** `parts`: what one takes of a batch's capacity; `batch_parts`: what the batch takes besides, for its mint's accounts. */
 export type Shape = {

@@ -1,15 +1,15 @@
 /** The chain half of a venue on an embedded chain of its own thread: relayer, watchers and hashing, fed with full batches. */
 
 import { join } from 'node:path'
-import { type HostedChain, hostEmbeddedChain } from '../../engine/chain/embedded/host_embedded_chain'
 import { openChain } from '../../engine/chain/open_chain'
 import { openHashing } from '../../engine/hashing/open_hashing'
 import type { BatchStage, ChainPort, HashPort, SettlementPayload } from '../../engine/ports'
 import { compareBytes } from '../../protocol/bytes'
 import { publicKeyOf } from '../../protocol/sign'
-import { MemoryOutbox } from '../../test/chain/memory_outbox'
-import { MemorySink, randomField } from '../../test/chain/vault_world'
+import { type HostedChain, hostEmbeddedChain } from '../../sandbox/chain/host_embedded_chain'
 import { ORDERS } from './batch_work'
+import { MemoryOutbox } from './memory_outbox'
+import { MemorySink, randomField } from './vault_world'
 
 const PROGRAM = join(import.meta.dir, '../../program/vault.so')
 

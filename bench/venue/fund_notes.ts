@@ -1,7 +1,7 @@
 /** Makes notes of the bench known to the venue and free, through its own journal. */
 
 import type { Place } from '../../engine/commands'
-import type { Side } from '../../protocol/wire'
+import type { Side } from '../../protocol/wire/trading'
 import {
   ACCOUNTS,
   accountOf,

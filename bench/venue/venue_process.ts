@@ -1,12 +1,12 @@
 /** The venue under load in a process of its own: real engine, journal, read models, routes and TLS on a quiet chain. */
 
 import { openEnclave } from '../../enclave/index'
-import { openStandInAgent } from '../../enclave/standin/open_stand_in'
-import { createApp } from '../../routes/_app'
-import { listen } from '../../routes/_listen'
-import { openLog } from '../../routes/_log'
-import { answerQuestions } from '../child_process'
-import { type RawFacts, RawTopics, type RawWave } from '../raw_topics'
+import { openStandInAgent } from '../../sandbox/enclave/open_stand_in'
+import { createApp } from '../../server/edge/app'
+import { openLog } from '../../server/edge/log'
+import { listen } from '../../server/tls/listen'
+import { answerQuestions } from '../kit/child_process'
+import { type RawFacts, RawTopics, type RawWave } from '../kit/raw_server'
 import { fundNotes } from './fund_notes'
 import { type LoopGauge, openLoopGauge, type Pauses } from './loop_gauge'
 import { type BenchEngine, clock, openEngine, provisionAccounts } from './open_engine'

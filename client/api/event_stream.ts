@@ -1,5 +1,5 @@
 /** Follows an account's events over a socket without a gap: resumes by seq after every disconnect. */
-import type { AccountEvent } from '../../protocol/wire'
+import type { AccountEvent } from '../../protocol/wire/trading'
 import type { VenueClient } from './venue_client'
 
 const RETRY_MS = 200

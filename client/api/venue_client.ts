@@ -1,8 +1,61 @@
-/** Every endpoint of the venue as a typed call; the token is renewed before it expires. */
-import type * as wire from '../../protocol/wire'
-import { type CallOptions, call, query } from './call'
-import type { Transport } from './transport'
-import { VenueProblem } from './venue_problem'
+/** Every endpoint of the venue as a typed call over the pinned connection; the token is renewed before it expires. */
+
+import type { RefusalCode } from '../../protocol/refusals'
+import type * as wire from '../../protocol/wire/trading'
+import type { Problem } from '../../protocol/wire/trading'
+
+// The pinned connection a verified venue gives; everything the trading client sends goes through it.
+
+export type Transport = {
+  /** HTTPS origin without a trailing slash. */
+  readonly base_url: string
+  fetch(path: string, init?: RequestInit): Promise<Response>
+  /** Opens a wss stream on the same pinned key. */
+  webSocket(path: string): WebSocket
+}
+
+// A refusal of the venue as the client sees it: RFC 9457 problem with a stable code.
+
+export class VenueProblem extends Error {
+  readonly status: number
+  readonly code: RefusalCode
+  /** `yes` only for an identical resend, `unknown` only with 500; otherwise nothing was changed. */
+  readonly applied: Problem['applied']
+  constructor(readonly problem: Problem) {
+    super(`${problem.code}: ${problem.message}`)
+    this.name = 'VenueProblem'
+    this.status = problem.status
+    this.code = problem.code as RefusalCode
+    this.applied = problem.applied
+  }
+}
+
+// One JSON request over the pinned connection.
+
+export type CallOptions = { method?: 'GET' | 'POST' | 'PUT' | 'DELETE'; token?: string; body?: unknown }
+
+/**
+ * Resolves with the resource. @throws VenueProblem for a refusal; other errors (a lost connection) leave the outcome of
+ * a command open: send the identical bytes again and `order_exists` tells its fate.
+ */
+export async function call<T>(transport: Transport, path: string, options: CallOptions = {}): Promise<T> {
+  const headers: Record<string, string> = { accept: 'application/json' }
+  if (options.token !== undefined) headers['authorization'] = `Bearer ${options.token}`
+  if (options.body !== undefined) headers['content-type'] = 'application/json'
+  const init: RequestInit = { method: options.method ?? 'GET', headers }
+  if (options.body !== undefined) init.body = JSON.stringify(options.body)
+  const response = await transport.fetch(path, init)
+  if (response.ok) return (await response.json()) as T
+  throw new VenueProblem((await response.json()) as Problem)
+}
+
+/** Query string of the fields that are set. */
+export function query(fields: Record<string, string | number | undefined>): string {
+  const set = Object.entries(fields).filter(([, value]) => value !== undefined)
+  return set.length === 0 ? '' : `?${new URLSearchParams(set.map(([name, value]) => [name, String(value)]))}`
+}
+
+// Every endpoint of the venue as a typed call; the token is renewed before it expires.
 
 type PageQuery = { after?: number; limit?: number }
 /** Share of a token's life after which the next call logs in again. */

@@ -1,8 +1,56 @@
-/** Recomputes both roots of a vault from its public events alone and judges the accounts by them. */
-import type { VaultEvent } from '../../protocol/vault/events'
+/** Recomputes both roots of a vault from its public events alone and compares them with its accounts. */
+import { equalBytes, toHex } from '../../protocol/bytes'
+import { MerkleTree } from '../../protocol/notes/merkle_tree'
+import { depositCommitment } from '../../protocol/notes/notes'
+import { SpentTree } from '../../protocol/notes/spent_tree'
+import type { SettledEvent, VaultEvent } from '../../protocol/vault/events'
 import type { VaultState } from '../chain/read_vault'
-import { auditNoteTree } from './note_tree_audit'
-import { auditSpentTree } from './spent_tree_audit'
+
+// Rebuilds the tree of spent nullifiers from the settlement batches and compares it with the vault's config account.
+
+/** Nullifiers enter batch by batch; one that escaped from a frozen vault may be in none. */
+export function auditSpentTree(events: readonly VaultEvent[], { config }: VaultState): RootAudit {
+  const { last_batch, spent_count: count, spent_root: expected } = config
+  const batches = events.filter((event) => event.kind === 'settled').sort((a, b) => a.batch - b.batch)
+  const settled = batches.filter(({ batch }) => batch <= last_batch)
+  const gap = settled.findIndex(({ batch }, at) => batch !== at + 1)
+  if (gap !== -1 || settled.length < last_batch) {
+    const missing = `settlement batch ${(gap === -1 ? settled.length : gap) + 1}`
+    return { count, expected, found: undefined, faults: [], missing }
+  }
+  const faults: string[] = []
+  const tree = new SpentTree()
+  try {
+    tree.insertBatches(settled.map(({ nullifiers }) => nullifiers))
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error
+    return { count, expected, found: undefined, faults: [firstDifference(settled)], missing: undefined }
+  }
+  const found = tree.root()
+  if (tree.spent_count !== count || !equalBytes(found, expected)) faults.push(firstDifference(settled))
+  for (const event of events)
+    if (event.kind === 'escaped' && tree.has(event.nullifier))
+      faults.push(`nullifier ${toHex(event.nullifier)} was settled and escaped too`)
+  return { count, expected, found, faults, missing: undefined }
+}
+
+/** Goes through the batches again, with the root and count that each itself names. */
+function firstDifference(settled: readonly SettledEvent[]): string {
+  const tree = new SpentTree()
+  for (const { batch, nullifiers, spent_count, spent_root } of settled) {
+    try {
+      tree.insert(nullifiers)
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error
+      return `settlement batch ${batch}: ${error.message}`
+    }
+    if (tree.spent_count !== spent_count || !equalBytes(tree.root(), spent_root))
+      return `settlement batch ${batch} is the first whose spent root is not that of its nullifiers`
+  }
+  return 'every batch agrees with itself; the account holds another spent root'
+}
+
+// Recomputes both roots of a vault from its public events alone and judges the accounts by them.
 
 export type RootAudit = {
   /** Leaves or nullifiers the account counts. */
@@ -36,4 +84,92 @@ export function auditChain(events: readonly VaultEvent[], vault: VaultState): Ch
   const incomplete = both.some(({ missing }) => missing !== undefined)
   const verdict = differs ? 'differs' : incomplete ? 'incomplete' : 'agrees'
   return { slot: vault.slot, note_tree, spent_tree, verdict }
+}
+
+// Rebuilds the note tree from the vault's events and compares it with the accounts, leaf by leaf where they differ.
+
+/** One append: the leaves an event says it added, and the root it says they led to. */
+type Append = { at: string; first: number; leaves: Uint8Array[]; note_root: Uint8Array; misfit: boolean }
+type ProgramNote = { mint: Uint8Array; amount: bigint; inner: Uint8Array; leaf_index: number }
+
+/**
+ * Every deposit and refund names what its commitment is made of, so those are computed again; outputs of trades are
+ * opaque. Beside the root of now, every earlier state the ring still knows must be one of this history.
+ */
+export function auditNoteTree(events: readonly VaultEvent[], { tree, ring }: VaultState): RootAudit {
+  const { leaf_count: count, root: expected } = tree
+  const appends = events
+    .flatMap(appendOf)
+    .sort((a, b) => a.first - b.first || a.leaves.length - b.leaves.length)
+  const { leaves, missing, fault } = inOrder(appends, count)
+  if (missing !== undefined || fault !== undefined)
+    return { count, expected, found: undefined, faults: fault === undefined ? [] : [fault], missing }
+  const rebuilt = new MerkleTree()
+  const faults = appends
+    .filter(({ misfit }) => misfit)
+    .map(({ at }) => `${at} names another note than its leaf`)
+  const states = ring.states.filter((state) => state.leaf_count <= count)
+  states.sort((a, b) => a.leaf_count - b.leaf_count)
+  for (const { leaf_count, root } of states) {
+    rebuilt.append(leaves.slice(rebuilt.leaf_count, leaf_count))
+    if (!equalBytes(rebuilt.root(), root))
+      faults.push(`the known state of ${leaf_count} leaves in the ring is none of this history`)
+  }
+  rebuilt.append(leaves.slice(rebuilt.leaf_count))
+  const found = rebuilt.root()
+  if (!equalBytes(found, expected)) faults.push(firstWrongAppend(appends, count))
+  return { count, expected, found, faults, missing: undefined }
+}
+
+function appendOf(event: VaultEvent): Append[] {
+  if (event.kind === 'deposited') {
+    const { leaf_index: first, commitment, note_root } = event
+    const misfit = !isCommitmentOf(commitment, event)
+    return [{ at: `the deposit at leaf ${first}`, first, leaves: [commitment], note_root, misfit }]
+  }
+  if (event.kind !== 'settled') return []
+  const { batch, first_leaf_index: first, note_root, outputs, payouts } = event
+  const refunds = payouts.flatMap(({ refund, mint, amount, inner }) =>
+    refund === undefined ? [] : [{ ...refund, mint, amount, inner }],
+  )
+  const leaves = [...outputs, ...refunds].map(({ commitment }) => commitment)
+  const misfit = refunds.some(
+    (note, at) => note.leaf_index !== first + outputs.length + at || !isCommitmentOf(note.commitment, note),
+  )
+  return [{ at: `settlement batch ${batch}`, first, leaves, note_root, misfit }]
+}
+
+function isCommitmentOf(commitment: Uint8Array, note: ProgramNote): boolean {
+  try {
+    return equalBytes(commitment, depositCommitment(note))
+  } catch {
+    return false
+  }
+}
+
+type Ordered = { leaves: Uint8Array[]; missing?: string; fault?: string }
+
+/** The first `count` leaves; each must come exactly once. */
+function inOrder(appends: readonly Append[], count: number): Ordered {
+  const leaves: Uint8Array[] = []
+  for (const { at, first, leaves: more } of appends) {
+    if (leaves.length >= count) break
+    if (first > leaves.length) return { leaves, missing: `leaf ${leaves.length}` }
+    if (first < leaves.length) return { leaves, fault: `${at} takes a place that another has` }
+    leaves.push(...more)
+  }
+  return leaves.length < count
+    ? { leaves, missing: `leaf ${leaves.length}` }
+    : { leaves: leaves.slice(0, count) }
+}
+
+/** Goes through the history again, with the root that every event itself names. */
+function firstWrongAppend(appends: readonly Append[], count: number): string {
+  const tree = new MerkleTree()
+  for (const { at, first, leaves, note_root } of appends) {
+    if (first >= count) break
+    tree.append(leaves)
+    if (!equalBytes(tree.root(), note_root)) return `${at} is the first whose root is not that of its leaves`
+  }
+  return 'every event agrees with itself; the account holds another root'
 }

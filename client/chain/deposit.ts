@@ -1,20 +1,23 @@
 /** Deposits tokens into the vault as a note of the wallet; the program, not the venue, makes the commitment. */
+
 import type { Instruction, Signature } from '@solana/kit'
 import { decodeBase58 } from '../../protocol/base58'
 import { equalBytes, toHex } from '../../protocol/bytes'
-import { noteInner, openingCommitment } from '../../protocol/notes'
+import { noteInner, openingCommitment } from '../../protocol/notes/notes'
 import { depositInstruction } from '../../protocol/vault/deposit'
 import type { DepositedEvent } from '../../protocol/vault/events'
-import { takeDepositBlinding } from '../wallet/deposit_blinding'
-import type { Wallet, WalletNote } from '../wallet/wallet'
+import { takeDepositBlinding, type Wallet, type WalletNote } from '../wallet/wallet'
 import type { ChainAccess } from './chain_access'
+import { eventsOf, readTransactionData } from './read_history'
 import { readMintRecord } from './read_vault'
-import { eventsOf, readTransactionData } from './read_vault_events'
-import { requireLamports, requireTokens } from './require_funds'
-import { sendInstructions } from './send_instructions'
+import {
+  requireLamports,
+  requireTokens,
+  sendInstructions,
+  TransactionFailed,
+  toInstruction,
+} from './send_instructions'
 import { ownAccount } from './token_account'
-import { TransactionFailed } from './transaction_failed'
-import { toInstruction } from './vault_instruction'
 
 export type DepositTerms = {
   program_id: string

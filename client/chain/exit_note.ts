@@ -1,23 +1,17 @@
 /** How a note leaves without the venue: request, freeze after a missed deadline, escape; and how a false request is closed. */
+
 import { createKeyPairSignerFromPrivateKeyBytes, type KeyPairSigner, type Signature } from '@solana/kit'
 import { decodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
 import { ACCOUNT_BYTES, type ExitRequest } from '../../protocol/vault/accounts'
-import { freezeInstruction } from '../../protocol/vault/freeze'
-import { refuseExitInstruction } from '../../protocol/vault/refuse_exit'
-import { nullifierOfNote } from '../exit/open_note'
-import { prepareEscape } from '../exit/prepare_escape'
-import { prepareExitRequest } from '../exit/prepare_exit_request'
+import { freezeInstruction, refuseExitInstruction } from '../../protocol/vault/exits'
+import { nullifierOfNote, prepareEscape, prepareExitRequest } from '../exit/prepare_exit'
 import { VaultProofs } from '../exit/vault_proofs'
-import { takeDepositBlinding } from '../wallet/deposit_blinding'
-import type { Wallet, WalletNote } from '../wallet/wallet'
+import { takeDepositBlinding, type Wallet, type WalletNote } from '../wallet/wallet'
 import type { ChainAccess, ChainReader } from './chain_access'
+import { type ReadHistoryOptions, readVaultHistory } from './read_history'
 import { programBytes, readExitRequest, readMintRecord, readVaultState } from './read_vault'
-import { type ReadHistoryOptions, readVaultHistory } from './read_vault_history'
-import { requireLamports } from './require_funds'
-import { sendInstructions } from './send_instructions'
-import { TransactionFailed } from './transaction_failed'
-import { toInstruction } from './vault_instruction'
+import { requireLamports, sendInstructions, TransactionFailed, toInstruction } from './send_instructions'
 
 /** Reads the whole public history; good for any number of exits until the vault changes. */
 export async function readProofs(

@@ -2,11 +2,9 @@
 import { ProofUnavailable, VaultProofs } from '../exit/vault_proofs'
 import { extendHistory, type KeptTransaction, loadHistory } from '../wallet/history_file'
 import { HistoryIncomplete, vaultHistory } from '../wallet/vault_history'
-import type { ChainReader } from './chain_access'
-import { patientRead } from './patient_read'
+import { type ChainReader, patientRead } from './chain_access'
+import { eventsOf, type ReadHistoryOptions, readVaultTransactions } from './read_history'
 import { readVaultState, type VaultState } from './read_vault'
-import { eventsOf } from './read_vault_events'
-import { type ReadHistoryOptions, readVaultTransactions } from './read_vault_history'
 
 export type KeptProofs = {
   proofs: VaultProofs

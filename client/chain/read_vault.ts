@@ -13,8 +13,7 @@ import {
   type TreeAccount,
 } from '../../protocol/vault/accounts'
 import { exitRequestAddress, mintRecordAddress, vaultAddresses } from '../../protocol/vault/addresses'
-import { addressOf, type ChainReader } from './chain_access'
-import { patientRead } from './patient_read'
+import { addressOf, type ChainReader, patientRead } from './chain_access'
 
 export type Commitment = 'confirmed' | 'finalized'
 export type VaultState = { slot: number; config: ConfigAccount; tree: TreeAccount; ring: RingAccount }

@@ -1,26 +1,153 @@
-/**
- * Signs instructions as one v1 transaction, sends it until it lands, and waits for a commitment level.
- *
- * Version 1 (4,096 bytes) because an escape needs 2.8 KB and every cluster that has a vault has v1: `initialize` fits no
- * other.
- */
+/** Signs and lands vault instructions: funds checked first, failures explained. */
+
 import {
+  type AccountMeta,
+  AccountRole,
+  type AccountSignerMeta,
   appendTransactionMessageInstructions,
   createTransactionMessage,
   getBase64EncodedWireTransaction,
   getSignatureFromTransaction,
   type Instruction,
+  isSolanaError,
+  type KeyPairSigner,
   pipe,
   type Signature,
+  SOLANA_ERROR__INSTRUCTION_ERROR__CUSTOM,
+  SOLANA_ERROR__JSON_RPC__SERVER_ERROR_SEND_TRANSACTION_PREFLIGHT_FAILURE,
   setTransactionMessageComputeUnitLimit,
   setTransactionMessageFeePayerSigner,
   setTransactionMessageLifetimeUsingBlockhash,
   setTransactionMessageLoadedAccountsDataSizeLimit,
   signTransactionMessageWithSigners,
 } from '@solana/kit'
-import type { ChainAccess } from './chain_access'
-import { isPassing, patientRead } from './patient_read'
-import { landedFailure, preflightFailure, TransactionFailed } from './transaction_failed'
+import { type VaultErrorName, vaultError } from '../../protocol/vault/errors'
+import type { VaultInstruction } from '../../protocol/vault/instruction'
+import { addressOf, type ChainAccess, isPassing, patientRead } from './chain_access'
+import { ownAccount, tokenBalance } from './token_account'
+
+// A vault instruction in the form @solana/kit compiles.
+
+/** @throws RangeError when an account must sign and none of `signers` has its address */
+export function toInstruction(vault: VaultInstruction, signers: readonly KeyPairSigner[]): Instruction {
+  const accounts = vault.accounts.map((account): AccountMeta | AccountSignerMeta => {
+    const address = addressOf(account.address)
+    if (!account.signer)
+      return { address, role: account.writable ? AccountRole.WRITABLE : AccountRole.READONLY }
+    const signer = signers.find((one) => one.address === address)
+    if (!signer) throw new RangeError(`no signer for ${address}`)
+    const role = account.writable ? AccountRole.WRITABLE_SIGNER : AccountRole.READONLY_SIGNER
+    return { address, signer, role }
+  })
+  return { programAddress: addressOf(vault.program), accounts, data: vault.data }
+}
+
+// What the owner of a note can do about a refusal of the vault program; refusals only a faulty client meets have none.
+
+const RUN_AGAIN = 'The vault moved on meanwhile: run it again.'
+
+export const VAULT_ADVICE: Partial<Record<VaultErrorName, string>> = {
+  vault_paused: 'Deposit later; exits work meanwhile.',
+  vault_frozen: "What is in it leaves by 'exit escape'; nothing else goes in or out.",
+  not_frozen: "Ask for the note with 'exit request'; unserved at its deadline, 'exit freeze' opens the way.",
+  below_min_deposit: "Deposit more; 'audit-chain' and /info of a venue tell the mint's bounds.",
+  below_min_exit:
+    'Merge it with other notes at the venue first; from a frozen vault it escapes whatever its size.',
+  unknown_state: RUN_AGAIN,
+  unknown_spent_root: RUN_AGAIN,
+  deadline_not_reached: "'exit status' tells the deadline.",
+  exit_already_requested: "Nothing is lost: 'exit status' tells its deadline.",
+  already_escaped: "'sync' marks it spent.",
+  note_spent: "'sync' marks it spent.",
+  destination_unusable: 'Name a token account of this mint that is not frozen, or leave --destination out.',
+}
+
+// A transaction that did not do what it was sent for, with the vault's own name for the reason where it has one.
+
+/** It landed with an error, was refused before it was sent, or its blockhash expired before it landed. */
+export class TransactionFailed extends Error {
+  constructor(
+    what: string,
+    /** The vault program's refusal; undefined for every other reason. */
+    readonly refusal?: VaultErrorName,
+  ) {
+    super(what)
+    this.name = 'TransactionFailed'
+  }
+}
+
+/** From `err` of a landed transaction: `{InstructionError: [index, {Custom: code}]}` (agave `TransactionError`). */
+export function landedFailure(err: unknown): TransactionFailed {
+  const instruction = (err as { InstructionError?: readonly [unknown, unknown] }).InstructionError
+  const code = (instruction?.[1] as { Custom?: bigint | number } | undefined)?.Custom
+  return failure('the transaction landed with an error', code)
+}
+
+/** What the node's simulation refused; undefined when the failure is another, as a node that does not answer. */
+export function preflightFailure(error: unknown): TransactionFailed | undefined {
+  if (!isSolanaError(error, SOLANA_ERROR__JSON_RPC__SERVER_ERROR_SEND_TRANSACTION_PREFLIGHT_FAILURE))
+    return undefined
+  const { cause } = error
+  const custom = isSolanaError(cause, SOLANA_ERROR__INSTRUCTION_ERROR__CUSTOM)
+    ? cause.context.code
+    : undefined
+  const reason = cause instanceof Error ? cause.message : 'no reason given'
+  return failure(`the transaction was refused before it was sent: ${reason}`, custom)
+}
+
+function failure(what: string, code: bigint | number | undefined): TransactionFailed {
+  const known = code === undefined ? undefined : vaultError(Number(code))
+  if (known === undefined) return new TransactionFailed(what)
+  const advice = VAULT_ADVICE[known.name]
+  const sentence = `the vault refuses: ${known.name}. ${known.meaning}`
+  return new TransactionFailed(advice === undefined ? sentence : `${sentence} ${advice}`, known.name)
+}
+
+// Looks whether the payer can pay before anything is signed, and says what is missing in words.
+
+/** Solana's base fee of two signatures (Solana documentation, "Transaction fees"). */
+const FEE_LAMPORTS = 10_000n
+const BOND_LAMPORTS = 20_000_000n
+
+/** @param account_bytes of the accounts the transaction makes. @throws TransactionFailed */
+export async function requireLamports(
+  chain: ChainAccess,
+  account_bytes: readonly number[],
+  bond = false,
+): Promise<void> {
+  const { rpc, payer } = chain
+  let needed = FEE_LAMPORTS + (bond ? BOND_LAMPORTS : 0n)
+  for (const bytes of account_bytes)
+    needed += await patientRead(() => rpc.getMinimumBalanceForRentExemption(BigInt(bytes)).send())
+  const { value: held } = await patientRead(() =>
+    rpc.getBalance(payer.address, { commitment: 'confirmed' }).send(),
+  )
+  if (held >= needed) return
+  const why = bond ? 'fee, rent and bond, the latter two returned' : 'fee and rent'
+  throw new TransactionFailed(
+    `the payer ${payer.address} holds ${held} lamports and needs ${needed} (${why}): send it SOL`,
+  )
+}
+
+/** @param mint base58. @throws TransactionFailed */
+export async function requireTokens(
+  chain: ChainAccess,
+  mint: string,
+  token_program: Uint8Array,
+  amount: bigint,
+): Promise<void> {
+  const { bytes, text } = ownAccount(chain, mint, token_program)
+  const held = await patientRead(() => tokenBalance(chain, bytes))
+  if (held >= amount) return
+  throw new TransactionFailed(
+    `the payer's token account ${text} holds ${held} units of ${mint}, less than ${amount}: fund it first`,
+  )
+}
+
+// Signs instructions as one v1 transaction, sends it until it lands, and waits for a commitment level.
+//
+// Version 1 (4,096 bytes) because an escape needs 2.8 KB and every cluster that has a vault has v1: `initialize` fits no
+// other.
 
 const POLL_MS = 150
 const RESEND_EVERY_POLLS = 10

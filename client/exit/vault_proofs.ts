@@ -3,8 +3,8 @@
  * accounts of the vault, so a proof is either right or not made.
  */
 import { equalBytes, toHex } from '../../protocol/bytes'
-import { MerkleTree } from '../../protocol/merkle_tree'
-import { SpentTree } from '../../protocol/spent_tree'
+import { MerkleTree } from '../../protocol/notes/merkle_tree'
+import { SpentTree } from '../../protocol/notes/spent_tree'
 import type { VaultState } from '../chain/read_vault'
 import type { VaultHistory } from '../wallet/vault_history'
 

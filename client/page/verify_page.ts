@@ -1,14 +1,81 @@
 /** The verification page: reads the form, asks the venue, judges in this browser, shows the transcript. */
-
+import type { Collateral } from '../../protocol/tdx/collateral'
 import { collectEvidence } from '../verify/collect/collect_evidence'
-import { EvidenceUnavailable } from '../verify/collect/collect_venue'
-import { fetchTransport } from '../verify/collect/fetch_transport'
-import type { EvidenceBundle } from '../verify/evidence_bundle'
+import { EvidenceUnavailable, fetchTransport } from '../verify/collect/collect_venue'
+import { COLLATERAL_FORM, type EvidenceBundle, requireForm } from '../verify/evidence_bundle'
 import { judgeEvidence } from '../verify/judge_evidence'
-import { reasonOf } from '../verify/refused'
-import { type Demand, type FormText, readDemand } from './read_demand'
+import { BARE_POLICY, parsePolicy, type VerificationPolicy } from '../verify/policy'
+import { Refused, reasonOf } from '../verify/transcript'
 import { showTranscript } from './show_transcript'
-import { takeFiles } from './take_files'
+
+// Lets a text field be filled from a file: chosen with its button or dropped on it.
+
+/** @param changed called once the text of a file stands in the field. */
+export function takeFiles(field: HTMLTextAreaElement, changed: () => void): void {
+  const chooser = document.querySelector<HTMLInputElement>(`input[type=file][data-for="${field.id}"]`)!
+  const take = async (file: File | undefined): Promise<void> => {
+    if (file === undefined) return
+    field.value = await file.text()
+    changed()
+  }
+  chooser.addEventListener('change', () => void take(chooser.files?.[0]))
+  field.addEventListener('dragover', (event) => event.preventDefault())
+  field.addEventListener('drop', (event) => {
+    const file = event.dataTransfer?.files[0]
+    if (file === undefined) return
+    event.preventDefault()
+    void take(file)
+  })
+}
+
+// What the user asks for, read from the text of the form's fields.
+
+/** Exact text of each field, as typed, pasted or dropped. */
+export type FormText = { url: string; policy: string; collateral: string; manifest: string }
+export type Demand = {
+  origin: URL
+  policy: VerificationPolicy
+  options: { collateral?: Collateral; app_compose?: string }
+}
+
+/** @throws Refused naming the field. An empty policy demands real, current hardware and pins nothing else. */
+export function readDemand(text: FormText): Demand {
+  const { collateral, manifest } = text
+  return {
+    origin: readOrigin(text.url.trim()),
+    policy: isEmpty(text.policy) ? BARE_POLICY : parsePolicy(text.policy),
+    options: {
+      ...(isEmpty(collateral) ? {} : { collateral: readCollateral(collateral) }),
+      // The hash is over the exact bytes, so nothing is trimmed.
+      ...(isEmpty(manifest) ? {} : { app_compose: manifest }),
+    },
+  }
+}
+
+const isEmpty = (text: string): boolean => text.trim() === ''
+
+function readOrigin(text: string): URL {
+  const url = URL.canParse(text) ? new URL(text) : undefined
+  if (url?.protocol !== 'https:') throw new Refused('the venue is named by a URL that begins with https://')
+  return url
+}
+
+function readCollateral(text: string): Collateral {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch {
+    throw new Refused('the collateral is not JSON')
+  }
+  try {
+    requireForm(value, COLLATERAL_FORM)
+  } catch {
+    throw new Refused('the collateral is not of the form the verifier reads')
+  }
+  return value as Collateral
+}
+
+// The verification page: reads the form, asks the venue, judges in this browser, shows the transcript.
 
 const byId = <E extends HTMLElement>(id: string): E => document.getElementById(id) as E
 const form = byId<HTMLFormElement>('demand')

@@ -1,6 +1,57 @@
-/** Everything one verification rests on, so that it can be judged again later without the venue. */
-import type { Collateral } from '../../protocol/collateral'
-import type { Attestation, Info } from '../../protocol/wire_public'
+/** Evidence of one verification as one file, so that it can be judged again without the venue. */
+import type { Collateral } from '../../protocol/tdx/collateral'
+import type { Attestation, Info } from '../../protocol/wire/public'
+import { Refused } from './transcript'
+
+// Whether JSON from outside has the fields that code relies on.
+
+/** Field to type; numbers are safe integers. */
+export type Form = { readonly [field: string]: 'string' | 'number' | Form }
+
+/** Further fields are ignored. @throws Refused naming the first field that is absent or of another type. */
+export function requireForm(value: unknown, form: Form): void {
+  if (typeof value !== 'object' || value === null) throw new Refused('an answer is not an object')
+  for (const [field, expected] of Object.entries(form)) {
+    const member = (value as Record<string, unknown>)[field]
+    if (typeof expected === 'object') requireForm(member, expected)
+    else if (typeof member !== expected || (expected === 'number' && !Number.isSafeInteger(member)))
+      throw new Refused(`an answer has no well formed ${field}`)
+  }
+}
+
+// The fields of a venue's answers that verification reads.
+
+const text = 'string'
+
+export const INFO_FORM: Form = {
+  app_id: text,
+  instance_id: text,
+  compose_hash: text,
+  tee_pubkey: text,
+  venue: text,
+  config_account: text,
+  program_id: text,
+  genesis_hash: text,
+  generation: 'number',
+  epoch: 'number',
+}
+
+export const ATTESTATION_FORM: Form = {
+  quote: text,
+  event_log: text,
+  report_data: text,
+  vm_config: text,
+  tee_pubkey: text,
+  binding: {
+    body: text,
+    signature: text,
+    certificate: text,
+    certificate_signature: text,
+    statement_key: text,
+  },
+}
+
+// Everything one verification rests on, so that it can be judged again later without the venue.
 
 export const BUNDLE_FORMAT = 'tacit/evidence-bundle/v1'
 
@@ -35,4 +86,56 @@ export type EvidenceBundle = {
   kms_allowed: boolean | null
   /** Why collateral, chain or KMS answer stand as null although they were asked for. */
   missing: { collateral?: string; chain?: string; kms?: string }
+}
+
+// Reads an evidence bundle from its file; the checks judge what it says.
+
+const CHAIN_FORM = {
+  genesis_hash: 'string',
+  slot: 'number',
+  config: { owner: 'string', data: 'string' },
+  program: { owner: 'string', data: 'string' },
+  program_data: { owner: 'string', sha256: 'string' },
+} as const
+export const COLLATERAL_FORM = {
+  pck_crl_issuer_chain: 'string',
+  root_ca_crl: 'string',
+  pck_crl: 'string',
+  tcb_info_issuer_chain: 'string',
+  tcb_info: 'string',
+  tcb_info_signature: 'string',
+  qe_identity_issuer_chain: 'string',
+  qe_identity: 'string',
+  qe_identity_signature: 'string',
+} as const
+
+/** @throws Refused for anything but a bundle of this format. */
+export function parseBundle(text: string): EvidenceBundle {
+  const bundle = parseJson(text) as EvidenceBundle
+  requireForm(bundle, {
+    format: 'string',
+    url: 'string',
+    now_ms: 'number',
+    nonce: 'string',
+    info: INFO_FORM,
+    attestation: ATTESTATION_FORM,
+    missing: {},
+    evidences: { quote_json: 'string', cert_pem: 'string', sha256sum_txt: 'string' },
+  })
+  if (bundle.format !== BUNDLE_FORMAT) throw new Refused('the bundle is of another format')
+  if (bundle.collateral !== null) requireForm(bundle.collateral, COLLATERAL_FORM)
+  if (bundle.chain !== null) requireForm(bundle.chain, CHAIN_FORM)
+  const authority: unknown = bundle.chain?.program_data.upgrade_authority ?? null
+  const loose: unknown[] = [bundle.spki_sha256, bundle.app_compose, authority]
+  if (loose.some((value) => value !== null && typeof value !== 'string'))
+    throw new Refused('a field of the bundle is malformed')
+  return bundle
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    throw new Refused('the bundle is not JSON')
+  }
 }

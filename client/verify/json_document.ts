@@ -1,6 +1,17 @@
-/** Typed reading of JSON documents: a field is what it must be, or the document is refused. */
+/** Strict reading of JSON documents and of base64 in them. */
 import { fromHex } from '../../protocol/bytes'
-import { Refused } from './refused'
+import { Refused } from './transcript'
+
+// Base64 as JSON-RPC and CBOR carriers use it, strictly.
+
+/** @throws Refused unless the text is padded standard base64. */
+export function decodeBase64(text: string): Uint8Array {
+  if (!/^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/.test(text))
+    throw new Refused('a value is not base64')
+  return Uint8Array.from(atob(text), (character) => character.charCodeAt(0))
+}
+
+// Typed reading of JSON documents: a field is what it must be, or the document is refused.
 
 export class JsonObject {
   private constructor(

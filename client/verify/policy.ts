@@ -1,5 +1,10 @@
-/** What a client demands of a venue. Nothing is assumed: a list that names nothing allows nothing. */
-import type { CheckName } from './transcript'
+/** The policy: what a client demands of a venue, read from `policy.json`. */
+import { decodeBase58 } from '../../protocol/base58'
+import { fromHex } from '../../protocol/bytes'
+import { JsonObject } from './json_document'
+import { CHECKS, type CheckName, Refused } from './transcript'
+
+// What a client demands of a venue. Nothing is assumed: a list that names nothing allows nothing.
 
 /** Intel's TCB statuses a policy may allow; `Revoked` never is. Best first. */
 export const TCB_STATUSES = [
@@ -68,4 +73,148 @@ export type VerificationPolicy = {
   collateral_url?: string
   chain?: ChainPolicy
   kms?: KmsPolicy
+}
+
+// Reads `policy.json`. A misspelt or absent demand is refused: it would silently demand nothing.
+
+const CHECK_NAMES = CHECKS.map(([, name]) => name)
+/** Fields that demand nothing when absent because the strictest reading is the empty one. */
+const LISTS = ['advisories', 'os_image_hashes', 'registers', 'environment_names', 'permitted_skips'] as const
+const FIELDS = [
+  ...LISTS,
+  'compose_hashes',
+  'tcb_statuses',
+  'tcb_evaluation_min',
+  'roots_pem',
+  'ppids',
+  'collateral_url',
+  'chain',
+  'kms',
+]
+
+/** What holds without a policy file: real, current hardware, and every other demand reported as not made. */
+export const BARE_POLICY: VerificationPolicy = {
+  compose_hashes: [],
+  tcb_statuses: ['UpToDate'],
+  advisories: [],
+  tcb_evaluation_min: 0,
+  os_image_hashes: [],
+  registers: [],
+  environment_names: [],
+  permitted_skips: [],
+}
+
+/** @throws Refused naming the field. */
+export function parsePolicy(text: string): VerificationPolicy {
+  const file = JsonObject.parse(text, 'the policy')
+  file.only(FIELDS)
+  return {
+    compose_hashes: hexList(file, 'compose_hashes', 32),
+    tcb_statuses: oneOf(file.texts('tcb_statuses'), TCB_STATUSES, 'tcb_statuses'),
+    advisories: file.texts('advisories'),
+    tcb_evaluation_min: file.optional('tcb_evaluation_min', (field) => file.integer(field)) ?? 0,
+    os_image_hashes: hexList(file, 'os_image_hashes', 32),
+    registers: file.has('registers') ? file.objects('registers').map(readRegisters) : [],
+    environment_names: file.texts('environment_names'),
+    permitted_skips: oneOf(file.texts('permitted_skips'), CHECK_NAMES, 'permitted_skips'),
+    ...defined(
+      'roots_pem',
+      file.optional('roots_pem', (field) => file.text(field)),
+    ),
+    ...defined('ppids', file.has('ppids') ? hexList(file, 'ppids', 16) : undefined),
+    ...defined(
+      'collateral_url',
+      file.optional('collateral_url', (field) => url(file, field)),
+    ),
+    ...defined(
+      'chain',
+      file.optional('chain', (field) => readChain(file.object(field))),
+    ),
+    ...defined(
+      'kms',
+      file.optional('kms', (field) => readKms(file.object(field))),
+    ),
+  }
+}
+
+function readChain(chain: JsonObject): ChainPolicy {
+  chain.only([
+    'rpc_url',
+    'program_id',
+    'genesis_hash',
+    'program_sha256',
+    'program_bytes',
+    'upgrade_authorities',
+    'pending_actions',
+    'paused_allowed',
+  ])
+  return {
+    rpc_url: url(chain, 'rpc_url'),
+    program_id: base58(chain.text('program_id')),
+    ...defined(
+      'genesis_hash',
+      chain.optional('genesis_hash', (field) => base58(chain.text(field))),
+    ),
+    ...defined(
+      'program_sha256',
+      chain.optional('program_sha256', (field) => hex(chain.text(field), 32)),
+    ),
+    ...defined(
+      'program_bytes',
+      chain.optional('program_bytes', (field) => chain.integer(field)),
+    ),
+    upgrade_authorities: chain.texts('upgrade_authorities').map(base58),
+    pending_actions: oneOf(chain.texts('pending_actions'), PENDING_ACTIONS, 'pending_actions'),
+    paused_allowed: chain.optional('paused_allowed', (field) => chain.boolean(field)) ?? false,
+  }
+}
+
+function readKms(kms: JsonObject): { rpc_url: string } {
+  kms.only(['rpc_url'])
+  return { rpc_url: url(kms, 'rpc_url') }
+}
+
+function readRegisters(tuple: JsonObject): RegisterTuple {
+  tuple.only(['mrtd', 'rtmr0', 'rtmr1', 'rtmr2'])
+  const register = (name: keyof RegisterTuple) => hex(tuple.text(name), 48)
+  return {
+    mrtd: register('mrtd'),
+    rtmr0: register('rtmr0'),
+    rtmr1: register('rtmr1'),
+    rtmr2: register('rtmr2'),
+  }
+}
+
+/** An optional field is absent rather than undefined. */
+function defined<K extends string, V>(name: K, value: V | undefined): { [P in K]?: V } {
+  return value === undefined ? {} : ({ [name]: value } as { [P in K]?: V })
+}
+
+function hexList(file: JsonObject, field: string, width: number): string[] {
+  return file.texts(field).map((text) => hex(text, width))
+}
+
+function hex(text: string, width: number): string {
+  if (fromHex(text, width) === undefined)
+    throw new Refused(`the policy has a value that is not ${width * 2} hex digits`)
+  return text
+}
+
+function base58(text: string): string {
+  if (decodeBase58(text, 32) === undefined) throw new Refused('the policy has a malformed base58 value')
+  return text
+}
+
+function url(file: JsonObject, field: string): string {
+  const text = file.text(field)
+  if (!URL.canParse(text)) throw new Refused(`the policy has no well formed ${field}`)
+  return text
+}
+
+function oneOf<T extends string>(texts: readonly string[], known: readonly T[], field: string): T[] {
+  return texts.map((text) => {
+    const found = known.find((one) => one === text)
+    if (found === undefined) throw new Refused(`the policy's ${field} do not know ${text}`)
+    return found
+  })
 }

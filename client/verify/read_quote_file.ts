@@ -1,6 +1,6 @@
 /** A quote in the forms auditors keep it: raw bytes, hex, or a whole GetQuote or `/attestation` answer. */
-import { fromAnyHex } from '../../protocol/any_hex'
-import { Refused } from './refused'
+import { fromAnyHex } from '../../protocol/bytes'
+import { Refused } from './transcript'
 
 const DECODER = new TextDecoder('utf-8', { fatal: true })
 

@@ -3,13 +3,10 @@
  * it runs in Bun, Node and a browser.
  */
 import { toHex } from '../../protocol/bytes'
-import type { Collateral } from '../../protocol/collateral'
-import { type GenuineQuote, verifyGenuine } from './tdx/genuine_quote'
-import { type PlatformPolicy, requirePlatform } from './tdx/judge_platform'
-import { type OpenedCollateral, openCollateral } from './tdx/open_collateral'
-import { requireMachine } from './tdx/require_machine'
-import type { TcbFinding } from './tdx/tcb_status'
-import type { TrustedRoots } from './tdx/trusted_roots'
+import type { Collateral } from '../../protocol/tdx/collateral'
+import { type OpenedCollateral, openCollateral, type TrustedRoots } from './tdx/collateral'
+import { type GenuineQuote, requireMachine, verifyGenuine } from './tdx/genuine_quote'
+import { type PlatformPolicy, requirePlatform, type TcbFinding } from './tdx/platform'
 
 export type VerifiedQuote = GenuineQuote & { finding: TcbFinding }
 

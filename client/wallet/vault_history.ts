@@ -1,7 +1,6 @@
 /** The vault's whole public history, indexed as a wallet looks things up; built from events, refused when one is missing. */
 import { toHex } from '../../protocol/bytes'
-import type { VaultEvent } from '../../protocol/vault/events'
-import type { SettledEvent } from '../../protocol/vault/settled_event'
+import type { SettledEvent, VaultEvent } from '../../protocol/vault/events'
 
 /** A settlement output with its memo. */
 export type ChainOutput = { commitment: Uint8Array; memo: Uint8Array; batch: number; leaf_index: number }

@@ -1,7 +1,9 @@
 /** The wallet: one seed, the counters of what was derived from it, its notes and its open orders. */
 import { encodeBase58 } from '../../protocol/base58'
-import { deriveTradingKey } from '../../protocol/derive'
+import { deriveDepositBlinding, deriveTradingKey } from '../../protocol/notes/derive'
 import { publicKeyOf } from '../../protocol/sign'
+
+// The wallet: one seed, the counters of what was derived from it, its notes and its open orders.
 
 /** A note of the wallet. `pending`: backs a command; `spent`: consumed; `free`: usable. */
 export type WalletNote = {
@@ -131,5 +133,27 @@ export class Wallet {
   noteFor(mint: string, amount: bigint): WalletNote | undefined {
     const fitting = this.freeNotes(mint).filter((note) => BigInt(note.amount) >= amount)
     return fitting.sort((a, b) => (BigInt(a.amount) < BigInt(b.amount) ? -1 : 1))[0]
+  }
+}
+
+// The next blinding of a key's deposits: of a deposit, or of the refund of an exit.
+//
+// Two copies of a seed that are used at once may take the same one. Nothing is lost by it, since the leaf index makes the
+// notes and their nullifiers differ; but whoever reads the chain sees that both have one owner.
+
+export type TakenBlinding = {
+  blinding: Uint8Array
+  /** For a transaction that never will land; without effect once a later blinding was taken. */
+  giveBack(): void
+}
+
+export function takeDepositBlinding(wallet: Wallet, key_index: number): TakenBlinding {
+  const counters = wallet.counters(key_index)
+  const taken = counters.deposits++
+  return {
+    blinding: deriveDepositBlinding(wallet.seed, key_index, taken),
+    giveBack() {
+      if (counters.deposits === taken + 1) counters.deposits = taken
+    },
   }
 }

@@ -1,7 +1,12 @@
-/** Keeps a wallet in a file only its owner can read. The seed alone recovers everything else from the chain. */
+/** Keeps a wallet in a file only its owner can read. */
+
 import { closeSync, existsSync, fsyncSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs'
+import { loadNativePoseidon } from '../../native/load_poseidon'
 import { fromHex, toHex } from '../../protocol/bytes'
+import { installPoseidon } from '../../protocol/notes/poseidon'
 import { Wallet, type WalletState } from './wallet'
+
+// Keeps a wallet in a file only its owner can read. The seed alone recovers everything else from the chain.
 
 /** Of the file's form; a file without one is of version 1. */
 const VERSION = 1
@@ -46,4 +51,12 @@ function parse(path: string): Content {
   } catch {
     throw new NotAWallet(path, 'cannot be read as a wallet: recover it from its seed into another file')
   }
+}
+
+// Lets this process hash with compiled code where there is some: a wallet's search is hashing and little else.
+
+/** Elsewhere the pure implementation goes on; both give the same hashes. */
+export function hashFast(): void {
+  const native = loadNativePoseidon()
+  if (native !== undefined) installPoseidon(native)
 }

@@ -3,8 +3,8 @@
  * `POST URL/present` and `POST URL/cleanup` with `{"fqdn", "value"}`, basic authentication.
  */
 import { createHash } from 'node:crypto'
-import { AcmeFailure } from './acme_failure'
 import type { ChallengeSolver } from './issue_certificate'
+import { AcmeFailure } from './signed_requests'
 
 export type DnsApi = {
   /** https, without `/present`. */

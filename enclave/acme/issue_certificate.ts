@@ -2,12 +2,18 @@
  * Obtains a certificate by ACME (RFC 8555): account, order, one challenge per name, finalize. The protocol is small, its
  * keys stay in the process, and the libraries at hand bring fifty packages into an image that is meant to be read.
  */
+
 import { generateKeyPairSync } from 'node:crypto'
-import { type AccountKey, accountKey, base64url } from './account_key'
-import { AcmeFailure } from './acme_failure'
-import { certificateRequest } from './certificate_request'
-import { type IssuedCertificate, issuedCertificate } from './issued_certificate'
-import { type AcmeAnswer, problemOf, SignedRequests } from './signed_requests'
+import { certificateRequest, type IssuedCertificate, issuedCertificate } from './certificates'
+import {
+  type AccountKey,
+  type AcmeAnswer,
+  AcmeFailure,
+  accountKey,
+  base64url,
+  problemOf,
+  SignedRequests,
+} from './signed_requests'
 
 export type Challenge = {
   /** DNS name to prove. */

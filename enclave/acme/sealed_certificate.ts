@@ -3,8 +3,8 @@ import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { concatBytes, utf8 } from '../../protocol/bytes'
-import { AcmeFailure } from './acme_failure'
-import { type IssuedCertificate, issuedCertificate } from './issued_certificate'
+import { type IssuedCertificate, issuedCertificate } from './certificates'
+import { AcmeFailure } from './signed_requests'
 
 const [NONCE_BYTES, TAG_BYTES] = [12, 16]
 

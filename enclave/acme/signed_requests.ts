@@ -1,6 +1,64 @@
-/** Requests of an ACME client (RFC 8555 section 6): signed, each with a fresh nonce, answers bounded in time and size. */
-import { type AccountKey, base64url } from './account_key'
-import { AcmeFailure } from './acme_failure'
+/** Signed ACME requests (RFC 8555 section 6): account key, nonces, answers bounded in time and size, failures. */
+import { createECDH, createHash, createPrivateKey, hkdfSync, sign } from 'node:crypto'
+
+// Why no certificate came: a step of the protocol and a word, never a key, a token or an answer's text.
+
+export class AcmeFailure extends Error {
+  override readonly name = 'AcmeFailure'
+  /**
+   * @param step what was asked for: `directory`, `nonce`, `account`, `order`, `challenge`, `finalize`, `certificate`, `dns`.
+   * @param reason `timeout`, `connection`, `status`, `shape`, or the last part of an ACME error type (RFC 8555 section
+   * 6.7), such as `rateLimited`.
+   */
+  constructor(
+    readonly step: string,
+    readonly reason: string,
+  ) {
+    super(`ACME ${step}: ${reason}`)
+  }
+}
+
+// The ACME account key: P-256, derived in the enclave at every boot, so that it needs no file.
+
+const P256_ORDER = 0xffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551n
+
+export type AccountKey = {
+  /** Public key in the member order of RFC 7638. */
+  readonly jwk: { crv: 'P-256'; kty: 'EC'; x: string; y: string }
+  /** Base64url SHA-256 of `jwk` (RFC 7638). */
+  readonly thumbprint: string
+  /** ES256 (RFC 7518): 64 bytes r ‖ s. */
+  sign(bytes: Uint8Array): Uint8Array
+}
+
+/** @param seed 32 bytes that only this app can derive. */
+export function accountKey(seed: Uint8Array): AccountKey {
+  // 384 bits before the reduction leave no bias worth the name (FIPS 186-5, A.2.1).
+  const wide = Buffer.from(hkdfSync('sha256', seed, '', 'tacit/acme/account/p256', 48)).toString('hex')
+  const scalar = (BigInt(`0x${wide}`) % (P256_ORDER - 1n)) + 1n
+  const d = Buffer.from(scalar.toString(16).padStart(64, '0'), 'hex')
+  const point = createECDH('prime256v1')
+  point.setPrivateKey(d)
+  const public_key = point.getPublicKey()
+  const jwk = {
+    crv: 'P-256' as const,
+    kty: 'EC' as const,
+    x: base64url(public_key.subarray(1, 33)),
+    y: base64url(public_key.subarray(33)),
+  }
+  const key = createPrivateKey({ key: { ...jwk, d: base64url(d) }, format: 'jwk' })
+  return {
+    jwk,
+    thumbprint: createHash('sha256').update(JSON.stringify(jwk)).digest('base64url'),
+    sign: (bytes) => new Uint8Array(sign('sha256', bytes, { key, dsaEncoding: 'ieee-p1363' })),
+  }
+}
+
+export function base64url(bytes: Uint8Array | string): string {
+  return Buffer.from(bytes as Uint8Array).toString('base64url')
+}
+
+// Requests of an ACME client (RFC 8555 section 6): signed, each with a fresh nonce, answers bounded in time and size.
 
 const ANSWER_BYTES_MAX = 256 * 1024
 /** A server may refuse a nonce for reasons of its own and hands out the next with the refusal. */

@@ -1,14 +1,11 @@
 /** Owns the account edge: records in force, logins, tokens and limits. In memory only, but for the journaled records. */
 import { decodeBase58 } from '../../protocol/base58'
 import { Refusal } from '../../protocol/refusals'
-import type { AccountsPort } from '../loop/accounts_port'
-import type { ClockPort } from '../ports'
-import { AccountLimits } from './account_limits'
-import { login } from './login'
-import { Passphrases } from './passphrases'
+import type { AccountsPort, ClockPort } from '../ports'
+import { login, Passphrases } from './login'
+import { AccountLimits, WrongSecrets } from './rate_limits'
 import { Registry } from './registry'
 import { Tokens } from './tokens'
-import { WrongSecrets } from './wrong_secrets'
 
 export type AccountsOptions = {
   /** 32-byte key of the enclave under which secrets are recognised. */

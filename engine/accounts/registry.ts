@@ -1,11 +1,24 @@
-/** Owns the accounts in force: their newest record and what recognises their credentials. */
-import { timingSafeEqual } from 'node:crypto'
-import { type AccountRecord, isSignedBy, readAccountRecord, secretHash } from '../../protocol/account_record'
+/** The accounts in force: their newest record and the hashes that recognise their credentials. */
+
+import { createHmac, timingSafeEqual } from 'node:crypto'
+import {
+  type AccountRecord,
+  isSignedBy,
+  readAccountRecord,
+  secretHash,
+} from '../../protocol/bodies/account_record'
 import { fromHex, utf8 } from '../../protocol/bytes'
 import { Refusal } from '../../protocol/refusals'
 import { LIMITS } from '../limits'
-import type { VerifiedRecord } from '../loop/accounts_port'
-import { keyed } from './keyed'
+import type { VerifiedRecord } from '../ports'
+
+// Owns the one keyed hash of the account edge: HMAC-SHA256 under the enclave's credential key.
+
+export function keyed(credential_key: Uint8Array, message: Uint8Array): Uint8Array {
+  return createHmac('sha256', credential_key).update(message).digest()
+}
+
+// Owns the accounts in force: their newest record and what recognises their credentials.
 
 export type Account = {
   readonly record: AccountRecord

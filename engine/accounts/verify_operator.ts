@@ -1,8 +1,8 @@
 /** Owns who may call the operator's listener: each call signed by the operator key, once, for a short time. */
 import { decodeBase58 } from '../../protocol/base58'
+import { OPERATOR_HEADERS, operatorRequestBytes } from '../../protocol/bodies/operator_request'
 import { fromHex } from '../../protocol/bytes'
 import { verifySignature } from '../../protocol/ed25519'
-import { OPERATOR_HEADERS, operatorRequestBytes } from '../../protocol/operator_request'
 import { Refusal } from '../../protocol/refusals'
 import { parseU64 } from '../../protocol/units'
 import type { ClockPort } from '../ports'

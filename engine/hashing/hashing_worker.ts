@@ -1,12 +1,12 @@
 /** The worker thread that owns Poseidon and both trees; it answers one message at a time, in order. */
+
 import { mkdirSync } from 'node:fs'
 import { loadNativePoseidon } from '../../native/load_poseidon'
-import { installPoseidon } from '../../protocol/poseidon'
-import { collectWhenQuiet } from '../collect_quiet'
+import { installPoseidon } from '../../protocol/notes/poseidon'
+import { collectWhenQuiet } from '../memory/idle_gc'
 import type { HashJob, SpentWitness } from '../ports'
-import { hashBatch } from './hash_batch'
 import { readTreeCache, writeTreeCache } from './tree_cache'
-import { appendLeaves, emptyTrees, restoreSpent, type Trees } from './trees'
+import { appendLeaves, emptyTrees, hashBatch, restoreSpent, type Trees } from './trees'
 
 export type HashingRequest =
   | { op: 'open'; dir: string; key: Uint8Array }

@@ -2,14 +2,13 @@
  * A cache of both trees' nodes, so a boot hashes only what came since. The disk is outside the trust boundary: the file
  * carries an HMAC, and anything but a valid file is the same as none.
  */
+
 import { createHmac, type Hmac, hkdfSync, timingSafeEqual } from 'node:crypto'
 import { closeSync, existsSync, fstatSync, openSync, readSync, renameSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { concatBytes, readU64Le, u64Le } from '../../protocol/bytes'
-import type { TreeNodes } from '../../protocol/merkle_tree'
-import { TREE_DEPTH } from '../../protocol/note_tree'
-import { SpentTree } from '../../protocol/spent_tree'
-import { NODE_BYTES, PART_BYTES } from '../../protocol/tree_level'
+import { NODE_BYTES, PART_BYTES, TREE_DEPTH, type TreeNodes } from '../../protocol/notes/merkle_tree'
+import { SpentTree } from '../../protocol/notes/spent_tree'
 import { noteTree, type Trees } from './trees'
 
 const FILE = 'trees.cache'

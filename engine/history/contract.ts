@@ -1,5 +1,7 @@
-/** What the rest of the engine knows of the derived read models: accounts' events, orders, fills, withdrawals, reshapes. */
-import type * as wire from '../../protocol/wire'
+/** The derived read models (events, orders, fills, withdrawals, reshapes) and the messages between their two threads. */
+import type * as wire from '../../protocol/wire/trading'
+
+// What the rest of the engine knows of the derived read models: accounts' events, orders, fills, withdrawals, reshapes.
 
 /** `text` is the event as JSON (event_text.ts). */
 export type NewEvent = { account_id: string; event: wire.AccountEvent; text: string }
@@ -69,3 +71,23 @@ export type HistoryOptions = {
 export class HistoryBroken extends Error {
   override readonly name = 'HistoryBroken'
 }
+
+// What the history's two threads say to each other.
+
+/** New events of one account as JSON, one a line, in order; text crosses threads cheaper than objects. */
+export type NewLines = { account_id: string; lines: string }
+
+export type Request =
+  | { op: 'open'; dir: string; key: Uint8Array }
+  | { op: 'write'; accounts: NewLines[]; watermark: number }
+  | { op: 'prune'; cutoff_unix_ms: number }
+  | { op: 'close' }
+
+export type Reply =
+  | { op: 'opened'; watermark: number }
+  | { op: 'refused'; message: string }
+  /** The oldest unanswered write is durable. */
+  | { op: 'written'; watermark: number }
+  | { op: 'pruned' }
+  | { op: 'failed'; message: string }
+  | { op: 'closed' }

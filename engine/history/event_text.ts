@@ -1,5 +1,5 @@
 /** Owns the text of an event: it is serialised once, and what is sent, sealed and read later are parts of that text. */
-import type * as wire from '../../protocol/wire'
+import type * as wire from '../../protocol/wire/trading'
 import type { NewEvent } from './contract'
 
 export function withTexts(events: readonly { account_id: string; event: wire.AccountEvent }[]): NewEvent[] {

@@ -1,12 +1,12 @@
 /** The history's own thread: the only one that writes its database. */
 import type { Database } from 'bun:sqlite'
 import { constants, getPriority, setPriority } from 'node:os'
-import { collectWhenQuiet } from '../collect_quiet'
+import { collectWhenQuiet } from '../memory/idle_gc'
+import type { Reply, Request } from './contract'
 import { openWritable } from './database'
-import type { Reply, Request } from './messages'
 import { pruneTables } from './prune_tables'
-import { eventWriter } from './write_events'
 import { type GentleWrites, writeGently } from './write_gently'
+import { eventWriter } from './write_tables'
 
 declare const self: Worker
 

@@ -1,9 +1,9 @@
 /** Answers reads from both halves: what is written and, over it, what is not written yet. */
-import type * as wire from '../../protocol/wire'
+import type * as wire from '../../protocol/wire/trading'
 import type { EventText, OrderFilter, Owned } from './contract'
 import { isUnfilled, withFills } from './event_text'
 import type { Overlay } from './overlay'
-import { isOpen } from './rows'
+import { isOpen } from './seal'
 import type { Store } from './store'
 
 export class MergedReads {

@@ -1,5 +1,5 @@
 /** Opens the history: starts its worker and gives the engine its interface (contract.ts). */
-import type * as wire from '../../protocol/wire'
+import type * as wire from '../../protocol/wire/trading'
 import { MS_PER_DAY } from '../limits'
 import {
   type EventText,
@@ -9,10 +9,11 @@ import {
   type NewEvent,
   type OrderFilter,
   type Owned,
+  type Reply,
+  type Request,
 } from './contract'
 import { markBroken, openReadable } from './database'
 import { MergedReads } from './merged_reads'
-import type { Reply, Request } from './messages'
 import { Store } from './store'
 import { WriteBehind } from './write_behind'
 

@@ -1,6 +1,110 @@
-/** Owns what is recorded and not yet written, layer by layer, and reads it as one. */
-import type { EventText, Owned } from './contract'
-import { type HeldFill, type HeldOrder, Layer } from './layer'
+/** Events recorded and not yet written, layer by layer, read as one. */
+import type * as wire from '../../protocol/wire/trading'
+import type { EventText, NewEvent, Owned } from './contract'
+import { dataText } from './event_text'
+
+// Owns the events of one batch that is not written yet. They are read and sorted out only when somebody asks.
+
+/** `created` is the seq of the first event if it is among those held, `seen` the first seq held. */
+type Held = Owned & { created: number | undefined; seen: number }
+export type HeldOrder = Held & { order: wire.Order }
+export type HeldFill = Held & { fill: wire.Fill }
+
+/**
+ * An account's events follow each other without a gap, so the first seq and the texts say it all: events as objects
+ * would outlive a collection of garbage, and each of their parts be walked and moved to the old.
+ */
+export type HeldEvents = { readonly seq_first: number; readonly texts: readonly string[] }
+type Account = { readonly seq_first: number; readonly texts: string[]; sorted: number }
+
+export class Layer {
+  readonly #by_account = new Map<string, Account>()
+  #size = 0
+  readonly #orders = new Map<string, HeldOrder>()
+  readonly #orders_of = new Map<string, HeldOrder[]>()
+  readonly #fills = new Map<string, Map<number, HeldFill>>()
+  readonly #fills_of = new Map<string, HeldFill[]>()
+  readonly #payments = new Map<string, Owned>()
+
+  get size(): number {
+    return this.#size
+  }
+
+  add({ account_id, event, text }: NewEvent): void {
+    const held = this.#by_account.get(account_id)
+    if (held === undefined)
+      this.#by_account.set(account_id, { seq_first: event.seq, texts: [text], sorted: 0 })
+    else held.texts.push(text)
+    this.#size += 1
+  }
+
+  /** Accounts with their events, each account's in order. */
+  byAccount = (): Iterable<[account_id: string, events: HeldEvents]> => this.#by_account
+
+  events = (account_id: string): HeldEvents | undefined => this.#by_account.get(account_id)
+  order = (order_id: string): HeldOrder | undefined => this.#sort().#orders.get(order_id)
+  ordersOf = (account_id: string): readonly HeldOrder[] => this.#sort().#orders_of.get(account_id) ?? []
+  fillsOfOrder = (order_id: string): Iterable<HeldFill> => this.#sort().#fills.get(order_id)?.values() ?? []
+  fillsOf = (account_id: string): readonly HeldFill[] => this.#sort().#fills_of.get(account_id) ?? []
+  payment = (kind: 'withdrawal' | 'reshape', id: string): Owned | undefined =>
+    this.#sort().#payments.get(`${kind}/${id}`)
+
+  /** Account by account: what is sorted belongs to one account each. */
+  #sort(): this {
+    for (const [account_id, held] of this.#by_account) {
+      for (; held.sorted < held.texts.length; held.sorted++) {
+        this.#sortOne(account_id, held.texts[held.sorted]!)
+      }
+    }
+    return this
+  }
+
+  #sortOne(account_id: string, text: string): void {
+    const event = JSON.parse(text) as wire.AccountEvent
+    const { data } = event
+    const owned = { account_id, text: dataText(text) }
+    if ('fill_index' in data) this.#sortFill(event, data, owned)
+    else if ('order_id' in data) this.#sortOrder(event, data, owned)
+    else if ('withdrawal_id' in data) this.#payments.set(`withdrawal/${data.withdrawal_id}`, owned)
+    else if ('reshape_id' in data) this.#payments.set(`reshape/${data.reshape_id}`, owned)
+  }
+
+  #sortOrder({ kind, seq }: wire.AccountEvent, order: wire.Order, owned: Owned): void {
+    const known = this.#orders.get(order.order_id)
+    if (known !== undefined) {
+      known.order = order
+      known.text = owned.text
+      return
+    }
+    const created = kind === 'order.accepted' ? seq : undefined
+    const held = { ...owned, order, created, seen: seq }
+    this.#orders.set(order.order_id, held)
+    addTo(this.#orders_of, owned.account_id, held)
+  }
+
+  #sortFill({ kind, seq }: wire.AccountEvent, fill: wire.Fill, owned: Owned): void {
+    const of_order = this.#fills.get(fill.order_id) ?? new Map<number, HeldFill>()
+    this.#fills.set(fill.order_id, of_order)
+    const known = of_order.get(fill.fill_index)
+    if (known !== undefined) {
+      known.fill = fill
+      known.text = owned.text
+      return
+    }
+    const created = kind === 'fill.matched' ? seq : undefined
+    const held = { ...owned, fill, created, seen: seq }
+    of_order.set(fill.fill_index, held)
+    addTo(this.#fills_of, owned.account_id, held)
+  }
+}
+
+function addTo<T>(lists: Map<string, T[]>, name: string, item: T): void {
+  const list = lists.get(name)
+  if (list === undefined) lists.set(name, [item])
+  else list.push(item)
+}
+
+// Owns what is recorded and not yet written, layer by layer, and reads it as one.
 
 export class Overlay {
   /** Oldest first; the last one is still filling. */

@@ -1,13 +1,12 @@
 /** Reads what is written in the database, on the engine's own thread. Every method may throw: the caller judges. */
+
 import type { Database } from 'bun:sqlite'
 import { LIMITS } from '../limits'
-import { BlockReader, type Owner } from './block_reader'
+import { BlockReader, type Owner } from './blocks'
 import type { EventText, OrderFilter, Owned } from './contract'
 import { saltReader } from './database'
 import { dataText } from './event_text'
-import { HiddenIds, type IdKind, Names } from './names'
-import { accountRow } from './rows'
-import { Unsealer } from './seal'
+import { accountRow, HiddenIds, type IdKind, Names, Unsealer } from './seal'
 
 export type OrderRow = { seq: number; order_id: string; text: string }
 export type FillRow = { seq: number; order_id: string; fill_index: number; text: string }

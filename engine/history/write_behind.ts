@@ -1,9 +1,7 @@
 /** Owns the way from recorded to written: batches, at most a few on their way to the worker, in order. */
 import { LIMITS } from '../limits'
-import type { NewEvent } from './contract'
-import type { Layer } from './layer'
-import type { NewLines } from './messages'
-import { Overlay } from './overlay'
+import type { NewEvent, NewLines } from './contract'
+import { type Layer, Overlay } from './overlay'
 
 /** A batch goes out when it holds this many events, or after the delay. */
 const BATCH_EVENTS = 500

@@ -1,6 +1,6 @@
 /** Owns when the history's thread writes and when it rests: those that answer are to find a core soon. */
-import type { Request } from './messages'
-import type { EventWriter } from './write_events'
+import type { Request } from './contract'
+import type { EventWriter } from './write_tables'
 
 type Write = Extract<Request, { op: 'write' }>
 

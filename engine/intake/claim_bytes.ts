@@ -1,5 +1,5 @@
 /** Owns the bytes in which claims cross to the signature thread: many in one message that is moved, not copied. */
-import type { Claim } from './signed'
+import type { Claim } from './context'
 
 /** Claims u32; then for each: body bytes u32, key 32, signature 64, body. All little-endian. */
 const HEADER_BYTES = 4

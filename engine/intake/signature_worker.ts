@@ -1,6 +1,6 @@
 /** The signature thread: a message of claims in, one byte for each out. */
 import { verifySignature } from '../../protocol/ed25519'
-import { collectWhenQuiet } from '../collect_quiet'
+import { collectWhenQuiet } from '../memory/idle_gc'
 import { decodeClaims } from './claim_bytes'
 
 declare const self: Worker

@@ -1,11 +1,10 @@
 /** Owns what waits for the disk in the journal's worker and turns it into writes, one frame at a time. */
+
 import { randomFillSync } from 'node:crypto'
 import { LIMITS } from '../limits'
-import { FRAME_HEADER_BYTES, frameBytes, headAfter } from './frame'
-import { GROUP_SALT_AT, groupRecords } from './group'
+import { FRAME_HEADER_BYTES, frameBytes, GROUP_SALT_AT, groupRecords, headAfter } from './frame'
 import type { SegmentHeader } from './segment_header'
-import type { SegmentWriter } from './segment_writer'
-import type { SpareSegment } from './spare_segment'
+import type { SegmentWriter, SpareSegment } from './segment_writer'
 import type { Position } from './walk_segment'
 
 type Item = { group: Uint8Array } | { epoch: number }

@@ -1,16 +1,15 @@
 /** The journal's own thread: the only one that touches its files, so that a slow disk stalls nothing else. */
+
 import { randomBytes } from 'node:crypto'
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { collectWhenQuiet } from '../collect_quiet'
+import { collectWhenQuiet } from '../memory/idle_gc'
 import { type CommitQueue, commitQueue, frameBytesMax } from './commit_queue'
-import { type OpenRequest, type Reply, type Request, toFailure } from './messages'
-import { readSegments, type SegmentReader } from './read_segments'
-import { recover } from './recover'
+import { type OpenRequest, type Reply, type Request, toFailure } from './contract'
+import { readSegments, recover, type SegmentReader } from './read_segments'
 import { segmentName, syncFolder } from './segment_files'
 import type { SegmentHeader } from './segment_header'
-import { SegmentWriter } from './segment_writer'
-import { type SpareSegment, spareSegment } from './spare_segment'
+import { SegmentWriter, type SpareSegment, spareSegment } from './segment_writer'
 
 declare const self: Worker
 

@@ -1,19 +1,85 @@
-/** Opens the journal: locks its folder, starts its worker and gives the engine its interface (contract.ts). */
+/** Opens the journal: locks its folder, starts its worker, reads ahead of use. */
 import { LIMITS } from '../limits'
 import { groupBytesMax } from './commit_queue'
 import {
   type Appended,
+  fromFailure,
   type Journal,
   JournalClosed,
   type JournalOptions,
   type JournalRecord,
   type NewRecord,
+  type Reply,
+  type Request,
 } from './contract'
-import { encodeGroup } from './group'
-import { type JournalReader, journalReader } from './journal_reader'
-import { lockFolder } from './lock_folder'
-import { fromFailure, type Reply, type Request } from './messages'
+import { encodeGroup, readRecords } from './frame'
+import { lockFolder } from './segment_files'
 import { SECTOR_BYTES } from './segment_header'
+
+// The asking side of reading: fetches chunks from the worker ahead of use and hands out their records.
+
+/** Chunks asked for and not yet used: the next is decrypted while this one is replayed. */
+const CHUNKS_AHEAD = 2
+type ReadReply = Extract<Reply, { op: 'chunk' | 'read_failed' }>
+
+export type JournalReader = {
+  batches(): AsyncGenerator<JournalRecord[], void, undefined>
+  receive(reply: ReadReply): void
+  /** The journal closed; whoever waits is told. */
+  abandon(error: Error): void
+}
+
+export function journalReader(
+  id: number,
+  from_seq: number,
+  head_before: Uint8Array | undefined,
+  post: (request: Request) => void,
+  ended: () => void,
+): JournalReader {
+  const arrived: (ReadReply | Error)[] = []
+  let wake: (() => void) | undefined
+
+  function deliver(item: ReadReply | Error): void {
+    arrived.push(item)
+    wake?.()
+  }
+
+  async function nextReply(): Promise<ReadReply> {
+    while (arrived.length === 0) {
+      await new Promise<void>((resolve) => {
+        wake = resolve
+      })
+    }
+    const item = arrived.shift() as ReadReply | Error
+    if (item instanceof Error) throw item
+    if (item.op === 'read_failed') throw fromFailure(item.failure)
+    return item
+  }
+
+  async function* batches(): AsyncGenerator<JournalRecord[], void, undefined> {
+    post({ op: 'read', reader: id, from_seq, head_before })
+    for (let i = 0; i < CHUNKS_AHEAD; i++) post({ op: 'read_next', reader: id })
+    let done = false
+    try {
+      while (!done) {
+        const reply = await nextReply()
+        if (reply.op !== 'chunk') continue
+        done = reply.last
+        if (!done) post({ op: 'read_next', reader: id })
+        const records: JournalRecord[] = []
+        readRecords(reply.groups, from_seq, records)
+        if (records.length > 0) yield records
+      }
+    } finally {
+      if (!done) post({ op: 'read_stop', reader: id })
+      ended()
+    }
+  }
+
+  return { batches, receive: deliver, abandon: deliver }
+}
+
+// Opens the journal: locks its folder, starts its worker and gives the engine its interface (contract.ts).
 
 const SEGMENT_BYTES_MIN = 8 * SECTOR_BYTES
 const SEGMENT_BYTES_MAX = 1024 * 1024 * 1024

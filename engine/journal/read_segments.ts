@@ -1,9 +1,11 @@
-/** Reads durable groups in order, checking every byte it passes, in chunks fit to be sent to another thread. */
-import { letGo } from '../let_go'
+/** Reads durable groups in order, verifies every byte, and finds where the journal ends. */
+import { letGo } from '../memory/idle_gc'
 import { JournalDamaged } from './contract'
-import { loadSegment } from './segment_files'
+import { listSegments, loadSegment } from './segment_files'
 import type { SegmentHeader } from './segment_header'
 import { checkSegmentEnd, type LoadedSegment, type Position, readFrame, segmentStart } from './walk_segment'
+
+// Reads durable groups in order, checking every byte it passes, in chunks fit to be sent to another thread.
 
 const CHUNK_BYTES = 1024 * 1024
 
@@ -113,4 +115,32 @@ function concat(parts: Uint8Array[], bytes: number): Uint8Array {
     at += part.length
   }
   return all
+}
+
+// Finds where the journal ends. Reads only: a damaged journal is left exactly as it was found.
+
+export type Recovered = {
+  segments: SegmentHeader[]
+  /** End of the last segment; undefined while there is none. */
+  end: Position | undefined
+}
+
+/**
+ * Checks every segment header and every group of the last segment; a torn last write is left out of `end`. The groups
+ * of earlier segments are checked by whoever reads them (read_segments.ts).
+ * @throws JournalDamaged
+ */
+export function recover(dir: string, key: Uint8Array): Recovered {
+  const segments = listSegments(dir, key)
+  const last = segments.at(-1)
+  if (last === undefined) return { segments, end: undefined }
+  const segment = loadSegment(dir, last, key)
+  try {
+    let end = segmentStart(last)
+    for (let step = readFrame(segment, end); step !== undefined; step = readFrame(segment, end))
+      end = step.next
+    return { segments, end }
+  } finally {
+    letGo(segment.bytes)
+  }
 }

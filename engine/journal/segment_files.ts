@@ -1,9 +1,13 @@
-/** Owns the names of the journal's files and how they are loaded and made durable. */
-import { closeSync, fstatSync, fsyncSync, openSync, readdirSync, readSync } from 'node:fs'
+/** The journal's files: names, lock, loading and syncing. */
+
+import { Database } from 'bun:sqlite'
+import { closeSync, fstatSync, fsyncSync, mkdirSync, openSync, readdirSync, readSync } from 'node:fs'
 import { join } from 'node:path'
-import { JournalDamaged } from './contract'
+import { JournalDamaged, JournalLocked } from './contract'
 import { decodeSegmentHeader, SECTOR_BYTES, type SegmentHeader } from './segment_header'
 import type { LoadedSegment } from './walk_segment'
+
+// Owns the names of the journal's files and how they are loaded and made durable.
 
 const SEGMENT_NAME = /^(\d{10})\.segment$/
 /** A zero-written file waiting to become the next segment, and one still being written. */
@@ -72,4 +76,25 @@ export function syncFolder(dir: string): void {
   } finally {
     closeSync(fd)
   }
+}
+
+// Keeps a second process out of a folder, by a lock that the kernel drops with the process that holds it.
+
+/**
+ * SQLite's exclusive lock on an empty database: gone after kill -9, and held against this process too. A file with a
+ * process id in it would have to be judged stale, which two starters can do at the same time.
+ * @returns release
+ * @throws JournalLocked
+ */
+export function lockFolder(dir: string): () => void {
+  mkdirSync(dir, { recursive: true, mode: 0o700 })
+  const lock = new Database(join(dir, 'journal.lock'), { create: true })
+  try {
+    lock.run('PRAGMA busy_timeout = 0')
+    lock.run('BEGIN EXCLUSIVE')
+  } catch (cause) {
+    lock.close()
+    throw new JournalLocked(`another process has ${dir} open`, { cause })
+  }
+  return () => lock.close()
 }

@@ -1,12 +1,42 @@
-/** Owns the snapshot files: encrypted in pieces, bound to their journal position, published by rename. */
+/** Snapshot files: encrypted in pieces, bound to their journal position, published by rename. */
+
 import { createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
 import { mkdirSync, readdirSync, statSync } from 'node:fs'
 import { type FileHandle, open, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { letGo } from '../let_go'
+import { letGo } from '../memory/idle_gc'
 import { readRange } from './segment_files'
 import { readSafe, setSafe } from './segment_header'
-import type { Snapshot, SnapshotStore } from './snapshot_contract'
+
+// What the rest of the engine knows of stored snapshots.
+
+export type Snapshot = {
+  /** Journal seq the state is true at, and the chain head after that record. */
+  seq: number
+  head: Uint8Array
+  /**
+   * The bytes in blocks, each checked again as it is read from the file and valid until the next is asked for.
+   * @throws Error when the file is no longer what it was
+   */
+  blocks(): Generator<Uint8Array>
+}
+export interface SnapshotStore {
+  /**
+   * Encrypts, writes, syncs and publishes by rename; keeps the newest two. Works off the main thread in pieces, so what
+   * is written must not change until it resolves.
+   * @param blocks of any length; asked for twice, as the length of all stands in front of them
+   */
+  writeSnapshot(seq: number, head: Uint8Array, blocks: () => Iterable<Uint8Array>): Promise<void>
+  /**
+   * The newest snapshot that authenticates, of those taken at `seq_max` or before; damaged ones are passed over and
+   * named in `rejected`.
+   */
+  newestValid(seq_max?: number): Promise<{ snapshot: Snapshot | undefined; rejected: string[] }>
+  /** Journal seqs of the stored snapshots, newest first. */
+  seqs(): number[]
+}
+
+// Owns the snapshot files: encrypted in pieces, bound to their journal position, published by rename.
 
 const SNAPSHOT_NAME = /^(\d{16})\.snapshot$/
 const UNFINISHED_NAME = 'snapshot.unfinished'

@@ -1,12 +1,59 @@
-/** An account's own resources, from the durable read models, as JSON text: unknown is 404, another account's is 403. */
+/** An account's own resources as JSON text: unknown is 404, another account's is 403. */
+
 import { Refusal, type RefusalCode } from '../../protocol/refusals'
-import type * as wire from '../../protocol/wire'
+import type * as wire from '../../protocol/wire/trading'
+import type { Nonces } from '../../protocol/wire/trading'
 import type { History, OrderFilter, Owned } from '../history/contract'
-import { hexOf, orderIdOf } from '../intake/form'
+import { LruTexts } from '../history/lru_texts'
+import { hexOf, keyOf, orderIdOf } from '../intake/form'
 import { LIMITS } from '../limits'
+import type { State } from '../machine/state/state'
 import type { Json, OwnTexts, Page } from '../venue'
-import type { InstrumentReads } from './instrument_reads'
-import { KeptTexts } from './kept_texts'
+import type { InstrumentReads } from './public_reads'
+
+// Keeps the texts of an account's reads while nothing of the account changes: a caller that asks again costs no work.
+
+/** What the text was true at. */
+export type ReadAt = { account_id: string; seq: number; prunes: number }
+type Kept = ReadAt & { text: string }
+
+export class KeptTexts {
+  readonly #texts = new LruTexts<Kept>(LIMITS.reads_characters_max)
+
+  /** `now` says where the account of the text is today; the text holds as long as it is where it was. */
+  get(name: string, now: (account_id: string) => Omit<ReadAt, 'account_id'>): Kept | undefined {
+    const kept = this.#texts.get(name)
+    if (kept === undefined) return undefined
+    const { seq, prunes } = now(kept.account_id)
+    return kept.seq === seq && kept.prunes === prunes ? kept : undefined
+  }
+
+  set(name: string, kept: Kept): void {
+    this.#texts.set(name, kept, name.length + kept.text.length)
+  }
+
+  clear(): void {
+    this.#texts.clear()
+  }
+}
+
+// Last nonces of an own trading key.
+
+/**
+ * "0" for a key that never signed an accepted command. Refuses `key_bound` for a key of another account, and
+ * `field_invalid` for what is no key.
+ */
+export function noncesOf(state: State, account_id: string, trading_key: string): Nonces {
+  const key = state.keys.get(trading_key)
+  if (key === undefined) {
+    keyOf(trading_key, 'trading_key')
+    return { place_nonce: '0', cancel_nonce: '0' }
+  }
+  if (key.account.account_id !== account_id) throw new Refusal('key_bound')
+  return { place_nonce: key.place_nonce.toString(), cancel_nonce: key.cancel_nonce.toString() }
+}
+
+// An account's own resources, from the durable read models, as JSON text: unknown is 404, another account's is 403.
 
 export class OwnReads implements OwnTexts {
   private readonly kept = new KeptTexts()

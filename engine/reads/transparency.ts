@@ -1,7 +1,7 @@
 /** What everyone may check against the chain: balances, liabilities, roots, signer, pending admin actions. */
 import { encodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
-import type { Transparency } from '../../protocol/wire'
+import type { Transparency } from '../../protocol/wire/trading'
 import type { EngineConfig } from '../config'
 import type { ChainPort, ClockPort, VaultConfig, VaultMint } from '../ports'
 import type { PublicFacts } from './public_facts'

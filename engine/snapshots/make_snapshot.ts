@@ -1,14 +1,47 @@
-/** Makes the next snapshot of the last one and the journal records since, without the engine's own state. */
-
+/** Makes the next snapshot from the last one and the journal records since. */
+import { Replayer } from '../boot/replay'
+import type { JournalRecord } from '../journal/contract'
+import { readRecords } from '../journal/frame'
+import { readSegments } from '../journal/read_segments'
+import { listSegments } from '../journal/segment_files'
 import { openSnapshotStore } from '../journal/snapshot_store'
 import { LIMITS } from '../limits'
-import { journaledSeeds } from '../loop/journaled_seeds'
-import { Replayer } from '../loop/replay_record'
-import { decodeState } from '../state/decode_state'
-import { encodeBlocks } from '../state/encode_state'
-import { createState } from '../state/state'
-import { durableRecords } from './durable_records'
-import type { SnapshotPoint, SnapshotSource } from './messages'
+import { decodeState } from '../machine/codec/decode_state'
+import { encodeBlocks } from '../machine/codec/encode_state'
+import { createState } from '../machine/state/state'
+import { journaledSeeds } from '../sequencer/seeds'
+import type { SnapshotPoint, SnapshotSource } from './open_snapshot_maker'
+
+// Reads the journal's files beside the thread that writes them: only what is known to be durable is looked at.
+
+/**
+ * Records from `from_seq` to `seq_last` in chunks, checked on the way. What lies behind the frame of `seq_last` may be
+ * under way and counts for nothing.
+ * @param head_before chain head after record from_seq - 1
+ * @throws JournalDamaged, RangeError as readSegments does
+ */
+export function* durableRecords(
+  where: { dir: string; key: Uint8Array },
+  from_seq: number,
+  head_before: Uint8Array | undefined,
+  seq_last: number,
+): Generator<JournalRecord[]> {
+  const segments = listSegments(where.dir, where.key)
+  const reader = readSegments(where, segments, { seq: seq_last }, from_seq, head_before)
+  try {
+    for (let last = false; !last; ) {
+      const chunk = reader.next()
+      last = chunk.last
+      const records: JournalRecord[] = []
+      readRecords(chunk.groups, from_seq, records)
+      yield records.filter(({ seq }) => seq <= seq_last)
+    }
+  } finally {
+    reader.stop()
+  }
+}
+
+// Makes the next snapshot of the last one and the journal records since, without the engine's own state.
 
 /** Chunks of about a megabyte, each of which leaves some megabytes of garbage. */
 const COLLECT_EVERY = 16

@@ -1,9 +1,9 @@
 /** The thread that makes snapshots: it reads the journal's files, so the engine's own thread pays nothing for them. */
 import { constants, setPriority } from 'node:os'
-import { ReplayDisagrees } from '../loop/replay_record'
+import { ReplayDisagrees } from '../boot/replay'
 import { makeSnapshot } from './make_snapshot'
-import type { Reply, Request, SnapshotSource } from './messages'
-import { retirableBefore } from './retirable'
+import type { Reply, Request, SnapshotSource } from './open_snapshot_maker'
+import { retirableBefore } from './snapshotting'
 
 declare const self: Worker
 

@@ -1,9 +1,12 @@
-/** Hands durable events to the streams of their account, in seq order, and resumes a stream from the log without a gap. */
+/** Delivers durable events to the streams of their account in seq order, and resumes a stream without a gap. */
 import { Refusal } from '../../protocol/refusals'
-import type { AccountEvent } from '../../protocol/wire'
+import type { AccountEvent } from '../../protocol/wire/trading'
 import { type History, HistoryBroken } from '../history/contract'
 import { LIMITS } from '../limits'
-import type { EventSink, EventWithText, Subscription } from '../venue'
+import type { AccountsPort } from '../ports'
+import type { EventSink, EventWithText, Session, Subscription } from '../venue'
+
+// Hands durable events to the streams of their account, in seq order, and resumes a stream from the log without a gap.
 
 /** A stream and how far it has come; `live` once nothing older is left to send. */
 type Stream = { account_id: string; sink: EventSink; cursor: number; live: boolean; open: boolean }
@@ -168,4 +171,30 @@ function deliver(stream: Stream, events: readonly EventWithText[]): void {
   stream.sink.events(
     events[0]!.event.seq > cursor ? events : events.filter(({ event }) => event.seq > cursor),
   )
+}
+
+// A stream bound to a token: it ends when the token dies, and lives on when a newer token takes its place.
+
+/** Refuses `after_invalid` and `connection_limit`. */
+export async function subscribe(
+  hub: Hub,
+  accounts: AccountsPort,
+  session: Session,
+  after: number | undefined,
+  sink: EventSink,
+  gap: (seq_from: number, seq_to: number) => void,
+): Promise<Subscription> {
+  const { end, close, ...stream } = hub.subscribe(session.account_id, after, sink, gap)
+  let stopListening = accounts.onEnded(session.token_id, end)
+  return {
+    ...stream,
+    renew: (renewed) => {
+      stopListening()
+      stopListening = accounts.onEnded(renewed.token_id, end)
+    },
+    close: () => {
+      stopListening()
+      close()
+    },
+  }
 }

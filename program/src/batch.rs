@@ -10,7 +10,7 @@ const OUTPUTS_MAX: usize = 80;
 const PAYOUTS_MAX: usize = 24;
 pub const OUTPUT_BYTES: usize = 48;
 
-/// Layout as in `protocol/vault/settle_data.ts`.
+/// Layout as in `protocol/vault/settle.ts`.
 pub struct Batch {
     pub epoch: u64,
     pub batch: u64,

@@ -1,16 +1,56 @@
-/** Owns the derivation of vault addresses from a program id (Solana: program derived addresses). */
+/** Derives vault addresses from a program id (Solana: program derived addresses) and names the programs the vault calls. */
+
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { sha256 } from '@noble/hashes/sha2.js'
+import { decodeBase58 } from '../base58'
 import { toHex } from '../bytes'
-import {
-  CONFIG_SEEDS,
-  escapeRecordSeeds,
-  exitRequestSeeds,
-  mintRecordSeeds,
-  RING_SEEDS,
-  TREE_SEEDS,
-  vaultTokenSeeds,
-} from './seeds'
+
+// Owns the seeds of every program derived address of the vault program.
+
+const ascii = (text: string): Uint8Array => new TextEncoder().encode(text)
+
+/**
+ * Seeds without the bump, in order. The config account is at the same time the authority of every vault
+ * token account and the signer of every event, which saves two addresses in each transaction.
+ */
+export const CONFIG_SEEDS: readonly Uint8Array[] = [ascii('config')]
+
+/** Note tree: leaf count, root and frontier. */
+export const TREE_SEEDS: readonly Uint8Array[] = [ascii('tree')]
+
+/** Known states: 128 earlier `(leaf_count, note_root)` and 32 earlier spent roots. */
+export const RING_SEEDS: readonly Uint8Array[] = [ascii('ring')]
+
+/** Record of a registered mint. `mint`: 32 bytes. */
+export const mintRecordSeeds = (mint: Uint8Array): readonly Uint8Array[] => [ascii('mint'), mint]
+
+/** Vault token account of a mint. `mint`: 32 bytes. */
+export const vaultTokenSeeds = (mint: Uint8Array): readonly Uint8Array[] => [ascii('vault'), mint]
+
+/** Open exit request of a note. `nullifier`: 32 bytes, big-endian field element. */
+export const exitRequestSeeds = (nullifier: Uint8Array): readonly Uint8Array[] => [ascii('exit'), nullifier]
+
+/** Record that a note escaped a frozen vault. `nullifier`: 32 bytes, big-endian field element. */
+export const escapeRecordSeeds = (nullifier: Uint8Array): readonly Uint8Array[] => [
+  ascii('escape'),
+  nullifier,
+]
+
+// Owns the addresses of the Solana programs the vault calls, 32 raw bytes each.
+
+function address(text: string): Uint8Array {
+  const bytes = decodeBase58(text, 32)
+  if (bytes === undefined) throw new Error(`not an address: ${text}`)
+  return bytes
+}
+
+export const SYSTEM_PROGRAM = address('11111111111111111111111111111111')
+export const TOKEN_PROGRAM = address('TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA')
+export const TOKEN_2022_PROGRAM = address('TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb')
+export const UPGRADEABLE_LOADER = address('BPFLoaderUpgradeab1e11111111111111111111111')
+export const COMPUTE_BUDGET_PROGRAM = address('ComputeBudget111111111111111111111111111111')
+
+// Owns the derivation of vault addresses from a program id (Solana: program derived addresses).
 
 const MARKER = new TextEncoder().encode('ProgramDerivedAddress')
 

@@ -3,10 +3,8 @@
  *
  * Data, 41 bytes: 0 discriminator · 1 amount u64 · 9 inner (32, field element, not zero).
  */
-import { listAccounts } from './account_list'
 import { mintRecordAddress, vaultAddresses, vaultTokenAddress } from './addresses'
-import { INSTRUCTION } from './discriminators'
-import type { VaultInstruction } from './instruction'
+import { INSTRUCTION, listAccounts, type VaultInstruction } from './instruction'
 import { LayoutReader, LayoutWriter } from './layout'
 
 export const DEPOSIT_BYTES = 41

@@ -1,14 +1,104 @@
-/**
- * Owns the events of the vault program: the data of inner instructions the program sends to itself.
- *
- * Data: 0 discriminator 255 · 1 event kind u8 · fields. Only the program can sign for the config account such an
- * instruction names, so an inner instruction of our program with this discriminator in a successful transaction is
- * genuine. Readers index these and nothing else. Field order is the order of the types' fields; kinds and layouts are
- * only added.
- */
-import { INSTRUCTION } from './discriminators'
+/** Events of the vault program: instructions the program sends to itself, read from landed transactions. */
+import { decodeLongBase58 } from '../base58'
+import { INSTRUCTION } from './instruction'
 import { LayoutReader, readLayout } from './layout'
-import { readSettled, type SettledEvent } from './settled_event'
+import { PAYOUT_KINDS, type PayoutKind, type SettleOutput } from './settle'
+
+// Owns the event of one landed settlement batch.
+//
+// After kind: batch · epoch · first_leaf_index · note_root (32) · spent_root (32) · spent_count · counts (nullifiers,
+// outputs, payouts, one byte each) · zero u8 · nullifiers · outputs · payouts (178 bytes each: kind u8, outcome u8,
+// mint, amount, destination, refund_leaf_index, refund_commitment, inner, nullifier). Output i has leaf index
+// `first_leaf_index + i`; refund notes follow the outputs in payout order.
+
+/** Outcome numbers in order; every one but the first came back as a refund note. */
+export const PAYOUT_OUTCOMES = [
+  'paid',
+  'destination_missing',
+  'destination_wrong_mint',
+  'destination_uninitialized',
+  'destination_frozen',
+  'destination_is_vault',
+  'destination_refuses',
+  'vault_frozen',
+] as const
+export type PayoutOutcome = (typeof PAYOUT_OUTCOMES)[number]
+
+export type PayoutResult = {
+  kind: PayoutKind
+  outcome: PayoutOutcome
+  mint: Uint8Array
+  amount: bigint
+  destination: Uint8Array
+  inner: Uint8Array
+  /** Exits: the request's nullifier. */
+  nullifier: Uint8Array | undefined
+  /** The deposit-form note that came back; undefined when paid. */
+  refund: { leaf_index: number; commitment: Uint8Array } | undefined
+}
+
+export type SettledEvent = {
+  kind: 'settled'
+  batch: number
+  epoch: number
+  first_leaf_index: number
+  /** Roots and count after the batch. */
+  note_root: Uint8Array
+  spent_root: Uint8Array
+  spent_count: number
+  nullifiers: Uint8Array[]
+  outputs: SettleOutput[]
+  payouts: PayoutResult[]
+}
+
+function readPayout(reader: LayoutReader): PayoutResult {
+  const [kind, outcome] = [PAYOUT_KINDS[reader.u8()], PAYOUT_OUTCOMES[reader.u8()]]
+  if (kind === undefined || outcome === undefined) throw new RangeError('unknown payout kind or outcome')
+  const [mint, amount, destination] = [reader.bytes(32), reader.u64(), reader.bytes(32)]
+  const refund = { leaf_index: reader.count(), commitment: reader.bytes(32) }
+  const [inner, nullifier] = [reader.bytes(32), reader.bytes(32)]
+  return {
+    kind,
+    outcome,
+    mint,
+    amount,
+    destination,
+    inner,
+    nullifier: kind === 'exit' ? nullifier : undefined,
+    refund: outcome === 'paid' ? undefined : refund,
+  }
+}
+
+/** @throws RangeError when the bytes end early. */
+export function readSettled(reader: LayoutReader): SettledEvent {
+  const header = {
+    batch: reader.count(),
+    epoch: reader.count(),
+    first_leaf_index: reader.count(),
+    note_root: reader.bytes(32),
+    spent_root: reader.bytes(32),
+    spent_count: reader.count(),
+  }
+  const [nullifiers, outputs, payouts] = [reader.u8(), reader.u8(), reader.u8()]
+  reader.skip(1)
+  return {
+    kind: 'settled',
+    ...header,
+    nullifiers: Array.from({ length: nullifiers }, () => reader.bytes(32)),
+    outputs: Array.from({ length: outputs }, () => ({
+      commitment: reader.bytes(32),
+      memo: reader.bytes(16),
+    })),
+    payouts: Array.from({ length: payouts }, () => readPayout(reader)),
+  }
+}
+
+// Owns the events of the vault program: the data of inner instructions the program sends to itself.
+//
+// Data: 0 discriminator 255 · 1 event kind u8 · fields. Only the program can sign for the config account such an
+// instruction names, so an inner instruction of our program with this discriminator in a successful transaction is
+// genuine. Readers index these and nothing else. Field order is the order of the types' fields; kinds and layouts are
+// only added.
 
 export type DepositedEvent = {
   kind: 'deposited'
@@ -137,4 +227,48 @@ export function decodeEvent(data: Uint8Array): VaultEvent | undefined {
   const read = READERS[data[1]]
   const event = read && readLayout(() => read(reader))
   return reader.atEnd() ? event : undefined
+}
+
+// Reads what a program was sent by programs in one landed transaction, its own events among it, as RPC nodes tell it.
+
+/** Of `meta.innerInstructions`: what the outer instruction `index` called, in order; `data` is base58. */
+export type InnerGroup = {
+  readonly index: number
+  readonly instructions: readonly { readonly programIdIndex: number; readonly data: string }[]
+}
+
+/** The accounts a transaction names: its own, and those that lookup tables load. */
+export type NamedAccounts = {
+  readonly own: readonly string[]
+  readonly loaded?:
+    | { readonly writable: readonly string[]; readonly readonly: readonly string[] }
+    | null
+    | undefined
+}
+
+/** Most a program can be sent by a program (Agave, MAX_INSTRUCTION_DATA_LEN: 10 KiB), as base58. */
+const TEXT_MAX = Math.ceil(10_240 * 1.366)
+
+/** `outer` and `inner` are the places of the outer instruction and of the inner one among all it led to. */
+export type InnerData = { outer: number; inner: number; data: Uint8Array }
+
+/**
+ * In the order of execution. What names no account, is no base58 or longer than any program is sent, is left out: no
+ * honest node tells it.
+ */
+export function innerDataOf(
+  program: string,
+  { own, loaded }: NamedAccounts,
+  groups: readonly InnerGroup[] | null | undefined,
+): InnerData[] {
+  const addresses = [...own, ...(loaded?.writable ?? []), ...(loaded?.readonly ?? [])]
+  const found: InnerData[] = []
+  for (const { index: outer, instructions } of groups ?? []) {
+    for (const [inner, { programIdIndex, data: text }] of instructions.entries()) {
+      if (addresses[programIdIndex] !== program || text.length > TEXT_MAX) continue
+      const data = decodeLongBase58(text)
+      if (data !== undefined) found.push({ outer, inner, data })
+    }
+  }
+  return found
 }

@@ -1,5 +1,5 @@
-import { endpoint } from '../_endpoint'
-import { TokenRequest, TokenResponse } from '../_venue_shapes'
+import { endpoint } from '../../server/edge/endpoint'
+import { TokenRequest, TokenResponse } from '../../server/shapes/venue'
 
 /** POST /auth/token: a bearer token for credentials. Wrong secrets never block a right one of the same api key. */
 export default endpoint(

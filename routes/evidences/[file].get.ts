@@ -1,6 +1,6 @@
 import { Refusal } from '../../protocol/refusals'
-import { endpoint, t } from '../_endpoint'
-import { exact } from '../_wire'
+import { endpoint, t } from '../../server/edge/endpoint'
+import { exact } from '../../server/shapes/wire'
 
 /** GET /evidences/{file}: the files that bind the served TLS certificate to a key held inside the enclave. */
 export default endpoint(

@@ -1,6 +1,6 @@
-import { endpoint, t } from '../_endpoint'
-import { Instrument } from '../_venue_shapes'
-import { exact } from '../_wire'
+import { endpoint, t } from '../../server/edge/endpoint'
+import { Instrument } from '../../server/shapes/venue'
+import { exact } from '../../server/shapes/wire'
 
 /** GET /instruments/{symbol}: one instrument. Any text that names none is unknown, however it is spelled. */
 export default endpoint(

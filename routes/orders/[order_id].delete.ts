@@ -1,6 +1,6 @@
-import { COST, endpoint } from '../_endpoint'
-import { CancelRequest, CancelResult, OrderParams } from '../_order_shapes'
-import { CANCEL_REFUSALS } from '../_refusals'
+import { COST, endpoint } from '../../server/edge/endpoint'
+import { CANCEL_REFUSALS } from '../../server/edge/problem'
+import { CancelRequest, CancelResult, OrderParams } from '../../server/shapes/orders'
 
 /** DELETE /orders/{order_id}: cancels one live order by the signature of its trading key. */
 export default endpoint(

@@ -1,5 +1,5 @@
-import { COST, endpoint } from '../_endpoint'
-import { Order, OrderParams } from '../_order_shapes'
+import { COST, endpoint } from '../../server/edge/endpoint'
+import { Order, OrderParams } from '../../server/shapes/orders'
 
 /** GET /orders/{order_id}: an own order with its fills, live or final. */
 export default endpoint(

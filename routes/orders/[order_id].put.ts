@@ -1,6 +1,6 @@
-import { COST, endpoint } from '../_endpoint'
-import { ModifyRequest, ModifyResult, OrderParams } from '../_order_shapes'
-import { MODIFY_REFUSALS } from '../_refusals'
+import { COST, endpoint } from '../../server/edge/endpoint'
+import { MODIFY_REFUSALS } from '../../server/edge/problem'
+import { ModifyRequest, ModifyResult, OrderParams } from '../../server/shapes/orders'
 
 /** PUT /orders/{order_id}: cancels the order and books its replacement; both or neither take effect. */
 export default endpoint(

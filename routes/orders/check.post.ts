@@ -1,7 +1,7 @@
-import { COST, endpoint, t } from '../_endpoint'
-import { CheckRequest } from '../_order_shapes'
-import { CHECK_REFUSALS } from '../_refusals'
-import { exact } from '../_wire'
+import { COST, endpoint, t } from '../../server/edge/endpoint'
+import { CHECK_REFUSALS } from '../../server/edge/problem'
+import { CheckRequest } from '../../server/shapes/orders'
+import { exact } from '../../server/shapes/wire'
 
 /** POST /orders/check: every check of a place that depends on nothing hidden; books nothing. */
 export default endpoint(

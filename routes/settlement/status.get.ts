@@ -1,8 +1,8 @@
 import { Refusal } from '../../protocol/refusals'
-import { COST, endpoint, t } from '../_endpoint'
-import { Fill, FillStage } from '../_order_shapes'
-import { SettlementHealth } from '../_venue_shapes'
-import { Count, exact, OrderId, QueryInteger, Slot, TransactionSignature } from '../_wire'
+import { COST, endpoint, t } from '../../server/edge/endpoint'
+import { Fill, FillStage } from '../../server/shapes/orders'
+import { SettlementHealth } from '../../server/shapes/venue'
+import { Count, exact, OrderId, QueryInteger, Slot, TransactionSignature } from '../../server/shapes/wire'
 
 const BatchStage = exact({ batch: Count, signature: TransactionSignature, slot: Slot, stage: FillStage })
 const OrderStages = exact({ order_id: OrderId, fills: t.Array(Fill) })

@@ -1,5 +1,5 @@
 import { Refusal } from '../../protocol/refusals'
-import { endpoint } from '../_endpoint'
+import { endpoint } from '../../server/edge/endpoint'
 
 /** GET /swagger/json: the OpenAPI document of every endpoint. */
 export default endpoint(

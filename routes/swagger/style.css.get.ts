@@ -1,5 +1,5 @@
 import { Refusal } from '../../protocol/refusals'
-import { endpoint } from '../_endpoint'
+import { endpoint } from '../../server/edge/endpoint'
 
 /** GET /swagger/style.css: the only other file the reference page loads. */
 export default endpoint(

@@ -1,5 +1,5 @@
-import { endpoint } from '../_endpoint'
-import { SystemStatus } from '../_venue_shapes'
+import { endpoint } from '../../server/edge/endpoint'
+import { SystemStatus } from '../../server/shapes/venue'
 
 /** GET /system/status: readiness, always 200; where a 503 sends its reader. */
 export default endpoint(

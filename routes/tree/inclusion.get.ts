@@ -1,7 +1,7 @@
 import { Refusal } from '../../protocol/refusals'
-import { COST, endpoint, t } from '../_endpoint'
-import { TreeInclusion } from '../_note_shapes'
-import { exact, Hash, QueryInteger } from '../_wire'
+import { COST, endpoint, t } from '../../server/edge/endpoint'
+import { TreeInclusion } from '../../server/shapes/notes'
+import { exact, Hash, QueryInteger } from '../../server/shapes/wire'
 
 /** GET /tree/inclusion: the siblings that lead one leaf to the root. */
 export default endpoint(

@@ -1,6 +1,6 @@
-import { COST, endpoint, integerOf, t } from '../_endpoint'
-import { TreeLeaves } from '../_note_shapes'
-import { exact, QueryInteger, QueryLimit } from '../_wire'
+import { COST, endpoint, integerOf, t } from '../../server/edge/endpoint'
+import { TreeLeaves } from '../../server/shapes/notes'
+import { exact, QueryInteger, QueryLimit } from '../../server/shapes/wire'
 
 const LEAVES_MAX = 10_000
 

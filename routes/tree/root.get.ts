@@ -1,5 +1,5 @@
-import { endpoint } from '../_endpoint'
-import { TreeRoot } from '../_note_shapes'
+import { endpoint } from '../../server/edge/endpoint'
+import { TreeRoot } from '../../server/shapes/notes'
 
 /** GET /tree/root: the finalized tree of note commitments. */
 export default endpoint(

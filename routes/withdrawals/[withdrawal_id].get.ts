@@ -1,6 +1,6 @@
-import { COST, endpoint } from '../_endpoint'
-import { Withdrawal } from '../_note_shapes'
-import { CommandId, exact } from '../_wire'
+import { COST, endpoint } from '../../server/edge/endpoint'
+import { Withdrawal } from '../../server/shapes/notes'
+import { CommandId, exact } from '../../server/shapes/wire'
 
 /** GET /withdrawals/{withdrawal_id}: an own withdrawal and its stage. */
 export default endpoint(

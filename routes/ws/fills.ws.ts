@@ -1,4 +1,4 @@
-import { COMMON_OPS, stream } from '../_stream'
+import { COMMON_OPS, stream } from '../../server/edge/endpoint'
 
 /** /ws/fills: pushes the account's fills and their way through settlement. */
 export default stream({

@@ -1,4 +1,4 @@
-import { COMMON_OPS, stream } from '../_stream'
+import { COMMON_OPS, stream } from '../../server/edge/endpoint'
 
 /** /ws/orders: pushes what happens to the account's orders. */
 export default stream({

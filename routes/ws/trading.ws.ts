@@ -1,4 +1,4 @@
-import { stream, TRADING_OPS } from '../_stream'
+import { stream, TRADING_OPS } from '../../server/edge/endpoint'
 
 /** /ws/trading: takes commands, answers each, and pushes every event of the account in one order. */
 export default stream({

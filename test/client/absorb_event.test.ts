@@ -1,12 +1,12 @@
 /** A wallet follows its account's events by recomputing every note, and believes the venue nothing that it can check. */
 import { afterEach, describe, expect, test } from 'bun:test'
-import { absorbEvent, WalletMismatch } from '../../client/wallet/absorb_event'
-import { prepareCancel } from '../../client/wallet/prepare_cancel'
+import { absorbEvent, WalletMismatch } from '../../client/wallet/absorb'
+import { prepareCancel } from '../../client/wallet/prepare'
 import { encodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
-import type { Fill, Order } from '../../protocol/wire'
-import { bytes } from '../engine/memory_chain'
-import { BASE_MINT, QUOTE_MINT, TestSite } from '../engine/open_test_venue'
+import type { Fill, Order } from '../../protocol/wire/trading'
+import { bytes } from '../kit/venue/memory_chain'
+import { BASE_MINT, QUOTE_MINT, TestSite } from '../kit/venue/open_test_venue'
 import { copyOf, ONE, PRICE, twoTraders } from './memory_trader'
 import { refusesLies } from './refuses_lies'
 

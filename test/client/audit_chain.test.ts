@@ -1,22 +1,22 @@
 /** Both roots follow from public events alone; an event list or an account that was tampered with is found out. */
+
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { auditChain } from '../../client/audit/chain_audit'
 import { openChainReader } from '../../client/chain/chain_access'
+import { readVaultEvents } from '../../client/chain/read_history'
 import { readVaultState, type VaultState } from '../../client/chain/read_vault'
-import { readVaultEvents } from '../../client/chain/read_vault_history'
 import { encodeBase58 } from '../../protocol/base58'
-import { EMPTY_SUBTREES, TREE_DEPTH } from '../../protocol/note_tree'
-import { EMPTY_SPENT_ROOT } from '../../protocol/spent_tree'
-import type { DepositedEvent, VaultEvent } from '../../protocol/vault/events'
-import type { SettledEvent } from '../../protocol/vault/settled_event'
-import { EmbeddedSite, JTO, USDC } from '../engine/embedded_site'
-import { seededRandom } from '../faults/random'
+import { EMPTY_SUBTREES, TREE_DEPTH } from '../../protocol/notes/merkle_tree'
+import { EMPTY_SPENT_ROOT } from '../../protocol/notes/spent_tree'
+import type { DepositedEvent, SettledEvent, VaultEvent } from '../../protocol/vault/events'
+import { seededRandom } from '../faults/kit/random'
+import { EmbeddedSite, JTO, USDC } from '../kit/venue/embedded_site'
 import { LyingNode } from './lying_node'
 import { fundTraders, RandomSession } from './random_session'
 import { WalletTrader } from './wallet_trader'
 
-const CLI = join(import.meta.dir, '../../client/audit/audit_chain_cli.ts')
+const CLI = join(import.meta.dir, '../../client/cli/audit_chain.ts')
 const SEED = Number(process.env['SESSION_SEED'] ?? crypto.getRandomValues(new Uint32Array(1))[0])
 const ACTIONS = 30
 

@@ -1,13 +1,13 @@
 /** The wallet's commands as processes in a folder of their own, on a chain where no venue ever ran. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { makeGenesis } from '../../engine/chain/embedded/genesis'
-import { type OpenedChain, openEmbeddedChain } from '../../engine/chain/embedded/open_embedded_chain'
 import { encodeBase58 } from '../../protocol/base58'
 import { publicKeyOf } from '../../protocol/sign'
-import { callRpc, chainFolder } from '../chain/chain_folder'
+import { makeGenesis } from '../../sandbox/chain/genesis'
+import { type OpenedChain, openEmbeddedChain } from '../../sandbox/chain/open_embedded_chain'
+import { callRpc, chainFolder } from '../kit/chain/chain_folder'
 
-const CLI = join(import.meta.dir, '../../client/wallet_cli.ts')
+const CLI = join(import.meta.dir, '../../client/cli/wallet.ts')
 const PROGRAM = join(import.meta.dir, '../../program/vault.so')
 export const EXIT_DELAY_S = 600
 

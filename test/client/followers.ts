@@ -6,7 +6,7 @@ import { keptProofs } from '../../client/chain/kept_proofs'
 import { absorbRecovered } from '../../client/wallet/absorb_recovered'
 import { type GapLimits, recoverWallet } from '../../client/wallet/recover'
 import { Wallet } from '../../client/wallet/wallet'
-import { chainFolder } from '../chain/chain_folder'
+import { chainFolder } from '../kit/chain/chain_folder'
 
 export class Followers {
   private readonly folder = chainFolder()

@@ -1,12 +1,12 @@
 /** The client's wallet on a venue whose chain is moved by hand, with every event it was told. */
-import { absorbEvent } from '../../client/wallet/absorb_event'
-import { type OrderTerms, preparePlace } from '../../client/wallet/prepare_place'
+import { absorbEvent } from '../../client/wallet/absorb'
+import { type OrderTerms, preparePlace } from '../../client/wallet/prepare'
 import { Wallet, type WalletNote, type WalletState } from '../../client/wallet/wallet'
 import { encodeBase58 } from '../../protocol/base58'
 import { fromHex, toHex } from '../../protocol/bytes'
-import { deriveDepositBlinding } from '../../protocol/derive'
-import type { AccountEvent, PlaceRequest } from '../../protocol/wire'
-import { BASE_MINT, QUOTE_MINT, type TestVenue } from '../engine/open_test_venue'
+import { deriveDepositBlinding } from '../../protocol/notes/derive'
+import type { AccountEvent, PlaceRequest } from '../../protocol/wire/trading'
+import { BASE_MINT, QUOTE_MINT, type TestVenue } from '../kit/venue/open_test_venue'
 
 export const ONE = 1_000_000_000n
 export const PRICE = 100_000_000n

@@ -1,8 +1,8 @@
 /** A random trading session: orders, cancels, merges, splits and withdrawals, paid and unpayable, of several traders. */
 import type { WalletNote } from '../../client/wallet/wallet'
 import { quoteAmount } from '../../protocol/units'
-import { JTO, USDC } from '../engine/embedded_site'
-import type { Random } from '../faults/random'
+import type { Random } from '../faults/kit/random'
+import { JTO, USDC } from '../kit/venue/embedded_site'
 import type { WalletTrader } from './wallet_trader'
 
 const LOT = 1_000_000n

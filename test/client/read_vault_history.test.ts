@@ -1,15 +1,15 @@
 /** The public history is read whole from a node that is busy, lies by omission, or pages; or it is not read at all. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { VaultWorld } from '../../bench/settling/vault_world'
 import { openChainReader } from '../../client/chain/chain_access'
 import { readProofs } from '../../client/chain/exit_note'
+import { readVaultHistory } from '../../client/chain/read_history'
 import { NotAVault } from '../../client/chain/read_vault'
-import { readVaultHistory } from '../../client/chain/read_vault_history'
 import { HistoryIncomplete } from '../../client/wallet/vault_history'
-import type { RpcFault } from '../../engine/chain/embedded/embedded_chain'
 import { encodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
-import { VaultWorld } from '../chain/vault_world'
-import { bytes } from '../engine/memory_chain'
+import type { RpcFault } from '../../sandbox/chain/embedded_chain'
+import { bytes } from '../kit/venue/memory_chain'
 
 let world: VaultWorld
 let program_id: string

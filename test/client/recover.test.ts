@@ -1,14 +1,14 @@
 /** Recovery finds every note the derivation can have made, within its gap limits, and stops as soon as nothing is left. */
+
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { hashFast } from '../../client/wallet/fast_poseidon'
 import { type GapLimits, recoverWallet } from '../../client/wallet/recover'
 import { HistoryIncomplete, vaultHistory } from '../../client/wallet/vault_history'
+import { hashFast } from '../../client/wallet/wallet_file'
 import { concatBytes, toHex } from '../../protocol/bytes'
-import { deriveDepositBlinding } from '../../protocol/derive'
-import { encodeMemo } from '../../protocol/memo'
-import { depositCommitment, noteInner, nullifierOf } from '../../protocol/notes'
-import { bytes } from '../engine/memory_chain'
+import { deriveDepositBlinding } from '../../protocol/notes/derive'
+import { depositCommitment, encodeMemo, noteInner, nullifierOf } from '../../protocol/notes/notes'
+import { bytes } from '../kit/venue/memory_chain'
 import { type MadeNote, MINTS, ToldHistory } from './told_history'
 
 hashFast()

@@ -1,7 +1,7 @@
 /** What a wallet must do with a lie about an event: refuse it and stand where it stood. */
 import { expect } from 'bun:test'
-import { absorbEvent, WalletMismatch } from '../../client/wallet/absorb_event'
-import type { AccountEvent } from '../../protocol/wire'
+import { absorbEvent, WalletMismatch } from '../../client/wallet/absorb'
+import type { AccountEvent } from '../../protocol/wire/trading'
 import { copyOf, type MemoryTrader } from './memory_trader'
 
 /** Each of `lies` replaces fields of the event's data. */

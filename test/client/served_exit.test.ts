@@ -1,16 +1,16 @@
 /** With the venue on, an exit request is served by an ordinary batch: the order it backed ends, the tokens or a refund come. */
+
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { deposit } from '../../client/chain/deposit'
-import { mintTo } from '../../client/chain/embedded_faucet'
 import { readProofs, requestExit } from '../../client/chain/exit_note'
 import { readExitRequest } from '../../client/chain/read_vault'
-import { ownAccount, tokenBalance } from '../../client/chain/token_account'
-import { nullifierOfNote } from '../../client/exit/open_note'
-import { markSpent } from '../../client/wallet/mark_spent'
+import { mintTo, ownAccount, tokenBalance } from '../../client/chain/token_account'
+import { nullifierOfNote } from '../../client/exit/prepare_exit'
+import { markSpent } from '../../client/wallet/absorb_recovered'
 import { recoverWallet } from '../../client/wallet/recover'
 import { Wallet, type WalletNote } from '../../client/wallet/wallet'
-import { EmbeddedSite, USDC } from '../engine/embedded_site'
-import { bytes } from '../engine/memory_chain'
+import { EmbeddedSite, USDC } from '../kit/venue/embedded_site'
+import { bytes } from '../kit/venue/memory_chain'
 import { WalletTrader } from './wallet_trader'
 
 const LIMITS = { keys: 1, deposits: 10, commands: 10 }

@@ -1,19 +1,23 @@
 /** A vault's events as the program would emit them, for notes a test makes by the wallet's derivation. */
 import { vaultHistory } from '../../client/wallet/vault_history'
 import { compareBytes } from '../../protocol/bytes'
-import { deriveAnchor, deriveDepositBlinding, deriveOrderId, deriveTradingKey } from '../../protocol/derive'
-import { encodeMemo } from '../../protocol/memo'
+import {
+  deriveAnchor,
+  deriveDepositBlinding,
+  deriveOrderId,
+  deriveTradingKey,
+} from '../../protocol/notes/derive'
 import {
   depositCommitment,
+  encodeMemo,
   noteInner,
   nullifierOf,
   outputBlinding,
   settlementCommitment,
-} from '../../protocol/notes'
+} from '../../protocol/notes/notes'
 import { publicKeyOf } from '../../protocol/sign'
-import type { VaultEvent } from '../../protocol/vault/events'
-import type { PayoutResult } from '../../protocol/vault/settled_event'
-import { bytes } from '../engine/memory_chain'
+import type { PayoutResult, VaultEvent } from '../../protocol/vault/events'
+import { bytes } from '../kit/venue/memory_chain'
 
 export type MadeNote = { commitment: Uint8Array; blinding: Uint8Array; amount: bigint }
 export type OutputOf = { j: number; role: 0 | 1; anchors?: number; generation?: number; amount?: bigint }

@@ -1,13 +1,12 @@
 /** Proofs are made from public history and only when it leads to the very roots the vault has. */
+
 import { expect, test } from 'bun:test'
 import type { VaultState } from '../../client/chain/read_vault'
 import { ProofUnavailable, VaultProofs } from '../../client/exit/vault_proofs'
 import { compareBytes, equalBytes, isZero, toHex } from '../../protocol/bytes'
-import { MerkleTree } from '../../protocol/merkle_tree'
-import { rootFromPath } from '../../protocol/note_tree'
-import { nullifierOf } from '../../protocol/notes'
-import { spentLeaf } from '../../protocol/spent_leaf'
-import { SpentTree } from '../../protocol/spent_tree'
+import { MerkleTree, rootFromPath } from '../../protocol/notes/merkle_tree'
+import { nullifierOf } from '../../protocol/notes/notes'
+import { SpentTree, spentLeaf } from '../../protocol/notes/spent_tree'
 import { type MadeNote, ToldHistory } from './told_history'
 
 /** What the vault's accounts say after `history`, with one earlier note state in the ring. */

@@ -1,23 +1,27 @@
 /** The typed calls and the event stream against a real venue process, which is also killed under the stream. */
+
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { type EventStream, followEvents } from '../../client/api/event_stream'
-import { VenueClient } from '../../client/api/venue_client'
-import { VenueProblem } from '../../client/api/venue_problem'
+import { VenueClient, VenueProblem } from '../../client/api/venue_client'
 import { openChainAccess } from '../../client/chain/chain_access'
-import { absorbEvent } from '../../client/wallet/absorb_event'
-import { prepareCancel, prepareCancelAll, prepareDeadMan } from '../../client/wallet/prepare_cancel'
-import { preparePlace } from '../../client/wallet/prepare_place'
-import { prepareReshape } from '../../client/wallet/prepare_reshape'
-import { prepareWithdrawal } from '../../client/wallet/prepare_withdrawal'
+import { absorbEvent } from '../../client/wallet/absorb'
+import {
+  prepareCancel,
+  prepareCancelAll,
+  prepareDeadMan,
+  preparePlace,
+  prepareReshape,
+  prepareWithdrawal,
+} from '../../client/wallet/prepare'
 import { Wallet } from '../../client/wallet/wallet'
 import { fromHex } from '../../protocol/bytes'
-import { rootFromPath } from '../../protocol/note_tree'
-import type { AccountEvent, PlaceRequest, TokenRequest } from '../../protocol/wire'
-import { fundTrader } from '../faults/fund_trader'
-import { openAccount } from '../faults/open_account'
-import { USDC } from '../faults/open_trader'
-import { VenueProcess } from '../faults/venue_process'
-import { venueTransport } from '../faults/venue_transport'
+import { rootFromPath } from '../../protocol/notes/merkle_tree'
+import type { AccountEvent, PlaceRequest, TokenRequest } from '../../protocol/wire/trading'
+import { fundTrader } from '../faults/kit/fund_trader'
+import { openAccount } from '../faults/kit/open_account'
+import { USDC } from '../faults/kit/open_trader'
+import { VenueProcess } from '../faults/kit/venue_process'
+import { venueTransport } from '../faults/kit/venue_transport'
 
 const venue = new VenueProcess()
 const wallet = new Wallet(crypto.getRandomValues(new Uint8Array(32)))

@@ -1,21 +1,27 @@
 /** A wallet derives everything from one seed, and every request it prepares is one the venue takes. */
+
 import { afterEach, expect, test } from 'bun:test'
 import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { alignCounters } from '../../client/wallet/align_counters'
-import { dropRefused, dropRefusedPayment } from '../../client/wallet/drop_refused'
-import { prepareCancel, prepareCancelAll, prepareDeadMan } from '../../client/wallet/prepare_cancel'
-import { prepareReshape } from '../../client/wallet/prepare_reshape'
-import { prepareWithdrawal } from '../../client/wallet/prepare_withdrawal'
+import { alignCounters } from '../../client/wallet/absorb_recovered'
+import {
+  dropRefused,
+  dropRefusedPayment,
+  prepareCancel,
+  prepareCancelAll,
+  prepareDeadMan,
+  prepareReshape,
+  prepareWithdrawal,
+} from '../../client/wallet/prepare'
 import { Wallet } from '../../client/wallet/wallet'
 import { loadWallet, saveWallet } from '../../client/wallet/wallet_file'
 import { encodeBase58 } from '../../protocol/base58'
 import { fromHex, toHex } from '../../protocol/bytes'
-import { deriveAnchor, deriveOrderId, deriveTradingKey } from '../../protocol/derive'
+import { deriveAnchor, deriveOrderId, deriveTradingKey } from '../../protocol/notes/derive'
 import { publicKeyOf } from '../../protocol/sign'
-import { bytes } from '../engine/memory_chain'
-import { TestSite } from '../engine/open_test_venue'
+import { bytes } from '../kit/venue/memory_chain'
+import { TestSite } from '../kit/venue/open_test_venue'
 import { MemoryTrader, ONE, twoTraders } from './memory_trader'
 
 let site = new TestSite()

@@ -1,7 +1,7 @@
 /** The wallet's commands as a user runs them, on a chain where no venue ever ran: in, recovered, and out again. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { chmodSync, existsSync, readFileSync, statSync } from 'node:fs'
-import { USDC } from '../engine/embedded_site'
+import { USDC } from '../kit/venue/embedded_site'
 import { CliSite, EXIT_DELAY_S, notesIn } from './cli_site'
 
 const GAPS = ['--gap-keys', '2', '--gap-deposits', '10', '--gap-commands', '10']

@@ -1,10 +1,10 @@
 /** What can go wrong for a wallet's owner: each failure says what to do, and a second try finds everything as it was left. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { nullifierOfNote } from '../../client/exit/open_note'
+import { nullifierOfNote } from '../../client/exit/prepare_exit'
 import { loadWallet } from '../../client/wallet/wallet_file'
 import { toHex } from '../../protocol/bytes'
-import { JTO, USDC } from '../engine/embedded_site'
+import { JTO, USDC } from '../kit/venue/embedded_site'
 import { CliSite, EXIT_DELAY_S, notesIn, type Said, said } from './cli_site'
 
 const GAPS = ['--gap-keys', '1', '--gap-deposits', '5', '--gap-commands', '5']
@@ -86,7 +86,7 @@ test('a destination that could not be paid, a note that is not there', async () 
 }, 30_000)
 
 async function accountOf(mint: string): Promise<string> {
-  const { associatedTokenAddress } = await import('../../engine/chain/embedded/faucet')
+  const { associatedTokenAddress } = await import('../../sandbox/chain/faucet')
   return associatedTokenAddress(payer, mint)
 }
 

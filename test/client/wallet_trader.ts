@@ -2,20 +2,23 @@
 
 import { type ChainAccess, openChainAccess } from '../../client/chain/chain_access'
 import { deposit } from '../../client/chain/deposit'
-import { airdrop, mintTo } from '../../client/chain/embedded_faucet'
-import { ownAccount, tokenBalance } from '../../client/chain/token_account'
-import { absorbEvent } from '../../client/wallet/absorb_event'
-import { dropRefused, dropRefusedPayment } from '../../client/wallet/drop_refused'
-import { prepareCancel } from '../../client/wallet/prepare_cancel'
-import { type OrderTerms, preparePlace } from '../../client/wallet/prepare_place'
-import { prepareReshape } from '../../client/wallet/prepare_reshape'
-import { prepareWithdrawal } from '../../client/wallet/prepare_withdrawal'
+import { airdrop, mintTo, ownAccount, tokenBalance } from '../../client/chain/token_account'
+import { absorbEvent } from '../../client/wallet/absorb'
+import {
+  dropRefused,
+  dropRefusedPayment,
+  type OrderTerms,
+  prepareCancel,
+  preparePlace,
+  prepareReshape,
+  prepareWithdrawal,
+} from '../../client/wallet/prepare'
 import { Wallet, type WalletNote } from '../../client/wallet/wallet'
 import { encodeBase58 } from '../../protocol/base58'
 import { fromHex } from '../../protocol/bytes'
 import { Refusal } from '../../protocol/refusals'
-import type { AccountEvent, Fill, Instrument, Reshape, Withdrawal } from '../../protocol/wire'
-import type { EmbeddedSite } from '../engine/embedded_site'
+import type { AccountEvent, Fill, Instrument, Reshape, Withdrawal } from '../../protocol/wire/trading'
+import type { EmbeddedSite } from '../kit/venue/embedded_site'
 
 const LIFE_SLOTS = 5_000
 const FEE_LAMPORTS = 5_000_000_000n

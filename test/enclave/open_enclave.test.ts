@@ -1,19 +1,18 @@
 /** The opened enclave: identity, keys, attestation and evidence against a stand-in agent. */
+
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { X509Certificate } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Enclave } from '../../enclave/contract'
 import { openEnclave } from '../../enclave/index'
-import { fromAnyHex } from '../../protocol/any_hex'
 import { decodeBase58 } from '../../protocol/base58'
-import { decodeBinding } from '../../protocol/binding'
-import { toHex, utf8 } from '../../protocol/bytes'
+import { decodeBinding, decodeStatement } from '../../protocol/bodies/binding'
+import { fromAnyHex, toHex, utf8 } from '../../protocol/bytes'
 import { verifySignature } from '../../protocol/ed25519'
-import { parseQuote } from '../../protocol/quote'
-import { attestationReportData, evidenceReportData } from '../../protocol/report_data'
 import { sha256 } from '../../protocol/sha256'
-import { decodeStatement } from '../../protocol/statement'
+import { parseQuote } from '../../protocol/tdx/quote'
+import { attestationReportData, evidenceReportData } from '../../protocol/tdx/report_data'
 import { type Machine, openMachine, openOn, VENUE } from './machine'
 
 let machine: Machine

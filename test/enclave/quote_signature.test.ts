@@ -2,10 +2,10 @@
 import { expect, test } from 'bun:test'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { quoteRootKey } from '../../enclave/quote_signature'
+import { quoteRootKey } from '../../enclave/self_check'
 import { toHex } from '../../protocol/bytes'
-import { INTEL_ROOT_KEY } from '../../protocol/intel_root'
-import { parseQuote } from '../../protocol/quote'
+import { INTEL_ROOT_KEY } from '../../protocol/tdx/collateral'
+import { parseQuote } from '../../protocol/tdx/quote'
 
 const FILE = join(import.meta.dir, '../../../shared/quotes/dcap-qvl-b0c06f/quote.bin')
 const present = existsSync(FILE)

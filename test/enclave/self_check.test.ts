@@ -1,10 +1,10 @@
 /** The boot self-check: every register and claim that may not differ. */
+
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { type AgentInfo, getInfo } from '../../enclave/agent/get_info'
-import { type AgentQuote, getQuote } from '../../enclave/agent/get_quote'
+import { type AgentInfo, type AgentQuote, getInfo, getQuote } from '../../enclave/agent'
 import { selfCheck } from '../../enclave/self_check'
 import { utf8 } from '../../protocol/bytes'
-import { attestationReportData } from '../../protocol/report_data'
+import { attestationReportData } from '../../protocol/tdx/report_data'
 import { type Machine, openMachine } from './machine'
 
 const KEY = new Uint8Array(32).fill(3)

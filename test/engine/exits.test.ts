@@ -1,9 +1,9 @@
 /** Exit requests on the real chain with the venue on: each ends right by itself, whatever its note is doing. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { fundedWallet } from '../chain/transfer'
-import { JTO, USDC } from './embedded_site'
-import { EmbeddedTrading } from './embedded_trading'
-import { requestExit } from './request_exit'
+import { fundedWallet } from '../kit/chain/transfer'
+import { JTO, USDC } from '../kit/venue/embedded_site'
+import { EmbeddedTrading } from '../kit/venue/embedded_trading'
+import { requestExit } from '../kit/venue/request_exit'
 
 const world = new EmbeddedTrading()
 const { site } = world

@@ -1,12 +1,12 @@
 /** Placing, resending, cancelling and modifying through the whole engine. */
 import { afterEach, expect, test } from 'bun:test'
+import { encodeReceipt, isInReceipt, receiptLeaf } from '../../protocol/bodies/receipt'
 import { concatBytes, fromHex, toHex } from '../../protocol/bytes'
 import { verifySignature } from '../../protocol/ed25519'
-import { encodeReceipt, isInReceipt, receiptLeaf } from '../../protocol/receipt'
-import type * as wire from '../../protocol/wire'
-import { TestSite, type TestVenue } from './open_test_venue'
-import { refusalOf } from './refusal_of'
-import { Trader } from './trader'
+import type * as wire from '../../protocol/wire/trading'
+import { TestSite, type TestVenue } from '../kit/venue/open_test_venue'
+import { refusalOf } from '../kit/venue/refusal_of'
+import { Trader } from '../kit/venue/trader'
 
 let site = new TestSite()
 afterEach(async () => {

@@ -1,14 +1,14 @@
 /** Oracle prices: who may give them, when they count, what auctions make of them, and that a replay agrees. */
 import { afterEach, describe, expect, test } from 'bun:test'
-import { checkConfig } from '../../engine/check_config'
-import { loadState } from '../../engine/loop/load_state'
-import { AUCTION_RECORD } from '../../engine/loop/records'
-import { encodeState } from '../../engine/state/encode_state'
+import { loadState } from '../../engine/boot/load_state'
+import { checkConfig } from '../../engine/config'
+import { encodeState } from '../../engine/machine/codec/encode_state'
+import { AUCTION_RECORD } from '../../engine/sequencer/records'
 import { toHex } from '../../protocol/bytes'
-import { bytes } from './memory_chain'
-import { type TestVenue, testConfig } from './open_test_venue'
-import { MAX_AGE_MS, ORACLE_SYMBOL, OracleSite, SOURCE } from './oracle_site'
-import { refusalOf } from './refusal_of'
+import { bytes } from '../kit/venue/memory_chain'
+import { type TestVenue, testConfig } from '../kit/venue/open_test_venue'
+import { MAX_AGE_MS, ORACLE_SYMBOL, OracleSite, SOURCE } from '../kit/venue/oracle_site'
+import { refusalOf } from '../kit/venue/refusal_of'
 
 let site = new OracleSite()
 afterEach(async () => {

@@ -2,11 +2,11 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import { vaultTokenAddress } from '../../protocol/vault/addresses'
-import type * as wire from '../../protocol/wire'
-import { JTO, USDC } from './embedded_site'
-import { EmbeddedTrading, soon } from './embedded_trading'
-import { requestExit } from './request_exit'
-import { type Deposit, element } from './trader'
+import type * as wire from '../../protocol/wire/trading'
+import { JTO, USDC } from '../kit/venue/embedded_site'
+import { EmbeddedTrading, soon } from '../kit/venue/embedded_trading'
+import { requestExit } from '../kit/venue/request_exit'
+import { type Deposit, element } from '../kit/venue/trader'
 
 const world = new EmbeddedTrading()
 const { site } = world

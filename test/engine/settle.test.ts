@@ -1,8 +1,8 @@
 /** From crossing orders to finalized notes, through hashing and the relayer's ports. */
 import { afterEach, expect, test } from 'bun:test'
-import { TestSite, type TestVenue } from './open_test_venue'
-import { outputsStandInTree } from './outputs_in_tree'
-import { Trader } from './trader'
+import { TestSite, type TestVenue } from '../kit/venue/open_test_venue'
+import { outputsStandInTree } from '../kit/venue/outputs_in_tree'
+import { Trader } from '../kit/venue/trader'
 
 let site = new TestSite()
 afterEach(async () => {

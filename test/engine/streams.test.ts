@@ -1,10 +1,10 @@
 /** Streams: durable events in order, resumed without a gap, ended with their token. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import type { EventSink, Session } from '../../engine/venue'
-import type * as wire from '../../protocol/wire'
-import { TestSite, type TestVenue } from './open_test_venue'
-import { refusalOf } from './refusal_of'
-import { Trader } from './trader'
+import type * as wire from '../../protocol/wire/trading'
+import { TestSite, type TestVenue } from '../kit/venue/open_test_venue'
+import { refusalOf } from '../kit/venue/refusal_of'
+import { Trader } from '../kit/venue/trader'
 
 const site = new TestSite()
 let open: TestVenue

@@ -7,15 +7,15 @@ import {
   getTransactionDecoder,
   type Signature,
 } from '@solana/kit'
-import { PACKET_BYTES_MAX } from '../../engine/chain/transaction_limits'
+import { PACKET_BYTES_MAX } from '../../engine/chain/client/build_transaction'
 import { encodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
 import { publicKeyOf } from '../../protocol/sign'
-import { clientsOf } from '../chain/chain_folder'
-import { JTO, USDC } from './embedded_site'
-import { EmbeddedTrading, soon } from './embedded_trading'
-import { requestExit } from './request_exit'
-import type { Deposit } from './trader'
+import { clientsOf } from '../kit/chain/chain_folder'
+import { JTO, USDC } from '../kit/venue/embedded_site'
+import { EmbeddedTrading, soon } from '../kit/venue/embedded_trading'
+import { requestExit } from '../kit/venue/request_exit'
+import type { Deposit } from '../kit/venue/trader'
 
 let world = new EmbeddedTrading()
 afterEach(async () => {

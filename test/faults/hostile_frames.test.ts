@@ -4,15 +4,15 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { VenueClient } from '../../client/api/venue_client'
+import { operatorHeaders } from '../../protocol/bodies/operator_request'
 import { utf8 } from '../../protocol/bytes'
-import { operatorHeaders } from '../../protocol/operator_request'
 import { REFUSAL_BY_CODE, type RefusalCode } from '../../protocol/refusals'
-import type { OperatorTarget } from '../../tools/account/call_operator'
+import type { OperatorTarget } from '../../tools/account/issue_account'
 import { PLACE } from '../routes/bodies'
-import { openFrameSocket } from './frame_socket'
-import { openAccount, operatorNow, operatorTarget } from './open_account'
-import { MARKER, problemFaults, toldBy } from './problem_check'
-import { VenueProcess } from './venue_process'
+import { openFrameSocket } from './kit/frame_socket'
+import { openAccount, operatorNow, operatorTarget } from './kit/open_account'
+import { MARKER, problemFaults, toldBy } from './kit/problem_check'
+import { VenueProcess } from './kit/venue_process'
 
 const FRAME: readonly RefusalCode[] = ['frame_invalid']
 const place = (params: object) => JSON.stringify({ op: 'order.place', id: 'p', params })

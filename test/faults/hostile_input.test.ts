@@ -4,15 +4,15 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { RefusalCode } from '../../protocol/refusals'
-import { brokenLeaves, brokenTexts } from './broken_bodies'
-import { openAccount } from './open_account'
-import { MARKER, problemFaults, toldBy } from './problem_check'
-import { rawExchange } from './raw_exchange'
-import { BAD_FRAMING, PATH_TRICKS } from './raw_requests'
-import { residentBytes } from './resident_bytes'
-import { methodsByPath, SAMPLES } from './sample_requests'
-import { VenueProcess } from './venue_process'
-import { venueTransport } from './venue_transport'
+import { brokenLeaves, brokenTexts } from './kit/broken_bodies'
+import { openAccount } from './kit/open_account'
+import { MARKER, problemFaults, toldBy } from './kit/problem_check'
+import { rawExchange } from './kit/raw_exchange'
+import { BAD_FRAMING, PATH_TRICKS } from './kit/raw_requests'
+import { residentBytes } from './kit/resident_bytes'
+import { methodsByPath, SAMPLES } from './kit/sample_requests'
+import { VenueProcess } from './kit/venue_process'
+import { venueTransport } from './kit/venue_transport'
 
 /** Requests under way at once. */
 const WIDTH = 24

@@ -9,12 +9,12 @@ import { basename, join } from 'node:path'
 import { openChainAccess } from '../../client/chain/chain_access'
 import { tokenBalance } from '../../client/chain/token_account'
 import { decodeBase58 } from '../../protocol/base58'
-import type { AccountEvent, Fill } from '../../protocol/wire'
-import { type CrashSite, crashRound, notesPerMint, openCrashSite } from './crash_rounds'
-import { segmentPaths } from './journal_files'
-import { DEPOSITED } from './open_trader'
-import { readEvents } from './read_account'
-import { windDown } from './wind_down'
+import type { AccountEvent, Fill } from '../../protocol/wire/trading'
+import { type CrashSite, crashRound, notesPerMint, openCrashSite } from './kit/crash_rounds'
+import { segmentPaths } from './kit/journal_files'
+import { DEPOSITED } from './kit/open_trader'
+import { readEvents } from './kit/read_account'
+import { windDown } from './kit/wind_down'
 
 // A start takes seconds on a busy machine.
 setDefaultTimeout(60_000)

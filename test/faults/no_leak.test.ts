@@ -2,25 +2,29 @@
  * Secrets and order contents go through every route and stream of the real process. Goal: none of them is ever found in
  * its logs, its metrics or an error it gives; only the answers to their owner carry them.
  */
+
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import type { Transport } from '../../client/api/transport'
-import { VenueClient } from '../../client/api/venue_client'
+import { type Transport, VenueClient } from '../../client/api/venue_client'
 import { openChainAccess } from '../../client/chain/chain_access'
 import { ownAccount } from '../../client/chain/token_account'
-import { prepareCancel, prepareCancelAll, prepareDeadMan } from '../../client/wallet/prepare_cancel'
-import { preparePlace } from '../../client/wallet/prepare_place'
-import { prepareReshape } from '../../client/wallet/prepare_reshape'
-import { prepareWithdrawal } from '../../client/wallet/prepare_withdrawal'
+import {
+  prepareCancel,
+  prepareCancelAll,
+  prepareDeadMan,
+  preparePlace,
+  prepareReshape,
+  prepareWithdrawal,
+} from '../../client/wallet/prepare'
 import { toHex } from '../../protocol/bytes'
-import { openFrameSocket } from './frame_socket'
-import { fundTrader } from './fund_trader'
-import { LoadTrader } from './load_trader'
-import { openAccount } from './open_account'
-import { DEPOSITED, SOL } from './open_trader'
-import { readMetrics } from './resident_bytes'
-import { SAMPLES } from './sample_requests'
-import { VenueProcess } from './venue_process'
-import { venueTransport } from './venue_transport'
+import { openFrameSocket } from './kit/frame_socket'
+import { fundTrader } from './kit/fund_trader'
+import { LoadTrader } from './kit/load_trader'
+import { openAccount } from './kit/open_account'
+import { DEPOSITED, SOL } from './kit/open_trader'
+import { readMetrics } from './kit/resident_bytes'
+import { SAMPLES } from './kit/sample_requests'
+import { VenueProcess } from './kit/venue_process'
+import { venueTransport } from './kit/venue_transport'
 
 /** Digits that stand in nothing else. */
 const AMOUNT = 1_357_000_000n

@@ -8,8 +8,8 @@ import { buildLibrary, sha256Hex, toolchainMissing } from '../../native/build'
 import { loadNativePoseidon } from '../../native/load_poseidon'
 import { concatBytes } from '../../protocol/bytes'
 import { FIELD_MODULUS } from '../../protocol/field'
-import { installPoseidon, poseidonEach, poseidonOf, purePoseidon } from '../../protocol/poseidon'
-import { POSEIDON_VECTORS } from '../../protocol/poseidon_vectors'
+import { installPoseidon, poseidonEach, poseidonOf, purePoseidon } from '../../protocol/notes/poseidon'
+import { POSEIDON_VECTORS } from '../../protocol/notes/poseidon_vectors'
 
 const FOLDER = join(import.meta.dir, '../../native')
 const committed = new Uint8Array(readFileSync(join(FOLDER, 'poseidon.so')))

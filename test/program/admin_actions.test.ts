@@ -6,9 +6,9 @@ import {
   rotateSignerInstruction,
   setAdminInstruction,
   unpauseInstruction,
-} from '../../protocol/vault/admin_actions'
-import { EXIT_DELAY_S, errorOf, landed, OpenVault } from './open_vault'
-import { testKey } from './vault_chain'
+} from '../../protocol/vault/admin'
+import { EXIT_DELAY_S, errorOf, landed, OpenVault } from '../../sandbox/vault/open_vault'
+import { testKey } from '../../sandbox/vault/vault_chain'
 
 const NOW_S = 1_800_000_000
 const EFFECTIVE_S = NOW_S + 2 * EXIT_DELAY_S

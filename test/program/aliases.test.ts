@@ -2,21 +2,23 @@
  * Every account list against itself: each place is filled with the account of each other place, and with a stranger.
  * What still lands is listed here by name; nothing else may.
  */
+
 import { expect, test } from 'bun:test'
+import { TOKEN_PROGRAM } from '../../protocol/vault/addresses'
+import { initializeInstruction, registerMintInstruction } from '../../protocol/vault/admin'
 import { depositInstruction } from '../../protocol/vault/deposit'
-import { escapeInstruction } from '../../protocol/vault/escape'
-import { freezeInstruction } from '../../protocol/vault/freeze'
-import { initializeInstruction } from '../../protocol/vault/initialize'
+import {
+  escapeInstruction,
+  freezeInstruction,
+  refuseExitInstruction,
+  requestExitInstruction,
+} from '../../protocol/vault/exits'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
-import { TOKEN_PROGRAM } from '../../protocol/vault/programs'
-import { refuseExitInstruction } from '../../protocol/vault/refuse_exit'
-import { registerMintInstruction } from '../../protocol/vault/register_mint'
-import { requestExitInstruction } from '../../protocol/vault/request_exit'
 import { settleInstruction } from '../../protocol/vault/settle'
-import { ExitNote } from './exit_note'
-import { bytes32, EXIT_DELAY_S, element, landed, OpenVault } from './open_vault'
-import { mintBytes } from './tokens'
-import { testKey, VaultChain } from './vault_chain'
+import { ExitNote } from '../../sandbox/vault/exit_note'
+import { bytes32, EXIT_DELAY_S, element, landed, OpenVault } from '../../sandbox/vault/open_vault'
+import { mintBytes } from '../../sandbox/vault/tokens'
+import { testKey, VaultChain } from '../../sandbox/vault/vault_chain'
 
 const payer = testKey('payer')
 

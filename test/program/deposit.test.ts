@@ -1,12 +1,12 @@
 /** The vault computes a deposit's commitment, leaf and root itself, and takes exactly the tokens it promises notes for. */
 import { expect, test } from 'bun:test'
 import { FIELD_MODULUS, fieldToBytes } from '../../protocol/field'
-import { depositCommitment } from '../../protocol/notes'
-import { pauseInstruction } from '../../protocol/vault/admin_actions'
+import { depositCommitment } from '../../protocol/notes/notes'
+import { pauseInstruction } from '../../protocol/vault/admin'
 import { depositInstruction } from '../../protocol/vault/deposit'
 import type { DepositedEvent } from '../../protocol/vault/events'
-import { bytes32, element, errorOf, landed, MIN_DEPOSIT, OpenVault } from './open_vault'
-import { testKey } from './vault_chain'
+import { bytes32, element, errorOf, landed, MIN_DEPOSIT, OpenVault } from '../../sandbox/vault/open_vault'
+import { testKey } from '../../sandbox/vault/vault_chain'
 
 const inner = element('inner')
 

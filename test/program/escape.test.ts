@@ -1,14 +1,18 @@
 /** Escape: in a frozen vault the owner of an unspent note is paid once, with the seed and public chain data alone. */
+
 import { expect, test } from 'bun:test'
 import { toHex } from '../../protocol/bytes'
 import { decodeEscapeRecord } from '../../protocol/vault/accounts'
 import { escapeRecordAddress, exitRequestAddress } from '../../protocol/vault/addresses'
-import { type EscapeFields, escapeInstruction } from '../../protocol/vault/escape'
-import { freezeInstruction } from '../../protocol/vault/freeze'
-import { requestExitInstruction } from '../../protocol/vault/request_exit'
-import { ExitNote } from './exit_note'
-import { EXIT_DELAY_S, element, errorOf, landed } from './open_vault'
-import { testKey } from './vault_chain'
+import {
+  type EscapeFields,
+  escapeInstruction,
+  freezeInstruction,
+  requestExitInstruction,
+} from '../../protocol/vault/exits'
+import { ExitNote } from '../../sandbox/vault/exit_note'
+import { EXIT_DELAY_S, element, errorOf, landed } from '../../sandbox/vault/open_vault'
+import { testKey } from '../../sandbox/vault/vault_chain'
 
 const payer = testKey('payer')
 

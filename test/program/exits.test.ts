@@ -1,16 +1,28 @@
 /** Forced exit: a request is served, refused with proof, or ends the vault; nothing else closes it. */
+
 import { expect, test } from 'bun:test'
 import { decodeExitRequest } from '../../protocol/vault/accounts'
 import { exitRequestAddress } from '../../protocol/vault/addresses'
-import { authorizeRestoreInstruction, pauseInstruction } from '../../protocol/vault/admin_actions'
+import { authorizeRestoreInstruction, pauseInstruction } from '../../protocol/vault/admin'
 import { depositInstruction } from '../../protocol/vault/deposit'
-import { freezeInstruction } from '../../protocol/vault/freeze'
-import { refuseExitInstruction } from '../../protocol/vault/refuse_exit'
-import { type RequestExitFields, requestExitInstruction } from '../../protocol/vault/request_exit'
+import {
+  freezeInstruction,
+  type RequestExitFields,
+  refuseExitInstruction,
+  requestExitInstruction,
+} from '../../protocol/vault/exits'
 import type { PayoutFields } from '../../protocol/vault/settle'
-import { ExitNote } from './exit_note'
-import { bytes32, EXIT_DELAY_S, element, elements, errorOf, landed, outputsOf } from './open_vault'
-import { testKey } from './vault_chain'
+import { ExitNote } from '../../sandbox/vault/exit_note'
+import {
+  bytes32,
+  EXIT_DELAY_S,
+  element,
+  elements,
+  errorOf,
+  landed,
+  outputsOf,
+} from '../../sandbox/vault/open_vault'
+import { testKey } from '../../sandbox/vault/vault_chain'
 
 const NOW_S = 1_800_000_000
 const BOND = 20_000_000n

@@ -5,9 +5,9 @@
  */
 import { expect, test } from 'bun:test'
 import { loadNativePoseidon } from '../../native/load_poseidon'
-import { installPoseidon } from '../../protocol/poseidon'
+import { installPoseidon } from '../../protocol/notes/poseidon'
+import { VAULT_SO } from '../../sandbox/vault/vault_chain'
 import { campaign, type Tally } from './fuzz/campaign'
-import { VAULT_SO } from './vault_chain'
 
 const RUNS = Number(process.env['TACIT_FUZZ_RUNS'] ?? 0)
 const SEED = Number(process.env['TACIT_FUZZ_SEED'] ?? crypto.getRandomValues(new Uint32Array(1))[0])

@@ -1,16 +1,12 @@
 /** A vault comes to life once, by its deployer, and only where an escape could land. */
+
 import { expect, test } from 'bun:test'
-import { EMPTY_SUBTREES } from '../../protocol/note_tree'
-import { EMPTY_SPENT_ROOT } from '../../protocol/spent_tree'
-import { ESCAPE_BYTES } from '../../protocol/vault/escape'
-import {
-  INITIALIZE_BYTES,
-  type InitializeFields,
-  initializeInstruction,
-} from '../../protocol/vault/initialize'
-import { REQUEST_EXIT_BYTES } from '../../protocol/vault/request_exit'
-import { errorOf, landed } from './open_vault'
-import { testKey, VaultChain } from './vault_chain'
+import { EMPTY_SUBTREES } from '../../protocol/notes/merkle_tree'
+import { EMPTY_SPENT_ROOT } from '../../protocol/notes/spent_tree'
+import { INITIALIZE_BYTES, type InitializeFields, initializeInstruction } from '../../protocol/vault/admin'
+import { ESCAPE_BYTES, REQUEST_EXIT_BYTES } from '../../protocol/vault/exits'
+import { errorOf, landed } from '../../sandbox/vault/open_vault'
+import { testKey, VaultChain } from '../../sandbox/vault/vault_chain'
 
 const [admin, signer] = [testKey('admin').key, testKey('signer').key]
 

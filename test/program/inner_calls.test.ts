@@ -1,12 +1,12 @@
 /** What the vault does when another program calls it. */
 import { expect, test } from 'bun:test'
 import { toHex } from '../../protocol/bytes'
-import { depositCommitment } from '../../protocol/notes'
+import { depositCommitment } from '../../protocol/notes/notes'
+import { initializeInstruction } from '../../protocol/vault/admin'
 import { depositInstruction } from '../../protocol/vault/deposit'
-import { initializeInstruction } from '../../protocol/vault/initialize'
+import { EXIT_DELAY_S, element, errorOf, landed, OpenVault } from '../../sandbox/vault/open_vault'
+import { kitAddress, testKey, VaultChain } from '../../sandbox/vault/vault_chain'
 import { FORWARDER, FORWARDER_SO, forwarded } from './forwarder'
-import { EXIT_DELAY_S, element, errorOf, landed, OpenVault } from './open_vault'
-import { kitAddress, testKey, VaultChain } from './vault_chain'
 
 test('a deposit from inside another program is a deposit like any other', () => {
   const vault = new OpenVault()

@@ -1,10 +1,10 @@
 /** An epoch fences every earlier instance, and the journal position on chain never goes back without a restore. */
+
 import { expect, test } from 'bun:test'
-import { authorizeRestoreInstruction } from '../../protocol/vault/admin_actions'
-import { anchorInstruction } from '../../protocol/vault/anchor'
-import { type OpenEpochFields, openEpochInstruction } from '../../protocol/vault/open_epoch'
-import { bytes32, EXIT_DELAY_S, errorOf, landed, OpenVault } from './open_vault'
-import { type Failed, type Landed, testKey } from './vault_chain'
+import { authorizeRestoreInstruction } from '../../protocol/vault/admin'
+import { anchorInstruction, type OpenEpochFields, openEpochInstruction } from '../../protocol/vault/epochs'
+import { bytes32, EXIT_DELAY_S, errorOf, landed, OpenVault } from '../../sandbox/vault/open_vault'
+import { type Failed, type Landed, testKey } from '../../sandbox/vault/vault_chain'
 
 const FIRST: OpenEpochFields = {
   epoch: 1,

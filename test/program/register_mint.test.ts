@@ -1,12 +1,12 @@
 /** A mint is registered once, by the admin, and only when nobody can take, block or destroy the vault's tokens. */
+
 import { describe, expect, test } from 'bun:test'
 import { toHex } from '../../protocol/bytes'
-import { vaultTokenAddress } from '../../protocol/vault/addresses'
-import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../protocol/vault/programs'
-import { type RegisterMintFields, registerMintInstruction } from '../../protocol/vault/register_mint'
-import { bytes32, errorOf, landed, MIN_DEPOSIT, MIN_EXIT, OpenVault } from './open_vault'
-import { DECIMALS, mintBytes } from './tokens'
-import { testKey } from './vault_chain'
+import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM, vaultTokenAddress } from '../../protocol/vault/addresses'
+import { type RegisterMintFields, registerMintInstruction } from '../../protocol/vault/admin'
+import { bytes32, errorOf, landed, MIN_DEPOSIT, MIN_EXIT, OpenVault } from '../../sandbox/vault/open_vault'
+import { DECIMALS, mintBytes } from '../../sandbox/vault/tokens'
+import { testKey } from '../../sandbox/vault/vault_chain'
 
 const mint = bytes32('second mint')
 

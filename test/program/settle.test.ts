@@ -1,11 +1,19 @@
 /** A settlement batch lands once, in order, on a known state, and the chain computes the root of what it appends. */
+
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { pauseInstruction, unpauseInstruction } from '../../protocol/vault/admin_actions'
-import { settleInstruction } from '../../protocol/vault/settle'
-import { settleDataBytes } from '../../protocol/vault/settle_data'
-import { bytes32, element, elements, errorOf, landed, OpenVault, outputsOf } from './open_vault'
-import { testKey } from './vault_chain'
+import { pauseInstruction, unpauseInstruction } from '../../protocol/vault/admin'
+import { settleDataBytes, settleInstruction } from '../../protocol/vault/settle'
+import {
+  bytes32,
+  element,
+  elements,
+  errorOf,
+  landed,
+  OpenVault,
+  outputsOf,
+} from '../../sandbox/vault/open_vault'
+import { testKey } from '../../sandbox/vault/vault_chain'
 
 const inner = element('inner')
 

@@ -1,14 +1,21 @@
 /** How large a batch may be, and that its accounts are what they must be also where nothing is paid. */
+
 import { expect, test } from 'bun:test'
 import { depositInstruction } from '../../protocol/vault/deposit'
+import { refuseExitInstruction, requestExitInstruction } from '../../protocol/vault/exits'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
-import { refuseExitInstruction } from '../../protocol/vault/refuse_exit'
-import { requestExitInstruction } from '../../protocol/vault/request_exit'
-import { settleInstruction } from '../../protocol/vault/settle'
-import { encodeSettleData, SETTLE_LIMITS } from '../../protocol/vault/settle_data'
-import { ExitNote } from './exit_note'
-import { bytes32, element, elements, errorOf, landed, OpenVault, outputsOf } from './open_vault'
-import { testKey } from './vault_chain'
+import { encodeSettleData, SETTLE_LIMITS, settleInstruction } from '../../protocol/vault/settle'
+import { ExitNote } from '../../sandbox/vault/exit_note'
+import {
+  bytes32,
+  element,
+  elements,
+  errorOf,
+  landed,
+  OpenVault,
+  outputsOf,
+} from '../../sandbox/vault/open_vault'
+import { testKey } from '../../sandbox/vault/vault_chain'
 
 function fundedVault(): OpenVault {
   const vault = new OpenVault()

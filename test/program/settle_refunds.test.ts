@@ -1,14 +1,14 @@
 /** A payout whose destination is unusable comes back as a refund note the program builds; the batch lands all the same. */
+
 import { describe, expect, test } from 'bun:test'
 import { decodeBase58 } from '../../protocol/base58'
-import { depositCommitment } from '../../protocol/notes'
-import { vaultTokenAddress } from '../../protocol/vault/addresses'
+import { depositCommitment } from '../../protocol/notes/notes'
+import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM, vaultTokenAddress } from '../../protocol/vault/addresses'
 import { depositInstruction } from '../../protocol/vault/deposit'
-import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../protocol/vault/programs'
+import type { PayoutOutcome } from '../../protocol/vault/events'
 import type { PayoutFields } from '../../protocol/vault/settle'
-import type { PayoutOutcome } from '../../protocol/vault/settled_event'
-import { bytes32, element, elements, landed, OpenVault, outputsOf } from './open_vault'
-import { tokenBytes } from './tokens'
+import { bytes32, element, elements, landed, OpenVault, outputsOf } from '../../sandbox/vault/open_vault'
+import { tokenBytes } from '../../sandbox/vault/tokens'
 
 const CLOCK = decodeBase58('SysvarC1ock11111111111111111111111111111111', 32)!
 const refund = element('refund')

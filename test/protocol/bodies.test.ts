@@ -1,19 +1,24 @@
 /** Canonical bodies equal the published vectors, decode to the same fields, and no signed string can be a Solana message. */
+
 import { describe, expect, test } from 'bun:test'
-import { decodeBinding, encodeBinding } from '../../protocol/binding'
-import { BodyError } from '../../protocol/body_layout'
+import { decodeBinding, decodeStatement, encodeBinding, encodeStatement } from '../../protocol/bodies/binding'
+import { BodyError } from '../../protocol/bodies/body_layout'
+import {
+  decodeCancel,
+  decodeCancelAll,
+  decodeDeadMan,
+  encodeCancel,
+  encodeCancelAll,
+  encodeDeadMan,
+} from '../../protocol/bodies/cancel'
+import { decodePlace, encodePlace } from '../../protocol/bodies/place'
+import { decodeReceipt, encodeReceipt } from '../../protocol/bodies/receipt'
+import { decodeReferencePrice, encodeReferencePrice } from '../../protocol/bodies/reference_price'
+import { decodeReshape, encodeReshape } from '../../protocol/bodies/reshape'
+import { decodeWithdraw, encodeWithdraw } from '../../protocol/bodies/withdraw'
 import { fromHex, toHex } from '../../protocol/bytes'
-import { decodeCancel, encodeCancel } from '../../protocol/cancel'
-import { decodeCancelAll, encodeCancelAll } from '../../protocol/cancel_all'
-import { decodeDeadMan, encodeDeadMan } from '../../protocol/dead_man'
 import { verifySignature } from '../../protocol/ed25519'
-import { decodePlace, encodePlace } from '../../protocol/place'
-import { decodeReceipt, encodeReceipt } from '../../protocol/receipt'
-import { decodeReferencePrice, encodeReferencePrice } from '../../protocol/reference_price'
-import { decodeReshape, encodeReshape } from '../../protocol/reshape'
 import { publicKeyOf, sign } from '../../protocol/sign'
-import { decodeStatement, encodeStatement } from '../../protocol/statement'
-import { decodeWithdraw, encodeWithdraw } from '../../protocol/withdraw'
 import vectors from '../vectors/bodies.json'
 
 type Layout = { encode: (fields: never) => Uint8Array; decode: (bytes: Uint8Array) => object }

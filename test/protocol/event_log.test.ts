@@ -1,10 +1,10 @@
 /** Event logs: replay of the registers, claims only where they count. */
+
 import { expect, test } from 'bun:test'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { sha384 } from '@noble/hashes/sha2.js'
-import { fromAnyHex } from '../../protocol/any_hex'
-import { toHex, utf8 } from '../../protocol/bytes'
+import { fromAnyHex, toHex, utf8 } from '../../protocol/bytes'
 import {
   MalformedEventLog,
   measuredClaims,
@@ -12,8 +12,8 @@ import {
   RUNTIME_EVENT_TYPE,
   replayRegisters,
   runtimeDigest,
-} from '../../protocol/event_log'
-import { parseQuote } from '../../protocol/quote'
+} from '../../protocol/tdx/event_log'
+import { parseQuote } from '../../protocol/tdx/quote'
 
 const QUOTES = join(import.meta.dir, '../../../shared/quotes')
 const present = existsSync(QUOTES)

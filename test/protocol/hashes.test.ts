@@ -1,22 +1,29 @@
 /** Venue id, anchors, notes, memos, trees and wallet derivation equal the published vectors. */
+
 import { describe, expect, test } from 'bun:test'
-import { anchorPoolHash, areAnchors } from '../../protocol/anchors'
+import { anchorPoolHash, areAnchors } from '../../protocol/bodies/place'
+import { venueId } from '../../protocol/bodies/venue_id'
 import { fromHex, toHex } from '../../protocol/bytes'
-import { deriveAnchor, deriveDepositBlinding, deriveOrderId, deriveTradingKey } from '../../protocol/derive'
 import { FIELD_MODULUS, fieldToBytes, isFieldElement } from '../../protocol/field'
-import { decodeMemo, encodeMemo } from '../../protocol/memo'
 import {
+  deriveAnchor,
+  deriveDepositBlinding,
+  deriveOrderId,
+  deriveTradingKey,
+} from '../../protocol/notes/derive'
+import {
+  decodeMemo,
   depositCommitment,
+  encodeMemo,
   feeBlinding,
   noteInner,
   nullifierOf,
   openingCommitment,
   outputBlinding,
   settlementCommitment,
-} from '../../protocol/notes'
-import { poseidon } from '../../protocol/poseidon'
+} from '../../protocol/notes/notes'
+import { poseidon } from '../../protocol/notes/poseidon'
 import { publicKeyOf } from '../../protocol/sign'
-import { venueId } from '../../protocol/venue_id'
 import anchor_vector from '../vectors/anchors.json'
 import note_vector from '../vectors/notes.json'
 import venue_vector from '../vectors/venue.json'

@@ -1,7 +1,7 @@
 /** Base58 of long values against the package that everybody uses. */
 import { expect, test } from 'bun:test'
 import bs58 from 'bs58'
-import { decodeLongBase58, encodeLongBase58 } from '../../protocol/long_base58'
+import { decodeLongBase58, encodeLongBase58 } from '../../protocol/base58'
 
 test('any bytes of any length have the text the package gives, and come back', () => {
   for (let length = 0; length < 600; length++) {

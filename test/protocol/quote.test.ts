@@ -4,10 +4,10 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { concatBytes, toHex } from '../../protocol/bytes'
-import { INTEL_ROOT_KEY } from '../../protocol/intel_root'
-import { readMrConfigId } from '../../protocol/mr_config_id'
-import { MalformedQuote, parseQuote } from '../../protocol/quote'
-import { attestationReportData, evidenceReportData } from '../../protocol/report_data'
+import { readMrConfigId } from '../../protocol/tdx/app_compose'
+import { INTEL_ROOT_KEY } from '../../protocol/tdx/collateral'
+import { MalformedQuote, parseQuote } from '../../protocol/tdx/quote'
+import { attestationReportData, evidenceReportData } from '../../protocol/tdx/report_data'
 
 const QUOTES = join(import.meta.dir, '../../../shared/quotes')
 const present = existsSync(QUOTES)

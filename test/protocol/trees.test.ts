@@ -1,14 +1,18 @@
 /** Both trees equal the published vectors; paths and witnesses prove what they say. */
+
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
+import { isInReceipt, receiptLeaf, receiptPath, receiptRoot } from '../../protocol/bodies/receipt'
 import { compareBytes, fromHex, toHex } from '../../protocol/bytes'
 import { fieldToBytes } from '../../protocol/field'
-import { MerkleTree } from '../../protocol/merkle_tree'
-import { EMPTY_SUBTREES, rootFromPath, TREE_DEPTH } from '../../protocol/note_tree'
-import { isInReceipt, receiptLeaf, receiptPath, receiptRoot } from '../../protocol/receipt'
-import { spentLeaf } from '../../protocol/spent_leaf'
-import { EMPTY_SPENT_ROOT, SpentTree } from '../../protocol/spent_tree'
-import { PART_BYTES } from '../../protocol/tree_level'
+import {
+  EMPTY_SUBTREES,
+  MerkleTree,
+  PART_BYTES,
+  rootFromPath,
+  TREE_DEPTH,
+} from '../../protocol/notes/merkle_tree'
+import { EMPTY_SPENT_ROOT, SpentTree, spentLeaf } from '../../protocol/notes/spent_tree'
 import receipt_vector from '../vectors/receipt_tree.json'
 import tree_vector from '../vectors/trees.json'
 

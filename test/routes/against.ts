@@ -1,8 +1,8 @@
 /** Runs a row of the endpoint table against a listening app whose venue does one given thing. */
 import type { OwnTexts, Venue } from '../../engine/venue'
 import { Refusal, type RefusalCode } from '../../protocol/refusals'
-import { MANIFEST } from '../../routes/_manifest.gen'
-import { type Answered, type CallInit, type Harness, only, openHarness } from './harness'
+import { MANIFEST } from '../../server/manifest.gen'
+import { type Answered, type CallInit, type Harness, only, openHarness } from '../kit/server/harness'
 import type { Row } from './rows'
 
 export const SECRET = 'never-to-be-repeated'

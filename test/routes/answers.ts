@@ -1,5 +1,5 @@
 /** Answers of the venue as it would give them, one of each shape. */
-import type * as wire from '../../protocol/wire'
+import type * as wire from '../../protocol/wire/trading'
 import * as bodies from './bodies'
 
 const { HASH, KEY, ORDER_ID, RECEIPT, SIGNATURE } = bodies

@@ -1,5 +1,5 @@
 /** Well-formed request bodies and answers, so that each test changes only what it is about. */
-import type * as wire from '../../protocol/wire'
+import type * as wire from '../../protocol/wire/trading'
 
 export const KEY = '4vJ9JU1bJJE96FWSJKvHsmmFADCg4gpZQff4P3bkLKi'
 export const HASH = '0a'.repeat(32)

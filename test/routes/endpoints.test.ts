@@ -1,8 +1,8 @@
 /** Every endpoint: its answer, its refusals, its methods; and nothing undeclared leaves. */
 import { describe, expect, test } from 'bun:test'
 import { REFUSAL_BY_CODE } from '../../protocol/refusals'
-import { declaredRefusals } from '../../routes/_declared'
-import { MANIFEST } from '../../routes/_manifest.gen'
+import { declaredRefusals } from '../../server/edge/declared'
+import { MANIFEST } from '../../server/manifest.gen'
 import { against, contractOf, EDGE, ELSEWHERE, methodOf, refusing, SECRET } from './against'
 import { ROWS } from './rows'
 

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { concatBytes, toHex } from '../../protocol/bytes'
 import { publicKeyOf } from '../../protocol/sign'
-import { readSeed } from '../../tools/program/key_file'
+import { readSeed } from '../../tools/program/options'
 
 const dir = mkdtempSync(join(tmpdir(), 'tacit-keys-'))
 afterAll(() => rmSync(dir, { recursive: true }))

@@ -1,13 +1,13 @@
 /** The manifest: same bytes from every clone, nothing hidden in it, and none at all while a value is missing. */
+
 import { describe, expect, test } from 'bun:test'
 import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parsePlainYaml } from '../../client/verify/manifest/plain_yaml'
-import { SETTINGS } from '../../routes/_settings'
-import { fillIn } from '../../tools/manifest/fill_in'
-import { SECRET_NAMES, venueService } from '../../tools/manifest/lint_settings'
-import { composeHash, type ManifestDecisions, makeManifest } from '../../tools/manifest/make_manifest'
+import { SETTINGS } from '../../server/settings/settings'
+import { SECRET_NAMES, venueService } from '../../tools/manifest/lint_service'
+import { composeHash, fillIn, type ManifestDecisions, makeManifest } from '../../tools/manifest/make_manifest'
 
 const ROOT = join(import.meta.dir, '../..')
 const COMMITTED = readFileSync(join(ROOT, 'compose.yaml'), 'utf8')

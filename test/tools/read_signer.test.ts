@@ -1,11 +1,11 @@
 /** The operator's first look at a machine: its settlement key is named only when hardware, manifest and nonce agree. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { BARE_POLICY } from '../../client/verify/policy_file'
+import { BARE_POLICY } from '../../client/verify/policy'
 import type { Enclave } from '../../enclave/contract'
-import { VaultAbsent } from '../../engine/chain/read_vault'
+import { VaultAbsent } from '../../engine/chain/client/read_vault'
 import { encodeBase58 } from '../../protocol/base58'
-import { openLog } from '../../routes/_log'
-import { awaitVault } from '../../routes/_open_awaiting_vault'
+import { openLog } from '../../server/edge/log'
+import { awaitVault } from '../../server/open_awaiting_vault'
 import { readSigner, type SignerQuestion } from '../../tools/signer/read_signer'
 import { type Machine, openMachine, openOn } from '../enclave/machine'
 

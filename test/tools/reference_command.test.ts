@@ -7,12 +7,12 @@ import { openOperatorCheck } from '../../engine/accounts/verify_operator'
 import { encodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
 import { publicKeyOf } from '../../protocol/sign'
-import { type Listener, listen } from '../../routes/_listen'
-import { openLog } from '../../routes/_log'
-import { openMeters } from '../../routes/_meters'
-import { operatorApp } from '../../routes/_operator'
-import { bytes } from '../engine/memory_chain'
-import { ORACLE_SYMBOL, OracleSite, SOURCE } from '../engine/oracle_site'
+import { openLog } from '../../server/edge/log'
+import { openMeters } from '../../server/edge/meters'
+import { operatorApp } from '../../server/operator/operator'
+import { type Listener, listen } from '../../server/tls/listen'
+import { bytes } from '../kit/venue/memory_chain'
+import { ORACLE_SYMBOL, OracleSite, SOURCE } from '../kit/venue/oracle_site'
 
 const MAIN = join(import.meta.dir, '../../tools/reference/main.ts')
 const folder = mkdtempSync(join(tmpdir(), 'reference-'))

@@ -1,6 +1,56 @@
-/** Owns what an operator does with accounts: a signed record for each of issue, rotate, suspend and resume. */
-import { type AccountFields, type AccountRecord, signAccountRecord } from '../../protocol/account_record'
-import { type Credentials, credentialFields, newCredentials } from './new_credentials'
+/** Makes signed account records and credentials, and sends signed calls to the operator's listener. */
+import {
+  type AccountFields,
+  type AccountRecord,
+  PASSPHRASE_COST,
+  secretHash,
+  signAccountRecord,
+} from '../../protocol/bodies/account_record'
+import { operatorHeaders } from '../../protocol/bodies/operator_request'
+import { toHex, utf8 } from '../../protocol/bytes'
+
+// Owns the making of an account's credentials: random, printed once, recognised later by what goes into the record.
+
+export type Credentials = { api_key: string; api_secret: string; passphrase: string }
+
+/** 16-byte api key, 256-bit secret, and a passphrase of 130 random bits in groups that can be read aloud. */
+export function newCredentials(): Credentials {
+  return {
+    api_key: toHex(randomBytes(16)),
+    api_secret: toHex(randomBytes(32)),
+    passphrase: newPassphrase(),
+  }
+}
+
+/** What a record holds of the credentials. */
+export async function credentialFields(
+  credentials: Credentials,
+): Promise<Pick<AccountFields, 'api_key' | 'secret_salt' | 'secret_hash' | 'passphrase_hash'>> {
+  const salt = randomBytes(32)
+  return {
+    api_key: credentials.api_key,
+    secret_salt: toHex(salt),
+    secret_hash: toHex(secretHash(salt, credentials.api_secret)),
+    passphrase_hash: await Bun.password.hash(credentials.passphrase, PASSPHRASE_COST),
+  }
+}
+
+/** 32 letters and digits without those that look alike: 5 bits each. */
+const ALPHABET = 'abcdefghijkmnpqrstuvwxyz23456789'
+
+function newPassphrase(): string {
+  const letters = [...randomBytes(26)].map((byte) => ALPHABET[byte & 31])
+  return letters
+    .join('')
+    .match(/.{1,5}/g)!
+    .join('-')
+}
+
+function randomBytes(width: number): Uint8Array {
+  return crypto.getRandomValues(new Uint8Array(width))
+}
+
+// Owns what an operator does with accounts: a signed record for each of issue, rotate, suspend and resume.
 
 export type AccountTerms = Pick<
   AccountFields,
@@ -58,4 +108,51 @@ function successor(
   const { record: _, signature: __, ...fields } = known
   const version = known.version + 1
   return signAccountRecord({ ...fields, ...changes, version, issued_unix_ms: now_ms }, operator_seed)
+}
+
+// Owns a signed call to the operator's listener.
+
+const CALL_LIFE_S = 60
+
+export type OperatorTarget = {
+  /** Base address of the listener. */
+  url: string
+  /** 32 bytes. */
+  venue: Uint8Array
+  operator_seed: Uint8Array
+  /** PEM certificate the listener must show; without it the system's authorities decide. */
+  ca: string | undefined
+}
+
+/** Returns the body of the answer. `now_ms` must rise from call to call. @throws Error when the venue declines. */
+export async function callOperator(
+  { ca, operator_seed, url, venue }: OperatorTarget,
+  call: { method: 'GET' | 'POST'; path: string; body: string | undefined },
+  now_ms: number,
+): Promise<string> {
+  const { body, method, path } = call
+  const signed = {
+    venue,
+    nonce: BigInt(now_ms),
+    expiry_unix_s: Math.floor(now_ms / 1000) + CALL_LIFE_S,
+    method,
+    target: path,
+    body: utf8(body ?? ''),
+  }
+  const headers = { 'content-type': 'application/json', ...operatorHeaders(signed, operator_seed) }
+  if (!URL.canParse(path, url) || !/^https?:/.test(url))
+    throw new Error(`${url} is not the URL of a listener`)
+  const answer = await fetch(new URL(path, url), {
+    method,
+    headers,
+    ...(body === undefined ? {} : { body }),
+    ...(ca === undefined ? {} : { tls: { ca } }),
+  }).catch((error: Error) => {
+    const untrusted = /certificate/i.test(error.message)
+    const hint = untrusted ? ': name its certificate with --ca' : ''
+    throw new Error(`${url} did not answer (${error.message})${hint}`)
+  })
+  const text = await answer.text()
+  if (!answer.ok) throw new Error(`the venue answered ${answer.status}: ${text}`)
+  return text
 }

@@ -1,13 +1,20 @@
 /** `bun run account`: the operator's command for keys, account records and posting them to the venue. */
+
 import { readFileSync, writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
-import { type AccountRecord, isAccountId, readAccountRecord } from '../../protocol/account_record'
 import { encodeBase58 } from '../../protocol/base58'
+import { type AccountRecord, isAccountId, readAccountRecord } from '../../protocol/bodies/account_record'
 import { fromHex, toHex } from '../../protocol/bytes'
 import { publicKeyOf } from '../../protocol/sign'
 import { runCommand, UsageFault } from '../run_command'
-import { callOperator } from './call_operator'
-import { type AccountTerms, DEFAULT_TERMS, issueAccount, rotateAccount, setStatus } from './issue_account'
+import {
+  type AccountTerms,
+  callOperator,
+  DEFAULT_TERMS,
+  issueAccount,
+  rotateAccount,
+  setStatus,
+} from './issue_account'
 
 const USAGE = `usage: bun run account COMMAND
 

@@ -2,13 +2,13 @@
  * `bun run image --base NAME@sha256:DIGEST [--builder buildah|docker] [--bun FILE] [--out FILE]`: builds the image twice
  * from nothing, requires equal digests, and writes an OCI archive to push. Prints the digest compose.yaml then names.
  */
+
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { buildImageInputs } from './build_image_inputs'
-import { commitOf } from './collect_sources'
-import { SOURCE_DATE_EPOCH } from './pins'
+import { commitOf, SOURCE_DATE_EPOCH } from './image_contents'
 
 const ROOT = join(import.meta.dir, '../..')
 const BASE = /^[a-z0-9][a-z0-9._/:-]*@sha256:[0-9a-f]{64}$/

@@ -2,13 +2,20 @@
  * `bun run image-inputs [--bun FILE] [--out FILE]`: one tar of everything the image adds to its base: sources as
  * committed, packages of the lockfile, the Bun binary by hash. Equal bytes from every clone of a commit; prints their hash.
  */
+
 import { createHash } from 'node:crypto'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { collectPackages } from './collect_packages'
-import { collectSources, commitOf } from './collect_sources'
-import { BUN_PACKAGE, BUN_SHA256, SOURCE_DATE_EPOCH, VENUE_USER } from './pins'
+import {
+  BUN_PACKAGE,
+  BUN_SHA256,
+  collectPackages,
+  collectSources,
+  commitOf,
+  SOURCE_DATE_EPOCH,
+  VENUE_USER,
+} from './image_contents'
 import { type TarEntry, tarOf } from './tar'
 
 const ROOT = join(import.meta.dir, '../..')

@@ -1,6 +1,96 @@
-/** What the venue's own service must be, beyond what any clean manifest must be. */
-import type { YamlMap, YamlValue } from '../../client/verify/manifest/plain_yaml'
-import { UNSET } from './lint_settings'
+/** What the venue's own service and its settings must be, beyond a clean manifest. */
+import {
+  parsePlainYaml,
+  UnjudgedYaml,
+  type YamlMap,
+  type YamlValue,
+} from '../../client/verify/manifest/plain_yaml'
+import { checkConfig } from '../../engine/config'
+import { version } from '../../package.json'
+import { readConfig } from '../../server/settings/config'
+import { SETTINGS } from '../../server/settings/settings'
+
+// The settings inside the compose file, judged by the code that reads them at boot.
+
+/** What stands where only an operator knows the value. */
+export const UNSET = 'SET_ME'
+
+/** The only names the encrypted environment may deliver: the host can swap what it delivers, so nothing else may come so. */
+export const SECRET_NAMES: readonly string[] = SETTINGS.filter(({ secret }) => secret === true).map(
+  ({ name }) => name,
+)
+/** Well-formed values that let the reader judge the settings around a secret it cannot see. */
+const SAMPLES: Readonly<Record<string, string>> = {
+  TACIT_FEE_ANCHOR: `${'0'.repeat(63)}1`,
+  TACIT_ACME_DNS_SECRET: 'user:password',
+}
+
+/** The one service of a compose file. Undefined when there is another number of them or it cannot be judged. */
+export function venueService(compose: string): YamlMap | undefined {
+  let services: ReturnType<YamlMap['get']>
+  try {
+    services = parsePlainYaml(compose).get('services')
+  } catch (error) {
+    if (error instanceof UnjudgedYaml) return undefined
+    throw error
+  }
+  if (!(services instanceof Map) || services.size !== 1) return undefined
+  const [service] = services.values()
+  return service instanceof Map ? service : undefined
+}
+
+/** Secrets the compose file takes from outside, sorted. */
+export function secretsTaken(service: YamlMap): string[] {
+  const environment = service.get('environment')
+  if (!(environment instanceof Map)) return []
+  return SECRET_NAMES.filter((name) => environment.get(name) === reference(name)).sort()
+}
+
+const reference = (name: string): string => `\${${name}}`
+
+/** @returns one sentence per fault. */
+export function lintSettings(service: YamlMap): string[] {
+  const environment = service.get('environment')
+  if (!(environment instanceof Map)) return ['the service has no mapping of settings']
+  const faults: string[] = []
+  const judged: Record<string, string> = {}
+  for (const [name, value] of environment) {
+    if (typeof value !== 'string') faults.push(`${name}: not a plain text`)
+    else if (!SETTINGS.some((setting) => setting.name === name)) faults.push(`${name}: no such setting`)
+    else if (value === UNSET) faults.push(`${name}: still ${UNSET}; fill it in with --set ${name}=VALUE`)
+    else judged[name] = settingText(name, value, faults)
+  }
+  for (const { name } of SETTINGS)
+    if (!environment.has(name)) faults.push(`${name}: not in the manifest; nothing may depend on a default`)
+  // Reading on would only repeat the faults found.
+  return faults.length > 0 ? faults : judge(judged)
+}
+
+function settingText(name: string, value: string, faults: string[]): string {
+  if (!SECRET_NAMES.includes(name)) {
+    if (value.includes('$'))
+      faults.push(`${name}: must be literal; the host can swap what comes from outside`)
+    return value
+  }
+  if (value !== reference(name) && value !== '')
+    faults.push(`${name}: secret; write ${reference(name)}, the manifest is public`)
+  return value === '' ? '' : SAMPLES[name]!
+}
+
+function judge(environment: Record<string, string>): string[] {
+  const { config, faults } = readConfig(environment)
+  if (faults !== undefined) return faults
+  const urls = config.rpc_urls ?? []
+  const origins = new Set(urls.map((url) => new URL(url).hostname))
+  return [
+    ...(config.engine.enclave === 'dstack' ? [] : ['TACIT_ENCLAVE: a deployment runs on dstack']),
+    ...(origins.size >= 2 ? [] : ['SOLANA_RPC_URL: two providers at least; one alone could hide blocks']),
+    ...(urls.every((url) => url.startsWith('https:')) ? [] : ['SOLANA_RPC_URL: https only']),
+    ...checkConfig({ ...config.engine, compose_hash: '0'.repeat(64), tacit_version: version }),
+  ]
+}
+
+// What the venue's own service must be, beyond what any clean manifest must be.
 
 const AGENT_SOCKET = '/var/run/dstack.sock'
 const CLIENT_PORT = 443

@@ -1,12 +1,12 @@
 /** `bun run manifest`: writes the exact app-compose.json of the venue and prints its hash, or refuses with every reason. */
+
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { answerHelp } from '../../client/commands/answer_help'
+import { answerHelp } from '../../client/cli/options'
 import { lintManifest } from '../../client/verify/manifest/lint_manifest'
-import { fillIn } from './fill_in'
-import { SECRET_NAMES } from './lint_settings'
-import { composeHash, type ManifestDecisions, makeManifest } from './make_manifest'
+import { SECRET_NAMES } from './lint_service'
+import { composeHash, fillIn, type ManifestDecisions, makeManifest } from './make_manifest'
 
 const USAGE = `usage: bun run manifest [--compose compose.yaml] [--set NAME=VALUE]... [--out app-compose.json]
                        [--os 0.6|0.5] [--name tacit] [--secure-time]

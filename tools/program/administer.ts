@@ -1,21 +1,20 @@
 /** The vault's one-instruction commands: who must sign each, and what it says before it is sent. */
-import { administerVault, programDataAddress } from '../../engine/chain/deploy/administer_vault'
-import { readDeployment } from '../../engine/chain/read_deployment'
+import { readDeployment } from '../../engine/chain/client/read_vault'
 import { encodeBase58 } from '../../protocol/base58'
 import { publicKeyOf } from '../../protocol/sign'
+import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../protocol/vault/addresses'
 import {
   authorizeRestoreInstruction,
+  initializeInstruction,
   pauseInstruction,
+  registerMintInstruction,
   rotateSignerInstruction,
   unpauseInstruction,
-} from '../../protocol/vault/admin_actions'
-import { initializeInstruction } from '../../protocol/vault/initialize'
+} from '../../protocol/vault/admin'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
-import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../protocol/vault/programs'
-import { registerMintInstruction } from '../../protocol/vault/register_mint'
 import { UsageFault } from '../run_command'
-import { readSeed } from './key_file'
-import { amount, type Options, publicKey, rpcUrls, text } from './options'
+import { administerVault, programDataAddress } from './deploy_program'
+import { amount, type Options, publicKey, readSeed, rpcUrls, text } from './options'
 
 type Action = { seeds: [Uint8Array, ...Uint8Array[]]; instruction: VaultInstruction; means: string }
 

@@ -1,14 +1,14 @@
 /** `bun run program`: puts the vault program on a cluster and administers the vault; dry run first, keys by file. */
+
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { deployProgram, planProgram } from '../../engine/chain/deploy/deploy_program'
-import type { DeploymentPlan } from '../../engine/chain/deploy/plan_deployment'
 import { toHex } from '../../protocol/bytes'
 import { runCommand, UsageFault } from '../run_command'
 import { administer } from './administer'
-import { readSeed } from './key_file'
-import { amount, OPTIONS, type Options, rpcUrls, text } from './options'
+import { deployProgram, planProgram } from './deploy_program'
+import { amount, OPTIONS, type Options, readSeed, rpcUrls, text } from './options'
+import type { DeploymentPlan } from './plan_deployment'
 
 const USAGE = `usage: bun run program COMMAND --rpc URL[,URL] [--priority-fee LAMPORTS] [--execute]
 

@@ -2,11 +2,15 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { encodeBase58 } from '../../protocol/base58'
+import {
+  isSourceName,
+  type SignedReferencePrice,
+  signReferencePrice,
+} from '../../protocol/bodies/reference_price'
 import { fromHex, toHex } from '../../protocol/bytes'
-import { isSourceName, type SignedReferencePrice, signReferencePrice } from '../../protocol/reference_price'
 import { publicKeyOf } from '../../protocol/sign'
 import { parseU64 } from '../../protocol/units'
-import { callOperator } from '../account/call_operator'
+import { callOperator } from '../account/issue_account'
 import { runCommand, UsageFault } from '../run_command'
 
 const USAGE = `usage: bun run reference COMMAND

@@ -1,12 +1,13 @@
-/** `bun run restore`: says whether a backup may go on, before a venue is started on it. */
+/** `bun run restore`: judges a backup before a venue is started on it. */
+
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { openEmbeddedChain } from '../../engine/chain/embedded/open_embedded_chain'
-import { type Deployment, readDeployment } from '../../engine/chain/read_deployment'
-import { type BackupVerdict, verifyBackup } from '../../engine/loop/verify_backup'
+import { type BackupVerdict, verifyBackup } from '../../engine/boot/verify_backup'
+import { type Deployment, readDeployment } from '../../engine/chain/client/read_vault'
 import { decodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
+import { openEmbeddedChain } from '../../sandbox/chain/open_embedded_chain'
 import { runCommand, UsageFault } from '../run_command'
 import { agentKeys, laptopKeys, type VenueKeys } from './venue_keys'
 

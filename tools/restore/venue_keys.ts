@@ -1,10 +1,9 @@
 /** The keys that open a backup: from the guest agent of the machine that wrote it, or from a laptop's stand-in. */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { getKey } from '../../enclave/agent/get_key'
-import { deriveKey } from '../../enclave/standin/derive_key'
-import { loadKeys } from '../../enclave/standin/stored_keys'
+import { getKey } from '../../enclave/agent'
 import { fromHex } from '../../protocol/bytes'
+import { deriveKey, loadKeys } from '../../sandbox/enclave/keys'
 
 export type VenueKeys = { journal_key: Uint8Array; tie_break_key: Uint8Array }
 

@@ -5,7 +5,7 @@
  */
 import { readFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
-import { BARE_POLICY, parsePolicy } from '../../client/verify/policy_file'
+import { BARE_POLICY, parsePolicy } from '../../client/verify/policy'
 import { fromHex } from '../../protocol/bytes'
 import { runCommand, UsageFault } from '../run_command'
 import { readSigner } from './read_signer'

@@ -1,23 +1,23 @@
 /** Out of the vault by the trader's own commands: an exit the venue serves, one it refuses, and the escape without it. */
+
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { type ChainAccess, openChainAccess } from '../../client/chain/chain_access'
 import { readProofs } from '../../client/chain/exit_note'
 import { readExitRequest } from '../../client/chain/read_vault'
-import { sendInstructions } from '../../client/chain/send_instructions'
+import { sendInstructions, toInstruction } from '../../client/chain/send_instructions'
 import { ownAccount, tokenBalance } from '../../client/chain/token_account'
-import { toInstruction } from '../../client/chain/vault_instruction'
-import { check, DemoFailed, fact, short } from '../../client/demo/report'
-import { nullifierOfNote, openNote } from '../../client/exit/open_note'
+import { nullifierOfNote, openNote } from '../../client/exit/prepare_exit'
 import type { Wallet, WalletNote } from '../../client/wallet/wallet'
 import { loadWallet } from '../../client/wallet/wallet_file'
 import { decodeBase58 } from '../../protocol/base58'
 import { fromHex } from '../../protocol/bytes'
-import { noteInner } from '../../protocol/notes'
-import { requestExitInstruction } from '../../protocol/vault/request_exit'
-import { runCommand } from './run_command'
+import { noteInner } from '../../protocol/notes/notes'
+import { requestExitInstruction } from '../../protocol/vault/exits'
+import { check, DemoFailed, fact, short } from '../../sandbox/demo/report'
+import { runCommand } from './landed_report'
 
-const WALLET = 'client/wallet_cli.ts'
+const WALLET = 'client/cli/wallet.ts'
 const WAIT_MS_MAX = 300_000
 const POLL_MS = 500
 

@@ -1,7 +1,45 @@
-/** What the validator ran of the vault: each kind of instruction with its transactions' versions, bytes and units. */
-import { transactionInstructions } from '../../engine/chain/transaction_instructions'
-import { instructionName } from '../../protocol/vault/discriminators'
-import { callRpc } from './call_rpc'
+/** Runs the project's commands as processes, asks the validator directly, and reports what landed. */
+
+import { join } from 'node:path'
+import { transactionInstructions } from '../../engine/chain/client/transaction_status'
+import { instructionName } from '../../protocol/vault/instruction'
+
+// One JSON-RPC call with nothing between: what a node says is printed as it says it.
+
+/** @throws Error with the node's own message */
+export async function callRpc<T>(rpc_url: string, method: string, params: unknown[] = []): Promise<T> {
+  const answer = await fetch(rpc_url, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
+  })
+  const { result, error } = (await answer.json()) as { result: T; error?: { code: number; message: string } }
+  if (error !== undefined) throw new Error(`${method}: ${error.message} (${error.code})`)
+  return result
+}
+
+// Runs one of the project's commands as an operator or a trader does: a process of its own, its words printed.
+
+const PROJECT = join(import.meta.dir, '../..')
+
+/** Resolves with what it printed. @throws Error with what it said when it failed */
+export async function runCommand(script: string, args: readonly string[]): Promise<string> {
+  const { SOLANA_RPC_URL: _, ...env } = process.env
+  const child = Bun.spawn([process.execPath, join(PROJECT, script), ...args], {
+    stdin: 'ignore',
+    stdout: 'pipe',
+    stderr: 'pipe',
+    env,
+  })
+  const [out, failure] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+  ])
+  if ((await child.exited) !== 0) throw new Error(`${script} ${args[0]}: ${failure}${out}`)
+  return out.trim()
+}
+
+// What the validator ran of the vault: each kind of instruction with its transactions' versions, bytes and units.
 
 type Found = {
   version: 'legacy' | number

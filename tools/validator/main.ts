@@ -1,24 +1,20 @@
 #!/usr/bin/env bun
+import { existsSync, mkdirSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { parseArgs } from 'node:util'
 /**
  * `bun run validator-demo`: the whole demo against a validator that is not ours: deployment, vault, trading, a kill,
  * settlement in v1 and v0, withdrawals, exits, and an escape from a venue that is gone.
  */
-import { existsSync, mkdirSync } from 'node:fs'
-import { join, resolve } from 'node:path'
-import { parseArgs } from 'node:util'
 import { type ChainAccess, openChainAccess } from '../../client/chain/chain_access'
-import { chapter, check, DemoFailed, fact } from '../../client/demo/report'
-import { type Cast, type Stage, tell, tradersDir } from '../../client/demo/story'
-import { VenueProcess } from '../../client/demo/venue_process'
-import { callRpc } from './call_rpc'
+import { chapter, check, DemoFailed, fact } from '../../sandbox/demo/report'
+import { type Cast, type Stage, tell, tradersDir } from '../../sandbox/demo/story'
+import { VenueProcess } from '../../sandbox/demo/venue_process'
 import { escapes, type Leaver, refusedExit, servedExit } from './exits'
-import { landedReport } from './landed_report'
-import { deploy, newKey, openVault, program } from './open_vault'
-import { runCommand } from './run_command'
+import { callRpc, landedReport, runCommand } from './landed_report'
+import { airdrop, createMint, deploy, fundTrader, newKey, openVault, program } from './open_vault'
 import { settleInPackets } from './settle_in_packets'
-import { airdrop, createMint, fundTrader } from './test_money'
-import { startValidator } from './validator_process'
-import { venueEnvironment } from './venue_environment'
+import { startValidator, venueEnvironment } from './validator_process'
 
 const USAGE = `usage: bun run validator-demo (--rpc URL | --validator FILE) [--data data/validator] [--ticks-per-slot 64]
   --rpc        JSON-RPC of a validator on this machine, with a faucet; it may keep what is left there
@@ -118,9 +114,7 @@ async function administer(rpc_url: string, program_id: string, admin: string): P
 
 async function report(rpc_url: string, program_id: string): Promise<void> {
   chapter('What the validator ran')
-  console.log(
-    await runCommand('client/audit/audit_chain_cli.ts', ['--rpc', rpc_url, '--program', program_id]),
-  )
+  console.log(await runCommand('client/cli/audit_chain.ts', ['--rpc', rpc_url, '--program', program_id]))
   console.table(Object.fromEntries(await landedReport(rpc_url, program_id)))
 }
 

@@ -1,8 +1,8 @@
 /** Trades once more with a venue that signs v0 transactions, and reads from the validator that it did. */
-import { check, fact } from '../../client/demo/report'
-import { untilSettled } from '../../client/demo/step_trade'
-import { type Cast, connectAll, type Stage } from '../../client/demo/story'
-import { callRpc } from './call_rpc'
+import { check, fact } from '../../sandbox/demo/report'
+import { untilSettled } from '../../sandbox/demo/steps'
+import { type Cast, connectAll, type Stage } from '../../sandbox/demo/story'
+import { callRpc } from './landed_report'
 
 const SOL = 1_000_000_000n
 const PRICE = 150_000_000n

@@ -1,12 +1,42 @@
-/** Check 5.2: the settlement key certifies the statement key, which ties venue, nonce, instance, epoch and TLS key. */
+/** Checks 5.1 to 5.4: report data, binding, TLS key and evidence files. */
 import { decodeBase58 } from '../../../protocol/base58'
-import { BINDING_BYTES, decodeBinding } from '../../../protocol/binding'
-import { equalBytes, fromHex, toHex } from '../../../protocol/bytes'
-import { decodeStatement, STATEMENT_BYTES } from '../../../protocol/statement'
-import type { Attestation } from '../../../protocol/wire_public'
+import {
+  BINDING_BYTES,
+  decodeBinding,
+  decodeStatement,
+  STATEMENT_BYTES,
+} from '../../../protocol/bodies/binding'
+import { equalBytes, fromAnyHex, fromHex, isZero, toHex, utf8 } from '../../../protocol/bytes'
+import { derOfPem } from '../../../protocol/pem'
+import { sha256 } from '../../../protocol/sha256'
+import type { TdReport } from '../../../protocol/tdx/quote'
+import { attestationReportData, evidenceReportData } from '../../../protocol/tdx/report_data'
+import type { Attestation } from '../../../protocol/wire/public'
 import { isSignedByEd25519 } from '../ed25519_web'
-import { Refused, requireThat } from '../refused'
-import { established, type RunCheck } from './verification_case'
+import { Refused, requireThat } from '../transcript'
+import { verifyUnderCollateral } from '../verify_tdx_quote'
+import { spkiOfCertificate } from '../x509/certificate'
+import { established, type RunCheck, Skipped } from './verification_case'
+
+// Check 5.1: all 64 bytes of report_data are this nonce and the settlement key.
+
+export const checkReportData: RunCheck = (verification) => {
+  const { info, attestation, nonce } = verification.bundle
+  const { report_data } = established(verification, 'genuine').quote.report
+  const nonce_bytes = fromHex(nonce, 32)
+  if (nonce_bytes === undefined || isZero(nonce_bytes)) throw new Refused('no nonce was sent')
+  const tee_pubkey = decodeBase58(attestation.tee_pubkey, 32)
+  if (tee_pubkey === undefined) throw new Refused('the settlement key is malformed')
+  requireThat(info.tee_pubkey === attestation.tee_pubkey, 'the venue states two settlement keys')
+  requireThat(attestation.report_data === toHex(report_data), 'the stated report_data is not the quoted one')
+  requireThat(
+    equalBytes(report_data, attestationReportData(nonce_bytes, tee_pubkey)),
+    'report_data is not this nonce and the settlement key',
+  )
+  return { tee_pubkey: attestation.tee_pubkey, nonce }
+}
+
+// Check 5.2: the settlement key certifies the statement key, which ties venue, nonce, instance, epoch and TLS key.
 
 export const checkBinding: RunCheck = async (verification) => {
   const { info, attestation, nonce } = verification.bundle
@@ -52,4 +82,70 @@ function readSigned({ binding, tee_pubkey }: Attestation) {
   }
   if (Object.values(fields).includes(undefined)) throw new Refused('the binding is malformed')
   return fields as { [K in keyof typeof fields]: Uint8Array }
+}
+
+// Check 5.3: the TLS key in the binding is the one this connection was opened with.
+
+export const checkTlsKey: RunCheck = (verification) => {
+  const { spki_sha256 } = verification.bundle
+  const bound = toHex(established(verification, 'binding').spki_sha256)
+  if (spki_sha256 === null) throw new Skipped('this platform does not show a connection its TLS key')
+  requireThat(spki_sha256 === bound, 'the connection ends at another TLS key than the attested one')
+  return { spki_sha256 }
+}
+
+// Check 5.4: the evidence files carry a genuine quote of the same machine over the certificate of the bound TLS key.
+
+export const checkEvidence: RunCheck = async (verification) => {
+  const { bundle, policy, now_ms } = verification
+  const { quote_json, cert_pem, sha256sum_txt } = bundle.evidences
+  const attested = established(verification, 'genuine').quote.report
+  const { spki_sha256 } = established(verification, 'binding')
+  const collateral = established(verification, 'collateral')
+  const { quote } = await verifyUnderCollateral(quoteOf(quote_json), collateral, policy, now_ms)
+  requireSameMachine(quote.report, attested)
+  // All 64 bytes: a caller chooses the first half of an attestation's, so it could choose this hash.
+  requireThat(
+    equalBytes(quote.report.report_data, evidenceReportData(utf8(sha256sum_txt))),
+    'the evidence quote is not over sha256sum.txt',
+  )
+  const listed = checksums(sha256sum_txt)
+  requireThat(listed.get('cert.pem') === toHex(sha256(utf8(cert_pem))), 'cert.pem is not the listed one')
+  const [leaf] = derOfPem(cert_pem, 'CERTIFICATE') ?? []
+  if (leaf === undefined) throw new Refused('cert.pem is not a certificate')
+  requireThat(equalBytes(sha256(spkiOfCertificate(leaf)), spki_sha256), 'cert.pem is of another TLS key')
+  return { files: [...listed.keys()].join(' ') }
+}
+
+function quoteOf(quote_json: string): Uint8Array {
+  let answer: unknown
+  try {
+    answer = JSON.parse(quote_json)
+  } catch {
+    throw new Refused('quote.json is not JSON')
+  }
+  const quote = (answer as { quote?: unknown } | null)?.quote
+  const bytes = typeof quote === 'string' ? fromAnyHex(quote) : undefined
+  if (bytes === undefined) throw new Refused('quote.json holds no quote')
+  return bytes
+}
+
+function requireSameMachine(evidence: TdReport, attested: TdReport): void {
+  const measured = ({ mr_td, mr_config_id, rtmr }: TdReport) => [mr_td, mr_config_id, ...rtmr]
+  const others = measured(attested)
+  const same = measured(evidence).every((register, at) => equalBytes(register, others[at]!))
+  requireThat(same, 'the evidence quote is of another machine')
+}
+
+/** File name to hash. @throws Refused for a line in another form than sha256sum's, or a name listed twice. */
+function checksums(text: string): Map<string, string> {
+  const listed = new Map<string, string>()
+  for (const line of text.split('\n').slice(0, -1)) {
+    const [, hash, name] = /^([0-9a-f]{64}) {2}([A-Za-z0-9._-]+)$/.exec(line) ?? []
+    if (hash === undefined || name === undefined || listed.has(name))
+      throw new Refused('sha256sum.txt is malformed')
+    listed.set(name, hash)
+  }
+  requireThat(text.endsWith('\n'), 'sha256sum.txt is cut short')
+  return listed
 }

@@ -1,9 +1,23 @@
-/** Check 3.2: the manifest's text is the measured one and passes the linter. */
-import { equalBytes, utf8 } from '../../../protocol/bytes'
+/** Checks 3.1 and 3.2: the measured manifest. */
+import { equalBytes, toHex, utf8 } from '../../../protocol/bytes'
 import { sha256 } from '../../../protocol/sha256'
 import { lintManifest } from '../manifest/lint_manifest'
-import { Refused, requireThat } from '../refused'
+import { Refused, requireThat } from '../transcript'
 import { established, type RunCheck, Skipped } from './verification_case'
+
+// Check 3.1: the measured manifest is one the policy pins.
+
+export const checkComposeHash: RunCheck = (verification) => {
+  const { bundle, policy } = verification
+  const compose_hash = toHex(established(verification, 'claims').compose_hash)
+  requireThat(bundle.info.compose_hash === compose_hash, 'the venue states another manifest than it measured')
+  if (policy.compose_hashes.length === 0)
+    throw new Skipped(`the policy pins no manifest; measured: ${compose_hash}`)
+  requireThat(policy.compose_hashes.includes(compose_hash), `measured manifest ${compose_hash} is not pinned`)
+  return { compose_hash }
+}
+
+// Check 3.2: the manifest's text is the measured one and passes the linter.
 
 export const checkManifest: RunCheck = (verification) => {
   const { bundle, policy } = verification

@@ -3,9 +3,9 @@
  * recomputed from the image's own document or compared with pinned registers.
  */
 import { toHex } from '../../../protocol/bytes'
+import { requireImage } from '../os_image/expected_digests'
 import { readImageDocument } from '../os_image/image_document'
-import { requireImage } from '../os_image/require_image'
-import { Refused, requireThat } from '../refused'
+import { Refused, requireThat } from '../transcript'
 import { type CheckValues, established, type RunCheck, Skipped } from './verification_case'
 
 export const checkOsImage: RunCheck = (verification) => {

@@ -1,9 +1,33 @@
-/** Check 1.2: the quote is genuine. */
-import { fromAnyHex } from '../../../protocol/any_hex'
-import { toHex } from '../../../protocol/bytes'
-import { Refused } from '../refused'
-import { verifyGenuine } from '../tdx/genuine_quote'
+/** Checks 1.1 to 1.4: collateral, quote, platform and machine. */
+import { fromAnyHex, toHex } from '../../../protocol/bytes'
+import { onlyIntel, openCollateral } from '../tdx/collateral'
+import { requireMachine, verifyGenuine } from '../tdx/genuine_quote'
+import { requirePlatform } from '../tdx/platform'
+import { Refused } from '../transcript'
 import { established, type RunCheck } from './verification_case'
+
+// Check 1.1: the collateral is signed in its roles under a trusted root and current.
+
+export const checkCollateral: RunCheck = async (verification) => {
+  const { bundle, roots, now_ms } = verification
+  if (bundle.collateral === null)
+    throw new Refused(`it could not be had: ${bundle.missing.collateral ?? 'none was recorded'}`)
+  const opened = await openCollateral(bundle.collateral, roots, now_ms)
+  verification.established.collateral = opened
+  const next_update_ms = Math.min(
+    opened.tcb_info.next_update_ms,
+    opened.qe_identity.next_update_ms,
+    opened.root_list.next_update_ms,
+    opened.pck_list.next_update_ms,
+  )
+  return {
+    root: onlyIntel(roots) ? 'Intel SGX Root CA' : `given by the policy: ${opened.root.common_name}`,
+    valid_until: new Date(next_update_ms).toISOString(),
+    revoked_pcks: String(opened.pck_list.revoked.size),
+  }
+}
+
+// Check 1.2: the quote is genuine.
 
 export const checkQuote: RunCheck = async (verification) => {
   const { bundle, now_ms } = verification
@@ -18,4 +42,26 @@ export const checkQuote: RunCheck = async (verification) => {
     ppid: toHex(platform.ppid),
     mr_seam: toHex(quote.report.mr_seam),
   }
+}
+
+// Check 1.3: platform, TDX module and quoting enclave are as current as the policy asks.
+
+export const checkPlatform: RunCheck = (verification) => {
+  const genuine = established(verification, 'genuine')
+  const collateral = established(verification, 'collateral')
+  const { status, tcb_date, advisories } = requirePlatform(genuine, collateral, verification.policy)
+  return {
+    tcb_status: status,
+    tcb_date,
+    advisories: advisories.join(' ') || 'none',
+    tcb_evaluation_number: String(collateral.tcb_info.evaluation_number),
+  }
+}
+
+// Check 1.4: the trust domain runs without debugging and without a service TD.
+
+export const checkMachine: RunCheck = (verification) => {
+  const { report } = established(verification, 'genuine').quote
+  requireMachine(report)
+  return { td_attributes: toHex(report.td_attributes), xfam: toHex(report.xfam) }
 }

@@ -1,12 +1,11 @@
 /** What the checks of one verification share: the evidence, the demands, and what earlier checks established. */
-import type { BindingBody } from '../../../protocol/binding'
-import type { BootEvent, MeasuredClaims } from '../../../protocol/event_log'
+import type { BindingBody } from '../../../protocol/bodies/binding'
+import type { BootEvent, MeasuredClaims } from '../../../protocol/tdx/event_log'
 import type { ConfigAccount } from '../../../protocol/vault/accounts'
 import type { EvidenceBundle } from '../evidence_bundle'
 import type { VerificationPolicy } from '../policy'
+import type { OpenedCollateral, TrustedRoots } from '../tdx/collateral'
 import type { GenuineQuote } from '../tdx/genuine_quote'
-import type { OpenedCollateral } from '../tdx/open_collateral'
-import type { TrustedRoots } from '../tdx/trusted_roots'
 
 /** Set by the check that established the fact; a later check that needs it is skipped without it. */
 export type Established = {

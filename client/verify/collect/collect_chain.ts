@@ -1,12 +1,95 @@
-/** Reads the vault's accounts from an RPC endpoint the client trusts; judges nothing. */
+/** Reads the vault's accounts and the app's contract from RPC endpoints the client trusts; judges nothing. */
+
+import { keccak_256 } from '@noble/hashes/sha3.js'
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
-import { vaultAddresses } from '../../../protocol/vault/addresses'
-import { decodeBase64 } from '../base64'
+import { toHex, utf8 } from '../../../protocol/bytes'
+import { sha256 } from '../../../protocol/sha256'
+import { findAddress, vaultAddresses } from '../../../protocol/vault/addresses'
 import type { ChainRecord } from '../evidence_bundle'
-import type { ChainPolicy } from '../policy'
-import { Refused } from '../refused'
-import { callRpc } from './json_rpc'
-import { namedProgramData, programDataAddress, readProgramData } from './program_data'
+import { decodeBase64 } from '../json_document'
+import type { ChainPolicy, KmsPolicy } from '../policy'
+import { Refused } from '../transcript'
+
+// One JSON-RPC 2.0 call over plain fetch; used for Solana and for Ethereum.
+
+/** The endpoint did not answer, or not with a result. */
+export class RpcUnavailable extends Refused {
+  override readonly name = 'RpcUnavailable'
+}
+
+export async function callRpc(
+  url: string,
+  method: string,
+  params: unknown[],
+  timeout_ms: number,
+): Promise<unknown> {
+  const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params })
+  const headers = { 'content-type': 'application/json' }
+  const signal = AbortSignal.timeout(timeout_ms)
+  const answer: unknown = await fetch(url, { method: 'POST', headers, body, signal })
+    .then((response) => response.json())
+    .catch(() => undefined)
+  if (typeof answer !== 'object' || answer === null || !('result' in answer) || 'error' in answer)
+    throw new RpcUnavailable(`${method} gave no result`)
+  return answer.result
+}
+
+// The account in which Solana's upgradeable loader keeps a program (loader v3 `UpgradeableLoaderState::ProgramData`).
+
+export const LOADER_V3 = 'BPFLoaderUpgradeab1e11111111111111111111111'
+/** Tag u32 = 3, slot u64, authority option u8, authority (32); the ELF follows. */
+const HEADER_BYTES = 45
+const TAG_PROGRAM_DATA = 3
+const TAG_PROGRAM = 2
+
+export function programDataAddress(program_id: Uint8Array): Uint8Array {
+  return findAddress([program_id], decodeBase58(LOADER_V3, 32)!).address
+}
+
+/** Where a program account says that its data is. @throws Refused when it is no program account. */
+export function namedProgramData(program: Uint8Array): string {
+  if (program.length !== 36 || program[0] !== TAG_PROGRAM)
+    throw new Refused('the program account is malformed')
+  return encodeBase58(program.subarray(4))
+}
+
+/**
+ * @param program_bytes length of the ELF file when known: what follows it must be zeros.
+ * @throws Refused when the account is malformed or something follows the ELF.
+ */
+export function readProgramData(
+  data: Uint8Array,
+  program_bytes: number | undefined,
+): { sha256: string; upgrade_authority: string | null } {
+  if (data.length < HEADER_BYTES || data[0] !== TAG_PROGRAM_DATA || data[12]! > 1)
+    throw new Refused('the program data account is malformed')
+  const upgrade_authority = data[12] === 1 ? encodeBase58(data.slice(13, HEADER_BYTES)) : null
+  const end = program_bytes === undefined ? data.length : HEADER_BYTES + program_bytes
+  if (end > data.length || data.subarray(end).some((byte) => byte !== 0))
+    throw new Refused('the program is longer or shorter than the policy says')
+  return { sha256: toHex(sha256(data.subarray(HEADER_BYTES, end))), upgrade_authority }
+}
+
+// Asks the app's contract (dstack `DstackApp`) whether a manifest may get the app's keys.
+
+/** First four bytes of the hash of the signature (Ethereum contract ABI, "Function selector"). */
+const SELECTOR = toHex(keccak_256(utf8('allowedComposeHashes(bytes32)')).subarray(0, 4))
+
+/** @param app_id 40 hex digits, the contract's address. @throws RpcUnavailable when the answer is not a boolean. */
+export async function collectKms(
+  policy: KmsPolicy,
+  app_id: string,
+  compose_hash: string,
+  timeout_ms: number,
+): Promise<boolean> {
+  const call = { to: `0x${app_id}`, data: `0x${SELECTOR}${compose_hash}` }
+  const result = await callRpc(policy.rpc_url, 'eth_call', [call, 'latest'], timeout_ms)
+  if (result === `0x${'0'.repeat(63)}1`) return true
+  if (result === `0x${'0'.repeat(64)}`) return false
+  throw new RpcUnavailable('the contract did not answer with a boolean')
+}
+
+// Reads the vault's accounts from an RPC endpoint the client trusts; judges nothing.
 
 type Account = { owner: string; data: string }
 const CONFIG = { encoding: 'base64', commitment: 'confirmed' } as const

@@ -1,9 +1,9 @@
 /** Fetches collateral for one quote from Intel's PCS or a cache of it (Intel PCS API v4); judges nothing. */
 import { toHex } from '../../../protocol/bytes'
-import type { Collateral } from '../../../protocol/collateral'
-import { parseQuote } from '../../../protocol/quote'
-import { Refused } from '../refused'
+import type { Collateral } from '../../../protocol/tdx/collateral'
+import { parseQuote } from '../../../protocol/tdx/quote'
 import { readPckPlatform } from '../tdx/pck_extension'
+import { Refused } from '../transcript'
 import { readCertificate } from '../x509/certificate'
 
 export const INTEL_PCS = 'https://api.trustedservices.intel.com'

@@ -1,16 +1,13 @@
 /** Collects everything a verification needs; whatever cannot be had stands as null and fails its check. */
-import { fromAnyHex } from '../../../protocol/any_hex'
-import { toHex } from '../../../protocol/bytes'
-import type { Collateral } from '../../../protocol/collateral'
-import type { ConnectOptions } from '../../verified_venue'
+import { fromAnyHex, toHex } from '../../../protocol/bytes'
+import type { Collateral } from '../../../protocol/tdx/collateral'
+import type { ConnectOptions } from '../../connect'
 import { BUNDLE_FORMAT, type EvidenceBundle } from '../evidence_bundle'
 import type { VerificationPolicy } from '../policy'
-import { Refused, reasonOf } from '../refused'
-import { collectChain } from './collect_chain'
+import { Refused, reasonOf } from '../transcript'
+import { collectChain, collectKms } from './collect_chain'
 import { collectCollateral, INTEL_PCS } from './collect_collateral'
-import { collectKms } from './collect_kms'
-import { collectVenue, type VenueEvidence } from './collect_venue'
-import type { AskingTransport } from './fetch_transport'
+import { type AskingTransport, collectVenue, type VenueEvidence } from './collect_venue'
 
 const TIMEOUT_MS = 10_000
 

@@ -1,9 +1,30 @@
-/** Reads what a venue says of itself: identity, fresh attestation, evidence files. Judges nothing but the form. */
-import type { Attestation, Info } from '../../../protocol/wire_public'
-import type { EvidenceBundle } from '../evidence_bundle'
-import { type Form, requireForm } from '../require_form'
-import { ATTESTATION_FORM, INFO_FORM } from '../venue_forms'
-import type { AskingTransport } from './fetch_transport'
+/** Reads identity, attestation and evidence files of a venue; judges only their form. */
+import type { Attestation, Info } from '../../../protocol/wire/public'
+import type { Transport } from '../../api/venue_client'
+import { ATTESTATION_FORM, type EvidenceBundle, type Form, INFO_FORM, requireForm } from '../evidence_bundle'
+
+// Asks a venue through the platform's plain `fetch`, as a browser must: nothing here shows or pins the TLS key.
+
+/** The half of a transport that evidence is collected through. */
+export type AskingTransport = Pick<Transport, 'base_url' | 'fetch'>
+
+/** Sends no cookie, follows nothing to another place, takes nothing from a cache. */
+export function fetchTransport(origin: URL): AskingTransport {
+  return {
+    base_url: origin.origin,
+    fetch: (path, init) =>
+      fetch(origin.origin + path, {
+        ...init,
+        mode: 'cors',
+        credentials: 'omit',
+        redirect: 'error',
+        cache: 'no-store',
+        referrerPolicy: 'no-referrer',
+      }),
+  }
+}
+
+// Reads what a venue says of itself: identity, fresh attestation, evidence files. Judges nothing but the form.
 
 /** The venue did not give its evidence; nothing can be said about it. */
 export class EvidenceUnavailable extends Error {

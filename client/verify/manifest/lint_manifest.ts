@@ -1,5 +1,74 @@
-/** What an operator could hide in a manifest, found before anyone trusts its hash. */
-import { lintCompose } from './lint_compose'
+/** Lints a manifest: what an operator could hide in it, found before its hash is trusted. */
+import { parsePlainYaml, UnjudgedYaml, type YamlMap, type YamlValue } from './plain_yaml'
+
+// The compose file inside a manifest: which images run and what they get from outside.
+
+const IMAGE = /^[a-z0-9][a-z0-9._/:-]*@sha256:[0-9a-f]{64}$/
+/** Keys that bring in text or code the manifest's hash does not cover, or open the host. */
+const FORBIDDEN = [
+  'build',
+  'extends',
+  'env_file',
+  'privileged',
+  'configs',
+  'secrets',
+  'network_mode',
+] as const
+const SHELL_ACCESS = /\b(?:sshd?|authorized_keys|dropbear|telnetd?)\b/i
+const SHELL_PORT = /(?:^|:)22(?:\/tcp)?$/
+
+/** @returns one sentence per fault. */
+export function lintCompose(text: string, environment_names: readonly string[]): string[] {
+  let file: YamlMap
+  try {
+    file = parsePlainYaml(text)
+  } catch (error) {
+    if (error instanceof UnjudgedYaml) return [`its compose file cannot be judged: ${error.message}`]
+    throw error
+  }
+  const faults: string[] = []
+  if (file.has('include')) faults.push('its compose file includes another one')
+  if (SHELL_ACCESS.test(text)) faults.push('its compose file speaks of a remote shell')
+  for (const name of interpolated(text))
+    if (!environment_names.includes(name)) faults.push(`its compose file takes ${name} from the environment`)
+  const services = file.get('services')
+  if (!(services instanceof Map) || services.size === 0)
+    return [...faults, 'its compose file has no services']
+  for (const [name, service] of services)
+    if (service instanceof Map) faults.push(...lintService(name, service, environment_names))
+    else faults.push(`service ${name} is empty`)
+  return faults
+}
+
+function lintService(name: string, service: YamlMap, environment_names: readonly string[]): string[] {
+  const faults = FORBIDDEN.filter((key) => service.has(key)).map((key) => `service ${name} uses ${key}`)
+  const image = service.get('image')
+  if (typeof image !== 'string' || !IMAGE.test(image)) faults.push(`service ${name} has no image by digest`)
+  for (const port of listOf(service.get('ports')))
+    if (SHELL_PORT.test(port)) faults.push(`service ${name} publishes a shell port`)
+  for (const passed of passedThrough(service.get('environment')))
+    if (!environment_names.includes(passed))
+      faults.push(`service ${name} takes ${passed} from the environment`)
+  return faults
+}
+
+const listOf = (value: YamlValue | undefined): string[] =>
+  Array.isArray(value) ? value.filter((item) => typeof item === 'string') : []
+
+/** Names without a value: compose takes them from the environment of whoever starts it. */
+function passedThrough(environment: YamlValue | undefined): string[] {
+  if (environment instanceof Map)
+    return [...environment].filter(([, value]) => value === null).map(([name]) => name)
+  return listOf(environment).filter((item) => !item.includes('='))
+}
+
+/** Names in `$NAME` and `${NAME…}`; `$$` is a literal dollar. */
+function interpolated(text: string): string[] {
+  const names = [...text.replaceAll('$$', '').matchAll(/\$(?:\{([A-Za-z_]\w*)|([A-Za-z_]\w*))/g)]
+  return [...new Set(names.map(([, braced, bare]) => braced ?? bare!))]
+}
+
+// What an operator could hide in a manifest, found before anyone trusts its hash.
 
 const ALLOWED_RUNNER = 'docker-compose'
 /** Scripts that run beside the containers, outside the reviewed images. */

@@ -1,11 +1,14 @@
-/**
- * The events of a dstack boot in order: what firmware and kernel of an image extend RTMR0, RTMR1 and RTMR2 with. The three
- * ACPI tables depend on the host and are not judged: the guest kernel denies their code access to private memory.
- */
+/** The digests an OS image leads to, and whether a machine booted exactly that image. */
+
 import { sha384 } from '@noble/hashes/sha2.js'
-import { concatBytes, fromHex, u64Le, utf8 } from '../../../protocol/bytes'
+import { concatBytes, equalBytes, fromHex, u64Le, utf8 } from '../../../protocol/bytes'
+import type { BootEvent } from '../../../protocol/tdx/event_log'
+import { requireThat } from '../transcript'
 import type { ImageDocument } from './image_document'
-import { tdHobDigest } from './td_hob'
+import { isKnownMemorySize, tdHobDigest } from './td_hob'
+
+// The events of a dstack boot in order: what firmware and kernel of an image extend RTMR0, RTMR1 and RTMR2 with. The three
+// ACPI tables depend on the host and are not judged: the guest kernel denies their code access to private memory.
 
 /** Undefined: any digest. */
 export type ExpectedDigests = readonly (Uint8Array | undefined)[]
@@ -60,4 +63,28 @@ function emptyVariable(vendor: Uint8Array, name: string): Uint8Array {
   const text = new Uint8Array(name.length * 2)
   for (let at = 0; at < name.length; at++) text[2 * at] = name.charCodeAt(at)
   return sha384(concatBytes(vendor, u64Le(name.length), u64Le(0), text))
+}
+
+// Whether a machine booted exactly the image its own description names, and that image is an accepted one.
+
+/**
+ * @param events a log whose replay gave the quote's registers.
+ * @throws Refused when MRTD or any event of RTMR0, RTMR1 or RTMR2 is not the image's.
+ */
+export function requireImage(image: ImageDocument, mr_td: Uint8Array, events: readonly BootEvent[]): void {
+  requireThat(
+    isKnownMemorySize(image.memory_size),
+    'the kernel measurement of this memory size is not known: pin its registers',
+  )
+  requireThat(
+    image.mr_td_candidates.some((candidate) => equalBytes(candidate, mr_td)),
+    'the firmware (MRTD) is not the one of the image',
+  )
+  for (const [imr, expected] of expectedDigests(image).entries()) {
+    const measured = events.filter((event) => event.imr === imr)
+    const same =
+      measured.length === expected.length &&
+      expected.every((digest, at) => digest === undefined || equalBytes(digest, measured[at]!.digest))
+    requireThat(same, `the boot events of RTMR${imr} are not those of the image`)
+  }
 }

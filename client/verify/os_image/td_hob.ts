@@ -5,7 +5,7 @@
  */
 import { sha384 } from '@noble/hashes/sha2.js'
 import { concatBytes } from '../../../protocol/bytes'
-import { Refused, requireThat } from '../refused'
+import { Refused, requireThat } from '../transcript'
 
 const PAGE = 0x1000
 const RANGES_MAX = 64

@@ -1,16 +1,44 @@
-/** Whether real hardware made a quote: every signature from the TD report up to the trusted root, none of them revoked. */
-import { concatBytes, equalBytes, fromHex } from '../../../protocol/bytes'
-import { parseQuote, type Quote } from '../../../protocol/quote'
+/** Judges whether real hardware made a quote, and whether its trust domain is admissible. */
+import { concatBytes, equalBytes, fromHex, isZero } from '../../../protocol/bytes'
 import { sha256 } from '../../../protocol/sha256'
-import { Refused, requireThat } from '../refused'
-import { type Certificate, readCertificate } from '../x509/certificate'
+import { parseQuote, type Quote, type TdReport } from '../../../protocol/tdx/quote'
+import { Refused, requireThat } from '../transcript'
+import { type Certificate, readCertificate, USAGE } from '../x509/certificate'
 import { requireCurrent, requireIssuedBy, requireNotRevoked } from '../x509/chain'
-import { USAGE } from '../x509/extensions'
 import { isSignedBy } from '../x509/p256'
-import { requireRoot, requireUnderRoot } from './issuer_chain'
-import { type OpenedCollateral, requireCollateralCurrent } from './open_collateral'
+import {
+  type OpenedCollateral,
+  requireCollateralCurrent,
+  requireRole,
+  requireRoot,
+  requireUnderRoot,
+} from './collateral'
 import { type PckPlatform, readPckPlatform } from './pck_extension'
-import { requireRole } from './roles'
+
+// What a trust domain must be, whoever runs it (Intel "TDX Module Base Architecture", TD attributes).
+
+/** Bit 28, SEPT_VE_DISABLE, and nothing else: no debugging, no performance monitoring, no reserved bit. */
+const TD_ATTRIBUTES = fromHex('0000001000000000', 8)!
+const DEBUG_BITS = 0xff
+const SEPT_VE_DISABLE_BYTE = 3
+const SEPT_VE_DISABLE = 0x10
+
+/** @throws Refused */
+export function requireMachine(report: TdReport): void {
+  const { td_attributes, mr_service_td_15 } = report
+  requireThat((td_attributes[0]! & DEBUG_BITS) === 0, 'the machine is under debug: the host reads its memory')
+  requireThat(
+    (td_attributes[SEPT_VE_DISABLE_BYTE]! & SEPT_VE_DISABLE) !== 0,
+    'the host may inject memory faults (SEPT_VE_DISABLE is off)',
+  )
+  requireThat(equalBytes(td_attributes, TD_ATTRIBUTES), 'the machine has unexpected attributes')
+  requireThat(
+    mr_service_td_15 === undefined || isZero(mr_service_td_15),
+    'a service TD is bound to the machine',
+  )
+}
+
+// Whether real hardware made a quote: every signature from the TD report up to the trusted root, none of them revoked.
 
 export type GenuineQuote = { quote: Quote; platform: PckPlatform }
 

@@ -1,8 +1,7 @@
 /** What a PCK certificate says of its platform ("SGX PCK Certificate and CRL Profile Specification", section 1.3.5). */
-import { Refused } from '../refused'
+import { Refused } from '../transcript'
 import type { Certificate } from '../x509/certificate'
-import { type DerReader, openDer, TAG } from '../x509/der'
-import { readOid, readSmallInteger } from '../x509/der_values'
+import { type DerReader, openDer, readOid, readSmallInteger, TAG } from '../x509/der'
 
 export type PckPlatform = {
   /** Names the physical machine, 16 bytes. */

@@ -1,8 +1,17 @@
-/** TDX TCB info version 3 (Intel PCS API v4, "Get TDX TCB Info"): form only; signature and period are checked elsewhere. */
-
+/** TCB info and QE identity (Intel PCS API v4): form and masked comparison. */
 import { JsonObject } from '../json_document'
-import { requireThat } from '../refused'
-import { readTcbStatus, type TcbFinding } from './tcb_status'
+import { requireThat } from '../transcript'
+import { readTcbStatus, type TcbFinding } from './platform'
+
+// Comparison under a mask, as Intel's identity documents state attributes.
+
+/** True when every bit that `mask` selects is in `value` as in `expected`, and `expected` has no other bit. */
+export function matchesMasked(value: Uint8Array, mask: Uint8Array, expected: Uint8Array): boolean {
+  if (value.length !== expected.length || mask.length !== expected.length) return false
+  return value.every((byte, at) => (byte & mask[at]!) === expected[at])
+}
+
+// TDX TCB info version 3 (Intel PCS API v4, "Get TDX TCB Info"): form only; signature and period are checked elsewhere.
 
 export type PlatformLevel = {
   /** 16 SGX component versions. */
@@ -92,5 +101,40 @@ function readFinding(level: JsonObject): TcbFinding {
     status: readTcbStatus(level.text('tcbStatus')),
     tcb_date: level.text('tcbDate'),
     advisories: level.texts('advisoryIDs'),
+  }
+}
+
+// Identity of Intel's TD quoting enclave, version 2 (Intel PCS API v4, "Get TDX QE Identity"): form only.
+
+export type QeIdentity = {
+  issued_ms: number
+  next_update_ms: number
+  evaluation_number: number
+  misc_select: Uint8Array
+  misc_select_mask: Uint8Array
+  attributes: Uint8Array
+  attributes_mask: Uint8Array
+  mr_signer: Uint8Array
+  isv_prod_id: number
+  /** Best first. */
+  levels: SvnLevel[]
+}
+
+/** @throws Refused for any other document. */
+export function readQeIdentity(text: string): QeIdentity {
+  const document = JsonObject.parse(text, 'QE identity')
+  requireThat(document.text('id') === 'TD_QE', 'QE identity is not of the TD quoting enclave')
+  requireThat(document.integer('version') === 2, 'QE identity version is not 2')
+  return {
+    issued_ms: document.time('issueDate'),
+    next_update_ms: document.time('nextUpdate'),
+    evaluation_number: document.integer('tcbEvaluationDataNumber'),
+    misc_select: document.bytes('miscselect', 4),
+    misc_select_mask: document.bytes('miscselectMask', 4),
+    attributes: document.bytes('attributes', 16),
+    attributes_mask: document.bytes('attributesMask', 16),
+    mr_signer: document.bytes('mrsigner', 32),
+    isv_prod_id: document.integer('isvprodid'),
+    levels: readSvnLevels(document),
   }
 }

@@ -1,18 +1,148 @@
-/** X.509 v3 certificates with P-256 keys signed by ECDSA with SHA-256 (RFC 5280 section 4.1): the only ones Intel issues. */
-import { context, type DerReader, MalformedDer, openDer, TAG } from './der'
-import { readBitString, readOid, readSerial, readSmallInteger, readTime } from './der_values'
-import { commonName } from './distinguished_name'
+/** X.509 v3 certificates with P-256 keys (RFC 5280), as Intel issues them. */
+import { equalBytes } from '../../../protocol/bytes'
 import {
-  BASIC_CONSTRAINTS,
-  type BasicConstraints,
-  type Extension,
-  KEY_USAGE,
-  readBasicConstraints,
-  readExtensions,
-  readKeyUsage,
-  refuseUnknownCritical,
-} from './extensions'
-import { openSigned } from './open_signed'
+  context,
+  DerReader,
+  MalformedDer,
+  openDer,
+  readBitString,
+  readBoolean,
+  readNamedBits,
+  readOid,
+  readSerial,
+  readSmallInteger,
+  readTime,
+  TAG,
+} from './der'
+import { rawSignature } from './p256'
+
+// The common name in an X.501 name; names are otherwise compared as the bytes they are.
+
+const COMMON_NAME = '2.5.4.3'
+/** UTF8String, PrintableString, TeletexString, IA5String. */
+const TEXT_TAGS = [0x0c, 0x13, 0x14, 0x16]
+
+/** @param name DER of the whole Name. @throws MalformedDer unless it holds exactly one common name. */
+export function commonName(name: Uint8Array): string {
+  const found: string[] = []
+  const sets = openDer(name, TAG.sequence)
+  while (!sets.done) {
+    const attributes = sets.open(TAG.set)
+    do {
+      const attribute = attributes.open(TAG.sequence)
+      const type = readOid(attribute)
+      const tag = attribute.peek() ?? 0
+      const text = attribute.value(tag)
+      attribute.end()
+      if (type === COMMON_NAME) found.push(decode(tag, text))
+    } while (!attributes.done)
+  }
+  if (found.length !== 1) throw new MalformedDer('expected one common name')
+  return found[0]!
+}
+
+function decode(tag: number, text: Uint8Array): string {
+  if (!TEXT_TAGS.includes(tag)) throw new MalformedDer('common name is not text')
+  // Roles are plain ASCII; anything else could look like one without being it.
+  if (!text.every((byte) => byte >= 0x20 && byte <= 0x7e)) throw new MalformedDer('common name is not ASCII')
+  return String.fromCharCode(...text)
+}
+
+// X.509 extensions of certificates and revocation lists (RFC 5280 sections 4.2 and 5.2).
+
+export type Extension = { critical: boolean; value: Uint8Array }
+
+/** Extensions by object identifier. @throws MalformedDer for a repeated one. */
+export function readExtensions(list: DerReader): Map<string, Extension> {
+  const extensions = new Map<string, Extension>()
+  do {
+    const item = list.open(TAG.sequence)
+    const id = readOid(item)
+    const critical = item.peek() === TAG.boolean && readBoolean(item)
+    const value = item.value(TAG.octet_string)
+    item.end()
+    if (extensions.has(id)) throw new MalformedDer('an extension is repeated')
+    extensions.set(id, { critical, value })
+  } while (!list.done)
+  return extensions
+}
+
+/** @throws MalformedDer when a critical extension is not among `known`: its meaning would be ignored. */
+export function refuseUnknownCritical(
+  extensions: ReadonlyMap<string, Extension>,
+  known: readonly string[],
+): void {
+  for (const [id, { critical }] of extensions)
+    if (critical && !known.includes(id)) throw new MalformedDer('unknown critical extension')
+}
+
+export const BASIC_CONSTRAINTS = '2.5.29.19'
+export const KEY_USAGE = '2.5.29.15'
+
+/** `path_length` undefined: any number of authorities may follow. */
+export type BasicConstraints = { ca: boolean; path_length: number | undefined }
+
+export function readBasicConstraints(extensions: ReadonlyMap<string, Extension>): BasicConstraints {
+  const extension = extensions.get(BASIC_CONSTRAINTS)
+  if (extension === undefined) return { ca: false, path_length: undefined }
+  const reader = openDer(extension.value, TAG.sequence)
+  const ca = reader.peek() === TAG.boolean && readBoolean(reader)
+  const path_length = reader.peek() === TAG.integer ? readSmallInteger(reader) : undefined
+  reader.end()
+  if (!ca && path_length !== undefined) throw new MalformedDer('a path length without an authority')
+  return { ca, path_length }
+}
+
+/** RFC 5280 section 4.2.1.3. */
+export const USAGE = { digital_signature: 0, certificate_sign: 5, list_sign: 6 } as const
+
+/** Answers false for every use when the certificate states none: Intel's always state them. */
+export function readKeyUsage(extensions: ReadonlyMap<string, Extension>): (usage: number) => boolean {
+  const extension = extensions.get(KEY_USAGE)
+  if (extension === undefined) return () => false
+  const reader = new DerReader(extension.value)
+  const bits = readNamedBits(reader)
+  reader.end()
+  return bits
+}
+
+// What certificates and revocation lists share: a body, the algorithm that signed it, and the signature (RFC 5280).
+
+const ECDSA_SHA256 = '1.2.840.10045.4.3.2'
+
+export type Signed = {
+  /** DER of the body, which is what is signed. */
+  signed: Uint8Array
+  /** r ‖ s, 64 bytes. */
+  signature: Uint8Array
+  body: DerReader
+  /** Reads the algorithm the body names again. @throws MalformedDer unless both are ECDSA with SHA-256 */
+  readAlgorithm(): void
+}
+
+/** @throws MalformedDer */
+export function openSigned(der: Uint8Array): Signed {
+  const outer = openDer(der, TAG.sequence)
+  const signed = outer.whole(TAG.sequence)
+  const algorithm = outer.whole(TAG.sequence)
+  const signature = rawSignature(readBitString(outer))
+  outer.end()
+  const body = openDer(signed, TAG.sequence)
+  return {
+    signed,
+    signature,
+    body,
+    readAlgorithm() {
+      if (!equalBytes(body.whole(TAG.sequence), algorithm))
+        throw new MalformedDer('signature algorithms differ')
+      const reader = openDer(algorithm, TAG.sequence)
+      if (readOid(reader) !== ECDSA_SHA256) throw new MalformedDer('not signed by ECDSA with SHA-256')
+      reader.end()
+    },
+  }
+}
+
+// X.509 v3 certificates with P-256 keys signed by ECDSA with SHA-256 (RFC 5280 section 4.1): the only ones Intel issues.
 
 export type Certificate = {
   der: Uint8Array

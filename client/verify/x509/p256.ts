@@ -1,7 +1,6 @@
 /** ECDSA on P-256 with SHA-256, by WebCrypto: keys from raw points, signatures as r ‖ s. */
 import { concatBytes } from '../../../protocol/bytes'
-import { MalformedDer, openDer, TAG } from './der'
-import { readMagnitude } from './der_values'
+import { MalformedDer, openDer, readMagnitude, TAG } from './der'
 
 const CURVE = { name: 'ECDSA', namedCurve: 'P-256' } as const
 const SIGNATURE = { name: 'ECDSA', hash: 'SHA-256' } as const

@@ -1,6 +1,6 @@
-import { COST, endpoint } from '../../_endpoint'
-import { Reshape } from '../../_note_shapes'
-import { CommandId, exact } from '../../_wire'
+import { COST, endpoint } from '../../../server/edge/endpoint'
+import { Reshape } from '../../../server/shapes/notes'
+import { CommandId, exact } from '../../../server/shapes/wire'
 
 /** GET /notes/reshape/{reshape_id}: an own reshape and its stage. */
 export default endpoint(

@@ -1,6 +1,6 @@
-import { COST, endpoint } from '../../_endpoint'
-import { CancelRequest, CancelResult, OrderParams } from '../../_order_shapes'
-import { CANCEL_REFUSALS } from '../../_refusals'
+import { COST, endpoint } from '../../../server/edge/endpoint'
+import { CANCEL_REFUSALS } from '../../../server/edge/problem'
+import { CancelRequest, CancelResult, OrderParams } from '../../../server/shapes/orders'
 
 /** POST /orders/{order_id}/cancel: the same as DELETE, for clients that drop the body of a DELETE. */
 export default endpoint(

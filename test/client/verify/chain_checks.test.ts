@@ -1,14 +1,14 @@
 /** The vault on chain has the last word about the settlement key; the client reads it itself. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { createKeyPairSignerFromPrivateKeyBytes, type Instruction } from '@solana/kit'
-import { VerificationFailed } from '../../../client/verified_venue'
+import { VerificationFailed } from '../../../client/connect'
 import type { ChainPolicy } from '../../../client/verify/policy'
-import { toInstruction } from '../../../engine/chain/vault_instruction'
+import { toInstruction } from '../../../engine/chain/client/build_transaction'
 import { decodeBase58 } from '../../../protocol/base58'
-import { pauseInstruction, rotateSignerInstruction } from '../../../protocol/vault/admin_actions'
+import { pauseInstruction, rotateSignerInstruction } from '../../../protocol/vault/admin'
 import type { VaultInstruction } from '../../../protocol/vault/instruction'
-import { landOn } from './land_on'
-import { openSite, type Site } from './site'
+import { landOn } from '../../kit/verify/land_on'
+import { openSite, type Site } from '../../kit/verify/site'
 
 let site: Site
 beforeAll(async () => {

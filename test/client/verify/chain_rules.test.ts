@@ -1,13 +1,18 @@
 /** Who may issue certificates and revocation lists, rule by rule. */
+
 import { expect, test } from 'bun:test'
 import { generateKeyPairSync, type KeyObject } from 'node:crypto'
 import { readCertificate } from '../../../client/verify/x509/certificate'
-import { requireIssuedBy, requireListOf, requireNotRevoked } from '../../../client/verify/x509/chain'
-import { readRevocationList } from '../../../client/verify/x509/revocation_list'
-import { issueRevocationList } from '../../../enclave/standin/revocation_list'
-import * as x509 from '../../../enclave/x509/certificate'
-import * as der from '../../../enclave/x509/der'
-import { NOW_MS } from './development_pki'
+import {
+  readRevocationList,
+  requireIssuedBy,
+  requireListOf,
+  requireNotRevoked,
+} from '../../../client/verify/x509/chain'
+import * as der from '../../../enclave/der'
+import * as x509 from '../../../enclave/x509'
+import { issueRevocationList } from '../../../sandbox/enclave/authorities'
+import { NOW_MS } from '../../kit/verify/development_pki'
 
 const DAY_MS = 86_400_000
 const AUTHORITY = { common_name: 'authority', organization: 'Test' }

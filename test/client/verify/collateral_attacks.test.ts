@@ -1,13 +1,12 @@
 /** Forged, swapped, empty and outdated collateral is refused, whoever signs it. */
+
 import { describe, expect, test } from 'bun:test'
-import { openCollateral } from '../../../client/verify/tdx/open_collateral'
-import { trustedRoots } from '../../../client/verify/tdx/trusted_roots'
+import { openCollateral, trustedRoots } from '../../../client/verify/tdx/collateral'
 import { verifyUnderCollateral } from '../../../client/verify/verify_tdx_quote'
-import { PLATFORM_AUTHORITY_NAME, ROOT_NAME } from '../../../enclave/standin/authorities'
-import { issueRevocationList } from '../../../enclave/standin/revocation_list'
 import { toHex } from '../../../protocol/bytes'
-import type { Collateral } from '../../../protocol/collateral'
 import { derOfPem, pemOfDer } from '../../../protocol/pem'
+import type { Collateral } from '../../../protocol/tdx/collateral'
+import { issueRevocationList, PLATFORM_AUTHORITY_NAME, ROOT_NAME } from '../../../sandbox/enclave/authorities'
 import {
   collateralOf,
   makePki,
@@ -17,7 +16,7 @@ import {
   STRICT,
   signText,
   withDocument,
-} from './development_pki'
+} from '../../kit/verify/development_pki'
 
 const DAY_MS = 86_400_000
 const pki = makePki()

@@ -1,12 +1,11 @@
 /** Evidence from outside the venue: collateral from a service in Intel's form, the KMS contract. */
+
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { collectKms, RpcUnavailable, readProgramData } from '../../../client/verify/collect/collect_chain'
 import { collectCollateral } from '../../../client/verify/collect/collect_collateral'
-import { collectKms } from '../../../client/verify/collect/collect_kms'
-import { RpcUnavailable } from '../../../client/verify/collect/json_rpc'
-import { readProgramData } from '../../../client/verify/collect/program_data'
 import { fromHex } from '../../../protocol/bytes'
-import { collateralOf, makePki, outcome, quoteOf } from './development_pki'
-import { HAVE_QUOTES, realQuotes } from './real_quotes'
+import { collateralOf, makePki, outcome, quoteOf } from '../../kit/verify/development_pki'
+import { HAVE_QUOTES, realQuotes } from '../../kit/verify/real_quotes'
 
 const pki = makePki()
 const collateral = collateralOf(pki)

@@ -3,8 +3,8 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { HAVE_QUOTES, pathOf } from './real_quotes'
-import { openSite, type Site } from './site'
+import { HAVE_QUOTES, pathOf } from '../../kit/verify/real_quotes'
+import { openSite, type Site } from '../../kit/verify/site'
 
 const ROOT = join(import.meta.dir, '../../..')
 const folder = mkdtempSync(join(tmpdir(), 'tacit-commands-'))
@@ -34,40 +34,40 @@ test('tacit verify accepts an honest venue, keeps the evidence, and judges it ag
   const collateral = write('collateral.json', JSON.stringify(site.machine.agent.collateral()))
   const bundle = join(folder, 'bundle.json')
   const given = ['--policy', policy, '--collateral', collateral]
-  const live = await run('client/cli.ts', 'verify', site.url, ...given, '--bundle', bundle, '--json')
+  const live = await run('client/cli/tacit.ts', 'verify', site.url, ...given, '--bundle', bundle, '--json')
   expect(live.err).toBe('')
   expect(live.code).toBe(0)
   expect(JSON.parse(live.out)).toMatchObject({ verdict: 'partial', source: 'live', intel_root: false })
-  const offline = await run('client/cli.ts', 'verify', '--offline', bundle, '--policy', policy)
+  const offline = await run('client/cli/tacit.ts', 'verify', '--offline', bundle, '--policy', policy)
   expect(offline.code).toBe(0)
   const nowhere = ['--offline', bundle, '--policy', policy, '--bundle', join(folder, 'no/where')]
-  const unkept = await run('client/cli.ts', 'verify', ...nowhere)
+  const unkept = await run('client/cli/tacit.ts', 'verify', ...nowhere)
   expect([unkept.code, unkept.err]).toEqual([64, `${join(folder, 'no/where')} cannot be written\n`])
   expect(unkept.out).toBe(offline.out)
   expect(offline.out).toContain('PARTIAL: 15 passed, 0 failed, 3 skipped')
   const other = write('other.json', JSON.stringify({ ...site.policy, compose_hashes: ['00'.repeat(32)] }))
-  const refused = await run('client/cli.ts', 'verify', '--offline', bundle, '--policy', other)
+  const refused = await run('client/cli/tacit.ts', 'verify', '--offline', bundle, '--policy', other)
   expect(refused.code).toBe(1)
   expect(refused.out).toMatch(/3\.1 FAIL/)
   const strict = write('strict.json', JSON.stringify({ ...site.policy, permitted_skips: [] }))
-  expect((await run('client/cli.ts', 'verify', '--offline', bundle, '--policy', strict)).code).toBe(2)
+  expect((await run('client/cli/tacit.ts', 'verify', '--offline', bundle, '--policy', strict)).code).toBe(2)
   const damaged = write('damaged.json', readFileSync(bundle, 'utf8').replace('"nonce": "', '"nonce": "f'))
-  expect((await run('client/cli.ts', 'verify', '--offline', damaged, '--policy', policy)).code).toBe(1)
+  expect((await run('client/cli/tacit.ts', 'verify', '--offline', damaged, '--policy', policy)).code).toBe(1)
 })
 
 test('tacit verify without evidence or with a wrong call says so', async () => {
-  expect((await run('client/cli.ts', 'verify', 'https://127.0.0.1:1')).code).toBe(3)
+  expect((await run('client/cli/tacit.ts', 'verify', 'https://127.0.0.1:1')).code).toBe(3)
   for (const args of [[], ['verify'], ['verify', 'http://127.0.0.1'], ['verify', '--nonsense'], ['trade']])
-    expect((await run('client/cli.ts', ...args)).code).toBe(64)
+    expect((await run('client/cli/tacit.ts', ...args)).code).toBe(64)
   const policy = write('faulty.json', '{"compose_hash":[]}')
-  const faulty = await run('client/cli.ts', 'verify', site.url, '--policy', policy)
+  const faulty = await run('client/cli/tacit.ts', 'verify', site.url, '--policy', policy)
   expect([faulty.code, faulty.err]).toEqual([64, 'the policy has an unknown field compose_hash\n'])
 })
 
 test.skipIf(!HAVE_QUOTES)('verify-quote accepts a real quote at its time and rejects it later', async () => {
   const given = ['--quote', pathOf('dcap-qvl-b0c06f/quote.bin')]
   given.push('--collateral', pathOf('dcap-qvl-b0c06f/collateral.json'))
-  const verify = (...more: string[]) => run('client/verify_quote_cli.ts', ...given, ...more)
+  const verify = (...more: string[]) => run('client/cli/verify_quote.ts', ...given, ...more)
   const accepted = await verify('--now', '2025-06-19T12:16:03Z')
   expect(accepted.code).toBe(0)
   expect(JSON.parse(accepted.out)).toMatchObject({
@@ -88,28 +88,28 @@ test('verify-quote takes a development quote only under its root', async () => {
   const collateral = write('development.json', JSON.stringify(site.machine.agent.collateral()))
   const root = write('development-root.pem', site.machine.agent.root_pem)
   const given = ['--quote', quote, '--collateral', collateral]
-  const accepted = await run('client/verify_quote_cli.ts', ...given, '--root', root)
+  const accepted = await run('client/cli/verify_quote.ts', ...given, '--root', root)
   expect(JSON.parse(accepted.out)).toMatchObject({ verdict: 'accept', intel_root: false })
-  const refused = await run('client/verify_quote_cli.ts', ...given)
+  const refused = await run('client/cli/verify_quote.ts', ...given)
   expect(JSON.parse(refused.out)).toEqual({ verdict: 'reject', reason: 'the root is not trusted' })
-  expect((await run('client/verify_quote_cli.ts')).code).toBe(64)
+  expect((await run('client/cli/verify_quote.ts')).code).toBe(64)
 })
 
 test('verify-eventlog compares a log with its quote', async () => {
   const answer = JSON.parse(await site.answers.get('/attestation')!(undefined))
-  const honest = await run('client/verify_eventlog_cli.ts', write('honest.json', JSON.stringify(answer)))
+  const honest = await run('client/cli/verify_eventlog.ts', write('honest.json', JSON.stringify(answer)))
   expect(JSON.parse(honest.out)).toMatchObject({ verdict: 'accept', mr_config_id: 'compose_hash' })
-  const alone = await run('client/verify_eventlog_cli.ts', write('log.json', answer.event_log))
+  const alone = await run('client/cli/verify_eventlog.ts', write('log.json', answer.event_log))
   expect(JSON.parse(alone.out).reason).toMatch(/no quote/)
   const events = JSON.parse(answer.event_log)
   const cut = { ...answer, event_log: JSON.stringify(events.slice(1)) }
-  const refused = await run('client/verify_eventlog_cli.ts', write('cut.json', JSON.stringify(cut)))
+  const refused = await run('client/cli/verify_eventlog.ts', write('cut.json', JSON.stringify(cut)))
   expect([refused.code, JSON.parse(refused.out).reason]).toEqual([1, 'the event log does not lead to RTMR0'])
-  const none = await run('client/verify_eventlog_cli.ts', write('none.json', 'text'))
+  const none = await run('client/cli/verify_eventlog.ts', write('none.json', 'text'))
   expect(JSON.parse(none.out).verdict).toBe('reject')
   for (const args of [
-    ['client/verify_eventlog_cli.ts'],
-    ['client/verify_quote_cli.ts', '--collateral', 'x', '--quote'],
+    ['client/cli/verify_eventlog.ts'],
+    ['client/cli/verify_quote.ts', '--collateral', 'x', '--quote'],
   ]) {
     const missing = await run(...(args as [string]), '/no/such/file')
     expect([missing.code, JSON.parse(missing.out).reason]).toEqual([
@@ -121,7 +121,7 @@ test('verify-eventlog compares a log with its quote', async () => {
 
 test.skipIf(!HAVE_QUOTES)('verify-eventlog replays the logs of real machines', async () => {
   for (const folder_name of ['dstack-0.5-90c06f', 'dstack-0.6-lite']) {
-    const { code, out } = await run('client/verify_eventlog_cli.ts', pathOf(`${folder_name}/getquote.json`))
+    const { code, out } = await run('client/cli/verify_eventlog.ts', pathOf(`${folder_name}/getquote.json`))
     expect([code, JSON.parse(out).verdict]).toEqual([0, 'accept'])
   }
 })

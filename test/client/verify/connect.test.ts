@@ -1,13 +1,13 @@
 /** `connect` gives a transport to an honest venue, and to nobody else. */
+
 import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
-import { connect } from '../../../client/connect'
-import { VerificationFailed } from '../../../client/verified_venue'
-import { parseBundle } from '../../../client/verify/bundle_file'
+import { connect, VerificationFailed } from '../../../client/connect'
 import { EvidenceUnavailable } from '../../../client/verify/collect/collect_venue'
+import { parseBundle } from '../../../client/verify/evidence_bundle'
 import { judgeEvidence } from '../../../client/verify/judge_evidence'
 import { CHECKS, transcriptText } from '../../../client/verify/transcript'
-import { generateTls } from '../../../enclave/tls'
-import { openSite, type Site } from './site'
+import { generateTls } from '../../../enclave/keys'
+import { openSite, type Site } from '../../kit/verify/site'
 
 let site: Site
 beforeAll(async () => {

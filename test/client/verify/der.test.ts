@@ -1,9 +1,13 @@
 /** The DER reader takes one spelling of each value and no other. */
+
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { readCertificate } from '../../../client/verify/x509/certificate'
-import { DerReader, MalformedDer, openDer, TAG } from '../../../client/verify/x509/der'
+import { readRevocationList } from '../../../client/verify/x509/chain'
 import {
+  DerReader,
+  MalformedDer,
+  openDer,
   readBitString,
   readBoolean,
   readNamedBits,
@@ -11,12 +15,12 @@ import {
   readSerial,
   readSmallInteger,
   readTime,
-} from '../../../client/verify/x509/der_values'
+  TAG,
+} from '../../../client/verify/x509/der'
 import { rawSignature } from '../../../client/verify/x509/p256'
-import { readRevocationList } from '../../../client/verify/x509/revocation_list'
-import * as der from '../../../enclave/x509/der'
+import * as der from '../../../enclave/der'
 import { utf8 } from '../../../protocol/bytes'
-import { makePki } from './development_pki'
+import { makePki } from '../../kit/verify/development_pki'
 
 const reader = (...bytes: number[]) => new DerReader(Uint8Array.from(bytes))
 const time = (tag: number, text: string) => new DerReader(Uint8Array.of(tag, text.length, ...utf8(text)))

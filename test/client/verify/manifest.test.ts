@@ -10,7 +10,7 @@ services:
   venue:
     image: registry.example/tacit${DIGEST} # pinned
     restart: unless-stopped
-    command: ["bun", "routes/_main.ts"]
+    command: ["bun", "server/main.ts"]
     ports:
       - "443:443"
     volumes:
@@ -73,7 +73,7 @@ describe('compose file', () => {
     ['a privileged container', '    restart: unless-stopped', '    privileged: true'],
     ['another file included', 'volumes:\n  data:', 'include:\n  - other.yaml'],
     ['a shell port', '"443:443"', '"2222:22"'],
-    ['a remote shell', '["bun", "routes/_main.ts"]', '["/usr/sbin/sshd", "-D"]'],
+    ['a remote shell', '["bun", "server/main.ts"]', '["/usr/sbin/sshd", "-D"]'],
     ['an environment name passed through', "TACIT_LISTEN: '0.0.0.0:443'", 'LD_PRELOAD:'],
     ['an environment name interpolated', "'0.0.0.0:443'", `\${LISTEN:-x}`],
     ['no services', 'services:', 'others:'],

@@ -1,16 +1,16 @@
 /** Machines that measured something else: the registers agree with the log, so only the log's content can tell. */
+
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { EvidenceBundle } from '../../../client/verify/evidence_bundle'
 import { judgeEvidence } from '../../../client/verify/judge_evidence'
 import type { VerificationPolicy } from '../../../client/verify/policy'
 import type { Check, CheckName } from '../../../client/verify/transcript'
-import { fromAnyHex } from '../../../protocol/any_hex'
-import { fromHex, toHex, utf8 } from '../../../protocol/bytes'
-import { parseEventLog, RUNTIME_EVENT_TYPE, replayRegisters } from '../../../protocol/event_log'
-import { parseQuote } from '../../../protocol/quote'
+import { fromAnyHex, fromHex, toHex, utf8 } from '../../../protocol/bytes'
 import { sha256 } from '../../../protocol/sha256'
-import { quoteOfMachine } from './machine_quotes'
-import { openSite, type Site } from './site'
+import { parseEventLog, RUNTIME_EVENT_TYPE, replayRegisters } from '../../../protocol/tdx/event_log'
+import { parseQuote } from '../../../protocol/tdx/quote'
+import { quoteOfMachine } from '../../kit/verify/machine_quotes'
+import { openSite, type Site } from '../../kit/verify/site'
 
 type Logged = { imr: number; event_type: number; digest: string; event: string; event_payload: string }
 

@@ -1,12 +1,16 @@
 /** The operating system is recomputed from the image's own document, on a real machine's answer. */
+
 import { describe, expect, test } from 'bun:test'
-import { decodeCborMap } from '../../../client/verify/os_image/cbor'
-import { type ImageDocument, readImageDocument } from '../../../client/verify/os_image/image_document'
-import { requireImage } from '../../../client/verify/os_image/require_image'
+import { requireImage } from '../../../client/verify/os_image/expected_digests'
+import {
+  decodeCborMap,
+  type ImageDocument,
+  readImageDocument,
+} from '../../../client/verify/os_image/image_document'
 import { toHex } from '../../../protocol/bytes'
-import { parseEventLog, replayRegisters } from '../../../protocol/event_log'
-import { parseQuote } from '../../../protocol/quote'
-import { HAVE_QUOTES, readAnswer } from './real_quotes'
+import { parseEventLog, replayRegisters } from '../../../protocol/tdx/event_log'
+import { parseQuote } from '../../../protocol/tdx/quote'
+import { HAVE_QUOTES, readAnswer } from '../../kit/verify/real_quotes'
 
 const OS_IMAGE_HASH = 'e6f5cfec20c02e7b97baa213d0f718020b55e040172d90ccbcb946d56c8b09db'
 

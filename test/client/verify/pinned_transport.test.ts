@@ -4,8 +4,8 @@ import { generateKeyPairSync, type KeyObject } from 'node:crypto'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { generateTls } from '../../../enclave/tls'
-import * as x509 from '../../../enclave/x509/certificate'
+import { generateTls } from '../../../enclave/keys'
+import * as x509 from '../../../enclave/x509'
 import { pemOfDer } from '../../../protocol/pem'
 
 const folder = mkdtempSync(join(tmpdir(), 'tacit-pinned-'))
@@ -35,7 +35,7 @@ function issue(subject: string, subject_key: KeyObject, issuer_key: KeyObject, e
 /** What right and other pins get from a server, under this environment. */
 async function probe(cert: string, key: string, env: Record<string, string>): Promise<unknown> {
   const other = write('other.pem', generateTls([], Date.now()).cert_pem)
-  const script = join(import.meta.dir, 'pinned_probe.ts')
+  const script = join(import.meta.dir, '../../kit/verify/pinned_probe.ts')
   const command = [process.execPath, script, cert, key, other]
   const child = Bun.spawn(command, { env: { ...process.env, ...env }, stdout: 'pipe', stderr: 'ignore' })
   return JSON.parse(await new Response(child.stdout).text())

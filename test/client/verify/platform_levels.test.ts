@@ -1,9 +1,16 @@
 /** TCB levels: the worst finding counts, and a policy says what is good enough. */
 import { describe, expect, test } from 'bun:test'
-import { combineFindings, type TcbStatus } from '../../../client/verify/tdx/tcb_status'
+import { combineFindings, type TcbStatus } from '../../../client/verify/tdx/platform'
 import { concatBytes } from '../../../protocol/bytes'
-import { collateralOf, makePki, outcome, quoteOf, STRICT, withDocument } from './development_pki'
-import { signAnyQuote } from './sign_any_quote'
+import {
+  collateralOf,
+  makePki,
+  outcome,
+  quoteOf,
+  STRICT,
+  withDocument,
+} from '../../kit/verify/development_pki'
+import { signAnyQuote } from '../../kit/verify/sign_any_quote'
 
 type Level = { tcb: Record<string, unknown>; tcbStatus: string; advisoryIDs?: string[] }
 type Levelled = { tcbLevels: Level[]; tdxModuleIdentities: (Levelled & { id: string; mrsigner: string })[] }

@@ -1,7 +1,7 @@
 /** A policy says what it means, or is refused. */
 import { expect, test } from 'bun:test'
-import { parseBundle } from '../../../client/verify/bundle_file'
-import { BARE_POLICY, parsePolicy } from '../../../client/verify/policy_file'
+import { parseBundle } from '../../../client/verify/evidence_bundle'
+import { BARE_POLICY, parsePolicy } from '../../../client/verify/policy'
 import { quoteOfFile } from '../../../client/verify/read_quote_file'
 
 const HASH = 'ab'.repeat(32)

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { CHECKS } from '../../../client/verify/transcript'
-import { openSite } from './site'
+import { openSite } from '../../kit/verify/site'
 
 const ENTRY = join(import.meta.dir, '../../../client/verify/judge_evidence.ts')
 

@@ -1,16 +1,20 @@
 /** Quotes that are not what they seem: damaged, signed by the wrong key, of the wrong enclave, or of a weak machine. */
+
 import { describe, expect, test } from 'bun:test'
 import { generateKeyPairSync } from 'node:crypto'
 import { QuoteVerifier } from '@phala/dcap-qvl'
-import { PLATFORM_AUTHORITY_NAME, ROOT_NAME } from '../../../enclave/standin/authorities'
-import { issueRevocationList } from '../../../enclave/standin/revocation_list'
-import { sgxExtension } from '../../../enclave/standin/sgx_extension'
-import * as x509 from '../../../enclave/x509/certificate'
-import * as der from '../../../enclave/x509/der'
+import * as der from '../../../enclave/der'
+import * as x509 from '../../../enclave/x509'
 import { concatBytes, toHex } from '../../../protocol/bytes'
-import { collateralOf, makePki, NOW_MS, outcome, quoteOf } from './development_pki'
-import { fieldFlips } from './quote_fields'
-import { type Changes, type Signing, signAnyQuote } from './sign_any_quote'
+import {
+  issueRevocationList,
+  PLATFORM_AUTHORITY_NAME,
+  ROOT_NAME,
+  sgxExtension,
+} from '../../../sandbox/enclave/authorities'
+import { collateralOf, makePki, NOW_MS, outcome, quoteOf } from '../../kit/verify/development_pki'
+import { fieldFlips } from '../../kit/verify/quote_fields'
+import { type Changes, type Signing, signAnyQuote } from '../../kit/verify/sign_any_quote'
 
 const DAY_MS = 86_400_000
 const REISSUED_SERIAL = new Uint8Array(16).fill(0x41)

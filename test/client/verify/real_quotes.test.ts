@@ -1,12 +1,12 @@
 /** The verifier on quotes of real hardware, beside dcap-qvl. */
 import { expect, test } from 'bun:test'
 import qvl from '@phala/dcap-qvl'
-import { INTEL_ROOTS } from '../../../client/verify/tdx/trusted_roots'
+import { INTEL_ROOTS } from '../../../client/verify/tdx/collateral'
 import { verifyTdxQuote } from '../../../client/verify/verify_tdx_quote'
-import { parseQuote } from '../../../protocol/quote'
-import { STRICT } from './development_pki'
-import { fieldFlips } from './quote_fields'
-import { HAVE_QUOTES, readAnswer, realQuotes } from './real_quotes'
+import { parseQuote } from '../../../protocol/tdx/quote'
+import { STRICT } from '../../kit/verify/development_pki'
+import { fieldFlips } from '../../kit/verify/quote_fields'
+import { HAVE_QUOTES, readAnswer, realQuotes } from '../../kit/verify/real_quotes'
 
 const DAY_MS = 86_400_000
 

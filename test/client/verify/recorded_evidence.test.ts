@@ -1,20 +1,25 @@
 /** Evidence in which one thing is false and everything else holds: exactly the check for it refuses. */
+
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { ChainRecord, EvidenceBundle } from '../../../client/verify/evidence_bundle'
 import { judgeEvidence } from '../../../client/verify/judge_evidence'
 import type { VerificationPolicy } from '../../../client/verify/policy'
-import { generateTls } from '../../../enclave/tls'
-import { fromAnyHex } from '../../../protocol/any_hex'
+import { generateTls } from '../../../enclave/keys'
 import { encodeBase58 } from '../../../protocol/base58'
-import { type BindingBody, decodeBinding, encodeBinding } from '../../../protocol/binding'
-import { toHex, utf8 } from '../../../protocol/bytes'
-import { parseQuote } from '../../../protocol/quote'
-import { evidenceReportData } from '../../../protocol/report_data'
+import {
+  type BindingBody,
+  decodeBinding,
+  encodeBinding,
+  encodeStatement,
+  type StatementBody,
+} from '../../../protocol/bodies/binding'
+import { fromAnyHex, toHex, utf8 } from '../../../protocol/bytes'
 import { sha256 } from '../../../protocol/sha256'
 import { publicKeyOf, sign } from '../../../protocol/sign'
-import { encodeStatement, type StatementBody } from '../../../protocol/statement'
-import { quoteOfMachine } from './machine_quotes'
-import { openSite, type Site } from './site'
+import { parseQuote } from '../../../protocol/tdx/quote'
+import { evidenceReportData } from '../../../protocol/tdx/report_data'
+import { quoteOfMachine } from '../../kit/verify/machine_quotes'
+import { openSite, type Site } from '../../kit/verify/site'
 
 let site: Site
 let honest: EvidenceBundle

@@ -1,13 +1,13 @@
 /** A lying venue, or someone between it and the client, is refused by the check that is there for it. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
-import { VerificationFailed } from '../../../client/verified_venue'
+import { VerificationFailed } from '../../../client/connect'
 import type { VerificationPolicy } from '../../../client/verify/policy'
 import type { CheckName } from '../../../client/verify/transcript'
-import { generateTls } from '../../../enclave/tls'
+import { generateTls } from '../../../enclave/keys'
 import { toHex, utf8 } from '../../../protocol/bytes'
 import { sha256 } from '../../../protocol/sha256'
-import type { Attestation, Info } from '../../../protocol/wire_public'
-import { openSite, type Site } from './site'
+import type { Attestation, Info } from '../../../protocol/wire/public'
+import { openSite, type Site } from '../../kit/verify/site'
 
 let site: Site
 beforeAll(async () => {

@@ -1,7 +1,7 @@
 /** Brings a world to a place where every instruction may follow. */
 
+import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../../protocol/vault/addresses'
 import type { VaultInstruction } from '../../../protocol/vault/instruction'
-import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../../protocol/vault/programs'
 import { attempt } from './attempt'
 import { initialization, planOpenEpoch, registration } from './plans/opening'
 import { World } from './world'

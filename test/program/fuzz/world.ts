@@ -1,20 +1,31 @@
 /** The fuzzer's world: three vaults' programs on one chain, mints, notes and keys, and its own trees beside the chain. */
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
 import { toHex } from '../../../protocol/bytes'
-import { MerkleTree } from '../../../protocol/merkle_tree'
-import { depositCommitment, noteInner, nullifierOf, settlementCommitment } from '../../../protocol/notes'
+import { MerkleTree } from '../../../protocol/notes/merkle_tree'
+import {
+  depositCommitment,
+  noteInner,
+  nullifierOf,
+  settlementCommitment,
+} from '../../../protocol/notes/notes'
+import { SpentTree } from '../../../protocol/notes/spent_tree'
 import { sha256 } from '../../../protocol/sha256'
-import { SpentTree } from '../../../protocol/spent_tree'
 import {
   type ConfigAccount,
   decodeConfig,
   decodeExitRequest,
   type ExitRequest,
 } from '../../../protocol/vault/accounts'
-import { escapeRecordAddress, exitRequestAddress, vaultAddresses } from '../../../protocol/vault/addresses'
-import { SYSTEM_PROGRAM, TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../../protocol/vault/programs'
+import {
+  escapeRecordAddress,
+  exitRequestAddress,
+  SYSTEM_PROGRAM,
+  TOKEN_2022_PROGRAM,
+  TOKEN_PROGRAM,
+  vaultAddresses,
+} from '../../../protocol/vault/addresses'
+import { type MintFields, mintBytes, type TokenFields, tokenBytes } from '../../../sandbox/vault/tokens'
 import { FORWARDER, FORWARDER_SO } from '../forwarder'
-import { type MintFields, mintBytes, type TokenFields, tokenBytes } from '../tokens'
 import { Chance } from './chance'
 import type { Appended, Clock, Report } from './judge/call'
 import { Ledger } from './judge/ledger'

@@ -1,10 +1,15 @@
 /** Derived addresses are those the runtime derives. */
+
 import { expect, test } from 'bun:test'
 import { address, getProgramDerivedAddress } from '@solana/kit'
 import { encodeBase58 } from '../../../protocol/base58'
 import { sha256 } from '../../../protocol/sha256'
-import { findAddress, vaultAddresses } from '../../../protocol/vault/addresses'
-import { exitRequestSeeds, mintRecordSeeds } from '../../../protocol/vault/seeds'
+import {
+  exitRequestSeeds,
+  findAddress,
+  mintRecordSeeds,
+  vaultAddresses,
+} from '../../../protocol/vault/addresses'
 
 const key = (name: string): Uint8Array => sha256(new TextEncoder().encode(name))
 

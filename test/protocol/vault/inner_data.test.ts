@@ -1,7 +1,7 @@
 /** Inner instructions as RPC nodes tell them: only those of the program, where they stand. */
 import { expect, test } from 'bun:test'
-import { encodeLongBase58 } from '../../../protocol/long_base58'
-import { innerDataOf } from '../../../protocol/vault/inner_data'
+import { encodeLongBase58 } from '../../../protocol/base58'
+import { innerDataOf } from '../../../protocol/vault/events'
 
 const call = (programIdIndex: number, ...bytes: number[]) => ({
   programIdIndex,

@@ -1,4 +1,5 @@
 /** Decoders accept exactly what encoders and program write, and nothing longer, shorter or foreign. */
+
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import {
@@ -11,13 +12,12 @@ import {
   decodeRing,
   decodeTree,
 } from '../../../protocol/vault/accounts'
-import { decodeAnchor } from '../../../protocol/vault/anchor'
 import { decodeDeposit } from '../../../protocol/vault/deposit'
-import { instructionName } from '../../../protocol/vault/discriminators'
+import { decodeAnchor, decodeOpenEpoch } from '../../../protocol/vault/epochs'
 import { decodeEvent, EVENT_KIND } from '../../../protocol/vault/events'
+import { instructionName } from '../../../protocol/vault/instruction'
 import { LayoutWriter } from '../../../protocol/vault/layout'
-import { decodeOpenEpoch } from '../../../protocol/vault/open_epoch'
-import { decodeSettleData, encodeSettleData, type SettleData } from '../../../protocol/vault/settle_data'
+import { decodeSettleData, encodeSettleData, type SettleData } from '../../../protocol/vault/settle'
 
 const bytes = (size: number) => fc.uint8Array({ minLength: size, maxLength: size })
 const count = fc.nat()

@@ -1,7 +1,6 @@
 /** One instruction as the judge sees it: flags of the whole transaction, accounts of the draft, and the rules' words. */
 import { compareBytes, equalBytes, isZero } from '../../../../protocol/bytes'
-import { findAddress, type VaultAddresses } from '../../../../protocol/vault/addresses'
-import { SYSTEM_PROGRAM } from '../../../../protocol/vault/programs'
+import { findAddress, SYSTEM_PROGRAM, type VaultAddresses } from '../../../../protocol/vault/addresses'
 import type { Named } from '../message'
 import type { RawAccount } from '../raw_chain'
 import type { Draft } from './ledger'

@@ -1,5 +1,5 @@
 /** What `deposit` must be and do. */
-import { depositCommitment } from '../../../../protocol/notes'
+import { depositCommitment } from '../../../../protocol/notes/notes'
 import {
   accountsOf,
   type Call,

@@ -1,9 +1,8 @@
 /** What `escape` must be and do. */
 import { compareBytes, isZero } from '../../../../protocol/bytes'
-import { spentLeaves } from '../../../../protocol/spent_leaf'
+import { spentLeaves } from '../../../../protocol/notes/spent_tree'
 import { ACCOUNT_BYTES } from '../../../../protocol/vault/accounts'
-import { exitRequestAddress } from '../../../../protocol/vault/addresses'
-import { escapeRecordSeeds } from '../../../../protocol/vault/seeds'
+import { escapeRecordSeeds, exitRequestAddress } from '../../../../protocol/vault/addresses'
 import {
   accountsOf,
   type Call,

@@ -1,9 +1,8 @@
 /** What `request_exit`, `refuse_exit` and `freeze` must be and do. */
 
-import { spentLeaves } from '../../../../protocol/spent_leaf'
+import { spentLeaves } from '../../../../protocol/notes/spent_tree'
 import { ACCOUNT_BYTES } from '../../../../protocol/vault/accounts'
-import { exitRequestAddress } from '../../../../protocol/vault/addresses'
-import { exitRequestSeeds } from '../../../../protocol/vault/seeds'
+import { exitRequestAddress, exitRequestSeeds } from '../../../../protocol/vault/addresses'
 import {
   accountsOf,
   type Call,

@@ -1,10 +1,14 @@
 /** What `initialize` must be and do. */
 import { isZero } from '../../../../protocol/bytes'
-import { EMPTY_SUBTREES } from '../../../../protocol/note_tree'
-import { EMPTY_SPENT_ROOT } from '../../../../protocol/spent_tree'
+import { EMPTY_SUBTREES } from '../../../../protocol/notes/merkle_tree'
+import { EMPTY_SPENT_ROOT } from '../../../../protocol/notes/spent_tree'
 import { ACCOUNT_BYTES } from '../../../../protocol/vault/accounts'
-import { UPGRADEABLE_LOADER } from '../../../../protocol/vault/programs'
-import { CONFIG_SEEDS, RING_SEEDS, TREE_SEEDS } from '../../../../protocol/vault/seeds'
+import {
+  CONFIG_SEEDS,
+  RING_SEEDS,
+  TREE_SEEDS,
+  UPGRADEABLE_LOADER,
+} from '../../../../protocol/vault/addresses'
 import {
   accountsOf,
   type Call,

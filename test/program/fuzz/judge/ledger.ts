@@ -1,6 +1,6 @@
 /** The fuzzer's own record of every account: what the chain must hold, kept apart from the chain. */
 import { toHex } from '../../../../protocol/bytes'
-import { SYSTEM_PROGRAM } from '../../../../protocol/vault/programs'
+import { SYSTEM_PROGRAM } from '../../../../protocol/vault/addresses'
 import type { RawAccount, RawChain } from '../raw_chain'
 
 const copyOf = ({ owner, data, lamports }: RawAccount): RawAccount => ({

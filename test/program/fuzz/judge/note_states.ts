@@ -1,6 +1,6 @@
 /** The note tree and the ring of known states as the judge keeps them. */
-import { EMPTY_SUBTREES, TREE_DEPTH } from '../../../../protocol/note_tree'
-import { poseidonEach } from '../../../../protocol/poseidon'
+import { EMPTY_SUBTREES, TREE_DEPTH } from '../../../../protocol/notes/merkle_tree'
+import { poseidonEach } from '../../../../protocol/notes/poseidon'
 import { ACCOUNT_BYTES } from '../../../../protocol/vault/accounts'
 import { type Call, must, ownAccount, type Placed, same } from './call'
 import { setU32, setU64, u32At, u64At, wordAt } from './fields'

@@ -1,6 +1,11 @@
 /** Opening a note in public, and its paths, as the judge checks them. */
-import { rootFromPath } from '../../../../protocol/note_tree'
-import { depositCommitment, noteInner, nullifierOf, settlementCommitment } from '../../../../protocol/notes'
+import { rootFromPath } from '../../../../protocol/notes/merkle_tree'
+import {
+  depositCommitment,
+  noteInner,
+  nullifierOf,
+  settlementCommitment,
+} from '../../../../protocol/notes/notes'
 import { must, mustBeElement } from './call'
 import type { Fields } from './fields'
 

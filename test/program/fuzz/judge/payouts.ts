@@ -1,6 +1,6 @@
 /** What the payouts of a batch must be and do. */
 import { toHex } from '../../../../protocol/bytes'
-import { depositCommitment } from '../../../../protocol/notes'
+import { depositCommitment } from '../../../../protocol/notes/notes'
 import {
   type Appended,
   accountAt,

@@ -1,6 +1,6 @@
 /** What `register_mint` must be and do. */
 import { ACCOUNT_BYTES } from '../../../../protocol/vault/accounts'
-import { mintRecordSeeds, vaultTokenSeeds } from '../../../../protocol/vault/seeds'
+import { mintRecordSeeds, vaultTokenSeeds } from '../../../../protocol/vault/addresses'
 import { accountsOf, type Call, createAccount, must, mustBeSystem, type Placed } from './call'
 import { CONFIG, isFrozen, mustBeAdmin, writableConfig } from './config_account'
 import { Fields, setU16, setU64, u16At } from './fields'

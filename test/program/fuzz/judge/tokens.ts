@@ -1,7 +1,6 @@
 /** Mints and token accounts as the judge knows them: forms, extensions, and what a transfer does. */
 import { ACCOUNT_BYTES } from '../../../../protocol/vault/accounts'
-import { mintRecordAddress } from '../../../../protocol/vault/addresses'
-import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../../../protocol/vault/programs'
+import { mintRecordAddress, TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../../../protocol/vault/addresses'
 import type { RawAccount } from '../raw_chain'
 import { type Call, must, mustBeWritable, ownAccount, type Placed, same } from './call'
 import { setU64, u16At, u64At, wordAt } from './fields'

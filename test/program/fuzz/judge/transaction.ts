@@ -1,8 +1,7 @@
 /** Judges a whole transaction that landed: what it must have been, and what every account must hold after it. */
 import { toHex } from '../../../../protocol/bytes'
-import { type VaultAddresses, vaultAddresses } from '../../../../protocol/vault/addresses'
+import { SYSTEM_PROGRAM, type VaultAddresses, vaultAddresses } from '../../../../protocol/vault/addresses'
 import type { VaultInstruction } from '../../../../protocol/vault/instruction'
-import { SYSTEM_PROGRAM } from '../../../../protocol/vault/programs'
 import { innerOf } from '../../forwarder'
 import { namedAccounts } from '../message'
 import { judgeAuthorizeRestore, judgeKeyChange, judgePause } from './admin'

@@ -3,12 +3,14 @@ import { toHex } from '../../../../protocol/bytes'
 import {
   exitRequestAddress,
   mintRecordAddress,
+  SYSTEM_PROGRAM,
+  TOKEN_2022_PROGRAM,
+  TOKEN_PROGRAM,
   vaultAddresses,
   vaultTokenAddress,
 } from '../../../../protocol/vault/addresses'
 import type { VaultInstruction } from '../../../../protocol/vault/instruction'
-import { SYSTEM_PROGRAM, TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../../../protocol/vault/programs'
-import { tokenBytes } from '../../tokens'
+import { tokenBytes } from '../../../../sandbox/vault/tokens'
 import { RENT_SYSVAR, type World } from '../world'
 import { type Mutation, ofOne, placed, withAccount } from './mutation'
 

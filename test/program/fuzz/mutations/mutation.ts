@@ -1,7 +1,6 @@
 /** What a mutation is: one change an attacker could make to a transaction. */
 import { toHex } from '../../../../protocol/bytes'
-import type { InstructionAccount } from '../../../../protocol/vault/account_list'
-import type { VaultInstruction } from '../../../../protocol/vault/instruction'
+import type { InstructionAccount, VaultInstruction } from '../../../../protocol/vault/instruction'
 import type { World } from '../world'
 
 /** Answers other instructions; those given stay as they are. `at`: which of them to change. */

@@ -4,12 +4,12 @@ import {
   escapeRecordAddress,
   exitRequestAddress,
   mintRecordAddress,
+  SYSTEM_PROGRAM,
   vaultTokenAddress,
 } from '../../../../protocol/vault/addresses'
 import type { VaultInstruction } from '../../../../protocol/vault/instruction'
-import { SYSTEM_PROGRAM } from '../../../../protocol/vault/programs'
+import { DECIMALS } from '../../../../sandbox/vault/tokens'
 import { forwarded } from '../../forwarder'
-import { DECIMALS } from '../../tokens'
 import type { World } from '../world'
 import type { Mutation } from './mutation'
 

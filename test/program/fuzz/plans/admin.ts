@@ -8,7 +8,7 @@ import {
   rotateSignerInstruction,
   setAdminInstruction,
   unpauseInstruction,
-} from '../../../../protocol/vault/admin_actions'
+} from '../../../../protocol/vault/admin'
 import type { World } from '../world'
 import type { Planner } from './plan'
 

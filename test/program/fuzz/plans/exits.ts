@@ -1,9 +1,11 @@
 /** Plans of note owners and of everybody: exit requests, refusals, the freeze, escapes. */
-import { MerkleTree } from '../../../../protocol/merkle_tree'
-import { escapeInstruction } from '../../../../protocol/vault/escape'
-import { freezeInstruction } from '../../../../protocol/vault/freeze'
-import { refuseExitInstruction } from '../../../../protocol/vault/refuse_exit'
-import { requestExitInstruction } from '../../../../protocol/vault/request_exit'
+import { MerkleTree } from '../../../../protocol/notes/merkle_tree'
+import {
+  escapeInstruction,
+  freezeInstruction,
+  refuseExitInstruction,
+  requestExitInstruction,
+} from '../../../../protocol/vault/exits'
 import type { Note, World } from '../world'
 import { isHeld } from './deposit'
 import { due, type Planner } from './plan'

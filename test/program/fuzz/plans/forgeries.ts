@@ -1,10 +1,17 @@
 /** Plans of a thief who can do the arithmetic: own trees, own notes, proofs of the wrong thing. Never due. */
-import { MerkleTree } from '../../../../protocol/merkle_tree'
-import { depositCommitment, noteInner, nullifierOf, settlementCommitment } from '../../../../protocol/notes'
-import { SpentTree } from '../../../../protocol/spent_tree'
-import { escapeInstruction } from '../../../../protocol/vault/escape'
-import { refuseExitInstruction } from '../../../../protocol/vault/refuse_exit'
-import { requestExitInstruction } from '../../../../protocol/vault/request_exit'
+import { MerkleTree } from '../../../../protocol/notes/merkle_tree'
+import {
+  depositCommitment,
+  noteInner,
+  nullifierOf,
+  settlementCommitment,
+} from '../../../../protocol/notes/notes'
+import { SpentTree } from '../../../../protocol/notes/spent_tree'
+import {
+  escapeInstruction,
+  refuseExitInstruction,
+  requestExitInstruction,
+} from '../../../../protocol/vault/exits'
 import type { Note, World } from '../world'
 import type { Planner } from './plan'
 import { citedState, destinationOf } from './settle'

@@ -1,10 +1,8 @@
 /** Plans that begin something: a vault, a mint, an epoch, an anchor. */
 
-import { anchorInstruction } from '../../../../protocol/vault/anchor'
-import { initializeInstruction } from '../../../../protocol/vault/initialize'
-import { openEpochInstruction } from '../../../../protocol/vault/open_epoch'
-import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../../../protocol/vault/programs'
-import { registerMintInstruction } from '../../../../protocol/vault/register_mint'
+import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../../../protocol/vault/addresses'
+import { initializeInstruction, registerMintInstruction } from '../../../../protocol/vault/admin'
+import { anchorInstruction, openEpochInstruction } from '../../../../protocol/vault/epochs'
 import type { World } from '../world'
 import { due, type Planner } from './plan'
 

@@ -1,6 +1,6 @@
 /** Plans of settlement batches: trades, withdrawals to good and bad destinations, served exits. */
 import { compareBytes, toHex } from '../../../../protocol/bytes'
-import { SpentTree } from '../../../../protocol/spent_tree'
+import { SpentTree } from '../../../../protocol/notes/spent_tree'
 import { decodeRing, decodeTree } from '../../../../protocol/vault/accounts'
 import { vaultTokenAddress } from '../../../../protocol/vault/addresses'
 import { type PayoutFields, settleInstruction } from '../../../../protocol/vault/settle'

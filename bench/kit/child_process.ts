@@ -1,0 +1,57 @@
+/** Owns how a bench runs its parts in processes of their own and asks them: one question at a time, answered by name. */
+
+export type Question = { name: string; argument: unknown }
+type Reply = { value: unknown } | { error: string }
+
+export type Child = {
+  readonly pid: number
+  /** @throws Error when the child does, or ends. */
+  ask<T>(name: string, argument?: unknown): Promise<T>
+  end(): Promise<void>
+}
+
+/** Starts `file` (relative to `bench/`) as a Bun process that answers with `answerQuestions`. */
+export function startChild(file: string, env: Record<string, string> = {}): Child {
+  let waiting: PromiseWithResolvers<unknown> | undefined
+  const child = Bun.spawn([process.execPath, new URL(`../${file}`, import.meta.url).pathname], {
+    env: { ...process.env, ...env },
+    stdio: ['ignore', 'inherit', 'inherit'],
+    serialization: 'advanced',
+    ipc(message: Reply) {
+      const settled = waiting
+      waiting = undefined
+      if ('error' in message) settled?.reject(new Error(message.error))
+      else settled?.resolve(message.value)
+    },
+    onExit: (_, code) => waiting?.reject(new Error(`${file} ended with ${code}`)),
+  })
+  return {
+    pid: child.pid,
+    async ask<T>(name: string, argument?: unknown) {
+      waiting = Promise.withResolvers()
+      child.send({ name, argument })
+      return (await waiting.promise) as T
+    },
+    async end() {
+      child.kill('SIGTERM')
+      await child.exited
+    },
+  }
+}
+
+/** The child's side. */
+export function answerQuestions(answers: Record<string, (argument: never) => unknown>): void {
+  // An ordinary end, so that a profile of the child is written.
+  process.on('SIGTERM', () => process.exit(0))
+  // A bench that fails leaves no process behind.
+  process.on('disconnect', () => process.exit(0))
+  process.on('message', async ({ name, argument }: Question) => {
+    try {
+      const answer = answers[name] as ((argument: unknown) => unknown) | undefined
+      if (answer === undefined) throw new Error(`no answer to ${name}`)
+      process.send!({ value: await answer(argument) })
+    } catch (error) {
+      process.send!({ error: (error as Error).stack ?? String(error) })
+    }
+  })
+}

@@ -1,0 +1,78 @@
+/** The engine alone in a process of its own: filled, left as a crash leaves it, opened again. */
+import { heapStats } from 'bun:jsc'
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { answerQuestions } from '../kit/child_process'
+import { fundNotes } from './fund_notes'
+import { type BenchEngine, openEngine, provisionAccounts } from './open_engine'
+import { restOrders, waveOfEvents } from './rest_orders'
+
+let open: BenchEngine | undefined
+
+export type Held = { rss_bytes: number; heap_bytes: number; orders: number }
+/** After which the allocator has given back what was freed and idle threads have collected. */
+const SETTLE_MS = 12_000
+export type Opened = Held & { ms: number; replayed: number }
+
+answerQuestions({
+  /** Opens the folder; the first opening of a folder provisions the accounts. */
+  async open({ dir }: { dir: string }): Promise<Opened> {
+    const fresh = !existsSync(join(dir, 'journal'))
+    const started = performance.now()
+    open = await openEngine(dir)
+    const ms = performance.now() - started
+    if (fresh) await provisionAccounts(open.venue)
+    const { loaded } = open.engine
+    return { ms, replayed: loaded.replayed, ...held() }
+  },
+  async rest({ orders }: { orders: number }): Promise<Held> {
+    await restOrders(open!, orders)
+    await open!.engine.loaded.history.flush()
+    return { ...held() }
+  },
+  /** The most that was resident while one snapshot was made. */
+  async snapshot(): Promise<{ rss_bytes: number }> {
+    let rss_bytes = 0
+    const look = () => {
+      rss_bytes = Math.max(rss_bytes, process.memoryUsage.rss())
+    }
+    const timer = setInterval(look, 50)
+    await open!.engine.snapshotting.now()
+    clearInterval(timer)
+    return { rss_bytes }
+  },
+  async settle(): Promise<Held> {
+    await Bun.sleep(SETTLE_MS)
+    return held()
+  },
+  async fund({ notes }: { notes: number }): Promise<void> {
+    await fundNotes(open!, notes)
+  },
+  /** Places and cancels by turns until so many commands are journaled. */
+  async commands({ commands }: { commands: number }): Promise<void> {
+    for (let done = 0; done < commands; done += 1_024) await waveOfEvents(open!, 128)
+    await open!.engine.loaded.history.flush()
+  },
+  /** As a clean stop does: anchored, and a snapshot of the end. */
+  async drain(): Promise<number> {
+    const started = performance.now()
+    await open!.venue.drain()
+    return performance.now() - started
+  },
+  async close(): Promise<void> {
+    await open!.venue.close()
+  },
+})
+
+/** Resident as it is; what lives, by a collection after that. */
+function held(): Held {
+  const rss_bytes = process.memoryUsage.rss()
+  Bun.gc(true)
+  // What typed arrays hold outside is counted in it already.
+  const { heapSize } = heapStats()
+  return {
+    rss_bytes,
+    heap_bytes: heapSize,
+    orders: open!.engine.state.orders.size,
+  }
+}

@@ -1,0 +1,55 @@
+/** `wallet recover` and `wallet sync`: every note of a seed, from the public chain alone. */
+
+import { existsSync, rmSync } from 'node:fs'
+import type { VaultProofs } from '../exit/vault_proofs'
+import { absorbRecovered } from '../wallet/absorb_recovered'
+import { GAP_LIMITS, type GapLimits, recoverWallet } from '../wallet/recover'
+import type { Wallet } from '../wallet/wallet'
+import { saveWallet } from '../wallet/wallet_file'
+import { currentProofs, historyPath } from './exit_commands'
+import { type CommandOptions, CommandRefused, readSeed } from './options'
+import { lockWallet, printNotes } from './wallet_commands'
+
+/**
+ * Believes nothing on disk: the history is read from the node again, from its first transaction. `--replace` writes over a
+ * wallet file, which forgets the orders that are live in it.
+ */
+export async function recoverNotes(options: CommandOptions): Promise<void> {
+  const seed = readSeed(options.text('seed-file'))
+  const path = options.text('wallet')
+  if (existsSync(path) && !options.flag('replace'))
+    throw new CommandRefused(`${path} exists: 'sync' brings it up to date, --replace writes over it`)
+  lockWallet(path)
+  const chain = options.reader()
+  rmSync(historyPath(options), { force: true })
+  const wallet = recovered(options, seed, await currentProofs(options, chain))
+  saveWallet(path, wallet)
+  console.log(`wallet       ${path}`)
+  printNotes(wallet, options.flag('all'))
+  if (wallet.state.notes.length === 0)
+    console.log('this seed has none in this vault: is it the right one, and are GAPS wide enough?')
+}
+
+/** Reads only what came since the last time, adds notes the wallet lacks and marks those that were spent. */
+export async function syncNotes(options: CommandOptions): Promise<void> {
+  const wallet = options.walletToChange()
+  syncWallet(options, wallet, await currentProofs(options, options.reader()))
+  printNotes(wallet, options.flag('all'))
+}
+
+/** Saves the wallet before it returns. */
+export function syncWallet(options: CommandOptions, wallet: Wallet, proofs: VaultProofs): void {
+  const found = recovered(options, wallet.seed, proofs)
+  const { added, spent } = absorbRecovered(wallet, found, proofs.history)
+  saveWallet(options.text('wallet'), wallet)
+  console.log(`wallet       ${added.length} notes new, ${spent.length} found spent`)
+}
+
+function recovered(options: CommandOptions, seed: Uint8Array, { history, vault }: VaultProofs): Wallet {
+  const limits: GapLimits = {
+    keys: options.count('gap-keys', GAP_LIMITS.keys),
+    deposits: options.count('gap-deposits', GAP_LIMITS.deposits),
+    commands: options.count('gap-commands', GAP_LIMITS.commands),
+  }
+  return recoverWallet(seed, history, vault.config.generation, limits)
+}

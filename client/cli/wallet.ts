@@ -1,0 +1,79 @@
+#!/usr/bin/env bun
+/** `bun run wallet`: a wallet without a venue, from seed and public chain: create, recover, deposit, leave. */
+import { chainFailure } from '../chain/chain_access'
+import { NotAVault } from '../chain/read_vault'
+import { TransactionFailed } from '../chain/send_instructions'
+import { ProofUnavailable } from '../exit/vault_proofs'
+import { HistoryIncomplete } from '../wallet/vault_history'
+import { hashFast, NotAWallet } from '../wallet/wallet_file'
+import { exitEscape, exitFreeze, exitRefuse, exitRequest, exitStatus } from './exit_commands'
+import { answerHelp, CommandOptions, CommandRefused } from './options'
+import { recoverNotes, syncNotes } from './recover_notes'
+import { askFaucet, createWallet, depositTokens, listNotes, showAddress } from './wallet_commands'
+
+const USAGE = `usage: bun run wallet COMMAND
+  create  --seed-file FILE [--wallet FILE]                     a new seed, and an empty wallet
+  address --seed-file FILE | --wallet FILE [--key K]           a trading key
+  address --payer FILE                                         the Solana address that pays
+  recover CHAIN --seed-file FILE --wallet FILE [--replace] [--all] [GAPS]
+                                                               every note of a seed, into a wallet file
+  sync    CHAIN --wallet FILE [--all] [GAPS]                   what came since: new notes, and which are spent
+  notes   --wallet FILE [--all]                                what the file holds; spent ones too with --all
+  deposit CHAIN --wallet FILE --payer FILE --mint MINT --amount UNITS [--key K]
+  faucet  --rpc URL --payer FILE --mint MINT --amount UNITS    test money, on an embedded chain alone
+  exit request CHAIN --wallet FILE --payer FILE --note COMMITMENT [--destination ACCOUNT]
+  exit status  CHAIN --wallet FILE
+  exit freeze  CHAIN --payer FILE (--note COMMITMENT --wallet FILE | --nullifier NULLIFIER)
+  exit escape  CHAIN --wallet FILE --payer FILE [--note COMMITMENT] [--destination ACCOUNT] [GAPS]
+  exit refuse  CHAIN --wallet FILE --payer FILE --nullifier NULLIFIER
+CHAIN is --rpc URL --program ADDRESS. A payer is a file with a 32-byte seed in hex or a Solana key file; it pays fees, rent
+and bond, and without --destination its own token account receives the tokens. GAPS say how many unused places in a row end
+a search: --gap-keys 20 --gap-deposits 1000 --gap-commands 10000.
+exit code: 0 done, 1 refused by the chain or not provable, 2 no answer from the node, 64 usage, 130 stopped by Ctrl-C`
+
+const COMMANDS: Record<string, (options: CommandOptions) => void | Promise<void>> = {
+  create: createWallet,
+  address: showAddress,
+  recover: recoverNotes,
+  sync: syncNotes,
+  notes: listNotes,
+  deposit: depositTokens,
+  faucet: askFaucet,
+  'exit request': exitRequest,
+  'exit status': exitStatus,
+  'exit freeze': exitFreeze,
+  'exit escape': exitEscape,
+  'exit refuse': exitRefuse,
+}
+const REFUSALS = [TransactionFailed, ProofUnavailable, HistoryIncomplete, NotAVault]
+
+const SENT = "what was sent already may still land: 'sync' or 'exit status' tells"
+
+async function run(): Promise<number> {
+  answerHelp(USAGE)
+  let options: CommandOptions | undefined
+  try {
+    options = CommandOptions.parse(process.argv.slice(2))
+    const command = COMMANDS[options.words.join(' ')]
+    if (command === undefined) throw new CommandRefused(USAGE)
+    hashFast()
+    await command(options)
+    return 0
+  } catch (error) {
+    const failure = chainFailure(error, options?.optional('rpc') ?? 'the node')
+    const told = failure !== undefined || [...REFUSALS, CommandRefused, NotAWallet].some(isKind(error))
+    if (!told) throw error
+    console.error(failure ?? (error as Error).message)
+    if (failure !== undefined && options?.optional('payer') !== undefined) console.error(SENT)
+    if (failure !== undefined) return 2
+    return REFUSALS.some(isKind(error)) ? 1 : 64
+  }
+}
+
+const isKind = (error: unknown) => (kind: abstract new (...args: never[]) => Error) => error instanceof kind
+
+process.once('SIGINT', () => {
+  console.error(`stopped; ${SENT}`)
+  process.exit(130)
+})
+process.exit(await run())

@@ -1,0 +1,140 @@
+/** `wallet create|address|notes|faucet|deposit`. */
+
+import {
+  closeSync,
+  existsSync,
+  fsyncSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs'
+import { encodeBase58 } from '../../protocol/base58'
+import { toHex } from '../../protocol/bytes'
+import { publicKeyOf } from '../../protocol/sign'
+import { deposit } from '../chain/deposit'
+import { airdrop, mintTo, ownAccount, tokenBalance } from '../chain/token_account'
+import { Wallet } from '../wallet/wallet'
+import { saveWallet } from '../wallet/wallet_file'
+import { type CommandOptions, CommandRefused, readSeed } from './options'
+
+// One command at a time on a wallet: two would use the same counters, and the last to save would forget the other's notes.
+
+/**
+ * Held until this process ends, however it ends: a lock whose process is gone is taken over.
+ * @throws CommandRefused while another command holds it
+ */
+export function lockWallet(wallet_path: string): void {
+  const path = `${wallet_path}.lock`
+  if (existsSync(path) && !runs(Number(readFileSync(path, 'utf8')))) rmSync(path, { force: true })
+  try {
+    writeFileSync(path, String(process.pid), { flag: 'wx', mode: 0o600 })
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST')
+      throw new CommandRefused(`${path} cannot be written: name a --wallet in a folder that is yours`)
+    throw new CommandRefused(
+      `another command uses ${wallet_path}: wait for it to end (${path} names its process)`,
+    )
+  }
+  process.once('exit', () => rmSync(path, { force: true }))
+}
+
+function runs(pid: number): boolean {
+  try {
+    return Number.isInteger(pid) && pid > 0 && process.kill(pid, 0)
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM'
+  }
+}
+
+// `wallet create`: a new seed in a file, an empty wallet beside it, and the addresses they give.
+
+/** Never writes over a file: a lost seed is lost money. */
+export function createWallet(options: CommandOptions): void {
+  const path = options.text('seed-file')
+  const wallet_path = options.optional('wallet')
+  if (wallet_path !== undefined && existsSync(wallet_path))
+    throw new CommandRefused(`${wallet_path} exists: name another`)
+  const seed = crypto.getRandomValues(new Uint8Array(32))
+  let file: number
+  try {
+    file = openSync(path, 'wx', 0o600)
+  } catch {
+    throw new CommandRefused(`${path} exists, or cannot be made: name another, a seed is never written over`)
+  }
+  writeSync(file, `${toHex(seed)}\n`)
+  fsyncSync(file)
+  closeSync(file)
+  console.log(`seed         ${path} (back it up: with the public chain it recovers every note)`)
+  const wallet = new Wallet(seed)
+  if (wallet_path !== undefined) {
+    saveWallet(wallet_path, wallet)
+    console.log(`wallet       ${wallet_path}`)
+  }
+  // A seed of its own may also be a payer's, and whoever funds one must not take the trading key for its address.
+  else console.log(`as payer     ${encodeBase58(publicKeyOf(seed))}`)
+  console.log(`trading key  ${wallet.tradingKeyText(0)}`)
+}
+
+// `wallet address`: the trading key of an index, and the Solana account that pays.
+
+export function showAddress(options: CommandOptions): void {
+  const seed_file = options.optional('seed-file')
+  const payer = options.optional('payer')
+  if (payer === undefined || seed_file !== undefined || options.optional('wallet') !== undefined) {
+    const wallet = seed_file === undefined ? options.wallet() : new Wallet(readSeed(seed_file))
+    console.log(`trading key  ${wallet.tradingKeyText(options.count('key', 0))}`)
+  }
+  if (payer !== undefined) console.log(`payer        ${encodeBase58(publicKeyOf(readSeed(payer)))}`)
+}
+
+// `wallet notes`: what a wallet file holds, unspent notes first of all.
+
+export function listNotes(options: CommandOptions): void {
+  printNotes(options.wallet(), options.flag('all'))
+}
+
+/** One line per note, then the sum per mint. */
+export function printNotes(wallet: Wallet, with_spent: boolean): void {
+  const notes = wallet.state.notes.filter((note) => with_spent || note.state !== 'spent')
+  for (const { commitment, mint, amount, state, key_index, origin } of notes)
+    console.log(`${commitment}  ${mint}  ${amount.padStart(20)}  key ${key_index}  ${state}  ${origin}`)
+  for (const mint of new Set(notes.map((note) => note.mint)))
+    console.log(`${'total'.padEnd(64)}  ${mint}  ${String(wallet.balance(mint)).padStart(20)}`)
+  if (notes.length === 0) console.log('no notes')
+}
+
+// `wallet faucet`: test money of an embedded chain, SOL for fees and tokens of a mint; no other cluster gives any.
+
+const FEE_LAMPORTS = 1_000_000_000n
+const POLL_MS = 100
+
+export async function askFaucet(options: CommandOptions): Promise<void> {
+  const chain = await options.chain()
+  const [mint, amount] = [encodeBase58(options.address('mint')), options.amount()]
+  const account = ownAccount(chain, mint)
+  const before = await tokenBalance(chain, account.bytes)
+  await airdrop(chain, FEE_LAMPORTS)
+  await mintTo(chain, mint, amount)
+  while ((await tokenBalance(chain, account.bytes)) < before + amount) await Bun.sleep(POLL_MS)
+  console.log(`payer        ${chain.payer.address}: ${FEE_LAMPORTS} lamports more`)
+  console.log(`tokens       ${amount} units of ${mint} more, in ${account.text}`)
+}
+
+// `wallet deposit`: tokens of the payer become a note of a trading key.
+
+export async function depositTokens(options: CommandOptions): Promise<void> {
+  const wallet = options.walletToChange()
+  const keep = (): void => saveWallet(options.text('wallet'), wallet)
+  const terms = {
+    program_id: options.program(),
+    mint: encodeBase58(options.address('mint')),
+    amount: options.amount(),
+    key_index: options.count('key', 0),
+    keep,
+  }
+  const { note, signature } = await deposit(await options.chain(), wallet, terms).finally(keep)
+  console.log(`note         ${note.commitment}`)
+  console.log(`leaf         ${note.leaf_index}, final in ${signature}`)
+}

@@ -1,0 +1,116 @@
+/** Builds exit requests and escapes from a wallet's note and the public history. */
+import { decodeBase58 } from '../../protocol/base58'
+import { fromHex } from '../../protocol/bytes'
+import { noteInner, nullifierOf } from '../../protocol/notes/notes'
+import {
+  type EscapeFields,
+  escapeInstruction,
+  type NoteOpening,
+  type RequestExitFields,
+  requestExitInstruction,
+} from '../../protocol/vault/exits'
+import type { VaultInstruction } from '../../protocol/vault/instruction'
+import type { Wallet, WalletNote } from '../wallet/wallet'
+import type { VaultProofs } from './vault_proofs'
+
+// A wallet's note opened as the vault program asks for it, at the leaf the history shows.
+
+export type OpenedNote = {
+  nullifier: Uint8Array
+  /** The trading key that must sign. */
+  owner: Uint8Array
+  mint: Uint8Array
+  opening: NoteOpening
+}
+
+export function openNote(wallet: Wallet, note: WalletNote, leaf_index: number): OpenedNote {
+  const [commitment, blinding] = [fromHex(note.commitment, 32)!, fromHex(note.blinding, 32)!]
+  const form = note.leaf_index === undefined ? 'settlement' : 'deposit'
+  return {
+    nullifier: nullifierOf(commitment, blinding),
+    owner: wallet.tradingKey(note.key_index),
+    mint: decodeBase58(note.mint, 32)!,
+    opening: { form, amount: BigInt(note.amount), blinding, leaf_index },
+  }
+}
+
+export function nullifierOfNote(note: WalletNote): Uint8Array {
+  return nullifierOf(fromHex(note.commitment, 32)!, fromHex(note.blinding, 32)!)
+}
+
+// Builds an exit request: the owner demands that the venue pays a note out before the deadline.
+
+export type ExitRequestTerms = {
+  program: Uint8Array
+  /** Pays rent and bond, and gets both back. */
+  payer: Uint8Array
+  /** Token account that receives the whole note. */
+  destination: Uint8Array
+  /** The key's next deposit blinding: should the destination be unusable, the note that comes back is found as deposits are. */
+  refund_blinding: Uint8Array
+}
+
+/**
+ * What a request shows, before it is encoded.
+ * @throws ProofUnavailable, also for a note that is spent already: its bond would be lost
+ */
+export function exitRequestFields(
+  wallet: Wallet,
+  note: WalletNote,
+  proofs: VaultProofs,
+  terms: ExitRequestTerms,
+): RequestExitFields {
+  const { leaf_index, siblings: path, ...cited } = proofs.inclusion(fromHex(note.commitment, 32)!)
+  const { owner, mint, opening, nullifier } = openNote(wallet, note, leaf_index)
+  proofs.absence(nullifier)
+  const { refund_blinding, ...to } = terms
+  const refund_inner = noteInner(owner, refund_blinding)
+  return { ...to, ...cited, owner, mint, opening, nullifier, refund_inner, path }
+}
+
+/** @throws ProofUnavailable */
+export function prepareExitRequest(
+  wallet: Wallet,
+  note: WalletNote,
+  proofs: VaultProofs,
+  terms: ExitRequestTerms,
+): VaultInstruction {
+  const request = requestExitInstruction(exitRequestFields(wallet, note, proofs, terms))
+  note.state = 'pending'
+  return request
+}
+
+// Builds an escape: in a frozen vault a note's owner takes its tokens with the seed and public data alone.
+
+export type EscapeTerms = {
+  program: Uint8Array
+  /** Pays the rent of the escape record. */
+  payer: Uint8Array
+  destination: Uint8Array
+  token_program: Uint8Array
+  /** Who paid the bond of the note's open exit request, if it has one. */
+  bond_payer?: Uint8Array
+}
+
+/** What an escape shows, before it is encoded. @throws ProofUnavailable */
+export function escapeFields(
+  wallet: Wallet,
+  note: WalletNote,
+  proofs: VaultProofs,
+  terms: EscapeTerms,
+): EscapeFields {
+  const { leaf_index, siblings: path } = proofs.finalInclusion(fromHex(note.commitment, 32)!)
+  const { owner, mint, opening, nullifier } = openNote(wallet, note, leaf_index)
+  const { siblings: low_path, ...low } = proofs.absence(nullifier)
+  return { ...terms, ...low, owner, mint, opening, nullifier, path, low_path }
+}
+
+/** @throws ProofUnavailable */
+export function prepareEscape(
+  wallet: Wallet,
+  note: WalletNote,
+  proofs: VaultProofs,
+  terms: EscapeTerms,
+): VaultInstruction {
+  return escapeInstruction(escapeFields(wallet, note, proofs, terms))
+}

@@ -1,0 +1,136 @@
+/** Checks 6.1 to 6.4: settlement signer, vault, program and KMS contract. */
+import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
+import { venueId } from '../../../protocol/bodies/venue_id'
+import { equalBytes, toHex } from '../../../protocol/bytes'
+import { type ConfigAccount, decodeConfig } from '../../../protocol/vault/accounts'
+import { vaultAddresses } from '../../../protocol/vault/addresses'
+import { LOADER_V3 } from '../collect/collect_chain'
+import type { ChainRecord } from '../evidence_bundle'
+import { decodeBase64 } from '../json_document'
+import type { ChainPolicy, PendingAction } from '../policy'
+import { Refused, requireThat } from '../transcript'
+import { established, type RunCheck, Skipped, type VerificationCase } from './verification_case'
+
+// Check 6.1: the vault at the pinned program accepts this settlement key, in this epoch and generation.
+
+export const checkSettlementSigner: RunCheck = (verification) => {
+  const { chain, policy } = chainOf(verification)
+  const { info } = verification.bundle
+  const binding = established(verification, 'binding')
+  const program_id = requireBase58(policy.program_id, 'the pinned program id')
+  const genesis_hash = requireBase58(chain.genesis_hash, 'the genesis hash')
+  const config_account = vaultAddresses(program_id).config
+  requireThat(
+    policy.genesis_hash === undefined || policy.genesis_hash === chain.genesis_hash,
+    'the chain is another cluster than the pinned one',
+  )
+  requireThat(info.genesis_hash === chain.genesis_hash, 'the venue settles on another cluster')
+  requireThat(info.program_id === policy.program_id, 'the venue settles with another program')
+  requireThat(info.config_account === encodeBase58(config_account), 'the venue settles in another vault')
+  requireThat(chain.config.owner === policy.program_id, 'the vault is not owned by the pinned program')
+  const config = decodeConfig(decodeBase64(chain.config.data))
+  if (config === undefined) throw new Refused('the vault account is malformed')
+  const { generation, epoch, settlement_signer } = config
+  const signer = encodeBase58(settlement_signer)
+  requireThat(signer === info.tee_pubkey, 'the vault accepts another settlement key')
+  requireThat(BigInt(epoch) === binding.epoch, 'the vault is in another epoch')
+  requireThat(generation === info.generation, 'the vault is in another generation')
+  const venue = venueId({ genesis_hash, program_id, config_account, generation })
+  requireThat(equalBytes(venue, binding.venue), 'the venue id is of another vault')
+  const measured = established(verification, 'claims').compose_hash
+  requireThat(equalBytes(config.compose_hash, measured), 'the epoch was opened by another build')
+  verification.established.config = config
+  return {
+    config_account: info.config_account,
+    settlement_signer: signer,
+    epoch: String(epoch),
+    generation: String(generation),
+    compose_hash: toHex(config.compose_hash),
+    read_at_slot: String(chain.slot),
+  }
+}
+
+/** @throws Skipped when the policy names no chain; Refused when it does and the chain was not read. */
+export function chainOf({ bundle, policy }: VerificationCase): { chain: ChainRecord; policy: ChainPolicy } {
+  if (policy.chain === undefined) throw new Skipped('the policy names no chain')
+  if (bundle.chain === null)
+    throw new Refused(`the chain could not be read: ${bundle.missing.chain ?? 'nothing was recorded'}`)
+  return { chain: bundle.chain, policy: policy.chain }
+}
+
+function requireBase58(text: string, part: string): Uint8Array {
+  const bytes = decodeBase58(text, 32)
+  if (bytes === undefined) throw new Refused(`${part} is malformed`)
+  return bytes
+}
+
+// Check 6.2: the vault is open, and no change is announced that the policy does not expect.
+
+export const checkVaultState: RunCheck = (verification) => {
+  const { policy } = chainOf(verification)
+  const config = established(verification, 'config')
+  requireThat(!config.frozen, 'the vault is frozen: it only pays out')
+  requireThat(!config.paused || policy.paused_allowed, 'the vault is paused')
+  const pending = pendingActions(config)
+  const unexpected = pending.find((action) => !policy.pending_actions.includes(action))
+  if (unexpected !== undefined) throw new Refused(`the administrator has announced ${unexpected}`)
+  return {
+    admin: encodeBase58(config.admin),
+    paused: String(config.paused),
+    pending: pending.join(' ') || 'none',
+    exit_delay_s: String(config.exit_delay_s),
+  }
+}
+
+function pendingActions(config: ConfigAccount): PendingAction[] {
+  const pending: PendingAction[] = []
+  if (config.pending_signer !== undefined) pending.push('rotate_signer')
+  if (config.pending_admin !== undefined) pending.push('set_admin')
+  if (config.pending_restore_at_s !== undefined) pending.push('authorize_restore')
+  return pending
+}
+
+// Check 6.3: the vault program is the expected one and nobody unexpected can replace it.
+
+export const checkProgram: RunCheck = (verification) => {
+  const { chain, policy } = chainOf(verification)
+  const { program, program_data } = chain
+  const { upgrade_authority, sha256 } = program_data
+  requireThat(program.owner === LOADER_V3, 'the program is not of the upgradeable loader')
+  requireThat(program_data.owner === LOADER_V3, "the program's data is not of the upgradeable loader")
+  requireThat(
+    upgrade_authority === null || policy.upgrade_authorities.includes(upgrade_authority),
+    `${upgrade_authority} may replace the program`,
+  )
+  requireThat(
+    policy.program_sha256 === undefined || policy.program_sha256 === sha256,
+    'the program is another build than the pinned one',
+  )
+  // A pinned address says which program only as long as nobody can put another one there.
+  requireThat(
+    policy.program_sha256 !== undefined || upgrade_authority === null,
+    'a program that can be replaced needs a pinned hash',
+  )
+  return { program_sha256: sha256, upgrade_authority: upgrade_authority ?? 'none: it can never change' }
+}
+
+// Check 6.4: the contract that hands out the app's keys allows the measured manifest.
+
+export const checkKms: RunCheck = (verification) => {
+  const { bundle, policy } = verification
+  const { key_provider } = established(verification, 'claims')
+  const name = providerName(new TextDecoder().decode(key_provider))
+  if (name !== 'kms') throw new Skipped(`the app keys come from no KMS (key provider ${name})`)
+  if (policy.kms === undefined) throw new Skipped('the policy names no KMS contract to ask')
+  requireThat(bundle.kms_allowed !== null, `the KMS contract could not be read: ${bundle.missing.kms ?? ''}`)
+  requireThat(bundle.kms_allowed === true, 'the KMS contract does not allow the measured manifest')
+  return { contract: `0x${bundle.info.app_id}` }
+}
+
+function providerName(text: string): string {
+  try {
+    return String((JSON.parse(text) as { name?: unknown } | null)?.name)
+  } catch {
+    return 'unreadable'
+  }
+}

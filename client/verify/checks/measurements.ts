@@ -1,0 +1,42 @@
+/** Checks 2.1 to 2.3: runtime registers, the machine's claims, MRCONFIGID. */
+import { equalBytes, toHex } from '../../../protocol/bytes'
+import { readMrConfigId } from '../../../protocol/tdx/app_compose'
+import { measuredClaims, parseEventLog, replayRegisters } from '../../../protocol/tdx/event_log'
+import { requireThat } from '../transcript'
+import { established, type RunCheck, Skipped } from './verification_case'
+
+// Check 2.1: replaying the event log gives all four runtime registers of the quote.
+
+export const checkRegisters: RunCheck = (verification) => {
+  const { rtmr } = established(verification, 'genuine').quote.report
+  const events = parseEventLog(verification.bundle.attestation.event_log)
+  for (const [index, register] of replayRegisters(events).entries())
+    requireThat(equalBytes(register, rtmr[index]!), `the event log does not lead to RTMR${index}`)
+  verification.established.events = events
+  return { events: String(events.length), rtmr3: toHex(rtmr[3]) }
+}
+
+// Check 2.2: what the machine measured of itself before it was ready, each claim exactly once.
+
+export const checkClaims: RunCheck = (verification) => {
+  const claims = measuredClaims(established(verification, 'events'))
+  const { info } = verification.bundle
+  const [app_id, instance_id] = [toHex(claims.app_id), toHex(claims.instance_id)]
+  requireThat(info.app_id === app_id, 'the venue states another app id than it measured')
+  requireThat(info.instance_id === instance_id, 'the venue states another instance id than it measured')
+  verification.established.claims = claims
+  return { app_id, instance_id, key_provider: new TextDecoder().decode(claims.key_provider) }
+}
+
+// Check 2.3: the commitment to the manifest that stands in the quote itself.
+
+export const checkMrConfigId: RunCheck = (verification) => {
+  const { report } = established(verification, 'genuine').quote
+  const { compose_hash } = established(verification, 'claims')
+  const config_id = readMrConfigId(report.mr_config_id)
+  if (config_id.form === 'none') throw new Skipped('the machine was started without one')
+  if (config_id.form === 'other')
+    throw new Skipped(`its form ${config_id.tag} hashes facts outside the quote`)
+  requireThat(equalBytes(config_id.compose_hash, compose_hash), 'MRCONFIGID names another manifest')
+  return { form: 'compose hash' }
+}

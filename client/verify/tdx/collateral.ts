@@ -1,0 +1,179 @@
+/** Opens collateral: every signature checked up to a trusted root, in its role. */
+import { equalBytes, fromAnyHex, utf8 } from '../../../protocol/bytes'
+import { derOfPem } from '../../../protocol/pem'
+import { type Collateral, INTEL_ROOT_KEY } from '../../../protocol/tdx/collateral'
+import { Refused, requireThat } from '../transcript'
+import { type Certificate, readCertificate } from '../x509/certificate'
+import {
+  type RevocationList,
+  readRevocationList,
+  requireCurrent,
+  requireIssuedBy,
+  requireListCurrent,
+  requireListOf,
+  requireNotRevoked,
+} from '../x509/chain'
+import { isSignedBy } from '../x509/p256'
+import { type QeIdentity, readQeIdentity, readTcbInfo, type TcbInfo } from './tcb_info'
+
+// Which root keys a verifier believes: Intel's, or exactly those that its policy gives instead.
+
+/** Raw P-256 points, 64 bytes each. */
+export type TrustedRoots = readonly Uint8Array[]
+
+export const INTEL_ROOTS: TrustedRoots = [INTEL_ROOT_KEY]
+
+/** Keys of the certificates in `roots_pem`; Intel's when absent. @throws Refused when the text is not certificates. */
+export function trustedRoots(roots_pem: string | undefined): TrustedRoots {
+  if (roots_pem === undefined) return INTEL_ROOTS
+  const certificates = derOfPem(roots_pem, 'CERTIFICATE')
+  if (certificates === undefined) throw new Refused('the given roots are not PEM certificates')
+  return certificates.map((der) => new Uint8Array(readCertificate(der).public_key))
+}
+
+export function isTrusted(roots: TrustedRoots, public_key: Uint8Array): boolean {
+  return roots.some((root) => equalBytes(root, public_key))
+}
+
+/** True when nothing but Intel's own key is believed. */
+export function onlyIntel(roots: TrustedRoots): boolean {
+  return roots.length > 0 && roots.every((root) => equalBytes(root, INTEL_ROOT_KEY))
+}
+
+// What each certificate of Intel's attestation PKI is for ("SGX PCK Certificate and CRL Profile Specification", section
+// 1.3): told by the end of its common name, so that a key extracted from one machine cannot sign for Intel.
+
+const ROLES = {
+  root: [' SGX Root CA'],
+  pck_authority: [' SGX PCK Platform CA', ' SGX PCK Processor CA'],
+  pck: [' SGX PCK Certificate'],
+  tcb_signing: [' SGX TCB Signing'],
+} as const
+export type Role = keyof typeof ROLES
+
+export function requireRole(certificate: Certificate, role: Role): void {
+  const held = ROLES[role].some((ending) => certificate.common_name.endsWith(ending))
+  requireThat(held, `a certificate stands in for the role ${role} without holding it`)
+  const authority = role === 'root' || role === 'pck_authority'
+  requireThat(
+    certificate.basic_constraints.ca === authority,
+    `the ${role} certificate's constraints are wrong`,
+  )
+}
+
+// A certificate directly under a trusted root, with that root: the form of every issuer chain in collateral.
+
+export type IssuerChain = { issuer: Certificate; root: Certificate }
+
+/** @throws Refused unless the text is exactly two certificates in these roles and the root is trusted. */
+export async function openIssuerChain(
+  pem: string,
+  role: 'pck_authority' | 'tcb_signing',
+  roots: TrustedRoots,
+  now_ms: number,
+): Promise<IssuerChain> {
+  const ders = derOfPem(pem, 'CERTIFICATE')
+  if (ders?.length !== 2) throw new Refused('an issuer chain is not two certificates')
+  const [issuer, root] = ders.map(readCertificate) as [Certificate, Certificate]
+  await requireRoot(root, roots, now_ms)
+  await requireUnderRoot(issuer, root, role, now_ms)
+  return { issuer, root }
+}
+
+/** A self-signed root whose key is trusted. */
+export async function requireRoot(root: Certificate, roots: TrustedRoots, now_ms: number): Promise<void> {
+  requireThat(isTrusted(roots, root.public_key), 'the root is not trusted')
+  requireRole(root, 'root')
+  requireCurrent(root, now_ms)
+  await requireIssuedBy(root, root, 0)
+}
+
+export async function requireUnderRoot(
+  issuer: Certificate,
+  root: Certificate,
+  role: 'pck_authority' | 'tcb_signing',
+  now_ms: number,
+): Promise<void> {
+  requireRole(issuer, role)
+  requireCurrent(issuer, now_ms)
+  await requireIssuedBy(issuer, root, role === 'pck_authority' ? 1 : 0)
+}
+
+// Collateral whose every signature was checked; whether it is current is asked anew at each use.
+
+export type OpenedCollateral = {
+  roots: TrustedRoots
+  root: Certificate
+  pck_authority: Certificate
+  /** All certificates the documents stand on. */
+  certificates: Certificate[]
+  root_list: RevocationList
+  pck_list: RevocationList
+  tcb_info: TcbInfo
+  qe_identity: QeIdentity
+}
+
+/** @throws Refused when any part is not signed in its role under a trusted root, or not current at `now_ms`. */
+export async function openCollateral(
+  collateral: Collateral,
+  roots: TrustedRoots,
+  now_ms: number,
+): Promise<OpenedCollateral> {
+  const { tcb_info_issuer_chain, qe_identity_issuer_chain } = collateral
+  const [pck, tcb] = await Promise.all([
+    openIssuerChain(collateral.pck_crl_issuer_chain, 'pck_authority', roots, now_ms),
+    openIssuerChain(tcb_info_issuer_chain, 'tcb_signing', roots, now_ms),
+  ])
+  // Intel signs both documents under one chain.
+  const qe =
+    qe_identity_issuer_chain === tcb_info_issuer_chain
+      ? tcb
+      : await openIssuerChain(qe_identity_issuer_chain, 'tcb_signing', roots, now_ms)
+  const root_list = readRevocationList(hexBytes(collateral.root_ca_crl, 'the root revocation list'))
+  const pck_list = readRevocationList(hexBytes(collateral.pck_crl, 'the PCK revocation list'))
+  await Promise.all([
+    requireListOf(root_list, pck.root, now_ms),
+    requireListOf(pck_list, pck.issuer, now_ms),
+    requireSigned(collateral.tcb_info, collateral.tcb_info_signature, tcb),
+    requireSigned(collateral.qe_identity, collateral.qe_identity_signature, qe),
+  ])
+  for (const { issuer } of [pck, tcb, qe]) requireNotRevoked(issuer, root_list)
+  const opened = {
+    roots,
+    root: pck.root,
+    pck_authority: pck.issuer,
+    certificates: [pck, tcb, qe].flatMap(({ issuer, root }) => [issuer, root]),
+    root_list,
+    pck_list,
+    tcb_info: readTcbInfo(collateral.tcb_info),
+    qe_identity: readQeIdentity(collateral.qe_identity),
+  }
+  requireCollateralCurrent(opened, now_ms)
+  return opened
+}
+
+/** @throws Refused when a certificate, list or document is not current at `now_ms`. */
+export function requireCollateralCurrent(opened: OpenedCollateral, now_ms: number): void {
+  requireThat(Number.isFinite(now_ms), 'the time is not a number')
+  for (const certificate of opened.certificates) requireCurrent(certificate, now_ms)
+  for (const list of [opened.root_list, opened.pck_list]) requireListCurrent(list, now_ms)
+  for (const [name, document] of [
+    ['TCB info', opened.tcb_info],
+    ['QE identity', opened.qe_identity],
+  ] as const) {
+    requireThat(now_ms >= document.issued_ms, `${name} is from the future`)
+    requireThat(now_ms <= document.next_update_ms, `${name} has expired`)
+  }
+}
+
+async function requireSigned(text: string, signature: string, chain: IssuerChain): Promise<void> {
+  const raw = hexBytes(signature, 'a document signature')
+  if (!(await isSignedBy(chain.issuer.public_key, utf8(text), raw)))
+    throw new Refused('a document is not signed by the TCB signing key')
+}
+
+function hexBytes(text: string, part: string): Uint8Array {
+  const bytes = fromAnyHex(text.toLowerCase())
+  if (bytes === undefined || bytes.length === 0) throw new Refused(`${part} is absent or not hex`)
+  return bytes
+}

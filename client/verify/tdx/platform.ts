@@ -1,0 +1,158 @@
+/** The TCB level of platform, TDX module and quoting enclave, judged by a policy. */
+import { equalBytes, toHex } from '../../../protocol/bytes'
+import type { QeReport, TdReport } from '../../../protocol/tdx/quote'
+import { TCB_STATUSES, type VerificationPolicy } from '../policy'
+import { Refused, requireThat } from '../transcript'
+import type { OpenedCollateral } from './collateral'
+import type { GenuineQuote } from './genuine_quote'
+import type { PckPlatform } from './pck_extension'
+import { type ModuleSigner, matchesMasked, type QeIdentity, type SvnLevel, type TcbInfo } from './tcb_info'
+
+// Intel's TCB statuses and how several findings about one platform combine.
+
+/** Best first. */
+const STATUSES = [...TCB_STATUSES, 'Revoked'] as const
+export type TcbStatus = (typeof STATUSES)[number]
+
+/** One matched level of a signed document. */
+export type TcbFinding = { status: TcbStatus; tcb_date: string; advisories: readonly string[] }
+
+export function readTcbStatus(text: string): TcbStatus {
+  const status = STATUSES.find((known) => known === text)
+  if (status === undefined) throw new Refused('unknown TCB status')
+  return status
+}
+
+const CONFIGURATION: readonly TcbStatus[] = ['ConfigurationNeeded', 'ConfigurationAndSWHardeningNeeded']
+
+function worse(a: TcbStatus, b: TcbStatus): TcbStatus {
+  const pair = [a, b]
+  // An outdated part does not lift what the configuration still lacks.
+  if (pair.includes('OutOfDate') && pair.some((status) => CONFIGURATION.includes(status)))
+    return 'OutOfDateConfigurationNeeded'
+  if (pair.includes('SWHardeningNeeded') && pair.includes('ConfigurationNeeded'))
+    return 'ConfigurationAndSWHardeningNeeded'
+  return STATUSES.indexOf(a) > STATUSES.indexOf(b) ? a : b
+}
+
+/** The worst of all findings, the oldest date, and every advisory once. */
+export function combineFindings(findings: readonly [TcbFinding, ...TcbFinding[]]): TcbFinding {
+  return findings.reduce((a, b) => ({
+    status: worse(a.status, b.status),
+    tcb_date: [a.tcb_date, b.tcb_date].sort()[0]!,
+    advisories: [...new Set([...a.advisories, ...b.advisories])],
+  }))
+}
+
+// The TCB level of platform, TDX module and quoting enclave (Intel PCS API v4, "TCB level selection").
+
+/** Byte of the TDX versions that holds the module's SVN; the next one is its major version. */
+const MODULE_SVN = 0
+const MODULE_MAJOR = 1
+
+/**
+ * First level whose every component the platform reaches. From major version 1 on the module's own two bytes are
+ * judged by its identity instead.
+ */
+export function platformFinding(
+  tcb_info: TcbInfo,
+  platform: PckPlatform,
+  tee_tcb_svn: Uint8Array,
+): TcbFinding {
+  const tdx_from = tee_tcb_svn[MODULE_MAJOR] === 0 ? 0 : 2
+  const level = tcb_info.levels.find(
+    ({ sgx, pce_svn, tdx }) =>
+      platform.pce_svn >= pce_svn &&
+      sgx.every((svn, at) => platform.cpu_svn[at]! >= svn) &&
+      tdx.every((svn, at) => at < tdx_from || tee_tcb_svn[at]! >= svn),
+  )
+  if (level === undefined) throw new Refused('the platform is below every TCB level')
+  return level.finding
+}
+
+/** Signer, attributes and level of the TDX module; none for major version 0, which the platform level covers. */
+export function moduleFinding(
+  tcb_info: TcbInfo,
+  report: TdReport,
+  tee_tcb_svn: Uint8Array,
+): TcbFinding | undefined {
+  const major = tee_tcb_svn[MODULE_MAJOR]!
+  if (major === 0) {
+    requireSigner(tcb_info.module_signer, report)
+    return undefined
+  }
+  const id = `TDX_${toHex(Uint8Array.of(major)).toUpperCase()}`
+  const identity = tcb_info.module_identities.find((known) => known.id === id)
+  if (identity === undefined) throw new Refused('TCB info does not know the TDX module')
+  requireSigner(identity, report)
+  return svnFinding(identity.levels, tee_tcb_svn[MODULE_SVN]!, 'the TDX module')
+}
+
+function requireSigner(signer: ModuleSigner, report: TdReport): void {
+  requireThat(equalBytes(report.mr_signer_seam, signer.mr_signer), 'the TDX module has another signer')
+  const same = matchesMasked(report.seam_attributes, signer.attributes_mask, signer.attributes)
+  requireThat(same, 'the TDX module has other attributes')
+}
+
+/** Identity and level of the quoting enclave. */
+export function quotingEnclaveFinding(identity: QeIdentity, report: QeReport): TcbFinding {
+  const { misc_select, misc_select_mask, attributes, attributes_mask } = identity
+  requireThat(equalBytes(report.mr_signer, identity.mr_signer), 'the quoting enclave has another signer')
+  requireThat(report.isv_prod_id === identity.isv_prod_id, 'the quoting enclave is another product')
+  requireThat(
+    matchesMasked(report.misc_select, misc_select_mask, misc_select),
+    'the quoting enclave has other miscselect bits',
+  )
+  requireThat(
+    matchesMasked(report.attributes, attributes_mask, attributes),
+    'the quoting enclave has other attributes',
+  )
+  return svnFinding(identity.levels, report.isv_svn, 'the quoting enclave')
+}
+
+function svnFinding(levels: readonly SvnLevel[], isv_svn: number, part: string): TcbFinding {
+  const level = levels.find((one) => isv_svn >= one.isv_svn)
+  if (level === undefined) throw new Refused(`${part} is below every TCB level`)
+  return level.finding
+}
+
+// Whether the platform under a genuine quote is as current as a policy asks.
+
+export type PlatformPolicy = Pick<
+  VerificationPolicy,
+  'tcb_statuses' | 'advisories' | 'tcb_evaluation_min' | 'ppids'
+>
+
+/** Worst status of platform, TDX module and quoting enclave. @throws Refused when one is unknown or below every level. */
+export function platformStatus(genuine: GenuineQuote, collateral: OpenedCollateral): TcbFinding {
+  const { quote, platform } = genuine
+  const { tcb_info, qe_identity } = collateral
+  // TD 1.5 states the versions at launch and those of now: a machine started under an old module stays one.
+  const versions = [quote.report.tee_tcb_svn, quote.report.tee_tcb_svn_15].filter((svn) => svn !== undefined)
+  const findings = versions.flatMap((svn) => [
+    platformFinding(tcb_info, platform, svn),
+    moduleFinding(tcb_info, quote.report, svn),
+  ])
+  const qe = quotingEnclaveFinding(qe_identity, quote.qe_report)
+  return combineFindings([qe, ...findings.filter((finding) => finding !== undefined)])
+}
+
+/** @throws Refused */
+export function requirePlatform(
+  genuine: GenuineQuote,
+  collateral: OpenedCollateral,
+  policy: PlatformPolicy,
+): TcbFinding {
+  const finding = platformStatus(genuine, collateral)
+  const allowed = policy.tcb_statuses.some((status) => status === finding.status)
+  if (finding.status === 'Revoked' || !allowed)
+    throw new Refused(`TCB status ${finding.status} is not allowed`)
+  const surplus = finding.advisories.find((advisory) => !policy.advisories.includes(advisory))
+  if (surplus !== undefined) throw new Refused(`advisory ${surplus} is not tolerated`)
+  const { tcb_info, qe_identity } = collateral
+  const evaluation = Math.min(tcb_info.evaluation_number, qe_identity.evaluation_number)
+  requireThat(evaluation >= policy.tcb_evaluation_min, 'the TCB evaluation is older than the policy asks')
+  const ppid = toHex(genuine.platform.ppid)
+  requireThat(policy.ppids?.includes(ppid) ?? true, 'the physical machine is not one the policy names')
+  return finding
+}

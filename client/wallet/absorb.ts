@@ -1,0 +1,232 @@
+/** Applies account events to a wallet; every new note is recomputed, never taken on trust. */
+import { decodeBase58 } from '../../protocol/base58'
+import { fromHex, toHex } from '../../protocol/bytes'
+import { deriveAnchor } from '../../protocol/notes/derive'
+import { type BlindingParts, openingCommitment, outputBlinding } from '../../protocol/notes/notes'
+import { feeUpTo } from '../../protocol/units'
+import type { AccountEvent, Fill, NoteEvent, Order, Reshape, Withdrawal } from '../../protocol/wire/trading'
+import type { Wallet, WalletNote, WalletOrder, WalletPayment } from './wallet'
+
+// A note the venue made for this wallet, its commitment recomputed; nothing is taken on trust.
+
+/** The venue names a note that the wallet's own derivation does not give: do not trust it further. */
+export class WalletMismatch extends Error {
+  constructor(what: string) {
+    super(`${what} differs from what this wallet derives`)
+    this.name = 'WalletMismatch'
+  }
+}
+
+/** Where an output comes from: the key that owns it and what makes its blinding. */
+export type OutputSource = BlindingParts & { key_index: number }
+export type MadeNote = Pick<WalletNote, 'commitment' | 'mint' | 'state' | 'origin' | 'leaf_index'> & {
+  amount: bigint
+}
+
+/** @throws WalletMismatch when the source gives another commitment; nothing has changed then */
+export function ownOutput(wallet: Wallet, source: OutputSource, made: MadeNote): WalletNote {
+  const { key_index } = source
+  const blinding = outputBlinding(source)
+  const owner = wallet.tradingKey(key_index)
+  const mint = decodeBase58(made.mint, 32)!
+  const { amount, leaf_index } = made
+  const commitment = openingCommitment({ owner, mint, amount, blinding, leaf_index })
+  if (toHex(commitment) !== made.commitment) throw new WalletMismatch(`a ${made.origin} note`)
+  return { ...made, key_index, amount: String(amount), blinding: toHex(blinding) }
+}
+
+// The end of an order: its note is the wallet's to use again, unless a fill still on its way consumes it.
+
+/**
+ * Fills are told after the order's end when their notes are hashed later than the auction; until the last one is told,
+ * the collateral the wallet knows is not the one that is left. A replacement may go on with the same note.
+ */
+export function absorbFinal(wallet: Wallet, data: Order): void {
+  const order = wallet.order(data.order_id)
+  if (order === undefined) return
+  order.open = false
+  order.filled_final = data.filled_amount
+  const heir = data.replaced_by === undefined ? undefined : wallet.order(data.replaced_by)
+  const note = wallet.note(order.collateral)
+  if (order.filled !== order.filled_final || heir?.collateral === order.collateral) return
+  if (note?.state === 'pending') note.state = 'free'
+}
+
+// A fill consumes the order's collateral and gives proceeds and change; a voided one takes all of it back.
+
+/** @throws WalletMismatch when price, fee, a commitment or the presence of change is not what the order's terms give */
+export function absorbFill(wallet: Wallet, generation: number, fill: Fill): void {
+  const order = wallet.order(fill.order_id)
+  if (order === undefined || fill.fill_index < order.consumed.length) return
+  const collateral = wallet.note(order.collateral)
+  if (collateral === undefined || fill.fill_index > order.consumed.length)
+    throw new WalletMismatch('the collateral of a fill')
+  checkPrice(order, fill)
+  const [amount, quote, fee] = [BigInt(fill.amount), BigInt(fill.quote_amount), BigInt(fill.fee)]
+  const buys = order.side === 'buy'
+  const change = BigInt(collateral.amount) - (buys ? quote + fee : amount)
+  if (change < 0n || change > 0n !== (fill.change_commitment !== undefined))
+    throw new WalletMismatch('the change of a fill')
+  const source = sourceOf(wallet, generation, order, fill)
+  const proceeds = buys ? { mint: order.base_mint, amount } : { mint: order.quote_mint, amount: quote - fee }
+  const filled = String(BigInt(order.filled) + amount)
+  const made: WalletNote[] = []
+  // Proceeds of nothing (a tiny sale that its fee eats whole) make no note.
+  if (proceeds.amount > 0n) {
+    const commitment = fill.proceeds_commitment
+    made.push(ownOutput(wallet, source, { ...proceeds, commitment, origin: 'proceeds', state: 'free' }))
+  }
+  if (fill.change_commitment !== undefined) {
+    const state = order.open || filled !== order.filled_final ? 'pending' : 'free'
+    const rest = { mint: collateral.mint, amount: change, origin: 'change', state } as const
+    const commitment = fill.change_commitment
+    made.push(ownOutput(wallet, { ...source, index_role: source.index_role + 1 }, { ...rest, commitment }))
+  }
+  for (const note of made) wallet.addNote(note)
+  collateral.state = 'spent'
+  wallet.payFee(order.quote_mint, fee)
+  order.filled = filled
+  order.quote = String(BigInt(order.quote) + quote)
+  order.fee = String(BigInt(order.fee) + fee)
+  order.consumed.push(order.collateral)
+  if (fill.change_commitment !== undefined) order.collateral = fill.change_commitment
+}
+
+/** No worse than the limit, exact to the unit, and all fees so far within what the signed terms allow. */
+function checkPrice(order: WalletOrder, fill: Fill): void {
+  const [price, limit] = [BigInt(fill.price), BigInt(order.price_limit)]
+  const quote = BigInt(fill.quote_amount)
+  const inexact = BigInt(fill.amount) * price !== quote * 10n ** BigInt(order.base_decimals)
+  const worse = order.side === 'buy' ? price > limit : price < limit
+  if (worse || inexact) throw new WalletMismatch('the price of a fill')
+  const fee_max = feeUpTo(BigInt(order.quote) + quote, order.fee_bps) - BigInt(order.fee)
+  if (BigInt(fill.fee) < 0n || BigInt(fill.fee) > fee_max) throw new WalletMismatch('the fee of a fill')
+}
+
+function sourceOf(wallet: Wallet, generation: number, order: WalletOrder, fill: Fill): OutputSource {
+  const { key_index, command, anchor_count } = order
+  return {
+    key_index,
+    generation,
+    anchor: deriveAnchor(wallet.seed, key_index, 16 * command + (fill.fill_index % anchor_count)),
+    order_id: fromHex(order.order_id, 16)!,
+    nonce: BigInt(order.nonce),
+    index_role: 2 * fill.fill_index,
+  }
+}
+
+/**
+ * A fill that never reaches the chain (the vault was frozen, or restored): its notes do not exist and the note it
+ * consumed is unspent. Fills are voided from some fill on to the last, told in any order.
+ */
+export function absorbVoidedFill(wallet: Wallet, fill: Fill): void {
+  const order = wallet.order(fill.order_id)
+  const consumed = order?.consumed[fill.fill_index]
+  if (order === undefined || consumed === undefined) return
+  const gone = [fill.proceeds_commitment, fill.change_commitment]
+  wallet.state.notes = wallet.state.notes.filter((note) => !gone.includes(note.commitment))
+  const note = wallet.note(consumed)
+  if (note?.state === 'spent') note.state = 'free'
+  wallet.payFee(order.quote_mint, -BigInt(fill.fee))
+}
+
+// Withdrawals and reshapes as their events tell them: inputs are spent, change and outputs are new notes.
+
+const NO_ORDER = new Uint8Array(16)
+
+/** `index_role`: change of a withdrawal 1, its refund 3; output j of a reshape 2j + 1. */
+export function paymentSource(
+  wallet: Wallet,
+  generation: number,
+  payment: Pick<WalletPayment, 'key_index' | 'command'>,
+  index_role: number,
+): OutputSource {
+  const { key_index, command } = payment
+  const anchor = deriveAnchor(wallet.seed, key_index, 16 * command)
+  return { key_index, generation, anchor, order_id: NO_ORDER, nonce: BigInt(command + 1), index_role }
+}
+
+/** Gives the inputs of a command that will not settle back. */
+function free(wallet: Wallet, inputs: string[]): void {
+  for (const input of inputs) {
+    const note = wallet.note(input)
+    if (note?.state === 'pending') note.state = 'free'
+  }
+}
+
+/** A refund is remembered until `adoptRefunds` finds the leaf the program gave it. @throws WalletMismatch */
+export function absorbWithdrawal(wallet: Wallet, generation: number, data: Withdrawal): void {
+  const payment = wallet.payment(data.withdrawal_id)
+  const note = wallet.note(data.commitment)
+  if (payment === undefined || note === undefined) return
+  if (data.status === 'voided') {
+    free(wallet, payment.inputs)
+    return
+  }
+  if (data.amount !== payment.amounts[0]) throw new WalletMismatch('the amount of a withdrawal')
+  if (data.change_commitment !== undefined) {
+    const made = {
+      mint: note.mint,
+      amount: BigInt(note.amount) - BigInt(data.amount) - BigInt(data.fee),
+      commitment: data.change_commitment,
+      origin: 'change',
+      state: 'free',
+    } as const
+    wallet.addNote(ownOutput(wallet, paymentSource(wallet, generation, payment, 1), made))
+  }
+  const under_way = data.status === 'accepted' && data.change_commitment === undefined
+  if (note.state !== 'spent' && !under_way) {
+    note.state = 'spent'
+    wallet.payFee(note.mint, BigInt(data.fee))
+  }
+  if (data.status !== 'refunded') return
+  if (data.refund_commitment === undefined) throw new WalletMismatch('a refund without its note')
+  payment.refund = { commitment: data.refund_commitment, mint: note.mint, generation }
+}
+
+/** @throws WalletMismatch */
+export function absorbReshape(wallet: Wallet, generation: number, data: Reshape): void {
+  const payment = wallet.payment(data.reshape_id)
+  const mint = wallet.note(payment?.inputs[0] ?? '')?.mint
+  if (payment === undefined || mint === undefined) return
+  if (data.status === 'voided') {
+    free(wallet, payment.inputs)
+    return
+  }
+  if (data.outputs.length === 0) return
+  if (data.outputs.length !== payment.amounts.length) throw new WalletMismatch('the outputs of a reshape')
+  const outputs = data.outputs.map(({ commitment }, j) => {
+    const amount = BigInt(payment.amounts[j]!)
+    const made = { mint, amount, commitment, origin: 'reshape', state: 'free' } as const
+    return ownOutput(wallet, paymentSource(wallet, generation, payment, 2 * j + 1), made)
+  })
+  for (const output of outputs) wallet.addNote(output)
+  for (const input of payment.inputs) wallet.note(input)!.state = 'spent'
+}
+
+// Brings a wallet up to date with one account event; every new note is recomputed, never taken on trust.
+
+const FINAL = ['order.filled', 'order.cancelled', 'order.expired', 'order.replaced']
+
+/**
+ * Absorbs events in seq order; one already absorbed changes nothing, and one that is refused leaves the wallet at the
+ * event before it.
+ * @throws WalletMismatch when the venue names a note, amount or change that the wallet's derivation does not give
+ */
+export function absorbEvent(wallet: Wallet, generation: number, event: AccountEvent): void {
+  if (event.seq <= wallet.state.seq) return
+  const { kind, data } = event
+  if (kind === 'fill.matched') absorbFill(wallet, generation, data as Fill)
+  else if (kind === 'fill.voided') absorbVoidedFill(wallet, data as Fill)
+  else if (FINAL.includes(kind)) absorbFinal(wallet, data as Order)
+  else if (kind.startsWith('withdrawal.')) absorbWithdrawal(wallet, generation, data as Withdrawal)
+  else if (kind.startsWith('reshape.')) absorbReshape(wallet, generation, data as Reshape)
+  else if (kind === 'note.exited') absorbExited(wallet, data as NoteEvent)
+  wallet.state.seq = event.seq
+}
+
+/** The note backs its exit request and nothing else any more. */
+function absorbExited(wallet: Wallet, data: NoteEvent): void {
+  const note = wallet.note(data.commitment)
+  if (note?.state === 'free') note.state = 'pending'
+}

@@ -1,0 +1,167 @@
+/** Calls of the dstack guest agent over its unix socket: `/Info`, `/GetKey`, `/GetQuote`. */
+import { equalBytes, fromAnyHex, fromHex, toHex, utf8 } from '../protocol/bytes'
+import { MalformedQuote, parseQuote, type Quote } from '../protocol/tdx/quote'
+
+// One call of the dstack guest agent over its unix socket (dstack guest API v0, JSON transport).
+
+/** The agent did not give a usable answer. Says which method and what kind of failure, never what was exchanged. */
+export class AgentFailure extends Error {
+  override readonly name = 'AgentFailure'
+  constructor(
+    readonly method: string,
+    readonly kind: 'unreachable' | 'time_limit' | 'status' | 'shape',
+    detail = '',
+  ) {
+    super(`guest agent ${method}: ${kind}${detail}`)
+  }
+}
+
+export type AgentMethod = 'Info' | 'GetKey' | 'GetQuote'
+
+/**
+ * POSTs `params` to the method and returns the JSON object of a 200 answer.
+ * @throws AgentFailure for no answer in time, any other status, or anything but a JSON object.
+ */
+export async function callAgent(
+  socket: string,
+  method: AgentMethod,
+  params: Record<string, string>,
+  time_limit_ms: number,
+): Promise<Record<string, unknown>> {
+  let status: number
+  let text: string
+  try {
+    const response = await fetch(`http://dstack/${method}`, {
+      unix: socket,
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(params),
+      signal: AbortSignal.timeout(time_limit_ms),
+      // A pooled connection would outlive a restart of the agent and fail the next call.
+      keepalive: false,
+    })
+    status = response.status
+    text = await response.text()
+  } catch (error) {
+    const timed_out = error instanceof Error && error.name === 'TimeoutError'
+    throw new AgentFailure(method, timed_out ? 'time_limit' : 'unreachable')
+  }
+  if (status !== 200) throw new AgentFailure(method, 'status', ` ${status}`)
+  return jsonObject(method, text)
+}
+
+function jsonObject(method: string, text: string): Record<string, unknown> {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch {
+    throw new AgentFailure(method, 'shape')
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw new AgentFailure(method, 'shape')
+  return value as Record<string, unknown>
+}
+
+// `/Info`: who this machine says it is. Each call makes a hardware quote on the host, so it is called once at boot.
+
+export type AgentInfo = {
+  /** 40 hex digits. */
+  app_id: string
+  /** 40 hex digits, or empty when the manifest asks for no instance id. */
+  instance_id: string
+  /** 64 hex digits, as the agent states it; the self-check compares it with what was measured. */
+  compose_hash: string
+  /** Bytes of the app-compose.json the machine booted from; SHA-256 of them is the compose hash. */
+  app_compose: Uint8Array
+}
+
+/** @throws AgentFailure */
+export async function getInfo(socket: string, time_limit_ms: number): Promise<AgentInfo> {
+  const answer = await callAgent(socket, 'Info', {}, time_limit_ms)
+  const tcb_info = parsed(answer['tcb_info'])
+  const app_id = hex(answer['app_id'], 20)
+  const instance_id = answer['instance_id'] === '' ? '' : hex(answer['instance_id'], 20)
+  // The agent of dstack 0.5 states the compose hash inside tcb_info only.
+  const compose_hash = hex(answer['compose_hash'] ?? tcb_info['compose_hash'], 32)
+  const { app_compose } = tcb_info
+  if (typeof app_compose !== 'string') throw new AgentFailure('Info', 'shape')
+  return { app_id, instance_id, compose_hash, app_compose: utf8(app_compose) }
+}
+
+/** `tcb_info` is JSON inside a string. */
+function parsed(value: unknown): Record<string, unknown> {
+  try {
+    const inner: unknown = typeof value === 'string' ? JSON.parse(value) : value
+    if (typeof inner === 'object' && inner !== null) return inner as Record<string, unknown>
+  } catch {
+    // Falls through to the same failure as any other wrong shape.
+  }
+  throw new AgentFailure('Info', 'shape')
+}
+
+function hex(value: unknown, width: number): string {
+  if (typeof value !== 'string' || fromHex(value, width) === undefined)
+    throw new AgentFailure('Info', 'shape')
+  return value
+}
+
+// `/GetKey`: 32 secret bytes derived from the app's root key and a path, the same on every boot of the app.
+
+/**
+ * The path alone decides the bytes (dstack guest API v0: purpose and algorithm do not enter the derivation, they only
+ * label the signature chain). @throws AgentFailure, which never carries the answer.
+ */
+export async function getKey(socket: string, path: string, time_limit_ms: number): Promise<Uint8Array> {
+  const answer = await callAgent(
+    socket,
+    'GetKey',
+    { path, purpose: 'tacit', algorithm: 'ed25519' },
+    time_limit_ms,
+  )
+  const { key } = answer
+  const bytes = typeof key === 'string' ? fromHex(key, 32) : undefined
+  if (bytes === undefined) throw new AgentFailure('GetKey', 'shape')
+  return bytes
+}
+
+// `/GetQuote`: a hardware quote over 64 bytes. The only place that asks for one: whoever can quote can impersonate.
+
+export type AgentQuote = {
+  /** Hex, as the agent gave it. */
+  quote: string
+  /** The agent's strings, unchanged, so that they can be posted to dstack-verifier. */
+  event_log: string
+  vm_config: string
+  /** 128 hex digits. */
+  report_data: string
+  parsed: Quote
+}
+
+/** @throws AgentFailure, also when the quote is not over exactly `report_data` (64 bytes). */
+export async function getQuote(
+  socket: string,
+  report_data: Uint8Array,
+  time_limit_ms: number,
+): Promise<AgentQuote> {
+  if (report_data.length !== 64) throw new RangeError('expected 64 bytes')
+  const requested = toHex(report_data)
+  const answer = await callAgent(socket, 'GetQuote', { report_data: requested }, time_limit_ms)
+  const { quote, event_log, vm_config } = answer
+  if (typeof quote !== 'string' || typeof event_log !== 'string' || typeof vm_config !== 'string') {
+    throw new AgentFailure('GetQuote', 'shape')
+  }
+  const parsed = parse(quote)
+  if (!equalBytes(parsed.report.report_data, report_data)) throw new AgentFailure('GetQuote', 'shape')
+  return { quote, event_log, vm_config, report_data: requested, parsed }
+}
+
+function parse(quote: string): Quote {
+  const bytes = fromAnyHex(quote)
+  if (bytes === undefined) throw new AgentFailure('GetQuote', 'shape')
+  try {
+    return parseQuote(bytes)
+  } catch (error) {
+    if (error instanceof MalformedQuote) throw new AgentFailure('GetQuote', 'shape', `, ${error.message}`)
+    throw error
+  }
+}

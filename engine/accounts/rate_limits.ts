@@ -1,0 +1,126 @@
+/** Rate limits: token buckets per account, and a bounded bucket per API key for wrong secrets. */
+import { Refusal } from '../../protocol/refusals'
+import { LIMITS } from '../limits'
+import type { ClockPort } from '../ports'
+import type { LimitState } from '../venue'
+import { keyed, type Registry } from './registry'
+
+// Owns the token bucket: what a caller may still spend, refilled evenly by the monotonic clock.
+
+/**
+ * Starts full. Times are monotonic milliseconds. Counts in thousandths of a token: `refill_per_s` whole tokens are as
+ * many thousandths per millisecond, so nothing is ever rounded.
+ */
+export class TokenBucket {
+  private left: number
+  private at_ms: number
+
+  /** Both limits are integers. */
+  constructor(
+    readonly capacity: number,
+    readonly refill_per_s: number,
+    now_ms: number,
+  ) {
+    this.left = capacity * 1000
+    this.at_ms = Math.floor(now_ms)
+  }
+
+  /** Takes `cost` (up to three decimals); 0 when it was taken, else how many milliseconds to wait, nothing taken. */
+  take(cost: number, now_ms: number): number {
+    this.refill(now_ms)
+    const wanted = Math.round(cost * 1000)
+    if (this.left >= wanted) {
+      this.left -= wanted
+      return 0
+    }
+    return Math.ceil((wanted - this.left) / this.refill_per_s)
+  }
+
+  /** Whole tokens left. */
+  get remaining(): number {
+    return Math.floor(this.left / 1000)
+  }
+
+  /** A bucket of other limits that has spent as much as this one. */
+  resized(capacity: number, refill_per_s: number, now_ms: number): TokenBucket {
+    this.refill(now_ms)
+    const bucket = new TokenBucket(capacity, refill_per_s, now_ms)
+    bucket.left = Math.max(0, (capacity - this.capacity) * 1000 + this.left)
+    return bucket
+  }
+
+  private refill(now_ms: number): void {
+    const elapsed_ms = Math.floor(now_ms) - this.at_ms
+    if (elapsed_ms <= 0) return
+    this.left = Math.min(this.capacity * 1000, this.left + elapsed_ms * this.refill_per_s)
+    this.at_ms += elapsed_ms
+  }
+}
+
+// Owns how often wrong credentials are answered plainly: a small bucket per api key, in memory of fixed size.
+
+const CAPACITY = 10
+const REFILL_PER_S = 1
+
+/**
+ * Counts failures only, so it never stands in the way of right credentials. Api keys share buckets by a keyed hash:
+ * made-up keys cannot fill memory, and nobody can choose whose bucket they meet.
+ */
+export class WrongSecrets {
+  private readonly buckets: (TokenBucket | undefined)[] = []
+
+  constructor(
+    private readonly credential_key: Uint8Array,
+    private readonly clock: ClockPort,
+  ) {}
+
+  /** Counts one failure: 0 while the bucket lasts, else milliseconds to wait. */
+  count(api_key: string): number {
+    const place =
+      Buffer.from(keyed(this.credential_key, Buffer.from(api_key))).readUInt32BE() %
+      LIMITS.wrong_secret_buckets
+    const now_ms = this.clock.monotonicMs()
+    const bucket = this.buckets[place] ?? new TokenBucket(CAPACITY, REFILL_PER_S, now_ms)
+    this.buckets[place] = bucket
+    return bucket.take(1, now_ms)
+  }
+}
+
+// Owns what each account may still ask for: one token bucket per account, by its record.
+
+export class AccountLimits {
+  /** Bounded by the accounts of the registry. */
+  private readonly buckets = new Map<string, TokenBucket>()
+
+  constructor(
+    private readonly registry: Registry,
+    private readonly clock: ClockPort,
+  ) {}
+
+  /** Throws `rate_limited` with the wait; having taken nothing. */
+  take(account_id: string, cost: number): LimitState {
+    const bucket = this.buckets.get(account_id) ?? this.open(account_id)
+    const retry_after_ms = bucket.take(cost, this.clock.monotonicMs())
+    if (retry_after_ms > 0) throw new Refusal('rate_limited', { retry_after_ms })
+    const { capacity, refill_per_s, remaining } = bucket
+    return { capacity, refill_per_s, remaining, retry_after_ms }
+  }
+
+  /** Follows a newer record; what was spent stays spent. */
+  follow(account_id: string): void {
+    const bucket = this.buckets.get(account_id)
+    const account = this.registry.get(account_id)
+    if (bucket === undefined || account === undefined) return
+    const { rate_capacity, rate_refill_per_s } = account.record
+    this.buckets.set(account_id, bucket.resized(rate_capacity, rate_refill_per_s, this.clock.monotonicMs()))
+  }
+
+  private open(account_id: string): TokenBucket {
+    const account = this.registry.get(account_id)
+    if (account === undefined) throw new Refusal('token_invalid')
+    const { rate_capacity, rate_refill_per_s } = account.record
+    const bucket = new TokenBucket(rate_capacity, rate_refill_per_s, this.clock.monotonicMs())
+    this.buckets.set(account_id, bucket)
+    return bucket
+  }
+}

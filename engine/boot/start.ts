@@ -1,0 +1,71 @@
+/** From a loaded state to a serving venue: trees, rollback check, settings, epoch, watcher and relayer. */
+import type { Settings } from '../commands'
+import type { VaultConfig } from '../ports'
+import { ChainSink, exitsOpen } from '../sequencer/chain_sink'
+import type { Engine } from './assemble'
+import { checkChain, openEpoch, takeEpoch } from './open_epoch'
+import { isSpentTreeOf, restoreSpent, restoreTrees } from './restore'
+
+/**
+ * A chain that contradicts the journal leaves the venue up and refusing, with the reason in its status.
+ * With `restore` the chain is the story, and `config` carries the raised generation (restore_from_chain.ts).
+ * Rejects when the chain does not take the epoch.
+ */
+export async function start(engine: Engine, config: VaultConfig, restore = false): Promise<void> {
+  const { state, hash, chain, loaded, sequencer } = engine
+  const reason = restore ? undefined : await checkChain(config, state, loaded.journal)
+  if (reason !== undefined) return engine.halt(reason)
+  const settings = settingsFor(engine, config)
+  if (JSON.stringify(settings) !== JSON.stringify(state.settings)) {
+    await sequencer.submit({ kind: 'configure', settings })
+  }
+  if (restore) await restoreSpent(chain, state, sequencer)
+  await restoreTrees(state, hash)
+  if (restore && !isSpentTreeOf(hash, config)) return engine.halt('restore_incomplete')
+  const ports = { chain, journal: loaded.journal, sequencer }
+  const { compose_hash } = engine.config
+  const opened = restore
+    ? ((await openEpoch(config, compose_hash, ports, restore)) ?? 'forked')
+    : await takeEpoch(config, compose_hash, ports, state)
+  if (typeof opened === 'string') return engine.halt(opened)
+  const { epoch } = opened
+  // A pause may be over; a program error is the operator's to judge, and he started the venue again.
+  const resumes =
+    state.halted === 'program_error' || (state.halted === 'vault_paused' && !opened.config.paused)
+  if (resumes) await sequencer.submit({ kind: 'resumed' })
+  sequencer.useSigner({ venue: engine.intake.venue, epoch, sign: engine.sign })
+  const sink = new ChainSink(state, hash, chain, sequencer, engine.availability, engine.halt)
+  chain.start({
+    sink,
+    outbox: engine.outbox,
+    leaf_count: state.leaves.size,
+    last_batch: opened.config.last_batch,
+    epoch,
+    own_boot_nonces: state.epochs.map((one) => one.boot_nonce),
+    exits_open: exitsOpen(state),
+  })
+  // Orders must not arrive in a past the venue has only slept through.
+  const { slot } = chain.view()
+  if (slot > state.slot) await sequencer.submit({ kind: 'slot', slot })
+  engine.pump.wake()
+  engine.grace.begin()
+  engine.upkeep.begin()
+  engine.snapshotting.begin()
+  engine.availability.serve()
+}
+
+/** What decisions depend on, in one field order so that equal settings compare equal. */
+function settingsFor({ config }: Engine, { generation }: VaultConfig): Settings {
+  return {
+    instruments: config.instruments,
+    mints: config.mints,
+    fee_key: config.fee_key,
+    fee_anchor: config.fee_anchor,
+    order_life_slots_max: config.order_life_slots_max,
+    settlement_parts_max: config.settlement_parts_max,
+    retention_days: config.retention_days,
+    ...(config.reference_sources === undefined ? {} : { reference_sources: config.reference_sources }),
+    generation,
+    build: { compose_hash: config.compose_hash, tacit_version: config.tacit_version },
+  }
+}

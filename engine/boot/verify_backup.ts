@@ -1,0 +1,92 @@
+/** Judges a backup without touching it: replays its journal and compares what comes out with the chain. */
+import { cpSync, existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { equalBytes } from '../../protocol/bytes'
+import { openJournal } from '../journal/open_journal'
+import { openSnapshotStore } from '../journal/snapshot_store'
+import { decodeState } from '../machine/codec/decode_state'
+import { stateHash } from '../machine/codec/encode_state'
+import { createState, type State } from '../machine/state/state'
+import type { ChainPort, KeysPort, VaultConfig } from '../ports'
+import { journaledSeeds } from '../sequencer/seeds'
+import { type ChainFault, checkChain } from './open_epoch'
+import { Replayer } from './replay'
+
+export type BackupVerdict = {
+  /** Journal seq of the last record, and the head after it. */
+  seq: number
+  head: Uint8Array
+  /** SHA-256 of the state that the journal gives. */
+  state_hash: Uint8Array
+  /** Newest snapshot the backup holds; `agrees` when a replay from it ends in the same state. */
+  snapshot: { seq: number; agrees: boolean | undefined } | undefined
+  epoch: number
+  generation: number
+  orders_live: number
+  last_batch: number
+  /** Why this backup must not trade; undefined when it is the newest that the chain knows. */
+  fault: ChainFault | undefined
+}
+export type BackupParts = {
+  /** Folder with `journal` and, optionally, `snapshots`. */
+  dir: string
+  keys: Pick<KeysPort, 'journal_key' | 'tie_break_key'>
+  /** Config as finalized now, and the vault's names. */
+  chain: Pick<ChainPort, 'genesis_hash' | 'program_id' | 'config_account'> & { config: VaultConfig }
+}
+
+/** @throws JournalDamaged, ReplayDisagrees, or an Error when neither the journal's start nor a snapshot is there */
+export async function verifyBackup({ dir, keys, chain }: BackupParts): Promise<BackupVerdict> {
+  if (!existsSync(join(dir, 'journal'))) throw new Error(`${dir} holds no journal`)
+  // Opening a journal ends its torn last write, and a backup must stay what it is.
+  const copy = mkdtempSync(join(tmpdir(), 'tacit-verify-'))
+  try {
+    for (const part of ['journal', 'snapshots']) {
+      if (existsSync(join(dir, part))) cpSync(join(dir, part), join(copy, part), { recursive: true })
+    }
+    return await judge(copy, { keys, chain })
+  } finally {
+    rmSync(copy, { recursive: true, force: true })
+  }
+}
+
+async function judge(dir: string, { keys, chain }: Omit<BackupParts, 'dir'>): Promise<BackupVerdict> {
+  const key = keys.journal_key
+  const journal = await openJournal({ dir: join(dir, 'journal'), key })
+  try {
+    const { tie_break_key } = keys
+    const { genesis_hash, program_id, config_account } = chain
+    const run = async (state: State, from: { seq: number; head: Uint8Array | undefined }) => {
+      const seeds = journaledSeeds(state, { tie_break_key, genesis_hash, program_id, config_account })
+      const replayer = new Replayer(state, { batchSeed: seeds }, () => false)
+      for await (const records of journal.readBatches(from.seq + 1, from.head)) {
+        for (const record of records) replayer.apply(record)
+      }
+      replayer.end(journal.head().seq)
+      return state
+    }
+    const { snapshot } = await openSnapshotStore({ dir: join(dir, 'snapshots'), key }).newestValid()
+    const whole = journal.firstSeq() === 1 ? await run(createState(), START) : undefined
+    const resumed = snapshot && (await run(decodeState(snapshot.blocks()), snapshot))
+    const state = whole ?? resumed
+    if (state === undefined)
+      throw new Error('the journal begins later than its first record: a snapshot is needed')
+    const state_hash = stateHash(state)
+    const agrees = whole && resumed && equalBytes(stateHash(resumed), state_hash)
+    return {
+      ...journal.head(),
+      state_hash,
+      snapshot: snapshot && { seq: snapshot.seq, agrees },
+      epoch: state.epoch,
+      generation: state.settings?.generation ?? 0,
+      orders_live: state.orders.size,
+      last_batch: state.settlement.last_hashed,
+      fault: await checkChain(chain.config, state, journal),
+    }
+  } finally {
+    await journal.close()
+  }
+}
+
+const START = { seq: 0, head: undefined }

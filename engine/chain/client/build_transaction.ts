@@ -1,0 +1,161 @@
+/** Builds and signs one transaction: v1 (4,096 bytes) or v0 (one packet). */
+
+import {
+  type AccountMeta,
+  AccountRole,
+  type AccountSignerMeta,
+  appendTransactionMessageInstructions,
+  type Blockhash,
+  createTransactionMessage,
+  getAddressDecoder,
+  getSignatureFromTransaction,
+  getTransactionEncoder,
+  type Instruction,
+  type KeyPairSigner,
+  pipe,
+  type Signature,
+  setTransactionMessageComputeUnitLimit,
+  setTransactionMessageComputeUnitPrice,
+  setTransactionMessageFeePayerSigner,
+  setTransactionMessageLifetimeUsingBlockhash,
+  setTransactionMessageLoadedAccountsDataSizeLimit,
+  setTransactionMessagePriorityFeeLamports,
+  signTransactionMessageWithSigners,
+} from '@solana/kit'
+import type { VaultInstruction } from '../../../protocol/vault/instruction'
+import type { TransactionFailure } from './transaction_status'
+
+// What a cluster takes of a transaction: its bytes and its addresses.
+
+/** A v1 transaction with its signatures, in bytes (SIMD-0385). */
+export const V1_BYTES_MAX = 4_096
+/** Addresses a v1 message may hold (SIMD-0385). */
+export const V1_ADDRESSES_MAX = 64
+/** Legacy and v0 transactions: one packet. */
+export const PACKET_BYTES_MAX = 1_232
+
+/** No cluster takes these bytes, whatever state it is in. */
+export class TransactionTooLarge extends Error {
+  override readonly name = 'TransactionTooLarge'
+}
+
+/** @throws TransactionTooLarge */
+export function requireSize(version: number | 'legacy', bytes: number, addresses: number): void {
+  const bytes_max = version === 1 ? V1_BYTES_MAX : PACKET_BYTES_MAX
+  if (bytes > bytes_max)
+    throw new TransactionTooLarge(`decoded transaction too large: ${bytes} bytes (max: ${bytes_max} bytes)`)
+  if (version === 1 && addresses > V1_ADDRESSES_MAX)
+    throw new TransactionTooLarge(`too many addresses: ${addresses} (max: ${V1_ADDRESSES_MAX})`)
+}
+
+// A vault instruction in the form @solana/kit compiles.
+
+/** @throws RangeError when an account must sign and none of `signers` has its address */
+export function toInstruction(vault: VaultInstruction, signers: readonly KeyPairSigner[]): Instruction {
+  const decoder = getAddressDecoder()
+  const accounts = vault.accounts.map((account): AccountMeta | AccountSignerMeta => {
+    const address = decoder.decode(account.address)
+    if (!account.signer)
+      return { address, role: account.writable ? AccountRole.WRITABLE : AccountRole.READONLY }
+    const signer = signers.find((one) => one.address === address)
+    if (!signer) throw new RangeError(`no signer for ${address}`)
+    return {
+      address,
+      signer,
+      role: account.writable ? AccountRole.WRITABLE_SIGNER : AccountRole.READONLY_SIGNER,
+    }
+  })
+  return { programAddress: decoder.decode(vault.program), accounts, data: vault.data }
+}
+
+// Builds and signs one transaction: v1 (4,096 bytes, limits in the message) or v0 (one packet, limits as instructions).
+
+/** Runtime maximum per transaction. */
+export const COMPUTE_UNITS_MAX = 1_400_000
+/** Covers the vault program, its accounts and either token program; a v1 transaction without a limit does not load. */
+const LOADED_ACCOUNTS_BYTES = 2 * 1_048_576
+const MICRO_LAMPORTS = 1_000_000n
+
+export type TransactionVersion = 0 | 1
+export type Lifetime = { blockhash: Blockhash; lastValidBlockHeight: bigint }
+export type SignedTransaction = { signature: Signature; wire: Uint8Array; last_valid_block_height: number }
+export type TransactionDraft = {
+  payer: KeyPairSigner
+  instructions: Instruction[]
+  lifetime: Lifetime
+  compute_units: number
+  priority_fee_lamports: bigint
+  /** Default 1. */
+  version?: TransactionVersion
+}
+
+/** @throws TransactionTooLarge */
+export async function buildTransaction(draft: TransactionDraft): Promise<SignedTransaction> {
+  const version = draft.version ?? 1
+  const signed = await signTransactionMessageWithSigners(version === 1 ? messageV1(draft) : messageV0(draft))
+  const wire = new Uint8Array(getTransactionEncoder().encode(signed))
+  requireSize(version, wire.length, addressesOf(draft))
+  return {
+    signature: getSignatureFromTransaction(signed),
+    wire,
+    last_valid_block_height: Number(draft.lifetime.lastValidBlockHeight),
+  }
+}
+
+function messageV1(draft: TransactionDraft) {
+  return pipe(
+    createTransactionMessage({ version: 1 }),
+    (m) => setTransactionMessageFeePayerSigner(draft.payer, m),
+    (m) => setTransactionMessageLifetimeUsingBlockhash(draft.lifetime, m),
+    (m) => setTransactionMessageComputeUnitLimit(draft.compute_units, m),
+    (m) => setTransactionMessagePriorityFeeLamports(draft.priority_fee_lamports, m),
+    (m) => setTransactionMessageLoadedAccountsDataSizeLimit(LOADED_ACCOUNTS_BYTES, m),
+    (m) => appendTransactionMessageInstructions(draft.instructions, m),
+  )
+}
+
+/** Without a limit for loaded accounts: its 8 bytes would push the sixth order part out of the packet. */
+function messageV0(draft: TransactionDraft) {
+  const units = BigInt(draft.compute_units)
+  // A v0 transaction names a price per unit: rounded up, it pays what v1 pays or at most one unit's worth more.
+  const price = (draft.priority_fee_lamports * MICRO_LAMPORTS + units - 1n) / units
+  return pipe(
+    createTransactionMessage({ version: 0 }),
+    (m) => setTransactionMessageFeePayerSigner(draft.payer, m),
+    (m) => setTransactionMessageLifetimeUsingBlockhash(draft.lifetime, m),
+    (m) => setTransactionMessageComputeUnitLimit(draft.compute_units, m),
+    (m) => setTransactionMessageComputeUnitPrice(price, m),
+    (m) => appendTransactionMessageInstructions(draft.instructions, m),
+  )
+}
+
+function addressesOf({ payer, instructions }: Pick<TransactionDraft, 'payer' | 'instructions'>): number {
+  const addresses = new Set<string>([payer.address])
+  for (const { programAddress, accounts } of instructions) {
+    addresses.add(programAddress)
+    for (const account of accounts ?? []) addresses.add(account.address)
+  }
+  return addresses.size
+}
+
+// Builds a transaction in the version the operator chose, or as v1 when it fits no packet.
+
+export type Built =
+  | { signed: SignedTransaction; version: TransactionVersion }
+  | { failure: TransactionFailure }
+
+/** What no packet holds, a batch packed before the operator chose v0 or a refusal's proof, goes out as v1 all the same. */
+export async function buildFitting(draft: TransactionDraft, wanted: TransactionVersion): Promise<Built> {
+  const small = wanted === 0 ? await build(draft, 0) : undefined
+  return small && 'signed' in small ? small : build(draft, 1)
+}
+
+async function build(draft: TransactionDraft, version: TransactionVersion): Promise<Built> {
+  try {
+    return { signed: await buildTransaction({ ...draft, version }), version }
+  } catch (error) {
+    if (!(error instanceof TransactionTooLarge)) throw error
+    // Nothing the cluster does makes it smaller: as final as a refusal of the program.
+    return { failure: { kind: 'program', name: undefined, text: error.message } }
+  }
+}

@@ -1,0 +1,119 @@
+/** Brings one instruction of the settlement signer to finality: sign, record, rebroadcast, sign again after expiry. */
+
+import { getBase58Encoder } from '@solana/kit'
+import type { VaultInstruction } from '../../../protocol/vault/instruction'
+import type { SignedTransaction } from './build_transaction'
+import type { ChainClient } from './chain_client'
+import { backoffMs, ChainUnavailable } from './rpc_pool'
+import { signVaultInstruction, wireText } from './sign_vault_instruction'
+import {
+  blockHeight,
+  ChainProgramError,
+  failureOf,
+  isPayerShort,
+  transactionStatuses,
+} from './transaction_status'
+
+// Hands signed bytes to every endpoint. Whether they land is read from the chain, never from the answers here.
+
+/** Resolves with the number of endpoints that took the bytes; never rejects. */
+export async function broadcast({ rpc }: Pick<ChainClient, 'rpc'>, wire: Uint8Array): Promise<number> {
+  const text = wireText(wire)
+  // Rebroadcasting is ours: a node's own retries would outlive the decision to sign again.
+  const config = { encoding: 'base64', skipPreflight: true, maxRetries: 0n } as const
+  const sent = rpc.endpoints.map((endpoint) =>
+    endpoint.sendTransaction(text, config).send({ abortSignal: rpc.signal() }),
+  )
+  const answers = await Promise.allSettled(sent)
+  return answers.filter((answer) => answer.status === 'fulfilled').length
+}
+
+// Brings one instruction of the settlement signer to finality: sign, record, rebroadcast, sign again after expiry.
+
+/** Slots between two broadcasts of the same bytes. */
+export const REBROADCAST_SLOTS = 4
+/**
+ * A blockhash lives 150 blocks. Twice as many slots later a transaction counts as expired whatever height a node claims;
+ * should it land after all, the batch id or the epoch on chain lets only one of two do anything.
+ */
+export const EXPIRY_SLOTS = 300
+
+export type Landing = { slot: number; signature: Uint8Array }
+
+export type LandingPlan = {
+  /** The instruction, built anew for each signature; undefined when the chain shows that its work is done. */
+  prepare: () => Promise<VaultInstruction | undefined>
+  /** Stores signature and bytes before they are sent. */
+  record?: (signature: Uint8Array, transaction: Uint8Array) => Promise<void>
+  /** Gives up after this long; without it only closing ends the attempt. */
+  deadline_ms?: number
+}
+
+/**
+ * Resolves with the finalized landing, or undefined when `prepare` found the work done.
+ * @throws ChainProgramError when the program refuses; ChainUnavailable when the client closes or the deadline passes
+ */
+export async function landInstruction(client: ChainClient, plan: LandingPlan): Promise<Landing | undefined> {
+  const { monotonicMs } = client.view.options
+  const end_ms = monotonicMs() + (plan.deadline_ms ?? Number.POSITIVE_INFINITY)
+  for (let attempt = 0; !client.rpc.closed && monotonicMs() < end_ms; attempt++) {
+    if (attempt > 0) await client.rpc.sleep(backoffMs(attempt))
+    const instruction = await plan.prepare()
+    if (!instruction) return undefined
+    const signing = await signVaultInstruction(client, instruction, attempt)
+    if ('failure' in signing) {
+      if (signing.failure.kind === 'program') throw new ChainProgramError(signing.failure)
+      if (isPayerShort(signing.failure)) client.health.set('fee_payer_low', true)
+      continue
+    }
+    const { signed } = signing
+    const signature = new Uint8Array(getBase58Encoder().encode(signed.signature))
+    await plan.record?.(signature, signed.wire)
+    const slot = await untilFinalized(client, signed, end_ms)
+    if (slot !== undefined) return { slot, signature }
+  }
+  throw new ChainUnavailable('the connection to the chain was closed or the deadline passed')
+}
+
+/** The slot at which it is finalized; undefined when it can no longer land. */
+async function untilFinalized(
+  client: ChainClient,
+  signed: SignedTransaction,
+  end_ms: number,
+): Promise<number | undefined> {
+  const { monotonicMs } = client.view.options
+  const signed_slot = client.view.now().slot
+  for (let sent_slot = Number.NEGATIVE_INFINITY; !client.rpc.closed && monotonicMs() < end_ms; ) {
+    const height = await retried(client, () => blockHeight(client))
+    // Read after the height: an unknown signature past its height stays unknown.
+    const [status] = (await retried(client, () => transactionStatuses(client, [signed.signature]))) ?? []
+    if (status?.error) {
+      const failure = failureOf(status.error)
+      if (failure.kind === 'program') throw new ChainProgramError(failure)
+      return undefined
+    }
+    if (status?.level === 'finalized') return status.slot
+    const { slot, slot_ms } = client.view.now()
+    const expired = height !== undefined && height > signed.last_valid_block_height
+    if (!status && (expired || slot - signed_slot > EXPIRY_SLOTS)) return undefined
+    if (!status && slot - sent_slot >= REBROADCAST_SLOTS) {
+      sent_slot = slot
+      await broadcast(client, signed.wire)
+    }
+    await client.rpc.sleep(slot_ms)
+  }
+  return undefined
+}
+
+/** Bytes are out: an unreachable chain is waited for, it decides nothing. */
+async function retried<T>(client: ChainClient, read: () => Promise<T>): Promise<T | undefined> {
+  try {
+    const value = await read()
+    client.health.set('rpc_unreachable', false)
+    return value
+  } catch (error) {
+    if (!(error instanceof ChainUnavailable)) throw error
+    client.health.set('rpc_unreachable', true)
+    return undefined
+  }
+}

@@ -1,0 +1,230 @@
+/** Reads the vault's accounts: config, trees, known states, mints and exit requests. */
+
+import {
+  type Address,
+  type Base58EncodedBytes,
+  type Commitment,
+  getAddressDecoder,
+  getBase58Encoder,
+} from '@solana/kit'
+import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
+import { readU64Le } from '../../../protocol/bytes'
+import {
+  ACCOUNT_BYTES,
+  ACCOUNT_KIND,
+  type ConfigAccount,
+  decodeConfig,
+  decodeExitRequest,
+  decodeMintRecord,
+  decodeRing,
+  decodeTree,
+  type MintRecord,
+  type RingAccount,
+  type TreeAccount,
+} from '../../../protocol/vault/accounts'
+import type { ChainPort, ExitRequest, VaultConfig, VaultMint } from '../../ports'
+import { type ChainClient, chainAddresses } from './chain_client'
+import { RpcPool } from './rpc_pool'
+
+// Reads config, note tree and known states of the vault in one request, all of one slot.
+
+export type VaultSnapshot = { slot: number; config: ConfigAccount; tree: TreeAccount; ring: RingAccount }
+
+/** The vault's accounts are absent or are not what the program keeps: wrong program id or wrong cluster. */
+export class VaultUnreadable extends Error {}
+/** The program has no vault yet: `initialize` has not landed. */
+export class VaultAbsent extends VaultUnreadable {}
+
+/**
+ * @param slot_min a node that has not reached this slot is asked again, or another one is
+ * @throws VaultUnreadable, ChainUnavailable
+ */
+export async function readVault(
+  { rpc, address }: Pick<ChainClient, 'rpc' | 'address'>,
+  commitment: Commitment,
+  slot_min = 0,
+): Promise<VaultSnapshot> {
+  const addresses = [address.config, address.tree, address.ring]
+  const config = { commitment, encoding: 'base64', minContextSlot: BigInt(slot_min) } as const
+  const { context, value } = await rpc.read((endpoint, abortSignal) =>
+    endpoint.getMultipleAccounts(addresses, config).send({ abortSignal }),
+  )
+  const data = value.map((account) => {
+    if (account?.owner !== address.program) throw new VaultAbsent('the vault does not exist at this program')
+    return new Uint8Array(Buffer.from(account.data[0], 'base64'))
+  })
+  const decoded = { config: decodeConfig(data[0]!), tree: decodeTree(data[1]!), ring: decodeRing(data[2]!) }
+  const { config: vault, tree, ring } = decoded
+  if (!vault || !tree || !ring) throw new VaultUnreadable('the vault has an unknown layout')
+  return { slot: Number(context.slot), config: vault, tree, ring }
+}
+
+// The vault's configuration and roots as the engine reads them: fresh, at finalized.
+
+/** @throws VaultUnreadable, ChainUnavailable */
+export async function readConfig(client: Pick<ChainClient, 'rpc' | 'address'>): Promise<VaultConfig> {
+  const { config, tree } = await readVault(client, 'finalized')
+  return {
+    admin: config.admin,
+    settlement_signer: config.settlement_signer,
+    exit_delay_s: config.exit_delay_s,
+    epoch: config.epoch,
+    boot_nonce: config.boot_nonce,
+    generation: config.generation,
+    last_batch: config.last_batch,
+    journal_seq: config.journal_seq,
+    journal_head: config.journal_head,
+    spent_root: config.spent_root,
+    spent_count: config.spent_count,
+    leaf_count: tree.leaf_count,
+    note_root: tree.root,
+    frozen: config.frozen,
+    paused: config.paused,
+    pending: pendingOf(config),
+  }
+}
+
+function pendingOf(config: ConfigAccount): VaultConfig['pending'] {
+  const pending: VaultConfig['pending'] = []
+  const { pending_signer, pending_admin, pending_restore_at_s, generation } = config
+  if (pending_signer) {
+    const value = encodeBase58(pending_signer.key)
+    pending.push({ action: 'rotate_signer', effective_unix_s: pending_signer.effective_at_s, value })
+  }
+  if (pending_admin) {
+    const value = encodeBase58(pending_admin.key)
+    pending.push({ action: 'set_admin', effective_unix_s: pending_admin.effective_at_s, value })
+  }
+  if (pending_restore_at_s !== undefined) {
+    pending.push({
+      action: 'authorize_restore',
+      effective_unix_s: pending_restore_at_s,
+      value: String(generation + 1),
+    })
+  }
+  return pending
+}
+
+// One look at a vault without a venue: where it is, what its config says, and the roots, at finalized.
+
+const TIMEOUT_MS = 10_000
+
+export type Deployment = Pick<ChainPort, 'genesis_hash' | 'program_id' | 'config_account'> & {
+  config: VaultConfig
+}
+
+/** @throws VaultUnreadable when the program has no vault; ChainUnavailable when no endpoint answers */
+export async function readDeployment(
+  rpc_urls: readonly string[],
+  program_id: Uint8Array,
+): Promise<Deployment> {
+  const rpc = new RpcPool(rpc_urls, TIMEOUT_MS)
+  try {
+    const addresses = chainAddresses(program_id)
+    const genesis = await rpc.read((endpoint, abortSignal) => endpoint.getGenesisHash().send({ abortSignal }))
+    return {
+      genesis_hash: new Uint8Array(getBase58Encoder().encode(genesis)),
+      program_id,
+      config_account: addresses.vault.config,
+      config: await readConfig({ rpc, ...addresses }),
+    }
+  } finally {
+    rpc.close()
+  }
+}
+
+// Registered mints with what the vault owes and holds, each pair read at one slot.
+
+/** Where an SPL token account keeps its amount (same in Token-2022). */
+const TOKEN_AMOUNT_AT = 64
+/** Accounts one getMultipleAccounts takes. */
+const ACCOUNTS_MAX = 100
+
+type Client = Pick<ChainClient, 'rpc' | 'address'>
+
+/** Addresses and records of all registered mints, in order of registration. @throws ChainUnavailable */
+export async function readMintRecords(client: Client): Promise<{ address: Address; record: MintRecord }[]> {
+  const kind = encodeBase58(Uint8Array.of(ACCOUNT_KIND.mint_record)) as Base58EncodedBytes
+  const filters = [
+    { dataSize: BigInt(ACCOUNT_BYTES.mint_record) },
+    { memcmp: { offset: 0n, bytes: kind, encoding: 'base58' } },
+  ] as const
+  const found = await client.rpc.read((endpoint, abortSignal) =>
+    endpoint
+      .getProgramAccounts(client.address.program, {
+        commitment: 'finalized',
+        encoding: 'base64',
+        filters: [...filters],
+      })
+      .send({ abortSignal }),
+  )
+  return found
+    .map(({ pubkey, account }) => ({ address: pubkey, record: recordOf(account.data[0]) }))
+    .filter((entry): entry is { address: Address; record: MintRecord } => entry.record !== undefined)
+    .sort((a, b) => a.record.mint_index - b.record.mint_index)
+}
+
+/** @throws ChainUnavailable */
+export async function readMints(client: Client): Promise<VaultMint[]> {
+  const mints = await readMintRecords(client)
+  const read: VaultMint[] = []
+  for (let at = 0; at < mints.length; at += ACCOUNTS_MAX / 2) {
+    read.push(...(await readBalances(client, mints.slice(at, at + ACCOUNTS_MAX / 2))))
+  }
+  return read
+}
+
+async function readBalances(
+  client: Client,
+  mints: { address: Address; record: MintRecord }[],
+): Promise<VaultMint[]> {
+  const vaults = mints.map(({ record }) => getAddressDecoder().decode(record.vault_token))
+  const addresses = [...mints.map((mint) => mint.address), ...vaults]
+  const { context, value } = await client.rpc.read((endpoint, abortSignal) =>
+    endpoint
+      .getMultipleAccounts(addresses, { commitment: 'finalized', encoding: 'base64' })
+      .send({ abortSignal }),
+  )
+  const data = value.map((account) => account && new Uint8Array(Buffer.from(account.data[0], 'base64')))
+  return mints.flatMap((_, at): VaultMint[] => {
+    const record = data[at] && decodeMintRecord(data[at])
+    const vault = data[mints.length + at]
+    if (!record || !vault) return []
+    const { mint, vault_token, decimals, liabilities, freezable, min_deposit, min_exit } = record
+    const balance = readU64Le(vault, TOKEN_AMOUNT_AT)
+    const bounds = { freezable, min_deposit, min_exit }
+    return [
+      { mint, vault: vault_token, decimals, balance, liabilities, ...bounds, slot: Number(context.slot) },
+    ]
+  })
+}
+
+function recordOf(base64: string): MintRecord | undefined {
+  return decodeMintRecord(new Uint8Array(Buffer.from(base64, 'base64')))
+}
+
+// The open exit requests of the vault at one commitment level.
+
+export type OpenExit = Omit<ExitRequest, 'stage'>
+
+/** By request account, earliest deadline first. @throws ChainUnavailable */
+export async function readExitRequests(
+  client: Pick<ChainClient, 'rpc' | 'address'>,
+  commitment: Commitment,
+): Promise<Map<string, OpenExit>> {
+  const kind = encodeBase58(Uint8Array.of(ACCOUNT_KIND.exit_request)) as Base58EncodedBytes
+  const size = { dataSize: BigInt(ACCOUNT_BYTES.exit_request) }
+  const first_byte = { memcmp: { offset: 0n, bytes: kind, encoding: 'base58' } } as const
+  const config = { commitment, encoding: 'base64', filters: [size, first_byte] } as const
+  const found = await client.rpc.read((endpoint, abortSignal) =>
+    endpoint.getProgramAccounts(client.address.program, config).send({ abortSignal }),
+  )
+  const requests: [string, OpenExit][] = []
+  for (const { pubkey, account } of found) {
+    const decoded = decodeExitRequest(new Uint8Array(Buffer.from(account.data[0], 'base64')))
+    if (!decoded) continue
+    const { deadline_s: deadline_unix_s, bond_payer: _, requested_slot: __, ...fields } = decoded
+    requests.push([pubkey, { ...fields, deadline_unix_s, request_account: decodeBase58(pubkey, 32)! }])
+  }
+  return new Map(requests.sort(([, a], [, b]) => a.deadline_unix_s - b.deadline_unix_s))
+}

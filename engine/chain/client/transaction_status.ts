@@ -1,0 +1,96 @@
+/** Landed transactions: status by signature, instructions, and the meaning of a failure. */
+
+import { getCompiledTransactionMessageDecoder, getTransactionDecoder, type Signature } from '@solana/kit'
+import { type VaultErrorName, vaultError } from '../../../protocol/vault/errors'
+import type { ChainClient } from './chain_client'
+
+// What a TransactionError means for the sender: try again, or a verdict of the vault program.
+
+export type TransactionFailure =
+  /** The cluster's circumstances: a later transaction may succeed. */
+  | { kind: 'transient'; name: string }
+  /** The program ran and refused. `name` is undefined for an error that is none of the vault's. */
+  | { kind: 'program'; name: VaultErrorName | undefined; text: string }
+
+/** A program refused a transaction that this venue believed to be right. */
+export class ChainProgramError extends Error {
+  constructor(readonly failure: TransactionFailure & { kind: 'program' }) {
+    super(`the chain refused the transaction: ${failure.text}`)
+  }
+}
+
+/** `error` as RPC JSON: a name, or `{InstructionError: [index, name | {Custom: code}]}` (agave `TransactionError`). */
+export function failureOf(error: unknown): TransactionFailure {
+  const instruction = (error as { InstructionError?: readonly [unknown, unknown] }).InstructionError
+  if (!instruction) return { kind: 'transient', name: nameOf(error) }
+  const code = (instruction[1] as { Custom?: bigint | number }).Custom
+  if (code === undefined) return { kind: 'program', name: undefined, text: nameOf(instruction[1]) }
+  const known = vaultError(Number(code))
+  return { kind: 'program', name: known?.name, text: known?.name ?? `custom error ${code}` }
+}
+
+/** The settlement signer cannot pay: it has too little, or was never funded. */
+export function isPayerShort(failure: TransactionFailure): boolean {
+  return failure.kind === 'transient' && ['InsufficientFundsForFee', 'AccountNotFound'].includes(failure.name)
+}
+
+function nameOf(error: unknown): string {
+  if (typeof error === 'string') return error
+  return typeof error === 'object' && error !== null ? (Object.keys(error)[0] ?? 'unknown') : 'unknown'
+}
+
+// The instructions of a signed transaction, whatever its version: which program, which data.
+
+export type CarriedInstruction = { program: string; data: Uint8Array }
+
+/** @throws SolanaError for bytes that are no transaction */
+export function transactionInstructions(transaction: Uint8Array): CarriedInstruction[] {
+  const { messageBytes } = getTransactionDecoder().decode(transaction)
+  const message = getCompiledTransactionMessageDecoder().decode(messageBytes)
+  const programAt = (index: number): string => message.staticAccounts[index]!
+  if (message.version === 1) {
+    return message.instructionPayloads.map(({ instructionData }, at) => ({
+      program: programAt(message.instructionHeaders[at]!.programAccountIndex),
+      data: new Uint8Array(instructionData),
+    }))
+  }
+  return message.instructions.map(({ programAddressIndex, data }) => ({
+    program: programAt(programAddressIndex),
+    data: new Uint8Array(data ?? []),
+  }))
+}
+
+// Where transactions stand on chain, by signature.
+
+/** Signatures one request may ask for. */
+export const STATUSES_MAX = 256
+
+export type TransactionStatus = {
+  slot: number
+  level: 'processed' | 'confirmed' | 'finalized'
+  /** TransactionError as RPC JSON, null for success. */
+  error: unknown
+}
+
+/** Undefined for a signature the chain does not know. @throws ChainUnavailable */
+export async function transactionStatuses(
+  { rpc }: Pick<ChainClient, 'rpc'>,
+  signatures: readonly Signature[],
+): Promise<(TransactionStatus | undefined)[]> {
+  const { value } = await rpc.read((endpoint, abortSignal) =>
+    endpoint.getSignatureStatuses([...signatures], { searchTransactionHistory: true }).send({ abortSignal }),
+  )
+  return value.map((status) =>
+    status
+      ? { slot: Number(status.slot), level: status.confirmationStatus ?? 'processed', error: status.err }
+      : undefined,
+  )
+}
+
+/** Confirmed block height: a transaction is expired once it exceeds its last valid one. @throws ChainUnavailable */
+export async function blockHeight({ rpc }: Pick<ChainClient, 'rpc'>): Promise<number> {
+  const height = await rpc.read((endpoint, abortSignal) =>
+    endpoint.getBlockHeight({ commitment: 'confirmed' }).send({ abortSignal }),
+  )
+  return Number(height)
+}

@@ -1,0 +1,94 @@
+/** Events of the vault in transactions, and the walk from the newest transaction back. */
+
+import { type Address, decodeTransactionFromRpcResponse, type Signature } from '@solana/kit'
+import { decodeEvent, innerDataOf, type VaultEvent } from '../../../protocol/vault/events'
+import type { ChainClient } from './chain_client'
+
+// Events of the vault in one transaction: inner instructions the program sent to itself, never log text.
+
+/** `(signature, outer, inner)` names an event for ever. */
+export type LandedEvent = {
+  signature: Signature
+  outer: number
+  inner: number
+  slot: number
+  event: VaultEvent
+}
+
+/** Empty for a failed transaction; undefined when the node does not serve it at this level. @throws ChainUnavailable */
+export async function vaultEvents(
+  client: Pick<ChainClient, 'rpc' | 'address'>,
+  signature: Signature,
+  commitment: 'confirmed' | 'finalized',
+): Promise<LandedEvent[] | undefined> {
+  const found = await client.rpc.read((endpoint, abortSignal) =>
+    endpoint
+      .getTransaction(signature, { commitment, encoding: 'base64', maxSupportedTransactionVersion: 1 })
+      .send({ abortSignal }),
+  )
+  if (!found?.meta) return undefined
+  if (found.meta.err !== null) return []
+  const { compiledMessage, loadedAddresses } = decodeTransactionFromRpcResponse(found)
+  const named = { own: compiledMessage.staticAccounts, loaded: loadedAddresses }
+  const events: LandedEvent[] = []
+  for (const { outer, inner, data } of innerDataOf(
+    client.address.program,
+    named,
+    found.meta.innerInstructions,
+  )) {
+    const event = decodeEvent(data)
+    if (event) events.push({ signature, outer, inner, slot: Number(found.slot), event })
+  }
+  return events
+}
+
+export type EventLeaf = { leaf_index: number; commitment: Uint8Array }
+
+/** Leaves an event appended, in order. */
+export function leavesOf(event: VaultEvent): EventLeaf[] {
+  if (event.kind === 'deposited') return [{ leaf_index: event.leaf_index, commitment: event.commitment }]
+  if (event.kind !== 'settled') return []
+  const outputs = event.outputs.map(({ commitment }, at) => ({
+    leaf_index: event.first_leaf_index + at,
+    commitment,
+  }))
+  return [...outputs, ...event.payouts.flatMap(({ refund }) => (refund ? [refund] : []))]
+}
+
+// Walks the vault's transactions from the newest back and hands out their events.
+
+const PAGE = 100
+/** Transactions read at the same time. */
+const PARALLEL = 8
+
+/**
+ * Successful transactions that name `account`, newest first, each with its events. Stops early when a node lists a
+ * transaction that it does not serve: the caller sees a gap and asks again later.
+ * @throws ChainUnavailable
+ */
+export async function* eventHistory(
+  client: Pick<ChainClient, 'rpc' | 'address'>,
+  account: Address,
+  commitment: 'confirmed' | 'finalized',
+): AsyncGenerator<LandedEvent[]> {
+  for (let before: Signature | undefined; ; ) {
+    const cursor = before
+    const page = await client.rpc.read((endpoint, abortSignal) =>
+      endpoint
+        .getSignaturesForAddress(account, { commitment, limit: PAGE, ...(cursor ? { before: cursor } : {}) })
+        .send({ abortSignal }),
+    )
+    const successful = page.filter((entry) => entry.err === null)
+    for (let at = 0; at < successful.length; at += PARALLEL) {
+      const reads = successful
+        .slice(at, at + PARALLEL)
+        .map((entry) => vaultEvents(client, entry.signature, commitment))
+      for (const events of await Promise.all(reads)) {
+        if (!events) return
+        yield events
+      }
+    }
+    before = page.at(-1)?.signature
+    if (page.length < PAGE || !before) return
+  }
+}

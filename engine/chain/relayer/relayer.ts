@@ -1,0 +1,219 @@
+/** Brings settlement batches to finality in order; what the chain's batch id says decides, never a reply. */
+
+import { getBase58Decoder, type Signature } from '@solana/kit'
+import { LIMITS } from '../../limits'
+import type { ChainSinkPort, OutboxPort, SettlementPayload } from '../../ports'
+import type { ChainClient } from '../client/chain_client'
+import { supervise } from '../client/health'
+import { EXPIRY_SLOTS, REBROADCAST_SLOTS } from '../client/land_instruction'
+import { readVault, type VaultSnapshot } from '../client/read_vault'
+import { backoffMs } from '../client/rpc_pool'
+import { latestLifetime, priorityPrice } from '../client/sign_vault_instruction'
+import {
+  blockHeight,
+  failureOf,
+  isPayerShort,
+  type TransactionFailure,
+  transactionStatuses,
+} from '../client/transaction_status'
+import type { KnownStates } from '../watch/watch_leaves'
+import { type RelayedBatch, RelayedBatches } from './batches'
+import { LandedReport } from './report_landed'
+import {
+  type AheadTerms,
+  AheadWindow,
+  answerFailure,
+  type Draft,
+  isVerdict,
+  SettlementSender,
+} from './settlement_sender'
+
+/** A batch that is next to land for longer than this makes settlement degraded. */
+const DELAYED_SLOTS = 300
+
+/** Batches ahead that wait for the disk together. */
+const JOURNALED_AT_A_TIME = 8
+
+export type RelayerArgs = {
+  outbox: OutboxPort
+  sink: ChainSinkPort
+  states: KnownStates
+  epoch: number
+  monotonicMs: () => number
+  /** Told before anything happens with a batch of this venue. */
+  ownBatch: (batch_id: number) => void
+  /** No batch above this is signed now. */
+  batchMax: () => number
+}
+
+export class Relayer {
+  readonly #batches: RelayedBatches
+  readonly #report: LandedReport
+  readonly #sender: SettlementSender
+  readonly #window = new AheadWindow()
+  #slot_confirmed = 0
+  #slot_finalized = 0
+  #waiting: { batch_id: number; ready: Promise<void> } | undefined
+  #stopped = false
+
+  constructor(
+    readonly client: ChainClient,
+    readonly args: RelayerArgs,
+  ) {
+    this.#batches = new RelayedBatches(client, args)
+    this.#report = new LandedReport(client, args, this.#batches)
+    this.#sender = new SettlementSender(client, args, this.#batches)
+  }
+
+  /** Runs until the client closes, `stop` is called or the program refuses for good. */
+  run(): Promise<void> {
+    return supervise(this.client, async () => {
+      if (!this.#stopped) await this.#step()
+      return !this.#stopped
+    })
+  }
+
+  stop(): void {
+    this.#stopped = true
+  }
+
+  async #step(): Promise<void> {
+    const { slot } = this.client.view.now()
+    const [finalized, confirmed] = await Promise.all([
+      readVault(this.client, 'finalized', this.#slot_finalized),
+      readVault(this.client, 'confirmed', this.#slot_confirmed),
+    ])
+    this.#slot_finalized = this.client.view.reached(finalized.slot)
+    this.#slot_confirmed = this.client.view.reached(confirmed.slot)
+    const landed = confirmed.config.last_batch
+    this.#window.landed(landed)
+    await this.#report.report(finalized.config.last_batch, landed)
+    const payload = this.args.outbox.payload(landed + 1)
+    const halted = confirmed.config.paused || confirmed.config.frozen
+    if (payload && !halted) await this.#relay(payload, confirmed)
+    else if (!payload && this.#report.isComplete(landed)) return this.#idle(landed + 1)
+    // What is confirmed changes with the slot: one look at each.
+    await this.client.view.after(slot)
+  }
+
+  /** Nothing in flight: the next payload or, now and then, another look at the chain. */
+  async #idle(batch_id: number): Promise<void> {
+    this.client.health.set('batch_delayed', false)
+    if (this.#waiting?.batch_id !== batch_id) {
+      this.#waiting = { batch_id, ready: this.args.outbox.waitForPayload(batch_id) }
+    }
+    await Promise.race([this.#waiting.ready, this.client.rpc.sleep(4 * this.client.view.slotMs())])
+    if (this.args.outbox.payload(batch_id) === undefined) this.#waiting = undefined
+  }
+
+  /** The batch that is next to land, then those that may go behind it. */
+  async #relay(payload: SettlementPayload, confirmed: VaultSnapshot): Promise<void> {
+    const { client, args } = this
+    const batch = this.#batches.of(payload.batch_id)
+    args.ownBatch(batch.batch_id)
+    batch.next_since_ms ??= args.monotonicMs()
+    const waited_ms = args.monotonicMs() - batch.next_since_ms
+    client.health.set('batch_delayed', waited_ms > DELAYED_SLOTS * client.view.slotMs())
+    if (batch.live) await this.#follow(batch.batch_id)
+    else if (batch.batch_id <= args.batchMax()) {
+      const failure = await this.#sender.sendNext(batch, payload, confirmed)
+      if (failure) return this.#refused(batch, failure, false)
+    }
+    if (batch.live && !this.#stopped) await this.#signAhead(batch, confirmed)
+  }
+
+  /** The newest transactions may still land: send the same bytes again, in order, or learn that one is over. */
+  async #follow(next: number): Promise<void> {
+    const live = this.#batches.liveFrom(next)
+    const height = await blockHeight(this.client)
+    const signatures = live.map(
+      ({ signed }) => getBase58Decoder().decode(signed.at(-1)!.signature) as Signature,
+    )
+    const statuses = await transactionStatuses(this.client, signatures)
+    const newest = live.at(-1)!.batch_id
+    let overtaken = false
+    for (const [at, batch] of live.entries()) {
+      const status = statuses[at]
+      batch.executed = status?.error === null
+      if (!status?.error) continue
+      batch.live = false
+      const failure = failureOf(status.error)
+      if (!batch.ahead && batch.batch_id === next) return this.#refused(batch, failure, true)
+      // An anchor went between them: nothing was reordered.
+      if (failure.kind === 'program' && failure.name === 'journal_regressed') continue
+      // Or it is refused for what no simulation could tell: it is signed again when it is next.
+      this.#window.overtaken(batch.batch_id, newest)
+      overtaken = true
+    }
+    await this.#sendAgain(live, height, overtaken)
+  }
+
+  /** What no block holds yet; at once where one behind it was executed, because then it was lost on the way. */
+  async #sendAgain(followed: readonly RelayedBatch[], height: number, lost: boolean): Promise<void> {
+    for (const batch of followed) {
+      // Those behind cannot land before it; they are signed again in its wake.
+      if (!batch.live) return
+      const { slot } = this.client.view.now()
+      // Whatever heights and statuses a node tells: what did not land for so long is signed again.
+      const overdue = slot - batch.signed_slot > EXPIRY_SLOTS
+      if (batch.executed && !overdue) continue
+      if (overdue || height > batch.signed.at(-1)!.last_valid_block_height) {
+        // The next step reads the batch id again before anything is signed.
+        batch.live = false
+        return
+      }
+      const since = slot - batch.sent_slot
+      if (since >= REBROADCAST_SLOTS || (lost && since > 0)) await this.#sender.broadcast(batch)
+    }
+  }
+
+  /**
+   * Batches behind the next one, while every one before is on its way. What was overtaken is signed again once the one
+   * before it was executed, and a few times only: after that when it is next.
+   */
+  async #signAhead(next: RelayedBatch, confirmed: VaultSnapshot): Promise<void> {
+    const { args } = this
+    let terms: AheadTerms | undefined
+    const drafts: Draft[] = []
+    const last = Math.min(next.batch_id + this.#window.size, args.batchMax())
+    for (let before = next; before.batch_id < last && !this.#stopped; ) {
+      const payload = args.outbox.payload(before.batch_id + 1)
+      if (!payload) break
+      const batch = this.#batches.of(payload.batch_id)
+      if (!batch.live) {
+        const again = batch.signed.length > 0
+        if (again && !terms && !before.executed) break
+        if (batch.signed.length >= LIMITS.batch_signings_ahead_max) break
+        args.ownBatch(batch.batch_id)
+        terms ??= await this.#aheadTerms()
+        const draft = await this.#sender.draftAhead(batch, payload, confirmed, terms)
+        if (!draft) break
+        drafts.push(draft)
+        if (drafts.length >= JOURNALED_AT_A_TIME) await this.#sendDrafts(drafts.splice(0))
+      }
+      before = batch
+    }
+    await this.#sendDrafts(drafts)
+  }
+
+  /** Nothing is signed for the chain any more once this venue may not go on. */
+  async #sendDrafts(drafts: Draft[]): Promise<void> {
+    if (drafts.length > 0 && !this.#stopped) await this.#sender.send(drafts, true)
+  }
+
+  async #aheadTerms(): Promise<AheadTerms> {
+    const [lifetime, price] = await Promise.all([latestLifetime(this.client), priorityPrice(this.client)])
+    return { lifetime, price }
+  }
+
+  async #refused(batch: RelayedBatch, failure: TransactionFailure, landed: boolean): Promise<void> {
+    batch.refusals += 1
+    batch.verdicts = isVerdict(failure) ? batch.verdicts + 1 : 0
+    const halt = answerFailure(failure, landed, batch.verdicts)
+    if (isPayerShort(failure)) this.client.health.set('fee_payer_low', true)
+    if (!halt) return this.client.rpc.sleep(backoffMs(batch.refusals))
+    this.client.health.set(halt, true)
+    this.args.sink.halted(halt)
+    this.#stopped = halt !== 'vault_paused'
+  }
+}

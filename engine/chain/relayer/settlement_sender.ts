@@ -1,0 +1,199 @@
+/** Signs a settlement batch, journals the signature, sends it; decides how many go ahead and what a failure means. */
+
+import { getBase58Encoder } from '@solana/kit'
+import type { VaultErrorName } from '../../../protocol/vault/errors'
+import { LIMITS } from '../../limits'
+import type { SettlementPayload, SignedBatch } from '../../ports'
+import {
+  buildFitting,
+  type Lifetime,
+  type SignedTransaction,
+  toInstruction,
+} from '../client/build_transaction'
+import type { ChainClient } from '../client/chain_client'
+import { broadcast } from '../client/land_instruction'
+import type { VaultSnapshot } from '../client/read_vault'
+import { priorityFee, signVaultInstruction } from '../client/sign_vault_instruction'
+import type { TransactionFailure } from '../client/transaction_status'
+import type { NoteTreeState } from '../watch/watch_leaves'
+import type { RelayedBatch, RelayedBatches } from './batches'
+import type { RelayerArgs } from './relayer'
+import { SettleBuilder, settleUnits } from './settle_instruction'
+
+// Decides how many settlement batches may be on their way behind the next one: as many as land in order.
+
+/**
+ * An overtaking, batches that were executed before a predecessor, costs the fees of all that were behind it: each halves
+ * the window. Each run of batches that landed in order doubles it again. On a cluster that reorders batches go one by one.
+ */
+export class AheadWindow {
+  #size: number = LIMITS.batches_ahead_max
+  #in_order = 0
+  #landed = 0
+  /** Whatever fails up to this batch belongs to an overtaking that has been counted. */
+  #counted = 0
+
+  get size(): number {
+    return this.#size
+  }
+
+  /** @param batch_id newest batch the confirmed chain has; lower after a fork, which says nothing about the order */
+  landed(batch_id: number): void {
+    if (batch_id <= this.#landed) return
+    this.#in_order += batch_id - this.#landed
+    this.#landed = batch_id
+    if (this.#in_order < LIMITS.batches_in_order) return
+    this.#in_order = 0
+    this.#size = Math.min(LIMITS.batches_ahead_max, Math.max(1, 2 * this.#size))
+  }
+
+  /** @param batch_id that failed @param newest batch that was on its way then */
+  overtaken(batch_id: number, newest: number): void {
+    if (batch_id <= this.#counted) return
+    this.#counted = newest
+    this.#in_order = 0
+    this.#size = Math.floor(this.#size / 2)
+  }
+}
+
+// What the relayer does about a refused settlement: cite and sign again, or stop for good.
+
+/** The chain moved between reading and landing: read, cite again, sign again. */
+const CITE_AGAIN: readonly (VaultErrorName | undefined)[] = [
+  'batch_out_of_sequence',
+  'unknown_state',
+  'journal_regressed',
+]
+/** A simulation runs on one node's view; a verdict counts once it was given this often. */
+const SIMULATED_VERDICTS = 5
+
+/** Neither the cluster's circumstances nor a chain that moved: the program will say the same again. */
+export function isVerdict(failure: TransactionFailure): failure is TransactionFailure & { kind: 'program' } {
+  return failure.kind === 'program' && !CITE_AGAIN.includes(failure.name)
+}
+
+/**
+ * The reason to stop, or undefined to try again.
+ * @param landed the refusal was executed in a block, not only simulated
+ * @param verdicts how often in a row the program has judged this batch, this time included
+ */
+export function answerFailure(
+  failure: TransactionFailure,
+  landed: boolean,
+  verdicts: number,
+): 'forked' | 'vault_frozen' | 'vault_paused' | 'program_error' | undefined {
+  if (!isVerdict(failure)) return undefined
+  if (!landed && verdicts < SIMULATED_VERDICTS) return undefined
+  switch (failure.name) {
+    case 'stale_epoch':
+    case 'not_settlement_signer':
+    case 'journal_conflict':
+      return 'forked'
+    case 'vault_frozen':
+      return 'vault_frozen'
+    case 'vault_paused':
+      return 'vault_paused'
+    default:
+      return 'program_error'
+  }
+}
+
+// Signs a settlement batch, journals what it signed, and only then sends it.
+
+/** Read once for all that are signed ahead in one step; `price` in micro-lamports per unit. */
+export type AheadTerms = { lifetime: Lifetime; price: bigint }
+/** A transaction of a batch that is not journaled yet. */
+export type Draft = { batch: RelayedBatch; transaction: SignedTransaction }
+
+export class SettlementSender {
+  readonly #builder: SettleBuilder
+
+  constructor(
+    readonly client: ChainClient,
+    readonly args: Pick<RelayerArgs, 'outbox' | 'states' | 'epoch'>,
+    readonly batches: RelayedBatches,
+  ) {
+    this.#builder = new SettleBuilder(client)
+  }
+
+  /**
+   * The batch that is next to land: simulated, then sent. Resolves with why it cannot be, or with undefined when it was
+   * sent or no state can be cited yet. @throws ChainUnavailable
+   */
+  async sendNext(
+    batch: RelayedBatch,
+    payload: SettlementPayload,
+    confirmed: VaultSnapshot,
+  ): Promise<TransactionFailure | undefined> {
+    const state = this.args.states.cite(confirmed, payload.leaf_count_min)
+    // The leaf watch has not verified a usable state yet.
+    if (!state) return undefined
+    const instruction = await this.#instruction(payload, state)
+    const signing = await signVaultInstruction(this.client, instruction, batch.signed.length)
+    if ('failure' in signing) return signing.failure
+    await this.send([{ batch, transaction: signing.signed }], false)
+    return undefined
+  }
+
+  /**
+   * A batch whose predecessors are all on their way. It cannot be simulated yet, so it asks for units by formula, and it
+   * cites only what stays known while they land. Undefined when it has to wait until it is next.
+   */
+  async draftAhead(
+    batch: RelayedBatch,
+    payload: SettlementPayload,
+    confirmed: VaultSnapshot,
+    { lifetime, price }: AheadTerms,
+  ): Promise<Draft | undefined> {
+    const { client } = this
+    const compute_units = settleUnits(payload)
+    const state = this.args.states.citeKept(confirmed, payload.leaf_count_min)
+    if (compute_units === undefined || !state) return undefined
+    const priority_fee_lamports = priorityFee(client.fees, price, compute_units, 0)
+    const instructions = [toInstruction(await this.#instruction(payload, state), [client.signer])]
+    const draft = { payer: client.signer, instructions, lifetime, compute_units, priority_fee_lamports }
+    const built = await buildFitting(draft, client.transactions)
+    return 'failure' in built ? undefined : { batch, transaction: built.signed }
+  }
+
+  /**
+   * Journals them in one group, then sends one after the other: side by side they could overtake each other on the way.
+   * @param ahead the first of them is not next to land
+   */
+  async send(drafts: readonly Draft[], ahead: boolean): Promise<void> {
+    const signed = drafts.map(toSigned)
+    await Promise.all(signed.map((one) => this.args.outbox.recordSigned(one)))
+    const { slot } = this.client.view.now()
+    for (const [at, { batch }] of drafts.entries()) {
+      // What was signed for those behind it cites an earlier journal head than this: the program refuses that then.
+      for (const later of this.batches.after(batch.batch_id)) later.live = false
+      batch.signed.push(signed[at]!)
+      Object.assign(batch, { live: true, executed: false, ahead, verdicts: 0, signed_slot: slot })
+    }
+    for (const { batch } of drafts) {
+      await this.broadcast(batch)
+      await this.batches.submitted(batch)
+    }
+  }
+
+  /** Sends the newest transaction, for the first time or again. */
+  async broadcast(batch: RelayedBatch): Promise<void> {
+    batch.sent_slot = this.client.view.now().slot
+    await broadcast(this.client, batch.signed.at(-1)!.transaction)
+  }
+
+  #instruction(payload: SettlementPayload, state: NoteTreeState) {
+    const { outbox, epoch } = this.args
+    return this.#builder.build(payload, { epoch, state, ...outbox.head() })
+  }
+}
+
+function toSigned({ batch, transaction }: Draft): SignedBatch {
+  const { signature, wire, last_valid_block_height } = transaction
+  return {
+    batch_id: batch.batch_id,
+    signature: new Uint8Array(getBase58Encoder().encode(signature)),
+    transaction: wire,
+    last_valid_block_height,
+  }
+}

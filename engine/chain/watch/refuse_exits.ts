@@ -1,0 +1,116 @@
+/** Refuses exit requests for notes that are spent already, with a proof from the spent tree; the bond pays for it. */
+import { equalBytes, toHex } from '../../../protocol/bytes'
+import { refuseExitInstruction } from '../../../protocol/vault/exits'
+import { LIMITS } from '../../limits'
+import type { HashPort, SpentWitness } from '../../ports'
+import type { ChainClient } from '../client/chain_client'
+import { supervise } from '../client/health'
+import { landInstruction } from '../client/land_instruction'
+import { type OpenExit, readVault, type VaultSnapshot } from '../client/read_vault'
+import { ChainProgramError } from '../client/transaction_status'
+
+/** Requests have days; a look costs one request to the chain while any is open. */
+const LOOK_SLOTS = 8
+/** Settlement waits for a refusal this long at most, once per request. */
+const HOLD_SLOTS = 64
+/** A root that is known on chain is cited within so many slots. */
+const CITE_SLOTS = 8
+const DEADLINE_MS = 60_000
+
+type Hold = { batch_max: number; slot_max: number }
+
+/**
+ * The own spent tree runs ahead of the chain: a proof made after batch n holds on chain once n has landed, and as long as
+ * its root is among the last 32. So a proof is kept until its root is known there, and made anew when it is past; and
+ * batches stop a little behind n until the refusal had its time, or a busy venue would outrun every proof.
+ */
+export class ExitRefusal {
+  readonly #proofs = new Map<string, SpentWitness>()
+  readonly #holds = new Map<string, Hold>()
+
+  constructor(
+    readonly client: ChainClient,
+    readonly hash: Pick<HashPort, 'spentWitness'>,
+    readonly requests: () => Iterable<OpenExit>,
+  ) {}
+
+  /** Runs until the client closes. */
+  run(): Promise<void> {
+    return supervise(this.client, async () => {
+      await this.look()
+      const slots = this.batchMax() === Number.POSITIVE_INFINITY ? LOOK_SLOTS : 1
+      await this.client.rpc.sleep(slots * this.client.view.slotMs())
+      return true
+    })
+  }
+
+  /** The last batch that may be signed now. */
+  batchMax(): number {
+    const { slot } = this.client.view.now()
+    const holds = [...this.#holds.values()].filter(({ slot_max }) => slot <= slot_max)
+    return Math.min(...holds.map(({ batch_max }) => batch_max))
+  }
+
+  /** Resolves when every request that can be refused now is. @throws ChainUnavailable */
+  async look(): Promise<void> {
+    const open = new Map([...this.requests()].map((request) => [toHex(request.nullifier), request]))
+    for (const kept of [this.#proofs, this.#holds]) {
+      for (const nullifier of kept.keys()) if (!open.has(nullifier)) kept.delete(nullifier)
+    }
+    if (open.size === 0) return
+    const vault = await readVault(this.client, 'confirmed')
+    const known: [Uint8Array, SpentWitness][] = []
+    for (const [name, { nullifier }] of open) {
+      const proof = await this.#proofOf(name, nullifier, vault)
+      if (!proof || !isKnown(vault, proof)) continue
+      const hold = this.#holds.get(name)!
+      hold.slot_max = Math.min(hold.slot_max, this.client.view.now().slot + CITE_SLOTS)
+      known.push([nullifier, proof])
+    }
+    await Promise.all(known.map(([nullifier, proof]) => this.#refuse(nullifier, proof)))
+  }
+
+  async #proofOf(
+    name: string,
+    nullifier: Uint8Array,
+    vault: VaultSnapshot,
+  ): Promise<SpentWitness | undefined> {
+    const kept = this.#proofs.get(name)
+    const is_past = kept && kept.last_batch_id <= vault.config.last_batch && !isKnown(vault, kept)
+    if (kept && !is_past) return kept
+    const fresh = await this.hash.spentWitness(nullifier)
+    if (!fresh.present) return undefined
+    this.#proofs.set(name, fresh)
+    if (!this.#holds.has(name)) this.#holds.set(name, this.#holdFor(fresh))
+    return fresh
+  }
+
+  #holdFor({ last_batch_id }: SpentWitness): Hold {
+    const batch_max = last_batch_id + LIMITS.batches_behind_refusal_max
+    return { batch_max, slot_max: this.client.view.now().slot + HOLD_SLOTS }
+  }
+
+  async #refuse(nullifier: Uint8Array, proof: SpentWitness): Promise<void> {
+    const { client } = this
+    const { spent_root: cited_spent_root, next_value, leaf_index, siblings: path } = proof
+    const instruction = refuseExitInstruction({
+      program: client.vault.program,
+      refuser: client.signer_key,
+      nullifier,
+      cited_spent_root,
+      next_value,
+      leaf_index,
+      path,
+    })
+    try {
+      await landInstruction(client, { prepare: async () => instruction, deadline_ms: DEADLINE_MS })
+    } catch (error) {
+      // The batch that serves it, or anyone else, closed the request first; the next look shows what is true.
+      if (!(error instanceof ChainProgramError)) throw error
+    }
+  }
+}
+
+function isKnown({ config, ring }: VaultSnapshot, { spent_root }: SpentWitness): boolean {
+  return [config.spent_root, ...ring.spent_roots].some((root) => equalBytes(root, spent_root))
+}

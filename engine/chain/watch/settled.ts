@@ -1,0 +1,82 @@
+/** Finds landed settlement batches: one by its id, or all of them from events. */
+
+import { getBase58Decoder, getBase58Encoder, type Signature } from '@solana/kit'
+import type { SettledEvent } from '../../../protocol/vault/events'
+import type { BatchStage, SettledBatch } from '../../ports'
+import type { ChainClient } from '../client/chain_client'
+import { eventHistory, type LandedEvent, vaultEvents } from '../client/vault_events'
+
+// Finds the transaction that landed a settlement batch, and what became of its payouts.
+
+type Client = Pick<ChainClient, 'rpc' | 'address'>
+type Level = 'confirmed' | 'finalized'
+
+/**
+ * Tries the signatures this venue journaled, newest first, then the config account's history.
+ * Undefined while the node does not show it. @throws ChainUnavailable
+ */
+export async function findSettled(
+  client: Client,
+  batch_id: number,
+  signatures: readonly Uint8Array[],
+  level: Level,
+): Promise<BatchStage | undefined> {
+  for (const bytes of [...signatures].reverse()) {
+    const signature = getBase58Decoder().decode(bytes) as Signature
+    const stage = stageOf(await vaultEvents(client, signature, level), batch_id, level)
+    if (stage) return stage
+  }
+  for await (const events of eventHistory(client, client.address.config, level)) {
+    const stage = stageOf(events, batch_id, level)
+    if (stage) return stage
+    // Batches land in order: an earlier one means that this one is not in the history yet.
+    if (events.some(({ event }) => event.kind === 'settled' && event.batch < batch_id)) return undefined
+  }
+  return undefined
+}
+
+function stageOf(events: LandedEvent[] | undefined, batch_id: number, stage: Level): BatchStage | undefined {
+  for (const { event, signature, slot } of events ?? []) {
+    if (event.kind !== 'settled' || event.batch !== batch_id) continue
+    const bytes = new Uint8Array(getBase58Encoder().encode(signature))
+    return { batch_id, stage, signature: bytes, slot, payouts: event.payouts.map(outcomeOf) }
+  }
+  return undefined
+}
+
+function outcomeOf({ refund }: SettledEvent['payouts'][number]): BatchStage['payouts'][number] {
+  if (!refund) return { outcome: 'paid' }
+  return { outcome: 'refunded', refund_commitment: refund.commitment, refund_leaf_index: refund.leaf_index }
+}
+
+// Every settlement batch the chain has finalized, from its events alone: what a venue without a journal starts from.
+
+/** Batches with an id above `after`, ascending and without a gap. @throws HistoryIncomplete, ChainUnavailable */
+export async function readSettled(
+  client: Pick<ChainClient, 'rpc' | 'address'>,
+  after: number,
+): Promise<SettledBatch[]> {
+  const batches: SettledBatch[] = []
+  for await (const events of eventHistory(client, client.address.config, 'finalized')) {
+    for (const { event, signature, slot } of events) {
+      if (event.kind !== 'settled' || event.batch <= after) continue
+      const bytes = new Uint8Array(getBase58Encoder().encode(signature))
+      batches.push({ batch_id: event.batch, nullifiers: event.nullifiers, signature: bytes, slot })
+    }
+    if (batches.at(-1)?.batch_id === after + 1) break
+  }
+  batches.reverse()
+  const missing = batches.findIndex((batch, at) => batch.batch_id !== after + 1 + at)
+  if (missing !== -1) throw new HistoryIncomplete(after + 1 + missing)
+  return batches
+}
+
+/** No endpoint has the whole history. */
+export class HistoryIncomplete extends Error {
+  override readonly name = 'HistoryIncomplete'
+  constructor(readonly batch_id: number) {
+    super(
+      `the history of the vault lacks settlement batch ${batch_id}: name an RPC endpoint that keeps all of it`,
+    )
+  }
+}

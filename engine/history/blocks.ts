@@ -1,0 +1,129 @@
+/** Blocks of an account's events: how they are cut, sealed, opened and cached. */
+
+import type { Database } from 'bun:sqlite'
+import type * as wire from '../../protocol/wire/trading'
+import { LIMITS } from '../limits'
+import type { EventText } from './contract'
+import { LruTexts } from './lru_texts'
+import { blockRow, type Unsealer } from './seal'
+
+// Cuts an account's new events into the blocks they are sealed and deleted in.
+
+/** One seal and one row serve so many events; reading one of them opens them all. */
+const BLOCK_EVENTS = 32
+/** Events of an order with many fills are long. */
+const BLOCK_CHARACTERS = 32_768
+/** A block is deleted when its last event is old, so its events are of about one time. */
+const BLOCK_SPAN_MS = 60_000
+
+export type NewBlock = { seq_first: number; seq_last: number; unix_ms: number; text: string }
+
+/** `events[i]` is parsed from `lines[i]`; both in order, without a gap. */
+export function* cutBlocks(
+  lines: readonly string[],
+  events: readonly wire.AccountEvent[],
+): Generator<NewBlock> {
+  let from = 0
+  let characters = 0
+  for (let at = 0; at < events.length; at++) {
+    characters += lines[at]!.length
+    const count = at - from
+    const late = events[at]!.unix_ms - events[from]!.unix_ms > BLOCK_SPAN_MS
+    if (count > 0 && (count === BLOCK_EVENTS || late || characters > BLOCK_CHARACTERS)) {
+      yield blockOf(lines, events, from, at)
+      from = at
+      characters = lines[at]!.length
+    }
+  }
+  if (from < events.length) yield blockOf(lines, events, from, events.length)
+}
+
+function blockOf(
+  lines: readonly string[],
+  events: readonly wire.AccountEvent[],
+  from: number,
+  to: number,
+): NewBlock {
+  const last = events[to - 1]!
+  return {
+    seq_first: events[from]!.seq,
+    seq_last: last.seq,
+    unix_ms: last.unix_ms,
+    text: lines.slice(from, to).join('\n'),
+  }
+}
+
+// Opens blocks of events and keeps the newest opened, so that a page of neighbours opens each block once.
+
+/** An account by its id and its number in the database. */
+export type Owner = { account_id: string; account: number }
+type Place = { rowid: number; seq_first: number; seq_last: number }
+type Block = { seq_first: number; texts: readonly string[] }
+
+export class BlockReader {
+  readonly #db: Database
+  readonly #unsealer: Unsealer
+  /** By account id and first seq, which never name another block. */
+  readonly #opened = new LruTexts<Block>(LIMITS.history_blocks_characters_max)
+
+  /** Events asked for one after the other mostly lie in one block. */
+  #last: { account_id: string; block: Block } = { account_id: '', block: { seq_first: 0, texts: [] } }
+
+  constructor(db: Database, unsealer: Unsealer) {
+    this.#db = db
+    this.#unsealer = unsealer
+  }
+
+  /** The text of one event that a row points at. @throws Error when it is not there. */
+  at(owner: Owner, seq: number): string {
+    const { account_id, block } = this.#last
+    const near = account_id === owner.account_id ? block.texts[seq - block.seq_first] : undefined
+    if (near !== undefined) return near
+    const place = this.#db
+      .query<Place, [number, number]>(
+        'SELECT rowid, seq_first, seq_last FROM blocks WHERE account = ? AND seq_last >= ? ORDER BY seq_last LIMIT 1',
+      )
+      .get(owner.account, seq)
+    const text = place === null ? undefined : this.#open(owner, place).texts[seq - place.seq_first]
+    if (text === undefined) throw new Error('a row points at an event that is not there')
+    return text
+  }
+
+  /** Events with after < seq < before. */
+  between(owner: Owner, after: number, before: number, limit: number): EventText[] {
+    const places = this.#db
+      .query<Place, [number, number, number]>(
+        'SELECT rowid, seq_first, seq_last FROM blocks WHERE account = ? AND seq_last > ? AND seq_first < ? ORDER BY seq_last',
+      )
+      .iterate(owner.account, after, before)
+    const found: EventText[] = []
+    for (const place of places) {
+      const { seq_first, texts } = this.#open(owner, place)
+      const end = Math.min(seq_first + texts.length, before)
+      for (let seq = Math.max(seq_first, after + 1); seq < end && found.length < limit; seq++) {
+        found.push({ seq, text: texts[seq - seq_first]! })
+      }
+      if (found.length >= limit) break
+    }
+    return found
+  }
+
+  #open({ account_id }: Owner, { rowid, seq_first, seq_last }: Place): Block {
+    const name = blockRow(account_id, seq_first)
+    const block = this.#opened.get(name) ?? this.#unseal(name, { rowid, seq_first, seq_last })
+    this.#last = { account_id, block }
+    return block
+  }
+
+  #unseal(name: string, { rowid, seq_first, seq_last }: Place): Block {
+    const row = this.#db
+      .query<{ sealed: Uint8Array }, [number]>('SELECT sealed FROM blocks WHERE rowid = ?')
+      .get(rowid)
+    if (row === null) throw new Error('a block is gone')
+    const text = this.#unsealer.unseal(name, row.sealed)
+    const block = { seq_first, texts: text.split('\n') }
+    if (block.texts.length !== seq_last - seq_first + 1) throw new Error('a block holds other events')
+    this.#opened.set(name, block, text.length)
+    return block
+  }
+}

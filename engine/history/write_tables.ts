@@ -1,0 +1,158 @@
+/** Writes events into the tables and points the rows of orders, fills and payments at their newest events. */
+
+import type { Database } from 'bun:sqlite'
+import type * as wire from '../../protocol/wire/trading'
+import { cutBlocks } from './blocks'
+import type { NewLines } from './contract'
+import { accountRow, blockRow, HiddenIds, isFinalPayment, isOpen, Names, type Sealer } from './seal'
+
+// Points the rows of orders, fills and payments at their newest events; each row is written once a batch, one a step.
+
+/** What the events of one batch say of one order, fill or payment. */
+type Latest = { seq: number; event: wire.AccountEvent }
+export type RowWriter = (
+  account: number,
+  account_id: string,
+  events: readonly wire.AccountEvent[],
+) => Generator<void>
+
+/** The newest event wins; a row keeps the seq of its first one. */
+export function rowWriter(db: Database, key: Uint8Array, names: Names): RowWriter {
+  const order = db.query(
+    `INSERT INTO orders VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+     ON CONFLICT (id) DO UPDATE SET event = ?4, open = ?5, status = ?6, unix_ms = ?8`,
+  )
+  const fill = db.query(
+    `INSERT INTO fills VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+     ON CONFLICT (id, fill_index) DO UPDATE SET event = ?5, unix_ms = ?6`,
+  )
+  const payment = db.query(
+    `INSERT INTO payments VALUES (?1, ?2, ?3, ?4, ?5)
+     ON CONFLICT (id) DO UPDATE SET event = ?3, final = ?4, unix_ms = ?5`,
+  )
+  const order_ids = new HiddenIds(key, 'order')
+  const payment_ids = {
+    withdrawal: new HiddenIds(key, 'withdrawal'),
+    reshape: new HiddenIds(key, 'reshape'),
+  }
+
+  const writeOrder = (account: number, account_id: string, { seq, event }: Latest) => {
+    const data = event.data as wire.Order
+    const id = order_ids.hide(data.order_id)
+    const status = names.mark('status', account_id, data.status)
+    const symbol = names.mark('symbol', account_id, data.symbol)
+    order.run(account, seq, id, event.seq, isOpen(data.status) ? 1 : 0, status, symbol, event.unix_ms)
+  }
+  const writeFill = (account: number, { seq, event }: Latest) => {
+    const data = event.data as wire.Fill
+    fill.run(account, seq, order_ids.hide(data.order_id), data.fill_index, event.seq, event.unix_ms)
+  }
+  const writePayment = (account: number, { event }: Latest) => {
+    const data = event.data as wire.Withdrawal | wire.Reshape
+    const id =
+      'withdrawal_id' in data
+        ? payment_ids.withdrawal.hide(data.withdrawal_id)
+        : payment_ids.reshape.hide(data.reshape_id)
+    payment.run(id, account, event.seq, isFinalPayment(data.status) ? 1 : 0, event.unix_ms)
+  }
+
+  return function* (account, account_id, events) {
+    const { orders, fills, payments } = latestOf(events)
+    for (const one of orders.values()) yield writeOrder(account, account_id, one)
+    for (const one of fills.values()) yield writeFill(account, one)
+    for (const one of payments.values()) yield writePayment(account, one)
+  }
+}
+
+/** An order that is accepted and filled in one batch is one row. */
+function latestOf(events: readonly wire.AccountEvent[]) {
+  const orders = new Map<string, Latest>()
+  const fills = new Map<string, Latest>()
+  const payments = new Map<string, Latest>()
+  for (const event of events) {
+    const { data } = event
+    if ('fill_index' in data) keep(fills, `${data.order_id}/${data.fill_index}`, event)
+    else if ('order_id' in data) keep(orders, data.order_id, event)
+    else if ('withdrawal_id' in data) keep(payments, `withdrawal/${data.withdrawal_id}`, event)
+    else if ('reshape_id' in data) keep(payments, `reshape/${data.reshape_id}`, event)
+  }
+  return { orders, fills, payments }
+}
+
+function keep(rows: Map<string, Latest>, name: string, event: wire.AccountEvent): void {
+  const known = rows.get(name)
+  if (known === undefined) rows.set(name, { seq: event.seq, event })
+  else known.event = event
+}
+
+// Writes events and what follows from them into the tables; runs in the history's worker.
+
+export type EventWriter = {
+  /**
+   * Each call of the result does a little; false when all of it is written with the watermark. Nothing is until then,
+   * and nothing else may be written meanwhile.
+   */
+  write(accounts: readonly NewLines[], watermark: number): () => boolean
+}
+
+/** Accounts whose numbers are kept; the map is emptied beyond it. */
+const ACCOUNTS_KEPT = 100_000
+
+export function eventWriter(db: Database, key: Uint8Array, sealer: Sealer): EventWriter {
+  const names = new Names(key)
+  const writeRows = rowWriter(db, key, names)
+  const numberOf = accountNumbers(db, names, sealer)
+  const block = db.query('INSERT INTO blocks VALUES (?, ?, ?, ?, ?)')
+  const seq_last_is = db.query('UPDATE accounts SET seq_last = ?2 WHERE account = ?1')
+  const begin = db.query('BEGIN')
+  const commit = db.query('COMMIT')
+  const watermark_is = db.query("UPDATE meta SET value = ? WHERE name = 'watermark'")
+
+  function* writeAccount({ account_id, lines }: NewLines): Generator<void> {
+    const texts = lines.split('\n')
+    const events = texts.map((text) => JSON.parse(text) as wire.AccountEvent)
+    const account = numberOf(account_id, events[0]!.seq)
+    for (const { seq_first, seq_last, unix_ms, text } of cutBlocks(texts, events)) {
+      block.run(account, seq_first, seq_last, unix_ms, sealer.seal(blockRow(account_id, seq_first), text))
+      yield
+    }
+    yield* writeRows(account, account_id, events)
+    seq_last_is.run(account, events.at(-1)!.seq)
+  }
+
+  function* writeAll(accounts: readonly NewLines[], watermark: number): Generator<void> {
+    begin.run()
+    for (const one of accounts) yield* writeAccount(one)
+    watermark_is.run(watermark)
+    commit.run()
+  }
+  return {
+    write(accounts, watermark) {
+      const steps = writeAll(accounts, watermark)
+      return () => steps.next().done !== true
+    },
+  }
+}
+
+/** The number of an account, given when its first event comes. */
+function accountNumbers(db: Database, names: Names, sealer: Sealer) {
+  const find = db.query<{ account: number }, [Uint8Array]>('SELECT account FROM accounts WHERE name = ?')
+  const next = db.query<{ account: number }, []>(
+    'SELECT ifnull(max(account), 0) + 1 AS account FROM accounts',
+  )
+  const insert = db.query('INSERT INTO accounts VALUES (?, ?, ?, ?, ?)')
+  const known = new Map<string, number>()
+  return (account_id: string, seq_first: number): number => {
+    let account = known.get(account_id)
+    if (account !== undefined) return account
+    const name = names.account(account_id)
+    account = find.get(name)?.account
+    if (account === undefined) {
+      account = next.get()!.account
+      insert.run(account, name, seq_first, seq_first, sealer.seal(accountRow(account), account_id))
+    }
+    if (known.size >= ACCOUNTS_KEPT) known.clear()
+    known.set(account_id, account)
+    return account
+  }
+}

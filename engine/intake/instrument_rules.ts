@@ -1,0 +1,54 @@
+/** What an instrument demands of an order that depends on nothing hidden, in the order of checks. */
+import { feeUpTo, quoteAmount, U64_MAX } from '../../protocol/units'
+import type { Instrument } from '../../protocol/wire/trading'
+import { TICK_MAX } from '../machine/book/book'
+import { refuseField } from './form'
+import type { OrderForm } from './place'
+
+/** The numbers of an instrument, parsed once at load. */
+export type InstrumentRules = {
+  lot_size: bigint
+  tick_size: bigint
+  /** The book takes prices up to its own bound of ticks. */
+  max_price: bigint
+  min_amount: bigint
+  max_amount: bigint
+  base_decimals: number
+  fee_bps: number
+}
+
+export function rulesOf(instrument: Omit<Instrument, 'status'>): InstrumentRules {
+  return {
+    lot_size: BigInt(instrument.lot_size),
+    tick_size: BigInt(instrument.tick_size),
+    max_price: BigInt(instrument.tick_size) * BigInt(TICK_MAX),
+    min_amount: BigInt(instrument.min_amount),
+    max_amount: BigInt(instrument.max_amount),
+    base_decimals: instrument.base_decimals,
+    fee_bps: instrument.fee_bps,
+  }
+}
+
+/**
+ * Refuses `amount_out_of_range`, `amount_off_lot`, `price_zero`, `price_off_tick`, `value_overflow` and
+ * `min_fill_invalid` (protocol.md "Instruments", matching.md "Intake" rule 1). `at` prefixes field names.
+ */
+export function checkInstrumentRules(form: OrderForm, rules: InstrumentRules, at = ''): void {
+  const { amount, price_limit, min_fill } = form
+  if (amount < rules.min_amount || amount > rules.max_amount) {
+    throw refuseField('amount_out_of_range', `${at}amount`)
+  }
+  if (amount % rules.lot_size !== 0n) throw refuseField('amount_off_lot', `${at}amount`)
+  if (price_limit === 0n) throw refuseField('price_zero', `${at}price_limit`)
+  if (price_limit % rules.tick_size !== 0n) throw refuseField('price_off_tick', `${at}price_limit`)
+  const quote = quoteAmount(amount, price_limit, rules.base_decimals)
+  if (quote + feeUpTo(quote, rules.fee_bps) > U64_MAX || price_limit > rules.max_price) {
+    throw refuseField('value_overflow', `${at}price_limit`)
+  }
+  if (min_fill > amount || min_fill % rules.lot_size !== 0n) {
+    throw refuseField('min_fill_invalid', `${at}min_fill`)
+  }
+  if (form.type === 'fok' && min_fill !== 0n && min_fill !== amount) {
+    throw refuseField('min_fill_invalid', `${at}min_fill`)
+  }
+}

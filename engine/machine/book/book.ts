@@ -1,0 +1,264 @@
+/** The resting orders of one instrument: add, remove, reduce and read. Nothing matches here. */
+import { type BookOrder, BUY, LIMIT, NO_ORDER, type OrderPool, type Side } from './order_pool'
+import { BITMAP_STEP, TickBitmap } from './tick_bitmap'
+
+// Owns one side of a book: the lists of orders per limit price. Ticks inside a window have a dense level each; orders
+// outside wait in two plain lists, below and above, which only an auction that reaches so far looks at.
+
+export class BookSide {
+  /** Tick of the first level of the window. */
+  base = 0
+  /** First order of each level. Position in a list is no priority: the auction sorts by batch, size and hash. */
+  private readonly head: Int32Array
+  private readonly level_lots: Float64Array
+  private readonly occupied: TickBitmap
+  /** Heads of the lists of orders whose limit lies below or above the window. */
+  below = NO_ORDER
+  above = NO_ORDER
+  /** All resting lots of the side. */
+  total = 0
+
+  constructor(
+    private readonly pool: OrderPool,
+    readonly window: number,
+  ) {
+    this.head = new Int32Array(window)
+    this.level_lots = new Float64Array(window)
+    this.occupied = new TickBitmap(window)
+  }
+
+  add(handle: number): void {
+    const { pool } = this
+    const lots = pool.remaining[handle]!
+    this.total += lots
+    const at = pool.tick[handle]! - this.base
+    let first: number
+    if (at < 0) {
+      first = this.below
+      this.below = handle
+    } else if (at >= this.window) {
+      first = this.above
+      this.above = handle
+    } else {
+      first = this.head[at]!
+      this.head[at] = handle
+      this.level_lots[at]! += lots
+      if (first === NO_ORDER) this.occupied.set(at)
+    }
+    pool.next[handle] = first
+    pool.prev[handle] = NO_ORDER
+    if (first !== NO_ORDER) pool.prev[first] = handle
+  }
+
+  remove(handle: number): void {
+    const { pool } = this
+    this.reduce(handle, pool.remaining[handle]!)
+    const before = pool.prev[handle]!
+    const after = pool.next[handle]!
+    if (after !== NO_ORDER) pool.prev[after] = before
+    if (before !== NO_ORDER) {
+      pool.next[before] = after
+      return
+    }
+    const at = pool.tick[handle]! - this.base
+    if (at < 0) this.below = after
+    else if (at >= this.window) this.above = after
+    else {
+      this.head[at] = after
+      if (after === NO_ORDER) this.occupied.clear(at)
+    }
+  }
+
+  /** Takes `lots` off what remains of an order, which stays linked even at zero. */
+  reduce(handle: number, lots: number): void {
+    this.total -= lots
+    this.pool.remaining[handle]! -= lots
+    const at = this.pool.tick[handle]! - this.base
+    if (at >= 0 && at < this.window) this.level_lots[at]! -= lots
+  }
+
+  inWindow(tick: number): boolean {
+    return tick >= this.base && tick < this.base + this.window
+  }
+
+  /** First order and total of the level at a tick of the window. */
+  headAt(tick: number): number {
+    return this.head[tick - this.base]!
+  }
+
+  lotsAt(tick: number): number {
+    return this.level_lots[tick - this.base]!
+  }
+
+  /** Lowest occupied tick of the window at or above `tick`, or -1. */
+  nextTick(tick: number): number {
+    const at = this.occupied.next(tick - this.base)
+    return at < 0 ? -1 : at + this.base
+  }
+
+  /** Highest occupied tick of the window at or below `tick`, or -1. */
+  previousTick(tick: number): number {
+    const at = this.occupied.previous(tick - this.base)
+    return at < 0 ? -1 : at + this.base
+  }
+
+  /** Moves the window: shifts the levels that stay, lists the orders that leave, files those that enter. */
+  slide(base: number): void {
+    const { head, level_lots, occupied, window } = this
+    const outside = [...this.handles(this.below), ...this.handles(this.above)]
+    const shift = base - this.base
+    for (let at = occupied.next(0); at >= 0; at = occupied.next(at + 1)) {
+      if (at - shift >= 0 && at - shift < window) continue
+      outside.push(...this.handles(head[at]!))
+      head[at] = NO_ORDER
+      level_lots[at] = 0
+    }
+    head.copyWithin(Math.max(0, -shift), Math.max(0, shift), window - Math.max(0, -shift))
+    level_lots.copyWithin(Math.max(0, -shift), Math.max(0, shift), window - Math.max(0, -shift))
+    const vacated = shift > 0 ? [Math.max(0, window - shift), window] : [0, Math.min(window, -shift)]
+    head.fill(NO_ORDER, vacated[0], vacated[1])
+    level_lots.fill(0, vacated[0], vacated[1])
+    occupied.reset()
+    for (let at = 0; at < window; at++) if (head[at] !== NO_ORDER) occupied.set(at)
+    this.base = base
+    this.below = NO_ORDER
+    this.above = NO_ORDER
+    for (const handle of outside) {
+      this.total -= this.pool.remaining[handle]!
+      this.add(handle)
+    }
+  }
+
+  /** The orders of one list, from its head. */
+  *handles(head: number): Generator<number> {
+    for (let handle = head; handle !== NO_ORDER; handle = this.pool.next[handle]!) yield handle
+  }
+}
+
+// Owns the resting orders of one instrument: adding, removing, reducing and reading them. Nothing matches here.
+
+/** Highest limit price the book takes, in ticks. */
+export const TICK_MAX = 2 ** 31
+/** Highest sum of the lots of one side: beyond it sums of lots would round. */
+export const SIDE_LOTS_MAX = Number.MAX_SAFE_INTEGER
+
+/**
+ * The book of one instrument. Books share the venue's pool, so a handle is unique over all of them. The book keeps no
+ * accounts: who owns an order, and whether it would cross an own one, is the caller's index.
+ */
+export class Book {
+  readonly buys: BookSide
+  readonly sells: BookSide
+  /** First of the ioc and fok orders, listed through `immediate_next`. */
+  immediate = NO_ORDER
+  /** Resting orders with a minimum fill (fok included). */
+  conditional_orders = 0
+
+  /** `center` is the price around which levels are dense; `window` a multiple of 32768 ticks. */
+  constructor(
+    readonly pool: OrderPool,
+    center: number,
+    window = BITMAP_STEP,
+  ) {
+    this.buys = new BookSide(pool, window)
+    this.sells = new BookSide(pool, window)
+    this.buys.base = this.sells.base = Math.max(0, center - (window >> 1))
+  }
+
+  /**
+   * Adds an order and returns its handle. To keep the age of a replaced order, remove it and add the replacement with
+   * the old `arrival_batch`: nothing else carries age. Throws RangeError on a tick, amount or side total out of range.
+   */
+  add(order: BookOrder): number {
+    const side = this.side(order.side)
+    const { lots, tick } = order
+    if (!(tick >= 1 && tick <= TICK_MAX && Math.floor(tick) === tick))
+      throw new RangeError('tick out of range')
+    if (!(lots >= 1 && lots <= SIDE_LOTS_MAX && Math.floor(lots) === lots))
+      throw new RangeError('lots out of range')
+    if (lots > SIDE_LOTS_MAX - side.total) throw new RangeError('side total out of range')
+    if (order.order_id.length !== 16) throw new RangeError('order id is not 16 bytes')
+    const { pool } = this
+    const handle = pool.take(order)
+    side.add(handle)
+    if (pool.isConditional(handle)) this.conditional_orders++
+    if (order.kind !== LIMIT) this.linkImmediate(handle)
+    return handle
+  }
+
+  /** Removes an order whole (cancel, expiry). The handle is free afterwards. */
+  remove(handle: number): void {
+    const { pool } = this
+    if (!pool.alive(handle)) throw new RangeError('no such order')
+    this.side(pool.side(handle)).remove(handle)
+    if (pool.isConditional(handle)) this.conditional_orders--
+    if (pool.kind(handle) !== LIMIT) this.unlinkImmediate(handle)
+    pool.give(handle)
+  }
+
+  /** Takes `lots` off an order (a fill) and returns what remains; at 0 the order is removed and its handle free. */
+  reduce(handle: number, lots: number): number {
+    const { pool } = this
+    if (!pool.alive(handle)) throw new RangeError('no such order')
+    const rest = pool.remaining[handle]! - lots
+    if (!(lots >= 1 && rest >= 0)) throw new RangeError('lots out of range')
+    if (rest === 0) this.remove(handle)
+    else this.side(pool.side(handle)).reduce(handle, lots)
+    return rest
+  }
+
+  /** A copy of a resting order, or undefined. `min_fill` of a fok order is its amount. */
+  get(handle: number): BookOrder | undefined {
+    const { pool } = this
+    if (!pool.alive(handle)) return undefined
+    return {
+      side: pool.side(handle),
+      kind: pool.kind(handle),
+      tick: pool.tick[handle]!,
+      lots: pool.remaining[handle]!,
+      min_fill: pool.minFill(handle),
+      arrival_batch: pool.arrival_batch[handle]!,
+      order_id: pool.orderId(handle),
+    }
+  }
+
+  /** Lots resting on a side. */
+  total(side: Side): number {
+    return this.side(side).total
+  }
+
+  /**
+   * Keeps the dense window around `tick` (the reference); call it when the reference moves. Costs nothing until the
+   * price leaves the middle half of the window, and never changes what an auction decides.
+   */
+  recenter(tick: number): void {
+    const { base, window } = this.buys
+    if (tick >= base + (window >> 2) && tick < base + window - (window >> 2)) return
+    const moved = Math.max(0, tick - (window >> 1))
+    if (moved === base) return
+    this.buys.slide(moved)
+    this.sells.slide(moved)
+  }
+
+  private side(side: Side): BookSide {
+    return side === BUY ? this.buys : this.sells
+  }
+
+  private linkImmediate(handle: number): void {
+    const { pool } = this
+    const first = this.immediate
+    pool.immediate_next[handle] = first
+    pool.immediate_prev[handle] = NO_ORDER
+    if (first !== NO_ORDER) pool.immediate_prev[first] = handle
+    this.immediate = handle
+  }
+
+  private unlinkImmediate(handle: number): void {
+    const { pool } = this
+    const after = pool.immediate_next[handle]!
+    const before = pool.immediate_prev[handle]!
+    if (after !== NO_ORDER) pool.immediate_prev[after] = before
+    if (before !== NO_ORDER) pool.immediate_next[before] = after
+    else this.immediate = after
+  }
+}

@@ -1,0 +1,202 @@
+/** Rebuilds a state from a snapshot, its order books and indexes included. */
+import { encodeBase58 } from '../../../protocol/base58'
+import { addToBucket } from '../../memory/buckets'
+import { ByteReader, CodecError } from '../../memory/byte_stream'
+import { newList } from '../../memory/handle_list'
+import { letGo } from '../../memory/idle_gc'
+import { Book } from '../book/book'
+import { addKey } from '../rules/checks'
+import { restOrder } from '../rules/order_life'
+import type { Exit, Reshape, Settlement, Withdrawal } from '../settlement/batch'
+import { newAccount, type TradingKey } from '../state/account'
+import { addInstrument } from '../state/instrument'
+import { holdAll, type Note, notesOfBatch, notesOfPayment } from '../state/note'
+import type { FillRecord } from '../state/order'
+import { createState, hexBytes, keyBytes, type State } from '../state/state'
+import { list, uint } from './codec'
+import { STATE_LAYOUT } from './encode_state'
+import {
+  account_row,
+  batch_row,
+  exit_row,
+  fill_row,
+  heading,
+  instrument_row,
+  key_row,
+  mint_row,
+  readNote,
+  readOrder,
+  reshape_row,
+  settlement_row,
+  withdrawal_row,
+} from './snapshot_layout'
+
+// Decodes the settlement part of a snapshot.
+
+/** Tables decoded before. */
+export type Decoding = { keys: TradingKey[]; noteAt: (place: number) => Note; fills: FillRecord[] }
+
+export function decodeSettlement(from: ByteReader, known: Decoding): Settlement {
+  const { noteAt, fills } = known
+  const readable = from.uint()
+  const payments = Array.from({ length: from.uint() }, () => decodePayment(from, known))
+  const exits: Exit[] = list(exit_row)
+    .read(from)
+    .map((row) => ({ ...row, kind: 'exit', note: maybe(noteAt, row.note) }))
+  const payoutOf = (ref: { exit: boolean; at: number }) => (ref.exit ? exits[ref.at]! : payments[ref.at]!)
+  const batches = list(batch_row)
+    .read(from)
+    .map((row) => ({
+      ...row,
+      inputs: row.inputs.map(noteAt),
+      outputs: row.outputs.map((output) => ({ ...output, note: noteAt(output.note) })),
+      fills: row.fills.map((at) => fills[at]!),
+      payouts: row.payouts.map((ref) => payoutOf(ref) as Withdrawal | Exit),
+      reshapes: row.reshapes.map((at) => payments[at] as Reshape),
+    }))
+  const row = settlement_row.read(from)
+  return {
+    ...row,
+    waiting: row.waiting.map(payoutOf),
+    batches: new Map(batches.map((batch) => [batch.batch_id, batch])),
+    payments: new Map(payments.slice(0, readable).map((payment) => [idOf(payment), payment])),
+    exits: new Map(exits.map((exit) => [exit.nullifier, exit])),
+  }
+}
+
+function decodePayment(from: ByteReader, { keys, noteAt }: Decoding): Withdrawal | Reshape {
+  if (from.byte() === 0) {
+    const row = withdrawal_row.read(from)
+    const key = keys[row.key]!
+    return { ...row, kind: 'withdrawal', key, note: noteAt(row.note), change: maybe(noteAt, row.change) }
+  }
+  const row = reshape_row.read(from)
+  const [inputs, outputs] = [row.inputs, row.outputs].map((list) => list.map(noteAt))
+  return { ...row, kind: 'reshape', key: keys[row.key]!, inputs: inputs!, outputs: outputs! }
+}
+
+function idOf(payment: Withdrawal | Reshape): string {
+  return payment.kind === 'withdrawal' ? payment.withdrawal_id : payment.reshape_id
+}
+
+function maybe(noteAt: Decoding['noteAt'], place: number | undefined): Note | undefined {
+  return place === undefined ? undefined : noteAt(place)
+}
+
+// Rebuilds a state from a snapshot, its order books and indexes included.
+
+/**
+ * @param snapshot whole, or block by block: blocks are let go as they are read, so that the state is all that is held
+ * @param orders as in createState
+ * @throws CodecError unless the bytes are one encoded state
+ */
+export function decodeState(snapshot: Uint8Array | Iterator<Uint8Array>, orders?: number): State {
+  const from =
+    snapshot instanceof Uint8Array
+      ? new ByteReader(snapshot)
+      : new ByteReader(new Uint8Array(0), true, snapshot)
+  if (from.byte() !== STATE_LAYOUT) throw new CodecError('the layout of the snapshot is not known')
+  const state = createState(orders)
+  readHeading(state, from)
+  readInstruments(state, from)
+  const keys = readKeys(state, from)
+  const { noteAt, settle } = readNotes(state, from)
+  const fills = readFills(state, from, noteAt)
+  const known = { keys, instruments: state.instrument_list, noteAt, fills }
+  const orders_live = from.uint()
+  state.orders.reserve(orders_live)
+  for (let count = orders_live; count > 0; count--) restOrder(state, readOrder(from, known))
+  state.finals.decode(from)
+  state.leaves.decode(from)
+  settle()
+  state.nullifiers.decode(from)
+  for (const end of list(uint).read(from)) state.nullifier_ends.push(end)
+  readSpentOwners(state, from)
+  state.settlement = decodeSettlement(from, { keys, noteAt, fills })
+  from.done()
+  holdSettling(state)
+  return state
+}
+
+function readHeading(state: State, from: ByteReader): void {
+  Object.assign(state, heading.read(from))
+  if (state.settings === undefined) return
+  state.fee_key = keyBytes(state.settings.fee_key)
+  state.fee_anchor = hexBytes(state.settings.fee_anchor, 32)
+}
+
+function readInstruments(state: State, from: ByteReader): void {
+  state.mints = list(mint_row)
+    .read(from)
+    .map((row) => ({ ...row, bytes: keyBytes(row.text) }))
+  for (const [index, row] of list(instrument_row).read(from).entries()) {
+    const center = row.reference_ticks ?? row.terms.initial_reference_ticks
+    const book = new Book(state.pool, center)
+    addInstrument(state, { ...row, index, live: 0, book })
+  }
+}
+
+function readKeys(state: State, from: ByteReader): TradingKey[] {
+  const accounts = list(account_row)
+    .read(from)
+    .map((row) => ({ ...newAccount(row.account_id), ...row, armed: new Set(row.armed) }))
+  for (const account of accounts) state.accounts.set(account.account_id, account)
+  return list(key_row)
+    .read(from)
+    .map((row, index) => {
+      const account = accounts[row.account]!
+      const key: TradingKey = { ...row, index, text: encodeBase58(row.bytes), account, orders: newList() }
+      addKey(state, key)
+      account.keys.push(key)
+      if (key.dead_man_slot > 0) addToBucket(state.timers, key.dead_man_slot, key)
+      return key
+    })
+}
+
+type NoteAt = (place: number) => Note
+
+/** The known notes come first. They become known with `settle`, once the leaves are read, where most commitments lie. */
+function readNotes({ notes }: State, from: ByteReader): { noteAt: NoteAt; settle: () => void } {
+  const known = from.uint()
+  const handles = new Uint32Array(from.uint())
+  notes.reserve(handles.length, known)
+  const commitments = new Uint8Array(new ArrayBuffer(handles.length * 32))
+  for (let place = 0; place < handles.length; place++) {
+    handles[place] = readNote(from, notes, commitments, place * 32).handle
+  }
+  const settle = () => {
+    handles.forEach((handle, place) => {
+      notes.settle(handle, commitments, place * 32)
+      if (place < known) notes.register(notes.at(handle))
+    })
+    letGo(commitments)
+  }
+  return { noteAt: (place) => notes.at(handles[place]!), settle }
+}
+
+function readFills(state: State, from: ByteReader, noteAt: NoteAt): FillRecord[] {
+  const accounts = [...state.accounts.values()]
+  const maybe = (place: number | undefined) => (place === undefined ? undefined : noteAt(place))
+  return list(fill_row)
+    .read(from)
+    .map((row) => ({
+      ...row,
+      account: accounts[row.account]!,
+      proceeds: maybe(row.proceeds),
+      change: maybe(row.change),
+    }))
+}
+
+function readSpentOwners(state: State, from: ByteReader): void {
+  const count = from.uint()
+  if (count === 0) return
+  state.spent_owners = new Uint32Array(count)
+  for (let leaf = 0; leaf < count; leaf++) state.spent_owners[leaf] = from.uint()
+}
+
+/** Whatever refers to a note holds it, as when it came to be. */
+function holdSettling({ notes, settlement }: State): void {
+  for (const batch of settlement.batches.values()) holdAll(notes, notesOfBatch(batch))
+  for (const payment of settlement.payments.values()) holdAll(notes, notesOfPayment(payment))
+  for (const { note } of settlement.exits.values()) if (note !== undefined) notes.hold(note)
+}

@@ -1,0 +1,157 @@
+/** Encodes the whole state: equal states give equal bytes, so their hash compares machines and replays. */
+import { sha256 } from '../../../protocol/sha256'
+import { ByteWriter } from '../../memory/byte_stream'
+import type { Exit, Reshape, Settlement, Withdrawal } from '../settlement/batch'
+import { ROW_BYTES } from '../state/final_orders'
+import type { State } from '../state/state'
+import { type Codec, list, uint } from './codec'
+import {
+  account_row,
+  batch_row,
+  exit_row,
+  fill_row,
+  heading,
+  instrument_row,
+  key_row,
+  mint_row,
+  reshape_row,
+  settlement_row,
+  withdrawal_row,
+  writeNote,
+  writeOrder,
+} from './snapshot_layout'
+import { type Tables, tablesOf } from './snapshot_tables'
+
+// Encodes the settlement part of a snapshot.
+
+export function encodeSettlement(to: ByteWriter, settlement: Settlement, tables: Tables): void {
+  const refOf = (payment: Withdrawal | Reshape | Exit) =>
+    payment.kind === 'exit'
+      ? { exit: true, at: tables.exits.at(payment) }
+      : { exit: false, at: tables.payments.at(payment) }
+  to.uint(settlement.payments.size)
+  to.uint(tables.payments.rows.length)
+  for (const payment of tables.payments.rows) encodePayment(to, payment, tables)
+  list(exit_row).write(
+    to,
+    tables.exits.rows.map((exit) => ({ ...exit, note: tables.notes.maybe(exit.note) })),
+  )
+  list(batch_row).write(
+    to,
+    [...settlement.batches.values()].map((batch) => ({
+      ...batch,
+      inputs: batch.inputs.map(tables.notes.at),
+      outputs: batch.outputs.map((output) => ({ ...output, note: tables.notes.at(output.note) })),
+      fills: batch.fills.map(tables.fills.at),
+      payouts: batch.payouts.map(refOf),
+      reshapes: batch.reshapes.map(tables.payments.at),
+    })),
+  )
+  settlement_row.write(to, { ...settlement, waiting: settlement.waiting.map(refOf) })
+}
+
+function encodePayment(to: ByteWriter, payment: Withdrawal | Reshape, tables: Tables): void {
+  const key = payment.key.index
+  if (payment.kind === 'withdrawal') {
+    to.byte(0)
+    const { note, change } = payment
+    withdrawal_row.write(to, {
+      ...payment,
+      key,
+      note: tables.notes.at(note),
+      change: tables.notes.maybe(change),
+    })
+    return
+  }
+  to.byte(1)
+  const { inputs, outputs } = payment
+  reshape_row.write(to, {
+    ...payment,
+    key,
+    inputs: inputs.map(tables.notes.at),
+    outputs: outputs.map(tables.notes.at),
+  })
+}
+
+// Encodes the whole state: the same state gives the same bytes, so their hash compares machines and replays.
+
+/** First byte of a snapshot: its layout. */
+export const STATE_LAYOUT = 2
+/** A block is about this long. */
+const BLOCK_BYTES = 1024 * 1024
+
+export function encodeState(state: State): Uint8Array {
+  const to = new ByteWriter(expectedBytes(state))
+  for (const _ of write(to, state));
+  return to.whole()
+}
+
+/** The same in blocks, each valid until the next is asked for; the state must not change meanwhile. */
+export function* encodeBlocks(state: State, block_bytes = BLOCK_BYTES): Generator<Uint8Array> {
+  const to = new ByteWriter(2 * block_bytes)
+  for (const _ of write(to, state)) {
+    if (to.length < block_bytes) continue
+    yield to.whole()
+    to.begin()
+  }
+  yield to.whole()
+}
+
+/** Stops after every row of what there are many of, so that somebody may take what was written. */
+function* write(to: ByteWriter, state: State): Generator<void> {
+  const tables = tablesOf(state)
+  const keys = [...state.keys.values()]
+  const rows = <T>(codec: Codec<T>, values: Iterable<T>) => list(codec).write(to, [...values])
+  to.byte(STATE_LAYOUT)
+  heading.write(to, state)
+  rows(mint_row, state.mints)
+  rows(instrument_row, state.instruments.values())
+  rows(
+    account_row,
+    tables.accounts.rows.map((account) => ({ ...account, armed: [...account.armed] })),
+  )
+  rows(
+    key_row,
+    keys.map((key) => ({ ...key, account: tables.accounts.at(key.account) })),
+  )
+  to.uint(state.notes.size)
+  to.uint(tables.notes.size)
+  for (const note of tables.notes.rows()) yield writeNote(to, note)
+  rows(
+    fill_row,
+    tables.fills.rows.map((fill) => ({
+      ...fill,
+      account: tables.accounts.at(fill.account),
+      proceeds: tables.notes.maybe(fill.proceeds),
+      change: tables.notes.maybe(fill.change),
+    })),
+  )
+  to.uint(state.orders.size)
+  for (const order of state.orders.values()) yield writeOrder(to, order, tables)
+  yield* state.finals.encode(to)
+  yield* state.leaves.encode(to)
+  yield* state.nullifiers.encode(to)
+  list(uint).write(to, state.nullifier_ends)
+  list(uint).write(to, trimmed(state.spent_owners))
+  encodeSettlement(to, state.settlement, tables)
+}
+
+/** About what it takes and a little more: what is reserved and not written costs nothing, a second buffer does. */
+function expectedBytes({ notes, orders, finals, leaves, nullifiers, spent_owners }: State): number {
+  const trees = (leaves.size + nullifiers.size) * 32 + spent_owners.length * 8
+  return 65_536 + notes.lives * 208 + orders.size * 320 + finals.size * ROW_BYTES + trees
+}
+
+/** Without what memory was reserved ahead. */
+function trimmed(owners: Uint32Array): number[] {
+  let length = owners.length
+  while (length > 0 && owners[length - 1] === 0) length--
+  return Array.from(owners.subarray(0, length))
+}
+
+// The hash two machines compare to know that they hold the same state.
+
+/** SHA-256 of the encoded state. */
+export function stateHash(state: State): Uint8Array {
+  return sha256(encodeState(state))
+}

@@ -1,0 +1,375 @@
+/** The layout of a snapshot's tables. Objects refer to each other by their position in the table before. */
+
+import type { HaltReason, Settings } from '../../commands'
+import { LIMITS } from '../../limits'
+import { type ByteReader, type ByteWriter, CodecError } from '../../memory/byte_stream'
+import type { TradingKey } from '../state/account'
+import type { InstrumentState } from '../state/instrument'
+import { NOTE_STATUSES, type Note, type NoteStatus } from '../state/note'
+import * as row from '../state/note_row'
+import type { Notes } from '../state/notes'
+import type { FillRecord, Order, OrderFacts } from '../state/order'
+import {
+  DIGEST_BYTES,
+  ID_BYTES,
+  IDENTITY_BYTES,
+  LIVE_STATUSES,
+  SIDES as ORDER_SIDES,
+  TYPES,
+} from '../state/order_row'
+import type { Epoch } from '../state/state'
+import { blob, bool, fixed, hex, i128, json, list, option, struct, text, u64, uint, word } from './codec'
+import { EXIT_TERMS, HALT_REASONS, hash_result, signed_batch } from './command_codec'
+import type { Tables } from './snapshot_tables'
+
+// The layout of a snapshot's tables. Objects refer to each other by their position in the table before.
+
+const b32 = fixed(32)
+const SIDES = ['buy', 'sell'] as const
+const STAGES = ['matched', 'submitted', 'confirmed', 'finalized', 'voided'] as const
+const INSTRUMENT_STATUSES = ['active', 'paused', 'closed'] as const
+
+export const heading = struct<{
+  settings: Settings | undefined
+  slot: number
+  unix_ms: number
+  epoch: number
+  epochs: Epoch[]
+  halted: HaltReason | undefined
+}>({
+  settings: option(json<Settings>()),
+  slot: uint,
+  unix_ms: uint,
+  epoch: uint,
+  epochs: list(
+    struct<Epoch>({
+      epoch: uint,
+      boot_nonce: fixed(16),
+      generation: uint,
+      signature: fixed(64),
+      transaction: blob,
+      slot: uint,
+    }),
+  ),
+  halted: option(word(HALT_REASONS)),
+})
+
+export const mint_row = struct({
+  text,
+  min_withdraw: u64,
+  withdraw_fee: u64,
+})
+
+export const instrument_row = struct({
+  terms: struct({
+    symbol: text,
+    base: uint,
+    quote: uint,
+    base_decimals: uint,
+    lot_size: u64,
+    tick_size: u64,
+    quote_per_lot_tick: i128,
+    batch_slots: uint,
+    collar_bps: uint,
+    fee_bps: uint,
+    initial_reference_ticks: uint,
+    reference_policy: word(['last', 'oracle']),
+    price_rule: word(['std4', 'ref']),
+    volume_tolerance_bps: uint,
+  }),
+  status: word(INSTRUMENT_STATUSES),
+  reference_ticks: option(uint),
+  reference_unix_ms: uint,
+  reference_source: text,
+  next_batch: uint,
+})
+
+export const account_row = struct({
+  account_id: text,
+  version: uint,
+  status: word(['active', 'suspended']),
+  orders_live_max: uint,
+  keys_max: uint,
+  record: blob,
+  seq: uint,
+  armed: list(text),
+})
+
+export const key_row = struct({
+  bytes: b32,
+  account: uint,
+  place_nonce: u64,
+  cancel_nonce: u64,
+  dead_man_slot: uint,
+})
+
+export const fill_row = struct({
+  account: uint,
+  order_id: hex(16),
+  fill_index: uint,
+  symbol: text,
+  side: word(SIDES),
+  price: u64,
+  amount: u64,
+  quote_amount: u64,
+  fee: u64,
+  batch: uint,
+  settlement_batch: uint,
+  anchor_index: uint,
+  slot: uint,
+  proceeds: option(uint),
+  change: option(uint),
+  stage: word(STAGES),
+  signature: option(text),
+  seq: uint,
+})
+
+// The layout of a note in a snapshot. Millions are written and read, so it is said in code instead of a description.
+
+/** Blinding and nullifier: 32 bytes each at these places of the row, where the flag says so. */
+const PARTS = [
+  [row.BLINDING_AT, row.HAS_BLINDING],
+  [row.NULLIFIER_AT, row.HAS_NULLIFIER],
+] as const
+
+export function writeNote(to: ByteWriter, note: Note): void {
+  const { bytes } = note.chunk
+  const flags = bytes[note.at(row.FLAGS_AT)]!
+  to.text(note.owner)
+  to.uint(note.mint)
+  to.u64(note.amount)
+  to.byte(NOTE_STATUSES.indexOf(note.status))
+  note.encodeCommitment(to)
+  for (const [at, flag] of PARTS) {
+    const has = (flags & flag) !== 0
+    to.byte(has ? 1 : 0)
+    if (has) to.copy(bytes, note.at(at), 32)
+  }
+  const { leaf_index } = note
+  to.byte(leaf_index === undefined ? 0 : 1)
+  if (leaf_index !== undefined) to.uint(leaf_index)
+  to.uint(note.spent_in)
+}
+
+/**
+ * Makes the note, not known yet. Its commitment goes to `at` of `commitments` and is put where it belongs once the leaves
+ * are read too (`Notes.settle`): until then nobody may ask for it.
+ */
+export function readNote(from: ByteReader, notes: Notes, commitments: Uint8Array, at: number): Note {
+  const note = notes.create({
+    owner: from.text(),
+    mint: from.uint(),
+    amount: from.u64(),
+    status: statusOf(from.byte()),
+  })
+  const { bytes, view } = note.chunk
+  const flags_at = note.at(row.FLAGS_AT)
+  if (from.byte() === 1) {
+    from.copy(commitments, at, 32)
+    bytes[flags_at]! |= row.HAS_COMMITMENT
+  }
+  for (const [part_at, flag] of PARTS) {
+    if (from.byte() !== 1) continue
+    from.copy(bytes, note.at(part_at), 32)
+    bytes[flags_at]! |= flag
+  }
+  if (from.byte() === 1) {
+    view.setUint32(note.at(row.COMMITMENT_AT), from.uint(), true)
+    bytes[flags_at]! |= row.HAS_LEAF_INDEX
+  }
+  note.spent_in = from.uint()
+  return note
+}
+
+function statusOf(place: number): NoteStatus {
+  const status = NOTE_STATUSES[place]
+  if (status === undefined) throw new CodecError('the status of a note is not known')
+  return status
+}
+
+// The layout of a live order in a snapshot, said in code as that of a note.
+
+const IDENTITY = new Uint8Array(IDENTITY_BYTES)
+
+export function writeOrder(to: ByteWriter, order: Order, tables: Tables): void {
+  const { anchor_count, origin, fills } = order
+  order.readIdentity(IDENTITY)
+  to.copy(IDENTITY, 0, ID_BYTES)
+  to.uint(order.key.index)
+  to.uint(order.instrument.index)
+  to.byte(ORDER_SIDES.indexOf(order.side))
+  to.byte(TYPES.indexOf(order.type))
+  to.uint(order.lots)
+  to.uint(order.ticks)
+  to.uint(order.min_lots)
+  to.uint(order.expiry_slot)
+  to.uint(order.arrival_slot)
+  to.uint(order.arrival_batch)
+  to.u64(order.nonce)
+  to.uint(anchor_count * 32)
+  order.encodeAnchors(to)
+  to.copy(IDENTITY, ID_BYTES, DIGEST_BYTES)
+  to.byte(origin === undefined ? 0 : 1)
+  if (origin !== undefined) to.text(origin)
+  to.byte(order.has_replaced ? 1 : 0)
+  if (order.has_replaced) to.copy(IDENTITY, ID_BYTES + DIGEST_BYTES, ID_BYTES)
+  to.uint(order.seq)
+  to.uint(order.remaining)
+  to.byte(LIVE_STATUSES.indexOf(order.status))
+  to.uint(tables.notes.at(order.collateral))
+  to.u64(order.cumulative_quote)
+  to.u64(order.cumulative_fee)
+  to.uint(fills.length)
+  for (const fill of fills) to.uint(tables.fills.at(fill))
+}
+
+/** Tables decoded before. */
+export type OrderDecoding = {
+  keys: readonly TradingKey[]
+  instruments: readonly InstrumentState[]
+  /** The note at a place of their table. */
+  noteAt: (place: number) => Note
+  fills: readonly FillRecord[]
+}
+
+/** One place for the bytes of every order that is read: they are copied on at once. */
+const ORDER_ID = new Uint8Array(16)
+const DIGEST = new Uint8Array(32)
+const REPLACED_ID = new Uint8Array(16)
+const ANCHORS = Array.from({ length: LIMITS.anchors_max }, () => new Uint8Array(32))
+
+function read(from: ByteReader, into: Uint8Array): Uint8Array {
+  from.copy(into, 0, into.length)
+  return into
+}
+
+function readAnchors(from: ByteReader): Uint8Array[] {
+  const anchors = ANCHORS.slice(0, from.uint() / 32)
+  for (const anchor of anchors) read(from, anchor)
+  return anchors
+}
+
+/** Its bytes are those of the next order as soon as that is read. */
+export function readOrder(from: ByteReader, known: OrderDecoding): OrderFacts {
+  const facts: OrderFacts = {
+    order_id: read(from, ORDER_ID),
+    key: known.keys[from.uint()]!,
+    instrument: known.instruments[from.uint()]!,
+    side: wordOf(ORDER_SIDES, from.byte()),
+    type: wordOf(TYPES, from.byte()),
+    lots: from.uint(),
+    ticks: from.uint(),
+    min_lots: from.uint(),
+    expiry_slot: from.uint(),
+    arrival_slot: from.uint(),
+    arrival_batch: from.uint(),
+    nonce: from.u64(),
+    anchors: readAnchors(from),
+    digest: read(from, DIGEST),
+    origin: from.byte() === 1 ? from.text() : undefined,
+    replaces: from.byte() === 1 ? read(from, REPLACED_ID) : undefined,
+    seq: from.uint(),
+    remaining: from.uint(),
+    status: wordOf(LIVE_STATUSES, from.byte()),
+    collateral: known.noteAt(from.uint()),
+    traded: undefined,
+  }
+  const cumulative_quote = from.u64()
+  const cumulative_fee = from.u64()
+  const fills: FillRecord[] = []
+  for (let count = from.uint(); count > 0; count--) fills.push(known.fills[from.uint()]!)
+  if (fills.length > 0) facts.traded = { cumulative_quote, cumulative_fee, fills }
+  return facts
+}
+
+function wordOf<T>(words: readonly T[], at: number): T {
+  const word = words[at]
+  if (word === undefined) throw new CodecError('a word is not in its list')
+  return word
+}
+
+// The layout of a snapshot's settlement tables; notes and fills are positions in the tables before.
+
+const output_row = struct({ note: uint, anchor: b32, order_id: hex(16), nonce: u64, index_role: uint })
+
+/** `at` is the position among the exits, or among the withdrawals and reshapes. */
+export const payment_ref = struct({ exit: bool, at: uint })
+
+export const batch_row = struct({
+  batch_id: uint,
+  slot: uint,
+  generation: uint,
+  inputs: list(uint),
+  outputs: list(output_row),
+  fills: list(uint),
+  payouts: list(payment_ref),
+  reshapes: list(uint),
+  fees: list(i128),
+  leaf_count_min: uint,
+  parts: uint,
+  hashed: option(hash_result),
+  progress: word(['built', 'submitted', 'confirmed', 'finalized']),
+  signature: option(text),
+  signed: option(signed_batch),
+})
+
+export const withdrawal_row = struct({
+  withdrawal_id: hex(16),
+  key: uint,
+  note: uint,
+  commitment: hex(32),
+  destination: b32,
+  amount: u64,
+  fee: u64,
+  nonce: u64,
+  change_anchor: b32,
+  expiry_slot: uint,
+  accepted_slot: uint,
+  change: option(uint),
+  status: word(['accepted', 'submitted', 'confirmed', 'finalized', 'refunded', 'voided']),
+  refund_commitment: option(hex(32)),
+  settlement_batch: uint,
+  signature: option(text),
+  accepted_seq: uint,
+  seq: uint,
+  ended_unix_ms: uint,
+})
+
+export const reshape_row = struct({
+  reshape_id: hex(16),
+  key: uint,
+  inputs: list(uint),
+  commitments: list(hex(32)),
+  amounts: list(u64),
+  nonce: u64,
+  anchor: b32,
+  expiry_slot: uint,
+  accepted_slot: uint,
+  outputs: list(uint),
+  status: word(['accepted', 'submitted', 'confirmed', 'finalized', 'voided']),
+  settlement_batch: uint,
+  signature: option(text),
+  accepted_seq: uint,
+  seq: uint,
+  ended_unix_ms: uint,
+})
+
+export const exit_row = struct({
+  nullifier: hex(32),
+  commitment: hex(32),
+  ...EXIT_TERMS,
+  accepted_slot: uint,
+  note: option(uint),
+  settlement_batch: uint,
+})
+
+export const settlement_row = struct({
+  last_batch: uint,
+  last_hashed: uint,
+  unlanded: uint,
+  waiting: list(payment_ref),
+  fees: list(u64),
+  fee_day: uint,
+  leaf_count_min: uint,
+  landed: option(struct({ batch_id: uint, signature: fixed(64), slot: uint })),
+})

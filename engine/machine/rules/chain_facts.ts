@@ -1,0 +1,82 @@
+/** Facts from outside: finalized leaves, nullifiers spent before this journal began, oracle prices, epochs. */
+import { equalBytes } from '../../../protocol/bytes'
+import type { CommandOf } from '../../commands'
+import { instrumentOf, referenceTicks } from '../state/instrument'
+import { retireNote } from '../state/note'
+import type { Answer } from '../state/outcome'
+import type { State } from '../state/state'
+
+// Applies finalized leaves: deposits below them can be opened, spent notes among them can be let go.
+
+/** @throws Error on a gap, or when a finalized leaf changed: then the chain contradicts the journal. */
+export function applyLeaves(state: State, command: CommandOf<'leaves'>): Answer {
+  const { first_index, leaves } = command
+  if (first_index > state.leaves.size) throw new Error('finalized leaves leave a gap')
+  leaves.forEach((leaf, at) => {
+    const leaf_index = first_index + at
+    if (leaf_index < state.leaves.size) {
+      if (!equalBytes(state.leaves.at(leaf_index), leaf)) throw new Error('a finalized leaf changed')
+      return
+    }
+    state.leaves.append(leaf)
+    const note = state.notes.find(leaf)
+    if (note === undefined) return
+    state.notes.land(note, leaf_index)
+    const retired = note.status === 'spent' && !state.settlement.batches.has(note.spent_in)
+    if (retired) retireNote(state, note, leaf_index)
+  })
+  return { kind: 'done' }
+}
+
+// Applies what the chain says was spent before this journal began: the first thing a venue restored from chain learns.
+
+/** @throws Error when a batch is not the next one, repeats a nullifier, or comes after this venue packed its own */
+export function applySpentRestored(state: State, command: CommandOf<'spent_restored'>): Answer {
+  const { settlement } = state
+  for (const { batch_id, nullifiers, signature, slot } of command.batches) {
+    if (settlement.batches.size > 0 || batch_id !== settlement.last_batch + 1) {
+      throw new Error('restored settlement batches come in order and before any other')
+    }
+    for (const nullifier of nullifiers) {
+      if (state.nullifiers.has(nullifier)) throw new Error('a nullifier is spent twice')
+      state.nullifiers.append(nullifier)
+    }
+    state.nullifier_ends.push(state.nullifiers.size)
+    settlement.last_batch = batch_id
+    settlement.last_hashed = batch_id
+    settlement.landed = { batch_id, signature, slot }
+  }
+  return { kind: 'done' }
+}
+
+// Applies facts from outside that only move numbers: oracle prices and epochs.
+
+/** Rounded to the nearest tick, half down. Older than the known one, or not asked for: nothing. */
+export function applyReference(state: State, command: CommandOf<'reference'>): Answer {
+  const instrument = instrumentOf(state, command.symbol)
+  const { terms } = instrument
+  const stale = command.publish_unix_ms <= instrument.reference_unix_ms
+  if (terms.reference_policy !== 'oracle' || stale) return { kind: 'done' }
+  const ticks = referenceTicks(terms, command.price)
+  if (ticks === undefined) return { kind: 'done' }
+  instrument.reference_ticks = ticks
+  instrument.reference_unix_ms = command.publish_unix_ms
+  instrument.reference_source = command.source
+  instrument.book.recenter(ticks)
+  return { kind: 'done' }
+}
+
+export function applyEpochIntended(state: State, command: CommandOf<'epoch_intended'>): Answer {
+  const { epoch, boot_nonce, generation, signature, transaction } = command
+  state.epochs.push({ epoch, boot_nonce, generation, signature, transaction, slot: 0 })
+  return { kind: 'done' }
+}
+
+/** @throws Error for an epoch that was never intended here. */
+export function applyEpochOpened(state: State, command: CommandOf<'epoch_opened'>): Answer {
+  const intended = state.epochs.findLast((known) => known.epoch === command.epoch)
+  if (intended === undefined) throw new Error('an epoch opened that was not intended here')
+  intended.slot = command.slot
+  state.epoch = command.epoch
+  return { kind: 'done' }
+}

@@ -1,0 +1,153 @@
+/** The one door into the state: decides a command and, unless it is refused, applies it. */
+import type { Command } from '../../commands'
+import { applyBatchSigned, applyBatchStage, applyHashed } from '../settlement/batch_stage'
+import { applyAccountRecord, decideAccountRecord } from '../state/account'
+import { type Answer, Effects, type Env, type Outcome, type RefusedOutcome } from '../state/outcome'
+import type { State } from '../state/state'
+import {
+  applyArmDisconnect,
+  applyCancel,
+  applyCancelAll,
+  applyDeadMan,
+  applyDisconnected,
+  decideCancel,
+  decideCancelAll,
+  decideDeadMan,
+} from './cancel'
+import {
+  applyEpochIntended,
+  applyEpochOpened,
+  applyLeaves,
+  applyReference,
+  applySpentRestored,
+} from './chain_facts'
+import { applyConfigure } from './configure'
+import { applyExit } from './exit'
+import { applyHalted, applyInstrumentStatus, applyResumed } from './halt'
+import { applyReshape, applyWithdraw, decideReshape, decideWithdraw } from './payment'
+import { applyModify, applyPlace, decideModify, decidePlace } from './place'
+import { applySlot } from './slot'
+
+/**
+ * Deterministic: state and command in, the same outcome and the same new state on every machine. A refusal changes
+ * nothing. An order in an event carries the fills whose commitments are known; later fills follow as `fill.matched`.
+ * With events `skipped` they are numbered as ever and not made.
+ * @throws Error when the command contradicts the state in a way no client can cause; the process must stop.
+ */
+export function execute(
+  state: State,
+  command: Command,
+  env: Env,
+  events: 'kept' | 'skipped' = 'kept',
+): Outcome {
+  // Journals are full of places: theirs goes the same way without a function of its own for each.
+  if (command.kind === 'place') {
+    const plan = decidePlace(state, command, env)
+    if (!plan.ok) return plan
+    const fx = begin(state, command, events)
+    return outcomeOf(applyPlace(state, fx, command, plan), fx)
+  }
+  const decision = decide(state, command, env)
+  if (!decision.ok) return decision
+  const fx = begin(state, command, events)
+  return outcomeOf(decision.apply(fx), fx)
+}
+
+/** The first write of an accepted command. */
+function begin(state: State, command: Command, events: 'kept' | 'skipped'): Effects {
+  state.unix_ms = command.unix_ms
+  const slot = command.kind === 'slot' ? Math.max(command.slot, state.slot) : state.slot
+  return new Effects(slot, command.unix_ms, events === 'kept')
+}
+
+function outcomeOf(answer: Answer, { events, auctions }: Effects): Outcome {
+  return { ok: true, answer, events, auctions }
+}
+
+type Accepted = { ok: true; apply: (fx: Effects) => Answer }
+
+/** Reads the state, changes nothing; what it returns is the only thing that writes it. */
+function decide(
+  state: State,
+  command: Exclude<Command, { kind: 'place' }>,
+  env: Env,
+): Accepted | RefusedOutcome {
+  switch (command.kind) {
+    case 'modify':
+      return when(decideModify(state, command, env), (plan, fx) => applyModify(state, fx, command, plan))
+    case 'cancel':
+      return when(decideCancel(state, command), (plan, fx) => applyCancel(state, fx, command, plan))
+    case 'cancel_all':
+      return when(decideCancelAll(state, command), (plan, fx) => applyCancelAll(state, fx, command, plan))
+    case 'dead_man':
+      return when(decideDeadMan(state, command), (plan) => applyDeadMan(state, command, plan))
+    case 'withdraw':
+      return when(decideWithdraw(state, command, env), (plan, fx) => applyWithdraw(state, fx, command, plan))
+    case 'reshape':
+      return when(decideReshape(state, command, env), (plan, fx) => applyReshape(state, fx, command, plan))
+    case 'account_record':
+      return when(decideAccountRecord(state, command), () => applyAccountRecord(state, command))
+    default:
+      return { ok: true, apply: (fx) => applyFact(state, fx, command, env) }
+  }
+}
+
+function when<Plan extends { ok: true }>(
+  plan: Plan | RefusedOutcome,
+  apply: (plan: Plan, fx: Effects) => Answer,
+): Accepted | RefusedOutcome {
+  return plan.ok ? { ok: true, apply: (fx) => apply(plan, fx) } : plan
+}
+
+type ClientKind =
+  | 'place'
+  | 'modify'
+  | 'cancel'
+  | 'cancel_all'
+  | 'dead_man'
+  | 'withdraw'
+  | 'reshape'
+  | 'account_record'
+
+/** Facts of the chain, the clock and the operator are never refused. */
+function applyFact(
+  state: State,
+  fx: Effects,
+  command: Exclude<Command, { kind: ClientKind }>,
+  env: Env,
+): Answer {
+  switch (command.kind) {
+    case 'slot':
+      return applySlot(state, fx, command, env)
+    case 'leaves':
+      return applyLeaves(state, command)
+    case 'hashed':
+      return applyHashed(state, fx, command)
+    case 'batch_signed':
+      return applyBatchSigned(state, command)
+    case 'batch_stage':
+      return applyBatchStage(state, fx, command)
+    case 'epoch_intended':
+      return applyEpochIntended(state, command)
+    case 'epoch_opened':
+      return applyEpochOpened(state, command)
+    case 'reference':
+      return applyReference(state, command)
+    case 'exit_requested':
+      return applyExit(state, fx, command)
+    case 'halted':
+      return applyHalted(state, fx, command)
+    case 'resumed':
+      return applyResumed(state)
+    case 'instrument_status':
+      return applyInstrumentStatus(state, fx, command)
+    case 'arm_disconnect':
+      return applyArmDisconnect(state, command)
+    case 'disconnected':
+      return applyDisconnected(state, fx, command)
+    case 'configure':
+      return applyConfigure(state, command)
+    case 'spent_restored':
+      return applySpentRestored(state, command)
+  }
+}

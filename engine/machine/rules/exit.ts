@@ -1,0 +1,102 @@
+/** Applies exit requests seen on chain: the note is frozen, what it backs is cancelled, the exit is served. */
+import { nullifierOf } from '../../../protocol/notes/notes'
+import type { CommandOf } from '../../commands'
+import { LIMITS } from '../../limits'
+import type { ExitRequest } from '../../ports'
+import type { Exit } from '../settlement/batch'
+import { announceNote } from '../settlement/batch_stage'
+import type { Note } from '../state/note'
+import type { Answer, Effects } from '../state/outcome'
+import { hexBytes, type State } from '../state/state'
+import { endOrder } from './order_life'
+import { voidPayment } from './payment'
+
+/**
+ * `confirmed` freezes, `finalized` serves, `vanished` (a fork) unlocks. A request for a spent note changes nothing: once
+ * its batch has landed, it is refused on chain with the spent tree.
+ */
+export function applyExit(state: State, fx: Effects, command: CommandOf<'exit_requested'>): Answer {
+  const { request } = command
+  const { exits, waiting } = state.settlement
+  const nullifier = request.nullifier.toHex()
+  const known = exits.get(nullifier)
+  if (request.stage === 'vanished') {
+    if (known !== undefined && known.settlement_batch === 0) dropExit(state, known)
+    return { kind: 'done' }
+  }
+  if (known === undefined && state.nullifiers.has(request.nullifier)) return { kind: 'done' }
+  if (known === undefined && exits.size >= LIMITS.exits_open_max) return { kind: 'done' }
+  const exit = known ?? openExit(state, fx, command, nullifier)
+  if (exit === undefined) return { kind: 'done' }
+  const served = exit.settlement_batch > 0 || waiting.includes(exit)
+  if (request.stage === 'finalized' && !served) waiting.push(exit)
+  return { kind: 'done' }
+}
+
+/** Undefined for a note that a packed batch spends already. */
+function openExit(
+  state: State,
+  fx: Effects,
+  command: CommandOf<'exit_requested'>,
+  nullifier: string,
+): Exit | undefined {
+  const { request } = command
+  const note = noteOf(state, request)
+  if (note?.status === 'spent') return undefined
+  const exit: Exit = {
+    kind: 'exit',
+    nullifier,
+    commitment: request.commitment.toHex(),
+    mint: request.mint,
+    amount: request.amount,
+    destination: request.destination,
+    deadline_unix_s: request.deadline_unix_s,
+    request_account: request.request_account,
+    refund_inner: request.refund_inner,
+    accepted_slot: state.slot,
+    note: undefined,
+    settlement_batch: 0,
+  }
+  state.settlement.exits.set(nullifier, exit)
+  if (note !== undefined) takeForExit(state, fx, exit, note)
+  return exit
+}
+
+/** Freezes a known note for its exit: what it backs ends. */
+export function takeForExit(state: State, fx: Effects, exit: Exit, note: Note): void {
+  const key = state.keys.get(note.owner)
+  for (const order of key === undefined ? [] : state.orders.of(key)) {
+    if (order.collateral.is(note)) endOrder(state, fx, order, { status: 'cancelled', reason: 'note_exited' })
+  }
+  for (const payment of [...state.settlement.waiting]) {
+    if (payment.kind === 'withdrawal' && payment.note.is(note)) voidPayment(state, fx, payment)
+    if (payment.kind === 'reshape' && payment.inputs.some((one) => one.is(note)))
+      voidPayment(state, fx, payment)
+  }
+  if (exit.note === undefined) state.notes.hold(note)
+  exit.note = note
+  note.status = 'exiting'
+  note.setNullifier(hexBytes(exit.nullifier, 32))
+  announceNote(state, fx, 'note.exited', note)
+}
+
+/**
+ * The known note a request speaks of. The program has compared commitment and nullifier; a chain that tells another
+ * nullifier than the note's own does not freeze it.
+ */
+function noteOf(state: State, request: ExitRequest): Note | undefined {
+  const note = state.notes.find(request.commitment)
+  if (note === undefined) return undefined
+  const own = note.nullifier ?? nullifierOf(request.commitment, note.blinding!).toHex()
+  return own === request.nullifier.toHex() ? note : undefined
+}
+
+function dropExit(state: State, exit: Exit): void {
+  const { exits, waiting } = state.settlement
+  exits.delete(exit.nullifier)
+  const at = waiting.indexOf(exit)
+  if (at !== -1) waiting.splice(at, 1)
+  if (exit.note === undefined) return
+  if (exit.note.status === 'exiting') exit.note.status = 'free'
+  state.notes.drop(exit.note)
+}

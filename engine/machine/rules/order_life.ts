@@ -1,0 +1,132 @@
+/** The life of an order: opened it locks its note and rests in the book; closed it leaves the book and every index. */
+import type { CancelReason, EventKind } from '../../../protocol/wire/trading'
+import type { PlaceFields } from '../../commands'
+import { BUY, FOK, IOC, type Kind, LIMIT, SELL } from '../book/order_pool'
+import type { FinalOrder } from '../state/final_orders'
+import { lockNote, releaseNote } from '../state/note'
+import type { Order, OrderFacts } from '../state/order'
+import { IDENTITY_BYTES } from '../state/order_row'
+import type { Effects } from '../state/outcome'
+import type { State } from '../state/state'
+import { orderView } from '../state/views'
+import { bindKey } from './checks'
+import { addExposure, type PlacePlan, removeExposure } from './place'
+
+// Makes an accepted order live: locks its note, rests it in the book, announces it.
+
+export const BOOK_KIND: Record<Order['type'], Kind> = { limit: LIMIT, ioc: IOC, fok: FOK }
+
+/** `replaces` is the id of an order that has made place; with its `arrival_batch` its place in time goes over. */
+export function openOrder(
+  state: State,
+  fx: Effects,
+  body: PlaceFields,
+  plan: PlacePlan,
+  extra: { origin: string | undefined; replaces?: Uint8Array; arrival_batch?: number | undefined },
+): Order {
+  const { instrument } = plan
+  const key = bindKey(state, plan.signer)
+  key.place_nonce = body.nonce
+  const order = restOrder(state, {
+    order_id: body.order_id,
+    key,
+    instrument,
+    side: body.side,
+    type: body.type,
+    lots: plan.lots,
+    ticks: plan.ticks,
+    min_lots: plan.min_lots,
+    expiry_slot: body.expiry_slot,
+    arrival_slot: state.slot,
+    arrival_batch: extra.arrival_batch ?? instrument.next_batch,
+    nonce: body.nonce,
+    anchors: body.anchors,
+    digest: body.digest,
+    origin: extra.origin,
+    replaces: extra.replaces,
+    seq: key.account.seq + 1,
+    remaining: plan.lots,
+    status: 'accepted',
+    collateral: lockNote(state, plan.note),
+    traded: undefined,
+  })
+  fx.emit(key.account, 'order.accepted', (seq) => orderView(order, { seq, status: 'accepted' }))
+  return order
+}
+
+/** Puts an order into the book and every index; a snapshot's orders come back the same way. */
+export function restOrder(state: State, facts: OrderFacts): Order {
+  const { instrument, key } = facts
+  const handle = instrument.book.add({
+    side: facts.side === 'buy' ? BUY : SELL,
+    kind: BOOK_KIND[facts.type],
+    tick: facts.ticks,
+    lots: facts.remaining,
+    min_fill: facts.min_lots,
+    arrival_batch: facts.arrival_batch,
+    order_id: facts.order_id,
+  })
+  const order = state.orders.add(handle, facts)
+  addExposure(facts)
+  key.account.live += 1
+  instrument.live += 1
+  return order
+}
+
+// Makes a live order final: out of the book and every index, its note free, its end announced.
+
+const IDENTITY = new Uint8Array(IDENTITY_BYTES)
+
+type Ending = {
+  status: FinalOrder['status']
+  reason?: CancelReason
+  /** Id of the order that takes its place. */
+  replaced_by?: string
+}
+
+/** Returns the event number of the end. What a fill consumed whole has left the book already. */
+export function endOrder(state: State, fx: Effects, order: Order, ending: Ending): number {
+  const { instrument, key } = order
+  const { status, reason, replaced_by } = ending
+  removeExposure(order)
+  key.account.live -= 1
+  instrument.live -= 1
+  releaseNote(order.collateral)
+  order.readIdentity(IDENTITY)
+  state.finals.add(
+    { bytes: IDENTITY, at: 0 },
+    {
+      key: key.index,
+      status,
+      reason,
+      arrival_slot: order.arrival_slot,
+      expiry_slot: order.expiry_slot,
+      replaces: order.has_replaced,
+      seq: order.seq,
+      final_unix_ms: state.unix_ms,
+    },
+  )
+  const kind: EventKind = reason === 'replaced' ? 'order.replaced' : `order.${status}`
+  const seq = fx.emit(key.account, kind, (seq) => orderView(order, { seq, status, reason, replaced_by }))
+  // What the book keeps of the order is read up to here; a fill that took the last lots has given its place back before.
+  const rests = order.remaining > 0
+  const { handle } = order
+  state.orders.remove(order)
+  if (rests) instrument.book.remove(handle)
+  return seq
+}
+
+/** Cancels several orders for one reason. */
+export function cancelOrders(
+  state: State,
+  fx: Effects,
+  orders: Iterable<Order>,
+  reason: CancelReason,
+): string[] {
+  const cancelled: string[] = []
+  for (const order of [...orders]) {
+    cancelled.push(order.order_id)
+    endOrder(state, fx, order, { status: 'cancelled', reason })
+  }
+  return cancelled
+}

@@ -1,0 +1,214 @@
+/** Withdrawals and reshapes: the decisions, their effect, and their end when they do not settle. */
+import type { CommandOf } from '../../commands'
+import type { Reshape, Withdrawal } from '../settlement/batch'
+import { holdAll, lockNote, releaseNote } from '../state/note'
+import { type Answer, type Effects, type Env, type RefusedOutcome, refuse } from '../state/outcome'
+import type { State } from '../state/state'
+import { reshapeView, withdrawalView } from '../state/views'
+import {
+  bindKey,
+  checkBacklog,
+  checkExpiry,
+  checkKeyLimit,
+  checkNonce,
+  checkNote,
+  checkSigner,
+  checkSubsystems,
+  type NoteFound,
+  type Signer,
+} from './checks'
+
+// What withdrawals and reshapes are checked for first: who signs, whether it came before, its nonce and its expiry.
+
+type PaymentCommand = CommandOf<'withdraw' | 'reshape'>
+
+/**
+ * Refuses, in this order, `key_bound`, `account_suspended`, `order_id_taken` or `order_exists` with the first result,
+ * `nonce_stale`, `expiry_too_soon` and `expiry_too_far` (protocol.md "Order of checks").
+ */
+export function checkPayment(state: State, command: PaymentCommand): Signer | RefusedOutcome {
+  const signer = checkSigner(state, command.account_id, command.trading_key)
+  if (!signer.ok) return signer
+  if (signer.account.status === 'suspended') return refuse('account_suspended')
+  const refused =
+    checkResend(state, command) ??
+    checkNonce(signer.key, 'place_nonce', command.nonce) ??
+    checkExpiry(state, command.expiry_slot, state.slot)
+  return refused ?? signer
+}
+
+/** The id is a hash of the body, so a known id is the same command again. */
+function checkResend(state: State, command: PaymentCommand): RefusedOutcome | undefined {
+  const [kind, id] =
+    command.kind === 'withdraw' ? ['withdrawal', command.withdrawal_id] : ['reshape', command.reshape_id]
+  const known = state.settlement.payments.get(id.toHex())
+  if (known === undefined) return undefined
+  if (known.kind !== kind) return refuse('order_id_taken')
+  return refuse('order_exists', { result: firstResult(known) })
+}
+
+/** What the command was answered with when it was accepted. */
+function firstResult(known: Withdrawal | Reshape) {
+  const first = { status: 'accepted' as const, settlement_batch: 0, signature: undefined }
+  if (known.kind === 'reshape') return reshapeView({ ...known, ...first, outputs: [] }, known.accepted_seq)
+  const unpaid = { change: undefined, refund_commitment: undefined }
+  return withdrawalView({ ...known, ...first, ...unpaid }, known.accepted_seq)
+}
+
+// Decides a withdrawal: part of a note, or all of it, to a token account.
+
+export type WithdrawPlan = { ok: true; signer: Signer; note: NoteFound; fee: bigint }
+
+export function decideWithdraw(
+  state: State,
+  command: CommandOf<'withdraw'>,
+  env: Env,
+): WithdrawPlan | RefusedOutcome {
+  const signer = checkPayment(state, command)
+  if (!signer.ok) return signer
+  const { commitment, opening } = command
+  const note = checkNote(state, { commitment, opening, owner: signer.text, mint: undefined })
+  if (!note.ok) return note
+  const mint = state.mints[note.note.mint]!
+  if (note.note.amount < command.amount + mint.withdraw_fee) return refuse('collateral_insufficient')
+  if (command.amount === 0n || command.amount < mint.min_withdraw) return refuse('withdraw_below_minimum')
+  const busy = checkSubsystems(state, env) ?? checkKeyLimit(signer) ?? checkBacklog(state)
+  return busy ?? { ok: true, signer, note, fee: mint.withdraw_fee }
+}
+
+// Decides a reshape: notes of one key and mint merged or split, nothing gained or lost.
+
+export type ReshapePlan = { ok: true; signer: Signer; notes: NoteFound[] }
+
+export function decideReshape(
+  state: State,
+  command: CommandOf<'reshape'>,
+  env: Env,
+): ReshapePlan | RefusedOutcome {
+  const signer = checkPayment(state, command)
+  if (!signer.ok) return signer
+  const notes = checkInputs(state, command, signer)
+  if (!Array.isArray(notes)) return notes
+  const inside = notes.reduce((sum, found) => sum + found.note.amount, 0n)
+  const wanted = command.amounts.reduce((sum, amount) => sum + amount, 0n)
+  if (inside < wanted) return refuse('collateral_insufficient')
+  if (inside > wanted) return refuse('reshape_invalid', { field: 'amounts' })
+  const busy = checkSubsystems(state, env) ?? checkKeyLimit(signer) ?? checkBacklog(state)
+  return busy ?? { ok: true, signer, notes }
+}
+
+/** All inputs are of the mint of the first. */
+function checkInputs(
+  state: State,
+  command: CommandOf<'reshape'>,
+  signer: Signer,
+): NoteFound[] | RefusedOutcome {
+  const notes: NoteFound[] = []
+  for (const [at, commitment] of command.inputs.entries()) {
+    const mint = notes[0]?.note.mint
+    const opening = command.openings[at]
+    const found = checkNote(state, { commitment, opening, owner: signer.text, mint })
+    if (!found.ok) return found
+    notes.push(found)
+  }
+  return notes
+}
+
+// Applies withdrawals and reshapes: their notes are locked and they wait for a settlement batch.
+
+export function applyWithdraw(
+  state: State,
+  fx: Effects,
+  command: CommandOf<'withdraw'>,
+  plan: WithdrawPlan,
+): Answer {
+  const terms = openPayment(state, command, plan.signer)
+  const note = lockNote(state, plan.note)
+  state.notes.hold(note)
+  const withdrawal: Withdrawal = {
+    ...terms,
+    kind: 'withdrawal',
+    withdrawal_id: command.withdrawal_id.toHex(),
+    note,
+    commitment: command.commitment.toHex(),
+    destination: command.destination,
+    amount: command.amount,
+    fee: plan.fee,
+    change_anchor: command.change_anchor,
+    change: undefined,
+    refund_commitment: undefined,
+  }
+  const { account } = terms.key
+  withdrawal.seq = fx.emit(account, 'withdrawal.accepted', (seq) => withdrawalView(withdrawal, seq))
+  enqueue(state, withdrawal.withdrawal_id, withdrawal)
+  return { kind: 'withdraw', result: withdrawalView(withdrawal) }
+}
+
+export function applyReshape(
+  state: State,
+  fx: Effects,
+  command: CommandOf<'reshape'>,
+  plan: ReshapePlan,
+): Answer {
+  const terms = openPayment(state, command, plan.signer)
+  const inputs = plan.notes.map((found) => lockNote(state, found))
+  holdAll(state.notes, inputs)
+  const reshape: Reshape = {
+    ...terms,
+    kind: 'reshape',
+    reshape_id: command.reshape_id.toHex(),
+    inputs,
+    commitments: command.inputs.map((one) => one.toHex()),
+    amounts: command.amounts,
+    anchor: command.anchor,
+    outputs: [],
+  }
+  const { account } = terms.key
+  reshape.seq = fx.emit(account, 'reshape.accepted', (seq) => reshapeView(reshape, seq))
+  enqueue(state, reshape.reshape_id, reshape)
+  return { kind: 'reshape', result: reshapeView(reshape) }
+}
+
+/** What every payment begins as; its key is bound and its nonce used. */
+function openPayment(state: State, command: CommandOf<'withdraw' | 'reshape'>, signer: Signer) {
+  const { nonce, expiry_slot } = command
+  const key = bindKey(state, signer)
+  key.place_nonce = nonce
+  return {
+    key,
+    nonce,
+    expiry_slot,
+    accepted_slot: state.slot,
+    status: 'accepted' as const,
+    settlement_batch: 0,
+    signature: undefined,
+    accepted_seq: 0,
+    seq: 0,
+    ended_unix_ms: 0,
+  }
+}
+
+/** From its first event on it is readable and waits for a settlement batch. */
+function enqueue(state: State, id: string, payment: Withdrawal | Reshape): void {
+  payment.accepted_seq = payment.seq
+  state.settlement.payments.set(id, payment)
+  state.settlement.waiting.push(payment)
+}
+
+// Ends a withdrawal or reshape that will not settle; notes it holds unspent are free again.
+
+export function voidPayment(state: State, fx: Effects, payment: Withdrawal | Reshape): void {
+  const { waiting } = state.settlement
+  const at = waiting.indexOf(payment)
+  if (at !== -1) waiting.splice(at, 1)
+  payment.status = 'voided'
+  payment.ended_unix_ms = state.unix_ms
+  const { account } = payment.key
+  if (payment.kind === 'withdrawal') {
+    releaseNote(payment.note)
+    payment.seq = fx.emit(account, 'withdrawal.voided', (seq) => withdrawalView(payment, seq))
+  } else {
+    payment.inputs.forEach(releaseNote)
+    payment.seq = fx.emit(account, 'reshape.voided', (seq) => reshapeView(payment, seq))
+  }
+}

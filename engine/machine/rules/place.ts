@@ -1,0 +1,222 @@
+/** Place and modify: the decision and its effect. */
+import { equalBytes } from '../../../protocol/bytes'
+import { feeUpTo } from '../../../protocol/units'
+import type { Side } from '../../../protocol/wire/trading'
+import type { CommandOf, PlaceFields } from '../../commands'
+import { TICK_MAX } from '../book/book'
+import type { Account } from '../state/account'
+import { baseOf, type InstrumentState, instrumentOf, nextClose, quoteOf } from '../state/instrument'
+import type { Order, OrderFacts } from '../state/order'
+import { type Answer, type Effects, type Env, type RefusedOutcome, refuse } from '../state/outcome'
+import { PriceLevels } from '../state/price_levels'
+import type { State } from '../state/state'
+import { placeAnswer } from '../state/views'
+import { findCancellable } from './cancel'
+import {
+  checkBacklog,
+  checkExpiry,
+  checkKeyLimit,
+  checkNonce,
+  checkNote,
+  checkOrderLimit,
+  checkSigner,
+  checkSubsystems,
+  type NoteFound,
+  type Signer,
+} from './checks'
+import { endOrder, openOrder } from './order_life'
+
+// No account may stand on both sides of a batch: new orders must not overlap own live ones (matching.md rule 2).
+
+/** Whether an order of this account would overlap one of its live orders, `except` left out. */
+export function crossesOwn(
+  account: Account,
+  instrument: InstrumentState,
+  side: Side,
+  ticks: number,
+  except?: Order,
+): boolean {
+  const exposure = account.exposures.get(instrument)
+  if (exposure === undefined) return false
+  const left_out = except?.instrument === instrument && except.side !== side ? except.ticks : undefined
+  if (side === 'buy') {
+    const lowest = exposure.sell.lowest(left_out)
+    return lowest !== undefined && lowest <= ticks
+  }
+  const highest = exposure.buy.highest(left_out)
+  return highest !== undefined && highest >= ticks
+}
+
+type Exposed = Pick<OrderFacts, 'key' | 'instrument' | 'side' | 'ticks'>
+
+export function addExposure(order: Exposed): void {
+  const { account } = order.key
+  let exposure = account.exposures.get(order.instrument)
+  if (exposure === undefined) {
+    exposure = { buy: new PriceLevels(), sell: new PriceLevels() }
+    account.exposures.set(order.instrument, exposure)
+  }
+  exposure[order.side].add(order.ticks)
+}
+
+export function removeExposure(order: Exposed): void {
+  const { exposures } = order.key.account
+  const exposure = exposures.get(order.instrument)!
+  exposure[order.side].remove(order.ticks)
+  if (exposure.buy.size === 0 && exposure.sell.size === 0) exposures.delete(order.instrument)
+}
+
+// Decides a place command. Form, instrument rules and the signature are checked before (protocol.md "Order of checks").
+
+/** Everything applying an accepted place needs; quantities in lots, prices in ticks. */
+export type PlacePlan = {
+  ok: true
+  signer: Signer
+  instrument: InstrumentState
+  lots: number
+  ticks: number
+  min_lots: number
+  note: NoteFound
+}
+
+export function decidePlace(state: State, command: CommandOf<'place'>, env: Env): PlacePlan | RefusedOutcome {
+  const signer = checkSigner(state, command.account_id, command.trading_key)
+  if (!signer.ok) return signer
+  if (signer.account.status === 'suspended') return refuse('account_suspended')
+  return (
+    checkResend(state, command) ??
+    checkNonce(signer.key, 'place_nonce', command.nonce) ??
+    decideOrder(state, command, signer, env)
+  )
+}
+
+/** An id is used once: the same command again learns its result, another one that the id is taken. */
+function checkResend(state: State, body: PlaceFields): RefusedOutcome | undefined {
+  const known = state.orders.find(body.order_id) ?? state.finals.find(body.order_id)
+  if (known === undefined) return undefined
+  if (known.digest !== body.digest.toHex()) return refuse('order_id_taken')
+  return refuse('order_exists', { result: placeAnswer(known) })
+}
+
+/** The checks a place and the replacement of a modify share, from the expiry on. `old` is the order replaced. */
+export function decideOrder(
+  state: State,
+  body: PlaceFields,
+  signer: Signer,
+  env: Env,
+  old?: Order,
+): PlacePlan | RefusedOutcome {
+  const instrument = instrumentOf(state, body.symbol)
+  const { terms } = instrument
+  const ticks = Number(body.price_limit / terms.tick_size)
+  const lots = Number(body.amount / terms.lot_size)
+  const expiry = checkExpiry(state, body.expiry_slot, nextClose(instrument, state.slot))
+  if (expiry !== undefined) return expiry
+  const note = checkNote(state, {
+    commitment: body.collateral_commitment,
+    opening: body.opening,
+    owner: signer.text,
+    mint: body.side === 'buy' ? terms.quote : terms.base,
+    released: old?.collateral,
+  })
+  if (!note.ok) return note
+  const quote = quoteOf(terms, lots, ticks)
+  const needed = body.side === 'buy' ? quote + feeUpTo(quote, terms.fee_bps) : baseOf(terms, lots)
+  if (note.note.amount < needed) return refuse('collateral_insufficient')
+  if (crossesOwn(signer.account, instrument, body.side, ticks, old)) return refuse('self_cross')
+  const refused =
+    checkInstrumentOpen(instrument) ??
+    checkSubsystems(state, env) ??
+    checkOrderLimit(state, signer, old === undefined ? 0 : 1) ??
+    checkKeyLimit(signer) ??
+    checkBacklog(state)
+  if (refused !== undefined) return refused
+  if (ticks > TICK_MAX) throw new Error('a limit price is beyond what intake lets through')
+  const min_lots = Number(body.min_fill / terms.lot_size)
+  return { ok: true, signer, instrument, lots, ticks, min_lots, note }
+}
+
+function checkInstrumentOpen(instrument: InstrumentState): RefusedOutcome | undefined {
+  return instrument.status === 'active' ? undefined : refuse('instrument_paused')
+}
+
+// Decides a modify command: cancel the old order and place the new one, both or neither.
+
+export type ModifyPlan = {
+  ok: true
+  old: Order
+  place: PlacePlan
+  /** A pure reduction keeps the age of the old order (matching.md rule 3). */
+  keeps_age: boolean
+}
+
+export function decideModify(
+  state: State,
+  command: CommandOf<'modify'>,
+  env: Env,
+): ModifyPlan | RefusedOutcome {
+  const { cancel, replacement } = command
+  const signer = checkSigner(state, command.account_id, replacement.trading_key)
+  if (!signer.ok) return signer
+  if (signer.account.status === 'suspended') return refuse('account_suspended')
+  const resend = checkModifyResend(state, replacement)
+  if (resend !== undefined) return resend
+  const found = findCancellable(state, cancel, signer)
+  if (!found.ok) return found
+  const { order: old } = found
+  const stale = checkNonce(signer.key, 'place_nonce', replacement.nonce)
+  if (stale !== undefined) return stale
+  const place = decideOrder(state, replacement, signer, env, old)
+  if (!place.ok) return place
+  return { ok: true, old, place, keeps_age: isReduction(old, place, replacement) }
+}
+
+/** The digest of a modify covers both bodies, so only the same modify is a resend. */
+function checkModifyResend(state: State, replacement: PlaceFields): RefusedOutcome | undefined {
+  const known = state.orders.find(replacement.order_id) ?? state.finals.find(replacement.order_id)
+  if (known === undefined) return undefined
+  if (known.digest !== replacement.digest.toHex()) return refuse('order_id_taken')
+  return refuse('order_exists', { result: { old_order_id: known.replaces, ...placeAnswer(known) } })
+}
+
+function isReduction(old: Order, place: PlacePlan, replacement: PlaceFields): boolean {
+  const commitment = old.collateral.commitment_bytes
+  return (
+    old.instrument === place.instrument &&
+    old.side === replacement.side &&
+    old.type === replacement.type &&
+    old.ticks === place.ticks &&
+    old.min_lots === place.min_lots &&
+    old.expiry_slot === replacement.expiry_slot &&
+    place.lots < old.remaining &&
+    commitment !== undefined &&
+    equalBytes(commitment, replacement.collateral_commitment)
+  )
+}
+
+// Applies place and modify commands that were not refused.
+
+export function applyPlace(state: State, fx: Effects, command: CommandOf<'place'>, plan: PlacePlan): Answer {
+  const order = openOrder(state, fx, command, plan, { origin: command.origin })
+  return { kind: 'place', result: placeAnswer(order) }
+}
+
+export function applyModify(
+  state: State,
+  fx: Effects,
+  command: CommandOf<'modify'>,
+  plan: ModifyPlan,
+): Answer {
+  const { old, place, keeps_age } = plan
+  const { replacement, origin } = command
+  const { order_id: replaces } = command.cancel
+  const arrival_batch = keeps_age ? old.arrival_batch : undefined
+  old.key.cancel_nonce = command.cancel.cancel_nonce
+  endOrder(state, fx, old, {
+    status: 'cancelled',
+    reason: 'replaced',
+    replaced_by: replacement.order_id.toHex(),
+  })
+  const order = openOrder(state, fx, replacement, place, { origin, replaces, arrival_batch })
+  return { kind: 'modify', result: { old_order_id: replaces.toHex(), ...placeAnswer(order) } }
+}

@@ -1,0 +1,118 @@
+/** Settles one part of an order in a settlement batch: its note in, proceeds and change out, its share of the fee. */
+import { feeUpTo } from '../../../protocol/units'
+import { baseOf, type InstrumentTerms, quoteOf } from '../state/instrument'
+import { holdFill, type Note } from '../state/note'
+import type { FillRecord, Order } from '../state/order'
+import type { State } from '../state/state'
+import { createNote, moveFees, type SettlementBatch, spendNote } from './batch'
+
+export type Trade = {
+  /** Clearing price of a lot, and as clients see it. */
+  readonly quote_per_lot: bigint
+  readonly price: bigint
+  /** Number of the auction. */
+  readonly batch: number
+}
+
+/** A trade at a clearing price in ticks. */
+export function tradeAt(terms: InstrumentTerms, ticks: number, batch: number): Trade {
+  return { quote_per_lot: quoteOf(terms, 1, ticks), price: BigInt(ticks) * terms.tick_size, batch }
+}
+
+/**
+ * Also takes the lots off the order and the book. The change note backs what remains of the order from here on, before
+ * anyone knows its commitment (protocol.md "Continuation anchors").
+ */
+export function addFill(
+  state: State,
+  batch: SettlementBatch,
+  order: Order,
+  lots: number,
+  trade: Trade,
+): void {
+  const { terms } = order.instrument
+  const amount = baseOf(terms, lots)
+  const quote_amount = BigInt(lots) * trade.quote_per_lot
+  const traded = order.trading()
+  const fill_index = traded.fills.length
+  traded.cumulative_quote += quote_amount
+  const fee = feeUpTo(traded.cumulative_quote, terms.fee_bps) - traded.cumulative_fee
+  traded.cumulative_fee += fee
+  moveFees(state, batch, terms.quote, fee)
+  takeLots(order, lots)
+  const { side } = order
+  const [proceeds, change] = exchangeNotes(state, batch, order, {
+    fill_index,
+    taken: side === 'buy' ? amount : quote_amount - fee,
+    given: side === 'buy' ? quote_amount + fee : amount,
+  })
+  const fill: FillRecord = {
+    account: order.key.account,
+    order_id: order.order_id,
+    fill_index,
+    symbol: terms.symbol,
+    side,
+    price: trade.price,
+    amount,
+    quote_amount,
+    fee,
+    batch: trade.batch,
+    settlement_batch: batch.batch_id,
+    anchor_index: fill_index % order.anchor_count,
+    slot: state.slot,
+    proceeds,
+    change,
+    stage: 'matched',
+    signature: undefined,
+    seq: 0,
+  }
+  traded.fills.push(fill)
+  holdFill(state.notes, fill)
+  batch.fills.push(fill)
+  state.settlement.unlanded += 1
+}
+
+/** What an order gets in one part and what it pays for that, fee included. */
+type Exchange = { fill_index: number; taken: bigint; given: bigint }
+
+/** Spends the order's note and makes proceeds (role 0) and change (role 1) of it. */
+function exchangeNotes(
+  state: State,
+  batch: SettlementBatch,
+  order: Order,
+  { fill_index, taken, given }: Exchange,
+): [proceeds: Note | undefined, change: Note | undefined] {
+  const { order_id, key, nonce, collateral } = order
+  const { terms } = order.instrument
+  const owner = key.text
+  const anchor = order.anchor(fill_index % order.anchor_count)
+  const index_role = 2 * fill_index
+  const rests = order.remaining > 0
+  spendNote(state, batch, collateral)
+  const proceeds = createNote(
+    state,
+    batch,
+    { owner, key, mint: order.side === 'buy' ? terms.base : terms.quote, amount: taken, status: 'free' },
+    { anchor, order_id, nonce, index_role },
+  )
+  const change = createNote(
+    state,
+    batch,
+    {
+      owner,
+      key,
+      mint: collateral.mint,
+      amount: collateral.amount - given,
+      status: rests ? 'in_use' : 'free',
+    },
+    { anchor, order_id, nonce, index_role: index_role + 1 },
+  )
+  if (change !== undefined) order.collateral = change
+  else if (rests) throw new Error('an order rests without collateral')
+  return [proceeds, change]
+}
+
+function takeLots(order: Order, lots: number): void {
+  order.instrument.book.reduce(order.handle, lots)
+  order.status = 'partially_filled'
+}

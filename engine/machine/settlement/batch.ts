@@ -1,0 +1,209 @@
+/** Settlement batches: what one `settle` transaction spends, creates and pays, from packing to finality. */
+import type { HashResult, SignedBatch } from '../../ports'
+import type { TradingKey } from '../state/account'
+import type { Note, NoteFacts } from '../state/note'
+import type { FillRecord } from '../state/order'
+import type { State } from '../state/state'
+
+// Settlement batches: what one `settle` transaction will spend, create and pay, from packing to finality.
+
+export type BatchProgress = 'built' | 'submitted' | 'confirmed' | 'finalized'
+
+/** A note a batch creates and what its blinding is made of (protocol.md "Notes"). */
+export type Output = {
+  readonly note: Note
+  readonly anchor: Uint8Array
+  /** Hex; 32 zeros where no order stands behind it. */
+  readonly order_id: string
+  readonly nonce: bigint
+  /** 2 * index + role. */
+  readonly index_role: number
+}
+
+export type SettlementBatch = {
+  readonly batch_id: number
+  /** Slot at which it was packed. */
+  readonly slot: number
+  readonly generation: number
+  readonly inputs: Note[]
+  readonly outputs: Output[]
+  readonly fills: FillRecord[]
+  /** In payload order: withdrawals and served exits. */
+  readonly payouts: (Withdrawal | Exit)[]
+  readonly reshapes: Reshape[]
+  /** Change of accrued fees by mint index; with it every mint balances. */
+  readonly fees: bigint[]
+  /** Leaves the cited known state must have at least. */
+  leaf_count_min: number
+  /** Capacity used. */
+  parts: number
+  /** Undefined until the hashing worker answered. */
+  hashed: HashResult | undefined
+  progress: BatchProgress
+  /** base58; of the transaction the newest stage speaks of. */
+  signature: string | undefined
+  signed: SignedBatch | undefined
+}
+
+/** A payout of part of a note to a token account. */
+export type Withdrawal = {
+  readonly kind: 'withdrawal'
+  /** Hex. */
+  readonly withdrawal_id: string
+  readonly key: TradingKey
+  readonly note: Note
+  readonly commitment: string
+  readonly destination: Uint8Array
+  readonly amount: bigint
+  readonly fee: bigint
+  readonly nonce: bigint
+  readonly change_anchor: Uint8Array
+  readonly expiry_slot: number
+  readonly accepted_slot: number
+  change: Note | undefined
+  status: 'accepted' | 'submitted' | 'confirmed' | 'finalized' | 'refunded' | 'voided'
+  /** Hex; once the chain made a refund note of it. */
+  refund_commitment: string | undefined
+  settlement_batch: number
+  signature: string | undefined
+  /** Event number of its acceptance and of its newest event. */
+  accepted_seq: number
+  seq: number
+  ended_unix_ms: number
+}
+
+/** Notes of one key and mint merged or split. */
+export type Reshape = {
+  readonly kind: 'reshape'
+  /** Hex. */
+  readonly reshape_id: string
+  readonly key: TradingKey
+  readonly inputs: Note[]
+  /** Of the inputs, as the request named them. */
+  readonly commitments: string[]
+  readonly amounts: bigint[]
+  readonly nonce: bigint
+  readonly anchor: Uint8Array
+  readonly expiry_slot: number
+  readonly accepted_slot: number
+  outputs: Note[]
+  status: 'accepted' | 'submitted' | 'confirmed' | 'finalized' | 'voided'
+  settlement_batch: number
+  signature: string | undefined
+  accepted_seq: number
+  seq: number
+  ended_unix_ms: number
+}
+
+/** An exit request seen on chain. The whole note is paid to the destination the request names. */
+export type Exit = {
+  readonly kind: 'exit'
+  /** Hex. */
+  readonly nullifier: string
+  readonly mint: Uint8Array
+  readonly amount: bigint
+  readonly destination: Uint8Array
+  readonly deadline_unix_s: number
+  readonly request_account: Uint8Array
+  /** Hex; of the note. */
+  readonly commitment: string
+  /** Of the refund note, as the request names it. */
+  readonly refund_inner: Uint8Array
+  readonly accepted_slot: number
+  /** The note, where the engine knows it; nobody has shown it the opening of the others. */
+  note: Note | undefined
+  settlement_batch: number
+}
+
+export type Settlement = {
+  /** Unfinalized batches by id, ascending. */
+  readonly batches: Map<number, SettlementBatch>
+  /** Id of the newest packed batch; ids count from 1. */
+  last_batch: number
+  /** Id of the newest hashed batch. */
+  last_hashed: number
+  /** Order parts in batches that are not confirmed. */
+  unlanded: number
+  /** Withdrawals and reshapes that wait for a batch, in the order of acceptance. */
+  readonly waiting: (Withdrawal | Reshape | Exit)[]
+  /** Every withdrawal and reshape that is readable, by id (hex), in the order of acceptance. */
+  readonly payments: Map<string, Withdrawal | Reshape>
+  /** Open exit requests by nullifier. */
+  readonly exits: Map<string, Exit>
+  /** Fees accrued and not yet issued, by mint index. */
+  fees: bigint[]
+  /** Day (unix) whose fee notes were issued last. */
+  fee_day: number
+  /** Leaves a cited known state must have for everything spent so far. */
+  leaf_count_min: number
+  /** Newest finalized batch. */
+  landed: { batch_id: number; signature: Uint8Array; slot: number } | undefined
+}
+
+// The four ways value moves in a settlement batch: a note spent, a note made, fees taken, fees issued.
+
+/** Makes a note an input of the batch; from here on it is spent. */
+export function spendNote(state: State, batch: SettlementBatch, note: Note): void {
+  note.status = 'spent'
+  note.spent_in = batch.batch_id
+  batch.inputs.push(note)
+  state.notes.hold(note)
+  coverLeaf(state, batch, note.leaf_index)
+}
+
+/** The state the batch cites must hold the leaf. */
+export function coverLeaf(state: State, batch: SettlementBatch, leaf_index: number | undefined): void {
+  const { settlement } = state
+  if (leaf_index !== undefined && leaf_index >= settlement.leaf_count_min) {
+    settlement.leaf_count_min = leaf_index + 1
+  }
+  batch.leaf_count_min = settlement.leaf_count_min
+}
+
+/** Exits of notes the engine does not know: they spend a nullifier and pay its amount, and have no input note. */
+export function unopenedExits(batch: SettlementBatch): Exit[] {
+  return batch.payouts.filter((payout) => payout.kind === 'exit').filter((exit) => exit.note === undefined)
+}
+
+type NewNote = Pick<NoteFacts, 'owner' | 'key' | 'mint' | 'amount'> & { status: 'free' | 'in_use' }
+
+/** Makes a note an output of the batch; undefined for nothing, because zero amounts create no output. */
+export function createNote(
+  state: State,
+  batch: SettlementBatch,
+  made: NewNote,
+  { anchor, order_id, nonce, index_role }: Omit<Output, 'note'>,
+): Note | undefined {
+  if (made.amount < 0n) throw new Error('a note cannot be negative')
+  if (made.amount === 0n) return undefined
+  const note = state.notes.create(made)
+  batch.outputs.push({ note, anchor, order_id, nonce, index_role })
+  state.notes.hold(note)
+  return note
+}
+
+/** Adds to (or, negative, takes from) the accrued fees of a mint. */
+export function moveFees(state: State, batch: SettlementBatch, mint: number, change: bigint): void {
+  const { fees } = state.settlement
+  const accrued = (fees[mint] ?? 0n) + change
+  if (accrued < 0n) throw new Error('accrued fees cannot be negative')
+  fees[mint] = accrued
+  batch.fees[mint] = (batch.fees[mint] ?? 0n) + change
+}
+
+// The spent nullifiers batch by batch, from which the hashing worker rebuilds the spent tree at boot.
+
+/** Hashed batches with an id above `after`, ascending; nullifiers ascending within each. */
+export function* spentBatches(
+  state: State,
+  after = 0,
+): Generator<{ batch_id: number; nullifiers: Uint8Array[] }> {
+  const { nullifiers, nullifier_ends } = state
+  for (let at = after; at < nullifier_ends.length; at++) {
+    const batch: Uint8Array[] = []
+    for (let place = nullifier_ends[at - 1] ?? 0; place < nullifier_ends[at]!; place++) {
+      batch.push(nullifiers.at(place).slice())
+    }
+    yield { batch_id: at + 1, nullifiers: batch }
+  }
+}

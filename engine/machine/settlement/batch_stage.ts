@@ -1,0 +1,204 @@
+/** Stages of a settlement batch: hashed, submitted, confirmed, finalized, and taken back by a fork. */
+import { encodeBase58 } from '../../../protocol/base58'
+import { compareBytes } from '../../../protocol/bytes'
+import type { NoteEvent } from '../../../protocol/wire/trading'
+import type { CommandOf } from '../../commands'
+import type { BatchStage } from '../../ports'
+import { takeForExit } from '../rules/exit'
+import { dropAll, type Note, notesOfBatch, retireNote } from '../state/note'
+import type { Answer, Effects } from '../state/outcome'
+import { hexBytes, type State } from '../state/state'
+import { fillView, reshapeView, withdrawalView } from '../state/views'
+import { type Reshape, type SettlementBatch, unopenedExits, type Withdrawal } from './batch'
+
+// Applies the hashing worker's answer: the notes of a batch become known, its fills are announced.
+
+/** @throws Error when the result is not that of the oldest unhashed batch, or spends a nullifier again. */
+export function applyHashed(state: State, fx: Effects, command: CommandOf<'hashed'>): Answer {
+  const { settlement } = state
+  const { batch_id, result } = command
+  const batch = settlement.batches.get(batch_id)
+  if (batch === undefined || batch_id !== settlement.last_hashed + 1) {
+    throw new Error('settlement batches are hashed in order')
+  }
+  checkShape(batch, command)
+  spendNullifiers(state, batch, result.nullifiers)
+  batch.outputs.forEach(({ note }, at) => {
+    const { commitment, blinding } = result.outputs[at]!
+    state.notes.reveal(note, commitment, blinding)
+    state.notes.register(note)
+    announceNote(state, fx, 'note.created', note)
+  })
+  batch.hashed = result
+  settlement.last_hashed = batch_id
+  for (const fill of batch.fills) {
+    fill.seq = fx.emit(fill.account, 'fill.matched', (seq) => fillView(fill, seq))
+  }
+  return { kind: 'done' }
+}
+
+function checkShape(batch: SettlementBatch, { result }: CommandOf<'hashed'>): void {
+  const refunds = batch.payouts.filter((payout) => payout.kind === 'withdrawal').length
+  const fits =
+    result.nullifiers.length === batch.inputs.length + unopenedExits(batch).length &&
+    result.outputs.length === batch.outputs.length &&
+    result.refund_inners.length === refunds &&
+    result.refund_blindings.length === refunds
+  if (!fits) throw new Error('a hash result does not fit its batch')
+}
+
+/** In the order the spent tree takes them: ascending within the batch. */
+function spendNullifiers(state: State, batch: SettlementBatch, nullifiers: Uint8Array[]): void {
+  batch.inputs.forEach((note, at) => {
+    note.setNullifier(nullifiers[at]!)
+  })
+  for (const nullifier of [...nullifiers].sort(compareBytes)) {
+    if (state.nullifiers.has(nullifier)) throw new Error('a nullifier is spent twice')
+    state.nullifiers.append(nullifier)
+  }
+  state.nullifier_ends.push(state.nullifiers.size)
+}
+
+/** Tells the account of the note's key; notes of the fee key have none. */
+export function announceNote(
+  state: State,
+  fx: Effects,
+  kind: 'note.created' | 'note.exited',
+  note: Note,
+): void {
+  const account = state.keys.get(note.owner)?.account
+  const { known } = note
+  if (account === undefined || !known) return
+  const data = (): NoteEvent => ({
+    commitment: note.commitment!,
+    trading_key: note.owner,
+    mint: state.mints[note.mint]!.text,
+    amount: note.amount.toString(),
+  })
+  fx.emit(account, kind, data)
+}
+
+// Applies what the chain did with a settlement batch; also back to `submitted` when a fork took it away.
+
+export function applyBatchSigned(state: State, command: CommandOf<'batch_signed'>): Answer {
+  const batch = state.settlement.batches.get(command.signed.batch_id)
+  if (batch?.hashed === undefined) throw new Error('a batch was signed before it was hashed')
+  batch.signed = command.signed
+  return { kind: 'done' }
+}
+
+/** A stage of a batch that is finalized already, or that repeats the known one, changes nothing. */
+export function applyBatchStage(state: State, fx: Effects, command: CommandOf<'batch_stage'>): Answer {
+  const { stage } = command
+  const { settlement } = state
+  const batch = settlement.batches.get(stage.batch_id)
+  if (batch === undefined) {
+    if (stage.batch_id <= (settlement.landed?.batch_id ?? 0)) return { kind: 'done' }
+    throw new Error('the chain names a batch that was never packed')
+  }
+  const signature = encodeBase58(stage.signature)
+  if (batch.progress === stage.stage && batch.signature === signature) return { kind: 'done' }
+  settlement.unlanded += unlandedOf(batch, stage.stage) - unlandedOf(batch, batch.progress)
+  batch.progress = stage.stage
+  batch.signature = signature
+  for (const fill of batch.fills) {
+    fill.stage = stage.stage
+    fill.signature = signature
+    fill.seq = fx.emit(fill.account, `fill.${stage.stage}`, (seq) => fillView(fill, seq))
+  }
+  stageWithdrawals(state, fx, batch, stage, signature)
+  for (const reshape of batch.reshapes) stageReshape(state, fx, reshape, stage, signature)
+  if (stage.stage === 'finalized') finalize(state, batch, stage)
+  return { kind: 'done' }
+}
+
+function unlandedOf(batch: SettlementBatch, progress: SettlementBatch['progress']): number {
+  return progress === 'built' || progress === 'submitted' ? batch.fills.length : 0
+}
+
+function stageWithdrawals(
+  state: State,
+  fx: Effects,
+  batch: SettlementBatch,
+  stage: BatchStage,
+  signature: string,
+): void {
+  let refund = 0
+  batch.payouts.forEach((payout, at) => {
+    if (payout.kind === 'exit') return
+    const blinding = batch.hashed!.refund_blindings[refund++]!
+    const outcome = stage.payouts[at]
+    const refunded = outcome?.outcome === 'refunded' ? outcome : undefined
+    payout.signature = signature
+    payout.refund_commitment = refunded?.refund_commitment?.toHex()
+    const final = stage.stage === 'finalized'
+    payout.status = final && refunded !== undefined ? 'refunded' : stage.stage
+    if (final) payout.ended_unix_ms = state.unix_ms
+    payout.seq = fx.emit(payout.key.account, `withdrawal.${payout.status}`, (seq) =>
+      withdrawalView(payout, seq),
+    )
+    if (payout.status === 'refunded') registerRefund(state, fx, payout, blinding, refunded!)
+  })
+}
+
+/** The program built a note of the payout, in deposit form at a leaf only the chain could choose. */
+function registerRefund(
+  state: State,
+  fx: Effects,
+  withdrawal: Withdrawal,
+  blinding: Uint8Array,
+  outcome: BatchStage['payouts'][number],
+): void {
+  const commitment = withdrawal.refund_commitment
+  if (commitment === undefined || outcome.refund_leaf_index === undefined) {
+    throw new Error('a refund came without its note')
+  }
+  // Its owner may have asked for it on chain already: known only by its request until here.
+  const exit = [...state.settlement.exits.values()].find((one) => one.commitment === commitment)
+  if (exit !== undefined && exit.settlement_batch > 0) return
+  const known = state.notes.get(commitment)
+  const note =
+    known ??
+    state.notes.create({
+      owner: withdrawal.key.text,
+      mint: withdrawal.note.mint,
+      amount: withdrawal.amount,
+      status: 'free',
+      commitment: hexBytes(commitment, 32),
+      blinding,
+      leaf_index: outcome.refund_leaf_index,
+    })
+  // Its owner may have shown its opening already, as soon as the leaf was final: then it may back something by now.
+  if (known === undefined) state.notes.register(note)
+  announceNote(state, fx, 'note.created', note)
+  if (exit !== undefined) takeForExit(state, fx, exit, note)
+}
+
+function stageReshape(
+  state: State,
+  fx: Effects,
+  reshape: Reshape,
+  stage: BatchStage,
+  signature: string,
+): void {
+  reshape.status = stage.stage
+  reshape.signature = signature
+  if (stage.stage === 'finalized') reshape.ended_unix_ms = state.unix_ms
+  reshape.seq = fx.emit(reshape.key.account, `reshape.${stage.stage}`, (seq) => reshapeView(reshape, seq))
+}
+
+function finalize(state: State, batch: SettlementBatch, stage: BatchStage): void {
+  const { settlement } = state
+  settlement.batches.delete(batch.batch_id)
+  settlement.landed = { batch_id: batch.batch_id, signature: stage.signature, slot: stage.slot }
+  for (const payout of batch.payouts) {
+    if (payout.kind !== 'exit') continue
+    settlement.exits.delete(payout.nullifier)
+    if (payout.note !== undefined) state.notes.drop(payout.note)
+  }
+  for (const note of batch.inputs) {
+    const leaf_index = state.leaves.indexOf(note.commitment_bytes!)
+    if (leaf_index !== undefined) retireNote(state, note, leaf_index)
+  }
+  dropAll(state.notes, notesOfBatch(batch))
+}

@@ -1,0 +1,269 @@
+/** Packs fills, withdrawals, reshapes, served exits and fees into settlement batches that each conserve every mint. */
+import { encodeBase58 } from '../../../protocol/base58'
+import { LIMITS, MS_PER_DAY } from '../../limits'
+import { holdAll } from '../state/note'
+import type { Order } from '../state/order'
+import { hexBytes, type State, settingsOf } from '../state/state'
+import { addFill, type Trade } from './add_fill'
+import {
+  coverLeaf,
+  createNote,
+  type Exit,
+  moveFees,
+  type Reshape,
+  type SettlementBatch,
+  spendNote,
+  type Withdrawal,
+} from './batch'
+
+// Opens settlement batches while a slot is applied and hands out their capacity.
+
+/** Batches are sealed when the slot that packed them is done: nothing joins them later. */
+export class Packer {
+  /** The open batch. */
+  batch: SettlementBatch | undefined
+  private readonly capacity: number
+
+  constructor(private readonly state: State) {
+    this.capacity = settingsOf(state).settlement_parts_max
+  }
+
+  /** Parts that still fit the open batch; 0 when none is open. */
+  get room(): number {
+    return this.batch === undefined ? 0 : this.capacity - this.batch.parts
+  }
+
+  /** Closes the open batch although it has room. */
+  seal(): void {
+    this.batch = undefined
+  }
+
+  /** The open batch with `parts` of its capacity taken; a new one when they do not fit. */
+  take(parts: number): SettlementBatch {
+    if (parts > this.capacity) throw new Error('a part exceeds the capacity of a settlement batch')
+    if (this.batch === undefined || this.room < parts) this.batch = openBatch(this.state)
+    this.batch.parts += parts
+    return this.batch
+  }
+}
+
+function openBatch(state: State): SettlementBatch {
+  const { settlement } = state
+  settlement.last_batch += 1
+  const batch: SettlementBatch = {
+    batch_id: settlement.last_batch,
+    slot: state.slot,
+    generation: settingsOf(state).generation,
+    inputs: [],
+    outputs: [],
+    fills: [],
+    payouts: [],
+    reshapes: [],
+    fees: state.mints.map(() => 0n),
+    leaf_count_min: settlement.leaf_count_min,
+    parts: 0,
+    hashed: undefined,
+    progress: 'built',
+    signature: undefined,
+    signed: undefined,
+  }
+  settlement.batches.set(batch.batch_id, batch)
+  return batch
+}
+
+// Packs the fills of an auction into settlement batches so that each conserves every mint by itself.
+
+/** Orders with their lots, aligned. */
+export type Fills = { readonly orders: readonly Order[]; readonly lots: ArrayLike<number> }
+/** What the orders of one settlement batch get in it. */
+type Parts = { readonly orders: Order[]; readonly lots: number[] }
+
+/**
+ * Walks buys and sells with two pointers, matching equal lots. When the next pair does not fit, what is matched so far
+ * (equal lots on both sides) is closed and the walk goes on in a new batch, so an order has one part per batch it
+ * touches (matching.md rule 7). Both sides must sum to the same lots.
+ */
+export function packFills(state: State, packer: Packer, buys: Fills, sells: Fills, trade: Trade): void {
+  let batch: SettlementBatch | undefined
+  const parts: Parts = { orders: [], lots: [] }
+  const buying = new Walk(buys)
+  const selling = new Walk(sells)
+  while (buying.left > 0 && selling.left > 0) {
+    let fresh = buying.fresh + selling.fresh
+    if (batch !== undefined && packer.room < fresh) {
+      addParts(state, batch, parts, trade)
+      batch = undefined
+      buying.part = selling.part = NO_PART
+      fresh = 2
+    }
+    if (fresh > 0) batch = packer.take(fresh)
+    const lots = Math.min(buying.left, selling.left)
+    buying.fill(lots, parts)
+    selling.fill(lots, parts)
+  }
+  if (batch !== undefined) addParts(state, batch, parts, trade)
+  if (buying.left > 0 || selling.left > 0) throw new Error('buys and sells of an auction differ')
+}
+
+/** Leaves the parts empty. */
+function addParts(state: State, batch: SettlementBatch, parts: Parts, trade: Trade): void {
+  const { orders, lots } = parts
+  for (let part = 0; part < orders.length; part++) addFill(state, batch, orders[part]!, lots[part]!, trade)
+  orders.length = lots.length = 0
+}
+
+const NO_PART = -1
+
+/** One side of the walk: the order it stands at, what is left of that, and its part in the open batch. */
+class Walk {
+  left: number
+  part = NO_PART
+  private at = 0
+
+  constructor(private readonly fills: Fills) {
+    this.left = fills.lots[0] ?? 0
+  }
+
+  /** Parts that the next lots add to the open batch. */
+  get fresh(): number {
+    return this.part === NO_PART ? 1 : 0
+  }
+
+  /** Gives the order lots of what is left of it; goes on to the next order when nothing is left. */
+  fill(lots: number, parts: Parts): void {
+    if (this.part === NO_PART) {
+      this.part = parts.orders.push(this.fills.orders[this.at]!) - 1
+      parts.lots.push(0)
+    }
+    parts.lots[this.part]! += lots
+    this.left -= lots
+    if (this.left > 0) return
+    this.part = NO_PART
+    this.left = this.fills.lots[++this.at] ?? 0
+  }
+}
+
+// Packs withdrawals, reshapes and served exits into settlement batches, oldest first.
+
+const NO_ORDER = '0'.repeat(32)
+/** A part is room for one nullifier and two outputs with their memos: 128 bytes of a transaction. */
+const PART_BYTES = 128
+const NULLIFIER_BYTES = 32
+const OUTPUT_BYTES = 48
+/** A payout with its accounts, its nullifier and its change; the accounts of its mint once per batch. */
+const PAYOUT_PARTS = 2
+const PAYOUT_MINT_PARTS = 1
+/** Mints one `settle` can pay (protocol/vault/settle.ts). */
+const PAYOUT_MINTS_MAX = 8
+
+/**
+ * Payments join a batch that is open anyway. They open their own when nothing is on its way to the chain, when they
+ * fill one, or when the oldest has waited long enough.
+ */
+export function packPayments(state: State, packer: Packer): void {
+  const { waiting } = state.settlement
+  const may_open = mayOpen(state)
+  let packed = 0
+  for (const payment of waiting) {
+    const joins = packer.room >= partsOf(state, payment, packer.batch)
+    if (!joins && !may_open) break
+    if (!joins) packer.seal()
+    packOne(state, packer.take(partsOf(state, payment, packer.batch)), payment)
+    packed += 1
+  }
+  waiting.splice(0, packed)
+}
+
+function mayOpen(state: State): boolean {
+  const { waiting, batches } = state.settlement
+  const first = waiting[0]
+  if (first === undefined) return false
+  const idle = [...batches.values()].every(
+    (batch) => batch.progress !== 'built' && batch.progress !== 'submitted',
+  )
+  const full = waiting.length * PAYOUT_PARTS >= settingsOf(state).settlement_parts_max
+  const waited = state.slot - first.accepted_slot >= LIMITS.payment_wait_slots_max
+  return idle || full || waited
+}
+
+/** What a payment takes of a batch's capacity; more than any has where the batch pays too many mints already. */
+function partsOf(
+  state: State,
+  payment: Withdrawal | Reshape | Exit,
+  batch: SettlementBatch | undefined,
+): number {
+  if (payment.kind === 'reshape') {
+    const bytes = payment.inputs.length * NULLIFIER_BYTES + payment.amounts.length * OUTPUT_BYTES
+    return Math.ceil(bytes / PART_BYTES)
+  }
+  const mints = new Set(batch?.payouts.map((payout) => mintOf(state, payout)))
+  if (mints.has(mintOf(state, payment))) return PAYOUT_PARTS
+  return mints.size < PAYOUT_MINTS_MAX ? PAYOUT_PARTS + PAYOUT_MINT_PARTS : Number.POSITIVE_INFINITY
+}
+
+function mintOf(state: State, payout: Withdrawal | Exit): string {
+  return payout.kind === 'exit' ? payout.mint.toHex() : state.mints[payout.note.mint]!.bytes.toHex()
+}
+
+function packOne(state: State, batch: SettlementBatch, payment: Withdrawal | Reshape | Exit): void {
+  payment.settlement_batch = batch.batch_id
+  if (payment.kind === 'withdrawal') packWithdrawal(state, batch, payment)
+  else if (payment.kind === 'reshape') packReshape(state, batch, payment)
+  else packExit(state, batch, payment)
+}
+
+function packWithdrawal(state: State, batch: SettlementBatch, withdrawal: Withdrawal): void {
+  const { note, amount, fee } = withdrawal
+  spendNote(state, batch, note)
+  moveFees(state, batch, note.mint, fee)
+  batch.payouts.push(withdrawal)
+  withdrawal.change = createNote(
+    state,
+    batch,
+    { owner: note.owner, mint: note.mint, amount: note.amount - amount - fee, status: 'free' },
+    { anchor: withdrawal.change_anchor, order_id: NO_ORDER, nonce: withdrawal.nonce, index_role: 1 },
+  )
+  if (withdrawal.change !== undefined) state.notes.hold(withdrawal.change)
+}
+
+function packReshape(state: State, batch: SettlementBatch, reshape: Reshape): void {
+  for (const note of reshape.inputs) spendNote(state, batch, note)
+  const { owner, mint } = reshape.inputs[0]!
+  reshape.outputs = reshape.amounts.map((amount, index) => {
+    const source = { anchor: reshape.anchor, order_id: NO_ORDER, nonce: reshape.nonce }
+    const made = { owner, mint, amount, status: 'free' as const }
+    return createNote(state, batch, made, { ...source, index_role: 2 * index + 1 })!
+  })
+  holdAll(state.notes, reshape.outputs)
+  batch.reshapes.push(reshape)
+}
+
+function packExit(state: State, batch: SettlementBatch, exit: Exit): void {
+  if (exit.note !== undefined) spendNote(state, batch, exit.note)
+  else coverLeaf(state, batch, state.leaves.indexOf(hexBytes(exit.commitment, 32)))
+  batch.payouts.push(exit)
+}
+
+// Turns accrued fees into notes of the fee key, at most once a day and mint (protocol.md "Instruments and exact arithmetic").
+
+/** The blinding is Poseidon(4, fee_anchor, day, generation * 2^32 + 2 * mint_index), so each note is one of a kind. */
+export function issueFees(state: State, packer: Packer): void {
+  const { settlement } = state
+  const day = Math.floor(state.unix_ms / MS_PER_DAY)
+  if (day <= settlement.fee_day) return
+  // The first day of a venue, or of a restored one, has nothing of a day before it.
+  const first = settlement.fee_day === 0
+  settlement.fee_day = day
+  if (first) return
+  for (const [mint, amount] of settlement.fees.entries()) {
+    if (amount === 0n) continue
+    const batch = packer.take(1)
+    moveFees(state, batch, mint, -amount)
+    createNote(
+      state,
+      batch,
+      { owner: encodeBase58(state.fee_key), mint, amount, status: 'free' },
+      { anchor: state.fee_anchor, order_id: NO_ORDER, nonce: BigInt(day), index_role: 2 * mint },
+    )
+  }
+}

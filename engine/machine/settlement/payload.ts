@@ -1,0 +1,82 @@
+/** The immutable content of a settlement batch, and the hashes it still needs. */
+import { compareBytes, concatBytes } from '../../../protocol/bytes'
+import type { HashJob, HashResult, Payout, SettlementPayload } from '../../ports'
+import { hexBytes, keyBytes, type State } from '../state/state'
+import { type SettlementBatch, unopenedExits } from './batch'
+
+// The immutable content of a settlement batch, as the relayer signs it.
+
+/** Undefined until the batch is hashed, and again once it is finalized. */
+export function payloadOf(state: State, batch_id: number): SettlementPayload | undefined {
+  const batch = state.settlement.batches.get(batch_id)
+  if (batch?.hashed === undefined) return undefined
+  const { hashed } = batch
+  return {
+    batch_id,
+    nullifiers: [...hashed.nullifiers].sort(compareBytes),
+    outputs: hashed.outputs
+      .map(({ commitment, memo }) => ({ commitment, memo }))
+      .sort((a, b) => compareBytes(a.commitment, b.commitment)),
+    payouts: payoutsOf(state, batch, hashed),
+    spent_root: hashed.spent_root,
+    spent_count: hashed.spent_count,
+    leaf_count_min: batch.leaf_count_min,
+  }
+}
+
+/** An exit repeats the refund inner of its request; that of a withdrawal was hashed with the batch. */
+function payoutsOf(state: State, batch: SettlementBatch, hashed: HashResult): Payout[] {
+  let refund = 0
+  return batch.payouts.map((payout) => {
+    const { kind, destination, amount } = payout
+    if (kind === 'exit') {
+      const { mint, refund_inner, nullifier } = payout
+      return { kind, mint, destination, amount, refund_inner, nullifier: hexBytes(nullifier, 32) }
+    }
+    const { bytes: mint } = state.mints[payout.note.mint]!
+    return { kind, mint, destination, amount, refund_inner: hashed.refund_inners[refund++]! }
+  })
+}
+
+// What the hashing worker must compute next.
+
+/**
+ * The oldest packed batch that is not hashed, or undefined. Batches are hashed strictly in order, because a batch
+ * spends notes that earlier ones create.
+ */
+export function nextHashJob(state: State): HashJob | undefined {
+  const batch = state.settlement.batches.get(state.settlement.last_hashed + 1)
+  if (batch === undefined) return undefined
+  const { batch_id, generation } = batch
+  const owners = new Map<string, Uint8Array>()
+  const ownerOf = (text: string) => {
+    const bytes = owners.get(text) ?? state.keys.get(text)?.bytes ?? keyBytes(text)
+    owners.set(text, bytes)
+    return bytes
+  }
+  return {
+    batch_id,
+    inputs: [
+      ...batch.inputs.map(({ commitment_bytes: commitment, blinding }) => {
+        if (commitment === undefined || blinding === undefined) throw new Error('an input is not hashed yet')
+        return { commitment, blinding }
+      }),
+      ...unopenedExits(batch).map(({ nullifier }) => ({ nullifier: hexBytes(nullifier, 32) })),
+    ],
+    outputs: batch.outputs.map(({ note, anchor, order_id, nonce, index_role }) => ({
+      anchor: concatBytes(anchor),
+      order_id: hexBytes(order_id, 16),
+      nonce,
+      generation,
+      index_role,
+      owner: ownerOf(note.owner),
+      mint: state.mints[note.mint]!.bytes,
+      amount: note.amount,
+    })),
+    refunds: batch.payouts.flatMap((payout) => {
+      if (payout.kind === 'exit') return []
+      const { change_anchor: anchor, nonce, key } = payout
+      return [{ anchor, nonce, generation, index_role: 3, owner: key.bytes }]
+    }),
+  }
+}

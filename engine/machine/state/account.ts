@@ -1,0 +1,85 @@
+/** Accounts, the trading keys bound to them, and the operator-signed records that create and change them. */
+import type { CommandOf } from '../../commands'
+import type { HandleList } from '../../memory/handle_list'
+import type { InstrumentState } from './instrument'
+import { type Answer, type RefusedOutcome, refuse } from './outcome'
+import type { PriceLevels } from './price_levels'
+import type { State } from './state'
+
+// Accounts, the trading keys bound to them and what they have live per instrument.
+
+/** An account whose operator-signed record was accepted. */
+export type Account = {
+  readonly account_id: string
+  version: number
+  status: 'active' | 'suspended'
+  orders_live_max: number
+  keys_max: number
+  record: Uint8Array
+  /** Last event number given; events are gapless from 1. */
+  seq: number
+  keys: TradingKey[]
+  /** Orders live over all keys. */
+  live: number
+  /** Limit prices of live orders by instrument: the self-cross check. */
+  exposures: Map<InstrumentState, Exposure>
+  /** Sockets with cancel-on-disconnect armed. */
+  armed: Set<string>
+}
+
+/** A trading key, bound for the whole generation to the account of its first accepted command. */
+export type TradingKey = {
+  /** Position in the order of binding. */
+  readonly index: number
+  readonly bytes: Uint8Array
+  /** base58. */
+  readonly text: string
+  readonly account: Account
+  place_nonce: bigint
+  cancel_nonce: bigint
+  /** Slot at which the dead-man timer fires; 0 = disarmed. */
+  dead_man_slot: number
+  /** Live orders, in the order of arrival. */
+  readonly orders: HandleList
+}
+
+/** How many live orders an account has at each limit price, in ticks. */
+export type Exposure = { readonly buy: PriceLevels; readonly sell: PriceLevels }
+
+export function newAccount(account_id: string): Account {
+  return {
+    account_id,
+    version: 0,
+    status: 'active',
+    orders_live_max: 0,
+    keys_max: 0,
+    record: new Uint8Array(),
+    seq: 0,
+    keys: [],
+    live: 0,
+    exposures: new Map(),
+    armed: new Set(),
+  }
+}
+
+// Operator-signed account records: a new account, or a newer version of a known one.
+
+/** Refuses `record_stale` unless the version is above the known one. */
+export function decideAccountRecord(
+  state: State,
+  command: CommandOf<'account_record'>,
+): { ok: true } | RefusedOutcome {
+  const version = state.accounts.get(command.account_id)?.version ?? 0
+  return command.version > version ? { ok: true } : refuse('record_stale')
+}
+
+export function applyAccountRecord(state: State, command: CommandOf<'account_record'>): Answer {
+  const account = state.accounts.get(command.account_id) ?? newAccount(command.account_id)
+  account.version = command.version
+  account.status = command.status
+  account.orders_live_max = command.orders_live_max
+  account.keys_max = command.keys_max
+  account.record = command.record
+  state.accounts.set(account.account_id, account)
+  return { kind: 'done' }
+}

@@ -1,0 +1,116 @@
+/** An instrument: its terms in integers, its order book, and its moving parts (reference, batch number, status). */
+import type { Instrument, InstrumentStatus, PriceRule, ReferencePolicy } from '../../../protocol/wire/trading'
+import { type Book, TICK_MAX } from '../book/book'
+import type { State } from './state'
+
+// An instrument with its terms in integers, its order book and what moves: reference, batch number, status.
+
+/** The terms of an instrument, decoded once. */
+export type InstrumentTerms = {
+  readonly symbol: string
+  /** Index of the mint in `State.mints`. */
+  readonly base: number
+  readonly quote: number
+  readonly base_decimals: number
+  readonly lot_size: bigint
+  readonly tick_size: bigint
+  /** Quote units that one lot is worth per tick of price: exact by the load rule. */
+  readonly quote_per_lot_tick: bigint
+  readonly batch_slots: number
+  readonly collar_bps: number
+  readonly fee_bps: number
+  readonly initial_reference_ticks: number
+  readonly reference_policy: ReferencePolicy
+  readonly price_rule: PriceRule
+  readonly volume_tolerance_bps: number
+}
+
+export type InstrumentState = {
+  /** Position in the configuration: staggers the closes. */
+  readonly index: number
+  terms: InstrumentTerms
+  status: InstrumentStatus
+  /** In ticks; undefined = none usable yet (oracle). */
+  reference_ticks: number | undefined
+  /** When the oracle published it; 0 under policy `last`. */
+  reference_unix_ms: number
+  /** Who published it; empty under policy `last`. */
+  reference_source: string
+  /** Number of the next auction to be held. */
+  next_batch: number
+  /** Orders live in `book`. */
+  live: number
+  book: Book
+}
+
+/** Makes an instrument known; instruments come in the order of their index. */
+export function addInstrument(state: State, instrument: InstrumentState): void {
+  state.instruments.set(instrument.terms.symbol, instrument)
+  state.instrument_list.push(instrument)
+}
+
+/** The first slot after `slot` at which this instrument closes: instrument k closes at slots = k mod batch_slots. */
+export function nextClose(instrument: InstrumentState, slot: number): number {
+  const { batch_slots } = instrument.terms
+  const phase = instrument.index % batch_slots
+  const past = (((slot - phase) % batch_slots) + batch_slots) % batch_slots
+  return slot + batch_slots - past
+}
+
+/** Whether a close lies in `(from, to]`. */
+export function closesWithin(instrument: InstrumentState, from: number, to: number): boolean {
+  return nextClose(instrument, from) <= to
+}
+
+export function termsOf(
+  config: Omit<Instrument, 'status'>,
+  mintIndex: (mint: string) => number,
+): InstrumentTerms {
+  const lot_size = BigInt(config.lot_size)
+  const tick_size = BigInt(config.tick_size)
+  return {
+    symbol: config.symbol,
+    base: mintIndex(config.base_mint),
+    quote: mintIndex(config.quote_mint),
+    base_decimals: config.base_decimals,
+    lot_size,
+    tick_size,
+    quote_per_lot_tick: (lot_size * tick_size) / 10n ** BigInt(config.base_decimals),
+    batch_slots: config.batch_slots,
+    collar_bps: config.collar_bps,
+    fee_bps: config.fee_bps,
+    initial_reference_ticks: Number(BigInt(config.initial_reference) / tick_size),
+    reference_policy: config.reference_policy,
+    price_rule: config.price_rule,
+    volume_tolerance_bps: config.volume_tolerance_bps,
+  }
+}
+
+/** Amount in base units of a number of lots. */
+export function baseOf(terms: InstrumentTerms, lots: number): bigint {
+  return BigInt(lots) * terms.lot_size
+}
+
+/** Exact value in quote units of lots at a price in ticks. */
+export function quoteOf(terms: InstrumentTerms, lots: number, ticks: number): bigint {
+  return BigInt(lots) * BigInt(ticks) * terms.quote_per_lot_tick
+}
+
+// Finds the instrument a checked command names.
+
+/** @throws Error for an unknown symbol: intake has refused those as `instrument_unknown`. */
+export function instrumentOf(state: State, symbol: string): InstrumentState {
+  const instrument = state.instruments.get(symbol)
+  if (instrument === undefined) throw new Error('a command names an unknown instrument')
+  return instrument
+}
+
+// Owns how an oracle's price becomes a reference in ticks.
+
+/** Rounded to the nearest tick, half down; undefined when no tick of the book is near it. */
+export function referenceTicks({ tick_size }: InstrumentTerms, price: bigint): number | undefined {
+  const below = price / tick_size
+  const rest = price % tick_size
+  const ticks = Number(rest * 2n > tick_size ? below + 1n : below)
+  return ticks >= 1 && ticks <= TICK_MAX ? ticks : undefined
+}

@@ -1,0 +1,300 @@
+/** Live orders as the rules see them, and the parts of them in settlement batches. Quantities in lots, prices in ticks. */
+
+import type { FillStage, OrderType, Side } from '../../../protocol/wire/trading'
+import type { ByteWriter } from '../../memory/byte_stream'
+import { type Chunk, copyBytes, type RowSlab, readU48 } from '../../memory/rows'
+import type { SharedTexts } from '../../memory/texts'
+import type { OrderPool } from '../book/order_pool'
+import type { Account, TradingKey } from './account'
+import type { AnchorCells } from './anchor_cells'
+import type { InstrumentState } from './instrument'
+import type { Note } from './note'
+import type { Notes } from './notes'
+import type { LIVE_STATUSES } from './order_row'
+import * as row from './order_row'
+
+// One part of an order in one settlement batch.
+
+/** Amounts in wire units. */
+export type FillRecord = {
+  readonly account: Account
+  readonly order_id: string
+  readonly fill_index: number
+  readonly symbol: string
+  readonly side: Side
+  readonly price: bigint
+  readonly amount: bigint
+  readonly quote_amount: bigint
+  readonly fee: bigint
+  readonly batch: number
+  readonly settlement_batch: number
+  readonly anchor_index: number
+  readonly slot: number
+  /** Undefined when the fee eats the proceeds. */
+  readonly proceeds: Note | undefined
+  readonly change: Note | undefined
+  stage: FillStage
+  /** base58, once signed bytes were sent. */
+  signature: string | undefined
+  /** Event number of its newest event; 0 before it is hashed. */
+  seq: number
+}
+
+// What a live order is made of. Quantities in lots, prices in ticks.
+
+export type LiveStatus = (typeof LIVE_STATUSES)[number]
+
+/** Bytes are copied where the order comes to lie. */
+export type OrderFacts = {
+  /** 16 bytes. */
+  order_id: Uint8Array
+  key: TradingKey
+  instrument: InstrumentState
+  side: Side
+  type: OrderType
+  lots: number
+  ticks: number
+  min_lots: number
+  expiry_slot: number
+  arrival_slot: number
+  /** Number of the first auction it can take part in. */
+  arrival_batch: number
+  nonce: bigint
+  /** 1 to 16 anchors of 32 bytes. */
+  anchors: readonly Uint8Array[]
+  /** 32 bytes; tells an identical resend from an id taken. */
+  digest: Uint8Array
+  /** Socket it came in on. */
+  origin: string | undefined
+  /** 16 bytes. */
+  replaces: Uint8Array | undefined
+  /** Event number of its `order.accepted`. */
+  seq: number
+  /** What remains to be filled. */
+  remaining: number
+  status: LiveStatus
+  /** The note that backs what remains. */
+  collateral: Note
+  /** What it traded so far. */
+  traded: Traded | undefined
+}
+
+/** In quote units, and fills so far, hashed or not; index = fill index. */
+export type Traded = { cumulative_quote: bigint; cumulative_fee: bigint; readonly fills: FillRecord[] }
+
+// Live orders as the rules see them. Quantities in lots, prices in ticks.
+
+/** What rows name by number. */
+export type OrderContext = {
+  readonly keys: readonly TradingKey[]
+  readonly instruments: readonly InstrumentState[]
+  readonly notes: Notes
+  /** Keeps an order at its handle, and what it keeps stands nowhere else. */
+  readonly pool: OrderPool
+  readonly anchors: AnchorCells
+  readonly origins: SharedTexts
+  /** Ids of replaced orders, 16 bytes each: most orders replace none. */
+  readonly replaced: RowSlab
+  /** By handle: most orders have traded nothing. */
+  readonly traded: Map<number, Traded>
+}
+
+const NO_FILLS: readonly FillRecord[] = []
+
+/**
+ * A reference to the row of a live order, for the command at hand: two of one order differ as objects and have the same
+ * handle. @throws Error once the order has ended.
+ */
+export class Order {
+  private readonly life: number
+  private id_text: string | undefined
+
+  constructor(
+    readonly handle: number,
+    readonly chunk: Chunk,
+    private readonly place: number,
+    private readonly context: OrderContext,
+  ) {
+    this.life = chunk.view.getUint16(place + row.LIFE_AT, true)
+  }
+
+  /** Hex, made once. */
+  get order_id(): string {
+    this.at(0)
+    this.id_text ??= this.context.pool.orderId(this.handle).toHex()
+    return this.id_text
+  }
+
+  /** Hex. */
+  get digest(): string {
+    const at = this.at(row.DIGEST_AT)
+    return this.chunk.bytes.slice(at, at + row.DIGEST_BYTES).toHex()
+  }
+
+  /** Hex. */
+  get replaces(): string | undefined {
+    const cell = this.u32(row.REPLACES_AT)
+    if (cell === 0) return undefined
+    const { replaced } = this.context
+    const at = replaced.placeOf(cell)
+    return replaced
+      .bytesOf(cell)
+      .slice(at, at + row.ID_BYTES)
+      .toHex()
+  }
+
+  get has_replaced(): boolean {
+    return this.u32(row.REPLACES_AT) !== 0
+  }
+
+  /** Copies its 64 bytes of identity. */
+  readIdentity(into: Uint8Array): void {
+    const { pool, replaced } = this.context
+    copyBytes(this.chunk.bytes, this.at(row.DIGEST_AT), into, row.ID_BYTES, row.DIGEST_BYTES)
+    copyBytes(pool.ids, this.handle * row.ID_BYTES, into, 0, row.ID_BYTES)
+    const cell = this.u32(row.REPLACES_AT)
+    const to = row.ID_BYTES + row.DIGEST_BYTES
+    if (cell === 0) into.fill(0, to)
+    else copyBytes(replaced.bytesOf(cell), replaced.placeOf(cell), into, to, row.ID_BYTES)
+  }
+
+  get key(): TradingKey {
+    return this.context.keys[this.u32(row.KEY_AT)]!
+  }
+
+  get instrument(): InstrumentState {
+    return this.context.instruments[this.chunk.view.getUint16(this.at(row.INSTRUMENT_AT), true)]!
+  }
+
+  get side(): Side {
+    return row.SIDES[this.terms & 1]!
+  }
+
+  get type(): OrderType {
+    return row.TYPES[(this.terms >> 1) & 3]!
+  }
+
+  get lots(): number {
+    return this.chunk.view.getFloat64(this.at(row.LOTS_AT), true)
+  }
+
+  get ticks(): number {
+    this.at(0)
+    return this.context.pool.tick[this.handle]!
+  }
+
+  get min_lots(): number {
+    const { terms } = this
+    if ((terms & row.WHOLE_OR_NOTHING) !== 0) return this.lots
+    return this.type === 'fok' ? 0 : this.context.pool.minFill(this.handle)
+  }
+
+  get expiry_slot(): number {
+    return this.u48(row.EXPIRY_SLOT_AT)
+  }
+
+  get arrival_slot(): number {
+    return this.u48(row.ARRIVAL_SLOT_AT)
+  }
+
+  get arrival_batch(): number {
+    this.at(0)
+    return this.context.pool.arrival_batch[this.handle]!
+  }
+
+  get nonce(): bigint {
+    return this.chunk.view.getBigUint64(this.at(row.NONCE_AT), true)
+  }
+
+  get seq(): number {
+    return this.u48(row.SEQ_AT)
+  }
+
+  get origin(): string | undefined {
+    const number = this.u32(row.ORIGIN_AT)
+    return number === 0 ? undefined : this.context.origins.at(number)
+  }
+
+  get anchor_count(): number {
+    return this.chunk.bytes[this.at(row.ANCHOR_COUNT_AT)]!
+  }
+
+  /** A copy of one anchor, 32 bytes. */
+  anchor(index: number): Uint8Array {
+    return this.context.anchors.read(this.u32(row.ANCHORS_AT), index)
+  }
+
+  /** All anchors, one after the other. */
+  encodeAnchors(to: ByteWriter): void {
+    this.context.anchors.encode(to, this.u32(row.ANCHORS_AT))
+  }
+
+  /** The book's number: 0 once a fill has taken the last lots, though the order is not final yet. */
+  get remaining(): number {
+    this.at(0)
+    return this.context.pool.remaining[this.handle]!
+  }
+
+  get status(): LiveStatus {
+    return row.LIVE_STATUSES[this.chunk.bytes[this.at(row.STATUS_AT)]! - 1]!
+  }
+
+  set status(status: LiveStatus) {
+    this.chunk.bytes[this.at(row.STATUS_AT)] = 1 + row.LIVE_STATUSES.indexOf(status)
+  }
+
+  get collateral(): Note {
+    return this.context.notes.at(this.u32(row.COLLATERAL_AT))
+  }
+
+  /** The new note is held and the old one is not any more. */
+  set collateral(note: Note) {
+    const { notes } = this.context
+    const old = this.u32(row.COLLATERAL_AT)
+    notes.hold(note)
+    this.chunk.view.setUint32(this.at(row.COLLATERAL_AT), note.handle, true)
+    notes.dropAt(old)
+  }
+
+  get cumulative_quote(): bigint {
+    return this.context.traded.get(this.handle)?.cumulative_quote ?? 0n
+  }
+
+  get cumulative_fee(): bigint {
+    return this.context.traded.get(this.handle)?.cumulative_fee ?? 0n
+  }
+
+  get fills(): readonly FillRecord[] {
+    return this.context.traded.get(this.handle)?.fills ?? NO_FILLS
+  }
+
+  /** What it traded so far, to be added to. */
+  trading(): Traded {
+    const { traded } = this.context
+    let own = traded.get(this.handle)
+    if (own === undefined) {
+      own = { cumulative_quote: 0n, cumulative_fee: 0n, fills: [] }
+      traded.set(this.handle, own)
+    }
+    return own
+  }
+
+  private get terms(): number {
+    return this.chunk.bytes[this.at(row.TERMS_AT)]!
+  }
+
+  private u48(offset: number): number {
+    return readU48(this.chunk.view, this.at(offset))
+  }
+
+  private u32(offset: number): number {
+    return this.chunk.view.getUint32(this.at(offset), true)
+  }
+
+  /** Where a field of the row lies in its chunk. */
+  at(offset: number): number {
+    if (this.chunk.view.getUint16(this.place + row.LIFE_AT, true) !== this.life)
+      throw new Error('an order has ended that something still refers to')
+    return this.place + offset
+  }
+}

@@ -1,0 +1,137 @@
+/** The whole state of the venue. Only the apply functions write it; decisions read it. */
+import { decodeBase58 } from '../../../protocol/base58'
+import type { HaltReason, Settings } from '../../commands'
+import { ByteIndex } from '../../memory/byte_index'
+import { OrderPool } from '../book/order_pool'
+import type { Settlement } from '../settlement/batch'
+import type { Account, TradingKey } from './account'
+import { FinalOrders } from './final_orders'
+import type { InstrumentState } from './instrument'
+import { LiveOrders } from './live_orders'
+import { Notes } from './notes'
+
+export type Mint = {
+  readonly bytes: Uint8Array
+  /** base58. */
+  readonly text: string
+  readonly min_withdraw: bigint
+  readonly withdraw_fee: bigint
+}
+
+/** An epoch this venue intended to open; `slot` is 0 until it is finalized on chain. */
+export type Epoch = {
+  readonly epoch: number
+  readonly boot_nonce: Uint8Array
+  readonly generation: number
+  readonly signature: Uint8Array
+  readonly transaction: Uint8Array
+  slot: number
+}
+
+export type State = {
+  settings: Settings | undefined
+  mints: Mint[]
+  fee_key: Uint8Array
+  fee_anchor: Uint8Array
+  /** Newest confirmed slot. */
+  slot: number
+  /** Time of the newest command. */
+  unix_ms: number
+  /** The open epoch; 0 before the first. */
+  epoch: number
+  readonly epochs: Epoch[]
+  halted: HaltReason | undefined
+  readonly accounts: Map<string, Account>
+  /** By base58, in the order of binding; never removed. */
+  readonly keys: Map<string, TradingKey>
+  /** The same keys by their bytes, which saves making a text of them. */
+  readonly key_index: ByteIndex
+  readonly key_list: TradingKey[]
+  /** By symbol, in the order of configuration. */
+  readonly instruments: Map<string, InstrumentState>
+  /** The same instruments by their index. */
+  readonly instrument_list: InstrumentState[]
+  readonly pool: OrderPool
+  readonly orders: LiveOrders
+  /** In the order they became final. */
+  readonly finals: FinalOrders
+  /** Keys with an armed dead-man timer by the slot at which it fires. */
+  readonly timers: Map<number, Set<TradingKey>>
+  readonly notes: Notes
+  /** Finalized leaves of the note tree. */
+  readonly leaves: ByteIndex
+  /** Spent nullifiers in the order the spent tree took them. */
+  readonly nullifiers: ByteIndex
+  /** `nullifiers.size` after each hashed batch; index = batch id - 1. */
+  readonly nullifier_ends: number[]
+  /** By leaf index: 1 + index of the key whose note a finalized batch spent, or 0. */
+  spent_owners: Uint32Array
+  settlement: Settlement
+}
+
+/** @param orders number of orders for which the book has its memory from the start; more copy it, which takes a pause */
+export function createState(orders?: number): State {
+  const keys = new Map<string, TradingKey>()
+  const key_list: TradingKey[] = []
+  const instrument_list: InstrumentState[] = []
+  const leaves = new ByteIndex()
+  const notes = new Notes({ keys, key_list, leaves })
+  const pool = new OrderPool(orders)
+  return {
+    settings: undefined,
+    mints: [],
+    fee_key: new Uint8Array(32),
+    fee_anchor: new Uint8Array(32),
+    slot: 0,
+    unix_ms: 0,
+    epoch: 0,
+    epochs: [],
+    halted: undefined,
+    accounts: new Map(),
+    keys,
+    key_index: new ByteIndex(),
+    key_list,
+    instruments: new Map(),
+    instrument_list,
+    pool,
+    orders: new LiveOrders({ keys: key_list, instruments: instrument_list, notes, pool }),
+    finals: new FinalOrders(key_list),
+    timers: new Map(),
+    notes,
+    leaves,
+    nullifiers: new ByteIndex(),
+    nullifier_ends: [],
+    spent_owners: new Uint32Array(1024),
+    settlement: {
+      batches: new Map(),
+      last_batch: 0,
+      last_hashed: 0,
+      unlanded: 0,
+      waiting: [],
+      payments: new Map(),
+      exits: new Map(),
+      fees: [],
+      fee_day: 0,
+      leaf_count_min: 0,
+      landed: undefined,
+    },
+  }
+}
+
+/** The settings in force. @throws Error before the first `configure`. */
+export function settingsOf(state: State): Settings {
+  if (state.settings === undefined) throw new Error('the venue is not configured')
+  return state.settings
+}
+
+export function keyBytes(text: string): Uint8Array {
+  const bytes = decodeBase58(text, 32)
+  if (bytes === undefined) throw new Error('a configured key is not 32 bytes of base58')
+  return bytes
+}
+
+export function hexBytes(text: string, width: number): Uint8Array {
+  const bytes = Uint8Array.fromHex(text)
+  if (bytes.length !== width) throw new Error(`expected ${width} bytes of hex`)
+  return bytes
+}

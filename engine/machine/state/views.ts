@@ -1,0 +1,126 @@
+/** Orders, fills, withdrawals and reshapes as clients see them. */
+
+import { encodeBase58 } from '../../../protocol/base58'
+import type * as wire from '../../../protocol/wire/trading'
+import type { Reshape, Withdrawal } from '../settlement/batch'
+import type { FinalOrder } from './final_orders'
+import { baseOf, type InstrumentTerms } from './instrument'
+import type { FillRecord, Order } from './order'
+import type { PlaceAnswer } from './outcome'
+
+// Orders and fills as clients see them.
+
+const NO_COMMITMENT = '0'.repeat(64)
+
+/** What an event adds to an order: its version and how it stands. */
+type Standing = {
+  seq: number
+  status: wire.OrderStatus
+  reason?: wire.CancelReason | undefined
+  replaced_by?: string | undefined
+}
+
+/** A complete order; its fills are those whose commitments are known, later ones follow as events of their own. */
+export function orderView(order: Order, standing: Standing): wire.Order {
+  const { terms } = order.instrument
+  const { lots, remaining } = order
+  const amount = baseOf(terms, lots).toString()
+  const view: wire.Order = {
+    order_id: order.order_id,
+    trading_key: order.key.text,
+    symbol: terms.symbol,
+    side: order.side,
+    type: order.type,
+    amount,
+    filled_amount: remaining === 0 ? amount : amountText(terms, lots - remaining),
+    remaining_amount: remaining === lots ? amount : amountText(terms, remaining),
+    price_limit: (BigInt(order.ticks) * terms.tick_size).toString(),
+    min_fill: amountText(terms, order.min_lots),
+    expiry_slot: order.expiry_slot,
+    arrival_slot: order.arrival_slot,
+    status: standing.status,
+    fills: knownFills(order.fills),
+    seq: standing.seq,
+  }
+  if (standing.reason !== undefined) view.reason = standing.reason
+  if (order.replaces !== undefined) view.replaces = order.replaces
+  if (standing.replaced_by !== undefined) view.replaced_by = standing.replaced_by
+  return view
+}
+
+/** Nothing is by far the most common amount. */
+function amountText(terms: InstrumentTerms, lots: number): string {
+  return lots === 0 ? '0' : baseOf(terms, lots).toString()
+}
+
+function knownFills(fills: readonly FillRecord[]): wire.Fill[] {
+  const views: wire.Fill[] = []
+  for (const fill of fills) if (fill.seq > 0) views.push(fillView(fill))
+  return views
+}
+
+/** A fill with its newest stage. Zeros stand for proceeds that the fee consumed whole, which make no note. */
+export function fillView(fill: FillRecord, seq = fill.seq): wire.Fill {
+  const view: wire.Fill = {
+    seq,
+    order_id: fill.order_id,
+    fill_index: fill.fill_index,
+    symbol: fill.symbol,
+    side: fill.side,
+    price: fill.price.toString(),
+    amount: fill.amount.toString(),
+    quote_amount: fill.quote_amount.toString(),
+    fee: fill.fee.toString(),
+    batch: fill.batch,
+    settlement_batch: fill.settlement_batch,
+    stage: fill.stage,
+    anchor_index: fill.anchor_index,
+    proceeds_commitment: fill.proceeds?.commitment ?? NO_COMMITMENT,
+    slot: fill.slot,
+  }
+  if (fill.change?.commitment !== undefined) view.change_commitment = fill.change.commitment
+  if (fill.signature !== undefined) view.signature = fill.signature
+  return view
+}
+
+/** What the place command that made this order was answered. */
+export function placeAnswer(order: Order | FinalOrder): PlaceAnswer {
+  return { order_id: order.order_id, status: 'accepted', arrival_slot: order.arrival_slot, seq: order.seq }
+}
+
+// Withdrawals and reshapes as clients see them.
+
+export function withdrawalView(withdrawal: Withdrawal, seq = withdrawal.seq): wire.Withdrawal {
+  const view: wire.Withdrawal = {
+    withdrawal_id: withdrawal.withdrawal_id,
+    commitment: withdrawal.commitment,
+    destination: encodeBase58(withdrawal.destination),
+    amount: withdrawal.amount.toString(),
+    fee: withdrawal.fee.toString(),
+    status: withdrawal.status,
+    seq,
+  }
+  if (withdrawal.change?.commitment !== undefined) view.change_commitment = withdrawal.change.commitment
+  if (withdrawal.refund_commitment !== undefined) view.refund_commitment = withdrawal.refund_commitment
+  if (withdrawal.settlement_batch > 0) view.settlement_batch = withdrawal.settlement_batch
+  if (withdrawal.signature !== undefined) view.signature = withdrawal.signature
+  return view
+}
+
+/** `outputs` is empty until the settlement batch is hashed. */
+export function reshapeView(reshape: Reshape, seq = reshape.seq): wire.Reshape {
+  const outputs: wire.Reshape['outputs'] = []
+  for (const { commitment, amount } of reshape.outputs) {
+    if (commitment !== undefined) outputs.push({ commitment, amount: amount.toString() })
+  }
+  const view: wire.Reshape = {
+    reshape_id: reshape.reshape_id,
+    inputs: reshape.commitments,
+    outputs,
+    status: reshape.status,
+    seq,
+  }
+  if (reshape.settlement_batch > 0) view.settlement_batch = reshape.settlement_batch
+  if (reshape.signature !== undefined) view.signature = reshape.signature
+  return view
+}

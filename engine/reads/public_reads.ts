@@ -1,0 +1,138 @@
+/** Public reads: instruments, settlement health, the finalized note tree. */
+
+import { toHex } from '../../protocol/bytes'
+import { TREE_DEPTH } from '../../protocol/notes/merkle_tree'
+import { Refusal } from '../../protocol/refusals'
+import type * as wire from '../../protocol/wire/trading'
+import type { Instrument, SettlementBatchStage, SettlementHealth } from '../../protocol/wire/trading'
+import type { EngineConfig } from '../config'
+import { elementOf, integerOf, refuseField } from '../intake/form'
+import { LIMITS } from '../limits'
+import type { State } from '../machine/state/state'
+import type { ChainPort, HashPort } from '../ports'
+import type { LandedBatches } from './public_facts'
+
+// The instruments as the public sees them: their terms and durable status, never a live reference.
+
+export class InstrumentReads {
+  private readonly instruments: Map<string, Readonly<Instrument>>
+  private list: readonly Instrument[]
+
+  constructor(settings: EngineConfig, state: State) {
+    this.instruments = new Map(
+      settings.instruments.map((one) => {
+        const status = state.instruments.get(one.symbol)?.status ?? 'active'
+        return [one.symbol, Object.freeze({ ...one, status })]
+      }),
+    )
+    this.list = Object.freeze([...this.instruments.values()])
+  }
+
+  /** A status became durable. */
+  setStatus(symbol: string, status: Instrument['status']): void {
+    const instrument = this.instruments.get(symbol)
+    if (instrument === undefined) return
+    this.instruments.set(symbol, Object.freeze({ ...instrument, status }))
+    this.list = Object.freeze([...this.instruments.values()])
+  }
+
+  /** Frozen, and the same objects until a status changes: what is made of them once may be kept. */
+  all(): readonly Instrument[] {
+    return this.list
+  }
+
+  /** Refuses `instrument_unknown`. */
+  one(symbol: string): Instrument {
+    const instrument = this.instruments.get(symbol)
+    if (instrument === undefined) throw new Refusal('instrument_unknown')
+    return instrument
+  }
+}
+
+// Health of settlement and what of it has landed on chain.
+
+export class SettlementReads {
+  constructor(
+    private readonly chain: ChainPort,
+    private readonly landed: LandedBatches,
+  ) {}
+
+  health(): SettlementHealth {
+    const last = this.landed.last()
+    return {
+      status: this.chain.health().settlement,
+      last_batch: last?.batch ?? 0,
+      last_signature: last?.signature ?? null,
+      last_slot: last?.slot ?? null,
+    }
+  }
+
+  /** Refuses `batch_unknown` for a batch that is not on chain. */
+  batch(batch: number): SettlementBatchStage {
+    const found = this.landed.batch(integerOf(batch, 'batch'))
+    if (found === undefined) throw new Refusal('batch_unknown')
+    return found
+  }
+}
+
+// The finalized note tree as the hashing worker mirrors it.
+
+/** What of the chain is durable in the journal. */
+export type FinalizedView = {
+  /** Leaves whose deposits count. */
+  leaf_count: number
+  /** Slot of the newest of them. */
+  slot: number
+  /** Newest finalized settlement batch, 0 for none. */
+  batch_id: number
+}
+
+export class TreeReads {
+  constructor(
+    private readonly hash: HashPort,
+    private readonly finalized: () => FinalizedView,
+    /** By commitment; a leaf the tree has and the journal not yet is found by its index alone. */
+    private readonly placeOf: (commitment: Uint8Array) => number | undefined,
+  ) {}
+
+  root(): wire.TreeRoot {
+    const { leaf_count, root } = this.hash.root()
+    const { slot, batch_id } = this.finalized()
+    return { root: toHex(root), leaf_count, depth: TREE_DEPTH, slot, batch_id }
+  }
+
+  /** Refuses `field_missing`, `field_invalid` and `leaf_unknown`; exactly one of the two names the leaf. */
+  async inclusion(query: { commitment?: string; leaf_index?: number }): Promise<wire.TreeInclusion> {
+    const leaf_index = this.indexOf(query)
+    if (leaf_index === undefined || leaf_index >= this.hash.root().leaf_count)
+      throw new Refusal('leaf_unknown')
+    const proof = await this.hash.inclusion(leaf_index)
+    return {
+      commitment: toHex(proof.leaf),
+      leaf_index,
+      siblings: proof.siblings.map(toHex),
+      root: toHex(proof.root),
+      leaf_count: proof.leaf_count,
+      usable: leaf_index < this.finalized().leaf_count,
+    }
+  }
+
+  async leaves(from: number, limit: number): Promise<wire.TreeLeaves> {
+    integerOf(from, 'from')
+    if (!Number.isSafeInteger(limit) || limit < 1 || limit > LIMITS.page_leaves_max) {
+      throw refuseField('field_invalid', 'limit')
+    }
+    const leaves = await this.hash.leaves(from, limit)
+    // Of the same moment: the answer that brought the leaves brought the root.
+    const { root, leaf_count } = this.hash.root()
+    return { from, leaves: leaves.map(toHex), root: toHex(root), leaf_count }
+  }
+
+  private indexOf(query: { commitment?: string; leaf_index?: number }): number | undefined {
+    const { commitment, leaf_index } = query
+    if (commitment === undefined && leaf_index === undefined) throw refuseField('field_missing', 'commitment')
+    if (commitment !== undefined && leaf_index !== undefined) throw refuseField('field_unknown', 'leaf_index')
+    if (leaf_index !== undefined) return integerOf(leaf_index, 'leaf_index')
+    return this.placeOf(elementOf(commitment, 'commitment'))
+  }
+}

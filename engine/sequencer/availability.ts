@@ -1,0 +1,101 @@
+/** Whether the venue takes commands, and if not, why: what /system/status says and what refuses before the journal. */
+import { Refusal, type RefusalCode } from '../../protocol/refusals'
+import type { SystemStatus } from '../../protocol/wire/trading'
+import type { HaltReason } from '../commands'
+import { LIMITS } from '../limits'
+import type { ChainPort } from '../ports'
+
+/** What each reason means for whoever reads the status, and what to do. */
+const HALT_TEXT: Record<HaltReason, string> = {
+  vault_frozen: 'the vault is frozen: funds leave by escape on chain',
+  vault_paused: 'the vault is paused by its admin',
+  forked: 'another instance opened an epoch this journal does not know: stop all but one and restart it',
+  rolled_back:
+    'the chain is ahead of this journal: restore a backup whose head matches, or restore from the chain',
+  root_mismatch: 'the note tree on chain differs from the one here: restore from the chain',
+  program_error: 'the vault program refused a settlement batch: inspect it before restarting',
+}
+/** Why this instance acknowledges nothing, not even cancels. */
+export type StopReason = 'forked' | 'rolled_back' | 'chain_unknown' | 'restore_incomplete' | 'journal_failed'
+const STOP_TEXT: Record<StopReason, string> = {
+  forked: HALT_TEXT.forked,
+  rolled_back: HALT_TEXT.rolled_back,
+  chain_unknown: 'the chain does not know what this journal finalized: it is another chain or was reset',
+  restore_incomplete:
+    "the chain's events do not give its spent root: restore into an empty folder, from an RPC that keeps the whole history",
+  journal_failed: 'the journal failed: the process ends',
+}
+
+export class Availability {
+  /** The epoch is open and commands are taken. */
+  private serving = false
+  private draining = false
+  /** Journaled halts, as far as durable. */
+  private halted: HaltReason | undefined
+  /** The journal is not to be trusted or failed: nothing may be acknowledged. */
+  private stopped: string | undefined
+  private reads_broken = false
+
+  constructor(private readonly chain: ChainPort) {}
+
+  serve(): void {
+    this.serving = true
+  }
+  drain(): void {
+    this.draining = true
+  }
+  /** A frozen vault stays frozen. */
+  halt(reason: HaltReason | undefined): void {
+    if (this.halted !== 'vault_frozen') this.halted = reason
+  }
+  stop(reason: StopReason): void {
+    this.stopped ??= STOP_TEXT[reason]
+  }
+  /** Trading goes on without the read models; the next boot rebuilds them from the journal. */
+  readsBroken(): void {
+    this.reads_broken = true
+  }
+  isStopped(): boolean {
+    return this.stopped !== undefined
+  }
+  isDraining(): boolean {
+    return this.draining
+  }
+
+  /** Refuses `matching_unavailable` while nothing at all may be acknowledged, cancels included. */
+  requireRunning(): void {
+    if (!this.serving || this.stopped !== undefined) {
+      throw new Refusal('matching_unavailable', { subsystem: 'matching' })
+    }
+  }
+
+  /** Why new orders, withdrawals and reshapes are refused just now; cancels go on (protocol.md "Order of checks"). */
+  unavailable(): RefusalCode | undefined {
+    if (this.stopped !== undefined || this.halted !== undefined) return 'matching_unavailable'
+    if (this.chain.health().settlement === 'unwired') return 'settlement_unavailable'
+    return this.draining ? 'draining' : undefined
+  }
+
+  status(): Pick<SystemStatus, 'ready' | 'matching' | 'settlement' | 'draining' | 'reasons'> {
+    const { settlement, reasons } = this.chain.health()
+    const stalled = this.chain.view().lag_ms > LIMITS.chain_lag_max_ms
+    const all = [
+      ...(this.serving || this.stopped !== undefined ? [] : ['the epoch is not open yet']),
+      ...(this.stopped === undefined ? [] : [this.stopped]),
+      ...(this.halted === undefined ? [] : [HALT_TEXT[this.halted]]),
+      ...(stalled ? ['the chain view does not advance; nothing expires meanwhile'] : []),
+      ...(this.reads_broken ? ['the read models failed: restart to rebuild them from the journal'] : []),
+      ...(this.draining ? ['draining for a restart'] : []),
+      ...reasons,
+    ]
+    const matching = this.matching()
+    const ready = matching === 'running' && settlement !== 'unwired' && !stalled && !this.draining
+    return { ready, matching, settlement, draining: this.draining, reasons: [...new Set(all)] }
+  }
+
+  private matching(): SystemStatus['matching'] {
+    if (!this.serving || this.stopped !== undefined) return 'stopped'
+    if (this.halted === undefined) return 'running'
+    return this.halted === 'vault_paused' ? 'paused' : 'stopped'
+  }
+}

@@ -1,0 +1,95 @@
+/** Turns observations of the chain watcher into journaled commands. */
+import type { HaltReason } from '../commands'
+import { LIMITS } from '../limits'
+import { hexBytes, type State } from '../machine/state/state'
+import type { ChainPort, ChainSinkPort, ExitRequest, HashPort } from '../ports'
+import type { Availability } from './availability'
+import type { Sequencer } from './sequencer'
+
+// The exit requests the engine has not seen the end of, as the watcher told them; it goes on from these after a boot.
+
+export function exitsOpen(state: State): ExitRequest[] {
+  const { exits, waiting } = state.settlement
+  return [...exits.values()].map((exit) => {
+    const { nullifier, commitment, mint, amount, destination, deadline_unix_s } = exit
+    const served = exit.settlement_batch > 0 || waiting.includes(exit)
+    return {
+      nullifier: hexBytes(nullifier, 32),
+      commitment: hexBytes(commitment, 32),
+      mint,
+      amount,
+      destination,
+      deadline_unix_s,
+      request_account: exit.request_account,
+      refund_inner: exit.refund_inner,
+      stage: served ? 'finalized' : 'confirmed',
+    }
+  })
+}
+
+// What the chain watcher tells, turned into journaled commands.
+
+export class ChainSink implements ChainSinkPort {
+  /** The pause is finalized: from now on its end is looked for. */
+  private pause_finalized = false
+  private looking = false
+
+  constructor(
+    private readonly state: State,
+    private readonly hash: HashPort,
+    private readonly chain: ChainPort,
+    private readonly sequencer: Sequencer,
+    private readonly availability: Availability,
+    /** This instance must not go on: another holds the epoch or the journal is not the newest. */
+    private readonly disown: (reason: 'forked' | 'rolled_back') => void,
+  ) {}
+
+  slot(slot: number): void {
+    if (slot <= this.state.slot || this.availability.isStopped()) return
+    this.unlessStopped(this.sequencer.submit({ kind: 'slot', slot }))
+    if (this.state.halted === 'vault_paused' && !this.looking) void this.lookForUnpause()
+  }
+
+  /** Leaves enter the mirrored tree first: it rejects one that differs from what it holds. */
+  async leaves(first_index: number, leaves: Uint8Array[], slot: number): Promise<void> {
+    await this.hash.appendLeaves(first_index, leaves)
+    const end = first_index + leaves.length
+    while (this.state.leaves.size < end) {
+      const from = this.state.leaves.size
+      const fresh = leaves.slice(from - first_index, from - first_index + LIMITS.leaves_per_command_max)
+      await this.sequencer.submit({ kind: 'leaves', first_index: from, leaves: fresh, slot })
+    }
+  }
+
+  async exitRequested(request: ExitRequest): Promise<void> {
+    await this.sequencer.submit({ kind: 'exit_requested', request })
+  }
+
+  halted(reason: HaltReason): void {
+    if (reason === 'forked' || reason === 'rolled_back') {
+      this.disown(reason)
+      return
+    }
+    if (this.state.halted === reason || this.availability.isStopped()) return
+    this.pause_finalized = false
+    this.unlessStopped(this.sequencer.submit({ kind: 'halted', reason }))
+  }
+
+  /** A pause is reported at confirmed, the config is read at finalized: first it must show the pause, then its end. */
+  private async lookForUnpause(): Promise<void> {
+    this.looking = true
+    try {
+      const { paused } = await this.chain.readConfig()
+      if (!paused && this.pause_finalized) await this.sequencer.submit({ kind: 'resumed' })
+      this.pause_finalized = paused
+    } catch {
+      // The chain port reports its own health; the next slot looks again.
+    }
+    this.looking = false
+  }
+
+  /** Nothing waits for these; a sequencer that stopped has said so already. */
+  private unlessStopped(sequenced: Promise<unknown>): void {
+    sequenced.catch(() => undefined)
+  }
+}

@@ -1,0 +1,70 @@
+/** What follows from a record once it is on disk, and never before: read models, streams, relayer, status, anchoring. */
+import type { History } from '../history/contract'
+import { withTexts } from '../history/event_text'
+import type { State } from '../machine/state/state'
+import type { Metrics } from '../reads/metrics'
+import type { PublicFacts } from '../reads/public_facts'
+import type { FinalizedView, InstrumentReads } from '../reads/public_reads'
+import type { Hub } from '../streams/hub'
+import type { Anchoring } from './anchoring'
+import type { Availability } from './availability'
+import type { Outbox } from './outbox'
+import type { Entry } from './sequencer'
+
+export type DurableParts = {
+  history: History
+  hub: Hub
+  facts: PublicFacts
+  state: State
+  instruments: InstrumentReads
+  availability: Availability
+  outbox: Outbox
+  anchoring: Anchoring
+  metrics: Metrics
+  finalized: FinalizedView
+}
+
+export function applyDurable(parts: DurableParts, entry: Entry): void {
+  const { seq, outcome, records } = entry
+  parts.metrics.command(records.length)
+  const events = withTexts(outcome.events)
+  parts.history.record(seq, events)
+  parts.facts.record(seq, entry.command, outcome.events, parts.state.settings?.build)
+  for (let at = 1; at < records.length; at++) parts.history.record(seq + at, [])
+  for (const { account_id, event, text } of events) parts.hub.publish(account_id, event, text)
+  applyKind(parts, entry)
+  if (isWorthAnchoring(entry)) parts.anchoring.dirty(seq + records.length - 1)
+}
+
+function applyKind(parts: DurableParts, { command }: Entry): void {
+  switch (command.kind) {
+    case 'hashed':
+      parts.outbox.hashedDurable(command.batch_id)
+      break
+    case 'batch_stage':
+      if (command.stage.stage === 'finalized') parts.finalized.batch_id = command.stage.batch_id
+      break
+    case 'spent_restored':
+      parts.finalized.batch_id = command.batches.at(-1)?.batch_id ?? parts.finalized.batch_id
+      break
+    case 'leaves':
+      parts.finalized.leaf_count = command.first_index + command.leaves.length
+      parts.finalized.slot = command.slot
+      break
+    case 'halted':
+      parts.availability.halt(command.reason)
+      break
+    case 'resumed':
+      parts.availability.halt(undefined)
+      break
+    case 'instrument_status':
+      parts.instruments.setStatus(command.symbol, command.status)
+      break
+  }
+}
+
+/** The relayer's own bookkeeping and bare slots would keep the head dirty for ever. */
+function isWorthAnchoring({ command, outcome }: Entry): boolean {
+  if (outcome.events.length > 0) return true
+  return command.kind !== 'slot' && command.kind !== 'batch_signed' && command.kind !== 'batch_stage'
+}

@@ -1,0 +1,27 @@
+/** The two kinds of journal records: commands, and the auction results that a replay must reproduce. */
+
+import { toHex, utf8 } from '../../protocol/bytes'
+import type { NewRecord } from '../journal/contract'
+import type { AuctionRecord } from '../machine/state/outcome'
+
+export const COMMAND_RECORD = 1
+/** Follows the command that held the auction; several in the order the auctions were held. */
+export const AUCTION_RECORD = 2
+
+/** An auction's result as JSON of fixed field order, so that equal results are equal bytes. */
+export function auctionRecord(auction: AuctionRecord, unix_ms: number): NewRecord {
+  const body = {
+    symbol: auction.symbol,
+    batch: auction.batch,
+    slot: auction.slot,
+    reference_ticks: auction.reference_ticks,
+    seed: toHex(auction.seed),
+    price_ticks: auction.price_ticks,
+    volume_lots: auction.volume_lots,
+    fills: auction.fills.map(({ order_id, lots }) => [order_id, lots]),
+    cancelled: auction.cancelled,
+    expired: auction.expired,
+    result_hash: toHex(auction.result_hash),
+  }
+  return { type: AUCTION_RECORD, unix_ms, body: utf8(JSON.stringify(body)) }
+}

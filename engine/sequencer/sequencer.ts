@@ -1,0 +1,198 @@
+/**
+ * The single writer: executes commands in the order they come, journals them in groups, and lets nothing out before it
+ * is durable. Memory may be ahead of the disk; what it claims waits.
+ */
+import { Refusal } from '../../protocol/refusals'
+import type { Receipt } from '../../protocol/wire/trading'
+import type { Command, CommandBody } from '../commands'
+import type { Journal, NewRecord } from '../journal/contract'
+import { LIMITS } from '../limits'
+import { encodeCommand } from '../machine/codec/command_codec'
+import { execute } from '../machine/rules/execute'
+import type { Answer, Env, Outcome, RefusedOutcome } from '../machine/state/outcome'
+import type { State } from '../machine/state/state'
+import type { ClockPort } from '../ports'
+import { type ReceiptGroup, type ReceiptSigner, receiptsOf } from './receipts'
+import { auctionRecord, COMMAND_RECORD } from './records'
+import { Waiters } from './writes'
+
+type Accepted = Extract<Outcome, { ok: true }>
+/** A command that is applied in memory and on its way to the journal. */
+export type Entry = {
+  /** Journal seq of the command's record; its auction records follow. */
+  seq: number
+  command: Command
+  outcome: Accepted
+  records: NewRecord[]
+  body_and_signature: Uint8Array | undefined
+  settle: { resolve: (done: Sequenced) => void; reject: (error: Error) => void }
+}
+/** `receipt` and the group it belongs to: of a client's command, once receipts are signed. */
+export type Sequenced = {
+  answer: Answer
+  seq: number
+  receipt: Receipt | undefined
+  group: ReceiptGroup | undefined
+}
+
+export type SequencerPorts = {
+  state: State
+  env: Env
+  journal: Pick<Journal, 'head' | 'append'>
+  clock: ClockPort
+  /** Called with each durable entry, in seq order, before its answer is released. */
+  durable: (entry: Entry) => void
+  /** Called after a group was released; may take its time, the next group waits for it. */
+  released: () => Promise<void> | undefined
+  /** The journal failed or a decision contradicted the state: the process must end. */
+  fatal: (error: Error) => void
+}
+
+export class Sequencer {
+  /** Newest record applied in memory. */
+  seq_executed: number
+  /** Newest record on disk. */
+  seq_durable: number
+  private queue: Entry[] = []
+  private busy = false
+  private signer: ReceiptSigner | undefined
+  private failure: Error | undefined
+  private readonly waiters = new Waiters()
+
+  constructor(private readonly ports: SequencerPorts) {
+    this.seq_executed = ports.journal.head().seq
+    this.seq_durable = this.seq_executed
+  }
+
+  /** Receipts are signed from now on: the epoch is open. */
+  useSigner(signer: ReceiptSigner): void {
+    this.signer = signer
+  }
+
+  /**
+   * Executes at once; resolves when the record is durable. Rejects with a Refusal, once what it was decided on is
+   * durable. `body_and_signature` of a client's command becomes a leaf of its group's receipt; such a command is
+   * refused `matching_unavailable` while too many wait for the disk.
+   */
+  submit(body: CommandBody, body_and_signature?: Uint8Array): Promise<Sequenced> {
+    if (this.failure !== undefined) return Promise.reject(this.failure)
+    // Only clients are turned away: what the venue itself has to journal (slots, hashes, exits, disconnects) is
+    // bounded by its sources, and none of them asks twice.
+    if (body_and_signature !== undefined && this.queue.length >= LIMITS.queue_commands_max) {
+      return Promise.reject(new Refusal('matching_unavailable', { subsystem: 'journal' }))
+    }
+    const unix_ms = Math.max(this.ports.clock.unixMs(), this.ports.state.unix_ms)
+    const command: Command = { ...body, unix_ms }
+    const outcome = this.execute(command)
+    if (outcome === undefined) return Promise.reject(this.failure)
+    if (!outcome.ok) return this.refuse(outcome)
+    const settle = Promise.withResolvers<Sequenced>()
+    this.enqueue(command, outcome, body_and_signature, settle)
+    return settle.promise
+  }
+
+  /** Resolves when everything executed so far is durable; a read computed now may be answered then. */
+  durable(): Promise<void> {
+    if (this.failure !== undefined) return Promise.reject(this.failure)
+    if (this.seq_durable >= this.seq_executed) return Promise.resolve()
+    return this.waiters.at(this.seq_executed)
+  }
+
+  /** Releases nothing any more: every waiting and later caller gets `reason`. */
+  stop(reason: Error): void {
+    if (this.failure !== undefined) return
+    this.failure = reason
+    for (const entry of this.queue) entry.settle.reject(reason)
+    this.queue = []
+    this.waiters.rejectAll(reason)
+  }
+
+  /** Undefined once the sequencer has failed. */
+  private execute(command: Command): Outcome | undefined {
+    try {
+      return execute(this.ports.state, command, this.ports.env)
+    } catch (error) {
+      this.fail(error as Error)
+      return undefined
+    }
+  }
+
+  private async refuse({ code, facts }: RefusedOutcome): Promise<never> {
+    await this.durable()
+    throw new Refusal(code, facts)
+  }
+
+  private enqueue(
+    command: Command,
+    outcome: Accepted,
+    body_and_signature: Uint8Array | undefined,
+    settle: Entry['settle'],
+  ): void {
+    const { unix_ms } = command
+    const records: NewRecord[] = [{ type: COMMAND_RECORD, unix_ms, body: encodeCommand(command) }]
+    for (const auction of outcome.auctions) records.push(auctionRecord(auction, unix_ms))
+    this.queue.push({ seq: this.seq_executed + 1, command, outcome, records, body_and_signature, settle })
+    this.seq_executed += records.length
+    this.wake()
+  }
+
+  /** One group is under way at a time; what arrives meanwhile forms the next, so disk speed sets the group size. */
+  private wake(): void {
+    if (this.busy || this.queue.length === 0 || this.failure !== undefined) return
+    this.busy = true
+    setImmediate(() => void this.write())
+  }
+
+  private async write(): Promise<void> {
+    const group = this.takeGroup()
+    try {
+      const records = group.flatMap((entry) => entry.records)
+      const appended = await this.ports.journal.append(records)
+      if (this.failure !== undefined) throw this.failure
+      const last = group[group.length - 1]!
+      if (appended.seq_last !== last.seq + last.records.length - 1) {
+        throw new Error('the journal numbers records differently')
+      }
+      this.release(group, appended)
+      await this.ports.released()
+    } catch (error) {
+      this.fail(error as Error)
+      for (const entry of group) entry.settle.reject(this.failure!)
+    }
+    this.busy = false
+    this.wake()
+  }
+
+  private takeGroup(): Entry[] {
+    let bytes = 0
+    let count = 0
+    for (const entry of this.queue) {
+      for (const record of entry.records) bytes += record.body.length
+      if (count > 0 && bytes > LIMITS.group_bytes_max) break
+      count++
+    }
+    return this.queue.splice(0, count)
+  }
+
+  private release(group: Entry[], appended: { seq_last: number; head: Uint8Array }): void {
+    const leaves: Uint8Array[] = []
+    for (const { body_and_signature } of group) {
+      if (body_and_signature !== undefined) leaves.push(body_and_signature)
+    }
+    const signed = this.signer === undefined ? undefined : receiptsOf(this.signer, appended, leaves)
+    this.seq_durable = appended.seq_last
+    for (const entry of group) this.ports.durable(entry)
+    let next = 0
+    for (const { seq, outcome, body_and_signature, settle } of group) {
+      const receipt = body_and_signature === undefined ? undefined : signed?.receipts[next++]
+      settle.resolve({ answer: outcome.answer, seq, receipt, group: signed?.group })
+    }
+    this.waiters.releaseUpTo(this.seq_durable)
+  }
+
+  private fail(error: Error): void {
+    if (this.failure !== undefined) return
+    this.stop(new Refusal('internal'))
+    this.ports.fatal(error)
+  }
+}

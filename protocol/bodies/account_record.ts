@@ -1,0 +1,134 @@
+/**
+ * The account record: what an operator signs to make, change, rotate or suspend an account. It holds no secret, only what
+ * recognises one, so it may be kept and posted in the open.
+ *
+ * Canonical signed bytes, 312, integers u64 little-endian, text ASCII zero padded:
+ * | at | bytes | field |
+ * |---|---|---|
+ * | 0 | 16 | `tacit/account/v1` |
+ * | 16 | 32 | account_id |
+ * | 48 | 8 | version |
+ * | 56 | 1 | status: 0 active, 1 suspended |
+ * | 57 | 7 | zero |
+ * | 64 | 16 | api_key |
+ * | 80 | 32 | secret_salt |
+ * | 112 | 32 | secret_hash |
+ * | 144 | 8 | rate_capacity |
+ * | 152 | 8 | rate_refill_per_s |
+ * | 160 | 8 | orders_live_max |
+ * | 168 | 8 | keys_max |
+ * | 176 | 8 | issued_unix_ms |
+ * | 184 | 128 | passphrase_hash |
+ */
+import { createHmac } from 'node:crypto'
+import { concatBytes, fromHex, paddedAscii, toHex, u64Le, utf8 } from '../bytes'
+import { verifySignature } from '../ed25519'
+import { sign } from '../sign'
+
+export const ACCOUNT_DOMAIN = 'tacit/account/v1'
+export const ACCOUNT_RECORD_BYTES = 312
+
+/** Hex fields are lowercase; numbers are JSON integers. */
+export type AccountFields = {
+  /** 1 to 32 characters: a to z, 0 to 9, `_` and `-`, not beginning with a sign. */
+  account_id: string
+  /** From 1; only a higher version replaces a known one. */
+  version: number
+  status: 'active' | 'suspended'
+  /** 16 bytes, hex: names the credentials, no secret. */
+  api_key: string
+  /** 32 bytes, hex, fresh for every secret. */
+  secret_salt: string
+  /** 32 bytes, hex: `secretHash` of the api secret. */
+  secret_hash: string
+  /** argon2id of the passphrase in PHC form, memory 19,456 KiB, 2 passes, 1 lane. */
+  passphrase_hash: string
+  rate_capacity: number
+  rate_refill_per_s: number
+  orders_live_max: number
+  keys_max: number
+  issued_unix_ms: number
+}
+/** The JSON that is written, posted and journaled. `signature` is 64 bytes, hex, by the operator key. */
+export type AccountRecord = { record: typeof ACCOUNT_DOMAIN } & AccountFields & { signature: string }
+
+/** Costs every passphrase hash must have, so that no record makes a login dear. */
+export const PASSPHRASE_COST = { algorithm: 'argon2id', memoryCost: 19_456, timeCost: 2 } as const
+const PASSPHRASE_HASH = /^\$argon2id\$v=19\$m=19456,t=2,p=1\$[A-Za-z0-9+/]{22,64}\$[A-Za-z0-9+/]{43}$/
+const ACCOUNT_ID = /^[a-z0-9][a-z0-9_-]{0,31}$/
+export const isAccountId = (text: string): boolean => ACCOUNT_ID.test(text)
+const HEX_WIDTHS = { api_key: 16, secret_salt: 32, secret_hash: 32, signature: 64 } as const
+/** Lowest and highest value of each number. */
+const RANGES = {
+  version: [1, Number.MAX_SAFE_INTEGER],
+  rate_capacity: [1, 1_000_000],
+  rate_refill_per_s: [1, 1_000_000],
+  orders_live_max: [0, 1_000_000],
+  keys_max: [0, 10_000],
+  issued_unix_ms: [0, Number.MAX_SAFE_INTEGER],
+} as const
+const FIELDS = 14
+
+/** HMAC-SHA256 of the secret's text under the record's salt. The secret is 256 random bits, so one pass is enough. */
+export function secretHash(salt: Uint8Array, api_secret: string): Uint8Array {
+  return createHmac('sha256', salt).update(utf8(api_secret)).digest()
+}
+
+/** The 312 bytes the operator signs. The fields must be well formed. */
+export function accountRecordBytes(fields: AccountFields): Uint8Array {
+  return concatBytes(
+    paddedAscii(ACCOUNT_DOMAIN, 16),
+    paddedAscii(fields.account_id, 32),
+    u64Le(fields.version),
+    u64Le(fields.status === 'active' ? 0 : 1),
+    fromHex(fields.api_key, 16)!,
+    fromHex(fields.secret_salt, 32)!,
+    fromHex(fields.secret_hash, 32)!,
+    u64Le(fields.rate_capacity),
+    u64Le(fields.rate_refill_per_s),
+    u64Le(fields.orders_live_max),
+    u64Le(fields.keys_max),
+    u64Le(fields.issued_unix_ms),
+    paddedAscii(fields.passphrase_hash, 128),
+  )
+}
+
+/** Signs a record with the 32-byte operator seed. @throws RangeError when a field is not well formed. */
+export function signAccountRecord(fields: AccountFields, operator_seed: Uint8Array): AccountRecord {
+  const unsigned = { record: ACCOUNT_DOMAIN, ...fields } as const
+  if (readAccountRecord({ ...unsigned, signature: '00'.repeat(64) }) === undefined)
+    throw new RangeError('account record is not well formed')
+  return { ...unsigned, signature: toHex(sign(operator_seed, accountRecordBytes(fields))) }
+}
+
+/** A record of exactly this form, or undefined. Says nothing about its signature. */
+export function readAccountRecord(value: unknown): AccountRecord | undefined {
+  if (typeof value !== 'object' || value === null || Object.keys(value).length !== FIELDS) return undefined
+  const given = value as Record<keyof AccountRecord, unknown>
+  if (given.record !== ACCOUNT_DOMAIN) return undefined
+  if (given.status !== 'active' && given.status !== 'suspended') return undefined
+  if (!matches(given.account_id, ACCOUNT_ID) || !matches(given.passphrase_hash, PASSPHRASE_HASH))
+    return undefined
+  for (const [name, width] of Object.entries(HEX_WIDTHS) as [keyof typeof HEX_WIDTHS, number][]) {
+    const text = given[name]
+    if (typeof text !== 'string' || fromHex(text, width) === undefined) return undefined
+  }
+  for (const [name, [least, most]] of Object.entries(RANGES) as [
+    keyof typeof RANGES,
+    readonly [number, number],
+  ][]) {
+    const number = given[name]
+    if (!Number.isSafeInteger(number) || (number as number) < least || (number as number) > most)
+      return undefined
+  }
+  return value as AccountRecord
+}
+
+/** Whether the operator's key signed exactly this record. */
+export function isSignedBy(record: AccountRecord, operator_key: Uint8Array): boolean {
+  return verifySignature(fromHex(record.signature, 64)!, accountRecordBytes(record), operator_key)
+}
+
+function matches(value: unknown, form: RegExp): boolean {
+  return typeof value === 'string' && form.test(value)
+}

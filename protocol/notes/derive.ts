@@ -1,0 +1,40 @@
+/** Everything a wallet derives from its one 32-byte seed (protocol.md "Wallet derivation and recovery"). */
+import { hkdf } from '@noble/hashes/hkdf.js'
+import { sha256 } from '@noble/hashes/sha2.js'
+import { concatBytes, u64Le, utf8 } from '../bytes'
+import { reduceWide } from '../field'
+
+const SALT = utf8('tacit/wallet/v1')
+/** Everything but keys belongs to a key k and stands at index k * 2^32 + x. */
+const KEY_STRIDE = 1n << 32n
+
+function expand(seed: Uint8Array, label: string, index: bigint, width: number): Uint8Array {
+  if (seed.length !== 32) throw new RangeError('a seed has 32 bytes')
+  return hkdf(sha256, seed, SALT, concatBytes(utf8(label), u64Le(index)), width)
+}
+
+function placed(k: number, x: number | bigint): bigint {
+  const index = BigInt(x)
+  if (index < 0n || index >= KEY_STRIDE) throw new RangeError('index is outside a key')
+  return BigInt(k) * KEY_STRIDE + index
+}
+
+/** Ed25519 seed of trading key k. */
+export function deriveTradingKey(seed: Uint8Array, k: number): Uint8Array {
+  return expand(seed, 'trading-key', BigInt(k), 32)
+}
+
+/** Blinding of deposit d of key k. */
+export function deriveDepositBlinding(seed: Uint8Array, k: number, d: number): Uint8Array {
+  return reduceWide(expand(seed, 'deposit-blinding', placed(k, d), 48))
+}
+
+/** Anchor x of key k; command n takes x = 16n + i. */
+export function deriveAnchor(seed: Uint8Array, k: number, x: number): Uint8Array {
+  return reduceWide(expand(seed, 'anchor', placed(k, x), 48))
+}
+
+/** Order id of command n of key k, 16 bytes. */
+export function deriveOrderId(seed: Uint8Array, k: number, n: number): Uint8Array {
+  return expand(seed, 'order-id', placed(k, n), 16)
+}

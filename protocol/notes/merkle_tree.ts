@@ -1,0 +1,212 @@
+/** The append-only note tree: depth-32 arithmetic, levels that grow in place, and the tree that keeps its nodes. */
+import { ELEMENT_BYTES, poseidonEach, poseidonOf } from './poseidon'
+
+// The append-only note tree's arithmetic: depth 32, `node = Poseidon(left, right)`, empty leaf 0.
+
+export const TREE_DEPTH = 32
+
+export function treeNode(left: Uint8Array, right: Uint8Array): Uint8Array {
+  return poseidonOf(left, right)
+}
+
+/** EMPTY_SUBTREES[h] is the root of an empty subtree of height h; the last one is the empty tree's root. */
+export const EMPTY_SUBTREES: readonly Uint8Array[] = (() => {
+  const roots: Uint8Array[] = [new Uint8Array(32)]
+  for (let height = 0; height < TREE_DEPTH; height++) roots.push(treeNode(roots[height]!, roots[height]!))
+  return roots
+})()
+
+/** The root a leaf leads to through its 32 siblings, from the leaf upwards. */
+export function rootFromPath(leaf: Uint8Array, index: number, siblings: readonly Uint8Array[]): Uint8Array {
+  if (siblings.length !== TREE_DEPTH) throw new RangeError('expected 32 siblings')
+  let node = leaf
+  let place = index
+  for (const sibling of siblings) {
+    node = place % 2 === 1 ? treeNode(sibling, node) : treeNode(node, sibling)
+    place = Math.floor(place / 2)
+  }
+  return node
+}
+
+// One level of a tree: its nodes as 32-byte hashes in parts that stay where they are, so that growing copies nothing, and
+// the children of a node lie one after another, as the hasher wants them.
+
+export const NODE_BYTES = 32
+const PART_NODES = 1024
+/** Every part but the last holds so much. */
+export const PART_BYTES = PART_NODES * NODE_BYTES
+
+export class TreeLevel {
+  private readonly parts: Uint8Array[] = []
+  private count = 0
+
+  /**
+   * @param parts as `nodes()` gave them, taken over: nobody else may write them.
+   * @throws RangeError unless all but the last have PART_BYTES and the last has whole nodes
+   */
+  constructor(parts: readonly Uint8Array[] = []) {
+    for (const part of parts) {
+      const whole = part.length > 0 && part.length <= PART_BYTES && part.length % NODE_BYTES === 0
+      if (!whole || this.count % PART_NODES !== 0) throw new RangeError('expected whole parts')
+      this.parts.push(part.length === PART_BYTES ? part : padded(part))
+      this.count += part.length / NODE_BYTES
+    }
+  }
+
+  get length(): number {
+    return this.count
+  }
+
+  /** A copy of a node; undefined beyond the last one. */
+  at(index: number): Uint8Array | undefined {
+    if (index < 0 || index >= this.count) return undefined
+    const at = (index % PART_NODES) * NODE_BYTES
+    return this.partOf(index).slice(at, at + NODE_BYTES)
+  }
+
+  /** Replaces a node, or appends one. @throws RangeError beyond the end or for another size. */
+  set(index: number, node: Uint8Array): void {
+    if (index < 0 || index > this.count) throw new RangeError('nodes must be appended without a gap')
+    if (node.length !== NODE_BYTES) throw new RangeError('expected 32 bytes')
+    if (index === this.count) {
+      if (index % PART_NODES === 0) this.parts.push(new Uint8Array(PART_BYTES))
+      this.count++
+    }
+    this.partOf(index).set(node, (index % PART_NODES) * NODE_BYTES)
+  }
+
+  /**
+   * The nodes of each group one after another, `empty` where there is none.
+   * @param size of a group: a power of two up to that of a part; group n begins at node n * size
+   */
+  groups(groups: readonly number[], size: number, empty: Uint8Array): Uint8Array {
+    const nodes = new Uint8Array(groups.length * size * NODE_BYTES)
+    groups.forEach((group, n) => {
+      const first = group * size
+      const present = Math.max(0, Math.min(size, this.count - first))
+      const to = n * size
+      if (present > 0) {
+        const at = (first % PART_NODES) * NODE_BYTES
+        nodes.set(this.partOf(first).subarray(at, at + present * NODE_BYTES), to * NODE_BYTES)
+      }
+      for (let node = to + present; node < to + size; node++) nodes.set(empty, node * NODE_BYTES)
+    })
+    return nodes
+  }
+
+  /** All nodes in parts, PART_BYTES each but the last; valid until the next change. */
+  nodes(): readonly Uint8Array[] {
+    const last = this.count % PART_NODES
+    return this.parts.map((part, at) =>
+      at === this.parts.length - 1 && last > 0 ? part.subarray(0, last * NODE_BYTES) : part,
+    )
+  }
+
+  private partOf(index: number): Uint8Array {
+    return this.parts[Math.floor(index / PART_NODES)]!
+  }
+}
+
+function padded(part: Uint8Array): Uint8Array {
+  const whole = new Uint8Array(PART_BYTES)
+  whole.set(part)
+  return whole
+}
+
+// A depth-32 Poseidon tree that keeps its nodes, so a batch of changes costs each touched parent one hash.
+
+/** The nodes of each level, leaves first, in the parts of `TreeLevel.nodes`; none of a level that is not kept. */
+export type TreeNodes = readonly (readonly Uint8Array[])[]
+
+export class MerkleTree {
+  /** By height: those of the leaves, of what lies above `skipped`; the others are made of the leaves when asked for. */
+  private readonly levels: readonly (TreeLevel | undefined)[]
+
+  /**
+   * @param nodes as `nodes()` of a tree that skips as much gave them; taken over.
+   * @param skipped levels above the leaves whose nodes are not kept. Without two of them a tree takes five eighths of the
+   * memory, and a leaf that is changed alone takes four hashes more, as does a path.
+   */
+  constructor(
+    nodes?: TreeNodes,
+    private readonly skipped = 0,
+  ) {
+    this.levels = Array.from({ length: TREE_DEPTH + 1 }, (_, height) =>
+      height > 0 && height <= skipped ? undefined : new TreeLevel(nodes?.[height]),
+    )
+  }
+
+  get leaf_count(): number {
+    return this.leaves.length
+  }
+
+  root(): Uint8Array {
+    return this.node(TREE_DEPTH, 0)
+  }
+
+  leaf(index: number): Uint8Array {
+    const leaf = this.leaves.at(index)
+    if (leaf === undefined) throw new RangeError('no such leaf')
+    return leaf
+  }
+
+  append(leaves: readonly Uint8Array[]): void {
+    const first = this.leaf_count
+    this.change(new Map(leaves.map((leaf, at) => [first + at, leaf])))
+  }
+
+  /** Sets leaves by index, each level hashed at once. New indexes must follow the last leaf without a gap. */
+  change(leaves: ReadonlyMap<number, Uint8Array>): void {
+    let touched = [...leaves.keys()].sort((a, b) => a - b)
+    for (const index of touched) this.leaves.set(index, leaves.get(index)!)
+    for (let height = 0; height < TREE_DEPTH; ) {
+      const rise = height === 0 ? 1 + this.skipped : 1
+      const above: number[] = []
+      for (const index of touched) {
+        const parent = Math.floor(index / 2 ** rise)
+        if (above.at(-1) !== parent) above.push(parent)
+      }
+      const hashes = this.risen(height, rise, above)
+      height += rise
+      const level = this.levels[height]!
+      above.forEach((index, at) => {
+        level.set(index, hashes.subarray(at * ELEMENT_BYTES, (at + 1) * ELEMENT_BYTES))
+      })
+      touched = above
+    }
+  }
+
+  /** The 32 siblings of a leaf, from the leaf upwards. @throws RangeError for an index without a leaf. */
+  siblings(index: number): Uint8Array[] {
+    if (index < 0 || index >= this.leaf_count) throw new RangeError('no such leaf')
+    let place = index
+    return Array.from({ length: TREE_DEPTH }, (_, height) => {
+      const sibling = place % 2 === 1 ? place - 1 : place + 1
+      place = Math.floor(place / 2)
+      return this.node(height, sibling)
+    })
+  }
+
+  /** Every node that is kept, for a cache; the constructor takes it back. Valid until the next change. */
+  nodes(): TreeNodes {
+    return this.levels.map((level) => level?.nodes() ?? [])
+  }
+
+  private get leaves(): TreeLevel {
+    return this.levels[0]!
+  }
+
+  private node(height: number, index: number): Uint8Array {
+    const level = this.levels[height]
+    if (level !== undefined) return level.at(index) ?? EMPTY_SUBTREES[height]!
+    if (index * 2 ** height >= this.leaf_count) return EMPTY_SUBTREES[height]!
+    return this.risen(0, height, [index])
+  }
+
+  /** Nodes that lie `rise` levels above a kept one, made of all that lies below each there. */
+  private risen(height: number, rise: number, indexes: readonly number[]): Uint8Array {
+    let nodes = this.levels[height]!.groups(indexes, 2 ** rise, EMPTY_SUBTREES[height]!)
+    for (let step = 0; step < rise; step++) nodes = poseidonEach(2, nodes)
+    return nodes
+  }
+}

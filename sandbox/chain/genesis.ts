@@ -1,0 +1,230 @@
+/** First start of an embedded chain: its accounts, the vault program, and a vault opened by real transactions. */
+
+import { readFileSync } from 'node:fs'
+import {
+  type Address,
+  address,
+  type Blockhash,
+  createKeyPairSignerFromPrivateKeyBytes,
+  generateKeyPairSigner,
+  getAddressEncoder,
+  getProgramDerivedAddress,
+  type Instruction,
+  type KeyPairSigner,
+} from '@solana/kit'
+import {
+  buildTransaction,
+  COMPUTE_UNITS_MAX,
+  toInstruction,
+} from '../../engine/chain/client/build_transaction'
+import { decodeBase58, encodeBase58 } from '../../protocol/base58'
+import {
+  mintRecordAddress,
+  TOKEN_PROGRAM as TOKEN_PROGRAM_BYTES,
+  vaultAddresses,
+} from '../../protocol/vault/addresses'
+import { initializeInstruction, registerMintInstruction } from '../../protocol/vault/admin'
+import { TOKEN_PROGRAM } from './account_methods'
+import { type BankAccount, SYSTEM_PROGRAM } from './bank'
+import { NATIVE_MINT } from './faucet'
+import type { OpenedChain } from './open_embedded_chain'
+import { decodeTransaction } from './transaction_meta'
+
+// What exists on an embedded chain before its first transaction: the vault program, the faucet and three mints.
+
+/** Mints of the demo instruments, at their mainnet addresses. */
+export const GENESIS_MINTS = [
+  { mint: NATIVE_MINT, decimals: 9, faucet: false },
+  { mint: 'EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v', decimals: 6, faucet: true },
+  { mint: 'jtojtomepa8beP8AuQc6eXt5FriJwfFMwQx2v2f9mCL', decimals: 9, faucet: true },
+] as const
+
+export const LOADER_V3 = address('BPFLoaderUpgradeab1e11111111111111111111111')
+const FAUCET_LAMPORTS = 10n ** 18n
+const MINT_LAMPORTS = 1_461_600n
+const MINT_BYTES = 82
+/** Program data: tag u32 = 3, slot u64, authority option u8, authority (32), then the ELF. */
+const PROGRAM_DATA_HEADER_BYTES = 45
+
+/**
+ * SPL mint: authority option u32 and key (36), supply u64 (8), decimals u8, initialized u8, freeze authority (36).
+ * The native mint has no authority: it is wrapped, never minted.
+ */
+function mintAccount(decimals: number, authority: Uint8Array | undefined): BankAccount {
+  const data = new Uint8Array(MINT_BYTES)
+  if (authority) {
+    data[0] = 1
+    data.set(authority, 4)
+  }
+  data[44] = decimals
+  data[45] = 1
+  return { lamports: MINT_LAMPORTS, data, owner: TOKEN_PROGRAM, executable: false }
+}
+
+export async function programDataAddress(program_id: Uint8Array): Promise<string> {
+  const [derived] = await getProgramDerivedAddress({ programAddress: LOADER_V3, seeds: [program_id] })
+  return derived
+}
+
+const encode = (text: string): Uint8Array => new Uint8Array(getAddressEncoder().encode(address(text)))
+
+/** The faucet's lamports and the mints; only the faucet may mint. */
+export function moneyAccounts(faucet: string): [string, BankAccount][] {
+  const wallet = {
+    lamports: FAUCET_LAMPORTS,
+    data: new Uint8Array(),
+    owner: SYSTEM_PROGRAM,
+    executable: false,
+  }
+  const mints = GENESIS_MINTS.map(({ mint, decimals, faucet: minted }): [string, BankAccount] => [
+    mint,
+    mintAccount(decimals, minted ? encode(faucet) : undefined),
+  ])
+  return [[faucet, wallet], ...mints]
+}
+
+/**
+ * A program of the upgradeable loader.
+ * @param authority who may upgrade until genesis gives that up
+ * @param rent lamports that exempt this many bytes
+ */
+export async function programAccounts(
+  program: string,
+  elf: Uint8Array,
+  authority: string,
+  rent: (bytes: number) => bigint,
+): Promise<[string, BankAccount][]> {
+  const data_address = await programDataAddress(encode(program))
+  const program_data = new Uint8Array(PROGRAM_DATA_HEADER_BYTES + elf.length)
+  program_data[0] = 3
+  program_data[12] = 1
+  program_data.set(encode(authority), 13)
+  program_data.set(elf, PROGRAM_DATA_HEADER_BYTES)
+  const stub = new Uint8Array(36)
+  stub[0] = 2
+  stub.set(encode(data_address), 4)
+  const held = (data: Uint8Array, executable: boolean): BankAccount => {
+    return { lamports: rent(data.length), data, owner: LOADER_V3, executable }
+  }
+  // The program account names its data, so the data must exist first.
+  return [
+    [data_address, held(program_data, false)],
+    [program, held(stub, true)],
+  ]
+}
+
+// First start of an embedded chain: puts the vault program on it and opens the vault through real transactions.
+
+const FUNDING_LAMPORTS = 100_000_000_000n
+const EXIT_DELAY_S = 7 * 86_400
+
+export type GenesisOptions = {
+  /** The built vault program, an sBPF ELF. */
+  program_path: string
+  /** 32-byte public key that alone may settle; gets 100 SOL for fees. */
+  settlement_signer: Uint8Array
+  /** Seconds an exit request may wait; default seven days. */
+  exit_delay_s?: number
+}
+
+/**
+ * Does nothing on a chain whose vault is open; a first start that was interrupted is completed. Answers the program's
+ * address, 32 bytes.
+ * @throws when a genesis transaction fails
+ */
+export async function makeGenesis(chain: OpenedChain, options: GenesisOptions): Promise<Uint8Array> {
+  const { store } = chain.machine
+  const admin = await createKeyPairSignerFromPrivateKeyBytes(chain.admin_seed)
+  const program = chain.program_id ?? (await installProgram(chain, options.program_path, admin.address))
+  if (store.fact('genesis_done')) return program
+  await chain.faucet.airdrop(admin.address, FUNDING_LAMPORTS)
+  await chain.faucet.airdrop(encodeBase58(options.settlement_signer), FUNDING_LAMPORTS)
+  chain.machine.advance()
+  const program_data = decodeBase58(await programDataAddress(program), 32)!
+  if (!exists(chain, vaultAddresses(program).config)) {
+    const opened = initializeInstruction({
+      program,
+      program_data,
+      deployer: decodeBase58(admin.address, 32)!,
+      admin: decodeBase58(admin.address, 32)!,
+      settlement_signer: options.settlement_signer,
+      exit_delay_s: options.exit_delay_s ?? EXIT_DELAY_S,
+    })
+    await land(chain, admin, toInstruction(opened, [admin]))
+  }
+  for (const { mint } of GENESIS_MINTS) await registerMint(chain, admin, program, decodeBase58(mint, 32)!)
+  if (mayUpgrade(chain, program_data))
+    await land(chain, admin, renounceUpgrades(admin, encodeBase58(program_data)))
+  store.setFact('genesis_done', Uint8Array.of(1))
+  // Readers ask for finalized state: the vault is there from the first request on.
+  chain.advance(chain.machine.depth.finalized)
+  return program
+}
+
+async function installProgram(chain: OpenedChain, path: string, authority: Address): Promise<Uint8Array> {
+  const { machine } = chain
+  const program = (await generateKeyPairSigner()).address
+  const elf = new Uint8Array(readFileSync(path))
+  const rent = (bytes: number): bigint => machine.bank.svm.minimumBalanceForRentExemption(BigInt(bytes))
+  machine.install(await programAccounts(program, elf, authority, rent))
+  // A program is callable from the slot after the one that deployed it.
+  machine.advance()
+  const program_id = decodeBase58(program, 32)!
+  machine.store.setFact('program_id', program_id)
+  return program_id
+}
+
+async function registerMint(
+  chain: OpenedChain,
+  admin: KeyPairSigner,
+  program: Uint8Array,
+  mint: Uint8Array,
+): Promise<void> {
+  if (exists(chain, mintRecordAddress(program, mint))) return
+  const key = decodeBase58(admin.address, 32)!
+  const bounds = { min_deposit: 1n, min_exit: 1n }
+  const vault = registerMintInstruction({
+    program,
+    admin: key,
+    payer: key,
+    mint,
+    token_program: TOKEN_PROGRAM_BYTES,
+    ...bounds,
+  })
+  await land(chain, admin, toInstruction(vault, [admin]))
+}
+
+/** Loader v3 SetAuthority (4) without a new authority: the program can never change again. */
+function renounceUpgrades(admin: KeyPairSigner, program_data: string): Instruction {
+  const accounts = [
+    { address: address(program_data), role: 1 },
+    { address: admin.address, role: 2, signer: admin },
+  ]
+  return { programAddress: LOADER_V3, accounts, data: Uint8Array.of(4, 0, 0, 0) }
+}
+
+function mayUpgrade(chain: OpenedChain, program_data: Uint8Array): boolean {
+  return chain.machine.bank.newest(encodeBase58(program_data))?.data[12] === 1
+}
+
+function exists(chain: OpenedChain, account: Uint8Array): boolean {
+  return chain.machine.bank.newest(encodeBase58(account)) !== undefined
+}
+
+async function land(chain: OpenedChain, admin: KeyPairSigner, instruction: Instruction): Promise<void> {
+  const { machine } = chain
+  const { blockhash } = machine.blockhashes.at(machine.tip)
+  const lastValidBlockHeight = BigInt(machine.lastValidHeight(blockhash)!)
+  const { wire, signature } = await buildTransaction({
+    payer: admin,
+    instructions: [instruction],
+    lifetime: { blockhash: blockhash as Blockhash, lastValidBlockHeight },
+    compute_units: COMPUTE_UNITS_MAX,
+    priority_fee_lamports: 0n,
+  })
+  machine.enqueue(decodeTransaction(wire))
+  machine.advance()
+  const landed = machine.store.transaction(signature)
+  if (landed?.error !== 'null')
+    throw new Error(`genesis transaction failed: ${landed?.error ?? 'not accepted'}`)
+}

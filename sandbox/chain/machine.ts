@@ -1,0 +1,233 @@
+/** The chain itself: slots, blockhashes, pending transactions, commitment by depth and forks. */
+import { encodeBase58 } from '../../protocol/base58'
+import { u64Le, utf8 } from '../../protocol/bytes'
+import { sha256 } from '../../protocol/sha256'
+import { Bank, type BankAccount } from './bank'
+import type { Faults } from './embedded_chain'
+import { type Block, type Landed, readFacts, type Store } from './store'
+import { type DecodedTransaction, executeTransaction } from './transaction_meta'
+
+// The window of recent blocks: which blockhash belongs to which slot and how long it may still be used.
+
+/** Blocks a node keeps for validity checks, twice the longest life. */
+const WINDOW = 300
+
+export class Blockhashes {
+  #blocks: Block[] = []
+  #byHash = new Map<string, Block>()
+
+  constructor(blocks: Block[]) {
+    for (const block of blocks) this.add(block)
+  }
+
+  /** Depends on chain, slot and fork count: an abandoned block's hash never comes back. */
+  static hashOf(genesis_hash: Uint8Array, slot: number, forks: number): string {
+    return encodeBase58(sha256(utf8('tacit/embedded/block/v1'), genesis_hash, u64Le(slot), u64Le(forks)))
+  }
+
+  add(block: Block): void {
+    this.#blocks.push(block)
+    this.#byHash.set(block.blockhash, block)
+    const expired = this.#blocks.length > WINDOW ? this.#blocks.shift() : undefined
+    if (expired) this.#byHash.delete(expired.blockhash)
+  }
+
+  /** The newest block at or below `slot`. */
+  at(slot: number): Block {
+    for (let index = this.#blocks.length - 1; index >= 0; index--) {
+      if (this.#blocks[index]!.slot <= slot) return this.#blocks[index]!
+    }
+    return this.#blocks[0]!
+  }
+
+  exact(slot: number): Block | undefined {
+    const block = this.at(slot)
+    return block.slot === slot ? block : undefined
+  }
+
+  heightOf(blockhash: string): number | undefined {
+    return this.#byHash.get(blockhash)?.height
+  }
+
+  /** Gives every block above `slot` a new hash; returns them. */
+  replaceAbove(slot: number, hashOf: (slot: number) => string): Block[] {
+    const replaced = this.#blocks.filter((block) => block.slot > slot)
+    for (const block of replaced) {
+      this.#byHash.delete(block.blockhash)
+      block.blockhash = hashOf(block.slot)
+      this.#byHash.set(block.blockhash, block)
+    }
+    return replaced
+  }
+}
+
+// The chain itself: slots, pending transactions, commitment by depth and forks. Knows nothing of RPC.
+
+export type Commitment = 'processed' | 'confirmed' | 'finalized'
+/** Pending transactions a node holds before it refuses more. */
+const PENDING_MAX = 10_000
+const BLOCKHASH_LIFE = 150
+
+export class Machine {
+  readonly genesis_hash: Uint8Array
+  readonly bank = new Bank()
+  readonly blockhashes: Blockhashes
+  readonly faults: Faults
+  tip: number
+  #forks: number
+  #time_offset_s = 0
+  /** Everything up to here was landed by an earlier run and counts as finalized. */
+  readonly #floor: number
+  #pending: { decoded: DecodedTransaction; land_slot: number }[] = []
+  /** Transactions of slots that are not finalized, for log subscriptions. */
+  #recent = new Map<number, Landed[]>()
+  readonly #listeners = new Set<() => void>()
+
+  constructor(
+    readonly store: Store,
+    readonly depth: { confirmed: number; finalized: number },
+    faults: Faults,
+  ) {
+    this.faults = faults
+    const facts = readFacts(store)
+    this.genesis_hash = facts.genesis_hash
+    this.#forks = facts.forks
+    for (const [address, account] of store.accounts()) this.bank.put(address, account)
+    const blocks = store.blocks()
+    if (blocks.length === 0) blocks.push(this.#first())
+    this.blockhashes = new Blockhashes(blocks)
+    this.tip = blocks.at(-1)!.slot
+    this.#floor = this.tip
+  }
+
+  #first(): Block {
+    const block = {
+      slot: 0,
+      height: 0,
+      blockhash: Blockhashes.hashOf(this.genesis_hash, 0, 0),
+      unix_s: this.#unixSeconds(),
+    }
+    this.store.commit(block, [], [])
+    return block
+  }
+
+  slotAt(commitment: Commitment): number {
+    const depth = commitment === 'processed' ? 0 : this.depth[commitment]
+    return Math.max(this.tip - depth, Math.min(this.#floor, this.tip), 0)
+  }
+
+  accountAt(address: string, commitment: Commitment): BankAccount | undefined {
+    return this.bank.at(address, this.slotAt(commitment))
+  }
+
+  /** Last block height at which a transaction with this blockhash may land; undefined for an unknown blockhash. */
+  lastValidHeight(blockhash: string): number | undefined {
+    const height = this.blockhashes.heightOf(blockhash)
+    return height === undefined ? undefined : height + (this.faults.blockhash_life ?? BLOCKHASH_LIFE)
+  }
+
+  get height(): number {
+    return this.blockhashes.at(this.tip).height
+  }
+
+  isBlockhashValid(blockhash: string): boolean {
+    const last = this.lastValidHeight(blockhash)
+    return last !== undefined && this.height <= last
+  }
+
+  /** Queues a transaction for landing; the same one twice is one. @throws RangeError when the queue is full */
+  enqueue(decoded: DecodedTransaction): void {
+    if (this.#pending.some((pending) => pending.decoded.signature === decoded.signature)) return
+    if (this.#pending.length >= PENDING_MAX) throw new RangeError('too many pending transactions')
+    this.#pending.push({ decoded, land_slot: this.tip + 1 + (this.faults.landing_delay_slots ?? 0) })
+  }
+
+  /** Makes one slot: lands what is due, stores the block, then lets it be seen. */
+  advance(): void {
+    const previous = this.blockhashes.at(this.tip)
+    const slot = this.tip + 1
+    const blockhash = Blockhashes.hashOf(this.genesis_hash, slot, this.#forks)
+    const block = { slot, height: previous.height + 1, blockhash, unix_s: this.#unixSeconds() }
+    this.bank.begin(slot, block.unix_s)
+    const landed = this.#land(block)
+    this.store.commit(block, landed, this.#written(slot))
+    this.blockhashes.add(block)
+    this.tip = slot
+    this.#recent.set(slot, landed)
+    const finalized = this.slotAt('finalized')
+    this.bank.finalize(finalized)
+    // One slot of margin: subscriptions read the slot that became finalized just now.
+    for (const known of this.#recent.keys()) if (known < finalized - 1) this.#recent.delete(known)
+    this.#announce()
+  }
+
+  #land(block: Block): Landed[] {
+    const due = this.#pending.filter((pending) => pending.land_slot <= block.slot)
+    this.#pending = this.#pending.filter((pending) => pending.land_slot > block.slot)
+    const landed: Landed[] = []
+    for (const { decoded } of due) {
+      const signature = decoded.signature!
+      const last = this.lastValidHeight(decoded.message.lifetimeToken)
+      if (last === undefined || block.height > last) continue
+      if (this.faults.drop?.(signature)) continue
+      if (this.store.transaction(signature)) continue
+      const transaction = executeTransaction(this.bank, decoded, block.slot, block.unix_s)
+      if (transaction) landed.push(transaction)
+    }
+    return landed
+  }
+
+  /** Writes accounts outside any transaction: genesis only. */
+  install(accounts: [string, BankAccount][]): void {
+    this.advance()
+    for (const [address, account] of accounts) this.bank.put(address, account)
+    this.store.install(accounts)
+  }
+
+  fork(depth: number): void {
+    const target = this.tip - depth
+    if (depth < 1 || target < this.slotAt('finalized'))
+      throw new RangeError('a finalized block is never abandoned')
+    this.#forks += 1
+    const changed = this.bank.undo(target)
+    const blocks = this.blockhashes.replaceAbove(target, (slot) =>
+      Blockhashes.hashOf(this.genesis_hash, slot, this.#forks),
+    )
+    this.store.abandon(
+      target,
+      u64Le(this.#forks),
+      blocks,
+      [...changed].map((address) => [address, this.bank.newest(address)]),
+    )
+    for (const slot of this.#recent.keys()) if (slot > target) this.#recent.set(slot, [])
+    // The abandoned slots exist on the new fork as empty blocks; they can be abandoned again.
+    for (const block of blocks) this.bank.begin(block.slot, block.unix_s)
+    this.#announce()
+  }
+
+  landedIn(slot: number): Landed[] {
+    return this.#recent.get(slot) ?? []
+  }
+
+  warpTime(seconds: number): void {
+    this.#time_offset_s += seconds
+  }
+
+  /** Calls back after each slot and fork; returns how to stop. */
+  watch(listener: () => void): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  #announce(): void {
+    for (const listener of this.#listeners) listener()
+  }
+
+  *#written(slot: number): Iterable<[string, BankAccount | undefined]> {
+    for (const address of this.bank.written(slot)) yield [address, this.bank.newest(address)]
+  }
+
+  #unixSeconds(): number {
+    return Math.floor(Date.now() / 1000) + this.#time_offset_s
+  }
+}

@@ -1,0 +1,96 @@
+/** Opens the embedded chain: litesvm with a life on disk, behind JSON-RPC and WebSocket on loopback. */
+
+import { randomBytes } from 'node:crypto'
+import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { accountMethods, tokenMethods } from './account_methods'
+import type { EmbeddedChain, EmbeddedChainOptions } from './embedded_chain'
+import { Faucet, faucetMethods } from './faucet'
+import { moneyAccounts } from './genesis'
+import { historyMethods } from './history_methods'
+import { Machine } from './machine'
+import { sendMethods, simulateMethods } from './send_methods'
+import { serveRpc } from './serve'
+import { blockhashMethods, slotMethods } from './slot_methods'
+import { Store } from './store'
+
+/** The chain together with what only genesis may touch. */
+export type OpenedChain = EmbeddedChain & {
+  readonly machine: Machine
+  readonly faucet: Faucet
+  readonly admin_seed: Uint8Array
+}
+
+/**
+ * Continues the chain in `data_dir`, or begins one with a random genesis hash. Whatever was reported as landed is on
+ * disk before it is reported, so a killed process loses only transactions that were still pending.
+ * @throws when another process has this chain open
+ */
+export async function openEmbeddedChain(options: EmbeddedChainOptions): Promise<OpenedChain> {
+  mkdirSync(options.data_dir, { recursive: true, mode: 0o700 })
+  chmodSync(options.data_dir, 0o700)
+  const store = new Store(join(options.data_dir, 'chain.sqlite'))
+  const depth = { confirmed: options.confirmed_depth ?? 1, finalized: options.finalized_depth ?? 8 }
+  const faults = options.faults ?? {}
+  const machine = new Machine(store, depth, faults)
+  const faucet = await Faucet.open(machine, secret(join(options.data_dir, 'faucet.key')))
+  if (!machine.bank.newest(faucet.signer.address)) machine.install(moneyAccounts(faucet.signer.address))
+  const admin_seed = secret(join(options.data_dir, 'admin.key'))
+  const server = serveRpc(machine, {
+    ...slotMethods,
+    ...blockhashMethods,
+    ...accountMethods,
+    ...tokenMethods,
+    ...simulateMethods,
+    ...sendMethods,
+    ...historyMethods,
+    ...faucetMethods(faucet),
+  })
+  const clockwork = startClockwork(machine, options.slot_ms)
+  return {
+    url: `http://127.0.0.1:${server.port}`,
+    ws_url: `ws://127.0.0.1:${server.port}`,
+    genesis_hash: machine.genesis_hash,
+    get program_id() {
+      return store.fact('program_id')
+    },
+    faults,
+    machine,
+    faucet,
+    admin_seed,
+    slot: () => machine.tip,
+    advance(slots) {
+      for (let made = 0; made < slots; made++) machine.advance()
+    },
+    fork: (slots) => machine.fork(slots),
+    stall: clockwork.stall,
+    warpTime: (seconds) => machine.warpTime(seconds),
+    async close() {
+      clockwork.stop()
+      await server.stop()
+      store.close()
+    },
+  }
+}
+
+/** Makes a slot every `slot_ms` until stopped. */
+function startClockwork(machine: Machine, slot_ms: number): { stall(stalled: boolean): void; stop(): void } {
+  let stalled = false
+  const timer = slot_ms > 0 ? setInterval(() => stalled || machine.advance(), slot_ms) : undefined
+  return {
+    stall(value) {
+      stalled = value
+    },
+    stop() {
+      clearInterval(timer)
+    },
+  }
+}
+
+/** A 32-byte secret of this test chain, made on first use; readable by its owner only. */
+function secret(path: string): Uint8Array {
+  if (!existsSync(path)) writeFileSync(path, randomBytes(32), { mode: 0o600, flag: 'wx' })
+  const bytes = new Uint8Array(readFileSync(path))
+  if (bytes.length !== 32) throw new Error(`${path} does not hold 32 bytes`)
+  return bytes
+}

@@ -1,0 +1,93 @@
+/** The books of the demo: balances by mint in token accounts, wallets and vault, and fees paid. */
+import type { VenueClient } from '../../client/api/venue_client'
+import { ownAccount, tokenBalance } from '../../client/chain/token_account'
+import { check, fact, tokens } from './report'
+import type { Trader } from './trader'
+
+// Fees the traders paid so far, by mint, from the facts their wallets keep.
+
+export function feesOf(traders: readonly Trader[]): Map<string, bigint> {
+  const fees = new Map<string, bigint>()
+  for (const { wallet } of traders) {
+    for (const { mint, amount } of wallet.state.fees) {
+      fees.set(mint, (fees.get(mint) ?? 0n) + BigInt(amount))
+    }
+  }
+  return fees
+}
+
+// What everybody owns of a mint: token accounts, notes in wallets, and what the vault holds.
+
+export type MintName = { mint: string; name: string; decimals: number }
+export type Holding = { in_accounts: bigint; in_notes: bigint }
+export type Balances = Map<string, Holding>
+
+/** By trader and mint, from the chain and the wallets, never from the venue. */
+export async function readBalances(traders: Trader[], mints: MintName[]): Promise<Balances> {
+  const balances: Balances = new Map()
+  for (const trader of traders) {
+    for (const { mint } of mints) {
+      const in_accounts = await tokenBalance(trader.chain, ownAccount(trader.chain, mint).bytes)
+      balances.set(`${trader.name}/${mint}`, { in_accounts, in_notes: trader.wallet.balance(mint) })
+    }
+  }
+  return balances
+}
+
+export function printBalances(title: string, balances: Balances, traders: Trader[], mints: MintName[]): void {
+  console.log(`   ${title}`)
+  for (const trader of traders) {
+    for (const { mint, name, decimals } of mints) {
+      const holding = balances.get(`${trader.name}/${mint}`)!
+      const parts = `account ${tokens(holding.in_accounts, decimals)} + notes ${tokens(holding.in_notes, decimals)}`
+      fact(`${trader.name} ${name}`, parts)
+    }
+  }
+}
+
+function total(balances: Balances, mint: string): bigint {
+  let sum = 0n
+  for (const [name, holding] of balances) {
+    if (name.endsWith(`/${mint}`)) sum += holding.in_accounts + holding.in_notes
+  }
+  return sum
+}
+
+/** Per mint: what the traders had equals what they have plus the fees the venue kept, to the last unit. */
+export function checkSums(
+  before: Balances,
+  after: Balances,
+  fees: Map<string, bigint>,
+  mints: MintName[],
+): void {
+  for (const { mint, name, decimals } of mints) {
+    const [had, have, paid] = [total(before, mint), total(after, mint), fees.get(mint) ?? 0n]
+    const evidence = `${tokens(had, decimals)} = ${tokens(have, decimals)} + fees ${tokens(paid, decimals)}`
+    check(had === have + paid, `${name}: before = after + fees`, evidence)
+  }
+}
+
+/** The vault holds exactly what it owes, and it owes every note plus the fees it has not paid out. */
+export async function checkVault(
+  client: VenueClient,
+  traders: Trader[],
+  fees_ever: Map<string, bigint>,
+  mints: MintName[],
+): Promise<void> {
+  const { mints: told } = await client.transparency()
+  for (const { mint, name, decimals } of mints) {
+    const account = told.find((one) => one.mint === mint)
+    const vault = account === undefined ? undefined : await readVault(traders[0]!, account.vault)
+    const notes = traders.reduce((sum, trader) => sum + trader.wallet.balance(mint), 0n)
+    const owed = notes + (fees_ever.get(mint) ?? 0n)
+    check(vault === owed, `${name}: vault on chain = notes + fees`, `${tokens(vault ?? 0n, decimals)}`)
+    check(account?.vault_balance === String(vault), `${name}: /transparency tells the same balance`)
+  }
+}
+
+async function readVault(trader: Trader, vault: string): Promise<bigint> {
+  const { value } = await trader.chain.rpc
+    .getTokenAccountBalance(vault as never, { commitment: 'confirmed' })
+    .send()
+  return BigInt(value.amount)
+}

@@ -1,0 +1,61 @@
+#!/usr/bin/env bun
+/** `bun run demo`: the whole story against a real venue process, from verification to money in a token account. */
+import { mkdirSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { parseArgs } from 'node:util'
+import { answerHelp } from '../../client/cli/options'
+import { chapter, check, DemoFailed } from './report'
+import { fund } from './steps'
+import { tell, tradersDir } from './story'
+import { VenueProcess } from './venue_process'
+
+const MINTS = {
+  sol: { mint: 'So11111111111111111111111111111111111111112', name: 'SOL', decimals: 9 },
+  usdc: { mint: 'EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v', name: 'USDC', decimals: 6 },
+}
+
+const USAGE = `usage: bun run demo [--data DIR]
+Plays the whole story against a venue of its own; DIR keeps it, and may be that of an earlier demo. Default data/demo.`
+
+const values = readOptions()
+const data_dir = resolve(values.data ?? 'data/demo')
+const traders_dir = tradersDir(data_dir)
+mkdirSync(traders_dir, { recursive: true, mode: 0o700 })
+const venue_process = new VenueProcess(data_dir, {
+  TACIT_LISTEN: '127.0.0.1:0',
+  TACIT_OPERATOR_LISTEN: '127.0.0.1:0',
+  TACIT_SLOT_MS: '200',
+})
+
+// Whoever ends the demo ends its venue: left alone, that would hold the folder against the next demo.
+for (const [signal, code] of [
+  ['SIGINT', 130],
+  ['SIGTERM', 143],
+  ['SIGHUP', 129],
+] as const)
+  process.once(signal, () => void venue_process.kill().finally(() => process.exit(code)))
+
+try {
+  chapter('A venue starts on an embedded chain, and is verified before a word is said to it')
+  const facts = await venue_process.start()
+  const { ada, bob } = await tell({ venue_process, facts, traders_dir, mints: MINTS, fund })
+  for (const trader of [ada, bob]) trader.close()
+  check((await venue_process.stop()) === 0, 'SIGTERM: the venue drains, anchors and exits with 0')
+  console.log('\nThe demo ends: everything it promised was seen to hold.')
+} catch (error) {
+  await venue_process.kill()
+  if (!(error instanceof DemoFailed)) throw error
+  console.error(`\nThe demo stopped: ${error.message}`)
+  process.exit(1)
+}
+process.exit(0)
+
+function readOptions(): { data?: string } {
+  answerHelp(USAGE)
+  try {
+    return parseArgs({ options: { data: { type: 'string' } } }).values
+  } catch {
+    console.error(USAGE)
+    process.exit(64)
+  }
+}

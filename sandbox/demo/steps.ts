@@ -1,0 +1,291 @@
+/** The chapters of the demo: verify, deposit, trade, withdraw, and the commands that must be rejected. */
+
+import { readFileSync } from 'node:fs'
+import { type VenueClient, VenueProblem } from '../../client/api/venue_client'
+import { deposit } from '../../client/chain/deposit'
+import { sendInstructions } from '../../client/chain/send_instructions'
+import {
+  airdrop,
+  createAssociatedAccount,
+  mintTo,
+  ownAccount,
+  tokenBalance,
+} from '../../client/chain/token_account'
+import { connect, VerificationFailed, type VerifiedVenue } from '../../client/connect'
+import { parsePolicy, type VerificationPolicy } from '../../client/verify/policy'
+import { transcriptText } from '../../client/verify/transcript'
+import {
+  dropRefused,
+  collateralOf as orderCollateral,
+  prepareCancel,
+  preparePlace,
+  prepareWithdrawal,
+} from '../../client/wallet/prepare'
+import { decodeBase58 } from '../../protocol/base58'
+import { fromHex } from '../../protocol/bytes'
+import type { Collateral } from '../../protocol/tdx/collateral'
+import type { Fill, Instrument, PlaceRequest, Withdrawal } from '../../protocol/wire/trading'
+import type { MintName } from './balances'
+import { check, DemoFailed, fact, short, tokens } from './report'
+import type { Trader } from './trader'
+import type { LaptopFacts } from './venue_process'
+
+// Verifies the venue before a word is said to it, and shows that another build is refused.
+
+/** What this demo demands: this very build, under the development root. */
+export function demoPolicy(facts: LaptopFacts): VerificationPolicy {
+  return parsePolicy(readFileSync(facts.policy, 'utf8'))
+}
+
+function collateralOf(facts: LaptopFacts): Collateral {
+  return JSON.parse(readFileSync(facts.collateral, 'utf8')) as Collateral
+}
+
+export async function verifyVenue(facts: LaptopFacts): Promise<VerifiedVenue> {
+  const venue = await connect(facts.url, demoPolicy(facts), { collateral: collateralOf(facts) })
+  for (const line of transcriptText(venue.transcript).split('\n')) console.log(`   ${line}`)
+  return venue
+}
+
+/** A policy that pins another compose hash must be refused, and for that reason. */
+export async function refuseOtherBuild(facts: LaptopFacts): Promise<void> {
+  const policy = { ...demoPolicy(facts), compose_hashes: ['00'.repeat(32)] }
+  try {
+    await connect(facts.url, policy, { collateral: collateralOf(facts) })
+  } catch (error) {
+    if (!(error instanceof VerificationFailed)) throw error
+    const failed = error.transcript.checks.filter((one) => one.result === 'fail').map((one) => one.name)
+    check(failed.includes('compose_hash'), 'a wrong compose hash is refused', failed.join(', '))
+    return
+  }
+  throw new DemoFailed('a wrong compose hash was accepted')
+}
+
+// Traders receive test money and deposit it: each deposit is a note only its trading key can spend.
+
+/** Lamports for a trader's own transactions. */
+const FEE_LAMPORTS = 2_000_000_000n
+const POLL_MS = 200
+const WAIT_MS_MAX = 300_000
+
+/** Tops the trader's token account up from the faucet of the embedded chain. */
+export async function fund(trader: Trader, mint: MintName, amount: bigint): Promise<void> {
+  await airdrop(trader.chain, FEE_LAMPORTS)
+  const before = await tokenBalance(trader.chain, ownAccount(trader.chain, mint.mint).bytes)
+  await mintTo(trader.chain, mint.mint, amount)
+  const deadline = performance.now() + WAIT_MS_MAX
+  while ((await tokenBalance(trader.chain, ownAccount(trader.chain, mint.mint).bytes)) < before + amount) {
+    if (performance.now() > deadline) throw new DemoFailed('the faucet did not pay')
+    await Bun.sleep(POLL_MS)
+  }
+}
+
+export async function depositNote(
+  trader: Trader,
+  program_id: string,
+  mint: MintName,
+  amount: bigint,
+): Promise<void> {
+  const { note, signature } = await deposit(trader.chain, trader.wallet, {
+    program_id,
+    mint: mint.mint,
+    amount,
+    key_index: 0,
+  })
+  trader.save()
+  fact(
+    `${trader.name} deposits ${tokens(amount, mint.decimals)} ${mint.name}`,
+    `leaf ${note.leaf_index}, ${short(signature)}`,
+  )
+}
+
+/** Waits until the venue's finalized tree holds every note of the wallets. */
+export async function untilUsable(client: VenueClient, traders: Trader[]): Promise<void> {
+  const deadline = performance.now() + WAIT_MS_MAX
+  for (const trader of traders) {
+    for (const note of trader.wallet.state.notes.filter((one) => one.state === 'free')) {
+      for (;;) {
+        const proof = await client.inclusion({ commitment: note.commitment }).catch(() => undefined)
+        if (proof?.usable) break
+        if (performance.now() > deadline) throw new DemoFailed('a note did not reach the finalized tree')
+        await Bun.sleep(POLL_MS)
+      }
+    }
+  }
+}
+
+// Orders of every kind, one of them filled in part over three batches.
+
+const PRICE = 150_000_000n
+const SOL = 1_000_000_000n
+
+function tellFill(who: string, fill: Fill): void {
+  const price = `${tokens(BigInt(fill.amount), 9)} SOL at ${tokens(BigInt(fill.price), 6)}`
+  fact(`${who} ${fill.side}s`, `${price}, fee ${tokens(BigInt(fill.fee), 6)} USDC, batch ${fill.batch}`)
+}
+
+/** A resting buy of 9 SOL meets three sells of 2 SOL, one per batch: the change note carries it from batch to batch. */
+export async function partialOverThreeBatches(
+  buyer: Trader,
+  seller: Trader,
+  sol: Instrument,
+): Promise<string> {
+  const resting = await buyer.place(sol, { side: 'buy', amount: 9n * SOL, price: PRICE })
+  fact(`${buyer.name} rests`, `buy 9 SOL at 150, order ${resting.slice(0, 8)}…`)
+  for (let round = 1; round <= 3; round++) {
+    const ioc = await seller.place(sol, { side: 'sell', type: 'ioc', amount: 2n * SOL, price: 149_000_000n })
+    await seller.untilOrder(ioc, 'filled')
+    const fills = await buyer.untilFills(resting, 'matched', round)
+    tellFill(buyer.name, fills[round - 1]!)
+  }
+  const fills = buyer.fillsOf(resting, 'matched')
+  check(new Set(fills.map((fill) => fill.batch)).size === 3, 'one order filled in part over three batches')
+  check(
+    buyer.order(resting)?.remaining_amount === String(3n * SOL),
+    '3 SOL of it still rest, backed by its change note',
+  )
+  return resting
+}
+
+/** The other kinds: fok too big and fitting, min_fill, an ioc remainder, a cancel. */
+export async function otherKinds(buyer: Trader, seller: Trader, sol: Instrument): Promise<void> {
+  const fok_big = await seller.place(sol, { side: 'sell', type: 'fok', amount: 8n * SOL, price: PRICE })
+  const unfilled = await seller.untilOrder(fok_big, 'cancelled')
+  check(unfilled.reason === 'fok_unfilled', 'a fok of 8 SOL against 3 is cancelled whole')
+
+  const min_fill = await seller.place(sol, {
+    side: 'sell',
+    amount: 5n * SOL,
+    price: PRICE,
+    min_fill: 4n * SOL,
+  })
+  const fok = await seller.place(sol, { side: 'sell', type: 'fok', amount: SOL, price: PRICE })
+  await seller.untilOrder(fok, 'filled')
+  tellFill(seller.name, (await seller.untilFills(fok, 'matched', 1))[0]!)
+  check(
+    seller.order(min_fill)?.status === 'accepted',
+    'an order of at least 4 SOL waits while only less is there',
+  )
+  await seller.cancel(min_fill)
+  check((await seller.untilOrder(min_fill, 'cancelled')).reason === 'by_owner', 'its owner cancels it')
+
+  const ioc = await buyer.place(sol, { side: 'buy', type: 'ioc', amount: SOL, price: 145_000_000n })
+  check(
+    (await buyer.untilOrder(ioc, 'cancelled')).reason === 'ioc_remainder',
+    'an ioc without a match ends after its batch',
+  )
+}
+
+/** Every fill of an order is final on Solana, each with the signature of its settlement batch. */
+export async function untilSettled(trader: Trader, order_id: string, count: number): Promise<Fill[]> {
+  const fills = await trader.untilFills(order_id, 'finalized', count)
+  for (const fill of fills)
+    fact(`settlement batch ${fill.settlement_batch} finalized`, String(fill.signature))
+  check(
+    fills.every((fill) => (fill.signature ?? '').length > 80),
+    'every fill names its transaction',
+  )
+  return fills
+}
+
+// A withdrawal leaves a note and arrives in a token account; the rest comes back as a change note.
+
+const LIFE_SLOTS = 3_000
+
+export async function withdrawTokens(trader: Trader, mint: MintName, amount: bigint): Promise<Withdrawal> {
+  const note = trader.wallet.noteFor(mint.mint, amount * 2n)
+  if (note === undefined) throw new DemoFailed(`${trader.name} has no note to withdraw from`)
+  const account = ownAccount(trader.chain, mint.mint)
+  const owner = decodeBase58(trader.chain.payer.address, 32)!
+  const create = createAssociatedAccount(trader.chain, owner, decodeBase58(mint.mint, 32)!)
+  await sendInstructions(trader.chain, [create], 'confirmed')
+  const before = await tokenBalance(trader.chain, account.bytes)
+  const { slot } = await trader.client.time()
+  const request = prepareWithdrawal(trader.wallet, trader.venue, note, {
+    destination: account.text,
+    amount,
+    expiry_slot: slot + LIFE_SLOTS,
+  })
+  const { withdrawal_id } = await trader.client.withdraw(request)
+  trader.save()
+  const done = await trader.until('the withdrawal to be final', () => {
+    const event = trader.events.find(
+      ({ kind, data }) =>
+        kind === 'withdrawal.finalized' && (data as Withdrawal).withdrawal_id === withdrawal_id,
+    )
+    return event?.data as Withdrawal | undefined
+  })
+  const after = await tokenBalance(trader.chain, account.bytes)
+  fact(
+    `${trader.name} withdraws ${tokens(amount, mint.decimals)} ${mint.name}`,
+    short(String(done.signature)),
+  )
+  check(after - before === amount, 'the token account received exactly the amount')
+  check(fromHex(done.change_commitment ?? '', 32) !== undefined, 'the rest of the note came back as change')
+  return done
+}
+
+// Forced checks: what must be refused is refused, with its code.
+
+/** The refusal a call meets. @throws DemoFailed when it is accepted. */
+async function refusal(what: string, attempt: () => Promise<unknown>): Promise<VenueProblem> {
+  try {
+    await attempt()
+  } catch (error) {
+    if (error instanceof VenueProblem) return error
+    throw error
+  }
+  throw new DemoFailed(`${what} was accepted`)
+}
+
+async function signedOrder(trader: Trader, instrument: Instrument): Promise<PlaceRequest> {
+  const { slot } = await trader.client.time()
+  const terms = {
+    instrument,
+    side: 'sell',
+    amount: 1_000_000_000n,
+    price_limit: 157_000_000n,
+    expiry_slot: slot + 3_000,
+  } as const
+  const note = trader.wallet.noteFor(orderCollateral(terms).mint, terms.amount)
+  if (note === undefined) throw new DemoFailed(`${trader.name} has no note left for the forced checks`)
+  const request = preparePlace(trader.wallet, trader.venue, terms, note)
+  trader.save()
+  return request
+}
+
+export async function forcedRefusals(owner: Trader, stranger: Trader, sol: Instrument): Promise<void> {
+  const forged = await signedOrder(owner, sol)
+  const wrong_key = { ...forged, trading_key: stranger.wallet.tradingKeyText(0) }
+  const not_signed = await refusal('an order with a wrong key', () => owner.client.place(wrong_key))
+  check(
+    not_signed.code === 'signature_invalid',
+    'a wrong key is refused',
+    `${not_signed.status} ${not_signed.code}`,
+  )
+  dropRefused(owner.wallet, forged.order_id)
+
+  const order = await signedOrder(owner, sol)
+  await owner.client.place(order)
+  const resent = await refusal('a replayed order', () => owner.client.place(order))
+  check(
+    resent.code === 'order_exists',
+    'a replayed order changes nothing',
+    `${resent.status} ${resent.code}, applied ${resent.applied}`,
+  )
+
+  const cancel = prepareCancel(stranger.wallet, stranger.venue, order.order_id, 0)
+  const foreign = await refusal("cancelling another's order", () =>
+    stranger.client.cancel(order.order_id, cancel),
+  )
+  check(
+    foreign.code === 'not_owner',
+    "another's order cannot be cancelled",
+    `${foreign.status} ${foreign.code}`,
+  )
+
+  await owner.cancel(order.order_id)
+  await owner.untilOrder(order.order_id, 'cancelled')
+  const again = await refusal('a replay after the cancel', () => owner.client.place(order))
+  check(again.code === 'order_exists', 'not even after it was cancelled', `${again.status} ${again.code}`)
+}

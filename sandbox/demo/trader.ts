@@ -1,0 +1,218 @@
+/** One trader of the demo: account, wallet, chain access, and the event stream that keeps the wallet current. */
+
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type EventStream, followEvents } from '../../client/api/event_stream'
+import { type VenueClient, VenueProblem } from '../../client/api/venue_client'
+import { type ChainAccess, openChainAccess } from '../../client/chain/chain_access'
+import { absorbEvent } from '../../client/wallet/absorb'
+import { collateralOf, dropRefused, prepareCancel, preparePlace } from '../../client/wallet/prepare'
+import { Wallet } from '../../client/wallet/wallet'
+import { loadWallet, saveWallet } from '../../client/wallet/wallet_file'
+import { encodeBase58 } from '../../protocol/base58'
+import { fromHex } from '../../protocol/bytes'
+import { publicKeyOf } from '../../protocol/sign'
+import type {
+  AccountEvent,
+  Fill,
+  Instrument,
+  Order,
+  OrderType,
+  Side,
+  TokenRequest,
+} from '../../protocol/wire/trading'
+import { DemoFailed, fact, short } from './report'
+import type { LaptopFacts } from './venue_process'
+
+// One trader of the demo: a wallet, an account, a chain access, and the event stream that keeps the wallet true.
+
+/** Slots an order of the demo may rest. */
+const LIFE_SLOTS = 3_000
+const WAIT_MS_MAX = 600_000
+
+export type Terms = { side: Side; type?: OrderType; amount: bigint; price: bigint; min_fill?: bigint }
+
+export class Trader {
+  readonly events: AccountEvent[] = []
+  private readonly waiters = new Set<() => void>()
+  private stream: EventStream | undefined
+  private mismatch: Error | undefined
+  venue = new Uint8Array(32)
+  generation = 0
+  client!: VenueClient
+
+  constructor(
+    readonly name: string,
+    readonly wallet: Wallet,
+    private readonly wallet_path: string,
+    /** Replaced when the embedded chain serves on another port after a restart. */
+    public chain: ChainAccess,
+  ) {}
+
+  /** Follows the account from the last event the wallet knows. */
+  async connect(client: VenueClient): Promise<void> {
+    this.client = client
+    const info = await client.info()
+    this.venue = new Uint8Array(fromHex(info.venue, 32)!)
+    this.generation = info.generation
+    this.stream?.close()
+    this.stream = followEvents(client, this.wallet.state.seq, {
+      event: (event) => this.absorb(event),
+      gap: () => this.fail(new DemoFailed(`${this.name}: the venue no longer holds the events asked for`)),
+    })
+  }
+  close(): void {
+    this.stream?.close()
+    saveWallet(this.wallet_path, this.wallet)
+  }
+  save(): void {
+    saveWallet(this.wallet_path, this.wallet)
+  }
+
+  private absorb(event: AccountEvent): void {
+    if (event.seq !== this.wallet.state.seq + 1)
+      this.fail(new DemoFailed(`${this.name}: events are not gapless`))
+    try {
+      absorbEvent(this.wallet, this.generation, event)
+    } catch (error) {
+      this.fail(error as Error)
+    }
+    this.events.push(event)
+    this.save()
+    for (const wake of this.waiters) wake()
+  }
+  private fail(error: Error): void {
+    this.mismatch ??= error
+    for (const wake of this.waiters) wake()
+  }
+
+  /** Resolves with the first value `find` gives, looking again after each event. @throws DemoFailed in the end. */
+  until<T>(what: string, find: () => T | undefined): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const late = setTimeout(
+        () => done(new DemoFailed(`${this.name}: waited in vain for ${what}`)),
+        WAIT_MS_MAX,
+      )
+      const done = (error: Error | undefined, value?: T): void => {
+        clearTimeout(late)
+        this.waiters.delete(look)
+        if (error !== undefined) reject(error)
+        else resolve(value as T)
+      }
+      const look = (): void => {
+        if (this.mismatch !== undefined) {
+          done(this.mismatch)
+          return
+        }
+        const value = find()
+        if (value !== undefined) done(undefined, value)
+      }
+      this.waiters.add(look)
+      look()
+    })
+  }
+
+  /** Places an order backed by the smallest note that covers it. */
+  async place(instrument: Instrument, terms: Terms): Promise<string> {
+    const { slot } = await this.client.time()
+    const order = {
+      instrument,
+      side: terms.side,
+      type: terms.type ?? 'limit',
+      amount: terms.amount,
+      price_limit: terms.price,
+      min_fill: terms.min_fill ?? 0n,
+      expiry_slot: slot + LIFE_SLOTS,
+    }
+    const needed = collateralOf(order)
+    const note = this.wallet.noteFor(needed.mint, needed.amount)
+    if (note === undefined) throw new DemoFailed(`${this.name} has no note that covers the order`)
+    const request = preparePlace(this.wallet, this.venue, order, note)
+    this.save()
+    try {
+      return (await this.client.place(request)).order_id
+    } catch (error) {
+      if (error instanceof VenueProblem && error.applied === 'no') dropRefused(this.wallet, request.order_id)
+      throw error
+    }
+  }
+  async cancel(order_id: string): Promise<void> {
+    const key_index = this.wallet.order(order_id)!.key_index
+    await this.client.cancel(order_id, prepareCancel(this.wallet, this.venue, order_id, key_index))
+  }
+
+  /** The newest state of an order the events told. */
+  order(order_id: string): Order | undefined {
+    const told = this.events.filter(
+      ({ kind, data }) => kind.startsWith('order.') && (data as Order).order_id === order_id,
+    )
+    return told.at(-1)?.data as Order | undefined
+  }
+  fillsOf(order_id: string, stage: 'matched' | 'finalized'): Fill[] {
+    return this.events
+      .filter(({ kind, data }) => kind === `fill.${stage}` && (data as Fill).order_id === order_id)
+      .map((event) => event.data as Fill)
+  }
+  untilOrder(order_id: string, status: Order['status']): Promise<Order> {
+    return this.until(`order ${order_id} ${status}`, () => {
+      const order = this.order(order_id)
+      return order?.status === status ? order : undefined
+    })
+  }
+  untilFills(order_id: string, stage: 'matched' | 'finalized', count: number): Promise<Fill[]> {
+    return this.until(`${count} fills ${stage}`, () => {
+      const fills = this.fillsOf(order_id, stage)
+      return fills.length >= count ? fills : undefined
+    })
+  }
+}
+
+// Two trading accounts, made and posted with the operator's own command, their credentials kept by the traders.
+
+const COMMAND = new URL('../../tools/account/main.ts', import.meta.url).pathname
+
+async function operator(args: string[]): Promise<string> {
+  const child = Bun.spawn([process.execPath, COMMAND, ...args], { stdout: 'pipe', stderr: 'pipe' })
+  const [out, failure] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+  ])
+  if ((await child.exited) !== 0) throw new DemoFailed(`bun run account ${args[0]}: ${failure}`)
+  return out
+}
+
+/** Credentials of a trader's account, made on the first run. */
+export async function account(
+  dir: string,
+  name: string,
+  facts: LaptopFacts,
+  venue: string,
+): Promise<TokenRequest> {
+  const file = join(dir, `${name}-credentials.json`)
+  if (existsSync(file)) return JSON.parse(readFileSync(file, 'utf8')) as TokenRequest
+  const record = join(dir, `${name}-record.json`)
+  const key = ['--operator-key', facts.operator_key]
+  const issued = await operator(['issue', ...key, '--account', name, '--out', record])
+  const target = ['--url', facts.operator_url, '--venue', venue, '--ca', facts.certificate]
+  await operator(['post', ...key, '--record', record, ...target])
+  const { api_key, api_secret, passphrase } = JSON.parse(issued) as TokenRequest
+  writeFileSync(file, JSON.stringify({ api_key, api_secret, passphrase }), { mode: 0o600 })
+  fact(`account ${name}`, `issued by the operator's command, api key ${short(api_key)}`)
+  return { api_key, api_secret, passphrase }
+}
+
+/** The trader's wallet and chain key, made on the first run. */
+export async function openTrader(dir: string, name: string, rpc_url: string): Promise<Trader> {
+  const wallet_path = join(dir, `${name}-wallet.json`)
+  const payer_path = join(dir, `${name}-payer.hex`)
+  const wallet = loadWallet(wallet_path) ?? new Wallet(crypto.getRandomValues(new Uint8Array(32)))
+  saveWallet(wallet_path, wallet)
+  if (!existsSync(payer_path)) {
+    const seed = crypto.getRandomValues(new Uint8Array(32))
+    writeFileSync(payer_path, Buffer.from(seed).toString('hex'), { mode: 0o600 })
+  }
+  const payer_seed = fromHex(readFileSync(payer_path, 'utf8'), 32)!
+  fact(`${name} trading key`, wallet.tradingKeyText(0))
+  fact(`${name} Solana key`, encodeBase58(publicKeyOf(payer_seed)))
+  return new Trader(name, wallet, wallet_path, await openChainAccess(rpc_url, payer_seed))
+}

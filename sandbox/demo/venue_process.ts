@@ -1,0 +1,64 @@
+/** The venue as a process of its own: started as an operator would, killed as a power cut would. */
+import { existsSync, readFileSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Subprocess } from 'bun'
+import { DemoFailed } from './report'
+
+/** What a venue on its laptop defaults leaves in its data folder for tools beside it. */
+export type LaptopFacts = {
+  url: string
+  operator_url: string
+  rpc_url: string
+  program_id: string
+  config_account: string
+  compose_hash: string
+  /** Paths. */
+  certificate: string
+  root_pem: string
+  collateral: string
+  operator_key: string
+  /** Exact text of what the machine measured. */
+  manifest: string
+  /** Names this very build, and the development root that only a laptop's policy names. */
+  policy: string
+}
+
+const START_MS_MAX = 300_000
+const POLL_MS = 100
+const MAIN = new URL('../../server/main.ts', import.meta.url).pathname
+
+export class VenueProcess {
+  private child: Subprocess | undefined
+  constructor(
+    private readonly data_dir: string,
+    private readonly env: Record<string, string>,
+  ) {}
+
+  /** Starts the venue and waits until it serves, which it does not before its vault is there. */
+  async start(wait_ms = START_MS_MAX): Promise<LaptopFacts> {
+    const facts_path = join(this.data_dir, 'laptop.json')
+    rmSync(facts_path, { force: true })
+    const env = { ...process.env, ...this.env, TACIT_DATA_DIR: this.data_dir }
+    const log = Bun.file(join(this.data_dir, 'venue.log'))
+    this.child = Bun.spawn([process.execPath, MAIN], { env, stdout: log, stderr: log, stdin: 'ignore' })
+    const deadline = performance.now() + wait_ms
+    while (!existsSync(facts_path)) {
+      if (this.child.exitCode !== null) throw new DemoFailed(`the venue ended at start; see ${log.name}`)
+      if (performance.now() > deadline) throw new DemoFailed(`the venue did not start; see ${log.name}`)
+      await Bun.sleep(POLL_MS)
+    }
+    return JSON.parse(readFileSync(facts_path, 'utf8')) as LaptopFacts
+  }
+
+  /** kill -9: no drain, no flush, no goodbye. */
+  async kill(): Promise<void> {
+    this.child?.kill('SIGKILL')
+    await this.child?.exited
+  }
+
+  /** SIGTERM: drain, anchor, snapshot, exit. @returns the exit code. */
+  async stop(): Promise<number> {
+    this.child?.kill('SIGTERM')
+    return (await this.child?.exited) ?? 0
+  }
+}

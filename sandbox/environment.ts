@@ -1,0 +1,91 @@
+/** The settings of a venue on one machine, every part embedded, and the policy file that accepts exactly it. */
+
+import { readFileSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { encodeBase58 } from '../protocol/base58'
+import { fromHex } from '../protocol/bytes'
+import { publicKeyOf } from '../protocol/sign'
+import type { Environment } from '../server/settings/config'
+import { sandboxSecrets } from './secrets'
+
+const SOL = 'So11111111111111111111111111111111111111112'
+const USDC = 'EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v'
+const JTO = 'jtojtomepa8beP8AuQc6eXt5FriJwfFMwQx2v2f9mCL'
+
+const MINTS = [
+  { mint: SOL, decimals: 9, min_withdraw: '1000000', withdraw_fee: '100000' },
+  { mint: USDC, decimals: 6, min_withdraw: '1000000', withdraw_fee: '50000' },
+  { mint: JTO, decimals: 9, min_withdraw: '100000000', withdraw_fee: '10000000' },
+]
+const COMMON = {
+  quote_mint: USDC,
+  base_decimals: 9,
+  quote_decimals: 6,
+  batch_slots: 5,
+  collar_bps: 500,
+  fee_bps: 5,
+  reference_policy: 'last',
+  price_rule: 'std4',
+  volume_tolerance_bps: 0,
+}
+/** lot_size * tick_size is a multiple of 10^9: quote amounts are exact. */
+const INSTRUMENTS = [
+  {
+    symbol: 'SOL-USDC',
+    base_mint: SOL,
+    lot_size: '1000000',
+    tick_size: '1000',
+    min_amount: '10000000',
+    max_amount: '1000000000000',
+    initial_reference: '150000000',
+    ...COMMON,
+  },
+  {
+    symbol: 'JTO-USDC',
+    base_mint: JTO,
+    lot_size: '100000000',
+    tick_size: '100',
+    min_amount: '1000000000',
+    max_amount: '100000000000000',
+    initial_reference: '2500000',
+    ...COMMON,
+  },
+]
+
+/** Settings of the environment win; secrets are generated in the data folder on the first start. */
+export async function sandboxEnvironment(environment: Environment): Promise<Environment> {
+  const data_dir = resolve(environment['TACIT_DATA_DIR'] ?? 'data')
+  const secrets = await sandboxSecrets(data_dir)
+  const publicKey = (seed: string) => encodeBase58(publicKeyOf(fromHex(seed, 32)!))
+  const defaults: Environment = {
+    TACIT_LISTEN: '127.0.0.1:8443',
+    TACIT_OPERATOR_LISTEN: '127.0.0.1:8444',
+    TACIT_ENCLAVE: 'development',
+    TACIT_SWAGGER: 'on',
+    SOLANA_RPC_URL: 'embedded',
+    TACIT_OPERATOR_KEY: publicKey(secrets.operator_seed),
+    TACIT_FEE_KEY: publicKey(secrets.fee_seed),
+    TACIT_FEE_ANCHOR: secrets.fee_anchor,
+    TACIT_MINTS: JSON.stringify(MINTS),
+    TACIT_INSTRUMENTS: JSON.stringify(INSTRUMENTS),
+  }
+  return { ...defaults, ...environment, TACIT_DATA_DIR: data_dir }
+}
+
+export type SandboxBuild = { compose_hash: string; root_pem: string; rpc_url: string; program_id: string }
+
+/**
+ * The policy file that accepts this sandbox and nothing else, in the form `tacit verify --policy` reads.
+ * @param root_pem path of the root's certificate
+ */
+export function sandboxPolicy({ compose_hash, root_pem, rpc_url, program_id }: SandboxBuild): string {
+  const policy = {
+    compose_hashes: [compose_hash],
+    tcb_statuses: ['UpToDate'],
+    // The manifest of a sandbox runs no image, which the linter rejects: its text is not presented as a deployment's.
+    permitted_skips: ['os_image', 'manifest', 'kms'],
+    roots_pem: readFileSync(root_pem, 'utf8'),
+    chain: { rpc_url, program_id, upgrade_authorities: [], pending_actions: [], paused_allowed: false },
+  }
+  return `${JSON.stringify(policy, null, 2)}\n`
+}

@@ -1,0 +1,150 @@
+/** Runs a whole venue on one machine: stand-in guest agent, embedded chain, demo account, and commands to try. */
+import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { openChain } from '../engine/chain/open_chain'
+import type { ChainPort } from '../engine/index'
+import { appComposeText } from '../protocol/tdx/app_compose'
+import { joinProcess, type ProcessParts, type Running } from '../server/join_process'
+import { type HostedChain, hostEmbeddedChain } from './chain/host_embedded_chain'
+import { openStandInAgent } from './enclave/open_stand_in'
+import { sandboxPolicy } from './environment'
+import { OPERATOR_KEY_FILE, type SandboxSecrets, sandboxSecrets } from './secrets'
+
+export { sandboxEnvironment } from './environment'
+
+const PROJECT = join(import.meta.dir, '..')
+/** URLs, addresses and file paths of the running sandbox, for the demo and the wallet; written once it serves. */
+const FACTS_FILE = 'laptop.json'
+const MANIFEST_FILE = 'app-compose.json'
+const POLICY_FILE = 'laptop-policy.json'
+
+export async function openSandbox(parts: ProcessParts): Promise<Running> {
+  const { config } = parts
+  const { data_dir } = config.engine
+  // Rejects a folder whose venue runs; the code after it writes to the folder.
+  const app_compose = appCompose()
+  const agent = await openStandInAgent({ data_dir: join(data_dir, 'stand-in'), app_compose })
+  rmSync(join(data_dir, FACTS_FILE), { force: true })
+  let chain: HostedChain | undefined
+  const running = await joinProcess({
+    ...parts,
+    config: { ...config, dstack_socket: agent.socket },
+    async openChain(enclave, hash): Promise<ChainPort> {
+      if (config.rpc_urls !== undefined) return parts.openChain(enclave, hash)
+      chain = await hostEmbeddedChain({
+        data_dir: join(data_dir, 'chain'),
+        slot_ms: config.slot_ms,
+        genesis: {
+          program_path: join(PROJECT, 'program/vault.so'),
+          settlement_signer: enclave.identity.tee_pubkey,
+        },
+        failed(error) {
+          console.error(
+            `${error.message}. The venue ends with it; started again, it goes on with the same data.`,
+          )
+          parts.fatal(error)
+        },
+      })
+      return openChain({
+        rpc_urls: [chain.url],
+        program_id: chain.program_id,
+        settlement_seed: enclave.settlement_seed,
+        hash,
+        slot_ms: config.slot_ms,
+        transactions: config.transactions,
+        monotonicMs: parts.clock.monotonicMs,
+      })
+    },
+  })
+  const secrets = await sandboxSecrets(data_dir)
+  await provisionDemo(running, secrets)
+  // Its hash is the compose hash: no byte may be added.
+  writeFileSync(join(data_dir, MANIFEST_FILE), app_compose)
+  announce(running, data_dir, chain?.url ?? config.rpc_urls![0]!, secrets)
+  return {
+    ...running,
+    async stop() {
+      await running.stop()
+      await chain?.close()
+      await agent.close()
+    },
+  }
+}
+
+/** The journal keeps the record; after the first start the venue answers that it is not newer. */
+async function provisionDemo({ venue }: Running, secrets: SandboxSecrets): Promise<void> {
+  // A venue that must not trade rejects records too; it serves, and its status says why.
+  if (venue.status().matching === 'stopped') return
+  try {
+    await venue.provision(secrets.demo.record)
+  } catch (refusal) {
+    if ((refusal as { code?: unknown }).code !== 'record_stale') throw refusal
+  }
+}
+
+/** The manifest of the imaginary machine. */
+function appCompose(): string {
+  const path = join(PROJECT, 'compose.yaml')
+  return appComposeText({
+    name: 'tacit',
+    docker_compose_file: existsSync(path) ? readFileSync(path, 'utf8') : '',
+    os: '0.6',
+    key_provider: 'none',
+    allowed_envs: [],
+    ports: [443, 8444],
+    secure_time: false,
+  })
+}
+
+function announce(running: Running, data_dir: string, rpc_url: string, secrets: SandboxSecrets): void {
+  const { venue, enclave, listener, operator } = running
+  const path = (...names: string[]) => join(data_dir, ...names)
+  writeFileSync(path('cert.pem'), enclave.tls.cert_pem)
+  const { program_id, config_account } = venue.identity()
+  const facts = {
+    url: `https://localhost:${listener.port}`,
+    operator_url: `https://localhost:${operator.port}`,
+    rpc_url,
+    program_id,
+    config_account,
+    compose_hash: enclave.identity.compose_hash,
+    certificate: path('cert.pem'),
+    root_pem: path('stand-in', 'development-root.pem'),
+    collateral: path('stand-in', 'collateral.json'),
+    operator_key: path(OPERATOR_KEY_FILE),
+    manifest: path(MANIFEST_FILE),
+    policy: path(POLICY_FILE),
+  }
+  writeFileSync(facts.policy, sandboxPolicy(facts))
+  writeFileSync(path(`${FACTS_FILE}.new`), JSON.stringify(facts, null, 2), { mode: 0o600 })
+  renameSync(path(`${FACTS_FILE}.new`), path(FACTS_FILE))
+  console.log(announcement(facts, secrets))
+  const { matching, reasons } = venue.status()
+  if (matching !== 'running') console.log(`It does not trade: ${reasons.join('; ')}.\n`)
+}
+
+function announcement(
+  facts: Record<'url' | 'rpc_url' | 'certificate' | 'policy' | 'collateral', string>,
+  secrets: SandboxSecrets,
+): string {
+  const { url, rpc_url, certificate, policy, collateral } = facts
+  const { api_key, api_secret, passphrase } = secrets.demo.credentials
+  const curl = `curl --cacert ${certificate}`
+  const body = JSON.stringify(secrets.demo.credentials)
+  return `
+Tacit serves at ${url}
+  reference     ${url}/swagger
+  chain         ${rpc_url} (embedded unless you named another)
+  certificate   ${certificate}
+  demo account  api_key ${api_key}
+                api_secret ${api_secret}
+                passphrase ${passphrase}
+  enclave       a stand-in: its quotes prove nothing to anyone who does not name its root
+
+Try
+  ${curl} ${url}/system/status
+  ${curl} ${url}/instruments
+  ${curl} ${url}/auth/token -H 'content-type: application/json' -d '${body}'
+  bun run tacit verify ${url} --policy ${policy} --collateral ${collateral}
+`
+}

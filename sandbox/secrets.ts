@@ -1,0 +1,73 @@
+/** Generates operator, fee and demo secrets on the first start of a sandbox, so that one command is enough. */
+import { randomBytes } from 'node:crypto'
+import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { AccountRecord } from '../protocol/bodies/account_record'
+import { fromHex, toHex } from '../protocol/bytes'
+import { reduceWide } from '../protocol/field'
+import type { TokenRequest } from '../protocol/wire/trading'
+import { DEFAULT_TERMS, issueAccount } from '../tools/account/issue_account'
+
+export type SandboxSecrets = {
+  /** Ed25519 seeds, hex. */
+  operator_seed: string
+  fee_seed: string
+  /** A field element, hex. */
+  fee_anchor: string
+  demo: { credentials: TokenRequest; record: AccountRecord }
+}
+/** One file per purpose: the operator's key is handed to tools by its path. */
+export const OPERATOR_KEY_FILE = 'operator.key'
+const SECRETS_FILE = 'laptop-secrets.json'
+const OTHER = 'name another folder in TACIT_DATA_DIR'
+
+/** The data folder is unusable; the message says why and what to do. */
+export class SandboxRefused extends Error {
+  override readonly name = 'SandboxRefused'
+}
+
+/** Reads them, or generates them readable by the owner only. @throws SandboxRefused when the folder is unusable */
+export async function sandboxSecrets(data_dir: string): Promise<SandboxSecrets> {
+  const path = join(data_dir, SECRETS_FILE)
+  if (existsSync(path)) return readSecrets(path)
+  // The journal holds records and settings made with them: others would start a venue that nobody can log in to.
+  if (existsSync(join(data_dir, 'journal')))
+    throw new SandboxRefused(
+      `${path} is missing, and the journal beside it needs it: put it back, or ${OTHER}`,
+    )
+  const made = await makeSecrets()
+  try {
+    mkdirSync(data_dir, { recursive: true, mode: 0o700 })
+    writeFileSync(join(data_dir, OPERATOR_KEY_FILE), `${made.operator_seed}\n`, { mode: 0o600 })
+    writeFileSync(`${path}.new`, JSON.stringify(made, null, 2), { mode: 0o600 })
+    renameSync(`${path}.new`, path)
+  } catch (error) {
+    const { code } = error as { code?: string }
+    throw new SandboxRefused(`the data folder ${data_dir} cannot be made or written (${code}): ${OTHER}`)
+  }
+  return made
+}
+
+function readSecrets(path: string): SandboxSecrets {
+  try {
+    const { operator_seed, fee_seed, fee_anchor, demo } = JSON.parse(readFileSync(path, 'utf8'))
+    if ([operator_seed, fee_seed, fee_anchor].every(isSeed) && demo?.record && demo.credentials)
+      return { operator_seed, fee_seed, fee_anchor, demo }
+  } catch {
+    // An unreadable file counts as damaged.
+  }
+  throw new SandboxRefused(`${path} is damaged or cannot be read: put a copy back, or ${OTHER}`)
+}
+
+const isSeed = (text: unknown) => typeof text === 'string' && fromHex(text, 32) !== undefined
+
+async function makeSecrets(): Promise<SandboxSecrets> {
+  const operator_seed = toHex(randomBytes(32))
+  const terms = { ...DEFAULT_TERMS, account_id: 'demo' }
+  return {
+    operator_seed,
+    fee_seed: toHex(randomBytes(32)),
+    fee_anchor: toHex(reduceWide(randomBytes(48))),
+    demo: await issueAccount(terms, fromHex(operator_seed, 32)!, Date.now()),
+  }
+}

@@ -1,0 +1,83 @@
+/** A note of a known owner in an open vault, with everything its exit and escape need, for the program's tests. */
+import { depositCommitment, noteInner, nullifierOf, settlementCommitment } from '../../protocol/notes/notes'
+import { TOKEN_PROGRAM } from '../../protocol/vault/addresses'
+import type { EscapeFields, NoteOpening, RequestExitFields } from '../../protocol/vault/exits'
+import { bytes32, element, elements, landed, OpenVault, outputsOf } from './open_vault'
+import { testKey } from './vault_chain'
+
+export class ExitNote {
+  readonly vault = new OpenVault()
+  readonly owner = this.vault.chain.fund(testKey('owner'))
+  readonly destination = bytes32('exit destination')
+  readonly refund_inner = element('exit refund')
+  readonly opening: NoteOpening
+  readonly commitment: Uint8Array
+  readonly nullifier: Uint8Array
+
+  /** The note is leaf 0; a settlement-form one is an output beside tokens that somebody deposited later. */
+  constructor(form: 'deposit' | 'settlement', amount = 40_000n) {
+    const { vault } = this
+    const blinding = element('blinding')
+    const inner = noteInner(this.owner.key, blinding)
+    this.opening = { form, amount, blinding, leaf_index: 0 }
+    landed(vault.openEpoch())
+    if (form === 'deposit') {
+      this.commitment = depositCommitment({ mint: vault.mint, amount, inner, leaf_index: 0 })
+      vault.deposit(amount, inner)
+    } else {
+      this.commitment = settlementCommitment({ mint: vault.mint, amount, inner })
+      vault.settle({ outputs: outputsOf([this.commitment]) })
+      vault.deposit(50_000n, element('somebody'))
+    }
+    this.nullifier = nullifierOf(this.commitment, blinding)
+    vault.setToken(this.destination, { owner: this.owner.key })
+  }
+
+  /** The fields of an exit request under the present state. */
+  requestOf(payer: Uint8Array): RequestExitFields {
+    const { vault, owner, opening, nullifier, destination, refund_inner } = this
+    const { leaf_count, root } = vault.chain.tree()
+    return {
+      program: vault.program,
+      owner: owner.key,
+      payer,
+      mint: vault.mint,
+      opening,
+      nullifier,
+      cited_leaf_count: leaf_count,
+      cited_root: root,
+      destination,
+      refund_inner,
+      path: vault.tree.siblings(opening.leaf_index),
+    }
+  }
+
+  /** The fields of an escape under the final roots. */
+  escapeOf(payer: Uint8Array): EscapeFields {
+    const { vault, owner, opening, nullifier, destination } = this
+    const { leaf, siblings } = vault.spent.witness(nullifier)
+    return {
+      program: vault.program,
+      owner: owner.key,
+      payer,
+      mint: vault.mint,
+      token_program: TOKEN_PROGRAM,
+      destination,
+      opening,
+      nullifier,
+      low_value: leaf.value,
+      low_next: leaf.next_value,
+      low_index: leaf.index,
+      path: vault.tree.siblings(opening.leaf_index),
+      low_path: siblings,
+    }
+  }
+
+  /** Fills both trees a little, so that proofs are not all empty siblings. */
+  mingle(): void {
+    this.vault.settle({
+      nullifiers: elements('mingled', 5),
+      outputs: outputsOf(elements('mingled outputs', 6)),
+    })
+  }
+}

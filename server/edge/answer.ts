@@ -1,0 +1,261 @@
+/** Answers one request of an endpoint in the published order: token, limit, size, form, handler. */
+
+import type { TSchema } from '@sinclair/typebox'
+import type { Session, Venue } from '../../engine/venue'
+import { Refusal } from '../../protocol/refusals'
+import { commonHeaders, type HeaderMap, requestId } from './app'
+import { type Form, formOf, parseBody, readBounded, readQuery } from './body'
+import { declaredRefusals } from './declared'
+import type { Contract, Endpoint, Text } from './endpoint'
+import { problemResponse, refusalOf } from './problem'
+import { limitHeaders } from './rate'
+import type { Services } from './services'
+
+// Who calls: the bearer token of a request, judged before anything else of it is read.
+
+const TOKEN = /^[A-Za-z0-9._~+/=-]{1,512}$/
+
+/** The session behind the token. Throws `token_missing`, `token_invalid`, `token_expired` or `token_revoked`. */
+export function authenticate(venue: Venue, token: string | undefined): Session {
+  if (token === undefined) throw new Refusal('token_missing')
+  if (!TOKEN.test(token)) throw new Refusal('token_invalid')
+  return venue.authenticate(token)
+}
+
+/** The token of `Authorization: Bearer <token>` (RFC 6750), if any. Throws `token_invalid` for other schemes. */
+export function bearerToken(request: Request): string | undefined {
+  const header = request.headers.get('authorization')
+  if (header === null) return undefined
+  const match = /^Bearer +([^\s,]+)$/i.exec(header)
+  if (match === null) throw new Refusal('token_invalid')
+  return match[1]!
+}
+
+/** The token of a socket: the header, or `?token=` for clients that cannot set headers. Several must agree. */
+export function socketToken(request: Request): string | undefined {
+  const start = request.url.indexOf('?')
+  const given = start === -1 ? [] : new URLSearchParams(request.url.slice(start + 1)).getAll('token')
+  const in_header = bearerToken(request)
+  if (in_header !== undefined) given.push(in_header)
+  if (given.some((token) => token !== given[0])) throw new Refusal('token_invalid')
+  return given[0]
+}
+
+// Answers the commands of one socket in the order they came, however their results arrive.
+
+/** Commands of one socket that may be under way. */
+export const REPLIES_MAX = 1_024
+
+export interface Replies {
+  /** Opens the next place in line; the returned function fills it once. */
+  expect(): (frame: string) => void
+  pending(): number
+}
+
+export function openReplies(send: (frame: string) => void): Replies {
+  const line: { frame: string | undefined }[] = []
+  const flush = () => {
+    while (line.length > 0 && line[0]!.frame !== undefined) send(line.shift()!.frame!)
+  }
+  return {
+    pending: () => line.length,
+    expect() {
+      const place: { frame: string | undefined } = { frame: undefined }
+      line.push(place)
+      return (frame) => {
+        place.frame = frame
+        flush()
+      }
+    },
+  }
+}
+
+// Answers one request of an endpoint in the published order: token, limit, size, form, and then the handler.
+
+/** What the router hands over; `params` are those of the path, none where it has none. */
+export type Routed = { request: Request; params?: Record<string, string> }
+export type Answering = (routed: Routed) => Response | Promise<Response>
+
+/** What an answer or a refusal of one request carries in its headers. */
+type Exchange = { readonly request_id: string; account_id: string | undefined; limits: HeaderMap | undefined }
+/** Who asks, and for what of the path. */
+type Caller = { readonly session: Session | undefined; readonly params: Record<string, string> }
+
+/** `route` is the template written to logs, such as `GET /orders/{order_id}`. */
+export function answering(endpoint: Endpoint, services: Services, route: string): Answering {
+  const { contract } = endpoint
+  const parts = partsOf(contract)
+  const callOf = callsOf(services, parts)
+  const reply = replyOf(contract, services, route)
+  const refuse = refusalsOf(endpoint, services, route)
+  const handler = endpoint.handler as (call: unknown) => unknown
+
+  const finish = (value: unknown, exchange: Exchange): Response => {
+    const response = reply(value, exchange)
+    services.meters.answered()
+    return response
+  }
+  const waited = async (value: Promise<unknown>, exchange: Exchange): Promise<Response> => {
+    try {
+      return finish(await value, exchange)
+    } catch (error) {
+      return refuse(error, exchange)
+    }
+  }
+  const withBody = async (request: Request, caller: Caller, exchange: Exchange): Promise<Response> => {
+    try {
+      const body = parseBody(request, await readBounded(request))
+      return finish(await handler(callOf(request, caller, body)), exchange)
+    } catch (error) {
+      return refuse(error, exchange)
+    }
+  }
+  // Without a promise where nothing has to be waited for: it would cost a read a good part of its time.
+  return ({ request, params = {} }) => {
+    const exchange: Exchange = { request_id: requestId(request), account_id: undefined, limits: undefined }
+    try {
+      const session = identify(contract, services, request)
+      exchange.account_id = session?.account_id
+      if (session !== undefined && contract.cost !== undefined) {
+        exchange.limits = limitHeaders(services.venue.takeLimit(session.account_id, contract.cost))
+      }
+      if (parts.body !== undefined) return withBody(request, { session, params }, exchange)
+      const value = handler(callOf(request, { session, params }, undefined))
+      return value instanceof Promise ? waited(value, exchange) : finish(value, exchange)
+    } catch (error) {
+      return refuse(error, exchange)
+    }
+  }
+}
+
+/** Every field by name: it is made for each request, and a copy of a map is dearer. */
+function callsOf(services: Services, parts: Parts) {
+  const { venue, enclave, clock, log, meters, quotes, sockets, documents, version, started_ms } = services
+  const { checks_texts } = services
+  return (
+    request: Request,
+    { session, params }: Caller,
+    body: unknown,
+  ): Services & Record<string, unknown> => ({
+    venue,
+    enclave,
+    clock,
+    log,
+    meters,
+    quotes,
+    sockets,
+    documents,
+    checks_texts,
+    version,
+    started_ms,
+    session,
+    account_id: session?.account_id,
+    params: parts.params?.check(params),
+    query: parts.query?.check(readQuery(request.url)),
+    body: parts.body?.check(body),
+  })
+}
+
+function refusalsOf(endpoint: Endpoint, services: Services, route: string) {
+  const { contract } = endpoint
+  const declared = new Set(declaredRefusals(endpoint))
+  return (error: unknown, { request_id, account_id, limits }: Exchange): Response => {
+    const refusal = refusalOf(error, services.log, { request_id, route })
+    // Nothing was taken by what was refused, and something may be left: just not enough.
+    const limited = refusal.code === 'rate_limited' && account_id !== undefined
+    // The document promises every code of every route; one it does not know is a fault of the contract.
+    if (!declared.has(refusal.code)) {
+      services.log.write('warn', 'refusal_undeclared', { route, code: refusal.code })
+    }
+    return problemResponse(refusal, request_id, services.meters, {
+      ...(limited ? limitHeaders(services.venue.takeLimit(account_id, 0)) : limits),
+      ...shared(contract),
+    })
+  }
+}
+
+type Parts = { params?: Form<never>; query?: Form<never>; body?: Form<never> }
+function partsOf(contract: Contract): Parts {
+  return {
+    ...(contract.params === undefined ? {} : { params: formOf(contract.params, 'path') as Form<never> }),
+    ...(contract.query === undefined ? {} : { query: formOf(contract.query, 'query') as Form<never> }),
+    ...(contract.body === undefined ? {} : { body: formOf(contract.body, 'body') as Form<never> }),
+  }
+}
+
+function identify(contract: Contract, services: Services, request: Request): Session | undefined {
+  if (contract.bearer === undefined) return undefined
+  const token = bearerToken(request)
+  if (token === undefined && contract.bearer === 'optional') return undefined
+  return authenticate(services.venue, token)
+}
+
+/** Public answers may be read by pages of other origins, such as a verification page that is not served by the venue. */
+function shared(contract: Contract): HeaderMap {
+  return contract.bearer === true || contract.body !== undefined ? {} : { 'access-control-allow-origin': '*' }
+}
+
+function replyOf(contract: Contract, services: Services, route: string) {
+  const { answer } = contract
+  const fixed: HeaderMap = {
+    ...shared(contract),
+    ...(contract.cache === undefined ? {} : { 'cache-control': contract.cache }),
+  }
+  if ('text' in answer) {
+    return (value: unknown, { request_id, limits }: Exchange) => {
+      const text = value as Text
+      const headers = { ...commonHeaders(request_id), ...limits, ...fixed, ...text.headers }
+      return new Response(text.body, {
+        status: answer.status,
+        headers: { ...headers, 'content-type': text.content_type },
+      })
+    }
+  }
+  const textOf = answerTexts(answer.body, services, route)
+  const template = { ...commonHeaders(''), ...fixed, 'content-type': 'application/json' }
+  // A response copies Headers as they are; made of an object, each would be read and checked anew.
+  const unlimited = new Headers(template)
+  const limited = new Headers(template)
+  return (value: unknown, { request_id, limits }: Exchange) => {
+    const headers = limits === undefined ? unlimited : limited
+    headers.set('x-request-id', request_id)
+    for (const name in limits) headers.set(name, limits[name]!)
+    return new Response(textOf(value), { status: answer.status, headers })
+  }
+}
+
+/**
+ * Whatever the document does not declare is not sent: a field added by mistake must not leave the venue. Kept texts were
+ * made of the wire's shapes long ago and are checked only where asked for (`checks_texts`).
+ */
+function answerTexts(body: TSchema, services: Services, route: string): (value: unknown) => string {
+  const form = formOf(body, 'answer')
+  const check = (value: unknown) => {
+    if (form.fits(value)) return
+    services.log.write('error', 'answer_undeclared', { route, field: fieldAtFault(form, value) })
+    throw new Refusal('internal')
+  }
+  /** Of frozen values, which the venue gives again and again until it replaces them. */
+  const texts = new WeakMap<object, string>()
+  return (value) => {
+    if (typeof value === 'string') {
+      if (services.checks_texts) check(JSON.parse(value))
+      return value
+    }
+    const known = texts.get(value as object)
+    if (known !== undefined) return known
+    check(value)
+    const text = JSON.stringify(value)
+    if (typeof value === 'object' && value !== null && Object.isFrozen(value)) texts.set(value, text)
+    return text
+  }
+}
+
+function fieldAtFault(form: Form<TSchema>, value: unknown): string {
+  try {
+    form.check(value)
+  } catch (fault) {
+    if (fault instanceof Refusal) return fault.facts.field ?? ''
+  }
+  return ''
+}

@@ -1,0 +1,128 @@
+/** Counters of the HTTP and socket face and of the process, as Prometheus text. */
+
+import { monitorEventLoopDelay } from 'node:perf_hooks'
+import { REFUSALS, type RefusalCode } from '../../protocol/refusals'
+
+// Counters of the HTTP and socket face for the operator's metrics; nothing per account, instrument or order.
+
+export type Metric = {
+  name: string
+  help: string
+  type: 'counter' | 'gauge'
+  labels?: Record<string, string>
+  value: number
+}
+export interface Meters {
+  answered(): void
+  refused(code: RefusalCode): void
+  socketOpened(): void
+  socketClosed(code: number): void
+  frameReceived(): void
+  framesSent(count: number): void
+  read(): Metric[]
+}
+
+export function openMeters(): Meters {
+  const refusals = new Map<RefusalCode, number>()
+  const closes = new Map<string, number>()
+  let answers = 0
+  let sockets = 0
+  let frames_in = 0
+  let frames_out = 0
+  return {
+    answered() {
+      answers += 1
+    },
+    refused(code) {
+      refusals.set(code, (refusals.get(code) ?? 0) + 1)
+    },
+    socketOpened() {
+      sockets += 1
+    },
+    socketClosed(code) {
+      sockets -= 1
+      // Only the codes this venue gives have a row of their own, so clients cannot grow the table.
+      const name = OWN_CLOSES.has(code) ? String(code) : 'other'
+      closes.set(name, (closes.get(name) ?? 0) + 1)
+    },
+    frameReceived() {
+      frames_in += 1
+    },
+    framesSent(count) {
+      frames_out += count
+    },
+    read: () => [
+      counter('tacit_http_answers_total', 'Requests answered with success.', answers),
+      ...REFUSALS.filter(({ code }) => refusals.has(code)).map(({ code }) =>
+        counter('tacit_http_refusals_total', 'Refusals answered, by code.', refusals.get(code)!, { code }),
+      ),
+      { name: 'tacit_sockets', help: 'Open sockets.', type: 'gauge', value: sockets },
+      counter('tacit_socket_frames_received_total', 'Frames received.', frames_in),
+      counter('tacit_socket_frames_sent_total', 'Frames sent.', frames_out),
+      ...[...closes].map(([code, value]) =>
+        counter('tacit_socket_closes_total', 'Sockets closed by close code.', value, { code }),
+      ),
+    ],
+  }
+}
+
+const OWN_CLOSES = new Set([1000, 1001, 1006, 1009, 1011, 1012, 4401, 4408, 4429])
+
+function counter(name: string, help: string, value: number, labels?: Record<string, string>): Metric {
+  return { name, help, type: 'counter', value, ...(labels === undefined ? {} : { labels }) }
+}
+
+// Metrics as Prometheus text (exposition format 0.0.4).
+
+export const PROMETHEUS_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
+
+/** Rows of one name stand together under one HELP and TYPE line. */
+export function prometheusText(metrics: readonly Metric[]): string {
+  const groups = new Map<string, Metric[]>()
+  for (const metric of metrics) groups.set(metric.name, [...(groups.get(metric.name) ?? []), metric])
+  let text = ''
+  for (const [name, rows] of groups) {
+    const { help, type } = rows[0]!
+    text += `# HELP ${name} ${help.replaceAll('\\', '\\\\').replaceAll('\n', '\\n')}\n# TYPE ${name} ${type}\n`
+    for (const { labels, value } of rows) text += `${name}${labelText(labels)} ${value}\n`
+  }
+  return text
+}
+
+function labelText(labels: Record<string, string> | undefined): string {
+  if (labels === undefined || Object.keys(labels).length === 0) return ''
+  const pairs = Object.entries(labels).map(([name, value]) => `${name}="${escapeLabel(value)}"`)
+  return `{${pairs.join(',')}}`
+}
+
+function escapeLabel(value: string): string {
+  return value.replace(/["\\\n]/g, (character) => (character === '\n' ? '\\n' : `\\${character}`))
+}
+
+// What the runtime itself uses: memory, processor time and the delay of its event loop.
+
+const delay = monitorEventLoopDelay({ resolution: 10 })
+delay.enable()
+
+/** The largest delay counts since the last reading. */
+export function processMetrics(): Metric[] {
+  const { user, system } = process.cpuUsage()
+  const gauge = (name: string, help: string, value: number): Metric => ({ name, help, type: 'gauge', value })
+  const longest_s = delay.max > 0 ? delay.max / 1e9 : 0
+  delay.reset()
+  return [
+    {
+      name: 'process_cpu_seconds_total',
+      help: 'Processor time of the process.',
+      type: 'counter',
+      value: (user + system) / 1e6,
+    },
+    gauge('process_resident_memory_bytes', 'Resident memory.', process.memoryUsage.rss()),
+    gauge('process_uptime_seconds', 'Time since the process began.', process.uptime()),
+    gauge(
+      'tacit_event_loop_delay_max_seconds',
+      'Longest delay of the event loop since the last reading.',
+      longest_s,
+    ),
+  ]
+}

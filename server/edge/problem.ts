@@ -1,0 +1,172 @@
+/** Problem documents (RFC 9457) with stable codes, and the refusals of the edge. */
+import { REFUSAL_BY_CODE, Refusal, type RefusalCode } from '../../protocol/refusals'
+import { commonHeaders, type HeaderMap } from './app'
+import type { Log } from './log'
+import type { Meters } from './meters'
+
+// The only place that writes error bodies: RFC 9457 problem documents and the matching frame fields.
+
+/** Where the reference page explains a code. */
+export const problemType = (code: RefusalCode): string => `/swagger#${code}`
+const RETRY_UNAVAILABLE_MS = 1_000
+
+/** A refusal as it is; anything else becomes `internal` and is logged by its kind and place, never by its message. */
+export function refusalOf(error: unknown, log: Log, at: { request_id?: string; route?: string }): Refusal {
+  if (error instanceof Refusal) return error
+  log.write('error', 'internal_error', { ...at, ...placeOf(error) })
+  return new Refusal('internal')
+}
+
+/** Name and stack frames of an error: its message may hold what a caller sent. */
+export function placeOf(error: unknown): { error: string; stack: string } {
+  if (!(error instanceof Error)) return { error: typeof error, stack: '' }
+  const frames = (error.stack ?? '').split('\n').filter((line) => /^\s+at /.test(line))
+  return { error: error.name, stack: frames.slice(0, 8).join(' | ').trim() }
+}
+
+/** What a problem document and an error frame share. */
+export function problemFields(refusal: Refusal): Record<string, unknown> {
+  const facts = { ...refusal.facts }
+  return {
+    code: refusal.code,
+    message: refusal.message,
+    // After an internal failure nobody knows; the state of the command answers, by its id.
+    applied: refusal.code === 'internal' ? 'unknown' : refusal.applied,
+    ...facts,
+  }
+}
+
+export function problemResponse(
+  refusal: Refusal,
+  request_id: string,
+  meters: Meters,
+  headers: HeaderMap = {},
+): Response {
+  meters.refused(refusal.code)
+  const { status } = REFUSAL_BY_CODE.get(refusal.code)!
+  const body = {
+    type: problemType(refusal.code),
+    title: titleOf(refusal.code),
+    status,
+    detail: refusal.message,
+    request_id,
+    ...problemFields(refusal),
+  }
+  return new Response(JSON.stringify(body), {
+    status,
+    headers: {
+      ...commonHeaders(request_id),
+      'content-type': 'application/problem+json',
+      ...headersOf(refusal, status),
+      ...headers,
+    },
+  })
+}
+
+function titleOf(code: RefusalCode): string {
+  const words = code.replaceAll('_', ' ')
+  return words.charAt(0).toUpperCase() + words.slice(1)
+}
+
+function headersOf(refusal: Refusal, status: number): HeaderMap {
+  switch (status) {
+    case 401:
+      return { 'www-authenticate': 'Bearer' }
+    case 426:
+      return { upgrade: 'websocket', connection: 'Upgrade' }
+    case 429:
+    case 503:
+      return { 'retry-after': seconds(refusal.facts.retry_after_ms ?? RETRY_UNAVAILABLE_MS) }
+    default:
+      return {}
+  }
+}
+
+/** Whole seconds, rounded up: a caller who waits them finds the way free. */
+function seconds(ms: number): string {
+  return String(Math.max(1, Math.ceil(ms / 1000)))
+}
+
+// Which refusals each kind of command can meet beyond token, limit, size and form (protocol.md "Order of checks").
+
+type Codes = readonly RefusalCode[]
+
+const OWNERSHIP: Codes = ['signature_invalid', 'key_bound']
+const COLLATERAL: Codes = ['note_unknown', 'note_not_owned', 'note_wrong_mint', 'note_spent', 'note_in_use']
+const UNAVAILABLE: Codes = ['matching_unavailable', 'settlement_unavailable', 'draining']
+const BODY_FORM: Codes = ['field_element_invalid']
+
+export const CHECK_REFUSALS: Codes = [
+  ...BODY_FORM,
+  'order_id_zero',
+  'anchors_invalid',
+  'instrument_unknown',
+  'amount_out_of_range',
+  'amount_off_lot',
+  'price_zero',
+  'price_off_tick',
+  'value_overflow',
+  'min_fill_invalid',
+]
+const EXPIRY: Codes = ['expiry_too_soon', 'expiry_too_far']
+export const PLACE_REFUSALS: Codes = [
+  ...CHECK_REFUSALS,
+  ...OWNERSHIP,
+  'account_suspended',
+  'order_exists',
+  'order_id_taken',
+  'nonce_stale',
+  ...EXPIRY,
+  ...COLLATERAL,
+  'collateral_insufficient',
+  'self_cross',
+  'instrument_paused',
+  ...UNAVAILABLE,
+  'order_limit',
+  'key_limit',
+  'settlement_backlog',
+]
+export const CANCEL_REFUSALS: Codes = [
+  'order_id_zero',
+  ...OWNERSHIP,
+  'not_owner',
+  'order_unknown',
+  'order_final',
+  'nonce_stale',
+  'matching_unavailable',
+  'key_limit',
+]
+export const MODIFY_REFUSALS: Codes = [...new Set([...PLACE_REFUSALS, ...CANCEL_REFUSALS])]
+export const CANCEL_ALL_REFUSALS: Codes = [
+  'instrument_unknown',
+  ...OWNERSHIP,
+  'nonce_stale',
+  'matching_unavailable',
+  'key_limit',
+]
+export const DEAD_MAN_REFUSALS: Codes = [
+  'timeout_out_of_range',
+  ...OWNERSHIP,
+  'nonce_stale',
+  'matching_unavailable',
+  'key_limit',
+]
+const NOTE_COMMAND: Codes = [
+  ...BODY_FORM,
+  ...OWNERSHIP,
+  'account_suspended',
+  'order_exists',
+  'order_id_taken',
+  'nonce_stale',
+  ...EXPIRY,
+  ...COLLATERAL,
+  ...UNAVAILABLE,
+  'key_limit',
+  'settlement_backlog',
+]
+export const WITHDRAWAL_REFUSALS: Codes = [
+  ...NOTE_COMMAND,
+  'collateral_insufficient',
+  'withdraw_below_minimum',
+]
+export const RESHAPE_REFUSALS: Codes = [...NOTE_COMMAND, 'reshape_invalid', 'collateral_insufficient']

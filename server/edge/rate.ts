@@ -1,0 +1,70 @@
+/** What an operation costs its account, the buckets of attestation quotes, and the headers that report a limit. */
+import type { ClockPort } from '../../engine/ports'
+import type { LimitState } from '../../engine/venue'
+import { Refusal } from '../../protocol/refusals'
+import type { HeaderMap } from './app'
+
+/** Tokens an operation takes from the account's bucket; sockets and REST share the bucket. */
+export const COST = {
+  place: 1,
+  cancel: 0.2,
+  modify: 1.2,
+  withdraw: 10,
+  reshape: 10,
+  read: 0.1,
+} as const
+
+/** Draft-ietf-httpapi-ratelimit-headers: `q` tokens refill fully within `w` seconds; `r` remain, all again after `t` seconds. */
+export function limitHeaders(state: LimitState): HeaderMap {
+  const full_s = Math.ceil(Math.max(0, state.capacity - state.remaining) / state.refill_per_s)
+  return {
+    'ratelimit-policy': policyOf(state),
+    ratelimit: `"account";r=${Math.max(0, Math.floor(state.remaining))};t=${full_s}`,
+  }
+}
+
+let policy = { capacity: 0, refill_per_s: 0, text: '' }
+
+/** Most accounts have the same policy as the one before. */
+function policyOf({ capacity, refill_per_s }: LimitState): string {
+  if (capacity !== policy.capacity || refill_per_s !== policy.refill_per_s) {
+    const window_s = Math.max(1, Math.ceil(capacity / refill_per_s))
+    policy = { capacity, refill_per_s, text: `"account";q=${Math.floor(capacity)};w=${window_s}` }
+  }
+  return policy.text
+}
+
+export interface Bucket {
+  /** Throws `code` with `retry_after_ms` when fewer than `cost` tokens are left. */
+  take(cost: number): void
+}
+
+/** A token bucket on the monotonic clock. */
+export function openBucket(
+  args: { capacity: number; refill_per_s: number; code: 'quote_busy' | 'rate_limited' },
+  clock: ClockPort,
+): Bucket {
+  let tokens = args.capacity
+  let at_ms = clock.monotonicMs()
+  return {
+    take(cost) {
+      const now_ms = clock.monotonicMs()
+      tokens = Math.min(args.capacity, tokens + ((now_ms - at_ms) / 1000) * args.refill_per_s)
+      at_ms = now_ms
+      if (tokens < cost) {
+        const retry_after_ms = Math.ceil(((cost - tokens) / args.refill_per_s) * 1000)
+        throw new Refusal(args.code, { retry_after_ms })
+      }
+      tokens -= cost
+    },
+  }
+}
+
+/** A quote takes about 40 ms of shared hardware. Callers with a token have their own bucket: strangers cannot lock them out. */
+export type QuoteBuckets = { anonymous: Bucket; bearer: Bucket }
+export function openQuoteBuckets(clock: ClockPort): QuoteBuckets {
+  return {
+    anonymous: openBucket({ capacity: 10, refill_per_s: 5, code: 'quote_busy' }, clock),
+    bearer: openBucket({ capacity: 20, refill_per_s: 15, code: 'quote_busy' }, clock),
+  }
+}

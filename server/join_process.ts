@@ -1,0 +1,130 @@
+/** Joins the parts into one running venue: enclave, hashing, chain, engine, app and listeners, opened in this order. */
+
+import { availableParallelism } from 'node:os'
+import { join } from 'node:path'
+import type { Enclave } from '../enclave/contract'
+import { openEnclave } from '../enclave/index'
+import { openOperatorCheck } from '../engine/accounts/verify_operator'
+import { openHashing } from '../engine/hashing/open_hashing'
+import { type ChainPort, type ClockPort, type HashPort, openVenue, type Venue } from '../engine/index'
+import { fromHex } from '../protocol/bytes'
+import { createApp } from './edge/app'
+import type { Log } from './edge/log'
+import { awaitVault } from './open_awaiting_vault'
+import { operatorApp } from './operator/operator'
+import { openDocuments } from './reference/page'
+import type { Config } from './settings/config'
+import { type Listener, listen, requireFreePort, rotating, SELF_SIGNED } from './tls/listen'
+import { openCertificates } from './tls/open_certificates'
+
+/** Seconds that requests under way get once the venue has drained. */
+const STOP_GRACE_MS = 5_000
+
+export type ProcessParts = {
+  config: Config
+  version: string
+  log: Log
+  clock: ClockPort
+  openChain(enclave: Enclave, hash: HashPort): Promise<ChainPort>
+  /** The process must end at once: what is in memory may not be on disk. */
+  fatal(error: Error): void
+  /** Asked for by the operator. */
+  drain(): void
+}
+export type Running = {
+  readonly venue: Venue
+  readonly enclave: Enclave
+  readonly listener: Listener
+  readonly operator: Listener
+  /** Refuses new orders, says goodbye to sockets, finishes and anchors, then frees everything. */
+  stop(): Promise<void>
+}
+
+export async function joinProcess(parts: ProcessParts): Promise<Running> {
+  const { config, version, log, clock } = parts
+  // Before anything lasting is done: an epoch that is opened is never opened again.
+  for (const options of [config.listen, config.operator_listen]) requireFreePort(options)
+  const enclave = await openEnclave({
+    kind: config.engine.enclave,
+    agent: { socket: config.dstack_socket },
+    tls: { names: config.tls_names },
+  })
+  const { compose_hash } = enclave.identity
+  log.write('info', 'enclave_open', { mode: enclave.identity.kind, compose_hash })
+  const venue = await openEngine(parts, enclave)
+  const { epoch, ...identity } = venue.identity()
+  const venue_id = fromHex(identity.venue, 32)!
+  await enclave.bind({ venue: venue_id, epoch, slot: () => venue.time().slot })
+  log.write('info', 'venue_open', { venue: identity.venue, epoch })
+
+  const documents = await openDocuments(version)
+  const options = { version, clock, log, ...(config.swagger ? { documents } : {}) }
+  const app = createApp({ venue, enclave, options })
+  const { operator_key } = config.engine
+  const check = openOperatorCheck({ operator_key, venue: venue_id, clock })
+  const operator_app = operatorApp({ venue, log, documents, check, app, drain: parts.drain })
+  const listener = listen(app, { ...config.listen, tls: enclave.tls })
+  const operator = listen(operator_app, { ...config.operator_listen, tls: enclave.tls })
+  log.write('info', 'listening', { port: listener.port, operator_port: operator.port, version })
+  const { matching, reasons } = venue.status()
+  if (matching !== 'running') log.write('warn', 'not_trading', { reason: reasons.join('; ') })
+  const { acme, tls_names: names } = config
+  const { data_dir } = config.engine
+  const source =
+    acme === undefined
+      ? SELF_SIGNED
+      : await openCertificates({ acme, names, data_dir, enclave, listener, clock, log })
+  const stopRotating = rotating({ enclave, listeners: [listener, operator], clock, log, source })
+  return {
+    venue,
+    enclave,
+    listener,
+    operator,
+    async stop() {
+      stopRotating()
+      log.write('info', 'draining', { sockets: app.sockets.count() })
+      await venue.drain()
+      app.sockets.byeAll('upgrade', STOP_GRACE_MS)
+      await Promise.all([listener.stop(STOP_GRACE_MS), operator.stop(STOP_GRACE_MS)])
+      app.close()
+      await venue.close()
+      await enclave.close()
+      log.write('info', 'stopped')
+    },
+  }
+}
+
+/** Keys of one purpose each; the same for every boot of the app. */
+async function openEngine(parts: ProcessParts, enclave: Enclave): Promise<Venue> {
+  const { config, version, clock, fatal } = parts
+  const [journal_key, tie_break_key, credential_key, hashing_key] = await Promise.all([
+    enclave.deriveKey('tacit/journal/v1'),
+    enclave.deriveKey('tacit/tie-break/v1'),
+    enclave.deriveKey('tacit/credential/v1'),
+    enclave.deriveKey('tacit/hashing/v1'),
+  ])
+  const hash = await openHashing({ dir: join(config.engine.data_dir, 'hashing'), key: hashing_key })
+  const { listen: at } = config
+  const chain = await awaitVault(() => parts.openChain(enclave, hash), { at, enclave, log: parts.log })
+  return openVenue({
+    config: {
+      ...config.engine,
+      compose_hash: enclave.identity.compose_hash,
+      tacit_version: version,
+      signature_thread: availableParallelism() > 1,
+    },
+    ports: {
+      clock,
+      hash,
+      chain,
+      keys: {
+        journal_key,
+        tie_break_key,
+        credential_key,
+        settlement_seed: enclave.settlement_seed,
+        signStatement: (body) => enclave.signStatement(body),
+      },
+      fatal,
+    },
+  })
+}

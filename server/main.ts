@@ -1,0 +1,116 @@
+#!/usr/bin/env bun
+/**
+ * The process: reads the environment, joins the parts, and drains on SIGTERM or Ctrl-C.
+ * With TACIT_ENCLAVE=dstack every security and chain setting is required. Without it, and where no guest agent listens,
+ * the sandbox supplies the rest: embedded chain, stand-in enclave, demo account; no verifier accepts that as a venue.
+ * `--check` names every invalid setting, or prints all of them with secrets masked, and exits.
+ */
+import { openChain } from '../engine/chain/open_chain'
+import { checkConfig } from '../engine/config'
+import { version } from '../package.json'
+import { type LogLevel, openLog } from './edge/log'
+import { placeOf } from './edge/problem'
+import { joinProcess, type ProcessParts, type Running } from './join_process'
+import { type Config, printedSettings, readConfig } from './settings/config'
+import { isSandbox } from './settings/sandbox_mode'
+
+/** Loaded only here: the image does not contain the sandbox. */
+const sandbox = isSandbox(process.env)
+  ? await import('../sandbox/open_sandbox').catch(refuseSandbox)
+  : undefined
+/** Whole milliseconds: every time on the wire is an integer. */
+const clock = { unixMs: () => Date.now(), monotonicMs: () => Math.floor(performance.now()) }
+const log = openLog((line) => void process.stdout.write(line), clock.unixMs)
+
+const environment =
+  sandbox === undefined ? process.env : await sandbox.sandboxEnvironment(process.env).catch(refuseFolder)
+const { config, faults } = readConfig(environment)
+if (faults !== undefined) refuse(faults)
+if (process.argv.includes('--check')) {
+  // The manifest's hash is the enclave's to say; here any value of its form stands for it.
+  const compose_hash = '0'.repeat(64)
+  const wrong = checkConfig({ ...config.engine, compose_hash, tacit_version: version })
+  if (wrong.length > 0) refuse(wrong)
+  console.log(printedSettings(environment))
+  process.exit(0)
+}
+
+function refuseFolder(error: unknown): never {
+  if (error instanceof Error && error.name === 'SandboxRefused') refuse([error.message])
+  throw error
+}
+
+function refuseSandbox(): never {
+  refuse(['TACIT_ENCLAVE: this build holds no sandbox; on an attested machine set it to dstack'])
+}
+
+function refuse(sentences: readonly string[]): never {
+  console.error(`settings refused:\n${sentences.join('\n')}`)
+  process.exit(1)
+}
+
+let running: Running | undefined
+/** Monotonic milliseconds at which the end began. */
+let ending_ms: number | undefined
+/** A terminal sends Ctrl-C to the whole group, and npx and `bun run` pass it on besides: one comes up to three times. */
+const ECHO_MS = 500
+
+/** The first call drains, a later one ends at once. */
+function end(reason: string): void {
+  const now_ms = clock.monotonicMs()
+  if (ending_ms !== undefined) {
+    if (reason === 'SIGINT' && now_ms - ending_ms < ECHO_MS) return
+    process.exit(1)
+  }
+  ending_ms = now_ms
+  note('info', 'ending', reason)
+  const stopped = running === undefined ? Promise.resolve() : running.stop()
+  stopped.then(
+    () => process.exit(0),
+    (error) => fatal(error instanceof Error ? error : new Error('stop failed')),
+  )
+}
+
+/** Nothing may be served from memory that may be ahead of the disk. */
+function fatal(error: Error): void {
+  log.write('error', 'fatal', placeOf(error))
+  process.exit(1)
+}
+
+function note(level: LogLevel, event: string, reason: string): void {
+  log.write(level, event, { reason })
+}
+
+function parts(with_config: Config): ProcessParts {
+  return {
+    config: with_config,
+    version,
+    log,
+    clock,
+    fatal,
+    drain: () => end('operator'),
+    openChain: (enclave, hash) =>
+      openChain({
+        rpc_urls: with_config.rpc_urls!,
+        program_id: with_config.program_id!,
+        settlement_seed: enclave.settlement_seed,
+        hash,
+        transactions: with_config.transactions,
+        monotonicMs: clock.monotonicMs,
+      }),
+  }
+}
+
+process.on('SIGTERM', () => end('SIGTERM'))
+process.on('SIGINT', () => end('SIGINT'))
+process.on('uncaughtException', fatal)
+// An unhandled rejection is a bug to fix, not a reason to crash the process.
+process.on('unhandledRejection', (reason) => log.write('error', 'unhandled_rejection', placeOf(reason)))
+
+try {
+  running = await (sandbox?.openSandbox ?? joinProcess)(parts(config))
+} catch (error) {
+  // A failure at start is about settings and surroundings, never about orders: its message helps the operator.
+  console.error(error instanceof Error ? error.message : 'the venue did not start')
+  fatal(error instanceof Error ? error : new Error('start failed'))
+}

@@ -1,0 +1,118 @@
+/** The operator's listener, never on the public port: accounts, oracle prices, drain, metrics, each call signed; the reference. */
+import type { Venue } from '../../engine/venue'
+import { Refusal } from '../../protocol/refusals'
+import { type App, commonHeaders, isHostUsable, requestId } from '../edge/app'
+import { parseBody, readBounded } from '../edge/body'
+import type { Log } from '../edge/log'
+import { openMeters, PROMETHEUS_TYPE, processMetrics, prometheusText } from '../edge/meters'
+import { problemResponse, refusalOf } from '../edge/problem'
+import { type Documents, REFERENCE_POLICY } from '../reference/page'
+
+export type OperatorParts = {
+  venue: Venue
+  log: Log
+  documents: Documents
+  /** Throws `operator_signature_invalid` unless the operator signed exactly this call, once and lately. */
+  check(call: OperatorCall): void
+  /** Whose counters are shown. */
+  app: Pick<App, 'meters'>
+  /** Begins the way down; answers before it ends. */
+  drain(): void
+}
+export type OperatorCall = {
+  method: string
+  /** Path with query, as in the request line. */
+  target: string
+  body: Uint8Array
+  header(name: string): string | null
+}
+type Operation = { method: string; run(request: Request, body: Uint8Array): Promise<Response> }
+
+export function operatorApp(parts: OperatorParts): Pick<App, 'fetch'> {
+  const { log, check } = parts
+  const operations = operationsOf(parts)
+  const pages = pagesOf(parts.documents)
+  // Refusals here are the operator's own; the public counters stay what they say.
+  const meters = openMeters()
+  return {
+    async fetch(request) {
+      const request_id = requestId(request)
+      const { pathname, search } = new URL(request.url)
+      try {
+        if (!isHostUsable(request)) throw new Refusal('field_invalid', { field: 'host' })
+        const page = pages[pathname]
+        if (page !== undefined && request.method === 'GET') return page()
+        const operation = Object.hasOwn(operations, pathname) ? operations[pathname]! : undefined
+        if (operation === undefined && page === undefined) throw new Refusal('route_unknown')
+        if (operation?.method !== request.method) throw new Refusal('method_not_allowed')
+        const body = await readBounded(request)
+        const header = (name: string) => request.headers.get(name)
+        check({ method: request.method, target: pathname + search, body, header })
+        return await operation.run(request, body)
+      } catch (error) {
+        const refusal = refusalOf(error, log, { request_id, route: `operator ${request.method}` })
+        const allow = Object.hasOwn(operations, pathname) ? operations[pathname]!.method : 'GET'
+        const headers = {
+          ...(refusal.status === 405 ? { allow } : {}),
+          ...(refusal.status === 401 ? { 'www-authenticate': 'Tacit-Operator' } : {}),
+        }
+        return problemResponse(refusal, request_id, meters, headers)
+      }
+    },
+  }
+}
+
+function operationsOf({ venue, app, log, drain }: OperatorParts): Record<string, Operation> {
+  return {
+    '/accounts': {
+      method: 'POST',
+      async run(request, body) {
+        const applied = await venue.provision(parseBody(request, body))
+        log.write('info', 'account_record_applied')
+        return json(request, 200, applied)
+      },
+    },
+    '/references': {
+      method: 'POST',
+      async run(request, body) {
+        return json(request, 200, await venue.postReference(parseBody(request, body)))
+      },
+    },
+    '/drain': {
+      method: 'POST',
+      async run(request) {
+        drain()
+        return json(request, 202, { draining: true })
+      },
+    },
+    '/metrics': {
+      method: 'GET',
+      async run(request) {
+        const rows = [...venue.metrics(), ...app.meters.read(), ...processMetrics()]
+        return text(request, PROMETHEUS_TYPE, prometheusText(rows))
+      },
+    },
+  }
+}
+
+function json(request: Request, status: number, value: unknown): Response {
+  const headers = { ...commonHeaders(requestId(request)), 'content-type': 'application/json' }
+  return new Response(JSON.stringify(value), { status, headers })
+}
+
+function text(request: Request, content_type: string, body: string): Response {
+  return new Response(body, {
+    headers: { ...commonHeaders(requestId(request)), 'content-type': content_type },
+  })
+}
+
+function pagesOf(documents: Documents): Record<string, () => Response> {
+  const page = (type: string, body: string) => () =>
+    new Response(body, { headers: { 'content-type': type, 'content-security-policy': REFERENCE_POLICY } })
+  return {
+    __proto__: null,
+    '/swagger': page('text/html; charset=utf-8', documents.html),
+    '/swagger/json': page('application/json', documents.json),
+    '/swagger/style.css': page('text/css; charset=utf-8', documents.css),
+  } as unknown as Record<string, () => Response>
+}

@@ -1,0 +1,156 @@
+/** Runs the commands of one socket in order: a bad frame costs one error, a flood closes the socket. */
+import type { Session } from '../../engine/venue'
+import { Refusal } from '../../protocol/refusals'
+import { authenticate, openReplies, REPLIES_MAX } from '../edge/answer'
+import { type Form, formOf } from '../edge/body'
+import { problemFields, refusalOf } from '../edge/problem'
+import { COST, openBucket } from '../edge/rate'
+import type { Services } from '../edge/services'
+import { CancelAllBody, CancelParams, DeadManRequest, ModifyParams, PlaceRequest } from '../shapes/orders'
+import { exact, type Static, type TSchema, t } from '../shapes/wire'
+import { FrameFault, readFrame } from './frames'
+
+// The operations of the sockets: the same commands, schemas and costs as on REST, under the names of api.md "Streams".
+
+/** What an operation may ask of the socket it came on. */
+export interface OpSocket {
+  readonly account_id: string
+  /** Names this socket to the engine: orders placed with it are covered by cancel-on-disconnect. */
+  readonly origin: string
+  session(): Session
+  renew(token: string): Session
+  arm(armed: boolean): Promise<void>
+}
+type OpCall = Services & { readonly socket: OpSocket }
+
+export type Op = {
+  readonly schema: TSchema | undefined
+  readonly cost: number
+  readonly start: (call: OpCall, params: unknown, token: unknown) => unknown
+}
+
+function op<S extends TSchema>(
+  schema: S,
+  cost: number,
+  run: (call: OpCall, params: Static<S>) => unknown,
+): Op {
+  const form: Form<S> = formOf(schema, 'params')
+  return {
+    schema,
+    cost,
+    start(call, params, token) {
+      if (token !== undefined) throw new Refusal('field_unknown', { field: 'frame' })
+      return run(call, form.check(params))
+    },
+  }
+}
+
+const ping: Op = {
+  schema: undefined,
+  cost: 0,
+  start(call, params, token) {
+    if (params !== undefined || token !== undefined) throw new Refusal('field_unknown', { field: 'frame' })
+    return call.venue.time()
+  },
+}
+const refresh: Op = {
+  schema: undefined,
+  cost: 0,
+  start(call, params, token) {
+    if (params !== undefined) throw new Refusal('field_unknown', { field: 'frame' })
+    if (typeof token !== 'string') throw new Refusal('field_missing', { field: 'token' })
+    // The rules of a token are the same as at the upgrade, and its account must be the socket's.
+    const renewed = authenticate(call.venue, token)
+    if (renewed.account_id !== call.socket.account_id) throw new Refusal('not_owner')
+    const session = call.socket.renew(token)
+    return { expires_in_ms: Math.max(0, Math.floor(session.expires_ms - call.clock.monotonicMs())) }
+  },
+}
+
+/** What every socket takes. */
+export const COMMON_OPS: Readonly<Record<string, Op>> = { ping, 'auth.refresh': refresh }
+
+/** What `/ws/trading` takes. */
+export const TRADING_OPS: Readonly<Record<string, Op>> = {
+  ...COMMON_OPS,
+  'order.place': op(PlaceRequest, COST.place, ({ venue, socket }, params) =>
+    venue.place(socket.account_id, params, socket.origin),
+  ),
+  'order.cancel': op(CancelParams, COST.cancel, ({ venue, socket }, { order_id, ...body }) =>
+    venue.cancel(socket.account_id, order_id, body),
+  ),
+  'order.modify': op(ModifyParams, COST.modify, ({ venue, socket }, { order_id, ...body }) =>
+    venue.modify(socket.account_id, order_id, body, socket.origin),
+  ),
+  'order.cancel_all': op(CancelAllBody, COST.cancel, ({ venue, socket }, params) => {
+    const bodies = Array.isArray(params) ? params : [params]
+    if (bodies.length > 1) venue.takeLimit(socket.account_id, COST.cancel * (bodies.length - 1))
+    return venue.cancelAll(socket.account_id, bodies)
+  }),
+  dead_man: op(DeadManRequest, COST.cancel, ({ venue, socket }, params) =>
+    venue.deadMan(socket.account_id, params),
+  ),
+  cancel_on_disconnect: op(exact({ armed: t.Boolean() }), COST.cancel, async ({ socket }, { armed }) => {
+    await socket.arm(armed)
+    return { armed }
+  }),
+}
+
+// Runs the commands of one socket: a bad frame costs one error, a flood the socket, and answers come in order.
+
+/** Frames of one socket, whatever they ask: far above what the account's bucket lets through. */
+const FRAMES = { capacity: 500, refill_per_s: 200, code: 'rate_limited' } as const
+
+/** Synchronous on purpose: the runtime does not hold back frames while a handler waits. */
+export function openCommands(args: {
+  services: Services
+  ops: Readonly<Record<string, Op>>
+  socket: OpSocket
+  stream: string
+  send: (text: string) => void
+  onFlood: () => void
+}): (message: string | Uint8Array) => void {
+  const { services, ops, socket, stream, send, onFlood } = args
+  const frames = openBucket(FRAMES, services.clock)
+  const replies = openReplies(send)
+  const call = { ...services, socket }
+
+  const errorFrame = (error: unknown, id: string | undefined, route: string): string => {
+    const refusal = refusalOf(error, services.log, { route })
+    services.meters.refused(refusal.code)
+    return JSON.stringify({ type: 'error', ...(id === undefined ? {} : { id }), ...problemFields(refusal) })
+  }
+  const start = (message: string | Uint8Array): { id: string; op: string; result: unknown } => {
+    const frame = readFrame(message)
+    try {
+      const op = Object.hasOwn(ops, frame.op) ? ops[frame.op] : undefined
+      if (op === undefined) throw new Refusal('frame_invalid', { field: 'op' })
+      if (op.cost > 0) services.venue.takeLimit(socket.account_id, op.cost)
+      return { id: frame.id, op: frame.op, result: op.start(call, frame.params, frame.token) }
+    } catch (error) {
+      throw new FrameFault(refusalOf(error, services.log, { route: `ws/${stream}` }), frame.id)
+    }
+  }
+  const passes = (): boolean => {
+    if (replies.pending() >= REPLIES_MAX) return false
+    try {
+      frames.take(1)
+      return true
+    } catch {
+      return false
+    }
+  }
+  return (message) => {
+    if (!passes()) return onFlood()
+    const fill = replies.expect()
+    try {
+      const { id, op, result } = start(message)
+      const succeed = (value: unknown) => fill(JSON.stringify({ type: 'reply', id, result: value }))
+      if (!(result instanceof Promise)) return succeed(result)
+      result.then(succeed, (error) => fill(errorFrame(error, id, `ws/${stream} ${op}`)))
+    } catch (error) {
+      const fault = error instanceof FrameFault ? error : new FrameFault(new Refusal('internal'), undefined)
+      fill(errorFrame(fault.refusal, fault.id, `ws/${stream}`))
+    }
+  }
+}

@@ -1,0 +1,207 @@
+/** One open socket: its session, its frames in, its frames out, and the reasons for which it ends. */
+import type { EventSink, Session, Subscription } from '../../engine/venue'
+import type { StreamContract } from '../edge/endpoint'
+import { placeOf } from '../edge/problem'
+import type { Services } from '../edge/services'
+import { type OpSocket, openCommands } from './commands'
+import type { ServerFrame } from './frames'
+import {
+  type Delivery,
+  type Frames,
+  type Outbox,
+  openDelivery,
+  openOutbox,
+  type Snapshot,
+  type Transport,
+} from './outbox'
+
+export const HEARTBEAT_MS = 5_000
+export const EXPIRY_WARNING_MS = 60_000
+/** Events that may wait while the socket opens; a reader further behind gets these and resumes from the last. */
+const EARLY_EVENTS_MAX = 5_000
+/** A peer that does not answer the close frame is cut. */
+const CLOSE_GRACE_MS = 5_000
+const RESTART = 1012
+const TOKEN_ENDED = 4401
+const TOO_SLOW = 4408
+const TOO_FAST = 4429
+
+export type Start = {
+  after: number | undefined
+  subscription: Subscription
+  snapshot: Snapshot | undefined
+}
+
+export class Connection implements OpSocket {
+  readonly account_id: string
+  readonly origin = crypto.randomUUID()
+  /** Given to the subscription, which is made before the upgrade. */
+  readonly sink: EventSink = {
+    events: (events) => {
+      if (this.behind) return
+      this.delivery.events(events)
+      this.behind = this.delivery.waiting() >= EARLY_EVENTS_MAX
+    },
+    ended: () => this.close(TOKEN_ENDED, 'token ended'),
+    bye: (reason, retry_after_ms) => this.bye(reason, retry_after_ms),
+  }
+  private current: Session
+  private subscription: Subscription | undefined
+  private transport: Transport | undefined
+  private readonly outbox: Outbox
+  private readonly delivery: Delivery
+  private readonly commands: (message: string | Uint8Array) => void
+  private closing: { code: number; reason: string; at_ms: number } | undefined
+  private behind = false
+  private armed = false
+  private said_bye = false
+  private warned = false
+  private beat_ms: number
+
+  constructor(
+    private readonly services: Services,
+    private readonly contract: StreamContract,
+    session: Session,
+    private readonly onClosed: (connection: Connection) => void,
+  ) {
+    this.account_id = session.account_id
+    this.current = session
+    this.beat_ms = services.clock.monotonicMs()
+    const send = (text: string) => {
+      if (this.closing === undefined) this.outbox.push(text)
+    }
+    const sendAll = (frames: Frames) => {
+      if (this.closing === undefined) this.outbox.pushAll(frames)
+    }
+    this.outbox = openOutbox(services.meters, () => this.close(TOO_SLOW, 'too slow'))
+    this.delivery = openDelivery({ kinds: contract.kinds, send, sendAll })
+    this.commands = openCommands({
+      services,
+      ops: contract.ops,
+      socket: this,
+      stream: contract.name,
+      send,
+      onFlood: () => this.close(TOO_FAST, 'too fast'),
+    })
+  }
+
+  readonly gap = (seq_from: number, seq_to: number): void => this.delivery.gap(seq_from, seq_to)
+
+  session(): Session {
+    return this.current
+  }
+
+  /** The upgrade succeeded: hello, what waited, and from here on frames as they come. */
+  opened(transport: Transport, start: Start): void {
+    const { venue } = this.services
+    this.transport = transport
+    this.subscription = start.subscription
+    const { slot, unix_ms } = venue.time()
+    const hello: ServerFrame = {
+      type: 'hello',
+      stream: this.contract.name,
+      account_id: this.account_id,
+      seq_first: start.subscription.seq_first,
+      seq_last: start.subscription.seq_last,
+      heartbeat_ms: HEARTBEAT_MS,
+      slot,
+      unix_ms,
+    }
+    this.outbox.attach(transport)
+    this.delivery.begin(hello, start.after ?? start.subscription.seq_last, start.snapshot)
+    if (this.closing !== undefined) transport.close(this.closing.code, this.closing.reason)
+    else {
+      this.outbox.pump()
+      this.closeIfBehind()
+    }
+  }
+
+  message(message: string | Uint8Array): void {
+    this.services.meters.frameReceived()
+    if (this.closing === undefined) this.commands(message)
+  }
+
+  drained(): void {
+    this.outbox.pump()
+    this.closeIfBehind()
+  }
+
+  closed(): void {
+    const { venue, log } = this.services
+    this.outbox.clear()
+    this.leave()
+    this.closing ??= { code: 1006, reason: '', at_ms: this.services.clock.monotonicMs() }
+    this.onClosed(this)
+    // A restart is announced and resumed, so it is no disconnect.
+    if (!this.armed || this.said_bye) return
+    venue.disconnected(this.account_id, this.origin).catch((error) => {
+      log.write('error', 'disconnect_failed', placeOf(error))
+    })
+  }
+
+  /** Called about once a second with the monotonic time. */
+  tick(now_ms: number): void {
+    if (this.transport === undefined) return
+    if (this.closing !== undefined) {
+      if (now_ms - this.closing.at_ms > CLOSE_GRACE_MS) this.transport.terminate()
+      return
+    }
+    const left_ms = this.current.expires_ms - now_ms
+    if (left_ms <= 0) {
+      this.close(TOKEN_ENDED, 'token ended')
+      return
+    }
+    if (left_ms <= EXPIRY_WARNING_MS && !this.warned) {
+      this.warned = true
+      this.send({ type: 'warning', reason: 'token_expiring', expires_in_ms: Math.floor(left_ms) })
+    }
+    if (now_ms - this.beat_ms < HEARTBEAT_MS) return
+    this.beat_ms = now_ms
+    const { slot, unix_ms } = this.services.venue.time()
+    this.send({ type: 'heartbeat', seq: this.subscription?.seqNow() ?? 0, slot, unix_ms })
+  }
+
+  /** Follows a newer token of the same account; the socket's events go on as they are. */
+  renew(token: string): Session {
+    this.current = this.services.venue.refresh(this.current, token)
+    this.subscription?.renew(this.current)
+    this.warned = false
+    return this.current
+  }
+
+  async arm(armed: boolean): Promise<void> {
+    // True from here on: if the socket dies while this is under way, the engine decides by its journal.
+    this.armed = true
+    await this.services.venue.armDisconnect(this.account_id, this.origin, armed)
+    this.armed = armed
+  }
+
+  bye(reason: 'upgrade' | 'restart', retry_after_ms: number): void {
+    if (this.said_bye) return
+    this.said_bye = true
+    this.send({ type: 'bye', reason, retry_after_ms })
+    this.close(RESTART, reason)
+  }
+
+  private close(code: number, reason: string): void {
+    if (this.closing !== undefined) return
+    this.closing = { code, reason, at_ms: this.services.clock.monotonicMs() }
+    this.outbox.pump()
+    this.outbox.clear()
+    this.leave()
+    this.transport?.close(code, reason)
+  }
+
+  private leave(): void {
+    this.subscription?.close()
+    this.subscription = undefined
+  }
+
+  private closeIfBehind(): void {
+    if (this.behind && this.outbox.isEmpty()) this.close(TOO_SLOW, 'resume from the last seq')
+  }
+
+  private send(frame: ServerFrame): void {
+    if (this.closing === undefined) this.outbox.push(JSON.stringify(frame))
+  }
+}

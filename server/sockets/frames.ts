@@ -1,0 +1,83 @@
+/** The frames of the sockets: what clients send, parsed by our own code, and what the venue sends, each event encoded once. */
+import type { EventWithText } from '../../engine/venue'
+import { Refusal } from '../../protocol/refusals'
+import type { EventKind, Order } from '../../protocol/wire/trading'
+import { parseJson } from '../edge/body'
+import type { Frames } from './outbox'
+
+export const FRAME_BYTES_MAX = 16_384
+export const ID_LENGTH_MAX = 64
+
+export type ClientFrame = { op: string; id: string; params: unknown; token: unknown }
+const FIELDS = new Set(['op', 'id', 'params', 'token'])
+
+/** What a frame is about, as far as it can be told: the id is echoed with the error whenever it is usable. */
+export class FrameFault extends Error {
+  constructor(
+    readonly refusal: Refusal,
+    readonly id: string | undefined,
+  ) {
+    super(refusal.message)
+  }
+}
+
+/** Throws FrameFault: `json_malformed`, `key_duplicate`, or `frame_invalid` for anything but `{op, id, params?, token?}`. */
+export function readFrame(message: string | Uint8Array): ClientFrame {
+  if (typeof message !== 'string') throw new FrameFault(new Refusal('frame_invalid'), undefined)
+  let value: unknown
+  try {
+    value = parseJson(message)
+  } catch (fault) {
+    throw new FrameFault(fault as Refusal, undefined)
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw new FrameFault(new Refusal('frame_invalid'), undefined)
+  }
+  const { op, id, params, token } = value as Record<string, unknown>
+  if (typeof id !== 'string' || id.length === 0 || id.length > ID_LENGTH_MAX) {
+    throw new FrameFault(new Refusal('frame_invalid', { field: 'id' }), undefined)
+  }
+  if (typeof op !== 'string') throw new FrameFault(new Refusal('frame_invalid', { field: 'op' }), id)
+  if (Object.keys(value).some((name) => !FIELDS.has(name))) {
+    throw new FrameFault(new Refusal('field_unknown', { field: 'frame' }), id)
+  }
+  return { op, id, params, token }
+}
+
+export type ServerFrame =
+  | {
+      type: 'hello'
+      stream: string
+      account_id: string
+      seq_first: number
+      seq_last: number
+      heartbeat_ms: number
+      slot: number
+      unix_ms: number
+    }
+  | { type: 'snapshot'; seq: number; orders: Order[] }
+  | { type: 'gap'; seq_from: number; seq_to: number }
+  | { type: 'reply'; id: string; result: unknown }
+  | ({ type: 'error'; id?: string } & Record<string, unknown>)
+  | { type: 'heartbeat'; seq: number; slot: number; unix_ms: number }
+  | { type: 'warning'; reason: 'token_expiring'; expires_in_ms: number }
+  | { type: 'bye'; reason: 'upgrade' | 'restart'; retry_after_ms: number }
+
+type Kinds = (kind: EventKind) => boolean
+let framed: readonly EventWithText[] = []
+const kept = new Map<Kinds, Frames>()
+
+/** The frames of those events that are of these kinds. One list comes to all sockets of an account: its frames are kept. */
+export function eventFrames(events: readonly EventWithText[], kinds: Kinds): Frames {
+  if (events !== framed) {
+    framed = events
+    kept.clear()
+  }
+  const known = kept.get(kinds)
+  if (known !== undefined) return known
+  const wanted = events.filter(({ event }) => kinds(event.kind))
+  const texts = wanted.map(({ text }) => `{"type":"event",${text.slice(1)}`)
+  const frames = { texts, bytes: texts.reduce((sum, text) => sum + text.length, 0) }
+  kept.set(kinds, frames)
+  return frames
+}

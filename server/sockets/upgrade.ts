@@ -1,0 +1,207 @@
+/** Upgrades requests to sockets and keeps count of them. */
+import type { Session, Subscription } from '../../engine/venue'
+import { Refusal } from '../../protocol/refusals'
+import { type Answering, authenticate, socketToken } from '../edge/answer'
+import { commonHeaders, requestId } from '../edge/app'
+import { formOf, readQuery } from '../edge/body'
+import type { Stream, StreamContract } from '../edge/endpoint'
+import type { Meters } from '../edge/meters'
+import { problemResponse, refusalOf } from '../edge/problem'
+import { COST, limitHeaders } from '../edge/rate'
+import type { Services } from '../edge/services'
+import { exact, QueryInteger, t } from '../shapes/wire'
+import { Connection, type Start } from './connection'
+import type { Transport } from './outbox'
+
+// The open sockets of the process: how many there may be, and the one clock that beats for all of them.
+
+const TICK_MS = 1_000
+
+export interface Sockets {
+  /** Reserves a place before the upgrade; throws `connection_limit`. The returned function gives it back, once. */
+  reserve(session: Session): () => void
+  add(connection: Connection): void
+  remove(connection: Connection): void
+  count(): number
+  /** Heartbeats, warnings and expiries as of now; the timer calls it each second. */
+  tick(): void
+  /** Tells every socket that the venue goes, and closes it. */
+  byeAll(reason: 'upgrade' | 'restart', retry_after_ms: number): void
+  stop(): void
+}
+
+export function openSockets(args: {
+  sockets_max: number
+  sockets_per_account_max: number
+  monotonicMs: () => number
+  meters: Meters
+}): Sockets {
+  const open = new Set<Connection>()
+  const by_account = new Map<string, number>()
+  let reserved = 0
+
+  const tick = () => {
+    const now_ms = args.monotonicMs()
+    for (const connection of open) connection.tick(now_ms)
+  }
+  const timer = setInterval(tick, TICK_MS)
+  // Sockets alone do not keep a process alive.
+  timer.unref()
+  return {
+    tick,
+    count: () => open.size,
+    reserve({ account_id }) {
+      const own = by_account.get(account_id) ?? 0
+      if (reserved >= args.sockets_max || own >= args.sockets_per_account_max) {
+        throw new Refusal('connection_limit')
+      }
+      reserved += 1
+      by_account.set(account_id, own + 1)
+      let given = true
+      return () => {
+        if (!given) return
+        given = false
+        reserved -= 1
+        const left = by_account.get(account_id)! - 1
+        if (left === 0) by_account.delete(account_id)
+        else by_account.set(account_id, left)
+      }
+    },
+    add(connection) {
+      open.add(connection)
+      args.meters.socketOpened()
+    },
+    remove(connection) {
+      open.delete(connection)
+    },
+    byeAll(reason, retry_after_ms) {
+      for (const connection of [...open]) connection.bye(reason, retry_after_ms)
+    },
+    stop: () => clearInterval(timer),
+  }
+}
+
+// Turns a GET of a socket path into an open socket; token, resume point and bounds are judged before the upgrade.
+
+/** What the listener stores with each socket and calls back. */
+export type SocketData = {
+  opened(transport: Transport): void
+  message(message: string | Uint8Array): void
+  drained(): void
+  closed(code: number): void
+}
+/** The part of Bun's Server that upgrades; it must be the server the request came to. */
+export type Upgrader = {
+  upgrade(request: Request, options: { data: SocketData; headers: Record<string, string> }): boolean
+}
+
+export const StreamQuery = exact({
+  token: t.Optional(
+    t.String({ maxLength: 512, description: 'Bearer token, for clients that cannot set headers.' }),
+  ),
+  after: t.Optional(QueryInteger('Resume after this seq.')),
+})
+const query = formOf(StreamQuery, 'query')
+
+export function upgrading(
+  stream: Stream,
+  services: Services,
+  route: string,
+  upgraderOf: (request: Request) => Upgrader | undefined,
+): Answering {
+  return async ({ request }) => {
+    const request_id = requestId(request)
+    try {
+      const server = upgraderOf(request)
+      if (server === undefined || request.headers.get('upgrade')?.toLowerCase() !== 'websocket') {
+        throw new Refusal('upgrade_required')
+      }
+      await connect(stream.contract, services, request, server, request_id)
+      // The connection has left HTTP; the runtime ignores this answer.
+      return new Response(null)
+    } catch (error) {
+      const refusal = refusalOf(error, services.log, { request_id, route })
+      return problemResponse(refusal, request_id, services.meters)
+    }
+  }
+}
+
+async function connect(
+  contract: StreamContract,
+  services: Services,
+  request: Request,
+  server: Upgrader,
+  request_id: string,
+): Promise<void> {
+  const { venue, sockets } = services
+  const session = authenticate(venue, socketToken(request))
+  const limits = limitHeaders(venue.takeLimit(session.account_id, COST.read))
+  const after = resumePoint(readQuery(request.url))
+  const release = sockets.reserve(session)
+  let subscription: Subscription | undefined
+  try {
+    const connection = new Connection(services, contract, session, (closed) => sockets.remove(closed))
+    const start = await begin(services, contract, session, connection, after)
+    subscription = start.subscription
+    const data = socketData(services, connection, start, release)
+    const headers = { ...commonHeaders(request_id), ...limits }
+    if (!server.upgrade(request, { data, headers })) throw new Refusal('upgrade_required')
+  } catch (error) {
+    subscription?.close()
+    release()
+    throw error
+  }
+}
+
+/** Throws `after_invalid` for a malformed resume point; one ahead of the log is refused by the subscription. */
+function resumePoint(asked: Record<string, string>): number | undefined {
+  try {
+    const { after } = query.check(asked)
+    return after === undefined ? undefined : Number(after)
+  } catch (fault) {
+    if (fault instanceof Refusal && fault.facts.field === 'after') throw new Refusal('after_invalid')
+    throw fault
+  }
+}
+
+async function begin(
+  services: Services,
+  contract: StreamContract,
+  session: Session,
+  connection: Connection,
+  after: number | undefined,
+): Promise<Start> {
+  const { venue } = services
+  const subscription = await venue.subscribe(session, after, connection.sink, connection.gap)
+  // Events the reader asks for are no longer kept: it is told of the gap and given the state instead.
+  const missed = after !== undefined && after < subscription.seq_first - 1
+  try {
+    const wanted = contract.snapshot && (after === undefined || missed)
+    const snapshot = wanted ? venue.own.snapshot(session.account_id) : undefined
+    return { after, subscription, snapshot }
+  } catch (error) {
+    subscription.close()
+    throw error
+  }
+}
+
+function socketData(
+  services: Services,
+  connection: Connection,
+  start: Start,
+  release: () => void,
+): SocketData {
+  return {
+    opened(transport) {
+      services.sockets.add(connection)
+      connection.opened(transport, start)
+    },
+    message: (message) => connection.message(message),
+    drained: () => connection.drained(),
+    closed(code) {
+      release()
+      services.meters.socketClosed(code)
+      connection.closed()
+    },
+  }
+}

@@ -1,0 +1,91 @@
+/** Calls to the operator's listener: signed, once, for this venue, for a short time. */
+import { describe, expect, test } from 'bun:test'
+import {
+  OPERATOR_CALL_LIFE_MAX_S,
+  type OperatorCall,
+  openOperatorCheck,
+} from '../../../engine/accounts/verify_operator'
+import {
+  OPERATOR_HEADERS,
+  OPERATOR_REQUEST_BYTES,
+  type OperatorRequest,
+  operatorHeaders,
+  operatorRequestBytes,
+} from '../../../protocol/bodies/operator_request'
+import { toHex, utf8 } from '../../../protocol/bytes'
+import { sha256 } from '../../../protocol/sha256'
+import { codeOf, NOW_MS, OPERATOR_KEY, OPERATOR_SEED, testClock } from './venue_operator'
+
+const venue = new Uint8Array(32).fill(5)
+const request: OperatorRequest = {
+  venue,
+  nonce: BigInt(NOW_MS + 1),
+  expiry_unix_s: NOW_MS / 1000 + 60,
+  method: 'POST',
+  target: '/accounts?dry=1',
+  body: utf8('{"a":1}'),
+}
+
+function check() {
+  return openOperatorCheck({ operator_key: OPERATOR_KEY, venue, clock: testClock() })
+}
+
+/** The call as it arrives, signed as `signed` and sent as `sent`. */
+function call(signed: Partial<OperatorRequest> = {}, sent: Partial<OperatorRequest> = {}): OperatorCall {
+  const headers = operatorHeaders({ ...request, ...signed }, OPERATOR_SEED)
+  const { body, method, target } = { ...request, ...signed, ...sent }
+  return { body, method, target, header: (name) => headers[name] ?? null }
+}
+
+describe('an operator call', () => {
+  test('is signed over exactly 136 bytes', () => {
+    const bytes = operatorRequestBytes({ ...request, nonce: 2n, expiry_unix_s: 3 })
+    expect(bytes.length).toBe(OPERATOR_REQUEST_BYTES)
+    const hash = (value: Uint8Array) => toHex(sha256(value))
+    const fixed = [
+      Buffer.from('tacit/operator/1').toString('hex'),
+      toHex(venue),
+      '0200000000000000',
+      '0300000000000000',
+    ]
+    const method = Buffer.from('POST').toString('hex').padEnd(16, '0')
+    expect(toHex(bytes)).toBe([...fixed, method, hash(utf8(request.target)), hash(request.body)].join(''))
+  })
+
+  test('is taken once', async () => {
+    const verify = check()
+    verify(call())
+    expect(await codeOf(() => verify(call()))).toBe('operator_signature_invalid')
+    verify(call({ nonce: request.nonce + 1n }))
+  })
+
+  test('recorded before the venue started is void', async () => {
+    const verify = check()
+    expect(await codeOf(() => verify(call({ nonce: BigInt(NOW_MS) })))).toBe('operator_signature_invalid')
+  })
+
+  test('is refused past its expiry, or with one too far ahead', async () => {
+    for (const expiry_unix_s of [NOW_MS / 1000, NOW_MS / 1000 + OPERATOR_CALL_LIFE_MAX_S + 1]) {
+      const verify = check()
+      expect(await codeOf(() => verify(call({ expiry_unix_s })))).toBe('operator_signature_invalid')
+    }
+  })
+
+  test('is refused when method, target, body or venue is not what was signed, and uses up no nonce', async () => {
+    const verify = check()
+    const wrong = [
+      call({}, { method: 'GET' }),
+      call({}, { target: '/drain' }),
+      call({}, { body: utf8('{"a":2}') }),
+      call({ venue: new Uint8Array(32) }),
+      { ...call(), header: () => null },
+    ]
+    for (const attempt of wrong)
+      expect(await codeOf(() => verify(attempt))).toBe('operator_signature_invalid')
+    verify(call())
+  })
+
+  test('carries its three headers', () => {
+    expect(Object.keys(operatorHeaders(request, OPERATOR_SEED))).toEqual(Object.values(OPERATOR_HEADERS))
+  })
+})

@@ -1,0 +1,72 @@
+/** Tokens: how long they live, how they end and who hears of it. */
+import { beforeEach, describe, expect, test } from 'bun:test'
+import { Tokens } from '../../../engine/accounts/tokens'
+import { LIMITS } from '../../../engine/limits'
+import { codeOf, type TestClock, testClock } from './venue_operator'
+
+let clock: TestClock
+let tokens: Tokens
+beforeEach(() => {
+  tokens?.close()
+  clock = testClock()
+  tokens = new Tokens(clock, 900)
+})
+
+describe('a token', () => {
+  test('names its account and is known by its hash only', () => {
+    const token = tokens.issue('alice')
+    const session = tokens.authenticate(token)
+    expect(session.account_id).toBe('alice')
+    expect(session.token_id).toBe(new Bun.CryptoHasher('sha256').update(token).digest('hex'))
+    expect(Bun.inspect(tokens, { depth: 9 })).not.toContain(token)
+  })
+
+  test('that was never issued is token_invalid', async () => {
+    expect(await codeOf(() => tokens.authenticate('x'.repeat(43)))).toBe('token_invalid')
+    expect(await codeOf(() => tokens.authenticate(''))).toBe('token_invalid')
+  })
+
+  test('dies at the end of its life, not before', async () => {
+    const token = tokens.issue('alice')
+    clock.advance(899_999)
+    expect(tokens.authenticate(token).account_id).toBe('alice')
+    clock.advance(1)
+    expect(await codeOf(() => tokens.authenticate(token))).toBe('token_expired')
+    expect(await codeOf(() => tokens.authenticate(token))).toBe('token_expired')
+  })
+
+  test('is void at once after its revocation', async () => {
+    const token = tokens.issue('alice')
+    const other = tokens.issue('alice')
+    tokens.revoke(tokens.authenticate(token).token_id)
+    expect(await codeOf(() => tokens.authenticate(token))).toBe('token_revoked')
+    expect(tokens.authenticate(other).account_id).toBe('alice')
+    tokens.revokeAll('alice')
+    expect(await codeOf(() => tokens.authenticate(other))).toBe('token_revoked')
+  })
+
+  test('tells its listeners once when it expires, is revoked, or is dead already', async () => {
+    const heard: string[] = []
+    const first = tokens.authenticate(tokens.issue('alice')).token_id
+    const stop = tokens.onEnded(first, () => heard.push('stopped'))
+    tokens.onEnded(first, () => heard.push('expired'))
+    stop()
+    clock.advance(900_000)
+    const second = tokens.authenticate(tokens.issue('alice')).token_id
+    tokens.onEnded(second, () => heard.push('revoked'))
+    tokens.expire()
+    expect(heard).toEqual(['expired'])
+    tokens.revoke(second)
+    tokens.revoke(second)
+    expect(heard).toEqual(['expired', 'revoked'])
+    tokens.onEnded(first, () => heard.push('late'))
+    await Promise.resolve()
+    expect(heard).toEqual(['expired', 'revoked', 'late'])
+  })
+
+  test('of an account that logs in too often replaces the oldest one', async () => {
+    const all = Array.from({ length: LIMITS.account_tokens_max + 1 }, () => tokens.issue('alice'))
+    expect(await codeOf(() => tokens.authenticate(all[0]!))).toBe('token_revoked')
+    for (const token of all.slice(1)) expect(tokens.authenticate(token).account_id).toBe('alice')
+  })
+})

@@ -1,0 +1,154 @@
+/** The book against a plain map of orders, under random adding, removing, filling and moving of the window. */
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
+import fc from 'fast-check'
+import { Book, SIDE_LOTS_MAX, TICK_MAX } from '../../../engine/machine/book/book'
+import {
+  type BookOrder,
+  BUY,
+  FOK,
+  IOC,
+  LIMIT,
+  ORDER_BYTES,
+  OrderPool,
+  SELL,
+} from '../../../engine/machine/book/order_pool'
+import { LAW_RUNS, LAW_SEED, LAW_TIMEOUT_MS } from './random_books'
+
+setDefaultTimeout(LAW_TIMEOUT_MS)
+
+function order(fields: Partial<BookOrder>): BookOrder {
+  const order_id = new Uint8Array(16).fill(9)
+  return { side: BUY, kind: LIMIT, tick: 100, lots: 5, min_fill: 0, arrival_batch: 1, order_id, ...fields }
+}
+
+const tick = fc.oneof(
+  fc.integer({ min: 1, max: 40 }),
+  fc.integer({ min: 32_760, max: 32_776 }),
+  fc.integer({ min: 65_530, max: 65_540 }),
+  fc.constantFrom(TICK_MAX, TICK_MAX - 1, 1_000_000),
+)
+const step = fc.oneof(
+  {
+    weight: 5,
+    arbitrary: fc.record({ op: fc.constant('add' as const), tick, lots: fc.integer({ min: 1, max: 9 }) }),
+  },
+  { weight: 3, arbitrary: fc.record({ op: fc.constant('remove' as const), tick, lots: fc.nat() }) },
+  { weight: 2, arbitrary: fc.record({ op: fc.constant('reduce' as const), tick, lots: fc.nat() }) },
+  { weight: 1, arbitrary: fc.record({ op: fc.constant('recenter' as const), tick, lots: fc.nat() }) },
+)
+
+/** Every level of a side as the book lists it, windowed ones and those outside. */
+function levels(book: Book, side: 'buys' | 'sells'): Map<number, number> {
+  const source = book[side]
+  const found = new Map<number, number>()
+  const count = (head: number) => {
+    for (const handle of source.handles(head)) {
+      const at = book.pool.tick[handle]!
+      found.set(at, (found.get(at) ?? 0) + book.pool.remaining[handle]!)
+    }
+  }
+  count(source.below)
+  count(source.above)
+  for (let at = source.nextTick(source.base); at >= 0; at = source.nextTick(at + 1)) {
+    count(source.headAt(at))
+    expect(found.get(at)).toBe(source.lotsAt(at))
+  }
+  return found
+}
+
+describe('the book', () => {
+  test('holds exactly the orders added and not removed, at any price, wherever its window stands', () => {
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
+        const book = new Book(new OrderPool(2), 20_000)
+        const model = new Map<number, BookOrder>()
+        for (const { op, tick: at, lots } of steps) {
+          const handle = [...model.keys()][lots % Math.max(1, model.size)]
+          if (op === 'add') {
+            const added = order({
+              tick: at,
+              lots,
+              side: lots % 2 === 0 ? BUY : SELL,
+              kind: lots > 7 ? IOC : LIMIT,
+            })
+            model.set(book.add(added), { ...added })
+          } else if (op === 'recenter') book.recenter(at)
+          else if (handle !== undefined && op === 'remove') {
+            book.remove(handle)
+            model.delete(handle)
+          } else if (handle !== undefined) {
+            const known = model.get(handle)!
+            const taken = 1 + (lots % known.lots)
+            known.lots -= taken
+            expect(book.reduce(handle, taken)).toBe(known.lots)
+            if (known.lots === 0) model.delete(handle)
+          }
+        }
+        for (const [handle, known] of model) expect(book.get(handle)).toEqual(known)
+        expect(book.pool.size).toBe(model.size)
+        for (const [side, name] of [
+          [BUY, 'buys'],
+          [SELL, 'sells'],
+        ] as const) {
+          const expected = new Map<number, number>()
+          for (const o of model.values()) {
+            if (o.side === side) expected.set(o.tick, (expected.get(o.tick) ?? 0) + o.lots)
+          }
+          expect(levels(book, name)).toEqual(expected)
+          expect(book.total(side)).toBe([...expected.values()].reduce((a, b) => a + b, 0))
+        }
+      }),
+      { numRuns: Math.ceil(LAW_RUNS / 5), seed: LAW_SEED },
+    )
+  })
+
+  test('refuses what would make a sum of lots inexact or a price unreachable', () => {
+    const book = new Book(new OrderPool(), 100)
+    book.add(order({ lots: SIDE_LOTS_MAX }))
+    expect(() => book.add(order({ lots: 1 }))).toThrow('side total out of range')
+    expect(() => book.add(order({ side: SELL, lots: SIDE_LOTS_MAX + 1 }))).toThrow('lots out of range')
+    expect(() => book.add(order({ side: SELL, lots: 0 }))).toThrow('lots out of range')
+    expect(() => book.add(order({ side: SELL, tick: 0 }))).toThrow('tick out of range')
+    expect(() => book.add(order({ side: SELL, tick: TICK_MAX + 1 }))).toThrow('tick out of range')
+    expect(book.total(SELL)).toBe(0)
+    expect(book.pool.size).toBe(1)
+  })
+
+  test('refuses a handle that names no resting order', () => {
+    const book = new Book(new OrderPool(), 100)
+    const handle = book.add(order({}))
+    expect(() => book.reduce(handle, 6)).toThrow('lots out of range')
+    book.remove(handle)
+    expect(() => book.remove(handle)).toThrow('no such order')
+    expect(() => book.reduce(handle, 1)).toThrow('no such order')
+    expect(book.get(handle)).toBeUndefined()
+  })
+
+  test('a minimum fill can be read until another order gets the slot, and is not inherited', () => {
+    const book = new Book(new OrderPool(), 100)
+    const handle = book.add(order({ min_fill: 3 }))
+    expect(book.get(handle)?.min_fill).toBe(3)
+    book.remove(handle)
+    expect(book.get(handle)).toBeUndefined()
+    expect(book.pool.minFill(handle)).toBe(3)
+    expect(book.conditional_orders).toBe(0)
+    expect(book.add(order({ min_fill: 0 }))).toBe(handle)
+    expect(book.get(handle)?.min_fill).toBe(0)
+    expect(book.conditional_orders).toBe(0)
+    book.remove(handle)
+    expect(book.add(order({ kind: FOK, min_fill: 0 }))).toBe(handle)
+    expect(book.get(handle)?.min_fill).toBe(5)
+    expect(book.conditional_orders).toBe(1)
+  })
+
+  test('takes at most 64 bytes of pool per resting order', () => {
+    const pool = new OrderPool(10_000)
+    const buffers = new Set(
+      Object.values(pool).flatMap((field) => (ArrayBuffer.isView(field) ? [field.buffer] : [])),
+    )
+    let bytes = 0
+    for (const { byteLength } of buffers) bytes += byteLength
+    expect(bytes / 10_001).toBe(ORDER_BYTES)
+    expect(ORDER_BYTES).toBeLessThanOrEqual(64)
+  })
+})

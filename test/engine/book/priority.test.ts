@@ -1,0 +1,95 @@
+/** The order in which one price is served is the same however many orders stand at it and however large they are. */
+import { expect, test } from 'bun:test'
+import { createHash } from 'node:crypto'
+import fc from 'fast-check'
+import { type BookOrder, BUY, LIMIT, OrderPool } from '../../../engine/machine/book/order_pool'
+import { Priority } from '../../../engine/machine/book/priority'
+
+const SEED = new Uint8Array(32).fill(5)
+
+function orders(count: number, sizes: number[], batches: number, pool: OrderPool): Int32Array {
+  return Int32Array.from({ length: count }, (_, at) => {
+    const order_id = new Uint8Array(createHash('md5').update(`order ${at}`).digest())
+    const lots = sizes[(at * 7) % sizes.length]!
+    const order: BookOrder = {
+      side: BUY,
+      kind: LIMIT,
+      tick: 5,
+      lots,
+      min_fill: 0,
+      arrival_batch: 1 + ((at * 13) % batches),
+      order_id,
+    }
+    return pool.take(order)
+  })
+}
+
+/** Rule 5 of matching.md, word by word. */
+function served(pool: OrderPool, handles: Int32Array): number[] {
+  const tie = (handle: number) =>
+    createHash('sha256').update('tacit/tie/v1').update(SEED).update(pool.orderId(handle)).digest('hex')
+  return [...handles].sort(
+    (a, b) =>
+      pool.arrival_batch[a]! - pool.arrival_batch[b]! ||
+      pool.remaining[b]! - pool.remaining[a]! ||
+      (tie(a) < tie(b) ? -1 : 1),
+  )
+}
+
+test('older, then larger, then by hash: for short and long levels, small and huge sizes, few and many ties', () => {
+  const size = fc.oneof(fc.integer({ min: 1, max: 5 }), fc.integer({ min: 1, max: Number.MAX_SAFE_INTEGER }))
+  const levels = fc.record({
+    count: fc.integer({ min: 1, max: 200 }),
+    sizes: fc.array(size, { minLength: 1, maxLength: 40 }),
+    batches: fc.integer({ min: 1, max: 5 }),
+  })
+  fc.assert(
+    fc.property(levels, ({ count, sizes, batches }) => {
+      const pool = new OrderPool(1_024)
+      const list = orders(count, sizes, batches, pool)
+      const expected = served(pool, list)
+      const priority = new Priority(pool, { seed: SEED })
+      const sorted = list.slice()
+      priority.sort(sorted, 0, count)
+      expect([...sorted]).toEqual(expected)
+      priority.sort(sorted, 0, count)
+      expect([...sorted]).toEqual(expected)
+    }),
+    { numRuns: 300 },
+  )
+})
+
+test('orders whose hashes begin with the same 48 bits are served by the rest of them', () => {
+  const pool = new OrderPool(8)
+  const words = (first: number) => new Uint8Array(new Uint32Array([first, 0, 0, 0]).buffer)
+  const order = { side: BUY, kind: LIMIT, tick: 5, lots: 3, min_fill: 0, arrival_batch: 1 } as const
+  // SHA-256 of the domain, SEED and the last two of these ids: 16de689f3760676… and 16de689f37607c1…
+  const list = [1, 2, 3, 4, 5, 6, 2_850_566, 27_498_541].map((first) =>
+    pool.take({ ...order, order_id: words(first) }),
+  )
+  const expected = served(pool, Int32Array.from(list))
+  expect(expected.indexOf(list.at(-1)!)).toBe(expected.indexOf(list.at(-2)!) + 1)
+  for (const given of [list, list.toReversed(), expected, expected.toReversed()]) {
+    const sorted = Int32Array.from(given)
+    new Priority(pool, { seed: SEED }).sort(sorted, 0, sorted.length)
+    expect([...sorted]).toEqual(expected)
+  }
+})
+
+test('a seed of another length than 32 bytes is refused', () => {
+  const pool = new OrderPool(8)
+  const tied = orders(2, [3], 1, pool)
+  expect(() => new Priority(pool, { seed: SEED.subarray(1) }).sort(tied, 0, 2)).toThrow('32 bytes')
+})
+
+test('auctions in turns do not take each other for their own', () => {
+  const pool = new OrderPool(64)
+  const list = orders(40, [3], 1, pool)
+  const [one, other] = [new Priority(pool, { seed: SEED }), new Priority(pool, { seed: new Uint8Array(32) })]
+  for (const priority of [one, other, one]) {
+    const sorted = list.slice()
+    priority.sort(sorted, 0, list.length)
+    const same = priority === one
+    expect([...sorted].join() === served(pool, list).join()).toBe(same)
+  }
+})

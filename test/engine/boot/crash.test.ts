@@ -1,0 +1,103 @@
+/** A process that dies at once: whatever was acknowledged is there, and what its sockets had armed gets its grace. */
+import { afterEach, expect, test } from 'bun:test'
+import { cpSync } from 'node:fs'
+import { isAtRest } from '../../kit/venue/is_at_rest'
+import { TestSite } from '../../kit/venue/open_test_venue'
+import { Trader } from '../../kit/venue/trader'
+
+let site = new TestSite()
+afterEach(async () => {
+  await site.remove()
+  site = new TestSite()
+})
+
+/** What a crash leaves behind: the folder as it is on disk now. */
+function crash(): string {
+  const left = `${site.dir}/left`
+  cpSync(`${site.dir}/journal`, `${left}/journal`, { recursive: true, filter: isAtRest })
+  return left
+}
+
+test('everything acknowledged survives a death at any moment', async () => {
+  const open = await site.open()
+  const trader = await Trader.provisioned(open, 'alice')
+  const requests = Array.from({ length: 40 }, () => trader.place(trader.deposit('quote', 200_000_000n)))
+  await open.chain.finalizeLeaves()
+  const acknowledged: string[] = []
+  let left = ''
+  await Promise.all(
+    requests.map(async (request, at) => {
+      for (let turn = 0; turn < at; turn++) await new Promise((resolve) => setImmediate(resolve))
+      const { order_id } = await open.venue.place('alice', request)
+      if (acknowledged.push(order_id) === 20) left = crash()
+    }),
+  )
+  const promised = acknowledged.slice(0, 20)
+  await open.close()
+
+  const again = await site.open({}, left)
+  const { orders } = await again.venue.snapshot('alice')
+  const found = new Set(orders.map(({ order_id }) => order_id))
+  expect(promised.filter((order_id) => !found.has(order_id))).toEqual([])
+  const { items } = await again.venue.events('alice', { after: 0, limit: 500 })
+  expect(items.map(({ seq }) => seq)).toEqual(items.map((_, at) => at + 1))
+})
+
+test('orders of a socket that died with the process are cancelled when its trader stays away', async () => {
+  const open = await site.open()
+  const trader = await Trader.provisioned(open, 'alice')
+  const request = trader.place(trader.deposit('quote', 200_000_000n))
+  await open.chain.finalizeLeaves()
+  await open.venue.armDisconnect('alice', 'socket-1', true)
+  await open.venue.place('alice', request, 'socket-1')
+  const left = crash()
+  await open.close()
+
+  const again = await site.open({}, left)
+  expect((await again.venue.order('alice', request.order_id)).status).toBe('accepted')
+  await again.engine.grace.fire()
+  const order = await again.venue.order('alice', request.order_id)
+  expect(order).toMatchObject({ status: 'cancelled', reason: 'disconnect' })
+})
+
+test('a trader who comes back within the grace keeps the orders', async () => {
+  const open = await site.open()
+  const trader = await Trader.provisioned(open, 'alice')
+  const request = trader.place(trader.deposit('quote', 200_000_000n))
+  await open.chain.finalizeLeaves()
+  await open.venue.armDisconnect('alice', 'socket-1', true)
+  await open.venue.place('alice', request, 'socket-1')
+  const left = crash()
+  await open.close()
+
+  const again = await site.open({}, left)
+  await again.venue.armDisconnect('alice', 'socket-2', true)
+  await again.engine.grace.fire()
+  expect((await again.venue.order('alice', request.order_id)).status).toBe('accepted')
+})
+
+test('a planned stop does not fire cancel-on-disconnect', async () => {
+  const open = await site.open()
+  const trader = await Trader.provisioned(open, 'alice')
+  const request = trader.place(trader.deposit('quote', 200_000_000n))
+  await open.chain.finalizeLeaves()
+  await open.venue.armDisconnect('alice', 'socket-1', true)
+  await open.venue.place('alice', request, 'socket-1')
+  await open.venue.drain()
+  await open.venue.disconnected('alice', 'socket-1')
+  expect((await open.venue.order('alice', request.order_id)).status).toBe('accepted')
+})
+
+test('a socket that closes while armed takes its own orders along and no others', async () => {
+  const open = await site.open()
+  const trader = await Trader.provisioned(open, 'alice')
+  const own = trader.place(trader.deposit('quote', 200_000_000n))
+  const other = trader.place(trader.deposit('quote', 200_000_000n))
+  await open.chain.finalizeLeaves()
+  await open.venue.armDisconnect('alice', 'socket-1', true)
+  await open.venue.place('alice', own, 'socket-1')
+  await open.venue.place('alice', other)
+  await open.venue.disconnected('alice', 'socket-1')
+  expect((await open.venue.order('alice', own.order_id)).status).toBe('cancelled')
+  expect((await open.venue.order('alice', other.order_id)).status).toBe('accepted')
+})

@@ -1,0 +1,109 @@
+/** The whole story on the embedded chain: deposit, trade, settle to finality, withdraw, restart. */
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import type { EventSink, Session } from '../../../engine/venue'
+import { decodeBase58 } from '../../../protocol/base58'
+import type * as wire from '../../../protocol/wire/trading'
+import { EmbeddedSite, JTO, USDC } from '../../kit/venue/embedded_site'
+import { Trader } from '../../kit/venue/trader'
+
+const site = new EmbeddedSite()
+let alice: Trader
+let bob: Trader
+const sessions = new Map<string, Session>()
+
+beforeAll(async () => {
+  await site.openChain()
+  await site.openVenue()
+  for (const account_id of ['alice', 'bob']) {
+    const credentials = await site.issue(account_id)
+    const { access_token } = await site.venue.login(credentials)
+    sessions.set(account_id, site.venue.authenticate(access_token))
+  }
+  alice = traderOf('alice')
+  bob = traderOf('bob')
+}, 30_000)
+afterAll(() => site.remove())
+
+function traderOf(account_id: string): Trader {
+  const ledger = {
+    get slot() {
+      return site.venue.time().slot
+    },
+    deposit: () => {
+      throw new Error('deposits are made on the chain')
+    },
+  }
+  return new Trader({ venue: site.venue, ledger }, account_id)
+}
+
+/** Resolves with the first event of the account, from the start of its log, that satisfies `wanted`. */
+async function event(
+  account_id: string,
+  wanted: (event: wire.AccountEvent) => boolean,
+): Promise<wire.AccountEvent> {
+  const { promise, resolve } = Promise.withResolvers<wire.AccountEvent>()
+  const sink: EventSink = {
+    events(told) {
+      for (const { event } of told) if (wanted(event)) resolve(event)
+    },
+    ended: () => {},
+    bye: () => {},
+  }
+  const subscription = await site.venue.subscribe(sessions.get(account_id)!, 0, sink, () => {})
+  const found = await promise
+  subscription.close()
+  return found
+}
+
+/** Resolves once a deposit at `leaf_index` counts. */
+async function usable(leaf_index: number): Promise<void> {
+  for (;;) {
+    const known = leaf_index < site.venue.treeRoot().leaf_count
+    if (known && (await site.venue.treeInclusion({ leaf_index })).usable) return
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+}
+
+test('a trade goes from deposits to finalized fills on the chain', async () => {
+  const money = await site.deposit(alice, USDC, 200_000_000n, 0)
+  const goods = await site.deposit(bob, JTO, 3_000_000_000n, 1)
+  await usable(1)
+  const buy = alice.place(money, { expiry_slot: alice.site.ledger.slot + 5_000 })
+  const sell = bob.place(goods, { side: 'sell', expiry_slot: bob.site.ledger.slot + 5_000 })
+  await site.venue.place('alice', buy)
+  await site.venue.place('bob', sell)
+  await event('alice', ({ kind }) => kind === 'fill.finalized')
+  const order = await site.venue.order('alice', buy.order_id)
+  expect(order).toMatchObject({ status: 'filled', filled_amount: buy.amount })
+  const fill = order.fills[0]!
+  expect(fill.stage).toBe('finalized')
+  expect(decodeBase58(fill.signature!, 64)).toBeDefined()
+  const { tree, settlement } = await site.venue.transparency()
+  expect(settlement).toMatchObject({ epoch: 1 })
+  expect(tree.leaf_count).toBeGreaterThanOrEqual(2)
+  expect(await site.venue.settlementBatch(1)).toMatchObject({ stage: 'finalized' })
+}, 30_000)
+
+test('a withdrawal reaches a token account', async () => {
+  // Two deposits, then proceeds and change of both sides.
+  await usable(5)
+  const deposit = await site.deposit(alice, USDC, 5_000_000n, 6)
+  await usable(6)
+  const destination = decodeBase58(await site.payee(USDC), 32)!
+  const request = alice.withdrawal(deposit, 2_000_000n, destination)
+  const accepted = await site.venue.withdraw('alice', request)
+  await event('alice', ({ kind }) => kind === 'withdrawal.finalized')
+  expect((await site.venue.withdrawal('alice', accepted.withdrawal_id)).status).toBe('finalized')
+}, 30_000)
+
+test('after a restart the venue opens the next epoch and goes on', async () => {
+  const { items: before } = await site.venue.events('alice', { after: 0, limit: 500 })
+  await site.venue.drain()
+  await site.venue.close()
+  await site.openVenue()
+  expect(site.venue.identity().epoch).toBe(2)
+  expect(site.venue.status()).toMatchObject({ ready: true, matching: 'running' })
+  const { items } = await site.venue.events('alice', { after: 0, limit: 500 })
+  expect(items.slice(0, before.length)).toEqual(before)
+  expect(site.fatal).toEqual([])
+}, 30_000)

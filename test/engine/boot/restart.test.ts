@@ -1,0 +1,152 @@
+/** What a restart keeps: orders, events, nonces, batches under way; and what it refuses. */
+import { afterEach, expect, test } from 'bun:test'
+import { cpSync, mkdirSync, rmSync } from 'node:fs'
+import { loadState } from '../../../engine/boot/load_state'
+import { encodeState } from '../../../engine/machine/codec/encode_state'
+import { toHex } from '../../../protocol/bytes'
+import { isAtRest } from '../../kit/venue/is_at_rest'
+import { TestSite, type TestVenue } from '../../kit/venue/open_test_venue'
+import { refusalOf } from '../../kit/venue/refusal_of'
+import { Trader } from '../../kit/venue/trader'
+
+let site = new TestSite()
+afterEach(async () => {
+  await site.remove()
+  site = new TestSite()
+})
+
+/** What a boot makes of the folder, before it adds anything; with `snapshot_seq` the snapshot it must begin from. */
+async function stateOnDisk({ config, chain }: TestVenue, snapshot_seq?: number): Promise<string> {
+  const ports = { keys: site.keys, chain }
+  const loaded = await loadState(config, ports, { segment_bytes: 2 * 1024 * 1024 })
+  expect((await loaded.snapshots.newestValid()).snapshot?.seq).toBe(snapshot_seq)
+  const state = toHex(encodeState(loaded.state))
+  await loaded.journal.close()
+  await loaded.history.close()
+  loaded.facts.close()
+  return state
+}
+
+test('a restart gives the same state, orders and nonces, and events go on at the next seq', async () => {
+  const first = await site.open()
+  const trader = await Trader.provisioned(first, 'alice')
+  const one = trader.place(trader.deposit('quote', 200_000_000n))
+  const two = trader.place(trader.deposit('quote', 200_000_000n))
+  await first.chain.finalizeLeaves()
+  const placed = await first.venue.place('alice', one)
+  await first.venue.place('alice', two)
+  const before = await first.venue.snapshot('alice')
+  const state = toHex(encodeState(first.engine.state))
+  await first.close()
+  expect(await stateOnDisk(first)).toBe(state)
+
+  const second = await site.open()
+  const rebuilt = second.engine.state
+  expect(second.venue.identity().epoch).toBe(2)
+  expect(rebuilt.orders.size).toBe(2)
+  expect(await second.venue.snapshot('alice')).toEqual(before)
+  expect(await second.venue.nonces('alice', trader.trading_key)).toMatchObject({ place_nonce: '2' })
+  const resent = await refusalOf(second.venue.place('alice', one))
+  expect(resent.code).toBe('order_exists')
+  expect(resent.facts.result).toMatchObject({ order_id: one.order_id, seq: placed.seq })
+  await second.venue.cancel('alice', two.order_id, trader.cancel(two.order_id))
+  const { items } = await second.venue.events('alice', { after: 0, limit: 100 })
+  expect(items.map(({ seq }) => seq)).toEqual(items.map((_, at) => at + 1))
+  expect(items.at(-1)!.kind).toBe('order.cancelled')
+})
+
+test('a restart from a snapshot equals a restart from the journal', async () => {
+  const first = await site.open()
+  const trader = await Trader.provisioned(first, 'alice')
+  const request = trader.place(trader.deposit('quote', 200_000_000n))
+  await first.chain.finalizeLeaves()
+  await first.venue.place('alice', request)
+  await first.venue.drain()
+  const expected = toHex(encodeState(first.engine.state))
+  const { seq } = first.engine.loaded.journal.head()
+  await first.close()
+
+  expect(await stateOnDisk(first, seq)).toBe(expected)
+})
+
+test('a batch that was matched and not hashed before the stop is hashed and settled after it', async () => {
+  const first = await site.open()
+  const alice = await Trader.provisioned(first, 'alice')
+  const bob = await Trader.provisioned(first, 'bob')
+  const buy = alice.place(alice.deposit('quote', 200_000_000n))
+  const sell = bob.place(bob.deposit('base', 2_000_000_000n), { side: 'sell' })
+  await first.chain.finalizeLeaves()
+  await first.venue.place('alice', buy)
+  await first.venue.place('bob', sell)
+  first.engine.pump.stop()
+  first.chain.tick(2)
+  await first.engine.sequencer.durable()
+  expect(first.engine.state.settlement).toMatchObject({ last_batch: 1, last_hashed: 0 })
+  await first.close()
+
+  const second = await site.open()
+  await second.chain.settleNext()
+  expect((await second.venue.order('alice', buy.order_id)).fills[0]).toMatchObject({ stage: 'finalized' })
+})
+
+test('lost tree caches are rebuilt from the journal', async () => {
+  const first = await site.open()
+  const alice = await Trader.provisioned(first, 'alice')
+  const deposit = alice.deposit('base', 5_000_000n)
+  await first.chain.finalizeLeaves()
+  await first.venue.withdraw('alice', alice.withdrawal(deposit, 2_000_000n))
+  first.chain.tick(1)
+  await first.chain.settleNext()
+  const root = first.venue.treeRoot()
+  const spent = first.engine.hash.spent()
+  await first.close()
+  rmSync(`${site.dir}/trees`, { recursive: true })
+
+  const second = await site.open()
+  expect(second.venue.treeRoot()).toMatchObject({ root: root.root, leaf_count: root.leaf_count })
+  expect(second.engine.hash.spent()).toEqual(spent)
+})
+
+test('an older disk is recognised and refuses to trade', async () => {
+  const first = await site.open()
+  await Trader.provisioned(first, 'alice')
+  await first.close()
+  const old = `${site.dir}/old`
+  cpSync(`${site.dir}/journal`, `${old}/journal`, { recursive: true, filter: isAtRest })
+  const second = await site.open()
+  const trader = new Trader(second, 'alice')
+  const request = trader.place(trader.deposit('quote', 200_000_000n))
+  await second.chain.finalizeLeaves()
+  await second.venue.place('alice', request)
+  await second.engine.anchoring.now()
+  await second.close()
+
+  const rolled_back = await site.open({}, old)
+  const status = rolled_back.venue.status()
+  expect(status).toMatchObject({ ready: false, matching: 'stopped' })
+  expect(status.reasons.join()).toContain('ahead of this journal')
+  const refused = await refusalOf(
+    rolled_back.venue.cancel('alice', request.order_id, trader.cancel(request.order_id)),
+  )
+  expect(refused.code).toBe('matching_unavailable')
+  expect(site.ledger.config.epoch).toBe(2)
+})
+
+test('a clone that another instance overtook stops acknowledging at once', async () => {
+  const open = await site.open()
+  const trader = await Trader.provisioned(open, 'alice')
+  const request = trader.place(trader.deposit('quote', 200_000_000n))
+  await open.chain.finalizeLeaves()
+  open.chain.sink.halted('forked')
+  expect((await refusalOf(open.venue.place('alice', request))).code).toBe('matching_unavailable')
+  expect(open.venue.status().reasons.join()).toContain('another instance')
+})
+
+test('a lost journal against a used vault does not open an epoch', async () => {
+  const first = await site.open()
+  await first.close()
+  mkdirSync(`${site.dir}/empty`)
+  const second = await site.open({}, `${site.dir}/empty`)
+  expect(second.venue.status()).toMatchObject({ ready: false, matching: 'stopped' })
+  expect(site.ledger.config.epoch).toBe(1)
+})

@@ -1,0 +1,131 @@
+/** Older disks and clones against the real chain: who may trade, who is told why not, and that no money is lost. */
+import { afterEach, beforeEach, expect, test } from 'bun:test'
+import { cpSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Venue } from '../../../engine/venue'
+import { encodeReceipt } from '../../../protocol/bodies/receipt'
+import { fromHex } from '../../../protocol/bytes'
+import { verifySignature } from '../../../protocol/ed25519'
+import { EmbeddedTrading, soon } from '../../kit/venue/embedded_trading'
+import { isAtRest } from '../../kit/venue/is_at_rest'
+import { refusalOf } from '../../kit/venue/refusal_of'
+
+let world: EmbeddedTrading
+beforeEach(async () => {
+  world = new EmbeddedTrading()
+  await world.open()
+}, 30_000)
+afterEach(() => world.site.remove())
+
+const PARTS = ['journal', 'snapshots', 'history', 'facts', 'trees']
+
+/** A copy of the venue's folder as it stands, under another name. */
+function copyTo(name: string, from = world.site.dir): string {
+  const to = join(world.site.dir, name)
+  for (const part of PARTS) cpSync(join(from, part), join(to, part), { recursive: true, filter: isAtRest })
+  return to
+}
+function putBack(copy: string): void {
+  for (const part of PARTS) rmSync(join(world.site.dir, part), { recursive: true })
+  copyTo('.', copy)
+}
+async function stop(venue: Venue = world.site.venue): Promise<void> {
+  await venue.drain()
+  await venue.close()
+}
+async function stopped(venue: Venue, because: string): Promise<void> {
+  while (venue.status().matching !== 'stopped') await soon()
+  expect(venue.status()).toMatchObject({ ready: false, matching: 'stopped' })
+  expect(venue.status().reasons.join()).toContain(because)
+}
+/** What the vault owes equals what it holds, by mint. */
+async function solvent(): Promise<void> {
+  for (const { balance, liabilities } of await world.site.port.readMints()) expect(balance).toBe(liabilities)
+}
+
+test('a folder older than the last anchor refuses to trade; the newest one put back goes on', async () => {
+  const { site, alice } = world
+  await stop()
+  const old = copyTo('old')
+  await site.openVenue()
+  const { order_id } = await world.cross()
+  await world.until('alice', ({ kind }) => kind === 'fill.finalized')
+  await stop()
+  const newest = copyTo('newest')
+  putBack(old)
+  const venue = await site.openVenue()
+  await stopped(venue, 'ahead of this journal')
+  const refused = await refusalOf(venue.cancel('alice', order_id, alice.cancel(order_id)))
+  expect(refused.code).toBe('matching_unavailable')
+  expect((await site.port.readConfig()).epoch).toBe(2)
+  await venue.close()
+  putBack(newest)
+  await site.openVenue()
+  expect(site.venue.status()).toMatchObject({ ready: true })
+  expect(await site.venue.order('alice', order_id)).toMatchObject({ status: 'filled' })
+  await solvent()
+}, 30_000)
+
+test('inside the anchor window an older folder trades, and a receipt proves what it lost', async () => {
+  const { site } = world
+  const old = copyTo('old')
+  const { order_id, receipt } = await world.cross()
+  await site.venue.close()
+  putBack(old)
+  await site.openVenue()
+  expect(site.venue.status()).toMatchObject({ ready: true })
+  expect((await refusalOf(site.venue.order('alice', order_id))).code).toBe('order_unknown')
+  const { epoch, seq } = receipt
+  const [venue, head, root] = [site.venue.identity().venue, receipt.head, receipt.root].map(
+    (hex) => fromHex(hex, 32)!,
+  )
+  const body = encodeReceipt({
+    venue: venue!,
+    epoch: BigInt(epoch),
+    seq: BigInt(seq),
+    head: head!,
+    root: root!,
+  })
+  expect(verifySignature(fromHex(receipt.signature, 64)!, body, site.keys.statement_key)).toBe(true)
+  // The chain says that this epoch ended before what the receipt promises.
+  const { journal_seq, epoch: now } = await site.port.readConfig()
+  expect(now).toBe(epoch + 1)
+  expect(journal_seq).toBeLessThan(seq)
+  await solvent()
+}, 30_000)
+
+test('a clone of a journal that the venue has left behind cannot open an epoch', async () => {
+  const { site } = world
+  const copy = copyTo('clone')
+  const { venue: running, port } = site
+  await world.cross()
+  await world.until('alice', ({ kind }) => kind === 'fill.finalized')
+  const clone = await site.openVenue(copy)
+  await stopped(clone, 'ahead of this journal')
+  await clone.close()
+  expect((await port.readConfig()).epoch).toBe(1)
+  expect(running.status()).toMatchObject({ ready: true, matching: 'running' })
+  site.venue = running
+}, 30_000)
+
+test('a clone that opens the next epoch fences the venue it was copied from, and neither loses funds', async () => {
+  const { site } = world
+  await stop()
+  await site.openVenue()
+  const copy = copyTo('clone')
+  const running = site.venue
+  const before = site.port
+  const clone = await site.openVenue(copy)
+  expect(clone.identity().epoch).toBe(3)
+  await stopped(running, 'another instance')
+  expect((await before.readConfig()).epoch).toBe(3)
+  const { order_id } = await world.cross(clone)
+  await world.until('alice', ({ kind }) => kind === 'fill.finalized')
+  expect(await clone.order('alice', order_id)).toMatchObject({ status: 'filled' })
+  await running.close()
+  // The one that was copied comes back: the chain has a story its journal lacks.
+  const again = await site.openVenue()
+  await stopped(again, 'ahead of this journal')
+  await solvent()
+  await clone.close()
+}, 30_000)

@@ -1,0 +1,66 @@
+/** Providers that read no v1 transaction: one of several holds nothing up, and where all are, v0 serves. */
+import { expect, test } from 'bun:test'
+import { VaultWorld } from '../../../bench/settling/vault_world'
+import { epochOfSigned } from '../../../engine/chain/relayer/batches'
+
+type Call = { id: unknown; method: string }
+
+/** Passes everything on but transactions, which it cannot read; counts those. */
+function oldEndpoint(url: string): { url: string; refused: string[]; stop(): void } {
+  const refused: string[] = []
+  const server = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    async fetch(request) {
+      const body = await request.text()
+      const { id, method } = JSON.parse(body) as Call
+      if (method !== 'simulateTransaction' && method !== 'sendTransaction')
+        return fetch(url, { method: 'POST', body, headers: { 'content-type': 'application/json' } })
+      refused.push(method)
+      const error = { code: -32602, message: 'failed to deserialize the transaction' }
+      return Response.json({ jsonrpc: '2.0', id, error })
+    },
+  })
+  return { url: `http://127.0.0.1:${server.port}`, refused, stop: () => void server.stop(true) }
+}
+
+test('batches land through the other provider, and nothing is degraded', async () => {
+  const world = await VaultWorld.open()
+  const old = oldEndpoint(world.chain.url)
+  await world.deposit(5_000_000n)
+  await world.boot({ connect: { rpc_urls: [old.url, world.chain.url] } })
+  for (let batch = 1; batch <= 3; batch++) world.outbox.add(world.nextPayload())
+  await world.outbox.until(() => world.outbox.stageOf(3) === 'finalized')
+  expect(old.refused).toContain('simulateTransaction')
+  expect(old.refused).toContain('sendTransaction')
+  expect(world.sink.halts).toEqual([])
+  expect(world.port.health().reasons).toEqual([])
+  await world.close()
+  old.stop()
+})
+
+test('what every provider refuses for its form is told at once', async () => {
+  const world = await VaultWorld.open()
+  const old = [oldEndpoint(world.chain.url), oldEndpoint(world.chain.url)]
+  await world.deposit(5_000_000n)
+  const refusal = await world.boot({ connect: { rpc_urls: old.map(({ url }) => url) } }).then(
+    () => 'opened',
+    (error: Error) => error.message,
+  )
+  expect(refusal).toContain('failed to deserialize the transaction')
+  expect(old.map(({ refused }) => refused)).toEqual([['simulateTransaction'], ['simulateTransaction']])
+  await world.close()
+  for (const { stop } of old) stop()
+})
+
+test('six orders, two outputs each, fill a packet, and another run finds the epoch they cite', async () => {
+  const world = await VaultWorld.open({ refuse_v1: true })
+  await world.deposit(1_000n)
+  await world.boot({ connect: { transactions: 0 } })
+  world.outbox.add(world.nextPayload([], 6, 12))
+  await world.outbox.until(() => world.outbox.stageOf(1) === 'finalized')
+  const [signed] = world.outbox.signings
+  expect(signed!.transaction.length).toBe(1_226)
+  expect(epochOfSigned(signed!)).toBe(world.epoch)
+  await world.close()
+})

@@ -1,0 +1,205 @@
+/** Settlement batches reach finality in order, once each, whatever the chain drops, repeats or takes back. */
+import { expect, test } from 'bun:test'
+import { USDC, VaultWorld } from '../../../bench/settling/vault_world'
+import { decodeBase58 } from '../../../protocol/base58'
+import { compareBytes, toHex } from '../../../protocol/bytes'
+import { associatedTokenAddress } from '../../../sandbox/chain/faucet'
+import { mintTo } from '../../kit/chain/chain_folder'
+import { expectLandedOnce } from '../../kit/chain/landed_once'
+
+/** Far enough back that a relayer on a busy machine still meets its batch before it is final. */
+const FINALIZED_DEPTH = 40
+const FORK_DEPTH_MAX = FINALIZED_DEPTH - 1
+
+/** A small reproducible generator (mulberry32). */
+function generator(seed: number): () => number {
+  let state = seed
+  return () => {
+    state = (state + 0x6d2b79f5) | 0
+    let value = Math.imul(state ^ (state >>> 15), 1 | state)
+    value = (value + Math.imul(value ^ (value >>> 7), 61 | value)) ^ value
+    return ((value ^ (value >>> 14)) >>> 0) / 4_294_967_296
+  }
+}
+
+test('healthy chain: a batch is journaled, submitted, confirmed and finalized, signed once', async () => {
+  const world = await VaultWorld.open()
+  world.chain.faults.drop = (signature) => {
+    // Only the relayer sends from here on: bytes must be in the journal before they can land.
+    if (world.epoch > 0 && started && !world.outbox.wasRecorded(signature))
+      world.outbox.violations.push('sent before journaled')
+    return false
+  }
+  let started = false
+  await world.deposit(5_000_000n)
+  await world.boot()
+  started = true
+  world.outbox.add(world.nextPayload())
+  world.outbox.add(world.nextPayload())
+  await world.outbox.until(() => world.outbox.stageOf(2) === 'finalized')
+  expect(world.outbox.stages.filter((stage) => stage.batch_id === 1).map((stage) => stage.stage)).toEqual([
+    'submitted',
+    'confirmed',
+    'finalized',
+  ])
+  expect(world.outbox.signings).toHaveLength(2)
+  await world.sink.until(() => world.sink.told.length === 7)
+  await expectLandedOnce(world, 2)
+  const config = await world.port.readConfig()
+  expect(config.last_batch).toBe(2)
+  expect(toHex(world.hash.root().root)).toBe(toHex(config.note_root))
+  await world.close()
+})
+
+test('drops, forks, lost and repeated replies: every batch lands once, in order', async () => {
+  const seed = Math.floor(Math.random() * 2 ** 31)
+  console.log(`seed ${seed}`)
+  const random = generator(seed)
+  const world = await VaultWorld.open({ blockhash_life: 24 }, FINALIZED_DEPTH)
+  await world.deposit(5_000_000n, 1_000n, 2_000n)
+  await world.boot()
+  world.chain.faults.drop = () => random() < 0.4
+  world.chain.faults.rpc = (method) => {
+    const roll = random()
+    if (roll < 0.05) return { status: roll < 0.02 ? 429 : 503 }
+    if (method === 'sendTransaction' && roll < 0.3)
+      return roll < 0.15 ? { reply_lost: true } : { twice: true }
+    return undefined
+  }
+  const BATCHES = 10
+  forkAfterConfirmed(world, [2, 5, 6, 9], random)
+  for (let batch = 1; batch <= BATCHES; batch++) world.outbox.add(world.nextPayload())
+  await world.outbox.until(() => world.outbox.stageOf(BATCHES) === 'finalized')
+  world.chain.faults.rpc = undefined
+  await world.sink.until(() => world.sink.told.length === 3 + 3 * BATCHES)
+  await expectLandedOnce(world, BATCHES)
+  expect(world.sink.halts).toEqual([])
+  expect(rewinds(world)).toBeGreaterThanOrEqual(3)
+  const config = await world.port.readConfig()
+  expect(toHex(world.hash.root().root)).toBe(toHex(config.note_root))
+  expect(world.outbox.stages.filter((stage) => stage.stage === 'finalized')).toHaveLength(BATCHES)
+  await world.close()
+}, 60_000)
+
+/** Takes blocks back right after each of these batches was reported confirmed, once per batch. */
+function forkAfterConfirmed(world: VaultWorld, batches: number[], random: () => number): void {
+  const left = new Set(batches)
+  world.outbox.onStage = ({ batch_id, stage }) => {
+    if (stage !== 'confirmed' || !left.delete(batch_id)) return
+    const { slot } = world.outbox.stages.at(-1)!
+    const depth = Math.min(world.chain.slot() - slot + 1 + Math.floor(random() * 2), FORK_DEPTH_MAX)
+    world.chain.fork(depth)
+  }
+}
+
+/** How often a batch that was confirmed went back to submitted. */
+function rewinds(world: VaultWorld): number {
+  const last = new Map<number, string>()
+  let count = 0
+  for (const { batch_id, stage } of world.outbox.stages) {
+    if (stage === 'submitted' && last.get(batch_id) === 'confirmed') count += 1
+    last.set(batch_id, stage)
+  }
+  return count
+}
+
+test('a transaction is signed again only when the earlier one can no longer land', async () => {
+  const world = await VaultWorld.open({ blockhash_life: 15 })
+  await world.deposit(1_000n)
+  await world.boot()
+  world.chain.faults.drop = () => true
+  const heights: number[] = []
+  world.outbox.onSigned = () => {
+    heights.push(world.chain.machine.height)
+  }
+  world.outbox.add(world.nextPayload())
+  await world.outbox.until(() => world.outbox.signings.length === 2)
+  world.chain.faults.drop = undefined
+  await world.outbox.until(() => world.outbox.stageOf(1) === 'finalized')
+  expect(heights[1]!).toBeGreaterThan(world.outbox.signings[0]!.last_valid_block_height)
+  await expectLandedOnce(world, 1)
+  await world.close()
+})
+
+test('a crash between journal and send, and one between send and answer, are healed from the journal', async () => {
+  const world = await VaultWorld.open()
+  await world.deposit(1_000n)
+  await world.boot()
+  const crashed = Promise.withResolvers<void>()
+  world.outbox.onSigned = () => {
+    crashed.resolve()
+    // The process dies here: nothing after the journal write happens in this instance.
+    return new Promise(() => {})
+  }
+  world.outbox.add(world.nextPayload())
+  await crashed.promise
+  world.outbox.onSigned = () => {}
+  world.port.close()
+  await world.boot()
+  await world.outbox.until(() => world.outbox.stageOf(1) !== undefined)
+  // The second instance dies after sending; the batch lands without it.
+  await world.port.close()
+  await world.boot()
+  await world.outbox.until(() => world.outbox.stageOf(1) === 'finalized')
+  await expectLandedOnce(world, 1)
+  expect(world.epoch).toBe(3)
+  await world.close()
+})
+
+test('payouts: a usable destination is paid, an unusable one comes back as a note', async () => {
+  const world = await VaultWorld.open()
+  await world.deposit(1_000_000n)
+  await world.boot()
+  const { mint, destination } = await payee(world)
+  const inner = world.nextPayload().outputs[0]!.commitment
+  const paid = { kind: 'withdrawal' as const, mint, destination, amount: 400n, refund_inner: inner }
+  const missing = { ...paid, destination: crypto.getRandomValues(new Uint8Array(32)), amount: 300n }
+  world.outbox.add(world.nextPayload([paid, missing]))
+  await world.outbox.until(() => world.outbox.stageOf(1) === 'finalized')
+  const { payouts } = world.outbox.stages.at(-1)!
+  expect(payouts.map((payout) => payout.outcome)).toEqual(['paid', 'refunded'])
+  await world.sink.until(() => world.sink.told.length === 5)
+  expect(payouts[1]!.refund_leaf_index).toBe(4)
+  expect(compareBytes(payouts[1]!.refund_commitment!, world.sink.told[4]!)).toBe(0)
+  const usdc = (await world.port.readMints()).find((one) => toHex(one.mint) === toHex(mint))!
+  expect(usdc.balance).toBe(999_600n)
+  expect(usdc.liabilities).toBe(999_600n)
+  await world.close()
+})
+
+async function payee(world: VaultWorld): Promise<{ mint: Uint8Array; destination: Uint8Array }> {
+  const owner = (await world.settlementSigner()).address
+  await mintTo(world.chain, USDC, owner, 1n)
+  return {
+    mint: decodeBase58(USDC, 32)!,
+    destination: decodeBase58(await associatedTokenAddress(owner, USDC), 32)!,
+  }
+}
+
+test('a payout above what the vault owes stops the relayer with program_error', async () => {
+  const world = await VaultWorld.open()
+  await world.deposit(1_000n)
+  await world.boot()
+  const { mint, destination } = await payee(world)
+  const refund_inner = world.nextPayload().outputs[0]!.commitment
+  world.outbox.add(
+    world.nextPayload([{ kind: 'withdrawal', mint, destination, amount: 1_001n, refund_inner }]),
+  )
+  await world.sink.until(() => world.sink.halts.length > 0)
+  expect(world.sink.halts).toEqual(['program_error'])
+  expect(world.port.health()).toMatchObject({ settlement: 'degraded', reasons: ['program_error'] })
+  expect((await world.port.readConfig()).last_batch).toBe(0)
+  await world.close()
+})
+
+test('a batch of 28 orders, two outputs each, fits one transaction', async () => {
+  const world = await VaultWorld.open()
+  await world.deposit(1_000n)
+  await world.boot()
+  world.outbox.add(world.nextPayload([], 28, 56))
+  await world.outbox.until(() => world.outbox.stageOf(1) === 'finalized')
+  expect(world.outbox.signings[0]!.transaction.length).toBeLessThanOrEqual(4_096)
+  await world.sink.until(() => world.sink.told.length === 57)
+  await expectLandedOnce(world, 1)
+  await world.close()
+})

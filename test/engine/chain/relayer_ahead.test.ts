@@ -1,0 +1,153 @@
+/** Batches signed and sent before their predecessors landed: order, payloads and payouts are what they would be one by one. */
+import { expect, test } from 'bun:test'
+import { randomField, USDC, VaultWorld } from '../../../bench/settling/vault_world'
+import { LIMITS } from '../../../engine/limits'
+import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
+import { decodeConfig } from '../../../protocol/vault/accounts'
+import { vaultAddresses } from '../../../protocol/vault/addresses'
+import { associatedTokenAddress } from '../../../sandbox/chain/faucet'
+import { mintTo } from '../../kit/chain/chain_folder'
+import { expectLandedOnce } from '../../kit/chain/landed_once'
+
+const FULL = LIMITS.batches_ahead_max + 1
+
+/** A running relayer that may cite a kept state; the chain makes no slot until it is let go. */
+async function stalledWorld(finalized_depth?: number, transactions: 0 | 1 = 1): Promise<VaultWorld> {
+  const world = await VaultWorld.open({}, finalized_depth)
+  await world.deposit(1_000_000n)
+  world.chain.advance(20)
+  await world.deposit(1_000n)
+  await world.boot({ connect: { transactions } })
+  await world.sink.until(() => world.sink.told.length === 2)
+  world.chain.stall(true)
+  return world
+}
+
+async function sendAhead(world: VaultWorld, batches: number): Promise<void> {
+  for (let batch = 1; batch <= batches; batch++) world.outbox.add(world.nextPayload())
+  await world.outbox.until(() => world.outbox.stageOf(batches) === 'submitted')
+}
+
+/** Notes for each signature which batch was the last to be confirmed. */
+function confirmedAtSigning(world: VaultWorld): [batch_id: number, confirmed: number][] {
+  const noted: [number, number][] = []
+  const { config } = vaultAddresses(world.program)
+  world.outbox.onSigned = ({ batch_id }) => {
+    const { data } = world.chain.machine.accountAt(encodeBase58(config), 'confirmed')!
+    noted.push([batch_id, decodeConfig(data)!.last_batch])
+  }
+  return noted
+}
+
+const signedIds = (world: VaultWorld): number[] => world.outbox.signings.map(({ batch_id }) => batch_id)
+const signatureOf = (world: VaultWorld, batch_id: number): string =>
+  encodeBase58(world.outbox.signed(batch_id)!.signature)
+const upTo = (count: number): number[] => Array.from({ length: count }, (_, at) => at + 1)
+
+test.each([1, 0] as const)(
+  'v%d: a full pipeline lands in one slot, in order, each batch signed once',
+  async (version) => {
+    const world = await stalledWorld(undefined, version)
+    await sendAhead(world, FULL)
+    world.outbox.add(world.nextPayload())
+    world.chain.stall(false)
+    await world.outbox.until(() => world.outbox.stageOf(FULL + 1) === 'finalized')
+    const landed = world.outbox.stages.filter(
+      ({ batch_id, stage }) => stage === 'finalized' && batch_id <= FULL,
+    )
+    expect(new Set(landed.map(({ slot }) => slot)).size).toBe(1)
+    expect(signedIds(world)).toEqual(upTo(FULL + 1))
+    // A v1 transaction begins with its version, a v0 transaction with the number of its signatures.
+    const begins = world.outbox.signings.map(({ transaction }) => transaction[0] === 1)
+    expect(new Set(begins)).toEqual(new Set([version === 0]))
+    await expectLandedOnce(world, FULL + 1)
+    await world.close()
+  },
+)
+
+test('behind a lost batch all fail once; it is sent again at once and they follow in its wake, not one by one', async () => {
+  const world = await stalledWorld()
+  await sendAhead(world, FULL)
+  const lost = new Set([signatureOf(world, 2)])
+  const again = confirmedAtSigning(world)
+  world.chain.faults.drop = (signature) => lost.delete(signature)
+  world.chain.stall(false)
+  await world.outbox.until(() => world.outbox.stageOf(FULL) === 'finalized')
+  expect(lost.size).toBe(0)
+  const times = upTo(FULL).map((id) => signedIds(world).filter((one) => one === id).length)
+  expect(times.slice(0, 2)).toEqual([1, 1])
+  for (const count of times.slice(2)) {
+    expect(count).toBeGreaterThan(1)
+    expect(count).toBeLessThanOrEqual(LIMITS.batch_signings_ahead_max)
+  }
+  // Signed one by one, each would find the one before it confirmed.
+  const last = new Map(again)
+  const behind = [...last].filter(([batch_id, confirmed]) => confirmed < batch_id - 1)
+  expect(last.size).toBe(FULL - 2)
+  expect(behind.length).toBeGreaterThan(FULL / 2)
+  expect(world.sink.halts).toEqual([])
+  await expectLandedOnce(world, FULL)
+  await world.close()
+})
+
+test('a fork in the middle of a pipeline: the same bytes land again, in order', async () => {
+  const world = await stalledWorld(40)
+  await sendAhead(world, FULL)
+  let forks = 0
+  world.outbox.onStage = ({ batch_id, stage, slot }) => {
+    if (batch_id !== 5 || stage !== 'confirmed' || forks > 0) return
+    forks += 1
+    world.chain.fork(world.chain.slot() - slot + 1)
+  }
+  world.chain.stall(false)
+  await world.outbox.until(() => world.outbox.stageOf(FULL) === 'finalized')
+  expect(forks).toBe(1)
+  const first = world.outbox.stages.filter(({ batch_id }) => batch_id === 1).map(({ stage }) => stage)
+  expect(first).toEqual(['submitted', 'confirmed', 'submitted', 'confirmed', 'finalized'])
+  expect(signedIds(world)).toEqual(upTo(FULL))
+  await expectLandedOnce(world, FULL)
+  await world.close()
+})
+
+test.each([false, true])(
+  'a restart in the middle of a pipeline, in the same epoch: %p',
+  async (same_epoch) => {
+    const world = await stalledWorld()
+    await sendAhead(world, 5)
+    const landing = [signatureOf(world, 1), signatureOf(world, 2)]
+    world.chain.faults.drop = (signature) => !landing.includes(signature)
+    world.chain.stall(false)
+    await world.outbox.until(() => world.outbox.stageOf(2) === 'confirmed')
+    await world.port.close()
+    world.chain.faults.drop = undefined
+    world.chain.advance(2)
+    await world.boot({ same_epoch })
+    await world.outbox.until(() => world.outbox.stageOf(5) === 'finalized')
+    // Another epoch fences what an earlier one signed; within one the journaled bytes go out again.
+    expect(signedIds(world)).toEqual(same_epoch ? [1, 2, 3, 4, 5] : [1, 2, 3, 4, 5, 3, 4, 5])
+    await expectLandedOnce(world, 5)
+    await world.close()
+  },
+)
+
+test('a batch with payouts is signed when it is next, and those behind it after it', async () => {
+  const world = await stalledWorld()
+  const noted = confirmedAtSigning(world)
+  const owner = (await world.settlementSigner()).address
+  world.chain.stall(false)
+  await mintTo(world.chain, USDC, owner, 1n)
+  const destination = decodeBase58(await associatedTokenAddress(owner, USDC), 32)!
+  const mint = decodeBase58(USDC, 32)!
+  const payout = { kind: 'withdrawal' as const, mint, destination, amount: 400n, refund_inner: randomField() }
+  world.outbox.add(world.nextPayload())
+  world.outbox.add(world.nextPayload([payout]))
+  world.outbox.add(world.nextPayload())
+  await world.outbox.until(() => world.outbox.stageOf(3) === 'finalized')
+  expect(noted.map(([batch_id]) => batch_id)).toEqual([1, 2, 3])
+  expect(noted[1]).toEqual([2, 1])
+  expect(world.outbox.stages.findLast(({ batch_id }) => batch_id === 2)!.payouts).toEqual([
+    { outcome: 'paid' },
+  ])
+  await expectLandedOnce(world, 3)
+  await world.close()
+})

@@ -1,0 +1,163 @@
+/** The engine learns finalized leaves without gaps, and stops when the chain contradicts its journal. */
+import { expect, test } from 'bun:test'
+import { MemoryOutbox } from '../../../bench/settling/memory_outbox'
+import { MemorySink, randomField, VaultWorld } from '../../../bench/settling/vault_world'
+import { toInstruction } from '../../../engine/chain/client/build_transaction'
+import { openHashing } from '../../../engine/hashing/open_hashing'
+import { EpochTaken } from '../../../engine/ports'
+import { toHex } from '../../../protocol/bytes'
+import { publicKeyOf } from '../../../protocol/sign'
+import { openEpochInstruction } from '../../../protocol/vault/epochs'
+import { chainFolder } from '../../kit/chain/chain_folder'
+
+test('deposits arrive once, in leaf order, and only up to a root the own tree reproduces', async () => {
+  const world = await VaultWorld.open()
+  await world.deposit(1n, 2n, 3n)
+  await world.boot()
+  await world.sink.until(() => world.sink.told.length === 3)
+  await world.deposit(4n, 5n)
+  await world.sink.until(() => world.sink.told.length === 5)
+  const config = await world.port.readConfig()
+  expect(config.leaf_count).toBe(5)
+  expect(toHex(config.note_root)).toBe(toHex(world.hash.root().root))
+  expect((await world.hash.leaves(0, 5)).map(toHex)).toEqual(world.sink.told.map(toHex))
+  expect(world.sink.violations).toEqual([])
+  await world.close()
+})
+
+test('after a restart the leaves go on where the journal ended', async () => {
+  const world = await VaultWorld.open()
+  await world.deposit(1n, 2n)
+  await world.boot()
+  await world.sink.until(() => world.sink.told.length === 2)
+  await world.port.close()
+  await world.deposit(3n)
+  await world.boot()
+  await world.sink.until(() => world.sink.told.length === 3)
+  expect(world.sink.violations).toEqual([])
+  await world.close()
+})
+
+test('a cached tree ahead of the journal gives the journal its leaves again', async () => {
+  const world = await VaultWorld.open()
+  await world.deposit(1n, 2n)
+  await world.boot()
+  await world.sink.until(() => world.sink.told.length === 2)
+  await world.port.close()
+  // The journal lost its newest record, the tree's cache did not.
+  world.sink = new MemorySink()
+  await world.boot()
+  await world.sink.until(() => world.sink.told.length === 2)
+  expect(world.sink.violations).toEqual([])
+  await world.close()
+})
+
+test('a deposit that a fork takes back is never told', async () => {
+  const world = await VaultWorld.open()
+  await world.deposit(1n)
+  await world.boot()
+  await world.sink.until(() => world.sink.told.length === 1)
+  await world.deposit(2n)
+  world.chain.fork(3)
+  await world.deposit(3n)
+  await world.sink.until(() => world.sink.told.length === 2)
+  const config = await world.port.readConfig()
+  expect(config.leaf_count).toBe(2)
+  expect(toHex(config.note_root)).toBe(toHex(world.hash.root().root))
+  await world.close()
+})
+
+test('a tree that differs from the chain stops settlement with root_mismatch', async () => {
+  const world = await VaultWorld.open()
+  await world.deposit(1n)
+  const folder = chainFolder()
+  const foreign = await openHashing({ dir: folder.dir, key: new Uint8Array(32) })
+  await foreign.appendLeaves(0, [randomField()])
+  const own = world.hash
+  world.hash = foreign
+  await world.boot()
+  world.outbox.add(world.nextPayload())
+  await world.sink.until(() => world.sink.halts.length > 0)
+  expect(world.sink.halts).toEqual(['root_mismatch'])
+  expect(world.sink.told).toEqual([])
+  expect(world.outbox.signings).toEqual([])
+  expect(world.port.health().reasons).toContain('root_mismatch')
+  await foreign.close()
+  world.hash = own
+  await world.close()
+  folder.remove()
+})
+
+test('an epoch opened by somebody else with the same key means forked', async () => {
+  const world = await VaultWorld.open()
+  await world.boot()
+  const signer = await world.settlementSigner()
+  const instruction = openEpochInstruction({
+    program: world.program,
+    settlement_signer: publicKeyOf(world.seed),
+    epoch: 2,
+    boot_nonce: crypto.getRandomValues(new Uint8Array(16)),
+    compose_hash: new Uint8Array(32),
+    journal_seq: 100,
+    journal_head: new Uint8Array(32).fill(9),
+    restore: false,
+    generation: 0,
+  })
+  await world.send(signer, toInstruction(instruction, [signer]))
+  await world.sink.until(() => world.sink.halts.length > 0)
+  expect(world.sink.halts).toEqual(['forked'])
+  const refused = await world.port
+    .openEpoch(
+      {
+        epoch: 2,
+        boot_nonce: crypto.getRandomValues(new Uint8Array(16)),
+        compose_hash: new Uint8Array(32),
+        seq: 1,
+        head: new Uint8Array(32),
+        restore: false,
+      },
+      async () => {},
+    )
+    .then(
+      () => 'opened',
+      (error: unknown) => error instanceof EpochTaken,
+    )
+  expect(refused).toBe(true)
+  await world.close()
+})
+
+test('a batch on chain that the journal lacks means rolled_back', async () => {
+  const world = await VaultWorld.open()
+  await world.deposit(1n)
+  await world.boot()
+  world.outbox.add(world.nextPayload())
+  await world.outbox.until(() => world.outbox.stageOf(1) === 'finalized')
+  await world.port.close()
+  // An older disk: its journal knows the epochs, not the batch.
+  const { sink } = world
+  world.sink = new MemorySink()
+  const port = await world.connect()
+  port.start({
+    sink: world.sink,
+    outbox: new MemoryOutbox(),
+    leaf_count: sink.told.length,
+    last_batch: 0,
+    epoch: world.epoch,
+    own_boot_nonces: world.boot_nonces,
+    exits_open: [],
+  })
+  await world.sink.until(() => world.sink.halts.length > 0)
+  expect(world.sink.halts).toEqual(['rolled_back'])
+  await port.close()
+  await world.close()
+})
+
+test('an anchored head is on chain, and an older one is no error', async () => {
+  const world = await VaultWorld.open()
+  await world.boot()
+  await world.port.anchor(50, new Uint8Array(32).fill(5))
+  expect((await world.port.readConfig()).journal_seq).toBe(50)
+  await world.port.anchor(49, new Uint8Array(32).fill(4))
+  expect((await world.port.readConfig()).journal_seq).toBe(50)
+  await world.close()
+})

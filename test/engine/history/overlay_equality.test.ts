@@ -1,0 +1,98 @@
+/** Reads through the overlay equal reads of the written database, whatever was written so far. */
+import { expect, test } from 'bun:test'
+import fc from 'fast-check'
+import type * as wire from '../../../protocol/wire/trading'
+import { fill, order, type ParsedHistory, Recorder, withFolder, withHistory } from './account_events'
+
+const ACCOUNTS = ['alice', 'bob'] as const
+const STATUSES = ['partially_filled', 'filled', 'cancelled', 'expired'] as const
+const STAGES = ['matched', 'submitted', 'confirmed', 'finalized', 'voided'] as const
+type Step = { account: number; n: number; action: 'order' | 'fill' | 'flush'; pick: number }
+
+const steps = fc.array(
+  fc.record({
+    account: fc.nat(1),
+    n: fc.nat(7),
+    action: fc.constantFrom<Step['action']>('order', 'order', 'fill', 'fill', 'flush'),
+    pick: fc.nat(4),
+  }),
+  { minLength: 1, maxLength: 60 },
+)
+
+async function play(
+  history: ParsedHistory,
+  recorder: Recorder,
+  script: Step[],
+  flush: boolean,
+): Promise<void> {
+  const accepted = new Set<number>()
+  const matched = new Set<string>()
+  for (const { account, n, action, pick } of script) {
+    const name = ACCOUNTS[account] as string
+    const number = account * 100 + n
+    if (action === 'flush') {
+      if (flush) await history.flush()
+    } else if (!accepted.has(number)) {
+      accepted.add(number)
+      const symbol = n % 2 === 0 ? 'SOL-USDC' : 'ETH-USDC'
+      recorder.record(name, 'order.accepted', order(number, 'accepted', { symbol }))
+    } else if (action === 'order') {
+      const status = STATUSES[pick % STATUSES.length] as wire.OrderStatus
+      const symbol = n % 2 === 0 ? 'SOL-USDC' : 'ETH-USDC'
+      recorder.record(
+        name,
+        `order.${status as 'filled'}`,
+        order(number, status, { symbol, filled_amount: '10' }),
+      )
+    } else {
+      const index = pick % 2
+      const first = !matched.has(`${number}/${index}`)
+      matched.add(`${number}/${index}`)
+      const stage = first ? 'matched' : (STAGES[pick] as wire.FillStage)
+      recorder.record(name, `fill.${stage}`, fill(number, index, stage))
+    }
+  }
+}
+
+/** Everything a client could read, page by page. */
+function everything(history: ParsedHistory): unknown {
+  const pages = (read: (after: number) => wire.Page<unknown>) => {
+    const found: unknown[] = []
+    for (let after: number | null = 0; after !== null; ) {
+      const page: wire.Page<unknown> = read(after)
+      found.push(...page.items)
+      after = page.next_after
+    }
+    return found
+  }
+  return ACCOUNTS.map((account) => ({
+    events: pages((after) => history.events(account, after, 3)),
+    fills: pages((after) => history.fills(account, after, 2)),
+    orders: pages((after) => history.orders(account, { after, limit: 2 })),
+    open: pages((after) => history.orders(account, { status: 'open', after, limit: 2 })),
+    filled: pages((after) => history.orders(account, { status: 'filled', after, limit: 2 })),
+    eth: pages((after) => history.orders(account, { symbol: 'ETH-USDC', after, limit: 1 })),
+    last: history.seqLast(account),
+  }))
+}
+
+test('what is written and what is not yet read the same, wherever the line between them runs', async () => {
+  await fc.assert(
+    fc.asyncProperty(steps, async (script) => {
+      await withFolder(async (dir) => {
+        let unwritten: unknown
+        await withHistory(`${dir}/a`, async (history) => {
+          await play(history, new Recorder(history), script, false)
+          unwritten = everything(history)
+        })
+        await withHistory(`${dir}/b`, async (history) => {
+          await play(history, new Recorder(history), script, true)
+          expect(everything(history)).toEqual(unwritten)
+          await history.flush()
+          expect(everything(history)).toEqual(unwritten)
+        })
+      })
+    }),
+    { numRuns: 8, verbose: true },
+  )
+}, 30_000)

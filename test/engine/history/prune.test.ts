@@ -1,0 +1,91 @@
+/** Retention: what is older than promised goes, what is younger or live stays. */
+import { expect, test } from 'bun:test'
+import type * as wire from '../../../protocol/wire/trading'
+import { DAY_MS, fill, id, order, Recorder, START_MS, withFolder, withHistory } from './account_events'
+
+const day = (n: number) => START_MS + n * DAY_MS
+
+test('events older than the retention time go, and seqFirst says what is left', async () => {
+  await withFolder(async (dir) => {
+    await withHistory(dir, async (history) => {
+      const recorder = new Recorder(history)
+      for (let n = 0; n < 1_500; n++)
+        recorder.record('alice', 'order.accepted', order(n, 'accepted'), day(n < 1_200 ? 0 : 20))
+      recorder.record('bob', 'order.accepted', order(5000, 'accepted'), day(0))
+      await history.flush()
+      await history.prune(day(31))
+      expect([history.seqFirst('alice'), history.seqLast('alice')]).toEqual([1_201, 1_500])
+      expect(history.events('alice', 0, 1).items[0]?.seq).toBe(1_201)
+      // An account that lost all its events still knows its numbers.
+      expect([history.seqFirst('bob'), history.seqLast('bob')]).toEqual([2, 1])
+      recorder.record('bob', 'order.cancelled', order(5000, 'cancelled'), day(31))
+      expect([history.seqFirst('bob'), history.seqLast('bob')]).toEqual([2, 2])
+      expect(history.events('bob', 1, 9).items.length).toBe(1)
+    })
+    await withHistory(dir, async (history) => {
+      expect([history.seqFirst('alice'), history.seqLast('alice')]).toEqual([1_201, 1_500])
+      expect([history.seqFirst('bob'), history.seqLast('bob')]).toEqual([2, 2])
+    })
+  })
+})
+
+test('final orders go with their fills; open ones and those with a recent fill stay', async () => {
+  await withFolder(async (dir) => {
+    await withHistory(dir, async (history) => {
+      const recorder = new Recorder(history)
+      for (const n of [1, 2, 3]) recorder.record('alice', 'order.accepted', order(n, 'accepted'), day(0))
+      for (const n of [2, 3]) {
+        recorder.record('alice', 'order.filled', order(n, 'filled', { filled_amount: '1000' }), day(0))
+        recorder.record('alice', 'fill.matched', fill(n, 0, 'matched'), day(0))
+      }
+      recorder.record('alice', 'fill.finalized', fill(3, 0, 'finalized'), day(5))
+      await history.flush()
+      await history.prune(day(31))
+      expect(history.order(id(1))?.order.status).toBe('accepted')
+      expect(history.order(id(2))).toBeUndefined()
+      expect(history.order(id(3))?.order.fills[0]?.stage).toBe('finalized')
+      expect(history.fills('alice', 0, 9).items.map(({ order_id }) => order_id)).toEqual([id(3)])
+      expect(history.orders('alice', { after: 0, limit: 9 }).items.length).toBe(2)
+      await history.prune(day(36))
+      expect(history.order(id(3))).toBeUndefined()
+      expect(history.fills('alice', 0, 9).items).toEqual([])
+      expect(history.order(id(1))?.order.status).toBe('accepted')
+    })
+  })
+})
+
+test('payments go once they are final and old', async () => {
+  const withdrawal = (n: number, status: wire.WithdrawalStatus): wire.Withdrawal => ({
+    withdrawal_id: id(n),
+    commitment: 'cd'.repeat(32),
+    destination: 'x',
+    amount: '5',
+    fee: '1',
+    status,
+    seq: 1,
+  })
+  await withFolder(async (dir) => {
+    await withHistory(dir, async (history) => {
+      const recorder = new Recorder(history)
+      recorder.record('alice', 'withdrawal.submitted', withdrawal(1, 'submitted'), day(0))
+      recorder.record('alice', 'withdrawal.refunded', withdrawal(2, 'refunded'), day(0))
+      await history.flush()
+      await history.prune(day(31))
+      expect(history.withdrawal(id(1))?.withdrawal.status).toBe('submitted')
+      expect(history.withdrawal(id(2))).toBeUndefined()
+    })
+  })
+})
+
+test('what was recorded and not yet written is pruned like the rest', async () => {
+  await withFolder(async (dir) => {
+    await withHistory(dir, async (history) => {
+      const recorder = new Recorder(history)
+      recorder.record('alice', 'order.accepted', order(1, 'accepted'), day(0))
+      recorder.record('alice', 'order.cancelled', order(1, 'cancelled'), day(0))
+      await history.prune(day(31))
+      expect([history.seqFirst('alice'), history.seqLast('alice')]).toEqual([3, 2])
+      expect(history.order(id(1))).toBeUndefined()
+    })
+  })
+})

@@ -1,0 +1,183 @@
+/** Pages of events, orders, fills and payments by account and seq. */
+import { expect, test } from 'bun:test'
+import type * as wire from '../../../protocol/wire/trading'
+import { fill, id, order, type ParsedHistory, Recorder, withFolder, withHistory } from './account_events'
+
+/** Runs the same expectations on what is not written yet, on what is written, and after a restart. */
+async function inEveryState(
+  fillIn: (history: ParsedHistory) => void,
+  check: (history: ParsedHistory) => void,
+): Promise<void> {
+  await withFolder(async (dir) => {
+    await withHistory(dir, async (history) => {
+      fillIn(history)
+      expect(history.backlog()).toBeGreaterThan(0)
+      check(history)
+      await history.flush()
+      expect(history.backlog()).toBe(0)
+      check(history)
+    })
+    await withHistory(dir, async (history) => check(history))
+  })
+}
+
+test("an account's events read as a gapless log that can be followed from any seq", async () => {
+  const written: wire.AccountEvent[] = []
+  await inEveryState(
+    (history) => {
+      const recorder = new Recorder(history)
+      for (let n = 1; n <= 25; n++) {
+        written.push(recorder.record('alice', 'order.accepted', order(n, 'accepted')))
+        recorder.record('bob', 'order.accepted', order(1000 + n, 'accepted'))
+      }
+    },
+    (history) => {
+      expect(history.events('alice', 0, 100)).toEqual({ items: written, next_after: null })
+      expect(history.events('alice', 7, 5)).toEqual({ items: written.slice(7, 12), next_after: 12 })
+      expect(history.events('alice', 20, 5)).toEqual({ items: written.slice(20), next_after: null })
+      expect(history.events('alice', 25, 5)).toEqual({ items: [], next_after: null })
+      expect([history.seqFirst('alice'), history.seqLast('alice')]).toEqual([1, 25])
+      expect([history.seqFirst('nobody'), history.seqLast('nobody')]).toEqual([1, 0])
+      expect(history.events('nobody', 0, 5).items).toEqual([])
+    },
+  )
+})
+
+test('an order shows its newest state and stays with its account', async () => {
+  await inEveryState(
+    (history) => {
+      const recorder = new Recorder(history)
+      recorder.record('alice', 'order.accepted', order(1, 'accepted'))
+      recorder.record('alice', 'order.cancelled', order(1, 'cancelled', { reason: 'by_owner' }))
+    },
+    (history) => {
+      const found = history.order(id(1))
+      expect(found?.account_id).toBe('alice')
+      expect(found?.order).toEqual(order(1, 'cancelled', { reason: 'by_owner', seq: 2 }))
+      expect(history.order(id(2))).toBeUndefined()
+    },
+  )
+})
+
+test('a fill that advances after its order is final shows in the order and in the fills', async () => {
+  await inEveryState(
+    (history) => {
+      const recorder = new Recorder(history)
+      recorder.record('alice', 'order.accepted', order(1, 'accepted'))
+      recorder.record('alice', 'order.filled', order(1, 'filled', { filled_amount: '1000' }))
+      recorder.record('alice', 'fill.matched', fill(1, 0, 'matched'))
+      recorder.record('alice', 'fill.matched', fill(1, 1, 'matched'))
+      recorder.record('alice', 'fill.finalized', fill(1, 0, 'finalized'))
+    },
+    (history) => {
+      const stages = history
+        .order(id(1))
+        ?.order.fills.map(({ fill_index, stage, seq }) => [fill_index, stage, seq])
+      expect(stages).toEqual([
+        [0, 'finalized', 5],
+        [1, 'matched', 4],
+      ])
+      expect(history.orders('alice', { after: 0, limit: 9 }).items[0]?.fills.length).toBe(2)
+      // A fill keeps its place in the list while its stage changes.
+      expect(history.fills('alice', 0, 1)).toEqual({
+        items: [{ ...fill(1, 0, 'finalized'), seq: 5 }],
+        next_after: 3,
+      })
+      expect(history.fills('alice', 3, 1).items.map(({ fill_index }) => fill_index)).toEqual([1])
+    },
+  )
+})
+
+test('fills known only from an order event are shown until an event of their own comes', async () => {
+  await inEveryState(
+    (history) => {
+      const recorder = new Recorder(history)
+      const fills = [fill(1, 0, 'confirmed')]
+      recorder.record('alice', 'order.accepted', order(1, 'accepted'))
+      recorder.record(
+        'alice',
+        'order.partially_filled',
+        order(1, 'partially_filled', { filled_amount: '10', fills }),
+      )
+    },
+    (history) => expect(history.order(id(1))?.order.fills.map(({ stage }) => stage)).toEqual(['confirmed']),
+  )
+})
+
+test('orders page by creation and filter by status and symbol', async () => {
+  const page = (
+    history: ParsedHistory,
+    filter: { status?: 'open' | wire.OrderStatus; symbol?: string },
+    limit: number,
+  ) => {
+    const found: string[] = []
+    for (let after: number | null = 0; after !== null; ) {
+      const { items, next_after }: wire.Page<wire.Order> = history.orders('alice', {
+        ...filter,
+        after,
+        limit,
+      })
+      expect(items.length).toBeLessThanOrEqual(limit)
+      found.push(...items.map(({ order_id }) => order_id))
+      after = next_after
+    }
+    return found.map((text) => Number.parseInt(text, 16))
+  }
+  await inEveryState(
+    (history) => {
+      const recorder = new Recorder(history)
+      for (let n = 1; n <= 9; n++) {
+        const symbol = n % 3 === 0 ? 'ETH-USDC' : 'SOL-USDC'
+        recorder.record('alice', 'order.accepted', order(n, 'accepted', { symbol }))
+      }
+      recorder.record('bob', 'order.accepted', order(50, 'accepted'))
+      recorder.record('alice', 'order.cancelled', order(2, 'cancelled'))
+      recorder.record('alice', 'order.partially_filled', order(4, 'partially_filled'))
+      recorder.record('alice', 'order.expired', order(9, 'expired', { symbol: 'ETH-USDC' }))
+    },
+    (history) => {
+      for (const limit of [1, 2, 3, 9, 100]) {
+        expect(page(history, {}, limit)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9])
+        expect(page(history, { status: 'open' }, limit)).toEqual([1, 3, 4, 5, 6, 7, 8])
+        expect(page(history, { status: 'accepted' }, limit)).toEqual([1, 3, 5, 6, 7, 8])
+        expect(page(history, { status: 'cancelled' }, limit)).toEqual([2])
+        expect(page(history, { symbol: 'ETH-USDC' }, limit)).toEqual([3, 6, 9])
+        expect(page(history, { status: 'open', symbol: 'ETH-USDC' }, limit)).toEqual([3, 6])
+        expect(page(history, { status: 'filled' }, limit)).toEqual([])
+      }
+    },
+  )
+})
+
+test('withdrawals and reshapes read by id with their newest stage', async () => {
+  const withdrawal = (status: wire.WithdrawalStatus): wire.Withdrawal => ({
+    withdrawal_id: id(1),
+    commitment: 'cd'.repeat(32),
+    destination: 'x',
+    amount: '5',
+    fee: '1',
+    status,
+    seq: 1,
+  })
+  const reshape = (status: wire.ReshapeStatus): wire.Reshape => ({
+    reshape_id: id(1),
+    inputs: ['ef'.repeat(32)],
+    outputs: [],
+    status,
+    seq: 2,
+  })
+  await inEveryState(
+    (history) => {
+      const recorder = new Recorder(history)
+      recorder.record('alice', 'withdrawal.accepted', withdrawal('accepted'))
+      recorder.record('alice', 'reshape.accepted', reshape('accepted'))
+      recorder.record('alice', 'withdrawal.finalized', withdrawal('finalized'))
+    },
+    (history) => {
+      expect(history.withdrawal(id(1))).toEqual({ account_id: 'alice', withdrawal: withdrawal('finalized') })
+      expect(history.reshape(id(1))).toEqual({ account_id: 'alice', reshape: reshape('accepted') })
+      expect(history.withdrawal(id(2))).toBeUndefined()
+      expect(history.reshape(id(2))).toBeUndefined()
+    },
+  )
+})

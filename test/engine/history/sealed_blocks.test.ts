@@ -1,0 +1,145 @@
+/** Events lie in sealed blocks and everything else points at them: neither may be moved, and no pointer may dangle. */
+import { Database } from 'bun:sqlite'
+import { expect, test } from 'bun:test'
+import { join } from 'node:path'
+import { HistoryBroken } from '../../../engine/history/contract'
+import { HiddenIds } from '../../../engine/history/seal'
+import {
+  DAY_MS,
+  fill,
+  id,
+  KEY,
+  order,
+  type ParsedHistory,
+  Recorder,
+  START_MS,
+  withFolder,
+  withHistory,
+} from './account_events'
+
+const day = (n: number) => START_MS + n * DAY_MS
+
+/** Alice's orders 1 to 40 and bob's 101 to 140, then `change` to the file, then `look`. */
+async function afterChange(
+  change: (db: Database) => void,
+  look: (history: ParsedHistory) => void,
+): Promise<void> {
+  await withFolder(async (dir) => {
+    await withHistory(dir, async (history) => {
+      const recorder = new Recorder(history)
+      for (let n = 1; n <= 40; n++) {
+        recorder.record('alice', 'order.accepted', order(n, 'accepted'))
+        recorder.record('bob', 'order.accepted', order(100 + n, 'accepted'))
+      }
+      recorder.record('alice', 'fill.matched', fill(1, 0, 'matched'))
+    })
+    const db = new Database(join(dir, 'history.sqlite'))
+    db.run('PRAGMA busy_timeout = 10000')
+    change(db)
+    db.close()
+    await withHistory(dir, async (history) => look(history))
+  })
+}
+
+const hidden = (n: number) => new HiddenIds(KEY, 'order').hide(id(n))
+
+test('a sealed block moved to another account does not open', async () => {
+  await afterChange(
+    (db) => {
+      for (const [from, to] of [
+        [1, 3],
+        [2, 1],
+        [3, 2],
+      ]) {
+        db.run('UPDATE blocks SET account = ? WHERE account = ?', [to!, from!])
+      }
+    },
+    (history) => expect(() => history.events('alice', 0, 5)).toThrow(HistoryBroken),
+  )
+})
+
+test('accounts that change their numbers do not get the events of each other', async () => {
+  await afterChange(
+    (db) => {
+      db.run('UPDATE accounts SET account = 3 WHERE account = 1')
+      db.run('UPDATE accounts SET account = 1 WHERE account = 2')
+      db.run('UPDATE accounts SET account = 2 WHERE account = 3')
+    },
+    (history) => {
+      expect(() => history.events('alice', 0, 5)).toThrow(HistoryBroken)
+      expect(() => history.order(id(1))).toThrow(HistoryBroken)
+    },
+  )
+})
+
+test('a block does not pass for other events than it holds', async () => {
+  await afterChange(
+    (db) => db.run('UPDATE blocks SET seq_last = 31 WHERE seq_first = 1'),
+    (history) => expect(() => history.events('alice', 0, 5)).toThrow(HistoryBroken),
+  )
+})
+
+test('an order whose row points at the event of another order is not shown', async () => {
+  await afterChange(
+    (db) => db.run('UPDATE orders SET event = 2 WHERE id = ?', [hidden(1)]),
+    (history) => {
+      expect(history.order(id(2))?.order.order_id).toBe(id(2))
+      expect(() => history.order(id(1))).toThrow(HistoryBroken)
+    },
+  )
+  await afterChange(
+    // A fill of the same order is no order.
+    (db) => db.run('UPDATE orders SET event = 41 WHERE id = ?', [hidden(1)]),
+    (history) => expect(() => history.orders('alice', { after: 0, limit: 5 })).toThrow(HistoryBroken),
+  )
+})
+
+test('an id is hidden as itself alone: every other id, and every other kind of id, looks different', () => {
+  const orders = new HiddenIds(KEY, 'order')
+  const again = new HiddenIds(KEY, 'order')
+  const seen = new Set<string>()
+  for (let n = 0; n < 500; n++) {
+    const bytes = orders.hide(id(n))
+    expect([...again.hide(id(n))]).toEqual([...bytes])
+    expect(again.reveal(bytes)).toBe(id(n))
+    seen.add(bytes.toHex())
+  }
+  expect(seen.size).toBe(500)
+  expect(seen.has(new HiddenIds(KEY, 'withdrawal').hide(id(1)).toHex())).toBe(false)
+  expect(() => orders.hide('ab')).toThrow(RangeError)
+  expect(orders.reveal(orders.hide(id(7)))).toBe(id(7))
+})
+
+test('an order that outlives its events stays readable, its neighbours do not come back as events', async () => {
+  await withFolder(async (dir) => {
+    await withHistory(dir, async (history) => {
+      const recorder = new Recorder(history)
+      for (let n = 1; n <= 100; n++) recorder.record('alice', 'order.accepted', order(n, 'accepted'), day(0))
+      for (let n = 1; n <= 100; n++) {
+        if (n !== 50) recorder.record('alice', 'order.cancelled', order(n, 'cancelled'), day(0))
+      }
+      await history.flush()
+      await history.prune(day(31))
+      expect(history.events('alice', 0, 500)).toEqual({ items: [], next_after: null })
+      expect([history.seqFirst('alice'), history.seqLast('alice')]).toEqual([200, 199])
+      expect(history.order(id(50))?.order.status).toBe('accepted')
+      expect(history.order(id(51))).toBeUndefined()
+      expect(history.orders('alice', { status: 'open', after: 0, limit: 9 }).items.length).toBe(1)
+    })
+    const db = new Database(join(dir, 'history.sqlite'), { readonly: true })
+    // The one block that is still needed.
+    expect(db.query('SELECT count(*) AS blocks FROM blocks').get()).toEqual({ blocks: 1 })
+    db.close()
+    await withHistory(dir, async (history) => {
+      const recorder = new Recorder(history, history.watermark())
+      for (let seq = 1; seq < 200; seq++) recorder.event('alice', 'order.accepted', order(1, 'accepted'))
+      recorder.record('alice', 'order.cancelled', order(50, 'cancelled'), day(32))
+      await history.flush()
+      await history.prune(day(63))
+      expect(history.order(id(50))).toBeUndefined()
+    })
+    const after = new Database(join(dir, 'history.sqlite'), { readonly: true })
+    expect(after.query('SELECT count(*) AS blocks FROM blocks').get()).toEqual({ blocks: 0 })
+    after.close()
+  })
+})

@@ -1,0 +1,199 @@
+/** Groups come back as they were appended, across segments and reopening. */
+import { expect, test } from 'bun:test'
+import { JournalClosed, JournalDamaged, JournalLocked } from '../../../engine/journal/contract'
+import { openJournal } from '../../../engine/journal/open_journal'
+import { LIMITS } from '../../../engine/limits'
+import { all, failure, KEY, open, records, SEGMENT_BYTES, segmentFiles, withFolder, write } from './folder'
+
+test('what was appended is read back in order, also after a restart', async () => {
+  await withFolder(async (dir) => {
+    const groups = [records(1), records(2, 5), records(3, 2, 0), records(4, 3, 900)]
+    const ends = await write(dir, groups)
+    expect(ends.map(({ seq_last }) => seq_last)).toEqual([1, 6, 8, 11])
+
+    const journal = await open(dir)
+    const expected = groups.flat().map((record, i) => ({ ...record, seq: i + 1 }))
+    expect(await all(journal)).toEqual(expected)
+    expect(await all(journal, 7)).toEqual(expected.slice(6))
+    expect(await all(journal, 12)).toEqual([])
+    expect(journal.head()).toEqual({ seq: 11, head: ends[3]?.head as Uint8Array })
+    await journal.close()
+  })
+})
+
+test('an empty journal reads as nothing and stands at seq 0 with a zero head', async () => {
+  await withFolder(async (dir) => {
+    const journal = await open(dir)
+    expect(await all(journal)).toEqual([])
+    expect(journal.head()).toEqual({ seq: 0, head: new Uint8Array(32) })
+    expect(journal.firstSeq()).toBe(1)
+    await journal.close()
+  })
+})
+
+test('groups appended together are written together and each keeps a head of its own', async () => {
+  await withFolder(async (dir) => {
+    const journal = await open(dir, 64 * 1024)
+    const ends = await Promise.all([1, 2, 3, 4, 5].map((mark) => journal.append(records(mark, mark))))
+    expect(journal.pending()).toBe(0)
+    expect(ends.map(({ seq_last }) => seq_last)).toEqual([1, 3, 6, 10, 15])
+    expect(new Set(ends.map(({ head }) => head.toHex())).size).toBe(5)
+    expect(journal.head()).toEqual({ seq: 15, head: ends[4]?.head as Uint8Array })
+    for (const { seq_last, head } of ends) {
+      let next = seq_last
+      for await (const record of journal.read(seq_last + 1, head)) expect(record.seq).toBe(++next)
+      expect(next).toBe(15)
+    }
+    await journal.close()
+  })
+})
+
+test('the same content at the same place has another head: a published head confirms no guess', async () => {
+  const heads: string[] = []
+  for (let i = 0; i < 2; i++)
+    await withFolder(async (dir) => {
+      heads.push((await write(dir, [records(1)]))[0]?.head.toHex() as string)
+    })
+  expect(heads[0]).not.toBe(heads[1] as string)
+})
+
+test('records go on over the ends of segments and over restarts', async () => {
+  await withFolder(async (dir) => {
+    const groups = Array.from({ length: 60 }, (_, i) => records(i, 1 + (i % 4), 300))
+    for (let at = 0; at < 60; at += 20) await write(dir, groups.slice(at, at + 20))
+    expect(segmentFiles(dir).length).toBeGreaterThan(3)
+    const journal = await open(dir)
+    expect(await all(journal)).toEqual(groups.flat().map((record, i) => ({ ...record, seq: i + 1 })))
+    await journal.close()
+  })
+})
+
+test('reading may follow on from a chain head and from no other', async () => {
+  await withFolder(async (dir) => {
+    const ends = await write(dir, [records(1, 2), records(2, 2), records(3, 2)])
+    const journal = await open(dir)
+    const read = async (from_seq: number, head: Uint8Array) => {
+      let count = 0
+      for await (const batch of journal.readBatches(from_seq, head)) count += batch.length
+      return count
+    }
+    expect(await read(5, ends[1]?.head as Uint8Array)).toBe(2)
+    expect(await read(7, ends[2]?.head as Uint8Array)).toBe(0)
+    expect(await read(1, new Uint8Array(32))).toBe(6)
+    expect(await failure(read(5, ends[0]?.head as Uint8Array))).toBeInstanceOf(JournalDamaged)
+    expect(await failure(read(4, ends[1]?.head as Uint8Array))).toBeInstanceOf(JournalDamaged)
+    await journal.close()
+  })
+})
+
+test('a reader that stops early leaves the journal usable', async () => {
+  await withFolder(async (dir) => {
+    const journal = await open(dir)
+    for (let i = 0; i < 30; i++) await journal.append(records(i, 2, 400))
+    for await (const record of journal.read(1)) if (record.seq === 3) break
+    expect((await journal.append(records(99))).seq_last).toBe(61)
+    expect((await all(journal)).length).toBe(61)
+    await journal.close()
+  })
+})
+
+test('an empty or oversized group is refused and harms nothing', async () => {
+  await withFolder(async (dir) => {
+    const journal = await open(dir)
+    expect(() => journal.append([])).toThrow(RangeError)
+    expect(() => journal.append(records(1, 1, SEGMENT_BYTES))).toThrow(RangeError)
+    const largest = SEGMENT_BYTES - 512 - 64 - 24 - 28
+    expect((await journal.append(records(1, 1, largest))).seq_last).toBe(1)
+    expect(() => journal.append(records(1, 1, largest + 1))).toThrow(RangeError)
+    await journal.close()
+  })
+})
+
+test('the largest group a write takes is written and read', async () => {
+  await withFolder(async (dir) => {
+    const journal = await open(dir, 8 * 1024 * 1024)
+    const body = LIMITS.journal_write_bytes_max - 24 - 28
+    const ends = await Promise.all([journal.append(records(1, 1, body)), journal.append(records(2, 1, 10))])
+    expect(ends.map(({ seq_last }) => seq_last)).toEqual([1, 2])
+    expect((await all(journal)).map((record) => record.body.length)).toEqual([body, 10])
+    await journal.close()
+  })
+})
+
+test('a fence is durable, may be repeated, and lets no lower epoch write', async () => {
+  await withFolder(async (dir) => {
+    let journal = await open(dir)
+    expect(journal.epoch()).toBe(0)
+    await journal.append(records(1))
+    await Promise.all([journal.fence(4), journal.append(records(2))])
+    expect(await failure(journal.fence(3))).toBeInstanceOf(RangeError)
+    await journal.fence(4)
+    await journal.close()
+    journal = await open(dir)
+    expect(journal.epoch()).toBe(4)
+    expect((await all(journal)).length).toBe(2)
+    expect(await failure(journal.fence(3))).toBeInstanceOf(RangeError)
+    await journal.close()
+  })
+})
+
+test('retiring deletes whole segments below a seq and never the newest', async () => {
+  await withFolder(async (dir) => {
+    const journal = await open(dir)
+    for (let i = 0; i < 60; i++) await journal.append(records(i, 1, 900))
+    const before = segmentFiles(dir).length
+    await journal.retire(1)
+    expect(segmentFiles(dir).length).toBe(before)
+    await journal.retire(30)
+    const first = journal.firstSeq()
+    expect(first).toBeGreaterThan(1)
+    expect(first).toBeLessThanOrEqual(30)
+    expect((await all(journal, first)).map(({ seq }) => seq)).toEqual(
+      Array.from({ length: 61 - first }, (_, i) => first + i),
+    )
+    expect(await failure(all(journal, first - 1))).toBeInstanceOf(RangeError)
+    await journal.retire(1_000)
+    expect(segmentFiles(dir).length).toBe(1)
+    expect((await journal.append(records(99))).seq_last).toBe(61)
+    await journal.close()
+    const again = await open(dir)
+    expect(again.head().seq).toBe(61)
+    await again.close()
+  })
+})
+
+test('a folder is open once, in this process and between processes', async () => {
+  await withFolder(async (dir) => {
+    const journal = await open(dir)
+    expect(await failure(open(dir))).toBeInstanceOf(JournalLocked)
+    const script = `
+      import { openJournal } from ${JSON.stringify(new URL('../../../engine/journal/open_journal.ts', import.meta.url).pathname)}
+      await openJournal({ dir: ${JSON.stringify(dir)}, key: new Uint8Array(32).fill(7), segment_bytes: 16384 })
+        .then(() => console.log('open'), (error) => console.log(error.name))
+      process.exit(0)`
+    const child = Bun.spawn([process.execPath, '-e', script], { stdout: 'pipe', stderr: 'inherit' })
+    expect((await new Response(child.stdout).text()).trim()).toBe('JournalLocked')
+    await journal.close()
+    await (await open(dir)).close()
+  })
+})
+
+test('a closed journal takes nothing, and close waits for what was appended', async () => {
+  await withFolder(async (dir) => {
+    const journal = await open(dir)
+    const last = journal.append(records(1, 3))
+    await journal.close()
+    expect((await last).seq_last).toBe(3)
+    expect(await failure(journal.append(records(2)))).toBeInstanceOf(JournalClosed)
+    expect(await failure(journal.fence(9))).toBeInstanceOf(JournalClosed)
+    await journal.close()
+  })
+})
+
+test('options out of range are refused', async () => {
+  await withFolder(async (dir) => {
+    expect(await failure(openJournal({ dir, key: new Uint8Array(31) }))).toBeInstanceOf(RangeError)
+    expect(await failure(openJournal({ dir, key: KEY, segment_bytes: 1000 }))).toBeInstanceOf(RangeError)
+    expect(await failure(openJournal({ dir, key: KEY, segment_bytes: 512 }))).toBeInstanceOf(RangeError)
+  })
+})

@@ -1,0 +1,72 @@
+/** Large bytes are let go at once: no thread keeps a segment of 64 MB that it has read. */
+
+import { expect, spyOn, test } from 'bun:test'
+import { readSegments, recover } from '../../../engine/journal/read_segments'
+import * as segment_files from '../../../engine/journal/segment_files'
+import { openSnapshotStore } from '../../../engine/journal/snapshot_store'
+import type { LoadedSegment } from '../../../engine/journal/walk_segment'
+import { letGo } from '../../../engine/memory/idle_gc'
+import { durableRecords } from '../../../engine/snapshots/make_snapshot'
+import { KEY, records, withFolder, write } from './folder'
+
+/** Runs `body` in a folder of several segments; returns what is left of each segment that was loaded, in bytes. */
+async function leftLoaded(body: (dir: string, seq_last: number) => void): Promise<number[]> {
+  let left: number[] = []
+  await withFolder(async (dir) => {
+    const groups = Array.from({ length: 12 }, (_, mark) => records(mark, 10, 400))
+    await write(dir, groups)
+    const loads = spyOn(segment_files, 'loadSegment')
+    try {
+      body(dir, 120)
+      left = loads.mock.results.map(({ value }) => (value as LoadedSegment).bytes.length)
+    } finally {
+      loads.mockRestore()
+    }
+  })
+  return left
+}
+
+test('bytes that are let go have no length, nor has a view of them', () => {
+  const bytes = new Uint8Array(1_000)
+  const view = bytes.subarray(10, 20)
+  letGo(bytes)
+  expect([bytes.length, view.length]).toEqual([0, 0])
+})
+
+test('who recovers keeps no segment', async () => {
+  expect(await leftLoaded((dir) => recover(dir, KEY))).toEqual([0])
+})
+
+test('who reads to the end keeps no segment, nor does who stops early', async () => {
+  const read = (dir: string, chunks: number) => {
+    const { segments, end } = recover(dir, KEY)
+    const reader = readSegments({ dir, key: KEY }, segments, end!, 1, undefined)
+    for (let at = 0; at < chunks && !reader.next().last; at++);
+    reader.stop()
+  }
+  const whole = await leftLoaded((dir) => read(dir, Number.POSITIVE_INFINITY))
+  expect(whole.length).toBeGreaterThan(2)
+  expect(new Set(whole)).toEqual(new Set([0]))
+  expect(new Set(await leftLoaded((dir) => read(dir, 1)))).toEqual(new Set([0]))
+})
+
+test('who takes the first records only keeps no segment', async () => {
+  const left = await leftLoaded((dir, seq_last) => {
+    for (const chunk of durableRecords({ dir, key: KEY }, 1, undefined, seq_last)) {
+      expect(chunk.length).toBeGreaterThan(0)
+      break
+    }
+  })
+  expect(left.length).toBeGreaterThan(0)
+  expect(new Set(left)).toEqual(new Set([0]))
+})
+
+test('a block of a snapshot is let go when the next is asked for', async () => {
+  await withFolder(async (dir) => {
+    const store = openSnapshotStore({ dir, key: KEY })
+    await store.writeSnapshot(1, new Uint8Array(32), () => [new Uint8Array(3 * 1024 * 1024)])
+    const { snapshot } = await store.newestValid()
+    const blocks = [...snapshot!.blocks()]
+    expect(blocks.map(({ length }) => length)).toEqual([0, 0, 0])
+  })
+})

@@ -1,0 +1,143 @@
+/** Snapshots: only whole, authentic ones at their own position are opened. */
+import { expect, test } from 'bun:test'
+import { readdirSync, renameSync } from 'node:fs'
+import { join } from 'node:path'
+import { openSnapshotStore } from '../../../engine/journal/snapshot_store'
+import { concatBytes } from '../../../protocol/bytes'
+import { failure, KEY, load, save, withFolder } from './folder'
+
+const MIB = 1024 * 1024
+const head = (fill: number) => new Uint8Array(32).fill(fill)
+const whole = (bytes: Uint8Array) => () => [bytes]
+const joined = (blocks: Iterable<Uint8Array>) =>
+  concatBytes(...Array.from(blocks, (block) => new Uint8Array(block)))
+const names = (dir: string) => readdirSync(dir).sort()
+
+function state(bytes: number): Uint8Array {
+  const all = new Uint8Array(bytes)
+  for (let i = 0; i < bytes; i++) all[i] = (i * 7 + (i >> 12)) % 256
+  return all
+}
+
+test('the newest snapshot comes back as it was written, whatever its size', async () => {
+  await withFolder(async (dir) => {
+    const store = openSnapshotStore({ dir, key: KEY })
+    expect(await store.newestValid()).toEqual({ snapshot: undefined, rejected: [] })
+    let seq = 10
+    for (const bytes of [0, 1, MIB - 1, MIB, MIB + 1, 3 * MIB + 5]) {
+      const written = { seq: ++seq, head: head(seq), bytes: state(bytes) }
+      await store.writeSnapshot(written.seq, written.head, whole(written.bytes))
+      const { snapshot, rejected } = await store.newestValid()
+      const { blocks, ...position } = snapshot!
+      expect({ ...position, bytes: joined(blocks()) }).toEqual(written)
+      expect(rejected).toEqual([])
+    }
+  })
+})
+
+test('blocks of any length make the same snapshot', async () => {
+  await withFolder(async (dir) => {
+    const store = openSnapshotStore({ dir, key: KEY })
+    const bytes = state(2 * MIB + 3)
+    for (const [seq, length] of [1, 1000, MIB - 1, MIB, MIB + 1, 3 * MIB].entries()) {
+      const cut = function* () {
+        for (let at = 0; at < bytes.length; at += length) yield bytes.subarray(at, at + length)
+      }
+      await store.writeSnapshot(seq, head(seq), cut)
+      const { snapshot } = await store.newestValid()
+      expect(Buffer.from(joined(snapshot!.blocks())).equals(bytes)).toBe(true)
+    }
+  })
+})
+
+test('what changes while it is written is no snapshot', async () => {
+  await withFolder(async (dir) => {
+    const store = openSnapshotStore({ dir, key: KEY })
+    let length = 10
+    const changing = () => [state(length++)]
+    expect(await failure(store.writeSnapshot(1, head(1), changing))).toBeInstanceOf(Error)
+    expect(store.seqs()).toEqual([])
+  })
+})
+
+test('a file that changes between the check and the reading is noticed', async () => {
+  await withFolder(async (dir) => {
+    const store = openSnapshotStore({ dir, key: KEY })
+    await store.writeSnapshot(1, head(1), whole(state(2 * MIB)))
+    const { snapshot } = await store.newestValid()
+    const blocks = snapshot!.blocks()
+    blocks.next()
+    const path = join(dir, '0000000000000001.snapshot')
+    const changed = load(path)
+    changed[MIB + 1000]! ^= 1
+    save(path, changed)
+    expect(() => blocks.next()).toThrow()
+  })
+})
+
+test('two snapshots are kept, newest by seq', async () => {
+  await withFolder(async (dir) => {
+    const store = openSnapshotStore({ dir, key: KEY })
+    for (const seq of [9, 10, 11]) await store.writeSnapshot(seq, head(seq), whole(state(100)))
+    expect(names(dir)).toEqual(['0000000000000010.snapshot', '0000000000000011.snapshot'])
+  })
+})
+
+test('a damaged snapshot is passed over for the one before, at whichever byte', async () => {
+  await withFolder(async (dir) => {
+    const store = openSnapshotStore({ dir, key: KEY })
+    await store.writeSnapshot(1, head(1), whole(state(50)))
+    await store.writeSnapshot(2, head(2), whole(state(60)))
+    const path = join(dir, '0000000000000002.snapshot')
+    const sound = load(path)
+    for (let offset = 0; offset < sound.length; offset++) {
+      const changed = sound.slice()
+      changed[offset] = (changed[offset] ?? 0) ^ (1 << (offset % 8))
+      save(path, changed)
+      const { snapshot, rejected } = await store.newestValid()
+      expect(snapshot?.seq).toBe(1)
+      expect(rejected).toEqual(['0000000000000002.snapshot'])
+    }
+    for (const length of [0, 20, 88, sound.length - 1]) {
+      save(path, sound.subarray(0, length))
+      expect((await store.newestValid()).snapshot?.seq).toBe(1)
+    }
+  })
+})
+
+test('pieces cannot be swapped, nor a snapshot be given another place', async () => {
+  await withFolder(async (dir) => {
+    const store = openSnapshotStore({ dir, key: KEY })
+    await store.writeSnapshot(5, head(5), whole(state(2 * MIB)))
+    const path = join(dir, '0000000000000005.snapshot')
+    const sound = load(path)
+    const piece = MIB + 16
+    const swapped = sound.slice()
+    swapped.set(sound.subarray(88, 88 + piece), 88 + piece)
+    swapped.set(sound.subarray(88 + piece), 88)
+    save(path, swapped)
+    expect((await store.newestValid()).snapshot).toBeUndefined()
+    save(path, sound)
+    // A file name is only a hint: seq and head come from the authenticated header.
+    renameSync(path, join(dir, '0000000000000009.snapshot'))
+    expect((await store.newestValid()).snapshot?.seq).toBe(5)
+  })
+})
+
+test('a snapshot under another key or an unfinished one does not count', async () => {
+  await withFolder(async (dir) => {
+    await openSnapshotStore({ dir, key: new Uint8Array(32).fill(1) }).writeSnapshot(
+      3,
+      head(3),
+      whole(state(10)),
+    )
+    const store = openSnapshotStore({ dir, key: KEY })
+    expect((await store.newestValid()).rejected).toEqual(['0000000000000003.snapshot'])
+    save(join(dir, 'snapshot.unfinished'), state(500))
+    await store.writeSnapshot(4, head(4), whole(state(10)))
+    expect((await store.newestValid()).snapshot?.seq).toBe(4)
+    expect(await failure(store.writeSnapshot(5, new Uint8Array(31), whole(state(1))))).toBeInstanceOf(
+      RangeError,
+    )
+  })
+})

@@ -1,0 +1,59 @@
+/** A failed write closes the journal for ever. */
+import { expect, test } from 'bun:test'
+import { JournalClosed, type JournalFaults } from '../../../engine/journal/contract'
+import { openJournal } from '../../../engine/journal/open_journal'
+import { all, failure, KEY, open, records, SEGMENT_BYTES, withFolder } from './folder'
+
+/** Appends three good groups, then two at once of which the fault takes the first write. */
+async function failing(dir: string, faults: JournalFaults): Promise<void> {
+  const journal = await openJournal({ dir, key: KEY, segment_bytes: SEGMENT_BYTES, faults })
+  for (let i = 1; i <= 3; i++) await journal.append(records(i, 2, 600))
+  const lost = [journal.append(records(4, 2, 600)), journal.append(records(5, 2, 600))]
+  for (const refusal of await Promise.all(lost.map(failure))) expect(refusal).toBeInstanceOf(JournalClosed)
+  expect(journal.head().seq).toBe(6)
+  expect(await failure(journal.append(records(6)))).toBeInstanceOf(JournalClosed)
+  expect(await failure(journal.fence(1))).toBeInstanceOf(JournalClosed)
+  expect(await failure(journal.retire(1))).toBeInstanceOf(JournalClosed)
+  expect(() => journal.readBatches(1)).toThrow(JournalClosed)
+  await journal.close()
+}
+
+test('a full disk closes the journal for ever, and the half-written group is gone after a restart', async () => {
+  await withFolder(async (dir) => {
+    await failing(dir, { write_fails_at: 4 })
+    const journal = await open(dir)
+    expect(journal.head().seq).toBe(6)
+    expect((await journal.append(records(7, 1))).seq_last).toBe(7)
+    expect((await all(journal)).map(({ type }) => type)).toEqual([1, 1, 2, 2, 3, 3, 0])
+    await journal.close()
+  })
+})
+
+test('a failed sync closes the journal for ever; the group is then wholly there or wholly absent', async () => {
+  await withFolder(async (dir) => {
+    await failing(dir, { sync_fails_at: 4 })
+    const journal = await open(dir)
+    const { seq } = journal.head()
+    expect([6, 8, 10]).toContain(seq)
+    expect((await journal.append(records(7, 1))).seq_last).toBe(seq + 1)
+    expect((await all(journal)).length).toBe(seq + 1)
+    await journal.close()
+  })
+})
+
+test('the failure of the very first write leaves an empty journal', async () => {
+  await withFolder(async (dir) => {
+    const journal = await openJournal({
+      dir,
+      key: KEY,
+      segment_bytes: SEGMENT_BYTES,
+      faults: { write_fails_at: 1 },
+    })
+    const refusal = await failure(journal.append(records(1, 3, 800)))
+    expect(refusal).toBeInstanceOf(JournalClosed)
+    expect((refusal as Error).message).toContain('ENOSPC')
+    const again = await open(dir)
+    expect(again.head().seq).toBe(0)
+    await again.close()
+  })
+})

@@ -1,0 +1,178 @@
+/** The journal's bytes of every command, and the table of 32-byte keys that trees and nullifiers are kept in. */
+
+import { expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { key, SIGNATURE, seeded, settings, World } from '../../../bench/kit/machine_world'
+import type { CommandBody } from '../../../engine/commands'
+import { decodeCommand, encodeCommand, KINDS } from '../../../engine/machine/codec/command_codec'
+import { ByteIndex } from '../../../engine/memory/byte_index'
+import { ByteReader, ByteWriter } from '../../../engine/memory/byte_stream'
+
+const id = seeded('id').slice(0, 16)
+const opening = {
+  mint: key('m'),
+  amount: 5n,
+  blinding: seeded('b'),
+  commitment: seeded('c'),
+  nullifier: seeded('n'),
+}
+const note = { ...opening, leaf_index: 7 }
+const owner = { account_id: 'alice', trading_key: key('a'), signature: SIGNATURE }
+const world = new World()
+world.account('alice')
+const { unix_ms: _, kind: __, account_id, origin, ...replacement } = world.placing('alice', key('a'))
+const signed = {
+  batch_id: 3,
+  signature: SIGNATURE,
+  transaction: new Uint8Array(900),
+  last_valid_block_height: 5,
+}
+const result = {
+  nullifiers: [seeded('x')],
+  outputs: [{ blinding: seeded('y'), commitment: seeded('z'), memo: id }],
+  refund_inners: [],
+  refund_blindings: [seeded('w')],
+  spent_root: seeded('r'),
+  spent_count: 2 ** 40,
+}
+const request = {
+  nullifier: seeded('n'),
+  commitment: seeded('c'),
+  mint: key('m'),
+  amount: 2n ** 64n - 1n,
+  destination: key('d'),
+  deadline_unix_s: 9,
+  request_account: key('q'),
+  refund_inner: seeded('i'),
+  stage: 'vanished' as const,
+}
+const payout = { outcome: 'refunded' as const, refund_commitment: seeded('c'), refund_leaf_index: 4 }
+
+const COMMANDS: CommandBody[] = [
+  { kind: 'configure', settings: settings() },
+  {
+    kind: 'account_record',
+    account_id: 'ä',
+    version: 2,
+    status: 'suspended',
+    orders_live_max: 1,
+    keys_max: 2,
+    record: id,
+  },
+  { kind: 'place', account_id, origin, ...replacement },
+  { kind: 'place', account_id, origin: 's', ...replacement, opening: { ...opening, leaf_index: undefined } },
+  { kind: 'cancel', ...owner, order_id: id, cancel_nonce: 2n ** 64n - 1n },
+  {
+    kind: 'modify',
+    account_id,
+    origin,
+    cancel: { trading_key: key('a'), signature: SIGNATURE, order_id: id, cancel_nonce: 1n },
+    replacement,
+  },
+  {
+    kind: 'cancel_all',
+    account_id,
+    items: ['SOL-USDC', undefined].map((symbol) => ({
+      trading_key: key('a'),
+      signature: SIGNATURE,
+      cancel_nonce: 1n,
+      symbol,
+    })),
+  },
+  { kind: 'dead_man', ...owner, cancel_nonce: 1n, timeout_slots: 0 },
+  {
+    kind: 'withdraw',
+    ...owner,
+    withdrawal_id: id,
+    commitment: seeded('c'),
+    destination: key('d'),
+    amount: 1n,
+    nonce: 2n,
+    expiry_slot: 3,
+    change_anchor: seeded('a'),
+    opening: note,
+  },
+  {
+    kind: 'reshape',
+    ...owner,
+    reshape_id: id,
+    inputs: [seeded('1'), seeded('2')],
+    amounts: [1n],
+    anchor: seeded('a'),
+    nonce: 2n,
+    expiry_slot: 3,
+    openings: [note, undefined],
+  },
+  { kind: 'arm_disconnect', account_id, origin: 's', armed: true },
+  { kind: 'disconnected', account_id, origin: 's' },
+  { kind: 'slot', slot: Number.MAX_SAFE_INTEGER },
+  { kind: 'leaves', first_index: 4, leaves: [seeded('1')], slot: 5 },
+  { kind: 'hashed', batch_id: 3, result },
+  { kind: 'batch_signed', signed },
+  {
+    kind: 'batch_stage',
+    stage: { batch_id: 3, stage: 'confirmed', signature: SIGNATURE, slot: 4, payouts: [payout] },
+  },
+  {
+    kind: 'epoch_intended',
+    epoch: 1,
+    boot_nonce: id,
+    generation: 0,
+    signature: SIGNATURE,
+    transaction: new Uint8Array(3),
+  },
+  { kind: 'epoch_opened', epoch: 1, slot: 2, signature: SIGNATURE },
+  { kind: 'reference', symbol: 'SOL-USDC', price: 3n, publish_unix_ms: 4, source: 'feed' },
+  { kind: 'exit_requested', request },
+  { kind: 'halted', reason: 'program_error' },
+  { kind: 'resumed' },
+  { kind: 'instrument_status', symbol: 'SOL-USDC', status: 'closed' },
+  {
+    kind: 'spent_restored',
+    batches: [{ batch_id: 1, nullifiers: [seeded('n')], signature: SIGNATURE, slot: 7 }],
+  },
+]
+
+test('every kind of command has a case here', () => {
+  expect(new Set(COMMANDS.map((command) => command.kind))).toEqual(new Set(KINDS))
+})
+
+for (const [at, body] of COMMANDS.entries()) {
+  test(`${body.kind} (case ${at}) comes back from its bytes as it was, and from no shorter or longer bytes`, () => {
+    const command = { ...body, unix_ms: 1_700_000_000_001 }
+    const bytes = encodeCommand(command)
+    expect(decodeCommand(bytes)).toEqual(command)
+    expect(() => decodeCommand(bytes.slice(0, -1))).toThrow()
+    expect(() => decodeCommand(new Uint8Array([...bytes, 0]))).toThrow()
+  })
+}
+
+test('type bytes stand for ever in the order of their first publication', () => {
+  expect(KINDS.join(' ')).toBe(
+    'configure account_record place cancel modify cancel_all dead_man withdraw reshape arm_disconnect disconnected ' +
+      'slot leaves hashed batch_signed batch_stage epoch_intended epoch_opened reference exit_requested halted ' +
+      'resumed instrument_status spent_restored',
+  )
+})
+
+test('an index of keys finds the first place of each and nothing else, also after growing', () => {
+  fc.assert(
+    fc.property(fc.array(fc.nat(3_000), { minLength: 1, maxLength: 4_000 }), (names) => {
+      const index = new ByteIndex()
+      const model = new Map<number, number>()
+      for (const [at, name] of names.entries()) {
+        expect(index.append(seeded(`${name}`))).toBe(at)
+        if (!model.has(name)) model.set(name, at)
+      }
+      for (const [name, at] of model) expect(index.indexOf(seeded(`${name}`))).toBe(at)
+      expect(index.has(seeded('none'))).toBe(false)
+      const [written, again] = [new ByteWriter(), new ByteWriter()]
+      for (const _ of index.encode(written));
+      const read = new ByteIndex()
+      read.decode(new ByteReader(written.done()))
+      for (const _ of read.encode(again));
+      expect(again.done()).toEqual(written.done())
+    }),
+    { numRuns: 5 },
+  )
+})

@@ -1,0 +1,88 @@
+/** The table of final orders against a plain map: what is found, in which order, and what a snapshot keeps. */
+import { expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { seeded } from '../../../bench/kit/machine_world'
+import { newAccount, type TradingKey } from '../../../engine/machine/state/account'
+import { FinalOrders } from '../../../engine/machine/state/final_orders'
+import { ByteReader, ByteWriter } from '../../../engine/memory/byte_stream'
+import { newList } from '../../../engine/memory/handle_list'
+import { concatBytes } from '../../../protocol/bytes'
+
+const keys: TradingKey[] = ['a', 'b', 'c'].map((text, index) => ({
+  index,
+  bytes: seeded(text),
+  text,
+  account: newAccount(`account ${text}`),
+  place_nonce: 0n,
+  cancel_nonce: 0n,
+  dead_man_slot: 0,
+  orders: newList(),
+}))
+const idOf = (number: number) => seeded(`id ${number}`).slice(0, 16)
+const REASONS = [undefined, 'by_owner', 'vault_frozen'] as const
+
+function factsOf(number: number) {
+  return {
+    order_id: idOf(number).toHex(),
+    key: number % 3,
+    digest: seeded(`digest ${number}`).toHex(),
+    status: (['filled', 'cancelled', 'expired'] as const)[number % 3]!,
+    reason: REASONS[number % 3],
+    arrival_slot: number,
+    expiry_slot: 2 ** 40 + number,
+    replaces: number % 5 === 0 ? idOf(number + 1_000_000).toHex() : undefined,
+    seq: number * 2,
+    final_unix_ms: 1_700_000_000_000 + number,
+  }
+}
+function add(finals: FinalOrders, number: number): void {
+  const { order_id, digest, replaces, ...facts } = factsOf(number)
+  const ids = [order_id, digest, replaces ?? '00'.repeat(16)].map((hex) => Uint8Array.fromHex(hex))
+  finals.add({ bytes: concatBytes(...ids), at: 0 }, { ...facts, replaces: replaces !== undefined })
+}
+function named({ key, ...facts }: ReturnType<typeof factsOf>) {
+  return { ...facts, account_id: keys[key]!.account.account_id, trading_key: keys[key]!.text }
+}
+function encoded(finals: FinalOrders): Uint8Array {
+  const to = new ByteWriter()
+  for (const _ of finals.encode(to));
+  return to.done()
+}
+
+test('whatever is added and dropped, the rest is found as it was and comes oldest first', () => {
+  const run = fc.record({ added: fc.nat(1_500), dropped: fc.nat(1_500) })
+  fc.assert(
+    fc.property(fc.array(run, { minLength: 1, maxLength: 12 }), (runs) => {
+      const finals = new FinalOrders(keys)
+      let [first, next] = [0, 0]
+      for (const { added, dropped } of runs) {
+        for (let at = 0; at < added; at++) add(finals, next++)
+        for (let at = 0; at < dropped; at++) {
+          finals.dropOldest()
+          if (first < next) first++
+        }
+        expect(finals.size).toBe(next - first)
+        expect(finals.oldest()?.expiry_slot).toBe(first < next ? factsOf(first).expiry_slot : undefined)
+      }
+      for (let number = Math.max(0, first - 50); number < next; number++) {
+        const expected = number < first ? undefined : named(factsOf(number))
+        expect(finals.find(idOf(number))).toEqual(expected)
+      }
+      expect([...finals.values()].map(({ seq }) => seq / 2)).toEqual(
+        Array.from({ length: next - first }, (_, at) => first + at),
+      )
+      // Bytes depend on what is held alone, not on what was before.
+      const restored = new FinalOrders(keys)
+      restored.decode(new ByteReader(encoded(finals)))
+      expect(encoded(restored)).toEqual(encoded(finals))
+      if (first < next) expect(restored.find(idOf(next - 1))).toEqual(named(factsOf(next - 1)))
+    }),
+    { numRuns: 8 },
+  )
+})
+
+test('an id is held once', () => {
+  const finals = new FinalOrders(keys)
+  add(finals, 1)
+  expect(() => add(finals, 1)).toThrow()
+})

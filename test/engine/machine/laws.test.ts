@@ -1,0 +1,185 @@
+/** The laws of matching and settlement over random command streams (matching.md "Laws"). Failures print their seed. */
+import { expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { FEE_BPS } from '../../../bench/kit/machine_world'
+import { decodeCommand } from '../../../engine/machine/codec/command_codec'
+import type { SettlementBatch } from '../../../engine/machine/settlement/batch'
+import { baseOf, quoteOf } from '../../../engine/machine/state/instrument'
+import { feeUpTo } from '../../../protocol/units'
+import type * as wire from '../../../protocol/wire/trading'
+import { PARTS_MAX, played } from './played'
+import { steps } from './random_commands'
+
+const RUNS = { numRuns: 40 }
+/** By mint index: inputs less outputs, payouts and fees taken. */
+function imbalance(batch: SettlementBatch): bigint[] {
+  return batch.fees.map((fee, mint) => {
+    const sum = (notes: { mint: number; amount: bigint }[]) =>
+      notes.filter((note) => note.mint === mint).reduce((total, note) => total + note.amount, 0n)
+    const paid = batch.payouts.flatMap((payout) => (payout.kind === 'withdrawal' ? [payout] : []))
+    const payouts = sum(paid.map((payout) => ({ mint: payout.note.mint, amount: payout.amount })))
+    return sum(batch.inputs) - sum(batch.outputs.map((output) => output.note)) - payouts - fee
+  })
+}
+
+test('every settlement batch conserves each mint by itself, within its capacity, one part per order', () => {
+  fc.assert(
+    fc.property(steps, (stream) => {
+      const seen = new Set<number>()
+      played(stream, (world) => {
+        for (const batch of world.state.settlement.batches.values()) {
+          if (seen.has(batch.batch_id)) continue
+          seen.add(batch.batch_id)
+          expect(imbalance(batch)).toEqual([0n, 0n, 0n])
+          expect(batch.parts).toBeLessThanOrEqual(PARTS_MAX)
+          expect(batch.fills.length + 2 * batch.payouts.length).toBeLessThanOrEqual(batch.parts)
+          expect(new Set(batch.fills.map((fill) => fill.order_id)).size).toBe(batch.fills.length)
+        }
+      })
+    }),
+    RUNS,
+  )
+})
+
+test('the venue as a whole neither makes nor loses money', () => {
+  fc.assert(
+    fc.property(steps, (stream) => {
+      const paid = [0n, 0n, 0n]
+      const packed = new Set<number>()
+      const world = played(stream, ({ state }) => {
+        for (const batch of state.settlement.batches.values()) {
+          if (packed.has(batch.batch_id)) continue
+          packed.add(batch.batch_id)
+          for (const payout of batch.payouts) {
+            if (payout.kind === 'withdrawal') paid[payout.note.mint]! += payout.amount
+          }
+        }
+      })
+      const held = new Map([...world.state.notes.values()].map((note) => [note.handle, note]))
+      for (const batch of world.state.settlement.batches.values()) {
+        for (const { note } of batch.outputs) held.set(note.handle, note)
+      }
+      const opened = [0n, 0n, 0n]
+      for (const bytes of world.journal) {
+        const command = decodeCommand(bytes)
+        const body = command.kind === 'modify' ? command.replacement : command
+        if (!('opening' in body) || body.opening === undefined) continue
+        const mint = world.state.mints.findIndex((one) => one.bytes.toHex() === body.opening!.mint.toHex())
+        opened[mint]! += body.opening.amount
+      }
+      const now = [0, 1, 2].map((mint) => {
+        let total = paid[mint]! + world.state.settlement.fees[mint]!
+        for (const note of held.values())
+          if (note.mint === mint && note.status !== 'spent') total += note.amount
+        return total
+      })
+      expect(now).toEqual(opened)
+    }),
+    RUNS,
+  )
+})
+
+test('of every order, what was filled, what lives and what was cancelled or expired sum to the original', () => {
+  fc.assert(
+    fc.property(steps, (stream) => {
+      const world = played(stream)
+      world.hashAll()
+      const newest = new Map<string, wire.Order>()
+      const filled = new Map<string, bigint>()
+      const charged = new Map<string, { quote: bigint; fee: bigint }>()
+      for (const { event } of world.events) {
+        if (event.kind.startsWith('order.'))
+          newest.set((event.data as wire.Order).order_id, event.data as wire.Order)
+        if (event.kind !== 'fill.matched') continue
+        const fill = event.data as wire.Fill
+        filled.set(fill.order_id, (filled.get(fill.order_id) ?? 0n) + BigInt(fill.amount))
+        const { quote, fee } = charged.get(fill.order_id) ?? { quote: 0n, fee: 0n }
+        charged.set(fill.order_id, { quote: quote + BigInt(fill.quote_amount), fee: fee + BigInt(fill.fee) })
+      }
+      // However an order was cut up, it pays the fee of what it traded in all, rounded up once.
+      for (const { quote, fee } of charged.values()) expect(fee).toBe(feeUpTo(quote, FEE_BPS))
+      for (const order of newest.values()) {
+        expect(BigInt(order.filled_amount) + BigInt(order.remaining_amount)).toBe(BigInt(order.amount))
+        expect(filled.get(order.order_id) ?? 0n).toBe(BigInt(order.filled_amount))
+        const live = world.state.orders.has(order.order_id)
+        expect(live).toBe(order.status === 'accepted' || order.status === 'partially_filled')
+        if (order.status === 'filled') expect(order.remaining_amount).toBe('0')
+      }
+    }),
+    RUNS,
+  )
+})
+
+test('a live order is always covered by a note of its own, and no other note is locked', () => {
+  fc.assert(
+    fc.property(steps, (stream) => {
+      played(stream, (world) => {
+        const notes = new Set<number>()
+        for (const order of world.state.orders.values()) {
+          const { terms } = order.instrument
+          const rest = quoteOf(terms, order.remaining, order.ticks)
+          const fee = feeUpTo(order.cumulative_quote + rest, terms.fee_bps) - order.cumulative_fee
+          const needed = order.side === 'buy' ? rest + fee : baseOf(terms, order.remaining)
+          expect(order.collateral.status).toBe('in_use')
+          expect(order.collateral.amount >= needed).toBe(true)
+          notes.add(order.collateral.handle)
+        }
+        expect(notes.size).toBe(world.state.orders.size)
+        for (const payment of world.state.settlement.waiting) {
+          if (payment.kind === 'withdrawal') notes.add(payment.note.handle)
+          if (payment.kind === 'reshape') for (const note of payment.inputs) notes.add(note.handle)
+        }
+        for (const note of world.state.notes.values())
+          if (note.status === 'in_use') expect(notes.has(note.handle)).toBe(true)
+      })
+    }),
+    RUNS,
+  )
+})
+
+test('no account is on both sides of an auction, buys equal sells, and no final order trades', () => {
+  fc.assert(
+    fc.property(steps, (stream) => {
+      const world = played(stream)
+      const sides = new Map<string, { account_id: string; side: string }>()
+      const ended = new Set<string>()
+      let auction = 0
+      for (const { account_id, event } of world.events) {
+        if (!event.kind.startsWith('order.')) continue
+        const order = event.data as wire.Order
+        sides.set(order.order_id, { account_id, side: order.side })
+        if (ended.has(order.order_id)) throw new Error('a final order has a later event')
+        if (!['accepted', 'partially_filled'].includes(order.status)) ended.add(order.order_id)
+      }
+      for (const record of world.auctions) {
+        const total = { buy: 0, sell: 0 }
+        const by_account = new Map<string, string>()
+        for (const { order_id, lots } of record.fills) {
+          const { account_id, side } = sides.get(order_id)!
+          expect(by_account.get(account_id) ?? side).toBe(side)
+          by_account.set(account_id, side)
+          total[side as 'buy' | 'sell'] += lots
+        }
+        expect(total).toEqual({ buy: record.volume_lots, sell: record.volume_lots })
+        auction++
+      }
+      expect(auction).toBe(world.auctions.length)
+    }),
+    RUNS,
+  )
+})
+
+test('events of an account are gapless and every event carries its own number', () => {
+  fc.assert(
+    fc.property(steps, (stream) => {
+      const world = played(stream)
+      const last = new Map<string, number>()
+      for (const { account_id, event } of world.events) {
+        expect(event.seq).toBe((last.get(account_id) ?? 0) + 1)
+        last.set(account_id, event.seq)
+        if ('seq' in event.data) expect(event.data.seq).toBe(event.seq)
+      }
+    }),
+    RUNS,
+  )
+})

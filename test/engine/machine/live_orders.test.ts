@@ -1,0 +1,160 @@
+/** Live orders in memory against plain objects: whatever comes and goes, each is found as it was. Failures print their seed. */
+
+import { expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { seeded, World } from '../../../bench/kit/machine_world'
+import { BUY, OrderPool, SELL } from '../../../engine/machine/book/order_pool'
+import { BOOK_KIND } from '../../../engine/machine/rules/order_life'
+import { newAccount, type TradingKey } from '../../../engine/machine/state/account'
+import { LiveOrders } from '../../../engine/machine/state/live_orders'
+import { Notes } from '../../../engine/machine/state/notes'
+import type { Order, OrderFacts } from '../../../engine/machine/state/order'
+import { ByteIndex } from '../../../engine/memory/byte_index'
+import { newList } from '../../../engine/memory/handle_list'
+
+const instruments = new World().state.instrument_list
+
+function venue() {
+  const keys = ['a', 'b', 'c'].map(
+    (text, index): TradingKey => ({
+      index,
+      bytes: seeded(text),
+      text,
+      account: newAccount(`account ${text}`),
+      place_nonce: 0n,
+      cancel_nonce: 0n,
+      dead_man_slot: 0,
+      orders: newList(),
+    }),
+  )
+  const leaves = new ByteIndex()
+  const notes = new Notes({ keys: new Map(keys.map((key) => [key.text, key])), key_list: keys, leaves })
+  const pool = new OrderPool(4)
+  return { keys, notes, pool, orders: new LiveOrders({ keys, instruments, notes, pool }) }
+}
+
+function factsOf({ keys, notes }: ReturnType<typeof venue>, serial: number, pick: number): OrderFacts {
+  const collateral = notes.create({
+    owner: keys[serial % 3]!.text,
+    mint: 0,
+    amount: BigInt(serial),
+    status: 'in_use',
+  })
+  return {
+    order_id: seeded(`id ${serial}`).slice(0, 16),
+    key: keys[serial % 3]!,
+    instrument: instruments[pick % instruments.length]!,
+    side: pick % 2 === 0 ? 'buy' : 'sell',
+    type: (['limit', 'ioc', 'fok'] as const)[pick % 3]!,
+    lots: 2 ** 53 - 1 - serial,
+    ticks: 2 ** 31 - serial,
+    min_lots: pick % 3 === 2 ? [0, 2 ** 53 - 1 - serial][pick % 2]! : pick,
+    expiry_slot: 2 ** 40 + (pick % 4),
+    arrival_slot: 2 ** 40 - serial,
+    arrival_batch: serial,
+    nonce: 2n ** 64n - 1n - BigInt(serial),
+    anchors: Array.from({ length: 1 + (pick % 16) }, (_, at) => seeded(`anchor ${serial} ${at}`)),
+    digest: seeded(`digest ${serial}`),
+    origin: pick % 3 === 0 ? undefined : `origin ${pick % 5}`,
+    replaces: pick % 4 === 0 ? seeded(`replaced ${serial}`).slice(0, 16) : undefined,
+    seq: serial + 1,
+    remaining: 2 ** 53 - 1 - serial,
+    status: 'accepted',
+    collateral,
+    traded: undefined,
+  }
+}
+
+/** The book's part of it. */
+function take({ pool }: ReturnType<typeof venue>, facts: OrderFacts): number {
+  const { type, ticks: tick, remaining: lots, min_lots: min_fill, arrival_batch, order_id } = facts
+  const side = facts.side === 'buy' ? BUY : SELL
+  return pool.take({ side, kind: BOOK_KIND[type], tick, lots, min_fill, arrival_batch, order_id })
+}
+
+/** What can be read of an order, in the form of what it was made of. */
+function read(order: Order): OrderFacts {
+  const { key, instrument, side, type, lots, ticks, min_lots, expiry_slot, arrival_slot, arrival_batch } =
+    order
+  const { nonce, origin, replaces, seq, remaining, status, collateral } = order
+  return {
+    order_id: Uint8Array.fromHex(order.order_id),
+    ...{
+      key,
+      instrument,
+      side,
+      type,
+      lots,
+      ticks,
+      min_lots,
+      expiry_slot,
+      arrival_slot,
+      arrival_batch,
+      nonce,
+    },
+    anchors: Array.from({ length: order.anchor_count }, (_, at) => order.anchor(at)),
+    digest: Uint8Array.fromHex(order.digest),
+    origin,
+    replaces: replaces === undefined ? undefined : Uint8Array.fromHex(replaces),
+    ...{ seq, remaining, status, collateral, traded: undefined },
+  }
+}
+
+const moves = fc.array(
+  fc.record({ op: fc.constantFrom('add', 'add', 'end', 'fill'), pick: fc.nat(10_000) }),
+  { minLength: 10, maxLength: 300 },
+)
+type Modelled = { handle: number; order: Order; facts: OrderFacts }
+
+test('orders come and go, and what lives is found as it was, in the order of arrival', () => {
+  fc.assert(
+    fc.property(moves, (stream) => {
+      const all = venue()
+      const { orders, notes, keys } = all
+      const live: Modelled[] = []
+      stream.forEach(({ op, pick }, serial) => {
+        if (op === 'add') {
+          const facts = factsOf(all, serial, pick)
+          const handle = take(all, facts)
+          live.push({ handle, order: orders.add(handle, facts), facts })
+          return
+        }
+        const one = live[pick % Math.max(1, live.length)]
+        if (one === undefined) return
+        if (op === 'fill') {
+          all.pool.remaining[one.handle] = one.facts.remaining = pick
+          one.order.status = one.facts.status = 'partially_filled'
+          return
+        }
+        orders.remove(one.order)
+        live.splice(live.indexOf(one), 1)
+        all.pool.give(one.handle)
+        expect(() => one.order.remaining).toThrow('ended')
+        expect(orders.find(one.facts.order_id)).toBeUndefined()
+      })
+      const handles = (of: Iterable<{ handle: number }>) => [...of].map(({ handle }) => handle)
+      expect(orders.size).toBe(live.length)
+      expect(notes.lives).toBe(live.length)
+      expect(handles(orders.values())).toEqual(handles(live))
+      for (const key of keys) {
+        expect(handles(orders.of(key))).toEqual(handles(live.filter(({ facts }) => facts.key === key)))
+      }
+      for (const due of orders.dueUpTo(2 ** 40 + 2)) {
+        const slot = due[0]!.expiry_slot
+        expect(handles(due)).toEqual(handles(live.filter(({ facts }) => facts.expiry_slot === slot)))
+      }
+      for (const { handle, order, facts } of live) {
+        expect(orders.find(facts.order_id)?.handle).toBe(handle)
+        expect(read(order)).toEqual(facts)
+      }
+    }),
+    { numRuns: 60 },
+  )
+})
+
+test('two orders cannot lie at one handle', () => {
+  const all = venue()
+  take(all, factsOf(all, 1, 1))
+  all.orders.add(1, factsOf(all, 1, 1))
+  expect(() => all.orders.add(1, factsOf(all, 2, 2))).toThrow('already')
+})

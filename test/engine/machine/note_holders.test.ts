@@ -1,0 +1,163 @@
+/** Notes live exactly while something refers to them, and no reference ever sees another note. Failures print their seed. */
+
+import { expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { seeded } from '../../../bench/kit/machine_world'
+import { decodeState } from '../../../engine/machine/codec/decode_state'
+import { encodeState } from '../../../engine/machine/codec/encode_state'
+import { type Note, notesOfBatch, notesOfFills, notesOfPayment } from '../../../engine/machine/state/note'
+import { Notes } from '../../../engine/machine/state/notes'
+import type { State } from '../../../engine/machine/state/state'
+import { ByteIndex } from '../../../engine/memory/byte_index'
+import { played } from './played'
+import { steps } from './random_commands'
+
+/** How many hold each note, counted from the holders. */
+function holders(state: State): Map<number, number> {
+  const { settlement } = state
+  const held = [...state.orders.values()].flatMap((order) => [order.collateral, ...notesOfFills(order.fills)])
+  for (const batch of settlement.batches.values()) held.push(...notesOfBatch(batch))
+  for (const payment of settlement.payments.values()) held.push(...notesOfPayment(payment))
+  for (const { note } of settlement.exits.values()) if (note !== undefined) held.push(note)
+  const counts = new Map<number, number>()
+  for (const { handle } of held) counts.set(handle, (counts.get(handle) ?? 0) + 1)
+  return counts
+}
+
+function checkHolds(state: State): void {
+  const counts = holders(state)
+  const living = new Set(counts.keys())
+  for (const note of state.notes.values()) living.add(note.handle)
+  for (const handle of living) expect(state.notes.holds(state.notes.at(handle))).toBe(counts.get(handle) ?? 0)
+  expect(state.notes.lives).toBe(living.size)
+  const commitments = [...living].map((handle) => state.notes.at(handle).commitment_bytes)
+  const leafless = commitments.filter((bytes) => bytes !== undefined && !state.leaves.has(bytes))
+  expect(state.notes.leafless).toBe(leafless.length)
+}
+
+test('notes are held by what refers to them and by nothing else, and have their leaf if there is one, also after a snapshot', () => {
+  fc.assert(
+    fc.property(steps, (stream) => {
+      const world = played(stream, ({ state }, at) => {
+        if (at % 8 === 0) checkHolds(state)
+      })
+      checkHolds(world.state)
+      checkHolds(decodeState(encodeState(world.state)))
+    }),
+    { numRuns: 30 },
+  )
+})
+
+const facts = (serial: number) => ({
+  owner: `owner ${serial % 3}`,
+  mint: serial % 5,
+  amount: BigInt(serial) * 10n ** 15n,
+  status: 'free' as const,
+  commitment: seeded(`commitment ${serial}`),
+  blinding: seeded(`blinding ${serial}`),
+  ...(serial % 2 === 0 ? {} : { nullifier: seeded(`nullifier ${serial}`) }),
+})
+
+/** `leaf` is where its commitment was finalized; `cited` whether that was told when it was made. */
+type Modelled = {
+  note: Note
+  serial: number
+  leaf: number | undefined
+  cited: boolean
+  spent: boolean
+  holds: number
+  known: boolean
+}
+
+/** A third of the notes is opened at a leaf that stands, a third is a leaf and nobody says so, a third has none yet. */
+function create(notes: Notes, leaves: ByteIndex, serial: number): Modelled {
+  const commitment = seeded(`commitment ${serial}`)
+  const leaf = serial % 3 === 0 ? undefined : leaves.append(commitment)
+  const cited = serial % 3 === 1
+  const note = notes.create(cited ? { ...facts(serial), leaf_index: leaf! } : facts(serial))
+  notes.register(note)
+  return { note, serial, leaf, cited, spent: false, holds: 0, known: true }
+}
+
+function land(notes: Notes, leaves: ByteIndex, one: Modelled): void {
+  one.leaf ??= leaves.append(seeded(`commitment ${one.serial}`))
+  notes.land(one.note, one.leaf)
+}
+
+function change(notes: Notes, leaves: ByteIndex, one: Modelled, op: string): void {
+  if (op === 'hold') {
+    notes.hold(one.note)
+    one.holds++
+  } else if (op === 'drop' && one.holds > 0) {
+    notes.drop(one.note)
+    one.holds--
+  } else if (op === 'forget' && one.known) {
+    notes.forget(one.note)
+    one.known = false
+  } else if (op === 'spend') {
+    one.note.status = 'spent'
+    one.spent = true
+  } else if (op === 'land') land(notes, leaves, one)
+}
+
+const moves = fc.array(
+  fc.record({
+    op: fc.constantFrom('create', 'create', 'hold', 'drop', 'forget', 'spend', 'land'),
+    pick: fc.nat(1_000),
+  }),
+  { minLength: 20, maxLength: 400 },
+)
+
+test('the memory of notes agrees with a map of objects, and a reference to a note that is gone says so', () => {
+  fc.assert(
+    fc.property(moves, (stream) => {
+      const leaves = new ByteIndex()
+      const notes = new Notes({ keys: new Map(), key_list: [], leaves })
+      const model: Modelled[] = []
+      stream.forEach(({ op, pick }, serial) => {
+        if (op === 'create') {
+          model.push(create(notes, leaves, serial))
+          return
+        }
+        const one = model[pick % Math.max(1, model.length)]
+        if (one === undefined) return
+        const alive = one.known || one.holds > 0
+        if (!alive) {
+          expect(() => one.note.amount).toThrow('gone')
+          expect(() => notes.hold(one.note)).toThrow('gone')
+          return
+        }
+        change(notes, leaves, one, op)
+      })
+      const known = model.filter((one) => one.known)
+      expect([...notes.values()].map(({ handle }) => handle)).toEqual(known.map(({ note }) => note.handle))
+      expect(notes.size).toBe(known.length)
+      expect(notes.lives).toBe(model.filter((one) => one.known || one.holds > 0).length)
+      for (const { note, serial, leaf, cited, spent, holds, known } of model) {
+        const { status: _, ...expected } = facts(serial)
+        if (!known && holds === 0) continue
+        expect(notes.find(expected.commitment)?.is(note) ?? false).toBe(known)
+        const { owner, mint, amount, commitment_bytes: commitment, blinding, leaf_index } = note
+        const nullifier = note.nullifier_bytes
+        const found = { owner, mint, amount, commitment, blinding, nullifier, leaf_index }
+        expect(found).toEqual({ nullifier: undefined, leaf_index: cited ? leaf : undefined, ...expected })
+        expect(note.spent_in).toBe(0)
+        expect(note.status).toBe(spent ? 'spent' : 'free')
+      }
+    }),
+    { numRuns: 60 },
+  )
+})
+
+test('a leaf told of a note before it is final is kept, and so is the commitment where another lands there', () => {
+  const leaves = new ByteIndex()
+  const notes = new Notes({ keys: new Map(), key_list: [], leaves })
+  const [early, wrong] = [1, 2].map((serial) => notes.create({ ...facts(serial), leaf_index: serial }))
+  const told = () => [early, wrong].map((note) => [note!.leaf_index, note!.commitment_bytes])
+  const expected = [1, 2].map((serial) => [serial, seeded(`commitment ${serial}`)])
+  expect(told()).toEqual(expected)
+  for (const name of ['another', 'commitment 1', 'a third', 'commitment 2']) leaves.append(seeded(name))
+  notes.land(early!, 1)
+  notes.land(wrong!, 3)
+  expect(told()).toEqual(expected)
+})

@@ -1,0 +1,221 @@
+/** Random streams of commands against a world: what is drawn decides, what the state offers is aimed at. */
+import fc from 'fast-check'
+import {
+  BASE,
+  DESTINATION,
+  key,
+  LOT,
+  QUOTE,
+  SIGNATURE,
+  seeded,
+  TICK,
+  type World,
+} from '../../../bench/kit/machine_world'
+import type { CommandOf, NoteFact } from '../../../engine/commands'
+import type { Note } from '../../../engine/machine/state/note'
+
+export const ACCOUNTS = ['ann', 'ben', 'cyd', 'dan', 'eve', 'fay', 'gus', 'hal']
+
+export type Step = {
+  op:
+    | 'place'
+    | 'modify'
+    | 'cancel'
+    | 'cancel_all'
+    | 'dead_man'
+    | 'withdraw'
+    | 'reshape'
+    | 'slot'
+    | 'hash'
+    | 'land'
+    | 'fork'
+  who: number
+  second_key: boolean
+  /** 0 = the side the account does not usually take. */
+  flips: number
+  type: 'limit' | 'ioc' | 'fok'
+  lots: number
+  ticks: number
+  min: number
+  pick: number
+}
+
+const weighted: [number, Step['op']][] = [
+  [30, 'place'],
+  [2, 'modify'],
+  [2, 'cancel'],
+  [1, 'cancel_all'],
+  [1, 'dead_man'],
+  [1, 'withdraw'],
+  [1, 'reshape'],
+  [3, 'slot'],
+  [2, 'hash'],
+  [1, 'land'],
+  [1, 'fork'],
+]
+
+export const steps = fc.array(
+  fc.record<Step>({
+    op: fc.oneof(...weighted.map(([weight, op]) => ({ weight, arbitrary: fc.constant(op) }))),
+    who: fc.nat(ACCOUNTS.length - 1),
+    second_key: fc.boolean(),
+    // Mostly one side per account, else self-crossing would refuse most orders.
+    flips: fc.integer({ min: 0, max: 9 }),
+    type: fc.oneof(
+      { weight: 6, arbitrary: fc.constant('limit' as const) },
+      { weight: 1, arbitrary: fc.constant('ioc' as const) },
+      { weight: 1, arbitrary: fc.constant('fok' as const) },
+    ),
+    lots: fc.integer({ min: 1, max: 60 }),
+    ticks: fc.integer({ min: 92, max: 108 }),
+    min: fc.integer({ min: 0, max: 3 }),
+    pick: fc.nat(1_000),
+  }),
+  { minLength: 40, maxLength: 160 },
+)
+
+/** Runs one step; what the venue refuses is part of the stream. */
+export function play(world: World, step: Step, serial: number): void {
+  const account_id = ACCOUNTS[step.who]!
+  const owner = key(`${account_id}${step.second_key ? 2 : 1}`)
+  const last = [...world.state.keys.values()].find((one) => one.bytes.toHex() === owner.toHex())
+  const who = { account_id, trading_key: owner, signature: SIGNATURE }
+  const cancel_nonce = (last?.cancel_nonce ?? 0n) + 1n
+  switch (step.op) {
+    case 'place':
+      world.run(world.placing(account_id, owner, bodyOf(world, step, serial, owner, last?.place_nonce)))
+      return
+    case 'modify':
+    case 'cancel':
+      takeBack(world, step, serial)
+      return
+    case 'cancel_all':
+      world.run({ kind: 'cancel_all', account_id, items: [{ ...who, cancel_nonce, symbol: undefined }] })
+      return
+    case 'dead_man':
+      world.run({ kind: 'dead_man', ...who, cancel_nonce, timeout_slots: step.pick % 60 })
+      return
+    case 'withdraw':
+    case 'reshape':
+      pay(world, step, serial)
+      return
+    case 'slot':
+      world.run({ kind: 'slot', slot: world.state.slot + 1 + (step.pick % 9) })
+      return
+    case 'hash':
+      world.hashAll()
+      return
+    case 'land':
+      world.hashAll()
+      world.landAll()
+      return
+    case 'fork':
+      fork(world)
+  }
+}
+
+/** Cancels or modifies a live order in the name of its owner. */
+function takeBack(world: World, step: Step, serial: number): void {
+  const order = pickOrder(world, step)
+  if (order === undefined) return
+  const { key: owner } = order
+  const { account_id } = owner.account
+  const cancel = {
+    order_id: fromHex(order.order_id),
+    trading_key: owner.bytes,
+    cancel_nonce: owner.cancel_nonce + 1n,
+    signature: SIGNATURE,
+  }
+  if (step.op === 'cancel') {
+    world.run({ kind: 'cancel', account_id, ...cancel })
+    return
+  }
+  const body = bodyOf(world, step, serial, owner.bytes, owner.place_nonce)
+  const replacement = world.placing(account_id, owner.bytes, body)
+  world.run({ kind: 'modify', account_id, origin: undefined, cancel, replacement })
+}
+
+function bodyOf(
+  world: World,
+  step: Step,
+  serial: number,
+  owner: Uint8Array,
+  last_nonce = 0n,
+): Partial<CommandOf<'place'>> {
+  const amount = BigInt(step.lots) * LOT
+  const price_limit = BigInt(step.ticks) * TICK
+  const value = buysOf(step) ? (BigInt(step.lots * step.ticks) * 102n) / 100n + BigInt(step.pick) : amount
+  const opening: NoteFact = world.deposit(owner, buysOf(step) ? QUOTE : BASE, value)
+  return {
+    order_id: seeded(`random order ${serial}`).slice(0, 16),
+    side: buysOf(step) ? 'buy' : 'sell',
+    type: step.type,
+    amount,
+    price_limit,
+    min_fill:
+      step.type === 'limit' && step.min > 0
+        ? amount / BigInt(step.min) - ((amount / BigInt(step.min)) % LOT)
+        : 0n,
+    nonce: last_nonce + 1n,
+    expiry_slot: world.state.slot + 5 + (step.pick % 30),
+    collateral_commitment: opening.commitment,
+    opening,
+    anchors: Array.from({ length: 1 + (step.pick % 3) }, (_, at) => seeded(`anchor ${serial} ${at}`)),
+  }
+}
+
+function pickOrder(world: World, step: Step) {
+  const live = [...world.state.orders.values()]
+  return live.length === 0 ? undefined : live[step.pick % live.length]
+}
+
+/** Withdraws or splits a free note that the venue knows. */
+function pay(world: World, step: Step, serial: number): void {
+  const free = [...world.state.notes.values()].filter((note) => note.status === 'free' && note.amount > 20n)
+  const note: Note | undefined = free[step.pick % Math.max(1, free.length)]
+  const owner = note === undefined ? undefined : world.state.keys.get(note.owner)
+  if (note === undefined || owner === undefined) return
+  const common = {
+    account_id: owner.account.account_id,
+    trading_key: owner.bytes,
+    nonce: owner.place_nonce + 1n,
+    expiry_slot: world.state.slot + 10,
+    signature: SIGNATURE,
+  }
+  const id = seeded(`payment ${serial}`).slice(0, 16)
+  const anchor = seeded(`payment anchor ${serial}`)
+  const commitment = fromHex(note.commitment!)
+  if (step.op === 'withdraw') {
+    const amount = note.amount - 3n - BigInt(step.pick % 3)
+    const destination = DESTINATION
+    const rest = {
+      withdrawal_id: id,
+      commitment,
+      destination,
+      amount,
+      change_anchor: anchor,
+      opening: undefined,
+    }
+    world.run({ kind: 'withdraw', ...common, ...rest })
+    return
+  }
+  const part = 1n + BigInt(step.pick % 19)
+  const rest = { reshape_id: id, inputs: [commitment], amounts: [part, note.amount - part], anchor }
+  world.run({ kind: 'reshape', ...common, ...rest, openings: [undefined] })
+}
+
+/** The newest confirmed batch disappears from the chain and comes again. */
+function fork(world: World): void {
+  const batch = [...world.state.settlement.batches.values()].find((one) => one.hashed !== undefined)
+  if (batch === undefined) return
+  for (const stage of ['submitted', 'confirmed', 'submitted', 'confirmed'] as const)
+    world.stage(batch.batch_id, stage)
+}
+
+function fromHex(text: string): Uint8Array {
+  return Uint8Array.fromHex(text)
+}
+
+function buysOf(step: Step): boolean {
+  return (step.who % 2 === 0) === step.flips > 0
+}

@@ -1,0 +1,122 @@
+/** A refund note that its owner opens as soon as its leaf is final stays the one note when its batch comes. */
+import { expect, test } from 'bun:test'
+import { BASE, DESTINATION, key, LOT, SIGNATURE, seeded, TICK, World } from '../../../bench/kit/machine_world'
+import type { CommandBody, NoteFact } from '../../../engine/commands'
+import { payloadOf } from '../../../engine/machine/settlement/payload'
+import type { RefusalCode } from '../../../protocol/refusals'
+import { idOf, refused } from './prepared'
+
+const ALICE = { unix_ms: 0, account_id: 'alice', trading_key: key('a'), signature: SIGNATURE } as const
+const DEPOSITED = 20n * LOT
+const FEE = 3n
+const REFUNDED = DEPOSITED - FEE
+
+type Named = { commitment: Uint8Array; opening: NoteFact | undefined }
+
+function withdrawing(name: string, nonce: bigint, named: Named, amount: bigint): CommandBody {
+  const change_anchor = seeded(`${name} anchor`)
+  const terms = { destination: DESTINATION, amount, nonce, expiry_slot: 1_500, change_anchor }
+  return { ...ALICE, ...named, ...terms, kind: 'withdraw', withdrawal_id: idOf(name) }
+}
+
+/** The ways to use a note of at least 10 lots. */
+const USES: Record<string, (world: World, name: string, nonce: bigint, named: Named) => CommandBody> = {
+  'an order': (world, name, nonce, { commitment, opening }) =>
+    world.placing('alice', key('a'), {
+      order_id: idOf(name),
+      digest: seeded(name),
+      side: 'sell',
+      price_limit: 200n * TICK,
+      nonce,
+      collateral_commitment: commitment,
+      opening,
+    }),
+  'a withdrawal': (_, name, nonce, named) => withdrawing(name, nonce, named, 10n * LOT),
+  'a reshape': (_, name, nonce, { commitment, opening }) => ({
+    ...ALICE,
+    kind: 'reshape',
+    reshape_id: idOf(name),
+    inputs: [commitment],
+    amounts: [10n * LOT, REFUNDED - 10n * LOT],
+    anchor: seeded(`${name} anchor`),
+    nonce,
+    expiry_slot: 1_500,
+    openings: [opening],
+  }),
+}
+
+/** A withdrawal that the chain refunded: its leaf is final, the news that its batch is final is still on the way. */
+function refundedOnChain() {
+  const world = new World()
+  world.account('alice')
+  const deposit = world.deposit(key('a'), BASE, DEPOSITED)
+  world.must(withdrawing('first', 1n, { commitment: deposit.commitment, opening: deposit }, REFUNDED))
+  world.must({ kind: 'slot', slot: world.state.slot + 1 })
+  world.hashAll()
+  // The program's note, by the opening its owner learns from chain: in deposit form, at the leaf of its deposit.
+  const note = world.deposit(key('a'), BASE, REFUNDED)
+  const refund = { refund_commitment: note.commitment, refund_leaf_index: note.leaf_index }
+  const payouts = [{ outcome: 'refunded' as const, ...refund }]
+  world.stage(1, 'submitted', { payouts: [] })
+  world.stage(1, 'confirmed', { payouts })
+  return { world, note, finalize: () => world.stage(1, 'finalized', { payouts }) }
+}
+
+/** Every use of the note, with and without its opening, is refused and changes nothing. */
+function expectRefused(world: World, note: NoteFact, code: RefusalCode): void {
+  for (const [use, commandOf] of Object.entries(USES)) {
+    for (const opening of [undefined, note]) {
+      const again = commandOf(world, `${use} again`, 100n, { commitment: note.commitment, opening })
+      expect(refused(world, again).code).toBe(code)
+    }
+  }
+}
+
+/** What is owed in notes nothing has spent, with the fees taken. */
+function owed({ state }: World): bigint {
+  const unspent = [...state.notes.values()].filter(({ status }) => status !== 'spent')
+  return unspent.reduce((sum, { amount }) => sum + amount, state.settlement.fees[0]!)
+}
+
+for (const [use, commandOf] of Object.entries(USES)) {
+  test(`a refund note that backs ${use} before its batch is final cannot be used again after`, () => {
+    const { world, note, finalize } = refundedOnChain()
+    world.must(commandOf(world, 'second', 2n, { commitment: note.commitment, opening: note }))
+    const held = world.state.notes.find(note.commitment)!
+    finalize()
+    expectRefused(world, note, 'note_in_use')
+    expect(world.state.notes.find(note.commitment)!.is(held)).toBe(true)
+    expect(owed(world)).toBe(DEPOSITED)
+  })
+}
+
+for (const use of ['a withdrawal', 'a reshape']) {
+  test(`a refund note that ${use} spends before its batch is final stays spent, and every unit is owed once`, () => {
+    const { world, note, finalize } = refundedOnChain()
+    world.must(USES[use]!(world, 'second', 2n, { commitment: note.commitment, opening: note }))
+    for (let step = 0; step < 30 && !world.state.settlement.batches.has(2); step++) {
+      world.must({ kind: 'slot', slot: world.state.slot + 1 })
+    }
+    world.hashAll()
+    const { nullifiers, payouts } = payloadOf(world.state, 2)!
+    expect(nullifiers.length).toBe(1)
+    const paid = payouts.reduce((sum, { amount }) => sum + amount, 0n)
+    finalize()
+    expectRefused(world, note, 'note_spent')
+    expect(owed(world) + paid).toBe(DEPOSITED)
+    world.landAll()
+    expect(world.state.settlement.batches.size).toBe(0)
+    expectRefused(world, note, 'note_spent')
+    expect(owed(world) + paid).toBe(DEPOSITED)
+  })
+}
+
+test('a refund note whose order was cancelled before its batch is final is free once, with one note', () => {
+  const { world, note, finalize } = refundedOnChain()
+  world.must(USES['an order']!(world, 'second', 2n, { commitment: note.commitment, opening: note }))
+  world.must({ ...ALICE, kind: 'cancel', order_id: idOf('second'), cancel_nonce: 1n })
+  finalize()
+  expect(owed(world)).toBe(DEPOSITED)
+  world.must(USES['a withdrawal']!(world, 'third', 3n, { commitment: note.commitment, opening: undefined }))
+  expectRefused(world, note, 'note_in_use')
+})

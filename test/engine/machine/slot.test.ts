@@ -1,0 +1,145 @@
+/** What a newer slot does: expiry, staggered auctions, skipped ones, references, forgetting. */
+import { expect, test } from 'bun:test'
+import { key, LOT, SYMBOL, settings, TICK, World } from '../../../bench/kit/machine_world'
+import { LIMITS } from '../../../engine/limits'
+import { cancelling, idOf, refused } from './prepared'
+
+function twoSides(change: ConstructorParameters<typeof World>[0] = {}): World {
+  const world = new World(change)
+  for (const name of ['alice', 'bob']) world.account(name)
+  return world
+}
+const sell = { side: 'sell', price_limit: 99n * TICK } as const
+const orderKinds = (world: World) =>
+  world.events.filter((one) => one.event.kind.startsWith('order.')).map((one) => one.event.kind)
+
+test('an order lives through its expiry slot and takes part in an auction there', () => {
+  const world = twoSides()
+  world.place('alice', key('a'), { expiry_slot: 1_005 })
+  world.must({ kind: 'slot', slot: 1_004 })
+  world.place('bob', key('b'), sell)
+  expect(world.must({ kind: 'slot', slot: 1_005 }).auctions).toMatchObject([{ price_ticks: 100 }])
+})
+
+test('when the chain jumps, what expired on the way goes first and each due instrument holds one auction', () => {
+  const world = twoSides()
+  const gone = world.place('alice', key('a'), { expiry_slot: 1_029 })
+  world.place('bob', key('b'), sell)
+  const { auctions, events } = world.must({ kind: 'slot', slot: 1_030 })
+  expect(events[0]!.event).toMatchObject({ kind: 'order.expired', data: { order_id: gone } })
+  expect(auctions).toMatchObject([{ slot: 1_030, batch: 1, price_ticks: null, expired: [gone] }])
+})
+
+test('instruments close at slots of their own, and a slot that is not newer changes nothing', () => {
+  const world = twoSides()
+  world.place('alice', key('a'))
+  world.place('bob', key('b'), { symbol: 'OTH-USDC', nonce: 1n, expiry_slot: 1_900 })
+  const held = [1_001, 1_002, 1_003, 1_004, 1_005, 1_006, 1_006, 1_004].map((slot) =>
+    world.must({ kind: 'slot', slot }).auctions.map((auction) => auction.symbol),
+  )
+  expect(held).toEqual([['OTH-USDC'], [], [], [], [SYMBOL], ['OTH-USDC'], [], []])
+})
+
+test('an order may not expire before the next close of its instrument', () => {
+  const world = twoSides()
+  const soon = world.placing('alice', key('a'), { expiry_slot: 1_004 })
+  expect(refused(world, soon).code).toBe('expiry_too_soon')
+  world.must({ ...soon, expiry_slot: 1_005 })
+  world.must(world.placing('bob', key('b'), { symbol: 'OTH-USDC', expiry_slot: 1_001 }))
+})
+
+test('ioc and fok remainders end with their one auction, and wait through a skipped one', () => {
+  const world = twoSides()
+  const ioc = world.place('alice', key('a'), { type: 'ioc', amount: 6n * LOT })
+  const fok = world.place('alice', key('a'), { type: 'fok', amount: 60n * LOT, price_limit: 98n * TICK })
+  world.place('bob', key('b'), { ...sell, amount: 2n * LOT })
+  world.must({ kind: 'instrument_status', symbol: SYMBOL, status: 'paused' })
+  expect(world.close().auctions).toEqual([])
+  world.must({ kind: 'instrument_status', symbol: SYMBOL, status: 'active' })
+  const { auctions, events } = world.close()
+  expect(auctions).toMatchObject([{ batch: 1, volume_lots: 2, cancelled: [ioc, fok].sort() }])
+  const reasons = events.flatMap(({ event }) => ('reason' in event.data ? [event.data.reason] : []))
+  expect(reasons.sort()).toEqual(['fok_unfilled', 'ioc_remainder'])
+  expect(world.state.orders.size).toBe(0)
+})
+
+test('expiry runs while matching is halted, and nothing else does', () => {
+  const world = twoSides()
+  world.place('alice', key('a'), { expiry_slot: 1_010 })
+  world.place('bob', key('b'), sell)
+  world.must({ kind: 'halted', reason: 'root_mismatch' })
+  world.must({ kind: 'slot', slot: 1_011 })
+  expect(orderKinds(world)).toEqual(['order.accepted', 'order.accepted', 'order.expired'])
+  expect(world.auctions).toEqual([])
+})
+
+test('the clearing price is the next reference; orders that cross beyond the collar move it to the edge', () => {
+  const world = twoSides()
+  const reference = () => world.state.instruments.get(SYMBOL)!.reference_ticks
+  expect(reference()).toBe(100)
+  world.place('alice', key('a'), { price_limit: 151n * TICK })
+  const ask = world.place('bob', key('b'), { ...sell, price_limit: 150n * TICK })
+  expect(world.close().auctions).toMatchObject([{ price_ticks: null }])
+  expect(reference()).toBe(120)
+  world.close()
+  expect(reference()).toBe(144)
+  expect(world.close().auctions).toMatchObject([{ reference_ticks: 144, volume_lots: 10 }])
+  expect(world.state.finals.find(Uint8Array.fromHex(ask))!.status).toBe('filled')
+})
+
+test('an oracle instrument waits for a fresh price, rounded to the nearest tick, half down', () => {
+  const base = settings()
+  const instruments = base.instruments.map((one) => ({ ...one, reference_policy: 'oracle' as const }))
+  const max_age_ms = 7_000
+  const sources = [{ source: 'feed', key: settings().fee_key }]
+  const reference_sources = [{ symbol: SYMBOL, max_age_ms, sources }]
+  const world = twoSides({ instruments, reference_sources })
+  world.place('alice', key('a'))
+  world.place('bob', key('b'), sell)
+  const priced = (price: bigint) =>
+    world.must({ kind: 'reference', symbol: SYMBOL, price, publish_unix_ms: world.unix_ms, source: 'feed' })
+  expect(world.close().auctions).toEqual([])
+  priced(100n * TICK + TICK / 2n)
+  expect(world.state.instruments.get(SYMBOL)!.reference_ticks).toBe(100)
+  priced(100n * TICK + TICK / 2n + 1n)
+  expect(world.state.instruments.get(SYMBOL)!.reference_ticks).toBe(101)
+  world.unix_ms += max_age_ms
+  expect(world.close().auctions).toEqual([])
+  priced(100n * TICK)
+  expect(world.close().auctions).toMatchObject([{ reference_ticks: 100, volume_lots: 10 }])
+})
+
+test('an auction is postponed while too much is unlanded', () => {
+  const world = twoSides()
+  world.place('alice', key('a'))
+  world.place('bob', key('b'), sell)
+  world.state.settlement.unlanded = LIMITS.unlanded_auction_max + 1
+  expect(world.close().auctions).toEqual([])
+  world.state.settlement.unlanded = LIMITS.unlanded_auction_max
+  expect(world.close().auctions.length).toBe(1)
+})
+
+test('a final order is told apart for its retention and forgotten after it', () => {
+  const world = twoSides()
+  const command = world.placing('alice', key('a'), { order_id: idOf('old'), expiry_slot: 1_100 })
+  world.must(command)
+  world.must(cancelling('alice', key('a'), 'old', 1n))
+  world.must({ kind: 'slot', slot: 1_101 })
+  expect(refused(world, command).code).toBe('order_exists')
+  expect(refused(world, cancelling('alice', key('a'), 'old', 2n)).code).toBe('order_final')
+  world.unix_ms += 86_400_000
+  world.must({ kind: 'slot', slot: 1_102 })
+  expect(refused(world, cancelling('alice', key('a'), 'old', 2n)).code).toBe('order_unknown')
+  expect(refused(world, { ...command, nonce: 99n }).code).toBe('expiry_too_soon')
+})
+
+test('closing an instrument cancels what rests there, and it takes nothing more', () => {
+  const world = twoSides()
+  world.place('alice', key('a'))
+  const other = world.place('bob', key('b'), { symbol: 'OTH-USDC', nonce: 1n })
+  const closed = world.must({ kind: 'instrument_status', symbol: SYMBOL, status: 'closed' })
+  expect(closed.events[0]!.event.data).toMatchObject({ reason: 'instrument_closed' })
+  world.must({ kind: 'instrument_status', symbol: SYMBOL, status: 'active' })
+  expect(refused(world, world.placing('alice', key('a'))).code).toBe('instrument_paused')
+  expect([...world.state.orders.keys()]).toEqual([other])
+})

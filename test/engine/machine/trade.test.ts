@@ -1,0 +1,165 @@
+/** One trade from order to finality, and what its events say. */
+import { expect, test } from 'bun:test'
+import { BASE, key, LOT, QUOTE, SYMBOL, TICK, World } from '../../../bench/kit/machine_world'
+import { payloadOf } from '../../../engine/machine/settlement/payload'
+import { toHex } from '../../../protocol/bytes'
+import type * as wire from '../../../protocol/wire/trading'
+
+function trade(): { world: World; buy: string; sell: string } {
+  const world = new World()
+  world.account('alice')
+  world.account('bob')
+  const buy = world.place('alice', key('a'), { amount: 10n * LOT, price_limit: 101n * TICK })
+  const sell = world.place('bob', key('b'), { side: 'sell', amount: 4n * LOT, price_limit: 99n * TICK })
+  world.close()
+  return { world, buy, sell }
+}
+const kinds = (world: World, account_id: string) =>
+  world.events.filter((one) => one.account_id === account_id).map((one) => one.event.kind)
+
+test('orders that cross trade at one price, and each account sees a gapless run of events', () => {
+  const { world } = trade()
+  expect(world.auctions).toMatchObject([
+    { symbol: SYMBOL, batch: 1, price_ticks: 101, volume_lots: 4, cancelled: [], expired: [] },
+  ])
+  world.hashAll()
+  world.landAll()
+  expect(kinds(world, 'alice')).toEqual([
+    'order.accepted',
+    'order.partially_filled',
+    'note.created',
+    'note.created',
+    'fill.matched',
+    'fill.submitted',
+    'fill.confirmed',
+    'fill.finalized',
+  ])
+  expect(kinds(world, 'bob')).toEqual([
+    'order.accepted',
+    'order.filled',
+    'note.created',
+    'fill.matched',
+    'fill.submitted',
+    'fill.confirmed',
+    'fill.finalized',
+  ])
+  const seqs = world.events.filter((one) => one.account_id === 'bob').map((one) => one.event.seq)
+  expect(seqs).toEqual([1, 2, 3, 4, 5, 6, 7])
+})
+
+test('a fill states price, amounts, its share of the fee and the commitments it made', () => {
+  const { world, buy } = trade()
+  world.hashAll()
+  const fill = world.events.findLast(
+    (one) => one.event.kind === 'fill.matched' && one.account_id === 'alice',
+  )!.event.data as wire.Fill
+  expect(fill).toMatchObject({
+    order_id: buy,
+    fill_index: 0,
+    side: 'buy',
+    price: (101n * TICK).toString(),
+    amount: (4n * LOT).toString(),
+    quote_amount: '404',
+    fee: '1',
+    batch: 1,
+    settlement_batch: 1,
+    stage: 'matched',
+    anchor_index: 0,
+  })
+  const payload = payloadOf(world.state, 1)!
+  const commitments = payload.outputs.map((output) => toHex(output.commitment))
+  expect(commitments).toContain(fill.proceeds_commitment)
+  expect(commitments).toContain(fill.change_commitment!)
+  expect([...commitments].sort()).toEqual(commitments)
+  expect(payload.nullifiers.length).toBe(2)
+  expect(payload.leaf_count_min).toBe(2)
+})
+
+test('the change note backs what remains at once and funds the next fill with the next anchor', () => {
+  const { world } = trade()
+  world.place('bob', key('b'), { side: 'sell', amount: 6n * LOT, price_limit: 99n * TICK })
+  world.close()
+  world.hashAll()
+  const fills = world.events
+    .filter((one) => one.account_id === 'alice' && one.event.kind === 'fill.matched')
+    .map((one) => one.event.data as wire.Fill)
+  expect(fills.map((fill) => [fill.fill_index, fill.anchor_index, fill.settlement_batch])).toEqual([
+    [0, 0, 1],
+    [1, 1, 2],
+  ])
+  expect(world.state.orders.size).toBe(0)
+})
+
+test('what a trade created can be used by its owner before it lands, and by nobody else', () => {
+  const { world } = trade()
+  world.hashAll()
+  const fill = world.events.findLast(
+    (one) => one.event.kind === 'fill.matched' && one.account_id === 'alice',
+  )!.event.data as wire.Fill
+  const proceeds = Uint8Array.fromHex(fill.proceeds_commitment)
+  const change = { side: 'sell', amount: 4n * LOT, collateral_commitment: proceeds } as const
+  const foreign = world.run(world.placing('bob', key('b'), { ...change, price_limit: 200n * TICK }))
+  expect(foreign).toMatchObject({ ok: false, code: 'note_not_owned' })
+  world.place('alice', key('a'), { ...change, price_limit: 200n * TICK })
+  const again = world.run(world.placing('alice', key('a'), { ...change, price_limit: 200n * TICK }))
+  expect(again).toMatchObject({ ok: false, code: 'note_in_use' })
+})
+
+test('a note stays spent when its batch is final and forgotten', () => {
+  const { world } = trade()
+  const spent = world.deposit(key('b'), BASE, 5n * LOT)
+  world.place('bob', key('b'), {
+    side: 'sell',
+    amount: 5n * LOT,
+    price_limit: 99n * TICK,
+    collateral_commitment: spent.commitment,
+    opening: spent,
+  })
+  world.close()
+  world.hashAll()
+  world.landAll()
+  expect(world.state.settlement.batches.size).toBe(0)
+  const reuse = { side: 'sell', amount: LOT, collateral_commitment: spent.commitment } as const
+  for (const opening of [undefined, spent]) {
+    const mine = world.run(world.placing('bob', key('b'), { ...reuse, opening, price_limit: 200n * TICK }))
+    expect(mine).toMatchObject({ ok: false, code: 'note_spent' })
+  }
+  const foreign = world.run(world.placing('alice', key('a'), { ...reuse, price_limit: 200n * TICK }))
+  expect(foreign).toMatchObject({ ok: false, code: 'note_not_owned' })
+})
+
+test('a fork takes fills back to submitted and counts them as unlanded again', () => {
+  const { world } = trade()
+  world.hashAll()
+  world.stage(1, 'submitted')
+  world.stage(1, 'confirmed')
+  expect(world.state.settlement.unlanded).toBe(0)
+  world.stage(1, 'submitted')
+  expect(world.state.settlement.unlanded).toBe(2)
+  expect(kinds(world, 'bob').slice(-3)).toEqual(['fill.submitted', 'fill.confirmed', 'fill.submitted'])
+})
+
+test('fees accrue from both sides and leave once a day as a note of the fee key', () => {
+  const { world } = trade()
+  expect(world.state.settlement.fees).toEqual([0n, 2n, 0n])
+  world.hashAll()
+  world.landAll()
+  world.unix_ms += 86_400_000
+  world.close()
+  expect(world.state.settlement.fees).toEqual([0n, 0n, 0n])
+  const [batch] = world.state.settlement.batches.values()
+  expect(batch!.outputs).toMatchObject([{ note: { amount: 2n, mint: 1 }, index_role: 2 }])
+  world.close()
+  expect(world.state.settlement.last_batch).toBe(batch!.batch_id)
+})
+
+test('mints of both sides appear as configured', () => {
+  const { world } = trade()
+  world.hashAll()
+  const notes = world.events
+    .filter((one) => one.event.kind === 'note.created' && one.account_id === 'alice')
+    .map((one) => (one.event.data as wire.NoteEvent).mint)
+  const texts = world.state.mints
+  expect(notes).toEqual([texts[0]!.text, texts[1]!.text])
+  expect([texts[0]!.bytes, texts[1]!.bytes]).toEqual([BASE, QUOTE])
+})

@@ -1,0 +1,124 @@
+/** Derived public facts: landed batches, builds, statistics; kept over restarts and never believed when tampered with. */
+
+import { Database } from 'bun:sqlite'
+import { afterEach, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { AccountEventOut } from '../../../engine/machine/state/outcome'
+import { PublicFacts } from '../../../engine/reads/public_facts'
+import { SealedRows } from '../../../engine/reads/sealed_rows'
+import { TestSite } from '../../kit/venue/open_test_venue'
+
+const DAY = 86_400_000
+const KEY = new Uint8Array(32).fill(5)
+let site = new TestSite()
+const folders: string[] = []
+afterEach(async () => {
+  await site.remove()
+  site = new TestSite()
+  for (const folder of folders.splice(0)) rmSync(folder, { recursive: true })
+})
+
+function folder(): string {
+  const made = mkdtempSync(join(tmpdir(), 'tacit-facts-'))
+  folders.push(made)
+  return made
+}
+
+function fill(account_id: string, side: 'buy' | 'sell', amount: string, unix_ms: number): AccountEventOut {
+  const data = { side, amount, symbol: 'SOL-USDC' } as AccountEventOut['event']['data']
+  return { account_id, event: { seq: 1, kind: 'fill.matched', slot: 1, unix_ms, data } }
+}
+const hashed = { kind: 'resumed', unix_ms: 0 } as const
+
+test('a day is told only after a whole day more, and only when enough accounts took part', () => {
+  const facts = new PublicFacts(folder(), KEY)
+  const day = 20_000 * DAY
+  const crowd = ['a', 'b', 'c', 'd', 'e'].map((name) => fill(name, 'buy', '10', day + 5))
+  facts.record(1, hashed, [...crowd, fill('f', 'sell', '50', day + 5)], undefined)
+  facts.record(2, hashed, [fill('a', 'buy', '7', day - DAY), fill('b', 'sell', '7', day - DAY)], undefined)
+  expect(facts.statistics.published(day + 2 * DAY - 1).map((one) => one.fills)).toEqual([null])
+  const shown = facts.statistics.published(day + 2 * DAY)
+  expect(shown).toEqual([
+    { day: '2024-10-04', symbol: 'SOL-USDC', fills: 5, volume: '50' },
+    { day: '2024-10-03', symbol: 'SOL-USDC', fills: null, volume: null },
+  ])
+  facts.close()
+})
+
+test('a record that comes again counts once', () => {
+  const facts = new PublicFacts(folder(), KEY)
+  const events = ['a', 'b', 'c', 'd', 'e'].map((name) => fill(name, 'buy', '10', DAY))
+  facts.record(4, hashed, events, undefined)
+  facts.record(4, hashed, events, undefined)
+  expect(facts.statistics.published(4 * DAY)[0]).toMatchObject({ fills: 5 })
+  facts.close()
+})
+
+test('rows that someone else wrote are lost, not believed', () => {
+  const dir = folder()
+  const facts = new PublicFacts(dir, KEY)
+  const signature = new Uint8Array(64).fill(1)
+  const stage = { batch_id: 1, stage: 'finalized', signature, slot: 9, payouts: [] } as const
+  facts.record(7, { kind: 'batch_stage', stage: { ...stage, payouts: [] }, unix_ms: 0 }, [], undefined)
+  expect(facts.landed.last()).toMatchObject({ batch: 1, slot: 9 })
+  facts.mark(8)
+  facts.close()
+  const disk = new Database(join(dir, 'facts.sqlite'))
+  expect(disk.query('SELECT * FROM facts').all()).toHaveLength(3)
+  disk.run('UPDATE facts SET value = (SELECT value FROM facts ORDER BY name LIMIT 1)')
+  disk.close()
+  const again = new PublicFacts(dir, KEY)
+  const believed = [again.landed.batch(1), again.landed.last(), again.watermark() || undefined]
+  expect(believed.filter((one) => one !== undefined).length).toBeLessThanOrEqual(1)
+  again.close()
+})
+
+test('a row is read from the disk once, until it is written or a write of it fails', () => {
+  const dir = folder()
+  const rows = new SealedRows(dir, KEY)
+  expect(rows.get('day')).toBeUndefined()
+  rows.set('day', { fills: 1 })
+  expect(rows.get('day')).toEqual({ fills: 1 })
+  const disk = new Database(join(dir, 'facts.sqlite'))
+  disk.run('DELETE FROM facts')
+  expect(rows.get('day')).toEqual({ fills: 1 })
+  const failing = () =>
+    rows.together(() => {
+      rows.set('day', { fills: 2 })
+      expect(rows.get('day')).toEqual({ fills: 2 })
+      throw new Error('in the middle')
+    })
+  expect(failing).toThrow('in the middle')
+  expect(rows.get('day')).toBeUndefined()
+  rows.set('day', { fills: 3 })
+  rows.delete('day')
+  expect(rows.get('day')).toBeUndefined()
+  disk.close()
+  rows.close()
+})
+
+test('builds are listed with the slot from which each ran', async () => {
+  const first = await site.open()
+  await first.close()
+  const second = await site.open()
+  await second.close()
+  site.ledger.slot = 500
+  const third = await site.open({ compose_hash: 'cd'.repeat(32) })
+  const { builds } = await third.venue.transparency()
+  expect(builds).toEqual([
+    { compose_hash: 'ab'.repeat(32), tacit_version: '0.1.0', from_slot: 100 },
+    { compose_hash: 'cd'.repeat(32), tacit_version: '0.1.0', from_slot: 500 },
+  ])
+})
+
+test('facts that were lost are rebuilt from the journal, also beside a snapshot', async () => {
+  const first = await site.open()
+  await first.venue.drain()
+  const before = await first.venue.transparency()
+  await first.close()
+  rmSync(`${site.dir}/facts`, { recursive: true })
+  const second = await site.open()
+  expect((await second.venue.transparency()).builds).toEqual(before.builds)
+})

@@ -1,0 +1,61 @@
+/** Texts are sent as they are kept, so every shape the engine makes must be the one the document declares. */
+import { afterEach, expect, test } from 'bun:test'
+import { formOf } from '../../../server/edge/body'
+import { AccountEvent, page } from '../../../server/shapes/events'
+import { Reshape, Withdrawal } from '../../../server/shapes/notes'
+import { Fill, Order } from '../../../server/shapes/orders'
+import { t } from '../../../server/shapes/wire'
+import { TestSite } from '../../kit/venue/open_test_venue'
+import { Trader } from '../../kit/venue/trader'
+
+let site = new TestSite()
+afterEach(async () => {
+  await site.remove()
+  site = new TestSite()
+})
+
+test('every event, order, fill, withdrawal and reshape of a trading day fits the document', async () => {
+  const open = await site.open()
+  const alice = await Trader.provisioned(open, 'alice')
+  const bob = await Trader.provisioned(open, 'bob')
+  const money = alice.deposit('quote', 400_000_000n)
+  const more = alice.deposit('quote', 400_000_000n)
+  const kept = alice.deposit('base', 5_000_000n)
+  const split = alice.deposit('base', 5_000_000n)
+  const goods = bob.deposit('base', 2_000_000_000n)
+  await open.chain.finalizeLeaves()
+  const { venue } = open
+  const buy = alice.place(money)
+  await venue.place('alice', buy)
+  await venue.place('bob', bob.place(goods, { side: 'sell' }))
+  const rest = alice.place(more)
+  await venue.place('alice', rest)
+  const withdrawn = await venue.withdraw('alice', alice.withdrawal(kept, 2_000_000n))
+  const reshaped = await venue.reshape('alice', alice.reshape([split], [2_000_000n, 3_000_000n]))
+  await venue.cancel('alice', rest.order_id, alice.cancel(rest.order_id))
+  open.chain.tick(2)
+  await open.chain.settleNext()
+
+  const { own } = venue
+  const all = { after: 0, limit: 500 }
+  const kinds = new Set<string>()
+  for (const account of ['alice', 'bob']) {
+    const events = JSON.parse(own.events(account, all))
+    expect(formOf(page(AccountEvent)).check(events)).toBe(events)
+    for (const { kind } of events.items) kinds.add(kind)
+    formOf(page(Order)).check(JSON.parse(own.orders(account, all)))
+    formOf(page(Fill)).check(JSON.parse(own.fills(account, all)))
+    formOf(t.Array(Order)).check(JSON.parse(own.snapshot(account).orders))
+  }
+  formOf(Order).check(JSON.parse(own.order('alice', buy.order_id)))
+  formOf(Withdrawal).check(JSON.parse(own.withdrawal('alice', withdrawn.withdrawal_id)))
+  formOf(Reshape).check(JSON.parse(own.reshape('alice', reshaped.reshape_id)))
+  for (const kind of [
+    'order.filled',
+    'order.cancelled',
+    'fill.finalized',
+    'withdrawal.finalized',
+    'note.created',
+  ])
+    expect(kinds).toContain(kind)
+})

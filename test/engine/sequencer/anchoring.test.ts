@@ -1,0 +1,92 @@
+/** The journal head on chain: what makes an older disk recognisable. */
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { Anchoring } from '../../../engine/sequencer/anchoring'
+import { TestSite, type TestVenue } from '../../kit/venue/open_test_venue'
+import { Trader } from '../../kit/venue/trader'
+
+const site = new TestSite()
+let open: TestVenue
+let trader: Trader
+
+beforeAll(async () => {
+  open = await site.open()
+  trader = await Trader.provisioned(open, 'alice')
+})
+afterAll(() => site.remove())
+
+test('a head that clients depend on is dirty until it is anchored', async () => {
+  const { anchoring, loaded } = open.engine
+  expect(anchoring.isDirty()).toBe(true)
+  await anchoring.now()
+  expect(site.ledger.anchors.at(-1)).toEqual(loaded.journal.head())
+  expect(anchoring.isDirty()).toBe(false)
+})
+
+test('slots alone do not make it dirty again, an order does', async () => {
+  const { anchoring, sequencer } = open.engine
+  open.chain.tick(3)
+  await sequencer.durable()
+  expect(anchoring.isDirty()).toBe(false)
+  const request = trader.place(trader.deposit('quote', 200_000_000n))
+  await open.chain.finalizeLeaves()
+  await open.venue.place('alice', request)
+  expect(anchoring.isDirty()).toBe(true)
+})
+
+test('a cluster that does not answer leaves it dirty', async () => {
+  const { anchoring } = open.engine
+  open.chain.anchor_fails = true
+  expect(anchoring.now()).rejects.toThrow('does not answer')
+  expect(anchoring.isDirty()).toBe(true)
+  open.chain.anchor_fails = false
+  await anchoring.now()
+  expect(anchoring.isDirty()).toBe(false)
+})
+
+test('a settlement that carried the head needs no anchor besides', async () => {
+  const { anchoring } = open.engine
+  await open.venue.deadMan('alice', trader.deadMan(0))
+  expect(anchoring.isDirty()).toBe(true)
+  const { seq, head } = open.engine.loaded.journal.head()
+  site.ledger.config = { ...site.ledger.config, journal_seq: seq, journal_head: head }
+  const { length } = site.ledger.anchors
+  await anchoring.now()
+  expect(site.ledger.anchors).toHaveLength(length)
+  expect(anchoring.isDirty()).toBe(false)
+})
+
+test('while settlements carry the head nothing is anchored besides; what they leave for 20 s is', async () => {
+  const { ledger } = site
+  const { head } = open.engine.loaded.journal.head()
+  const seq = 1_000
+  let now_ms = 0
+  const anchoring = new Anchoring(
+    open.chain,
+    () => ({ seq, head }),
+    () => now_ms,
+  )
+  const { length } = ledger.anchors
+  const settled = (journal_seq: number) => {
+    ledger.config = { ...ledger.config, journal_seq }
+  }
+  settled(seq - 100)
+  for (let at = 0; at <= 60; at++) {
+    now_ms = at * 1_000
+    anchoring.dirty(seq - 99 + at)
+    // What a settlement carries is final 15 s later.
+    if (at >= 15) settled(seq - 99 + at - 15)
+    await anchoring.due()
+  }
+  expect(ledger.anchors).toHaveLength(length)
+
+  // The last one is carried by none: it is anchored at 20 s, not before.
+  now_ms = 79_000
+  settled(seq - 40)
+  await anchoring.due()
+  expect(ledger.anchors).toHaveLength(length)
+  now_ms = 80_000
+  await anchoring.due()
+  expect(ledger.anchors).toHaveLength(length + 1)
+  expect(anchoring.isDirty()).toBe(false)
+  anchoring.stop()
+})

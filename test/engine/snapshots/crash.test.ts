@@ -1,0 +1,83 @@
+/** Snapshots taken under load, by a process that dies by kill -9 between and during them, are what a replay gives. */
+import { expect, test } from 'bun:test'
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { loadState } from '../../../engine/boot/load_state'
+import { encodeState } from '../../../engine/machine/codec/encode_state'
+import type { ChainPort } from '../../../engine/ports'
+import { toHex } from '../../../protocol/bytes'
+import { testConfig, testKeys } from '../../kit/venue/open_test_venue'
+
+const ROUNDS = Number(process.env['TACIT_CRASH_ROUNDS'] ?? 4)
+const SEED = Number(process.env['TACIT_CRASH_SEED'] ?? Math.floor(Math.random() * 2 ** 31))
+const VICTIM = new URL('./snapshot_victim.ts', import.meta.url).pathname
+const DELAY_MS_MAX = 60
+
+/** Runs the victim until it has taken `snapshots`, then kills it at some later moment. @returns the lines it printed. */
+async function trade(dir: string, snapshots: number, delay_ms: number): Promise<string[][]> {
+  const child = Bun.spawn([process.execPath, VICTIM, dir, String(snapshots)], {
+    stdout: 'pipe',
+    stderr: 'pipe',
+    // With the temporary folder of this run, which Bun does not hand on by itself.
+    env: process.env,
+  })
+  const complaints = new Response(child.stderr).text()
+  let text = ''
+  let armed = false
+  const decoder = new TextDecoder()
+  for await (const chunk of child.stdout) {
+    text += decoder.decode(chunk, { stream: true })
+    if (armed || text.split('\nsnapshot').length <= snapshots) continue
+    armed = true
+    setTimeout(() => child.kill('SIGKILL'), delay_ms)
+  }
+  await child.exited
+  expect(await complaints).toBe('')
+  return text
+    .slice(0, text.lastIndexOf('\n'))
+    .split('\n')
+    .map((line) => line.split(' '))
+}
+
+/** What a boot makes of the folder. */
+async function boot(dir: string, lines: string[][]) {
+  const [genesis_hash, program_id, config_account] = lines[0]!.slice(1).map((hex) => Uint8Array.fromHex(hex))
+  const chain = { genesis_hash, program_id, config_account } as ChainPort
+  const loaded = await loadState(testConfig(dir), { keys: testKeys(), chain })
+  const ended = [...loaded.state.finals.values()].map(({ order_id }) => order_id)
+  const orders = new Set([...loaded.state.orders.keys(), ...ended])
+  const found = {
+    state: toHex(encodeState(loaded.state)),
+    from_seq: loaded.journal.head().seq - loaded.replayed,
+    orders,
+    live: new Set(loaded.state.orders.keys()),
+  }
+  await loaded.journal.close()
+  await loaded.history.close()
+  loaded.facts.close()
+  return found
+}
+
+test(`a boot from a snapshot of a killed venue equals a boot from its journal (${ROUNDS} rounds, seed ${SEED})`, async () => {
+  let random = SEED
+  for (let round = 0; round < ROUNDS; round++) {
+    random = (Math.imul(random, 1_103_515_245) + 12_345) >>> 0
+    const dir = mkdtempSync(join(tmpdir(), 'tacit-snapshots-'))
+    try {
+      const lines = await trade(dir, 1 + (round % 3), (random >>> 8) % DELAY_MS_MAX)
+      const said = (word: string) => lines.filter(([first]) => first === word).map((line) => line[1]!)
+      const from_snapshot = await boot(dir, lines)
+      expect(from_snapshot.from_seq).toBeGreaterThanOrEqual(Number(said('snapshot').at(-1)))
+      expect(said('placed').filter((id) => !from_snapshot.orders.has(id))).toEqual([])
+      expect(said('cancelled').filter((id) => from_snapshot.live.has(id))).toEqual([])
+      rmSync(join(dir, 'snapshots'), { recursive: true })
+      const from_journal = await boot(dir, lines)
+      expect(from_journal.from_seq).toBe(0)
+      expect(from_snapshot.state === from_journal.state).toBe(true)
+      expect(existsSync(join(dir, 'snapshots'))).toBe(true)
+    } finally {
+      rmSync(dir, { recursive: true, force: true })
+    }
+  }
+}, 120_000)

@@ -1,0 +1,116 @@
+/** When a snapshot is due, and what becomes of one that fails. */
+
+import { expect, test } from 'bun:test'
+import type { History } from '../../../engine/history/contract'
+import type { Journal } from '../../../engine/journal/contract'
+import type { PublicFacts } from '../../../engine/reads/public_facts'
+import { SnapshotDisagrees, type SnapshotPoint } from '../../../engine/snapshots/open_snapshot_maker'
+import { Snapshotting } from '../../../engine/snapshots/snapshotting'
+
+/** A venue at `seq`, whose snapshots take `took_ms` and end as `outcome` says. */
+function site(outcome: () => Promise<number> = async () => 0) {
+  const made: SnapshotPoint[] = []
+  const retired: number[] = []
+  const fatal: Error[] = []
+  const now = { seq: 0, ms: 0, took_ms: 0 }
+  const head = new Uint8Array(32)
+  const parts = {
+    journal: {
+      head: () => ({ seq: now.seq, head }),
+      firstSeq: () => 1,
+      retire: async (before: number) => void retired.push(before),
+    } as unknown as Journal,
+    history: { flush: async () => undefined, watermark: () => now.seq } as unknown as History,
+    facts: { mark: () => undefined } as unknown as PublicFacts,
+    clock: { unixMs: () => now.ms, monotonicMs: () => now.ms },
+    maker: {
+      make: (point: SnapshotPoint) => {
+        made.push(point)
+        now.ms += now.took_ms
+        return outcome()
+      },
+      close: () => undefined,
+    },
+    seqDurable: () => now.seq,
+    fatal: (error: Error) => void fatal.push(error),
+  }
+  const pace = { records: 100, every_ms: 1_000, look_ms: 3_600_000 }
+  const snapshotting = new Snapshotting(parts, 0, pace)
+  /** One look at the clock, and everything that follows from it. */
+  const look = async () => {
+    snapshotting.begin()
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  return { now, made, retired, fatal, snapshotting, look }
+}
+
+test('a snapshot is due after so many records, or after some time with fewer', async () => {
+  const { now, made, look, snapshotting } = site()
+  now.seq = 99
+  await look()
+  expect(made).toHaveLength(0)
+  now.seq = 100
+  await look()
+  expect(made.map(({ seq }) => seq)).toEqual([100])
+  now.seq = 101
+  await look()
+  expect(made).toHaveLength(1)
+  now.ms += 1_000
+  await look()
+  expect(made.map(({ seq }) => seq)).toEqual([100, 101])
+  now.ms += 10_000
+  await look()
+  expect(made).toHaveLength(2)
+  await snapshotting.close()
+})
+
+test('a snapshot that took long is followed by a rest', async () => {
+  const { now, made, look, snapshotting } = site()
+  now.seq = 100
+  now.took_ms = 50
+  await look()
+  now.seq = 300
+  now.ms += 149
+  await look()
+  expect(made).toHaveLength(1)
+  now.ms += 1
+  await look()
+  expect(made).toHaveLength(2)
+  await snapshotting.close()
+})
+
+test('a failure is counted and tried again, and the journal keeps everything meanwhile', async () => {
+  let fails = true
+  const { now, made, retired, look, snapshotting } = site(async () => {
+    if (fails) throw new Error('disk full')
+    return 50
+  })
+  now.seq = 100
+  await look()
+  expect(snapshotting).toMatchObject({ failures: 1, seq: 0 })
+  expect(retired).toEqual([])
+  fails = false
+  await look()
+  expect(made).toHaveLength(2)
+  expect(snapshotting).toMatchObject({ failures: 1, seq: 100 })
+  expect(retired).toEqual([50])
+  await snapshotting.close()
+})
+
+test('a replay that disagrees ends the process', async () => {
+  const { now, fatal, look, snapshotting } = site(async () => {
+    throw new SnapshotDisagrees('an auction ends otherwise')
+  })
+  now.seq = 100
+  await look()
+  expect(fatal).toHaveLength(1)
+  await snapshotting.close()
+})
+
+test('after a stop no snapshot is begun', async () => {
+  const { now, made, look, snapshotting } = site()
+  await snapshotting.close()
+  now.seq = 100
+  await look()
+  expect(made).toHaveLength(0)
+})

@@ -1,0 +1,118 @@
+/** What must hold of an account after its venue was killed and started again; each function returns what does not. */
+import { VenueProblem } from '../../../client/api/venue_client'
+import type { AccountEvent, Order } from '../../../protocol/wire/trading'
+import type { Command } from './load_commands'
+import type { LoadTrader } from './load_trader'
+
+export function checkGapless(events: readonly AccountEvent[]): string[] {
+  const at = events.findIndex((event, i) => event.seq !== i + 1)
+  return at === -1 ? [] : [`event ${at + 1} of the list has seq ${events[at]!.seq}`]
+}
+
+/** An event is shown only when it is durable, so whatever a stream showed before the kill is still there, unchanged. */
+export function checkShown(events: readonly AccountEvent[], shown: readonly AccountEvent[]): string[] {
+  return shown
+    .filter((event) => !Bun.deepEquals(events[event.seq - 1], event, true))
+    .map((event) => `event ${event.seq} ${event.kind} was shown and is now another or gone`)
+}
+
+const KIND_MADE = {
+  place: 'order.accepted',
+  modify: 'order.accepted',
+  cancel: 'order.cancelled',
+  reshape: 'reshape.accepted',
+} as const
+
+/** Events by the order or reshape they tell of. */
+export type EventIndex = ReadonlyMap<string, readonly AccountEvent[]>
+export function indexEvents(events: readonly AccountEvent[]): EventIndex {
+  return Map.groupBy(events, ({ data }) => {
+    const { order_id, reshape_id } = data as { order_id?: string; reshape_id?: string }
+    return order_id ?? reshape_id ?? ''
+  })
+}
+
+/** The event an accepted command made. */
+export function madeBy(command: Command, index: EventIndex): AccountEvent | undefined {
+  return index.get(command.order_id)?.find(({ kind, data }) => {
+    if (kind !== KIND_MADE[command.kind]) return false
+    return command.kind !== 'cancel' || (data as Order).reason === 'by_owner'
+  })
+}
+
+export function checkAccepted(index: EventIndex, sent: readonly Command[]): string[] {
+  return sent
+    .filter(({ fate, seq }) => fate === 'accepted' && seq !== undefined)
+    .flatMap((command) => {
+      const made = madeBy(command, index)
+      if (made?.seq !== command.seq)
+        return [`accepted ${command.kind} at seq ${command.seq} is at ${made?.seq}`]
+      return command.kind === 'modify' ? checkReplaced(index, command) : []
+    })
+}
+
+/** Both halves of a modify or neither. */
+function checkReplaced(index: EventIndex, command: Command): string[] {
+  const old = index.get(command.replaces!) ?? []
+  const replaced = old.some(
+    ({ kind, data }) => kind === 'order.replaced' && (data as Order).replaced_by === command.order_id,
+  )
+  const made = madeBy(command, index) !== undefined
+  return replaced === made ? [] : [`modify is half there: old replaced ${replaced}, new accepted ${made}`]
+}
+
+/** A refused command left no trace. */
+export function checkRefused(index: EventIndex, sent: readonly Command[]): string[] {
+  return sent
+    .filter(({ fate, kind }) => fate === 'refused' && kind !== 'cancel')
+    .filter((command) => index.has(command.order_id))
+    .map((command) => `refused ${command.kind} (${command.code}) left an event`)
+}
+
+/** The newest event of each order decides whether it is open; the list of open orders says the same. */
+export function checkOpen(events: readonly AccountEvent[], open: readonly Order[]): string[] {
+  const newest = new Map<string, Order>()
+  for (const { kind, data } of events) {
+    if (kind.startsWith('order.')) newest.set((data as Order).order_id, data as Order)
+  }
+  const live = [...newest.values()].filter(
+    ({ status }) => status === 'accepted' || status === 'partially_filled',
+  )
+  const line = (order: Order) => `${order.order_id} ${order.status} ${order.remaining_amount}`
+  const [told, listed] = [live.map(line).sort(), open.map(line).sort()]
+  return Bun.deepEquals(told, listed)
+    ? []
+    : [`open orders ${JSON.stringify(listed)} where events say ${JSON.stringify(told)}`]
+}
+
+/** A command whose answer was lost is wholly there or wholly absent, and the same bytes again tell which. */
+export async function resendUnknown(
+  trader: LoadTrader,
+  index: EventIndex,
+  command: Command,
+): Promise<string[]> {
+  const made = madeBy(command, index)
+  const faults = command.kind === 'modify' ? checkReplaced(index, command) : []
+  if (command.kind === 'place' || command.kind === 'modify') {
+    const known = await trader.client.order(command.order_id).catch((error: VenueProblem) => error)
+    const is_known = !(known instanceof VenueProblem)
+    if (!is_known && known.code !== 'order_unknown') faults.push(`a lost order answers ${known.code}`)
+    if (is_known !== (made !== undefined)) faults.push(`order readable ${is_known}, in events ${made?.seq}`)
+  }
+  command.fate = 'unknown'
+  delete command.code
+  await trader.send(command)
+  const { fate, code, seq } = command
+  if (made === undefined) {
+    if (fate === 'unknown' || code === 'order_exists')
+      faults.push(`an absent ${command.kind} answers ${code}`)
+    return faults
+  }
+  if (command.kind === 'cancel') {
+    if (code !== 'order_final') faults.push(`a cancel that is there answers ${code}`)
+    Object.assign(command, { fate: 'accepted', seq: made.seq })
+  } else if (code !== 'order_exists' || seq !== made.seq) {
+    faults.push(`a ${command.kind} at seq ${made.seq} answers ${code} ${seq}`)
+  }
+  return faults
+}

@@ -1,0 +1,101 @@
+/** One account under load: a wallet of several keys, its streams, and everything it sent with the fate each command met. */
+import { type VenueClient, VenueProblem } from '../../../client/api/venue_client'
+import type { ChainAccess } from '../../../client/chain/chain_access'
+import { absorbEvent } from '../../../client/wallet/absorb'
+import { Wallet } from '../../../client/wallet/wallet'
+import { fromHex } from '../../../protocol/bytes'
+import type { Instrument } from '../../../protocol/wire/trading'
+import { type Command, nextCommand } from './load_commands'
+import type { Random } from './random'
+import { StreamFollower } from './stream_follower'
+
+/** Refusals a trader meets by racing the auction or its own orders. */
+const ORDINARY = ['self_cross', 'order_final', 'note_spent', 'note_in_use', 'collateral_insufficient']
+
+export class LoadTrader {
+  readonly wallet = new Wallet(crypto.getRandomValues(new Uint8Array(32)))
+  readonly sent: Command[] = []
+  readonly streams: readonly StreamFollower[]
+  readonly trading: StreamFollower
+  /** What no order of events explains. */
+  readonly faults: string[] = []
+  venue = new Uint8Array(32)
+  instrument!: Instrument
+  slot = 0
+  /** The process was told to stop: it refuses new orders. */
+  draining = false
+  /** Which part of the price range the account buys and sells in; changes let notes flow back. */
+  lean = 0
+
+  constructor(
+    readonly name: string,
+    readonly keys: number,
+    readonly client: VenueClient,
+    readonly chain: ChainAccess,
+  ) {
+    this.trading = new StreamFollower(client, 'trading', (event) => {
+      try {
+        absorbEvent(this.wallet, this.generation, event)
+      } catch (error) {
+        this.faults.push(`seq ${event.seq} ${event.kind}: ${(error as Error).message}`)
+      }
+    })
+    this.streams = [this.trading, new StreamFollower(client, 'orders'), new StreamFollower(client, 'fills')]
+  }
+  private generation = 0
+
+  /** Logs in to a venue that has just started: tokens die with the process that gave them. */
+  async connect(): Promise<void> {
+    await this.client.login()
+    const info = await this.client.info()
+    this.venue = new Uint8Array(fromHex(info.venue, 32)!)
+    this.generation = info.generation
+    this.instrument = await this.client.instrument('SOL-USDC')
+    this.slot = (await this.client.time()).slot
+    for (const stream of this.streams) await stream.connect()
+  }
+  close(): void {
+    for (const stream of this.streams) stream.close()
+  }
+
+  /** Sends command after command for one key until an answer is lost, or `goes_on` says no. */
+  async trade(key_index: number, random: Random, goes_on: () => boolean): Promise<void> {
+    while (goes_on()) {
+      const command = nextCommand(this, key_index, random)
+      if (command === undefined) await Bun.sleep(1)
+      else {
+        const fate = await this.send(command)
+        if (fate === 'unknown') return
+        if (command.code === 'draining') await Bun.sleep(5)
+      }
+    }
+  }
+
+  /** Sends the command's own bytes, for the first time or again, and notes its fate. */
+  async send(command: Command): Promise<Command['fate']> {
+    if (command.fate === 'new') this.sent.push(command)
+    try {
+      const { seq } = await command.send()
+      Object.assign(command, { fate: 'accepted', seq })
+      // Its event may come later than the answer; until then nobody would cancel it again.
+      const ended = command.kind === 'cancel' ? command.order_id : command.replaces
+      if (ended !== undefined) this.wallet.order(ended)!.open = false
+    } catch (error) {
+      command.fate = 'unknown'
+      if (error instanceof VenueProblem) this.settleRefused(command, error)
+    }
+    return command.fate
+  }
+
+  private settleRefused(command: Command, { code, applied, problem }: VenueProblem): void {
+    command.code = code
+    if (applied === 'yes') {
+      Object.assign(command, { fate: 'accepted', seq: (problem['result'] as { seq: number }).seq })
+      return
+    }
+    command.fate = 'refused'
+    const expected = ORDINARY.includes(code) || (code === 'draining' && this.draining)
+    if (!expected) this.faults.push(`${command.kind} refused: ${code}`)
+    command.undo()
+  }
+}

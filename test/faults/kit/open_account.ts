@@ -1,0 +1,47 @@
+/** An account on a running venue: issued as the operator's command does, posted to the operator's listener. */
+
+import { readFileSync } from 'node:fs'
+import { VenueClient } from '../../../client/api/venue_client'
+import { fromHex } from '../../../protocol/bytes'
+import type { Info, TokenRequest } from '../../../protocol/wire/trading'
+import { callOperator, issueAccount, type OperatorTarget } from '../../../tools/account/issue_account'
+import type { VenueProcess } from './venue_process'
+import { venueTransport } from './venue_transport'
+
+/** So that no test waits for its bucket to refill. */
+const RATE = { rate_capacity: 100_000, rate_refill_per_s: 10_000 }
+
+export async function operatorTarget(venue: VenueProcess): Promise<OperatorTarget> {
+  const answer = await venueTransport(venue).fetch('/info')
+  const info = (await answer.json()) as Info
+  const { facts } = venue
+  return {
+    url: facts.operator_url,
+    venue: fromHex(info.venue, 32)!,
+    operator_seed: fromHex(readFileSync(facts.operator_key, 'utf8').trim(), 32)!,
+    ca: readFileSync(facts.certificate, 'utf8'),
+  }
+}
+
+let posting: Promise<unknown> = Promise.resolve()
+let last_call_ms = 0
+/** Milliseconds that rise from call to call, as the operator's nonces must. */
+export function operatorNow(): number {
+  last_call_ms = Math.max(Date.now(), last_call_ms + 1)
+  return last_call_ms
+}
+
+export async function openAccount(
+  venue: VenueProcess,
+  account_id: string,
+): Promise<{ client: VenueClient; credentials: TokenRequest }> {
+  const target = await operatorTarget(venue)
+  const terms = { account_id, ...RATE, orders_live_max: 10_000, keys_max: 10_000 }
+  const { record, credentials } = await issueAccount(terms, target.operator_seed, Date.now())
+  const call = { method: 'POST', path: '/accounts', body: JSON.stringify(record) } as const
+  // The operator's nonces rise in the order of arrival, so one call is under way at a time.
+  const posted = posting.then(() => callOperator(target, call, operatorNow()))
+  posting = posted.catch(() => {})
+  await posted
+  return { client: new VenueClient(venueTransport(venue), credentials), credentials }
+}

@@ -1,0 +1,161 @@
+/** A JSON-RPC endpoint that passes calls on to an honest one and lies in its answers, or says nothing was wrong. */
+import { encodeBase58 } from '../../../protocol/base58'
+import { u64Le } from '../../../protocol/bytes'
+import type { Random } from '../../laws/random'
+
+type Call = { method: string; params: unknown[] }
+/** The changed result; undefined tells the truth. */
+type Lie = (result: unknown, call: Call) => unknown
+type Accounts = {
+  context: { slot: number }
+  value: ({ data: [string, string]; owner: string } | null)[]
+}
+
+/** Where the config account keeps its batch id, and how the program begins it (protocol/vault/accounts.ts). */
+const CONFIG_BYTES = 448
+const LAST_BATCH_AT = 24
+const FAR_SLOTS = 1_000_000_000
+const REMEMBERED = 60
+
+export class LyingEndpoint {
+  readonly #server: Bun.Server<undefined>
+  /** By method and what it was. */
+  readonly told = new Map<string, number>()
+  lies: Record<string, Lie> = {}
+  /** Calls are refused, as by a node that went down. */
+  silent = false
+
+  constructor(readonly truth_url: string) {
+    this.#server = Bun.serve({
+      hostname: '127.0.0.1',
+      port: 0,
+      fetch: async (request) => this.#answer(await request.text()),
+    })
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.#server.port}`
+  }
+
+  async stop(): Promise<void> {
+    await this.#server.stop(true)
+  }
+
+  note(what: string): void {
+    this.told.set(what, (this.told.get(what) ?? 0) + 1)
+  }
+
+  async #answer(text: string): Promise<Response> {
+    if (this.silent) return new Response('', { status: 503 })
+    const call = JSON.parse(text) as Call & { id: unknown }
+    const lie = this.lies[call.method]
+    // A send that is lied about reaches nobody.
+    const invented = call.method === 'sendTransaction' ? lie?.(undefined, call) : undefined
+    if (invented !== undefined) return Response.json({ jsonrpc: '2.0', id: call.id, result: invented })
+    const headers = { 'content-type': 'application/json' }
+    const reply = await fetch(this.truth_url, { method: 'POST', headers, body: text }).catch(() => undefined)
+    if (reply === undefined || reply.status !== 200) return new Response('', { status: 502 })
+    const told = (await reply.json()) as { result?: unknown }
+    const changed = told.result === undefined ? undefined : lie?.(structuredClone(told.result), call)
+    return Response.json(changed === undefined ? told : { ...told, result: changed })
+  }
+}
+
+/** Config accounts in an answer with another batch id than the chain's. */
+export function bendBatch(result: unknown, batchOf: (last_batch: number) => number): unknown {
+  for (const account of (result as Accounts).value) {
+    const data = account && Buffer.from(account.data[0], 'base64')
+    if (data?.length !== CONFIG_BYTES || data[0] !== 1) continue
+    data.set(u64Le(Math.max(0, batchOf(Number(data.readBigUInt64LE(LAST_BATCH_AT))))), LAST_BATCH_AT)
+    account!.data[0] = data.toString('base64')
+  }
+  return result
+}
+
+/** Lies that delay: about slots, heights, statuses, blockhashes, sends, fees and accounts of the past. */
+export function delayingLies(endpoint: LyingEndpoint, random: Random): Record<string, Lie> {
+  const earlier = new Map<string, unknown[]>()
+  const one = (method: string, ...lies: (readonly [share: number, what: string, lie: Lie])[]): Lie => {
+    return (result, call) => {
+      let roll = random.next()
+      for (const [share, what, lie] of lies) {
+        roll -= share
+        if (roll >= 0) continue
+        endpoint.note(`${method}: ${what}`)
+        return lie(result, call)
+      }
+      return undefined
+    }
+  }
+  const remembered: Lie = (result, { params }) => {
+    const name = JSON.stringify(params[0]) + (params[1] as { commitment: string }).commitment
+    const known = earlier.get(name) ?? []
+    earlier.set(name, [...known, structuredClone(result)].slice(-REMEMBERED))
+    return random.pick(known)
+  }
+  const signature = () => encodeBase58(random.bytes(64))
+  const ofStatuses =
+    (err: unknown): Lie =>
+    (result) => {
+      const { context, value } = result as { context: { slot: number }; value: unknown[] }
+      const status = {
+        slot: context.slot,
+        confirmations: null,
+        err,
+        status: { Ok: null },
+        confirmationStatus: 'finalized',
+      }
+      return { context, value: value.map(() => status) }
+    }
+  return {
+    getSlot: one(
+      'getSlot',
+      [0.2, 'far ahead', () => FAR_SLOTS],
+      [0.2, 'behind', (slot) => (slot as number) >> 1],
+    ),
+    getBlockHeight: one('getBlockHeight', [0.1, 'far ahead', () => FAR_SLOTS], [0.1, 'behind', () => 1]),
+    getMultipleAccounts: one(
+      'getMultipleAccounts',
+      [0.05, 'a far slot', (result) => ({ ...(result as Accounts), context: { slot: FAR_SLOTS } })],
+      [0.05, 'a lower batch', (result) => bendBatch(result, (last) => last - random.between(1, 3))],
+      [
+        0.05,
+        'nothing there',
+        (result) => ({ ...(result as Accounts), value: (result as Accounts).value.map(() => null) }),
+      ],
+      [0.2, 'the past', remembered],
+    ),
+    getLatestBlockhash: one(
+      'getLatestBlockhash',
+      [0.1, 'invented, lives for ever', () => lifetime(encodeBase58(random.bytes(32)), FAR_SLOTS)],
+      [0.1, 'dead', (result) => lifetime((result as { value: { blockhash: string } }).value.blockhash, 1)],
+    ),
+    getSignatureStatuses: one(
+      'getSignatureStatuses',
+      [0.15, 'all landed', ofStatuses(null)],
+      [0.1, 'all unknown', (result) => ({ ...(result as object), value: [null] })],
+    ),
+    sendTransaction: one('sendTransaction', [0.5, 'sent, and dropped', signature]),
+    simulateTransaction: one('simulateTransaction', [
+      0.05,
+      'a state that moved',
+      (result) => ({
+        ...(result as object),
+        value: { err: { InstructionError: [0, { Custom: 7053 }] }, logs: [] },
+      }),
+    ]),
+    getTransaction: one('getTransaction', [0.1, 'unknown', () => null]),
+    getSignaturesForAddress: one('getSignaturesForAddress', [0.1, 'no history', () => []]),
+    getRecentPrioritizationFees: one('getRecentPrioritizationFees', [
+      0.3,
+      'absurd',
+      () => [{ slot: 1, prioritizationFee: 10 ** 15 }],
+    ]),
+    getBalance: one('getBalance', [0.3, 'poor', (result) => ({ ...(result as object), value: 0 })]),
+  }
+}
+
+const lifetime = (blockhash: string, lastValidBlockHeight: number) => ({
+  context: { slot: 1 },
+  value: { blockhash, lastValidBlockHeight },
+})

@@ -1,0 +1,134 @@
+/** A venue as it really runs, without its listeners: embedded chain, vault program, relayer, hashing, account edge. */
+
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import {
+  buildTransaction,
+  type TransactionVersion,
+  toInstruction,
+} from '../../../engine/chain/client/build_transaction'
+import { openChain } from '../../../engine/chain/open_chain'
+import type { EngineConfig } from '../../../engine/config'
+import { openHashing } from '../../../engine/hashing/open_hashing'
+import { openVenue, type Venue } from '../../../engine/index'
+import type { ChainPort, HashPort } from '../../../engine/ports'
+import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
+import { toHex } from '../../../protocol/bytes'
+import { depositCommitment, noteInner } from '../../../protocol/notes/notes'
+import { publicKeyOf } from '../../../protocol/sign'
+import { TOKEN_PROGRAM } from '../../../protocol/vault/addresses'
+import { depositInstruction } from '../../../protocol/vault/deposit'
+import type { Faults } from '../../../sandbox/chain/embedded_chain'
+import { associatedTokenAddress } from '../../../sandbox/chain/faucet'
+import { makeGenesis } from '../../../sandbox/chain/genesis'
+import { type OpenedChain, openEmbeddedChain } from '../../../sandbox/chain/open_embedded_chain'
+import { decodeTransaction } from '../../../sandbox/chain/transaction_meta'
+import { DEFAULT_TERMS, issueAccount } from '../../../tools/account/issue_account'
+import { clientsOf, mintTo } from '../chain/chain_folder'
+import { fundedWallet } from '../chain/transfer'
+import { testConfig, testKeys } from './open_test_venue'
+import { type Deposit, element, type Trader } from './trader'
+
+const PROGRAM = join(import.meta.dir, '../../../program/vault.so')
+export const USDC = 'EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v'
+export const JTO = 'jtojtomepa8beP8AuQc6eXt5FriJwfFMwQx2v2f9mCL'
+const SLOT_MS = 10
+
+const OPERATOR_SEED = new Uint8Array(32).fill(8)
+
+export class EmbeddedSite {
+  readonly dir = mkdtempSync(join(tmpdir(), 'tacit-embedded-'))
+  readonly keys = testKeys()
+  readonly fatal: Error[] = []
+  chain!: OpenedChain
+  venue!: Venue
+  hash!: HashPort
+  port!: ChainPort
+  /** Endpoints of the venues opened from now on; the chain's own where none are named. */
+  rpc_urls: string[] | undefined
+  /** What venues opened from now on sign; with 0 they pack for one packet. */
+  transactions: TransactionVersion = 1
+  private program!: Uint8Array
+
+  async openChain(faults: Faults = {}): Promise<void> {
+    this.chain = await openEmbeddedChain({ data_dir: join(this.dir, 'chain'), slot_ms: SLOT_MS, faults })
+    const settlement_signer = publicKeyOf(this.keys.settlement_seed)
+    this.program = await makeGenesis(this.chain, { program_path: PROGRAM, settlement_signer })
+  }
+
+  /** The venue of `data_dir`; the newest one opened is the site's. */
+  async openVenue(data_dir = this.dir, change: Partial<EngineConfig> = {}): Promise<Venue> {
+    const hash = await openHashing({ dir: join(data_dir, 'trees'), key: this.keys.journal_key })
+    this.hash = hash
+    const port = await openChain({
+      rpc_urls: this.rpc_urls ?? [this.chain.url],
+      program_id: this.program,
+      settlement_seed: this.keys.settlement_seed,
+      hash,
+      slot_ms: SLOT_MS,
+      transactions: this.transactions,
+    })
+    this.port = port
+    const settlement_parts_max = this.transactions === 0 ? 6 : 28
+    const template = { ...testConfig(data_dir), settlement_parts_max }
+    const mints = template.mints.map((mint) => ({ ...mint, mint: mint.decimals === 9 ? JTO : USDC }))
+    const instruments = template.instruments.map((one) => ({ ...one, base_mint: JTO, quote_mint: USDC }))
+    const clock = { unixMs: () => Date.now(), monotonicMs: () => performance.now() }
+    this.venue = await openVenue({
+      config: { ...template, mints, instruments, ...change },
+      ports: { clock, keys: this.keys, hash, chain: port, fatal: (error) => void this.fatal.push(error) },
+    })
+    return this.venue
+  }
+
+  /** Issues an account as an operator does; answers what its trader logs in with. */
+  async issue(account_id: string) {
+    const { record, credentials } = await issueAccount({ ...DEFAULT_TERMS, account_id }, OPERATOR_SEED, 1)
+    await this.venue.provision(record)
+    return credentials
+  }
+
+  /** Deposits from a fresh wallet for a trader's key; resolves once it landed at `leaf_index`. */
+  async deposit(trader: Trader, mint_text: string, amount: bigint, leaf_index: number): Promise<Deposit> {
+    const { chain, program } = this
+    const wallet = await fundedWallet(chain)
+    await mintTo(chain, mint_text, wallet.address, amount)
+    const mint = decodeBase58(mint_text, 32)!
+    const blinding = element()
+    const inner = noteInner(trader.key, blinding)
+    const source = decodeBase58(await associatedTokenAddress(wallet.address, mint_text), 32)!
+    const depositor = decodeBase58(wallet.address, 32)!
+    const fields = { program, depositor, source, mint, token_program: TOKEN_PROGRAM, amount, inner }
+    const { value: lifetime } = await clientsOf(chain)
+      .rpc.getLatestBlockhash({ commitment: 'processed' })
+      .send()
+    const { wire, signature } = await buildTransaction({
+      payer: wallet,
+      instructions: [toInstruction(depositInstruction(fields), [wallet])],
+      lifetime,
+      compute_units: 1_400_000,
+      priority_fee_lamports: 0n,
+    })
+    chain.machine.enqueue(decodeTransaction(wire))
+    chain.advance(1)
+    const landed = chain.machine.store.transaction(signature)
+    if (landed?.error !== 'null') throw new Error(`the deposit did not land: ${landed?.error}`)
+    const commitment = depositCommitment({ mint, amount, inner, leaf_index })
+    const opening = { mint: encodeBase58(mint), amount: `${amount}`, blinding: toHex(blinding), leaf_index }
+    return { commitment: toHex(commitment), opening }
+  }
+
+  /** A token account that can be paid, of a fresh wallet. */
+  async payee(mint: string): Promise<string> {
+    const wallet = await fundedWallet(this.chain)
+    await mintTo(this.chain, mint, wallet.address, 1n)
+    return associatedTokenAddress(wallet.address, mint)
+  }
+
+  async remove(): Promise<void> {
+    await this.venue?.close()
+    await this.chain?.close()
+    rmSync(this.dir, { recursive: true, force: true })
+  }
+}

@@ -1,0 +1,237 @@
+/**
+ * A chain in memory behind ChainPort, with slots moved by hand. It holds what the vault program enforces: sequence,
+ * epoch, both roots, liabilities; it recomputes every root on its own trees.
+ */
+import { expect } from 'bun:test'
+import type {
+  BatchStage,
+  ChainPort,
+  ChainSinkPort,
+  OutboxPort,
+  SettlementPayload,
+  SignedBatch,
+  VaultConfig,
+} from '../../../engine/ports'
+import { toHex } from '../../../protocol/bytes'
+import { MerkleTree } from '../../../protocol/notes/merkle_tree'
+import { depositCommitment, noteInner } from '../../../protocol/notes/notes'
+import { SpentTree } from '../../../protocol/notes/spent_tree'
+
+type StartArgs = Parameters<ChainPort['start']>[0]
+type Mint = { mint: Uint8Array; decimals: number }
+
+/** What survives a restart of the venue: the ledger itself. */
+export class Ledger {
+  slot = 100
+  readonly notes = new MerkleTree()
+  readonly spent = new SpentTree()
+  readonly settled: SettlementPayload[] = []
+  readonly anchors: { seq: number; head: Uint8Array }[] = []
+  readonly liabilities = new Map<string, bigint>()
+  config: VaultConfig = {
+    admin: bytes(32),
+    settlement_signer: bytes(32),
+    exit_delay_s: 604_800,
+    epoch: 0,
+    boot_nonce: new Uint8Array(16),
+    generation: 0,
+    last_batch: 0,
+    journal_seq: 0,
+    journal_head: new Uint8Array(32),
+    spent_root: this.spent.root(),
+    spent_count: 0,
+    leaf_count: 0,
+    note_root: this.notes.root(),
+    frozen: false,
+    paused: false,
+    pending: [],
+  }
+  readonly genesis_hash = bytes(32)
+  readonly program_id = bytes(32)
+  readonly config_account = bytes(32)
+
+  constructor(readonly mints: Mint[]) {}
+
+  /** Appends a deposit's leaf as the program does. */
+  deposit(note: { owner: Uint8Array; mint: Uint8Array; amount: bigint; blinding: Uint8Array }): {
+    commitment: Uint8Array
+    leaf_index: number
+  } {
+    const leaf_index = this.notes.leaf_count
+    const inner = noteInner(note.owner, note.blinding)
+    const commitment = depositCommitment({ ...note, inner, leaf_index })
+    this.append([commitment])
+    this.add(note.mint, note.amount)
+    return { commitment, leaf_index }
+  }
+
+  append(leaves: Uint8Array[]): void {
+    this.notes.append(leaves)
+    this.config = { ...this.config, leaf_count: this.notes.leaf_count, note_root: this.notes.root() }
+  }
+
+  add(mint: Uint8Array, amount: bigint): void {
+    const total = (this.liabilities.get(toHex(mint)) ?? 0n) + amount
+    if (total < 0n) throw new Error('payouts exceed liabilities')
+    this.liabilities.set(toHex(mint), total)
+  }
+}
+
+export class MemoryChain implements ChainPort {
+  private args: StartArgs | undefined
+  health_now: ReturnType<ChainPort['health']> = { settlement: 'wired', reasons: [] }
+  lag_ms = 0
+  /** Set to make the next calls of `anchor` fail. */
+  anchor_fails = false
+
+  constructor(readonly ledger: Ledger) {}
+
+  get genesis_hash() {
+    return this.ledger.genesis_hash
+  }
+  get program_id() {
+    return this.ledger.program_id
+  }
+  get config_account() {
+    return this.ledger.config_account
+  }
+
+  async readConfig(): Promise<VaultConfig> {
+    return { ...this.ledger.config }
+  }
+  async readMints() {
+    return this.ledger.mints.map(({ mint, decimals }) => ({
+      mint,
+      vault: bytes(32),
+      decimals,
+      balance: this.ledger.liabilities.get(toHex(mint)) ?? 0n,
+      liabilities: this.ledger.liabilities.get(toHex(mint)) ?? 0n,
+      freezable: false,
+      min_deposit: 1n,
+      min_exit: 1n,
+      slot: this.ledger.slot,
+    }))
+  }
+  async readSettled(after: number) {
+    const { settled, slot } = this.ledger
+    return settled.slice(after).map(({ batch_id, nullifiers }) => ({
+      batch_id,
+      nullifiers,
+      signature: new Uint8Array(64),
+      slot,
+    }))
+  }
+  view() {
+    return { slot: this.ledger.slot, lag_ms: this.lag_ms, slot_ms: 400 }
+  }
+  health() {
+    return this.health_now
+  }
+
+  async openEpoch(
+    args: Parameters<ChainPort['openEpoch']>[0],
+    record: (signature: Uint8Array, transaction: Uint8Array) => Promise<void>,
+  ) {
+    const signature = bytes(64)
+    await record(signature, bytes(200))
+    if (args.epoch !== this.ledger.config.epoch + 1) throw new Error('epoch out of sequence')
+    const { epoch, boot_nonce, seq, head } = args
+    this.ledger.config = { ...this.ledger.config, epoch, boot_nonce, journal_seq: seq, journal_head: head }
+    return { slot: this.ledger.slot, signature }
+  }
+
+  start(args: StartArgs): void {
+    this.args = args
+  }
+  async anchor(seq: number, head: Uint8Array): Promise<void> {
+    if (this.anchor_fails) throw new Error('the cluster does not answer')
+    this.ledger.anchors.push({ seq, head })
+    this.ledger.config = { ...this.ledger.config, journal_seq: seq, journal_head: head }
+  }
+  async close(): Promise<void> {
+    this.args = undefined
+  }
+
+  get sink(): ChainSinkPort {
+    return this.started().sink
+  }
+  get outbox(): OutboxPort {
+    return this.started().outbox
+  }
+
+  /** One more confirmed slot. */
+  tick(slots = 1): void {
+    this.ledger.slot += slots
+    this.sink.slot(this.ledger.slot)
+  }
+
+  /** Reports every leaf as finalized. */
+  async finalizeLeaves(from = 0): Promise<void> {
+    const { notes, slot } = this.ledger
+    const leaves = Array.from({ length: notes.leaf_count - from }, (_, at) => notes.leaf(from + at))
+    await this.sink.leaves(from, leaves, slot)
+  }
+
+  /** Lands the next settlement batch, through submitted, confirmed and finalized. */
+  async settleNext(): Promise<SettlementPayload> {
+    const batch_id = this.ledger.config.last_batch + 1
+    await this.outbox.waitForPayload(batch_id)
+    const payload = this.outbox.payload(batch_id)
+    if (payload === undefined) throw new Error('a promised payload is not there')
+    const signed: SignedBatch = {
+      batch_id,
+      signature: bytes(64),
+      transaction: bytes(100),
+      last_valid_block_height: this.ledger.slot + 150,
+    }
+    await this.outbox.recordSigned(signed)
+    expect(this.outbox.signed(batch_id)).toEqual(signed)
+    await this.stage(signed, payload, 'submitted')
+    this.apply(payload)
+    await this.stage(signed, payload, 'confirmed')
+    const first = this.ledger.notes.leaf_count - payload.outputs.length
+    await this.stage(signed, payload, 'finalized')
+    await this.finalizeLeaves(first)
+    return payload
+  }
+
+  /** What the program checks and changes. */
+  private apply(payload: SettlementPayload): void {
+    const { ledger } = this
+    if (ledger.notes.leaf_count < payload.leaf_count_min) throw new Error('unknown state')
+    ledger.spent.insert(payload.nullifiers)
+    expect(toHex(ledger.spent.root())).toBe(toHex(payload.spent_root))
+    ledger.append(payload.outputs.map(({ commitment }) => commitment))
+    for (const payout of payload.payouts) ledger.add(payout.mint, -payout.amount)
+    ledger.settled.push(payload)
+    const { seq, head } = this.outbox.head()
+    ledger.config = {
+      ...ledger.config,
+      last_batch: payload.batch_id,
+      journal_seq: seq,
+      journal_head: head,
+      spent_root: payload.spent_root,
+      spent_count: payload.spent_count,
+    }
+  }
+
+  private stage(signed: SignedBatch, payload: SettlementPayload, stage: BatchStage['stage']): Promise<void> {
+    return this.outbox.recordStage({
+      batch_id: signed.batch_id,
+      stage,
+      signature: signed.signature,
+      slot: this.ledger.slot,
+      payouts: payload.payouts.map(() => ({ outcome: 'paid' as const })),
+    })
+  }
+
+  private started(): StartArgs {
+    if (this.args === undefined) throw new Error('the chain was not started')
+    return this.args
+  }
+}
+
+/** Random bytes; what they are does not matter to any promise tested with them. */
+export function bytes(count: number): Uint8Array {
+  return crypto.getRandomValues(new Uint8Array(count))
+}

@@ -1,0 +1,146 @@
+/** Opens a venue in a temporary folder: real journal, state machine, read models and hashing; a chain in memory. */
+import { createHmac } from 'node:crypto'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { assemble, type Engine } from '../../../engine/boot/assemble'
+import { loadState } from '../../../engine/boot/load_state'
+import { start } from '../../../engine/boot/start'
+import type { EngineConfig } from '../../../engine/config'
+import { openHashing } from '../../../engine/hashing/open_hashing'
+import type { JournalFaults } from '../../../engine/journal/contract'
+import type { KeysPort } from '../../../engine/ports'
+import { restoreAccounts } from '../../../engine/sequencer/operator_commands'
+import type { Venue } from '../../../engine/venue'
+import { venueOf } from '../../../engine/venue_methods'
+import { encodeBase58 } from '../../../protocol/base58'
+import { toHex, utf8 } from '../../../protocol/bytes'
+import { fieldToBytes } from '../../../protocol/field'
+import { publicKeyOf, sign } from '../../../protocol/sign'
+import { bytes, Ledger, MemoryChain } from './memory_chain'
+import { testAccounts } from './test_accounts'
+
+/** Small, so that opening and copying a journal costs little. */
+const SEGMENT_BYTES = 2 * 1024 * 1024
+
+/** Keys of the venue under test, all from one word. */
+export function testKeys(word = 'venue'): KeysPort & { statement_key: Uint8Array } {
+  const key = (name: string) => new Uint8Array(createHmac('sha256', word).update(utf8(name)).digest())
+  const seed = key('statement')
+  return {
+    journal_key: key('journal'),
+    tie_break_key: key('tie'),
+    credential_key: key('credential'),
+    settlement_seed: key('settlement'),
+    signStatement: (body) => sign(seed, body),
+    statement_key: publicKeyOf(seed),
+  }
+}
+
+export const BASE_MINT = bytes(32)
+export const QUOTE_MINT = bytes(32)
+
+/** Lots of 0.001 with 9 decimals, ticks of 0.01 with 6 decimals. */
+export function testConfig(data_dir: string): EngineConfig {
+  const mint = (text: Uint8Array, decimals: number) => ({
+    mint: encodeBase58(text),
+    decimals,
+    min_withdraw: '1000',
+    withdraw_fee: '100',
+  })
+  const base_mint = encodeBase58(BASE_MINT)
+  const quote_mint = encodeBase58(QUOTE_MINT)
+  const instrument = (symbol: string): EngineConfig['instruments'][number] => ({
+    symbol,
+    base_mint,
+    quote_mint,
+    base_decimals: 9,
+    quote_decimals: 6,
+    lot_size: '1000000',
+    tick_size: '10000',
+    min_amount: '1000000',
+    max_amount: '1000000000000',
+    batch_slots: 2,
+    collar_bps: 2000,
+    fee_bps: 10,
+    initial_reference: '100000000',
+    reference_policy: 'last',
+    price_rule: 'std4',
+    volume_tolerance_bps: 0,
+  })
+  return {
+    data_dir,
+    instruments: [instrument('SOL-USDC'), instrument('ALT-USDC')],
+    mints: [mint(BASE_MINT, 9), mint(QUOTE_MINT, 6)],
+    fee_key: encodeBase58(publicKeyOf(new Uint8Array(32).fill(7))),
+    fee_anchor: toHex(fieldToBytes(99n)),
+    operator_key: encodeBase58(publicKeyOf(new Uint8Array(32).fill(8))),
+    compose_hash: 'ab'.repeat(32),
+    tacit_version: '0.1.0',
+    enclave: 'development',
+    token_ttl_s: 900,
+    order_life_slots_max: 10_000,
+    settlement_parts_max: 28,
+    retention_days: 30,
+  }
+}
+
+export type TestVenue = {
+  venue: Venue
+  engine: Engine
+  chain: MemoryChain
+  ledger: Ledger
+  keys: ReturnType<typeof testKeys>
+  accounts: ReturnType<typeof testAccounts>
+  config: EngineConfig
+  fatal: Error[]
+  /** Closes as a clean stop does, keeps the folder. */
+  close(): Promise<void>
+}
+
+/** A folder and a ledger that outlive restarts of the venue in it. */
+export class TestSite {
+  readonly dir = mkdtempSync(join(tmpdir(), 'tacit-engine-'))
+  readonly ledger = new Ledger([
+    { mint: BASE_MINT, decimals: 9 },
+    { mint: QUOTE_MINT, decimals: 6 },
+  ])
+  readonly keys = testKeys()
+  /** The venue's wall clock; a test may move it. */
+  unixMs = (): number => Date.now()
+  private running: TestVenue | undefined
+
+  /** `faults` counts the journal's writes from this opening. */
+  async open(
+    change: Partial<EngineConfig> = {},
+    dir = this.dir,
+    faults: JournalFaults = {},
+  ): Promise<TestVenue> {
+    const config = { ...testConfig(dir), ...change }
+    const chain = new MemoryChain(this.ledger)
+    const hash = await openHashing({ dir: join(dir, 'trees'), key: this.keys.journal_key })
+    const clock = { unixMs: () => this.unixMs(), monotonicMs: () => performance.now() }
+    const fatal: Error[] = []
+    const ports = { clock, hash, chain, keys: this.keys, fatal: (error: Error) => void fatal.push(error) }
+    const vault = await chain.readConfig()
+    const loaded = await loadState(config, ports, { segment_bytes: SEGMENT_BYTES, faults })
+    const accounts = testAccounts()
+    const engine = assemble(config, ports, loaded, { config: vault, mints: await chain.readMints() })
+    restoreAccounts(engine, accounts)
+    await start(engine, vault)
+    const venue = venueOf(engine, accounts)
+    const close = async () => {
+      this.running = undefined
+      await venue.close()
+    }
+    const { ledger, keys } = this
+    this.running = { venue, engine, chain, ledger, keys, accounts, config, fatal, close }
+    return this.running
+  }
+
+  /** Closes what is open and removes the folder. */
+  async remove(): Promise<void> {
+    await this.running?.close()
+    rmSync(this.dir, { recursive: true, force: true })
+  }
+}

@@ -1,0 +1,162 @@
+/** A venue reduced to what a verifier sees: real enclave, real vault on an embedded chain, evidence over TLS. */
+
+import { join } from 'node:path'
+import { type ConnectOptions, connect, type VerifiedVenue } from '../../../client/connect'
+import type { VerificationPolicy } from '../../../client/verify/policy'
+import type { TlsMaterial } from '../../../enclave/contract'
+import { openChain } from '../../../engine/chain/open_chain'
+import type { HashPort } from '../../../engine/ports'
+import { encodeBase58 } from '../../../protocol/base58'
+import { venueId } from '../../../protocol/bodies/venue_id'
+import { fromHex, toHex } from '../../../protocol/bytes'
+import type { Info } from '../../../protocol/wire/public'
+import { makeGenesis } from '../../../sandbox/chain/genesis'
+import { type OpenedChain, openEmbeddedChain } from '../../../sandbox/chain/open_embedded_chain'
+import type { StandInKnobs } from '../../../sandbox/enclave/agent'
+import { type Machine, openMachine, openOn } from '../../enclave/machine'
+import { chainFolder } from '../chain/chain_folder'
+
+const PROGRAM = join(import.meta.dir, '../../../program/vault.so')
+const SLOT_MS = 10
+/** Nothing settles here, so nothing may ask. */
+const NO_HASHING = new Proxy({} as HashPort, {
+  get(_port, name) {
+    throw new Error(`nothing is hashed here, not even ${String(name)}`)
+  },
+})
+
+export type Site = {
+  url: string
+  machine: Machine
+  chain: OpenedChain
+  policy: VerificationPolicy
+  /** Key of the vault's signer: what the machine could sign if it lied. */
+  settlement_seed: Uint8Array
+  /** What each path answers; an attack puts something else there. */
+  answers: Map<string, (nonce: string | undefined) => Promise<string> | string>
+  /** Paths asked since the last look, in order. */
+  asked: string[]
+  /** Serves under another TLS key from now on, on the same port. */
+  swapTls(material: TlsMaterial): void
+  /** Honest answers and TLS key again. */
+  restore(): void
+  connect(change?: Partial<VerificationPolicy>, options?: ConnectOptions): Promise<VerifiedVenue>
+  close(): Promise<void>
+}
+
+export async function openSite(knobs: Partial<StandInKnobs> = {}): Promise<Site> {
+  const machine = await openMachine(knobs)
+  const enclave = await openOn(machine.agent)
+  const { tee_pubkey, compose_hash } = enclave.identity
+  const folder = chainFolder()
+  const chain = await openEmbeddedChain({ data_dir: folder.dir, slot_ms: SLOT_MS })
+  const program_id = await makeGenesis(chain, { program_path: PROGRAM, settlement_signer: tee_pubkey })
+  const port = await openChain({
+    rpc_urls: [chain.url],
+    program_id,
+    settlement_seed: enclave.settlement_seed,
+    hash: NO_HASHING,
+    slot_ms: SLOT_MS,
+  })
+  const boot = { epoch: 1, boot_nonce: new Uint8Array(16).fill(1), compose_hash: fromHex(compose_hash, 32)! }
+  await port.openEpoch({ ...boot, seq: 0, head: new Uint8Array(32), restore: false }, async () => {})
+  const { genesis_hash, config_account } = port
+  const venue = venueId({ genesis_hash, program_id, config_account, generation: 0 })
+  const { generation, exit_delay_s } = await port.readConfig()
+  await enclave.bind({ venue, epoch: 1, slot: () => 5 })
+  const info: Info = {
+    app_id: enclave.identity.app_id,
+    instance_id: enclave.identity.instance_id,
+    compose_hash,
+    tee_pubkey: encodeBase58(tee_pubkey),
+    tacit_version: '0.0.0',
+    venue: toHex(venue),
+    config_account: encodeBase58(config_account),
+    program_id: encodeBase58(program_id),
+    genesis_hash: encodeBase58(genesis_hash),
+    generation,
+    epoch: 1,
+    exit_delay_s,
+  }
+  const answers: Site['answers'] = new Map()
+  answers.set('/info', () => JSON.stringify(info))
+  answers.set('/attestation', async (nonce) => JSON.stringify(await enclave.attestation(nonce)))
+  for (const name of enclave.evidenceNames())
+    answers.set(`/evidences/${name}`, () => enclave.evidence(name)!.body)
+  const honest = [...answers]
+  const asked: string[] = []
+  const open = (material: TlsMaterial, at = 0) => serve(material, at, answers, asked)
+  let server = open(enclave.tls)
+  const url = `https://127.0.0.1:${server.port}`
+  const policy = policyOf(machine, chain, encodeBase58(program_id))
+  const swapTls = (material: TlsMaterial): void => {
+    const at = server.port!
+    server.stop(true)
+    server = open(material, at)
+  }
+  return {
+    url,
+    machine,
+    chain,
+    policy,
+    settlement_seed: enclave.settlement_seed,
+    answers,
+    asked,
+    swapTls,
+    restore() {
+      for (const [path, answer] of honest) answers.set(path, answer)
+      swapTls(enclave.tls)
+    },
+    connect: (change = {}, options = {}) =>
+      connect(url, { ...policy, ...change }, { collateral: machine.agent.collateral(), ...options }),
+    async close() {
+      await server.stop(true)
+      await port.close()
+      await chain.close()
+      await enclave.close()
+      await machine.close()
+      folder.remove()
+    },
+  }
+}
+
+function policyOf(machine: Machine, chain: OpenedChain, program_id: string): VerificationPolicy {
+  return {
+    compose_hashes: [machine.agent.compose_hash],
+    tcb_statuses: ['UpToDate'],
+    advisories: [],
+    tcb_evaluation_min: 0,
+    os_image_hashes: [],
+    registers: [],
+    environment_names: [],
+    permitted_skips: ['os_image', 'manifest', 'kms'],
+    roots_pem: machine.agent.root_pem,
+    chain: {
+      rpc_url: chain.url,
+      program_id,
+      upgrade_authorities: [],
+      pending_actions: [],
+      paused_allowed: false,
+    },
+  }
+}
+
+function serve(material: TlsMaterial, port: number, answers: Site['answers'], asked: string[]) {
+  return Bun.serve({
+    hostname: '127.0.0.1',
+    port,
+    tls: { cert: material.cert_pem, key: material.key_pem },
+    async fetch(request, server) {
+      const { pathname, searchParams } = new URL(request.url)
+      asked.push(pathname)
+      if (server.upgrade(request)) return undefined
+      const answer = answers.get(pathname)
+      if (answer === undefined) return new Response('', { status: 404 })
+      return new Response(await answer(searchParams.get('reportData') ?? undefined))
+    },
+    websocket: {
+      open: (socket) => void socket.send('hello'),
+      message: () => {},
+    },
+  })
+}

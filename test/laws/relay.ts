@@ -1,0 +1,222 @@
+/** Between venue and chain, slot by slot: lands batches in order and tells the venue what became final, or was undone. */
+import { KnownStates } from '../../engine/chain/watch/watch_leaves'
+import { appendLeaves } from '../../engine/hashing/trees'
+import type { BatchStage } from '../../engine/ports'
+import { toHex } from '../../protocol/bytes'
+import { exitRequestAddress } from '../../protocol/vault/addresses'
+import type { ExitRequestedEvent, SettledEvent, VaultEvent } from '../../protocol/vault/events'
+import { signBatch } from './sign_batch'
+import type { SimChain } from './sim_chain'
+import type { SimVenue } from './sim_venue'
+
+const SIGNATURE = new Uint8Array(64).fill(1)
+/** Batches that may be on their way at a time. */
+const AHEAD = 3
+
+/** Where a process can die within one slot, in this order. */
+export const DEATHS = [
+  'signed',
+  'sent',
+  'landed',
+  'confirmed',
+  'leaves_told',
+  'finalized',
+  'slot_applied',
+  'hashing',
+] as const
+export type Death = (typeof DEATHS)[number]
+/** The process is gone: whatever it had in memory is lost. */
+export class Died extends Error {}
+
+export type Weather = {
+  /** Nothing is signed: the epoch is not open yet. */
+  silent: boolean
+  /** The settlements of this slot are journaled and signed and never reach a block. */
+  dropped: boolean
+  /** They arrive twice, under two signatures. */
+  doubled: boolean
+  death: Death | undefined
+}
+export const FAIR: Weather = { silent: false, dropped: false, doubled: false, death: undefined }
+
+/** One process's life: everything here is lost with it. */
+export class Relay {
+  readonly states = new KnownStates()
+  /** The newest signed bytes, which anybody may send again. */
+  last_wire: Uint8Array | undefined
+  /** Newest slot whose events the venue knows, and knows as final. */
+  #seen: number
+  #told: number
+  #weather = FAIR
+
+  constructor(
+    readonly chain: SimChain,
+    readonly venue: SimVenue,
+    readonly settlement_seed: Uint8Array,
+    readonly epoch: number,
+    readonly counts: { landed: number; refunded: number; exits_served: number },
+  ) {
+    this.#told = toldUntil(chain, venue)
+    this.#seen = this.#told
+  }
+
+  /** One slot: settlements on their way, then everything the venue learns by it. @throws Died */
+  async tick(weather: Weather): Promise<VaultEvent[]> {
+    const { chain, venue } = this
+    this.#weather = weather
+    if (!weather.silent) await this.#offer()
+    const events = chain.advance()
+    this.#mayDie('landed', () => events.some(({ kind }) => kind === 'settled'))
+    this.learn()
+    venue.must({ kind: 'slot', slot: chain.tip })
+    this.#mayDie('slot_applied', () => venue.state.settlement.last_batch > venue.state.settlement.last_hashed)
+    venue.hashAll(() => this.#mayDie('hashing'))
+    return events
+  }
+
+  /** Everything that happened up to the tip. */
+  learn(): void {
+    while (this.#seen < this.chain.tip) {
+      this.#seen += 1
+      for (const event of this.chain.eventsIn(this.#seen)) this.#happened(event)
+    }
+    this.#finalize()
+  }
+
+  /** What a boot finds undone: batches the chain no longer has, requests that vanished. */
+  rewind(): void {
+    const { chain, venue } = this
+    const { last_batch } = chain.vault().config
+    for (const batch of [...venue.state.settlement.batches.values()]) {
+      if (batch.progress === 'confirmed' && batch.batch_id > last_batch)
+        this.#stage({ batch: batch.batch_id, payouts: [] }, 'submitted')
+    }
+    for (const exit of [...venue.state.settlement.exits.values()]) {
+      if (exit.settlement_batch > 0 || chain.data(exit.request_account) !== undefined) continue
+      const { nullifier, commitment, deadline_unix_s, ...known } = exit
+      const request = { ...known, deadline_s: deadline_unix_s, leaf_index: 0 }
+      const [gone, of] = [Uint8Array.fromHex(nullifier), Uint8Array.fromHex(commitment)]
+      this.#exit({ ...request, kind: 'exit_requested', nullifier: gone, commitment: of }, 'vanished')
+    }
+  }
+
+  undone(lost: readonly VaultEvent[]): void {
+    for (const event of lost) {
+      if (event.kind === 'settled') this.#stage(event, 'submitted')
+      if (event.kind === 'exit_requested') this.#exit(event, 'vanished')
+    }
+  }
+
+  #mayDie(at: Death, reached: () => boolean = () => true): void {
+    if (this.#weather.death === at && reached()) throw new Died(at)
+  }
+
+  async #offer(): Promise<void> {
+    const { chain, venue } = this
+    const { last_batch } = chain.vault().config
+    for (let batch_id = last_batch + 1; batch_id <= last_batch + AHEAD; batch_id++) {
+      const wire = await signBatch(this, batch_id)
+      if (wire === undefined) return
+      const signed = { batch_id, signature: SIGNATURE, transaction: wire.slice(0, 64) }
+      venue.must({ kind: 'batch_signed', signed: { ...signed, last_valid_block_height: chain.tip + 150 } })
+      this.last_wire = wire
+      this.#mayDie('signed')
+      if (this.#weather.dropped) continue
+      chain.enqueue(wire, true)
+      // Another signature over the same payload, as after a reply that was lost.
+      if (this.#weather.doubled) chain.enqueue((await signBatch(this, batch_id, 1))!, true)
+      this.#mayDie('sent')
+    }
+  }
+
+  #happened(event: VaultEvent): void {
+    if (event.kind === 'settled') {
+      this.#stage(event, 'submitted')
+      this.#stage(event, 'confirmed')
+      this.#mayDie('confirmed')
+    }
+    if (event.kind === 'exit_requested') this.#exit(event, 'confirmed')
+  }
+
+  /** Finalized leaves, checked against every state the chain knows on the way, then stages and requests. */
+  #finalize(): void {
+    const { chain, venue } = this
+    const { tree, ring } = chain.vault()
+    for (; this.#told < chain.finalized; this.#told++) {
+      const events = chain.eventsIn(this.#told + 1)
+      const known = venue.state.leaves.size
+      const leaves = events.flatMap(leavesOf).filter(({ index }) => index >= known)
+      if (leaves.length > 0) {
+        const fresh = leaves.map(({ leaf }) => leaf)
+        appendLeaves(venue.trees, known, fresh)
+        venue.must({ kind: 'leaves', first_index: known, leaves: fresh, slot: this.#told + 1 })
+        this.#mayDie('leaves_told')
+      }
+      for (const event of events) {
+        if (event.kind === 'exit_requested') this.#exit(event, 'finalized')
+        if (event.kind === 'settled' && this.#stage(event, 'finalized')) this.#count(event)
+      }
+      this.#verify([tree, ...ring.states])
+    }
+  }
+
+  #verify(known: { leaf_count: number; root: Uint8Array }[]): void {
+    const { notes } = this.venue.trees
+    for (const state of known) {
+      if (state.leaf_count !== notes.leaf_count) continue
+      if (toHex(state.root) !== toHex(notes.root())) throw new Error('the note trees differ')
+      this.states.verified({ leaf_count: state.leaf_count, root: state.root })
+    }
+  }
+
+  #count({ payouts }: SettledEvent): void {
+    this.counts.landed += 1
+    this.counts.refunded += payouts.filter(({ refund }) => refund !== undefined).length
+    this.counts.exits_served += payouts.filter(({ kind }) => kind === 'exit').length
+    this.#mayDie('finalized')
+  }
+
+  /** Answers whether the venue did not know. */
+  #stage(event: Pick<SettledEvent, 'batch' | 'payouts'>, stage: BatchStage['stage']): boolean {
+    const known = this.venue.state.settlement.landed?.batch_id ?? 0
+    if (event.batch <= known) return false
+    const payouts = event.payouts.map(({ refund }): BatchStage['payouts'][number] =>
+      refund
+        ? { outcome: 'refunded', refund_commitment: refund.commitment, refund_leaf_index: refund.leaf_index }
+        : { outcome: 'paid' },
+    )
+    const told = { batch_id: event.batch, stage, signature: SIGNATURE, slot: this.chain.tip, payouts }
+    this.venue.must({ kind: 'batch_stage', stage: told })
+    return true
+  }
+
+  #exit(event: ExitRequestedEvent, stage: 'confirmed' | 'finalized' | 'vanished'): void {
+    const { nullifier, commitment, mint, amount, destination, refund_inner, deadline_s } = event
+    const request_account = exitRequestAddress(this.chain.program, nullifier)
+    const request = { nullifier, commitment, mint, amount, destination, refund_inner, request_account, stage }
+    this.venue.must({ kind: 'exit_requested', request: { ...request, deadline_unix_s: deadline_s } })
+  }
+}
+
+/** The newest final slot up to which the venue's journal has everything. */
+function toldUntil(chain: SimChain, { state }: SimVenue): number {
+  const isKnown = (event: VaultEvent): boolean => {
+    if (event.kind === 'settled' && event.batch > (state.settlement.landed?.batch_id ?? 0)) return false
+    return leavesOf(event).every(({ index }) => index < state.leaves.size)
+  }
+  // Requests are told again: to a venue that knows them it changes nothing.
+  let slot = Math.max(0, chain.finalized - 2)
+  while (slot > 0 && !chain.eventsIn(slot).every(isKnown)) slot -= 1
+  return slot
+}
+
+/** Leaves an event appended, in order. */
+export function leavesOf(event: VaultEvent): { index: number; leaf: Uint8Array }[] {
+  if (event.kind === 'deposited') return [{ index: event.leaf_index, leaf: event.commitment }]
+  if (event.kind !== 'settled') return []
+  const refunds = event.payouts.flatMap(({ refund }) => (refund ? [refund.commitment] : []))
+  return [...event.outputs.map(({ commitment }) => commitment), ...refunds].map((leaf, at) => ({
+    index: event.first_leaf_index + at,
+    leaf,
+  }))
+}

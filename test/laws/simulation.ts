@@ -1,0 +1,233 @@
+/** The world of a simulation: traders with wallets, the vault, the venue with its lives, and the relay between them. */
+import type { Note } from '../../engine/machine/state/note'
+import { encodeBase58 } from '../../protocol/base58'
+import { toHex } from '../../protocol/bytes'
+import { depositCommitment, noteInner, nullifierOf } from '../../protocol/notes/notes'
+import { publicKeyOf } from '../../protocol/sign'
+import { TOKEN_PROGRAM } from '../../protocol/vault/addresses'
+import { depositInstruction } from '../../protocol/vault/deposit'
+import { openEpochInstruction } from '../../protocol/vault/epochs'
+import type { VaultEvent } from '../../protocol/vault/events'
+import { BatchLaws } from './batch_laws'
+import { fundWallet } from './fund_wallet'
+import { Holdings } from './holdings'
+import { OrderLedger } from './order_ledger'
+import type { Random } from './random'
+import { Died, FAIR, Relay, type Weather } from './relay'
+import { FINALIZED_DEPTH, SimChain } from './sim_chain'
+import { simSettings } from './sim_settings'
+import { SimVenue } from './sim_venue'
+
+export const TRADERS = 8
+const KEPT_SPENT = 64
+/** No settlement while it is up. */
+const SILENT: Weather = { ...FAIR, silent: true }
+
+/** What opens a note of the venue's. */
+export type KnownNote = Pick<Note, 'owner' | 'mint' | 'amount' | 'commitment' | 'blinding' | 'leaf_index'>
+export type SimTrader = { account_id: string; seed: Uint8Array; key: Uint8Array }
+
+export class Simulation {
+  readonly chain = new SimChain()
+  readonly holdings = new Holdings()
+  readonly orders = new OrderLedger()
+  readonly laws: BatchLaws
+  readonly traders: SimTrader[]
+  /** By mint, hex: token accounts that can be paid, and addresses that cannot. */
+  readonly payees = new Map<string, Uint8Array[]>()
+  /** Blindings of the refund notes that exit requests name, by nullifier. */
+  readonly refund_blindings = new Map<string, { owner: number; blinding: Uint8Array }>()
+  /** Notes that batches spent lately, as they were. */
+  readonly spent: KnownNote[] = []
+  /** What was done, what was refused and why, and what found nothing to do. */
+  readonly counts = new Map<string, number>()
+  readonly landings = { landed: 0, refunded: 0, exits_served: 0 }
+  readonly wallet: { seed: Uint8Array; key: Uint8Array }
+  readonly #settlement_seed: Uint8Array
+  #opening = false
+  #lawful = { tip: 0, seq: 0 }
+  venue!: SimVenue
+  relay!: Relay
+
+  constructor(readonly random: Random) {
+    const seed = random.bytes(32)
+    this.wallet = { seed, key: publicKeyOf(seed) }
+    this.#settlement_seed = random.bytes(32)
+    this.traders = Array.from({ length: TRADERS }, (_, at) => {
+      const own = random.bytes(32)
+      return { account_id: `trader${at}`, seed: own, key: publicKeyOf(own) }
+    })
+    this.laws = new BatchLaws(
+      new Map(this.traders.map(({ account_id, key }) => [account_id, encodeBase58(key)])),
+    )
+  }
+
+  count(name: string): void {
+    this.counts.set(name, (this.counts.get(name) ?? 0) + 1)
+  }
+
+  async open(): Promise<void> {
+    const { chain } = this
+    await chain.open(publicKeyOf(this.#settlement_seed))
+    await fundWallet(this)
+    chain.advance()
+    this.venue = new SimVenue()
+    this.venue.onAccepted = (command, outcome) => {
+      this.orders.seen(command, outcome)
+      this.laws.check(this.venue.state)
+    }
+    this.venue.must({ kind: 'configure', settings: simSettings(this.traders[0]!.key) })
+    this.venue.must({ kind: 'slot', slot: chain.tip })
+    for (const { account_id } of this.traders) {
+      const record = new Uint8Array()
+      const terms = { version: 1, status: 'active' as const, orders_live_max: 1_000, keys_max: 10, record }
+      this.venue.must({ kind: 'account_record', account_id, ...terms })
+    }
+    await this.boot()
+  }
+
+  /** One slot, and the law; `seen` learns of the slot's events before the law is asked. */
+  async tick(
+    weather: Weather = this.#weather(),
+    seen: (event: VaultEvent) => void = () => {},
+  ): Promise<VaultEvent[]> {
+    this.#rememberSpent()
+    const { chain } = this
+    const before = chain.tip
+    let died: Died | undefined
+    await this.relay.tick(this.#opening ? SILENT : weather).catch((error: unknown) => {
+      if (!(error instanceof Died)) throw error
+      died = error
+    })
+    const events = chain.tip > before ? chain.eventsIn(chain.tip) : []
+    for (const event of events) {
+      seen(event)
+      this.holdings.landed(event)
+      if (event.kind === 'settled') this.#refunded(event)
+    }
+    if (died !== undefined) await this.die(died.message)
+    this.law()
+    return events
+  }
+
+  /** Asked again only of what changed. */
+  lawOfNew(): void {
+    const { chain, venue } = this
+    if (this.#lawful.tip !== chain.tip || this.#lawful.seq !== venue.seq) this.law()
+  }
+
+  law(): void {
+    this.#lawful = { tip: this.chain.tip, seq: this.venue.seq }
+    this.holdings.check(this.venue.state, this.chain)
+    this.orders.check(this.venue.state)
+  }
+
+  #weather(): Weather {
+    const { random } = this
+    return { ...FAIR, dropped: random.chance(0.2), doubled: random.chance(0.03) }
+  }
+
+  /** Ticks until nothing is under way and the newest leaf is final. */
+  async quiesce(): Promise<void> {
+    for (let slots = 0; slots < 400; slots++) {
+      const { settlement, leaves } = this.venue.state
+      const { tree } = this.chain.vault()
+      if (settlement.batches.size === 0 && leaves.size === tree.leaf_count) return
+      await this.tick(FAIR)
+    }
+    throw new Error('the chain and the venue never come to rest')
+  }
+
+  fork(depth: number): void {
+    const lost = this.chain.fork(depth)
+    for (const event of lost) this.holdings.lost(event)
+    this.relay.undone(lost)
+    for (const { kind } of lost) this.count(`lost in forks: ${kind}`)
+    this.law()
+  }
+
+  /** The process is gone; meanwhile the chain goes on, and what it had signed may still arrive. */
+  async die(at: string): Promise<void> {
+    const { random, chain, venue } = this
+    this.count(`died: ${at}`)
+    const { last_wire } = this.relay
+    const deepest = Math.min(6, chain.tip - chain.finalized)
+    if (deepest >= 1 && random.chance(0.25)) {
+      for (const event of chain.fork(random.between(1, deepest))) this.holdings.lost(event)
+      this.count('forked while down')
+    }
+    if (last_wire !== undefined && random.chance(0.3)) chain.enqueue(last_wire, true)
+    venue.bootFromJournal()
+    if (venue.state.leaves.size < 5_000 && random.chance(0.2)) venue.trees = venue.rebuildTrees()
+    await this.boot()
+    if (last_wire !== undefined && random.chance(0.3)) chain.enqueue(last_wire, true)
+  }
+
+  async deposit(owner: number, mint: Uint8Array, amount: bigint): Promise<void> {
+    const blinding = this.random.element()
+    const inner = noteInner(this.traders[owner]!.key, blinding)
+    const source = this.payees.get(toHex(mint))![0]!
+    const { key: depositor, seed } = this.wallet
+    const { program } = this.chain
+    const fields = { program, depositor, source, mint, token_program: TOKEN_PROGRAM, amount, inner }
+    await this.chain.send(depositInstruction(fields), [seed])
+    await this.tick(undefined, (event) => {
+      if (event.kind !== 'deposited') return
+      const { leaf_index, commitment } = event
+      const own = depositCommitment({ mint, amount, inner, leaf_index })
+      if (toHex(own) !== toHex(commitment)) throw new Error('the program made another commitment')
+      const nullifier = nullifierOf(commitment, blinding)
+      const note = { owner, mint, amount, blinding, leaf_index, commitment, nullifier }
+      this.holdings.unopened.set(toHex(commitment), note)
+    })
+  }
+
+  /** A process comes up: reads what the chain says, takes the next epoch, and settles once that is final. */
+  async boot(): Promise<void> {
+    const { chain, venue, random } = this
+    const { config } = chain.vault()
+    const epoch = config.epoch + 1
+    this.relay = new Relay(chain, venue, this.#settlement_seed, epoch, this.landings)
+    this.relay.rewind()
+    this.relay.learn()
+    const boot_nonce = random.bytes(16)
+    const signed = { signature: new Uint8Array(64).fill(2), transaction: new Uint8Array(1) }
+    venue.must({ kind: 'epoch_intended', epoch, boot_nonce, generation: 0, ...signed })
+    const position = { journal_seq: venue.seq, journal_head: venue.head }
+    const identity = { program: chain.program, settlement_signer: publicKeyOf(this.#settlement_seed) }
+    const compose_hash = new Uint8Array(32)
+    const terms = { epoch, boot_nonce, compose_hash, restore: false, generation: 0 }
+    const instruction = openEpochInstruction({ ...identity, ...terms, ...position })
+    await chain.send(instruction, [this.#settlement_seed])
+    this.#opening = true
+    for (let slots = 0; slots <= FINALIZED_DEPTH; slots++) await this.tick()
+    this.#opening = false
+    const { epoch: opened } = chain.vault().config
+    if (opened !== epoch) throw new Error(`epoch ${epoch} did not open`)
+    venue.must({ kind: 'epoch_opened', epoch, slot: chain.tip, signature: signed.signature })
+  }
+
+  async close(): Promise<void> {
+    await this.chain.close()
+  }
+
+  /** Refunded exits belong to their owners again, as notes the venue does not know. */
+  #refunded(event: Extract<VaultEvent, { kind: 'settled' }>): void {
+    for (const { nullifier, refund, mint, amount } of event.payouts) {
+      const known = nullifier && this.refund_blindings.get(toHex(nullifier))
+      if (!known || !refund) continue
+      const { commitment, leaf_index } = refund
+      const own = { mint, amount, leaf_index, commitment, nullifier: nullifierOf(commitment, known.blinding) }
+      this.holdings.unopened.set(toHex(commitment), { ...known, ...own })
+    }
+  }
+
+  #rememberSpent(): void {
+    const batches = [...this.venue.state.settlement.batches.values()]
+    for (const { owner, mint, amount, commitment, blinding, leaf_index } of batches.flatMap(
+      ({ inputs }) => inputs,
+    ))
+      this.spent.push({ owner, mint, amount, commitment, blinding, leaf_index })
+    this.spent.splice(0, Math.max(0, this.spent.length - KEPT_SPENT))
+  }
+}

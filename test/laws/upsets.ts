@@ -1,0 +1,69 @@
+/** What goes wrong around a venue: forks, slots nobody saw, processes that die and others that start. */
+
+import { LOT } from '../../bench/kit/machine_world'
+import { decodeBase58 } from '../../protocol/base58'
+import type { Came } from './operations'
+import { DEATHS, FAIR } from './relay'
+import { JTO } from './sim_settings'
+import { type Simulation, TRADERS } from './simulation'
+
+const deepestFork = ({ chain }: Simulation): number => Math.min(6, chain.tip - chain.finalized)
+
+export function fork(simulation: Simulation): Came {
+  const deepest = deepestFork(simulation)
+  if (deepest < 1) return 'nothing'
+  simulation.fork(simulation.random.between(1, deepest))
+  return undefined
+}
+
+/** A deposit lands and is gone with its block. */
+export async function forkDeposit(simulation: Simulation): Promise<Came> {
+  const { random } = simulation
+  const amount = LOT * BigInt(random.between(1, 50))
+  await simulation.deposit(random.between(0, TRADERS - 1), decodeBase58(JTO, 32)!, amount)
+  return fork(simulation)
+}
+
+/** The newest settlement that is not final is gone, with every block since. */
+export function forkSettlement(simulation: Simulation): Came {
+  const { chain } = simulation
+  const deepest = deepestFork(simulation)
+  for (let depth = 1; depth <= deepest; depth++) {
+    const events = chain.eventsIn(chain.tip - depth + 1)
+    if (!events.some(({ kind }) => kind === 'settled')) continue
+    simulation.fork(depth)
+    return undefined
+  }
+  return 'nothing'
+}
+
+/** Slots that the venue learns of all at once. */
+export async function jump(simulation: Simulation): Promise<Came> {
+  const { chain, holdings, random } = simulation
+  for (let slots = random.between(1, 4); slots > 0; slots--) {
+    for (const event of chain.advance()) holdings.landed(event)
+  }
+  await simulation.tick()
+  return undefined
+}
+
+/** Slots in which a process may come to where it is to die. */
+const DEATH_SLOTS = 4
+
+/** The process dies in the middle of a slot, where it stands. */
+export async function die(simulation: Simulation): Promise<Came> {
+  const { random, counts } = simulation
+  const death = random.pick(DEATHS)!
+  const before = counts.get(`died: ${death}`)
+  for (let slot = 0; slot < DEATH_SLOTS; slot++) {
+    await simulation.tick({ ...FAIR, dropped: random.chance(0.2), death })
+    if (counts.get(`died: ${death}`) !== before) return undefined
+  }
+  return 'survived'
+}
+
+export async function restart(simulation: Simulation): Promise<Came> {
+  simulation.venue.bootFromSnapshot()
+  await simulation.boot()
+  return undefined
+}

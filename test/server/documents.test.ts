@@ -1,0 +1,130 @@
+/** The reference: a golden OpenAPI document, every status declared, and a page that loads nothing from elsewhere. */
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { REFUSAL_BY_CODE, REFUSALS } from '../../protocol/refusals'
+import { declaredRefusals } from '../../server/edge/declared'
+import { COST } from '../../server/edge/rate'
+import { MANIFEST } from '../../server/manifest.gen'
+import type { OpenApi } from '../../server/reference/openapi'
+import { type Documents, openDocuments } from '../../server/reference/page'
+import { expectGolden } from '../kit/golden'
+import { type Harness, openHarness } from '../kit/server/harness'
+
+let documents: Documents
+let document: OpenApi
+let harness: Harness
+beforeAll(async () => {
+  documents = await openDocuments('0.0.0')
+  document = JSON.parse(documents.json)
+  harness = openHarness({ options: { documents } })
+})
+afterAll(() => harness.stop())
+
+describe('the OpenAPI document', () => {
+  test('is the golden one', () => {
+    expectGolden('openapi.json', document)
+  })
+
+  test('says what each kind of operation costs its account', () => {
+    const { description } = (document as unknown as { info: { description: string } }).info
+    for (const cost of Object.values(COST)) expect(description).toMatch(new RegExp(` ${cost}[,.]`))
+  })
+
+  test('declares every route of the manifest, and no path or method that OpenAPI does not know', () => {
+    for (const { method, path } of MANIFEST) expect(document.paths[path]?.[method]).toBeDefined()
+    const methods = Object.values(document.paths).flatMap((path) => Object.keys(path))
+    expect(new Set(methods)).toEqual(new Set(['get', 'post', 'put', 'delete']))
+    expect(Object.keys(document.paths).filter((path) => /[*:]/.test(path))).toEqual([])
+  })
+
+  test('declares every status a route can give, with a schema', () => {
+    for (const { method, path, route } of MANIFEST) {
+      const { responses } = document.paths[path]![method]!
+      const statuses = declaredRefusals(route).map((code) => String(REFUSAL_BY_CODE.get(code)!.status))
+      expect(Object.keys(responses)).toEqual(expect.arrayContaining(statuses))
+      for (const [status, { content, description }] of Object.entries(responses)) {
+        expect(description).not.toBe('')
+        if (status !== '101') expect(Object.values(content!)[0]!.schema).toBeDefined()
+      }
+    }
+  })
+
+  test('declares each content type that is answered, JSON as an object', () => {
+    const answered = (path: string) =>
+      Object.entries(document.paths[path]!['get']!.responses['200']!.content!)
+    const typesOf = (path: string) => answered(path).map(([type, { schema }]) => [type, schema['type']])
+    expect(typesOf('/evidences/{file}')).toEqual([
+      ['application/json', 'object'],
+      ['application/x-pem-file', 'string'],
+      ['text/plain', 'string'],
+    ])
+    expect(typesOf('/swagger/json')).toEqual([['application/json', 'object']])
+  })
+
+  test('has a parameter for each name in a path, and unique operation ids', () => {
+    const ids: string[] = []
+    for (const [path, methods] of Object.entries(document.paths)) {
+      for (const operation of Object.values(methods)) {
+        ids.push(operation.operationId)
+        const named = [...path.matchAll(/\{(.+?)\}/g)].map(([, name]) => name!)
+        const declared = (operation.parameters ?? []).filter(({ in: place }) => place === 'path')
+        expect(declared.map(({ name }) => name)).toEqual(named)
+      }
+    }
+    expect(new Set(ids).size).toBe(ids.length)
+  })
+
+  test('uses only what OpenAPI 3.0.3 knows of JSON Schema', () => {
+    expect(documents.json).not.toContain('"const":')
+    expect(documents.json).not.toContain('"type":"null"')
+    expect(documents.json).not.toContain('"patternProperties"')
+  })
+})
+
+describe('the reference page', () => {
+  test('has no script, no inline style and no foreign address', () => {
+    expect(documents.html).not.toMatch(/<script|<style|javascript:|\son[a-z]+=|style=/i)
+    const addresses = [...documents.html.matchAll(/(?:href|src)="([^"]+)"/g)].map(([, address]) => address!)
+    expect(addresses.filter((address) => !/^(#|\/swagger)/.test(address))).toEqual(['data:,'])
+    expect(documents.css).not.toMatch(/url\(|@import/)
+  })
+
+  test('has an anchor for every refusal, where `type` of a problem points', () => {
+    for (const { code } of REFUSALS) expect(documents.html).toContain(`id="${code}"`)
+  })
+
+  test('asks for no icon that is not there, and its tables fit a narrow screen', () => {
+    expect(documents.html).toContain('<link rel="icon" href="data:,">')
+    expect(documents.css).toContain('@media (max-width: 40rem)')
+  })
+
+  test('stays small', () => {
+    expect(documents.html.length).toBeLessThan(100_000)
+  })
+
+  test('is served under a policy that lets nothing else in', async () => {
+    const page = await harness.call('GET', '/swagger', { token: null })
+    expect(page.status).toBe(200)
+    expect(page.headers.get('content-type')).toBe('text/html; charset=utf-8')
+    expect(page.headers.get('content-security-policy')).toStartWith("default-src 'self'; img-src data:; ")
+    const style = await harness.call('GET', '/swagger/style.css', { token: null })
+    expect([style.status, style.text]).toEqual([200, documents.css])
+    const json = await harness.call('GET', '/swagger/json', { token: null })
+    expect([json.status, json.json.openapi]).toEqual([200, '3.0.3'])
+  })
+
+  test('is no path where the origin does not serve it', async () => {
+    const bare = openHarness()
+    for (const path of ['/swagger', '/swagger/json', '/swagger/style.css']) {
+      const { status, json } = await bare.call('GET', path, { token: null })
+      expect([status, json.code]).toEqual([404, 'route_unknown'])
+    }
+    await bare.stop()
+  })
+})
+
+test('refusal codes are the golden ones: never renamed, reused or reordered', () => {
+  expectGolden(
+    'refusals.json',
+    REFUSALS.map(({ code, status, message }) => ({ code, status, message })),
+  )
+})

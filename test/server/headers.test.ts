@@ -1,0 +1,106 @@
+/** Headers of every answer, and requests whose headers leave room for doubt. */
+import { afterEach, expect, test } from 'bun:test'
+import { type Harness, openHarness, TOKEN } from '../kit/server/harness'
+import { rawStatus } from '../kit/server/raw_http'
+
+const TIME = { slot: 1, unix_ms: 2, slot_ms: 400 }
+let harness: Harness
+afterEach(() => harness.stop())
+
+test("the caller's request id is taken if it is 16 to 64 of A-Z a-z 0-9 -", async () => {
+  harness = openHarness({ venue: { time: () => TIME } })
+  const given = async (id: string) => {
+    const { headers } = await harness.call('GET', '/time', { headers: { 'x-request-id': id } })
+    return headers.get('x-request-id')
+  }
+  expect(await given('abcdefghij-123456')).toBe('abcdefghij-123456')
+  expect(await given('x'.repeat(64))).toBe('x'.repeat(64))
+  for (const id of ['short', 'x'.repeat(65), 'has_underscores_in_it', '<script>1234567890']) {
+    expect(await given(id)).toMatch(/^[0-9a-f-]{36}$/)
+  }
+})
+
+test('a read that waits for nothing is answered without a promise, with headers of its own', async () => {
+  harness = openHarness({
+    venue: { time: () => TIME, nonces: () => ({ place_nonce: '0', cancel_nonce: '0' }) },
+  })
+  const ask = (path: string, id: string) => {
+    const headers = { 'x-request-id': id, authorization: `Bearer ${TOKEN}` }
+    return harness.app.fetch(new Request(`http://localhost${path}`, { headers })) as Response
+  }
+  const nonces = '/nonces?trading_key=4vJ9JU1bJJE96FWSJKvHsmmFADCg4gpZQff4P3bkLKi'
+  const ids = ['first-request-id', 'second-request-id', 'third-request-id']
+  const answers = ids.map((id, at) => ask(at === 1 ? '/time' : nonces, id))
+  for (const answer of answers) expect(answer).toBeInstanceOf(Response)
+  expect(answers.map(({ headers }) => headers.get('x-request-id'))).toEqual(ids)
+  expect(answers.map(({ headers }) => headers.has('ratelimit'))).toEqual([true, false, true])
+})
+
+test('every answer carries a request id, also where nothing is found', async () => {
+  harness = openHarness()
+  for (const path of ['/', '/nothing', '/orders/', '/health/', '/orders%2f1']) {
+    const { status, headers, json } = await harness.call('GET', path)
+    expect([status, json.code]).toEqual([404, 'route_unknown'])
+    expect(headers.get('x-request-id')).toBe(json.request_id)
+  }
+})
+
+test('answers are not stored, and public ones may be read by pages of other origins', async () => {
+  harness = openHarness({
+    venue: { time: () => TIME, nonces: async () => ({ place_nonce: '0', cancel_nonce: '0' }) },
+  })
+  const open = await harness.call('GET', '/time')
+  expect(open.headers.get('access-control-allow-origin')).toBe('*')
+  expect(open.headers.get('cache-control')).toBe('no-store')
+  expect(open.headers.get('x-content-type-options')).toBe('nosniff')
+  const own = await harness.call('GET', '/nonces?trading_key=4vJ9JU1bJJE96FWSJKvHsmmFADCg4gpZQff4P3bkLKi')
+  expect(own.status).toBe(200)
+  expect(own.headers.get('access-control-allow-origin')).toBeNull()
+})
+
+test('a request that could mean two hosts, or shift its path, is refused', async () => {
+  harness = openHarness({ venue: { time: () => TIME } })
+  const { port } = harness.listener
+  const ask = (head: string) => rawStatus(port, `${head}\r\n\r\n`)
+  expect(await ask('GET /time HTTP/1.1\r\nHost: localhost')).toBe(200)
+  expect(await ask('GET /time HTTP/1.1\r\nHost: localhost\r\nHost: other')).toBe(400)
+  expect(await ask('GET /aa/time HTTP/1.1\r\nHost: ab')).toBe(400)
+  expect(await ask('GET /time HTTP/1.1')).toBe(400)
+})
+
+test('two lengths, or a length beside chunks, are refused by the parser', async () => {
+  harness = openHarness()
+  const post = (headers: string) =>
+    rawStatus(
+      harness.listener.port,
+      `POST /auth/token HTTP/1.1\r\nHost: localhost\r\n${headers}\r\n\r\n0\r\n\r\n`,
+    )
+  expect(await post('Content-Length: 2\r\nContent-Length: 3')).toBe(400)
+  expect(await post('Content-Length: 5\r\nTransfer-Encoding: chunked')).toBe(400)
+})
+
+test('a body in chunks is bounded like any other', async () => {
+  harness = openHarness()
+  const chunk = `4000\r\n${' '.repeat(0x4000)}\r\n`
+  const head =
+    'POST /auth/token HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n'
+  expect(await rawStatus(harness.listener.port, `${head}${chunk}1\r\n \r\n0\r\n\r\n`)).toBe(413)
+  expect(await rawStatus(harness.listener.port, `${head}2\r\n{}\r\n0\r\n\r\n`)).toBe(400)
+})
+
+test('a method nobody defined is refused with what is allowed', async () => {
+  harness = openHarness()
+  const { status, headers } = await harness.call('PROPFIND', '/orders')
+  expect([status, headers.get('allow')]).toEqual([405, 'GET, HEAD, OPTIONS, POST'])
+  expect((await harness.call('GET', '/orders/cancel-all', { token: null })).status).toBe(405)
+  expect((await harness.call('HEAD', '/orders/cancel-all', { token: null })).status).toBe(405)
+  expect((await harness.call('HEAD', '/nothing', { token: null })).status).toBe(404)
+})
+
+test('a token of another scheme, or two of them, is no token', async () => {
+  harness = openHarness()
+  for (const authorization of ['Basic abc', 'Bearer', 'Bearer a, Bearer b', 'Bearer <x>']) {
+    const { status, json } = await harness.call('GET', '/fills', { headers: { authorization } })
+    expect([status, json.code]).toEqual([401, 'token_invalid'])
+  }
+})

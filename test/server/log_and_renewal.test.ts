@@ -1,0 +1,64 @@
+/** Log lines hold only what is allowed; certificates are renewed in time and on every listener. */
+import { expect, test } from 'bun:test'
+import type { TlsMaterial } from '../../enclave/contract'
+import { openLog } from '../../server/edge/log'
+import { RENEW_BEFORE_MS, renewIfDue, SELF_SIGNED } from '../../server/tls/listen'
+import { StandingClock } from '../kit/server/harness'
+
+test('fields beyond the list are dropped, whatever the caller passes', () => {
+  const lines: string[] = []
+  const log = openLog(
+    (line) => lines.push(line),
+    () => 5,
+  )
+  const smuggled = { route: 'GET /time', amount: '5', url: '/?token=x', token: 'x' }
+  log.write('info', 'tested', smuggled as never)
+  expect(lines).toEqual(['{"unix_ms":5,"level":"info","event":"tested","route":"GET /time"}\n'])
+})
+
+function renewal(left_ms: number, fails = false) {
+  const clock = new StandingClock()
+  const lines: string[] = []
+  const rotated: TlsMaterial[] = []
+  const tls = (not_after_ms: number): TlsMaterial => ({
+    cert_pem: '',
+    key_pem: '',
+    spki_sha256: new Uint8Array(32),
+    not_after_ms,
+  })
+  const enclave = {
+    tls: tls(clock.unixMs() + left_ms),
+    rotateTls: async () => {
+      if (fails) throw new Error('a secret sentence')
+      return tls(clock.unixMs() + 90 * 86_400_000)
+    },
+  }
+  const listener = { rotate: (fresh: TlsMaterial) => void rotated.push(fresh) }
+  const log = openLog((line) => lines.push(line), clock.unixMs)
+  return {
+    lines,
+    rotated,
+    run: () => renewIfDue({ enclave, listeners: [listener, listener], clock, log, source: SELF_SIGNED }),
+  }
+}
+
+test('a certificate that lives long enough is left alone', async () => {
+  const { rotated, run } = renewal(RENEW_BEFORE_MS + 1)
+  await run()
+  expect(rotated).toEqual([])
+})
+
+test('one that nears its end is renewed on every listener', async () => {
+  const { rotated, run } = renewal(RENEW_BEFORE_MS)
+  await run()
+  expect(rotated.length).toBe(2)
+})
+
+test('a failed renewal is logged without its message and changes nothing', async () => {
+  const { lines, rotated, run } = renewal(0, true)
+  await run()
+  expect(rotated).toEqual([])
+  expect(lines.length).toBe(1)
+  expect(lines[0]).toContain('certificate_not_renewed')
+  expect(lines[0]).not.toContain('a secret sentence')
+})

@@ -1,0 +1,145 @@
+/** The operator's listener: every call signed, once; account records, drain and metrics. */
+import { afterEach, expect, test } from 'bun:test'
+import { openOperatorCheck } from '../../engine/accounts/verify_operator'
+import type { Venue } from '../../engine/venue'
+import { encodeBase58 } from '../../protocol/base58'
+import { operatorHeaders } from '../../protocol/bodies/operator_request'
+import { fromHex, utf8 } from '../../protocol/bytes'
+import { Refusal } from '../../protocol/refusals'
+import { publicKeyOf } from '../../protocol/sign'
+import { openLog } from '../../server/edge/log'
+import { openMeters } from '../../server/edge/meters'
+import { operatorApp } from '../../server/operator/operator'
+import { REFERENCE_POLICY } from '../../server/reference/page'
+import { type Listener, listen } from '../../server/tls/listen'
+import { only, StandingClock } from '../kit/server/harness'
+import { HASH } from '../routes/bodies'
+
+const SEED = new Uint8Array(32).fill(7)
+const VENUE = fromHex(HASH, 32)!
+let listener: Listener
+let clock: StandingClock
+let nonce: bigint
+afterEach(() => listener.stop(0))
+
+function open(venue: Partial<Venue>, drain: () => void = () => undefined): string[] {
+  clock = new StandingClock()
+  nonce = BigInt(clock.unixMs())
+  const lines: string[] = []
+  const meters = openMeters()
+  meters.refused('nonce_stale')
+  const app = operatorApp({
+    venue: only<Venue>('venue', venue),
+    log: openLog((line) => lines.push(line), clock.unixMs),
+    documents: { json: '{}', html: '<p>', css: 'p {}' },
+    check: openOperatorCheck({ operator_key: encodeBase58(publicKeyOf(SEED)), venue: VENUE, clock }),
+    app: { meters },
+    drain,
+  })
+  listener = listen(app, { hostname: '127.0.0.1', port: 0 })
+  return lines
+}
+
+type Call = {
+  body?: string
+  seed?: Uint8Array
+  venue?: Uint8Array
+  target?: string
+  life_s?: number
+  nonce?: bigint
+}
+async function send(method: string, path: string, call: Call = {}) {
+  nonce += 1n
+  const headers = operatorHeaders(
+    {
+      venue: call.venue ?? VENUE,
+      nonce: call.nonce ?? nonce,
+      expiry_unix_s: Math.floor(clock.unixMs() / 1000) + (call.life_s ?? 60),
+      method,
+      target: call.target ?? path,
+      body: utf8(call.body ?? ''),
+    },
+    call.seed ?? SEED,
+  )
+  return await fetch(listener.url + path, {
+    method,
+    headers: { ...headers, 'content-type': 'application/json' },
+    ...(call.body === undefined ? {} : { body: call.body }),
+  })
+}
+const codeOf = async (answer: Response) => [answer.status, ((await answer.json()) as { code: string }).code]
+
+test('a signed record is applied', async () => {
+  const records: unknown[] = []
+  const lines = open({
+    provision: async (record) => {
+      records.push(record)
+      return { account_id: 'acct', version: 2 }
+    },
+  })
+  const answer = await send('POST', '/accounts', { body: '{"secret_hash":"ab"}' })
+  expect([answer.status, await answer.json()]).toEqual([200, { account_id: 'acct', version: 2 }])
+  expect(records).toEqual([{ secret_hash: 'ab' }])
+  expect(lines.join()).not.toContain('secret_hash')
+})
+
+test('refusals of a record are problem documents', async () => {
+  open({
+    provision: async () => {
+      throw new Refusal('record_stale')
+    },
+  })
+  expect(await codeOf(await send('POST', '/accounts', { body: '{}' }))).toEqual([409, 'record_stale'])
+  expect(await codeOf(await send('POST', '/accounts', { body: '{"a":1,"a":2}' }))).toEqual([
+    400,
+    'key_duplicate',
+  ])
+})
+
+test('a call without a signature, by another key, for another venue or target, or too late is refused', async () => {
+  open({})
+  const refused = [401, 'operator_signature_invalid']
+  expect(await codeOf(await fetch(`${listener.url}/metrics`))).toEqual(refused)
+  expect(await codeOf(await send('GET', '/metrics', { seed: new Uint8Array(32).fill(8) }))).toEqual(refused)
+  expect(await codeOf(await send('GET', '/metrics', { venue: new Uint8Array(32) }))).toEqual(refused)
+  expect(await codeOf(await send('GET', '/metrics', { target: '/metrics?all' }))).toEqual(refused)
+  expect(await codeOf(await send('GET', '/metrics', { life_s: -1 }))).toEqual(refused)
+  expect(await codeOf(await send('GET', '/metrics', { life_s: 3_600 }))).toEqual(refused)
+})
+
+test('a call counts once, and calls from before the start are void', async () => {
+  let drained = 0
+  open({}, () => {
+    drained += 1
+  })
+  const first = nonce + 1n
+  expect((await send('POST', '/drain', { nonce: first })).status).toBe(202)
+  expect((await send('POST', '/drain', { nonce: first })).status).toBe(401)
+  expect((await send('POST', '/drain', { nonce: BigInt(clock.unixMs()) })).status).toBe(401)
+  expect(drained).toBe(1)
+})
+
+test('metrics are Prometheus text with one head per name', async () => {
+  open({ metrics: () => [{ name: 'tacit_orders_live', help: 'Live.', type: 'gauge', value: 3 }] })
+  const answer = await send('GET', '/metrics')
+  expect(answer.headers.get('content-type')).toStartWith('text/plain; version=0.0.4')
+  const text = await answer.text()
+  expect(text).toContain(
+    '# HELP tacit_orders_live Live.\n# TYPE tacit_orders_live gauge\ntacit_orders_live 3\n',
+  )
+  expect(text).toContain('tacit_http_refusals_total{code="nonce_stale"} 1\n')
+  expect(text).toContain('process_resident_memory_bytes ')
+  const heads = text.split('\n').filter((line) => line.startsWith('# TYPE'))
+  expect(new Set(heads).size).toBe(heads.length)
+})
+
+test('other paths and methods are refused, and the reference is open', async () => {
+  open({})
+  expect(await codeOf(await send('GET', '/orders'))).toEqual([404, 'route_unknown'])
+  expect(await codeOf(await send('GET', '/toString'))).toEqual([404, 'route_unknown'])
+  const wrong = await send('GET', '/drain')
+  expect([wrong.headers.get('allow'), ...(await codeOf(wrong))]).toEqual(['POST', 405, 'method_not_allowed'])
+  const page = await fetch(`${listener.url}/swagger`)
+  expect(page.headers.get('content-security-policy')).toBe(REFERENCE_POLICY)
+  expect([page.status, await page.text()]).toEqual([200, '<p>'])
+})

@@ -1,0 +1,115 @@
+/** Every endpoint judges token, limit, size and form in the published order, and repeats nothing it was sent. */
+import { describe, expect, test } from 'bun:test'
+import type { CallInit } from '../kit/server/harness'
+import { against, contractOf, refusing, SECRET } from '../routes/against'
+import { ROWS } from '../routes/rows'
+
+/** Of an account's bucket. */
+const LEFT = { capacity: 100, refill_per_s: 50, remaining: 98.5, retry_after_ms: 0 }
+
+for (const row of ROWS) {
+  describe(row.endpoint, () => {
+    const route = contractOf(row)
+
+    if (row.open !== true) {
+      test('asks for a token before it looks at anything else', async () => {
+        await against(
+          row,
+          () => row.gives,
+          async (_harness, send) => {
+            const bad = row.json === undefined ? {} : { body: '{', headers: { 'content-type': 'text/plain' } }
+            const codes: [string | null, string][] = [
+              [null, 'token_missing'],
+              ['a-wrong-token', 'token_invalid'],
+              ['an-expired-token', 'token_expired'],
+              ['a-revoked-token', 'token_revoked'],
+            ]
+            for (const [token, code] of codes) {
+              const { status, headers, json } = await send({ ...bad, json: undefined, token })
+              expect([status, json.code]).toEqual([401, code])
+              expect(headers.get('www-authenticate')).toBe('Bearer')
+            }
+          },
+        )
+      })
+    }
+
+    if (route.contract.cost !== undefined) {
+      test('takes its cost before the body is read, and says what is left', async () => {
+        const taken: unknown[] = []
+        const takeLimit = (...args: unknown[]) => {
+          taken.push(args)
+          return LEFT
+        }
+        await against(
+          row,
+          () => row.gives,
+          async (_harness, send) => {
+            const { headers } = await send()
+            expect(taken).toEqual([['acct-1', route.contract.cost]])
+            expect(headers.get('ratelimit-policy')).toBe('"account";q=100;w=2')
+            expect(headers.get('ratelimit')).toBe('"account";r=98;t=1')
+          },
+          { takeLimit },
+        )
+        await against(
+          row,
+          () => row.gives,
+          async (_harness, send) => {
+            const { status, headers, json } = await send(
+              row.json === undefined ? {} : { json: undefined, body: '{' },
+            )
+            expect([status, json.code, json.retry_after_ms]).toEqual([429, 'rate_limited', 1_500])
+            expect(headers.get('retry-after')).toBe('2')
+            expect(headers.get('ratelimit-policy')).toBe('"account";q=100;w=2')
+            expect(headers.get('ratelimit')).toBe('"account";r=9;t=2')
+          },
+          {
+            takeLimit: (_: string, cost: number) =>
+              cost > 0 ? refusing('rate_limited')() : { ...LEFT, remaining: 9 },
+          },
+        )
+      })
+    }
+
+    if (row.json !== undefined) {
+      test('judges size, type and form of the body, in this order', async () => {
+        await against(
+          row,
+          () => row.gives,
+          async (_harness, send) => {
+            const json = { 'content-type': 'application/json' }
+            const fields = row.json as Record<string, unknown>
+            const name = Object.keys(fields)[0]!
+            const without = Object.fromEntries(Object.entries(fields).slice(1))
+            const cases: [CallInit, number, string][] = [
+              [{ body: 'x'.repeat(16_385) }, 413, 'body_too_large'],
+              [{ body: '{', headers: { 'content-type': 'text/plain' } }, 415, 'content_type_unsupported'],
+              [
+                { body: '{', headers: { 'content-type': 'application/json; charset=latin1' } },
+                415,
+                'content_type_unsupported',
+              ],
+              [{ body: `{"${SECRET}`, headers: json }, 400, 'json_malformed'],
+              [{ body: new Uint8Array([0x22, 0xff, 0x22]), headers: json }, 400, 'json_malformed'],
+              [
+                { body: `{"${name}":1,${JSON.stringify(fields).slice(1)}`, headers: json },
+                400,
+                'key_duplicate',
+              ],
+              [{ json: { ...fields, [SECRET]: 1 } }, 400, 'field_unknown'],
+              [{ json: without }, 400, 'field_missing'],
+              [{ json: { ...fields, [name]: { [SECRET]: SECRET } } }, 400, 'field_invalid'],
+              [{ json: SECRET }, 400, 'field_invalid'],
+            ]
+            for (const [init, status, code] of cases) {
+              const answer = await send({ json: undefined, ...init })
+              expect([answer.status, answer.json.code]).toEqual([status, code])
+              expect(answer.text).not.toContain(SECRET)
+            }
+          },
+        )
+      })
+    }
+  })
+}

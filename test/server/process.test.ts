@@ -1,0 +1,159 @@
+/** The process as an operator runs it: it boots with nothing but a folder, serves, says goodbye, ends well and comes back. */
+import { afterAll, expect, test } from 'bun:test'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Subprocess } from 'bun'
+
+const MAIN = join(import.meta.dir, '../../server/main.ts')
+const data_dir = mkdtempSync(join(tmpdir(), 'tacit-process-'))
+const children: Subprocess[] = []
+afterAll(() => {
+  for (const child of children) child.kill('SIGKILL')
+  rmSync(data_dir, { recursive: true, force: true })
+})
+
+function spawn(settings: Record<string, string>, ...args: string[]) {
+  const env = { PATH: process.env['PATH'] ?? '', ...settings }
+  const child = Bun.spawn([process.execPath, MAIN, ...args], { env, stdout: 'pipe', stderr: 'pipe' })
+  children.push(child)
+  return child
+}
+const SETTINGS = {
+  TACIT_DATA_DIR: data_dir,
+  TACIT_LISTEN: '127.0.0.1:0',
+  TACIT_OPERATOR_LISTEN: '127.0.0.1:0',
+  TACIT_SLOT_MS: '25',
+}
+
+type Facts = { url: string; certificate: string }
+async function boot() {
+  const path = join(data_dir, 'laptop.json')
+  rmSync(path, { force: true })
+  const child = spawn(SETTINGS)
+  while (!existsSync(path)) {
+    if (child.exitCode !== null) throw new Error(await new Response(child.stderr).text())
+    await Bun.sleep(20)
+  }
+  const { url, certificate } = JSON.parse(readFileSync(path, 'utf8')) as Facts
+  return { child, url, tls: { ca: readFileSync(certificate, 'utf8') } }
+}
+type Venue = Awaited<ReturnType<typeof boot>>
+
+async function login({ url, tls }: Venue): Promise<string> {
+  const { demo } = JSON.parse(readFileSync(join(data_dir, 'laptop-secrets.json'), 'utf8'))
+  const answer = await fetch(`${url}/auth/token`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(demo.credentials),
+    tls,
+  })
+  expect(answer.status).toBe(200)
+  return ((await answer.json()) as { access_token: string }).access_token
+}
+const infoOf = async ({ url, tls }: Venue) =>
+  (await (await fetch(`${url}/info`, { tls })).json()) as { venue: string; epoch: number; tee_pubkey: string }
+
+test('a laptop venue serves, says bye on SIGTERM, exits 0, and is the same venue after a restart', async () => {
+  const first = await boot()
+  const token = await login(first)
+  const status = await (await fetch(`${first.url}/system/status`, { tls: first.tls })).json()
+  expect(status).toMatchObject({
+    ready: true,
+    matching: 'running',
+    settlement: 'wired',
+    enclave: 'development',
+  })
+  const before = await infoOf(first)
+
+  const socket = new WebSocket(`${first.url.replace('https', 'wss')}/ws/trading?token=${token}`, {
+    tls: first.tls,
+  } as never)
+  const frames: { type: string }[] = []
+  const greeted = Promise.withResolvers<void>()
+  socket.onmessage = ({ data }) => {
+    frames.push(JSON.parse(String(data)))
+    greeted.resolve()
+  }
+  const closed = new Promise<number>((resolve) => {
+    socket.onclose = ({ code }) => resolve(code)
+  })
+  await greeted.promise
+  first.child.kill('SIGTERM')
+  expect(await closed).toBe(1012)
+  expect(frames.at(-1)).toMatchObject({ type: 'bye', reason: 'upgrade' })
+  expect(await first.child.exited).toBe(0)
+
+  const lines = (await new Response(first.child.stdout).text())
+    .split('\n')
+    .filter((line) => line.startsWith('{'))
+  expect(lines.map((line) => JSON.parse(line).event)).toEqual(
+    expect.arrayContaining(['enclave_open', 'venue_open', 'listening', 'draining', 'stopped']),
+  )
+  expect(lines.join()).not.toContain(token)
+
+  const second = await boot()
+  const refused = await fetch(`${second.url}/fills`, {
+    headers: { authorization: `Bearer ${token}` },
+    tls: second.tls,
+  })
+  expect(refused.status).toBe(401)
+  await login(second)
+  const after = await infoOf(second)
+  expect(after).toMatchObject({ venue: before.venue, tee_pubkey: before.tee_pubkey, epoch: before.epoch + 1 })
+  second.child.kill('SIGTERM')
+  second.child.kill('SIGTERM')
+  expect([0, 1]).toContain(await second.child.exited)
+}, 30_000)
+
+test('--check prints settings with secrets masked, or every fault', async () => {
+  const good = spawn({ ...SETTINGS, TACIT_DATA_DIR: join(data_dir, 'check') }, '--check')
+  expect(await good.exited).toBe(0)
+  const printed = await new Response(good.stdout).text()
+  expect(printed).toContain('SOLANA_RPC_URL=embedded')
+  expect(printed).toContain('TACIT_FEE_ANCHOR=(set)')
+  const bad = spawn({ TACIT_ENCLAVE: 'dstack', TACIT_TYPO: '1' }, '--check')
+  expect(await bad.exited).toBe(1)
+  const faults = await new Response(bad.stderr).text()
+  expect(faults).toContain('TACIT_TYPO: no such setting')
+  expect(faults).toContain('TACIT_OPERATOR_KEY: required')
+})
+
+test('a data folder that holds no venue is refused in a sentence', async () => {
+  const folder = (name: string) => join(data_dir, name)
+  writeFileSync(folder('file'), '')
+  mkdirSync(folder('damaged'))
+  writeFileSync(join(folder('damaged'), 'laptop-secrets.json'), '{}')
+  mkdirSync(join(folder('bereft'), 'journal'), { recursive: true })
+  const told = { file: 'cannot be made or written', damaged: 'is damaged', bereft: 'is missing' }
+  for (const [name, sentence] of Object.entries(told)) {
+    const child = spawn({ ...SETTINGS, TACIT_DATA_DIR: folder(name) })
+    expect(await child.exited).toBe(1)
+    const said = await new Response(child.stderr).text()
+    expect(said).toContain(sentence)
+    expect(said).toContain(folder(name))
+    expect(said).not.toContain(' at ')
+  }
+})
+
+test('a port in use is named, with the settings that name another', async () => {
+  using other = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
+  const own_dir = join(data_dir, 'port')
+  const child = spawn({ ...SETTINGS, TACIT_DATA_DIR: own_dir, TACIT_LISTEN: `127.0.0.1:${other.port}` })
+  expect(await child.exited).toBe(1)
+  const said = await new Response(child.stderr).text()
+  expect(said).toContain(`port ${other.port} of 127.0.0.1 is in use: TACIT_LISTEN`)
+  expect(existsSync(join(own_dir, 'journal'))).toBe(false)
+}, 30_000)
+
+test('a venue that lost its journal serves, and says at its start why it does not trade', async () => {
+  for (const name of ['journal', 'snapshots']) rmSync(join(data_dir, name), { recursive: true })
+  const venue = await boot()
+  const status = await (await fetch(`${venue.url}/system/status`, { tls: venue.tls })).json()
+  expect(status).toMatchObject({ ready: false, matching: 'stopped' })
+  venue.child.kill('SIGTERM')
+  expect(await venue.child.exited).toBe(0)
+  const said = await new Response(venue.child.stdout).text()
+  expect(said).toContain('"level":"warn","event":"not_trading","reason":"the chain is ahead')
+  expect(said).toContain('It does not trade: the chain is ahead')
+}, 30_000)

@@ -1,0 +1,158 @@
+/** Settings: all faults at once, nothing unknown, nothing of security or chain by default. */
+import { describe, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { sandboxEnvironment } from '../../sandbox/environment'
+import { printedSettings, readConfig } from '../../server/settings/config'
+import { isSandbox } from '../../server/settings/sandbox_mode'
+import { listenAddress, SETTINGS } from '../../server/settings/settings'
+import { KEY } from '../routes/bodies'
+
+const PRODUCTION = {
+  TACIT_DATA_DIR: '/data',
+  TACIT_LISTEN: '0.0.0.0:443',
+  TACIT_OPERATOR_LISTEN: '0.0.0.0:8443',
+  TACIT_ENCLAVE: 'dstack',
+  SOLANA_RPC_URL: 'https://one.example,https://two.example',
+  TACIT_PROGRAM_ID: KEY,
+  TACIT_OPERATOR_KEY: KEY,
+  TACIT_FEE_KEY: KEY,
+  TACIT_FEE_ANCHOR: '0a'.repeat(32),
+  TACIT_MINTS: JSON.stringify([{ mint: KEY, decimals: 6, min_withdraw: '1', withdraw_fee: '0' }]),
+  TACIT_INSTRUMENTS: '[]',
+}
+
+describe('settings', () => {
+  test('of a production venue are read as they are', () => {
+    const { config } = readConfig({ ...PRODUCTION, PATH: '/bin' })
+    expect(config).toMatchObject({
+      listen: { hostname: '0.0.0.0', port: 443 },
+      operator_listen: { hostname: '0.0.0.0', port: 8443 },
+      dstack_socket: '/var/run/dstack.sock',
+      swagger: false,
+      rpc_urls: ['https://one.example', 'https://two.example'],
+      program_id: new Uint8Array(32).fill(1),
+      engine: { data_dir: '/data', enclave: 'dstack', token_ttl_s: 900 },
+    })
+  })
+
+  test('of a public certificate need names an authority can look up and a way to answer it', () => {
+    const ACME = { ...PRODUCTION, TACIT_ACME_DIRECTORY: 'https://authority.example/directory' }
+    const faultsOf = (more: Record<string, string>) => readConfig({ ...ACME, ...more }).faults
+    const names = 'TACIT_TLS_NAMES: lowercase DNS names only with TACIT_ACME_DIRECTORY, one at least'
+    for (const wrong of ['', '203.0.113.1', 'localhost', 'venue.example,10.0.0.1', 'Venue.example'])
+      expect(faultsOf({ TACIT_TLS_NAMES: wrong })).toEqual([names])
+    const TACIT_TLS_NAMES = 'venue.example,api.venue.example'
+    expect(faultsOf({ TACIT_TLS_NAMES, TACIT_ACME_CHALLENGE: 'dns-01' })).toEqual([
+      'TACIT_ACME_DNS_URL: required for dns-01',
+    ])
+    expect(faultsOf({ TACIT_TLS_NAMES, TACIT_ACME_DIRECTORY: 'http://authority.example' })).toEqual([
+      'TACIT_ACME_DIRECTORY: expected an https URL or nothing',
+    ])
+    expect(readConfig({ ...ACME, TACIT_TLS_NAMES }).config!.acme).toMatchObject({ challenge: 'tls-alpn-01' })
+    expect(readConfig(PRODUCTION).config!.acme).toBeUndefined()
+  })
+
+  test('name the sources of oracle prices, each with a key', () => {
+    const rule = { symbol: 'SOL-USDC', max_age_ms: 5000, sources: [{ source: 'feed', key: KEY }] }
+    const read = (value: unknown) =>
+      readConfig({ ...PRODUCTION, TACIT_REFERENCE_SOURCES: JSON.stringify(value) })
+    expect(readConfig(PRODUCTION).config?.engine.reference_sources).toEqual([])
+    expect(read([rule]).config?.engine.reference_sources).toEqual([rule])
+    expect(read([{ ...rule, sources: [{ source: 'feed', key: '0' }] }]).faults).toEqual([
+      'TACIT_REFERENCE_SOURCES: [0].sources[0].key (field_invalid)',
+    ])
+    expect(read([{ ...rule, age: 1 }]).faults).toHaveLength(1)
+  })
+
+  test('without a default are all named when they are missing', () => {
+    const { faults } = readConfig({})
+    const required = SETTINGS.filter(({ fallback }) => fallback === undefined).map(
+      ({ name }) => `${name}: required`,
+    )
+    expect(faults).toEqual(required)
+    expect(required).toContain('TACIT_ENCLAVE: required')
+    expect(required).toContain('SOLANA_RPC_URL: required')
+  })
+
+  test('that are unknown or malformed are all named at once, without their text', () => {
+    const { faults } = readConfig({
+      ...PRODUCTION,
+      TACIT_LISTENN: 'x',
+      TACIT_LISTEN: 'secret-text',
+      TACIT_FEE_ANCHOR: 'secret-text',
+      TACIT_TOKEN_TTL_S: '5',
+    })
+    expect(faults).toEqual([
+      'TACIT_LISTENN: no such setting',
+      'TACIT_LISTEN: expected ADDRESS:PORT',
+      'TACIT_FEE_ANCHOR: expected 64 lowercase hex digits',
+      'TACIT_TOKEN_TTL_S: expected an integer from 60 to 86400',
+    ])
+  })
+
+  test('name the entry of a list that is wrong', () => {
+    const { faults } = readConfig({ ...PRODUCTION, TACIT_MINTS: '[{"mint":"x"}]', TACIT_INSTRUMENTS: '[5]' })
+    expect(faults).toEqual([
+      'TACIT_INSTRUMENTS: [0] (field_invalid)',
+      'TACIT_MINTS: [0].decimals (field_missing)',
+    ])
+  })
+
+  test('that contradict each other are refused: a real enclave never runs on an embedded chain', () => {
+    const embedded = { ...PRODUCTION, SOLANA_RPC_URL: 'embedded', TACIT_PROGRAM_ID: '' }
+    expect(readConfig(embedded).faults).toEqual([
+      'SOLANA_RPC_URL: embedded is refused with TACIT_ENCLAVE=dstack',
+    ])
+    expect(readConfig({ ...PRODUCTION, TACIT_PROGRAM_ID: '' }).faults).toEqual([
+      'TACIT_PROGRAM_ID: required with a real chain',
+    ])
+    expect(readConfig({ ...PRODUCTION, TACIT_OPERATOR_LISTEN: '0.0.0.0:443' }).faults).toEqual([
+      'TACIT_OPERATOR_LISTEN: the port of TACIT_LISTEN',
+    ])
+    const v0 = { ...PRODUCTION, TACIT_SETTLEMENT_TRANSACTIONS: 'v0' }
+    expect(readConfig(v0).faults).toEqual([
+      'TACIT_SETTLEMENT_PARTS_MAX: at most 6 with TACIT_SETTLEMENT_TRANSACTIONS=v0',
+    ])
+    expect(readConfig({ ...v0, TACIT_SETTLEMENT_PARTS_MAX: '6' }).config?.transactions).toBe(0)
+  })
+
+  test('are printed with secrets masked', () => {
+    const text = printedSettings(PRODUCTION)
+    expect(text).toContain('TACIT_FEE_ANCHOR=(set)')
+    expect(text).toContain('TACIT_LISTEN=0.0.0.0:443')
+    expect(text).not.toContain('0a0a')
+  })
+})
+
+test('a listen address has an address and a port', () => {
+  expect(listenAddress('[::]:443')).toEqual({ hostname: '::', port: 443 })
+  for (const text of ['443', ':443', 'host', 'host:', 'host:70000', 'a b:1'])
+    expect(listenAddress(text)).toBeUndefined()
+})
+
+describe('a laptop', () => {
+  test('is never what a deployment that names a real enclave gets', () => {
+    expect(isSandbox({ TACIT_ENCLAVE: 'dstack' })).toBe(false)
+    expect(isSandbox({ TACIT_ENCLAVE: 'anything' })).toBe(false)
+    expect(isSandbox({ TACIT_ENCLAVE: 'development' })).toBe(true)
+  })
+
+  test('needs no setting, keeps its secrets, and yields to what is set', async () => {
+    const TACIT_DATA_DIR = mkdtempSync(join(tmpdir(), 'tacit-laptop-'))
+    try {
+      const first = await sandboxEnvironment({ TACIT_DATA_DIR })
+      expect(readConfig(first).faults).toBeUndefined()
+      expect(readConfig(first).config?.engine.instruments.map(({ symbol }) => symbol)).toEqual([
+        'SOL-USDC',
+        'JTO-USDC',
+      ])
+      const again = await sandboxEnvironment({ TACIT_DATA_DIR, TACIT_LISTEN: '127.0.0.1:1' })
+      expect(again['TACIT_OPERATOR_KEY']).toBe(first['TACIT_OPERATOR_KEY']!)
+      expect(again['TACIT_LISTEN']).toBe('127.0.0.1:1')
+    } finally {
+      rmSync(TACIT_DATA_DIR, { recursive: true })
+    }
+  })
+})

@@ -1,0 +1,168 @@
+/** Why sockets end and what the venue is told then: tokens, restarts, floods, disconnects; and what an upgrade refuses. */
+import { expect, test } from 'bun:test'
+import { type Harness, session, TOKEN } from '../kit/server/harness'
+import { Stream } from '../kit/server/played_stream'
+import { socketSite } from '../kit/server/socket_site'
+import { PLACE, PLACED } from '../routes/bodies'
+
+const { serve, connect } = socketSite()
+let harness: Harness
+
+test('an ended session closes its socket with 4401', async () => {
+  const stream = new Stream()
+  harness = serve({ venue: stream.venue() })
+  const peer = await connect(`/ws/orders?token=${TOKEN}`)
+  await peer.next()
+  stream.sink.ended()
+  expect(await peer.closed()).toBe(4401)
+  expect(stream.closed).toBeGreaterThan(0)
+})
+
+test('a warning comes a minute before the token expires, and the socket closes with it', async () => {
+  const stream = new Stream()
+  harness = serve({ venue: stream.venue() })
+  const peer = await connect(`/ws/fills?token=${TOKEN}`)
+  await peer.next()
+  harness.clock.ms += 840_000
+  harness.app.sockets.tick()
+  expect(await peer.next()).toEqual({ type: 'warning', reason: 'token_expiring', expires_in_ms: 60_000 })
+  expect(await peer.next()).toMatchObject({ type: 'heartbeat' })
+  harness.clock.ms += 60_000
+  harness.app.sockets.tick()
+  expect(await peer.closed()).toBe(4401)
+})
+
+test('auth.refresh follows a newer token of the same account', async () => {
+  const stream = new Stream()
+  harness = serve({
+    venue: stream.venue({ refresh: () => session(harness.clock, 2_000_000) }),
+  })
+  const peer = await connect(`/ws/fills?token=${TOKEN}`)
+  await peer.next()
+  peer.send({ op: 'auth.refresh', id: 'r', token: TOKEN })
+  expect(await peer.next()).toEqual({ type: 'reply', id: 'r', result: { expires_in_ms: 2_000_000 } })
+  expect(stream.renewed.length).toBe(1)
+  harness.clock.ms += 900_000
+  harness.app.sockets.tick()
+  expect(await peer.next()).toMatchObject({ type: 'heartbeat' })
+})
+
+test('heartbeats carry the last seq', async () => {
+  const stream = new Stream()
+  stream.seq_last = 5
+  harness = serve({ venue: stream.venue() })
+  const peer = await connect(`/ws/fills?token=${TOKEN}`)
+  await peer.next()
+  harness.clock.ms += 5_000
+  harness.app.sockets.tick()
+  expect(await peer.next()).toEqual({ type: 'heartbeat', seq: 5, slot: 309, unix_ms: 1 })
+})
+
+test('a restart says bye and closes with 1012, and is no disconnect', async () => {
+  const stream = new Stream()
+  const disconnected: string[] = []
+  harness = serve({
+    venue: stream.venue({
+      armDisconnect: async () => undefined,
+      disconnected: async (_account, origin) => void disconnected.push(origin),
+    }),
+  })
+  const peer = await connect(`/ws/trading?token=${TOKEN}`)
+  await peer.next()
+  await peer.next()
+  peer.send({ op: 'cancel_on_disconnect', id: '1', params: { armed: true } })
+  await peer.next()
+  stream.sink.bye('upgrade', 15_000)
+  expect(await peer.next()).toEqual({ type: 'bye', reason: 'upgrade', retry_after_ms: 15_000 })
+  expect(await peer.closed()).toBe(1012)
+  expect(disconnected).toEqual([])
+})
+
+test('an armed socket that goes away is reported under the origin of its orders', async () => {
+  const stream = new Stream()
+  const origins: (string | undefined)[] = []
+  const gone = Promise.withResolvers<string>()
+  harness = serve({
+    venue: stream.venue({
+      armDisconnect: async (_account, origin) => void origins.push(origin),
+      place: async (_account, _request, origin) => {
+        origins.push(origin)
+        return PLACED
+      },
+      disconnected: async (_account, origin) => gone.resolve(origin),
+    }),
+  })
+  const peer = await connect(`/ws/trading?token=${TOKEN}`)
+  await peer.next()
+  await peer.next()
+  peer.send({ op: 'cancel_on_disconnect', id: '1', params: { armed: true } })
+  expect(await peer.next()).toEqual({ type: 'reply', id: '1', result: { armed: true } })
+  peer.send({ op: 'order.place', id: '2', params: PLACE })
+  await peer.next()
+  peer.close()
+  const origin = await gone.promise
+  expect(origins).toEqual([origin, origin])
+})
+
+test('a frame beyond 16384 bytes closes with 1009', async () => {
+  const stream = new Stream()
+  harness = serve({ venue: stream.venue() })
+  const peer = await connect(`/ws/fills?token=${TOKEN}`)
+  await peer.next()
+  peer.sendRaw('x'.repeat(16_385))
+  expect(await peer.closed()).toBe(1009)
+})
+
+test('a flood of frames closes with 4429', async () => {
+  const stream = new Stream()
+  harness = serve({ venue: stream.venue() })
+  const peer = await connect(`/ws/fills?token=${TOKEN}`)
+  for (let sent = 0; sent < 501; sent += 1) peer.send({ op: 'ping', id: '1' })
+  expect(await peer.closed()).toBe(4429)
+})
+
+test('the bounds on sockets refuse the next one and free their place when one closes', async () => {
+  const stream = new Stream()
+  harness = serve({ venue: stream.venue(), options: { sockets_per_account_max: 1 } })
+  const first = await connect(`/ws/fills?token=${TOKEN}`)
+  const upgrade = {
+    upgrade: 'websocket',
+    connection: 'Upgrade',
+    'sec-websocket-version': '13',
+    'sec-websocket-key': 'AAAAAAAAAAAAAAAAAAAAAA==',
+  }
+  expect((await harness.call('GET', '/ws/fills', { headers: upgrade })).json.code).toBe('connection_limit')
+  first.close()
+  await first.closed()
+  while (harness.app.sockets.count() > 0) await Bun.sleep(0)
+  await connect(`/ws/fills?token=${TOKEN}`)
+})
+
+test('what the upgrade refuses is an HTTP answer in the order of checks', async () => {
+  const stream = new Stream()
+  stream.seq_last = 3
+  harness = serve({ venue: stream.venue() })
+  const upgrade = {
+    upgrade: 'websocket',
+    connection: 'Upgrade',
+    'sec-websocket-version': '13',
+    'sec-websocket-key': 'AAAAAAAAAAAAAAAAAAAAAA==',
+  }
+  const refused = async (path: string, token: string | null) => {
+    const { status, json } = await harness.call('GET', path, { token, headers: upgrade })
+    return [status, json.code]
+  }
+  expect(await refused('/ws/orders', null)).toEqual([401, 'token_missing'])
+  expect(await refused('/ws/orders?after=x', 'wrong')).toEqual([401, 'token_invalid'])
+  expect(await refused(`/ws/orders?token=other`, TOKEN)).toEqual([401, 'token_invalid'])
+  expect(await refused('/ws/orders?after=x', TOKEN)).toEqual([400, 'after_invalid'])
+  expect(await refused('/ws/orders?after=4', TOKEN)).toEqual([400, 'after_invalid'])
+  expect(await refused('/ws/orders?after=1&after=2', TOKEN)).toEqual([400, 'key_duplicate'])
+  expect(await refused('/ws/orders?since=2', TOKEN)).toEqual([400, 'field_unknown'])
+})
+
+test('a plain GET of a socket path is told to upgrade', async () => {
+  harness = serve()
+  const { status, headers, json } = await harness.call('GET', '/ws/orders')
+  expect([status, json.code, headers.get('upgrade')]).toEqual([426, 'upgrade_required', 'websocket'])
+})

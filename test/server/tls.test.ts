@@ -1,0 +1,61 @@
+/** The listener on TLS: version 1.3 only, paths of https URLs, and a new certificate without a lost socket. */
+import { afterEach, expect, test } from 'bun:test'
+import { connect } from 'node:tls'
+import { type Listener, listen } from '../../server/tls/listen'
+import { TOKEN } from '../kit/server/harness'
+import { listeningApp } from '../kit/server/listening_app'
+import { spkiOf, tlsMaterial } from '../kit/server/tls_material'
+
+let listener: Listener
+afterEach(() => listener.stop(0))
+
+function handshake(port: number, options: object): Promise<{ version: string | null; spki: string }> {
+  return new Promise((resolve, reject) => {
+    const socket = connect({ port, host: '127.0.0.1', rejectUnauthorized: false, ...options }, () => {
+      const version = socket.getProtocol()
+      const spki = spkiOf(socket.getPeerCertificate().raw)
+      socket.destroy()
+      resolve({ version, spki })
+    })
+    socket.on('error', reject)
+  })
+}
+
+test('TLS 1.3 is spoken and 1.2 refused', async () => {
+  listener = listen(listeningApp(), { hostname: '127.0.0.1', port: 0, tls: tlsMaterial() })
+  expect((await handshake(listener.port, {})).version).toBe('TLSv1.3')
+  await expect(handshake(listener.port, { maxVersion: 'TLSv1.2' })).rejects.toThrow()
+})
+
+test('paths are found in https URLs, whatever the host', async () => {
+  const tls = tlsMaterial()
+  listener = listen(listeningApp(), { hostname: '127.0.0.1', port: 0, tls })
+  for (const host of ['localhost', '127.0.0.1']) {
+    const answer = await fetch(`https://${host}:${listener.port}/time?x=/health`, {
+      tls: { ca: tls.cert_pem },
+    })
+    expect(await answer.json()).toEqual({ slot: 1, unix_ms: 2, slot_ms: 400 })
+  }
+})
+
+test('a new certificate serves new connections while open sockets live on', async () => {
+  const [first, second] = [tlsMaterial(), tlsMaterial()]
+  listener = listen(listeningApp(), { hostname: '127.0.0.1', port: 0, tls: first })
+  const frames: string[] = []
+  const socket = new WebSocket(`${listener.url.replace('https', 'wss')}/ws/fills?token=${TOKEN}`, {
+    tls: { ca: first.cert_pem },
+  } as never)
+  const next = () =>
+    new Promise<string>((resolve) => {
+      socket.onmessage = ({ data }) => resolve(String(data))
+    })
+  frames.push(await next())
+  expect((await handshake(listener.port, {})).spki).toBe(spkiOf(first.cert_pem))
+  listener.rotate(second)
+  for (let attempt = 0; attempt < 8; attempt += 1) {
+    expect((await handshake(listener.port, {})).spki).toBe(spkiOf(second.cert_pem))
+  }
+  socket.send('{"op":"ping","id":"still-here"}')
+  expect(JSON.parse(await next())).toMatchObject({ type: 'reply', id: 'still-here' })
+  socket.close()
+})

@@ -1,0 +1,114 @@
+/** Identity, quotes and evidence: what is served from memory, what is limited, and by whom. */
+import { afterEach, expect, test } from 'bun:test'
+import { Refusal } from '../../protocol/refusals'
+import { type Harness, openHarness } from '../kit/server/harness'
+import { ATTESTATION } from '../routes/answers'
+import { HASH, KEY } from '../routes/bodies'
+
+let harness: Harness
+afterEach(() => harness.stop())
+const NONCE = 'ab'.repeat(32)
+
+test('/info joins what the enclave and the engine know', async () => {
+  const identity = {
+    venue: HASH,
+    config_account: KEY,
+    program_id: KEY,
+    genesis_hash: KEY,
+    generation: 0,
+    epoch: 3,
+    exit_delay_s: 604_800,
+  }
+  harness = openHarness({
+    venue: { identity: () => identity },
+    enclave: {
+      identity: {
+        app_id: 'app',
+        instance_id: 'instance',
+        compose_hash: HASH,
+        kind: 'development',
+        tee_pubkey: new Uint8Array(32).fill(1),
+      },
+    },
+  })
+  const { status, json } = await harness.call('GET', '/info', { token: null })
+  expect(status).toBe(200)
+  expect(json).toEqual({
+    app_id: 'app',
+    instance_id: 'instance',
+    compose_hash: HASH,
+    tee_pubkey: KEY,
+    tacit_version: '1.2.3',
+    ...identity,
+  })
+})
+
+test('quotes without a nonce are never limited', async () => {
+  harness = openHarness({ enclave: { attestation: async () => ATTESTATION } })
+  for (let call = 0; call < 30; call += 1) {
+    expect((await harness.call('GET', '/attestation', { token: null })).status).toBe(200)
+  }
+})
+
+test('strangers asking for quotes cannot lock out callers with a token', async () => {
+  const nonces: (string | undefined)[] = []
+  harness = openHarness({
+    enclave: {
+      attestation: async (nonce) => {
+        nonces.push(nonce)
+        return ATTESTATION
+      },
+    },
+  })
+  const ask = (token: string | null) =>
+    harness.call('GET', `/attestation?reportData=${NONCE}`, token === null ? { token } : { token })
+  for (let call = 0; call < 10; call += 1) expect((await ask(null)).status).toBe(200)
+  const refused = await ask(null)
+  expect([refused.status, refused.json.code]).toEqual([429, 'quote_busy'])
+  expect(refused.headers.get('retry-after')).toBe('1')
+  expect((await ask('a-good-token')).status).toBe(200)
+  harness.clock.ms += 1_000
+  expect((await ask(null)).status).toBe(200)
+  expect(new Set(nonces)).toEqual(new Set([NONCE]))
+})
+
+test('a nonce is 64 lowercase hex digits, and a token that is sent must be good', async () => {
+  harness = openHarness({ enclave: { attestation: async () => ATTESTATION } })
+  for (const nonce of ['', 'AB'.repeat(32), 'ab'.repeat(31), 'zz'.repeat(32), `0x${'ab'.repeat(31)}`]) {
+    const { status, json } = await harness.call('GET', `/attestation?reportData=${nonce}`, { token: null })
+    expect([status, json.code, json.field]).toEqual([400, 'field_invalid', 'reportData'])
+  }
+  expect((await harness.call('GET', '/attestation?report_data=1', { token: null })).json.code).toBe(
+    'field_unknown',
+  )
+  expect((await harness.call('GET', '/attestation', { token: 'wrong' })).status).toBe(401)
+})
+
+test('an agent that does not answer is 503 and named', async () => {
+  harness = openHarness({
+    enclave: {
+      attestation: async () => {
+        throw new Refusal('enclave_unavailable', { subsystem: 'enclave' })
+      },
+    },
+  })
+  const { status, json } = await harness.call('GET', '/attestation', { token: null })
+  expect([status, json.code, json.subsystem]).toEqual([503, 'enclave_unavailable', 'enclave'])
+})
+
+test('evidence files are served as they are, others are unknown', async () => {
+  const files: Record<string, { content_type: string; body: string }> = {
+    'quote.json': { content_type: 'application/json', body: '{"quote":"ab"}' },
+    'cert.pem': { content_type: 'application/x-pem-file', body: '-----BEGIN' },
+  }
+  harness = openHarness({ enclave: { evidence: (name) => files[name] } })
+  for (const [name, { content_type, body }] of Object.entries(files)) {
+    const { status, headers, text } = await harness.call('GET', `/evidences/${name}`, { token: null })
+    expect([status, headers.get('content-type'), text]).toEqual([200, content_type, body])
+  }
+  for (const name of ['key.pem', '..%2fkey.pem', '%00']) {
+    const { status, json } = await harness.call('GET', `/evidences/${name}`, { token: null })
+    expect([status, json.code]).toEqual([404, 'evidence_unknown'])
+  }
+  expect((await harness.call('GET', '/evidences/a/b', { token: null })).json.code).toBe('route_unknown')
+})

@@ -1,0 +1,30 @@
+/**
+ * Owns the auditor's command: `bun run auction FILE` answers every case of an auction file with the venue's own matching
+ * code, one JSON object per line (matching.md "Auditing").
+ */
+import { answerCase, readCases } from './cases'
+
+const USAGE = `usage: bun run auction FILE
+Answers every case of a JSON file with one object a line: prices in ticks, quantities in lots, such as
+{"own": [{"id": "one", "config": {"ref": 100, "bandBps": 500, "rule": "std4", "slot": 9}, "orders": [
+  {"id": "a", "side": "buy", "price": 101, "qty": "5", "arrivalBatch": 1, "expirySlot": 20, "ioc": false, "minFill": "0"},
+  {"id": "b", "side": "sell", "price": 99, "qty": "3", "arrivalBatch": 1, "expirySlot": 20, "ioc": true, "minFill": "0"}]}]}
+Every field stands in tools/auction/cases.ts.
+exit code: 0 answered, 1 no such file or not an auction file, 64 usage`
+
+const [file, ...rest] = process.argv.slice(2)
+if (file === '--help' || file === '-h') {
+  console.log(USAGE)
+  process.exit(0)
+}
+if (file === undefined || rest.length > 0) {
+  console.error(USAGE)
+  process.exit(64)
+}
+try {
+  for (const auction of readCases(await Bun.file(file).text()))
+    console.log(JSON.stringify(answerCase(auction)))
+} catch (error) {
+  console.error(error instanceof Error ? error.message : String(error))
+  process.exit(1)
+}

@@ -1,0 +1,111 @@
+/**
+ * `bun run audit-batch SYMBOL NUMBER`: recomputes a batch auction of a venue from its journal and compares its hash.
+ *
+ * The journal is encrypted under a key that only the measured application gets. Who may audit therefore depends on where
+ * the command runs: on the venue's own machine the guest agent gives the key to this very image (`--socket`); an auditor
+ * elsewhere is handed a copy of `journal` and `snapshots` together with the journal key in a file (`--key`), sealed to him
+ * by whoever may release it; on a laptop the stand-in's key file is read (`--laptop`). Without any key the published record
+ * of a single batch is answered by `bun run auction FILE`, which needs nothing secret.
+ */
+import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { batchSeed } from '../../engine/sequencer/seeds'
+import { fromHex, toHex } from '../../protocol/bytes'
+import { agentKeys, laptopKeys } from '../restore/venue_keys'
+import { runCommand, UsageFault } from '../run_command'
+import { type BatchAudit, recomputeBatch } from './recompute_batch'
+
+const USAGE = `usage: bun run audit-batch SYMBOL NUMBER (--laptop DATA_DIR | --dir DIR (--socket PATH | --key FILE)) [--venue ID]
+
+  --laptop DATA_DIR  data folder of a venue on this machine, stopped or a copy
+  --dir DIR          folder with a journal and, optionally, snapshots; it is not changed
+  --socket PATH      guest agent that gives the keys to the measured application
+  --key FILE         file with the journal key, 64 hex digits
+  --venue ID         venue id of /info, 64 hex digits: checks with the tie-break key that the seed is the promised one
+
+Ends with 0 when the recomputed batch is the recorded one, else with 1, with 64 on a fault of usage.`
+
+type Keys = { journal_key: Uint8Array; tie_break_key?: Uint8Array }
+
+async function run(args: string[]): Promise<boolean> {
+  const { values, positionals } = parseArgs({
+    args,
+    allowPositionals: true,
+    strict: true,
+    options: {
+      laptop: { type: 'string' },
+      dir: { type: 'string' },
+      socket: { type: 'string' },
+      key: { type: 'string' },
+      venue: { type: 'string' },
+    },
+  })
+  const [symbol, number, ...more] = positionals
+  const dir = values.laptop ?? values.dir
+  if (symbol === undefined || !/^[1-9][0-9]*$/.test(number ?? '') || more.length > 0 || dir === undefined)
+    throw new UsageFault()
+  const venue = values.venue === undefined ? undefined : fromHex(values.venue, 32)
+  if (values.venue !== undefined && venue === undefined) throw new UsageFault()
+  const keys = await keysOf(values)
+  const audit = await onCopy(dir, (copy) =>
+    recomputeBatch({ dir: copy, journal_key: keys.journal_key, symbol, batch: Number(number) }),
+  )
+  const seed_agrees = seedAgrees(audit, keys, venue)
+  console.log(JSON.stringify(report(audit, seed_agrees)))
+  return audit.agrees && seed_agrees !== false
+}
+
+async function keysOf(values: { laptop?: string; socket?: string; key?: string }): Promise<Keys> {
+  if (values.laptop !== undefined) return laptopKeys(values.laptop)
+  if (values.socket !== undefined) return agentKeys(values.socket)
+  const journal_key = values.key && fromHex(readFileSync(values.key, 'utf8').trim(), 32)
+  if (!journal_key) throw new UsageFault()
+  return { journal_key }
+}
+
+/** Opening a journal ends its torn last write, and what is audited must stay what it is. */
+async function onCopy<T>(dir: string, work: (copy: string) => Promise<T>): Promise<T> {
+  if (!existsSync(join(dir, 'journal'))) throw new Error(`${dir} holds no journal`)
+  const copy = mkdtempSync(join(tmpdir(), 'tacit-audit-'))
+  try {
+    for (const part of ['journal', 'snapshots']) {
+      if (existsSync(join(dir, part))) cpSync(join(dir, part), join(copy, part), { recursive: true })
+    }
+    return await work(copy)
+  } finally {
+    rmSync(copy, { recursive: true, force: true })
+  }
+}
+
+/** Undefined without the key or the venue id. */
+function seedAgrees(
+  { recorded, epoch }: BatchAudit,
+  { tie_break_key }: Keys,
+  venue: Uint8Array | undefined,
+): boolean | undefined {
+  if (tie_break_key === undefined || venue === undefined) return undefined
+  const { symbol, batch, seed } = recorded
+  return toHex(batchSeed(tie_break_key, venue, epoch, symbol, batch)) === seed
+}
+
+function report(audit: BatchAudit, seed_agrees: boolean | undefined): Record<string, unknown> {
+  const { recorded, recomputed } = audit
+  return {
+    symbol: recorded.symbol,
+    batch: recorded.batch,
+    slot: recorded.slot,
+    seq: audit.seq,
+    price_ticks: recorded.price_ticks,
+    volume_lots: recorded.volume_lots,
+    fills: recorded.fills.length,
+    recorded_hash: recorded.result_hash,
+    recomputed_hash: recomputed === undefined ? null : toHex(recomputed.result_hash),
+    agrees: audit.agrees,
+    seed_agrees: seed_agrees ?? null,
+    replayed_from: audit.replayed_from,
+  }
+}
+
+await runCommand(USAGE, run)

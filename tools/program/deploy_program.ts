@@ -1,0 +1,244 @@
+/** Deploys or upgrades a program and sends the vault's administrative instructions; an interrupted run continues. */
+
+import { createKeyPairSignerFromPrivateKeyBytes, type Instruction, type KeyPairSigner } from '@solana/kit'
+import {
+  buildTransaction,
+  COMPUTE_UNITS_MAX,
+  toInstruction,
+} from '../../engine/chain/client/build_transaction'
+import { broadcast } from '../../engine/chain/client/land_instruction'
+import { ChainUnavailable, RpcPool } from '../../engine/chain/client/rpc_pool'
+import { blockHeight, failureOf, transactionStatuses } from '../../engine/chain/client/transaction_status'
+import { decodeBase58 } from '../../protocol/base58'
+import { equalBytes, utf8 } from '../../protocol/bytes'
+import { sha256 } from '../../protocol/sha256'
+import type { VaultInstruction } from '../../protocol/vault/instruction'
+import {
+  BUFFER_HEADER_BYTES,
+  createLoaderAccount,
+  deployProgram as deployInstruction,
+  extendProgram,
+  initializeBuffer,
+  PROGRAM_BYTES,
+  programDataOf,
+  renounceUpgrades,
+  upgradeProgram,
+  writeBuffer,
+} from './loader'
+import { addressOf, CHUNK_BYTES, type DeploymentPlan, planDeployment } from './plan_deployment'
+
+// Lands one transaction of an operator's key: the same bytes until they expire, then new ones; done at finalized.
+
+const POLL_MS = 200
+const RESEND_POLLS = 5
+const SIGNINGS_MAX = 10
+/** Solana's base fee of one signature (Solana documentation, "Transaction fees"). */
+export const SIGNATURE_LAMPORTS = 5_000n
+const FEE_POLLS = 15
+
+export type Landable = { payer: KeyPairSigner; instructions: Instruction[]; priority_fee_lamports: bigint }
+
+/** Resolves with the signature. @throws Error naming what the chain refused; ChainUnavailable */
+export async function landTransaction(rpc: RpcPool, landable: Landable): Promise<string> {
+  await requireFee(rpc, landable)
+  for (let signing = 0; signing < SIGNINGS_MAX; signing++) {
+    const { value: lifetime } = await rpc.read((endpoint, abortSignal) =>
+      endpoint.getLatestBlockhash({ commitment: 'confirmed' }).send({ abortSignal }),
+    )
+    const signed = await buildTransaction({ ...landable, lifetime, compute_units: COMPUTE_UNITS_MAX })
+    for (let poll = 0; ; poll++) {
+      if (poll % RESEND_POLLS === 0) await broadcast({ rpc }, signed.wire)
+      await rpc.sleep(POLL_MS)
+      const height = await blockHeight({ rpc })
+      const [status] = await transactionStatuses({ rpc }, [signed.signature])
+      if (status?.error) {
+        const failure = failureOf(status.error)
+        throw new Error(`the chain refused: ${failure.kind === 'program' ? failure.text : failure.name}`)
+      }
+      if (status?.level === 'finalized') return signed.signature
+      if (!status && height > signed.last_valid_block_height) break
+    }
+  }
+  throw new ChainUnavailable(`the transaction did not land in ${SIGNINGS_MAX} signings`)
+}
+
+/** An endpoint drops what nobody can pay for without a word, and waiting would take all signings; SOL may be on its way. */
+async function requireFee(rpc: RpcPool, { payer, priority_fee_lamports }: Landable): Promise<void> {
+  const needed = SIGNATURE_LAMPORTS + priority_fee_lamports
+  let held = 0n
+  for (let poll = 0; poll < FEE_POLLS; poll++) {
+    if (poll > 0) await rpc.sleep(POLL_MS)
+    const answer = await rpc.read((endpoint, abortSignal) =>
+      endpoint.getBalance(payer.address, { commitment: 'confirmed' }).send({ abortSignal }),
+    )
+    held = answer.value
+    if (held >= needed) return
+  }
+  throw new Error(`the payer ${payer.address} holds ${held} lamports and needs ${needed}: send it SOL`)
+}
+
+// Sends one instruction of the vault's deployer or admin: opening it, mints, pause, restore, keys.
+
+const TIMEOUT_MS = 30_000
+
+/**
+ * Resolves with the signature once finalized; every signer the instruction needs is among `seeds`, the first pays.
+ * @throws Error naming what the chain refused; ChainUnavailable
+ */
+export async function administerVault(
+  rpc_urls: readonly string[],
+  seeds: readonly [Uint8Array, ...Uint8Array[]],
+  instruction: VaultInstruction,
+  priority_fee_lamports: bigint,
+): Promise<string> {
+  const rpc = new RpcPool(rpc_urls, TIMEOUT_MS)
+  try {
+    const signers = await Promise.all(seeds.map((seed) => createKeyPairSignerFromPrivateKeyBytes(seed)))
+    const instructions = [toInstruction(instruction, signers)]
+    return await landTransaction(rpc, { payer: signers[0]!, instructions, priority_fee_lamports })
+  } finally {
+    rpc.close()
+  }
+}
+
+/** Account that holds the code of a program of the upgradeable loader, 32 bytes. */
+export async function programDataAddress(program_id: Uint8Array): Promise<Uint8Array> {
+  return decodeBase58(await programDataOf(addressOf(program_id)), 32)!
+}
+
+// Deploys or upgrades a program through the upgradeable loader; what was interrupted goes on where it stopped.
+
+/** Writes under way at the same time. */
+const PARALLEL = 8
+
+export type DeployKeys = {
+  /** 32-byte Ed25519 seeds: who pays, who may upgrade, and the program's address. */
+  payer: Uint8Array
+  authority: Uint8Array
+  program: Uint8Array
+}
+export type DeployOptions = { rpc_urls: readonly string[]; elf: Uint8Array; keys: DeployKeys }
+export type DeployRun = DeployOptions & {
+  priority_fee_lamports: bigint
+  /** Gives the right to upgrade away for ever, once the code stands. */
+  renounce: boolean
+  /** Told of every step with its signature. */
+  step: (what: string, signature: string) => void
+}
+
+/** Dry run: what `deployProgram` would do now. @throws Error, ChainUnavailable */
+export async function planProgram({ rpc_urls, elf, keys }: DeployOptions): Promise<DeploymentPlan> {
+  return withRpc(rpc_urls, async (rpc) => planWith(rpc, elf, await signersOf(keys, elf)))
+}
+
+/** Resolves with the plan it carried out. @throws Error naming what the chain refused; ChainUnavailable */
+export async function deployProgram(run: DeployRun): Promise<DeploymentPlan> {
+  const { rpc_urls, elf, keys } = run
+  return withRpc(rpc_urls, async (rpc) => {
+    const signers = await signersOf(keys, elf)
+    const plan = await planWith(rpc, elf, signers)
+    if (plan.kind !== 'unchanged') {
+      await fillBuffer(rpc, run, plan, signers)
+      await putInPlace(rpc, run, plan, signers)
+    }
+    if (run.renounce)
+      await landed(rpc, run, signers, 'renounce', [renounceUpgrades(plan.program_data, signers.authority)])
+    return plan
+  })
+}
+
+type Signers = Record<'payer' | 'authority' | 'program' | 'buffer', KeyPairSigner>
+
+/** The buffer's key follows from the authority's and the code: a second run finds the first one's. */
+async function signersOf(keys: DeployKeys, elf: Uint8Array): Promise<Signers> {
+  const signer = createKeyPairSignerFromPrivateKeyBytes
+  const buffer = sha256(utf8('tacit/deploy-buffer/v1'), keys.authority, sha256(elf))
+  const authority = await signer(keys.authority)
+  return {
+    // One key may be both; a transaction takes one signer for an address.
+    payer: equalBytes(keys.payer, keys.authority) ? authority : await signer(keys.payer),
+    authority,
+    program: await signer(keys.program),
+    buffer: await signer(buffer),
+  }
+}
+
+function planWith(rpc: RpcPool, elf: Uint8Array, signers: Signers): Promise<DeploymentPlan> {
+  const { program, buffer, authority } = signers
+  return planDeployment(rpc, {
+    elf,
+    program: program.address,
+    buffer: buffer.address,
+    authority: authority.address,
+  })
+}
+
+async function fillBuffer(
+  rpc: RpcPool,
+  run: DeployRun,
+  plan: DeploymentPlan,
+  signers: Signers,
+): Promise<void> {
+  const { buffer, authority, payer } = signers
+  if (!plan.buffer_exists) {
+    const space = BUFFER_HEADER_BYTES + run.elf.length
+    const create = createLoaderAccount(payer, buffer, space, plan.rent.buffer)
+    await landed(rpc, run, signers, 'create buffer', [
+      create,
+      initializeBuffer(buffer.address, authority.address),
+    ])
+  }
+  for (let at = 0; at < plan.offsets.length; at += PARALLEL) {
+    const sent = plan.offsets.slice(at, at + PARALLEL).map((offset) => {
+      const bytes = run.elf.subarray(offset, offset + CHUNK_BYTES)
+      const writes = writeBuffer(buffer.address, authority, offset, bytes)
+      return landed(rpc, run, signers, `write ${offset}`, writes)
+    })
+    await Promise.all(sent)
+  }
+}
+
+async function putInPlace(
+  rpc: RpcPool,
+  run: DeployRun,
+  plan: DeploymentPlan,
+  signers: Signers,
+): Promise<void> {
+  const { payer, program, authority } = signers
+  const { program_data, buffer, extension_bytes } = plan
+  if (plan.kind === 'deploy') {
+    const bytes_max = run.elf.length
+    await landed(rpc, run, signers, 'deploy', [
+      createLoaderAccount(payer, program, PROGRAM_BYTES, plan.rent.program),
+      deployInstruction({ payer, program: program.address, program_data, buffer, authority, bytes_max }),
+    ])
+    return
+  }
+  if (extension_bytes > 0) {
+    const extend = extendProgram(program.address, program_data, payer, extension_bytes)
+    await landed(rpc, run, signers, `extend by ${extension_bytes}`, [extend])
+  }
+  const spill = payer.address
+  await landed(rpc, run, signers, 'upgrade', [
+    upgradeProgram({ program: program.address, program_data, buffer, spill, authority }),
+  ])
+}
+
+async function landed(
+  rpc: RpcPool,
+  { priority_fee_lamports, step }: DeployRun,
+  { payer }: Signers,
+  what: string,
+  instructions: Parameters<typeof landTransaction>[1]['instructions'],
+): Promise<void> {
+  step(what, await landTransaction(rpc, { payer, instructions, priority_fee_lamports }))
+}
+
+async function withRpc<T>(rpc_urls: readonly string[], use: (rpc: RpcPool) => Promise<T>): Promise<T> {
+  const rpc = new RpcPool(rpc_urls, TIMEOUT_MS)
+  try {
+    return await use(rpc)
+  } finally {
+    rpc.close()
+  }
+}
