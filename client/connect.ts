@@ -2,6 +2,7 @@
 import type { Collateral } from '../protocol/tdx/collateral'
 import type { Attestation, Info } from '../protocol/wire/public'
 import type { Transport } from './api/venue_client'
+import { HANDSHAKE_MS } from './limits'
 import { collectEvidence } from './verify/collect/collect_evidence'
 import { EvidenceUnavailable } from './verify/collect/collect_venue'
 import { type Peer, pinnedTransport, readPeer } from './verify/collect/pinned_transport'
@@ -45,8 +46,6 @@ export class VerificationFailed extends Error {
 }
 
 // The one call a trader makes first: verifies a venue completely, and only then gives a transport to it.
-
-const HANDSHAKE_MS = 10_000
 
 /**
  * Fails closed: without an accepting transcript there is no transport.

@@ -1,6 +1,7 @@
 /** Calls of the dstack guest agent over its unix socket: `/Info`, `/GetKey`, `/GetQuote`. */
 import { equalBytes, fromAnyHex, fromHex, toHex, utf8 } from '../protocol/bytes'
 import { MalformedQuote, parseQuote, type Quote } from '../protocol/tdx/quote'
+import type { KeyPath } from './key_paths'
 
 // One call of the dstack guest agent over its unix socket (dstack guest API v0, JSON transport).
 
@@ -111,7 +112,7 @@ function hex(value: unknown, width: number): string {
  * The path alone decides the bytes (dstack guest API v0: purpose and algorithm do not enter the derivation, they only
  * label the signature chain). @throws AgentFailure, which never carries the answer.
  */
-export async function getKey(socket: string, path: string, time_limit_ms: number): Promise<Uint8Array> {
+export async function getKey(socket: string, path: KeyPath, time_limit_ms: number): Promise<Uint8Array> {
   const answer = await callAgent(
     socket,
     'GetKey',

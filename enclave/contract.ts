@@ -1,5 +1,6 @@
 /** What the enclave module offers: keys, attestation, evidence and TLS. It knows nothing of orders. */
 import type { Attestation } from '../protocol/wire/trading'
+import type { KeyPath } from './key_paths'
 
 export type EnclaveIdentity = {
   app_id: string
@@ -27,7 +28,7 @@ export type TlsMaterial = {
 export interface Enclave {
   readonly identity: EnclaveIdentity
   /** 32 bytes derived for a path; the same for every boot of the app. */
-  deriveKey(path: string): Promise<Uint8Array>
+  deriveKey(path: KeyPath): Promise<Uint8Array>
   readonly settlement_seed: Uint8Array
   /** Certifies the statement key of this boot for the venue and epoch; must precede attestation and receipts. */
   bind(binding: VenueBinding): Promise<void>

@@ -7,8 +7,9 @@ import type { Attestation } from '../protocol/wire/trading'
 import { AgentFailure, type AgentInfo, type AgentQuote, getInfo, getKey, getQuote } from './agent'
 import { certifyStatementKey, composeAttestation, type StatementCertificate } from './attestation'
 import type { Enclave, EnclaveIdentity, TlsMaterial, VenueBinding } from './contract'
+import { KEY_PATHS, type KeyPath } from './key_paths'
 import { type SigningKey, signingKey } from './keys'
-import { ENCLAVE_LIMITS, type EnclaveLimits, SETTLEMENT_KEY_PATH } from './limits'
+import { ENCLAVE_LIMITS, type EnclaveLimits } from './limits'
 import { QuoteQueue } from './quote_queue'
 import { requireRoot, requireSocket, selfCheck } from './self_check'
 import { ServedIdentity } from './served_identity'
@@ -31,7 +32,7 @@ export async function openEnclave(options: EnclaveOptions): Promise<Enclave> {
   const limits = { ...ENCLAVE_LIMITS, ...options.limits }
   requireSocket(agent.socket)
   const info = await getInfo(agent.socket, limits.agent_call_ms)
-  const settlement_seed = await getKey(agent.socket, SETTLEMENT_KEY_PATH, limits.agent_call_ms)
+  const settlement_seed = await getKey(agent.socket, KEY_PATHS.settlement, limits.agent_call_ms)
   const settlement_key = signingKey(settlement_seed)
   const queue = new QuoteQueue(limits)
   const ownQuote = (report_data: Uint8Array) =>
@@ -87,7 +88,7 @@ class OpenEnclave implements Enclave {
     this.self_check = { ok: reasons.length === 0, reasons }
   }
 
-  async deriveKey(path: string): Promise<Uint8Array> {
+  async deriveKey(path: KeyPath): Promise<Uint8Array> {
     return refusing(() => getKey(this.parts.socket, path, this.parts.limits.agent_call_ms))
   }
 

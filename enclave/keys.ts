@@ -4,6 +4,7 @@ import { createPrivateKey, createPublicKey, generateKeyPairSync, randomBytes, si
 import { pemOfDer } from '../protocol/pem'
 import { sha256 } from '../protocol/sha256'
 import type { TlsMaterial } from './contract'
+import { CLOCK_TOLERANCE_MS, SELF_SIGNED_LIFE_MS } from './limits'
 import * as x509 from './x509'
 
 // An Ed25519 key that signs inside the enclave (RFC 8032), by node:crypto: constant time and 15 times faster than noble.
@@ -29,10 +30,6 @@ export function signingKey(seed: Uint8Array): SigningKey {
 
 // The venue's TLS key and self-signed certificate: generated in the process, held in memory, never written out.
 
-const DAY_MS = 86_400_000
-/** Clients judge validity by their own clock; a start in the past absorbs clocks that run behind. */
-const CLOCK_TOLERANCE_MS = 3_600_000
-
 /**
  * A fresh P-256 key with a self-signed certificate for `localhost`, `127.0.0.1` and `names` (DNS names or IPv4
  * addresses), valid 90 days. A client trusts it because attestation binds its key, not because of a public authority.
@@ -44,7 +41,7 @@ export function generateTls(names: readonly string[], now_ms: number): TlsMateri
   // The first byte of a serial number stays below 0x80 and is not zero, so its length is always 16 bytes.
   const serial = new Uint8Array(randomBytes(16))
   serial[0] = (serial[0]! & 0x7f) | 0x40
-  const not_after_ms = now_ms + 90 * DAY_MS
+  const not_after_ms = now_ms + SELF_SIGNED_LIFE_MS
   const certificate = x509.issueCertificate({
     subject: name,
     issuer: name,

@@ -23,8 +23,29 @@ export const ENCLAVE_LIMITS: EnclaveLimits = {
   evidence_retry_ms: 60_000,
 }
 
-/** Key paths of the guest agent. The path alone decides the key, so each names purpose and version, never reuse one. */
-export const SETTLEMENT_KEY_PATH = 'tacit/settlement/ed25519/v1'
-export const JOURNAL_KEY_PATH = 'tacit/journal/v1'
-export const TIE_BREAK_KEY_PATH = 'tacit/tie-break/v1'
-export const CREDENTIAL_KEY_PATH = 'tacit/credential/v1'
+/** Bounds of one order at an ACME authority; a test may set its own. */
+export type AcmeLimits = {
+  /** Longest wait for one answer. */
+  call_ms: number
+  /** Between two looks at a pending order or challenge, unless it asks for more. */
+  poll_ms: number
+  /** Longest wait for one decision. */
+  decision_ms: number
+}
+
+export const ACME_LIMITS: AcmeLimits = { call_ms: 20_000, poll_ms: 2_000, decision_ms: 180_000 }
+
+/** Longest pause between two looks a server may ask for: patience, not a standstill. */
+export const ACME_RETRY_AFTER_MAX_MS = 30_000
+/** Bytes of one answer; a chain of certificates has some ten thousand. */
+export const ACME_ANSWER_BYTES_MAX = 256 * 1024
+/** A server may refuse a nonce for reasons of its own and hands out the next with the refusal. */
+export const ACME_NONCE_ATTEMPTS_MAX = 8
+/** Longest wait for the DNS API, which may wait for its name servers. */
+export const ACME_DNS_CALL_MS = 30_000
+/** Certificates of an issued chain. */
+export const CHAIN_CERTIFICATES_MAX = 8
+/** Life of a self-signed certificate. */
+export const SELF_SIGNED_LIFE_MS = 90 * 86_400_000
+/** Clients judge validity by their own clock; a start in the past absorbs clocks that run behind. */
+export const CLOCK_TOLERANCE_MS = 3_600_000

@@ -3,6 +3,7 @@ import { decodeBase58 } from '../protocol/base58'
 import { isSourceName } from '../protocol/bodies/reference_price'
 import { fromHex, isZero } from '../protocol/bytes'
 import { isFieldElement } from '../protocol/field'
+import { MINT_DECIMALS_MAX } from '../protocol/limits'
 import { parseU64, U64_MAX } from '../protocol/units'
 import type { Instrument } from '../protocol/wire/trading'
 import { LIMITS } from './limits'
@@ -78,9 +79,9 @@ export function checkInstrumentConfig(one: InstrumentConfig, at: string, mints: 
     decimalsOf(one.quote_mint, mints) === one.quote_decimals,
     'quote_mint: not a configured mint of quote_decimals',
   )
-  need(isInteger(one.batch_slots, 1, 100_000), 'batch_slots: 1 to 100000')
+  need(isInteger(one.batch_slots, 1, LIMITS.batch_slots_max), `batch_slots: 1 to ${LIMITS.batch_slots_max}`)
   need(isInteger(one.collar_bps, 1, 9_999), 'collar_bps: 1 to 9999')
-  need(isInteger(one.fee_bps, 0, 1_000), 'fee_bps: 0 to 1000')
+  need(isInteger(one.fee_bps, 0, LIMITS.fee_bps_max), `fee_bps: 0 to ${LIMITS.fee_bps_max}`)
   need(isInteger(one.volume_tolerance_bps, 0, 9_999), 'volume_tolerance_bps: 0 to 9999')
   need(
     one.reference_policy === 'last' || one.reference_policy === 'oracle',
@@ -109,7 +110,7 @@ function checkArithmetic(one: InstrumentConfig, at: string): string[] {
   const min = positive('min_amount')
   const max = positive('max_amount')
   const reference = positive('initial_reference')
-  if (faults.length > 0 || !isInteger(one.base_decimals, 0, 18)) return faults
+  if (faults.length > 0 || !isInteger(one.base_decimals, 0, MINT_DECIMALS_MAX)) return faults
   need(
     (lot * tick) % 10n ** BigInt(one.base_decimals) === 0n,
     'tick_size: lot_size * tick_size is not a multiple of 10^base_decimals',
@@ -207,6 +208,11 @@ function checkSettings(config: EngineConfig): string[] {
   const need = (ok: boolean, fault: string) => {
     if (!ok) faults.push(fault)
   }
+  const needWithin = (
+    name: 'token_ttl_s' | 'settlement_parts_max' | 'retention_days',
+    min: number,
+    max: number,
+  ) => need(within(config[name], min, max), `${name}: ${min} to ${max}`)
   const fee_anchor = fromHex(config.fee_anchor, 32)
   need(config.data_dir !== '', 'data_dir: a folder is required')
   need(decodeBase58(config.fee_key, 32) !== undefined, 'fee_key: not a base58 Ed25519 public key')
@@ -218,17 +224,21 @@ function checkSettings(config: EngineConfig): string[] {
   need(fromHex(config.compose_hash, 32) !== undefined, 'compose_hash: not 64 lowercase hex digits')
   need(config.tacit_version !== '', 'tacit_version: required')
   need(config.enclave === 'dstack' || config.enclave === 'development', 'enclave: dstack or development')
-  need(within(config.token_ttl_s, 60, 86_400), 'token_ttl_s: 60 to 86400')
-  need(within(config.order_life_slots_max, 1, 2 ** 32), 'order_life_slots_max: 1 to 2^32')
-  need(within(config.settlement_parts_max, 3, 28), 'settlement_parts_max: 3 to 28')
-  need(within(config.retention_days, 1, 3650), 'retention_days: 1 to 3650')
+  needWithin('token_ttl_s', LIMITS.token_ttl_min_s, LIMITS.token_ttl_max_s)
+  need(
+    within(config.order_life_slots_max, 1, LIMITS.order_life_setting_slots_max),
+    'order_life_slots_max: 1 to 2^32',
+  )
+  needWithin('settlement_parts_max', LIMITS.settlement_parts_min, LIMITS.settlement_parts_max)
+  needWithin('retention_days', 1, LIMITS.retention_setting_days_max)
   return faults
 }
 
 function checkMint(mint: MintConfig, index: number): string[] {
   const faults: string[] = []
   if (decodeBase58(mint.mint, 32) === undefined) faults.push(`mints[${index}].mint: not a base58 address`)
-  if (!within(mint.decimals, 0, 18)) faults.push(`mints[${index}].decimals: 0 to 18`)
+  if (!within(mint.decimals, 0, MINT_DECIMALS_MAX))
+    faults.push(`mints[${index}].decimals: 0 to ${MINT_DECIMALS_MAX}`)
   const min_withdraw = parseU64(mint.min_withdraw)
   if (min_withdraw === undefined || min_withdraw === 0n) {
     faults.push(`mints[${index}].min_withdraw: not a positive u64 decimal string`)

@@ -3,6 +3,8 @@
  * checks"). The first check that fails answers. Codes are only added: never renamed, reused or reordered;
  * test/golden/refusals.json holds them.
  */
+import { BODY_BYTES_MAX } from './limits'
+
 const LIST = [
   // transport
   ['route_unknown', 404, 'No such path.'],
@@ -20,7 +22,7 @@ const LIST = [
   ['login_limited', 429, 'Too many wrong credentials for this api key; wait and retry.'],
   ['login_busy', 429, 'Too many logins at once; wait and retry.'],
   ['quote_busy', 429, 'Too many attestation quotes are being made; wait and retry.'],
-  ['body_too_large', 413, 'The body exceeds 16384 bytes.'],
+  ['body_too_large', 413, `The body exceeds ${BODY_BYTES_MAX} bytes.`],
   // form
   ['content_type_unsupported', 415, 'The body must be application/json.'],
   ['json_malformed', 400, 'What was sent is not valid JSON.'],

@@ -1,5 +1,6 @@
 import { COST, endpoint, integerOf } from '../server/edge/endpoint'
-import { AccountEvent, LIMIT_DEFAULT, PageQuery, page } from '../server/shapes/events'
+import { PAGE_ITEMS_DEFAULT } from '../server/limits'
+import { AccountEvent, PageQuery, page } from '../server/shapes/events'
 
 /** GET /events: the account's numbered events, the same objects and numbers as on the sockets. */
 export default endpoint(
@@ -17,6 +18,6 @@ export default endpoint(
   ({ venue, account_id, query }) =>
     venue.own.events(account_id, {
       after: integerOf(query.after, 0),
-      limit: integerOf(query.limit, LIMIT_DEFAULT),
+      limit: integerOf(query.limit, PAGE_ITEMS_DEFAULT),
     }),
 )

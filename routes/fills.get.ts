@@ -1,5 +1,6 @@
 import { COST, endpoint, integerOf } from '../server/edge/endpoint'
-import { LIMIT_DEFAULT, PageQuery, page } from '../server/shapes/events'
+import { PAGE_ITEMS_DEFAULT } from '../server/limits'
+import { PageQuery, page } from '../server/shapes/events'
 import { Fill } from '../server/shapes/orders'
 
 /** GET /fills: the account's fills in the order in which they were matched, the same facts as `/ws/fills`. */
@@ -19,6 +20,6 @@ export default endpoint(
   ({ venue, account_id, query }) =>
     venue.own.fills(account_id, {
       after: integerOf(query.after, 0),
-      limit: integerOf(query.limit, LIMIT_DEFAULT),
+      limit: integerOf(query.limit, PAGE_ITEMS_DEFAULT),
     }),
 )

@@ -1,5 +1,6 @@
 import { COST, endpoint, integerOf, t } from '../server/edge/endpoint'
-import { LIMIT_DEFAULT, page, pageFields } from '../server/shapes/events'
+import { PAGE_ITEMS_DEFAULT } from '../server/limits'
+import { page, pageFields } from '../server/shapes/events'
 import { Order, OrderStatus } from '../server/shapes/orders'
 import { exact, SymbolName } from '../server/shapes/wire'
 
@@ -24,7 +25,7 @@ export default endpoint(
   ({ venue, account_id, query: { after, limit, status, symbol } }) =>
     venue.own.orders(account_id, {
       after: integerOf(after, 0),
-      limit: integerOf(limit, LIMIT_DEFAULT),
+      limit: integerOf(limit, PAGE_ITEMS_DEFAULT),
       status,
       symbol,
     }),

@@ -4,21 +4,20 @@ import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import type { Enclave } from '../enclave/contract'
 import { openEnclave } from '../enclave/index'
+import { KEY_PATHS } from '../enclave/key_paths'
 import { openOperatorCheck } from '../engine/accounts/verify_operator'
 import { openHashing } from '../engine/hashing/open_hashing'
 import { type ChainPort, type ClockPort, type HashPort, openVenue, type Venue } from '../engine/index'
 import { fromHex } from '../protocol/bytes'
 import { createApp } from './edge/app'
 import type { Log } from './edge/log'
+import { STOP_GRACE_MS } from './limits'
 import { awaitVault } from './open_awaiting_vault'
 import { operatorApp } from './operator/operator'
 import { openDocuments } from './reference/page'
 import type { Config } from './settings/config'
 import { type Listener, listen, requireFreePort, rotating, SELF_SIGNED } from './tls/listen'
 import { openCertificates } from './tls/open_certificates'
-
-/** Seconds that requests under way get once the venue has drained. */
-const STOP_GRACE_MS = 5_000
 
 export type ProcessParts = {
   config: Config
@@ -98,10 +97,10 @@ export async function joinProcess(parts: ProcessParts): Promise<Running> {
 async function openEngine(parts: ProcessParts, enclave: Enclave): Promise<Venue> {
   const { config, version, clock, fatal } = parts
   const [journal_key, tie_break_key, credential_key, hashing_key] = await Promise.all([
-    enclave.deriveKey('tacit/journal/v1'),
-    enclave.deriveKey('tacit/tie-break/v1'),
-    enclave.deriveKey('tacit/credential/v1'),
-    enclave.deriveKey('tacit/hashing/v1'),
+    enclave.deriveKey(KEY_PATHS.journal),
+    enclave.deriveKey(KEY_PATHS.tie_break),
+    enclave.deriveKey(KEY_PATHS.credential),
+    enclave.deriveKey(KEY_PATHS.hashing),
   ])
   const hash = await openHashing({ dir: join(config.engine.data_dir, 'hashing'), key: hashing_key })
   const { listen: at } = config

@@ -11,6 +11,7 @@ import { version } from '../package.json'
 import { type LogLevel, openLog } from './edge/log'
 import { placeOf } from './edge/problem'
 import { joinProcess, type ProcessParts, type Running } from './join_process'
+import { SIGNAL_ECHO_MS } from './limits'
 import { type Config, printedSettings, readConfig } from './settings/config'
 import { isSandbox } from './settings/sandbox_mode'
 
@@ -52,14 +53,12 @@ function refuse(sentences: readonly string[]): never {
 let running: Running | undefined
 /** Monotonic milliseconds at which the end began. */
 let ending_ms: number | undefined
-/** A terminal sends Ctrl-C to the whole group, and npx and `bun run` pass it on besides: one comes up to three times. */
-const ECHO_MS = 500
 
 /** The first call drains, a later one ends at once. */
 function end(reason: string): void {
   const now_ms = clock.monotonicMs()
   if (ending_ms !== undefined) {
-    if (reason === 'SIGINT' && now_ms - ending_ms < ECHO_MS) return
+    if (reason === 'SIGINT' && now_ms - ending_ms < SIGNAL_ECHO_MS) return
     process.exit(1)
   }
   ending_ms = now_ms

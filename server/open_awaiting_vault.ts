@@ -9,13 +9,14 @@ import { commonHeaders, requestId } from './edge/app'
 import type { Log } from './edge/log'
 import { openMeters } from './edge/meters'
 import { problemResponse, refusalOf } from './edge/problem'
+import { VAULT_LOOK_MS, VAULT_STOP_GRACE_MS } from './limits'
 import { type Listener, listen } from './tls/listen'
 
 export type AwaitingParts = {
   at: { hostname: string; port: number }
   enclave: Pick<Enclave, 'signerProof' | 'tls'>
   log: Log
-  /** Between two looks at the chain. Default 5 s. */
+  /** Between two looks at the chain; VAULT_LOOK_MS by default. */
   retry_ms?: number
   /** Called once it listens. */
   listening?: (port: number) => void
@@ -32,10 +33,10 @@ export async function awaitVault<T>(open: () => Promise<T>, parts: AwaitingParts
         if (!(error instanceof VaultAbsent)) throw error
       }
       listener ??= announce(parts)
-      await Bun.sleep(parts.retry_ms ?? 5_000)
+      await Bun.sleep(parts.retry_ms ?? VAULT_LOOK_MS)
     }
   } finally {
-    await listener?.stop(1_000)
+    await listener?.stop(VAULT_STOP_GRACE_MS)
   }
 }
 

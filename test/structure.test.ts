@@ -56,6 +56,7 @@ const ROUTES_MAY_TAKE = [
   'engine/venue',
   'engine/ports',
   'engine/config',
+  'engine/limits',
   'enclave/index',
   'enclave/contract',
 ]

@@ -1,9 +1,7 @@
 /** Follows an account's events over a socket without a gap: resumes by seq after every disconnect. */
 import type { AccountEvent } from '../../protocol/wire/trading'
+import { STREAM_RETRY_FIRST_MS, STREAM_RETRY_MAX_MS } from '../limits'
 import type { VenueClient } from './venue_client'
-
-const RETRY_MS = 200
-const RETRY_MS_MAX = 5_000
 
 type Frame =
   | ({ type: 'event' } & AccountEvent)
@@ -27,7 +25,7 @@ export function followEvents(client: VenueClient, after: number, handlers: Event
   let seq = after
   let closed = false
   let socket: WebSocket | undefined
-  let wait_ms = RETRY_MS
+  let wait_ms = STREAM_RETRY_FIRST_MS
 
   const receive = (frame: Frame): void => {
     if (frame.type === 'gap') {
@@ -42,7 +40,7 @@ export function followEvents(client: VenueClient, after: number, handlers: Event
   const retry = (): void => {
     if (closed) return
     setTimeout(open, wait_ms)
-    wait_ms = Math.min(wait_ms * 2, RETRY_MS_MAX)
+    wait_ms = Math.min(wait_ms * 2, STREAM_RETRY_MAX_MS)
   }
   const open = async (): Promise<void> => {
     const token = await client.token().catch(() => undefined)
@@ -52,7 +50,7 @@ export function followEvents(client: VenueClient, after: number, handlers: Event
     let opened = false
     socket.onopen = () => {
       opened = true
-      wait_ms = RETRY_MS
+      wait_ms = STREAM_RETRY_FIRST_MS
       handlers.connection?.(true)
     }
     socket.onmessage = (message) => receive(JSON.parse(String(message.data)) as Frame)

@@ -1,4 +1,5 @@
 /** The client's own view of Solana: requests that are retried, and failures explained. */
+
 import {
   type Address,
   createKeyPairSignerFromPrivateKeyBytes,
@@ -10,11 +11,9 @@ import {
   SOLANA_ERROR__RPC__TRANSPORT_HTTP_ERROR,
   type SolanaRpcApi,
 } from '@solana/kit'
+import { NODE_READ_ATTEMPTS_MAX, NODE_READ_WAIT_FIRST_MS } from '../limits'
 
 // Reads again when a node is busy or briefly gone: a whole history takes thousands of reads, and none may be lost.
-
-const ATTEMPTS_MAX = 7
-const WAIT_MS = 100
 
 /** A node that is rate-limiting (429) or failing (5xx); every other answer is an answer. */
 export function isPassing(error: unknown): boolean {
@@ -33,8 +32,8 @@ export async function patientRead<T>(read: () => Promise<T>): Promise<T> {
     try {
       return await read()
     } catch (error) {
-      if (attempt === ATTEMPTS_MAX || !isPassing(error)) throw error
-      await Bun.sleep(WAIT_MS * 2 ** (attempt - 1))
+      if (attempt === NODE_READ_ATTEMPTS_MAX || !isPassing(error)) throw error
+      await Bun.sleep(NODE_READ_WAIT_FIRST_MS * 2 ** (attempt - 1))
     }
   }
 }

@@ -3,6 +3,7 @@
 import { decodeTransactionFromRpcResponse, type Signature } from '@solana/kit'
 import { vaultAddresses } from '../../protocol/vault/addresses'
 import { decodeEvent, innerDataOf, type VaultEvent } from '../../protocol/vault/events'
+import { SIGNATURES_PAGE_MAX, TRANSACTIONS_PARALLEL_MAX } from '../limits'
 import type { KeptTransaction } from '../wallet/history_file'
 import { HistoryIncomplete, type VaultHistory, vaultHistory } from '../wallet/vault_history'
 import { addressOf, type ChainReader, patientRead } from './chain_access'
@@ -35,11 +36,6 @@ export function eventsOf(data: readonly Uint8Array[]): VaultEvent[] {
 }
 
 // Reads every event of a vault from its transactions on one node: all a wallet needs besides its seed.
-
-/** The most a node answers. */
-const PAGE_MAX = 1_000
-/** Transactions read at the same time. */
-const PARALLEL = 8
 
 export type ReadHistoryOptions = {
   /** Default `finalized`: nothing of it can be taken back. */
@@ -81,7 +77,7 @@ export async function readVaultTransactions(
   known: readonly KeptTransaction[],
   options: ReadHistoryOptions = {},
 ): Promise<KeptTransaction[]> {
-  const { commitment = 'finalized', page_size = PAGE_MAX, progress } = options
+  const { commitment = 'finalized', page_size = SIGNATURES_PAGE_MAX, progress } = options
   const tree = addressOf(vaultAddresses(programBytes(program_id)).tree)
   const known_signatures = new Set(known.map(({ signature }) => signature))
   const known_slot = known.reduce((newest, { slot }) => Math.max(newest, slot), -1)
@@ -92,8 +88,8 @@ export async function readVaultTransactions(
       chain.rpc.getSignaturesForAddress(tree, { commitment, limit: page_size, ...edge }).send(),
     )
     const fresh = page.filter(({ err, signature }) => err === null && !known_signatures.has(signature))
-    for (let at = 0; at < fresh.length; at += PARALLEL) {
-      const some = fresh.slice(at, at + PARALLEL).map(async ({ signature, slot }) => {
+    for (let at = 0; at < fresh.length; at += TRANSACTIONS_PARALLEL_MAX) {
+      const some = fresh.slice(at, at + TRANSACTIONS_PARALLEL_MAX).map(async ({ signature, slot }) => {
         const data = await readTransactionData(chain, program_id, signature, commitment)
         if (data === undefined) throw new HistoryIncomplete('a transaction the node lists')
         return { signature, slot: Number(slot), data }

@@ -21,8 +21,10 @@ import {
   setTransactionMessageLoadedAccountsDataSizeLimit,
   signTransactionMessageWithSigners,
 } from '@solana/kit'
+import { LOADED_ACCOUNTS_BYTES_MAX } from '../../protocol/limits'
 import { type VaultErrorName, vaultError } from '../../protocol/vault/errors'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
+import { SEND_COMPUTE_UNITS_MAX, SEND_POLL_MS, SEND_RESEND_POLLS } from '../limits'
 import { addressOf, type ChainAccess, isPassing, patientRead } from './chain_access'
 import { ownAccount, tokenBalance } from './token_account'
 
@@ -149,12 +151,6 @@ export async function requireTokens(
 // Version 1 (4,096 bytes) because an escape needs 2.8 KB and every cluster that has a vault has v1: `initialize` fits no
 // other.
 
-const POLL_MS = 150
-const RESEND_EVERY_POLLS = 10
-const COMPUTE_UNITS = 400_000
-/** Covers vault, token and associated-token programs; a v1 transaction without a limit does not load. */
-const LOADED_ACCOUNTS_BYTES = 2 * 1_048_576
-
 /**
  * The payer signs, and whoever the instructions carry a signer for.
  * @returns the signature at `commitment`. @throws TransactionFailed
@@ -172,15 +168,15 @@ export async function sendInstructions(
     createTransactionMessage({ version: 1 }),
     (m) => setTransactionMessageFeePayerSigner(chain.payer, m),
     (m) => setTransactionMessageLifetimeUsingBlockhash(lifetime, m),
-    (m) => setTransactionMessageComputeUnitLimit(COMPUTE_UNITS, m),
-    (m) => setTransactionMessageLoadedAccountsDataSizeLimit(LOADED_ACCOUNTS_BYTES, m),
+    (m) => setTransactionMessageComputeUnitLimit(SEND_COMPUTE_UNITS_MAX, m),
+    (m) => setTransactionMessageLoadedAccountsDataSizeLimit(LOADED_ACCOUNTS_BYTES_MAX, m),
     (m) => appendTransactionMessageInstructions(instructions, m),
   )
   const signed = await signTransactionMessageWithSigners(message)
   const signature = getSignatureFromTransaction(signed)
   const wire = getBase64EncodedWireTransaction(signed)
   for (let poll = 0; ; poll++) {
-    if (poll % RESEND_EVERY_POLLS === 0) await send(chain, wire, poll > 0)
+    if (poll % SEND_RESEND_POLLS === 0) await send(chain, wire, poll > 0)
     const { value } = await patientRead(() => rpc.getSignatureStatuses([signature]).send())
     const status = value[0]
     if (status?.err) throw landedFailure(status.err)
@@ -189,7 +185,7 @@ export async function sendInstructions(
     const height = await patientRead(() => rpc.getBlockHeight({ commitment: 'confirmed' }).send())
     if (!status && height > lifetime.lastValidBlockHeight)
       throw new TransactionFailed('the transaction expired before it landed, and never will: run it again')
-    await Bun.sleep(POLL_MS)
+    await Bun.sleep(SEND_POLL_MS)
   }
 }
 

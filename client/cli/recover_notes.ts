@@ -2,8 +2,9 @@
 
 import { existsSync, rmSync } from 'node:fs'
 import type { VaultProofs } from '../exit/vault_proofs'
+import { GAP_LIMITS } from '../limits'
 import { absorbRecovered } from '../wallet/absorb_recovered'
-import { GAP_LIMITS, type GapLimits, recoverWallet } from '../wallet/recover'
+import { type GapLimits, recoverWallet } from '../wallet/recover'
 import type { Wallet } from '../wallet/wallet'
 import { saveWallet } from '../wallet/wallet_file'
 import { currentProofs, historyPath } from './exit_commands'

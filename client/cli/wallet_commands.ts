@@ -15,6 +15,7 @@ import { toHex } from '../../protocol/bytes'
 import { publicKeyOf } from '../../protocol/sign'
 import { deposit } from '../chain/deposit'
 import { airdrop, mintTo, ownAccount, tokenBalance } from '../chain/token_account'
+import { FAUCET_POLL_MS } from '../limits'
 import { Wallet } from '../wallet/wallet'
 import { saveWallet } from '../wallet/wallet_file'
 import { type CommandOptions, CommandRefused, readSeed } from './options'
@@ -108,7 +109,6 @@ export function printNotes(wallet: Wallet, with_spent: boolean): void {
 // `wallet faucet`: test money of an embedded chain, SOL for fees and tokens of a mint; no other cluster gives any.
 
 const FEE_LAMPORTS = 1_000_000_000n
-const POLL_MS = 100
 
 export async function askFaucet(options: CommandOptions): Promise<void> {
   const chain = await options.chain()
@@ -117,7 +117,7 @@ export async function askFaucet(options: CommandOptions): Promise<void> {
   const before = await tokenBalance(chain, account.bytes)
   await airdrop(chain, FEE_LAMPORTS)
   await mintTo(chain, mint, amount)
-  while ((await tokenBalance(chain, account.bytes)) < before + amount) await Bun.sleep(POLL_MS)
+  while ((await tokenBalance(chain, account.bytes)) < before + amount) await Bun.sleep(FAUCET_POLL_MS)
   console.log(`payer        ${chain.payer.address}: ${FEE_LAMPORTS} lamports more`)
   console.log(`tokens       ${amount} units of ${mint} more, in ${account.text}`)
 }

@@ -6,7 +6,7 @@ import { anchorPoolHash, encodePlace } from '../../protocol/bodies/place'
 import { encodeReshape } from '../../protocol/bodies/reshape'
 import { encodeWithdraw } from '../../protocol/bodies/withdraw'
 import { compareBytes, fromHex, toHex } from '../../protocol/bytes'
-import { deriveAnchor, deriveOrderId } from '../../protocol/notes/derive'
+import { ANCHORS_PER_COMMAND, deriveAnchor, deriveOrderId } from '../../protocol/notes/derive'
 import { sign } from '../../protocol/sign'
 import { feeUpTo, quoteAmount } from '../../protocol/units'
 import type {
@@ -34,7 +34,6 @@ export function openingOf(note: WalletNote): NoteOpening {
 
 /** Anchors per order; the fill index keeps outputs distinct however few there are. */
 const ANCHOR_COUNT = 4
-const ANCHORS_PER_COMMAND = 16
 
 export type OrderTerms = {
   instrument: Instrument

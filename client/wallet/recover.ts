@@ -1,7 +1,13 @@
 /** Recovers every note of a seed from the public history. */
 import { encodeBase58 } from '../../protocol/base58'
 import { equalBytes } from '../../protocol/bytes'
-import { deriveAnchor, deriveDepositBlinding, deriveOrderId } from '../../protocol/notes/derive'
+import { RESHAPE_NOTES_MAX } from '../../protocol/limits'
+import {
+  ANCHORS_PER_COMMAND,
+  deriveAnchor,
+  deriveDepositBlinding,
+  deriveOrderId,
+} from '../../protocol/notes/derive'
 import {
   type BlindingParts,
   decodeMemo,
@@ -10,6 +16,7 @@ import {
   outputBlinding,
   settlementCommitment,
 } from '../../protocol/notes/notes'
+import { GAP_LIMITS } from '../limits'
 import { keepProgramNotes, keepRecovered, type RecoveredNote } from './absorb_recovered'
 import { tagOf, type VaultHistory } from './vault_history'
 import { Wallet, type WalletNote } from './wallet'
@@ -42,8 +49,6 @@ export function findOutput(
 /** A note of the key that a batch spent. */
 export type SpentNote = Pick<WalletNote, 'mint' | 'amount'> & { batch: number }
 
-const INPUTS_MAX = 4
-
 /**
  * The fewest notes spent in its batch that sum to the outputs. The true inputs are among them, so the answer is never
  * above the true count, and a search that counts with it never ends too early.
@@ -54,7 +59,8 @@ export function fewestInputs(
 ): number {
   const alike = spent.filter(({ mint, batch }) => mint === made.mint && batch === made.batch)
   const amounts = alike.map(({ amount }) => BigInt(amount))
-  for (let count = 1; count <= INPUTS_MAX; count++) if (sumsTo(amounts, made.sum, count, 0)) return count
+  for (let count = 1; count <= RESHAPE_NOTES_MAX; count++)
+    if (sumsTo(amounts, made.sum, count, 0)) return count
   return 1
 }
 
@@ -68,10 +74,8 @@ function sumsTo(amounts: readonly bigint[], sum: bigint, count: number, from: nu
 
 // Finds what a key's note-creating commands left on chain: fills of orders, withdrawals, reshapes.
 
-const ANCHORS_PER_COMMAND = 16
 const NO_ORDER = new Uint8Array(16)
 const REFUND_INDEX_ROLE = 3
-const RESHAPE_OUTPUTS_MAX = 4
 /** How many anchors an order may have had; what this wallet gives its orders first. */
 const ANCHOR_COUNTS: readonly number[] = [4, 1, 2, 3, ...Array.from({ length: 12 }, (_, at) => at + 5)]
 
@@ -136,7 +140,7 @@ function recoverPayment(scan: KeyScan, n: number, generation: number): boolean {
     return true
   }
   const outputs = [first]
-  for (let j = 1; j < RESHAPE_OUTPUTS_MAX; j++) {
+  for (let j = 1; j < RESHAPE_NOTES_MAX; j++) {
     const output = outputOf(scan, { ...parts, index_role: 2 * j + 1 })
     if (output === undefined) break
     outputs.push(output)
@@ -164,7 +168,6 @@ function recoverRefund(scan: KeyScan, parts: Omit<BlindingParts, 'index_role'>):
 
 /** How many unused places in a row end a search. */
 export type GapLimits = { keys: number; deposits: number; commands: number }
-export const GAP_LIMITS: GapLimits = { keys: 20, deposits: 1_000, commands: 10_000 }
 
 /** One key's search. */
 export type KeyScan = {

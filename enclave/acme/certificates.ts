@@ -12,6 +12,7 @@ import { derOfPem, pemOfDer } from '../../protocol/pem'
 import { sha256 } from '../../protocol/sha256'
 import type { TlsMaterial } from '../contract'
 import * as der from '../der'
+import { CHAIN_CERTIFICATES_MAX } from '../limits'
 import * as x509 from '../x509'
 import { spkiOf } from '../x509'
 import { AcmeFailure } from './signed_requests'
@@ -71,8 +72,6 @@ export function challengeCertificate(
 
 // What an authority issued is used only when it is what was asked for: our key, all our names, valid now.
 
-const CHAIN_MAX = 8
-
 export type IssuedCertificate = TlsMaterial & { not_before_ms: number; account_url: string }
 /** As it comes and as it is kept. */
 export type CertificateText = Pick<IssuedCertificate, 'cert_pem' | 'key_pem' | 'account_url'>
@@ -84,7 +83,7 @@ export function issuedCertificate(
   now_ms: number,
 ): IssuedCertificate {
   const chain = derOfPem(cert_pem, 'CERTIFICATE')
-  if (chain === undefined || chain.length === 0 || chain.length > CHAIN_MAX)
+  if (chain === undefined || chain.length === 0 || chain.length > CHAIN_CERTIFICATES_MAX)
     throw new AcmeFailure('certificate', 'shape')
   const leaf = parsed(chain[0]!)
   const spki = spkiOf(createPrivateKey(key_pem))

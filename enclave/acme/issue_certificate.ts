@@ -4,6 +4,7 @@
  */
 
 import { generateKeyPairSync } from 'node:crypto'
+import { ACME_LIMITS, ACME_RETRY_AFTER_MAX_MS, type AcmeLimits } from '../limits'
 import { certificateRequest, type IssuedCertificate, issuedCertificate } from './certificates'
 import {
   type AccountKey,
@@ -26,16 +27,6 @@ export interface ChallengeSolver {
   /** Resolves when the answer can be seen from outside; the result takes it away again. */
   present(challenge: Challenge): Promise<() => Promise<void>>
 }
-export type AcmeLimits = {
-  /** Longest wait for one answer. */
-  call_ms: number
-  /** Between two looks at what the server is still deciding, unless it asks for more. */
-  poll_ms: number
-  /** Longest wait for one decision. */
-  decision_ms: number
-}
-export const ACME_LIMITS: AcmeLimits = { call_ms: 20_000, poll_ms: 2_000, decision_ms: 180_000 }
-
 export type AcmeOrder = {
   directory_url: string
   /** Trusted instead of the public authorities, PEM: for a private directory. */
@@ -123,8 +114,9 @@ async function decided(step: Step, what: string, url: unknown, wanted: string): 
       throw new AcmeFailure(what, errorOf(answer))
     if (performance.now() > until) throw new AcmeFailure(what, 'timeout')
     const asked_s = Number(answer.headers.get('retry-after') ?? 0)
-    // A server may ask for patience, not for a standstill.
-    await Bun.sleep(Math.max(limits.poll_ms, Math.min(asked_s > 0 ? asked_s * 1000 : 0, 30_000)))
+    await Bun.sleep(
+      Math.max(limits.poll_ms, Math.min(asked_s > 0 ? asked_s * 1000 : 0, ACME_RETRY_AFTER_MAX_MS)),
+    )
   }
 }
 

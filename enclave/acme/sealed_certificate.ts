@@ -3,6 +3,7 @@ import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { concatBytes, utf8 } from '../../protocol/bytes'
+import { KEY_PATHS } from '../key_paths'
 import { type IssuedCertificate, issuedCertificate } from './certificates'
 import { AcmeFailure } from './signed_requests'
 
@@ -49,6 +50,7 @@ export function unsealCertificate(store: SealedStore, now_ms: number): IssuedCer
   }
 }
 
+/** Additional authenticated data: the path of the sealing key, the directory and the names. */
 function context({ directory_url, names }: SealedStore): Uint8Array {
-  return utf8(JSON.stringify(['tacit/acme/certificate/v1', directory_url, ...names]))
+  return utf8(JSON.stringify([KEY_PATHS.acme_certificate, directory_url, ...names]))
 }

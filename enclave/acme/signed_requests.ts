@@ -1,5 +1,7 @@
 /** Signed ACME requests (RFC 8555 section 6): account key, nonces, answers bounded in time and size, failures. */
+
 import { createECDH, createHash, createPrivateKey, hkdfSync, sign } from 'node:crypto'
+import { ACME_ANSWER_BYTES_MAX, ACME_NONCE_ATTEMPTS_MAX } from '../limits'
 
 // Why no certificate came: a step of the protocol and a word, never a key, a token or an answer's text.
 
@@ -60,10 +62,6 @@ export function base64url(bytes: Uint8Array | string): string {
 
 // Requests of an ACME client (RFC 8555 section 6): signed, each with a fresh nonce, answers bounded in time and size.
 
-const ANSWER_BYTES_MAX = 256 * 1024
-/** A server may refuse a nonce for reasons of its own and hands out the next with the refusal. */
-const NONCE_ATTEMPTS = 8
-
 export type AcmeAnswer = { status: number; headers: Headers; text: string; json: Record<string, unknown> }
 export type Directory = { newNonce: string; newAccount: string; newOrder: string }
 
@@ -117,7 +115,7 @@ export class SignedRequests {
       this.nonce = answer.headers.get('replay-nonce') ?? undefined
       if (answer.status < 400) return answer
       const reason = problemOf(answer)
-      if (reason !== 'badNonce' || attempt === NONCE_ATTEMPTS) throw new AcmeFailure(step, reason)
+      if (reason !== 'badNonce' || attempt === ACME_NONCE_ATTEMPTS_MAX) throw new AcmeFailure(step, reason)
     }
   }
 
@@ -165,7 +163,7 @@ async function boundedText(step: string, answer: Response): Promise<string> {
   let length = 0
   for await (const part of answer.body ?? []) {
     length += part.length
-    if (length > ANSWER_BYTES_MAX) throw new AcmeFailure(step, 'shape')
+    if (length > ACME_ANSWER_BYTES_MAX) throw new AcmeFailure(step, 'shape')
     parts.push(part)
   }
   return Buffer.concat(parts).toString('utf8')

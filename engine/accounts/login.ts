@@ -13,9 +13,6 @@ import type { Tokens } from './tokens'
 type BunWorker = Worker & { ref(): void; unref(): void }
 type Waiting = { account_id: string; resolve: (right: boolean) => void; reject: (error: Refusal) => void }
 
-/** How long one check takes at the fixed costs, roughly; only tells callers when to try again. */
-const CHECK_MS = 50
-
 export class Passphrases {
   /** Started with the first check and kept; it holds the process open only while it works. */
   private worker: BunWorker | undefined
@@ -29,7 +26,7 @@ export class Passphrases {
     let own = 0
     for (const other of this.waiting.values()) if (other.account_id === account_id) own++
     if (own >= LIMITS.account_logins_waiting_max || this.waiting.size >= LIMITS.logins_waiting_max)
-      throw new Refusal('login_busy', { retry_after_ms: this.waiting.size * CHECK_MS })
+      throw new Refusal('login_busy', { retry_after_ms: this.waiting.size * LIMITS.login_check_ms })
     const question: PassphraseQuestion = { id: this.next_id++, passphrase, passphrase_hash }
     const answered = Promise.withResolvers<boolean>()
     this.waiting.set(question.id, { account_id, resolve: answered.resolve, reject: answered.reject })

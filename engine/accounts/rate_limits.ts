@@ -59,9 +59,6 @@ export class TokenBucket {
 
 // Owns how often wrong credentials are answered plainly: a small bucket per api key, in memory of fixed size.
 
-const CAPACITY = 10
-const REFILL_PER_S = 1
-
 /**
  * Counts failures only, so it never stands in the way of right credentials. Api keys share buckets by a keyed hash:
  * made-up keys cannot fill memory, and nobody can choose whose bucket they meet.
@@ -80,7 +77,9 @@ export class WrongSecrets {
       Buffer.from(keyed(this.credential_key, Buffer.from(api_key))).readUInt32BE() %
       LIMITS.wrong_secret_buckets
     const now_ms = this.clock.monotonicMs()
-    const bucket = this.buckets[place] ?? new TokenBucket(CAPACITY, REFILL_PER_S, now_ms)
+    const bucket =
+      this.buckets[place] ??
+      new TokenBucket(LIMITS.wrong_secrets_capacity, LIMITS.wrong_secrets_refill_per_s, now_ms)
     this.buckets[place] = bucket
     return bucket.take(1, now_ms)
   }

@@ -3,12 +3,10 @@ import { decodeBase58 } from '../../protocol/base58'
 import { OPERATOR_HEADERS, operatorRequestBytes } from '../../protocol/bodies/operator_request'
 import { fromHex } from '../../protocol/bytes'
 import { verifySignature } from '../../protocol/ed25519'
+import { OPERATOR_CALL_LIFE_MAX_S } from '../../protocol/limits'
 import { Refusal } from '../../protocol/refusals'
 import { parseU64 } from '../../protocol/units'
 import type { ClockPort } from '../ports'
-
-/** A call may be valid for at most this long. */
-export const OPERATOR_CALL_LIFE_MAX_S = 300
 
 export type OperatorCall = {
   method: string

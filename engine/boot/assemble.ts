@@ -1,6 +1,7 @@
 /** Assembles the parts of a running venue around one loaded state. */
 import { Refusal } from '../../protocol/refusals'
 import type { EngineConfig } from '../config'
+import { LIMITS } from '../limits'
 import type { Env } from '../machine/state/outcome'
 import type { ChainPort, ClockPort, HashPort, KeysPort, VaultConfig, VaultMint } from '../ports'
 import { Metrics } from '../reads/metrics'
@@ -57,9 +58,6 @@ export type EnginePorts = {
 }
 export type Engine = ReturnType<typeof assemble>
 
-/** Events the read models may lag before the next group waits for them; a replay lets them lag further. */
-const LIVE_BACKLOG_MAX = 20_000
-
 export function assemble(
   config: EngineConfig,
   ports: EnginePorts,
@@ -99,7 +97,7 @@ export function assemble(
       metrics.group()
       pump.wake()
       landings.check()
-      if (history.backlog() <= LIVE_BACKLOG_MAX) return
+      if (history.backlog() <= LIMITS.history_lag_live_events_max) return
       return history.flush().catch(() => availability.readsBroken())
     },
   })

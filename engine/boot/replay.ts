@@ -4,6 +4,7 @@ import type { Command } from '../commands'
 import type { History } from '../history/contract'
 import { withTexts } from '../history/event_text'
 import type { Journal, JournalRecord, NewRecord } from '../journal/contract'
+import { LIMITS } from '../limits'
 import { decodeCommand } from '../machine/codec/command_codec'
 import { execute } from '../machine/rules/execute'
 import type { AccountEventOut, Env } from '../machine/state/outcome'
@@ -71,9 +72,6 @@ function compareAuction(record: JournalRecord, expected: NewRecord | undefined):
 
 // Rebuilds the state from the journal at boot and feeds the read models what they miss.
 
-/** Backlog of read-model events above which replay waits for the disk. */
-const REPLAY_BACKLOG_MAX = 50_000
-
 /**
  * Executes everything after `from`, feeding the read models what they miss. Events they have already are not made again.
  * @throws ReplayDisagrees, JournalDamaged.
@@ -96,7 +94,7 @@ export async function replay(
   }
   for await (const records of journal.readBatches(from.seq + 1, from.head)) {
     for (const record of records) one(record)
-    if (history.backlog() > REPLAY_BACKLOG_MAX) await history.flush()
+    if (history.backlog() > LIMITS.history_lag_replay_events_max) await history.flush()
   }
   replayer.end(journal.head().seq)
 }

@@ -1,6 +1,7 @@
 /** Restores what a journal or a cache lacks: the hashing worker's trees, or the whole state from the chain. */
 import { equalBytes } from '../../protocol/bytes'
 import type { EngineConfig } from '../config'
+import { LIMITS } from '../limits'
 import { spentBatches } from '../machine/settlement/batch'
 import type { State } from '../machine/state/state'
 import type { ChainPort, HashPort, SettledBatch, VaultConfig } from '../ports'
@@ -8,13 +9,11 @@ import type { Sequencer } from '../sequencer/sequencer'
 
 // Brings the hashing worker's trees up to the journal when its cache starts behind.
 
-const LEAVES_PER_CALL = 4096
-
 /** @throws Error when the worker holds other leaves than the journal. */
 export async function restoreTrees(state: State, hash: HashPort): Promise<void> {
   const { leaves } = state
-  for (let from = hash.root().leaf_count; from < leaves.size; from += LEAVES_PER_CALL) {
-    const count = Math.min(LEAVES_PER_CALL, leaves.size - from)
+  for (let from = hash.root().leaf_count; from < leaves.size; from += LIMITS.hash_leaves_per_call_max) {
+    const count = Math.min(LIMITS.hash_leaves_per_call_max, leaves.size - from)
     const batch = Array.from({ length: count }, (_, at) => leaves.at(from + at).slice())
     await hash.appendLeaves(from, batch)
   }
@@ -24,9 +23,6 @@ export async function restoreTrees(state: State, hash: HashPort): Promise<void> 
 
 // A venue whose journal is lost, from the chain alone (settlement.md "Rollback"): what was spent comes from the events of
 // the vault, the notes from their owners' openings, and the book is empty. The admin has announced it on chain.
-
-/** Batches one journal record carries; each spends at most 96 nullifiers. */
-const BATCHES_PER_RECORD = 128
 
 /**
  * Whether this boot restores: it was asked for, the chain has an announcement to consume, and this journal never held an
@@ -49,8 +45,11 @@ export async function restoreSpent(
   sequencer: Sequencer,
 ): Promise<void> {
   const batches: SettledBatch[] = await chain.readSettled(state.settlement.last_hashed)
-  for (let at = 0; at < batches.length; at += BATCHES_PER_RECORD) {
-    await sequencer.submit({ kind: 'spent_restored', batches: batches.slice(at, at + BATCHES_PER_RECORD) })
+  for (let at = 0; at < batches.length; at += LIMITS.restore_batches_per_command_max) {
+    await sequencer.submit({
+      kind: 'spent_restored',
+      batches: batches.slice(at, at + LIMITS.restore_batches_per_command_max),
+    })
   }
 }
 

@@ -1,26 +1,22 @@
 /** The way down: drain finishes what was promised, close frees what is held. */
 import { type History, HistoryBroken } from '../history/contract'
+import { LIMITS } from '../limits'
 import { encodeState } from '../machine/codec/encode_state'
 import type { AccountsPort } from '../ports'
 import type { Engine } from './assemble'
-
-/** How long batches may take to reach the chain before the venue goes down anyway; they resume at the next boot. */
-const LANDING_MS = 20_000
-const ANCHOR_MS = 10_000
-const RETRY_AFTER_MS = 15_000
 
 /** Refuses new orders, says goodbye, lands and anchors within bounds, then writes a snapshot. */
 export async function drain(engine: Engine): Promise<void> {
   const { availability, hub, pump, anchoring, sequencer } = engine
   availability.drain()
   if (!availability.isStopped()) await engine.grace.disarmAll()
-  hub.bye('upgrade', RETRY_AFTER_MS)
+  hub.bye('upgrade', LIMITS.restart_retry_after_ms)
   if (availability.isStopped()) return
   await pump.idle()
-  await within(LANDING_MS, engine.landings.done())
+  await within(LIMITS.stop_landing_ms, engine.landings.done())
   // A chain that does not answer must not keep the process: the journal holds everything.
   await within(
-    ANCHOR_MS,
+    LIMITS.stop_anchor_ms,
     anchoring.now().catch(() => undefined),
   )
   await sequencer.durable()

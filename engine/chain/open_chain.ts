@@ -1,6 +1,7 @@
 /** Opens the engine's view of Solana: one implementation of ChainPort for the embedded chain, devnet and mainnet. */
 
 import { createKeyPairSignerFromPrivateKeyBytes, getBase58Encoder } from '@solana/kit'
+import { LIMITS } from '../limits'
 import type { ChainPort, HashPort } from '../ports'
 import type { TransactionVersion } from './client/build_transaction'
 import { type ChainClient, chainAddresses, type FeeSettings } from './client/chain_client'
@@ -37,8 +38,6 @@ export type ChainOptions = {
   monotonicMs?: () => number
 }
 
-/** Longest wait for the loops when closing. */
-const CLOSE_MS = 1_000
 /** Half a cent to a few cents a batch; below 0.1 SOL the payer lasts some thousand batches. */
 const FEES: FeeSettings = {
   percentile: 75,
@@ -84,20 +83,20 @@ export async function openChain(options: ChainOptions): Promise<ChainPort> {
     async close() {
       rpc.close()
       // A loop may wait for the engine, which may have stopped already.
-      await Promise.race([Promise.allSettled(loops), Bun.sleep(CLOSE_MS)])
+      await Promise.race([Promise.allSettled(loops), Bun.sleep(LIMITS.chain_close_ms)])
     },
   }
 }
 
 async function connect(options: ChainOptions): Promise<ChainClient> {
   const slot_ms = options.slot_ms ?? 400
-  const rpc = new RpcPool(options.rpc_urls, options.rpc_timeout_ms ?? 10_000)
+  const rpc = new RpcPool(options.rpc_urls, options.rpc_timeout_ms ?? LIMITS.rpc_call_ms)
   const health = new ChainHealth()
   const signer = await createKeyPairSignerFromPrivateKeyBytes(options.settlement_seed)
   const view = new SlotView(rpc, health, {
     monotonicMs: options.monotonicMs ?? (() => performance.now()),
     slot_ms,
-    stall_ms: options.stall_ms ?? Math.max(5_000, 25 * slot_ms),
+    stall_ms: options.stall_ms ?? Math.max(LIMITS.chain_stall_min_ms, LIMITS.chain_stall_slots * slot_ms),
   })
   return {
     rpc,

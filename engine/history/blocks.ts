@@ -9,13 +9,6 @@ import { blockRow, type Unsealer } from './seal'
 
 // Cuts an account's new events into the blocks they are sealed and deleted in.
 
-/** One seal and one row serve so many events; reading one of them opens them all. */
-const BLOCK_EVENTS = 32
-/** Events of an order with many fills are long. */
-const BLOCK_CHARACTERS = 32_768
-/** A block is deleted when its last event is old, so its events are of about one time. */
-const BLOCK_SPAN_MS = 60_000
-
 export type NewBlock = { seq_first: number; seq_last: number; unix_ms: number; text: string }
 
 /** `events[i]` is parsed from `lines[i]`; both in order, without a gap. */
@@ -28,8 +21,11 @@ export function* cutBlocks(
   for (let at = 0; at < events.length; at++) {
     characters += lines[at]!.length
     const count = at - from
-    const late = events[at]!.unix_ms - events[from]!.unix_ms > BLOCK_SPAN_MS
-    if (count > 0 && (count === BLOCK_EVENTS || late || characters > BLOCK_CHARACTERS)) {
+    const late = events[at]!.unix_ms - events[from]!.unix_ms > LIMITS.history_block_span_max_ms
+    if (
+      count > 0 &&
+      (count === LIMITS.history_block_events_max || late || characters > LIMITS.history_block_characters_max)
+    ) {
       yield blockOf(lines, events, from, at)
       from = at
       characters = lines[at]!.length

@@ -3,6 +3,7 @@ import { Database } from 'bun:sqlite'
 import { randomBytes } from 'node:crypto'
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { LIMITS } from '../limits'
 import { Sealer, Unsealer } from './seal'
 
 const FILE_NAME = 'history.sqlite'
@@ -70,14 +71,15 @@ function openFile(dir: string, key: Uint8Array): WritableDatabase {
   const db = new Database(join(dir, FILE_NAME), { create: true, strict: true })
   try {
     // A connection that another thread has just closed may still be tidying up.
-    db.run('PRAGMA busy_timeout = 10000')
+    db.run(`PRAGMA busy_timeout = ${LIMITS.history_open_wait_ms}`)
     // FULL: the watermark decides what the journal may forget, so it must not run ahead of the disk.
     db.run('PRAGMA journal_mode = WAL')
     db.run('PRAGMA synchronous = FULL')
-    db.run('PRAGMA cache_size = -16384')
+    // A negative size counts KiB.
+    db.run(`PRAGMA cache_size = -${LIMITS.history_cache_kib}`)
     // Ids are hashes, so each order touches other pages: rare checkpoints write each page less often. One takes some
     // milliseconds of a core in one piece, which is why they are not rarer.
-    db.run('PRAGMA wal_autocheckpoint = 2048')
+    db.run(`PRAGMA wal_autocheckpoint = ${LIMITS.history_wal_pages}`)
     const version = db.query<{ user_version: number }, []>('PRAGMA user_version').get()?.user_version
     if (version === 0) create(db, key)
     else if (version !== VERSION) throw new Error('made by another version')
@@ -120,7 +122,7 @@ function readWatermark(db: Database): number {
 /** A second connection for reading; the database must have been opened for writing before. */
 export function openReadable(dir: string): Database {
   const db = new Database(join(dir, FILE_NAME), { readonly: true, strict: true })
-  db.run('PRAGMA busy_timeout = 1000')
+  db.run(`PRAGMA busy_timeout = ${LIMITS.history_read_wait_ms}`)
   return db
 }
 

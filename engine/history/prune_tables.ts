@@ -1,7 +1,8 @@
 /** Deletes what is older than the retention time, in pieces small enough to let writes in between. */
 import type { Database } from 'bun:sqlite'
+import { LIMITS } from '../limits'
 
-const ROWS_PER_STEP = 500
+const ROWS_PER_STEP = LIMITS.history_prune_rows_max
 
 /** One step of pruning; false when nothing older than the cutoff is left. */
 export type PruneStep = () => boolean

@@ -3,6 +3,7 @@
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync } from 'node:crypto'
 import type * as wire from '../../protocol/wire/trading'
 import { getSafe, setSafe } from '../journal/segment_header'
+import { LIMITS } from '../limits'
 
 // Owns how rows are named: the strings that seals are bound to and that hashes are made of.
 
@@ -97,8 +98,6 @@ const NAME_BYTES = 16
 const ID_BYTES = 16
 /** Marks fit a JSON number; those of one account are a few statuses and symbols, so none coincide. */
 const MARK_BYTES = 6
-/** Marks that are kept; the map is emptied beyond it. */
-const MARKS_KEPT = 10_000
 const NO_SALT = new Uint8Array(0)
 
 /** 16 bytes that stand for an account, and marks for what its orders are filtered by; they reveal nothing of either. */
@@ -118,7 +117,7 @@ export class Names {
     const text = `${kind}\u0000${account_id}\u0000${value}`
     let mark = this.#marks.get(text)
     if (mark === undefined) {
-      if (this.#marks.size >= MARKS_KEPT) this.#marks.clear()
+      if (this.#marks.size >= LIMITS.history_marks_max) this.#marks.clear()
       mark = this.#mac(kind, account_id, value).readUIntBE(0, MARK_BYTES)
       this.#marks.set(text, mark)
     }

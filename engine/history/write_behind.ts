@@ -3,13 +3,6 @@ import { LIMITS } from '../limits'
 import type { NewEvent, NewLines } from './contract'
 import { type Layer, Overlay } from './overlay'
 
-/** A batch goes out when it holds this many events, or after the delay. */
-const BATCH_EVENTS = 500
-const DELAY_MS = 125
-/** Records without events move only the watermark; that is worth a write no more often than this. */
-const BATCH_RECORDS = 4_096
-const IN_FLIGHT_MAX = 4
-
 /** Each batch is a layer of the overlay until it is written. */
 type Batch = { layer: Layer; records: number; watermark: number }
 
@@ -45,8 +38,13 @@ export class WriteBehind {
     batch.watermark = journal_seq
     this.#recorded = journal_seq
     this.#backlog += events.length
-    if (batch.layer.size >= BATCH_EVENTS || batch.records >= BATCH_RECORDS) this.#complete()
-    else if (events.length > 0) this.#timer ??= setTimeout(() => this.#complete(), DELAY_MS)
+    if (
+      batch.layer.size >= LIMITS.history_batch_events_max ||
+      batch.records >= LIMITS.history_batch_records_max
+    )
+      this.#complete()
+    else if (events.length > 0)
+      this.#timer ??= setTimeout(() => this.#complete(), LIMITS.history_batch_delay_ms)
     return true
   }
 
@@ -63,7 +61,10 @@ export class WriteBehind {
   }
 
   #hand(): void {
-    while (this.#in_flight < IN_FLIGHT_MAX && this.#in_flight < this.#batches.length - 1) {
+    while (
+      this.#in_flight < LIMITS.history_batches_in_flight_max &&
+      this.#in_flight < this.#batches.length - 1
+    ) {
       const { layer, watermark } = this.#batches[this.#in_flight] as Batch
       this.#in_flight++
       this.send(linesOf(layer), watermark)

@@ -1,12 +1,9 @@
 /** Owns when the history's thread writes and when it rests: those that answer are to find a core soon. */
+import { LIMITS } from '../limits'
 import type { Request } from './contract'
 import type { EventWriter } from './write_tables'
 
 type Write = Extract<Request, { op: 'write' }>
-
-/** A batch takes ten milliseconds and more of a core; in so small pieces hardly anybody waits for them. */
-const WORK_MS = 1
-const REST_MS = 2
 
 export type Pace = { nowMs(): number; rest(): Promise<unknown> }
 export type GentleWrites = {
@@ -26,7 +23,7 @@ export function writeGently(
   writer: EventWriter,
   written: (watermark: number) => void,
   failed: (error: unknown) => void,
-  pace: Pace = { nowMs: () => performance.now(), rest: () => Bun.sleep(REST_MS) },
+  pace: Pace = { nowMs: () => performance.now(), rest: () => Bun.sleep(LIMITS.history_rest_ms) },
 ): GentleWrites {
   const waiting: Write[] = []
   let running: Promise<void> | undefined
@@ -36,7 +33,7 @@ export function writeGently(
     for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
       const step = writer.write(next.accounts, next.watermark)
       for (let began_ms = pace.nowMs(); step(); ) {
-        if (waiting.length > 0 || pace.nowMs() - began_ms < WORK_MS) continue
+        if (waiting.length > 0 || pace.nowMs() - began_ms < LIMITS.history_work_ms) continue
         await pace.rest()
         began_ms = pace.nowMs()
       }

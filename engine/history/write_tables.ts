@@ -2,6 +2,7 @@
 
 import type { Database } from 'bun:sqlite'
 import type * as wire from '../../protocol/wire/trading'
+import { LIMITS } from '../limits'
 import { cutBlocks } from './blocks'
 import type { NewLines } from './contract'
 import { accountRow, blockRow, HiddenIds, isFinalPayment, isOpen, Names, type Sealer } from './seal'
@@ -95,9 +96,6 @@ export type EventWriter = {
   write(accounts: readonly NewLines[], watermark: number): () => boolean
 }
 
-/** Accounts whose numbers are kept; the map is emptied beyond it. */
-const ACCOUNTS_KEPT = 100_000
-
 export function eventWriter(db: Database, key: Uint8Array, sealer: Sealer): EventWriter {
   const names = new Names(key)
   const writeRows = rowWriter(db, key, names)
@@ -151,7 +149,7 @@ function accountNumbers(db: Database, names: Names, sealer: Sealer) {
       account = next.get()!.account
       insert.run(account, name, seq_first, seq_first, sealer.seal(accountRow(account), account_id))
     }
-    if (known.size >= ACCOUNTS_KEPT) known.clear()
+    if (known.size >= LIMITS.history_accounts_max) known.clear()
     known.set(account_id, account)
     return account
   }

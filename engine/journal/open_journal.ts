@@ -81,9 +81,6 @@ export function journalReader(
 
 // Opens the journal: locks its folder, starts its worker and gives the engine its interface (contract.ts).
 
-const SEGMENT_BYTES_MIN = 8 * SECTOR_BYTES
-const SEGMENT_BYTES_MAX = 1024 * 1024 * 1024
-
 /**
  * @throws JournalLocked when the folder is open elsewhere; JournalDamaged when it does not hold what was written
  * (nothing is modified then); RangeError for a wrong option
@@ -93,10 +90,12 @@ export async function openJournal(options: JournalOptions): Promise<Journal> {
   if (key.length !== 32) throw new RangeError('the journal key has 32 bytes')
   if (
     segment_bytes % SECTOR_BYTES !== 0 ||
-    segment_bytes < SEGMENT_BYTES_MIN ||
-    segment_bytes > SEGMENT_BYTES_MAX
+    segment_bytes < LIMITS.journal_segment_bytes_min ||
+    segment_bytes > LIMITS.journal_segment_bytes_max
   )
-    throw new RangeError(`segment_bytes is a multiple of ${SECTOR_BYTES} from ${SEGMENT_BYTES_MIN} to 1 GiB`)
+    throw new RangeError(
+      `segment_bytes is a multiple of ${SECTOR_BYTES} from ${LIMITS.journal_segment_bytes_min} to 1 GiB`,
+    )
   const unlock = lockFolder(dir)
   const worker = new Worker(new URL('./journal_worker.ts', import.meta.url))
   const stop = () => {

@@ -4,6 +4,7 @@ import { createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
 import { mkdirSync, readdirSync, statSync } from 'node:fs'
 import { type FileHandle, open, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import { LIMITS } from '../limits'
 import { letGo } from '../memory/idle_gc'
 import { readRange } from './segment_files'
 import { readSafe, setSafe } from './segment_header'
@@ -45,7 +46,6 @@ const MAGIC = new TextEncoder().encode('TACITS01')
 const HEADER_BYTES = 88
 const PIECE_BYTES = 1024 * 1024
 const TAG_BYTES = 16
-const KEPT = 2
 
 /**
  * @param key 32 bytes, the journal's
@@ -74,7 +74,7 @@ export function openSnapshotStore({ dir, key }: { dir: string; key: Uint8Array }
       }
       await rename(unfinished, join(dir, `${String(seq).padStart(16, '0')}.snapshot`))
       await syncFolder(dir)
-      for (const name of names().slice(KEPT)) await rm(join(dir, name))
+      for (const name of names().slice(LIMITS.snapshots_kept)) await rm(join(dir, name))
     },
     async newestValid(seq_max = Number.MAX_SAFE_INTEGER) {
       const rejected: string[] = []

@@ -2,7 +2,7 @@
 import { encodeBase58 } from '../../protocol/base58'
 import type { Fill, SettlementBatchStage, Transparency } from '../../protocol/wire/trading'
 import type { Command, Settings } from '../commands'
-import { MS_PER_DAY } from '../limits'
+import { LIMITS, MS_PER_DAY } from '../limits'
 import type { AccountEventOut } from '../machine/state/outcome'
 import type { BatchStage } from '../ports'
 import { SealedRows } from './sealed_rows'
@@ -56,13 +56,7 @@ export class LandedBatches {
 
 // Trading per day and instrument, told only late and only where many took part (settlement.md "Solvency and transparency").
 
-/** Below this many accounts on a day the numbers of an instrument are withheld. */
-const ACCOUNTS_MIN = 5
-/** Whole days between the end of a day and its publication. */
-const DELAY_DAYS = 1
-const SHOWN_DAYS = 30
-
-/** `accounts` stops at ACCOUNTS_MIN names: more are not needed to decide. */
+/** `accounts` stops at LIMITS.statistics_accounts_min names: more are not needed to decide. */
 type DayOfInstrument = { fills: number; volume: string; accounts: string[] }
 type Day = Record<string, DayOfInstrument>
 
@@ -87,11 +81,11 @@ export class DailyStatistics {
 
   /** Published days, newest first; null where too few took part. */
   published(now_unix_ms: number): Transparency['statistics']['days'] {
-    const newest = Math.floor(now_unix_ms / MS_PER_DAY) - 1 - DELAY_DAYS
-    const numbers = Array.from({ length: SHOWN_DAYS }, (_, back) => newest - back)
+    const newest = Math.floor(now_unix_ms / MS_PER_DAY) - 1 - LIMITS.statistics_delay_days
+    const numbers = Array.from({ length: LIMITS.statistics_days_max }, (_, back) => newest - back)
     return numbers.flatMap((number) =>
       Object.entries(this.day(number)).map(([symbol, { fills, volume, accounts }]) => {
-        const shown = accounts.length >= ACCOUNTS_MIN
+        const shown = accounts.length >= LIMITS.statistics_accounts_min
         const day = new Date(number * MS_PER_DAY).toISOString().slice(0, 10)
         return { day, symbol, fills: shown ? fills : null, volume: shown ? volume : null }
       }),
@@ -106,7 +100,7 @@ export class DailyStatistics {
 /** Every lot is bought and sold once: fills and volume count the buying side, accounts both. */
 function addFill(day: Day, account_id: string, fill: Fill): Day {
   const { fills, volume, accounts } = day[fill.symbol] ?? { fills: 0, volume: '0', accounts: [] }
-  const known = accounts.length >= ACCOUNTS_MIN || accounts.includes(account_id)
+  const known = accounts.length >= LIMITS.statistics_accounts_min || accounts.includes(account_id)
   const bought = fill.side === 'buy'
   return {
     ...day,

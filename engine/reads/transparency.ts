@@ -3,11 +3,9 @@ import { encodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
 import type { Transparency } from '../../protocol/wire/trading'
 import type { EngineConfig } from '../config'
+import { LIMITS } from '../limits'
 import type { ChainPort, ClockPort, VaultConfig, VaultMint } from '../ports'
 import type { PublicFacts } from './public_facts'
-
-/** How long one reading of the chain answers everybody. */
-const FRESH_MS = 2_000
 
 /** What the chain told, in the form it is answered in. */
 type Reading = {
@@ -39,7 +37,10 @@ export class TransparencyReads {
 
   /** Never fails for the chain's sake: an older reading is answered and marked `stale`. Frozen. */
   read(): Transparency | Promise<Transparency> {
-    if (this.answer !== undefined && this.parts.clock.monotonicMs() - this.read_ms <= FRESH_MS) {
+    if (
+      this.answer !== undefined &&
+      this.parts.clock.monotonicMs() - this.read_ms <= LIMITS.chain_reading_fresh_ms
+    ) {
       return this.answer
     }
     this.under_way ??= this.refresh().finally(() => {

@@ -1,11 +1,6 @@
 /** Puts the journal head on chain when nothing settles, so that an older disk is recognised (settlement.md "Rollback"). */
+import { LIMITS } from '../limits'
 import type { ChainPort } from '../ports'
-
-/** Age of a record worth anchoring at which the attempt begins; the promise to the outside is 30 s. */
-const ANCHOR_AFTER_MS = 20_000
-const RETRY_AFTER_MS = 5_000
-/** Records of so long share one mark, and count as old as the first of them. */
-const MARK_MS = 2_000
 
 export class Anchoring {
   private seq_dirty = 0
@@ -26,9 +21,9 @@ export class Anchoring {
     this.seq_dirty = seq
     const at_ms = this.monotonicMs()
     const last = this.marks.at(-1)
-    if (last !== undefined && at_ms - last.at_ms < MARK_MS) last.seq = seq
+    if (last !== undefined && at_ms - last.at_ms < LIMITS.anchor_mark_ms) last.seq = seq
     else this.marks.push({ seq, at_ms })
-    this.arm(ANCHOR_AFTER_MS)
+    this.arm(LIMITS.anchor_after_ms)
   }
 
   isDirty(): boolean {
@@ -41,11 +36,11 @@ export class Anchoring {
   }
 
   /**
-   * Anchors if a record has waited `ANCHOR_AFTER_MS` for a settlement to carry it. While batches settle they do, and an
+   * Anchors if a record has waited `LIMITS.anchor_after_ms` for a settlement to carry it. While batches settle they do, and an
    * anchor among them would make those that are signed ahead regress.
    */
   async due(): Promise<void> {
-    const seq = this.marks.findLast(({ at_ms }) => this.monotonicMs() - at_ms >= ANCHOR_AFTER_MS)?.seq
+    const seq = this.marks.findLast(({ at_ms }) => this.monotonicMs() - at_ms >= LIMITS.anchor_after_ms)?.seq
     if (seq !== undefined) await this.cover(seq)
   }
 
@@ -79,11 +74,11 @@ export class Anchoring {
       await this.due()
     } catch {
       // The chain port reports its own health; the head stays dirty and is tried again.
-      soonest_ms = RETRY_AFTER_MS
+      soonest_ms = LIMITS.anchor_retry_ms
     }
     this.timer = undefined
     const oldest = this.marks[0]
     if (oldest === undefined) return
-    this.arm(Math.max(soonest_ms, oldest.at_ms + ANCHOR_AFTER_MS - this.monotonicMs()))
+    this.arm(Math.max(soonest_ms, oldest.at_ms + LIMITS.anchor_after_ms - this.monotonicMs()))
   }
 }

@@ -2,10 +2,9 @@
  * Sockets that were armed when the process died: their traders get a grace period to come back before their orders are
  * cancelled (cancel-on-disconnect). A planned stop disarms instead: `bye` never fires it.
  */
+import { LIMITS } from '../limits'
 import type { State } from '../machine/state/state'
 import type { Sequencer } from './sequencer'
-
-const GRACE_MS = 60_000
 
 export class DisconnectGrace {
   /** Origins of the earlier process by account. */
@@ -23,7 +22,7 @@ export class DisconnectGrace {
       if (armed.size > 0) this.orphans.set(account_id, [...armed])
     }
     if (this.orphans.size === 0) return
-    this.timer = setTimeout(() => void this.fire(), GRACE_MS)
+    this.timer = setTimeout(() => void this.fire(), LIMITS.disconnect_grace_ms)
     this.timer.unref()
   }
 

@@ -1,8 +1,7 @@
 /** What is due now and then while the venue runs: old read models go. */
 import type { History } from '../history/contract'
+import { LIMITS } from '../limits'
 import type { ClockPort } from '../ports'
-
-const PRUNE_EVERY_MS = 3_600_000
 
 export class Upkeep {
   private timer: ReturnType<typeof setInterval> | undefined
@@ -13,7 +12,7 @@ export class Upkeep {
   ) {}
 
   begin(): void {
-    this.timer = setInterval(() => void this.prune(), PRUNE_EVERY_MS)
+    this.timer = setInterval(() => void this.prune(), LIMITS.prune_every_ms)
     this.timer.unref()
     void this.prune()
   }

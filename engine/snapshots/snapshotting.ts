@@ -8,7 +8,7 @@ import type { Journal } from '../journal/contract'
 import { listSegments } from '../journal/segment_files'
 import type { SegmentHeader } from '../journal/segment_header'
 import { openSnapshotStore } from '../journal/snapshot_store'
-import { MS_PER_DAY } from '../limits'
+import { MS_PER_DAY, SNAPSHOT_PACE } from '../limits'
 import type { ChainPort, ClockPort, KeysPort } from '../ports'
 import type { PublicFacts } from '../reads/public_facts'
 import { durableRecords } from './make_snapshot'
@@ -64,8 +64,6 @@ export type SnapshotPace = {
   /** How often it is looked whether one is due. */
   look_ms: number
 }
-/** A boot replays at most about this much; records that come in while a snapshot is made are added. */
-export const PACE: SnapshotPace = { records: 200_000, every_ms: 600_000, look_ms: 5_000 }
 /** A round costs another core what the replay costs, so it rests this many times as long as it worked. */
 const REST_FACTOR = 3
 
@@ -95,7 +93,7 @@ export class Snapshotting {
     private readonly parts: Parts,
     /** Seq of the snapshot the boot began from, 0 for none. */
     seq: number,
-    private readonly pace: SnapshotPace = PACE,
+    private readonly pace: SnapshotPace = SNAPSHOT_PACE,
   ) {
     this.seq = seq
     this.newest_ms = parts.clock.monotonicMs()

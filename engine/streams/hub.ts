@@ -147,7 +147,7 @@ export class Hub {
       if (!(error instanceof HistoryBroken)) throw error
       this.broken()
       this.remove(stream)
-      stream.sink.bye('restart', RETRY_AFTER_MS)
+      stream.sink.bye('restart', LIMITS.restart_retry_after_ms)
     }
   }
 
@@ -159,8 +159,6 @@ export class Hub {
     return seq
   }
 }
-
-const RETRY_AFTER_MS = 15_000
 
 /** Events up to the cursor were read from the log before. All streams that need the whole list are given the list itself. */
 function deliver(stream: Stream, events: readonly EventWithText[]): void {

@@ -23,6 +23,7 @@
 import { createHmac } from 'node:crypto'
 import { concatBytes, fromHex, paddedAscii, toHex, u64Le, utf8 } from '../bytes'
 import { verifySignature } from '../ed25519'
+import { ACCOUNT_KEYS_MAX, ACCOUNT_ORDERS_LIVE_MAX, ACCOUNT_RATE_MAX } from '../limits'
 import { sign } from '../sign'
 
 export const ACCOUNT_DOMAIN = 'tacit/account/v1'
@@ -61,10 +62,10 @@ const HEX_WIDTHS = { api_key: 16, secret_salt: 32, secret_hash: 32, signature: 6
 /** Lowest and highest value of each number. */
 const RANGES = {
   version: [1, Number.MAX_SAFE_INTEGER],
-  rate_capacity: [1, 1_000_000],
-  rate_refill_per_s: [1, 1_000_000],
-  orders_live_max: [0, 1_000_000],
-  keys_max: [0, 10_000],
+  rate_capacity: [1, ACCOUNT_RATE_MAX],
+  rate_refill_per_s: [1, ACCOUNT_RATE_MAX],
+  orders_live_max: [0, ACCOUNT_ORDERS_LIVE_MAX],
+  keys_max: [0, ACCOUNT_KEYS_MAX],
   issued_unix_ms: [0, Number.MAX_SAFE_INTEGER],
 } as const
 const FIELDS = 14

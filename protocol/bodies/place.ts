@@ -1,13 +1,13 @@
 /** The place body, 224 bytes, and the continuation anchors its signature binds (protocol.md "Canonical signed bodies"). */
 import { equalBytes, isZero, utf8 } from '../bytes'
 import { isFieldElement } from '../field'
+import { ANCHORS_MAX } from '../limits'
 import { sha256 } from '../sha256'
 import type { OrderType, Side } from '../wire/trading'
 import { BodyError, BodyReader, BodyWriter } from './body_layout'
 
 // Continuation anchors: the pool a place signature binds (protocol.md "Continuation anchors").
 
-export const ANCHORS_MAX = 16
 const DOMAIN = utf8('tacit/anchors/v1')
 
 /** 1 to 16 distinct, non-zero field elements. */

@@ -1,10 +1,10 @@
 /** The reshape body, 288 bytes: merges or splits notes of one key and mint (protocol.md "Canonical signed bodies"). */
 
 import { compareBytes, isZero } from '../bytes'
+import { RESHAPE_NOTES_MAX } from '../limits'
 import { BodyError, BodyReader, BodyWriter } from './body_layout'
 
 export const RESHAPE_BYTES = 288
-export const RESHAPE_NOTES_MAX = 4
 const DOMAIN = 'tacit/reshape/v1'
 
 export type ReshapeBody = {

@@ -7,6 +7,8 @@ import { reduceWide } from '../field'
 const SALT = utf8('tacit/wallet/v1')
 /** Everything but keys belongs to a key k and stands at index k * 2^32 + x. */
 const KEY_STRIDE = 1n << 32n
+/** Anchors of a command are derived from this many places; a part of the derivation, not a bound. */
+export const ANCHORS_PER_COMMAND = 16
 
 function expand(seed: Uint8Array, label: string, index: bigint, width: number): Uint8Array {
   if (seed.length !== 32) throw new RangeError('a seed has 32 bytes')

@@ -5,6 +5,7 @@
 
 import { sha384 } from '@noble/hashes/sha2.js'
 import { concatBytes, fromAnyHex, fromHex, toHex, utf8 } from '../bytes'
+import { BOOT_EVENTS_MAX } from '../limits'
 
 /** The text is not an event log, or a claim is absent, repeated, late or of the wrong width. Names the part only. */
 export class MalformedEventLog extends Error {
@@ -13,7 +14,6 @@ export class MalformedEventLog extends Error {
 
 /** Event type of dstack's own runtime events; their digest follows from name and payload. */
 export const RUNTIME_EVENT_TYPE = 0x0800_0001
-const EVENTS_MAX = 4096
 const REGISTER_BYTES = 48
 
 export type BootEvent = {
@@ -48,7 +48,7 @@ export function parseEventLog(text: string): BootEvent[] {
   } catch {
     throw new MalformedEventLog('the event log is not JSON')
   }
-  if (!Array.isArray(list) || list.length > EVENTS_MAX)
+  if (!Array.isArray(list) || list.length > BOOT_EVENTS_MAX)
     throw new MalformedEventLog('the event log is not a list')
   return list.map(readEvent)
 }

@@ -4,6 +4,7 @@ import { ed25519 } from '@noble/curves/ed25519.js'
 import { sha256 } from '@noble/hashes/sha2.js'
 import { decodeBase58 } from '../base58'
 import { toHex } from '../bytes'
+import { ADDRESSES_KEPT_MAX } from '../limits'
 
 // Owns the seeds of every program derived address of the vault program.
 
@@ -66,8 +67,6 @@ function isOnCurve(bytes: Uint8Array): boolean {
 
 export type DerivedAddress = { address: Uint8Array; bump: number }
 
-/** Derivations cost curve arithmetic and repeat with every instruction, so the recent ones are kept. */
-const DERIVED_MAX = 1_024
 const derived = new Map<string, DerivedAddress>()
 
 /** Address and bump for seeds under a program id: the highest bump whose hash is off the curve. */
@@ -76,7 +75,7 @@ export function findAddress(seeds: readonly Uint8Array[], program_id: Uint8Array
   let found = derived.get(name)
   if (found === undefined) {
     found = derive(seeds, program_id)
-    if (derived.size >= DERIVED_MAX) derived.clear()
+    if (derived.size >= ADDRESSES_KEPT_MAX) derived.clear()
     derived.set(name, found)
   }
   return { address: found.address.slice(), bump: found.bump }

@@ -1,5 +1,6 @@
 /** Events of the vault program: instructions the program sends to itself, read from landed transactions. */
 import { decodeLongBase58 } from '../base58'
+import { INNER_DATA_CHARACTERS_MAX } from '../limits'
 import { INSTRUCTION } from './instruction'
 import { LayoutReader, readLayout } from './layout'
 import { PAYOUT_KINDS, type PayoutKind, type SettleOutput } from './settle'
@@ -246,9 +247,6 @@ export type NamedAccounts = {
     | undefined
 }
 
-/** Most a program can be sent by a program (Agave, MAX_INSTRUCTION_DATA_LEN: 10 KiB), as base58. */
-const TEXT_MAX = Math.ceil(10_240 * 1.366)
-
 /** `outer` and `inner` are the places of the outer instruction and of the inner one among all it led to. */
 export type InnerData = { outer: number; inner: number; data: Uint8Array }
 
@@ -265,7 +263,7 @@ export function innerDataOf(
   const found: InnerData[] = []
   for (const { index: outer, instructions } of groups ?? []) {
     for (const [inner, { programIdIndex, data: text }] of instructions.entries()) {
-      if (addresses[programIdIndex] !== program || text.length > TEXT_MAX) continue
+      if (addresses[programIdIndex] !== program || text.length > INNER_DATA_CHARACTERS_MAX) continue
       const data = decodeLongBase58(text)
       if (data !== undefined) found.push({ outer, inner, data })
     }

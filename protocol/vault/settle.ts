@@ -34,9 +34,6 @@ export const NULLIFIER_BYTES = 32
 export const OUTPUT_BYTES = 48
 export const PAYOUT_BYTES = 43
 
-/** Bounds the program enforces; a v1 transaction's 4,096 bytes end earlier. */
-export const SETTLE_LIMITS = { nullifiers: 96, outputs: 80, payouts: 24, payout_mints: 8 } as const
-
 export const PAYOUT_KINDS = ['withdrawal', 'exit'] as const
 export type PayoutKind = (typeof PAYOUT_KINDS)[number]
 

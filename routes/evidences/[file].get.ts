@@ -1,5 +1,6 @@
 import { Refusal } from '../../protocol/refusals'
 import { endpoint, t } from '../../server/edge/endpoint'
+import { PATH_NAME_LENGTH_MAX } from '../../server/limits'
 import { exact } from '../../server/shapes/wire'
 
 /** GET /evidences/{file}: the files that bind the served TLS certificate to a key held inside the enclave. */
@@ -9,7 +10,7 @@ export default endpoint(
     description:
       '`quote.json`, `cert.pem` or `sha256sum.txt`. The quote binds the SHA-256 of `sha256sum.txt`.',
     tag: 'trust',
-    params: exact({ file: t.String({ minLength: 1, maxLength: 64 }) }),
+    params: exact({ file: t.String({ minLength: 1, maxLength: PATH_NAME_LENGTH_MAX }) }),
     answer: { status: 200, text: ['application/json', 'application/x-pem-file', 'text/plain'] },
     refuses: ['evidence_unknown'],
   },

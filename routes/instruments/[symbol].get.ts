@@ -1,4 +1,5 @@
 import { endpoint, t } from '../../server/edge/endpoint'
+import { PATH_NAME_LENGTH_MAX } from '../../server/limits'
 import { Instrument } from '../../server/shapes/venue'
 import { exact } from '../../server/shapes/wire'
 
@@ -7,7 +8,9 @@ export default endpoint(
   {
     summary: 'One instrument',
     tag: 'market',
-    params: exact({ symbol: t.String({ minLength: 1, maxLength: 64, description: 'Instrument symbol.' }) }),
+    params: exact({
+      symbol: t.String({ minLength: 1, maxLength: PATH_NAME_LENGTH_MAX, description: 'Instrument symbol.' }),
+    }),
     answer: { status: 200, body: Instrument },
     refuses: ['instrument_unknown'],
   },

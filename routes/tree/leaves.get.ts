@@ -1,8 +1,8 @@
+import { PAGE_LEAVES_MAX } from '../../protocol/limits'
 import { COST, endpoint, integerOf, t } from '../../server/edge/endpoint'
+import { PAGE_LEAVES_DEFAULT } from '../../server/limits'
 import { TreeLeaves } from '../../server/shapes/notes'
 import { exact, QueryInteger, QueryLimit } from '../../server/shapes/wire'
-
-const LEAVES_MAX = 10_000
 
 /** GET /tree/leaves: a run of finalized leaves, so that a wallet can build its own proofs. */
 export default endpoint(
@@ -13,9 +13,15 @@ export default endpoint(
     cost: COST.read,
     query: exact({
       from: t.Optional(QueryInteger('Index of the first leaf; 0 if absent.')),
-      limit: t.Optional(QueryLimit(LEAVES_MAX, 'Leaves per answer, 1 to 10000; 1000 if absent.')),
+      limit: t.Optional(
+        QueryLimit(
+          PAGE_LEAVES_MAX,
+          `Leaves per answer, 1 to ${PAGE_LEAVES_MAX}; ${PAGE_LEAVES_DEFAULT} if absent.`,
+        ),
+      ),
     }),
     answer: { status: 200, body: TreeLeaves },
   },
-  ({ venue, query }) => venue.treeLeaves(integerOf(query.from, 0), integerOf(query.limit, 1_000)),
+  ({ venue, query }) =>
+    venue.treeLeaves(integerOf(query.from, 0), integerOf(query.limit, PAGE_LEAVES_DEFAULT)),
 )

@@ -12,6 +12,7 @@ import {
   tokenBalance,
 } from '../../client/chain/token_account'
 import { connect, VerificationFailed, type VerifiedVenue } from '../../client/connect'
+import { DEMO_DEPOSIT_MAX_MS, DEMO_DEPOSIT_POLL_MS, DEMO_LIFE_SLOTS } from '../../client/limits'
 import { parsePolicy, type VerificationPolicy } from '../../client/verify/policy'
 import { transcriptText } from '../../client/verify/transcript'
 import {
@@ -65,18 +66,16 @@ export async function refuseOtherBuild(facts: LaptopFacts): Promise<void> {
 
 /** Lamports for a trader's own transactions. */
 const FEE_LAMPORTS = 2_000_000_000n
-const POLL_MS = 200
-const WAIT_MS_MAX = 300_000
 
 /** Tops the trader's token account up from the faucet of the embedded chain. */
 export async function fund(trader: Trader, mint: MintName, amount: bigint): Promise<void> {
   await airdrop(trader.chain, FEE_LAMPORTS)
   const before = await tokenBalance(trader.chain, ownAccount(trader.chain, mint.mint).bytes)
   await mintTo(trader.chain, mint.mint, amount)
-  const deadline = performance.now() + WAIT_MS_MAX
+  const deadline = performance.now() + DEMO_DEPOSIT_MAX_MS
   while ((await tokenBalance(trader.chain, ownAccount(trader.chain, mint.mint).bytes)) < before + amount) {
     if (performance.now() > deadline) throw new DemoFailed('the faucet did not pay')
-    await Bun.sleep(POLL_MS)
+    await Bun.sleep(DEMO_DEPOSIT_POLL_MS)
   }
 }
 
@@ -101,14 +100,14 @@ export async function depositNote(
 
 /** Waits until the venue's finalized tree holds every note of the wallets. */
 export async function untilUsable(client: VenueClient, traders: Trader[]): Promise<void> {
-  const deadline = performance.now() + WAIT_MS_MAX
+  const deadline = performance.now() + DEMO_DEPOSIT_MAX_MS
   for (const trader of traders) {
     for (const note of trader.wallet.state.notes.filter((one) => one.state === 'free')) {
       for (;;) {
         const proof = await client.inclusion({ commitment: note.commitment }).catch(() => undefined)
         if (proof?.usable) break
         if (performance.now() > deadline) throw new DemoFailed('a note did not reach the finalized tree')
-        await Bun.sleep(POLL_MS)
+        await Bun.sleep(DEMO_DEPOSIT_POLL_MS)
       }
     }
   }
@@ -190,8 +189,6 @@ export async function untilSettled(trader: Trader, order_id: string, count: numb
 
 // A withdrawal leaves a note and arrives in a token account; the rest comes back as a change note.
 
-const LIFE_SLOTS = 3_000
-
 export async function withdrawTokens(trader: Trader, mint: MintName, amount: bigint): Promise<Withdrawal> {
   const note = trader.wallet.noteFor(mint.mint, amount * 2n)
   if (note === undefined) throw new DemoFailed(`${trader.name} has no note to withdraw from`)
@@ -204,7 +201,7 @@ export async function withdrawTokens(trader: Trader, mint: MintName, amount: big
   const request = prepareWithdrawal(trader.wallet, trader.venue, note, {
     destination: account.text,
     amount,
-    expiry_slot: slot + LIFE_SLOTS,
+    expiry_slot: slot + DEMO_LIFE_SLOTS,
   })
   const { withdrawal_id } = await trader.client.withdraw(request)
   trader.save()
@@ -245,7 +242,7 @@ async function signedOrder(trader: Trader, instrument: Instrument): Promise<Plac
     side: 'sell',
     amount: 1_000_000_000n,
     price_limit: 157_000_000n,
-    expiry_slot: slot + 3_000,
+    expiry_slot: slot + DEMO_LIFE_SLOTS,
   } as const
   const note = trader.wallet.noteFor(orderCollateral(terms).mint, terms.amount)
   if (note === undefined) throw new DemoFailed(`${trader.name} has no note left for the forced checks`)

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { type EventStream, followEvents } from '../../client/api/event_stream'
 import { type VenueClient, VenueProblem } from '../../client/api/venue_client'
 import { type ChainAccess, openChainAccess } from '../../client/chain/chain_access'
+import { DEMO_EVENT_MAX_MS, DEMO_LIFE_SLOTS } from '../../client/limits'
 import { absorbEvent } from '../../client/wallet/absorb'
 import { collateralOf, dropRefused, prepareCancel, preparePlace } from '../../client/wallet/prepare'
 import { Wallet } from '../../client/wallet/wallet'
@@ -25,10 +26,6 @@ import { DemoFailed, fact, short } from './report'
 import type { LaptopFacts } from './venue_process'
 
 // One trader of the demo: a wallet, an account, a chain access, and the event stream that keeps the wallet true.
-
-/** Slots an order of the demo may rest. */
-const LIFE_SLOTS = 3_000
-const WAIT_MS_MAX = 600_000
 
 export type Terms = { side: Side; type?: OrderType; amount: bigint; price: bigint; min_fill?: bigint }
 
@@ -91,7 +88,7 @@ export class Trader {
     return new Promise((resolve, reject) => {
       const late = setTimeout(
         () => done(new DemoFailed(`${this.name}: waited in vain for ${what}`)),
-        WAIT_MS_MAX,
+        DEMO_EVENT_MAX_MS,
       )
       const done = (error: Error | undefined, value?: T): void => {
         clearTimeout(late)
@@ -122,7 +119,7 @@ export class Trader {
       amount: terms.amount,
       price_limit: terms.price,
       min_fill: terms.min_fill ?? 0n,
-      expiry_slot: slot + LIFE_SLOTS,
+      expiry_slot: slot + DEMO_LIFE_SLOTS,
     }
     const needed = collateralOf(order)
     const note = this.wallet.noteFor(needed.mint, needed.amount)

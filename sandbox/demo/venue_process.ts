@@ -2,6 +2,7 @@
 import { existsSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Subprocess } from 'bun'
+import { DEMO_START_MAX_MS, DEMO_START_POLL_MS } from '../../client/limits'
 import { DemoFailed } from './report'
 
 /** What a venue on its laptop defaults leaves in its data folder for tools beside it. */
@@ -23,8 +24,6 @@ export type LaptopFacts = {
   policy: string
 }
 
-const START_MS_MAX = 300_000
-const POLL_MS = 100
 const MAIN = new URL('../../server/main.ts', import.meta.url).pathname
 
 export class VenueProcess {
@@ -35,7 +34,7 @@ export class VenueProcess {
   ) {}
 
   /** Starts the venue and waits until it serves, which it does not before its vault is there. */
-  async start(wait_ms = START_MS_MAX): Promise<LaptopFacts> {
+  async start(wait_ms = DEMO_START_MAX_MS): Promise<LaptopFacts> {
     const facts_path = join(this.data_dir, 'laptop.json')
     rmSync(facts_path, { force: true })
     const env = { ...process.env, ...this.env, TACIT_DATA_DIR: this.data_dir }
@@ -45,7 +44,7 @@ export class VenueProcess {
     while (!existsSync(facts_path)) {
       if (this.child.exitCode !== null) throw new DemoFailed(`the venue ended at start; see ${log.name}`)
       if (performance.now() > deadline) throw new DemoFailed(`the venue did not start; see ${log.name}`)
-      await Bun.sleep(POLL_MS)
+      await Bun.sleep(DEMO_START_POLL_MS)
     }
     return JSON.parse(readFileSync(facts_path, 'utf8')) as LaptopFacts
   }

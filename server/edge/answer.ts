@@ -43,9 +43,6 @@ export function socketToken(request: Request): string | undefined {
 
 // Answers the commands of one socket in the order they came, however their results arrive.
 
-/** Commands of one socket that may be under way. */
-export const REPLIES_MAX = 1_024
-
 export interface Replies {
   /** Opens the next place in line; the returned function fills it once. */
   expect(): (frame: string) => void

@@ -5,6 +5,7 @@ import type { Enclave } from '../../enclave/contract'
 import type { ClockPort } from '../../engine/ports'
 import type { Venue } from '../../engine/venue'
 import { Refusal } from '../../protocol/refusals'
+import { ACCOUNT_SOCKETS_MAX, SOCKETS_MAX } from '../limits'
 import { MANIFEST } from '../manifest.gen'
 import type { Documents } from '../reference/page'
 import { openSockets, type Sockets, type Upgrader, upgrading } from '../sockets/upgrade'
@@ -153,8 +154,8 @@ export function createApp(args: { venue: Venue; enclave: Enclave; options: AppOp
   const { clock, log } = options
   const meters = openMeters()
   const sockets = openSockets({
-    sockets_max: options.sockets_max ?? 10_000,
-    sockets_per_account_max: options.sockets_per_account_max ?? 64,
+    sockets_max: options.sockets_max ?? SOCKETS_MAX,
+    sockets_per_account_max: options.sockets_per_account_max ?? ACCOUNT_SOCKETS_MAX,
     monotonicMs: () => clock.monotonicMs(),
     meters,
   })

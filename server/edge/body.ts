@@ -3,7 +3,9 @@
 import type { Static, TSchema } from '@sinclair/typebox'
 import { type TypeCheck, TypeCompiler } from '@sinclair/typebox/compiler'
 import { type ValueError, ValueErrorType } from '@sinclair/typebox/errors'
+import { BODY_BYTES_MAX } from '../../protocol/limits'
 import { REFUSALS, Refusal, type RefusalCode } from '../../protocol/refusals'
+import { FAULTS_MAX } from '../limits'
 import type { RefusalHint } from '../shapes/wire'
 
 // Strict JSON for requests and frames: valid UTF-8, one value, no key named twice.
@@ -75,8 +77,6 @@ function membersKept(root: unknown): number {
 // Checks a value against its schema and names the first fault as a refusal, for requests and for frames alike.
 
 const RANK = new Map(REFUSALS.map((entry, index) => [entry.code, index]))
-/** A value of 16 KB can hold thousands of faults; the earliest codes stand among the first. */
-const FAULTS_MAX = 64
 
 export type Form<S extends TSchema> = {
   /** The same value, typed. Throws Refusal with the fault's `field`; never the value, never a name the caller chose. */
@@ -187,8 +187,6 @@ function put(query: Record<string, string>, name: string, value: string): void {
 
 // Reads a request body, its bytes and then what they say: at most 16,384 bytes (413), declared as JSON (415), well formed
 // and free of repeated keys (400).
-
-export const BODY_BYTES_MAX = 16_384
 
 /** What bytes already read say. Throws `content_type_unsupported`, `json_malformed`, `key_duplicate`. */
 export function parseBody(request: Request, bytes: Uint8Array): unknown {

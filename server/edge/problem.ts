@@ -1,5 +1,6 @@
 /** Problem documents (RFC 9457) with stable codes, and the refusals of the edge. */
 import { REFUSAL_BY_CODE, Refusal, type RefusalCode } from '../../protocol/refusals'
+import { UNAVAILABLE_RETRY_MS } from '../limits'
 import { commonHeaders, type HeaderMap } from './app'
 import type { Log } from './log'
 import type { Meters } from './meters'
@@ -8,7 +9,6 @@ import type { Meters } from './meters'
 
 /** Where the reference page explains a code. */
 export const problemType = (code: RefusalCode): string => `/swagger#${code}`
-const RETRY_UNAVAILABLE_MS = 1_000
 
 /** A refusal as it is; anything else becomes `internal` and is logged by its kind and place, never by its message. */
 export function refusalOf(error: unknown, log: Log, at: { request_id?: string; route?: string }): Refusal {
@@ -76,7 +76,7 @@ function headersOf(refusal: Refusal, status: number): HeaderMap {
       return { upgrade: 'websocket', connection: 'Upgrade' }
     case 429:
     case 503:
-      return { 'retry-after': seconds(refusal.facts.retry_after_ms ?? RETRY_UNAVAILABLE_MS) }
+      return { 'retry-after': seconds(refusal.facts.retry_after_ms ?? UNAVAILABLE_RETRY_MS) }
     default:
       return {}
   }

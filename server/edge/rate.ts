@@ -2,6 +2,7 @@
 import type { ClockPort } from '../../engine/ports'
 import type { LimitState } from '../../engine/venue'
 import { Refusal } from '../../protocol/refusals'
+import { QUOTE_RATES } from '../limits'
 import type { HeaderMap } from './app'
 
 /** Tokens an operation takes from the account's bucket; sockets and REST share the bucket. */
@@ -60,11 +61,10 @@ export function openBucket(
   }
 }
 
-/** A quote takes about 40 ms of shared hardware. Callers with a token have their own bucket: strangers cannot lock them out. */
 export type QuoteBuckets = { anonymous: Bucket; bearer: Bucket }
 export function openQuoteBuckets(clock: ClockPort): QuoteBuckets {
   return {
-    anonymous: openBucket({ capacity: 10, refill_per_s: 5, code: 'quote_busy' }, clock),
-    bearer: openBucket({ capacity: 20, refill_per_s: 15, code: 'quote_busy' }, clock),
+    anonymous: openBucket({ ...QUOTE_RATES.anonymous, code: 'quote_busy' }, clock),
+    bearer: openBucket({ ...QUOTE_RATES.bearer, code: 'quote_busy' }, clock),
   }
 }

@@ -1,4 +1,5 @@
 /** The reference page of every endpoint and stream, made once at start from the contracts. */
+import { FRAME_BYTES_MAX, FRAME_ID_LENGTH_MAX } from '../../protocol/limits'
 import { REFUSALS } from '../../protocol/refusals'
 import type { MountedRoute } from '../edge/app'
 import { opsOf } from '../edge/declared'
@@ -133,7 +134,7 @@ const SERVER_FRAMES: readonly (readonly [string, string])[] = [
   ['bye', 'The venue restarts: reason and retry_after_ms; then close 1012.'],
 ]
 const CLOSES: readonly (readonly [string, string])[] = [
-  ['1009', 'A frame beyond 16384 bytes.'],
+  ['1009', `A frame beyond ${FRAME_BYTES_MAX} bytes.`],
   ['1012', 'Restart, after bye.'],
   ['4401', 'The token was revoked or expired, or the account is suspended.'],
   ['4408', 'The reader is too slow; resume with ?after=.'],
@@ -144,7 +145,7 @@ export function streamsSection(manifest: readonly MountedRoute[]): Html {
   const kinds = EventKind.anyOf.map((kind) => String(kind.const))
   return html`<section id="frames"><h2>frames</h2>
 <p>Commands are JSON objects <code>{op, id, params}</code>;
-<code>id</code> is 1 to 64 characters and returns with the
+<code>id</code> is 1 to ${String(FRAME_ID_LENGTH_MAX)} characters and returns with the
 answer. <code>auth.refresh</code> carries <code>token</code> instead of params.
 A bad frame gets one error and the socket stays.</p>
 ${rows('From the venue, by type', SERVER_FRAMES)}

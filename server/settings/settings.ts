@@ -1,187 +1,218 @@
-/** Every setting the process reads from its environment: name, meaning, form, and what stands in for it if anything may. */
+/** Every setting the process reads from its environment: name, meaning, the text used when it is absent, and its parser. */
+import { LIMITS } from '../../engine/limits'
 import { decodeBase58 } from '../../protocol/base58'
+import { Refusal } from '../../protocol/refusals'
+import { formOf } from '../edge/body'
+import { EMBEDDED_SLOT_MAX_MS, EMBEDDED_SLOT_MIN_MS } from '../limits'
+import { Decimals, Instrument } from '../shapes/venue'
+import { Address, exact, Integer, PublicKey, SymbolName, type TSchema, t, U64 } from '../shapes/wire'
 
-export type Setting = {
-  readonly name: string
+export type Setting<T> = {
   readonly meaning: string
   /** Text used when absent; without it the setting is required. Nothing of security or chain has one. */
   readonly fallback?: string
   /** Never printed. */
   readonly secret?: true
-  /** A sentence naming the fault, or undefined. */
-  readonly fault: (text: string) => string | undefined
+  /** The value, or why the text is rejected. A text is parsed here and nowhere else. */
+  readonly read: (text: string) => T | Fault
 }
 
-const expects = (what: string, holds: (text: string) => boolean) => (text: string) =>
-  holds(text) ? undefined : `expected ${what}`
-const oneOf = (...words: string[]) => expects(words.join(' or '), (text) => words.includes(text))
-const integer = (min: number, max: number) =>
-  expects(`an integer from ${min} to ${max}`, (text) => {
-    return /^(0|[1-9][0-9]*)$/.test(text) && Number(text) >= min && Number(text) <= max
-  })
-const base58Key = expects('32 bytes in base58', (text) => decodeBase58(text, 32) !== undefined)
-const listen = expects('ADDRESS:PORT', (text) => listenAddress(text) !== undefined)
-const json = expects('a JSON array', (text) => {
-  try {
-    return Array.isArray(JSON.parse(text))
-  } catch {
-    return false
-  }
+/** Why a text is rejected, without the text. */
+export class Fault {
+  constructor(
+    readonly sentence: string,
+    /** The text is a list, and an entry of it is wrong. */
+    readonly in_entry = false,
+  ) {}
+}
+const expected = (form: string) => new Fault(`expected ${form}`)
+
+const KEY_FORM = '32 bytes in base58'
+const { status: _status, ...instrument_fields } = Instrument.properties
+const ListedInstrument = exact(instrument_fields)
+const Mint = exact({ mint: Address, decimals: Decimals, min_withdraw: U64, withdraw_fee: U64 })
+const ReferenceSource = exact({
+  symbol: SymbolName,
+  max_age_ms: Integer(1, 2 ** 32),
+  sources: t.Array(exact({ source: t.String({ minLength: 1, maxLength: 16 }), key: PublicKey })),
 })
 
-export const SETTINGS: readonly Setting[] = [
-  {
-    name: 'TACIT_DATA_DIR',
+const ROWS = {
+  TACIT_DATA_DIR: {
     meaning: 'Folder of the journal, snapshots and read models.',
-    fault: expects('a folder', (text) => text !== ''),
+    read: textIf('a folder', (text) => text !== ''),
   },
-  { name: 'TACIT_LISTEN', meaning: 'Address and port of the venue, TLS 1.3.', fault: listen },
-  {
-    name: 'TACIT_OPERATOR_LISTEN',
+  TACIT_LISTEN: {
+    meaning: 'Address and port of the venue, TLS 1.3.',
+    read: (text) => listenAddress(text) ?? expected('ADDRESS:PORT'),
+  },
+  TACIT_OPERATOR_LISTEN: {
     meaning: 'Address and port for the operator; never the port of the venue.',
-    fault: listen,
+    read: (text) => listenAddress(text) ?? expected('ADDRESS:PORT'),
   },
-  {
-    name: 'TACIT_ENCLAVE',
+  TACIT_ENCLAVE: {
     meaning: '`dstack` in production; `development` runs on quotes no verifier trusts.',
-    fault: oneOf('dstack', 'development'),
+    read: oneOf({ dstack: 'dstack', development: 'development' }),
   },
-  {
-    name: 'TACIT_DSTACK_SOCKET',
+  TACIT_DSTACK_SOCKET: {
     meaning: 'Unix socket of the guest agent.',
     fallback: '/var/run/dstack.sock',
-    fault: expects('an absolute path', (text) => text.startsWith('/')),
+    read: textIf('an absolute path', (text) => text.startsWith('/')),
   },
-  {
-    name: 'TACIT_TLS_NAMES',
+  TACIT_TLS_NAMES: {
     meaning: 'DNS names and IPv4 addresses of the certificate, beside localhost; separated by commas.',
     fallback: '',
-    fault: expects('names separated by commas', (text) => /^([A-Za-z0-9.-]+(,[A-Za-z0-9.-]+)*)?$/.test(text)),
+    read: tlsNames,
   },
-  {
-    name: 'TACIT_ACME_DIRECTORY',
+  TACIT_ACME_DIRECTORY: {
     meaning:
       'ACME directory of a public certificate for TACIT_TLS_NAMES; naming it agrees to its terms. Empty: self-signed.',
     fallback: '',
-    fault: expects('an https URL or nothing', (text) => text === '' || isHttpsUrl(text)),
+    read: httpsUrl,
   },
-  {
-    name: 'TACIT_ACME_CHALLENGE',
+  TACIT_ACME_CHALLENGE: {
     meaning: 'How the authority sees that the names are ours; tls-alpn-01 needs no DNS credentials.',
     fallback: 'tls-alpn-01',
-    fault: oneOf('tls-alpn-01', 'dns-01'),
+    read: oneOf({ 'tls-alpn-01': 'tls-alpn-01', 'dns-01': 'dns-01' }),
   },
-  {
-    name: 'TACIT_ACME_ROOT',
+  TACIT_ACME_ROOT: {
     meaning:
       'Root certificate of a private directory and DNS API, base64 DER. Empty: the public authorities.',
     fallback: '',
-    fault: expects('base64', (text) => /^[A-Za-z0-9+/]*={0,2}$/.test(text)),
+    read: textIf('base64', (text) => /^[A-Za-z0-9+/]*={0,2}$/.test(text)),
   },
-  {
-    name: 'TACIT_ACME_DNS_URL',
+  TACIT_ACME_DNS_URL: {
     meaning: 'HTTP API that writes challenge records (`/present`, `/cleanup`); for dns-01.',
     fallback: '',
-    fault: expects('an https URL or nothing', (text) => text === '' || isHttpsUrl(text)),
+    read: httpsUrl,
   },
-  {
-    name: 'TACIT_ACME_DNS_NAME',
+  TACIT_ACME_DNS_NAME: {
     meaning:
       'Record the CNAME of `_acme-challenge.NAME` leads to, in a zone of its own. Empty: that name itself.',
     fallback: '',
-    fault: expects('a DNS name or nothing', (text) => /^([A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+)?$/.test(text)),
+    read: textIf('a DNS name or nothing', (text) => /^([A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+)?$/.test(text)),
   },
-  {
-    name: 'TACIT_ACME_DNS_SECRET',
+  TACIT_ACME_DNS_SECRET: {
     meaning: 'USER:PASSWORD of the HTTP API; good for challenge records only.',
     fallback: '',
     secret: true,
-    fault: expects('USER:PASSWORD or nothing', (text) => /^([^:\s]+:\S+)?$/.test(text)),
+    read: textIf('USER:PASSWORD or nothing', (text) => /^([^:\s]+:\S+)?$/.test(text)),
   },
-  {
-    name: 'TACIT_SWAGGER',
+  TACIT_SWAGGER: {
     meaning: 'Whether the public origin serves /swagger; the operator listener always does.',
     fallback: 'off',
-    fault: oneOf('on', 'off'),
+    read: oneOf({ on: true, off: false }),
   },
-  {
-    name: 'SOLANA_RPC_URL',
+  SOLANA_RPC_URL: {
     meaning: '`embedded`, or JSON-RPC endpoints separated by commas; production names two providers.',
-    fault: expects(
-      'embedded or URLs separated by commas',
-      (text) => text === 'embedded' || text.split(',').every(isRpcUrl),
-    ),
+    read: rpcUrls,
   },
-  {
-    name: 'TACIT_PROGRAM_ID',
+  TACIT_PROGRAM_ID: {
     meaning: 'Vault program, base58. The embedded chain brings its own: leave it empty there.',
     fallback: '',
-    fault: (text) => (text === '' ? undefined : base58Key(text)),
+    read: (text) => (text === '' ? undefined : (decodeBase58(text, 32) ?? expected(KEY_FORM))),
   },
-  {
-    name: 'TACIT_SLOT_MS',
+  TACIT_SLOT_MS: {
     meaning: 'Milliseconds per slot of the embedded chain; elsewhere slots are measured.',
     fallback: '400',
-    fault: integer(20, 10_000),
+    read: integer(EMBEDDED_SLOT_MIN_MS, EMBEDDED_SLOT_MAX_MS),
   },
-  {
-    name: 'TACIT_OPERATOR_KEY',
+  TACIT_OPERATOR_KEY: {
     meaning: 'Ed25519 key that signs account records and operator calls, base58.',
-    fault: base58Key,
+    read: publicKey,
   },
-  { name: 'TACIT_FEE_KEY', meaning: 'Ed25519 key that owns the fee notes, base58.', fault: base58Key },
-  {
-    name: 'TACIT_FEE_ANCHOR',
+  TACIT_FEE_KEY: {
+    meaning: 'Ed25519 key that owns the fee notes, base58.',
+    read: publicKey,
+  },
+  TACIT_FEE_ANCHOR: {
     meaning: 'Secret from which fee notes derive, 64 hex digits of a field element.',
     secret: true,
-    fault: expects('64 lowercase hex digits', (text) => /^[0-9a-f]{64}$/.test(text)),
+    read: textIf('64 lowercase hex digits', (text) => /^[0-9a-f]{64}$/.test(text)),
   },
-  { name: 'TACIT_MINTS', meaning: 'Mints the venue settles in, a JSON array.', fault: json },
-  { name: 'TACIT_INSTRUMENTS', meaning: 'Instruments, a JSON array.', fault: json },
-  {
-    name: 'TACIT_REFERENCE_SOURCES',
+  TACIT_MINTS: { meaning: 'Mints the venue settles in, a JSON array.', read: listOf(Mint) },
+  TACIT_INSTRUMENTS: {
+    meaning: 'Instruments, a JSON array.',
+    read: listOf(ListedInstrument),
+  },
+  TACIT_REFERENCE_SOURCES: {
     meaning:
       'Who prices each instrument of `reference_policy` `oracle`, and how old a price may be; a JSON array.',
     fallback: '[]',
-    fault: json,
+    read: listOf(ReferenceSource),
   },
-  {
-    name: 'TACIT_TOKEN_TTL_S',
+  TACIT_TOKEN_TTL_S: {
     meaning: 'Life of a bearer token in seconds.',
     fallback: '900',
-    fault: integer(60, 86_400),
+    read: integer(LIMITS.token_ttl_min_s, LIMITS.token_ttl_max_s),
   },
-  {
-    name: 'TACIT_ORDER_LIFE_SLOTS_MAX',
+  TACIT_ORDER_LIFE_SLOTS_MAX: {
     meaning: 'Longest life of an order in slots.',
-    fallback: '432000',
-    fault: integer(1, 2 ** 32),
+    fallback: String(LIMITS.order_life_slots_max),
+    read: integer(1, LIMITS.order_life_setting_slots_max),
   },
-  {
-    name: 'TACIT_SETTLEMENT_PARTS_MAX',
+  TACIT_SETTLEMENT_PARTS_MAX: {
     meaning: 'Parts one settlement batch carries: 28 in a v1 transaction, 6 in v0.',
-    fallback: '28',
-    fault: integer(2, 28),
+    fallback: String(LIMITS.settlement_parts_max),
+    read: integer(LIMITS.settlement_parts_min, LIMITS.settlement_parts_max),
   },
-  {
-    name: 'TACIT_SETTLEMENT_TRANSACTIONS',
+  TACIT_SETTLEMENT_TRANSACTIONS: {
     meaning: '`v1`, or `v0` where the endpoints do not take v1; then at most 6 parts. docs/operator.md.',
     fallback: 'v1',
-    fault: oneOf('v1', 'v0'),
+    read: oneOf({ v1: 1, v0: 0 }),
   },
-  {
-    name: 'TACIT_RETENTION_DAYS',
+  TACIT_RETENTION_DAYS: {
     meaning: 'Days events, final orders and fills stay readable.',
-    fallback: '30',
-    fault: integer(1, 3_650),
+    fallback: String(LIMITS.retention_days),
+    read: integer(1, LIMITS.retention_setting_days_max),
   },
-  {
-    name: 'TACIT_RESTORE_FROM_CHAIN',
+  TACIT_RESTORE_FROM_CHAIN: {
     meaning: '`on` lets an empty folder begin from the chain alone, once the admin has announced it there.',
     fallback: 'off',
-    fault: oneOf('on', 'off'),
+    read: oneOf({ on: true, off: false }),
   },
-]
+} satisfies Record<string, Setting<unknown>>
+
+/** The value of every setting under its name; the types follow from the rows. */
+export type Settings = { [N in keyof typeof ROWS]: Exclude<ReturnType<(typeof ROWS)[N]['read']>, Fault> }
+export type SettingName = keyof Settings
+export const SETTINGS: { readonly [N in SettingName]: Setting<Settings[N]> } = ROWS
+export const isSettingName = (name: string): name is SettingName => Object.hasOwn(ROWS, name)
+/** In the order in which they are printed and their faults are named. */
+export const SETTING_NAMES: readonly SettingName[] = Object.keys(ROWS).filter(isSettingName)
+
+function textIf(form: string, holds: (text: string) => boolean) {
+  return (text: string): string | Fault => (holds(text) ? text : expected(form))
+}
+
+/** Words that each mean a value. */
+function oneOf<const T>(meanings: Readonly<Record<string, T>>) {
+  const words = Object.keys(meanings).join(' or ')
+  const values = new Map(Object.entries(meanings))
+  return (text: string): T | Fault => values.get(text) ?? expected(words)
+}
+
+function integer(min: number, max: number) {
+  return (text: string): number | Fault => {
+    const value = /^(0|[1-9][0-9]*)$/.test(text) ? Number(text) : Number.NaN
+    return value >= min && value <= max ? value : expected(`an integer from ${min} to ${max}`)
+  }
+}
+
+/** Entries are checked against their schema; a wrong one is named by its place and field. */
+function listOf<S extends TSchema>(entry: S) {
+  const form = formOf(t.Array(entry), 'list')
+  return (text: string) => {
+    try {
+      const list: unknown = JSON.parse(text)
+      return Array.isArray(list) ? form.check(list) : expected('a JSON array')
+    } catch (error) {
+      if (error instanceof SyntaxError) return expected('a JSON array')
+      if (error instanceof Refusal) return new Fault(`${error.facts.field} (${error.code})`, true)
+      throw error
+    }
+  }
+}
 
 /** `127.0.0.1:8443` or `[::]:8443`. */
 export function listenAddress(text: string): { hostname: string; port: number } | undefined {
@@ -190,10 +221,28 @@ export function listenAddress(text: string): { hostname: string; port: number } 
   return { hostname: (match[1] ?? match[2])!, port: Number(match[3]) }
 }
 
-function isHttpsUrl(text: string): boolean {
-  return URL.canParse(text) && new URL(text).protocol === 'https:'
+function tlsNames(text: string): string[] | Fault {
+  if (text === '') return []
+  if (/^[A-Za-z0-9.-]+(,[A-Za-z0-9.-]+)*$/.test(text)) return text.split(',')
+  return expected('names separated by commas')
 }
 
-function isRpcUrl(text: string): boolean {
-  return URL.canParse(text) && /^https?:$/.test(new URL(text).protocol)
+/** Undefined: the embedded chain. */
+function rpcUrls(text: string): string[] | undefined | Fault {
+  if (text === 'embedded') return undefined
+  const urls = text.split(',')
+  if (urls.every((url) => hasScheme(url, /^https?:$/))) return urls
+  return expected('embedded or URLs separated by commas')
+}
+
+function publicKey(text: string): string | Fault {
+  return decodeBase58(text, 32) === undefined ? expected(KEY_FORM) : text
+}
+
+function httpsUrl(text: string): string | Fault {
+  return text === '' || hasScheme(text, /^https:$/) ? text : expected('an https URL or nothing')
+}
+
+function hasScheme(text: string, scheme: RegExp): boolean {
+  return URL.canParse(text) && scheme.test(new URL(text).protocol)
 }

@@ -1,4 +1,6 @@
 /** Schemas of the account's numbered events and of list pages. */
+import { PAGE_ITEMS_MAX } from '../../protocol/limits'
+import { PAGE_ITEMS_DEFAULT } from '../limits'
 import { NoteEvent, Reshape, Withdrawal } from './notes'
 import { Fill, Order } from './orders'
 import { exact, Milliseconds, QueryInteger, QueryLimit, Seq, Slot, type TSchema, t } from './wire'
@@ -37,7 +39,6 @@ export const AccountEvent = exact({
   data: t.Union([Order, Fill, Withdrawal, Reshape, NoteEvent]),
 })
 
-export const LIMIT_DEFAULT = 100
 export const page = <S extends TSchema>(item: S) =>
   exact({
     items: t.Array(item),
@@ -49,6 +50,8 @@ export const pageFields = {
   after: t.Optional(
     QueryInteger('What follows this place: `next_after` of the page before; 0 or absent for the first.'),
   ),
-  limit: t.Optional(QueryLimit(500, 'Items per page, 1 to 500; 100 if absent.')),
+  limit: t.Optional(
+    QueryLimit(PAGE_ITEMS_MAX, `Items per page, 1 to ${PAGE_ITEMS_MAX}; ${PAGE_ITEMS_DEFAULT} if absent.`),
+  ),
 }
 export const PageQuery = exact(pageFields)

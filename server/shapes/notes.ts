@@ -1,4 +1,5 @@
 /** Schemas of withdrawals, reshapes and the tree of note commitments (wire.ts; api.md "Shapes"). */
+import { RESHAPE_NOTES_MAX } from '../../protocol/limits'
 import { NoteOpening, Receipt } from './orders'
 import {
   Address,
@@ -55,8 +56,8 @@ export const WithdrawalResult = exact({ ...withdrawalFields, receipt: Receipt })
 
 export const ReshapeRequest = exact({
   trading_key: PublicKey,
-  inputs: t.Array(FieldElement, { minItems: 1, maxItems: 4, ...REFUSED_SHAPE }),
-  amounts: t.Array(U64, { minItems: 1, maxItems: 4, ...REFUSED_SHAPE }),
+  inputs: t.Array(FieldElement, { minItems: 1, maxItems: RESHAPE_NOTES_MAX, ...REFUSED_SHAPE }),
+  amounts: t.Array(U64, { minItems: 1, maxItems: RESHAPE_NOTES_MAX, ...REFUSED_SHAPE }),
   anchor: FieldElement,
   nonce: Nonce,
   expiry_slot: Slot,
@@ -64,7 +65,7 @@ export const ReshapeRequest = exact({
   openings: t.Optional(
     t.Array(t.Union([NoteOpening, t.Null()]), {
       minItems: 1,
-      maxItems: 4,
+      maxItems: RESHAPE_NOTES_MAX,
       description: 'Aligned with inputs; null where the venue knows the note.',
     }),
   ),

@@ -1,4 +1,5 @@
 /** Schemas of order commands, their results, orders and fills (wire.ts; protocol.md "Request bodies"; api.md "Shapes"). */
+import { CANCEL_ALL_MAX, DEAD_MAN_SLOTS_MAX } from '../../protocol/limits'
 import {
   Address,
   Anchors,
@@ -20,9 +21,6 @@ import {
   t,
   U64,
 } from './wire'
-
-/** Most bodies a mass cancel may carry; each has a signature of its own to verify. */
-export const CANCEL_ALL_MAX = 64
 
 export const NoteOpening = exact({
   mint: Address,
@@ -59,7 +57,11 @@ export const CancelAllBody = t.Union([
 ])
 export const DeadManRequest = exact({
   ...cancelFields,
-  timeout_slots: Integer(0, Number.MAX_SAFE_INTEGER, 'Slots until it fires, at most 432000; 0 disarms.'),
+  timeout_slots: Integer(
+    0,
+    Number.MAX_SAFE_INTEGER,
+    `Slots until it fires, at most ${DEAD_MAN_SLOTS_MAX}; 0 disarms.`,
+  ),
 })
 
 /** Params of the socket's cancel and modify: the body of the REST call and the id its path carries. */

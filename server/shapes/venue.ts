@@ -1,4 +1,6 @@
 /** Schemas of what the venue says about itself: status, time, instruments, identity, attestation, transparency. */
+import { MINT_DECIMALS_MAX } from '../../protocol/limits'
+import { API_KEY_LENGTH_MAX, SECRET_LENGTH_MAX } from '../limits'
 import {
   Address,
   Bytes,
@@ -16,13 +18,14 @@ import {
   U64,
 } from './wire'
 
+export const Decimals = Integer(0, MINT_DECIMALS_MAX)
 const text = (description: string) => t.String({ description })
 const Settlement = t.Union([t.Literal('wired'), t.Literal('degraded'), t.Literal('unwired')])
 
 export const TokenRequest = exact({
-  api_key: t.String({ minLength: 1, maxLength: 128 }),
-  api_secret: t.String({ minLength: 1, maxLength: 256 }),
-  passphrase: t.String({ minLength: 1, maxLength: 256 }),
+  api_key: t.String({ minLength: 1, maxLength: API_KEY_LENGTH_MAX }),
+  api_secret: t.String({ minLength: 1, maxLength: SECRET_LENGTH_MAX }),
+  passphrase: t.String({ minLength: 1, maxLength: SECRET_LENGTH_MAX }),
 })
 export const TokenResponse = exact({
   access_token: text('Opaque bearer token.'),
@@ -49,8 +52,8 @@ export const Instrument = exact({
   symbol: SymbolName,
   base_mint: Address,
   quote_mint: Address,
-  base_decimals: Integer(0, 18),
-  quote_decimals: Integer(0, 18),
+  base_decimals: Decimals,
+  quote_decimals: Decimals,
   lot_size: U64,
   tick_size: U64,
   min_amount: U64,
@@ -102,7 +105,7 @@ export const Transparency = exact({
   mints: t.Array(
     exact({
       mint: Address,
-      decimals: Integer(0, 18),
+      decimals: Decimals,
       vault: Address,
       vault_balance: U64,
       outstanding: U64,

@@ -1,6 +1,7 @@
 /** Schema atoms: the exact form of every value in bodies, queries and answers (protocol.md "Values on the wire"). */
 import { FormatRegistry, type StringOptions, type TSchema, Type } from '@sinclair/typebox'
 import { FIELD_MODULUS } from '../../protocol/field'
+import { ANCHORS_MAX } from '../../protocol/limits'
 import type { RefusalCode } from '../../protocol/refusals'
 
 export { type Static, type TObject, type TSchema, Type as t } from '@sinclair/typebox'
@@ -68,7 +69,7 @@ export const SideName = Type.Union([Type.Literal('buy'), Type.Literal('sell')])
 export const OrderTypeName = Type.Union([Type.Literal('limit'), Type.Literal('ioc'), Type.Literal('fok')])
 export const Anchors = Type.Array(hex(32), {
   minItems: 1,
-  maxItems: 16,
+  maxItems: ANCHORS_MAX,
   description: 'Continuation anchors: distinct, non-zero field elements.',
   'x-refusal': { items: 'anchors_invalid' },
 })

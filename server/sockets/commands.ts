@@ -1,11 +1,12 @@
 /** Runs the commands of one socket in order: a bad frame costs one error, a flood closes the socket. */
 import type { Session } from '../../engine/venue'
 import { Refusal } from '../../protocol/refusals'
-import { authenticate, openReplies, REPLIES_MAX } from '../edge/answer'
+import { authenticate, openReplies } from '../edge/answer'
 import { type Form, formOf } from '../edge/body'
 import { problemFields, refusalOf } from '../edge/problem'
 import { COST, openBucket } from '../edge/rate'
 import type { Services } from '../edge/services'
+import { FRAME_RATE, REPLIES_MAX } from '../limits'
 import { CancelAllBody, CancelParams, DeadManRequest, ModifyParams, PlaceRequest } from '../shapes/orders'
 import { exact, type Static, type TSchema, t } from '../shapes/wire'
 import { FrameFault, readFrame } from './frames'
@@ -98,9 +99,6 @@ export const TRADING_OPS: Readonly<Record<string, Op>> = {
 
 // Runs the commands of one socket: a bad frame costs one error, a flood the socket, and answers come in order.
 
-/** Frames of one socket, whatever they ask: far above what the account's bucket lets through. */
-const FRAMES = { capacity: 500, refill_per_s: 200, code: 'rate_limited' } as const
-
 /** Synchronous on purpose: the runtime does not hold back frames while a handler waits. */
 export function openCommands(args: {
   services: Services
@@ -111,7 +109,7 @@ export function openCommands(args: {
   onFlood: () => void
 }): (message: string | Uint8Array) => void {
   const { services, ops, socket, stream, send, onFlood } = args
-  const frames = openBucket(FRAMES, services.clock)
+  const frames = openBucket({ ...FRAME_RATE, code: 'rate_limited' }, services.clock)
   const replies = openReplies(send)
   const call = { ...services, socket }
 

@@ -3,6 +3,7 @@ import type { EventSink, Session, Subscription } from '../../engine/venue'
 import type { StreamContract } from '../edge/endpoint'
 import { placeOf } from '../edge/problem'
 import type { Services } from '../edge/services'
+import { CLOSE_GRACE_MS, EARLY_EVENTS_MAX, EXPIRY_WARNING_MS, HEARTBEAT_MS } from '../limits'
 import { type OpSocket, openCommands } from './commands'
 import type { ServerFrame } from './frames'
 import {
@@ -15,12 +16,6 @@ import {
   type Transport,
 } from './outbox'
 
-export const HEARTBEAT_MS = 5_000
-export const EXPIRY_WARNING_MS = 60_000
-/** Events that may wait while the socket opens; a reader further behind gets these and resumes from the last. */
-const EARLY_EVENTS_MAX = 5_000
-/** A peer that does not answer the close frame is cut. */
-const CLOSE_GRACE_MS = 5_000
 const RESTART = 1012
 const TOKEN_ENDED = 4401
 const TOO_SLOW = 4408

@@ -1,12 +1,10 @@
 /** The frames of the sockets: what clients send, parsed by our own code, and what the venue sends, each event encoded once. */
 import type { EventWithText } from '../../engine/venue'
+import { FRAME_ID_LENGTH_MAX } from '../../protocol/limits'
 import { Refusal } from '../../protocol/refusals'
 import type { EventKind, Order } from '../../protocol/wire/trading'
 import { parseJson } from '../edge/body'
 import type { Frames } from './outbox'
-
-export const FRAME_BYTES_MAX = 16_384
-export const ID_LENGTH_MAX = 64
 
 export type ClientFrame = { op: string; id: string; params: unknown; token: unknown }
 const FIELDS = new Set(['op', 'id', 'params', 'token'])
@@ -34,7 +32,7 @@ export function readFrame(message: string | Uint8Array): ClientFrame {
     throw new FrameFault(new Refusal('frame_invalid'), undefined)
   }
   const { op, id, params, token } = value as Record<string, unknown>
-  if (typeof id !== 'string' || id.length === 0 || id.length > ID_LENGTH_MAX) {
+  if (typeof id !== 'string' || id.length === 0 || id.length > FRAME_ID_LENGTH_MAX) {
     throw new FrameFault(new Refusal('frame_invalid', { field: 'id' }), undefined)
   }
   if (typeof op !== 'string') throw new FrameFault(new Refusal('frame_invalid', { field: 'op' }), id)

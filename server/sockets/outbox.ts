@@ -2,14 +2,10 @@
 import type { EventWithText, Json } from '../../engine/venue'
 import type { EventKind, Order } from '../../protocol/wire/trading'
 import type { Meters } from '../edge/meters'
+import { OUTBOX_BYTES_MAX, TRANSPORT_BYTES_MAX } from '../limits'
 import { eventFrames, type ServerFrame } from './frames'
 
 // What waits to be sent on one socket: in order, bounded, and handed to the transport only as fast as the peer reads.
-
-/** Bytes that may wait before the reader counts as too slow. */
-export const OUTBOX_BYTES_MAX = 8 * 1024 * 1024
-/** The transport holds at most this much, so that a close frame behind it still arrives soon. */
-const TRANSPORT_BYTES_MAX = 256 * 1024
 
 /** The part of Bun's ServerWebSocket that is used. */
 export interface Transport {

@@ -9,13 +9,12 @@ import type { Meters } from '../edge/meters'
 import { problemResponse, refusalOf } from '../edge/problem'
 import { COST, limitHeaders } from '../edge/rate'
 import type { Services } from '../edge/services'
+import { QUERY_TOKEN_LENGTH_MAX, SOCKETS_TICK_MS } from '../limits'
 import { exact, QueryInteger, t } from '../shapes/wire'
 import { Connection, type Start } from './connection'
 import type { Transport } from './outbox'
 
 // The open sockets of the process: how many there may be, and the one clock that beats for all of them.
-
-const TICK_MS = 1_000
 
 export interface Sockets {
   /** Reserves a place before the upgrade; throws `connection_limit`. The returned function gives it back, once. */
@@ -44,7 +43,7 @@ export function openSockets(args: {
     const now_ms = args.monotonicMs()
     for (const connection of open) connection.tick(now_ms)
   }
-  const timer = setInterval(tick, TICK_MS)
+  const timer = setInterval(tick, SOCKETS_TICK_MS)
   // Sockets alone do not keep a process alive.
   timer.unref()
   return {
@@ -97,7 +96,10 @@ export type Upgrader = {
 
 export const StreamQuery = exact({
   token: t.Optional(
-    t.String({ maxLength: 512, description: 'Bearer token, for clients that cannot set headers.' }),
+    t.String({
+      maxLength: QUERY_TOKEN_LENGTH_MAX,
+      description: 'Bearer token, for clients that cannot set headers.',
+    }),
   ),
   after: t.Optional(QueryInteger('Resume after this seq.')),
 })

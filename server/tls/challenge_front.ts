@@ -4,11 +4,10 @@
  */
 import { type AddressInfo, createServer, type Server, type Socket, connect as tcpConnect } from 'node:net'
 import { createServer as createTlsServer } from 'node:tls'
+import { HELLO_MS } from '../limits'
 import { protocolsOffered } from './client_hello'
 
 const ACME_PROTOCOL = 'acme-tls/1'
-/** A connection that says nothing is not worth waiting for. */
-const HELLO_MS = 10_000
 
 export type ChallengeAnswer = { cert_pem: string; key_pem: string }
 export type Front = {

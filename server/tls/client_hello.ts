@@ -1,8 +1,7 @@
 /** Reads which protocols a TLS client offers (ALPN, RFC 7301) from its first bytes, without answering. */
+import { HELLO_BYTES_MAX } from '../limits'
 
 const [HANDSHAKE, CLIENT_HELLO, ALPN] = [22, 1, 16]
-/** Far above what clients send; a longer one is not worth the memory. */
-const HELLO_BYTES_MAX = 16_384
 
 /**
  * @returns the protocols offered, empty when none are named; `more` when the bytes do not suffice yet; undefined when they

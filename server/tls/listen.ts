@@ -3,10 +3,17 @@
 import type { Server } from 'bun'
 import type { Enclave, TlsMaterial } from '../../enclave/contract'
 import type { ClockPort } from '../../engine/ports'
+import { FRAME_BYTES_MAX } from '../../protocol/limits'
 import type { App } from '../edge/app'
 import type { Log } from '../edge/log'
 import { placeOf } from '../edge/problem'
-import { FRAME_BYTES_MAX } from '../sockets/frames'
+import {
+  BACKPRESSURE_BYTES_MAX,
+  CERTIFICATE_LOOK_MS,
+  IDLE_S,
+  RENEW_BEFORE_MS,
+  REQUEST_BYTES_MAX,
+} from '../limits'
 import type { SocketData } from '../sockets/upgrade'
 import { type ChallengeAnswer, openFront } from './challenge_front'
 
@@ -14,9 +21,6 @@ import { type ChallengeAnswer, openFront } from './challenge_front'
 
 /** TLS 1.3 on the wire (RFC 8446); the runtime takes the number only. */
 const TLS_1_3 = 0x0304
-/** Beyond this the runtime itself answers 413; up to it our own answer keeps the order of checks. */
-const REQUEST_BYTES_MAX = 1024 * 1024
-const IDLE_S = 60
 
 export type ListenOptions = {
   hostname: string
@@ -131,8 +135,7 @@ function serve(
       idleTimeout: IDLE_S,
       sendPings: true,
       perMessageDeflate: false,
-      // Our own bound closes a slow reader long before; the runtime's would drop frames without a word.
-      backpressureLimit: 64 * 1024 * 1024,
+      backpressureLimit: BACKPRESSURE_BYTES_MAX,
       closeOnBackpressureLimit: false,
       open: (socket) =>
         socket.data.opened({
@@ -151,9 +154,6 @@ function serve(
 
 // Renews the TLS certificate in time, on every listener, with its evidence.
 
-/** Left to live when a self-signed certificate is renewed; a third of the 90 days it gets. */
-export const RENEW_BEFORE_MS = 30 * 86_400_000
-
 /** Where certificates come from. */
 export type CertificateSource = {
   /** Time between two looks; a failed renewal is tried again at the next. */
@@ -165,7 +165,7 @@ export type CertificateSource = {
 }
 
 export const SELF_SIGNED: CertificateSource = {
-  check_ms: 3_600_000,
+  check_ms: CERTIFICATE_LOOK_MS,
   isDue: ({ not_after_ms }, unix_ms) => not_after_ms - unix_ms <= RENEW_BEFORE_MS,
   next: async () => undefined,
 }

@@ -6,15 +6,14 @@ import { dnsSolver } from '../../enclave/acme/dns_record'
 import { type ChallengeSolver, issueCertificate } from '../../enclave/acme/issue_certificate'
 import { type SealedStore, sealCertificate, unsealCertificate } from '../../enclave/acme/sealed_certificate'
 import type { Enclave } from '../../enclave/contract'
+import { KEY_PATHS } from '../../enclave/key_paths'
+import { ACME_DNS_CALL_MS } from '../../enclave/limits'
 import type { ClockPort } from '../../engine/ports'
 import { pemOfDer } from '../../protocol/pem'
 import type { Log } from '../edge/log'
+import { PUBLIC_CERTIFICATE_LOOK_MS } from '../limits'
 import type { AcmeConfig } from '../settings/config'
 import type { CertificateSource, Listener } from './listen'
-
-/** Authorities count failed attempts by the hour; four of them stay below what the common ones allow. */
-const CHECK_MS = 900_000
-const DNS_CALL_MS = 30_000
 
 export type CertificateParts = {
   acme: AcmeConfig
@@ -30,10 +29,10 @@ export type CertificateParts = {
 /** Account and sealing keys are derived in the enclave; no key is ever on disk in the clear. */
 export async function openCertificates(parts: CertificateParts): Promise<CertificateSource> {
   const { acme, names, data_dir, enclave, clock, log } = parts
-  const account_seed = await enclave.deriveKey('tacit/acme/account/v1')
+  const account_seed = await enclave.deriveKey(KEY_PATHS.acme_account)
   const store: SealedStore = {
     path: join(data_dir, 'acme', 'certificate.sealed'),
-    key: await enclave.deriveKey('tacit/acme/certificate/v1'),
+    key: await enclave.deriveKey(KEY_PATHS.acme_certificate),
     directory_url: acme.directory_url,
     names,
   }
@@ -42,7 +41,7 @@ export async function openCertificates(parts: CertificateParts): Promise<Certifi
   let held = unsealCertificate(store, clock.unixMs())
   let served: IssuedCertificate | undefined
   return {
-    check_ms: CHECK_MS,
+    check_ms: PUBLIC_CERTIFICATE_LOOK_MS,
     isDue: (tls, unix_ms) =>
       served === undefined || tls.cert_pem !== served.cert_pem || isOld(served, unix_ms),
     async next() {
@@ -64,7 +63,7 @@ function isOld({ not_before_ms, not_after_ms }: IssuedCertificate, unix_ms: numb
 }
 
 function dns({ dns: api }: AcmeConfig, root: { root_pem?: string }): ChallengeSolver {
-  return dnsSolver({ ...api, ...root, call_ms: DNS_CALL_MS })
+  return dnsSolver({ ...api, ...root, call_ms: ACME_DNS_CALL_MS })
 }
 
 function ownPort({ listener, clock }: CertificateParts): ChallengeSolver {

@@ -1,10 +1,11 @@
 /** How large a batch may be, and that its accounts are what they must be also where nothing is paid. */
 
 import { expect, test } from 'bun:test'
+import { SETTLE_LIMITS } from '../../protocol/limits'
 import { depositInstruction } from '../../protocol/vault/deposit'
 import { refuseExitInstruction, requestExitInstruction } from '../../protocol/vault/exits'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
-import { encodeSettleData, SETTLE_LIMITS, settleInstruction } from '../../protocol/vault/settle'
+import { encodeSettleData, settleInstruction } from '../../protocol/vault/settle'
 import { ExitNote } from '../../sandbox/vault/exit_note'
 import {
   bytes32,

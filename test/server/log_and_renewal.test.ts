@@ -2,7 +2,8 @@
 import { expect, test } from 'bun:test'
 import type { TlsMaterial } from '../../enclave/contract'
 import { openLog } from '../../server/edge/log'
-import { RENEW_BEFORE_MS, renewIfDue, SELF_SIGNED } from '../../server/tls/listen'
+import { RENEW_BEFORE_MS } from '../../server/limits'
+import { renewIfDue, SELF_SIGNED } from '../../server/tls/listen'
 import { StandingClock } from '../kit/server/harness'
 
 test('fields beyond the list are dropped, whatever the caller passes', () => {

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { sandboxEnvironment } from '../../sandbox/environment'
 import { printedSettings, readConfig } from '../../server/settings/config'
 import { isSandbox } from '../../server/settings/sandbox_mode'
-import { listenAddress, SETTINGS } from '../../server/settings/settings'
+import { listenAddress, SETTING_NAMES, SETTINGS } from '../../server/settings/settings'
 import { KEY } from '../routes/bodies'
 
 const PRODUCTION = {
@@ -68,8 +68,8 @@ describe('settings', () => {
 
   test('without a default are all named when they are missing', () => {
     const { faults } = readConfig({})
-    const required = SETTINGS.filter(({ fallback }) => fallback === undefined).map(
-      ({ name }) => `${name}: required`,
+    const required = SETTING_NAMES.filter((name) => SETTINGS[name].fallback === undefined).map(
+      (name) => `${name}: required`,
     )
     expect(faults).toEqual(required)
     expect(required).toContain('TACIT_ENCLAVE: required')

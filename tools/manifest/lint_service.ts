@@ -8,7 +8,7 @@ import {
 import { checkConfig } from '../../engine/config'
 import { version } from '../../package.json'
 import { readConfig } from '../../server/settings/config'
-import { SETTINGS } from '../../server/settings/settings'
+import { isSettingName, SETTING_NAMES, SETTINGS } from '../../server/settings/settings'
 
 // The settings inside the compose file, judged by the code that reads them at boot.
 
@@ -16,9 +16,7 @@ import { SETTINGS } from '../../server/settings/settings'
 export const UNSET = 'SET_ME'
 
 /** The only names the encrypted environment may deliver: the host can swap what it delivers, so nothing else may come so. */
-export const SECRET_NAMES: readonly string[] = SETTINGS.filter(({ secret }) => secret === true).map(
-  ({ name }) => name,
-)
+export const SECRET_NAMES: readonly string[] = SETTING_NAMES.filter((name) => SETTINGS[name].secret === true)
 /** Well-formed values that let the reader judge the settings around a secret it cannot see. */
 const SAMPLES: Readonly<Record<string, string>> = {
   TACIT_FEE_ANCHOR: `${'0'.repeat(63)}1`,
@@ -56,11 +54,11 @@ export function lintSettings(service: YamlMap): string[] {
   const judged: Record<string, string> = {}
   for (const [name, value] of environment) {
     if (typeof value !== 'string') faults.push(`${name}: not a plain text`)
-    else if (!SETTINGS.some((setting) => setting.name === name)) faults.push(`${name}: no such setting`)
+    else if (!isSettingName(name)) faults.push(`${name}: no such setting`)
     else if (value === UNSET) faults.push(`${name}: still ${UNSET}; fill it in with --set ${name}=VALUE`)
     else judged[name] = settingText(name, value, faults)
   }
-  for (const { name } of SETTINGS)
+  for (const name of SETTING_NAMES)
     if (!environment.has(name)) faults.push(`${name}: not in the manifest; nothing may depend on a default`)
   // Reading on would only repeat the faults found.
   return faults.length > 0 ? faults : judge(judged)

@@ -9,6 +9,7 @@ import {
 import { broadcast } from '../../engine/chain/client/land_instruction'
 import { ChainUnavailable, RpcPool } from '../../engine/chain/client/rpc_pool'
 import { blockHeight, failureOf, transactionStatuses } from '../../engine/chain/client/transaction_status'
+import { LIMITS } from '../../engine/limits'
 import { decodeBase58 } from '../../protocol/base58'
 import { equalBytes, utf8 } from '../../protocol/bytes'
 import { sha256 } from '../../protocol/sha256'
@@ -29,26 +30,22 @@ import { addressOf, CHUNK_BYTES, type DeploymentPlan, planDeployment } from './p
 
 // Lands one transaction of an operator's key: the same bytes until they expire, then new ones; done at finalized.
 
-const POLL_MS = 200
-const RESEND_POLLS = 5
-const SIGNINGS_MAX = 10
 /** Solana's base fee of one signature (Solana documentation, "Transaction fees"). */
 export const SIGNATURE_LAMPORTS = 5_000n
-const FEE_POLLS = 15
 
 export type Landable = { payer: KeyPairSigner; instructions: Instruction[]; priority_fee_lamports: bigint }
 
 /** Resolves with the signature. @throws Error naming what the chain refused; ChainUnavailable */
 export async function landTransaction(rpc: RpcPool, landable: Landable): Promise<string> {
   await requireFee(rpc, landable)
-  for (let signing = 0; signing < SIGNINGS_MAX; signing++) {
+  for (let signing = 0; signing < LIMITS.deploy_signings_max; signing++) {
     const { value: lifetime } = await rpc.read((endpoint, abortSignal) =>
       endpoint.getLatestBlockhash({ commitment: 'confirmed' }).send({ abortSignal }),
     )
     const signed = await buildTransaction({ ...landable, lifetime, compute_units: COMPUTE_UNITS_MAX })
     for (let poll = 0; ; poll++) {
-      if (poll % RESEND_POLLS === 0) await broadcast({ rpc }, signed.wire)
-      await rpc.sleep(POLL_MS)
+      if (poll % LIMITS.deploy_resend_polls === 0) await broadcast({ rpc }, signed.wire)
+      await rpc.sleep(LIMITS.deploy_poll_ms)
       const height = await blockHeight({ rpc })
       const [status] = await transactionStatuses({ rpc }, [signed.signature])
       if (status?.error) {
@@ -59,15 +56,15 @@ export async function landTransaction(rpc: RpcPool, landable: Landable): Promise
       if (!status && height > signed.last_valid_block_height) break
     }
   }
-  throw new ChainUnavailable(`the transaction did not land in ${SIGNINGS_MAX} signings`)
+  throw new ChainUnavailable(`the transaction did not land in ${LIMITS.deploy_signings_max} signings`)
 }
 
 /** An endpoint drops what nobody can pay for without a word, and waiting would take all signings; SOL may be on its way. */
 async function requireFee(rpc: RpcPool, { payer, priority_fee_lamports }: Landable): Promise<void> {
   const needed = SIGNATURE_LAMPORTS + priority_fee_lamports
   let held = 0n
-  for (let poll = 0; poll < FEE_POLLS; poll++) {
-    if (poll > 0) await rpc.sleep(POLL_MS)
+  for (let poll = 0; poll < LIMITS.deploy_fee_polls_max; poll++) {
+    if (poll > 0) await rpc.sleep(LIMITS.deploy_poll_ms)
     const answer = await rpc.read((endpoint, abortSignal) =>
       endpoint.getBalance(payer.address, { commitment: 'confirmed' }).send({ abortSignal }),
     )
@@ -79,8 +76,6 @@ async function requireFee(rpc: RpcPool, { payer, priority_fee_lamports }: Landab
 
 // Sends one instruction of the vault's deployer or admin: opening it, mints, pause, restore, keys.
 
-const TIMEOUT_MS = 30_000
-
 /**
  * Resolves with the signature once finalized; every signer the instruction needs is among `seeds`, the first pays.
  * @throws Error naming what the chain refused; ChainUnavailable
@@ -91,7 +86,7 @@ export async function administerVault(
   instruction: VaultInstruction,
   priority_fee_lamports: bigint,
 ): Promise<string> {
-  const rpc = new RpcPool(rpc_urls, TIMEOUT_MS)
+  const rpc = new RpcPool(rpc_urls, LIMITS.deploy_call_ms)
   try {
     const signers = await Promise.all(seeds.map((seed) => createKeyPairSignerFromPrivateKeyBytes(seed)))
     const instructions = [toInstruction(instruction, signers)]
@@ -107,9 +102,6 @@ export async function programDataAddress(program_id: Uint8Array): Promise<Uint8A
 }
 
 // Deploys or upgrades a program through the upgradeable loader; what was interrupted goes on where it stopped.
-
-/** Writes under way at the same time. */
-const PARALLEL = 8
 
 export type DeployKeys = {
   /** 32-byte Ed25519 seeds: who pays, who may upgrade, and the program's address. */
@@ -188,8 +180,8 @@ async function fillBuffer(
       initializeBuffer(buffer.address, authority.address),
     ])
   }
-  for (let at = 0; at < plan.offsets.length; at += PARALLEL) {
-    const sent = plan.offsets.slice(at, at + PARALLEL).map((offset) => {
+  for (let at = 0; at < plan.offsets.length; at += LIMITS.deploy_writes_parallel_max) {
+    const sent = plan.offsets.slice(at, at + LIMITS.deploy_writes_parallel_max).map((offset) => {
       const bytes = run.elf.subarray(offset, offset + CHUNK_BYTES)
       const writes = writeBuffer(buffer.address, authority, offset, bytes)
       return landed(rpc, run, signers, `write ${offset}`, writes)
@@ -235,7 +227,7 @@ async function landed(
 }
 
 async function withRpc<T>(rpc_urls: readonly string[], use: (rpc: RpcPool) => Promise<T>): Promise<T> {
-  const rpc = new RpcPool(rpc_urls, TIMEOUT_MS)
+  const rpc = new RpcPool(rpc_urls, LIMITS.deploy_call_ms)
   try {
     return await use(rpc)
   } finally {

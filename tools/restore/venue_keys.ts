@@ -2,19 +2,19 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { getKey } from '../../enclave/agent'
+import { KEY_PATHS, type KeyPath } from '../../enclave/key_paths'
 import { fromHex } from '../../protocol/bytes'
 import { deriveKey, loadKeys } from '../../sandbox/enclave/keys'
 
 export type VenueKeys = { journal_key: Uint8Array; tie_break_key: Uint8Array }
 
 const AGENT_CALL_MS = 10_000
-const [JOURNAL, TIE_BREAK] = ['tacit/journal/v1', 'tacit/tie-break/v1'] as const
 
 /** @throws AgentFailure */
 export async function agentKeys(socket: string): Promise<VenueKeys> {
   const [journal_key, tie_break_key] = await Promise.all([
-    getKey(socket, JOURNAL, AGENT_CALL_MS),
-    getKey(socket, TIE_BREAK, AGENT_CALL_MS),
+    getKey(socket, KEY_PATHS.journal, AGENT_CALL_MS),
+    getKey(socket, KEY_PATHS.tie_break, AGENT_CALL_MS),
   ])
   return { journal_key, tie_break_key }
 }
@@ -25,6 +25,6 @@ export function laptopKeys(data_dir: string): VenueKeys {
   if (!existsSync(join(dir, 'development-keys.json')))
     throw new Error(`${data_dir} is no laptop's data folder`)
   const keys = loadKeys(dir, new Uint8Array(32))
-  const derive = (path: string) => fromHex(deriveKey(keys, path, 'tacit', 'ed25519').key, 32)!
-  return { journal_key: derive(JOURNAL), tie_break_key: derive(TIE_BREAK) }
+  const derive = (path: KeyPath) => fromHex(deriveKey(keys, path, 'tacit', 'ed25519').key, 32)!
+  return { journal_key: derive(KEY_PATHS.journal), tie_break_key: derive(KEY_PATHS.tie_break) }
 }

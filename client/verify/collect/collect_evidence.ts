@@ -2,14 +2,13 @@
 import { fromAnyHex, toHex } from '../../../protocol/bytes'
 import type { Collateral } from '../../../protocol/tdx/collateral'
 import type { ConnectOptions } from '../../connect'
+import { EVIDENCE_CALL_MS } from '../../limits'
 import { BUNDLE_FORMAT, type EvidenceBundle } from '../evidence_bundle'
 import type { VerificationPolicy } from '../policy'
 import { Refused, reasonOf } from '../transcript'
 import { collectChain, collectKms } from './collect_chain'
 import { collectCollateral, INTEL_PCS } from './collect_collateral'
 import { type AskingTransport, collectVenue, type VenueEvidence } from './collect_venue'
-
-const TIMEOUT_MS = 10_000
 
 /** @throws EvidenceUnavailable when the venue itself does not answer. */
 export async function collectEvidence(
@@ -18,7 +17,7 @@ export async function collectEvidence(
   policy: VerificationPolicy,
   options: ConnectOptions,
 ): Promise<EvidenceBundle> {
-  const timeout_ms = options.timeout_ms ?? TIMEOUT_MS
+  const timeout_ms = options.timeout_ms ?? EVIDENCE_CALL_MS
   const nonce = toHex(crypto.getRandomValues(new Uint8Array(32)))
   const venue = await collectVenue(transport, nonce, timeout_ms)
   const missing: EvidenceBundle['missing'] = {}

@@ -1,6 +1,7 @@
 /** Reads identity, attestation and evidence files of a venue; judges only their form. */
 import type { Attestation, Info } from '../../../protocol/wire/public'
 import type { Transport } from '../../api/venue_client'
+import { QUOTE_BUSY_RETRIES_MAX, QUOTE_BUSY_WAIT_MAX_MS, VENUE_ANSWER_CHARACTERS_MAX } from '../../limits'
 import { ATTESTATION_FORM, type EvidenceBundle, type Form, INFO_FORM, requireForm } from '../evidence_bundle'
 
 // Asks a venue through the platform's plain `fetch`, as a browser must: nothing here shows or pins the TLS key.
@@ -33,11 +34,6 @@ export class EvidenceUnavailable extends Error {
 
 export type VenueEvidence = Pick<EvidenceBundle, 'info' | 'attestation' | 'evidences'>
 
-/** A quote occupies hardware that venues share; a busy one names the time to come back. */
-const BUSY_RETRIES = 3
-const BUSY_WAIT_MS_MAX = 5_000
-const ANSWER_BYTES_MAX = 1_048_576
-
 /** @param nonce 64 hex digits. @throws EvidenceUnavailable */
 export async function collectVenue(
   transport: AskingTransport,
@@ -66,16 +62,16 @@ async function getText(transport: AskingTransport, path: string, timeout_ms: num
       throw new EvidenceUnavailable(`${path} did not answer`, { cause: error })
     })
     if (response.ok) return boundedText(response, path)
-    if (response.status !== 429 || attempt === BUSY_RETRIES)
+    if (response.status !== 429 || attempt === QUOTE_BUSY_RETRIES_MAX)
       throw new EvidenceUnavailable(`${path} answered ${response.status}`)
     const wait_ms = Number(response.headers.get('retry-after') ?? 1) * 1000
-    await new Promise((done) => setTimeout(done, Math.min(wait_ms || 1000, BUSY_WAIT_MS_MAX)))
+    await new Promise((done) => setTimeout(done, Math.min(wait_ms || 1000, QUOTE_BUSY_WAIT_MAX_MS)))
   }
 }
 
 async function boundedText(response: Response, path: string): Promise<string> {
   const text = await response.text()
-  if (text.length > ANSWER_BYTES_MAX) throw new EvidenceUnavailable(`${path} answered too much`)
+  if (text.length > VENUE_ANSWER_CHARACTERS_MAX) throw new EvidenceUnavailable(`${path} answered too much`)
   return text
 }
 

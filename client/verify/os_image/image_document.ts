@@ -1,6 +1,7 @@
 /** The measurement document of an OS image, and the deterministic CBOR it is written in. */
 import { toHex } from '../../../protocol/bytes'
 import { sha256 } from '../../../protocol/sha256'
+import { CBOR_DEPTH_MAX } from '../../limits'
 import { decodeBase64, JsonObject } from '../json_document'
 import { Refused, requireThat } from '../transcript'
 
@@ -10,7 +11,6 @@ export type CborValue = number | string | Uint8Array | CborMap
 export type CborMap = ReadonlyMap<string, CborValue>
 
 const MAJOR = { unsigned: 0, bytes: 2, text: 3, map: 5 } as const
-const DEPTH_MAX = 8
 const DECODER = new TextDecoder('utf-8', { fatal: true })
 
 /** @throws Refused unless the bytes are exactly one map with text keys. */
@@ -29,7 +29,7 @@ function readValue(cursor: Cursor, depth: number): CborValue {
   if (major === MAJOR.unsigned) return argument
   if (major === MAJOR.bytes) return take(cursor, argument).slice()
   if (major === MAJOR.text) return readText(cursor, argument)
-  if (major !== MAJOR.map || depth === DEPTH_MAX) throw malformed()
+  if (major !== MAJOR.map || depth === CBOR_DEPTH_MAX) throw malformed()
   const map = new Map<string, CborValue>()
   for (let entry = 0; entry < argument; entry++) {
     const key = readValue(cursor, depth + 1)

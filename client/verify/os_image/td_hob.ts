@@ -5,10 +5,10 @@
  */
 import { sha384 } from '@noble/hashes/sha2.js'
 import { concatBytes } from '../../../protocol/bytes'
+import { MEMORY_RANGES_MAX } from '../../limits'
 import { Refused, requireThat } from '../transcript'
 
 const PAGE = 0x1000
-const RANGES_MAX = 64
 /** Where QEMU splits memory around the PCI hole, and from which size on it does. */
 const LOW_MEMORY = 0x8000_0000
 const HIGH_MEMORY_FROM = 0x1_0000_0000
@@ -62,7 +62,7 @@ function readWitness(witness: Uint8Array): { hob_address: number; accepted: Rang
   const base = next()
   const hob_address = (base + next()) * PAGE
   const count = next()
-  requireThat(count > 0 && count <= RANGES_MAX, 'the memory witness is malformed')
+  requireThat(count > 0 && count <= MEMORY_RANGES_MAX, 'the memory witness is malformed')
   const accepted = Array.from({ length: count }, () => {
     const start = (base + next()) * PAGE
     return { start, end: start + next() * PAGE }

@@ -1,5 +1,6 @@
 /** Strict DER (ITU-T X.690 section 10): structure and primitive values. */
 import { toHex } from '../../../protocol/bytes'
+import { DER_LENGTH_BYTES_MAX } from '../../limits'
 import { Refused } from '../transcript'
 
 // Strict DER (ITU-T X.690 section 10): one-byte tags, definite minimal lengths, nothing left over. Reads, never writes.
@@ -25,8 +26,6 @@ export const TAG = {
 
 /** Context-specific constructed tag, as `[number]` in ASN.1. */
 export const context = (number: number): number => 0xa0 | number
-
-const LENGTH_BYTES_MAX = 3
 
 /** A cursor over the elements of one constructed value. */
 export class DerReader {
@@ -74,7 +73,7 @@ export class DerReader {
     const first = this.byte()
     if (first < 0x80) return first
     const count = first & 0x7f
-    if (count === 0 || count > LENGTH_BYTES_MAX) throw new MalformedDer('length form')
+    if (count === 0 || count > DER_LENGTH_BYTES_MAX) throw new MalformedDer('length form')
     let length = 0
     for (let read = 0; read < count; read++) length = length * 256 + this.byte()
     if (length < 0x80 || length < 256 ** (count - 1)) throw new MalformedDer('length is not minimal')

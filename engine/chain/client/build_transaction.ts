@@ -22,6 +22,7 @@ import {
   setTransactionMessagePriorityFeeLamports,
   signTransactionMessageWithSigners,
 } from '@solana/kit'
+import { LOADED_ACCOUNTS_BYTES_MAX } from '../../../protocol/limits'
 import type { VaultInstruction } from '../../../protocol/vault/instruction'
 import type { TransactionFailure } from './transaction_status'
 
@@ -72,8 +73,6 @@ export function toInstruction(vault: VaultInstruction, signers: readonly KeyPair
 
 /** Runtime maximum per transaction. */
 export const COMPUTE_UNITS_MAX = 1_400_000
-/** Covers the vault program, its accounts and either token program; a v1 transaction without a limit does not load. */
-const LOADED_ACCOUNTS_BYTES = 2 * 1_048_576
 const MICRO_LAMPORTS = 1_000_000n
 
 export type TransactionVersion = 0 | 1
@@ -109,7 +108,7 @@ function messageV1(draft: TransactionDraft) {
     (m) => setTransactionMessageLifetimeUsingBlockhash(draft.lifetime, m),
     (m) => setTransactionMessageComputeUnitLimit(draft.compute_units, m),
     (m) => setTransactionMessagePriorityFeeLamports(draft.priority_fee_lamports, m),
-    (m) => setTransactionMessageLoadedAccountsDataSizeLimit(LOADED_ACCOUNTS_BYTES, m),
+    (m) => setTransactionMessageLoadedAccountsDataSizeLimit(LOADED_ACCOUNTS_BYTES_MAX, m),
     (m) => appendTransactionMessageInstructions(draft.instructions, m),
   )
 }

@@ -1,6 +1,7 @@
 /** Opens the next epoch on chain and anchors the journal head. */
 import { equalBytes } from '../../../protocol/bytes'
 import { anchorInstruction, openEpochInstruction } from '../../../protocol/vault/epochs'
+import { LIMITS } from '../../limits'
 import { type ChainPort, EpochTaken } from '../../ports'
 import type { ChainClient } from './chain_client'
 import { type Landing, landInstruction } from './land_instruction'
@@ -58,9 +59,6 @@ function asEpochTaken(error: unknown): never {
 
 // Stores the journal head on chain when nothing settles.
 
-/** A shutdown waits for its anchor, but not for a chain that stands still. */
-const DEADLINE_MS = 60_000
-
 /**
  * Resolves once a journal position at or after `seq` is finalized on chain.
  * @throws ChainProgramError, ChainUnavailable
@@ -79,7 +77,7 @@ export async function anchor(
     return anchorInstruction({ program, settlement_signer: client.signer_key, ...position })
   }
   try {
-    await landInstruction(client, { prepare, deadline_ms: DEADLINE_MS })
+    await landInstruction(client, { prepare, deadline_ms: LIMITS.anchor_max_ms })
   } catch (error) {
     // A settlement with a newer head came first: the chain knows more than this anchor would have told it.
     if (!(error instanceof ChainProgramError && error.failure.name === 'journal_regressed')) throw error

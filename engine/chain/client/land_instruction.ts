@@ -2,6 +2,7 @@
 
 import { getBase58Encoder } from '@solana/kit'
 import type { VaultInstruction } from '../../../protocol/vault/instruction'
+import { LIMITS } from '../../limits'
 import type { SignedTransaction } from './build_transaction'
 import type { ChainClient } from './chain_client'
 import { backoffMs, ChainUnavailable } from './rpc_pool'
@@ -29,14 +30,6 @@ export async function broadcast({ rpc }: Pick<ChainClient, 'rpc'>, wire: Uint8Ar
 }
 
 // Brings one instruction of the settlement signer to finality: sign, record, rebroadcast, sign again after expiry.
-
-/** Slots between two broadcasts of the same bytes. */
-export const REBROADCAST_SLOTS = 4
-/**
- * A blockhash lives 150 blocks. Twice as many slots later a transaction counts as expired whatever height a node claims;
- * should it land after all, the batch id or the epoch on chain lets only one of two do anything.
- */
-export const EXPIRY_SLOTS = 300
 
 export type Landing = { slot: number; signature: Uint8Array }
 
@@ -95,8 +88,8 @@ async function untilFinalized(
     if (status?.level === 'finalized') return status.slot
     const { slot, slot_ms } = client.view.now()
     const expired = height !== undefined && height > signed.last_valid_block_height
-    if (!status && (expired || slot - signed_slot > EXPIRY_SLOTS)) return undefined
-    if (!status && slot - sent_slot >= REBROADCAST_SLOTS) {
+    if (!status && (expired || slot - signed_slot > LIMITS.transaction_life_slots_max)) return undefined
+    if (!status && slot - sent_slot >= LIMITS.rebroadcast_slots) {
       sent_slot = slot
       await broadcast(client, signed.wire)
     }

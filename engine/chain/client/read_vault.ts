@@ -22,6 +22,7 @@ import {
   type RingAccount,
   type TreeAccount,
 } from '../../../protocol/vault/accounts'
+import { LIMITS } from '../../limits'
 import type { ChainPort, ExitRequest, VaultConfig, VaultMint } from '../../ports'
 import { type ChainClient, chainAddresses } from './chain_client'
 import { RpcPool } from './rpc_pool'
@@ -107,8 +108,6 @@ function pendingOf(config: ConfigAccount): VaultConfig['pending'] {
 
 // One look at a vault without a venue: where it is, what its config says, and the roots, at finalized.
 
-const TIMEOUT_MS = 10_000
-
 export type Deployment = Pick<ChainPort, 'genesis_hash' | 'program_id' | 'config_account'> & {
   config: VaultConfig
 }
@@ -118,7 +117,7 @@ export async function readDeployment(
   rpc_urls: readonly string[],
   program_id: Uint8Array,
 ): Promise<Deployment> {
-  const rpc = new RpcPool(rpc_urls, TIMEOUT_MS)
+  const rpc = new RpcPool(rpc_urls, LIMITS.rpc_call_ms)
   try {
     const addresses = chainAddresses(program_id)
     const genesis = await rpc.read((endpoint, abortSignal) => endpoint.getGenesisHash().send({ abortSignal }))
@@ -137,8 +136,6 @@ export async function readDeployment(
 
 /** Where an SPL token account keeps its amount (same in Token-2022). */
 const TOKEN_AMOUNT_AT = 64
-/** Accounts one getMultipleAccounts takes. */
-const ACCOUNTS_MAX = 100
 
 type Client = Pick<ChainClient, 'rpc' | 'address'>
 
@@ -168,8 +165,8 @@ export async function readMintRecords(client: Client): Promise<{ address: Addres
 export async function readMints(client: Client): Promise<VaultMint[]> {
   const mints = await readMintRecords(client)
   const read: VaultMint[] = []
-  for (let at = 0; at < mints.length; at += ACCOUNTS_MAX / 2) {
-    read.push(...(await readBalances(client, mints.slice(at, at + ACCOUNTS_MAX / 2))))
+  for (let at = 0; at < mints.length; at += LIMITS.rpc_accounts_max / 2) {
+    read.push(...(await readBalances(client, mints.slice(at, at + LIMITS.rpc_accounts_max / 2))))
   }
   return read
 }

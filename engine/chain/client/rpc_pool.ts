@@ -1,14 +1,12 @@
 /** The RPC endpoints: every request with a deadline, retried over the endpoints with backoff and jitter. */
 import { createSolanaRpc, isSolanaError, mainnet, type Rpc, type SolanaRpcApiMainnet } from '@solana/kit'
+import { LIMITS } from '../../limits'
 
 /** The methods every cluster has: no faucet. */
 export type SolanaRpc = Rpc<SolanaRpcApiMainnet>
 /** The chain gave no answer in time. Carries no request content. */
 export class ChainUnavailable extends Error {}
 
-const ATTEMPTS = 6
-const BACKOFF_FIRST_MS = 40
-const BACKOFF_MAX_MS = 2_000
 /** JSON-RPC: invalid request, unknown method, invalid parameters. Asking the same endpoint again changes nothing. */
 const PERMANENT_CODES: readonly number[] = [-32600, -32601, -32602]
 
@@ -43,7 +41,7 @@ export class RpcPool {
   async read<T>(request: (rpc: SolanaRpc, signal: AbortSignal) => Promise<T>): Promise<T> {
     let failure: unknown
     const refused = new Set<number>()
-    for (let attempt = 0; attempt < ATTEMPTS && !this.closed; attempt++) {
+    for (let attempt = 0; attempt < LIMITS.rpc_attempts_max && !this.closed; attempt++) {
       const at = (this.#preferred + attempt) % this.endpoints.length
       try {
         const answer = await request(this.endpoints[at]!, this.signal())
@@ -56,7 +54,9 @@ export class RpcPool {
         if (!refused.has(at)) await this.sleep(backoffMs(attempt))
       }
     }
-    throw new ChainUnavailable(`no answer from the chain in ${ATTEMPTS} attempts`, { cause: failure })
+    throw new ChainUnavailable(`no answer from the chain in ${LIMITS.rpc_attempts_max} attempts`, {
+      cause: failure,
+    })
   }
 
   /** Resolves after `ms`, or at once when the pool closes. */
@@ -80,7 +80,7 @@ export class RpcPool {
 
 /** Doubles from 40 ms to 2 s; half of it random, so that clients that failed together do not return together. */
 export function backoffMs(attempt: number): number {
-  const full = Math.min(BACKOFF_MAX_MS, BACKOFF_FIRST_MS * 2 ** attempt)
+  const full = Math.min(LIMITS.rpc_backoff_max_ms, LIMITS.rpc_backoff_first_ms * 2 ** attempt)
   return full / 2 + Math.random() * (full / 2)
 }
 

@@ -1,12 +1,7 @@
 /** The confirmed slot as this venue sees it: monotone, agreed by two endpoints where there are several, and its pace. */
+import { LIMITS } from '../../limits'
 import type { ChainHealth } from './health'
 import type { RpcPool } from './rpc_pool'
-
-/** Slot changes the measured slot time is taken over. */
-const SAMPLES = 256
-const SAMPLES_MIN = 8
-const POLL_MS_MIN = 5
-const POLL_MS_MAX = 200
 
 export type SlotViewOptions = {
   monotonicMs: () => number
@@ -50,7 +45,7 @@ export class SlotView {
 
   slotMs(): number {
     const [first, last] = [this.#samples[0], this.#samples.at(-1)]
-    if (this.#samples.length < SAMPLES_MIN || !first || !last) return this.options.slot_ms
+    if (this.#samples.length < LIMITS.slot_samples_min || !first || !last) return this.options.slot_ms
     return (last.at_ms - first.at_ms) / (last.slot - first.slot)
   }
 
@@ -86,8 +81,8 @@ export class SlotView {
         failures += 1
       }
       this.health.set('slot_stalled', this.isStalled())
-      const pause_ms = Math.min(POLL_MS_MAX, Math.max(POLL_MS_MIN, this.slotMs() / 3))
-      await this.rpc.sleep(Math.min(2_000, pause_ms * 2 ** Math.min(failures, 5)))
+      const pause_ms = Math.min(LIMITS.slot_poll_max_ms, Math.max(LIMITS.slot_poll_min_ms, this.slotMs() / 3))
+      await this.rpc.sleep(Math.min(LIMITS.rpc_backoff_max_ms, pause_ms * 2 ** Math.min(failures, 5)))
     }
   }
 
@@ -103,7 +98,7 @@ export class SlotView {
     this.#slot = agreed
     this.#advanced_ms = at_ms
     this.#samples.push({ at_ms, slot: agreed })
-    if (this.#samples.length > SAMPLES) this.#samples.shift()
+    if (this.#samples.length > LIMITS.slot_samples_max) this.#samples.shift()
     for (const listener of this.#listeners) listener(agreed)
   }
 }

@@ -62,9 +62,6 @@ export function transactionInstructions(transaction: Uint8Array): CarriedInstruc
 
 // Where transactions stand on chain, by signature.
 
-/** Signatures one request may ask for. */
-export const STATUSES_MAX = 256
-
 export type TransactionStatus = {
   slot: number
   level: 'processed' | 'confirmed' | 'finalized'

@@ -1,8 +1,9 @@
 /** The settlement batches a relayer has under way. */
 import { decodeSettleData } from '../../../protocol/vault/settle'
+import { LIMITS } from '../../limits'
 import type { SignedBatch } from '../../ports'
 import type { ChainClient } from '../client/chain_client'
-import { STATUSES_MAX, transactionInstructions } from '../client/transaction_status'
+import { transactionInstructions } from '../client/transaction_status'
 import type { RelayerArgs } from './relayer'
 
 // One settlement batch on its way to finality, as the relayer remembers it.
@@ -89,7 +90,7 @@ export class RelayedBatches {
   /** From `batch_id` on, those whose newest transaction may land once the ones before have; ascending, without gaps. */
   liveFrom(batch_id: number): RelayedBatch[] {
     const live: RelayedBatch[] = []
-    for (let batch = this.of(batch_id); batch.live && live.length < STATUSES_MAX; ) {
+    for (let batch = this.of(batch_id); batch.live && live.length < LIMITS.rpc_statuses_max; ) {
       live.push(batch)
       batch = this.of(batch.batch_id + 1)
     }

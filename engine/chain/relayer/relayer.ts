@@ -5,7 +5,6 @@ import { LIMITS } from '../../limits'
 import type { ChainSinkPort, OutboxPort, SettlementPayload } from '../../ports'
 import type { ChainClient } from '../client/chain_client'
 import { supervise } from '../client/health'
-import { EXPIRY_SLOTS, REBROADCAST_SLOTS } from '../client/land_instruction'
 import { readVault, type VaultSnapshot } from '../client/read_vault'
 import { backoffMs } from '../client/rpc_pool'
 import { latestLifetime, priorityPrice } from '../client/sign_vault_instruction'
@@ -27,12 +26,6 @@ import {
   isVerdict,
   SettlementSender,
 } from './settlement_sender'
-
-/** A batch that is next to land for longer than this makes settlement degraded. */
-const DELAYED_SLOTS = 300
-
-/** Batches ahead that wait for the disk together. */
-const JOURNALED_AT_A_TIME = 8
 
 export type RelayerArgs = {
   outbox: OutboxPort
@@ -113,7 +106,7 @@ export class Relayer {
     args.ownBatch(batch.batch_id)
     batch.next_since_ms ??= args.monotonicMs()
     const waited_ms = args.monotonicMs() - batch.next_since_ms
-    client.health.set('batch_delayed', waited_ms > DELAYED_SLOTS * client.view.slotMs())
+    client.health.set('batch_delayed', waited_ms > LIMITS.settlement_delay_slots_max * client.view.slotMs())
     if (batch.live) await this.#follow(batch.batch_id)
     else if (batch.batch_id <= args.batchMax()) {
       const failure = await this.#sender.sendNext(batch, payload, confirmed)
@@ -155,7 +148,7 @@ export class Relayer {
       if (!batch.live) return
       const { slot } = this.client.view.now()
       // Whatever heights and statuses a node tells: what did not land for so long is signed again.
-      const overdue = slot - batch.signed_slot > EXPIRY_SLOTS
+      const overdue = slot - batch.signed_slot > LIMITS.transaction_life_slots_max
       if (batch.executed && !overdue) continue
       if (overdue || height > batch.signed.at(-1)!.last_valid_block_height) {
         // The next step reads the batch id again before anything is signed.
@@ -163,7 +156,7 @@ export class Relayer {
         return
       }
       const since = slot - batch.sent_slot
-      if (since >= REBROADCAST_SLOTS || (lost && since > 0)) await this.#sender.broadcast(batch)
+      if (since >= LIMITS.rebroadcast_slots || (lost && since > 0)) await this.#sender.broadcast(batch)
     }
   }
 
@@ -189,7 +182,7 @@ export class Relayer {
         const draft = await this.#sender.draftAhead(batch, payload, confirmed, terms)
         if (!draft) break
         drafts.push(draft)
-        if (drafts.length >= JOURNALED_AT_A_TIME) await this.#sendDrafts(drafts.splice(0))
+        if (drafts.length >= LIMITS.batches_journaled_max) await this.#sendDrafts(drafts.splice(0))
       }
       before = batch
     }

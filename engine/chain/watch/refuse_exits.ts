@@ -9,14 +9,6 @@ import { landInstruction } from '../client/land_instruction'
 import { type OpenExit, readVault, type VaultSnapshot } from '../client/read_vault'
 import { ChainProgramError } from '../client/transaction_status'
 
-/** Requests have days; a look costs one request to the chain while any is open. */
-const LOOK_SLOTS = 8
-/** Settlement waits for a refusal this long at most, once per request. */
-const HOLD_SLOTS = 64
-/** A root that is known on chain is cited within so many slots. */
-const CITE_SLOTS = 8
-const DEADLINE_MS = 60_000
-
 type Hold = { batch_max: number; slot_max: number }
 
 /**
@@ -38,7 +30,7 @@ export class ExitRefusal {
   run(): Promise<void> {
     return supervise(this.client, async () => {
       await this.look()
-      const slots = this.batchMax() === Number.POSITIVE_INFINITY ? LOOK_SLOTS : 1
+      const slots = this.batchMax() === Number.POSITIVE_INFINITY ? LIMITS.exits_look_slots : 1
       await this.client.rpc.sleep(slots * this.client.view.slotMs())
       return true
     })
@@ -64,7 +56,7 @@ export class ExitRefusal {
       const proof = await this.#proofOf(name, nullifier, vault)
       if (!proof || !isKnown(vault, proof)) continue
       const hold = this.#holds.get(name)!
-      hold.slot_max = Math.min(hold.slot_max, this.client.view.now().slot + CITE_SLOTS)
+      hold.slot_max = Math.min(hold.slot_max, this.client.view.now().slot + LIMITS.exit_refusal_cite_slots)
       known.push([nullifier, proof])
     }
     await Promise.all(known.map(([nullifier, proof]) => this.#refuse(nullifier, proof)))
@@ -87,7 +79,7 @@ export class ExitRefusal {
 
   #holdFor({ last_batch_id }: SpentWitness): Hold {
     const batch_max = last_batch_id + LIMITS.batches_behind_refusal_max
-    return { batch_max, slot_max: this.client.view.now().slot + HOLD_SLOTS }
+    return { batch_max, slot_max: this.client.view.now().slot + LIMITS.exit_refusal_hold_slots_max }
   }
 
   async #refuse(nullifier: Uint8Array, proof: SpentWitness): Promise<void> {
@@ -103,7 +95,10 @@ export class ExitRefusal {
       path,
     })
     try {
-      await landInstruction(client, { prepare: async () => instruction, deadline_ms: DEADLINE_MS })
+      await landInstruction(client, {
+        prepare: async () => instruction,
+        deadline_ms: LIMITS.exit_refusal_max_ms,
+      })
     } catch (error) {
       // The batch that serves it, or anyone else, closed the request first; the next look shows what is true.
       if (!(error instanceof ChainProgramError)) throw error

@@ -1,5 +1,6 @@
 /** Follows the finalized note tree: leaves from events, checked against the own tree; states a settlement may cite. */
 import { equalBytes, toHex } from '../../../protocol/bytes'
+import { LIMITS } from '../../limits'
 import type { ChainSinkPort, HashPort } from '../../ports'
 import type { ChainClient } from '../client/chain_client'
 import type { VaultSnapshot } from '../client/read_vault'
@@ -9,16 +10,13 @@ import { eventHistory, leavesOf } from '../client/vault_events'
 
 export type NoteTreeState = { leaf_count: number; root: Uint8Array }
 
-/** The chain keeps 128 earlier states; older ones could not be cited anyway. */
-const KEPT = 512
-
 export class KnownStates {
   readonly #roots = new Map<number, string>()
 
   verified(state: NoteTreeState): void {
     this.#roots.set(state.leaf_count, toHex(state.root))
     const oldest = this.#roots.keys().next().value
-    if (this.#roots.size > KEPT && oldest !== undefined) this.#roots.delete(oldest)
+    if (this.#roots.size > LIMITS.tree_states_kept && oldest !== undefined) this.#roots.delete(oldest)
   }
 
   isVerified(state: NoteTreeState): boolean {

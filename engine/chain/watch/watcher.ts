@@ -1,6 +1,7 @@
 /** Watches the vault while the venue runs: config and fee payer at confirmed, leaves at finalized, exit requests at both. */
 import { equalBytes } from '../../../protocol/bytes'
 import type { ConfigAccount } from '../../../protocol/vault/accounts'
+import { LIMITS } from '../../limits'
 import type { ChainSinkPort, OutboxPort } from '../../ports'
 import type { ChainClient } from '../client/chain_client'
 import { type ChainHealth, supervise } from '../client/health'
@@ -10,8 +11,6 @@ import type { ExitWatch } from './watch_exits'
 import type { LeafWatch } from './watch_leaves'
 
 // Watches what the settlement signer has left to pay fees with.
-
-const EVERY_MS = 30_000
 
 /** Sets or clears `fee_payer_low` until the client closes. */
 export async function watchPayer({ rpc, signer, health, fees }: ChainClient): Promise<void> {
@@ -24,7 +23,7 @@ export async function watchPayer({ rpc, signer, health, fees }: ChainClient): Pr
     } catch (error) {
       if (!(error instanceof ChainUnavailable)) throw error
     }
-    await rpc.sleep(EVERY_MS)
+    await rpc.sleep(LIMITS.payer_look_ms)
   }
 }
 
@@ -86,9 +85,6 @@ export class ConfigWatch {
 
 // Watches the vault while the venue runs: config at confirmed, leaves at finalized, exit requests at both.
 
-/** Slots between two looks at the exit requests, which have days. */
-const EXIT_SLOTS = 8
-
 export class Watcher {
   #exits_slot = Number.NEGATIVE_INFINITY
   #slot_confirmed = 0
@@ -122,7 +118,7 @@ export class Watcher {
       this.mismatch()
       return false
     }
-    if (this.#slot_confirmed - this.#exits_slot >= EXIT_SLOTS) {
+    if (this.#slot_confirmed - this.#exits_slot >= LIMITS.exits_look_slots) {
       this.#exits_slot = this.#slot_confirmed
       await this.exits.follow()
     }

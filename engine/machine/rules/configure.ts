@@ -1,6 +1,7 @@
 /** Applies the operator's settings: mints, instruments, capacities, the fee key. */
 
 import type { CommandOf, Settings } from '../../commands'
+import { LIMITS } from '../../limits'
 import { Book } from '../book/book'
 import { addInstrument, type InstrumentTerms, termsOf } from '../state/instrument'
 import type { Answer } from '../state/outcome'
@@ -12,8 +13,8 @@ import { hexBytes, keyBytes, type State } from '../state/state'
  */
 export function applyConfigure(state: State, command: CommandOf<'configure'>): Answer {
   const { settings } = command
-  // Smaller capacities could not hold a reshape of four notes into four.
-  if (settings.settlement_parts_max < 3) throw new Error('settlement_parts_max is below 3')
+  const { settlement_parts_min: min } = LIMITS
+  if (settings.settlement_parts_max < min) throw new Error(`settlement_parts_max is below ${min}`)
   for (const mint of settings.mints) setMint(state, mint)
   for (const config of settings.instruments) setInstrument(state, config)
   const configured = new Set(settings.instruments.map((config) => config.symbol))

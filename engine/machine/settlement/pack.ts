@@ -1,5 +1,6 @@
 /** Packs fills, withdrawals, reshapes, served exits and fees into settlement batches that each conserve every mint. */
 import { encodeBase58 } from '../../../protocol/base58'
+import { SETTLE_LIMITS } from '../../../protocol/limits'
 import { LIMITS, MS_PER_DAY } from '../../limits'
 import { holdAll } from '../state/note'
 import type { Order } from '../state/order'
@@ -153,8 +154,6 @@ const OUTPUT_BYTES = 48
 /** A payout with its accounts, its nullifier and its change; the accounts of its mint once per batch. */
 const PAYOUT_PARTS = 2
 const PAYOUT_MINT_PARTS = 1
-/** Mints one `settle` can pay (protocol/vault/settle.ts). */
-const PAYOUT_MINTS_MAX = 8
 
 /**
  * Payments join a batch that is open anyway. They open their own when nothing is on its way to the chain, when they
@@ -198,7 +197,7 @@ function partsOf(
   }
   const mints = new Set(batch?.payouts.map((payout) => mintOf(state, payout)))
   if (mints.has(mintOf(state, payment))) return PAYOUT_PARTS
-  return mints.size < PAYOUT_MINTS_MAX ? PAYOUT_PARTS + PAYOUT_MINT_PARTS : Number.POSITIVE_INFINITY
+  return mints.size < SETTLE_LIMITS.payout_mints ? PAYOUT_PARTS + PAYOUT_MINT_PARTS : Number.POSITIVE_INFINITY
 }
 
 function mintOf(state: State, payout: Withdrawal | Exit): string {

@@ -1,8 +1,9 @@
 /** What an ACME authority may do wrong: each ends in a named failure, never in a certificate that was not asked for. */
 import { afterEach, describe, expect, test } from 'bun:test'
 import { X509Certificate } from 'node:crypto'
-import { type AcmeLimits, type Challenge, issueCertificate } from '../../../enclave/acme/issue_certificate'
+import { type Challenge, issueCertificate } from '../../../enclave/acme/issue_certificate'
 import { AcmeFailure } from '../../../enclave/acme/signed_requests'
+import type { AcmeLimits } from '../../../enclave/limits'
 import {
   type Authority,
   answer,

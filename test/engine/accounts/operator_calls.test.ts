@@ -1,10 +1,6 @@
 /** Calls to the operator's listener: signed, once, for this venue, for a short time. */
 import { describe, expect, test } from 'bun:test'
-import {
-  OPERATOR_CALL_LIFE_MAX_S,
-  type OperatorCall,
-  openOperatorCheck,
-} from '../../../engine/accounts/verify_operator'
+import { type OperatorCall, openOperatorCheck } from '../../../engine/accounts/verify_operator'
 import {
   OPERATOR_HEADERS,
   OPERATOR_REQUEST_BYTES,
@@ -13,6 +9,7 @@ import {
   operatorRequestBytes,
 } from '../../../protocol/bodies/operator_request'
 import { toHex, utf8 } from '../../../protocol/bytes'
+import { OPERATOR_CALL_LIFE_MAX_S } from '../../../protocol/limits'
 import { sha256 } from '../../../protocol/sha256'
 import { codeOf, NOW_MS, OPERATOR_KEY, OPERATOR_SEED, testClock } from './venue_operator'
 

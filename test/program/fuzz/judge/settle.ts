@@ -1,6 +1,6 @@
 /** What `settle` must be and do, without its payouts. */
 import { compareBytes } from '../../../../protocol/bytes'
-import { SETTLE_LIMITS } from '../../../../protocol/vault/settle'
+import { SETTLE_LIMITS } from '../../../../protocol/limits'
 import { accountAt, type Call, must, mustBeElement, mustBeProgram, mustBeWritable, same } from './call'
 import {
   CONFIG,

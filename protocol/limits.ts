@@ -1,0 +1,43 @@
+/** States the bounds both sides of the wire must agree on. Widths and layouts stay with their bodies. */
+
+/** Bytes of a request body: room for the largest, a cancel-all of 64 keys. */
+export const BODY_BYTES_MAX = 16_384
+/** Bytes of a socket frame from the client: a body with its id. */
+export const FRAME_BYTES_MAX = 16_384
+/** Characters of a frame's id, which is held until the answer repeats it. */
+export const FRAME_ID_LENGTH_MAX = 64
+/** Events, orders or fills of one page: bounds the cost of one read. */
+export const PAGE_ITEMS_MAX = 500
+/** Leaves of one page: 670 KB of text. */
+export const PAGE_LEAVES_MAX = 10_000
+
+/** Continuation anchors of one order: each is stored as long as the order lives. */
+export const ANCHORS_MAX = 16
+/** Keys of one cancel-all, each with a signature to verify. */
+export const CANCEL_ALL_MAX = 64
+/** Inputs, and outputs, of one reshape: the slots of its signed body. */
+export const RESHAPE_NOTES_MAX = 4
+/** Longest dead-man timer: about a day of 200 ms slots. */
+export const DEAD_MAN_SLOTS_MAX = 432_000
+/** Decimals of a mint: a u64 still holds whole tokens. */
+export const MINT_DECIMALS_MAX = 18
+
+/** Capacity, and refill per second, an account record may grant: beyond it a limit limits nothing. */
+export const ACCOUNT_RATE_MAX = 1_000_000
+/** Live orders an account record may grant: all a venue holds. */
+export const ACCOUNT_ORDERS_LIVE_MAX = 1_000_000
+/** Trading keys an account record may grant; the venue keeps the nonces of each. */
+export const ACCOUNT_KEYS_MAX = 10_000
+/** Longest validity of a signed operator call. */
+export const OPERATOR_CALL_LIFE_MAX_S = 300
+
+/** Bounds of one `settle` that the vault program enforces; a v1 transaction's 4,096 bytes end earlier. */
+export const SETTLE_LIMITS = { nullifiers: 96, outputs: 80, payouts: 24, payout_mints: 8 } as const
+/** Account data a transaction may load: the vault, its accounts and the token programs. A v1 transaction must name one. */
+export const LOADED_ACCOUNTS_BYTES_MAX = 2 * 1_048_576
+/** Data of one inner instruction (Agave, MAX_INSTRUCTION_DATA_LEN: 10 KiB), as base58: longer text is not decoded. */
+export const INNER_DATA_CHARACTERS_MAX = Math.ceil(10_240 * 1.366)
+/** Program addresses kept, because each derivation costs curve arithmetic; the map is emptied beyond it. */
+export const ADDRESSES_KEPT_MAX = 1_024
+/** Entries of a boot event log; firmware and boot write some hundred. */
+export const BOOT_EVENTS_MAX = 4_096
