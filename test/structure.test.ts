@@ -13,9 +13,8 @@ const HOUSE: Record<string, string> = {
   'docs/design/protocol.md': '# Protocol\n\n## Order of checks\n',
   'protocol/codes.ts':
     '/** Names the codes, in the order of protocol.md "Order of checks". */\nexport const CODES = [1]\n',
-  'engine/limits.ts': '/** Bounds what the engine holds. */\nexport const ORDERS_MAX = 10\n',
-  'engine/ports.ts':
-    '/** Describes what the engine needs from outside. */\nexport type Clock = { now(): number }\n',
+  'engine/limits.ts': '/** Bounds all of the engine. */\nexport const ORDERS_MAX = 10\n',
+  'engine/ports.ts': '/** Describes the needs of the engine. */\nexport type Clock = { now(): number }\n',
   'engine/machine/rules/decide.ts': `/** Decides on an order (\`state/book_size.ts\`). */
 import { CODES } from '../../../protocol/codes'
 import { ORDERS_MAX } from '../../limits'
@@ -43,7 +42,7 @@ export function decide(at: ReturnType<Clock['now']>): number {
 const LONG = ['const long = () => {', ...Array(69).fill('  long.name'), '}', 'long()'].join('\n')
 const DECIDE = HOUSE['engine/machine/rules/decide.ts']!
 
-type Plant = [what: string, files: Record<string, string>, finding: RegExp, fix: RegExp]
+type Plant = [name: string, files: Record<string, string>, finding: RegExp, fix: RegExp]
 const inDecide = (head: string, body = ''): Record<string, string> => ({
   'engine/machine/rules/decide.ts': DECIDE.replace('\nexport', `${head}\n\nexport`).replace(
     '  return',

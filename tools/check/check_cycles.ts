@@ -27,7 +27,7 @@ export function checkCycles(graph: Graph): Finding[] {
         cycle,
         'value-cycle',
         'which of them runs first depends on who is imported first',
-        'move what both need into a file that imports neither',
+        'move the shared declarations into a file that imports neither',
       ),
     ),
     ...types.map((cycle) =>

@@ -1,4 +1,4 @@
-/** Every export is used by another file; an export that nobody imports is dead or private. */
+/** Every export is used by another file; an export without an importer is dead or private. */
 import type { Finding } from './finding'
 import { type Graph, topOf } from './module_graph'
 import type { Export, Source } from './parse_source'
@@ -54,7 +54,7 @@ export function checkExports(graph: Graph): Finding[] {
       .filter((one) => !isPublic(file, one) && !uses.get(file)?.has(one.name))
       .map((one) => {
         const own = new RegExp(`\\b${one.name.replace(/\$/g, '\\$')}\\b`, 'g')
-        const used_here = (source.text.match(own)?.length ?? 0) > 1
+        const used_here = one.declared && (source.text.match(own)?.length ?? 0) > 1
         return {
           file,
           line: one.line,

@@ -18,7 +18,7 @@ function nameFaults(file: string): Finding[] {
   const at = { file, line: 1 }
   if (EMPTY_NAMES.test(name)) {
     const fix = 'name the file after its one operation or concept'
-    return [{ ...at, rule: 'file-name', fault: `${name} does not say what is inside`, fix }]
+    return [{ ...at, rule: 'file-name', fault: `${name} does not describe the content`, fix }]
   }
   if (FREELY_NAMED.includes(topOf(file)) || /^_{0,2}[a-z0-9_]+(\.test|\.gen)?\.(ts|rs|py)$/.test(name))
     return []
@@ -63,7 +63,7 @@ function textFaults(file: string, text: string): Finding[] {
     add(
       1,
       'opening-sentence',
-      'The file does not begin with a comment that says what it does',
+      'The file does not begin with a comment that describes it',
       'write one sentence with a verb',
     )
   return found

@@ -32,7 +32,7 @@ function unknownFolders({ sources }: Graph): Finding[] {
     file,
     line: 1,
     rule: 'unknown-folder',
-    fault: `${folder === '' ? 'The root' : `The folder ${folder}/`} is not on the map, so nothing limits what it imports`,
+    fault: `${folder === '' ? 'The root' : `The folder ${folder}/`} is not on the map, so its imports are unlimited`,
     fix: 'move the file to the folder that owns its subject, or add a cell to CELLS in tools/check/rules.ts',
   }))
 }
@@ -128,7 +128,7 @@ function directionAdvice(cell: Cell, { kind }: Edge, target: string): string {
     return 'only its types are allowed here: write `import type`, and pass the value in as an argument'
   if (kind === 'value' && cell.later?.some((pattern) => covers(pattern, target)))
     return 'load it with `await import()` where it is needed'
-  return 'move what both need to a folder below both, or pass it in through a port; the map is CELLS in tools/check/rules.ts'
+  return 'move the shared part to a folder below both, or pass it in through a port; the map is CELLS in tools/check/rules.ts'
 }
 
 function listed(names: readonly string[]): string {

@@ -1,10 +1,10 @@
-/** One violation of a rule, and the line that reports it: where, which rule, why, and what to do next. */
+/** One violation of a rule, and the line that reports it: place, rule, reason and next step. */
 
 export type Finding = {
   readonly file: string
   readonly line: number
   readonly rule: string
-  /** What is wrong, and why it matters in half a sentence. */
+  /** The violation, and why it matters in half a sentence. */
   readonly fault: string
   readonly fix: string
 }

@@ -16,10 +16,15 @@ export type Import = {
   readonly path: string | undefined
   /** Exported names that are used; `*` for all of them. */
   readonly names: readonly string[]
-  /** `export * from`: what is used is up to the importers of this file. */
+  /** `export * from`: its importers decide which names are used. */
   readonly passes_on?: true
 }
-export type Export = { readonly name: string; readonly line: number; readonly type: boolean }
+export type Export = {
+  readonly name: string
+  readonly line: number
+  /** Declared here with `export`, not passed on in braces. */
+  readonly declared: boolean
+}
 export type FunctionFact = { readonly name: string; readonly line: number; readonly lines: number }
 /** A node of the syntax tree; its fields depend on its type (ESTree with TypeScript). */
 export type Node = { type: string; start: number; end: number; [field: string]: unknown }
@@ -93,7 +98,7 @@ function visit(found: Found, node: Node, parent: Node | undefined, path: readonl
       if (node.exported === null) found.imports.push({ ...found.imports.pop()!, passes_on: true })
       break
     case 'ExportDefaultDeclaration':
-      found.exports.push({ name: 'default', line: found.lineOf(node.start), type: false })
+      found.exports.push({ name: 'default', line: found.lineOf(node.start), declared: true })
       break
     case 'ImportExpression':
       addImport(found, node, 'later', laterNames(path))
@@ -153,7 +158,7 @@ function namespaceNames(program: Node, local: string): string[] {
   return names.has('*') ? ['*'] : [...names]
 }
 
-/** `const { a } = await import()` and `(await import()).a` name what they use; anything else may use all. */
+/** `const { a } = await import()` and `(await import()).a` name the exports they use; any other form may use all. */
 function laterNames(path: readonly Node[]): string[] {
   const awaited = path.at(-1)
   const outer = path.at(-2)
@@ -186,13 +191,10 @@ function isModuleUrl(node: Node): boolean {
 }
 
 function visitNamedExport(found: Found, node: Node): void {
-  const type = node.exportKind === 'type'
-  const add = (name: string, at: Node, is_type: boolean) =>
-    found.exports.push({ name, line: found.lineOf(at.start), type: is_type })
+  const add = (name: string, at: Node, declared: boolean) =>
+    found.exports.push({ name, line: found.lineOf(at.start), declared })
   const specifiers = node.specifiers as Node[]
-  for (const specifier of specifiers) {
-    add(nameOf(specifier.exported), specifier, type || specifier.exportKind === 'type')
-  }
+  for (const specifier of specifiers) add(nameOf(specifier.exported), specifier, false)
   if (isNode(node.source)) {
     const names = specifiers.map((specifier) => nameOf(specifier.local))
     addImport(found, node, kindOf(node.exportKind), names)
@@ -200,12 +202,11 @@ function visitNamedExport(found: Found, node: Node): void {
   const declaration = node.declaration
   if (!isNode(declaration)) return
   if (declaration.type !== 'VariableDeclaration') {
-    const is_type = /^TS(TypeAlias|Interface)/.test(declaration.type)
-    add(nameOf(declaration.id), declaration, is_type)
+    add(nameOf(declaration.id), declaration, true)
     return
   }
   for (const declarator of declaration.declarations as Node[]) {
-    for (const name of patternNames(declarator.id as Node)) add(name, declarator, false)
+    for (const name of patternNames(declarator.id as Node)) add(name, declarator, true)
   }
 }
 

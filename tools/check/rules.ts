@@ -1,12 +1,12 @@
 /**
- * The map of the house, as data: each folder, what it owns and what it may import. Everything a maintainer adjusts is in
+ * The map of the house, as data: each folder, its subject and its allowed imports. Everything a maintainer adjusts is in
  * this file; the other files of this folder only apply it.
  */
 
 export type Cell = {
   /** A folder, or a file without its extension. The longest match decides which cell a file belongs to. */
   readonly folder: string
-  /** What it owns; the messages say it. */
+  /** Its subject; messages quote it. */
   readonly owns: string
   /** Folders and files that code here may import; its own cell is always allowed. `*` is everything but `test`. */
   readonly values: readonly string[]
@@ -26,7 +26,7 @@ export type Cell = {
 
 const ENGINE_FACE = ['engine/index', 'engine/venue', 'engine/ports', 'engine/commands', 'engine/limits']
 const ENCLAVE_FACE = ['enclave/index', 'enclave/contract', 'enclave/key_paths']
-/** What a part of the engine may know of the others without being joined to them. */
+/** Types that every part of the engine shares. */
 const CONTRACTS = ['engine/ports', 'engine/commands', 'engine/config', 'engine/venue']
 
 export const CELLS: readonly Cell[] = [
@@ -63,7 +63,7 @@ export const CELLS: readonly Cell[] = [
     owns: 'programs that use the client package as a trader would',
     values: ['client/index', 'protocol'],
   },
-  { folder: 'sandbox', owns: 'the stand-ins that only a laptop needs', values: ['*'] },
+  { folder: 'sandbox', owns: 'the simulators for development, never in the image', values: ['*'] },
   { folder: 'program', owns: 'the vault program and its build', values: ['protocol'] },
   { folder: 'tools', owns: "operators' and developers' commands", values: ['*'] },
   { folder: 'bench', owns: 'every published number', values: ['*'] },
@@ -73,7 +73,7 @@ export const CELLS: readonly Cell[] = [
   { folder: 'engine/limits', owns: 'every bound of the engine', values: ['protocol'] },
   {
     folder: 'engine/ports',
-    owns: 'what the engine needs from outside',
+    owns: 'the interfaces that the engine needs from outside',
     values: ['protocol'],
     types: CONTRACTS,
   },
@@ -94,7 +94,7 @@ export const CELLS: readonly Cell[] = [
   },
   {
     folder: 'engine/machine/state',
-    owns: 'what the venue knows, as values',
+    owns: 'the state of the venue',
     values: [
       'protocol',
       'engine/memory',
@@ -146,7 +146,7 @@ export const CELLS: readonly Cell[] = [
   },
   {
     folder: 'engine/history',
-    owns: 'what accounts may read later',
+    owns: 'past events and answers',
     values: ['protocol', 'engine/limits', 'engine/memory'],
     types: ['engine/ports'],
   },
@@ -195,7 +195,7 @@ export const CELLS: readonly Cell[] = [
   },
   {
     folder: 'engine/chain/watch',
-    owns: 'what the chain reports',
+    owns: 'the watchers of the chain',
     values: ['protocol', 'engine/limits', 'engine/chain/client'],
     types: ['engine/ports'],
   },
@@ -278,7 +278,7 @@ export const PURE_MATH: ReadonlySet<string> = new Set(
 )
 /** Members that depend on the locale of the machine. */
 export const LOCALE_MEMBERS = /^(localeCompare|toLocale[A-Za-z]*)$/
-/** What each forbidden name is, for the message. */
+/** The meaning of each forbidden name, for the message. */
 export const IMPURE_MEANING: Readonly<Record<string, string>> = {
   Date: 'the clock',
   performance: 'the clock',
