@@ -1,0 +1,120 @@
+/** The files of a tree with their imports resolved to files, and the cycles among them. */
+import type { Import, Source } from './parse_source'
+import { parseSource } from './parse_source'
+import type { Tree } from './read_tree'
+
+/** `target` is a file of the tree, or a folder that a URL names; undefined for packages and for paths that do not exist. */
+export type Edge = Import & { readonly from: string; readonly target: string | undefined }
+export type Graph = {
+  readonly tree: Tree
+  readonly sources: ReadonlyMap<string, Source>
+  readonly edges: ReadonlyMap<string, readonly Edge[]>
+}
+
+export function openGraph(tree: Tree): Graph {
+  const sources = new Map<string, Source>()
+  for (const [file, text] of tree) if (file.endsWith('.ts')) sources.set(file, parseSource(file, text))
+  const edges = new Map<string, Edge[]>()
+  for (const [file, source] of sources) {
+    edges.set(
+      file,
+      source.imports.map((one) => ({ ...one, from: file, target: resolve(tree, one) })),
+    )
+  }
+  return { tree, sources, edges }
+}
+
+function resolve(tree: Tree, { path, kind }: Import): string | undefined {
+  if (path === undefined) return undefined
+  for (const candidate of [path, `${path}.ts`, `${path}/index.ts`]) if (tree.has(candidate)) return candidate
+  if (kind !== 'url') return undefined
+  // A URL may name the root of the tree or one of its folders.
+  if (path === '.' || path === './') return './'
+  const folder = `${path.replace(/\/$/, '')}/`
+  return [...tree.keys()].some((file) => file.startsWith(folder)) ? folder : undefined
+}
+
+export type Cycle = {
+  /** Every file of the component, sorted. */
+  readonly files: readonly string[]
+  /** One way round: each edge leads to the next, the last back to the first. */
+  readonly way: readonly Edge[]
+}
+
+/** Components of more than one file, or of one that imports itself, over the edges that `follows` lets through. */
+export function cyclesOf(graph: Graph, follows: (edge: Edge) => boolean): Cycle[] {
+  const next = new Map<string, Edge[]>()
+  for (const [file, edges] of graph.edges) {
+    next.set(
+      file,
+      edges.filter((edge) => edge.target !== undefined && graph.edges.has(edge.target) && follows(edge)),
+    )
+  }
+  return components(next)
+    .filter((files) => files.length > 1 || next.get(files[0]!)!.some((edge) => edge.target === files[0]))
+    .map((files) => ({ files: files.sort(), way: wayRound(next, new Set(files)) }))
+}
+
+/** The shortest cycle inside a component, preferring one that leaves its folder. */
+function wayRound(next: ReadonlyMap<string, readonly Edge[]>, members: ReadonlySet<string>): Edge[] {
+  const starts = [...members]
+    .sort()
+    .flatMap((file) => next.get(file)!.filter((edge) => members.has(edge.target!)))
+  const crossing = starts.filter((edge) => folderOf(edge.from) !== folderOf(edge.target!))
+  let best: Edge[] | undefined
+  for (const first of crossing.length > 0 ? crossing : starts) {
+    const back = shortestWay(next, members, first.target!, first.from)
+    if (best === undefined || back.length + 1 < best.length) best = [first, ...back]
+  }
+  return best!
+}
+
+function shortestWay(
+  next: ReadonlyMap<string, readonly Edge[]>,
+  members: ReadonlySet<string>,
+  from: string,
+  to: string,
+): Edge[] {
+  const reached = new Map<string, Edge | undefined>([[from, undefined]])
+  for (const file of reached.keys()) {
+    if (file === to) break
+    for (const edge of next.get(file)!) {
+      if (members.has(edge.target!) && !reached.has(edge.target!)) reached.set(edge.target!, edge)
+    }
+  }
+  const way: Edge[] = []
+  for (let edge = reached.get(to); edge !== undefined; edge = reached.get(edge.from)) way.unshift(edge)
+  return way
+}
+
+/** Tarjan's strongly connected components. */
+function components(next: ReadonlyMap<string, readonly Edge[]>): string[][] {
+  const index = new Map<string, number>()
+  const low = new Map<string, number>()
+  const open: string[] = []
+  const found: string[][] = []
+  const enter = (file: string) => {
+    index.set(file, index.size)
+    low.set(file, index.get(file)!)
+    open.push(file)
+    for (const { target } of next.get(file)!) {
+      if (!index.has(target!)) {
+        enter(target!)
+        low.set(file, Math.min(low.get(file)!, low.get(target!)!))
+      } else if (open.includes(target!)) low.set(file, Math.min(low.get(file)!, index.get(target!)!))
+    }
+    if (low.get(file) === index.get(file)) found.push(open.splice(open.indexOf(file)))
+  }
+  for (const file of next.keys()) if (!index.has(file)) enter(file)
+  return found
+}
+
+export function folderOf(path: string): string {
+  const end = path.lastIndexOf('/')
+  return end === -1 ? '' : path.slice(0, end)
+}
+
+export function topOf(path: string): string {
+  const end = path.indexOf('/')
+  return end === -1 ? path : path.slice(0, end)
+}

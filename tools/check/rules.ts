@@ -1,0 +1,324 @@
+/**
+ * The map of the house, as data: each folder, its subject and its allowed imports. Everything a maintainer adjusts is in
+ * this file; the other files of this folder only apply it.
+ */
+
+export type Cell = {
+  /** A folder, or a file without its extension. The longest match decides which cell a file belongs to. */
+  readonly folder: string
+  /** Its subject; messages quote it. */
+  readonly owns: string
+  /** Folders and files that code here may import; its own cell is always allowed. `*` is everything but `test`. */
+  readonly values: readonly string[]
+  /** Further ones that are allowed as `import type`. */
+  readonly types?: readonly string[]
+  /** Further ones that are allowed as `import()` only, so that a process loads them only when it needs them. */
+  readonly later?: readonly string[]
+  /** Files that are started as processes by their path. */
+  readonly starts?: readonly string[]
+  /** Packages and platform modules, as prefixes. Absent: every one that `PACKAGE_OWNERS` does not give to others. */
+  readonly modules?: readonly string[]
+  /** The cell owns only the files directly in it: a new folder below needs a cell of its own. */
+  readonly flat?: true
+  /** Its files do not import each other. */
+  readonly apart?: true
+}
+
+const ENGINE_FACE = ['engine/index', 'engine/venue', 'engine/ports', 'engine/commands', 'engine/limits']
+const ENCLAVE_FACE = ['enclave/index', 'enclave/contract', 'enclave/key_paths']
+/** Types that every part of the engine shares. */
+const CONTRACTS = ['engine/ports', 'engine/commands', 'engine/config', 'engine/venue']
+
+export const CELLS: readonly Cell[] = [
+  {
+    folder: 'protocol',
+    owns: 'the bytes both sides agree on',
+    values: [],
+    modules: ['@noble/', '@sinclair/typebox', 'poseidon-lite/', 'bs58', 'node:crypto'],
+  },
+  { folder: 'native', owns: 'compiled Poseidon and Ed25519', values: ['protocol'] },
+  {
+    folder: 'routes',
+    owns: 'one endpoint per file',
+    values: ['server/edge', 'server/sockets', ...ENGINE_FACE, ...ENCLAVE_FACE, 'protocol'],
+    apart: true,
+  },
+  {
+    folder: 'server',
+    owns: 'HTTP, sockets, settings and the process',
+    values: [...ENGINE_FACE, ...ENCLAVE_FACE, 'protocol', 'routes/_manifest.gen', 'package.json'],
+    types: ['engine/config'],
+    later: ['sandbox'],
+  },
+  { folder: 'enclave', owns: 'keys, quotes, evidence and TLS', values: ['protocol'] },
+  {
+    folder: 'client',
+    owns: 'the package that a trader runs',
+    values: ['protocol', 'native'],
+    // The demo starts a venue and issues its account as an operator does.
+    starts: ['server/main', 'tools/account/main'],
+  },
+  {
+    folder: 'examples',
+    owns: 'programs that use the client package as a trader would',
+    values: ['client/index', 'protocol'],
+  },
+  { folder: 'sandbox', owns: 'the simulators for development, never in the image', values: ['*'] },
+  { folder: 'program', owns: 'the vault program and its build', values: ['protocol'] },
+  { folder: 'tools', owns: "operators' and developers' commands", values: ['*'] },
+  { folder: 'bench', owns: 'every published number', values: ['*'] },
+  { folder: 'test', owns: 'tests', values: ['*'] },
+
+  // The engine: contracts first, then from the bottom up.
+  { folder: 'engine/limits', owns: 'every bound of the engine', values: ['protocol'] },
+  {
+    folder: 'engine/ports',
+    owns: 'the interfaces that the engine needs from outside',
+    values: ['protocol'],
+    types: CONTRACTS,
+  },
+  { folder: 'engine/commands', owns: 'the commands of the machine', values: ['protocol'], types: CONTRACTS },
+  {
+    folder: 'engine/config',
+    owns: 'the configuration and its checks',
+    values: ['protocol', 'engine/limits', 'engine/machine/book'],
+    types: CONTRACTS,
+  },
+  { folder: 'engine/venue', owns: 'the calls of the venue', values: ['protocol'], types: CONTRACTS },
+  { folder: 'engine/memory', owns: 'slabs, tables and byte streams', values: ['protocol'] },
+  {
+    folder: 'engine/machine/book',
+    owns: 'the order book and the auction',
+    values: ['protocol', 'engine/memory', 'engine/limits'],
+    modules: [],
+  },
+  {
+    folder: 'engine/machine/state',
+    owns: 'the state of the venue',
+    values: [
+      'protocol',
+      'engine/memory',
+      'engine/limits',
+      'engine/machine/book',
+      'engine/machine/settlement',
+    ],
+    types: CONTRACTS,
+    modules: [],
+  },
+  {
+    folder: 'engine/machine/settlement',
+    owns: 'the batches that settle',
+    values: ['protocol', 'engine/memory', 'engine/limits', 'engine/machine/state'],
+    types: CONTRACTS,
+    modules: [],
+  },
+  {
+    folder: 'engine/machine/rules',
+    owns: 'the decisions: decide, apply, execute',
+    values: ['protocol', 'engine/memory', 'engine/limits', 'engine/machine'],
+    types: CONTRACTS,
+    modules: [],
+  },
+  {
+    folder: 'engine/machine/codec',
+    owns: 'the bytes of commands and snapshots',
+    values: ['protocol', 'engine/memory', 'engine/limits', 'engine/machine'],
+    types: CONTRACTS,
+    modules: [],
+  },
+  {
+    folder: 'engine/intake',
+    owns: 'parsing requests and verifying signatures',
+    values: ['protocol', 'engine/limits', 'engine/memory', 'engine/machine/book', 'engine/machine/rules'],
+    types: [...CONTRACTS, 'engine/machine'],
+  },
+  {
+    folder: 'engine/journal',
+    owns: 'durable records and snapshot files',
+    values: ['protocol', 'engine/limits', 'engine/memory'],
+    types: ['engine/machine/codec', 'engine/ports'],
+  },
+  {
+    folder: 'engine/journal/snapshots',
+    owns: 'the thread that makes snapshots',
+    values: ['protocol', 'engine/limits', 'engine/memory', 'engine/journal', 'engine/machine', 'engine/boot'],
+    types: ['engine/ports'],
+  },
+  {
+    folder: 'engine/history',
+    owns: 'past events and answers',
+    values: ['protocol', 'engine/limits', 'engine/memory'],
+    types: ['engine/ports'],
+  },
+  {
+    folder: 'engine/hashing',
+    owns: 'the thread that hashes notes and trees',
+    values: ['protocol', 'native', 'engine/limits', 'engine/memory'],
+    types: ['engine/ports'],
+  },
+  {
+    folder: 'engine/streams',
+    owns: 'the fan-out of events',
+    values: ['protocol', 'engine/limits', 'engine/history'],
+    types: [...CONTRACTS, 'engine/sequencer'],
+  },
+  {
+    folder: 'engine/reads',
+    owns: 'answers to questions',
+    values: ['protocol', 'engine/limits', 'engine/memory', 'engine/history', 'engine/intake'],
+    types: [...CONTRACTS, 'engine/machine', 'engine/sequencer'],
+  },
+  {
+    folder: 'engine/accounts',
+    owns: 'accounts, passphrases and tokens',
+    values: ['protocol', 'engine/limits'],
+    types: [...CONTRACTS, 'engine/sequencer'],
+  },
+  {
+    folder: 'engine/chain',
+    owns: 'everything Solana on the server',
+    values: [
+      'protocol',
+      'engine/limits',
+      'engine/chain/client',
+      'engine/chain/watch',
+      'engine/chain/relayer',
+    ],
+    types: ['engine/ports'],
+    flat: true,
+  },
+  {
+    folder: 'engine/chain/client',
+    owns: 'RPC, transactions and fees',
+    values: ['protocol', 'engine/limits'],
+    types: ['engine/ports'],
+  },
+  {
+    folder: 'engine/chain/watch',
+    owns: 'the watchers of the chain',
+    values: ['protocol', 'engine/limits', 'engine/chain/client'],
+    types: ['engine/ports'],
+  },
+  {
+    folder: 'engine/chain/relayer',
+    owns: 'the settlement relayer',
+    values: ['protocol', 'engine/limits', 'engine/chain/client', 'engine/chain/watch'],
+    types: ['engine/ports'],
+  },
+  {
+    folder: 'engine/sequencer',
+    owns: 'the one writer: sequence, receipts, outbox',
+    values: [
+      'protocol',
+      'engine/limits',
+      'engine/memory',
+      'engine/machine',
+      'engine/intake',
+      'engine/journal',
+      'engine/history',
+      'engine/hashing',
+      'engine/streams',
+      'engine/reads',
+    ],
+    types: CONTRACTS,
+  },
+  {
+    folder: 'engine/boot',
+    owns: 'load, replay, restore, open and stop',
+    values: [
+      'protocol',
+      'engine/limits',
+      'engine/memory',
+      'engine/machine',
+      'engine/intake',
+      'engine/journal',
+      'engine/history',
+      'engine/hashing',
+      'engine/streams',
+      'engine/reads',
+      'engine/accounts',
+      'engine/sequencer',
+    ],
+    types: CONTRACTS,
+  },
+  {
+    folder: 'engine',
+    owns: 'the door of the venue',
+    values: ['protocol', 'engine'],
+    flat: true,
+  },
+]
+
+/** Code that only a test may load. */
+export const TEST_FOLDER = 'test'
+
+/** Packages that only these folders import: a framework that leaks everywhere cannot be replaced. */
+export const PACKAGE_OWNERS: Readonly<Record<string, readonly string[]>> = {
+  elysia: ['server', 'test', 'bench'],
+  '@elysiajs/swagger': ['server'],
+  '@solana/kit': ['engine/chain', 'client/chain', 'sandbox', 'test', 'bench', 'tools'],
+  litesvm: ['sandbox', 'test', 'bench'],
+  '@phala/dcap-qvl': ['test', 'bench'],
+  'oxc-parser': ['tools/check'],
+}
+
+/** Folders whose code gives the same result on every machine and in every replay. */
+export const PURE_FOLDERS: readonly string[] = ['engine/machine']
+/** Names that pure code may take from the platform: values and functions that depend on their arguments alone. */
+export const PURE_GLOBALS: ReadonlySet<string> = new Set(
+  `undefined NaN Infinity Object Array String Number Boolean BigInt Symbol Math Map Set
+  Error RangeError TypeError ArrayBuffer DataView Uint8Array Uint16Array Uint32Array Int8Array Int16Array Int32Array
+  Float64Array BigInt64Array BigUint64Array JSON TextEncoder TextDecoder parseInt structuredClone arguments`.split(
+    /\s+/,
+  ),
+)
+/** Members of `Math` with one exact result; the others are chance, or rounded differently by other machines. */
+export const PURE_MATH: ReadonlySet<string> = new Set(
+  'abs ceil clz32 floor fround imul max min round sign sqrt trunc'.split(' '),
+)
+/** Members that depend on the locale of the machine. */
+export const LOCALE_MEMBERS = /^(localeCompare|toLocale[A-Za-z]*)$/
+/** The meaning of each forbidden name, for the message. */
+export const IMPURE_MEANING: Readonly<Record<string, string>> = {
+  Date: 'the clock',
+  performance: 'the clock',
+  random: 'chance',
+  crypto: 'chance',
+  process: 'the process',
+  Bun: 'the process',
+  setTimeout: 'a timer',
+  setInterval: 'a timer',
+  setImmediate: 'a timer',
+  queueMicrotask: 'a timer',
+  fetch: 'the network',
+  Promise: 'the scheduler',
+  console: 'the terminal',
+}
+
+export const LIMITS = { file_lines: 500, function_lines: 70, folder_entries: 25, columns: 130 } as const
+
+/** Folders with more entries than `LIMITS.folder_entries`, and why. */
+export const LARGE_FOLDERS: Readonly<Record<string, string>> = {
+  'test/vectors': 'byte vectors, one file per case',
+  'test/golden': 'recorded answers, one file per case',
+}
+
+/** Functions longer than `LIMITS.function_lines`, as `file name`, and why one reads them as a whole. */
+export const LONG_FUNCTIONS: Readonly<Record<string, string>> = {}
+
+/** Files whose exports are used from outside the repository, and folders (with `/`) where `default` is. */
+export const PUBLIC_EXPORTS: readonly string[] = ['client/index.ts', 'routes/']
+
+/** Folders whose files are named after paths of the specification, not in snake_case. */
+export const FREELY_NAMED: readonly string[] = ['routes']
+/** Words that name nothing. */
+export const EMPTY_NAMES = /(^|_)(utils?|helpers?|managers?|misc|common|stuff)(_|\.|$)/
+
+/** Documents whose headings the code cites by the bare name of the file: `protocol.md "Order of checks"`. */
+export const DESIGN_FOLDER = 'docs/design'
+/** Names of files that comments and documents mention and that belong to others or exist only at run time. */
+export const FOREIGN_FILES: readonly RegExp[] = [/^vmm-cli\.py$/, /^\/(app|usr|etc)\//]
+/** Documents that speak of files as they were, not as they are. */
+export const HISTORIES: readonly string[] = ['CHANGELOG.md']
+/** Words that mark unfinished work. */
+export const UNFINISHED = /\b(TODO|FIXME|XXX|HACK|not implemented|lorem ipsum)\b/i
