@@ -6,7 +6,7 @@ import { verifySignature } from '../protocol/ed25519'
 import { median } from './kit/figures'
 import { named, pairNamed, signWith } from './venue/bench_config'
 
-export type VerifyLimit = {
+type VerifyLimit = {
   /** Checks per second of wall time, on one thread. */
   per_second: number
   /** Processor time of one check: steadier than the rate where others share the machine. */

@@ -17,13 +17,13 @@ export class AgentFailure extends Error {
   }
 }
 
-export type AgentMethod = 'Info' | 'GetKey' | 'GetQuote'
+type AgentMethod = 'Info' | 'GetKey' | 'GetQuote'
 
 /**
  * POSTs `params` to the method and returns the JSON object of a 200 answer.
  * @throws AgentFailure for no answer in time, any other status, or anything but a JSON object.
  */
-export async function callAgent(
+async function callAgent(
   socket: string,
   method: AgentMethod,
   params: Record<string, string>,

@@ -20,7 +20,7 @@ export function certifyStatementKey(
   return { body, signature: settlement_key.sign(body) }
 }
 
-export type AttestationParts = {
+type AttestationParts = {
   quote: AgentQuote
   /** 32 bytes; zeros when the caller sent none. */
   nonce: Uint8Array

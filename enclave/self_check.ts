@@ -99,7 +99,7 @@ function checkEventLog(own: AgentQuote, info: AgentInfo, compose_hash: Uint8Arra
 // Keeps a venue that calls itself production from running on anything but real hardware.
 
 /** The process must not start. */
-export class EnclaveRefused extends Error {
+class EnclaveRefused extends Error {
   override readonly name = 'EnclaveRefused'
 }
 

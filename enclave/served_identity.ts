@@ -9,15 +9,15 @@ import type { EnclaveLimits } from './limits'
 
 // The evidence files: they show that the served TLS certificate's key lives inside the attested machine.
 
-export type EvidenceFile = { content_type: string; body: string }
-export type Evidence = ReadonlyMap<string, EvidenceFile>
+type EvidenceFile = { content_type: string; body: string }
+type Evidence = ReadonlyMap<string, EvidenceFile>
 
 /**
  * `sha256sum.txt` lists `cert.pem` in the form of sha256sum(1), and `acme-account.json` where an authority issued it: a CAA
  * record can name that account alone. `quote.json` is the agent's answer for a quote over the hash of that list, so the
  * list cannot name the quote itself. All are made together or not at all.
  */
-export async function makeEvidence(
+async function makeEvidence(
   { cert_pem, account_url }: Pick<TlsMaterial, 'cert_pem' | 'account_url'>,
   quoteOver: (report_data: Uint8Array) => Promise<AgentQuote>,
 ): Promise<Evidence> {

@@ -76,7 +76,7 @@ export const serverAuthentication = (): Extension =>
   extension('2.5.29.37', false, der.sequence(der.oid('1.3.6.1.5.5.7.3.1')))
 
 /** RFC 5280 method 1: SHA-1 names the key, it secures nothing. */
-export function keyIdentifier(key: KeyObject): Uint8Array {
+function keyIdentifier(key: KeyObject): Uint8Array {
   return createHash('sha1').update(spkiOf(key).subarray(-65)).digest()
 }
 export const subjectKeyIdentifier = (key: KeyObject): Extension =>

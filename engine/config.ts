@@ -12,7 +12,7 @@ import { TICK_MAX } from './machine/book/book'
 // What an operator decides: read once by `server/main.ts`, checked by engine/config.ts, never changed while running.
 
 /** A mint the venue settles in. Amounts are decimal strings in the mint's smallest unit. */
-export type MintConfig = {
+type MintConfig = {
   mint: string
   decimals: number
   min_withdraw: string
@@ -64,7 +64,7 @@ export type EngineConfig = {
 type InstrumentConfig = EngineConfig['instruments'][number]
 
 /** Every fault of one instrument as a sentence that names the setting. */
-export function checkInstrumentConfig(one: InstrumentConfig, at: string, mints: MintConfig[]): string[] {
+function checkInstrumentConfig(one: InstrumentConfig, at: string, mints: MintConfig[]): string[] {
   const faults: string[] = []
   const need = (ok: boolean, fault: string) => {
     if (!ok) faults.push(`${at}.${fault}`)
@@ -140,7 +140,7 @@ function decimalsOf(mint: string, mints: MintConfig[]): number | undefined {
 // Checks who may price the oracle instruments: each has named sources with keys of their own, and nothing else has.
 
 /** Every fault as a sentence that names the setting. */
-export function checkReferenceSources({ instruments, reference_sources = [] }: EngineConfig): string[] {
+function checkReferenceSources({ instruments, reference_sources = [] }: EngineConfig): string[] {
   const faults = reference_sources.flatMap((one, index) => checkOne(one, `reference_sources[${index}]`))
   for (const { symbol, reference_policy } of instruments) {
     const entries = reference_sources.filter((one) => one.symbol === symbol).length

@@ -14,7 +14,7 @@ export type { EngineConfig } from './config'
 export type * from './ports'
 export type * from './venue'
 
-export type VenuePorts = {
+type VenuePorts = {
   clock: ClockPort
   keys: KeysPort
   hash: HashPort
@@ -24,7 +24,7 @@ export type VenuePorts = {
 }
 
 /** Settings that cannot be used; `faults` names every one of them. */
-export class ConfigInvalid extends Error {
+class ConfigInvalid extends Error {
   override readonly name = 'ConfigInvalid'
   constructor(readonly faults: string[]) {
     super(`configuration refused:\n${faults.join('\n')}`)

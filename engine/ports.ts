@@ -15,7 +15,7 @@ export class EpochTaken extends Error {
  * An input note of a settlement batch; field elements are 32 bytes big-endian. `nullifier` stands alone for a note whose
  * opening only its owner knows: an exit request names nothing else, and the program has checked it.
  */
-export type HashInput =
+type HashInput =
   | { commitment: Uint8Array; blinding: Uint8Array; nullifier?: undefined }
   | { nullifier: Uint8Array }
 /** An output note: everything its blinding, inner hash, commitment and memo are made of (protocol.md "Notes"). */

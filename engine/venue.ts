@@ -5,7 +5,7 @@
 import type * as wire from '../protocol/wire/trading'
 
 export type Page = { after: number; limit: number }
-export type OrdersPage = Page & {
+type OrdersPage = Page & {
   status?: 'open' | wire.OrderStatus | undefined
   symbol?: string | undefined
 }

@@ -51,7 +51,7 @@ export function toolchainMissing(): string | undefined {
 }
 
 /** Circom's parameters as the pure implementation's package carries them: base64 of big-endian integers. */
-export function circomParameters(arity: number): Parameters {
+function circomParameters(arity: number): Parameters {
   const require = createRequire(import.meta.url)
   const folder = dirname(require.resolve('poseidon-lite'))
   const { C, M } = require(join(folder, 'constants', `${arity}.js`)).default as { C: string[]; M: string[][] }

@@ -60,7 +60,7 @@ function factored(matrix: Matrix): { row: Vector; column: Vector; block: Matrix 
 }
 
 /** What `Constants` in `src/permutation.rs` holds, not yet in Montgomery form. */
-export function sparseForm({ C, M }: Parameters) {
+function sparseForm({ C, M }: Parameters) {
   const width = M.length
   const rounds = C.length / width
   const partial = rounds - FULL_ROUNDS

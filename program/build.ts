@@ -15,7 +15,7 @@ const RUSTC = '/usr/bin/rustc'
 const LLC = '/usr/bin/llc-22'
 
 /** Versions the committed binary was built with; others may give other bytes. */
-export const TOOLCHAIN = { rustc: 'rustc 1.96.0', llc: 'LLVM version 22.1' } as const
+const TOOLCHAIN = { rustc: 'rustc 1.96.0', llc: 'LLVM version 22.1' } as const
 
 // -mcpu=v2: v3 would use 32-bit arithmetic, where SBPF sign-extends and upstream BPF does not.
 const RUSTC_FLAGS = [

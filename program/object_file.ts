@@ -12,7 +12,7 @@ export type Section = {
   info: number
 }
 
-export type ObjectSymbol = { name: string; section: number; value: number; type: number }
+type ObjectSymbol = { name: string; section: number; value: number; type: number }
 
 /** A relocation against `section` at byte `at` naming symbol `symbol`. */
 export type Relocation = { section: number; at: number; type: number; symbol: number }

@@ -9,10 +9,10 @@ export function encodeBase58(bytes: Uint8Array): string {
   return bs58.encode(bytes)
 }
 
-export const ALPHABET = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz'
-export const NO_DIGIT = 255
+const ALPHABET = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz'
+const NO_DIGIT = 255
 /** By character code. */
-export const DIGIT_OF_CODE = new Uint8Array(128).fill(NO_DIGIT)
+const DIGIT_OF_CODE = new Uint8Array(128).fill(NO_DIGIT)
 for (let digit = 0; digit < 58; digit++) DIGIT_OF_CODE[ALPHABET.charCodeAt(digit)] = digit
 
 /** Digits taken at a time: 58^3 times a limb of 32 bits is still an exact number. */

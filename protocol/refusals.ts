@@ -90,7 +90,7 @@ const LIST = [
 ] as const
 
 export type RefusalCode = (typeof LIST)[number][0]
-export type RefusalEntry = { readonly code: RefusalCode; readonly status: number; readonly message: string }
+type RefusalEntry = { readonly code: RefusalCode; readonly status: number; readonly message: string }
 
 export const REFUSALS: readonly RefusalEntry[] = LIST.map(([code, status, message]) => ({
   code,

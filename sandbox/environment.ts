@@ -72,7 +72,7 @@ export async function sandboxEnvironment(environment: Environment): Promise<Envi
   return { ...defaults, ...environment, TACIT_DATA_DIR: data_dir }
 }
 
-export type SandboxBuild = { compose_hash: string; root_pem: string; rpc_url: string; program_id: string }
+type SandboxBuild = { compose_hash: string; root_pem: string; rpc_url: string; program_id: string }
 
 /**
  * The policy file that accepts this sandbox and nothing else, in the form `tacit verify --policy` reads.

@@ -22,7 +22,7 @@ const SECRETS_FILE = 'laptop-secrets.json'
 const OTHER = 'name another folder in TACIT_DATA_DIR'
 
 /** The data folder is unusable; the message says why and what to do. */
-export class SandboxRefused extends Error {
+class SandboxRefused extends Error {
   override readonly name = 'SandboxRefused'
 }
 

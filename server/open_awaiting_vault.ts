@@ -12,7 +12,7 @@ import { problemResponse, refusalOf } from './edge/problem'
 import { VAULT_LOOK_MS, VAULT_STOP_GRACE_MS } from './limits'
 import { type Listener, listen } from './tls/listen'
 
-export type AwaitingParts = {
+type AwaitingParts = {
   at: { hostname: string; port: number }
   enclave: Pick<Enclave, 'signerProof' | 'tls'>
   log: Log

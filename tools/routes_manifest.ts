@@ -4,7 +4,7 @@
  */
 import { Glob } from 'bun'
 
-export type RouteFile = { file: string; method: string; path: string }
+type RouteFile = { file: string; method: string; path: string }
 const METHODS = new Set(['get', 'post', 'put', 'patch', 'delete', 'ws'])
 const NAME = /^(.+)\.([a-z]+)\.ts$/
 const SEGMENT = /^(?:[a-z0-9][a-z0-9.-]*|\[[a-z][a-z0-9_]*\])$/

@@ -1,9 +1,9 @@
 /** Owns how a bench runs its parts in processes of their own and asks them: one question at a time, answered by name. */
 
-export type Question = { name: string; argument: unknown }
+type Question = { name: string; argument: unknown }
 type Reply = { value: unknown } | { error: string }
 
-export type Child = {
+type Child = {
   readonly pid: number
   /** @throws Error when the child does, or ends. */
   ask<T>(name: string, argument?: unknown): Promise<T>

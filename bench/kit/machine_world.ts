@@ -13,7 +13,7 @@ import { sha256 } from '../../protocol/sha256'
 
 export const BASE = seeded('base mint')
 export const QUOTE = seeded('quote mint')
-export const OTHER = seeded('other base mint')
+const OTHER = seeded('other base mint')
 export const SYMBOL = 'SOL-USDC'
 /** 1 lot at 1 tick is 1 quote unit. */
 export const LOT = 1_000_000n
@@ -66,7 +66,7 @@ export function settings(change: Partial<Settings> = {}): Settings {
 }
 
 /** What a hashing worker answers, with SHA-256 in the place of Poseidon: to the engine the results are opaque facts. */
-export function hashOf(job: HashJob): HashResult {
+function hashOf(job: HashJob): HashResult {
   const blindingOf = (anchor: Uint8Array, nonce: bigint, index_role: number, order_id: Uint8Array) =>
     sha256(anchor, order_id, u64Le(nonce), u64Le(index_role))
   return {

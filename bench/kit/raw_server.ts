@@ -10,10 +10,10 @@ export type RawFacts = { port: number; certificate: string }
 export type RawWave = { topics: string[]; per_wave: number; bytes: number }
 
 /** JSON of so many bytes. */
-export const filler = (bytes: number) => JSON.stringify({ filler: 'x'.repeat(Math.max(0, bytes - 13)) })
+const filler = (bytes: number) => JSON.stringify({ filler: 'x'.repeat(Math.max(0, bytes - 13)) })
 
 /** A bare server; `fetch` answers what no socket asks for. */
-export function serveRaw(fetch: (request: Request) => Response | Promise<Response>): RawFacts {
+function serveRaw(fetch: (request: Request) => Response | Promise<Response>): RawFacts {
   const { cert_pem: cert, key_pem: key } = generateTls([], Date.now())
   const { port } = Bun.serve({ hostname: '127.0.0.1', port: 0, tls: { cert, key }, fetch })
   return { port: port!, certificate: cert }

@@ -19,7 +19,7 @@ export type LoadReport = {
   since_sent_p99_ms: number
   lateness_p99_ms: number
 }
-export type GetLoad = { path: string; host: string; token: string | undefined; count: number }
+type GetLoad = { path: string; host: string; token: string | undefined; count: number }
 
 let requests: Buffer[] = []
 let sockets: EventSockets | undefined

@@ -87,7 +87,7 @@ function ticksOf(two_sided: boolean, dice: number): number {
   return REFERENCE_TICKS - 50 + (away % 100)
 }
 
-export function postRequest(path: string, host: string, token: string, body: string): Buffer {
+function postRequest(path: string, host: string, token: string, body: string): Buffer {
   return Buffer.from(
     `POST ${path} HTTP/1.1\r\nhost: ${host}\r\nauthorization: Bearer ${token}\r\n` +
       `content-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,

@@ -53,7 +53,7 @@ function costUnits(units: number, writable: number, data_bytes: number): number 
   return Math.ceil(units + SIGNATURE + WRITE_LOCK * writable + data_bytes / 4 + LOADED_PAGE * PAGES)
 }
 
-export type BatchWork = { hash_ms: number; sign_ms: number; program_ms: number; cost_units: number }
+type BatchWork = { hash_ms: number; sign_ms: number; program_ms: number; cost_units: number }
 
 export async function settlementWork(): Promise<BatchWork> {
   const trees = emptyTrees()

@@ -14,7 +14,7 @@ import { MemorySink, randomField } from './vault_world'
 const PROGRAM = join(import.meta.dir, '../../program/vault.so')
 
 /** `landing_ms`: from signed to confirmed, per batch. */
-export type SettleRun = { batches: number; elapsed_s: number; landing_ms: number[] }
+type SettleRun = { batches: number; elapsed_s: number; landing_ms: number[] }
 
 const elements = (count: number): Uint8Array[] =>
   Array.from({ length: count }, randomField).sort(compareBytes)

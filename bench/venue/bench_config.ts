@@ -25,7 +25,7 @@ export function elementNamed(name: string): Uint8Array {
 /** DER prefix of an Ed25519 PKCS #8 key (RFC 8410); the seed follows. */
 const PKCS8_PREFIX = Buffer.from('302e020100300506032b657004220420', 'hex')
 
-export type SigningPair = { key: KeyObject; public_key: Uint8Array; text: string }
+type SigningPair = { key: KeyObject; public_key: Uint8Array; text: string }
 
 /** An Ed25519 pair of the platform: signing in a benchmark must not cost more than verifying. */
 export function pairNamed(name: string): SigningPair {
@@ -48,7 +48,7 @@ export const MINTS = [
   { mint: named('quote mint'), decimals: 6 },
 ]
 export const OPERATOR_SEED = named('operator')
-export const OPERATOR = pairNamed('operator')
+const OPERATOR = pairNamed('operator')
 export const SYMBOL = 'SOL-USDC'
 /** Trading keys over all accounts. Orders go round them, so that orders under way at a time are of different keys. */
 export const KEYS = 4_096

@@ -17,7 +17,7 @@ import {
 import type { BenchEngine } from './open_engine'
 
 /** Enough for any order of the benches. */
-export const NOTE_AMOUNT = 10n ** 15n
+const NOTE_AMOUNT = 10n ** 15n
 const LEAVES_AT_A_TIME = 4_096
 const ORDERS_AT_A_TIME = 1_000
 

@@ -13,7 +13,7 @@ import { type BenchEngine, clock, openEngine, provisionAccounts } from './open_e
 import { waveOfEvents } from './rest_orders'
 import { type ThreadTimes, threadTimes } from './thread_time'
 
-export type VenueStart = {
+type VenueStart = {
   dir: string
   notes: number
   two_sided?: boolean

@@ -9,7 +9,7 @@ type Frame =
   | { type: 'hello' | 'snapshot' | 'heartbeat' | 'bye' | 'reply' | 'error' }
 
 export type EventStream = { readonly seq: number; close(): void }
-export type EventStreamHandlers = {
+type EventStreamHandlers = {
   event(event: AccountEvent): void
   /** Events the venue no longer retains: read the state over REST. */
   gap?(seq_from: number, seq_to: number): void

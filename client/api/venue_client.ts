@@ -32,13 +32,13 @@ export class VenueProblem extends Error {
 
 // One JSON request over the pinned connection.
 
-export type CallOptions = { method?: 'GET' | 'POST' | 'PUT' | 'DELETE'; token?: string; body?: unknown }
+type CallOptions = { method?: 'GET' | 'POST' | 'PUT' | 'DELETE'; token?: string; body?: unknown }
 
 /**
  * Resolves with the resource. @throws VenueProblem for a refusal; other errors (a lost connection) leave the outcome of
  * a command open: send the identical bytes again and `order_exists` tells its fate.
  */
-export async function call<T>(transport: Transport, path: string, options: CallOptions = {}): Promise<T> {
+async function call<T>(transport: Transport, path: string, options: CallOptions = {}): Promise<T> {
   const headers: Record<string, string> = { accept: 'application/json' }
   if (options.token !== undefined) headers['authorization'] = `Bearer ${options.token}`
   if (options.body !== undefined) headers['content-type'] = 'application/json'
@@ -50,7 +50,7 @@ export async function call<T>(transport: Transport, path: string, options: CallO
 }
 
 /** Query string of the fields that are set. */
-export function query(fields: Record<string, string | number | undefined>): string {
+function query(fields: Record<string, string | number | undefined>): string {
   const set = Object.entries(fields).filter(([, value]) => value !== undefined)
   return set.length === 0 ? '' : `?${new URLSearchParams(set.map(([name, value]) => [name, String(value)]))}`
 }

@@ -9,7 +9,7 @@ import type { VaultState } from '../chain/read_vault'
 // Rebuilds the tree of spent nullifiers from the settlement batches and compares it with the vault's config account.
 
 /** Nullifiers enter batch by batch; one that escaped from a frozen vault may be in none. */
-export function auditSpentTree(events: readonly VaultEvent[], { config }: VaultState): RootAudit {
+function auditSpentTree(events: readonly VaultEvent[], { config }: VaultState): RootAudit {
   const { last_batch, spent_count: count, spent_root: expected } = config
   const batches = events.filter((event) => event.kind === 'settled').sort((a, b) => a.batch - b.batch)
   const settled = batches.filter(({ batch }) => batch <= last_batch)
@@ -96,7 +96,7 @@ type ProgramNote = { mint: Uint8Array; amount: bigint; inner: Uint8Array; leaf_i
  * Every deposit and refund names what its commitment is made of, so those are computed again; outputs of trades are
  * opaque. Beside the root of now, every earlier state the ring still knows must be one of this history.
  */
-export function auditNoteTree(events: readonly VaultEvent[], { tree, ring }: VaultState): RootAudit {
+function auditNoteTree(events: readonly VaultEvent[], { tree, ring }: VaultState): RootAudit {
   const { leaf_count: count, root: expected } = tree
   const appends = events
     .flatMap(appendOf)

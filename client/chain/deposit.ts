@@ -19,7 +19,7 @@ import {
 } from './send_instructions'
 import { ownAccount } from './token_account'
 
-export type DepositTerms = {
+type DepositTerms = {
   program_id: string
   mint: string
   amount: bigint

@@ -15,7 +15,7 @@ import {
 import { exitRequestAddress, mintRecordAddress, vaultAddresses } from '../../protocol/vault/addresses'
 import { addressOf, type ChainReader, patientRead } from './chain_access'
 
-export type Commitment = 'confirmed' | 'finalized'
+type Commitment = 'confirmed' | 'finalized'
 export type VaultState = { slot: number; config: ConfigAccount; tree: TreeAccount; ring: RingAccount }
 
 /** There is no vault under this program, or an account of it is not one the program wrote. */

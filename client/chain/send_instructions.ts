@@ -48,7 +48,7 @@ export function toInstruction(vault: VaultInstruction, signers: readonly KeyPair
 
 const RUN_AGAIN = 'The vault moved on meanwhile: run it again.'
 
-export const VAULT_ADVICE: Partial<Record<VaultErrorName, string>> = {
+const VAULT_ADVICE: Partial<Record<VaultErrorName, string>> = {
   vault_paused: 'Deposit later; exits work meanwhile.',
   vault_frozen: "What is in it leaves by 'exit escape'; nothing else goes in or out.",
   not_frozen: "Ask for the note with 'exit request'; unserved at its deadline, 'exit freeze' opens the way.",
@@ -79,14 +79,14 @@ export class TransactionFailed extends Error {
 }
 
 /** From `err` of a landed transaction: `{InstructionError: [index, {Custom: code}]}` (agave `TransactionError`). */
-export function landedFailure(err: unknown): TransactionFailed {
+function landedFailure(err: unknown): TransactionFailed {
   const instruction = (err as { InstructionError?: readonly [unknown, unknown] }).InstructionError
   const code = (instruction?.[1] as { Custom?: bigint | number } | undefined)?.Custom
   return failure('the transaction landed with an error', code)
 }
 
 /** What the node's simulation refused; undefined when the failure is another, as a node that does not answer. */
-export function preflightFailure(error: unknown): TransactionFailed | undefined {
+function preflightFailure(error: unknown): TransactionFailed | undefined {
   if (!isSolanaError(error, SOLANA_ERROR__JSON_RPC__SERVER_ERROR_SEND_TRANSACTION_PREFLIGHT_FAILURE))
     return undefined
   const { cause } = error

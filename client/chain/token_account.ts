@@ -17,7 +17,7 @@ export const TOKEN_ACCOUNT_BYTES = 165
 const STATE_AT = 108
 
 /** @param token_program the mint's: SPL Token or Token-2022 */
-export function associatedAccount(
+function associatedAccount(
   owner: Uint8Array,
   mint: Uint8Array,
   token_program: Uint8Array = TOKEN_PROGRAM,

@@ -24,11 +24,7 @@ import { syncWallet } from './recover_notes'
 // The token account an exit pays to: the one named, or the payer's own, made when it is absent.
 
 /** @throws CommandRefused for a destination the vault could not pay: its note would come back as another */
-export async function payoutAccount(
-  chain: ChainAccess,
-  options: CommandOptions,
-  mint: string,
-): Promise<Uint8Array> {
+async function payoutAccount(chain: ChainAccess, options: CommandOptions, mint: string): Promise<Uint8Array> {
   const { token_program } = await readMintRecord(chain, options.program(), mint)
   if (options.optional('destination') !== undefined) {
     const named = options.address('destination')
@@ -77,7 +73,7 @@ export function historyPath(options: CommandOptions): string {
 
 // `wallet exit request|status|escape`: out of the vault with the seed and public chain data, without the venue.
 
-export function noteOf(options: CommandOptions, wallet: Wallet): WalletNote {
+function noteOf(options: CommandOptions, wallet: Wallet): WalletNote {
   const note = wallet.note(toHex(options.field('note')))
   if (note === undefined)
     throw new CommandRefused(

@@ -15,7 +15,7 @@ import type { VaultProofs } from './vault_proofs'
 
 // A wallet's note opened as the vault program asks for it, at the leaf the history shows.
 
-export type OpenedNote = {
+type OpenedNote = {
   nullifier: Uint8Array
   /** The trading key that must sign. */
   owner: Uint8Array
@@ -40,7 +40,7 @@ export function nullifierOfNote(note: WalletNote): Uint8Array {
 
 // Builds an exit request: the owner demands that the venue pays a note out before the deadline.
 
-export type ExitRequestTerms = {
+type ExitRequestTerms = {
   program: Uint8Array
   /** Pays rent and bond, and gets both back. */
   payer: Uint8Array
@@ -82,7 +82,7 @@ export function prepareExitRequest(
 
 // Builds an escape: in a frozen vault a note's owner takes its tokens with the seed and public data alone.
 
-export type EscapeTerms = {
+type EscapeTerms = {
   program: Uint8Array
   /** Pays the rent of the escape record. */
   payer: Uint8Array

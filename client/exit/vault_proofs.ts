@@ -23,20 +23,20 @@ const MEANINGS = {
   history_differs: 'the history does not lead to the roots of the vault: ask another node',
 } as const
 
-export type Inclusion = {
+type Inclusion = {
   leaf_index: number
   cited_leaf_count: number
   cited_root: Uint8Array
   /** 32 siblings from the leaf upwards. */
   siblings: Uint8Array[]
 }
-export type Absence = {
+type Absence = {
   low_value: Uint8Array
   low_next: Uint8Array
   low_index: number
   siblings: Uint8Array[]
 }
-export type Presence = {
+type Presence = {
   cited_spent_root: Uint8Array
   next_value: Uint8Array
   leaf_index: number

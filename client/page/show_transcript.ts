@@ -10,7 +10,7 @@ import { expectedOf } from './expected'
 const LONG_VALUE = /[0-9A-Za-z]{32,}/g
 const ENDS = 8
 
-export function element<K extends keyof HTMLElementTagNameMap>(
+function element<K extends keyof HTMLElementTagNameMap>(
   name: K,
   class_name: string,
   ...children: (Node | string)[]
@@ -22,7 +22,7 @@ export function element<K extends keyof HTMLElementTagNameMap>(
 }
 
 /** The text as nodes; nothing in it is ever read as markup. */
-export function showValue(text: string): (Node | string)[] {
+function showValue(text: string): (Node | string)[] {
   const nodes: (Node | string)[] = []
   let at = 0
   for (const match of text.matchAll(LONG_VALUE)) {
@@ -81,7 +81,7 @@ const VERDICTS: Record<Verdict, [mark: string, title: string, meaning: string]> 
   failed: ['✕', 'Refused', 'At least one check failed. Send this venue nothing.'],
 }
 
-export type Shown = {
+type Shown = {
   transcript: Transcript
   policy: VerificationPolicy
   bundle: EvidenceBundle

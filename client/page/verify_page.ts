@@ -11,7 +11,7 @@ import { showTranscript } from './show_transcript'
 // Lets a text field be filled from a file: chosen with its button or dropped on it.
 
 /** @param changed called once the text of a file stands in the field. */
-export function takeFiles(field: HTMLTextAreaElement, changed: () => void): void {
+function takeFiles(field: HTMLTextAreaElement, changed: () => void): void {
   const chooser = document.querySelector<HTMLInputElement>(`input[type=file][data-for="${field.id}"]`)!
   const take = async (file: File | undefined): Promise<void> => {
     if (file === undefined) return
@@ -31,15 +31,15 @@ export function takeFiles(field: HTMLTextAreaElement, changed: () => void): void
 // What the user asks for, read from the text of the form's fields.
 
 /** Exact text of each field, as typed, pasted or dropped. */
-export type FormText = { url: string; policy: string; collateral: string; manifest: string }
-export type Demand = {
+type FormText = { url: string; policy: string; collateral: string; manifest: string }
+type Demand = {
   origin: URL
   policy: VerificationPolicy
   options: { collateral?: Collateral; app_compose?: string }
 }
 
 /** @throws Refused naming the field. An empty policy demands real, current hardware and pins nothing else. */
-export function readDemand(text: FormText): Demand {
+function readDemand(text: FormText): Demand {
   const { collateral, manifest } = text
   return {
     origin: readOrigin(text.url.trim()),

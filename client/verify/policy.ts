@@ -15,14 +15,14 @@ export const TCB_STATUSES = [
   'OutOfDate',
   'OutOfDateConfigurationNeeded',
 ] as const
-export type AllowedTcbStatus = (typeof TCB_STATUSES)[number]
+type AllowedTcbStatus = (typeof TCB_STATUSES)[number]
 
 /** Announced changes of the vault: `settlement.md` "Keys and administration". */
-export const PENDING_ACTIONS = ['rotate_signer', 'set_admin', 'authorize_restore'] as const
+const PENDING_ACTIONS = ['rotate_signer', 'set_admin', 'authorize_restore'] as const
 export type PendingAction = (typeof PENDING_ACTIONS)[number]
 
 /** One OS image on one machine shape, 96 hex digits each: from `dstack-mr measure`. */
-export type RegisterTuple = { mrtd: string; rtmr0: string; rtmr1: string; rtmr2: string }
+type RegisterTuple = { mrtd: string; rtmr0: string; rtmr1: string; rtmr2: string }
 
 export type ChainPolicy = {
   /** JSON-RPC endpoint the client itself trusts; never the venue's. */

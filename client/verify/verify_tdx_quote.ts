@@ -8,7 +8,7 @@ import { type OpenedCollateral, openCollateral, type TrustedRoots } from './tdx/
 import { type GenuineQuote, requireMachine, verifyGenuine } from './tdx/genuine_quote'
 import { type PlatformPolicy, requirePlatform, type TcbFinding } from './tdx/platform'
 
-export type VerifiedQuote = GenuineQuote & { finding: TcbFinding }
+type VerifiedQuote = GenuineQuote & { finding: TcbFinding }
 
 /** @throws Refused, MalformedQuote */
 export async function verifyTdxQuote(

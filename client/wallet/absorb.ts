@@ -18,8 +18,8 @@ export class WalletMismatch extends Error {
 }
 
 /** Where an output comes from: the key that owns it and what makes its blinding. */
-export type OutputSource = BlindingParts & { key_index: number }
-export type MadeNote = Pick<WalletNote, 'commitment' | 'mint' | 'state' | 'origin' | 'leaf_index'> & {
+type OutputSource = BlindingParts & { key_index: number }
+type MadeNote = Pick<WalletNote, 'commitment' | 'mint' | 'state' | 'origin' | 'leaf_index'> & {
   amount: bigint
 }
 
@@ -41,7 +41,7 @@ export function ownOutput(wallet: Wallet, source: OutputSource, made: MadeNote):
  * Fills are told after the order's end when their notes are hashed later than the auction; until the last one is told,
  * the collateral the wallet knows is not the one that is left. A replacement may go on with the same note.
  */
-export function absorbFinal(wallet: Wallet, data: Order): void {
+function absorbFinal(wallet: Wallet, data: Order): void {
   const order = wallet.order(data.order_id)
   if (order === undefined) return
   order.open = false
@@ -55,7 +55,7 @@ export function absorbFinal(wallet: Wallet, data: Order): void {
 // A fill consumes the order's collateral and gives proceeds and change; a voided one takes all of it back.
 
 /** @throws WalletMismatch when price, fee, a commitment or the presence of change is not what the order's terms give */
-export function absorbFill(wallet: Wallet, generation: number, fill: Fill): void {
+function absorbFill(wallet: Wallet, generation: number, fill: Fill): void {
   const order = wallet.order(fill.order_id)
   if (order === undefined || fill.fill_index < order.consumed.length) return
   const collateral = wallet.note(order.collateral)
@@ -119,7 +119,7 @@ function sourceOf(wallet: Wallet, generation: number, order: WalletOrder, fill: 
  * A fill that never reaches the chain (the vault was frozen, or restored): its notes do not exist and the note it
  * consumed is unspent. Fills are voided from some fill on to the last, told in any order.
  */
-export function absorbVoidedFill(wallet: Wallet, fill: Fill): void {
+function absorbVoidedFill(wallet: Wallet, fill: Fill): void {
   const order = wallet.order(fill.order_id)
   const consumed = order?.consumed[fill.fill_index]
   if (order === undefined || consumed === undefined) return
@@ -155,7 +155,7 @@ function free(wallet: Wallet, inputs: string[]): void {
 }
 
 /** A refund is remembered until `adoptRefunds` finds the leaf the program gave it. @throws WalletMismatch */
-export function absorbWithdrawal(wallet: Wallet, generation: number, data: Withdrawal): void {
+function absorbWithdrawal(wallet: Wallet, generation: number, data: Withdrawal): void {
   const payment = wallet.payment(data.withdrawal_id)
   const note = wallet.note(data.commitment)
   if (payment === undefined || note === undefined) return
@@ -185,7 +185,7 @@ export function absorbWithdrawal(wallet: Wallet, generation: number, data: Withd
 }
 
 /** @throws WalletMismatch */
-export function absorbReshape(wallet: Wallet, generation: number, data: Reshape): void {
+function absorbReshape(wallet: Wallet, generation: number, data: Reshape): void {
   const payment = wallet.payment(data.reshape_id)
   const mint = wallet.note(payment?.inputs[0] ?? '')?.mint
   if (payment === undefined || mint === undefined) return

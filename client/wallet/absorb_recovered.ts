@@ -31,7 +31,7 @@ export function markSpent(wallet: Wallet, history: VaultHistory): WalletNote[] {
 const REFUND_INDEX_ROLE = 3
 
 /** Where a commitment stands in the note tree; undefined while it is not there. */
-export type FindLeaf = (commitment: string) => Promise<number | undefined>
+type FindLeaf = (commitment: string) => Promise<number | undefined>
 
 /** Adds the note of every refund whose leaf is found. @returns the notes added. @throws WalletMismatch */
 export async function adoptRefunds(wallet: Wallet, findLeaf: FindLeaf): Promise<WalletNote[]> {

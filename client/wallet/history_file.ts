@@ -11,8 +11,8 @@ import { closeSync, existsSync, fsyncSync, ftruncateSync, openSync, readFileSync
 /** A transaction of the vault: the data of the program's inner instructions, its events among them. */
 export type KeptTransaction = { signature: string; slot: number; data: readonly Uint8Array[] }
 /** Which chain and vault a history is of; base58. */
-export type HistoryOf = { genesis_hash: string; program_id: string }
-export type KeptHistory = { transactions: KeptTransaction[]; sealed_bytes: number }
+type HistoryOf = { genesis_hash: string; program_id: string }
+type KeptHistory = { transactions: KeptTransaction[]; sealed_bytes: number }
 
 const VERSION = 1
 type Line = { signature: string; slot: number; data: string[]; seal?: string }

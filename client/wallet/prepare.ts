@@ -25,7 +25,7 @@ import type { Wallet, WalletNote } from './wallet'
 
 // The opening a request carries for a note the venue may not know: harmless when it does.
 
-export function openingOf(note: WalletNote): NoteOpening {
+function openingOf(note: WalletNote): NoteOpening {
   const { mint, amount, blinding, leaf_index } = note
   return leaf_index === undefined ? { mint, amount, blinding } : { mint, amount, blinding, leaf_index }
 }

@@ -23,14 +23,10 @@ import { Wallet, type WalletNote } from './wallet'
 
 // Finds the settlement output made with a blinding: its memo's tag leads to it, its commitment proves it.
 
-export type FoundOutput = Omit<RecoveredNote, 'origin'> & { batch: number }
+type FoundOutput = Omit<RecoveredNote, 'origin'> & { batch: number }
 
 /** Equal tags are settled by recomputing the commitment for each mint the vault ever took. */
-export function findOutput(
-  history: VaultHistory,
-  owner: Uint8Array,
-  blinding: Uint8Array,
-): FoundOutput | undefined {
+function findOutput(history: VaultHistory, owner: Uint8Array, blinding: Uint8Array): FoundOutput | undefined {
   const candidates = history.outputs_by_tag.get(tagOf(memoTag(blinding)))
   if (candidates === undefined) return undefined
   const inner = noteInner(owner, blinding)
@@ -47,13 +43,13 @@ export function findOutput(
 // How many notes a recovered reshape spent: the chain shows its outputs and, unconnected, the nullifiers of its batch.
 
 /** A note of the key that a batch spent. */
-export type SpentNote = Pick<WalletNote, 'mint' | 'amount'> & { batch: number }
+type SpentNote = Pick<WalletNote, 'mint' | 'amount'> & { batch: number }
 
 /**
  * The fewest notes spent in its batch that sum to the outputs. The true inputs are among them, so the answer is never
  * above the true count, and a search that counts with it never ends too early.
  */
-export function fewestInputs(
+function fewestInputs(
   spent: readonly SpentNote[],
   made: { mint: string; batch: number; sum: bigint },
 ): number {
@@ -79,7 +75,7 @@ const REFUND_INDEX_ROLE = 3
 /** How many anchors an order may have had; what this wallet gives its orders first. */
 const ANCHOR_COUNTS: readonly number[] = [4, 1, 2, 3, ...Array.from({ length: 12 }, (_, at) => at + 5)]
 
-export function recoverCommands(scan: KeyScan): void {
+function recoverCommands(scan: KeyScan): void {
   const { wallet, limits, key_index, generations } = scan
   let count = 0
   for (let n = 0; scan.unexplained !== 0 && n - count < limits.commands; n++) {
@@ -226,7 +222,7 @@ export function recoverWallet(
 // Finds a key's deposits, and the refunds of its exits, whose notes are derived as deposits are.
 
 /** @returns whether the key was ever used */
-export function recoverDeposits(scan: KeyScan): boolean {
+function recoverDeposits(scan: KeyScan): boolean {
   const { wallet, history, limits, key_index } = scan
   let count = 0
   for (let d = 0; d - count < limits.deposits; d++) {

@@ -3,9 +3,9 @@ import { toHex } from '../../protocol/bytes'
 import type { SettledEvent, VaultEvent } from '../../protocol/vault/events'
 
 /** A settlement output with its memo. */
-export type ChainOutput = { commitment: Uint8Array; memo: Uint8Array; batch: number; leaf_index: number }
+type ChainOutput = { commitment: Uint8Array; memo: Uint8Array; batch: number; leaf_index: number }
 /** A note the program made, which its inner hash names: a deposit, or the refund of a payout. */
-export type ProgramNote = {
+type ProgramNote = {
   commitment: Uint8Array
   mint: Uint8Array
   amount: bigint

@@ -141,7 +141,7 @@ export class Wallet {
 // Two copies of a seed that are used at once may take the same one. Nothing is lost by it, since the leaf index makes the
 // notes and their nullifiers differ; but whoever reads the chain sees that both have one owner.
 
-export type TakenBlinding = {
+type TakenBlinding = {
   blinding: Uint8Array
   /** For a transaction that never will land; without effect once a later blinding was taken. */
   giveBack(): void

@@ -38,7 +38,7 @@ export function certificateRequest(names: readonly string[], key: KeyObject): Ui
 const ACME_IDENTIFIER = '1.3.6.1.5.5.7.1.31'
 const DAY_MS = 86_400_000
 
-export type ChallengeCertificate = { cert_pem: string; key_pem: string }
+type ChallengeCertificate = { cert_pem: string; key_pem: string }
 
 export function challengeCertificate(
   name: string,
@@ -74,7 +74,7 @@ export function challengeCertificate(
 
 export type IssuedCertificate = TlsMaterial & { not_before_ms: number; account_url: string }
 /** As it comes and as it is kept. */
-export type CertificateText = Pick<IssuedCertificate, 'cert_pem' | 'key_pem' | 'account_url'>
+type CertificateText = Pick<IssuedCertificate, 'cert_pem' | 'key_pem' | 'account_url'>
 
 /** @throws AcmeFailure `certificate` with `shape`, `key`, `names` or `time`. */
 export function issuedCertificate(

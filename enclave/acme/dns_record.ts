@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto'
 import type { ChallengeSolver } from './issue_certificate'
 import { AcmeFailure } from './signed_requests'
 
-export type DnsApi = {
+type DnsApi = {
   /** https, without `/present`. */
   url: string
   /** `user:password`, or empty. It may only write challenge records: give it a delegated zone. */

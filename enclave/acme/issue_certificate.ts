@@ -27,7 +27,7 @@ export interface ChallengeSolver {
   /** Resolves when the answer can be seen from outside; the result takes it away again. */
   present(challenge: Challenge): Promise<() => Promise<void>>
 }
-export type AcmeOrder = {
+type AcmeOrder = {
   directory_url: string
   /** Trusted instead of the public authorities, PEM: for a private directory. */
   root_pem?: string

@@ -63,7 +63,7 @@ export function base64url(bytes: Uint8Array | string): string {
 // Requests of an ACME client (RFC 8555 section 6): signed, each with a fresh nonce, answers bounded in time and size.
 
 export type AcmeAnswer = { status: number; headers: Headers; text: string; json: Record<string, unknown> }
-export type Directory = { newNonce: string; newAccount: string; newOrder: string }
+type Directory = { newNonce: string; newAccount: string; newOrder: string }
 
 export class SignedRequests {
   private nonce: string | undefined

@@ -64,7 +64,7 @@ export class Passphrases {
 
 // Owns the login: the secret first, in constant time; only then the dear passphrase.
 
-export type LoginParts = {
+type LoginParts = {
   registry: Registry
   tokens: Tokens
   passphrases: Passphrases

@@ -7,7 +7,7 @@ import { AccountLimits, WrongSecrets } from './rate_limits'
 import { Registry } from './registry'
 import { Tokens } from './tokens'
 
-export type AccountsOptions = {
+type AccountsOptions = {
   /** 32-byte key of the enclave under which secrets are recognised. */
   credential_key: Uint8Array
   /** Ed25519 public key that signs account records, base58. */

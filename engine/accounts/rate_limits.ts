@@ -11,7 +11,7 @@ import { keyed, type Registry } from './registry'
  * Starts full. Times are monotonic milliseconds. Counts in thousandths of a token: `refill_per_s` whole tokens are as
  * many thousandths per millisecond, so nothing is ever rounded.
  */
-export class TokenBucket {
+class TokenBucket {
   private left: number
   private at_ms: number
 

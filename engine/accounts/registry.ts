@@ -20,7 +20,7 @@ export function keyed(credential_key: Uint8Array, message: Uint8Array): Uint8Arr
 
 // Owns the accounts in force: their newest record and what recognises their credentials.
 
-export type Account = {
+type Account = {
   readonly record: AccountRecord
   readonly secret_salt: Uint8Array
   /** The record's hash of the secret, keyed again, so that memory alone does not tell a right secret. */

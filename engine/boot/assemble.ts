@@ -23,7 +23,7 @@ import type { Loaded } from './load_state'
 
 // Joins the reads that answer from the chain's mirror and from an account's own past.
 
-export function openReads(
+function openReads(
   settings: EngineConfig,
   { chain, clock, hash }: { chain: ChainPort; clock: ClockPort; hash: HashPort },
   { history, facts, state }: Loaded,
@@ -48,7 +48,7 @@ export function openReads(
 
 // Joins the parts of a running venue around one loaded state.
 
-export type EnginePorts = {
+type EnginePorts = {
   clock: ClockPort
   hash: HashPort
   chain: ChainPort

@@ -50,7 +50,7 @@ async function standsIn(journal: Journal, seq: number, head: Uint8Array): Promis
 // Takes the next epoch: journals the intention with its signed bytes, sends it, and serves only once it is finalized.
 
 type Ports = { chain: ChainPort; journal: Journal; sequencer: Sequencer }
-export type Opened = { epoch: number; config: VaultConfig }
+type Opened = { epoch: number; config: VaultConfig }
 
 /**
  * Resolves with the epoch that is now open, or with the reason why this journal must not trade on this chain.

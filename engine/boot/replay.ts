@@ -26,7 +26,7 @@ export class ReplayDisagrees extends Error {
   }
 }
 
-export type Replayed = { command: Command; events: readonly AccountEventOut[] }
+type Replayed = { command: Command; events: readonly AccountEventOut[] }
 
 export class Replayer {
   /** Auctions the newest command held here and whose records must follow. */

@@ -28,7 +28,7 @@ export type BackupVerdict = {
   /** Why this backup must not trade; undefined when it is the newest that the chain knows. */
   fault: ChainFault | undefined
 }
-export type BackupParts = {
+type BackupParts = {
   /** Folder with `journal` and, optionally, `snapshots`. */
   dir: string
   keys: Pick<KeysPort, 'journal_key' | 'tie_break_key'>

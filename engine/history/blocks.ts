@@ -9,7 +9,7 @@ import { blockRow, type Unsealer } from './seal'
 
 // Cuts an account's new events into the blocks they are sealed and deleted in.
 
-export type NewBlock = { seq_first: number; seq_last: number; unix_ms: number; text: string }
+type NewBlock = { seq_first: number; seq_last: number; unix_ms: number; text: string }
 
 /** `events[i]` is parsed from `lines[i]`; both in order, without a gap. */
 export function* cutBlocks(

@@ -47,7 +47,7 @@ CREATE TABLE payments (
 CREATE INDEX payments_by_account ON payments (account, event);
 `
 
-export type WritableDatabase = { db: Database; sealer: Sealer; watermark: number }
+type WritableDatabase = { db: Database; sealer: Sealer; watermark: number }
 
 /** Opens the database, or makes an empty one when there is none or the one there cannot be used. */
 export function openWritable(dir: string, key: Uint8Array): WritableDatabase {

@@ -7,14 +7,14 @@ import { dataText } from './event_text'
 
 /** `created` is the seq of the first event if it is among those held, `seen` the first seq held. */
 type Held = Owned & { created: number | undefined; seen: number }
-export type HeldOrder = Held & { order: wire.Order }
-export type HeldFill = Held & { fill: wire.Fill }
+type HeldOrder = Held & { order: wire.Order }
+type HeldFill = Held & { fill: wire.Fill }
 
 /**
  * An account's events follow each other without a gap, so the first seq and the texts say it all: events as objects
  * would outlive a collection of garbage, and each of their parts be walked and moved to the old.
  */
-export type HeldEvents = { readonly seq_first: number; readonly texts: readonly string[] }
+type HeldEvents = { readonly seq_first: number; readonly texts: readonly string[] }
 type Account = { readonly seq_first: number; readonly texts: string[]; sorted: number }
 
 export class Layer {

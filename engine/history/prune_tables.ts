@@ -5,7 +5,7 @@ import { LIMITS } from '../limits'
 const ROWS_PER_STEP = LIMITS.history_prune_rows_max
 
 /** One step of pruning; false when nothing older than the cutoff is left. */
-export type PruneStep = () => boolean
+type PruneStep = () => boolean
 
 /**
  * Account by account: final orders with their fills, final payments, and then the blocks of old events that no row

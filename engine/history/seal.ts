@@ -24,7 +24,7 @@ export const isFinalPayment = (status: wire.WithdrawalStatus | wire.ReshapeStatu
 const HEADER_BYTES = 28
 
 /** Salt of every opening of the database, by id; each makes a key that only one process ever encrypts under. */
-export type SaltOf = (id: number) => Uint8Array | undefined
+type SaltOf = (id: number) => Uint8Array | undefined
 
 /** Encrypts rows. The counter is the nonce; a new opening has a new salt, hence a new key. */
 export class Sealer {
@@ -88,7 +88,7 @@ export class Unsealer {
   }
 }
 
-export function derive(key: Uint8Array, salt: Uint8Array, purpose: string): Uint8Array {
+function derive(key: Uint8Array, salt: Uint8Array, purpose: string): Uint8Array {
   return new Uint8Array(hkdfSync('sha256', key, salt, `tacit/history/v2/${purpose}`, 32))
 }
 

@@ -8,8 +8,8 @@ import { saltReader } from './database'
 import { dataText } from './event_text'
 import { accountRow, HiddenIds, type IdKind, Names, Unsealer } from './seal'
 
-export type OrderRow = { seq: number; order_id: string; text: string }
-export type FillRow = { seq: number; order_id: string; fill_index: number; text: string }
+type OrderRow = { seq: number; order_id: string; text: string }
+type FillRow = { seq: number; order_id: string; fill_index: number; text: string }
 type Pointer = { account: number; event: number }
 type HiddenOrder = { seq: number; id: Uint8Array; event: number }
 type HiddenFill = HiddenOrder & { fill_index: number }

@@ -5,7 +5,7 @@ import type { EventWriter } from './write_tables'
 
 type Write = Extract<Request, { op: 'write' }>
 
-export type Pace = { nowMs(): number; rest(): Promise<unknown> }
+type Pace = { nowMs(): number; rest(): Promise<unknown> }
 export type GentleWrites = {
   /** In the order of the calls. */
   push(write: Write): void

@@ -11,14 +11,14 @@ import { accountRow, blockRow, HiddenIds, isFinalPayment, isOpen, Names, type Se
 
 /** What the events of one batch say of one order, fill or payment. */
 type Latest = { seq: number; event: wire.AccountEvent }
-export type RowWriter = (
+type RowWriter = (
   account: number,
   account_id: string,
   events: readonly wire.AccountEvent[],
 ) => Generator<void>
 
 /** The newest event wins; a row keeps the seq of its first one. */
-export function rowWriter(db: Database, key: Uint8Array, names: Names): RowWriter {
+function rowWriter(db: Database, key: Uint8Array, names: Names): RowWriter {
   const order = db.query(
     `INSERT INTO orders VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
      ON CONFLICT (id) DO UPDATE SET event = ?4, open = ?5, status = ?6, unix_ms = ?8`,

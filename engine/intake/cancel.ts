@@ -19,17 +19,17 @@ import {
 
 // The forms of cancel, cancel-all and dead-man bodies.
 
-export type CancelForm = { trading_key: Uint8Array; cancel_nonce: bigint; signature: Uint8Array }
-export type CancelAllForm = CancelForm & { symbol: string | undefined }
-export type DeadManForm = CancelForm & { timeout_slots: number }
+type CancelForm = { trading_key: Uint8Array; cancel_nonce: bigint; signature: Uint8Array }
+type CancelAllForm = CancelForm & { symbol: string | undefined }
+type DeadManForm = CancelForm & { timeout_slots: number }
 
 /** Reads a cancel body; the order it names comes from the path. */
-export function readCancel(value: unknown): CancelForm {
+function readCancel(value: unknown): CancelForm {
   return cancelFields(objectOf(value, '', ['trading_key', 'cancel_nonce', 'signature']), '')
 }
 
 /** Reads one cancel-all body; `at` prefixes field names where several come in one request. */
-export function readCancelAll(value: unknown, at: string): CancelAllForm {
+function readCancelAll(value: unknown, at: string): CancelAllForm {
   const body = objectOf(value, at, ['trading_key', 'cancel_nonce', 'signature'], ['symbol'])
   return {
     ...cancelFields(body, at),
@@ -38,7 +38,7 @@ export function readCancelAll(value: unknown, at: string): CancelAllForm {
 }
 
 /** Reads a dead-man body; `timeout_slots` 0 disarms. */
-export function readDeadMan(value: unknown): DeadManForm {
+function readDeadMan(value: unknown): DeadManForm {
   const body = objectOf(value, '', ['trading_key', 'cancel_nonce', 'timeout_slots', 'signature'])
   return { ...cancelFields(body, ''), timeout_slots: integerOf(body['timeout_slots'], 'timeout_slots') }
 }

@@ -22,7 +22,7 @@ import { type Opening, openNote, readOpening } from './opening'
 // The form of a withdrawal body.
 
 /** A withdrawal before its signature is checked and its note is opened. */
-export type WithdrawalForm = Omit<Withdraw, 'kind' | 'account_id' | 'withdrawal_id' | 'opening'> & {
+type WithdrawalForm = Omit<Withdraw, 'kind' | 'account_id' | 'withdrawal_id' | 'opening'> & {
   opening: Opening | undefined
 }
 
@@ -38,7 +38,7 @@ const FIELDS = [
 ] as const
 
 /** Reads a withdrawal body. Refuses a form fault with its field; a zero amount is one. */
-export function readWithdrawal(value: unknown): WithdrawalForm {
+function readWithdrawal(value: unknown): WithdrawalForm {
   const body = objectOf(value, '', FIELDS, ['opening'])
   const amount = u64Of(body['amount'], 'amount')
   if (amount === 0n) throw refuseField('field_invalid', 'amount')
@@ -58,7 +58,7 @@ export function readWithdrawal(value: unknown): WithdrawalForm {
 // The form of a reshape body: 1 to 4 notes in, 1 to 4 amounts out, a merge or a split.
 
 /** A reshape before its signature is checked and its notes are opened. */
-export type ReshapeForm = Omit<Reshape, 'kind' | 'account_id' | 'reshape_id' | 'openings'> & {
+type ReshapeForm = Omit<Reshape, 'kind' | 'account_id' | 'reshape_id' | 'openings'> & {
   /** Aligned with `inputs`. */
   openings: (Opening | undefined)[]
 }
@@ -74,7 +74,7 @@ const RESHAPE_FIELDS = [
 ] as const
 
 /** Reads a reshape body. Refuses `reshape_invalid` when inputs and outputs are no merge or split. */
-export function readReshape(value: unknown): ReshapeForm {
+function readReshape(value: unknown): ReshapeForm {
   const body = objectOf(value, '', RESHAPE_FIELDS, ['openings'])
   const trading_key = keyOf(body['trading_key'], 'trading_key')
   const inputs = listOf(body['inputs'], 'inputs').map((one, index) => elementOf(one, `inputs[${index}]`))

@@ -35,7 +35,7 @@ export type OrderForm = Omit<PlaceFields, 'signature' | 'digest' | 'opening'> & 
   opening: Opening | undefined
 }
 /** A place command before its signature is checked and its note is opened. */
-export type PlaceForm = OrderForm & Pick<PlaceFields, 'signature'>
+type PlaceForm = OrderForm & Pick<PlaceFields, 'signature'>
 
 const ORDER_FIELDS = [
   'order_id',
@@ -56,13 +56,13 @@ const SIDES = ['buy', 'sell'] as const
 const TYPES = ['limit', 'ioc', 'fok'] as const
 
 /** Reads a place body; `at` prefixes field names. */
-export function readPlace(value: unknown, at = ''): PlaceForm {
+function readPlace(value: unknown, at = ''): PlaceForm {
   const body = objectOf(value, at, PLACE_FIELDS, OPTIONAL_FIELDS)
   return { ...orderOf(body, at), signature: signatureOf(body['signature'], path(at, 'signature')) }
 }
 
 /** Reads the body of a check: a place body without its signature. */
-export function readOrder(value: unknown): OrderForm {
+function readOrder(value: unknown): OrderForm {
   return orderOf(objectOf(value, '', ORDER_FIELDS, OPTIONAL_FIELDS), '')
 }
 
@@ -128,7 +128,7 @@ export function intakePlace(
 }
 
 /** The 224 bytes a place signature covers. */
-export function placeBody(intake: Intake, form: OrderForm): Uint8Array {
+function placeBody(intake: Intake, form: OrderForm): Uint8Array {
   return encodePlace({
     ...form,
     venue: intake.venue,

@@ -9,7 +9,7 @@ import { LIMITS } from '../limits'
 import { type InstrumentState, referenceTicks } from '../machine/state/instrument'
 import { hexOf, integerOf, objectOf, refuseField, symbolOf, u64Of } from './form'
 
-export type ReferenceIntake = {
+type ReferenceIntake = {
   venue: Uint8Array
   sources: readonly ReferenceSources[]
   instruments: ReadonlyMap<string, InstrumentState>

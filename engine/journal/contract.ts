@@ -117,7 +117,7 @@ export type Reply =
   | { op: 'closed' }
 
 /** An error in a form that survives the way between threads. */
-export type Failure = {
+type Failure = {
   name: string
   message: string
   damage?: { seq: number; file: string; offset: number; reason: string }

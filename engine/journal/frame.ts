@@ -8,7 +8,7 @@ import { type ChainPoint, readSafe, readU32, SECTOR_BYTES, setSafe } from './seg
 // Owns the bytes of a group: the records of one append, as they are hashed into the chain.
 
 /** Group: bytes u32 (all of it), records u32, salt 16, records. */
-export const GROUP_HEADER_BYTES = 24
+const GROUP_HEADER_BYTES = 24
 export const GROUP_SALT_AT = 8
 /** Record: body bytes u32, seq u64, type u16, zero u16, unix_ms u64, body, CRC-32 of all before it. */
 const RECORD_HEADER_BYTES = 24
@@ -37,14 +37,14 @@ export function encodeGroup(records: readonly NewRecord[], seq_first: number): U
   return bytes
 }
 
-export const groupBytes = (bytes: Uint8Array, at: number): number => readU32(bytes, at)
+const groupBytes = (bytes: Uint8Array, at: number): number => readU32(bytes, at)
 export const groupRecords = (bytes: Uint8Array, at: number): number => readU32(bytes, at + 4)
 
 /**
  * Checks the records of the group at `at` and returns the first seq that is wrong, or 0 when all are right. Guards
  * against memory that changed between encoding and encryption, which no cipher can see.
  */
-export function firstBadRecord(bytes: Uint8Array, at: number, seq_first: number): number {
+function firstBadRecord(bytes: Uint8Array, at: number, seq_first: number): number {
   const end = at + groupBytes(bytes, at)
   const count = groupRecords(bytes, at)
   let next = at + GROUP_HEADER_BYTES

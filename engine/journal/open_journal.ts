@@ -22,14 +22,14 @@ import { SECTOR_BYTES } from './segment_header'
 const CHUNKS_AHEAD = 2
 type ReadReply = Extract<Reply, { op: 'chunk' | 'read_failed' }>
 
-export type JournalReader = {
+type JournalReader = {
   batches(): AsyncGenerator<JournalRecord[], void, undefined>
   receive(reply: ReadReply): void
   /** The journal closed; whoever waits is told. */
   abandon(error: Error): void
 }
 
-export function journalReader(
+function journalReader(
   id: number,
   from_seq: number,
   head_before: Uint8Array | undefined,

@@ -119,7 +119,7 @@ function concat(parts: Uint8Array[], bytes: number): Uint8Array {
 
 // Finds where the journal ends. Reads only: a damaged journal is left exactly as it was found.
 
-export type Recovered = {
+type Recovered = {
   segments: SegmentHeader[]
   /** End of the last segment; undefined while there is none. */
   end: Position | undefined

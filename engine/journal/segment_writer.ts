@@ -92,7 +92,7 @@ export function spareSegment(dir: string, segment_bytes: number): SpareSegment {
 
 // Owns the segment being written: frames, their durability, and the change to the next segment.
 
-export type WriterOptions = {
+type WriterOptions = {
   dir: string
   key: Uint8Array
   segment_bytes: number

@@ -8,7 +8,7 @@ export type LoadedSegment = { name: string; header: SegmentHeader; keys: Segment
 
 /** A place in a segment between two frames. */
 export type Position = ChainPoint & { frames: number; offset: number }
-export type Step = { plain: Uint8Array; next: Position }
+type Step = { plain: Uint8Array; next: Position }
 
 export function segmentStart(header: SegmentHeader): Position {
   return { seq: header.seq, head: header.head, epoch: header.epoch, frames: 0, offset: SECTOR_BYTES }

@@ -8,7 +8,7 @@ const START = SECRET[0]! | 0
 const FACTOR = SECRET[1]! | 1 | 0
 
 /** 32 bits of `words` little-endian words from `at`; high and low bits are equally good. */
-export function keyedHash(bytes: Uint8Array, at: number, words: number): number {
+function keyedHash(bytes: Uint8Array, at: number, words: number): number {
   let hash = START
   for (let word = 0; word < words; word++) {
     const from = at + word * 4

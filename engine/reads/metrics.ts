@@ -37,7 +37,7 @@ export function gaugesOf(engine: Engine): Record<string, { help: string; value: 
 
 // Counters and gauges for the operator: nothing per instrument, order or account.
 
-export type Metric = ReturnType<Venue['metrics']>[number]
+type Metric = ReturnType<Venue['metrics']>[number]
 
 export class Metrics {
   private readonly refusals = new Map<RefusalCode, number>()

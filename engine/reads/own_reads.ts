@@ -14,10 +14,10 @@ import type { InstrumentReads } from './public_reads'
 // Keeps the texts of an account's reads while nothing of the account changes: a caller that asks again costs no work.
 
 /** What the text was true at. */
-export type ReadAt = { account_id: string; seq: number; prunes: number }
+type ReadAt = { account_id: string; seq: number; prunes: number }
 type Kept = ReadAt & { text: string }
 
-export class KeptTexts {
+class KeptTexts {
   readonly #texts = new LruTexts<Kept>(LIMITS.reads_characters_max)
 
   /** `now` says where the account of the text is today; the text holds as long as it is where it was. */

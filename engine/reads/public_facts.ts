@@ -9,9 +9,9 @@ import { SealedRows } from './sealed_rows'
 
 // Which builds have run this venue, and from which slot on: for ever, so that nobody can have run another unseen.
 
-export type Build = Transparency['builds'][number]
+type Build = Transparency['builds'][number]
 
-export class Builds {
+class Builds {
   constructor(private readonly rows: SealedRows) {}
 
   /** The build of an opened epoch; only a change makes an entry. */
@@ -60,7 +60,7 @@ export class LandedBatches {
 type DayOfInstrument = { fills: number; volume: string; accounts: string[] }
 type Day = Record<string, DayOfInstrument>
 
-export class DailyStatistics {
+class DailyStatistics {
   constructor(private readonly rows: SealedRows) {}
 
   /** Whether these events change anything here. */

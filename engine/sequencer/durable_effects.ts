@@ -11,7 +11,7 @@ import type { Availability } from './availability'
 import type { Outbox } from './outbox'
 import type { Entry } from './sequencer'
 
-export type DurableParts = {
+type DurableParts = {
   history: History
   hub: Hub
   facts: PublicFacts

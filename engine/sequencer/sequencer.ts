@@ -28,14 +28,14 @@ export type Entry = {
   settle: { resolve: (done: Sequenced) => void; reject: (error: Error) => void }
 }
 /** `receipt` and the group it belongs to: of a client's command, once receipts are signed. */
-export type Sequenced = {
+type Sequenced = {
   answer: Answer
   seq: number
   receipt: Receipt | undefined
   group: ReceiptGroup | undefined
 }
 
-export type SequencerPorts = {
+type SequencerPorts = {
   state: State
   env: Env
   journal: Pick<Journal, 'head' | 'append'>

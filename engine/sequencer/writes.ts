@@ -48,7 +48,7 @@ export class Waiters {
 type Results = { [A in Extract<Answer, { result: unknown }> as A['kind']]: A['result'] }
 type WithReceipt<K extends keyof Results> = Results[K] & { receipt: wire.Receipt }
 
-export type WriteParts = {
+type WriteParts = {
   intake: Intake
   signatures: Signatures
   state: State
@@ -59,7 +59,7 @@ export type WriteParts = {
 }
 
 /** What follows from the request alone is refused at once, by throwing; everything else by the promise. */
-export class Writes {
+class Writes {
   constructor(private readonly parts: WriteParts) {}
 
   place(account_id: string, request: wire.PlaceRequest, origin?: string): Promise<wire.PlaceResult> {

@@ -56,7 +56,7 @@ function firstTime(
 
 // Takes snapshots while the venue runs, so that a boot replays little, and lets go of journal nobody needs.
 
-export type SnapshotPace = {
+type SnapshotPace = {
   /** Records since the last snapshot that make the next one due. */
   records: number
   /** Time after which it is due with fewer. */

@@ -11,7 +11,7 @@ import type { EventSink, EventWithText, Session, Subscription } from '../venue'
 /** A stream and how far it has come; `live` once nothing older is left to send. */
 type Stream = { account_id: string; sink: EventSink; cursor: number; live: boolean; open: boolean }
 
-export type HubStream = Omit<Subscription, 'renew'> & {
+type HubStream = Omit<Subscription, 'renew'> & {
   /** Closes the stream because its token died. */
   end(): void
 }

@@ -26,7 +26,7 @@ import { verifySignature } from '../ed25519'
 import { ACCOUNT_KEYS_MAX, ACCOUNT_ORDERS_LIVE_MAX, ACCOUNT_RATE_MAX } from '../limits'
 import { sign } from '../sign'
 
-export const ACCOUNT_DOMAIN = 'tacit/account/v1'
+const ACCOUNT_DOMAIN = 'tacit/account/v1'
 export const ACCOUNT_RECORD_BYTES = 312
 
 /** Hex fields are lowercase; numbers are JSON integers. */

@@ -3,10 +3,10 @@ import { BodyReader, BodyWriter } from './body_layout'
 
 // The cancel body, 104 bytes (protocol.md "Canonical signed bodies").
 
-export const CANCEL_BYTES = 104
+const CANCEL_BYTES = 104
 const DOMAIN = 'tacit/cancel/v1'
 
-export type CancelBody = {
+type CancelBody = {
   venue: Uint8Array
   order_id: Uint8Array
   trading_key: Uint8Array
@@ -37,10 +37,10 @@ export function decodeCancel(bytes: Uint8Array): CancelBody {
 
 // The cancel-all body, 104 bytes (protocol.md "Canonical signed bodies").
 
-export const CANCEL_ALL_BYTES = 104
+const CANCEL_ALL_BYTES = 104
 const CANCEL_ALL_DOMAIN = 'tacit/cancelall1'
 
-export type CancelAllBody = {
+type CancelAllBody = {
   venue: Uint8Array
   /** Empty for every instrument. */
   symbol: string
@@ -72,10 +72,10 @@ export function decodeCancelAll(bytes: Uint8Array): CancelAllBody {
 
 // The dead-man timer body, 96 bytes (protocol.md "Canonical signed bodies").
 
-export const DEAD_MAN_BYTES = 96
+const DEAD_MAN_BYTES = 96
 const DEAD_MAN_DOMAIN = 'tacit/deadman/v1'
 
-export type DeadManBody = {
+type DeadManBody = {
   venue: Uint8Array
   trading_key: Uint8Array
   cancel_nonce: bigint

@@ -28,12 +28,12 @@ export function anchorPoolHash(anchors: Uint8Array[]): Uint8Array {
 
 // The place body, 224 bytes (protocol.md "Canonical signed bodies").
 
-export const PLACE_BYTES = 224
+const PLACE_BYTES = 224
 const PLACE_DOMAIN = 'tacit/place/v1'
 const SIDES: readonly Side[] = ['buy', 'sell']
 const TYPES: readonly OrderType[] = ['limit', 'ioc', 'fok']
 
-export type PlaceBody = {
+type PlaceBody = {
   venue: Uint8Array
   /** 16 bytes, client-chosen, non-zero, never reusable. */
   order_id: Uint8Array

@@ -4,12 +4,12 @@ import { equalBytes } from '../bytes'
 import { sha256 } from '../sha256'
 import { BodyReader, BodyWriter } from './body_layout'
 
-export const RECEIPT_BYTES = 128
+const RECEIPT_BYTES = 128
 const DOMAIN = 'tacit/receipt/v1'
 const LEAF = Uint8Array.of(0)
 const NODE = Uint8Array.of(1)
 
-export type ReceiptBody = {
+type ReceiptBody = {
   venue: Uint8Array
   epoch: bigint
   /** Journal seq of the last record of the group. */

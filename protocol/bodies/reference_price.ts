@@ -14,10 +14,10 @@ import { toHex } from '../bytes'
 import { sign } from '../sign'
 import { BodyReader, BodyWriter } from './body_layout'
 
-export const REFERENCE_PRICE_BYTES = 96
+const REFERENCE_PRICE_BYTES = 96
 const DOMAIN = 'tacit/refprice1'
 
-export type ReferencePriceBody = {
+type ReferencePriceBody = {
   venue: Uint8Array
   symbol: string
   price: bigint

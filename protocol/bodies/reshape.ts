@@ -4,10 +4,10 @@ import { compareBytes, isZero } from '../bytes'
 import { RESHAPE_NOTES_MAX } from '../limits'
 import { BodyError, BodyReader, BodyWriter } from './body_layout'
 
-export const RESHAPE_BYTES = 288
+const RESHAPE_BYTES = 288
 const DOMAIN = 'tacit/reshape/v1'
 
-export type ReshapeBody = {
+type ReshapeBody = {
   venue: Uint8Array
   trading_key: Uint8Array
   /** 1 to 4 commitments, strictly ascending. */
@@ -20,7 +20,7 @@ export type ReshapeBody = {
 }
 
 /** 1 to 4 ascending inputs, 1 to 4 non-zero outputs, not 1 to 1: what the layout can say. */
-export function isReshapeShape(inputs: Uint8Array[], amounts: bigint[]): boolean {
+function isReshapeShape(inputs: Uint8Array[], amounts: bigint[]): boolean {
   const counts = [inputs.length, amounts.length]
   if (!counts.every((count) => count >= 1 && count <= RESHAPE_NOTES_MAX)) return false
   if (inputs.length === 1 && amounts.length === 1) return false

@@ -1,10 +1,10 @@
 /** The withdraw body, 200 bytes (protocol.md "Canonical signed bodies"). */
 import { BodyReader, BodyWriter } from './body_layout'
 
-export const WITHDRAW_BYTES = 200
+const WITHDRAW_BYTES = 200
 const DOMAIN = 'tacit/withdraw1'
 
-export type WithdrawBody = {
+type WithdrawBody = {
   venue: Uint8Array
   trading_key: Uint8Array
   commitment: Uint8Array

@@ -5,7 +5,7 @@ import { ELEMENT_BYTES, poseidonEach, poseidonOf } from './poseidon'
 
 export const TREE_DEPTH = 32
 
-export function treeNode(left: Uint8Array, right: Uint8Array): Uint8Array {
+function treeNode(left: Uint8Array, right: Uint8Array): Uint8Array {
   return poseidonOf(left, right)
 }
 
@@ -36,7 +36,7 @@ const PART_NODES = 1024
 /** Every part but the last holds so much. */
 export const PART_BYTES = PART_NODES * NODE_BYTES
 
-export class TreeLevel {
+class TreeLevel {
   private readonly parts: Uint8Array[] = []
   private count = 0
 

@@ -82,7 +82,7 @@ export function feeBlinding(parts: {
 
 // The 16-byte memo of a settlement output: a recovery tag and the hidden amount (protocol.md "Wallet derivation").
 
-export const MEMO_BYTES = 16
+const MEMO_BYTES = 16
 const DOMAIN = utf8('tacit/memo/v1')
 
 /** First 8 bytes of SHA-256("tacit/memo/v1" ‖ blinding): what a wallet looks up. */

@@ -19,7 +19,7 @@ export function spentLeaves(leaves: readonly { value: Uint8Array; next_value: Ui
 }
 
 /** Leaf 0 of every spent tree: the head of the list of nullifiers. */
-export const SPENT_HEAD_LEAF: Uint8Array = spentLeaf(new Uint8Array(32), new Uint8Array(32))
+const SPENT_HEAD_LEAF: Uint8Array = spentLeaf(new Uint8Array(32), new Uint8Array(32))
 
 // The indexed tree of spent nullifiers: leaf 0 = Poseidon(5, 0, 0), every leaf names the next larger value, new leaves
 // are inserted in ascending order per batch (protocol.md "Notes, commitments, tree"). Absence of a value is proven by the
@@ -27,7 +27,7 @@ export const SPENT_HEAD_LEAF: Uint8Array = spentLeaf(new Uint8Array(32), new Uin
 
 const NONE = new Uint8Array(32)
 
-export type SpentLeaf = { index: number; value: Uint8Array; next_value: Uint8Array }
+type SpentLeaf = { index: number; value: Uint8Array; next_value: Uint8Array }
 
 export class SpentTree {
   private readonly tree: MerkleTree

@@ -69,7 +69,7 @@ function sorted(value: unknown): unknown {
  * `none`: 48 zero bytes, nothing committed. `compose_hash`: form 1, byte 1 then the compose hash then zeros (dstack OS >=
  * 0.5.2). `other`: forms 2 and 3 hash the compose hash together with facts that are not in the quote.
  */
-export type MrConfigId =
+type MrConfigId =
   | { form: 'none' }
   | { form: 'compose_hash'; compose_hash: Uint8Array }
   | { form: 'other'; tag: number }

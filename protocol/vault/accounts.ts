@@ -123,7 +123,7 @@ export function decodeTree(data: Uint8Array): TreeAccount | undefined {
   }))
 }
 
-export type NoteState = { slot: number; leaf_count: number; root: Uint8Array }
+type NoteState = { slot: number; leaf_count: number; root: Uint8Array }
 export type RingAccount = {
   /** Earlier states, oldest first; `slot` is when the state was left. */
   states: NoteState[]

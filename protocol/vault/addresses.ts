@@ -65,7 +65,7 @@ function isOnCurve(bytes: Uint8Array): boolean {
   }
 }
 
-export type DerivedAddress = { address: Uint8Array; bump: number }
+type DerivedAddress = { address: Uint8Array; bump: number }
 
 const derived = new Map<string, DerivedAddress>()
 

@@ -17,7 +17,7 @@ import { LayoutWriter } from './layout'
 
 export const INITIALIZE_BYTES = 2_816
 
-export const INITIALIZE_ACCOUNTS = [
+const INITIALIZE_ACCOUNTS = [
   { name: 'deployer', signer: true, writable: true },
   { name: 'config', signer: false, writable: true },
   { name: 'tree', signer: false, writable: true },
@@ -62,9 +62,9 @@ export function initializeInstruction(fields: InitializeFields): VaultInstructio
 //
 // Data, 17 bytes: 0 discriminator · 1 min_deposit u64 · 9 min_exit u64. Both are immutable afterwards.
 
-export const REGISTER_MINT_BYTES = 17
+const REGISTER_MINT_BYTES = 17
 
-export const REGISTER_MINT_ACCOUNTS = [
+const REGISTER_MINT_ACCOUNTS = [
   { name: 'admin', signer: true, writable: false },
   { name: 'payer', signer: true, writable: true },
   { name: 'config', signer: false, writable: true },
@@ -115,10 +115,10 @@ export function registerMintInstruction(fields: RegisterMintFields): VaultInstru
 // Actions: 0 announce, 1 apply once effective, 2 cancel. The admin signs, except that a new admin applies its own
 // announcement, which proves that its key exists. authorize_restore has no apply: `open_epoch` consumes it.
 
-export const ADMIN_ACTIONS = ['announce', 'apply', 'cancel'] as const
+const ADMIN_ACTIONS = ['announce', 'apply', 'cancel'] as const
 export type AdminAction = (typeof ADMIN_ACTIONS)[number]
 
-export const ADMIN_ACCOUNTS = [
+const ADMIN_ACCOUNTS = [
   { name: 'admin', signer: true, writable: false },
   { name: 'config', signer: false, writable: true },
 ] as const

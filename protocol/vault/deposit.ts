@@ -7,9 +7,9 @@ import { mintRecordAddress, vaultAddresses, vaultTokenAddress } from './addresse
 import { INSTRUCTION, listAccounts, type VaultInstruction } from './instruction'
 import { LayoutReader, LayoutWriter } from './layout'
 
-export const DEPOSIT_BYTES = 41
+const DEPOSIT_BYTES = 41
 
-export const DEPOSIT_ACCOUNTS = [
+const DEPOSIT_ACCOUNTS = [
   { name: 'depositor', signer: true, writable: false },
   { name: 'source', signer: false, writable: true },
   { name: 'config', signer: false, writable: false },
@@ -22,7 +22,7 @@ export const DEPOSIT_ACCOUNTS = [
   { name: 'program', signer: false, writable: false },
 ] as const
 
-export type DepositFields = {
+type DepositFields = {
   program: Uint8Array
   /** Owner or delegate of `source`. */
   depositor: Uint8Array

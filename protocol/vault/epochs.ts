@@ -10,9 +10,9 @@ import { LayoutReader, LayoutWriter, readLayout } from './layout'
 // 98 generation u64 (the one after this instruction).
 // Without restore the journal position may not lie before the one on chain, nor differ at the same position.
 
-export const OPEN_EPOCH_BYTES = 106
+const OPEN_EPOCH_BYTES = 106
 
-export const OPEN_EPOCH_ACCOUNTS = [
+const OPEN_EPOCH_ACCOUNTS = [
   { name: 'settlement_signer', signer: true, writable: false },
   { name: 'config', signer: false, writable: true },
   { name: 'program', signer: false, writable: false },
@@ -70,14 +70,14 @@ export function decodeOpenEpoch(data: Uint8Array): OpenEpochFields | undefined {
 //
 // Data, 49 bytes: 0 discriminator · 1 epoch u64 · 9 journal_seq u64 · 17 journal_head (32).
 
-export const ANCHOR_BYTES = 49
+const ANCHOR_BYTES = 49
 
-export const ANCHOR_ACCOUNTS = [
+const ANCHOR_ACCOUNTS = [
   { name: 'settlement_signer', signer: true, writable: false },
   { name: 'config', signer: false, writable: true },
 ] as const
 
-export type AnchorFields = { epoch: number; journal_seq: number; journal_head: Uint8Array }
+type AnchorFields = { epoch: number; journal_seq: number; journal_head: Uint8Array }
 
 export function anchorInstruction(
   fields: AnchorFields & { program: Uint8Array; settlement_signer: Uint8Array },

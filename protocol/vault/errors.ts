@@ -71,7 +71,7 @@ export const VAULT_ERRORS = [
 ] as const
 
 export type VaultErrorName = (typeof VAULT_ERRORS)[number][1]
-export type VaultError = { code: number; name: VaultErrorName; meaning: string }
+type VaultError = { code: number; name: VaultErrorName; meaning: string }
 
 const BY_CODE = new Map<number, VaultError>(
   VAULT_ERRORS.map(([code, name, meaning]) => [code, { code, name, meaning }]),

@@ -13,7 +13,7 @@ import { PAYOUT_KINDS, type PayoutKind, type SettleOutput } from './settle'
 // `first_leaf_index + i`; refund notes follow the outputs in payout order.
 
 /** Outcome numbers in order; every one but the first came back as a refund note. */
-export const PAYOUT_OUTCOMES = [
+const PAYOUT_OUTCOMES = [
   'paid',
   'destination_missing',
   'destination_wrong_mint',
@@ -71,7 +71,7 @@ function readPayout(reader: LayoutReader): PayoutResult {
 }
 
 /** @throws RangeError when the bytes end early. */
-export function readSettled(reader: LayoutReader): SettledEvent {
+function readSettled(reader: LayoutReader): SettledEvent {
   const header = {
     batch: reader.count(),
     epoch: reader.count(),
@@ -113,7 +113,7 @@ export type DepositedEvent = {
   depositor: Uint8Array
 }
 
-export type EpochOpenedEvent = {
+type EpochOpenedEvent = {
   kind: 'epoch_opened'
   epoch: number
   generation: number
@@ -136,12 +136,12 @@ export type ExitRequestedEvent = {
   deadline_s: number
 }
 
-export type ExitRefusedEvent = { kind: 'exit_refused'; nullifier: Uint8Array; refuser: Uint8Array }
+type ExitRefusedEvent = { kind: 'exit_refused'; nullifier: Uint8Array; refuser: Uint8Array }
 
 /** `first` is true for the request that froze the vault, false where one was only closed. */
-export type FrozenEvent = { kind: 'frozen'; nullifier: Uint8Array; frozen_at_s: number; first: boolean }
+type FrozenEvent = { kind: 'frozen'; nullifier: Uint8Array; frozen_at_s: number; first: boolean }
 
-export type EscapedEvent = {
+type EscapedEvent = {
   kind: 'escaped'
   nullifier: Uint8Array
   mint: Uint8Array
@@ -233,13 +233,13 @@ export function decodeEvent(data: Uint8Array): VaultEvent | undefined {
 // Reads what a program was sent by programs in one landed transaction, its own events among it, as RPC nodes tell it.
 
 /** Of `meta.innerInstructions`: what the outer instruction `index` called, in order; `data` is base58. */
-export type InnerGroup = {
+type InnerGroup = {
   readonly index: number
   readonly instructions: readonly { readonly programIdIndex: number; readonly data: string }[]
 }
 
 /** The accounts a transaction names: its own, and those that lookup tables load. */
-export type NamedAccounts = {
+type NamedAccounts = {
   readonly own: readonly string[]
   readonly loaded?:
     | { readonly writable: readonly string[]; readonly readonly: readonly string[] }
@@ -248,7 +248,7 @@ export type NamedAccounts = {
 }
 
 /** `outer` and `inner` are the places of the outer instruction and of the inner one among all it led to. */
-export type InnerData = { outer: number; inner: number; data: Uint8Array }
+type InnerData = { outer: number; inner: number; data: Uint8Array }
 
 /**
  * In the order of execution. What names no account, is no base58 or longer than any program is sent, is left out: no

@@ -12,7 +12,7 @@ import { LayoutWriter } from './layout'
 
 // Owns how a note's opening and inclusion path stand in the data of `request_exit` and `escape`.
 
-export const PATH_BYTES = 1_024
+const PATH_BYTES = 1_024
 
 /** A note opened in public: only its owner, who signs the transaction, can do so. */
 export type NoteOpening = {
@@ -25,9 +25,9 @@ export type NoteOpening = {
 }
 
 /** Bytes of an opening: form u8 · amount u64 · blinding (32) · leaf_index u64. */
-export const OPENING_BYTES = 49
+const OPENING_BYTES = 49
 
-export function writeOpening(writer: LayoutWriter, opening: NoteOpening): LayoutWriter {
+function writeOpening(writer: LayoutWriter, opening: NoteOpening): LayoutWriter {
   return writer
     .u8(opening.form === 'deposit' ? 1 : 0)
     .u64(opening.amount)
@@ -36,7 +36,7 @@ export function writeOpening(writer: LayoutWriter, opening: NoteOpening): Layout
 }
 
 /** 32 siblings from the leaf upwards. */
-export function writePath(writer: LayoutWriter, siblings: readonly Uint8Array[]): LayoutWriter {
+function writePath(writer: LayoutWriter, siblings: readonly Uint8Array[]): LayoutWriter {
   if (siblings.length !== 32) throw new RangeError('expected 32 siblings')
   for (const sibling of siblings) writer.bytes(sibling, 32)
   return writer
@@ -49,7 +49,7 @@ export function writePath(writer: LayoutWriter, siblings: readonly Uint8Array[])
 
 export const REQUEST_EXIT_BYTES = 1 + OPENING_BYTES + 40 + 64 + PATH_BYTES
 
-export const REQUEST_EXIT_ACCOUNTS = [
+const REQUEST_EXIT_ACCOUNTS = [
   /** The trading key that owns the note. */
   { name: 'owner', signer: true, writable: false },
   { name: 'payer', signer: true, writable: true },
@@ -104,9 +104,9 @@ export function requestExitInstruction(fields: RequestExitFields): VaultInstruct
 // Data, 1,097 bytes: 0 discriminator · 1 cited spent root (32, the current or one of the last 32) · 33 next_value (32)
 // of the spent leaf · 65 its leaf index u64 · 73 its path (1,024).
 
-export const REFUSE_EXIT_BYTES = 1 + 32 + 32 + 8 + PATH_BYTES
+const REFUSE_EXIT_BYTES = 1 + 32 + 32 + 8 + PATH_BYTES
 
-export const REFUSE_EXIT_ACCOUNTS = [
+const REFUSE_EXIT_ACCOUNTS = [
   { name: 'refuser', signer: true, writable: true },
   { name: 'config', signer: false, writable: false },
   { name: 'ring', signer: false, writable: false },
@@ -114,7 +114,7 @@ export const REFUSE_EXIT_ACCOUNTS = [
   { name: 'program', signer: false, writable: false },
 ] as const
 
-export type RefuseExitFields = {
+type RefuseExitFields = {
   program: Uint8Array
   refuser: Uint8Array
   nullifier: Uint8Array
@@ -145,14 +145,14 @@ export function refuseExitInstruction(fields: RefuseExitFields): VaultInstructio
 //
 // Data, 1 byte: the discriminator.
 
-export const FREEZE_ACCOUNTS = [
+const FREEZE_ACCOUNTS = [
   { name: 'config', signer: false, writable: true },
   { name: 'exit_request', signer: false, writable: true },
   { name: 'bond_payer', signer: false, writable: true },
   { name: 'program', signer: false, writable: false },
 ] as const
 
-export type FreezeFields = {
+type FreezeFields = {
   program: Uint8Array
   nullifier: Uint8Array
   /** Who paid the request's bond, and gets it back. */
@@ -177,7 +177,7 @@ export function freezeInstruction(fields: FreezeFields): VaultInstruction {
 
 export const ESCAPE_BYTES = 1 + OPENING_BYTES + 72 + 2 * PATH_BYTES
 
-export const ESCAPE_ACCOUNTS = [
+const ESCAPE_ACCOUNTS = [
   /** The trading key that owns the note. */
   { name: 'owner', signer: true, writable: false },
   { name: 'payer', signer: true, writable: true },

@@ -6,7 +6,7 @@
 export type InstructionAccount = { address: Uint8Array; signer: boolean; writable: boolean }
 
 /** One place in an instruction's account list. */
-export type AccountRole = { name: string; signer: boolean; writable: boolean }
+type AccountRole = { name: string; signer: boolean; writable: boolean }
 
 /** Places an instruction's accounts in order by name. */
 export function listAccounts<const Roles extends readonly AccountRole[]>(
@@ -48,7 +48,7 @@ export const INSTRUCTION = {
   emit: 255,
 } as const
 
-export type InstructionName = keyof typeof INSTRUCTION
+type InstructionName = keyof typeof INSTRUCTION
 
 const NAMES = new Map<number, InstructionName>(
   Object.entries(INSTRUCTION).map(([name, byte]) => [byte, name as InstructionName]),

@@ -29,10 +29,10 @@ import { LayoutReader, LayoutWriter, readLayout } from './layout'
 //
 // Batch, nullifiers, outputs, payouts and spent root are the immutable payload of a batch id.
 
-export const SETTLE_HEADER_BYTES = 133
-export const NULLIFIER_BYTES = 32
-export const OUTPUT_BYTES = 48
-export const PAYOUT_BYTES = 43
+const SETTLE_HEADER_BYTES = 133
+const NULLIFIER_BYTES = 32
+const OUTPUT_BYTES = 48
+const PAYOUT_BYTES = 43
 
 export const PAYOUT_KINDS = ['withdrawal', 'exit'] as const
 export type PayoutKind = (typeof PAYOUT_KINDS)[number]
@@ -40,7 +40,7 @@ export type PayoutKind = (typeof PAYOUT_KINDS)[number]
 export type SettleOutput = { commitment: Uint8Array; memo: Uint8Array }
 
 /** A payout as the data carries it; its accounts stand in the account list. */
-export type SettlePayout = {
+type SettlePayout = {
   kind: PayoutKind
   /** Place of its mint among the batch's payout mints. */
   mint: number
@@ -132,7 +132,7 @@ export function decodeSettleData(data: Uint8Array): SettleData | undefined {
 // mint_record (w) · mint · vault_token (w) · token_program, then per payout destination (w), and for an exit also
 // exit_request (w) · bond_payer (w).
 
-export const SETTLE_ACCOUNTS = [
+const SETTLE_ACCOUNTS = [
   { name: 'settlement_signer', signer: true, writable: false },
   { name: 'config', signer: false, writable: true },
   { name: 'tree', signer: false, writable: true },
@@ -140,16 +140,16 @@ export const SETTLE_ACCOUNTS = [
   { name: 'program', signer: false, writable: false },
 ] as const
 
-export const SETTLE_MINT_ACCOUNTS = [
+const SETTLE_MINT_ACCOUNTS = [
   { name: 'mint_record', signer: false, writable: true },
   { name: 'mint', signer: false, writable: false },
   { name: 'vault_token', signer: false, writable: true },
   { name: 'token_program', signer: false, writable: false },
 ] as const
 
-export const SETTLE_WITHDRAWAL_ACCOUNTS = [{ name: 'destination', signer: false, writable: true }] as const
+const SETTLE_WITHDRAWAL_ACCOUNTS = [{ name: 'destination', signer: false, writable: true }] as const
 
-export const SETTLE_EXIT_ACCOUNTS = [
+const SETTLE_EXIT_ACCOUNTS = [
   { name: 'destination', signer: false, writable: true },
   { name: 'exit_request', signer: false, writable: true },
   { name: 'bond_payer', signer: false, writable: true },

@@ -51,11 +51,11 @@ function dataJson(data: Uint8Array, encoding: unknown): unknown {
 // SPL token account and mint layouts, as far as balances need them.
 
 export const TOKEN_PROGRAM = 'TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA'
-export const TOKEN_2022_PROGRAM = 'TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb'
+const TOKEN_2022_PROGRAM = 'TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb'
 const ACCOUNT_BYTES = 165
 const MINT_BYTES = 82
 
-export type TokenAccount = { mint: string; owner: string; amount: bigint; program: string }
+type TokenAccount = { mint: string; owner: string; amount: bigint; program: string }
 
 /** Undefined for anything that is not an initialized token account. */
 export function tokenAccountOf(account: BankAccount | undefined): TokenAccount | undefined {

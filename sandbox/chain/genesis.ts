@@ -33,13 +33,13 @@ import { decodeTransaction } from './transaction_meta'
 // What exists on an embedded chain before its first transaction: the vault program, the faucet and three mints.
 
 /** Mints of the demo instruments, at their mainnet addresses. */
-export const GENESIS_MINTS = [
+const GENESIS_MINTS = [
   { mint: NATIVE_MINT, decimals: 9, faucet: false },
   { mint: 'EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v', decimals: 6, faucet: true },
   { mint: 'jtojtomepa8beP8AuQc6eXt5FriJwfFMwQx2v2f9mCL', decimals: 9, faucet: true },
 ] as const
 
-export const LOADER_V3 = address('BPFLoaderUpgradeab1e11111111111111111111111')
+const LOADER_V3 = address('BPFLoaderUpgradeab1e11111111111111111111111')
 const FAUCET_LAMPORTS = 10n ** 18n
 const MINT_LAMPORTS = 1_461_600n
 const MINT_BYTES = 82
@@ -61,7 +61,7 @@ function mintAccount(decimals: number, authority: Uint8Array | undefined): BankA
   return { lamports: MINT_LAMPORTS, data, owner: TOKEN_PROGRAM, executable: false }
 }
 
-export async function programDataAddress(program_id: Uint8Array): Promise<string> {
+async function programDataAddress(program_id: Uint8Array): Promise<string> {
   const [derived] = await getProgramDerivedAddress({ programAddress: LOADER_V3, seeds: [program_id] })
   return derived
 }
@@ -88,7 +88,7 @@ export function moneyAccounts(faucet: string): [string, BankAccount][] {
  * @param authority who may upgrade until genesis gives that up
  * @param rent lamports that exempt this many bytes
  */
-export async function programAccounts(
+async function programAccounts(
   program: string,
   elf: Uint8Array,
   authority: string,

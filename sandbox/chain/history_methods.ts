@@ -24,7 +24,7 @@ import {
 const STATUSES_MAX = 256
 const SIGNATURES_MAX = 1_000
 
-export function levelOf(machine: Machine, slot: number): Commitment {
+function levelOf(machine: Machine, slot: number): Commitment {
   if (slot <= machine.slotAt('finalized')) return 'finalized'
   return slot <= machine.slotAt('confirmed') ? 'confirmed' : 'processed'
 }

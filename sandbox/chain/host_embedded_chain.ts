@@ -5,7 +5,7 @@
 import type { ChainReply, ChainRequest } from './chain_worker'
 import type { GenesisOptions } from './genesis'
 
-export type HostOptions = {
+type HostOptions = {
   data_dir: string
   slot_ms: number
   genesis: GenesisOptions

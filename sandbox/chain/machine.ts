@@ -12,7 +12,7 @@ import { type DecodedTransaction, executeTransaction } from './transaction_meta'
 /** Blocks a node keeps for validity checks, twice the longest life. */
 const WINDOW = 300
 
-export class Blockhashes {
+class Blockhashes {
   #blocks: Block[] = []
   #byHash = new Map<string, Block>()
 

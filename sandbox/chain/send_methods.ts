@@ -32,7 +32,7 @@ const ACCOUNT_OVERHEAD_BYTES = 64
 const LOADER_V3 = 'BPFLoaderUpgradeab1e11111111111111111111111'
 
 /** @throws RpcError for bytes that are no transaction */
-export function decodeParam(
+function decodeParam(
   { faults }: Machine,
   params: unknown[],
   config: Record<string, unknown>,
@@ -54,14 +54,14 @@ function decodeBytes(bytes: Uint8Array): DecodedTransaction {
   }
 }
 
-export type Simulation = {
+type Simulation = {
   err: unknown
   failed: boolean
   value: Record<string, unknown>
   posts: [string, unknown][]
 }
 
-export function simulate(
+function simulate(
   machine: Machine,
   decoded: DecodedTransaction,
   verify: boolean,

@@ -12,7 +12,7 @@ type Request_ = { id?: unknown; method?: unknown; params?: unknown }
 /** An answer lost on the way: the caller gets an HTTP error although the method ran. */
 class ReplyLost extends Error {}
 
-export type RpcServer = { port: number; stop(): Promise<void> }
+type RpcServer = { port: number; stop(): Promise<void> }
 
 export function serveRpc(machine: Machine, methods: Record<string, Method>): RpcServer {
   const sockets = new Map<Subscriptions, { close(code: number): void }>()

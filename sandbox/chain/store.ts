@@ -21,14 +21,14 @@ export type Landed = {
   logs: string[]
 }
 export type Block = { slot: number; height: number; blockhash: string; unix_s: number }
-export type StoredTransaction = {
+type StoredTransaction = {
   slot: number
   bytes: Uint8Array
   error: string
   meta: string
   unix_s: number
 }
-export type HistoryRow = { id: number; signature: string; slot: number; error: string; unix_s: number }
+type HistoryRow = { id: number; signature: string; slot: number; error: string; unix_s: number }
 
 const SCHEMA = `
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT;

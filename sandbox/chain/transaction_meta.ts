@@ -19,7 +19,7 @@ import type { Landed } from './store'
 
 // Which accounts a transaction names, in index order, and which of them it may write.
 
-export type TransactionAccounts = {
+type TransactionAccounts = {
   /** Static accounts, then loaded writable, then loaded readonly: the order instruction indexes refer to. */
   addresses: string[]
   writable: boolean[]
@@ -65,7 +65,7 @@ function loadedOf(
 // TransactionError as RPC JSON, read from the runtime's Rust debug text.
 
 /** A name (`"BlockhashNotFound"`), or an object with one member (`{InstructionError: [0, {Custom: 1}]}`). */
-export type TransactionErrorJson = string | { [name: string]: unknown }
+type TransactionErrorJson = string | { [name: string]: unknown }
 
 /**
  * Reads `err: <here>, meta: ...` of litesvm's FailedTransactionMetadata text: its typed getters are const enums without
@@ -90,9 +90,9 @@ function instructionErrorOf(text: string): TransactionErrorJson {
 
 // `meta` of a transaction as getTransaction answers it: balances, inner instructions, logs, fee.
 
-export type Balances = { lamports: bigint[]; tokens: Record<string, unknown>[] }
+type Balances = { lamports: bigint[]; tokens: Record<string, unknown>[] }
 
-export function balancesOf(bank: Bank, addresses: string[]): Balances {
+function balancesOf(bank: Bank, addresses: string[]): Balances {
   const balances: Balances = { lamports: [], tokens: [] }
   addresses.forEach((address, accountIndex) => {
     const account = bank.newest(address)
@@ -129,11 +129,11 @@ export function returnDataOf(meta: TransactionMetadata): Record<string, unknown>
 }
 
 /** Fee in lamports; litesvm shows it in its debug text only. */
-export function feeOf(result: TransactionMetadata | FailedTransactionMetadata): bigint {
+function feeOf(result: TransactionMetadata | FailedTransactionMetadata): bigint {
   return BigInt(/fee: (\d+)/.exec(result.toString())?.[1] ?? '0')
 }
 
-export function metaJson(args: {
+function metaJson(args: {
   error: string
   fee: bigint
   before: Balances

@@ -19,8 +19,8 @@ export function feesOf(traders: readonly Trader[]): Map<string, bigint> {
 // What everybody owns of a mint: token accounts, notes in wallets, and what the vault holds.
 
 export type MintName = { mint: string; name: string; decimals: number }
-export type Holding = { in_accounts: bigint; in_notes: bigint }
-export type Balances = Map<string, Holding>
+type Holding = { in_accounts: bigint; in_notes: bigint }
+type Balances = Map<string, Holding>
 
 /** By trader and mint, from the chain and the wallets, never from the venue. */
 export async function readBalances(traders: Trader[], mints: MintName[]): Promise<Balances> {

@@ -27,7 +27,7 @@ import type { LaptopFacts } from './venue_process'
 
 // One trader of the demo: a wallet, an account, a chain access, and the event stream that keeps the wallet true.
 
-export type Terms = { side: Side; type?: OrderType; amount: bigint; price: bigint; min_fill?: bigint }
+type Terms = { side: Side; type?: OrderType; amount: bigint; price: bigint; min_fill?: bigint }
 
 export class Trader {
   readonly events: AccountEvent[] = []

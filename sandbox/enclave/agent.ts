@@ -16,10 +16,10 @@ import { type QuotingEnclave, signQuote } from './sign_quote'
 
 // The guest agent's JSON transport on a unix socket: POST or GET, `/Method` or `/v0/Method`, 200, 400 or 404.
 
-export type AgentRequest = Record<string, unknown>
+type AgentRequest = Record<string, unknown>
 /** Thrown by a method for a bad request; the message goes into the 400 body. */
-export class BadRequest extends Error {}
-export type AgentMethods = ReadonlyMap<string, (request: AgentRequest) => Promise<unknown>>
+class BadRequest extends Error {}
+type AgentMethods = ReadonlyMap<string, (request: AgentRequest) => Promise<unknown>>
 
 /** Only the owner of the process may connect: whoever holds the socket holds every key. */
 export function serveAgent(socket: string, methods: AgentMethods): { stop(): Promise<void> } {
@@ -94,7 +94,7 @@ export const NO_FAULTS: StandInKnobs = {
 
 // The methods of the stand-in agent: what each of the v0 API answers for the imaginary machine.
 
-export type Machine = {
+type Machine = {
   keys: StoredKeys
   quoting_enclave: QuotingEnclave
   app_compose: string

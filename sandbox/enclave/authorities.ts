@@ -36,7 +36,7 @@ export function sgxExtension(): Extension {
 
 // Issues version 2 revocation lists (RFC 5280 section 5).
 
-export type RevocationListRequest = {
+type RevocationListRequest = {
   issuer: x509.Name
   issuer_key: KeyObject
   this_update_ms: number
@@ -125,7 +125,7 @@ export function issueAuthorities(data_dir: string, keys: StoredKeys, now_ms: num
   }
 }
 
-export const ROOT_FILE = 'development-root.pem'
+const ROOT_FILE = 'development-root.pem'
 
 function storedRoot(data_dir: string): Uint8Array | undefined {
   const path = join(data_dir, ROOT_FILE)

@@ -21,10 +21,10 @@ import {
 
 // TDX TCB info version 3 of the imaginary platform (Intel PCS API v4, "Get TDX TCB Info").
 
-export type Period = { this_update_ms: number; next_update_ms: number }
+type Period = { this_update_ms: number; next_update_ms: number }
 /** Intel writes hex in capitals and times in whole seconds. */
-export const capitals = (bytes: Uint8Array): string => toHex(bytes).toUpperCase()
-export const second = (unix_ms: number): string => `${new Date(unix_ms).toISOString().slice(0, 19)}Z`
+const capitals = (bytes: Uint8Array): string => toHex(bytes).toUpperCase()
+const second = (unix_ms: number): string => `${new Date(unix_ms).toISOString().slice(0, 19)}Z`
 
 const TCB_DATE = '2025-01-01T00:00:00Z'
 const OLD_TCB_DATE = '2023-01-01T00:00:00Z'
@@ -35,7 +35,7 @@ const MODULE_SIGNER = {
   attributesMask: 'FFFFFFFFFFFFFFFF',
 }
 
-export function tcbInfo(period: Period): unknown {
+function tcbInfo(period: Period): unknown {
   return {
     id: 'TDX',
     version: 3,
@@ -82,7 +82,7 @@ function platformTcb(tee_tcb_svn: Uint8Array): unknown {
 
 // TD_QE identity version 2 of the imaginary quoting enclave (Intel PCS API v4, "Get TDX QE Identity").
 
-export function qeIdentity(period: Period): unknown {
+function qeIdentity(period: Period): unknown {
   return {
     id: 'TD_QE',
     version: 2,

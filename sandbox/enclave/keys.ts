@@ -78,7 +78,7 @@ function makeKeys(compose_hash: Uint8Array): Stored {
 
 // The stand-in's `/GetKey`: dstack's v0 derivation and signature chain, under a made-up app root and KMS root.
 
-export type DerivedKey = { key: string; signature_chain: [string, string] }
+type DerivedKey = { key: string; signature_chain: [string, string] }
 
 /** HKDF-SHA256(salt "RATLS", app root key, info = path): neither purpose nor algorithm changes the key. */
 export function deriveKey(keys: StoredKeys, path: string, purpose: string, algorithm: string): DerivedKey {

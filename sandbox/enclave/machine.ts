@@ -47,13 +47,13 @@ export const XFAM = fromHex('e702060000000000', 8)!
 export const OS_IMAGE_HASH = hash32('os image')
 /** What the machine measures as manifest when the knob says that it booted another one. */
 export const OTHER_COMPOSE_HASH = hash32('another manifest')
-export const bootDigest = (label: string): Uint8Array => hash48(label)
+const bootDigest = (label: string): Uint8Array => hash48(label)
 
 // The stand-in's boot: its event log by dstack's real rules, the registers it leads to, and its vm_config.
 
 type LoggedEvent = { imr: number; event_type: number; digest: string; event: string; event_payload: string }
 
-export type MeasuredBoot = {
+type MeasuredBoot = {
   registers: ReturnType<typeof replayRegisters>
   /** As `/Info` gives it: every digest and payload present. */
   full_log: LoggedEvent[]

@@ -16,7 +16,7 @@ import { issueCollateral } from './collateral'
 import { loadKeys } from './keys'
 import { startQuotingEnclave } from './sign_quote'
 
-export type StandInOptions = {
+type StandInOptions = {
   /** Keeps `development-keys.json`, `development-root.pem` and `collateral.json`; made with mode 0700 when absent. */
   data_dir: string
   /** Exact text of the app-compose.json the imaginary machine booted. */

@@ -4,7 +4,7 @@ import { u64Le } from '../../protocol/bytes'
 export const DECIMALS = 6
 
 /** One TLV extension of Token-2022: type and value. */
-export type Extension = { type: number; value: Uint8Array }
+type Extension = { type: number; value: Uint8Array }
 
 function extended(base: Uint8Array, account_type: number, extensions: readonly Extension[]): Uint8Array {
   const size = extensions.reduce((sum, { value }) => sum + 4 + value.length, 166)

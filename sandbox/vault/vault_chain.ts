@@ -41,7 +41,7 @@ import type { VaultInstruction } from '../../protocol/vault/instruction'
 export const VAULT_SO = readFileSync(join(import.meta.dir, '../../program/vault.so'))
 
 /** A key pair of the tests: deterministic, from a name. */
-export type TestKey = { name: string; key: Uint8Array; secret: KeyObject }
+type TestKey = { name: string; key: Uint8Array; secret: KeyObject }
 
 /** PKCS #8 frame of a raw Ed25519 seed (RFC 8410). */
 const PKCS8_FRAME = Buffer.from('302e020100300506032b657004220420', 'hex')

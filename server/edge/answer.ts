@@ -23,7 +23,7 @@ export function authenticate(venue: Venue, token: string | undefined): Session {
 }
 
 /** The token of `Authorization: Bearer <token>` (RFC 6750), if any. Throws `token_invalid` for other schemes. */
-export function bearerToken(request: Request): string | undefined {
+function bearerToken(request: Request): string | undefined {
   const header = request.headers.get('authorization')
   if (header === null) return undefined
   const match = /^Bearer +([^\s,]+)$/i.exec(header)
@@ -43,7 +43,7 @@ export function socketToken(request: Request): string | undefined {
 
 // Answers the commands of one socket in the order they came, however their results arrive.
 
-export interface Replies {
+interface Replies {
   /** Opens the next place in line; the returned function fills it once. */
   expect(): (frame: string) => void
   pending(): number
@@ -70,7 +70,7 @@ export function openReplies(send: (frame: string) => void): Replies {
 // Answers one request of an endpoint in the published order: token, limit, size, form, and then the handler.
 
 /** What the router hands over; `params` are those of the path, none where it has none. */
-export type Routed = { request: Request; params?: Record<string, string> }
+type Routed = { request: Request; params?: Record<string, string> }
 export type Answering = (routed: Routed) => Response | Promise<Response>
 
 /** What an answer or a refusal of one request carries in its headers. */

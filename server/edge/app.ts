@@ -55,7 +55,7 @@ export function commonHeaders(request_id: string): HeaderMap {
  * - `strictPath`: `/health/` is another path than `/health`.
  * - `normalize: false` and `aot`: nothing is rewritten, and errors keep their status.
  */
-export function baseApp(services: Services) {
+function baseApp(services: Services) {
   return new Elysia({
     normalize: false,
     strictPath: true,
@@ -67,12 +67,12 @@ export function baseApp(services: Services) {
     return problemResponse(refusal, request_id, services.meters)
   })
 }
-export type BaseApp = ReturnType<typeof baseApp>
+type BaseApp = ReturnType<typeof baseApp>
 
 // What a path answers to the methods it does not take: 405 before any token is looked at, and OPTIONS with `Allow`.
 
 /** `methods` are those of the path's route files, lower case. */
-export function otherMethods(methods: readonly string[], services: Services): Answering {
+function otherMethods(methods: readonly string[], services: Services): Answering {
   const taken = methods.map((method) => method.toUpperCase())
   const allow = [...new Set([...taken, ...(taken.includes('GET') ? ['HEAD'] : []), 'OPTIONS'])]
     .sort()
@@ -96,7 +96,7 @@ export type MountedRoute = {
   readonly route: Endpoint | Stream
 }
 
-export function mount(
+function mount(
   app: BaseApp,
   manifest: readonly MountedRoute[],
   services: Services,

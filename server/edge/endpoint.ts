@@ -17,10 +17,10 @@ import type { Services } from './services'
 export { integerOf, t } from '../shapes/wire'
 export { COST } from './rate'
 
-export type Tag = 'account' | 'orders' | 'notes' | 'settlement' | 'market' | 'trust' | 'operations'
+type Tag = 'account' | 'orders' | 'notes' | 'settlement' | 'market' | 'trust' | 'operations'
 /** A page or file: its own content type instead of JSON. */
 export type Text = { content_type: string; body: string; headers?: HeaderMap }
-export type Answer =
+type Answer =
   | { readonly status: 200 | 202; readonly body: TSchema }
   /** Its content type, or those of its files. */
   | { readonly status: 200; readonly text: string | readonly string[] }
@@ -52,12 +52,8 @@ type Caller<C extends Contract> = C['bearer'] extends true
     ? { readonly account_id: string | undefined }
     : unknown
 /** What a handler sees: the services, the caller, and the checked parts of the request its contract declares. */
-export type Call<C extends Contract> = Services &
-  Caller<C> &
-  Part<C, 'params'> &
-  Part<C, 'query'> &
-  Part<C, 'body'>
-export type Result<C extends Contract> = C['answer'] extends { readonly body: infer S extends TSchema }
+type Call<C extends Contract> = Services & Caller<C> & Part<C, 'params'> & Part<C, 'query'> & Part<C, 'body'>
+type Result<C extends Contract> = C['answer'] extends { readonly body: infer S extends TSchema }
   ? Readonly<Static<S>> | Json<Static<S>>
   : Text
 

@@ -1,7 +1,7 @@
 /** JSON lines from an allow-list of fields, so that an order, a token or a URL cannot be logged by mistake. */
 
 export type LogLevel = 'info' | 'warn' | 'error'
-export type LogFields = {
+type LogFields = {
   request_id?: string
   /** The route's template (`GET /orders/{order_id}`), never the URL. */
   route?: string

@@ -5,7 +5,7 @@ import { REFUSALS, type RefusalCode } from '../../protocol/refusals'
 
 // Counters of the HTTP and socket face for the operator's metrics; nothing per account, instrument or order.
 
-export type Metric = {
+type Metric = {
   name: string
   help: string
   type: 'counter' | 'gauge'

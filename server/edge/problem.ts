@@ -8,7 +8,7 @@ import type { Meters } from './meters'
 // The only place that writes error bodies: RFC 9457 problem documents and the matching frame fields.
 
 /** Where the reference page explains a code. */
-export const problemType = (code: RefusalCode): string => `/swagger#${code}`
+const problemType = (code: RefusalCode): string => `/swagger#${code}`
 
 /** A refusal as it is; anything else becomes `internal` and is logged by its kind and place, never by its message. */
 export function refusalOf(error: unknown, log: Log, at: { request_id?: string; route?: string }): Refusal {

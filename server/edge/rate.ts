@@ -35,7 +35,7 @@ function policyOf({ capacity, refill_per_s }: LimitState): string {
   return policy.text
 }
 
-export interface Bucket {
+interface Bucket {
   /** Throws `code` with `retry_after_ms` when fewer than `cost` tokens are left. */
   take(cost: number): void
 }

@@ -8,7 +8,7 @@ import { openMeters, PROMETHEUS_TYPE, processMetrics, prometheusText } from '../
 import { problemResponse, refusalOf } from '../edge/problem'
 import { type Documents, REFERENCE_POLICY } from '../reference/page'
 
-export type OperatorParts = {
+type OperatorParts = {
   venue: Venue
   log: Log
   documents: Documents
@@ -19,7 +19,7 @@ export type OperatorParts = {
   /** Begins the way down; answers before it ends. */
   drain(): void
 }
-export type OperatorCall = {
+type OperatorCall = {
   method: string
   /** Path with query, as in the request line. */
   target: string

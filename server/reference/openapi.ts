@@ -15,7 +15,7 @@ import { StreamQuery } from '../sockets/upgrade'
 export type Json = { [name: string]: unknown }
 
 /** Answers may gain fields, so a reader must not take their list as closed; what only concerns requests is left out. */
-export function openSchema(schema: Json): Json {
+function openSchema(schema: Json): Json {
   return JSON.parse(
     JSON.stringify(schema, (name, value) => {
       if (name === 'additionalProperties' && value === false) return undefined
@@ -88,7 +88,7 @@ const WORDS: Record<number, string> = {
   202: 'Accepted: durable, and part of a coming batch.',
 }
 
-export function fixDocument(document: OpenApi, manifest: readonly MountedRoute[], problem: TSchema): OpenApi {
+function fixDocument(document: OpenApi, manifest: readonly MountedRoute[], problem: TSchema): OpenApi {
   const paths: OpenApi['paths'] = {}
   for (const mounted of manifest) {
     const { method, path } = mounted
@@ -204,7 +204,7 @@ REST and sockets draw on one bucket per account, whose size and refill \`RateLim
 A place costs ${COST.place}, a cancel ${COST.cancel}, a modify ${COST.modify}, a read ${COST.read}.
 A withdrawal or a reshape costs ${COST.withdraw}.`
 
-export const Problem = exact({
+const Problem = exact({
   type: t.String(),
   title: t.String(),
   status: t.Integer(),

@@ -9,7 +9,7 @@ import { fixSchema, type Json, type OpenApi, type Operation, openApiOf } from '.
 
 // The style of the reference page: one column, system fonts, both themes, nothing loaded from elsewhere.
 
-export const REFERENCE_STYLE = `:root { color-scheme: light dark; --line: #8884; --soft: #8882; }
+const REFERENCE_STYLE = `:root { color-scheme: light dark; --line: #8884; --soft: #8882; }
 body { max-width: 72rem; margin: 0 auto; padding: 1rem; font: 16px/1.5 system-ui, sans-serif; }
 code { font-family: ui-monospace, monospace; font-size: .9em; overflow-wrap: anywhere; }
 h1 small { font-weight: normal; font-size: 1rem; }
@@ -34,7 +34,7 @@ tr:target, article:target { outline: 2px solid; }
 
 // HTML text in which every inserted string is escaped, so that no value of a schema can become markup.
 
-export type Html = { readonly text: string }
+type Html = { readonly text: string }
 
 const ESCAPES: Record<string, string> = {
   '&': '&amp;',
@@ -44,7 +44,7 @@ const ESCAPES: Record<string, string> = {
   "'": '&#39;',
 }
 
-export function html(parts: TemplateStringsArray, ...values: (string | Html)[]): Html {
+function html(parts: TemplateStringsArray, ...values: (string | Html)[]): Html {
   let text = parts[0]!
   values.forEach((value, index) => {
     text += typeof value === 'string' ? escaped(value) : value.text
@@ -54,11 +54,11 @@ export function html(parts: TemplateStringsArray, ...values: (string | Html)[]):
 }
 
 /** Markup written in this source tree. */
-export function raw(text: string): Html {
+function raw(text: string): Html {
   return { text }
 }
 
-export function join(parts: readonly Html[]): Html {
+function join(parts: readonly Html[]): Html {
   return { text: parts.map(({ text }) => text).join('') }
 }
 
@@ -67,7 +67,7 @@ function escaped(text: string): string {
 }
 
 /** A sentence of the documents: what stands between backticks is code. */
-export function prose(text: string): Html {
+function prose(text: string): Html {
   return raw(escaped(text).replace(/`([^`]+)`/g, '<code>$1</code>'))
 }
 
@@ -76,7 +76,7 @@ export function prose(text: string): Html {
 const DEPTH_MAX = 2
 
 /** `depth` counts what is already above; at DEPTH_MAX fields are named but not opened. */
-export function schemaTable(schema: Json, depth = 0): Html {
+function schemaTable(schema: Json, depth = 0): Html {
   const list = schema['type'] === 'array' ? (schema['items'] as Json | undefined) : undefined
   if (list !== undefined) return html`<p class="note">Array of:</p>${schemaTable(list, depth)}`
   const branches = schema['anyOf'] as Json[] | undefined
@@ -93,7 +93,7 @@ export function schemaTable(schema: Json, depth = 0): Html {
 }
 
 /** The names of an answer's fields, optional ones marked; their forms stand in the OpenAPI document. */
-export function fieldList(schema: Json): Html {
+function fieldList(schema: Json): Html {
   if (schema['type'] === 'array') return html`array of ${fieldList(schema['items'] as Json)}`
   const branches = schema['anyOf'] as Json[] | undefined
   if (branches !== undefined) return join(branches.map((branch) => html`one of ${fieldList(branch)}<br>`))
@@ -141,7 +141,7 @@ const CLOSES: readonly (readonly [string, string])[] = [
   ['4429', 'Too many frames.'],
 ]
 
-export function streamsSection(manifest: readonly MountedRoute[]): Html {
+function streamsSection(manifest: readonly MountedRoute[]): Html {
   const kinds = EventKind.anyOf.map((kind) => String(kind.const))
   return html`<section id="frames"><h2>frames</h2>
 <p>Commands are JSON objects <code>{op, id, params}</code>;
@@ -178,7 +178,7 @@ function operations({ path, route }: MountedRoute): Html {
 export const REFERENCE_POLICY =
   "default-src 'self'; img-src data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
-export function referencePage(document: OpenApi, manifest: readonly MountedRoute[]): string {
+function referencePage(document: OpenApi, manifest: readonly MountedRoute[]): string {
   const { title, version, description } = document.info
   const page = html`<!doctype html>
 <html lang="en">

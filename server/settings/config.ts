@@ -29,7 +29,7 @@ export type AcmeConfig = {
   root: string
   dns: { url: string; record_name: string; credentials: string }
 }
-export type ConfigOutcome = { config: Config; faults?: never } | { config?: never; faults: string[] }
+type ConfigOutcome = { config: Config; faults?: never } | { config?: never; faults: string[] }
 
 /** The outcome of parsing each setting. */
 type Outcomes = { [N in SettingName]: Settings[N] | Fault }

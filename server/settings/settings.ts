@@ -7,7 +7,7 @@ import { EMBEDDED_SLOT_MAX_MS, EMBEDDED_SLOT_MIN_MS } from '../limits'
 import { Decimals, Instrument } from '../shapes/venue'
 import { Address, exact, Integer, PublicKey, SymbolName, type TSchema, t, U64 } from '../shapes/wire'
 
-export type Setting<T> = {
+type Setting<T> = {
   readonly meaning: string
   /** Text used when absent; without it the setting is required. Nothing of security or chain has one. */
   readonly fallback?: string

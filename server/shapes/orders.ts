@@ -50,7 +50,7 @@ const cancelFields = { trading_key: PublicKey, cancel_nonce: Nonce, signature: S
 export const CancelRequest = exact(cancelFields)
 const modifyFields = { cancel_nonce: Nonce, cancel_signature: Signature, replacement: PlaceRequest }
 export const ModifyRequest = exact(modifyFields)
-export const CancelAllRequest = exact({ ...cancelFields, symbol: t.Optional(SymbolName) })
+const CancelAllRequest = exact({ ...cancelFields, symbol: t.Optional(SymbolName) })
 export const CancelAllBody = t.Union([
   CancelAllRequest,
   t.Array(CancelAllRequest, { minItems: 1, maxItems: CANCEL_ALL_MAX }),

@@ -6,7 +6,7 @@ import type { EventKind, Order } from '../../protocol/wire/trading'
 import { parseJson } from '../edge/body'
 import type { Frames } from './outbox'
 
-export type ClientFrame = { op: string; id: string; params: unknown; token: unknown }
+type ClientFrame = { op: string; id: string; params: unknown; token: unknown }
 const FIELDS = new Set(['op', 'id', 'params', 'token'])
 
 /** What a frame is about, as far as it can be told: the id is echoed with the error whenever it is usable. */

@@ -10,7 +10,7 @@ import { protocolsOffered } from './client_hello'
 const ACME_PROTOCOL = 'acme-tls/1'
 
 export type ChallengeAnswer = { cert_pem: string; key_pem: string }
-export type Front = {
+type Front = {
   /** Takes no further connections; resolves when those taken are on their way, which then live as long as they like. */
   close(): Promise<void>
 }

@@ -22,7 +22,7 @@ import { type ChallengeAnswer, openFront } from './challenge_front'
 /** TLS 1.3 on the wire (RFC 8446); the runtime takes the number only. */
 const TLS_1_3 = 0x0304
 
-export type ListenOptions = {
+type ListenOptions = {
   hostname: string
   port: number
   /** Absent: plain HTTP, for a listener nobody but this machine reaches. */

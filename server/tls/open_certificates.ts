@@ -15,7 +15,7 @@ import { PUBLIC_CERTIFICATE_LOOK_MS } from '../limits'
 import type { AcmeConfig } from '../settings/config'
 import type { CertificateSource, Listener } from './listen'
 
-export type CertificateParts = {
+type CertificateParts = {
   acme: AcmeConfig
   names: readonly string[]
   data_dir: string

@@ -11,7 +11,7 @@ import { BASE_MINT, QUOTE_MINT, type TestVenue } from '../kit/venue/open_test_ve
 export const ONE = 1_000_000_000n
 export const PRICE = 100_000_000n
 
-export type Terms = Partial<Omit<OrderTerms, 'instrument'>>
+type Terms = Partial<Omit<OrderTerms, 'instrument'>>
 
 /** A wallet with the same seed and a copy of the state. */
 export function copyOf(wallet: Wallet): Wallet {

@@ -12,10 +12,10 @@ const TICK = 10_000n
 const WITHDRAW_FEE = 100n
 const WITHDRAW_MIN = 1_000n
 
-export type Destinations = { good: Record<string, string>; unusable: string }
+type Destinations = { good: Record<string, string>; unusable: string }
 
 /** Counts what was done, so that a session that did nothing is seen. */
-export type Tally = Record<string, number>
+type Tally = Record<string, number>
 
 export class RandomSession {
   readonly tally: Tally = {}

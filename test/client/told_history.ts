@@ -20,7 +20,7 @@ import type { PayoutResult, VaultEvent } from '../../protocol/vault/events'
 import { bytes } from '../kit/venue/memory_chain'
 
 export type MadeNote = { commitment: Uint8Array; blinding: Uint8Array; amount: bigint }
-export type OutputOf = { j: number; role: 0 | 1; anchors?: number; generation?: number; amount?: bigint }
+type OutputOf = { j: number; role: 0 | 1; anchors?: number; generation?: number; amount?: bigint }
 
 export const MINTS = [bytes(32), bytes(32)] as const
 

@@ -25,7 +25,7 @@ const FEE_LAMPORTS = 5_000_000_000n
 /** What the settlement of each kind ends with. */
 const STAGED = /^(fill|withdrawal|reshape)\./
 
-export type Terms = Omit<OrderTerms, 'instrument' | 'expiry_slot'>
+type Terms = Omit<OrderTerms, 'instrument' | 'expiry_slot'>
 
 export class WalletTrader {
   readonly wallet: Wallet

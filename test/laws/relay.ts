@@ -24,7 +24,7 @@ export const DEATHS = [
   'slot_applied',
   'hashing',
 ] as const
-export type Death = (typeof DEATHS)[number]
+type Death = (typeof DEATHS)[number]
 /** The process is gone: whatever it had in memory is lost. */
 export class Died extends Error {}
 
@@ -211,7 +211,7 @@ function toldUntil(chain: SimChain, { state }: SimVenue): number {
 }
 
 /** Leaves an event appended, in order. */
-export function leavesOf(event: VaultEvent): { index: number; leaf: Uint8Array }[] {
+function leavesOf(event: VaultEvent): { index: number; leaf: Uint8Array }[] {
   if (event.kind === 'deposited') return [{ index: event.leaf_index, leaf: event.commitment }]
   if (event.kind !== 'settled') return []
   const refunds = event.payouts.flatMap(({ refund }) => (refund ? [refund.commitment] : []))

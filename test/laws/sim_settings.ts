@@ -6,14 +6,14 @@ import { encodeBase58 } from '../../protocol/base58'
 
 export const USDC = 'EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v'
 export const JTO = 'jtojtomepa8beP8AuQc6eXt5FriJwfFMwQx2v2f9mCL'
-export const SOL = 'So11111111111111111111111111111111111111112'
+const SOL = 'So11111111111111111111111111111111111111112'
 export const MINTS = [JTO, USDC, SOL] as const
 /** Every instrument trades around this price. */
 export const REFERENCE_TICKS = 1_000
 /** Publishes the prices of oracle instruments. */
 export const ORACLE = 'sim'
 
-export type SimInstrument = { symbol: string; base: string; quote: string; oracle: boolean }
+type SimInstrument = { symbol: string; base: string; quote: string; oracle: boolean }
 export const INSTRUMENTS: readonly SimInstrument[] = [
   { symbol: 'JTO-USDC', base: JTO, quote: USDC, oracle: false },
   { symbol: 'SOL-USDC', base: SOL, quote: USDC, oracle: true },

@@ -25,7 +25,7 @@ const SILENT: Weather = { ...FAIR, silent: true }
 
 /** What opens a note of the venue's. */
 export type KnownNote = Pick<Note, 'owner' | 'mint' | 'amount' | 'commitment' | 'blinding' | 'leaf_index'>
-export type SimTrader = { account_id: string; seed: Uint8Array; key: Uint8Array }
+type SimTrader = { account_id: string; seed: Uint8Array; key: Uint8Array }
 
 export class Simulation {
   readonly chain = new SimChain()

@@ -11,10 +11,10 @@ import { toHex, utf8 } from '../../protocol/bytes'
 
 // Owns the making of an account's credentials: random, printed once, recognised later by what goes into the record.
 
-export type Credentials = { api_key: string; api_secret: string; passphrase: string }
+type Credentials = { api_key: string; api_secret: string; passphrase: string }
 
 /** 16-byte api key, 256-bit secret, and a passphrase of 130 random bits in groups that can be read aloud. */
-export function newCredentials(): Credentials {
+function newCredentials(): Credentials {
   return {
     api_key: toHex(randomBytes(16)),
     api_secret: toHex(randomBytes(32)),
@@ -23,7 +23,7 @@ export function newCredentials(): Credentials {
 }
 
 /** What a record holds of the credentials. */
-export async function credentialFields(
+async function credentialFields(
   credentials: Credentials,
 ): Promise<Pick<AccountFields, 'api_key' | 'secret_salt' | 'secret_hash' | 'passphrase_hash'>> {
   const salt = randomBytes(32)

@@ -10,7 +10,7 @@ import { BUY, IOC, LIMIT, OrderPool, SELL } from '../../engine/machine/book/orde
 // (matching.md "Auditing").
 
 /** One order of a case. `tie` are the bytes hashed for it; lots are exact whatever their size. */
-export type CaseOrder = {
+type CaseOrder = {
   id: string
   side: 'buy' | 'sell'
   tick: number
@@ -31,7 +31,7 @@ export type AuctionCase = {
   orders: CaseOrder[]
 }
 /** The printed answer; quantities are decimal strings. `refused` alone stands where the engine's bounds are exceeded. */
-export type CaseAnswer =
+type CaseAnswer =
   | {
       id: string
       price: number | null

@@ -13,7 +13,7 @@ import { AUCTION_RECORD, auctionRecord, COMMAND_RECORD } from '../../engine/sequ
 import { equalBytes } from '../../protocol/bytes'
 
 /** An auction as its journal record tells it. */
-export type RecordedAuction = {
+type RecordedAuction = {
   symbol: string
   batch: number
   slot: number

@@ -5,7 +5,7 @@ import type { Export, Source } from './parse_source'
 import { PUBLIC_EXPORTS } from './rules'
 
 /** Files that import each export, by file and by exported name. */
-export type Uses = ReadonlyMap<string, ReadonlyMap<string, ReadonlySet<string>>>
+type Uses = ReadonlyMap<string, ReadonlyMap<string, ReadonlySet<string>>>
 
 export function usesOf(graph: Graph): Uses {
   const uses = new Map<string, Map<string, Set<string>>>()

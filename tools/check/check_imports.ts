@@ -13,7 +13,7 @@ export function checkImports(graph: Graph): Finding[] {
 const bySpecificity = [...CELLS].sort((a, b) => b.folder.length - a.folder.length)
 
 /** The cell of a file; undefined when no cell of the map owns it. */
-export function cellOf(file: string): Cell | undefined {
+function cellOf(file: string): Cell | undefined {
   const cell = bySpecificity.find(({ folder }) => covers(folder, file))
   return cell?.flat && folderOf(file) !== cell.folder ? undefined : cell
 }

@@ -6,7 +6,7 @@ import { type Comment, parseSync } from 'oxc-parser'
  * `value` runs with the file; `type` is erased; `later` is `import()`; `url` is a file named by
  * `new URL('./x', import.meta.url)`: a worker thread, a process to start, a binary to load.
  */
-export type ImportKind = 'value' | 'type' | 'later' | 'url'
+type ImportKind = 'value' | 'type' | 'later' | 'url'
 export type Import = {
   readonly line: number
   readonly kind: ImportKind
@@ -25,7 +25,7 @@ export type Export = {
   /** Declared here with `export`, not passed on in braces. */
   readonly declared: boolean
 }
-export type FunctionFact = { readonly name: string; readonly line: number; readonly lines: number }
+type FunctionFact = { readonly name: string; readonly line: number; readonly lines: number }
 /** A node of the syntax tree; its fields depend on its type (ESTree with TypeScript). */
 export type Node = { type: string; start: number; end: number; [field: string]: unknown }
 

@@ -13,7 +13,7 @@ import { isSettingName, SETTING_NAMES, SETTINGS } from '../../server/settings/se
 // The settings inside the compose file, judged by the code that reads them at boot.
 
 /** What stands where only an operator knows the value. */
-export const UNSET = 'SET_ME'
+const UNSET = 'SET_ME'
 
 /** The only names the encrypted environment may deliver: the host can swap what it delivers, so nothing else may come so. */
 export const SECRET_NAMES: readonly string[] = SETTING_NAMES.filter((name) => SETTINGS[name].secret === true)

@@ -42,8 +42,8 @@ export type ManifestDecisions = Pick<
   AppComposeDecisions,
   'name' | 'os' | 'key_provider' | 'key_provider_id' | 'secure_time'
 >
-export type Manifest = { text: string; compose_hash: string; allowed_envs: string[] }
-export type ManifestOutcome = { manifest: Manifest; faults?: never } | { manifest?: never; faults: string[] }
+type Manifest = { text: string; compose_hash: string; allowed_envs: string[] }
+type ManifestOutcome = { manifest: Manifest; faults?: never } | { manifest?: never; faults: string[] }
 
 export function makeManifest(compose: string, decisions: ManifestDecisions): ManifestOutcome {
   const service = venueService(compose)

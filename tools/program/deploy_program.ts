@@ -33,10 +33,10 @@ import { addressOf, CHUNK_BYTES, type DeploymentPlan, planDeployment } from './p
 /** Solana's base fee of one signature (Solana documentation, "Transaction fees"). */
 export const SIGNATURE_LAMPORTS = 5_000n
 
-export type Landable = { payer: KeyPairSigner; instructions: Instruction[]; priority_fee_lamports: bigint }
+type Landable = { payer: KeyPairSigner; instructions: Instruction[]; priority_fee_lamports: bigint }
 
 /** Resolves with the signature. @throws Error naming what the chain refused; ChainUnavailable */
-export async function landTransaction(rpc: RpcPool, landable: Landable): Promise<string> {
+async function landTransaction(rpc: RpcPool, landable: Landable): Promise<string> {
   await requireFee(rpc, landable)
   for (let signing = 0; signing < LIMITS.deploy_signings_max; signing++) {
     const { value: lifetime } = await rpc.read((endpoint, abortSignal) =>
@@ -103,13 +103,13 @@ export async function programDataAddress(program_id: Uint8Array): Promise<Uint8A
 
 // Deploys or upgrades a program through the upgradeable loader; what was interrupted goes on where it stopped.
 
-export type DeployKeys = {
+type DeployKeys = {
   /** 32-byte Ed25519 seeds: who pays, who may upgrade, and the program's address. */
   payer: Uint8Array
   authority: Uint8Array
   program: Uint8Array
 }
-export type DeployOptions = { rpc_urls: readonly string[]; elf: Uint8Array; keys: DeployKeys }
+type DeployOptions = { rpc_urls: readonly string[]; elf: Uint8Array; keys: DeployKeys }
 export type DeployRun = DeployOptions & {
   priority_fee_lamports: bigint
   /** Gives the right to upgrade away for ever, once the code stands. */

@@ -23,7 +23,7 @@ export type SignerQuestion = {
   /** Absent: fetched from Intel or the policy's cache. */
   collateral?: Collateral
 }
-export type Signer = {
+type Signer = {
   tee_pubkey: string
   app_id: string
   instance_id: string

@@ -34,7 +34,7 @@ async function walletCommand(leaver: Leaver, words: string[], more: string[]): P
   for (const line of out.split('\n')) console.log(`   ${line}`)
 }
 
-export function walletOf(leaver: Leaver): Wallet {
+function walletOf(leaver: Leaver): Wallet {
   const path = walletPath(leaver)
   const wallet = existsSync(path) ? loadWallet(path) : undefined
   if (wallet === undefined) throw new DemoFailed(`${leaver.name} has no wallet`)

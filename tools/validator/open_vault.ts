@@ -127,7 +127,7 @@ const SIGNER_LAMPORTS = 10_000_000_000n
 const START_MS_MAX = 1_200_000
 const VENUE_POLL_MS = 500
 
-export type KeyFile = { path: string; address: string; seed: Uint8Array }
+type KeyFile = { path: string; address: string; seed: Uint8Array }
 
 /** A fresh key in a file only its owner reads. */
 export function newKey(dir: string, name: string): KeyFile {
@@ -146,7 +146,7 @@ export async function program(rpc_url: string, args: readonly string[]): Promise
 }
 
 /** The files of a deployment: who pays and may upgrade, and the program's address. */
-export type Deployment = { authority: KeyFile; program: KeyFile }
+type Deployment = { authority: KeyFile; program: KeyFile }
 
 export async function deploy(rpc_url: string, keys: Deployment, more: string[] = []): Promise<void> {
   const { authority, program: address } = keys
@@ -154,7 +154,7 @@ export async function deploy(rpc_url: string, keys: Deployment, more: string[] =
   await program(rpc_url, ['deploy', ...files, ...more])
 }
 
-export type VaultTerms = {
+type VaultTerms = {
   rpc_url: string
   keys: Deployment
   mints: readonly string[]

@@ -54,7 +54,7 @@ export function venueEnvironment(on: {
 const START_MS_MAX = 180_000
 const POLL_MS = 500
 
-export type RunningValidator = {
+type RunningValidator = {
   readonly rpc_url: string
   /** Ends it where it is ours. */
   stop(): Promise<void>

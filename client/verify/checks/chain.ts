@@ -51,7 +51,7 @@ export const checkSettlementSigner: RunCheck = (verification) => {
 }
 
 /** @throws Skipped when the policy names no chain; Refused when it does and the chain was not read. */
-export function chainOf({ bundle, policy }: VerificationCase): { chain: ChainRecord; policy: ChainPolicy } {
+function chainOf({ bundle, policy }: VerificationCase): { chain: ChainRecord; policy: ChainPolicy } {
   if (policy.chain === undefined) throw new Skipped('the policy names no chain')
   if (bundle.chain === null)
     throw new Refused(`the chain could not be read: ${bundle.missing.chain ?? 'nothing was recorded'}`)

@@ -8,7 +8,7 @@ import type { OpenedCollateral, TrustedRoots } from '../tdx/collateral'
 import type { GenuineQuote } from '../tdx/genuine_quote'
 
 /** Set by the check that established the fact; a later check that needs it is skipped without it. */
-export type Established = {
+type Established = {
   collateral: OpenedCollateral
   genuine: GenuineQuote
   events: BootEvent[]

@@ -17,12 +17,7 @@ export class RpcUnavailable extends Refused {
   override readonly name = 'RpcUnavailable'
 }
 
-export async function callRpc(
-  url: string,
-  method: string,
-  params: unknown[],
-  timeout_ms: number,
-): Promise<unknown> {
+async function callRpc(url: string, method: string, params: unknown[], timeout_ms: number): Promise<unknown> {
   const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params })
   const headers = { 'content-type': 'application/json' }
   const signal = AbortSignal.timeout(timeout_ms)
@@ -42,12 +37,12 @@ const HEADER_BYTES = 45
 const TAG_PROGRAM_DATA = 3
 const TAG_PROGRAM = 2
 
-export function programDataAddress(program_id: Uint8Array): Uint8Array {
+function programDataAddress(program_id: Uint8Array): Uint8Array {
   return findAddress([program_id], decodeBase58(LOADER_V3, 32)!).address
 }
 
 /** Where a program account says that its data is. @throws Refused when it is no program account. */
-export function namedProgramData(program: Uint8Array): string {
+function namedProgramData(program: Uint8Array): string {
   if (program.length !== 36 || program[0] !== TAG_PROGRAM)
     throw new Refused('the program account is malformed')
   return encodeBase58(program.subarray(4))

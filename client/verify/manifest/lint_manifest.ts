@@ -18,7 +18,7 @@ const SHELL_ACCESS = /\b(?:sshd?|authorized_keys|dropbear|telnetd?)\b/i
 const SHELL_PORT = /(?:^|:)22(?:\/tcp)?$/
 
 /** @returns one sentence per fault. */
-export function lintCompose(text: string, environment_names: readonly string[]): string[] {
+function lintCompose(text: string, environment_names: readonly string[]): string[] {
   let file: YamlMap
   try {
     file = parsePlainYaml(text)

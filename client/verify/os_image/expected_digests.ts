@@ -11,7 +11,7 @@ import { isKnownMemorySize, tdHobDigest } from './td_hob'
 // ACPI tables depend on the host and are not judged: the guest kernel denies their code access to private memory.
 
 /** Undefined: any digest. */
-export type ExpectedDigests = readonly (Uint8Array | undefined)[]
+type ExpectedDigests = readonly (Uint8Array | undefined)[]
 
 /** Configuration volume and `Boot0000` of this firmware (OVMF before 202505). */
 const CONFIGURATION_VOLUME = fromHex(
@@ -30,9 +30,7 @@ const BOOT_ORDER = sha384(new Uint8Array(2))
 const ANY = undefined
 
 /** RTMR0, RTMR1, RTMR2. */
-export function expectedDigests(
-  image: ImageDocument,
-): readonly [ExpectedDigests, ExpectedDigests, ExpectedDigests] {
+function expectedDigests(image: ImageDocument): readonly [ExpectedDigests, ExpectedDigests, ExpectedDigests] {
   const rtmr0 = [
     tdHobDigest(image.td_hob_witness, image.memory_size),
     CONFIGURATION_VOLUME,

@@ -7,8 +7,8 @@ import { Refused, requireThat } from '../transcript'
 
 // Deterministic CBOR (RFC 8949 section 4.2), as far as a measurement document needs it: unsigned, bytes, text, map.
 
-export type CborValue = number | string | Uint8Array | CborMap
-export type CborMap = ReadonlyMap<string, CborValue>
+type CborValue = number | string | Uint8Array | CborMap
+type CborMap = ReadonlyMap<string, CborValue>
 
 const MAJOR = { unsigned: 0, bytes: 2, text: 3, map: 5 } as const
 const DECODER = new TextDecoder('utf-8', { fatal: true })

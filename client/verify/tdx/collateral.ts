@@ -31,7 +31,7 @@ export function trustedRoots(roots_pem: string | undefined): TrustedRoots {
   return certificates.map((der) => new Uint8Array(readCertificate(der).public_key))
 }
 
-export function isTrusted(roots: TrustedRoots, public_key: Uint8Array): boolean {
+function isTrusted(roots: TrustedRoots, public_key: Uint8Array): boolean {
   return roots.some((root) => equalBytes(root, public_key))
 }
 
@@ -49,7 +49,7 @@ const ROLES = {
   pck: [' SGX PCK Certificate'],
   tcb_signing: [' SGX TCB Signing'],
 } as const
-export type Role = keyof typeof ROLES
+type Role = keyof typeof ROLES
 
 export function requireRole(certificate: Certificate, role: Role): void {
   const held = ROLES[role].some((ending) => certificate.common_name.endsWith(ending))
@@ -63,10 +63,10 @@ export function requireRole(certificate: Certificate, role: Role): void {
 
 // A certificate directly under a trusted root, with that root: the form of every issuer chain in collateral.
 
-export type IssuerChain = { issuer: Certificate; root: Certificate }
+type IssuerChain = { issuer: Certificate; root: Certificate }
 
 /** @throws Refused unless the text is exactly two certificates in these roles and the root is trusted. */
-export async function openIssuerChain(
+async function openIssuerChain(
   pem: string,
   role: 'pck_authority' | 'tcb_signing',
   roots: TrustedRoots,

@@ -54,11 +54,7 @@ const MODULE_MAJOR = 1
  * First level whose every component the platform reaches. From major version 1 on the module's own two bytes are
  * judged by its identity instead.
  */
-export function platformFinding(
-  tcb_info: TcbInfo,
-  platform: PckPlatform,
-  tee_tcb_svn: Uint8Array,
-): TcbFinding {
+function platformFinding(tcb_info: TcbInfo, platform: PckPlatform, tee_tcb_svn: Uint8Array): TcbFinding {
   const tdx_from = tee_tcb_svn[MODULE_MAJOR] === 0 ? 0 : 2
   const level = tcb_info.levels.find(
     ({ sgx, pce_svn, tdx }) =>
@@ -71,11 +67,7 @@ export function platformFinding(
 }
 
 /** Signer, attributes and level of the TDX module; none for major version 0, which the platform level covers. */
-export function moduleFinding(
-  tcb_info: TcbInfo,
-  report: TdReport,
-  tee_tcb_svn: Uint8Array,
-): TcbFinding | undefined {
+function moduleFinding(tcb_info: TcbInfo, report: TdReport, tee_tcb_svn: Uint8Array): TcbFinding | undefined {
   const major = tee_tcb_svn[MODULE_MAJOR]!
   if (major === 0) {
     requireSigner(tcb_info.module_signer, report)
@@ -95,7 +87,7 @@ function requireSigner(signer: ModuleSigner, report: TdReport): void {
 }
 
 /** Identity and level of the quoting enclave. */
-export function quotingEnclaveFinding(identity: QeIdentity, report: QeReport): TcbFinding {
+function quotingEnclaveFinding(identity: QeIdentity, report: QeReport): TcbFinding {
   const { misc_select, misc_select_mask, attributes, attributes_mask } = identity
   requireThat(equalBytes(report.mr_signer, identity.mr_signer), 'the quoting enclave has another signer')
   requireThat(report.isv_prod_id === identity.isv_prod_id, 'the quoting enclave is another product')
@@ -124,7 +116,7 @@ export type PlatformPolicy = Pick<
 >
 
 /** Worst status of platform, TDX module and quoting enclave. @throws Refused when one is unknown or below every level. */
-export function platformStatus(genuine: GenuineQuote, collateral: OpenedCollateral): TcbFinding {
+function platformStatus(genuine: GenuineQuote, collateral: OpenedCollateral): TcbFinding {
   const { quote, platform } = genuine
   const { tcb_info, qe_identity } = collateral
   // TD 1.5 states the versions at launch and those of now: a machine started under an old module stays one.

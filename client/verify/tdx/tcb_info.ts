@@ -13,7 +13,7 @@ export function matchesMasked(value: Uint8Array, mask: Uint8Array, expected: Uin
 
 // TDX TCB info version 3 (Intel PCS API v4, "Get TDX TCB Info"): form only; signature and period are checked elsewhere.
 
-export type PlatformLevel = {
+type PlatformLevel = {
   /** 16 SGX component versions. */
   sgx: number[]
   pce_svn: number
@@ -23,7 +23,7 @@ export type PlatformLevel = {
 }
 export type ModuleSigner = { mr_signer: Uint8Array; attributes: Uint8Array; attributes_mask: Uint8Array }
 export type SvnLevel = { isv_svn: number; finding: TcbFinding }
-export type ModuleIdentity = ModuleSigner & { id: string; levels: SvnLevel[] }
+type ModuleIdentity = ModuleSigner & { id: string; levels: SvnLevel[] }
 
 export type TcbInfo = {
   issued_ms: number
@@ -73,7 +73,7 @@ function readSigner(signer: JsonObject): ModuleSigner {
 }
 
 /** Levels of a document whose TCB is one ISV SVN, best first. */
-export function readSvnLevels(document: JsonObject): SvnLevel[] {
+function readSvnLevels(document: JsonObject): SvnLevel[] {
   return document.objects('tcbLevels').map((level) => ({
     isv_svn: level.object('tcb').integer('isvsvn'),
     finding: readFinding(level),

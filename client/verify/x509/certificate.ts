@@ -23,7 +23,7 @@ const COMMON_NAME = '2.5.4.3'
 const TEXT_TAGS = [0x0c, 0x13, 0x14, 0x16]
 
 /** @param name DER of the whole Name. @throws MalformedDer unless it holds exactly one common name. */
-export function commonName(name: Uint8Array): string {
+function commonName(name: Uint8Array): string {
   const found: string[] = []
   const sets = openDer(name, TAG.sequence)
   while (!sets.done) {
@@ -50,7 +50,7 @@ function decode(tag: number, text: Uint8Array): string {
 
 // X.509 extensions of certificates and revocation lists (RFC 5280 sections 4.2 and 5.2).
 
-export type Extension = { critical: boolean; value: Uint8Array }
+type Extension = { critical: boolean; value: Uint8Array }
 
 /** Extensions by object identifier. @throws MalformedDer for a repeated one. */
 export function readExtensions(list: DerReader): Map<string, Extension> {
@@ -76,13 +76,13 @@ export function refuseUnknownCritical(
     if (critical && !known.includes(id)) throw new MalformedDer('unknown critical extension')
 }
 
-export const BASIC_CONSTRAINTS = '2.5.29.19'
-export const KEY_USAGE = '2.5.29.15'
+const BASIC_CONSTRAINTS = '2.5.29.19'
+const KEY_USAGE = '2.5.29.15'
 
 /** `path_length` undefined: any number of authorities may follow. */
-export type BasicConstraints = { ca: boolean; path_length: number | undefined }
+type BasicConstraints = { ca: boolean; path_length: number | undefined }
 
-export function readBasicConstraints(extensions: ReadonlyMap<string, Extension>): BasicConstraints {
+function readBasicConstraints(extensions: ReadonlyMap<string, Extension>): BasicConstraints {
   const extension = extensions.get(BASIC_CONSTRAINTS)
   if (extension === undefined) return { ca: false, path_length: undefined }
   const reader = openDer(extension.value, TAG.sequence)
@@ -97,7 +97,7 @@ export function readBasicConstraints(extensions: ReadonlyMap<string, Extension>)
 export const USAGE = { digital_signature: 0, certificate_sign: 5, list_sign: 6 } as const
 
 /** Answers false for every use when the certificate states none: Intel's always state them. */
-export function readKeyUsage(extensions: ReadonlyMap<string, Extension>): (usage: number) => boolean {
+function readKeyUsage(extensions: ReadonlyMap<string, Extension>): (usage: number) => boolean {
   const extension = extensions.get(KEY_USAGE)
   if (extension === undefined) return () => false
   const reader = new DerReader(extension.value)
@@ -110,7 +110,7 @@ export function readKeyUsage(extensions: ReadonlyMap<string, Extension>): (usage
 
 const ECDSA_SHA256 = '1.2.840.10045.4.3.2'
 
-export type Signed = {
+type Signed = {
   /** DER of the body, which is what is signed. */
   signed: Uint8Array
   /** r ‖ s, 64 bytes. */

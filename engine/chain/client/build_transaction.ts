@@ -31,7 +31,7 @@ import type { TransactionFailure } from './transaction_status'
 /** A v1 transaction with its signatures, in bytes (SIMD-0385). */
 export const V1_BYTES_MAX = 4_096
 /** Addresses a v1 message may hold (SIMD-0385). */
-export const V1_ADDRESSES_MAX = 64
+const V1_ADDRESSES_MAX = 64
 /** Legacy and v0 transactions: one packet. */
 export const PACKET_BYTES_MAX = 1_232
 
@@ -78,7 +78,7 @@ const MICRO_LAMPORTS = 1_000_000n
 export type TransactionVersion = 0 | 1
 export type Lifetime = { blockhash: Blockhash; lastValidBlockHeight: bigint }
 export type SignedTransaction = { signature: Signature; wire: Uint8Array; last_valid_block_height: number }
-export type TransactionDraft = {
+type TransactionDraft = {
   payer: KeyPairSigner
   instructions: Instruction[]
   lifetime: Lifetime
@@ -139,9 +139,7 @@ function addressesOf({ payer, instructions }: Pick<TransactionDraft, 'payer' | '
 
 // Builds a transaction in the version the operator chose, or as v1 when it fits no packet.
 
-export type Built =
-  | { signed: SignedTransaction; version: TransactionVersion }
-  | { failure: TransactionFailure }
+type Built = { signed: SignedTransaction; version: TransactionVersion } | { failure: TransactionFailure }
 
 /** What no packet holds, a batch packed before the operator chose v0 or a refusal's proof, goes out as v1 all the same. */
 export async function buildFitting(draft: TransactionDraft, wanted: TransactionVersion): Promise<Built> {

@@ -8,7 +8,7 @@ import { backoffMs, ChainUnavailable } from './rpc_pool'
 // Why settlement is not in order right now: a set of reasons that each part sets and clears.
 
 /** Added to, never renamed: operators alert on them. */
-export type HealthReason =
+type HealthReason =
   | 'rpc_unreachable'
   | 'internal_error'
   | 'slot_stalled'

@@ -33,7 +33,7 @@ export async function broadcast({ rpc }: Pick<ChainClient, 'rpc'>, wire: Uint8Ar
 
 export type Landing = { slot: number; signature: Uint8Array }
 
-export type LandingPlan = {
+type LandingPlan = {
   /** The instruction, built anew for each signature; undefined when the chain shows that its work is done. */
   prepare: () => Promise<VaultInstruction | undefined>
   /** Stores signature and bytes before they are sent. */

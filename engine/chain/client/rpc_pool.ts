@@ -3,7 +3,7 @@ import { createSolanaRpc, isSolanaError, mainnet, type Rpc, type SolanaRpcApiMai
 import { LIMITS } from '../../limits'
 
 /** The methods every cluster has: no faucet. */
-export type SolanaRpc = Rpc<SolanaRpcApiMainnet>
+type SolanaRpc = Rpc<SolanaRpcApiMainnet>
 /** The chain gave no answer in time. Carries no request content. */
 export class ChainUnavailable extends Error {}
 

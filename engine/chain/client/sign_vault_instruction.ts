@@ -48,7 +48,7 @@ export function priorityFee(
 
 // Turns a vault instruction into signed bytes: simulated once, compute limit with a margin, priority fee.
 
-export type Signing = { signed: SignedTransaction } | { failure: TransactionFailure }
+type Signing = { signed: SignedTransaction } | { failure: TransactionFailure }
 
 /** On top of what the simulation used: state may have grown until the transaction lands. */
 const MARGIN_UNITS = 10_000

@@ -3,7 +3,7 @@ import { LIMITS } from '../../limits'
 import type { ChainHealth } from './health'
 import type { RpcPool } from './rpc_pool'
 
-export type SlotViewOptions = {
+type SlotViewOptions = {
   monotonicMs: () => number
   /** First guess of the slot time, until enough slots were seen. */
   slot_ms: number

@@ -41,7 +41,7 @@ function nameOf(error: unknown): string {
 
 // The instructions of a signed transaction, whatever its version: which program, which data.
 
-export type CarriedInstruction = { program: string; data: Uint8Array }
+type CarriedInstruction = { program: string; data: Uint8Array }
 
 /** @throws SolanaError for bytes that are no transaction */
 export function transactionInstructions(transaction: Uint8Array): CarriedInstruction[] {
@@ -62,7 +62,7 @@ export function transactionInstructions(transaction: Uint8Array): CarriedInstruc
 
 // Where transactions stand on chain, by signature.
 
-export type TransactionStatus = {
+type TransactionStatus = {
   slot: number
   level: 'processed' | 'confirmed' | 'finalized'
   /** TransactionError as RPC JSON, null for success. */

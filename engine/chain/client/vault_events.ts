@@ -42,7 +42,7 @@ export async function vaultEvents(
   return events
 }
 
-export type EventLeaf = { leaf_index: number; commitment: Uint8Array }
+type EventLeaf = { leaf_index: number; commitment: Uint8Array }
 
 /** Leaves an event appended, in order. */
 export function leavesOf(event: VaultEvent): EventLeaf[] {

@@ -43,7 +43,7 @@ export function epochOfSigned(signed: SignedBatch): number | undefined {
 }
 
 /** A journaled transaction of an earlier epoch was fenced by `open_epoch` and can never succeed. */
-export function resume(
+function resume(
   batch_id: number,
   journaled: SignedBatch | undefined,
   epoch: number,

@@ -32,10 +32,10 @@ export function settleUnits({ nullifiers, outputs, payouts }: Counted): number |
 
 // Builds the `settle` instruction of a batch: the immutable payload with the epoch, head and state cited now.
 
-export type Citation = { epoch: number; state: NoteTreeState; seq: number; head: Uint8Array }
+type Citation = { epoch: number; state: NoteTreeState; seq: number; head: Uint8Array }
 
 /** A payout names a mint or an exit request that the chain does not have. */
-export class PayoutUnknown extends Error {}
+class PayoutUnknown extends Error {}
 
 export class SettleBuilder {
   /** Token program by mint, hex; a registered mint never changes. */

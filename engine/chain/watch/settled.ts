@@ -72,7 +72,7 @@ export async function readSettled(
 }
 
 /** No endpoint has the whole history. */
-export class HistoryIncomplete extends Error {
+class HistoryIncomplete extends Error {
   override readonly name = 'HistoryIncomplete'
   constructor(readonly batch_id: number) {
     super(

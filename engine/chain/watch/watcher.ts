@@ -29,7 +29,7 @@ export async function watchPayer({ rpc, signer, health, fees }: ChainClient): Pr
 
 // Compares the vault's config with what this venue journaled: another instance, a lost journal, a pause or a freeze.
 
-export type ConfigWatchArgs = {
+type ConfigWatchArgs = {
   sink: ChainSinkPort
   outbox: OutboxPort
   health: ChainHealth

@@ -9,7 +9,7 @@ import { blob, bool, type Codec, fixed, json, list, option, struct, text, u64, u
 // Reads the two commands that journals are full of; the layout is that of command_codec.ts, field by field.
 
 /** Object literals in one place give objects of one shape, which a loop over a description cannot. */
-export function readPlace(from: ByteReader): Omit<Place, 'kind'> {
+function readPlace(from: ByteReader): Omit<Place, 'kind'> {
   return {
     account_id: from.text(),
     origin: from.byte() === 1 ? from.text() : undefined,
@@ -31,7 +31,7 @@ export function readPlace(from: ByteReader): Omit<Place, 'kind'> {
   }
 }
 
-export function readCancel(from: ByteReader): Omit<Cancel, 'kind'> {
+function readCancel(from: ByteReader): Omit<Cancel, 'kind'> {
   return {
     account_id: from.text(),
     order_id: from.fixed(16),
@@ -269,7 +269,7 @@ const CODECS: { [K in commands.CommandKind]: Codec<Body<Extract<commands.Command
 export const KINDS = Object.keys(CODECS) as commands.CommandKind[]
 const KIND_BYTES = new Map(KINDS.map((kind, at) => [kind, at]))
 
-export function codecOf(kind: commands.CommandKind): { type: number; codec: Codec<object> } {
+function codecOf(kind: commands.CommandKind): { type: number; codec: Codec<object> } {
   return { type: KIND_BYTES.get(kind)!, codec: CODECS[kind] as Codec<object> }
 }
 

@@ -34,9 +34,9 @@ import {
 // Decodes the settlement part of a snapshot.
 
 /** Tables decoded before. */
-export type Decoding = { keys: TradingKey[]; noteAt: (place: number) => Note; fills: FillRecord[] }
+type Decoding = { keys: TradingKey[]; noteAt: (place: number) => Note; fills: FillRecord[] }
 
-export function decodeSettlement(from: ByteReader, known: Decoding): Settlement {
+function decodeSettlement(from: ByteReader, known: Decoding): Settlement {
   const { noteAt, fills } = known
   const readable = from.uint()
   const payments = Array.from({ length: from.uint() }, () => decodePayment(from, known))

@@ -24,7 +24,7 @@ import { type Tables, tablesOf } from './snapshot_tables'
 
 // Encodes the settlement part of a snapshot.
 
-export function encodeSettlement(to: ByteWriter, settlement: Settlement, tables: Tables): void {
+function encodeSettlement(to: ByteWriter, settlement: Settlement, tables: Tables): void {
   const refOf = (payment: Withdrawal | Reshape | Exit) =>
     payment.kind === 'exit'
       ? { exit: true, at: tables.exits.at(payment) }

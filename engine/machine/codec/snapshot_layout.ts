@@ -224,7 +224,7 @@ export function writeOrder(to: ByteWriter, order: Order, tables: Tables): void {
 }
 
 /** Tables decoded before. */
-export type OrderDecoding = {
+type OrderDecoding = {
   keys: readonly TradingKey[]
   instruments: readonly InstrumentState[]
   /** The note at a place of their table. */
@@ -293,7 +293,7 @@ function wordOf<T>(words: readonly T[], at: number): T {
 const output_row = struct({ note: uint, anchor: b32, order_id: hex(16), nonce: u64, index_role: uint })
 
 /** `at` is the position among the exits, or among the withdrawals and reshapes. */
-export const payment_ref = struct({ exit: bool, at: uint })
+const payment_ref = struct({ exit: bool, at: uint })
 
 export const batch_row = struct({
   batch_id: uint,

@@ -7,7 +7,7 @@ import type { FillRecord } from '../state/order'
 import type { State } from '../state/state'
 
 /** Positions by first sight. */
-export class Table<T> {
+class Table<T> {
   readonly rows: T[] = []
   private readonly places = new Map<T, number>()
 
@@ -25,7 +25,7 @@ export class Table<T> {
 }
 
 /** The same for notes, by their handles: there may be millions. */
-export class NoteTable {
+class NoteTable {
   private readonly places: Uint32Array
   private readonly handles: Uint32Array
   size = 0

@@ -25,7 +25,7 @@ const FILL_BYTES = ID_BYTES + 8
  * for fills, cancelled and expired each: count ‖ ids ascending (16 bytes), fills with their lots. Integers are u64
  * little-endian, prices in ticks, quantities in lots.
  */
-export function auctionHash(record: Omit<AuctionRecord, 'result_hash'>): Uint8Array {
+function auctionHash(record: Omit<AuctionRecord, 'result_hash'>): Uint8Array {
   const { fills, cancelled, expired } = record
   const to = new ByteWriter(HEAD_BYTES + FILL_BYTES * (fills.length + cancelled.length + expired.length))
   to.fixed(DOMAIN, DOMAIN.length)

@@ -10,7 +10,7 @@ import { cancelOrders, endOrder } from './order_life'
 
 // Decides a cancel command, and the cancel half of a modify.
 
-export type CancelPlan = { ok: true; signer: Signer; order: Order }
+type CancelPlan = { ok: true; signer: Signer; order: Order }
 
 export function decideCancel(state: State, command: CommandOf<'cancel'>): CancelPlan | RefusedOutcome {
   const signer = checkSigner(state, command.account_id, command.trading_key)
@@ -36,7 +36,7 @@ export function findCancellable(
 
 // Decides a cancel-all command: up to 64 bodies that take effect together.
 
-export type CancelAllPlan = {
+type CancelAllPlan = {
   ok: true
   signers: { signer: Signer; cancel_nonce: bigint }[]
   /** Without repeats, in the order of arrival per item. */
@@ -82,7 +82,7 @@ function ordersOf(state: State, signers: CancelAllPlan['signers'], items: Cancel
 
 // Decides a dead-man command: the timer that cancels a key's orders unless it is renewed.
 
-export type DeadManPlan = { ok: true; signer: Signer }
+type DeadManPlan = { ok: true; signer: Signer }
 
 export function decideDeadMan(state: State, command: CommandOf<'dead_man'>): DeadManPlan | RefusedOutcome {
   const signer = checkSigner(state, command.account_id, command.trading_key)

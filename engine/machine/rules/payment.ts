@@ -26,7 +26,7 @@ type PaymentCommand = CommandOf<'withdraw' | 'reshape'>
  * Refuses, in this order, `key_bound`, `account_suspended`, `order_id_taken` or `order_exists` with the first result,
  * `nonce_stale`, `expiry_too_soon` and `expiry_too_far` (protocol.md "Order of checks").
  */
-export function checkPayment(state: State, command: PaymentCommand): Signer | RefusedOutcome {
+function checkPayment(state: State, command: PaymentCommand): Signer | RefusedOutcome {
   const signer = checkSigner(state, command.account_id, command.trading_key)
   if (!signer.ok) return signer
   if (signer.account.status === 'suspended') return refuse('account_suspended')
@@ -57,7 +57,7 @@ function firstResult(known: Withdrawal | Reshape) {
 
 // Decides a withdrawal: part of a note, or all of it, to a token account.
 
-export type WithdrawPlan = { ok: true; signer: Signer; note: NoteFound; fee: bigint }
+type WithdrawPlan = { ok: true; signer: Signer; note: NoteFound; fee: bigint }
 
 export function decideWithdraw(
   state: State,
@@ -78,7 +78,7 @@ export function decideWithdraw(
 
 // Decides a reshape: notes of one key and mint merged or split, nothing gained or lost.
 
-export type ReshapePlan = { ok: true; signer: Signer; notes: NoteFound[] }
+type ReshapePlan = { ok: true; signer: Signer; notes: NoteFound[] }
 
 export function decideReshape(
   state: State,

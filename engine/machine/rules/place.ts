@@ -29,7 +29,7 @@ import { endOrder, openOrder } from './order_life'
 // No account may stand on both sides of a batch: new orders must not overlap own live ones (matching.md rule 2).
 
 /** Whether an order of this account would overlap one of its live orders, `except` left out. */
-export function crossesOwn(
+function crossesOwn(
   account: Account,
   instrument: InstrumentState,
   side: Side,
@@ -99,7 +99,7 @@ function checkResend(state: State, body: PlaceFields): RefusedOutcome | undefine
 }
 
 /** The checks a place and the replacement of a modify share, from the expiry on. `old` is the order replaced. */
-export function decideOrder(
+function decideOrder(
   state: State,
   body: PlaceFields,
   signer: Signer,
@@ -142,7 +142,7 @@ function checkInstrumentOpen(instrument: InstrumentState): RefusedOutcome | unde
 
 // Decides a modify command: cancel the old order and place the new one, both or neither.
 
-export type ModifyPlan = {
+type ModifyPlan = {
   ok: true
   old: Order
   place: PlacePlan

@@ -13,7 +13,7 @@ import { endOrder } from './order_life'
 // Drops final orders and payments whose retention has passed, so that memory stays bounded.
 
 /** Ids outlive the expiry slot of their body: an older body then fails on its expiry (protocol.md "Order of checks"). */
-export function forgetEnded(state: State): void {
+function forgetEnded(state: State): void {
   const retained_ms = state.unix_ms - settingsOf(state).retention_days * MS_PER_DAY
   const { finals, slot } = state
   for (let final = finals.oldest(); final !== undefined; final = finals.oldest()) {

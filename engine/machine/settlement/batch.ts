@@ -7,10 +7,10 @@ import type { State } from '../state/state'
 
 // Settlement batches: what one `settle` transaction will spend, create and pay, from packing to finality.
 
-export type BatchProgress = 'built' | 'submitted' | 'confirmed' | 'finalized'
+type BatchProgress = 'built' | 'submitted' | 'confirmed' | 'finalized'
 
 /** A note a batch creates and what its blinding is made of (protocol.md "Notes"). */
-export type Output = {
+type Output = {
   readonly note: Note
   readonly anchor: Uint8Array
   /** Hex; 32 zeros where no order stands behind it. */

@@ -44,7 +44,7 @@ export type TradingKey = {
 }
 
 /** How many live orders an account has at each limit price, in ticks. */
-export type Exposure = { readonly buy: PriceLevels; readonly sell: PriceLevels }
+type Exposure = { readonly buy: PriceLevels; readonly sell: PriceLevels }
 
 export function newAccount(account_id: string): Account {
   return {

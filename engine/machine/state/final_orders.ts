@@ -54,7 +54,7 @@ const SEQ_AT = 88
 const FINAL_MS_AT = 96
 
 /** What a row holds beside the identity: names of account and key follow from the index of the key. */
-export type FinalFacts = Pick<
+type FinalFacts = Pick<
   FinalOrder,
   'status' | 'reason' | 'arrival_slot' | 'expiry_slot' | 'seq' | 'final_unix_ms'
 > & {
@@ -64,7 +64,7 @@ export type FinalFacts = Pick<
 }
 
 /** The row at `at` is all zeros but for the identity: what a live order's row begins with is copied as it is. */
-export function writeRow({ bytes, view }: Chunk, at: number, final: FinalFacts): void {
+function writeRow({ bytes, view }: Chunk, at: number, final: FinalFacts): void {
   bytes[at + REPLACES_FLAG_AT] = final.replaces ? 1 : 0
   view.setUint32(at + KEY_AT, final.key, true)
   bytes[at + STATUS_AT] = STATUSES.indexOf(final.status)
@@ -75,7 +75,7 @@ export function writeRow({ bytes, view }: Chunk, at: number, final: FinalFacts):
   view.setFloat64(at + FINAL_MS_AT, final.final_unix_ms, true)
 }
 
-export function readRow(
+function readRow(
   { bytes, view }: Chunk,
   at: number,
 ): Omit<FinalOrder, 'account_id' | 'trading_key'> & { key: number } {
@@ -97,8 +97,8 @@ export function readRow(
   }
 }
 
-export const expiryOf = (view: DataView, at: number): number => view.getFloat64(at + EXPIRY_AT, true)
-export const finalTimeOf = (view: DataView, at: number): number => view.getFloat64(at + FINAL_MS_AT, true)
+const expiryOf = (view: DataView, at: number): number => view.getFloat64(at + EXPIRY_AT, true)
+const finalTimeOf = (view: DataView, at: number): number => view.getFloat64(at + FINAL_MS_AT, true)
 
 function placeOf(reason: (typeof REASONS)[number]): number {
   const place = REASONS.indexOf(reason)

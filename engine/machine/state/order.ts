@@ -42,7 +42,7 @@ export type FillRecord = {
 
 // What a live order is made of. Quantities in lots, prices in ticks.
 
-export type LiveStatus = (typeof LIVE_STATUSES)[number]
+type LiveStatus = (typeof LIVE_STATUSES)[number]
 
 /** Bytes are copied where the order comes to lie. */
 export type OrderFacts = {
@@ -80,7 +80,7 @@ export type OrderFacts = {
 }
 
 /** In quote units, and fills so far, hashed or not; index = fill index. */
-export type Traded = { cumulative_quote: bigint; cumulative_fee: bigint; readonly fills: FillRecord[] }
+type Traded = { cumulative_quote: bigint; cumulative_fee: bigint; readonly fills: FillRecord[] }
 
 // Live orders as the rules see them. Quantities in lots, prices in ticks.
 

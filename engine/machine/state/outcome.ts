@@ -8,10 +8,10 @@ import type { Account } from './account'
 
 type WithoutReceipt<T> = Omit<T, 'receipt'>
 export type PlaceAnswer = WithoutReceipt<wire.PlaceResult>
-export type CancelAnswer = WithoutReceipt<wire.CancelResult>
-export type ModifyAnswer = WithoutReceipt<wire.ModifyResult>
-export type CancelAllAnswer = WithoutReceipt<wire.CancelAllResult>
-export type DeadManAnswer = WithoutReceipt<wire.DeadManResult>
+type CancelAnswer = WithoutReceipt<wire.CancelResult>
+type ModifyAnswer = WithoutReceipt<wire.ModifyResult>
+type CancelAllAnswer = WithoutReceipt<wire.CancelAllResult>
+type DeadManAnswer = WithoutReceipt<wire.DeadManResult>
 
 /** The answer by command kind; `done` for commands that have no result of their own. */
 export type Answer =

@@ -10,7 +10,7 @@ import type { InstrumentState } from './instrument'
 import { LiveOrders } from './live_orders'
 import { Notes } from './notes'
 
-export type Mint = {
+type Mint = {
   readonly bytes: Uint8Array
   /** base58. */
   readonly text: string

@@ -4,7 +4,7 @@ import { generateTls } from '../../../enclave/keys'
 import * as x509 from '../../../enclave/x509'
 import { pemOfDer } from '../../../protocol/pem'
 
-export type Asked = { url: string; header: Record<string, unknown>; payload: unknown }
+type Asked = { url: string; header: Record<string, unknown>; payload: unknown }
 /** Undefined answers as the protocol has it. */
 export type Bend = (path: string, asked: Asked | undefined, origin: string) => Response | undefined
 

@@ -5,7 +5,7 @@ export const CRASH_KEY = new Uint8Array(32).fill(9)
 export const CRASH_SEGMENT_BYTES = 64 * 1024
 
 /** Place of a record in its group. */
-export type Mark = { count: number; index: number }
+type Mark = { count: number; index: number }
 
 export function encodeMark({ count, index }: Mark, bytes: number): Uint8Array {
   const body = new Uint8Array(bytes).fill(index)

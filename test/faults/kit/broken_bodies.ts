@@ -2,7 +2,7 @@
 import type { RefusalCode } from '../../../protocol/refusals'
 import { MARKER } from './problem_check'
 
-export type Broken = { what: string; text: string | Uint8Array; codes?: readonly RefusalCode[] }
+type Broken = { what: string; text: string | Uint8Array; codes?: readonly RefusalCode[] }
 type Json = Record<string, unknown>
 
 const FORM: readonly RefusalCode[] = [

@@ -24,7 +24,7 @@ const KIND_MADE = {
 } as const
 
 /** Events by the order or reshape they tell of. */
-export type EventIndex = ReadonlyMap<string, readonly AccountEvent[]>
+type EventIndex = ReadonlyMap<string, readonly AccountEvent[]>
 export function indexEvents(events: readonly AccountEvent[]): EventIndex {
   return Map.groupBy(events, ({ data }) => {
     const { order_id, reshape_id } = data as { order_id?: string; reshape_id?: string }

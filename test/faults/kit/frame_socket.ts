@@ -1,7 +1,7 @@
 /** One socket of an account, for tests that send frames raw: its answers one after another, without greetings and events. */
 import type { VenueClient } from '../../../client/api/venue_client'
 
-export type Frame = Record<string, unknown>
+type Frame = Record<string, unknown>
 
 export async function openFrameSocket(client: VenueClient, path: string) {
   const frames: Frame[] = []

@@ -1,7 +1,7 @@
 /** Requests no HTTP client would send: tricks with paths, framing and headers, as bytes. */
 import { MARKER } from './problem_check'
 
-export type RawRequest = { what: string; bytes: string | Uint8Array }
+type RawRequest = { what: string; bytes: string | Uint8Array }
 const HOST = 'Host: localhost'
 const END = '\r\n\r\n'
 

@@ -15,7 +15,7 @@ import {
   WITHDRAWAL,
 } from '../../routes/bodies'
 
-export type Sample = {
+type Sample = {
   mounted: MountedRoute
   /** Upper case. */
   method: string

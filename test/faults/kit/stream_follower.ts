@@ -3,7 +3,7 @@ import type { VenueClient } from '../../../client/api/venue_client'
 import type { AccountEvent } from '../../../protocol/wire/trading'
 import type { Random } from './random'
 
-export type StreamName = 'trading' | 'orders' | 'fills'
+type StreamName = 'trading' | 'orders' | 'fills'
 type Frame = { type: string; seq?: number; seq_last?: number } & Record<string, unknown>
 const WAIT_MS_MAX = 45_000
 /** How long a socket that comes and goes stays. */

@@ -1,6 +1,6 @@
 /** Runs a program in a network of its own, set as compose.yaml sets the container's: this machine's stays as it is. */
 
-export type OwnNetwork = { run(script: string, ...parameters: string[]): unknown }
+type OwnNetwork = { run(script: string, ...parameters: string[]): unknown }
 
 const PREPARE = 'ip link set lo up && echo 1 > /proc/sys/net/ipv4/tcp_migrate_req && exec "$@"'
 

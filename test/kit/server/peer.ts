@@ -1,7 +1,7 @@
 /** A WebSocket client that hands frames out one by one. */
 
 // biome-ignore lint/suspicious/noExplicitAny: tests look into frames of many shapes
-export type Frame = any
+type Frame = any
 export type Peer = {
   /** The next frame; rejects when the socket closed instead. */
   next(): Promise<Frame>

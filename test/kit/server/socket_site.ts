@@ -3,7 +3,7 @@ import { afterEach } from 'bun:test'
 import { type Harness, openHarness } from './harness'
 import { openPeer, type Peer } from './peer'
 
-export type SocketSite = {
+type SocketSite = {
   serve(...options: Parameters<typeof openHarness>): Harness
   connect(path: string, headers?: Record<string, string>): Promise<Peer>
 }

@@ -16,7 +16,7 @@ export type Seen = {
   /** Keys that new connections showed, in the order they appeared. */
   keys: string[]
 }
-export type Load = {
+type Load = {
   /** Resolves once a new connection shows the key. */
   sees(cert_pem: string): Promise<void>
   /** Ends the load; every socket must first answer once more. */

@@ -4,7 +4,7 @@ import { concatBytes, toHex, u64Le } from '../../../protocol/bytes'
 import { MerkleTree } from '../../../protocol/notes/merkle_tree'
 import { decodeEvent } from '../../../protocol/vault/events'
 
-export type Fabricated = {
+type Fabricated = {
   leaf_index: number
   mint: Uint8Array
   amount: bigint

@@ -13,7 +13,7 @@ export const ORACLE_SYMBOL = 'SOL-USDC'
 export const SOURCE = 'feed-1'
 export const MAX_AGE_MS = 5_000
 
-export type Placed = { account_id: string; order_id: string }
+type Placed = { account_id: string; order_id: string }
 type Terms = Partial<EngineConfig['instruments'][number]>
 
 export class OracleSite extends TestSite {

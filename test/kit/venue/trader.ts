@@ -15,7 +15,7 @@ import { BASE_MINT, QUOTE_MINT, type TestVenue } from './open_test_venue'
 export type Deposit = { commitment: string; opening: wire.NoteOpening }
 
 /** Where a trader trades. */
-export type TraderSite = { venue: Venue; ledger: Pick<Ledger, 'deposit'> & { readonly slot: number } }
+type TraderSite = { venue: Venue; ledger: Pick<Ledger, 'deposit'> & { readonly slot: number } }
 
 /** A field element nobody guesses. */
 export function element(): Uint8Array {

@@ -19,7 +19,7 @@ import { signQuote, startQuotingEnclave, type TdFacts } from '../../../sandbox/e
 export const NOW_MS = Date.UTC(2026, 0, 15, 12)
 export const STRICT: PlatformPolicy = { tcb_statuses: ['UpToDate'], advisories: [], tcb_evaluation_min: 0 }
 
-export type DevelopmentPki = { keys: StoredKeys; authorities: Authorities; root_pem: string }
+type DevelopmentPki = { keys: StoredKeys; authorities: Authorities; root_pem: string }
 
 /** A fresh PKI whose certificates and collateral are current at `NOW_MS`. */
 export function makePki(): DevelopmentPki {

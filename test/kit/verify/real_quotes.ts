@@ -7,11 +7,10 @@ const FOLDER = join(import.meta.dir, '../../../../shared/quotes')
 export const HAVE_QUOTES = existsSync(FOLDER)
 if (!HAVE_QUOTES) console.log('skipped: the real quotes in ../shared/quotes are absent')
 
-export type GetQuoteAnswer = { quote: string; event_log: string; report_data: string; vm_config: string }
-export const readText = (path: string): string => readFileSync(join(FOLDER, path), 'utf8')
+type GetQuoteAnswer = { quote: string; event_log: string; report_data: string; vm_config: string }
+const readText = (path: string): string => readFileSync(join(FOLDER, path), 'utf8')
 export const readAnswer = (folder: string): GetQuoteAnswer => JSON.parse(readText(`${folder}/getquote.json`))
-export const readCollateral = (folder: string): Collateral =>
-  JSON.parse(readText(`${folder}/collateral.json`))
+const readCollateral = (folder: string): Collateral => JSON.parse(readText(`${folder}/collateral.json`))
 export const pathOf = (path: string): string => join(FOLDER, path)
 
 /** The two whose collateral is public, with a time at which it was current. */

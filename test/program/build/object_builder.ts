@@ -2,8 +2,8 @@
 
 export type TestSection = { name: string; flags: number; bytes: Uint8Array; type?: number }
 /** `section` is the place in the given list, or undefined for a name defined elsewhere. */
-export type TestSymbol = { name: string; section?: number; value?: number; type?: number }
-export type TestRelocation = { at: number; type: number; symbol: number }
+type TestSymbol = { name: string; section?: number; value?: number; type?: number }
+type TestRelocation = { at: number; type: number; symbol: number }
 
 const NULL_SYMBOL = 1
 

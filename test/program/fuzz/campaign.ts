@@ -140,7 +140,7 @@ function settleAttempt(
   return undefined
 }
 
-export type Campaign = {
+type Campaign = {
   seed: number
   elf: Uint8Array
   runs: number

@@ -11,9 +11,7 @@ export type RawAccount = { owner: Uint8Array; data: Uint8Array; lamports: bigint
  * `error`: a vault error's name, `custom N`, or the runtime's own word. `failedIn` names the innermost program that
  * failed, in base58; undefined when none ran.
  */
-export type Sent =
-  | { ok: true; units: bigint }
-  | { ok: false; error: string; failedIn: () => string | undefined }
+type Sent = { ok: true; units: bigint } | { ok: false; error: string; failedIn: () => string | undefined }
 
 export class RawChain {
   readonly #svm = new LiteSvm()

@@ -40,7 +40,7 @@ export const u32At = (data: Uint8Array, at: number): number => viewOf(data).getU
 export const u16At = (data: Uint8Array, at: number): number => viewOf(data).getUint16(at, true)
 export const wordAt = (data: Uint8Array, at: number): Uint8Array => data.slice(at, at + 32)
 
-export const U64_MAX = (1n << 64n) - 1n
+const U64_MAX = (1n << 64n) - 1n
 
 export function setU64(data: Uint8Array, at: number, value: bigint): void {
   must(value >= 0n && value <= U64_MAX, 'a number leaves its range')

@@ -9,7 +9,7 @@ import {
 import { must, mustBeElement } from './call'
 import type { Fields } from './fields'
 
-export type Opening = { form: number; amount: bigint; blinding: Uint8Array; leaf_index: bigint }
+type Opening = { form: number; amount: bigint; blinding: Uint8Array; leaf_index: bigint }
 
 export function readOpening(fields: Fields): Opening {
   const opening = {

@@ -68,7 +68,7 @@ function judgeInstruction(call: Call): void {
   judge(call)
 }
 
-export type Verdict = { illegal: string } | { reports: Map<string, Report> }
+type Verdict = { illegal: string } | { reports: Map<string, Report> }
 
 const vaults = new Map<string, VaultAddresses>()
 

@@ -6,7 +6,7 @@ import { anchorInstruction, openEpochInstruction } from '../../../../protocol/va
 import type { World } from '../world'
 import { due, type Planner } from './plan'
 
-export const EXIT_DELAY_S = 1_000
+const EXIT_DELAY_S = 1_000
 const MINTS_MAX = 6
 
 export function initialization(world: World, program: Uint8Array) {
