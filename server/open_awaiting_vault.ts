@@ -5,7 +5,7 @@
 import type { Enclave } from '../enclave/contract'
 import { VaultAbsent } from '../engine/chain/client/read_vault'
 import { Refusal } from '../protocol/refusals'
-import { commonHeaders, requestId } from './edge/app'
+import { commonHeaders, requestId } from './edge/headers'
 import type { Log } from './edge/log'
 import { openMeters } from './edge/meters'
 import { problemResponse, refusalOf } from './edge/problem'

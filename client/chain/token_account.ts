@@ -1,12 +1,9 @@
-/** Associated token accounts (SPL): address, creation, balance, and test money of the embedded chain. */
+/** Associated token accounts (SPL): address, creation, balance. */
 
 import { AccountRole, type AccountSignerMeta, type Instruction } from '@solana/kit'
 import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import { findAddress, SYSTEM_PROGRAM, TOKEN_PROGRAM } from '../../protocol/vault/addresses'
 import { addressOf, type ChainAccess, type ChainReader, patientRead } from './chain_access'
-import { TransactionFailed } from './send_instructions'
-
-// Associated token accounts (SPL): address, creation, balance.
 
 const ASSOCIATED_TOKEN_PROGRAM = decodeBase58('ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL', 32)!
 /** The associated-token program's "create, or leave as it is". */
@@ -88,29 +85,4 @@ export function ownAccount(
   const owner = decodeBase58(chain.payer.address, 32)!
   const bytes = associatedAccount(owner, decodeBase58(mint, 32)!, token_program)
   return { bytes, text: encodeBase58(bytes) }
-}
-
-// Test money of the embedded chain: it answers on no other cluster.
-
-async function ask(rpc_url: string, method: string, params: unknown): Promise<string> {
-  const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params })
-  const response = await fetch(rpc_url, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body,
-  })
-  const answer = (await response.json()) as { result?: string; error?: { message: string } }
-  if (answer.result === undefined)
-    throw new TransactionFailed(`${method}: ${answer.error?.message ?? 'not offered by this cluster'}`)
-  return answer.result
-}
-
-/** Lamports for fees. */
-export function airdrop(chain: ChainAccess, lamports: bigint): Promise<string> {
-  return ask(chain.rpc_url, 'requestAirdrop', [chain.payer.address, Number(lamports)])
-}
-
-/** Tokens in the payer's associated account. */
-export function mintTo(chain: ChainAccess, mint: string, amount: bigint): Promise<string> {
-  return ask(chain.rpc_url, 'tacit_mintTo', [{ mint, owner: chain.payer.address, amount: String(amount) }])
 }

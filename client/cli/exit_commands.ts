@@ -1,9 +1,8 @@
 /** `wallet exit request|status|escape|freeze|refuse`: out of the vault without the venue. */
 import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import { equalBytes, toHex } from '../../protocol/bytes'
-import type { ChainAccess, ChainReader } from '../chain/chain_access'
+import type { ChainAccess } from '../chain/chain_access'
 import { escapeNote, freezeVault, refuseExit, requestExit } from '../chain/exit_note'
-import { keptProofs } from '../chain/kept_proofs'
 import { readExitRequest, readMintRecord, readVaultState } from '../chain/read_vault'
 import { requireLamports, sendInstructions } from '../chain/send_instructions'
 import {
@@ -14,12 +13,12 @@ import {
   TOKEN_ACCOUNT_BYTES,
 } from '../chain/token_account'
 import { nullifierOfNote } from '../exit/prepare_exit'
-import { ProofUnavailable, type VaultProofs } from '../exit/vault_proofs'
+import { ProofUnavailable } from '../exit/vault_proofs'
 import { markSpent } from '../wallet/absorb_recovered'
 import type { Wallet, WalletNote } from '../wallet/wallet'
 import { saveWallet } from '../wallet/wallet_file'
 import { type CommandOptions, CommandRefused } from './options'
-import { syncWallet } from './recover_notes'
+import { currentProofs, syncWallet } from './recover_notes'
 
 // The token account an exit pays to: the one named, or the payer's own, made when it is absent.
 
@@ -46,29 +45,6 @@ async function payoutAccount(chain: ChainAccess, options: CommandOptions, mint: 
     await sendInstructions(chain, [create], 'confirmed')
   }
   return bytes
-}
-
-// The public history up to now, kept beside the wallet and checked against the vault.
-
-/** Transactions between two lines of progress. */
-const PROGRESS_EVERY = 1_000
-
-/** @throws HistoryIncomplete, NotAVault, ProofUnavailable */
-export async function currentProofs(options: CommandOptions, chain: ChainReader): Promise<VaultProofs> {
-  const path = historyPath(options)
-  const progress = (count: number): void => {
-    if (count % PROGRESS_EVERY === 0) console.error(`${count} transactions read`)
-  }
-  const { proofs, kept, read } = await keptProofs(chain, options.program(), path, progress)
-  const { history, vault } = proofs
-  const held = `${history.leaves.length} leaves, ${history.spent.size} nullifiers`
-  console.log(`history      ${held}: both roots are those of the vault at slot ${vault.slot}`)
-  console.log(`             ${read} transactions read, ${kept} known before (${path})`)
-  return proofs
-}
-
-export function historyPath(options: CommandOptions): string {
-  return `${options.text('wallet')}.history`
 }
 
 // `wallet exit request|status|escape`: out of the vault with the seed and public chain data, without the venue.

@@ -1,6 +1,6 @@
-/** Options of the wallet's commands: seeds in files, wallets, a chain to ask; help and user errors. */
+/** Options of the wallet's commands: seeds in files, locked wallets, a chain to ask; help and user errors. */
 
-import { readFileSync, statSync } from 'node:fs'
+import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import { fromHex } from '../../protocol/bytes'
@@ -9,7 +9,6 @@ import { type ChainAccess, type ChainReader, openChainAccess, openChainReader } 
 import { Refused } from '../verify/transcript'
 import type { Wallet } from '../wallet/wallet'
 import { loadWallet } from '../wallet/wallet_file'
-import { lockWallet } from './wallet_commands'
 
 // Ends the process with the usage on standard output where the command line asks for it, which is no failure.
 
@@ -40,6 +39,35 @@ export function readInput(path: string): Uint8Array {
 /** As UTF-8. @throws Refused naming the file */
 export function readInputText(path: string): string {
   return new TextDecoder().decode(readInput(path))
+}
+
+// One command at a time on a wallet: two would use the same counters, and the last to save would forget the other's notes.
+
+/**
+ * Held until this process ends, however it ends: a lock whose process is gone is taken over.
+ * @throws CommandRefused while another command holds it
+ */
+export function lockWallet(wallet_path: string): void {
+  const path = `${wallet_path}.lock`
+  if (existsSync(path) && !runs(Number(readFileSync(path, 'utf8')))) rmSync(path, { force: true })
+  try {
+    writeFileSync(path, String(process.pid), { flag: 'wx', mode: 0o600 })
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST')
+      throw new CommandRefused(`${path} cannot be written: name a --wallet in a folder that is yours`)
+    throw new CommandRefused(
+      `another command uses ${wallet_path}: wait for it to end (${path} names its process)`,
+    )
+  }
+  process.once('exit', () => rmSync(path, { force: true }))
+}
+
+function runs(pid: number): boolean {
+  try {
+    return Number.isInteger(pid) && pid > 0 && process.kill(pid, 0)
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM'
+  }
 }
 
 // Reads what the wallet's commands are given: options, seeds in files, wallets, a chain to ask.

@@ -1,15 +1,41 @@
-/** `wallet recover` and `wallet sync`: every note of a seed, from the public chain alone. */
+/** `wallet recover` and `wallet sync`, and the proofs kept beside the wallet: everything from the public chain alone. */
 
 import { existsSync, rmSync } from 'node:fs'
+import type { ChainReader } from '../chain/chain_access'
+import { keptProofs } from '../chain/kept_proofs'
 import type { VaultProofs } from '../exit/vault_proofs'
 import { GAP_LIMITS } from '../limits'
 import { absorbRecovered } from '../wallet/absorb_recovered'
 import { type GapLimits, recoverWallet } from '../wallet/recover'
 import type { Wallet } from '../wallet/wallet'
 import { saveWallet } from '../wallet/wallet_file'
-import { currentProofs, historyPath } from './exit_commands'
-import { type CommandOptions, CommandRefused, readSeed } from './options'
-import { lockWallet, printNotes } from './wallet_commands'
+import { type CommandOptions, CommandRefused, lockWallet, readSeed } from './options'
+import { printNotes } from './wallet_commands'
+
+// The public history up to now, kept beside the wallet and checked against the vault.
+
+/** Transactions between two lines of progress. */
+const PROGRESS_EVERY = 1_000
+
+/** @throws HistoryIncomplete, NotAVault, ProofUnavailable */
+export async function currentProofs(options: CommandOptions, chain: ChainReader): Promise<VaultProofs> {
+  const path = historyPath(options)
+  const progress = (count: number): void => {
+    if (count % PROGRESS_EVERY === 0) console.error(`${count} transactions read`)
+  }
+  const { proofs, kept, read } = await keptProofs(chain, options.program(), path, progress)
+  const { history, vault } = proofs
+  const held = `${history.leaves.length} leaves, ${history.spent.size} nullifiers`
+  console.log(`history      ${held}: both roots are those of the vault at slot ${vault.slot}`)
+  console.log(`             ${read} transactions read, ${kept} known before (${path})`)
+  return proofs
+}
+
+export function historyPath(options: CommandOptions): string {
+  return `${options.text('wallet')}.history`
+}
+
+// `wallet recover` and `wallet sync`: every note of a seed, from the public chain alone.
 
 /**
  * Believes nothing on disk: the history is read from the node again, from its first transaction. `--replace` writes over a

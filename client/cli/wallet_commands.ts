@@ -1,53 +1,16 @@
 /** `wallet create|address|notes|faucet|deposit`. */
 
-import {
-  closeSync,
-  existsSync,
-  fsyncSync,
-  openSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-  writeSync,
-} from 'node:fs'
+import { closeSync, existsSync, fsyncSync, openSync, writeSync } from 'node:fs'
 import { encodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
 import { publicKeyOf } from '../../protocol/sign'
 import { deposit } from '../chain/deposit'
-import { airdrop, mintTo, ownAccount, tokenBalance } from '../chain/token_account'
+import { airdrop, mintTo } from '../chain/embedded_faucet'
+import { ownAccount, tokenBalance } from '../chain/token_account'
 import { FAUCET_POLL_MS } from '../limits'
 import { Wallet } from '../wallet/wallet'
 import { saveWallet } from '../wallet/wallet_file'
 import { type CommandOptions, CommandRefused, readSeed } from './options'
-
-// One command at a time on a wallet: two would use the same counters, and the last to save would forget the other's notes.
-
-/**
- * Held until this process ends, however it ends: a lock whose process is gone is taken over.
- * @throws CommandRefused while another command holds it
- */
-export function lockWallet(wallet_path: string): void {
-  const path = `${wallet_path}.lock`
-  if (existsSync(path) && !runs(Number(readFileSync(path, 'utf8')))) rmSync(path, { force: true })
-  try {
-    writeFileSync(path, String(process.pid), { flag: 'wx', mode: 0o600 })
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST')
-      throw new CommandRefused(`${path} cannot be written: name a --wallet in a folder that is yours`)
-    throw new CommandRefused(
-      `another command uses ${wallet_path}: wait for it to end (${path} names its process)`,
-    )
-  }
-  process.once('exit', () => rmSync(path, { force: true }))
-}
-
-function runs(pid: number): boolean {
-  try {
-    return Number.isInteger(pid) && pid > 0 && process.kill(pid, 0)
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM'
-  }
-}
 
 // `wallet create`: a new seed in a file, an empty wallet beside it, and the addresses they give.
 

@@ -6,7 +6,8 @@ import { toHex } from '../../protocol/bytes'
 import type { Collateral } from '../../protocol/tdx/collateral'
 import { type OpenedCollateral, openCollateral, type TrustedRoots } from './tdx/collateral'
 import { type GenuineQuote, requireMachine, verifyGenuine } from './tdx/genuine_quote'
-import { type PlatformPolicy, requirePlatform, type TcbFinding } from './tdx/platform'
+import { type PlatformPolicy, requirePlatform } from './tdx/platform'
+import type { TcbFinding } from './tdx/tcb_info'
 
 type VerifiedQuote = GenuineQuote & { finding: TcbFinding }
 

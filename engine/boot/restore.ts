@@ -2,7 +2,7 @@
 import { equalBytes } from '../../protocol/bytes'
 import type { EngineConfig } from '../config'
 import { LIMITS } from '../limits'
-import { spentBatches } from '../machine/settlement/batch'
+import { spentBatches } from '../machine/state/batch'
 import type { State } from '../machine/state/state'
 import type { ChainPort, HashPort, SettledBatch, VaultConfig } from '../ports'
 import type { Sequencer } from '../sequencer/sequencer'

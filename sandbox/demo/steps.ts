@@ -3,16 +3,12 @@
 import { readFileSync } from 'node:fs'
 import { type VenueClient, VenueProblem } from '../../client/api/venue_client'
 import { deposit } from '../../client/chain/deposit'
+import { airdrop, mintTo } from '../../client/chain/embedded_faucet'
 import { sendInstructions } from '../../client/chain/send_instructions'
-import {
-  airdrop,
-  createAssociatedAccount,
-  mintTo,
-  ownAccount,
-  tokenBalance,
-} from '../../client/chain/token_account'
-import { connect, VerificationFailed, type VerifiedVenue } from '../../client/connect'
+import { createAssociatedAccount, ownAccount, tokenBalance } from '../../client/chain/token_account'
+import { connect } from '../../client/connect'
 import { DEMO_DEPOSIT_MAX_MS, DEMO_DEPOSIT_POLL_MS, DEMO_LIFE_SLOTS } from '../../client/limits'
+import { VerificationFailed, type VerifiedVenue } from '../../client/verified_venue'
 import { parsePolicy, type VerificationPolicy } from '../../client/verify/policy'
 import { transcriptText } from '../../client/verify/transcript'
 import {

@@ -5,7 +5,7 @@ import type { Json, Session } from '../../engine/venue'
 import type { RefusalCode } from '../../protocol/refusals'
 import type { EventKind } from '../../protocol/wire/trading'
 import type { Op } from '../sockets/commands'
-import type { HeaderMap } from './app'
+import type { HeaderMap } from './headers'
 import type { Services } from './services'
 
 // One endpoint = one contract + one function; method and path come from the file's name.

@@ -1,7 +1,7 @@
 /** Problem documents (RFC 9457) with stable codes, and the refusals of the edge. */
 import { REFUSAL_BY_CODE, Refusal, type RefusalCode } from '../../protocol/refusals'
 import { UNAVAILABLE_RETRY_MS } from '../limits'
-import { commonHeaders, type HeaderMap } from './app'
+import { commonHeaders, type HeaderMap } from './headers'
 import type { Log } from './log'
 import type { Meters } from './meters'
 

@@ -3,7 +3,7 @@ import type { ClockPort } from '../../engine/ports'
 import type { LimitState } from '../../engine/venue'
 import { Refusal } from '../../protocol/refusals'
 import { QUOTE_RATES } from '../limits'
-import type { HeaderMap } from './app'
+import type { HeaderMap } from './headers'
 
 /** Tokens an operation takes from the account's bucket; sockets and REST share the bucket. */
 export const COST = {

@@ -1,8 +1,9 @@
 /** The operator's listener, never on the public port: accounts, oracle prices, drain, metrics, each call signed; the reference. */
 import type { Venue } from '../../engine/venue'
 import { Refusal } from '../../protocol/refusals'
-import { type App, commonHeaders, isHostUsable, requestId } from '../edge/app'
+import type { App } from '../edge/app'
 import { parseBody, readBounded } from '../edge/body'
+import { commonHeaders, isHostUsable, requestId } from '../edge/headers'
 import type { Log } from '../edge/log'
 import { openMeters, PROMETHEUS_TYPE, processMetrics, prometheusText } from '../edge/meters'
 import { problemResponse, refusalOf } from '../edge/problem'

@@ -1,10 +1,10 @@
 /** With the venue on, an exit request is served by an ordinary batch: the order it backed ends, the tokens or a refund come. */
-
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { deposit } from '../../client/chain/deposit'
+import { mintTo } from '../../client/chain/embedded_faucet'
 import { readProofs, requestExit } from '../../client/chain/exit_note'
 import { readExitRequest } from '../../client/chain/read_vault'
-import { mintTo, ownAccount, tokenBalance } from '../../client/chain/token_account'
+import { ownAccount, tokenBalance } from '../../client/chain/token_account'
 import { nullifierOfNote } from '../../client/exit/prepare_exit'
 import { markSpent } from '../../client/wallet/absorb_recovered'
 import { recoverWallet } from '../../client/wallet/recover'

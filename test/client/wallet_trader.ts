@@ -2,7 +2,8 @@
 
 import { type ChainAccess, openChainAccess } from '../../client/chain/chain_access'
 import { deposit } from '../../client/chain/deposit'
-import { airdrop, mintTo, ownAccount, tokenBalance } from '../../client/chain/token_account'
+import { airdrop, mintTo } from '../../client/chain/embedded_faucet'
+import { ownAccount, tokenBalance } from '../../client/chain/token_account'
 import { absorbEvent } from '../../client/wallet/absorb'
 import {
   dropRefused,

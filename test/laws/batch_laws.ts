@@ -1,5 +1,5 @@
 /** What must hold of a settlement batch the moment it is packed: every mint balances, and nobody pays for another. */
-import { type SettlementBatch, unopenedExits } from '../../engine/machine/settlement/batch'
+import { type SettlementBatch, unopenedExits } from '../../engine/machine/state/batch'
 import type { State } from '../../engine/machine/state/state'
 import { equalBytes } from '../../protocol/bytes'
 

@@ -1,19 +1,14 @@
 /** Deploys or upgrades a program and sends the vault's administrative instructions; an interrupted run continues. */
 
-import { createKeyPairSignerFromPrivateKeyBytes, type Instruction, type KeyPairSigner } from '@solana/kit'
-import {
-  buildTransaction,
-  COMPUTE_UNITS_MAX,
-  toInstruction,
-} from '../../engine/chain/client/build_transaction'
-import { broadcast } from '../../engine/chain/client/land_instruction'
-import { ChainUnavailable, RpcPool } from '../../engine/chain/client/rpc_pool'
-import { blockHeight, failureOf, transactionStatuses } from '../../engine/chain/client/transaction_status'
+import { createKeyPairSignerFromPrivateKeyBytes, type KeyPairSigner } from '@solana/kit'
+import { toInstruction } from '../../engine/chain/client/build_transaction'
+import { RpcPool } from '../../engine/chain/client/rpc_pool'
 import { LIMITS } from '../../engine/limits'
 import { decodeBase58 } from '../../protocol/base58'
 import { equalBytes, utf8 } from '../../protocol/bytes'
 import { sha256 } from '../../protocol/sha256'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
+import { landTransaction } from './land_transaction'
 import {
   BUFFER_HEADER_BYTES,
   createLoaderAccount,
@@ -27,52 +22,6 @@ import {
   writeBuffer,
 } from './loader'
 import { addressOf, CHUNK_BYTES, type DeploymentPlan, planDeployment } from './plan_deployment'
-
-// Lands one transaction of an operator's key: the same bytes until they expire, then new ones; done at finalized.
-
-/** Solana's base fee of one signature (Solana documentation, "Transaction fees"). */
-export const SIGNATURE_LAMPORTS = 5_000n
-
-type Landable = { payer: KeyPairSigner; instructions: Instruction[]; priority_fee_lamports: bigint }
-
-/** Resolves with the signature. @throws Error naming what the chain refused; ChainUnavailable */
-async function landTransaction(rpc: RpcPool, landable: Landable): Promise<string> {
-  await requireFee(rpc, landable)
-  for (let signing = 0; signing < LIMITS.deploy_signings_max; signing++) {
-    const { value: lifetime } = await rpc.read((endpoint, abortSignal) =>
-      endpoint.getLatestBlockhash({ commitment: 'confirmed' }).send({ abortSignal }),
-    )
-    const signed = await buildTransaction({ ...landable, lifetime, compute_units: COMPUTE_UNITS_MAX })
-    for (let poll = 0; ; poll++) {
-      if (poll % LIMITS.deploy_resend_polls === 0) await broadcast({ rpc }, signed.wire)
-      await rpc.sleep(LIMITS.deploy_poll_ms)
-      const height = await blockHeight({ rpc })
-      const [status] = await transactionStatuses({ rpc }, [signed.signature])
-      if (status?.error) {
-        const failure = failureOf(status.error)
-        throw new Error(`the chain refused: ${failure.kind === 'program' ? failure.text : failure.name}`)
-      }
-      if (status?.level === 'finalized') return signed.signature
-      if (!status && height > signed.last_valid_block_height) break
-    }
-  }
-  throw new ChainUnavailable(`the transaction did not land in ${LIMITS.deploy_signings_max} signings`)
-}
-
-/** An endpoint drops what nobody can pay for without a word, and waiting would take all signings; SOL may be on its way. */
-async function requireFee(rpc: RpcPool, { payer, priority_fee_lamports }: Landable): Promise<void> {
-  const needed = SIGNATURE_LAMPORTS + priority_fee_lamports
-  let held = 0n
-  for (let poll = 0; poll < LIMITS.deploy_fee_polls_max; poll++) {
-    if (poll > 0) await rpc.sleep(LIMITS.deploy_poll_ms)
-    const answer = await rpc.read((endpoint, abortSignal) =>
-      endpoint.getBalance(payer.address, { commitment: 'confirmed' }).send({ abortSignal }),
-    )
-    held = answer.value
-    if (held >= needed) return
-  }
-  throw new Error(`the payer ${payer.address} holds ${held} lamports and needs ${needed}: send it SOL`)
-}
 
 // Sends one instruction of the vault's deployer or admin: opening it, mints, pause, restore, keys.
 

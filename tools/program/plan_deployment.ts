@@ -3,7 +3,7 @@ import { type Address, getAddressDecoder } from '@solana/kit'
 import type { RpcPool } from '../../engine/chain/client/rpc_pool'
 import { equalBytes } from '../../protocol/bytes'
 import { sha256 } from '../../protocol/sha256'
-import { SIGNATURE_LAMPORTS } from './deploy_program'
+import { SIGNATURE_LAMPORTS } from './land_transaction'
 import {
   BUFFER_HEADER_BYTES,
   decodeProgramData,

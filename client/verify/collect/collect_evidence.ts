@@ -1,8 +1,8 @@
 /** Collects everything a verification needs; whatever cannot be had stands as null and fails its check. */
 import { fromAnyHex, toHex } from '../../../protocol/bytes'
 import type { Collateral } from '../../../protocol/tdx/collateral'
-import type { ConnectOptions } from '../../connect'
 import { EVIDENCE_CALL_MS } from '../../limits'
+import type { ConnectOptions } from '../../verified_venue'
 import { BUNDLE_FORMAT, type EvidenceBundle } from '../evidence_bundle'
 import type { VerificationPolicy } from '../policy'
 import { Refused, reasonOf } from '../transcript'

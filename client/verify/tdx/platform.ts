@@ -1,48 +1,20 @@
 /** The TCB level of platform, TDX module and quoting enclave, judged by a policy. */
 import { equalBytes, toHex } from '../../../protocol/bytes'
 import type { QeReport, TdReport } from '../../../protocol/tdx/quote'
-import { TCB_STATUSES, type VerificationPolicy } from '../policy'
+import type { VerificationPolicy } from '../policy'
 import { Refused, requireThat } from '../transcript'
 import type { OpenedCollateral } from './collateral'
 import type { GenuineQuote } from './genuine_quote'
 import type { PckPlatform } from './pck_extension'
-import { type ModuleSigner, matchesMasked, type QeIdentity, type SvnLevel, type TcbInfo } from './tcb_info'
-
-// Intel's TCB statuses and how several findings about one platform combine.
-
-/** Best first. */
-const STATUSES = [...TCB_STATUSES, 'Revoked'] as const
-export type TcbStatus = (typeof STATUSES)[number]
-
-/** One matched level of a signed document. */
-export type TcbFinding = { status: TcbStatus; tcb_date: string; advisories: readonly string[] }
-
-export function readTcbStatus(text: string): TcbStatus {
-  const status = STATUSES.find((known) => known === text)
-  if (status === undefined) throw new Refused('unknown TCB status')
-  return status
-}
-
-const CONFIGURATION: readonly TcbStatus[] = ['ConfigurationNeeded', 'ConfigurationAndSWHardeningNeeded']
-
-function worse(a: TcbStatus, b: TcbStatus): TcbStatus {
-  const pair = [a, b]
-  // An outdated part does not lift what the configuration still lacks.
-  if (pair.includes('OutOfDate') && pair.some((status) => CONFIGURATION.includes(status)))
-    return 'OutOfDateConfigurationNeeded'
-  if (pair.includes('SWHardeningNeeded') && pair.includes('ConfigurationNeeded'))
-    return 'ConfigurationAndSWHardeningNeeded'
-  return STATUSES.indexOf(a) > STATUSES.indexOf(b) ? a : b
-}
-
-/** The worst of all findings, the oldest date, and every advisory once. */
-export function combineFindings(findings: readonly [TcbFinding, ...TcbFinding[]]): TcbFinding {
-  return findings.reduce((a, b) => ({
-    status: worse(a.status, b.status),
-    tcb_date: [a.tcb_date, b.tcb_date].sort()[0]!,
-    advisories: [...new Set([...a.advisories, ...b.advisories])],
-  }))
-}
+import {
+  combineFindings,
+  type ModuleSigner,
+  matchesMasked,
+  type QeIdentity,
+  type SvnLevel,
+  type TcbFinding,
+  type TcbInfo,
+} from './tcb_info'
 
 // The TCB level of platform, TDX module and quoting enclave (Intel PCS API v4, "TCB level selection").
 

@@ -1,7 +1,7 @@
 /** Encodes the whole state: equal states give equal bytes, so their hash compares machines and replays. */
 import { sha256 } from '../../../protocol/sha256'
 import { ByteWriter } from '../../memory/byte_stream'
-import type { Exit, Reshape, Settlement, Withdrawal } from '../settlement/batch'
+import type { Exit, Reshape, Settlement, Withdrawal } from '../state/batch'
 import { ROW_BYTES } from '../state/final_orders'
 import type { State } from '../state/state'
 import { type Codec, list, uint } from './codec'

@@ -1,6 +1,6 @@
 /** Numbers the objects a snapshot refers to, in an order that depends on the state alone. */
-import type { Exit, Reshape, SettlementBatch, Withdrawal } from '../settlement/batch'
 import type { Account } from '../state/account'
+import type { Exit, Reshape, SettlementBatch, Withdrawal } from '../state/batch'
 import { type Note, notesOfBatch, notesOfFills, notesOfPayment } from '../state/note'
 import type { Notes } from '../state/notes'
 import type { FillRecord } from '../state/order'

@@ -1,11 +1,8 @@
-/** Checks that several commands share: signer, expiry, nonce, note, capacity. */
+/** Checks that several commands share: signer, expiry, nonce, capacity. */
 import { encodeBase58 } from '../../../protocol/base58'
-import { equalBytes } from '../../../protocol/bytes'
-import type { NoteFact } from '../../commands'
 import { LIMITS } from '../../limits'
 import { newList } from '../../memory/handle_list'
 import type { Account, TradingKey } from '../state/account'
-import type { Note } from '../state/note'
 import { type Env, type RefusedOutcome, refuse } from '../state/outcome'
 import { type State, settingsOf } from '../state/state'
 
@@ -86,76 +83,6 @@ export function checkNonce(
 ): RefusedOutcome | undefined {
   const last = key === undefined ? 0n : key[counter]
   return nonce > last ? undefined : refuse('nonce_stale', { nonce_last: last.toString() })
-}
-
-// Whether a note can back a command: known or opened, owned, of the right mint, unspent and unused.
-
-/** What an opening shows of a note that is not in the state yet. */
-export type OpenedNote = {
-  owner: string
-  mint: number
-  amount: bigint
-  commitment: Uint8Array
-  blinding: Uint8Array
-  nullifier: Uint8Array
-  leaf_index: number
-}
-/** Applying the command makes a `fresh` note known. */
-export type NoteFound = { ok: true; note: Note; fresh: false } | { ok: true; note: OpenedNote; fresh: true }
-
-type Wanted = {
-  commitment: Uint8Array
-  opening: NoteFact | undefined
-  /** base58 of the signing key. */
-  owner: string
-  /** Index of the mint it must have; undefined = any configured mint. */
-  mint: number | undefined
-  /** A note in use that this command itself releases (modify). */
-  released?: Note | undefined
-}
-
-/**
- * Refuses, in this order, `note_unknown`, `note_not_owned`, `note_wrong_mint`, `note_spent` and `note_in_use`
- * (protocol.md "Order of checks").
- */
-export function checkNote(state: State, wanted: Wanted): NoteFound | RefusedOutcome {
-  const known = state.notes.find(wanted.commitment)
-  if (known === undefined) return checkForgotten(state, wanted) ?? checkOpening(state, wanted)
-  if (known.owner !== wanted.owner) return refuse('note_not_owned')
-  if (wanted.mint !== undefined && known.mint !== wanted.mint) return refuse('note_wrong_mint')
-  if (known.status === 'spent') return refuse('note_spent')
-  if (known.status !== 'free' && !known.is(wanted.released)) return refuse('note_in_use')
-  return { ok: true, note: known, fresh: false }
-}
-
-/** A note that a finalized batch spent is dropped from memory; only who owned it is kept. */
-function checkForgotten(state: State, wanted: Wanted): RefusedOutcome | undefined {
-  const leaf_index = state.leaves.indexOf(wanted.commitment)
-  const owner = leaf_index === undefined ? 0 : (state.spent_owners[leaf_index] ?? 0)
-  if (owner === 0) return undefined
-  return refuse(state.keys.get(wanted.owner)?.index === owner - 1 ? 'note_spent' : 'note_not_owned')
-}
-
-function checkOpening(state: State, wanted: Wanted): NoteFound | RefusedOutcome {
-  const { commitment, opening } = wanted
-  // The commitment of an opening covers the signing key as owner, so a foreign note never opens.
-  if (opening === undefined || !equalBytes(opening.commitment, commitment)) return refuse('note_unknown')
-  const leaf_index = leafOf(state, opening)
-  if (leaf_index === undefined) return refuse('note_unknown')
-  const mint = state.mints.findIndex((one) => equalBytes(one.bytes, opening.mint))
-  if (mint === -1 || (wanted.mint !== undefined && mint !== wanted.mint)) return refuse('note_wrong_mint')
-  if (state.nullifiers.has(opening.nullifier)) return refuse('note_spent')
-  if (state.settlement.exits.has(opening.nullifier.toHex())) return refuse('note_in_use')
-  const { amount, blinding, nullifier } = opening
-  const note = { owner: wanted.owner, mint, amount, commitment, blinding, nullifier, leaf_index }
-  return { ok: true, note, fresh: true }
-}
-
-/** Where the opened note stands among the finalized leaves: where it says (deposit form), else anywhere. */
-function leafOf(state: State, opening: NoteFact): number | undefined {
-  if (opening.leaf_index === undefined) return state.leaves.indexOf(opening.commitment)
-  if (opening.leaf_index >= state.leaves.size) return undefined
-  return equalBytes(state.leaves.at(opening.leaf_index), opening.commitment) ? opening.leaf_index : undefined
 }
 
 // Whether the venue can take a command at all just now: the last checks, all answered 503.

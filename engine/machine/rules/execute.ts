@@ -1,9 +1,9 @@
 /** The one door into the state: decides a command and, unless it is refused, applies it. */
 import type { Command } from '../../commands'
-import { applyBatchSigned, applyBatchStage, applyHashed } from '../settlement/batch_stage'
 import { applyAccountRecord, decideAccountRecord } from '../state/account'
 import { type Answer, Effects, type Env, type Outcome, type RefusedOutcome } from '../state/outcome'
 import type { State } from '../state/state'
+import { applyBatchSigned, applyBatchStage } from './batch_stage'
 import {
   applyArmDisconnect,
   applyCancel,
@@ -24,6 +24,7 @@ import {
 import { applyConfigure } from './configure'
 import { applyExit } from './exit'
 import { applyHalted, applyInstrumentStatus, applyResumed } from './halt'
+import { applyHashed } from './hashed'
 import { applyReshape, applyWithdraw, decideReshape, decideWithdraw } from './payment'
 import { applyModify, applyPlace, decideModify, decidePlace } from './place'
 import { applySlot } from './slot'

@@ -2,15 +2,16 @@
 import type { CancelReason, EventKind } from '../../../protocol/wire/trading'
 import type { PlaceFields } from '../../commands'
 import { BUY, FOK, IOC, type Kind, LIMIT, SELL } from '../book/order_pool'
+import { addExposure, removeExposure } from '../state/exposure'
 import type { FinalOrder } from '../state/final_orders'
-import { lockNote, releaseNote } from '../state/note'
 import type { Order, OrderFacts } from '../state/order'
 import { IDENTITY_BYTES } from '../state/order_row'
 import type { Effects } from '../state/outcome'
 import type { State } from '../state/state'
 import { orderView } from '../state/views'
+import { lockNote, releaseNote } from './backing_note'
 import { bindKey } from './checks'
-import { addExposure, type PlacePlan, removeExposure } from './place'
+import type { PlacePlan } from './place'
 
 // Makes an accepted order live: locks its note, rests it in the book, announces it.
 

@@ -1,20 +1,19 @@
 /** Withdrawals and reshapes: the decisions, their effect, and their end when they do not settle. */
 import type { CommandOf } from '../../commands'
-import type { Reshape, Withdrawal } from '../settlement/batch'
-import { holdAll, lockNote, releaseNote } from '../state/note'
+import type { Reshape, Withdrawal } from '../state/batch'
+import { holdAll } from '../state/note'
 import { type Answer, type Effects, type Env, type RefusedOutcome, refuse } from '../state/outcome'
 import type { State } from '../state/state'
 import { reshapeView, withdrawalView } from '../state/views'
+import { checkNote, lockNote, type NoteFound, releaseNote } from './backing_note'
 import {
   bindKey,
   checkBacklog,
   checkExpiry,
   checkKeyLimit,
   checkNonce,
-  checkNote,
   checkSigner,
   checkSubsystems,
-  type NoteFound,
   type Signer,
 } from './checks'
 

@@ -1,70 +1,27 @@
 /** Place and modify: the decision and its effect. */
 import { equalBytes } from '../../../protocol/bytes'
 import { feeUpTo } from '../../../protocol/units'
-import type { Side } from '../../../protocol/wire/trading'
 import type { CommandOf, PlaceFields } from '../../commands'
 import { TICK_MAX } from '../book/book'
-import type { Account } from '../state/account'
+import { crossesOwn } from '../state/exposure'
 import { baseOf, type InstrumentState, instrumentOf, nextClose, quoteOf } from '../state/instrument'
-import type { Order, OrderFacts } from '../state/order'
+import type { Order } from '../state/order'
 import { type Answer, type Effects, type Env, type RefusedOutcome, refuse } from '../state/outcome'
-import { PriceLevels } from '../state/price_levels'
 import type { State } from '../state/state'
 import { placeAnswer } from '../state/views'
+import { checkNote, type NoteFound } from './backing_note'
 import { findCancellable } from './cancel'
 import {
   checkBacklog,
   checkExpiry,
   checkKeyLimit,
   checkNonce,
-  checkNote,
   checkOrderLimit,
   checkSigner,
   checkSubsystems,
-  type NoteFound,
   type Signer,
 } from './checks'
 import { endOrder, openOrder } from './order_life'
-
-// No account may stand on both sides of a batch: new orders must not overlap own live ones (matching.md rule 2).
-
-/** Whether an order of this account would overlap one of its live orders, `except` left out. */
-function crossesOwn(
-  account: Account,
-  instrument: InstrumentState,
-  side: Side,
-  ticks: number,
-  except?: Order,
-): boolean {
-  const exposure = account.exposures.get(instrument)
-  if (exposure === undefined) return false
-  const left_out = except?.instrument === instrument && except.side !== side ? except.ticks : undefined
-  if (side === 'buy') {
-    const lowest = exposure.sell.lowest(left_out)
-    return lowest !== undefined && lowest <= ticks
-  }
-  const highest = exposure.buy.highest(left_out)
-  return highest !== undefined && highest >= ticks
-}
-
-type Exposed = Pick<OrderFacts, 'key' | 'instrument' | 'side' | 'ticks'>
-
-export function addExposure(order: Exposed): void {
-  const { account } = order.key
-  let exposure = account.exposures.get(order.instrument)
-  if (exposure === undefined) {
-    exposure = { buy: new PriceLevels(), sell: new PriceLevels() }
-    account.exposures.set(order.instrument, exposure)
-  }
-  exposure[order.side].add(order.ticks)
-}
-
-export function removeExposure(order: Exposed): void {
-  const { exposures } = order.key.account
-  const exposure = exposures.get(order.instrument)!
-  exposure[order.side].remove(order.ticks)
-  if (exposure.buy.size === 0 && exposure.sell.size === 0) exposures.delete(order.instrument)
-}
 
 // Decides a place command. Form, instrument rules and the signature are checked before (protocol.md "Order of checks").
 

@@ -1,10 +1,10 @@
 /** Settles one part of an order in a settlement batch: its note in, proceeds and change out, its share of the fee. */
 import { feeUpTo } from '../../../protocol/units'
+import { createNote, moveFees, type SettlementBatch, spendNote } from '../state/batch'
 import { baseOf, type InstrumentTerms, quoteOf } from '../state/instrument'
 import { holdFill, type Note } from '../state/note'
 import type { FillRecord, Order } from '../state/order'
 import type { State } from '../state/state'
-import { createNote, moveFees, type SettlementBatch, spendNote } from './batch'
 
 export type Trade = {
   /** Clearing price of a lot, and as clients see it. */

@@ -2,10 +2,6 @@
 import { encodeBase58 } from '../../../protocol/base58'
 import { SETTLE_LIMITS } from '../../../protocol/limits'
 import { LIMITS, MS_PER_DAY } from '../../limits'
-import { holdAll } from '../state/note'
-import type { Order } from '../state/order'
-import { hexBytes, type State, settingsOf } from '../state/state'
-import { addFill, type Trade } from './add_fill'
 import {
   coverLeaf,
   createNote,
@@ -15,7 +11,11 @@ import {
   type SettlementBatch,
   spendNote,
   type Withdrawal,
-} from './batch'
+} from '../state/batch'
+import { holdAll } from '../state/note'
+import type { Order } from '../state/order'
+import { hexBytes, type State, settingsOf } from '../state/state'
+import { addFill, type Trade } from './add_fill'
 
 // Opens settlement batches while a slot is applied and hands out their capacity.
 

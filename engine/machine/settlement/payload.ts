@@ -1,8 +1,8 @@
 /** The immutable content of a settlement batch, and the hashes it still needs. */
 import { compareBytes, concatBytes } from '../../../protocol/bytes'
 import type { HashJob, HashResult, Payout, SettlementPayload } from '../../ports'
+import { type SettlementBatch, unopenedExits } from '../state/batch'
 import { hexBytes, keyBytes, type State } from '../state/state'
-import { type SettlementBatch, unopenedExits } from './batch'
 
 // The immutable content of a settlement batch, as the relayer signs it.
 

@@ -2,9 +2,8 @@
 
 import type { ByteWriter } from '../../memory/byte_stream'
 import { type Chunk, readU48, writeU48 } from '../../memory/rows'
-import type { NoteFound, OpenedNote } from '../rules/checks'
-import type { Reshape, SettlementBatch, Withdrawal } from '../settlement/batch'
 import type { TradingKey } from './account'
+import type { Reshape, SettlementBatch, Withdrawal } from './batch'
 import * as row from './note_row'
 import type { Commitments, Notes } from './notes'
 import type { FillRecord } from './order'
@@ -193,28 +192,6 @@ export function holdAll(notes: Notes, held: readonly Note[]): void {
 
 export function dropAll(notes: Notes, held: readonly Note[]): void {
   for (const note of held) notes.drop(note)
-}
-
-// Takes and releases the notes that back live commands.
-
-/** Makes a note known that was just opened, and locks it. The key of its owner is bound. */
-export function lockNote(state: State, found: NoteFound): Note {
-  const note = found.fresh ? openedNote(state, found.note) : found.note
-  note.status = 'in_use'
-  return note
-}
-
-function openedNote(state: State, opened: OpenedNote): Note {
-  const known = state.notes.find(opened.commitment)
-  if (known !== undefined) return known
-  const note = state.notes.create({ ...opened, status: 'free' })
-  state.notes.register(note)
-  return note
-}
-
-/** Frees a note unless a batch spends it or its owner takes it out. */
-export function releaseNote(note: Note): void {
-  if (note.status === 'in_use') note.status = 'free'
 }
 
 // Lets go of a note whose spending is final; of it stays who owned it, so that using it again is told apart.

@@ -2,7 +2,7 @@
 
 import { encodeBase58 } from '../../../protocol/base58'
 import type * as wire from '../../../protocol/wire/trading'
-import type { Reshape, Withdrawal } from '../settlement/batch'
+import type { Reshape, Withdrawal } from './batch'
 import type { FinalOrder } from './final_orders'
 import { baseOf, type InstrumentTerms } from './instrument'
 import type { FillRecord, Order } from './order'

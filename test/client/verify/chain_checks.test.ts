@@ -1,7 +1,7 @@
 /** The vault on chain has the last word about the settlement key; the client reads it itself. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { createKeyPairSignerFromPrivateKeyBytes, type Instruction } from '@solana/kit'
-import { VerificationFailed } from '../../../client/connect'
+import { VerificationFailed } from '../../../client/verified_venue'
 import type { ChainPolicy } from '../../../client/verify/policy'
 import { toInstruction } from '../../../engine/chain/client/build_transaction'
 import { decodeBase58 } from '../../../protocol/base58'

@@ -1,7 +1,7 @@
 /** `connect` gives a transport to an honest venue, and to nobody else. */
-
 import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
-import { connect, VerificationFailed } from '../../../client/connect'
+import { connect } from '../../../client/connect'
+import { VerificationFailed } from '../../../client/verified_venue'
 import { EvidenceUnavailable } from '../../../client/verify/collect/collect_venue'
 import { parseBundle } from '../../../client/verify/evidence_bundle'
 import { judgeEvidence } from '../../../client/verify/judge_evidence'

@@ -1,6 +1,6 @@
 /** TCB levels: the worst finding counts, and a policy says what is good enough. */
 import { describe, expect, test } from 'bun:test'
-import { combineFindings, type TcbStatus } from '../../../client/verify/tdx/platform'
+import { combineFindings, type TcbStatus } from '../../../client/verify/tdx/tcb_info'
 import { concatBytes } from '../../../protocol/bytes'
 import {
   collateralOf,

@@ -4,8 +4,8 @@ import { expect, test } from 'bun:test'
 import { BASE, key, LOT, QUOTE, TICK, World } from '../../../bench/kit/machine_world'
 import type { NoteFact } from '../../../engine/commands'
 import { emptyTrees, hashBatch } from '../../../engine/hashing/trees'
-import { spentBatches } from '../../../engine/machine/settlement/batch'
 import { nextHashJob, payloadOf } from '../../../engine/machine/settlement/payload'
+import { spentBatches } from '../../../engine/machine/state/batch'
 import { fieldToBytes } from '../../../protocol/field'
 import {
   decodeMemo,

@@ -1,6 +1,7 @@
 /** Deposits notes for every key of a trader on the embedded chain, and waits until the venue takes them. */
 import { deposit } from '../../../client/chain/deposit'
-import { airdrop, mintTo, ownAccount, tokenBalance } from '../../../client/chain/token_account'
+import { airdrop, mintTo } from '../../../client/chain/embedded_faucet'
+import { ownAccount, tokenBalance } from '../../../client/chain/token_account'
 import type { LoadTrader } from './load_trader'
 
 const FEE_LAMPORTS = 5_000_000_000n

@@ -1,7 +1,7 @@
 /** A venue reduced to what a verifier sees: real enclave, real vault on an embedded chain, evidence over TLS. */
-
 import { join } from 'node:path'
-import { type ConnectOptions, connect, type VerifiedVenue } from '../../../client/connect'
+import { connect } from '../../../client/connect'
+import type { ConnectOptions, VerifiedVenue } from '../../../client/verified_venue'
 import type { VerificationPolicy } from '../../../client/verify/policy'
 import type { TlsMaterial } from '../../../enclave/contract'
 import { openChain } from '../../../engine/chain/open_chain'

@@ -1,84 +1,14 @@
-/** Stages of a settlement batch: hashed, submitted, confirmed, finalized, and taken back by a fork. */
+/** Applies what the chain did with a settlement batch; also back to `submitted` when a fork took it away. */
 import { encodeBase58 } from '../../../protocol/base58'
-import { compareBytes } from '../../../protocol/bytes'
-import type { NoteEvent } from '../../../protocol/wire/trading'
 import type { CommandOf } from '../../commands'
 import type { BatchStage } from '../../ports'
-import { takeForExit } from '../rules/exit'
-import { dropAll, type Note, notesOfBatch, retireNote } from '../state/note'
+import type { Reshape, SettlementBatch, Withdrawal } from '../state/batch'
+import { dropAll, notesOfBatch, retireNote } from '../state/note'
 import type { Answer, Effects } from '../state/outcome'
 import { hexBytes, type State } from '../state/state'
 import { fillView, reshapeView, withdrawalView } from '../state/views'
-import { type Reshape, type SettlementBatch, unopenedExits, type Withdrawal } from './batch'
-
-// Applies the hashing worker's answer: the notes of a batch become known, its fills are announced.
-
-/** @throws Error when the result is not that of the oldest unhashed batch, or spends a nullifier again. */
-export function applyHashed(state: State, fx: Effects, command: CommandOf<'hashed'>): Answer {
-  const { settlement } = state
-  const { batch_id, result } = command
-  const batch = settlement.batches.get(batch_id)
-  if (batch === undefined || batch_id !== settlement.last_hashed + 1) {
-    throw new Error('settlement batches are hashed in order')
-  }
-  checkShape(batch, command)
-  spendNullifiers(state, batch, result.nullifiers)
-  batch.outputs.forEach(({ note }, at) => {
-    const { commitment, blinding } = result.outputs[at]!
-    state.notes.reveal(note, commitment, blinding)
-    state.notes.register(note)
-    announceNote(state, fx, 'note.created', note)
-  })
-  batch.hashed = result
-  settlement.last_hashed = batch_id
-  for (const fill of batch.fills) {
-    fill.seq = fx.emit(fill.account, 'fill.matched', (seq) => fillView(fill, seq))
-  }
-  return { kind: 'done' }
-}
-
-function checkShape(batch: SettlementBatch, { result }: CommandOf<'hashed'>): void {
-  const refunds = batch.payouts.filter((payout) => payout.kind === 'withdrawal').length
-  const fits =
-    result.nullifiers.length === batch.inputs.length + unopenedExits(batch).length &&
-    result.outputs.length === batch.outputs.length &&
-    result.refund_inners.length === refunds &&
-    result.refund_blindings.length === refunds
-  if (!fits) throw new Error('a hash result does not fit its batch')
-}
-
-/** In the order the spent tree takes them: ascending within the batch. */
-function spendNullifiers(state: State, batch: SettlementBatch, nullifiers: Uint8Array[]): void {
-  batch.inputs.forEach((note, at) => {
-    note.setNullifier(nullifiers[at]!)
-  })
-  for (const nullifier of [...nullifiers].sort(compareBytes)) {
-    if (state.nullifiers.has(nullifier)) throw new Error('a nullifier is spent twice')
-    state.nullifiers.append(nullifier)
-  }
-  state.nullifier_ends.push(state.nullifiers.size)
-}
-
-/** Tells the account of the note's key; notes of the fee key have none. */
-export function announceNote(
-  state: State,
-  fx: Effects,
-  kind: 'note.created' | 'note.exited',
-  note: Note,
-): void {
-  const account = state.keys.get(note.owner)?.account
-  const { known } = note
-  if (account === undefined || !known) return
-  const data = (): NoteEvent => ({
-    commitment: note.commitment!,
-    trading_key: note.owner,
-    mint: state.mints[note.mint]!.text,
-    amount: note.amount.toString(),
-  })
-  fx.emit(account, kind, data)
-}
-
-// Applies what the chain did with a settlement batch; also back to `submitted` when a fork took it away.
+import { takeForExit } from './exit'
+import { announceNote } from './hashed'
 
 export function applyBatchSigned(state: State, command: CommandOf<'batch_signed'>): Answer {
   const batch = state.settlement.batches.get(command.signed.batch_id)

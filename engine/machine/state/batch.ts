@@ -1,9 +1,9 @@
 /** Settlement batches: what one `settle` transaction spends, creates and pays, from packing to finality. */
 import type { HashResult, SignedBatch } from '../../ports'
-import type { TradingKey } from '../state/account'
-import type { Note, NoteFacts } from '../state/note'
-import type { FillRecord } from '../state/order'
-import type { State } from '../state/state'
+import type { TradingKey } from './account'
+import type { Note, NoteFacts } from './note'
+import type { FillRecord } from './order'
+import type { State } from './state'
 
 // Settlement batches: what one `settle` transaction will spend, create and pay, from packing to finality.
 

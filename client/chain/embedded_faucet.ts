@@ -1,0 +1,26 @@
+/** Test money of the embedded chain: it answers on no other cluster. */
+import type { ChainAccess } from './chain_access'
+import { TransactionFailed } from './send_instructions'
+
+async function ask(rpc_url: string, method: string, params: unknown): Promise<string> {
+  const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params })
+  const response = await fetch(rpc_url, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body,
+  })
+  const answer = (await response.json()) as { result?: string; error?: { message: string } }
+  if (answer.result === undefined)
+    throw new TransactionFailed(`${method}: ${answer.error?.message ?? 'not offered by this cluster'}`)
+  return answer.result
+}
+
+/** Lamports for fees. */
+export function airdrop(chain: ChainAccess, lamports: bigint): Promise<string> {
+  return ask(chain.rpc_url, 'requestAirdrop', [chain.payer.address, Number(lamports)])
+}
+
+/** Tokens in the payer's associated account. */
+export function mintTo(chain: ChainAccess, mint: string, amount: bigint): Promise<string> {
+  return ask(chain.rpc_url, 'tacit_mintTo', [{ mint, owner: chain.payer.address, amount: String(amount) }])
+}
