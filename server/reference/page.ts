@@ -3,7 +3,7 @@ import { FRAME_BYTES_MAX, FRAME_ID_LENGTH_MAX } from '../../protocol/limits'
 import { REFUSALS } from '../../protocol/refusals'
 import type { MountedRoute } from '../edge/app'
 import { opsOf } from '../edge/declared'
-import { MANIFEST } from '../manifest.gen'
+import { MANIFEST } from '../manifest'
 import { EventKind } from '../shapes/events'
 import { fixSchema, type Json, type OpenApi, type Operation, openApiOf } from './openapi'
 

@@ -1,12 +1,13 @@
 /** Runs a row of the endpoint table against a listening app whose venue does one given thing. */
 import type { OwnTexts, Venue } from '../../engine/venue'
 import { Refusal, type RefusalCode } from '../../protocol/refusals'
-import { MANIFEST } from '../../server/manifest.gen'
+import type { Endpoint } from '../../server/edge/endpoint'
+import { MANIFEST } from '../../server/manifest'
 import { type Answered, type CallInit, type Harness, only, openHarness } from '../kit/server/harness'
-import type { Row } from './rows'
+import { ROWS, type Row } from './rows'
 
 export const SECRET = 'never-to-be-repeated'
-/** Served from elsewhere than one method of the venue; tested by files of their own. */
+/** Endpoints that answer a page or a file, or from more than one method: each has a test file instead of a row. */
 export const ELSEWHERE = [
   'get /info',
   'get /evidences/{file}',
@@ -31,18 +32,29 @@ export const EDGE = new Set<RefusalCode>([
   'internal',
 ])
 
-export const contractOf = (row: Row) => {
-  const mounted = MANIFEST.find(({ method, path }) => `${method} ${path}` === row.endpoint)
-  if (mounted === undefined || mounted.route.kind !== 'endpoint')
-    throw new Error(`no endpoint ${row.endpoint}`)
-  return mounted.route
+/** Rows that fit a route; the others are named by the first test of `endpoints.test.ts`. */
+export const FITTING = ROWS.filter(({ endpoint }) => endpointOf(endpoint) !== undefined)
+
+/** The endpoint that `get /orders` names; undefined for streams and unknown names. */
+export function endpointOf(name: string): Endpoint | undefined {
+  const mounted = MANIFEST.find(({ method, path }) => `${method} ${path}` === name)
+  return mounted?.route.kind === 'endpoint' ? mounted.route : undefined
+}
+export const contractOf = (row: Row): Endpoint => {
+  const found = endpointOf(row.endpoint)
+  if (found === undefined) throw new Error(`no endpoint ${row.endpoint}`)
+  return found
 }
 export const methodOf = (row: Row) => row.endpoint.split(' ')[0]!.toUpperCase()
 
-function venueOf({ venue, own }: Row, act: (...args: unknown[]) => unknown): Partial<Venue> {
-  if (own === undefined) return venue === undefined ? {} : { [venue]: act }
+function venueOf(
+  { venue, own }: Row,
+  act: (...args: unknown[]) => unknown,
+  unexpected: string[],
+): Partial<Venue> {
   const text = (...args: unknown[]) => JSON.stringify(act(...args))
-  return { own: only<OwnTexts>('venue.own', { [own]: text }) }
+  const texts = only<OwnTexts>('venue.own', own === undefined ? {} : { [own]: text }, unexpected)
+  return { own: texts, ...(venue === undefined ? {} : { [venue]: act }) }
 }
 
 /** Runs `use` against a venue whose method behind the row does `act`. */
@@ -52,8 +64,10 @@ export async function against(
   use: (harness: Harness, send: (init?: CallInit) => Promise<Answered>) => Promise<void>,
   more: Record<string, unknown> = {},
 ): Promise<void> {
+  const unexpected: string[] = []
   const harness = openHarness({
-    venue: { ...venueOf(row, act), ...more },
+    unexpected,
+    venue: { ...venueOf(row, act, unexpected), ...more },
     enclave: row.enclave === undefined ? {} : { [row.enclave]: act },
   })
   const send = (init: CallInit = {}) =>

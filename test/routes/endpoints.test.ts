@@ -2,18 +2,19 @@
 import { describe, expect, test } from 'bun:test'
 import { REFUSAL_BY_CODE } from '../../protocol/refusals'
 import { declaredRefusals } from '../../server/edge/declared'
-import { MANIFEST } from '../../server/manifest.gen'
-import { against, contractOf, EDGE, ELSEWHERE, methodOf, refusing, SECRET } from './against'
-import { ROWS } from './rows'
+import { against, contractOf, EDGE, FITTING, methodOf, refusing, SECRET } from './against'
+import { explained, tableProblems } from './explain_rows'
 
-test('every endpoint of the manifest has a row', () => {
-  const endpoints = MANIFEST.filter(({ route }) => route.kind === 'endpoint').map(
-    ({ method, path }) => `${method} ${path}`,
-  )
-  expect([...ROWS.map(({ endpoint }) => endpoint), ...ELSEWHERE].sort()).toEqual([...endpoints].sort())
+const PICKS =
+  'an answer is expected to fail. If the handler takes single fields of the result, add `picks: true` to its row; if not, ' +
+  'make every object of its answer `exact({ ... })`.'
+
+test('every endpoint of the manifest has a row, and every row an endpoint', async () => {
+  const problems = await tableProblems()
+  expect(problems.length, problems.join('\n\n')).toBe(0)
 })
 
-for (const row of ROWS) {
+for (const row of FITTING) {
   describe(row.endpoint, () => {
     const route = contractOf(row)
 
@@ -22,8 +23,10 @@ for (const row of ROWS) {
         row,
         () => row.gives,
         async (harness, send) => {
-          const { status, headers, json } = await send()
-          expect({ status, json }).toEqual({ status: row.status, json: row.answers ?? row.gives })
+          const answered = await send()
+          const { status, headers, json } = answered
+          const wanted = { status: row.status, json: row.answers ?? row.gives }
+          expect({ status, json }, explained(row, answered, harness)).toEqual(wanted)
           expect(headers.get('x-request-id')).toMatch(/^[0-9a-f-]{36}$/)
           expect(headers.get('content-type')).toBe('application/json')
           expect(harness.lines).toEqual([])
@@ -37,7 +40,11 @@ for (const row of ROWS) {
         await against(row, refusing(code), async (harness, send) => {
           const { status, headers, json } = await send()
           const entry = REFUSAL_BY_CODE.get(code)!
-          expect(status).toBe(entry.status)
+          expect(
+            status,
+            `${row.endpoint} declares the refusal ${code}, but does not answer ${entry.status} when its method refuses with it: ` +
+              'remove the code from `refuses` of the contract, or let the handler pass the refusal on.',
+          ).toBe(entry.status)
           expect(headers.get('content-type')).toBe('application/problem+json')
           expect(json).toMatchObject({
             type: `/swagger#${code}`,
@@ -76,7 +83,11 @@ for (const row of ROWS) {
         () => more,
         async (harness, send) => {
           const { status, text } = await send()
-          expect(status).toBe(500)
+          expect(
+            status,
+            `${row.endpoint}, when its method gives an undeclared field: ` +
+              (row.picks ? `remove \`picks: true\` from its row.` : PICKS),
+          ).toBe(row.picks ? row.status : 500)
           expect(text + harness.lines.join()).not.toContain(SECRET)
         },
       )

@@ -1,9 +1,13 @@
-/** The manifest of routes: what a file's name means, what is refused, and that the committed one is current. */
+/** The manifest of routes: what a file's name means, which names are rejected, one line per route, any order of mounting. */
+
 import { expect, test } from 'bun:test'
-import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
-import { Glob } from 'bun'
-import { manifestText, routesOf } from '../../tools/routes_manifest'
+import { baseApp, type MountedRoute, mount } from '../../server/edge/app'
+import { endpoint } from '../../server/edge/endpoint'
+import { openMeters } from '../../server/edge/meters'
+import type { Services } from '../../server/edge/services'
+import { MANIFEST } from '../../server/manifest'
+import { currentRoutes, manifestText, routesOf, staleManifest } from '../../tools/routes_manifest'
+import { only } from '../kit/server/harness'
 
 test('a file name is path and method', () => {
   expect(routesOf(['orders/[order_id].get.ts', 'orders.post.ts', 'ws/fills.ws.ts'])).toEqual([
@@ -34,7 +38,64 @@ test('the same endpoint twice is refused', () => {
 })
 
 test('the committed manifest is current', () => {
-  const root = join(import.meta.dir, '../..')
-  const files = [...new Glob('**/*.ts').scanSync({ cwd: join(root, 'routes') })]
-  expect(readFileSync(join(root, 'server/manifest.gen.ts'), 'utf8')).toBe(manifestText(routesOf(files)))
+  expect(staleManifest() ?? 'current').toBe('current')
 })
+
+test('a new route adds one line to the manifest and changes no other', () => {
+  const routes = currentRoutes()
+  for (const index of routes.keys()) {
+    const before = manifestText(routes.toSpliced(index, 1)).split('\n')
+    const after = manifestText(routes).split('\n')
+    const added = after.filter((line) => !before.includes(line))
+    expect(added.length).toBe(1)
+    expect(after.filter((line) => line !== added[0])).toEqual(before)
+  }
+})
+
+test('the manifest lists every route file once, sorted by path', () => {
+  const listed = MANIFEST.map(({ method, path }) => `${path} ${method}`)
+  expect(listed).toEqual(listed.toSorted())
+  expect(listed.length).toBe(currentRoutes().length)
+})
+
+test('which route answers does not depend on the order of mounting', async () => {
+  const named = MANIFEST.map(({ method, path }) => ({ method, path, route: naming(`${method} ${path}`) }))
+  const forwards = appOf(named)
+  const backwards = appOf(named.toReversed())
+  const fillers = ['check', 'cancel-all', 'x', '1b'.repeat(16)]
+  const paths = new Set(
+    MANIFEST.flatMap(({ path }) => fillers.map((filler) => path.replace(/\{[^}]+\}/g, filler))),
+  )
+  for (const path of paths) {
+    for (const method of ['GET', 'POST', 'PUT', 'DELETE', 'PATCH', 'HEAD', 'OPTIONS']) {
+      const answered = await answerOf(forwards, method, path)
+      expect(await answerOf(backwards, method, path)).toEqual(answered)
+    }
+  }
+  for (const { method, path } of named) {
+    const { status, text } = await answerOf(forwards, method.toUpperCase(), path.replace(/\{[^}]+\}/g, 'x'))
+    expect([status, text]).toEqual([200, `${method} ${path}`])
+  }
+})
+
+/** A route that answers with its own name. */
+function naming(name: string) {
+  return endpoint({ summary: name, tag: 'operations', answer: { status: 200, text: 'text/plain' } }, () => ({
+    content_type: 'text/plain',
+    body: name,
+  }))
+}
+
+function appOf(manifest: readonly MountedRoute[]) {
+  const services = only<Services>('services', { meters: openMeters() })
+  const app = baseApp(services)
+  mount(app, manifest, services, () => undefined)
+  return app.compile()
+}
+
+async function answerOf(app: ReturnType<typeof appOf>, method: string, path: string) {
+  const response = await app.fetch(new Request(`http://localhost${path}`, { method }))
+  const text = await response.text()
+  const allow = response.headers.get('allow')
+  return { status: response.status, allow, text: response.ok || text === '' ? text : JSON.parse(text).code }
+}

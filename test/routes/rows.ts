@@ -17,6 +17,8 @@ export type Row = {
   gives?: unknown
   /** The answer where it is not what the method gives. */
   answers?: unknown
+  /** The handler takes single fields of the method's result, so another field of it is no error. */
+  picks?: true
   /** Anonymous callers are served. */
   open?: true
 }

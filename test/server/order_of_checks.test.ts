@@ -1,13 +1,12 @@
 /** Every endpoint judges token, limit, size and form in the published order, and repeats nothing it was sent. */
 import { describe, expect, test } from 'bun:test'
 import type { CallInit } from '../kit/server/harness'
-import { against, contractOf, refusing, SECRET } from '../routes/against'
-import { ROWS } from '../routes/rows'
+import { against, contractOf, FITTING, refusing, SECRET } from '../routes/against'
 
 /** Of an account's bucket. */
 const LEFT = { capacity: 100, refill_per_s: 50, remaining: 98.5, retry_after_ms: 0 }
 
-for (const row of ROWS) {
+for (const row of FITTING) {
   describe(row.endpoint, () => {
     const route = contractOf(row)
 

@@ -10,12 +10,13 @@ export const TOKEN = 'a-good-token'
 export const ACCOUNT = 'acct-1'
 const LIMIT: LimitState = { capacity: 100, refill_per_s: 50, remaining: 99, retry_after_ms: 0 }
 
-/** Methods not given throw, so that no test passes by a call it did not foresee. */
-export function only<T extends object>(name: string, given: Partial<T>): T {
+/** Methods not given throw, so that no test passes by a call it did not foresee; `unexpected` collects their names. */
+export function only<T extends object>(name: string, given: Partial<T>, unexpected: string[] = []): T {
   return new Proxy(given as T, {
     get(target, method) {
       if (method in target) return Reflect.get(target, method)
       return () => {
+        unexpected.push(`${name}.${String(method)}`)
         throw new Error(`unexpected call of ${name}.${String(method)}`)
       }
     },
@@ -33,6 +34,8 @@ export type Harness = {
   listener: Listener
   clock: StandingClock
   lines: string[]
+  /** Calls of the venue and the enclave that were not given, such as `venue.place`. */
+  unexpected: string[]
   /** Lower case names, so that tests read them as they are. */
   call(method: string, path: string, init?: CallInit): Promise<Answered>
   stop(): Promise<void>
@@ -56,11 +59,17 @@ export function session(clock: StandingClock, ttl_ms = 900_000): Session {
 }
 
 export function openHarness(
-  args: { venue?: Partial<Venue>; enclave?: Partial<Enclave>; options?: Partial<AppOptions> } = {},
+  args: {
+    venue?: Partial<Venue>
+    enclave?: Partial<Enclave>
+    options?: Partial<AppOptions>
+    unexpected?: string[]
+  } = {},
 ): Harness {
   const clock = new StandingClock()
   const lines: string[] = []
-  const venue = only<Venue>('venue', {
+  const { unexpected = [] } = args
+  const given: Partial<Venue> = {
     authenticate(token) {
       if (token === TOKEN) return session(clock)
       if (token === 'an-expired-token') throw new Refusal('token_expired')
@@ -69,11 +78,11 @@ export function openHarness(
     },
     takeLimit: () => LIMIT,
     ...args.venue,
-  })
+  }
   const log = openLog((line) => lines.push(line), clock.unixMs)
   const app = createApp({
-    venue,
-    enclave: only<Enclave>('enclave', args.enclave ?? {}),
+    venue: only<Venue>('venue', given, unexpected),
+    enclave: only<Enclave>('enclave', args.enclave ?? {}, unexpected),
     options: { version: '1.2.3', clock, log, checks_texts: true, ...args.options },
   })
   const listener = listen(app, { hostname: '127.0.0.1', port: 0 })
@@ -82,6 +91,7 @@ export function openHarness(
     listener,
     clock,
     lines,
+    unexpected,
     call: (method, path, init) => call(listener, method, path, init),
     async stop() {
       app.close()
