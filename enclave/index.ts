@@ -14,6 +14,11 @@ import { QuoteQueue } from './quote_queue'
 import { requireRoot, requireSocket, selfCheck } from './self_check'
 import { ServedIdentity } from './served_identity'
 
+export { challengeCertificate, type IssuedCertificate } from './acme/certificates'
+export { dnsSolver } from './acme/dns_record'
+export { type ChallengeSolver, issueCertificate } from './acme/issue_certificate'
+export { type SealedStore, sealCertificate, unsealCertificate } from './acme/sealed_certificate'
+
 export type EnclaveOptions = {
   /** `dstack` starts only where the own quote is signed up to Intel's root; there is no way around it. */
   kind: 'dstack' | 'development'

@@ -58,7 +58,12 @@ export function compareBytes(a: Uint8Array, b: Uint8Array): number {
 }
 
 export function isZero(bytes: Uint8Array): boolean {
-  for (let at = 0; at < bytes.length; at++) if (bytes[at] !== 0) return false
+  return isZeroRange(bytes, 0, bytes.length)
+}
+
+export function isZeroRange(bytes: Uint8Array, from: number, to: number): boolean {
+  const end = Math.min(to, bytes.length)
+  for (let at = from; at < end; at++) if (bytes[at] !== 0) return false
   return true
 }
 

@@ -1,6 +1,6 @@
 import { Refusal } from '../protocol/refusals'
 import { endpoint } from '../server/edge/endpoint'
-import { REFERENCE_POLICY } from '../server/reference/page'
+import { REFERENCE_POLICY } from '../server/edge/headers'
 
 /** GET /swagger: the reference page, made on the server, with no script at all. */
 export default endpoint(

@@ -5,9 +5,15 @@ import { join } from 'node:path'
 import type { Enclave } from '../enclave/contract'
 import { openEnclave } from '../enclave/index'
 import { KEY_PATHS } from '../enclave/key_paths'
-import { openOperatorCheck } from '../engine/accounts/verify_operator'
-import { openHashing } from '../engine/hashing/open_hashing'
-import { type ChainPort, type ClockPort, type HashPort, openVenue, type Venue } from '../engine/index'
+import {
+  type ChainPort,
+  type ClockPort,
+  type HashPort,
+  openHashing,
+  openOperatorCheck,
+  openVenue,
+  type Venue,
+} from '../engine/index'
 import { fromHex } from '../protocol/bytes'
 import { createApp } from './edge/app'
 import type { Log } from './edge/log'

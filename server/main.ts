@@ -5,8 +5,7 @@
  * the sandbox supplies the rest: embedded chain, stand-in enclave, demo account; no verifier accepts that as a venue.
  * `--check` names every invalid setting, or prints all of them with secrets masked, and exits.
  */
-import { openChain } from '../engine/chain/open_chain'
-import { checkConfig } from '../engine/config'
+import { checkConfig, openChain } from '../engine/index'
 import { version } from '../package.json'
 import { type LogLevel, openLog } from './edge/log'
 import { placeOf } from './edge/problem'

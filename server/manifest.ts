@@ -1,6 +1,6 @@
 /** Lists every route with its method and path, sorted by path. */
 
-import type { MountedRoute } from './edge/app'
+import type { MountedRoute } from './edge/endpoint'
 import * as routes from './manifest.gen'
 
 // Each file's default export must be an endpoint or a stream; any other fails to compile here.

@@ -3,7 +3,7 @@
  * reads that key here, verifies the quote over it, and names it in `initialize`. The venue then goes on by itself.
  */
 import type { Enclave } from '../enclave/contract'
-import { VaultAbsent } from '../engine/chain/client/read_vault'
+import { VaultAbsent } from '../engine/index'
 import { Refusal } from '../protocol/refusals'
 import { commonHeaders, requestId } from './edge/headers'
 import type { Log } from './edge/log'

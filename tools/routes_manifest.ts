@@ -8,11 +8,11 @@ import { Glob } from 'bun'
 
 const ROOT = join(import.meta.dir, '..')
 export const ROUTES = join(ROOT, 'routes')
-export const MANIFEST_FILE = join(ROOT, 'server/manifest.gen.ts')
+const MANIFEST_FILE = join(ROOT, 'server/manifest.gen.ts')
 /** How the manifest names a file of the routes folder. */
 const FOLDER = relative(dirname(MANIFEST_FILE), ROUTES) || '.'
 
-export type RouteFile = { file: string; method: string; path: string }
+type RouteFile = { file: string; method: string; path: string }
 const METHODS = new Set(['get', 'post', 'put', 'patch', 'delete', 'ws'])
 const NAME = /^(.+)\.([a-z]+)\.ts$/
 const SEGMENT = /^(?:[a-z0-9][a-z0-9.-]*|\[[a-z][a-z0-9_]*\])$/

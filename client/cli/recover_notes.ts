@@ -31,7 +31,7 @@ export async function currentProofs(options: CommandOptions, chain: ChainReader)
   return proofs
 }
 
-export function historyPath(options: CommandOptions): string {
+function historyPath(options: CommandOptions): string {
   return `${options.text('wallet')}.history`
 }
 

@@ -1,4 +1,4 @@
-/** `wallet create|address|notes|faucet|deposit`. */
+/** Runs `wallet create`, `address`, `notes`, `faucet` and `deposit`. */
 
 import { closeSync, existsSync, fsyncSync, openSync, writeSync } from 'node:fs'
 import { encodeBase58 } from '../../protocol/base58'

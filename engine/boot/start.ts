@@ -8,7 +8,7 @@ import { isSpentTreeOf, restoreSpent, restoreTrees } from './restore'
 
 /**
  * A chain that contradicts the journal leaves the venue up and refusing, with the reason in its status.
- * With `restore` the chain is the story, and `config` carries the raised generation (restore_from_chain.ts).
+ * With `restore` the chain is the story, and `config` carries the raised generation (`restore.ts`).
  * Rejects when the chain does not take the epoch.
  */
 export async function start(engine: Engine, config: VaultConfig, restore = false): Promise<void> {

@@ -9,9 +9,9 @@ import { decodeState } from '../machine/codec/decode_state'
 import { stateHash } from '../machine/codec/encode_state'
 import { createState, type State } from '../machine/state/state'
 import type { ChainPort, KeysPort, VaultConfig } from '../ports'
+import { Replayer } from '../sequencer/replayer'
 import { journaledSeeds } from '../sequencer/seeds'
 import { type ChainFault, checkChain } from './open_epoch'
-import { Replayer } from './replay'
 
 export type BackupVerdict = {
   /** Journal seq of the last record, and the head after it. */

@@ -15,7 +15,7 @@ const CHECK_ROW = 'meta/check'
 /**
  * An account's events lie in sealed blocks; orders, fills and payments are rows that point at their newest event.
  * `account` is the account's number in this database, `seq` the seq of a row's first event, `event` of its newest;
- * `name`, `id`, `status` and `symbol` are hidden (names.ts). Rows that grow with an account lie by account and seq, so
+ * `name`, `id`, `status` and `symbol` are hidden (`seal.ts`). Rows that grow with an account lie by account and seq, so
  * that writing them touches few pages; the ids alone are scattered.
  */
 const TABLES = `

@@ -2,8 +2,8 @@
 
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync } from 'node:crypto'
 import type * as wire from '../../protocol/wire/trading'
-import { getSafe, setSafe } from '../journal/segment_header'
 import { LIMITS } from '../limits'
+import { getSafe, setSafe } from '../memory/safe_integers'
 
 // Owns how rows are named: the strings that seals are bound to and that hashes are made of.
 

@@ -2,8 +2,9 @@
 
 import { createCipheriv, createDecipheriv } from 'node:crypto'
 import { crc32 } from 'node:zlib'
+import { readSafe, readU32, setSafe } from '../memory/safe_integers'
 import type { JournalRecord, NewRecord } from './contract'
-import { type ChainPoint, readSafe, readU32, SECTOR_BYTES, setSafe } from './segment_header'
+import { type ChainPoint, SECTOR_BYTES } from './segment_header'
 
 // Owns the bytes of a group: the records of one append, as they are hashed into the chain.
 

@@ -1,5 +1,7 @@
 /** Owns the first sector of a segment file: who it is, where the chain stands, and the salt of its keys. */
 import { createHmac, hkdfSync, timingSafeEqual } from 'node:crypto'
+import { isZeroRange } from '../../protocol/bytes'
+import { getSafe, setSafe } from '../memory/safe_integers'
 
 /** Unit of tearing: a disk writes a sector wholly or not at all. */
 export const SECTOR_BYTES = 512
@@ -66,7 +68,7 @@ export function decodeSegmentHeader(
   const keys = segmentKeys(key, number, salt)
   if (!timingSafeEqual(tagOf(sector, keys), sector.subarray(SIGNED_BYTES, SIGNED_BYTES + TAG_BYTES)))
     return undefined
-  if (!isZero(sector, SIGNED_BYTES + TAG_BYTES, SECTOR_BYTES)) return undefined
+  if (!isZeroRange(sector, SIGNED_BYTES + TAG_BYTES, SECTOR_BYTES)) return undefined
   const view = new DataView(sector.buffer, sector.byteOffset, SECTOR_BYTES)
   if (getSafe(view, 8) !== number) return undefined
   const header = {
@@ -83,35 +85,4 @@ export function decodeSegmentHeader(
 
 function tagOf(sector: Uint8Array, keys: SegmentKeys): Uint8Array {
   return createHmac('sha256', keys.header).update(sector.subarray(0, SIGNED_BYTES)).digest()
-}
-
-/** Writes an integer below 2^53 as u64 little-endian without going through bigint. */
-export function setSafe(view: DataView, at: number, value: number): void {
-  view.setUint32(at, value % 0x1_0000_0000, true)
-  view.setUint32(at + 4, Math.floor(value / 0x1_0000_0000), true)
-}
-
-export function getSafe(view: DataView, at: number): number {
-  return view.getUint32(at, true) + view.getUint32(at + 4, true) * 0x1_0000_0000
-}
-
-/** Little-endian reads straight from bytes: a DataView per frame would cost more than reading the frame. */
-export function readU32(bytes: Uint8Array, at: number): number {
-  return (
-    ((bytes[at] as number) |
-      ((bytes[at + 1] as number) << 8) |
-      ((bytes[at + 2] as number) << 16) |
-      ((bytes[at + 3] as number) << 24)) >>>
-    0
-  )
-}
-
-export function readSafe(bytes: Uint8Array, at: number): number {
-  return readU32(bytes, at) + readU32(bytes, at + 4) * 0x1_0000_0000
-}
-
-export function isZero(bytes: Uint8Array, from: number, to: number): boolean {
-  const end = Math.min(to, bytes.length)
-  for (let at = from; at < end; at++) if (bytes[at] !== 0) return false
-  return true
 }

@@ -6,8 +6,8 @@ import { type FileHandle, open, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { LIMITS } from '../limits'
 import { letGo } from '../memory/idle_gc'
+import { readSafe, setSafe } from '../memory/safe_integers'
 import { readRange } from './segment_files'
-import { readSafe, setSafe } from './segment_header'
 
 // What the rest of the engine knows of stored snapshots.
 

@@ -1,7 +1,9 @@
 /** Decides what each stretch of a segment is: a frame, the end, a torn write, or damage. */
+
+import { isZeroRange } from '../../protocol/bytes'
 import { JournalDamaged } from './contract'
 import { advance, decodeFrameHeader, FRAME_HEADER_BYTES, frameBytes, unsealFrame } from './frame'
-import { type ChainPoint, isZero, SECTOR_BYTES, type SegmentHeader, type SegmentKeys } from './segment_header'
+import { type ChainPoint, SECTOR_BYTES, type SegmentHeader, type SegmentKeys } from './segment_header'
 
 /** A segment in memory, as opened. `name` is for messages. */
 export type LoadedSegment = { name: string; header: SegmentHeader; keys: SegmentKeys; bytes: Uint8Array }
@@ -31,7 +33,7 @@ export function readFrame(
   const at = from.offset
   const damaged = (reason: string, seq = from.seq + 1) => new JournalDamaged(seq, segment.name, at, reason)
   const sector_end = Math.min(at + SECTOR_BYTES, bytes.length)
-  if (isZero(bytes, at, sector_end)) {
+  if (isZeroRange(bytes, at, sector_end)) {
     if (laterFrame(bytes, sector_end, from.frames)) throw damaged('a written group was erased')
     return undefined
   }
@@ -45,7 +47,7 @@ export function readFrame(
   const plain = unsealFrame(bytes, at, header, from.head, segment.keys.frame)
   if (plain === undefined) {
     if (!hasZeroSector(bytes, at, end)) throw damaged('a group does not authenticate')
-    if (!isZero(bytes, end, bytes.length)) throw damaged('part of a written group was erased')
+    if (!isZeroRange(bytes, end, bytes.length)) throw damaged('part of a written group was erased')
     return undefined
   }
   const point = advance(plain, header, from, group_ends)
@@ -74,7 +76,7 @@ export function checkSegmentEnd(segment: LoadedSegment, end: Position, successor
 }
 
 function hasZeroSector(bytes: Uint8Array, from: number, to: number): boolean {
-  for (let at = from; at < to; at += SECTOR_BYTES) if (isZero(bytes, at, at + SECTOR_BYTES)) return true
+  for (let at = from; at < to; at += SECTOR_BYTES) if (isZeroRange(bytes, at, at + SECTOR_BYTES)) return true
   return false
 }
 

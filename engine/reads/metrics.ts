@@ -1,41 +1,6 @@
 /** Counters and gauges for the operator: nothing per instrument, order or account. */
 import { REFUSALS, type RefusalCode } from '../../protocol/refusals'
-import type { Engine } from '../boot/assemble'
 import type { Venue } from '../venue'
-
-// Gauges of the running engine for the operator's metrics.
-
-export function gaugesOf(engine: Engine): Record<string, { help: string; value: number }> {
-  const { chain, state, sequencer, loaded, hub, anchoring, snapshotting } = engine
-  const { slot, lag_ms } = chain.view()
-  return {
-    tacit_chain_slot: { help: 'Confirmed slot.', value: slot },
-    tacit_chain_lag_ms: { help: 'Age of the chain view.', value: lag_ms },
-    tacit_journal_seq: { help: 'Newest durable journal record.', value: sequencer.seq_durable },
-    tacit_journal_pending: {
-      help: 'Records applied in memory and not yet durable.',
-      value: sequencer.seq_executed - sequencer.seq_durable,
-    },
-    tacit_snapshot_seq: { help: 'Journal record of the newest snapshot.', value: snapshotting.seq },
-    tacit_snapshot_failures: { help: 'Snapshots that failed since the start.', value: snapshotting.failures },
-    tacit_history_backlog: {
-      help: 'Events not yet written to read models.',
-      value: loaded.history.backlog(),
-    },
-    tacit_orders_live: { help: 'Live orders of the venue.', value: state.orders.size },
-    tacit_accounts: { help: 'Accounts with a record.', value: state.accounts.size },
-    tacit_streams: { help: 'Open streams.', value: hub.size() },
-    tacit_batches_packed: { help: 'Settlement batches packed.', value: state.settlement.last_batch },
-    tacit_batches_hashed: { help: 'Settlement batches hashed.', value: state.settlement.last_hashed },
-    tacit_batches_open: { help: 'Settlement batches not finalized.', value: state.settlement.batches.size },
-    tacit_head_dirty: {
-      help: '1 while the journal head waits for an anchor.',
-      value: Number(anchoring.isDirty()),
-    },
-  }
-}
-
-// Counters and gauges for the operator: nothing per instrument, order or account.
 
 type Metric = ReturnType<Venue['metrics']>[number]
 

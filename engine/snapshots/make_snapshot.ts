@@ -1,5 +1,5 @@
 /** Makes the next snapshot from the last one and the journal records since. */
-import { Replayer } from '../boot/replay'
+
 import type { JournalRecord } from '../journal/contract'
 import { readRecords } from '../journal/frame'
 import { readSegments } from '../journal/read_segments'
@@ -9,6 +9,7 @@ import { LIMITS } from '../limits'
 import { decodeState } from '../machine/codec/decode_state'
 import { encodeBlocks } from '../machine/codec/encode_state'
 import { createState } from '../machine/state/state'
+import { Replayer } from '../sequencer/replayer'
 import { journaledSeeds } from '../sequencer/seeds'
 import type { SnapshotPoint, SnapshotSource } from './open_snapshot_maker'
 

@@ -1,6 +1,6 @@
 /** The thread that makes snapshots: it reads the journal's files, so the engine's own thread pays nothing for them. */
 import { constants, setPriority } from 'node:os'
-import { ReplayDisagrees } from '../boot/replay'
+import { ReplayDisagrees } from '../sequencer/replayer'
 import { makeSnapshot } from './make_snapshot'
 import type { Reply, Request, SnapshotSource } from './open_snapshot_maker'
 import { retirableBefore } from './snapshotting'

@@ -1,7 +1,6 @@
 /** Takes snapshots while the venue runs, so that a boot replays little, and retires journal nobody needs. */
 
 import { join } from 'node:path'
-import type { Loaded } from '../boot/load_state'
 import type { EngineConfig } from '../config'
 import { type History, HistoryBroken } from '../history/contract'
 import type { Journal } from '../journal/contract'
@@ -169,7 +168,13 @@ export class Snapshotting {
 export function openSnapshotting(
   { data_dir, retention_days }: EngineConfig,
   { keys, chain, clock }: { keys: KeysPort; chain: ChainPort; clock: ClockPort },
-  { journal, history, facts, replayed }: Loaded,
+  { journal, history, facts, replayed }: {
+    journal: Journal
+    history: History
+    facts: PublicFacts
+    /** Records replayed after the newest snapshot. */
+    replayed: number
+  },
   more: { seqDurable: () => number; fatal: (error: Error) => void },
 ): Snapshotting {
   const { genesis_hash, program_id, config_account } = chain

@@ -44,7 +44,7 @@ function writePath(writer: LayoutWriter, siblings: readonly Uint8Array[]): Layou
 
 // Owns `request_exit` (6): a note's owner demands that the venue pays it out before the deadline.
 //
-// Data, 1,178 bytes: 0 discriminator · 1 opening (49, note_proof.ts) · 50 cited leaf count u64 · 58 cited root (32) ·
+// Data, 1,178 bytes: 0 discriminator · 1 opening (49, `writeOpening`) · 50 cited leaf count u64 · 58 cited root (32) ·
 // 90 destination (32) · 122 refund_inner (32) · 154 inclusion path under the cited root (1,024).
 
 export const REQUEST_EXIT_BYTES = 1 + OPENING_BYTES + 40 + 64 + PATH_BYTES
@@ -171,7 +171,7 @@ export function freezeInstruction(fields: FreezeFields): VaultInstruction {
 
 // Owns `escape` (9): in a frozen vault a note's owner takes its tokens with public data alone.
 //
-// Data, 2,170 bytes: 0 discriminator · 1 opening (49, note_proof.ts) · 50 low_value (32) · 82 low_next (32) ·
+// Data, 2,170 bytes: 0 discriminator · 1 opening (49, `writeOpening`) · 50 low_value (32) · 82 low_next (32) ·
 // 114 low_index u64 · 122 inclusion path under the final note root (1,024) · 1,146 path of the low leaf under the
 // final spent root (1,024). The low leaf has low_value < nullifier < low_next, or low_next 0.
 

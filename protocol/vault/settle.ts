@@ -126,7 +126,7 @@ export function decodeSettleData(data: Uint8Array): SettleData | undefined {
   return readLayout(() => readSettleData(data))
 }
 
-// Owns `settle` (4): builds the instruction from a batch; `settle_data.ts` owns the bytes.
+// Owns `settle` (4): builds the instruction from a batch; its bytes are described above.
 //
 // Accounts: settlement_signer (signer) · config (w) · tree (w) · ring (w) · program, then per payout mint
 // mint_record (w) · mint · vault_token (w) · token_program, then per payout destination (w), and for an exit also

@@ -1,4 +1,5 @@
-import { COMMON_OPS, stream } from '../../server/edge/endpoint'
+import { stream } from '../../server/edge/endpoint'
+import { COMMON_OPS } from '../../server/sockets/commands'
 
 /** /ws/fills: pushes the account's fills and their way through settlement. */
 export default stream({

@@ -1,4 +1,5 @@
-import { COMMON_OPS, stream } from '../../server/edge/endpoint'
+import { stream } from '../../server/edge/endpoint'
+import { COMMON_OPS } from '../../server/sockets/commands'
 
 /** /ws/orders: pushes what happens to the account's orders. */
 export default stream({

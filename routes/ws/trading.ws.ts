@@ -1,4 +1,5 @@
-import { stream, TRADING_OPS } from '../../server/edge/endpoint'
+import { stream } from '../../server/edge/endpoint'
+import { TRADING_OPS } from '../../server/sockets/commands'
 
 /** /ws/trading: takes commands, answers each, and pushes every event of the account in one order. */
 export default stream({

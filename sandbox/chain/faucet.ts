@@ -7,7 +7,6 @@ import {
   type Blockhash,
   createKeyPairSignerFromPrivateKeyBytes,
   createTransactionMessage,
-  getAddressDecoder,
   getAddressEncoder,
   getProgramDerivedAddress,
   getTransactionEncoder,
@@ -136,10 +135,6 @@ export async function associatedTokenAddress(owner: string, mint: string): Promi
   const seeds = [owner, TOKEN_PROGRAM, mint].map((one) => encoder.encode(address(one)))
   const [derived] = await getProgramDerivedAddress({ programAddress: ATA_PROGRAM, seeds })
   return derived
-}
-
-export function addressText(bytes: Uint8Array): Address {
-  return getAddressDecoder().decode(bytes)
 }
 
 // RPC methods that give test money; they exist on the embedded chain only.

@@ -7,26 +7,25 @@ import type { Venue } from '../../engine/venue'
 import { Refusal } from '../../protocol/refusals'
 import { ACCOUNT_SOCKETS_MAX, SOCKETS_MAX } from '../limits'
 import { MANIFEST } from '../manifest'
-import type { Documents } from '../reference/page'
-import { openSockets, type Sockets, type Upgrader, upgrading } from '../sockets/upgrade'
+import { openSockets, type Upgrader, upgrading } from '../sockets/upgrade'
 import { type Answering, answering } from './answer'
-import type { Endpoint, Stream } from './endpoint'
+import type { MountedRoute } from './endpoint'
 import { commonHeaders, isHostUsable, requestId } from './headers'
 import type { Log } from './log'
 import { type Meters, openMeters } from './meters'
 import { problemResponse, refusalOf } from './problem'
 import { openQuoteBuckets } from './rate'
-import type { Services } from './services'
+import type { Documents, Services, Sockets } from './services'
 
 // The Elysia instance every route is mounted on, with the settings that are not its defaults.
 
 /**
  * - `standardHostname` stays on: off, the path of an https URL would begin at its second slash. What it takes for granted,
- *   a host of some length, is checked in `_app.ts`.
+ *   a host of some length, is checked by `isHostUsable`.
  * - `strictPath`: `/health/` is another path than `/health`.
  * - `normalize: false` and `aot`: nothing is rewritten, and errors keep their status.
  */
-function baseApp(services: Services) {
+export function baseApp(services: Services) {
   return new Elysia({
     normalize: false,
     strictPath: true,
@@ -59,15 +58,7 @@ function otherMethods(methods: readonly string[], services: Services): Answering
 
 // Mounts the route files of the manifest on an Elysia app, each path with an answer for every method.
 
-export type MountedRoute = {
-  /** Lower case; a socket is mounted as `get`. */
-  readonly method: string
-  /** `{name}` marks a parameter, as in OpenAPI. */
-  readonly path: string
-  readonly route: Endpoint | Stream
-}
-
-function mount(
+export function mount(
   app: BaseApp,
   manifest: readonly MountedRoute[],
   services: Services,
@@ -95,7 +86,7 @@ function routerPath(path: string): string {
   return path.replace(/\{([^}]+)\}/g, ':$1')
 }
 
-// The venue's HTTP and WebSocket face as one fetch function; listening is `_listen.ts`.
+// The venue's HTTP and WebSocket face as one fetch function; `server/tls/listen.ts` listens.
 
 /** Every stream's path begins so. */
 const STREAMS = '/ws/'

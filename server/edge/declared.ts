@@ -1,8 +1,7 @@
 /** Every refusal a route can give, in the order of checks: its own and those that follow from its contract. */
 import { REFUSALS, type RefusalCode } from '../../protocol/refusals'
 import type { TSchema } from '../shapes/wire'
-import type { Op } from '../sockets/commands'
-import type { Contract, Endpoint, Stream, StreamContract } from './endpoint'
+import type { Contract, Endpoint, Op, Stream, StreamContract } from './endpoint'
 
 const TOKEN: readonly RefusalCode[] = ['token_invalid', 'token_expired', 'token_revoked']
 const BODY: readonly RefusalCode[] = [

@@ -4,14 +4,13 @@ import type { Static, TObject, TSchema } from '@sinclair/typebox'
 import type { Json, Session } from '../../engine/venue'
 import type { RefusalCode } from '../../protocol/refusals'
 import type { EventKind } from '../../protocol/wire/trading'
-import type { Op } from '../sockets/commands'
 import type { HeaderMap } from './headers'
 import type { Services } from './services'
 
 // One endpoint = one contract + one function; method and path come from the file's name.
 //
 // Elysia routes and nothing else of it decides: its own validation runs before authentication, drops unknown fields,
-// turns text into numbers and echoes what was sent. The contract's schemas are therefore checked by `_answer.ts`, in the
+// turns text into numbers and echoes what was sent. The contract's schemas are therefore checked by `answer.ts`, in the
 // published order of checks, and feed the reference document as they are.
 
 export { integerOf, t } from '../shapes/wire'
@@ -70,9 +69,24 @@ export function endpoint<const C extends Contract>(
   return { kind: 'endpoint', contract, handler }
 }
 
-// One socket = one contract; its path comes from the file's name. The protocol of frames is the same for all.
+// One socket is one contract; its path is the file's name. The protocol of frames is the same for all.
 
-export { COMMON_OPS, TRADING_OPS } from '../sockets/commands'
+/** What an operation may ask of the socket it came on. */
+export interface OpSocket {
+  readonly account_id: string
+  /** Names this socket to the engine: orders placed with it are covered by cancel-on-disconnect. */
+  readonly origin: string
+  session(): Session
+  renew(token: string): Session
+  arm(armed: boolean): Promise<void>
+}
+export type OpCall = Services & { readonly socket: OpSocket }
+
+export type Op = {
+  readonly schema: TSchema | undefined
+  readonly cost: number
+  readonly start: (call: OpCall, params: unknown, token: unknown) => unknown
+}
 
 export type StreamContract = {
   /** Named in `hello`. */
@@ -90,4 +104,13 @@ export type Stream = { readonly kind: 'stream'; readonly contract: StreamContrac
 
 export function stream(contract: StreamContract): Stream {
   return { kind: 'stream', contract }
+}
+
+/** A route at its place in the URL space. */
+export type MountedRoute = {
+  /** Lower case; a socket is mounted as `get`. */
+  readonly method: string
+  /** `{name}` marks a parameter, as in OpenAPI. */
+  readonly path: string
+  readonly route: Endpoint | Stream
 }

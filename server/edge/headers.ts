@@ -27,3 +27,7 @@ export function commonHeaders(request_id: string): HeaderMap {
     'cache-control': 'no-store',
   }
 }
+
+/** What the reference page may load: our own style, and the empty icon that keeps browsers from requesting one. */
+export const REFERENCE_POLICY =
+  "default-src 'self'; img-src data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"

@@ -3,11 +3,11 @@ import type { Venue } from '../../engine/venue'
 import { Refusal } from '../../protocol/refusals'
 import type { App } from '../edge/app'
 import { parseBody, readBounded } from '../edge/body'
-import { commonHeaders, isHostUsable, requestId } from '../edge/headers'
+import { commonHeaders, isHostUsable, REFERENCE_POLICY, requestId } from '../edge/headers'
 import type { Log } from '../edge/log'
 import { openMeters, PROMETHEUS_TYPE, processMetrics, prometheusText } from '../edge/meters'
 import { problemResponse, refusalOf } from '../edge/problem'
-import { type Documents, REFERENCE_POLICY } from '../reference/page'
+import type { Documents } from '../edge/services'
 
 type OperatorParts = {
   venue: Venue

@@ -3,9 +3,8 @@
 import { swagger } from '@elysiajs/swagger'
 import { Elysia } from 'elysia'
 import { REFUSAL_BY_CODE, type RefusalCode } from '../../protocol/refusals'
-import type { MountedRoute } from '../edge/app'
 import { declaredRefusals } from '../edge/declared'
-import type { Endpoint, Stream } from '../edge/endpoint'
+import type { Endpoint, MountedRoute, Stream } from '../edge/endpoint'
 import { COST } from '../edge/rate'
 import { exact, type TSchema, t } from '../shapes/wire'
 import { StreamQuery } from '../sockets/upgrade'
@@ -194,7 +193,7 @@ const RETRY_AFTER: Json = {
   'Retry-After': { description: 'Seconds to wait.', schema: { type: 'integer', minimum: 1 } },
 }
 
-// The OpenAPI document of all routes: `@elysiajs/swagger` reads the contracts, `_openapi_fix.ts` makes the result valid.
+// The OpenAPI document of all routes: `@elysiajs/swagger` reads the contracts, `fixDocument` makes the result valid.
 
 const DESCRIPTION = `Confidential trading venue: sealed batch auctions inside an attested Intel TDX machine, settled on Solana.
 Amounts, prices and nonces are decimal strings; ids, commitments and order signatures are lowercase hex.

@@ -1,8 +1,9 @@
 /** The reference page of every endpoint and stream, made once at start from the contracts. */
 import { FRAME_BYTES_MAX, FRAME_ID_LENGTH_MAX } from '../../protocol/limits'
 import { REFUSALS } from '../../protocol/refusals'
-import type { MountedRoute } from '../edge/app'
 import { opsOf } from '../edge/declared'
+import type { MountedRoute } from '../edge/endpoint'
+import type { Documents } from '../edge/services'
 import { MANIFEST } from '../manifest'
 import { EventKind } from '../shapes/events'
 import { fixSchema, type Json, type OpenApi, type Operation, openApiOf } from './openapi'
@@ -174,10 +175,6 @@ function operations({ path, route }: MountedRoute): Html {
 
 // The reference as one HTML page without script: operations, frames of the sockets, and every refusal with an anchor.
 
-/** What the page may load, wherever it is served: our own style, and the empty icon that keeps browsers from asking for one. */
-export const REFERENCE_POLICY =
-  "default-src 'self'; img-src data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
-
 function referencePage(document: OpenApi, manifest: readonly MountedRoute[]): string {
   const { title, version, description } = document.info
   const page = html`<!doctype html>
@@ -276,8 +273,6 @@ function refusalsSection(): Html {
 }
 
 // The reference pages of the origin, made once at start from the routes themselves.
-
-export type Documents = { json: string; html: string; css: string }
 
 export async function openDocuments(version: string): Promise<Documents> {
   const document = await openApiOf(MANIFEST, version)

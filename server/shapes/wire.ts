@@ -4,7 +4,7 @@ import { FIELD_MODULUS } from '../../protocol/field'
 import { ANCHORS_MAX } from '../../protocol/limits'
 import type { RefusalCode } from '../../protocol/refusals'
 
-export { type Static, type TObject, type TSchema, Type as t } from '@sinclair/typebox'
+export { type Static, type TSchema, Type as t } from '@sinclair/typebox'
 
 const MODULUS_HEX = FIELD_MODULUS.toString(16).padStart(64, '0')
 const U64_MAX_TEXT = '18446744073709551615'

@@ -1,8 +1,8 @@
 /** Runs the commands of one socket in order: a bad frame costs one error, a flood closes the socket. */
-import type { Session } from '../../engine/venue'
 import { Refusal } from '../../protocol/refusals'
 import { authenticate, openReplies } from '../edge/answer'
 import { type Form, formOf } from '../edge/body'
+import type { Op, OpCall, OpSocket } from '../edge/endpoint'
 import { problemFields, refusalOf } from '../edge/problem'
 import { COST, openBucket } from '../edge/rate'
 import type { Services } from '../edge/services'
@@ -12,23 +12,6 @@ import { exact, type Static, type TSchema, t } from '../shapes/wire'
 import { FrameFault, readFrame } from './frames'
 
 // The operations of the sockets: the same commands, schemas and costs as on REST, under the names of api.md "Streams".
-
-/** What an operation may ask of the socket it came on. */
-export interface OpSocket {
-  readonly account_id: string
-  /** Names this socket to the engine: orders placed with it are covered by cancel-on-disconnect. */
-  readonly origin: string
-  session(): Session
-  renew(token: string): Session
-  arm(armed: boolean): Promise<void>
-}
-type OpCall = Services & { readonly socket: OpSocket }
-
-export type Op = {
-  readonly schema: TSchema | undefined
-  readonly cost: number
-  readonly start: (call: OpCall, params: unknown, token: unknown) => unknown
-}
 
 function op<S extends TSchema>(
   schema: S,

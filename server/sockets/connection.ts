@@ -1,10 +1,10 @@
 /** One open socket: its session, its frames in, its frames out, and the reasons for which it ends. */
 import type { EventSink, Session, Subscription } from '../../engine/venue'
-import type { StreamContract } from '../edge/endpoint'
+import type { OpSocket, StreamContract } from '../edge/endpoint'
 import { placeOf } from '../edge/problem'
 import type { Services } from '../edge/services'
 import { CLOSE_GRACE_MS, EARLY_EVENTS_MAX, EXPIRY_WARNING_MS, HEARTBEAT_MS } from '../limits'
-import { type OpSocket, openCommands } from './commands'
+import { openCommands } from './commands'
 import type { ServerFrame } from './frames'
 import {
   type Delivery,

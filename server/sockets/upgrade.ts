@@ -8,7 +8,7 @@ import { commonHeaders, requestId } from '../edge/headers'
 import type { Meters } from '../edge/meters'
 import { problemResponse, refusalOf } from '../edge/problem'
 import { COST, limitHeaders } from '../edge/rate'
-import type { Services } from '../edge/services'
+import type { OpenSocket, Services, Sockets } from '../edge/services'
 import { QUERY_TOKEN_LENGTH_MAX, SOCKETS_TICK_MS } from '../limits'
 import { exact, QueryInteger, t } from '../shapes/wire'
 import { Connection, type Start } from './connection'
@@ -16,26 +16,13 @@ import type { Transport } from './outbox'
 
 // The open sockets of the process: how many there may be, and the one clock that beats for all of them.
 
-export interface Sockets {
-  /** Reserves a place before the upgrade; throws `connection_limit`. The returned function gives it back, once. */
-  reserve(session: Session): () => void
-  add(connection: Connection): void
-  remove(connection: Connection): void
-  count(): number
-  /** Heartbeats, warnings and expiries as of now; the timer calls it each second. */
-  tick(): void
-  /** Tells every socket that the venue goes, and closes it. */
-  byeAll(reason: 'upgrade' | 'restart', retry_after_ms: number): void
-  stop(): void
-}
-
 export function openSockets(args: {
   sockets_max: number
   sockets_per_account_max: number
   monotonicMs: () => number
   meters: Meters
 }): Sockets {
-  const open = new Set<Connection>()
+  const open = new Set<OpenSocket>()
   const by_account = new Map<string, number>()
   let reserved = 0
 

@@ -1,11 +1,17 @@
 /** Public certificates by ACME: sealed ones first, new ones at two thirds of their life, each challenge on our own port. */
 
 import { join } from 'node:path'
-import { challengeCertificate, type IssuedCertificate } from '../../enclave/acme/certificates'
-import { dnsSolver } from '../../enclave/acme/dns_record'
-import { type ChallengeSolver, issueCertificate } from '../../enclave/acme/issue_certificate'
-import { type SealedStore, sealCertificate, unsealCertificate } from '../../enclave/acme/sealed_certificate'
 import type { Enclave } from '../../enclave/contract'
+import {
+  type ChallengeSolver,
+  challengeCertificate,
+  dnsSolver,
+  type IssuedCertificate,
+  issueCertificate,
+  type SealedStore,
+  sealCertificate,
+  unsealCertificate,
+} from '../../enclave/index'
 import { KEY_PATHS } from '../../enclave/key_paths'
 import { ACME_DNS_CALL_MS } from '../../enclave/limits'
 import type { ClockPort } from '../../engine/ports'

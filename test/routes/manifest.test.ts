@@ -1,8 +1,8 @@
 /** The manifest of routes: what a file's name means, which names are rejected, one line per route, any order of mounting. */
 
 import { expect, test } from 'bun:test'
-import { baseApp, type MountedRoute, mount } from '../../server/edge/app'
-import { endpoint } from '../../server/edge/endpoint'
+import { baseApp, mount } from '../../server/edge/app'
+import { endpoint, type MountedRoute } from '../../server/edge/endpoint'
 import { openMeters } from '../../server/edge/meters'
 import type { Services } from '../../server/edge/services'
 import { MANIFEST } from '../../server/manifest'

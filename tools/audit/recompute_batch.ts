@@ -1,6 +1,5 @@
 /** Recomputes one auction from the journal alone and compares it with the result recorded when it was held. */
 
-import { ReplayDisagrees, Replayer } from '../../engine/boot/replay'
 import { type Journal, JournalDamaged } from '../../engine/journal/contract'
 import { openJournal } from '../../engine/journal/open_journal'
 import { openSnapshotStore } from '../../engine/journal/snapshot_store'
@@ -10,6 +9,7 @@ import { execute } from '../../engine/machine/rules/execute'
 import type { AuctionRecord, Env } from '../../engine/machine/state/outcome'
 import { createState, type State } from '../../engine/machine/state/state'
 import { AUCTION_RECORD, auctionRecord, COMMAND_RECORD } from '../../engine/sequencer/records'
+import { ReplayDisagrees, Replayer } from '../../engine/sequencer/replayer'
 import { equalBytes } from '../../protocol/bytes'
 
 /** An auction as its journal record tells it. */

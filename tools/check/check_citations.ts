@@ -48,7 +48,8 @@ const PLACEHOLDER = /(^|[_/.-])(X|PATH|METHOD|NAME|N)([_/.-]|$)/
 function missingFiles(known: ReadonlySet<string>, { file, line, text }: Prose): Finding[] {
   const found: Finding[] = []
   for (const match of text.matchAll(PATH)) {
-    const path = match[0].replace(/^\.\//, '')
+    // A Markdown link begins with a bracket that is not part of the name; a route's parameter has both brackets.
+    const path = match[0].replace(/^\[(?![^[]*\])/, '').replace(/^\.\//, '')
     if (PLACEHOLDER.test(path) || FOREIGN_FILES.some((foreign) => foreign.test(path))) continue
     if (known.has(path) || known.has(relative(file, path))) continue
     found.push({

@@ -25,7 +25,7 @@ export type Cell = {
 }
 
 const ENGINE_FACE = ['engine/index', 'engine/venue', 'engine/ports', 'engine/commands', 'engine/limits']
-const ENCLAVE_FACE = ['enclave/index', 'enclave/contract', 'enclave/key_paths']
+const ENCLAVE_FACE = ['enclave/index', 'enclave/contract', 'enclave/key_paths', 'enclave/limits']
 /** Types that every part of the engine shares. */
 const CONTRACTS = ['engine/ports', 'engine/commands', 'engine/config', 'engine/venue']
 
@@ -40,23 +40,23 @@ export const CELLS: readonly Cell[] = [
   {
     folder: 'routes',
     owns: 'one endpoint per file',
-    values: ['server/edge', 'server/sockets', ...ENGINE_FACE, ...ENCLAVE_FACE, 'protocol'],
+    values: ['server/edge', 'server/sockets', 'server/shapes', 'server/limits', 'protocol'],
+    types: [...ENGINE_FACE, ...ENCLAVE_FACE],
     apart: true,
   },
   {
     folder: 'server',
     owns: 'HTTP, sockets, settings and the process',
-    values: [...ENGINE_FACE, ...ENCLAVE_FACE, 'protocol', 'routes/_manifest.gen', 'package.json'],
+    values: [...ENGINE_FACE, ...ENCLAVE_FACE, 'protocol', 'package.json', 'server/manifest.gen'],
     types: ['engine/config'],
     later: ['sandbox'],
   },
+  { folder: 'server/manifest.gen', owns: 'the list of the routes', values: ['routes'] },
   { folder: 'enclave', owns: 'keys, quotes, evidence and TLS', values: ['protocol'] },
   {
     folder: 'client',
     owns: 'the package that a trader runs',
     values: ['protocol', 'native'],
-    // The demo starts a venue and issues its account as an operator does.
-    starts: ['server/main', 'tools/account/main'],
   },
   {
     folder: 'examples',
@@ -95,13 +95,7 @@ export const CELLS: readonly Cell[] = [
   {
     folder: 'engine/machine/state',
     owns: 'the state of the venue',
-    values: [
-      'protocol',
-      'engine/memory',
-      'engine/limits',
-      'engine/machine/book',
-      'engine/machine/settlement',
-    ],
+    values: ['protocol', 'engine/memory', 'engine/limits', 'engine/machine/book'],
     types: CONTRACTS,
     modules: [],
   },
@@ -129,7 +123,14 @@ export const CELLS: readonly Cell[] = [
   {
     folder: 'engine/intake',
     owns: 'parsing requests and verifying signatures',
-    values: ['protocol', 'engine/limits', 'engine/memory', 'engine/machine/book', 'engine/machine/rules'],
+    values: [
+      'protocol',
+      'engine/limits',
+      'engine/memory',
+      'engine/machine/book',
+      'engine/machine/state/instrument',
+      'engine/machine/rules',
+    ],
     types: [...CONTRACTS, 'engine/machine'],
   },
   {
@@ -139,10 +140,18 @@ export const CELLS: readonly Cell[] = [
     types: ['engine/machine/codec', 'engine/ports'],
   },
   {
-    folder: 'engine/journal/snapshots',
+    folder: 'engine/snapshots',
     owns: 'the thread that makes snapshots',
-    values: ['protocol', 'engine/limits', 'engine/memory', 'engine/journal', 'engine/machine', 'engine/boot'],
-    types: ['engine/ports'],
+    values: [
+      'protocol',
+      'engine/limits',
+      'engine/memory',
+      'engine/journal',
+      'engine/history',
+      'engine/machine',
+      'engine/sequencer',
+    ],
+    types: [...CONTRACTS, 'engine/reads'],
   },
   {
     folder: 'engine/history',
@@ -190,8 +199,7 @@ export const CELLS: readonly Cell[] = [
   {
     folder: 'engine/chain/client',
     owns: 'RPC, transactions and fees',
-    values: ['protocol', 'engine/limits'],
-    types: ['engine/ports'],
+    values: ['protocol', 'engine/limits', 'engine/ports'],
   },
   {
     folder: 'engine/chain/watch',
@@ -238,6 +246,8 @@ export const CELLS: readonly Cell[] = [
       'engine/reads',
       'engine/accounts',
       'engine/sequencer',
+      'engine/snapshots',
+      'engine/ports',
     ],
     types: CONTRACTS,
   },
@@ -317,7 +327,7 @@ export const EMPTY_NAMES = /(^|_)(utils?|helpers?|managers?|misc|common|stuff)(_
 /** Documents whose headings the code cites by the bare name of the file: `protocol.md "Order of checks"`. */
 export const DESIGN_FOLDER = 'docs/design'
 /** Names of files that comments and documents mention and that belong to others or exist only at run time. */
-export const FOREIGN_FILES: readonly RegExp[] = [/^vmm-cli\.py$/, /^\/(app|usr|etc)\//]
+export const FOREIGN_FILES: readonly RegExp[] = [/^vmm-cli\.py$/, /^rpc-client-api\//, /^\/(app|usr|etc)\//]
 /** Documents that speak of files as they were, not as they are. */
 export const HISTORIES: readonly string[] = ['CHANGELOG.md']
 /** Words that mark unfinished work. */

@@ -10,7 +10,7 @@ import { LIMITS } from '../../engine/limits'
 /** Solana's base fee of one signature (Solana documentation, "Transaction fees"). */
 export const SIGNATURE_LAMPORTS = 5_000n
 
-export type Landable = { payer: KeyPairSigner; instructions: Instruction[]; priority_fee_lamports: bigint }
+type Landable = { payer: KeyPairSigner; instructions: Instruction[]; priority_fee_lamports: bigint }
 
 /** Resolves with the signature. @throws Error naming what the chain refused; ChainUnavailable */
 export async function landTransaction(rpc: RpcPool, landable: Landable): Promise<string> {

@@ -1,11 +1,11 @@
 #!/usr/bin/env bun
-import { existsSync, mkdirSync } from 'node:fs'
-import { join, resolve } from 'node:path'
-import { parseArgs } from 'node:util'
 /**
  * `bun run validator-demo`: the whole demo against a validator that is not ours: deployment, vault, trading, a kill,
  * settlement in v1 and v0, withdrawals, exits, and an escape from a venue that is gone.
  */
+import { existsSync, mkdirSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { parseArgs } from 'node:util'
 import { type ChainAccess, openChainAccess } from '../../client/chain/chain_access'
 import { chapter, check, DemoFailed, fact } from '../../sandbox/demo/report'
 import { type Cast, type Stage, tell, tradersDir } from '../../sandbox/demo/story'

@@ -12,7 +12,7 @@ export type TcbStatus = (typeof STATUSES)[number]
 /** One matched level of a signed document. */
 export type TcbFinding = { status: TcbStatus; tcb_date: string; advisories: readonly string[] }
 
-export function readTcbStatus(text: string): TcbStatus {
+function readTcbStatus(text: string): TcbStatus {
   const status = STATUSES.find((known) => known === text)
   if (status === undefined) throw new Refused('unknown TCB status')
   return status

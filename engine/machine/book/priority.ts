@@ -3,6 +3,7 @@
  * `tacit/tie/v1` ‖ seed ‖ order id (matching.md "Close of a batch", step 5).
  */
 import { compareBytes, concatBytes } from '../../../protocol/bytes'
+import { sha256Into } from '../../../protocol/sha256'
 import type { OrderPool } from './order_pool'
 import { sortByKey } from './sort_by_key'
 
@@ -139,7 +140,7 @@ export class Priority {
   private hash(at: number, into: Uint8Array): Uint8Array {
     const { seed, tieBytes } = this.terms
     if (tieBytes !== undefined) {
-      Bun.SHA256.hash(concatBytes(TIE_DOMAIN, seed, tieBytes(handles[at]!)), into)
+      sha256Into(concatBytes(TIE_DOMAIN, seed, tieBytes(handles[at]!)), into)
       return into
     }
     if (message_auction !== this.auction) {
@@ -148,7 +149,7 @@ export class Priority {
       message_auction = this.auction
     }
     for (let word = 0; word < 4; word++) message_id[word] = ids[4 * at + word]!
-    Bun.SHA256.hash(message, into)
+    sha256Into(message, into)
     return into
   }
 }

@@ -3,7 +3,6 @@ import { type ByteReader, type ByteWriter, CodecError } from '../../memory/byte_
 import { hexBytes } from '../state/state'
 
 export type Codec<T> = { write(to: ByteWriter, value: T): void; read(from: ByteReader): T }
-export type Decoded<C> = C extends Codec<infer T> ? T : never
 
 export const uint: Codec<number> = { write: (to, value) => to.uint(value), read: (from) => from.uint() }
 export const u64: Codec<bigint> = { write: (to, value) => to.u64(value), read: (from) => from.u64() }

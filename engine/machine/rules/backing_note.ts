@@ -8,7 +8,7 @@ import type { State } from '../state/state'
 // Whether a note can back a command: known or opened, owned, of the right mint, unspent and unused.
 
 /** What an opening shows of a note that is not in the state yet. */
-export type OpenedNote = {
+type OpenedNote = {
   owner: string
   mint: number
   amount: bigint

@@ -6,7 +6,7 @@ export const AMOUNT_AT = 64
 /** 48 bits. */
 export const SPENT_IN_AT = 72
 export const MINT_AT = 78
-/** Where its commitment lies (commitments.ts). */
+/** Where its commitment lies (`notes.ts`). */
 export const COMMITMENT_AT = 80
 /** 1 + the index of its key, or 0 for an owner that is no key of the venue's. */
 export const OWNER_AT = 84

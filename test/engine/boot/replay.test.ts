@@ -1,8 +1,8 @@
 /** A build that decides otherwise than the journal says must not start. */
 import { afterEach, expect, test } from 'bun:test'
 import { loadState } from '../../../engine/boot/load_state'
-import { ReplayDisagrees } from '../../../engine/boot/replay'
 import { AUCTION_RECORD } from '../../../engine/sequencer/records'
+import { ReplayDisagrees } from '../../../engine/sequencer/replayer'
 import { TestSite, type TestVenue, testKeys } from '../../kit/venue/open_test_venue'
 import { Trader } from '../../kit/venue/trader'
 

@@ -11,9 +11,9 @@ import {
   sendAndConfirmTransactionFactory,
   walkInstructions,
 } from '@solana/kit'
+import { callRpc, clientsOf, mintTo, withChain } from '../../../bench/kit/chain_folder'
+import { fundedWallet, signedTransfer } from '../../../bench/kit/transfer'
 import { NATIVE_MINT } from '../../../sandbox/chain/faucet'
-import { callRpc, clientsOf, mintTo, withChain } from '../../kit/chain/chain_folder'
-import { fundedWallet, signedTransfer } from '../../kit/chain/transfer'
 
 const USDC = 'EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v'
 

@@ -1,6 +1,6 @@
 /** One request per route of the manifest that is right in every form, so that whatever is refused is the fault under test. */
 
-import type { MountedRoute } from '../../../server/edge/app'
+import type { MountedRoute } from '../../../server/edge/endpoint'
 import { MANIFEST } from '../../../server/manifest'
 import { MODIFY, PLACE } from '../../routes/bodies'
 import { ROWS } from '../../routes/rows'

@@ -1,8 +1,8 @@
-/** The operator's commands: signed account records and reference prices, verified and journaled. */
-import { Refusal } from '../../protocol/refusals'
-import type { Engine } from '../boot/assemble'
-import { intakeReference } from '../intake/reference'
-import type { AccountsPort, VerifiedRecord } from '../ports'
+/** The operator's side of the venue: signed account records and reference prices are journaled, gauges are read. */
+import { Refusal } from '../protocol/refusals'
+import type { Engine } from './boot/assemble'
+import { intakeReference } from './intake/reference'
+import type { AccountsPort, VerifiedRecord } from './ports'
 
 // A source's price, handed in by the operator: verified, journaled, then the reference of coming auctions.
 
@@ -60,5 +60,37 @@ function verifiedOf(accounts: AccountsPort, record: unknown): VerifiedRecord | u
   } catch (error) {
     if (error instanceof Refusal && error.code === 'operator_signature_invalid') return undefined
     throw error
+  }
+}
+
+// Gauges of the running engine for the operator's metrics.
+
+export function gaugesOf(engine: Engine): Record<string, { help: string; value: number }> {
+  const { chain, state, sequencer, loaded, hub, anchoring, snapshotting } = engine
+  const { slot, lag_ms } = chain.view()
+  return {
+    tacit_chain_slot: { help: 'Confirmed slot.', value: slot },
+    tacit_chain_lag_ms: { help: 'Age of the chain view.', value: lag_ms },
+    tacit_journal_seq: { help: 'Newest durable journal record.', value: sequencer.seq_durable },
+    tacit_journal_pending: {
+      help: 'Records applied in memory and not yet durable.',
+      value: sequencer.seq_executed - sequencer.seq_durable,
+    },
+    tacit_snapshot_seq: { help: 'Journal record of the newest snapshot.', value: snapshotting.seq },
+    tacit_snapshot_failures: { help: 'Snapshots that failed since the start.', value: snapshotting.failures },
+    tacit_history_backlog: {
+      help: 'Events not yet written to read models.',
+      value: loaded.history.backlog(),
+    },
+    tacit_orders_live: { help: 'Live orders of the venue.', value: state.orders.size },
+    tacit_accounts: { help: 'Accounts with a record.', value: state.accounts.size },
+    tacit_streams: { help: 'Open streams.', value: hub.size() },
+    tacit_batches_packed: { help: 'Settlement batches packed.', value: state.settlement.last_batch },
+    tacit_batches_hashed: { help: 'Settlement batches hashed.', value: state.settlement.last_hashed },
+    tacit_batches_open: { help: 'Settlement batches not finalized.', value: state.settlement.batches.size },
+    tacit_head_dirty: {
+      help: '1 while the journal head waits for an anchor.',
+      value: Number(anchoring.isDirty()),
+    },
   }
 }

@@ -1,0 +1,65 @@
+/** Applies journal records to a state one by one and compares every auction with the recorded result. */
+import { equalBytes } from '../../protocol/bytes'
+import type { Command } from '../commands'
+import type { JournalRecord, NewRecord } from '../journal/contract'
+import { decodeCommand } from '../machine/codec/command_codec'
+import { execute } from '../machine/rules/execute'
+import type { AccountEventOut, Env } from '../machine/state/outcome'
+import type { State } from '../machine/state/state'
+import { AUCTION_RECORD, auctionRecord, COMMAND_RECORD } from './records'
+
+/** This build does not decide what the journal says was decided: refuse to start. */
+export class ReplayDisagrees extends Error {
+  override readonly name = 'ReplayDisagrees'
+  constructor(
+    /** Journal seq of the record that differs. */
+    readonly seq: number,
+    reason: string,
+  ) {
+    super(`replay disagrees with the journal at seq ${seq}: ${reason}`)
+  }
+}
+
+type Replayed = { command: Command; events: readonly AccountEventOut[] }
+
+export class Replayer {
+  /** Auctions the newest command held here and whose records must follow. */
+  private readonly expected: NewRecord[] = []
+
+  constructor(
+    private readonly state: State,
+    private readonly env: Env,
+    /** Whether anybody needs the events of a command; making them costs more than applying it. */
+    private readonly wanted: (seq: number, command: Command) => boolean = () => true,
+  ) {}
+
+  /**
+   * Undefined for the record of an auction.
+   * @throws ReplayDisagrees
+   */
+  apply(record: JournalRecord): Replayed | undefined {
+    if (record.type === AUCTION_RECORD) {
+      compareAuction(record, this.expected.shift())
+      return undefined
+    }
+    this.end(record.seq)
+    if (record.type !== COMMAND_RECORD) throw new ReplayDisagrees(record.seq, 'a record of unknown type')
+    const command = decodeCommand(record.body, 'skipped')
+    const events = this.wanted(record.seq, command) ? 'kept' : 'skipped'
+    const outcome = execute(this.state, command, this.env, events)
+    if (!outcome.ok) throw new ReplayDisagrees(record.seq, `refused with ${outcome.code}`)
+    for (const auction of outcome.auctions) this.expected.push(auctionRecord(auction, command.unix_ms))
+    return { command, events: outcome.events }
+  }
+
+  /** No record of an auction may be missing before `seq`. @throws ReplayDisagrees */
+  end(seq: number): void {
+    if (this.expected.length > 0) throw new ReplayDisagrees(seq, 'an auction was not held then')
+  }
+}
+
+function compareAuction(record: JournalRecord, expected: NewRecord | undefined): void {
+  if (expected === undefined) throw new ReplayDisagrees(record.seq, 'an auction is not held now')
+  if (!equalBytes(record.body, expected.body))
+    throw new ReplayDisagrees(record.seq, 'an auction ends otherwise')
+}
