@@ -1,8 +1,8 @@
-# The image of the venue: a base by digest, and one archive of inputs that every clone of a commit builds to equal bytes
-# (`bun run image-inputs`). Nothing runs during the build, so it needs no network and leaves nothing to chance.
+# Builds the image of the venue from a base, pinned by digest, and one archive of inputs that is byte-identical for every clone
+# of a commit (`bun run image-inputs`). The build runs no command, so it needs no network and is deterministic.
 #
-# BASE_IMAGE has no default: name a base with glibc and libgcc by digest, such as
-# gcr.io/distroless/cc-debian12@sha256:..., and publish which.
+# BASE_IMAGE has no default: pass a base with glibc and libgcc by digest, such as gcr.io/distroless/cc-debian12@sha256:..., and
+# publish the digest.
 ARG BASE_IMAGE
 FROM ${BASE_IMAGE}
 ADD dist/image/inputs.tar /

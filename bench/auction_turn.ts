@@ -1,7 +1,7 @@
 /**
- * What one auction costs the event loop: `bun bench/auction_turn.ts [--fills N] [--rounds N]`. Orders of eight accounts
- * that all cross meet in one auction; told apart are the state's part of the turn, its journal record, and the texts of
- * the events with their place in the read models, which follow once the record is durable.
+ * Measures the cost of one auction for the event loop: `bun bench/auction_turn.ts [--fills N] [--rounds N]`. Orders of
+ * eight accounts that all cross meet in one auction. Separate figures: the state transition, the journal record, and the
+ * event texts with their entries in the read models, which follow once the record is durable.
  */
 
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -42,7 +42,7 @@ function restOrders(): void {
 
 const dir = mkdtempSync(join(tmpdir(), 'tacit-bench-turn-'))
 const history = await openHistory({ dir, key: named('history'), retention_days: 30 })
-/** Milliseconds of each measured round, and how many fills it had. */
+/** Milliseconds and number of fills of each measured round. */
 const taken = { state: [] as number[], record: [] as number[], reads: [] as number[], all: [] as number[] }
 const fills_of_round: number[] = []
 let seq = 1

@@ -31,7 +31,7 @@ const FULL_TERMS = {
 }
 const rows: (string | number)[][] = []
 
-/** The fastest round says what the code takes, the median what else the machine was doing. */
+/** The fastest round is the code's time; the median includes other load of the machine. */
 function figure(name: string, size: number, values: number[], unit: string): void {
   const [middle, best] = [median(values), Math.min(...values)]
   rows.push([name, size, Number(middle.toPrecision(3)), Number(best.toPrecision(3)), unit])

@@ -1,7 +1,7 @@
 /**
  * Measures each single operation of the book: `bun bench/book_latency.ts [--orders N]`. The stream of `bench/book.ts` over
- * 10,000 and over N (1,000,000) resting orders, every add and cancel timed alone and every auction with its fills; beside
- * them the same clock calls with nothing between, which shows what of the worst times is the machine's own.
+ * 10,000 and over N (1,000,000) resting orders, with every add and cancel timed alone and every auction with its fills.
+ * The same clock calls with nothing between show the machine's share of the worst times.
  */
 
 import { parseArgs } from 'node:util'

@@ -1,7 +1,7 @@
 /**
- * Boot of an engine with many journaled commands: `bun bench/boot.ts [--commands N]`. Half are places, half cancels; the
- * process that wrote them ends without a word, as in a crash. The engine starts from its newest snapshot, which it makes by
- * itself while it runs, and replays the rest; then once more after a clean stop.
+ * Measures the boot of an engine with many journaled commands: `bun bench/boot.ts [--commands N]`. Half are places, half
+ * cancels; the process that wrote them is killed, as in a crash. The engine starts from its newest snapshot, taken while it
+ * ran, and replays the rest; then again after a clean stop.
  */
 
 import { mkdtempSync, rmSync } from 'node:fs'

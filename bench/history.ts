@@ -1,7 +1,7 @@
 /**
- * What the read models cost the venue per order: `bun bench/history.ts [--orders N] [--share PERCENT]`. Orders of eight
+ * Measures the cost of the read models per order: `bun bench/history.ts [--orders N] [--share PERCENT]`. Orders of eight
  * accounts are recorded as fast as they are written; `share` of them fill at once in a second event. Time on the recording
- * thread and on the history's own are told apart.
+ * thread and on the history's thread are separate figures.
  */
 
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -81,7 +81,7 @@ const pages = Math.floor(orders / ACCOUNTS / PAGE)
 const readAll = (account_id: string) => {
   for (let page = 0; page < pages; page++) reopened.orders(account_id, { after: page * PAGE, limit: PAGE })
 }
-// Code is compiled as it is found worth it, so some accounts are read first.
+// Reads some accounts first, so that the JIT has compiled the code.
 for (let account = 1; account < 5; account++) readAll(`bench-${account}`)
 const read_before = process.cpuUsage()
 readAll('bench-0')

@@ -1,5 +1,5 @@
 /**
- * Journal figures beside what the disk itself does: a raw loop of pwrite and fdatasync into a preallocated file on the
+ * Compares the journal with the disk's limit: a raw loop of pwrite and fdatasync into a preallocated file on the
  * same disk, in the same run. `bun bench/journal.ts [folder]`; one JSON line per figure, then a table.
  */
 import {
@@ -82,7 +82,7 @@ function raw(dir: string, group: number): void {
   rmSync(path)
 }
 
-/** Waits until the next segment is prepared, so that its writing does not stand in the figures of small groups. */
+/** Waits until the next segment is prepared, so that its writes are not part of the figures of small groups. */
 async function settle(journal: Journal, folder: string): Promise<void> {
   do await journal.append([{ type: 1, unix_ms: 0, body: new Uint8Array(1) }])
   while (!existsSync(join(folder, SPARE_NAME)))

@@ -1,4 +1,4 @@
-/** Measures what this machine does at best in the same minute: signature checks, durable writes, bare HTTPS. */
+/** Measures the limits of this machine in the same minute: signature checks, durable writes, bare HTTPS. */
 import { closeSync, fdatasyncSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

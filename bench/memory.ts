@@ -1,7 +1,7 @@
 /**
- * Resident memory of an engine with many resting orders, each on a note of its own: `bun bench/memory.ts [--orders N]`. As
- * they were placed, and after a boot from a snapshot; at once, and settled some seconds later. Leaves go to the hashing
- * worker at the boot only, so its tree is part of what is loaded and not of what is placed.
+ * Measures resident memory of an engine with many resting orders, each on its own note: `bun bench/memory.ts [--orders
+ * N]`. After placing and after a boot from a snapshot; immediately and some seconds later. Leaves go to the hashing
+ * worker only at boot, so its tree is part of the loaded figure and not of the placed one.
  */
 
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -16,7 +16,7 @@ const { orders } = numbers({ orders: 100_000 })
 const MB = 1024 * 1024
 const dir = mkdtempSync(join(tmpdir(), 'tacit-bench-memory-'))
 
-/** A million resting orders are what the target speaks of. */
+/** The target is stated for a million resting orders. */
 const target = orders === 1_000_000 ? { target: '< 512' } : {}
 
 try {
@@ -28,7 +28,7 @@ try {
   const placed_settled = await child.ask<Held>('settle')
   await child.ask('drain')
   await child.end()
-  // The first boot builds the tree of the leaves and leaves it to those that follow.
+  // The first boot builds the tree of the leaves; later boots reuse it.
   await bootOnce()
   const after = startChild('venue/engine_process.ts')
   const loaded = await after.ask<Opened>('open', { dir })

@@ -39,7 +39,7 @@ try {
     expiry_slot: slot + 100_000,
   })
   await generator.ask('run', { target: facts, lanes: 64, count: Math.floor(orders / 8), per_second: rate })
-  // An idle process of this machine at the same time: what of a pause is the machine's own.
+  // An idle process at the same time shows the machine's share of a pause.
   const machine = openLoopGauge()
   const before = await venue.ask<VenueUsage>('usage')
   const count = orders - Math.floor(orders / 8)

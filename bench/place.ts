@@ -1,6 +1,6 @@
 /**
- * The whole path of a place order: HTTPS, token, form, signature, decision, durable journal, receipt. First as fast as
- * answers come, then open loop at half of that. `bun bench/place.ts [--orders N] [--lanes N] [--load SHARE]`; real
+ * Measures the whole path of a place order: HTTPS, token, schema, signature, decision, durable journal, receipt. First in
+ * a closed loop, then in an open loop at half of that rate. `bun bench/place.ts [--orders N] [--lanes N] [--load SHARE]`; real
  * signatures, the load from its own process, a quarter of the orders to warm up. Orders rest and do not match.
  */
 
@@ -37,7 +37,7 @@ type Phase = {
   usage: VenueUsage
 }
 
-/** Sends `count` prepared orders and looks at what the venue's process used for them. */
+/** Sends `count` prepared orders and measures the resources that the venue's process used. */
 async function phase(facts: VenueFacts, count: number, per_second?: number): Promise<Phase> {
   const before = await venue.ask<VenueUsage>('usage')
   const run = { target: facts, lanes, count, ...(per_second === undefined ? {} : { per_second }) }
@@ -88,7 +88,7 @@ async function signPlaces({ venue, tokens, slot, port }: VenueFacts, from: numbe
   })
 }
 
-/** What the disk alone takes for groups as they are at half load: a good part of an order's latency is this. */
+/** The disk's share of an order's latency: groups of the size at half load. */
 async function diskFigures(): Promise<Figure[]> {
   const bytes = 2_048
   const times_ms = await pacedSyncs(bytes)
@@ -113,7 +113,7 @@ try {
   const full = await phase(facts, fast)
   const verify_after = verifyLimit()
   const rate = full.report.per_second
-  // The rest between two loads is when the runtime collects all garbage there is: the change of load is not measured.
+  // The runtime collects garbage between two loads; the change of load is not measured.
   await phase(facts, steady, rate * load)
   const half = await phase(facts, orders - warm - fast - steady, rate * load)
   const verify = {

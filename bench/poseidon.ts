@@ -13,7 +13,7 @@ import { SpentTree } from '../protocol/notes/spent_tree'
 import { type Figure, median, numbers, random, report } from './kit/figures'
 
 const { spent, rounds } = numbers({ spent: 100_000, rounds: 7 })
-/** What one settle transaction carries. */
+/** Contents of one settle transaction. */
 const ORDERS = 28
 const LEAVES = 1_024
 
@@ -70,7 +70,7 @@ function note(figure: string, unit: string, value: number): void {
 installPoseidon(implementations[0]![1])
 const filled = new SpentTree()
 filled.insert(elements(spent).sort(compareBytes))
-/** Each implementation has the same trees of its own. */
+/** Each implementation gets equal trees. */
 const trees = new Map<string, Trees>()
 for (const [name] of implementations) {
   const { values, nodes } = filled.cache()

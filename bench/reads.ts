@@ -1,7 +1,7 @@
 /**
- * Read endpoints beside bare Bun.serve answering as many bytes: `bun bench/reads.ts [--requests N] [--lanes N]`. Over TLS,
- * the load from its own process; processor time per request is what tells most on a shared machine. Lists are asked for
- * again and again, as by a client that polls; what a page costs that nobody asked for before, `bun bench/history.ts` tells.
+ * Compares read endpoints with bare Bun.serve answering as many bytes: `bun bench/reads.ts [--requests N] [--lanes N]`.
+ * Over TLS, with the load from a separate process; processor time per request is the steadiest figure on a shared machine.
+ * Lists are read repeatedly, like by a polling client; `bun bench/history.ts` measures the first read of a page.
  */
 
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -61,7 +61,7 @@ try {
   const bare = await raw.ask<RawFacts>('start', { answer_bytes: 100 })
   for (const [path, bearer] of PATHS) {
     const request = { path, token: bearer ? facts.tokens[0] : undefined }
-    // Code is compiled as it is found worth it: what is measured is a venue that has run for a while.
+    // Warm-up: the JIT compiles the hot code first.
     let warm = await measure(facts, request, venueCpu)
     for (let round = 1; round < WARM_ROUNDS; round++) warm = await measure(facts, request, venueCpu)
     await raw.ask('answerBytes', warm.body_bytes)

@@ -1,7 +1,7 @@
 /**
- * How many orders settle per second, and what bounds it: `bun bench/settlement.ts [--seconds N]`. Full batches that are
- * hashed already go through the real relayer to the embedded chain at 400 and at 200 ms a slot; beside that stand the
- * ceilings of every other part: the cluster's limit per writable account, hashing, signing, the program in the SVM.
+ * Measures how many orders settle per second, and the limits: `bun bench/settlement.ts [--seconds N]`. Full, hashed
+ * batches go through the real relayer to the embedded chain at 400 and at 200 ms per slot; for comparison the limits of
+ * every other part: the cluster's limit per writable account, hashing, signing, the program in the SVM.
  */
 
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -16,7 +16,7 @@ import { SettlingVenue } from './settling/settling_venue'
 
 const { seconds } = numbers({ seconds: 12 })
 const SLOTS_MS = [400, 200]
-/** What all transactions that write one account may cost in a block: 24 million units per 400 ms (Agave 4.3, SIMD-0306). */
+/** Limit per block of the cost of all transactions that write one account: 24 million units per 400 ms (Agave 4.3, SIMD-0306). */
 const ACCOUNT_UNITS_PER_MS = 24_000_000 / 400
 
 const native = loadNativePoseidon()
@@ -44,7 +44,7 @@ for (const slot_ms of SLOTS_MS) {
     unit: 'orders/s',
     beside: `${run.batches} batches of ${ORDERS}`,
   })
-  // As many as may be under way at once, each for as long as the median.
+  // The maximum in flight, each for the median duration.
   const under_way = LIMITS.batches_ahead_max + 1
   ceiling(
     `${at}: ceiling of the pipeline`,

@@ -1,5 +1,5 @@
 /**
- * What a settled order, withdrawal or exit costs, as a Markdown table: `bun bench/settlement_costs.ts`. The relayer's own
+ * Measures the cost of a settled order, withdrawal or exit, as a Markdown table: `bun bench/settlement_costs.ts`. The relayer's
  * transactions, v1 and v0, as full as the engine packs them and with one of a kind, run in the SVM.
  */
 

@@ -1,4 +1,4 @@
-/** The one call a trader makes first: verifies a venue completely, and only then gives a transport to it. */
+/** Verifies a venue and opens a transport to it: the first call of every trader. */
 import { HANDSHAKE_MS } from './limits'
 import { type ConnectOptions, VerificationFailed, type VerifiedVenue } from './verified_venue'
 import { collectEvidence } from './verify/collect/collect_evidence'
@@ -9,16 +9,19 @@ import type { VerificationPolicy } from './verify/policy'
 import { isAccepted } from './verify/transcript'
 
 /**
- * Fails closed: without an accepting transcript there is no transport.
- * @param url HTTPS origin of the venue.
- * @throws VerificationFailed when a check fails or is skipped without permission, with the transcript; EvidenceUnavailable
- * when the venue does not answer.
+ * Fails closed: without an accepting transcript there is no transport. Needs Bun, because no other `fetch` pins a TLS
+ * key; elsewhere `collectEvidence` and `judgeEvidence` verify without a pinned connection.
+ * @param url HTTPS origin of the venue
+ * @throws VerificationFailed with the transcript when a check fails or is skipped without permission;
+ * EvidenceUnavailable when the venue does not answer; Refused when the policy's roots are not certificates
  */
 export async function connect(
   url: string,
   policy: VerificationPolicy,
   options: ConnectOptions = {},
 ): Promise<VerifiedVenue> {
+  // Node's fetch ignores TLS options, so its connections would silently not be pinned.
+  if (typeof Bun === 'undefined') throw new Error('connect needs Bun: only its fetch pins a TLS key')
   const origin = new URL(url)
   if (origin.protocol !== 'https:') throw new RangeError('a venue is reached over https')
   const peer = await readPeer(origin, options.timeout_ms ?? HANDSHAKE_MS).catch((error: unknown): Peer => {

@@ -8,43 +8,45 @@ export const STREAM_RETRY_MAX_MS = 5_000
 export const HANDSHAKE_MS = 10_000
 /** Longest wait for one answer while evidence is collected. */
 export const EVIDENCE_CALL_MS = 10_000
-/** A quote occupies hardware that venues share: how often a busy one is asked again, and the longest wait it may ask for. */
+/** Retries of a venue whose quoting hardware is busy, and the longest wait it may ask for. */
 export const QUOTE_BUSY_RETRIES_MAX = 3
 export const QUOTE_BUSY_WAIT_MAX_MS = 5_000
-/** One answer of a venue that is not verified yet; quotes and event logs need some ten thousand characters. */
+/** Longest answer of a venue that is not verified yet; quotes and event logs have some ten thousand characters. */
 export const VENUE_ANSWER_CHARACTERS_MAX = 1_048_576
-/** Nesting of a measurement document, whose parser recurses. */
+/** Nesting of a measurement document; its parser recurses. */
 export const CBOR_DEPTH_MAX = 8
-/** Bytes of a DER length: no certificate or list reaches 16 MB. */
+/** Bytes of a DER length; no certificate or list reaches 16 MB. */
 export const DER_LENGTH_BYTES_MAX = 3
 /** Memory ranges of a machine; firmware accepts a handful. */
 export const MEMORY_RANGES_MAX = 64
+/** Nodes in the path of a receipt: a group has fewer than 2^32 commands. */
+export const RECEIPT_PATH_MAX = 32
 
-/** Reads of a busy node before its failure counts, with doubled waits from the first: about six seconds in all. */
+/** Reads of a busy node before its failure counts, and the first wait, which doubles: six seconds in all. */
 export const NODE_READ_ATTEMPTS_MAX = 7
 export const NODE_READ_WAIT_FIRST_MS = 100
-/** Signatures one request asks a node for: the most it answers. */
+/** Signatures in one page: the most that a node answers. */
 export const SIGNATURES_PAGE_MAX = 1_000
-/** Transactions read at the same time: public nodes limit more. */
+/** Transactions read in parallel; public nodes limit more. */
 export const TRANSACTIONS_PARALLEL_MAX = 8
-/** Between two looks at a transaction that was sent, and looks until the same bytes are sent again. */
+/** Poll interval of a sent transaction, and polls until the same bytes are sent again. */
 export const SEND_POLL_MS = 150
 export const SEND_RESEND_POLLS = 10
-/** Compute units a wallet's transaction asks for; an escape, the dearest, uses fewer. */
+/** Compute units requested per transaction; an escape, the most expensive one, uses fewer. */
 export const SEND_COMPUTE_UNITS_MAX = 400_000
-/** Between two looks at a balance that a faucet is to raise. */
+/** Poll interval of a balance that a faucet raises. */
 export const FAUCET_POLL_MS = 100
 
-/** Unused places in a row that end a search for a wallet's keys, deposits and commands. */
+/** Unused keys, deposits and commands in a row that end a recovery's search. */
 export const GAP_LIMITS = { keys: 20, deposits: 1_000, commands: 10_000 } as const
 
-/** Longest start of the demo's venue, which may compile and deploy first, and between two looks whether it serves. */
+/** Longest start of the demo's venue, which may compile and deploy first, and the poll interval. */
 export const DEMO_START_MAX_MS = 300_000
 export const DEMO_START_POLL_MS = 100
-/** Longest wait for the demo's deposits, and between two looks. */
+/** Longest wait for the demo's deposits, and the poll interval. */
 export const DEMO_DEPOSIT_MAX_MS = 300_000
 export const DEMO_DEPOSIT_POLL_MS = 200
-/** Longest wait for an event of the demo. */
+/** Longest wait for an event in the demo. */
 export const DEMO_EVENT_MAX_MS = 600_000
-/** Slots an order or a withdrawal of the demo may live. */
+/** Lifetime of orders and withdrawals in the demo, slots. */
 export const DEMO_LIFE_SLOTS = 3_000

@@ -1,31 +1,31 @@
-/** A venue that passed verification: the only way to get a transport to it. */
+/** Types the outcome of a verification: a venue with its pinned transport, or a failure with its transcript. */
 import type { Collateral } from '../protocol/tdx/collateral'
 import type { Attestation, Info } from '../protocol/wire/public'
 import type { Transport } from './api/venue_client'
 import type { EvidenceBundle } from './verify/evidence_bundle'
 import type { Transcript } from './verify/transcript'
 
-/** `fetch` and `webSocket` take a path and refuse every connection whose TLS key is not the attested one. */
+/** A venue that passed verification. Its transport rejects every connection whose TLS key is not the attested one. */
 export type VerifiedVenue = Transport & {
   info: Info
   attestation: Attestation
   transcript: Transcript
-  /** All of it as data; `JSON.stringify` makes the file that `tacit verify --offline` judges again. */
+  /** Everything the verdict rests on; as JSON it is the file that `tacit verify --offline` judges again. */
   evidence: EvidenceBundle
 }
 
 export type ConnectOptions = {
-  /** Collateral at hand, instead of asking the policy's `collateral_url`. */
+  /** Collateral that replaces the request to the policy's `collateral_url`. */
   collateral?: Collateral
-  /** Exact text of the manifest at hand, to be linted. */
+  /** Exact text of the manifest, to be hashed and linted. */
   app_compose?: string
   /** Time source; the system clock when absent. */
   unixMs?: () => number
-  /** For every answer of venue, chain and collateral service. */
+  /** Longest wait for each answer of venue, chain and collateral service. */
   timeout_ms?: number
 }
 
-/** The venue is refused; `transcript` says which check failed. Nothing but public evidence was exchanged. */
+/** The venue is rejected; `transcript` names the failed checks. Only public evidence was exchanged. */
 export class VerificationFailed extends Error {
   override readonly name = 'VerificationFailed'
   constructor(

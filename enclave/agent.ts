@@ -1,11 +1,10 @@
-/** Calls of the dstack guest agent over its unix socket: `/Info`, `/GetKey`, `/GetQuote`. */
+/** Calls the dstack guest agent over its unix socket (guest API v0, JSON transport): `/Info`, `/GetKey`, `/GetQuote`. */
+
 import { equalBytes, fromAnyHex, fromHex, toHex, utf8 } from '../protocol/bytes'
 import { MalformedQuote, parseQuote, type Quote } from '../protocol/tdx/quote'
 import type { KeyPath } from './key_paths'
 
-// One call of the dstack guest agent over its unix socket (dstack guest API v0, JSON transport).
-
-/** The agent did not give a usable answer. Says which method and what kind of failure, never what was exchanged. */
+/** The agent gave no usable answer. Contains the method and the kind of failure, never the content of a call. */
 export class AgentFailure extends Error {
   override readonly name = 'AgentFailure'
   constructor(
@@ -51,7 +50,7 @@ async function callAgent(
   return jsonObject(method, text)
 }
 
-function jsonObject(method: string, text: string): Record<string, unknown> {
+function jsonObject(method: AgentMethod, text: string): Record<string, unknown> {
   let value: unknown
   try {
     value = JSON.parse(text)
@@ -63,20 +62,21 @@ function jsonObject(method: string, text: string): Record<string, unknown> {
   return value as Record<string, unknown>
 }
 
-// `/Info`: who this machine says it is. Each call makes a hardware quote on the host, so it is called once at boot.
-
 export type AgentInfo = {
   /** 40 hex digits. */
   app_id: string
-  /** 40 hex digits, or empty when the manifest asks for no instance id. */
+  /** 40 hex digits, or empty when the manifest disables the instance id. */
   instance_id: string
-  /** 64 hex digits, as the agent states it; the self-check compares it with what was measured. */
+  /** 64 hex digits, as stated by the agent; the self-check compares it with the measured one. */
   compose_hash: string
-  /** Bytes of the app-compose.json the machine booted from; SHA-256 of them is the compose hash. */
+  /** The app-compose.json of this boot; its SHA-256 is the compose hash. */
   app_compose: Uint8Array
 }
 
-/** @throws AgentFailure */
+/**
+ * The machine's own statement of its identity. Each call makes the host produce a hardware quote: call it once per boot.
+ * @throws AgentFailure
+ */
 export async function getInfo(socket: string, time_limit_ms: number): Promise<AgentInfo> {
   const answer = await callAgent(socket, 'Info', {}, time_limit_ms)
   const tcb_info = parsed(answer['tcb_info'])
@@ -95,7 +95,7 @@ function parsed(value: unknown): Record<string, unknown> {
     const inner: unknown = typeof value === 'string' ? JSON.parse(value) : value
     if (typeof inner === 'object' && inner !== null) return inner as Record<string, unknown>
   } catch {
-    // Falls through to the same failure as any other wrong shape.
+    // Not JSON: fails like any other wrong shape.
   }
   throw new AgentFailure('Info', 'shape')
 }
@@ -106,11 +106,9 @@ function hex(value: unknown, width: number): string {
   return value
 }
 
-// `/GetKey`: 32 secret bytes derived from the app's root key and a path, the same on every boot of the app.
-
 /**
- * The path alone decides the bytes (dstack guest API v0: purpose and algorithm do not enter the derivation, they only
- * label the signature chain). @throws AgentFailure, which never carries the answer.
+ * 32 secret bytes derived from the app's root key and the path, the same on every boot of the app. Purpose and algorithm only
+ * label the signature chain and do not enter the derivation. @throws AgentFailure
  */
 export async function getKey(socket: string, path: KeyPath, time_limit_ms: number): Promise<Uint8Array> {
   const answer = await callAgent(
@@ -125,12 +123,10 @@ export async function getKey(socket: string, path: KeyPath, time_limit_ms: numbe
   return bytes
 }
 
-// `/GetQuote`: a hardware quote over 64 bytes. The only place that asks for one: whoever can quote can impersonate.
-
 export type AgentQuote = {
-  /** Hex, as the agent gave it. */
+  /** Hex, as returned by the agent. */
   quote: string
-  /** The agent's strings, unchanged, so that they can be posted to dstack-verifier. */
+  /** The agent's strings, unchanged, as dstack-verifier takes them. */
   event_log: string
   vm_config: string
   /** 128 hex digits. */
@@ -138,7 +134,10 @@ export type AgentQuote = {
   parsed: Quote
 }
 
-/** @throws AgentFailure, also when the quote is not over exactly `report_data` (64 bytes). */
+/**
+ * A hardware quote over 64 bytes. The only caller of `/GetQuote`: code that can request quotes can impersonate the venue.
+ * @throws AgentFailure, also when the quote is not over exactly `report_data`.
+ */
 export async function getQuote(
   socket: string,
   report_data: Uint8Array,

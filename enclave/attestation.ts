@@ -1,4 +1,5 @@
-/** The `/attestation` answer: one quote beside a statement that ties it to venue, instance, TLS key, epoch and slot. */
+/** Composes the answer of `/attestation`: a quote, and a statement that binds venue, instance, TLS key, epoch and slot. */
+
 import { encodeBase58 } from '../protocol/base58'
 import { encodeBinding, encodeStatement } from '../protocol/bodies/binding'
 import { fromHex, toHex } from '../protocol/bytes'
@@ -35,7 +36,7 @@ type AttestationParts = {
   certificate: StatementCertificate
 }
 
-/** Signs the 148-byte binding body and lays the answer out; a machine without instance id binds 20 zero bytes. */
+/** Signs the 148-byte binding body; a machine without instance id binds 20 zero bytes. */
 export function composeAttestation(parts: AttestationParts): Attestation {
   const { quote, nonce, tee_pubkey, instance_id, spki_sha256, venue, statement_key, certificate } = parts
   const body = encodeBinding({

@@ -1,4 +1,5 @@
-/** What the enclave module offers: keys, attestation, evidence and TLS. It knows nothing of orders. */
+/** Declares the enclave's interface: keys, attestation, evidence and TLS. */
+
 import type { Attestation } from '../protocol/wire/trading'
 import type { KeyPath } from './key_paths'
 
@@ -11,7 +12,7 @@ export type EnclaveIdentity = {
   /** Raw 32-byte Ed25519 public key of the settlement signer; base58 of it is `tee_pubkey`. */
   tee_pubkey: Uint8Array
 }
-/** Where the venue stands; `/attestation` binds it. Set once the epoch is open and on every slot change. */
+/** The venue, epoch and current slot that `/attestation` binds. */
 export type VenueBinding = { venue: Uint8Array; epoch: number; slot: () => number }
 
 export type TlsMaterial = {
@@ -36,13 +37,13 @@ export interface Enclave {
   /** Raw statement public key with its certificate by the settlement key. */
   statement(): { key: Uint8Array; certificate: Uint8Array; certificate_signature: Uint8Array }
   /**
-   * With a nonce (64 hex digits) a fresh quote, one at a time with a short bounded queue; throws Refusal `quote_busy`
-   * beyond it and `enclave_unavailable` when the agent fails. Without one the cached answer.
+   * With a nonce (64 hex digits) a new quote, one at a time behind a short queue; throws Refusal `quote_busy` when the queue
+   * is full and `enclave_unavailable` when the agent fails. Without a nonce the cached answer.
    */
   attestation(nonce_hex?: string): Promise<Attestation>
   /**
-   * A quote over the settlement key alone, before there is a venue to bind: it lets an operator open the vault for a key
-   * that provably lives in this machine. Nonce and refusals as in `attestation`.
+   * A quote over the settlement key alone, before there is a venue to bind: it proves to the operator that the key for the
+   * vault is inside this machine. Nonce and refusals as in `attestation`.
    */
   signerProof(nonce_hex?: string): Promise<Omit<Attestation, 'binding'>>
   readonly tls: TlsMaterial
@@ -51,7 +52,7 @@ export interface Enclave {
    * atomically.
    */
   rotateTls(next?: TlsMaterial): Promise<TlsMaterial>
-  /** `quote.json`, `cert.pem` or `sha256sum.txt`; undefined for any other name. */
+  /** An evidence file by name, such as `quote.json`; undefined for an unknown name. */
   evidence(name: string): { content_type: string; body: string } | undefined
   evidenceNames(): string[]
   /** Outcome of the boot self-check: own quote, replay, compose hash, key binding. */

@@ -1,8 +1,9 @@
-/** Writing of DER (ITU-T X.690): the few types that certificates and revocation lists are made of. */
+/** Encodes DER (ITU-T X.690): the types used in certificates and revocation lists. */
+
 import { concatBytes, utf8 } from '../protocol/bytes'
 
-/** Tag, length, content. `context` gives a context-specific tag, constructed when it wraps other values. */
-export function tlv(tag: number, ...content: Uint8Array[]): Uint8Array {
+/** Tag, length, content. */
+function tlv(tag: number, ...content: Uint8Array[]): Uint8Array {
   const body = concatBytes(...content)
   const { length } = body
   if (length < 0x80) return concatBytes(Uint8Array.of(tag, length), body)

@@ -1,4 +1,5 @@
-/** Opens the enclave: agent, keys, own quote, TLS and evidence, behind the one interface the venue uses. */
+/** Opens the enclave: agent, keys, own quote, TLS and evidence behind one interface. */
+
 import { encodeBase58 } from '../protocol/base58'
 import { fromHex } from '../protocol/bytes'
 import { Refusal } from '../protocol/refusals'
@@ -20,7 +21,7 @@ export { type ChallengeSolver, issueCertificate } from './acme/issue_certificate
 export { type SealedStore, sealCertificate, unsealCertificate } from './acme/sealed_certificate'
 
 export type EnclaveOptions = {
-  /** `dstack` starts only where the own quote is signed up to Intel's root; there is no way around it. */
+  /** `dstack` starts only where the own quote is signed up to Intel's root. */
   kind: 'dstack' | 'development'
   agent: { /** Path of the guest agent's unix socket. */ socket: string }
   tls: { /** DNS names and IPv4 addresses beside `localhost` and `127.0.0.1`. */ names: string[] }
@@ -29,8 +30,8 @@ export type EnclaveOptions = {
 }
 
 /**
- * Ready when it resolves, but for `bind`. The caller serves only while `self_check.ok`.
- * @throws EnclaveRefused where it must not start; AgentFailure when the agent does not answer properly.
+ * Ready when it resolves, except for `bind`. The verdict of the self-check is in `self_check`.
+ * @throws EnclaveRefused where it must not start; AgentFailure when the agent gives no usable answer.
  */
 export async function openEnclave(options: EnclaveOptions): Promise<Enclave> {
   const { kind, agent, tls } = options
@@ -80,7 +81,7 @@ class OpenEnclave implements Enclave {
   readonly identity: EnclaveIdentity
   readonly settlement_seed: Uint8Array
   readonly self_check: { ok: boolean; reasons: string[] }
-  /** Lives as long as this boot: a statement names the epoch, so an older key must not outlive it. */
+  /** New for each boot: its certificate names the epoch, and a key of an older epoch must not survive. */
   private readonly statement_key = signingKey(crypto.getRandomValues(new Uint8Array(32)))
   private bound: Bound | undefined
   private last_plain: { slot: number; quote: AgentQuote; tls: TlsMaterial; answer: Attestation } | undefined
@@ -141,7 +142,7 @@ class OpenEnclave implements Enclave {
     return { quote, nonce }
   }
 
-  /** The quote is cached; only the binding is signed anew when the slot or the certificate moved. */
+  /** The quote is cached; the binding is signed again when the slot or the certificate changes. */
   private plainAttestation(bound: Bound): Attestation {
     const slot = bound.slot()
     const { plain_quote: quote, tls } = this.parts.served.current
@@ -205,7 +206,7 @@ class OpenEnclave implements Enclave {
   }
 }
 
-/** After boot an agent that fails is a refusal to the caller, not the end of the venue. */
+/** After boot, a failure of the agent rejects the call instead of ending the process. */
 async function refusing<T>(call: () => Promise<T>): Promise<T> {
   try {
     return await call()

@@ -1,16 +1,17 @@
-/** Every bound of the enclave module. */
+/** Bounds the enclave: agent calls, quotes, evidence, certificates and ACME. */
+
 export type EnclaveLimits = {
   /** Longest wait for `/Info` and `/GetKey`. */
   agent_call_ms: number
   /** Longest wait for `/GetQuote`; hardware needs about 40 ms, shared with other machines of the host. */
   quote_call_ms: number
-  /** Callers waiting for a quote beside the one being made. */
+  /** Callers waiting for a quote, without the one in progress. */
   quote_waiting_max: number
-  /** A caller who waited longer is refused instead of served: its client has likely gone. */
+  /** A caller that waited longer is rejected: its client has likely given up. */
   quote_wait_ms: number
-  /** Evidence and the nonce-less quote are renewed this often, so that they follow platform updates. */
+  /** Interval at which evidence and the quote without nonce are renewed, so that they follow platform updates. */
   evidence_renew_ms: number
-  /** Next attempt after a failed renewal. */
+  /** Delay of the retry after a failed renewal. */
   evidence_retry_ms: number
 }
 
@@ -23,11 +24,11 @@ export const ENCLAVE_LIMITS: EnclaveLimits = {
   evidence_retry_ms: 60_000,
 }
 
-/** Bounds of one order at an ACME authority; a test may set its own. */
+/** Bounds of one order at an ACME authority; tests use others. */
 export type AcmeLimits = {
   /** Longest wait for one answer. */
   call_ms: number
-  /** Between two looks at a pending order or challenge, unless it asks for more. */
+  /** Interval of polls of a pending order or challenge, unless the server asks for a longer one. */
   poll_ms: number
   /** Longest wait for one decision. */
   decision_ms: number
@@ -35,17 +36,17 @@ export type AcmeLimits = {
 
 export const ACME_LIMITS: AcmeLimits = { call_ms: 20_000, poll_ms: 2_000, decision_ms: 180_000 }
 
-/** Longest pause between two looks a server may ask for: patience, not a standstill. */
+/** Longest interval of polls that a server can ask for by `Retry-After`. */
 export const ACME_RETRY_AFTER_MAX_MS = 30_000
-/** Bytes of one answer; a chain of certificates has some ten thousand. */
+/** Bytes of one answer; a certificate chain has about ten thousand. */
 export const ACME_ANSWER_BYTES_MAX = 256 * 1024
-/** A server may refuse a nonce for reasons of its own and hands out the next with the refusal. */
+/** A server may reject a nonce at any time; its answer contains the next one. */
 export const ACME_NONCE_ATTEMPTS_MAX = 8
-/** Longest wait for the DNS API, which may wait for its name servers. */
+/** Longest wait for the DNS API, which may wait for name servers. */
 export const ACME_DNS_CALL_MS = 30_000
 /** Certificates of an issued chain. */
 export const CHAIN_CERTIFICATES_MAX = 8
 /** Life of a self-signed certificate. */
 export const SELF_SIGNED_LIFE_MS = 90 * 86_400_000
-/** Clients judge validity by their own clock; a start in the past absorbs clocks that run behind. */
+/** Certificates start this long in the past, for clients whose clock is slow. */
 export const CLOCK_TOLERANCE_MS = 3_600_000

@@ -1,4 +1,5 @@
-/** Lets one quote be made at a time and bounds who waits: quotes use hardware that the whole host shares. */
+/** Serializes quotes and bounds the callers that wait: quotes use hardware that the whole host shares. */
+
 import { Refusal } from '../protocol/refusals'
 
 type Waiting = { since_ms: number; bounded: boolean; start: () => void; refuse: (error: Error) => void }
@@ -6,14 +7,14 @@ type Waiting = { since_ms: number; bounded: boolean; start: () => void; refuse: 
 export class QuoteQueue {
   private readonly waiting: Waiting[] = []
   private busy = false
-  /** Running average of one quote's duration; the start value is what hardware takes. */
+  /** Running average of a quote's duration; the initial value is that of hardware. */
   private average_ms = 40
 
   constructor(private readonly limits: { quote_waiting_max: number; quote_wait_ms: number }) {}
 
   /**
-   * Runs `task` when its turn comes. The venue's own quotes (`own`) go first and are never refused: evidence must not
-   * depend on how many strangers ask. @throws Refusal `quote_busy` with retry_after_ms when too many wait or too long.
+   * Runs `task` when its turn comes. The venue's own quotes (`own`) go first and are never rejected: evidence must not depend
+   * on load from clients. @throws Refusal `quote_busy` with retry_after_ms when too many wait, or one waits too long.
    */
   async run<T>(task: () => Promise<T>, own = false): Promise<T> {
     if (this.busy) await this.turn(own)
@@ -28,7 +29,7 @@ export class QuoteQueue {
     }
   }
 
-  /** Refuses everyone who still waits. */
+  /** Rejects all waiting callers. */
   close(): void {
     for (const entry of this.waiting.splice(0)) entry.refuse(new Refusal('enclave_unavailable'))
   }
@@ -48,7 +49,7 @@ export class QuoteQueue {
     const oldest_ms = performance.now() - this.limits.quote_wait_ms
     for (let entry = this.waiting.shift(); entry !== undefined; entry = this.waiting.shift()) {
       if (!entry.bounded || entry.since_ms >= oldest_ms) {
-        // Taken before the waiter resumes, so that nobody else slips in between.
+        // Set before the waiter resumes, so that no other call runs in between.
         this.busy = true
         entry.start()
         return

@@ -1,4 +1,4 @@
-/** The boot self-check of the venue's own quote, and the guard that keeps production on real hardware. */
+/** Checks the venue's own quote at boot, and keeps production on real hardware. */
 
 import { createPublicKey, type KeyObject, verify, X509Certificate } from 'node:crypto'
 import { statSync } from 'node:fs'
@@ -11,12 +11,33 @@ import type { Quote } from '../protocol/tdx/quote'
 import { attestationReportData } from '../protocol/tdx/report_data'
 import type { AgentInfo, AgentQuote } from './agent'
 
-// Who signed a quote: checks its signatures from the TD report up to the root certificate it carries.
+/** Ends the start of the process. */
+class EnclaveRefused extends Error {
+  override readonly name = 'EnclaveRefused'
+}
+
+/** @throws EnclaveRefused unless the path is a unix socket, as the guest agent's is. */
+export function requireSocket(path: string): void {
+  const found = statSync(path, { throwIfNoEntry: false })
+  if (found === undefined || !found.isSocket()) throw new EnclaveRefused('there is no guest agent socket')
+}
 
 /**
- * Raw 64-byte P-256 key of the self-signed root under which every signature of the quote holds; undefined when one does
- * not. Revocation, dates and platform status are the verifying client's business: this tells real hardware from an
- * imitation, not a current platform from an old one.
+ * Requires that every signature of the own quote is valid, in production up to Intel's root key. No setting skips this.
+ * @throws EnclaveRefused
+ */
+export function requireRoot(kind: 'dstack' | 'development', quote: Quote): void {
+  const root_key = quoteRootKey(quote)
+  if (root_key === undefined) throw new EnclaveRefused('the signatures of the own quote do not hold')
+  if (kind === 'dstack' && !equalBytes(root_key, INTEL_ROOT_KEY)) {
+    throw new EnclaveRefused('the own quote is not signed by Intel hardware: this is a development stand-in')
+  }
+}
+
+/**
+ * Verifies the signatures of a quote from the TD report up to the root certificate it contains. Returns the raw 64-byte P-256
+ * key of that root; undefined when a signature is invalid. Clients check revocation, dates and platform status: this only
+ * distinguishes real hardware from a simulator.
  */
 export function quoteRootKey(quote: Quote): Uint8Array | undefined {
   const [leaf, authority, root] = quote.pck_chain.map((der) => new X509Certificate(der))
@@ -50,12 +71,10 @@ function pointOfKey(key: KeyObject): Uint8Array {
   return new Uint8Array(key.export({ type: 'spki', format: 'der' }).subarray(-64))
 }
 
-// The boot self-check: does the venue's own quote say what a client will be told? A failure keeps it out of readiness.
-
 /** Bit 0 of the TD attributes: the host can read the machine's memory. */
 const TD_DEBUG = 1
 
-/** Reasons why the venue must not serve; empty when it may. `own` is the quote without a caller's nonce. */
+/** The reasons why a client would reject the venue's own quote, if any. `own` is the quote without nonce. */
 export function selfCheck(own: AgentQuote, info: AgentInfo, tee_pubkey: Uint8Array): string[] {
   const { report } = own.parsed
   const reasons: string[] = []
@@ -93,30 +112,5 @@ function checkEventLog(own: AgentQuote, info: AgentInfo, compose_hash: Uint8Arra
   } catch (error) {
     if (error instanceof MalformedEventLog) return [error.message]
     throw error
-  }
-}
-
-// Keeps a venue that calls itself production from running on anything but real hardware.
-
-/** The process must not start. */
-class EnclaveRefused extends Error {
-  override readonly name = 'EnclaveRefused'
-}
-
-/** @throws EnclaveRefused unless the path is a unix socket: an HTTP address or file is no guest agent. */
-export function requireSocket(path: string): void {
-  const found = statSync(path, { throwIfNoEntry: false })
-  if (found === undefined || !found.isSocket()) throw new EnclaveRefused('there is no guest agent socket')
-}
-
-/**
- * Every signature of the own quote must hold, in production up to Intel's root key. No setting skips this.
- * @throws EnclaveRefused
- */
-export function requireRoot(kind: 'dstack' | 'development', quote: Quote): void {
-  const root_key = quoteRootKey(quote)
-  if (root_key === undefined) throw new EnclaveRefused('the signatures of the own quote do not hold')
-  if (kind === 'dstack' && !equalBytes(root_key, INTEL_ROOT_KEY)) {
-    throw new EnclaveRefused('the own quote is not signed by Intel hardware: this is a development stand-in')
   }
 }

@@ -1,4 +1,5 @@
-/** The venue's public TLS identity: certificate, evidence files and nonce-less quote, always replaced together. */
+/** Holds the venue's public TLS identity: certificate, evidence files and the quote without nonce, replaced together. */
+
 import { toHex, utf8 } from '../protocol/bytes'
 import { sha256 } from '../protocol/sha256'
 import { attestationReportData, evidenceReportData } from '../protocol/tdx/report_data'
@@ -7,44 +8,13 @@ import type { TlsMaterial } from './contract'
 import { generateTls } from './keys'
 import type { EnclaveLimits } from './limits'
 
-// The evidence files: they show that the served TLS certificate's key lives inside the attested machine.
-
 type EvidenceFile = { content_type: string; body: string }
 type Evidence = ReadonlyMap<string, EvidenceFile>
-
-/**
- * `sha256sum.txt` lists `cert.pem` in the form of sha256sum(1), and `acme-account.json` where an authority issued it: a CAA
- * record can name that account alone. `quote.json` is the agent's answer for a quote over the hash of that list, so the
- * list cannot name the quote itself. All are made together or not at all.
- */
-async function makeEvidence(
-  { cert_pem, account_url }: Pick<TlsMaterial, 'cert_pem' | 'account_url'>,
-  quoteOver: (report_data: Uint8Array) => Promise<AgentQuote>,
-): Promise<Evidence> {
-  const listed: [string, EvidenceFile][] = [
-    ['cert.pem', { content_type: 'application/x-pem-file', body: cert_pem }],
-  ]
-  if (account_url !== undefined) {
-    const body = `${JSON.stringify({ uri: account_url })}\n`
-    listed.unshift(['acme-account.json', { content_type: 'application/json', body }])
-  }
-  const checksums = listed.map(([name, { body }]) => `${toHex(sha256(utf8(body)))}  ${name}\n`).join('')
-  const { quote, event_log, report_data, vm_config } = await quoteOver(evidenceReportData(utf8(checksums)))
-  const quote_json = `${JSON.stringify({ quote, event_log, report_data, vm_config })}\n`
-  return new Map([
-    ['quote.json', { content_type: 'application/json', body: quote_json }],
-    ...listed,
-    ['sha256sum.txt', { content_type: 'text/plain; charset=utf-8', body: checksums }],
-  ])
-}
-
-// What the venue shows of its TLS key: certificate, evidence files and the nonce-less quote, always replaced together.
-
 type Served = { tls: TlsMaterial; evidence: Evidence; plain_quote: AgentQuote }
 
 export class ServedIdentity {
   private timer: ReturnType<typeof setTimeout> | undefined
-  /** Replacements run one after the other; the last one decides what is served. */
+  /** Replacements run one after the other; the last one is served. */
   private tail: Promise<unknown> = Promise.resolve()
   private closed = false
 
@@ -98,7 +68,7 @@ export class ServedIdentity {
     this.timer = setTimeout(() => {
       this.replace(() => this.served.tls).then(
         () => this.renewAfter(this.limits.evidence_renew_ms),
-        // The evidence at hand stays valid; only its age grows until an attempt succeeds.
+        // The current evidence stays valid until a retry succeeds; only its age grows.
         () => this.renewAfter(this.limits.evidence_retry_ms),
       )
     }, delay_ms)
@@ -114,4 +84,31 @@ async function makeServed(
   const evidence = await makeEvidence(tls, quoteOver)
   const plain_quote = await quoteOver(attestationReportData(new Uint8Array(32), tee_pubkey))
   return { tls, evidence, plain_quote }
+}
+
+/**
+ * Files that prove that the key of the served TLS certificate is inside the attested machine. `sha256sum.txt` lists
+ * `cert.pem` in the format of sha256sum(1), and `acme-account.json` if an authority issued the certificate: a CAA record can
+ * permit only that account. `quote.json` is the agent's answer for a quote over the hash of this list, so the list cannot
+ * contain the quote itself.
+ */
+async function makeEvidence(
+  { cert_pem, account_url }: Pick<TlsMaterial, 'cert_pem' | 'account_url'>,
+  quoteOver: (report_data: Uint8Array) => Promise<AgentQuote>,
+): Promise<Evidence> {
+  const listed: [string, EvidenceFile][] = [
+    ['cert.pem', { content_type: 'application/x-pem-file', body: cert_pem }],
+  ]
+  if (account_url !== undefined) {
+    const body = `${JSON.stringify({ uri: account_url })}\n`
+    listed.unshift(['acme-account.json', { content_type: 'application/json', body }])
+  }
+  const checksums = listed.map(([name, { body }]) => `${toHex(sha256(utf8(body)))}  ${name}\n`).join('')
+  const { quote, event_log, report_data, vm_config } = await quoteOver(evidenceReportData(utf8(checksums)))
+  const quote_json = `${JSON.stringify({ quote, event_log, report_data, vm_config })}\n`
+  return new Map([
+    ['quote.json', { content_type: 'application/json', body: quote_json }],
+    ...listed,
+    ['sha256sum.txt', { content_type: 'text/plain; charset=utf-8', body: checksums }],
+  ])
 }

@@ -1,5 +1,6 @@
 /** Issues X.509 v3 certificates (RFC 5280) for P-256 keys, signed with ECDSA and SHA-256. */
-import { createHash, createPublicKey, type KeyObject, sign } from 'node:crypto'
+
+import { createHash, createPublicKey, type KeyObject, randomBytes, sign } from 'node:crypto'
 import { isIP } from 'node:net'
 import { concatBytes, utf8 } from '../protocol/bytes'
 import * as der from './der'
@@ -39,7 +40,14 @@ export function issueCertificate(request: CertificateRequest): Uint8Array {
   return signedSequence(to_be_signed, issuer_key)
 }
 
-/** The pair of a to-be-signed structure and its signature, as in certificates and revocation lists. */
+/** 16 bytes; the first is from 0x40 to 0x7f, so that the DER integer always has 16 bytes. */
+export function randomSerial(): Uint8Array {
+  const serial = new Uint8Array(randomBytes(16))
+  serial[0] = (serial[0]! & 0x7f) | 0x40
+  return serial
+}
+
+/** A to-be-signed structure with its signature, as in certificates and revocation lists. */
 export function signedSequence(to_be_signed: Uint8Array, issuer_key: KeyObject): Uint8Array {
   return der.sequence(to_be_signed, ECDSA_SHA256, der.bits(sign('sha256', to_be_signed, issuer_key)))
 }
@@ -55,7 +63,7 @@ export function encodeName(name: Name): Uint8Array {
   return der.sequence(attribute('2.5.4.3', name.common_name), attribute('2.5.4.10', name.organization))
 }
 
-/** One extension: OID, criticality (absent when false, as DER asks), value. */
+/** One extension: OID, criticality (absent when false, as DER requires), value. */
 export function extension(oid: string, critical: boolean, value: Uint8Array): Extension {
   const criticality = critical ? [der.boolean(true)] : []
   return der.sequence(der.oid(oid), ...criticality, der.octets(value))
@@ -75,7 +83,7 @@ export function keyUsage(...usages: (0 | 1 | 5 | 6)[]): Extension {
 export const serverAuthentication = (): Extension =>
   extension('2.5.29.37', false, der.sequence(der.oid('1.3.6.1.5.5.7.3.1')))
 
-/** RFC 5280 method 1: SHA-1 names the key, it secures nothing. */
+/** RFC 5280 method 1: SHA-1 only identifies the key. */
 function keyIdentifier(key: KeyObject): Uint8Array {
   return createHash('sha1').update(spkiOf(key).subarray(-65)).digest()
 }

@@ -1,9 +1,9 @@
-/** Everything that can change the venue: the commands the journal keeps, decoded. Form and signatures are checked before. */
+/** Declares the commands that change the venue, as decoded from the journal; form and signatures are already verified. */
 import type { OrderType, Side } from '../protocol/wire/trading'
 import type { EngineConfig } from './config'
 import type { BatchStage, ExitRequest, HashResult, SettledBatch, SignedBatch } from './ports'
 
-/** What decisions depend on of the operator's configuration; journaled, so replay never asks the present one. */
+/** The part of the operator's configuration that decisions depend on. Journaled, so replay does not read the current one. */
 export type Settings = Pick<
   EngineConfig,
   | 'instruments'
@@ -22,8 +22,8 @@ export type Settings = Pick<
 }
 
 /**
- * An opened note: the request's opening with the commitment and nullifier that follow from it and the signing key
- * (protocol/notes/notes.ts), computed before the command is journaled.
+ * An opened note: the request's opening with the commitment and nullifier derived from it and the signing key
+ * (protocol/notes/notes.ts) before the command is journaled.
  */
 export type NoteFact = {
   mint: Uint8Array
@@ -35,7 +35,7 @@ export type NoteFact = {
   nullifier: Uint8Array
 }
 
-/** A place body (protocol.md "Place"), its signature and what the body pins. Amounts and prices in wire units. */
+/** A place body (protocol.md "Place"), its signature and the values it covers by hash. Amounts and prices in wire units. */
 export type PlaceFields = {
   order_id: Uint8Array
   trading_key: Uint8Array
@@ -63,7 +63,7 @@ export type CancelFields = {
 }
 export type CancelAllFields = Omit<CancelFields, 'order_id'> & { symbol: string | undefined }
 
-/** Provisioned by the operator; `record` is the signed record as it came, opaque here. */
+/** Provisioned by the operator; `record` is the signed record as received, opaque here. */
 export type AccountRecord = {
   kind: 'account_record'
   account_id: string
@@ -133,7 +133,7 @@ export type Disconnected = { kind: 'disconnected'; account_id: string; origin: s
 export type Slot = { kind: 'slot'; slot: number }
 /** Finalized leaves of the note tree in leaf order, verified against a known state of the chain. */
 export type Leaves = { kind: 'leaves'; first_index: number; leaves: Uint8Array[]; slot: number }
-/** What the hashing worker made of the oldest unhashed settlement batch. */
+/** The hashing worker's result for the oldest unhashed settlement batch. */
 export type Hashed = { kind: 'hashed'; batch_id: number; result: HashResult }
 /** Journaled before the signed bytes are sent. */
 export type BatchSigned = { kind: 'batch_signed'; signed: SignedBatch }
@@ -147,7 +147,7 @@ export type EpochIntended = {
   signature: Uint8Array
   transaction: Uint8Array
 }
-/** `open_epoch` is finalized: this instance serves from here on. */
+/** `open_epoch` is finalized: this instance serves from now on. */
 export type EpochOpened = { kind: 'epoch_opened'; epoch: number; slot: number; signature: Uint8Array }
 /** An oracle price in quote units per whole base token. */
 export type Reference = {
@@ -167,15 +167,15 @@ export type HaltReason =
   | 'program_error'
 export type Halted = { kind: 'halted'; reason: HaltReason }
 export type Resumed = { kind: 'resumed' }
-/** Opens, pauses or closes an instrument; closing cancels its orders and is for ever. */
+/** Opens, pauses or closes an instrument; closing cancels its orders and is final. */
 export type InstrumentStatusSet = {
   kind: 'instrument_status'
   symbol: string
   status: 'active' | 'paused' | 'closed'
 }
-/** What the chain settled before this journal began; nullifiers ascending within each batch. */
+/** Batches that settled before this journal began; nullifiers ascending within each batch. */
 export type SpentRestored = { kind: 'spent_restored'; batches: SettledBatch[] }
-/** The first command of a journal, and again whenever a boot finds other settings than the state holds. */
+/** The first command of a journal, and repeated when a boot finds settings that differ from the state's. */
 export type Configure = { kind: 'configure'; settings: Settings }
 
 export type CommandBody =

@@ -1,4 +1,4 @@
-/** The operator's configuration: its types and the checks that run before anything is opened. */
+/** Defines the operator's configuration and validates it before anything is opened. */
 import { decodeBase58 } from '../protocol/base58'
 import { isSourceName } from '../protocol/bodies/reference_price'
 import { fromHex, isZero } from '../protocol/bytes'
@@ -9,32 +9,13 @@ import type { Instrument } from '../protocol/wire/trading'
 import { LIMITS } from './limits'
 import { TICK_MAX } from './machine/book/book'
 
-// What an operator decides: read once by `server/main.ts`, checked by engine/config.ts, never changed while running.
-
-/** A mint the venue settles in. Amounts are decimal strings in the mint's smallest unit. */
-type MintConfig = {
-  mint: string
-  decimals: number
-  min_withdraw: string
-  /** Taken from the note on top of a withdrawal's amount; covers the venue's cost. */
-  withdraw_fee: string
-}
-
-/** Who may price one instrument with `reference_policy` `oracle`. */
-export type ReferenceSources = {
-  symbol: string
-  /** Age beyond which a price is no reference, counted from its publish time. */
-  max_age_ms: number
-  /** `source` is the name it signs, `key` its Ed25519 public key in base58; the newest price of any of them counts. */
-  sources: { source: string; key: string }[]
-}
-
+/** Read once by `server/main.ts` and constant while the process runs. */
 export type EngineConfig = {
   /** Folder of the journal, snapshots and derived read models. */
   data_dir: string
-  instruments: Omit<Instrument, 'status'>[]
+  instruments: InstrumentConfig[]
   mints: MintConfig[]
-  /** One entry for each instrument with `reference_policy` `oracle`; left out where there is none. */
+  /** One entry for each instrument with `reference_policy` `oracle`; absent when there is none. */
   reference_sources?: ReferenceSources[]
   /** Ed25519 public key that owns the fee notes, base58. */
   fee_key: string
@@ -49,152 +30,45 @@ export type EngineConfig = {
   token_ttl_s: number
   /** Longest life of an order in slots. */
   order_life_slots_max: number
-  /** Parts one settlement batch carries: 28 in a v1 transaction, 6 in v0. */
+  /** Parts of one settlement batch: at most 28 in a v1 transaction, 6 in v0. */
   settlement_parts_max: number
   /** Days events, final orders and fills stay readable. */
   retention_days: number
-  /** Signatures are checked on a thread of their own, for machines with a core for it; left out: where commands are run. */
+  /** Verifies signatures on a worker thread, for machines with a spare core; default: on the engine's thread. */
   signature_thread?: boolean
-  /** An empty journal may begin from the chain, where the admin has announced it there. */
+  /** Lets an empty journal start from the chain, if the admin has announced a restore there. */
   restore_from_chain?: boolean
 }
 
-// The load rules of an instrument (protocol.md "Instruments and exact arithmetic"): whatever passes computes exactly.
+type InstrumentConfig = Omit<Instrument, 'status'>
 
-type InstrumentConfig = EngineConfig['instruments'][number]
-
-/** Every fault of one instrument as a sentence that names the setting. */
-function checkInstrumentConfig(one: InstrumentConfig, at: string, mints: MintConfig[]): string[] {
-  const faults: string[] = []
-  const need = (ok: boolean, fault: string) => {
-    if (!ok) faults.push(`${at}.${fault}`)
-  }
-  need(/^[A-Z0-9-]{1,16}$/.test(one.symbol), 'symbol: 1 to 16 characters of A-Z 0-9 -')
-  need(one.base_mint !== one.quote_mint, 'quote_mint: equals base_mint')
-  need(
-    decimalsOf(one.base_mint, mints) === one.base_decimals,
-    'base_mint: not a configured mint of base_decimals',
-  )
-  need(
-    decimalsOf(one.quote_mint, mints) === one.quote_decimals,
-    'quote_mint: not a configured mint of quote_decimals',
-  )
-  need(isInteger(one.batch_slots, 1, LIMITS.batch_slots_max), `batch_slots: 1 to ${LIMITS.batch_slots_max}`)
-  need(isInteger(one.collar_bps, 1, 9_999), 'collar_bps: 1 to 9999')
-  need(isInteger(one.fee_bps, 0, LIMITS.fee_bps_max), `fee_bps: 0 to ${LIMITS.fee_bps_max}`)
-  need(isInteger(one.volume_tolerance_bps, 0, 9_999), 'volume_tolerance_bps: 0 to 9999')
-  need(
-    one.reference_policy === 'last' || one.reference_policy === 'oracle',
-    'reference_policy: last or oracle',
-  )
-  need(one.price_rule === 'std4' || one.price_rule === 'ref', 'price_rule: std4 or ref')
-  need(
-    one.price_rule !== 'ref' || one.reference_policy === 'oracle',
-    'price_rule: ref needs reference_policy oracle',
-  )
-  return [...faults, ...checkArithmetic(one, at)]
+/** A mint the venue settles in. Amounts are decimal strings in the mint's smallest unit. */
+type MintConfig = {
+  mint: string
+  decimals: number
+  min_withdraw: string
+  /** Charged to the note on top of a withdrawal's amount; covers the venue's cost. */
+  withdraw_fee: string
 }
 
-function checkArithmetic(one: InstrumentConfig, at: string): string[] {
-  const faults: string[] = []
-  const need = (ok: boolean, fault: string) => {
-    if (!ok) faults.push(`${at}.${fault}`)
-  }
-  const positive = (name: 'lot_size' | 'tick_size' | 'min_amount' | 'max_amount' | 'initial_reference') => {
-    const value = parseU64(one[name]) ?? 0n
-    need(value > 0n, `${name}: not a positive u64 decimal string`)
-    return value
-  }
-  const lot = positive('lot_size')
-  const tick = positive('tick_size')
-  const min = positive('min_amount')
-  const max = positive('max_amount')
-  const reference = positive('initial_reference')
-  if (faults.length > 0 || !isInteger(one.base_decimals, 0, MINT_DECIMALS_MAX)) return faults
-  need(
-    (lot * tick) % 10n ** BigInt(one.base_decimals) === 0n,
-    'tick_size: lot_size * tick_size is not a multiple of 10^base_decimals',
-  )
-  need(min % lot === 0n && max % lot === 0n, 'min_amount: limits are not multiples of lot_size')
-  need(min <= max, 'max_amount: below min_amount')
-  need(reference % tick === 0n, 'initial_reference: not a multiple of tick_size')
-  need(reference / tick <= BigInt(TICK_MAX), 'initial_reference: exceeds the highest tick of the book')
-  need((max / lot) * BigInt(LIMITS.orders_live_max) < SAFE, 'max_amount: side totals could exceed 2^53 lots')
-  need(
-    (max * reference) / 10n ** BigInt(one.base_decimals) <= U64_MAX,
-    'max_amount: its value at initial_reference exceeds u64',
-  )
-  return faults
+/** The sources that may price one instrument with `reference_policy` `oracle`; the newest price of any of them counts. */
+export type ReferenceSources = {
+  symbol: string
+  /** Maximum age of a price, counted from its publish time. */
+  max_age_ms: number
+  /** `source` is the name covered by the signature, `key` its Ed25519 public key in base58. */
+  sources: { source: string; key: string }[]
 }
 
-const SAFE = 2n ** 53n
-
-function isInteger(value: number, min: number, max: number): boolean {
-  return Number.isSafeInteger(value) && value >= min && value <= max
-}
-
-function decimalsOf(mint: string, mints: MintConfig[]): number | undefined {
-  return mints.find((known) => known.mint === mint)?.decimals
-}
-
-// Checks who may price the oracle instruments: each has named sources with keys of their own, and nothing else has.
-
-/** Every fault as a sentence that names the setting. */
-function checkReferenceSources({ instruments, reference_sources = [] }: EngineConfig): string[] {
-  const faults = reference_sources.flatMap((one, index) => checkOne(one, `reference_sources[${index}]`))
-  for (const { symbol, reference_policy } of instruments) {
-    const entries = reference_sources.filter((one) => one.symbol === symbol).length
-    if (reference_policy === 'oracle' && entries === 0)
-      faults.push(`reference_sources: ${symbol} has reference_policy oracle and names no source`)
-    if (reference_policy !== 'oracle' && entries > 0)
-      faults.push(`reference_sources: ${symbol} has no reference_policy oracle`)
-    if (entries > 1) faults.push(`reference_sources: ${symbol} is named twice`)
-  }
-  for (const { symbol } of reference_sources)
-    if (!instruments.some((one) => one.symbol === symbol))
-      faults.push(`reference_sources: ${symbol} is not an instrument`)
-  return faults
-}
-
-function checkOne({ max_age_ms, sources }: ReferenceSources, at: string): string[] {
-  const faults: string[] = []
-  const need = (ok: boolean, fault: string) => {
-    if (!ok) faults.push(`${at}.${fault}`)
-  }
-  const { oracle_age_min_ms: min, oracle_age_max_ms: max } = LIMITS
-  need(
-    Number.isSafeInteger(max_age_ms) && max_age_ms >= min && max_age_ms <= max,
-    `max_age_ms: ${min} to ${max}`,
-  )
-  need(sources.length > 0, 'sources: at least one is required')
-  need(
-    sources.every(({ source }) => isSourceName(source)),
-    'sources: a name is 1 to 16 characters of a-z 0-9 -',
-  )
-  need(
-    sources.every(({ key }) => decodeBase58(key, 32) !== undefined),
-    'sources: a key is not a base58 Ed25519 public key',
-  )
-  need(isDistinct(sources.map(({ source }) => source)), 'sources: a name is used twice')
-  need(isDistinct(sources.map(({ key }) => key)), 'sources: a key is used twice')
-  return faults
-}
-
-function isDistinct(texts: string[]): boolean {
-  return new Set(texts).size === texts.length
-}
-
-// Checks what an operator decided, all faults at once, before anything is opened.
-
-/** Every fault of the configuration as a sentence that names the setting; empty when it may be used. */
+/** Every error of the configuration as a sentence that names the setting; empty when the configuration is valid. */
 export function checkConfig(config: EngineConfig): string[] {
   return [
     ...checkSettings(config),
-    ...config.mints.flatMap((mint, index) => checkMint(mint, index)),
+    ...config.mints.flatMap((mint, index) => checkMint(mint, `mints[${index}].`)),
     ...repeated(config.mints.map((mint) => mint.mint)).map((mint) => `mints: ${mint} is named twice`),
     ...(config.instruments.length === 0 ? ['instruments: at least one is required'] : []),
     ...config.instruments.flatMap((instrument, index) =>
-      checkInstrumentConfig(instrument, `instruments[${index}]`, config.mints),
+      checkInstrument(instrument, `instruments[${index}].`, config.mints),
     ),
     ...repeated(config.instruments.map((one) => one.symbol)).map(
       (symbol) => `instruments: ${symbol} is named twice`,
@@ -204,15 +78,12 @@ export function checkConfig(config: EngineConfig): string[] {
 }
 
 function checkSettings(config: EngineConfig): string[] {
-  const faults: string[] = []
-  const need = (ok: boolean, fault: string) => {
-    if (!ok) faults.push(fault)
-  }
+  const { errors, need } = collectErrors('')
   const needWithin = (
     name: 'token_ttl_s' | 'settlement_parts_max' | 'retention_days',
     min: number,
     max: number,
-  ) => need(within(config[name], min, max), `${name}: ${min} to ${max}`)
+  ) => need(isWithin(config[name], min, max), `${name}: ${min} to ${max}`)
   const fee_anchor = fromHex(config.fee_anchor, 32)
   need(config.data_dir !== '', 'data_dir: a folder is required')
   need(decodeBase58(config.fee_key, 32) !== undefined, 'fee_key: not a base58 Ed25519 public key')
@@ -226,31 +97,133 @@ function checkSettings(config: EngineConfig): string[] {
   need(config.enclave === 'dstack' || config.enclave === 'development', 'enclave: dstack or development')
   needWithin('token_ttl_s', LIMITS.token_ttl_min_s, LIMITS.token_ttl_max_s)
   need(
-    within(config.order_life_slots_max, 1, LIMITS.order_life_setting_slots_max),
+    isWithin(config.order_life_slots_max, 1, LIMITS.order_life_setting_slots_max),
     'order_life_slots_max: 1 to 2^32',
   )
   needWithin('settlement_parts_max', LIMITS.settlement_parts_min, LIMITS.settlement_parts_max)
   needWithin('retention_days', 1, LIMITS.retention_setting_days_max)
-  return faults
+  return errors
 }
 
-function checkMint(mint: MintConfig, index: number): string[] {
-  const faults: string[] = []
-  if (decodeBase58(mint.mint, 32) === undefined) faults.push(`mints[${index}].mint: not a base58 address`)
-  if (!within(mint.decimals, 0, MINT_DECIMALS_MAX))
-    faults.push(`mints[${index}].decimals: 0 to ${MINT_DECIMALS_MAX}`)
-  const min_withdraw = parseU64(mint.min_withdraw)
-  if (min_withdraw === undefined || min_withdraw === 0n) {
-    faults.push(`mints[${index}].min_withdraw: not a positive u64 decimal string`)
-  }
-  if (parseU64(mint.withdraw_fee) === undefined) {
-    faults.push(`mints[${index}].withdraw_fee: not a u64 decimal string`)
-  }
-  return faults
+function checkMint(mint: MintConfig, at: string): string[] {
+  const { errors, need } = collectErrors(at)
+  need(decodeBase58(mint.mint, 32) !== undefined, 'mint: not a base58 address')
+  need(isWithin(mint.decimals, 0, MINT_DECIMALS_MAX), `decimals: 0 to ${MINT_DECIMALS_MAX}`)
+  need((parseU64(mint.min_withdraw) ?? 0n) > 0n, 'min_withdraw: not a positive u64 decimal string')
+  need(parseU64(mint.withdraw_fee) !== undefined, 'withdraw_fee: not a u64 decimal string')
+  return errors
 }
 
-function within(value: number, min: number, max: number): boolean {
+/** The load rules of an instrument (protocol.md "Instruments and exact arithmetic"): a valid one computes exactly. */
+function checkInstrument(one: InstrumentConfig, at: string, mints: MintConfig[]): string[] {
+  const { errors, need } = collectErrors(at)
+  need(/^[A-Z0-9-]{1,16}$/.test(one.symbol), 'symbol: 1 to 16 characters of A-Z 0-9 -')
+  need(one.base_mint !== one.quote_mint, 'quote_mint: equals base_mint')
+  need(
+    decimalsOf(one.base_mint, mints) === one.base_decimals,
+    'base_mint: not a configured mint of base_decimals',
+  )
+  need(
+    decimalsOf(one.quote_mint, mints) === one.quote_decimals,
+    'quote_mint: not a configured mint of quote_decimals',
+  )
+  need(isWithin(one.batch_slots, 1, LIMITS.batch_slots_max), `batch_slots: 1 to ${LIMITS.batch_slots_max}`)
+  need(isWithin(one.collar_bps, 1, 9_999), 'collar_bps: 1 to 9999')
+  need(isWithin(one.fee_bps, 0, LIMITS.fee_bps_max), `fee_bps: 0 to ${LIMITS.fee_bps_max}`)
+  need(isWithin(one.volume_tolerance_bps, 0, 9_999), 'volume_tolerance_bps: 0 to 9999')
+  need(
+    one.reference_policy === 'last' || one.reference_policy === 'oracle',
+    'reference_policy: last or oracle',
+  )
+  need(one.price_rule === 'std4' || one.price_rule === 'ref', 'price_rule: std4 or ref')
+  need(
+    one.price_rule !== 'ref' || one.reference_policy === 'oracle',
+    'price_rule: ref needs reference_policy oracle',
+  )
+  return [...errors, ...checkArithmetic(one, at)]
+}
+
+function checkArithmetic(one: InstrumentConfig, at: string): string[] {
+  const { errors, need } = collectErrors(at)
+  const positive = (name: 'lot_size' | 'tick_size' | 'min_amount' | 'max_amount' | 'initial_reference') => {
+    const value = parseU64(one[name]) ?? 0n
+    need(value > 0n, `${name}: not a positive u64 decimal string`)
+    return value
+  }
+  const lot = positive('lot_size')
+  const tick = positive('tick_size')
+  const min = positive('min_amount')
+  const max = positive('max_amount')
+  const reference = positive('initial_reference')
+  if (errors.length > 0 || !isWithin(one.base_decimals, 0, MINT_DECIMALS_MAX)) return errors
+  need(
+    (lot * tick) % 10n ** BigInt(one.base_decimals) === 0n,
+    'tick_size: lot_size * tick_size is not a multiple of 10^base_decimals',
+  )
+  need(min % lot === 0n && max % lot === 0n, 'min_amount: limits are not multiples of lot_size')
+  need(min <= max, 'max_amount: below min_amount')
+  need(reference % tick === 0n, 'initial_reference: not a multiple of tick_size')
+  need(reference / tick <= BigInt(TICK_MAX), 'initial_reference: exceeds the highest tick of the book')
+  need(
+    (max / lot) * BigInt(LIMITS.orders_live_max) < 2n ** 53n,
+    'max_amount: side totals could exceed 2^53 lots',
+  )
+  need(
+    (max * reference) / 10n ** BigInt(one.base_decimals) <= U64_MAX,
+    'max_amount: its value at initial_reference exceeds u64',
+  )
+  return errors
+}
+
+/** Each oracle instrument has one entry of named sources with distinct keys; other instruments have none. */
+function checkReferenceSources({ instruments, reference_sources = [] }: EngineConfig): string[] {
+  const errors = reference_sources.flatMap((one, index) => checkSources(one, `reference_sources[${index}].`))
+  for (const { symbol, reference_policy } of instruments) {
+    const entries = reference_sources.filter((one) => one.symbol === symbol).length
+    if (reference_policy === 'oracle' && entries === 0)
+      errors.push(`reference_sources: ${symbol} has reference_policy oracle and names no source`)
+    if (reference_policy !== 'oracle' && entries > 0)
+      errors.push(`reference_sources: ${symbol} has no reference_policy oracle`)
+    if (entries > 1) errors.push(`reference_sources: ${symbol} is named twice`)
+  }
+  for (const { symbol } of reference_sources)
+    if (!instruments.some((one) => one.symbol === symbol))
+      errors.push(`reference_sources: ${symbol} is not an instrument`)
+  return errors
+}
+
+function checkSources({ max_age_ms, sources }: ReferenceSources, at: string): string[] {
+  const { errors, need } = collectErrors(at)
+  const { oracle_age_min_ms: min, oracle_age_max_ms: max } = LIMITS
+  const names = sources.map(({ source }) => source)
+  const keys = sources.map(({ key }) => key)
+  need(isWithin(max_age_ms, min, max), `max_age_ms: ${min} to ${max}`)
+  need(sources.length > 0, 'sources: at least one is required')
+  need(names.every(isSourceName), 'sources: a name is 1 to 16 characters of a-z 0-9 -')
+  need(
+    keys.every((key) => decodeBase58(key, 32) !== undefined),
+    'sources: a key is not a base58 Ed25519 public key',
+  )
+  need(repeated(names).length === 0, 'sources: a name is used twice')
+  need(repeated(keys).length === 0, 'sources: a key is used twice')
+  return errors
+}
+
+/** Collects the message of each failed condition, prefixed with the path of the settings it is about. */
+function collectErrors(at: string) {
+  const errors: string[] = []
+  const need = (ok: boolean, error: string) => {
+    if (!ok) errors.push(at + error)
+  }
+  return { errors, need }
+}
+
+function isWithin(value: number, min: number, max: number): boolean {
   return Number.isSafeInteger(value) && value >= min && value <= max
+}
+
+function decimalsOf(mint: string, mints: MintConfig[]): number | undefined {
+  return mints.find((known) => known.mint === mint)?.decimals
 }
 
 function repeated(names: string[]): string[] {

@@ -1,4 +1,4 @@
-/** The venue behind one door: opens everything from the configuration and the ports, and answers as `Venue`. */
+/** Opens the venue from its configuration and ports, and re-exports the engine's public interface. */
 import { openAccounts } from './accounts/open_accounts'
 import { assemble } from './boot/assemble'
 import { loadState } from './boot/load_state'
@@ -23,11 +23,11 @@ type VenuePorts = {
   keys: KeysPort
   hash: HashPort
   chain: ChainPort
-  /** The process must end: memory may be ahead of disk, so nothing may be served any more. Called at most once. */
+  /** Called at most once: memory may be ahead of disk, so the process must exit without serving further requests. */
   fatal: (error: Error) => void
 }
 
-/** Settings that cannot be used; `faults` names every one of them. */
+/** The configuration was rejected; `faults` has one sentence per invalid setting. */
 class ConfigInvalid extends Error {
   override readonly name = 'ConfigInvalid'
   constructor(readonly faults: string[]) {
@@ -36,10 +36,10 @@ class ConfigInvalid extends Error {
 }
 
 /**
- * Opens journal, snapshot and read models, replays, checks the chain against the journal and takes the next epoch.
- * Resolves once the epoch is finalized, or with a venue that refuses every command and says why in `status()` when the
- * chain contradicts the journal. The venue closes the ports it was given.
- * @throws ConfigInvalid, JournalDamaged, JournalLocked, ReplayDisagrees, or what the chain port throws.
+ * Opens journal, snapshot and read models, replays, checks the chain against the journal and opens the next epoch.
+ * Resolves once the epoch is finalized. When the chain contradicts the journal, resolves with a venue that rejects every
+ * command and states the reason in `status()`. The venue owns the ports and closes them.
+ * @throws ConfigInvalid, JournalDamaged, JournalLocked, ReplayDisagrees, or an error of the chain port
  */
 export async function openVenue({
   config,

@@ -1,12 +1,13 @@
-/** The operator's side of the venue: signed account records and reference prices are journaled, gauges are read. */
+/** Executes the operator's calls: reference prices, account records, metrics. */
 import { Refusal } from '../protocol/refusals'
 import type { Engine } from './boot/assemble'
 import { intakeReference } from './intake/reference'
 import type { AccountsPort, VerifiedRecord } from './ports'
 
-// A source's price, handed in by the operator: verified, journaled, then the reference of coming auctions.
-
-/** Answers once it is durable. Refuses what `intakeReference` refuses and `matching_unavailable`. */
+/**
+ * Verifies and journals a source's price, the reference of later auctions. Resolves once durable.
+ * @throws Refusal of `intakeReference`, or `matching_unavailable`
+ */
 export async function postReference(
   engine: Engine,
   value: unknown,
@@ -20,15 +21,16 @@ export async function postReference(
     const { seq } = await sequencer.submit(command)
     return { symbol: command.symbol, publish_unix_ms: command.publish_unix_ms, seq }
   } catch (error) {
-    // It was judged by a price that may not be on disk yet.
+    // The comparison may have used a price that is not durable yet.
     if (error instanceof Refusal && error.code === 'reference_stale') await sequencer.durable()
     throw error
   }
 }
 
-// An operator's account record: verified, journaled, then in force.
-
-/** Refuses `operator_signature_invalid`, `record_invalid` and `record_stale`. */
+/**
+ * Verifies and journals an account record, then puts it into force.
+ * @throws Refusal `operator_signature_invalid`, `record_invalid`, `record_stale` or `matching_unavailable`
+ */
 export async function provision(
   engine: Engine,
   accounts: AccountsPort,
@@ -42,8 +44,8 @@ export async function provision(
 }
 
 /**
- * Puts the records of the journal into force after a boot. A record signed by an operator key that the measured manifest
- * no longer names stays out of force: its account logs in again once the present operator signs a newer record.
+ * Puts the journaled records into force after a boot. A record signed by an operator key that the measured manifest no
+ * longer names is skipped: its account can log in again once the current operator signs a newer record.
  */
 export function restoreAccounts(engine: Engine, accounts: AccountsPort): void {
   const decoder = new TextDecoder()
@@ -63,8 +65,7 @@ function verifiedOf(accounts: AccountsPort, record: unknown): VerifiedRecord | u
   }
 }
 
-// Gauges of the running engine for the operator's metrics.
-
+/** Gauges of the running engine by metric name. */
 export function gaugesOf(engine: Engine): Record<string, { help: string; value: number }> {
   const { chain, state, sequencer, loaded, hub, anchoring, snapshotting } = engine
   const { slot, lag_ms } = chain.view()

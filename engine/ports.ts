@@ -1,93 +1,12 @@
-/** The ports of the engine: everything it needs of the world, as interfaces that its owners implement. */
+/**
+ * Declares the ports of the engine: the interfaces through which it reaches clocks, keys, chain, hashing and accounts.
+ * `server/main.ts` joins the real implementations; tests join their own.
+ */
 import type { TokenRequest, TokenResponse } from '../protocol/wire/trading'
-import type { AccountRecord } from './commands'
+import type { AccountRecord, HaltReason } from './commands'
 import type { LimitState, Session } from './venue'
 
-// The chain is past the epoch this instance wanted: an earlier one of it, or another instance, was faster.
-
-export class EpochTaken extends Error {
-  override readonly name = 'EpochTaken'
-}
-
-// The hashing worker as the engine sees it: jobs, results and the port of the two trees.
-
-/**
- * An input note of a settlement batch; field elements are 32 bytes big-endian. `nullifier` stands alone for a note whose
- * opening only its owner knows: an exit request names nothing else, and the program has checked it.
- */
-type HashInput =
-  | { commitment: Uint8Array; blinding: Uint8Array; nullifier?: undefined }
-  | { nullifier: Uint8Array }
-/** An output note: everything its blinding, inner hash, commitment and memo are made of (protocol.md "Notes"). */
-export type HashOutput = {
-  anchor: Uint8Array
-  /** 16 bytes; zeros for withdrawals and reshapes. */
-  order_id: Uint8Array
-  nonce: bigint
-  generation: number
-  /** 2*j + role, j = fill index (or output index), role 0 = proceeds, 1 = change. */
-  index_role: number
-  owner: Uint8Array
-  mint: Uint8Array
-  amount: bigint
-}
-export type HashJob = { batch_id: number; inputs: HashInput[]; outputs: HashOutput[]; refunds: HashRefund[] }
-/** The `inner` a payout carries so that the program can build a refund note. */
-export type HashRefund = {
-  anchor: Uint8Array
-  nonce: bigint
-  generation: number
-  index_role: number
-  owner: Uint8Array
-}
-/** All arrays aligned with the job's. `spent_root` is the root after inserting the nullifiers in ascending order. */
-export type HashResult = {
-  nullifiers: Uint8Array[]
-  outputs: { blinding: Uint8Array; commitment: Uint8Array; memo: Uint8Array }[]
-  refund_inners: Uint8Array[]
-  refund_blindings: Uint8Array[]
-  spent_root: Uint8Array
-  spent_count: number
-}
-
-/** Where a nullifier stands in the spent tree: its own leaf, or the one below its place (protocol/notes/spent_tree.ts). */
-export type SpentWitness = {
-  present: boolean
-  leaf_index: number
-  next_value: Uint8Array
-  /** 32, from the leaf upwards. */
-  siblings: Uint8Array[]
-  spent_root: Uint8Array
-  /** Batch after which the tree has this root. */
-  last_batch_id: number
-}
-
-/** The worker that owns Poseidon, the mirrored note tree (finalized leaves) and the spent tree. */
-export interface HashPort {
-  /**
-   * Batches come in order of batch_id; asking again for the newest one gives the same result. The trees are derived: at
-   * boot they hold what a cache file gave, and the engine feeds the rest (appendLeaves, restoreSpent) from its state.
-   */
-  hashBatch(job: HashJob): Promise<HashResult>
-  /** Appends finalized leaves at `first_index`; already known ones must be equal. */
-  appendLeaves(first_index: number, leaves: Uint8Array[]): Promise<{ leaf_count: number; root: Uint8Array }>
-  /** The note tree at the newest appended leaf. */
-  root(): { leaf_count: number; root: Uint8Array }
-  spent(): { spent_count: number; spent_root: Uint8Array; last_batch_id: number }
-  /** Leaves as far as the tree has them. */
-  leaves(from: number, limit: number): Promise<Uint8Array[]>
-  inclusion(
-    leaf_index: number,
-  ): Promise<{ leaf: Uint8Array; siblings: Uint8Array[]; root: Uint8Array; leaf_count: number }>
-  /** The spent leaf that shows a nullifier present or absent under the newest hashed batch's root. */
-  spentWitness(nullifier: Uint8Array): Promise<SpentWitness>
-  /** Inserts batches the journal already holds, in order; feeds a worker that starts behind the journal. */
-  restoreSpent(batches: { batch_id: number; nullifiers: Uint8Array[] }[]): Promise<void>
-  close(): Promise<void>
-}
-
-// What the engine needs from outside, as narrow ports: keys, signatures, clocks, the chain and the hashing worker.
-// `server/main.ts` is the only place that joins real implementations to the engine; tests join their own.
+// Clock and keys
 
 /** Wall clock for record stamps (facts, never decisions) and a monotonic clock for tokens and limits. */
 export interface ClockPort {
@@ -95,7 +14,7 @@ export interface ClockPort {
   monotonicMs(): number
 }
 
-/** Keys and signatures the enclave gives the engine. Secret bytes; never logged, never written unencrypted. */
+/** Keys and signatures of the enclave. Secret bytes: never logged, never written unencrypted. */
 export interface KeysPort {
   /** 32-byte key that encrypts and authenticates the journal and snapshots. */
   readonly journal_key: Uint8Array
@@ -109,82 +28,54 @@ export interface KeysPort {
   signStatement(body: Uint8Array): Uint8Array
 }
 
-/** One payout of a settlement batch (a withdrawal or a served exit). */
-export type Payout = {
-  kind: 'withdrawal' | 'exit'
-  mint: Uint8Array
-  destination: Uint8Array
-  amount: bigint
-  refund_inner: Uint8Array
-  /** Exits: of the note and of its request, one of the batch's nullifiers. */
-  nullifier?: Uint8Array
-}
-/** Immutable once built (settlement.md): only blockhash, fee, epoch, head and cited known state vary when signed again. */
-export type SettlementPayload = {
-  batch_id: number
-  /** Ascending. */
-  nullifiers: Uint8Array[]
-  /** Ascending by commitment. */
-  outputs: { commitment: Uint8Array; memo: Uint8Array }[]
-  payouts: Payout[]
-  spent_root: Uint8Array
-  spent_count: number
-  /** A cited known state must have at least this many leaves (covers every deposit spent so far). */
-  leaf_count_min: number
-}
-/** One signed transaction of a batch, journaled before it is sent. */
-export type SignedBatch = {
-  batch_id: number
-  signature: Uint8Array
-  transaction: Uint8Array
-  last_valid_block_height: number
-}
-export type BatchStage = {
-  batch_id: number
-  stage: 'submitted' | 'confirmed' | 'finalized'
-  signature: Uint8Array
-  slot: number
-  /** Per payout, in payload order; known from `confirmed` on. */
-  payouts: { outcome: 'paid' | 'refunded'; refund_commitment?: Uint8Array; refund_leaf_index?: number }[]
+// Chain: implemented by engine/chain, the only importer of @solana/kit on the server
+
+export interface ChainPort {
+  readonly genesis_hash: Uint8Array
+  readonly program_id: Uint8Array
+  readonly config_account: Uint8Array
+  /** Fresh read at finalized commitment. */
+  readConfig(): Promise<VaultConfig>
+  readMints(): Promise<VaultMint[]>
+  /** Finalized settlement batches with an id above `after`, ascending. */
+  readSettled(after: number): Promise<SettledBatch[]>
+  /** Confirmed slot now, its age and the measured slot time. */
+  view(): { slot: number; lag_ms: number; slot_ms: number }
+  health(): { settlement: 'wired' | 'degraded' | 'unwired'; reasons: string[] }
+  /**
+   * Signs `open_epoch`, hands the bytes to `record` before sending, resolves when finalized.
+   * @throws EpochTaken
+   */
+  openEpoch(
+    args: {
+      epoch: number
+      boot_nonce: Uint8Array
+      compose_hash: Uint8Array
+      seq: number
+      head: Uint8Array
+      restore: boolean
+    },
+    record: (signature: Uint8Array, transaction: Uint8Array) => Promise<void>,
+  ): Promise<{ slot: number; signature: Uint8Array }>
+  /** Starts watching and relaying. `own_boot_nonces` are the journaled ones; any other on chain means `forked`. */
+  start(args: {
+    sink: ChainSinkPort
+    outbox: OutboxPort
+    leaf_count: number
+    last_batch: number
+    epoch: number
+    own_boot_nonces: Uint8Array[]
+    /** Journaled exit requests that have not ended. */
+    exits_open: ExitRequest[]
+  }): void
+  /** Stores (seq, head) on chain while no settlement carries them. */
+  anchor(seq: number, head: Uint8Array): Promise<void>
+  close(): Promise<void>
 }
 
-/** What the relayer asks of the engine. Every promise resolves once the fact is durable. */
-export interface OutboxPort {
-  /** The hashed, durable payload with this id, or undefined while it does not exist yet. */
-  payload(batch_id: number): SettlementPayload | undefined
-  /** Resolves when payload(batch_id) may exist. */
-  waitForPayload(batch_id: number): Promise<void>
-  /** The newest journaled signed transaction of a batch, after a restart. */
-  signed(batch_id: number): SignedBatch | undefined
-  recordSigned(signed: SignedBatch): Promise<void>
-  recordStage(stage: BatchStage): Promise<void>
-  /** Journal head to store on chain. */
-  head(): { seq: number; head: Uint8Array }
-}
-/** What the chain watcher tells the engine. Every promise resolves once the fact is durable. */
-export interface ChainSinkPort {
-  /** A new confirmed slot, monotone. */
-  slot(slot: number): void
-  /** Finalized leaves in leaf order, whose root equals the chain's known state at `first_index + leaves.length`. */
-  leaves(first_index: number, leaves: Uint8Array[], slot: number): Promise<void>
-  exitRequested(fact: ExitRequest): Promise<void>
-  /** The vault is frozen or paused, or the chain contradicts the journal: matching stops with this reason. */
-  halted(
-    reason: 'vault_frozen' | 'vault_paused' | 'forked' | 'rolled_back' | 'root_mismatch' | 'program_error',
-  ): void
-}
-export type ExitRequest = {
-  nullifier: Uint8Array
-  /** Of the note, which the program has found in its tree. */
-  commitment: Uint8Array
-  mint: Uint8Array
-  amount: bigint
-  destination: Uint8Array
-  deadline_unix_s: number
-  request_account: Uint8Array
-  /** What the program makes the refund note of; the payout repeats it. */
-  refund_inner: Uint8Array
-  stage: 'confirmed' | 'finalized' | 'vanished'
+/** The chain is already past the requested epoch: an earlier run of this instance, or another instance, opened it. */
+export class EpochTaken extends Error {
+  override readonly name = 'EpochTaken'
 }
 
 export type VaultConfig = {
@@ -205,6 +96,7 @@ export type VaultConfig = {
   paused: boolean
   pending: { action: string; effective_unix_s: number; value: string }[]
 }
+
 export type VaultMint = {
   mint: Uint8Array
   vault: Uint8Array
@@ -217,7 +109,7 @@ export type VaultMint = {
   slot: number
 }
 
-/** A settlement batch as its event tells it; nullifiers ascending. */
+/** A settlement batch as read from its event; nullifiers ascending. */
 export type SettledBatch = {
   batch_id: number
   nullifiers: Uint8Array[]
@@ -225,51 +117,165 @@ export type SettledBatch = {
   slot: number
 }
 
-/** The chain as the engine sees it; implemented by engine/chain, the only importer of @solana/kit on the server. */
-export interface ChainPort {
-  readonly genesis_hash: Uint8Array
-  readonly program_id: Uint8Array
-  readonly config_account: Uint8Array
-  /** Fresh read at finalized commitment. */
-  readConfig(): Promise<VaultConfig>
-  readMints(): Promise<VaultMint[]>
-  /** Finalized settlement batches with an id above `after`, ascending. */
-  readSettled(after: number): Promise<SettledBatch[]>
-  /** Confirmed slot now, its age and the measured slot time. */
-  view(): { slot: number; lag_ms: number; slot_ms: number }
-  health(): { settlement: 'wired' | 'degraded' | 'unwired'; reasons: string[] }
-  /** Signs `open_epoch`, hands the bytes to `record` before sending, resolves when finalized. */
-  openEpoch(
-    args: {
-      epoch: number
-      boot_nonce: Uint8Array
-      compose_hash: Uint8Array
-      seq: number
-      head: Uint8Array
-      restore: boolean
-    },
-    record: (signature: Uint8Array, transaction: Uint8Array) => Promise<void>,
-  ): Promise<{ slot: number; signature: Uint8Array }>
-  /** Starts watching and relaying. `own_boot_nonces` are the journaled ones; another on chain means `forked`. */
-  start(args: {
-    sink: ChainSinkPort
-    outbox: OutboxPort
-    leaf_count: number
-    last_batch: number
-    epoch: number
-    own_boot_nonces: Uint8Array[]
-    /** Exit requests the engine was told of and has not seen the end of. */
-    exits_open: ExitRequest[]
-  }): void
-  /** Stores (seq, head) on chain when nothing settles. */
-  anchor(seq: number, head: Uint8Array): Promise<void>
+/** Receives the chain watcher's observations. Every promise resolves once the fact is durable. */
+export interface ChainSinkPort {
+  /** A new confirmed slot, monotone. */
+  slot(slot: number): void
+  /** Finalized leaves in leaf order, whose root equals the chain's known state at `first_index + leaves.length`. */
+  leaves(first_index: number, leaves: Uint8Array[], slot: number): Promise<void>
+  exitRequested(fact: ExitRequest): Promise<void>
+  /** The vault is frozen or paused, or the chain contradicts the journal: matching stops with this reason. */
+  halted(reason: HaltReason): void
+}
+
+export type ExitRequest = {
+  nullifier: Uint8Array
+  /** Commitment of the note; the program has verified that its tree contains it. */
+  commitment: Uint8Array
+  mint: Uint8Array
+  amount: bigint
+  destination: Uint8Array
+  deadline_unix_s: number
+  request_account: Uint8Array
+  /** Inner hash of the refund note that the program would build; the payout repeats it. */
+  refund_inner: Uint8Array
+  stage: 'confirmed' | 'finalized' | 'vanished'
+}
+
+// Settlement: what the relayer reads and reports
+
+/** The relayer's access to the engine. Every promise resolves once the fact is durable. */
+export interface OutboxPort {
+  /** The hashed, durable payload with this id, or undefined while it does not exist yet. */
+  payload(batch_id: number): SettlementPayload | undefined
+  /** Resolves when payload(batch_id) may exist. */
+  waitForPayload(batch_id: number): Promise<void>
+  /** The newest journaled signed transaction of a batch, after a restart. */
+  signed(batch_id: number): SignedBatch | undefined
+  recordSigned(signed: SignedBatch): Promise<void>
+  recordStage(stage: BatchStage): Promise<void>
+  /** Journal head to store on chain. */
+  head(): { seq: number; head: Uint8Array }
+}
+
+/** Immutable once built (settlement.md): only blockhash, fee, epoch, head and cited known state vary when signed again. */
+export type SettlementPayload = {
+  batch_id: number
+  /** Ascending. */
+  nullifiers: Uint8Array[]
+  /** Ascending by commitment. */
+  outputs: { commitment: Uint8Array; memo: Uint8Array }[]
+  payouts: Payout[]
+  spent_root: Uint8Array
+  spent_count: number
+  /** A cited known state must have at least this many leaves (covers every deposit spent so far). */
+  leaf_count_min: number
+}
+
+/** One payout of a settlement batch (a withdrawal or a served exit). */
+export type Payout = {
+  kind: 'withdrawal' | 'exit'
+  mint: Uint8Array
+  destination: Uint8Array
+  amount: bigint
+  refund_inner: Uint8Array
+  /** Exits only: nullifier of the note and of its request; one of the batch's nullifiers. */
+  nullifier?: Uint8Array
+}
+
+/** One signed transaction of a batch, journaled before it is sent. */
+export type SignedBatch = {
+  batch_id: number
+  signature: Uint8Array
+  transaction: Uint8Array
+  last_valid_block_height: number
+}
+
+export type BatchStage = {
+  batch_id: number
+  stage: 'submitted' | 'confirmed' | 'finalized'
+  signature: Uint8Array
+  slot: number
+  /** Per payout, in payload order; known from `confirmed` on. */
+  payouts: { outcome: 'paid' | 'refunded'; refund_commitment?: Uint8Array; refund_leaf_index?: number }[]
+}
+
+// Hashing: field elements are 32 bytes big-endian
+
+/** The worker that owns Poseidon, the mirrored note tree (finalized leaves) and the spent tree. */
+export interface HashPort {
+  /**
+   * Batches come in order of batch_id; asking again for the newest one gives the same result. The trees are derived: at
+   * boot they hold the contents of a cache file, and the engine feeds the rest (appendLeaves, restoreSpent) from its state.
+   */
+  hashBatch(job: HashJob): Promise<HashResult>
+  /** Appends finalized leaves at `first_index`; already known ones must be equal. */
+  appendLeaves(first_index: number, leaves: Uint8Array[]): Promise<{ leaf_count: number; root: Uint8Array }>
+  /** The note tree at the newest appended leaf. */
+  root(): { leaf_count: number; root: Uint8Array }
+  spent(): { spent_count: number; spent_root: Uint8Array; last_batch_id: number }
+  /** Up to `limit` leaves from `from` on; fewer at the end of the tree. */
+  leaves(from: number, limit: number): Promise<Uint8Array[]>
+  inclusion(
+    leaf_index: number,
+  ): Promise<{ leaf: Uint8Array; siblings: Uint8Array[]; root: Uint8Array; leaf_count: number }>
+  /** The spent leaf that shows a nullifier present or absent under the newest hashed batch's root. */
+  spentWitness(nullifier: Uint8Array): Promise<SpentWitness>
+  /** Inserts batches the journal already holds, in order; feeds a worker that starts behind the journal. */
+  restoreSpent(batches: { batch_id: number; nullifiers: Uint8Array[] }[]): Promise<void>
   close(): Promise<void>
 }
 
-// What the venue needs of the account edge (engine/accounts): login, tokens, limits and signed records.
+export type HashJob = { batch_id: number; inputs: HashInput[]; outputs: HashOutput[]; refunds: HashRefund[] }
 
-/** A record whose operator signature and form hold; `record` is the record as it came. */
-export type VerifiedRecord = Omit<AccountRecord, 'kind'>
+/**
+ * An input note of a settlement batch. An exit request carries only its `nullifier`, which the program has verified: the
+ * opening is known to the owner alone.
+ */
+type HashInput =
+  | { commitment: Uint8Array; blinding: Uint8Array; nullifier?: undefined }
+  | { nullifier: Uint8Array }
+
+/** An output note: the inputs of its blinding, inner hash, commitment and memo (protocol.md "Notes"). */
+export type HashOutput = {
+  anchor: Uint8Array
+  /** 16 bytes; zeros for withdrawals and reshapes. */
+  order_id: Uint8Array
+  nonce: bigint
+  generation: number
+  /** 2*j + role, j = fill index (or output index), role 0 = proceeds, 1 = change. */
+  index_role: number
+  owner: Uint8Array
+  mint: Uint8Array
+  amount: bigint
+}
+
+/** Input of the `inner` hash that a payout carries so that the program can build a refund note. */
+export type HashRefund = Pick<HashOutput, 'anchor' | 'nonce' | 'generation' | 'index_role' | 'owner'>
+
+/** All arrays aligned with the job's. `spent_root` is the root after inserting the nullifiers in ascending order. */
+export type HashResult = {
+  nullifiers: Uint8Array[]
+  outputs: { blinding: Uint8Array; commitment: Uint8Array; memo: Uint8Array }[]
+  refund_inners: Uint8Array[]
+  refund_blindings: Uint8Array[]
+  spent_root: Uint8Array
+  spent_count: number
+}
+
+/** A nullifier's own leaf of the spent tree, or the leaf below its place when absent (protocol/notes/spent_tree.ts). */
+export type SpentWitness = {
+  present: boolean
+  leaf_index: number
+  next_value: Uint8Array
+  /** 32, from the leaf upwards. */
+  siblings: Uint8Array[]
+  spent_root: Uint8Array
+  /** Batch after which the tree has this root. */
+  last_batch_id: number
+}
+
+// Accounts: login, tokens, limits and signed records (engine/accounts)
 
 export interface AccountsPort {
   login(request: TokenRequest): Promise<TokenResponse>
@@ -278,7 +284,10 @@ export interface AccountsPort {
   revoke(session: Session): void
   refresh(session: Session, token: string): Session
   takeLimit(account_id: string, cost: number): LimitState
-  /** Calls `ended` once when the token dies: revoked, expired or its account suspended. Returns how to stop listening. */
+  /**
+   * Calls `ended` once when the token ends: revoked, expired or its account suspended.
+   * @returns a function that removes the listener
+   */
   onEnded(token_id: string, ended: () => void): () => void
   /** Throws `operator_signature_invalid` or `record_invalid`. */
   verifyRecord(record: unknown): VerifiedRecord
@@ -286,3 +295,6 @@ export interface AccountsPort {
   applyRecord(record: VerifiedRecord): unknown
   close(): Promise<void>
 }
+
+/** A record with a verified operator signature and form; `record` holds the bytes as received. */
+export type VerifiedRecord = Omit<AccountRecord, 'kind'>

@@ -1,6 +1,6 @@
 /**
- * The public face of the engine: what routes call. Writes resolve once their journal record is durable and reject with
- * `Refusal`; reads answer from state no newer than what is durable.
+ * Declares the public interface of the engine, which routes call. Writes resolve once their journal record is durable and
+ * reject with `Refusal`; reads never show state newer than the durable journal.
  */
 import type * as wire from '../protocol/wire/trading'
 
@@ -13,7 +13,7 @@ type OrdersPage = Page & {
 /** JSON text of a T, ready to be sent. */
 export type Json<T> = string & { readonly json_of?: T }
 
-/** An account's own resources as JSON text: they are kept as text, and nobody needs to read and write them again. */
+/** An account's own resources as JSON text: they are stored as text and sent without parsing. */
 export interface OwnTexts {
   order(account_id: string, order_id: string): Json<wire.Order>
   orders(account_id: string, page: OrdersPage): Json<wire.Page<wire.Order>>
@@ -21,16 +21,16 @@ export interface OwnTexts {
   events(account_id: string, page: Page): Json<wire.Page<wire.AccountEvent>>
   withdrawal(account_id: string, withdrawal_id: string): Json<wire.Withdrawal>
   reshape(account_id: string, reshape_id: string): Json<wire.Reshape>
-  /** Live orders and the seq they are true at: the `snapshot` frame. */
+  /** Live orders and the event seq they include: the `snapshot` frame. */
   snapshot(account_id: string): { seq: number; orders: Json<wire.Order[]> }
 }
 
-/** A logged-in account, made by `login`, checked on each request by `authenticate`. */
+/** A logged-in account: created by `login`, resolved on each request by `authenticate`. */
 export type Session = {
   readonly account_id: string
-  /** SHA-256 of the token, hex; names the session without holding the token. */
+  /** SHA-256 of the token, hex; identifies the session without storing the token. */
   readonly token_id: string
-  /** Monotonic milliseconds at which the token dies. */
+  /** Monotonic milliseconds at which the token expires. */
   readonly expires_ms: number
 }
 
@@ -39,11 +39,11 @@ export type EventWithText = { readonly event: wire.AccountEvent; readonly text: 
 
 /** Receives an account's events in seq order, only after they are durable. */
 export interface EventSink {
-  /** At least one event, in order: all of one turn, or a page of the log. Many sinks are given the same list. */
+  /** At least one event, in order: all of one turn, or a page of the log. Sinks share the list and must not change it. */
   events(events: readonly EventWithText[]): void
   /** The session's token was revoked, expired, or the account suspended. */
   ended(): void
-  /** The venue shuts down. */
+  /** The venue is shutting down. */
   bye(reason: 'upgrade' | 'restart', retry_after_ms: number): void
 }
 export interface Subscription {
@@ -52,12 +52,12 @@ export interface Subscription {
   readonly seq_last: number
   /** Last durable seq now (heartbeats). */
   seqNow(): number
-  /** The stream lives on under a newer token of the same account (Venue.refresh). */
+  /** Continues the stream under a newer token of the same account (Venue.refresh). */
   renew(session: Session): void
   close(): void
 }
 
-/** Token bucket answer; headers `RateLimit`, `RateLimit-Policy` and `Retry-After` come from it. */
+/** State of the token bucket, sent in the headers `RateLimit`, `RateLimit-Policy` and `Retry-After`. */
 export type LimitState = { capacity: number; refill_per_s: number; remaining: number; retry_after_ms: number }
 
 export interface Venue {
@@ -81,13 +81,13 @@ export interface Venue {
   check(account_id: string, request: wire.CheckRequest): void
   /** Arms or disarms cancel-on-disconnect for orders placed with this `origin` (one socket). Journaled. */
   armDisconnect(account_id: string, origin: string, armed: boolean): Promise<void>
-  /** The socket `origin` is gone; cancels its orders if armed. */
+  /** The socket `origin` closed; cancels its orders if armed. */
   disconnected(account_id: string, origin: string): Promise<void>
 
   // reads, by an account
-  /** At once, unless what it tells is still on its way to the disk. */
+  /** Synchronous unless the answer depends on a record that is not durable yet. */
   nonces(account_id: string, trading_key: string): wire.Nonces | Promise<wire.Nonces>
-  /** As they are sent. The methods of the same names below read the same texts for callers inside the process. */
+  /** Texts ready to send. The methods of the same names below parse these texts for callers inside the process. */
   readonly own: OwnTexts
   order(account_id: string, order_id: string): Promise<wire.Order>
   orders(account_id: string, page: OrdersPage): Promise<wire.Page<wire.Order>>
@@ -102,8 +102,8 @@ export interface Venue {
   settlementOfOrder(account_id: string, order_id: string): Promise<{ order_id: string; fills: wire.Fill[] }>
   snapshot(account_id: string): Promise<{ seq: number; orders: wire.Order[] }>
   /**
-   * Replays durable events after `after`, then follows. `after` ahead of the log throws `after_invalid`; older than what
-   * is retained reports through `gap`.
+   * Replays durable events after `after`, then follows. Throws `after_invalid` when `after` is ahead of the log, and calls
+   * `gap` when it is older than retention.
    */
   subscribe(
     session: Session,
@@ -113,14 +113,14 @@ export interface Venue {
   ): Promise<Subscription>
 
   // public reads
-  /** Both frozen until a status changes. */
+  /** The same frozen objects until a status changes. */
   instruments(): readonly wire.Instrument[]
   instrument(symbol: string): wire.Instrument
   treeRoot(): wire.TreeRoot
   transparency(): wire.Transparency | Promise<wire.Transparency>
   status(): wire.SystemStatus
   time(): wire.ServerTime
-  /** Facts of /info that the engine knows. */
+  /** The engine's fields of /info. */
   identity(): {
     venue: string
     config_account: string
@@ -139,22 +139,22 @@ export interface Venue {
     value: number
   }[]
 
-  // accounts (edge: memory only but for the records)
+  // accounts (in memory; only the records are journaled)
   /** Applies an operator-signed account record (new, rotated or suspended). */
   provision(record: unknown): Promise<{ account_id: string; version: number }>
-  /** Takes a price signed by a source of an oracle instrument (protocol/bodies/reference_price.ts). */
+  /** Accepts a price signed by a source of an oracle instrument (protocol/bodies/reference_price.ts). */
   postReference(record: unknown): Promise<{ symbol: string; publish_unix_ms: number; seq: number }>
   login(request: wire.TokenRequest): Promise<wire.TokenResponse>
   /** Throws token_invalid, token_expired or token_revoked. */
   authenticate(token: string): Session
   revoke(session: Session): void
-  /** Gives a live socket a newer token of the same account. */
+  /** Renews the session of a live socket with a newer token of the same account. */
   refresh(session: Session, token: string): Session
   /** Takes `cost` tokens from the account's bucket; throws `rate_limited` with retry_after_ms. */
   takeLimit(account_id: string, cost: number): LimitState
 
-  // life
-  /** Refuses new orders from now on, finishes batches, anchors and snapshots; then close() may be called. */
+  // lifecycle
+  /** Rejects new orders from now on, finishes batches, anchors and snapshots; close() may follow. */
   drain(): Promise<void>
   close(): Promise<void>
 }

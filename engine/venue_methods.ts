@@ -1,4 +1,4 @@
-/** The `Venue` interface over the assembled engine; every refusal is counted here once. */
+/** Implements the `Venue` interface over the assembled engine and counts every refusal once. */
 import { encodeBase58 } from '../protocol/base58'
 import { toHex } from '../protocol/bytes'
 import { Refusal } from '../protocol/refusals'
@@ -87,7 +87,7 @@ function statusOf(engine: Engine, genesis_hash: string): ReturnType<Venue['statu
   return { ...availability.status(), chain: { slot, lag_ms, genesis_hash }, enclave: config.enclave }
 }
 
-/** All but the epoch stays as it is while the process lives. */
+/** Constant for the life of the process, except for the epoch. */
 function identityOf(engine: Engine): ReturnType<Venue['identity']> {
   const { chain, intake, state, vault } = engine
   return {
@@ -103,7 +103,7 @@ function identityOf(engine: Engine): ReturnType<Venue['identity']> {
 
 type Method<A extends unknown[], R> = (...args: A) => Promise<R>
 
-/** What a method throws before it has a promise is a rejection too. */
+/** Counts refusals of a method; a synchronous throw becomes a rejection. */
 function countRefusals(refused: (code: Refusal['code']) => void) {
   const count = (error: unknown): never => {
     if (error instanceof Refusal) refused(error.code)

@@ -1,5 +1,5 @@
 /**
- * Owns building `poseidon.so` from the Rust source beside it: `bun native/build.ts`. Needs the pinned
+ * Builds `poseidon.so` from the Rust source beside it: `bun native/build.ts`. Needs the pinned
  * rustc for x86-64 Linux and nothing else: no crate, no other linker.
  */
 import { createHash } from 'node:crypto'

@@ -59,7 +59,7 @@ function factored(matrix: Matrix): { row: Vector; column: Vector; block: Matrix 
   return { row: [matrix[0]![0]!, ...row], column: matrix.slice(1, width).map((values) => values[0]!), block }
 }
 
-/** What `Constants` in `src/permutation.rs` holds, not yet in Montgomery form. */
+/** The fields of `Constants` in `src/permutation.rs`, before conversion to Montgomery form. */
 function sparseForm({ C, M }: Parameters) {
   const width = M.length
   const rounds = C.length / width

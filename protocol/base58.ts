@@ -1,13 +1,7 @@
-/** Base58 (Bitcoin alphabet): fixed-width values in their one canonical spelling, and byte strings of any length. */
+/** Encodes and decodes base58 (Bitcoin alphabet): fixed-width values, and byte strings of any length. */
 
 import bs58 from 'bs58'
 import { concatBytes, fromHex, toHex } from './bytes'
-
-// Base58 (Bitcoin alphabet) of fixed-width values, in their one canonical spelling.
-
-export function encodeBase58(bytes: Uint8Array): string {
-  return bs58.encode(bytes)
-}
 
 const ALPHABET = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz'
 const NO_DIGIT = 255
@@ -15,20 +9,29 @@ const NO_DIGIT = 255
 const DIGIT_OF_CODE = new Uint8Array(128).fill(NO_DIGIT)
 for (let digit = 0; digit < 58; digit++) DIGIT_OF_CODE[ALPHABET.charCodeAt(digit)] = digit
 
-/** Digits taken at a time: 58^3 times a limb of 32 bits is still an exact number. */
-const DIGITS_AT_A_TIME = 3
-const POWERS = [1, 58, 58 ** 2, 58 ** 3]
+/** Digits per step of `decodeBase58`: 58^3 times a 32-bit limb is still an exact number. */
+const DIGITS_PER_STEP = 3
+const STEP_POWERS = [1, 58, 58 ** 2, 58 ** 3]
+
+/** Digits per group of the long form: 58^9 is still an exact number. */
+const GROUP_DIGITS = 9
+/** 58^(GROUP_DIGITS * 2^level) by level; grows on demand. */
+const GROUP_POWERS = [58n ** BigInt(GROUP_DIGITS)]
+
+export function encodeBase58(bytes: Uint8Array): string {
+  return bs58.encode(bytes)
+}
 
 /**
- * Decodes to exactly `width` bytes; undefined for any other length or alphabet. The spelling is canonical by
- * construction: base58 has one text per byte string, and leading `1` count the leading zero bytes.
+ * Decodes to exactly `width` bytes; undefined for any other length or alphabet. Base58 has
+ * one text per byte string, because leading `1` count the leading zero bytes.
  */
 export function decodeBase58(text: string, width: number): Uint8Array | undefined {
   if (text.length === 0 || text.length > Math.ceil(width * 1.38) + 1) return undefined
   const limbs = new Uint32Array(Math.ceil(width / 4))
   for (let at = 0; at < text.length; ) {
-    const end = Math.min(text.length, at + DIGITS_AT_A_TIME)
-    const power = POWERS[end - at]!
+    const end = Math.min(text.length, at + DIGITS_PER_STEP)
+    const power = STEP_POWERS[end - at]!
     let carry = 0
     for (; at < end; at++) {
       const digit = DIGIT_OF_CODE[text.charCodeAt(at)] ?? NO_DIGIT
@@ -45,7 +48,7 @@ export function decodeBase58(text: string, width: number): Uint8Array | undefine
   return bytesOf(limbs, width, text)
 }
 
-/** Undefined unless the value has `width` bytes with just as many leading zeros as the text has leading `1`. */
+/** Undefined unless the value fits `width` bytes and has as many leading zeros as the text has leading `1`. */
 function bytesOf(limbs: Uint32Array, width: number, text: string): Uint8Array | undefined {
   const bytes = new Uint8Array(width)
   for (let place = 0; place < limbs.length * 4; place++) {
@@ -53,35 +56,20 @@ function bytesOf(limbs: Uint32Array, width: number, text: string): Uint8Array | 
     if (place < width) bytes[width - 1 - place] = byte
     else if (byte !== 0) return undefined
   }
-  let zeros = 0
-  while (zeros < width && bytes[zeros] === 0) zeros++
-  let ones = 0
-  while (ones < text.length && text[ones] === '1') ones++
-  return zeros === ones ? bytes : undefined
+  return leadingZeros(bytes) === leadingOnes(text) ? bytes : undefined
 }
 
-// Base58 (Bitcoin alphabet) of byte strings of any length, for what is long: a transaction's inner instructions come as
-// base58, and a settlement's event has some 3,500 bytes. Digit by digit that takes 20 ms; joined and split in halves, so
-// that few large multiplications and divisions do the work, a fraction of one.
-
-/** Digits that are handled as one exact number. */
-const GROUP = 9
-/** 58^(GROUP · 2^k), as many as were needed so far. */
-const GROUP_POWERS = [58n ** BigInt(GROUP)]
-
-function power(level: number): bigint {
-  while (GROUP_POWERS.length <= level) GROUP_POWERS.push(GROUP_POWERS.at(-1)! ** 2n)
-  return GROUP_POWERS[level]!
-}
-
-/** Undefined for a text with any other character. */
+/**
+ * Decodes text of any length; undefined when a character is outside the alphabet. For long values, such as the inner
+ * instruction of a settlement event (about 3,500 bytes): digit by digit takes 20 ms, divide and conquer with few large
+ * multiplications a fraction of one.
+ */
 export function decodeLongBase58(text: string): Uint8Array | undefined {
-  let zeros = 0
-  while (zeros < text.length && text[zeros] === ALPHABET[0]) zeros++
+  const zeros = leadingOnes(text)
   const values: bigint[] = []
-  for (let end = text.length; end > zeros; end -= GROUP) {
+  for (let end = text.length; end > zeros; end -= GROUP_DIGITS) {
     let value = 0
-    for (let at = Math.max(zeros, end - GROUP); at < end; at++) {
+    for (let at = Math.max(zeros, end - GROUP_DIGITS); at < end; at++) {
       const digit = DIGIT_OF_CODE[text.charCodeAt(at)] ?? NO_DIGIT
       if (digit === NO_DIGIT) return undefined
       value = value * 58 + digit
@@ -94,41 +82,58 @@ export function decodeLongBase58(text: string): Uint8Array | undefined {
   return concatBytes(new Uint8Array(zeros), number)
 }
 
-/** The number whose groups these are, lowest first. */
+/** The number of these groups, least significant first. */
 function joined(values: bigint[]): bigint {
   let parts = values
   for (let level = 0; parts.length > 1; level++) {
     const pairs: bigint[] = []
     for (let at = 0; at < parts.length; at += 2) {
-      pairs.push(at + 1 < parts.length ? parts[at + 1]! * power(level) + parts[at]! : parts[at]!)
+      pairs.push(at + 1 < parts.length ? parts[at + 1]! * groupPower(level) + parts[at]! : parts[at]!)
     }
     parts = pairs
   }
   return parts[0]!
 }
 
+/** Encodes bytes of any length, with few large divisions. */
 export function encodeLongBase58(bytes: Uint8Array): string {
-  let zeros = 0
-  while (zeros < bytes.length && bytes[zeros] === 0) zeros++
+  const zeros = leadingZeros(bytes)
   const ones = ALPHABET[0]!.repeat(zeros)
   if (zeros === bytes.length) return ones
   const number = BigInt(`0x${toHex(bytes.subarray(zeros))}`)
   let level = 0
-  while (number >= power(level)) level++
+  while (number >= groupPower(level)) level++
   const digits = split(number, level).replace(/^1+/, '')
   return ones + digits
 }
 
-/** The digits of a number below `power(level)`, with leading ones. */
+/** The digits of a number below `groupPower(level)`, padded with leading `1`. */
 function split(number: bigint, level: number): string {
   if (level > 0) {
-    const half = power(level - 1)
+    const half = groupPower(level - 1)
     return split(number / half, level - 1) + split(number % half, level - 1)
   }
   let digits = ''
-  for (let left = Number(number), at = 0; at < GROUP; at++) {
+  for (let left = Number(number), at = 0; at < GROUP_DIGITS; at++) {
     digits = ALPHABET[left % 58]! + digits
     left = Math.floor(left / 58)
   }
   return digits
+}
+
+function groupPower(level: number): bigint {
+  while (GROUP_POWERS.length <= level) GROUP_POWERS.push(GROUP_POWERS.at(-1)! ** 2n)
+  return GROUP_POWERS[level]!
+}
+
+function leadingZeros(bytes: Uint8Array): number {
+  let count = 0
+  while (count < bytes.length && bytes[count] === 0) count++
+  return count
+}
+
+function leadingOnes(text: string): number {
+  let count = 0
+  while (count < text.length && text[count] === '1') count++
+  return count
 }

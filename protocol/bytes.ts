@@ -1,8 +1,7 @@
-/** Byte arrays: hex, comparison, concatenation, little-endian integers and padded ASCII. */
-
-// Byte arrays: hex, comparison, concatenation, little-endian integers and padded ASCII.
+/** Encodes, decodes, compares and joins byte arrays: hex, little-endian integers, padded ASCII. */
 
 const HEX_DIGITS = /^[0-9a-f]*$/
+const HEX_OF_BYTE = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'))
 const encoder = new TextEncoder()
 
 /** Absent in Node below 25 and in older browsers. */
@@ -16,7 +15,6 @@ export function toHex(bytes: Uint8Array): string {
   for (const byte of bytes) text += HEX_OF_BYTE[byte]
   return text
 }
-const HEX_OF_BYTE = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'))
 
 /** Decodes lowercase hex of exactly `width` bytes; undefined for any other text. */
 export function fromHex(text: string, width: number): Uint8Array | undefined {
@@ -25,6 +23,11 @@ export function fromHex(text: string, width: number): Uint8Array | undefined {
   const bytes = new Uint8Array(width)
   for (let at = 0; at < width; at++) bytes[at] = Number.parseInt(text.slice(2 * at, 2 * at + 2), 16)
   return bytes
+}
+
+/** Decodes lowercase hex of any length, as guest agents send it; undefined for any other text. */
+export function fromAnyHex(text: string): Uint8Array | undefined {
+  return text.length % 2 === 0 ? fromHex(text, text.length / 2) : undefined
 }
 
 export function concatBytes(...parts: Uint8Array[]): Uint8Array {
@@ -47,7 +50,7 @@ export function equalBytes(a: Uint8Array, b: Uint8Array): boolean {
   return difference === 0
 }
 
-/** Lexicographic order; a prefix sorts before what it begins. */
+/** Lexicographic order; a prefix sorts before any extension of it. */
 export function compareBytes(a: Uint8Array, b: Uint8Array): number {
   const length = Math.min(a.length, b.length)
   for (let at = 0; at < length; at++) {
@@ -100,11 +103,4 @@ export function readPaddedAscii(bytes: Uint8Array): string | undefined {
   if (end !== -1 && !isZero(bytes.subarray(end))) return undefined
   if (!body.every((byte) => byte >= 0x20 && byte <= 0x7e)) return undefined
   return String.fromCharCode(...body)
-}
-
-// Hex of any length, for the strings a guest agent gives; values of a known width use `fromHex`.
-
-/** Decodes lowercase hex of whole bytes; undefined for any other text. */
-export function fromAnyHex(text: string): Uint8Array | undefined {
-  return text.length % 2 === 0 ? fromHex(text, text.length / 2) : undefined
 }

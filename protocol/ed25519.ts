@@ -6,7 +6,7 @@ import { passesStrictRule } from './ed25519_rule'
 const SPKI_PREFIX = Uint8Array.of(0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00)
 
 /**
- * Verifies plain Ed25519 over exactly `message`. False for every key or signature the rule rejects, whatever its width.
+ * Verifies plain Ed25519 over exactly `message`. False for every key or signature the rule rejects, of any width.
  * The key object is made per call: a cache gains one percent and is memory a stranger can fill.
  */
 export function verifySignature(signature: Uint8Array, message: Uint8Array, public_key: Uint8Array): boolean {

@@ -9,7 +9,7 @@ const ORDER = 2n ** 252n + 27742317777372353535851937790883648493n
 /** Field prime 2^255 - 19. */
 const PRIME = 2n ** 255n - 19n
 
-/** The eight points of small order, as y coordinates; each stands with either sign bit, canonical or not. */
+/** The eight points of small order, as y coordinates; each has encodings with either sign bit, canonical or not. */
 const SMALL_ORDER_Y = new Set<bigint>([
   0n,
   1n,

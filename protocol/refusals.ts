@@ -37,7 +37,7 @@ const LIST = [
   ['after_invalid', 400, 'The resume point is malformed or ahead of the log.'],
   ['frame_invalid', 400, 'The frame is not a defined operation.'],
   ['record_invalid', 400, 'The account record is not well formed.'],
-  // what, as far as nothing hidden decides
+  // the command, as far as it does not depend on hidden state
   ['instrument_unknown', 404, 'No such instrument.'],
   ['amount_out_of_range', 400, 'The amount is outside the limits of the instrument.'],
   ['amount_off_lot', 400, 'The amount is not a multiple of lot_size.'],

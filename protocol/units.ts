@@ -26,7 +26,7 @@ export function quoteAmount(amount: bigint, price: bigint, base_decimals: number
 
 /**
  * Fee due on everything an order has traded so far: `ceil(cumulative_quote * fee_bps / 10_000)`. A fill is charged this
- * less what the order was charged before, so the fee at the limit always covers all fills.
+ * less the fees the order was charged before, so the fee at the limit always covers all fills.
  */
 export function feeUpTo(cumulative_quote: bigint, fee_bps: number): bigint {
   return (cumulative_quote * BigInt(fee_bps) + 9_999n) / 10_000n

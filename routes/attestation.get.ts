@@ -3,7 +3,7 @@ import { Attestation } from '../server/shapes/venue'
 import { exact } from '../server/shapes/wire'
 
 /**
- * GET /attestation: the hardware quote, what to replay against it, and the binding of this connection's TLS key.
+ * GET /attestation: the hardware quote, the event log to replay against it, and the binding of the served TLS key.
  * Only quotes with a nonce cost hardware time, so only they are limited.
  */
 export default endpoint(

@@ -3,7 +3,7 @@ import { PAGE_ITEMS_DEFAULT } from '../server/limits'
 import { PageQuery, page } from '../server/shapes/events'
 import { Fill } from '../server/shapes/orders'
 
-/** GET /fills: the account's fills in the order in which they were matched, the same facts as `/ws/fills`. */
+/** GET /fills: the account's fills in the order of matching, with the same content as on `/ws/fills`. */
 export default endpoint(
   {
     summary: 'List own fills',

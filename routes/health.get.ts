@@ -1,7 +1,7 @@
 import { endpoint } from '../server/edge/endpoint'
 import { Health } from '../server/shapes/venue'
 
-/** GET /health: the process answers. Looks at nothing else. */
+/** GET /health: liveness; checks nothing but that the process answers. */
 export default endpoint(
   { summary: 'Liveness', tag: 'operations', answer: { status: 200, body: Health } },
   ({ clock, started_ms }) => ({

@@ -2,7 +2,7 @@ import { encodeBase58 } from '../protocol/base58'
 import { endpoint } from '../server/edge/endpoint'
 import { Info } from '../server/shapes/venue'
 
-/** GET /info: which image answers, for which venue. A claim until `/attestation` proves it. */
+/** GET /info: image and venue, a claim that only `/attestation` proves. */
 export default endpoint(
   {
     summary: 'Image identity',

@@ -4,7 +4,7 @@ import { page, pageFields } from '../server/shapes/events'
 import { Order, OrderStatus } from '../server/shapes/orders'
 import { exact, SymbolName } from '../server/shapes/wire'
 
-/** GET /orders: the account's orders, each placed by the seq of its first event, which never moves while paging. */
+/** GET /orders: the account's orders, sorted by the seq of their first event, which does not change while paging. */
 export default endpoint(
   {
     summary: 'List own orders',

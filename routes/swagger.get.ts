@@ -2,7 +2,7 @@ import { Refusal } from '../protocol/refusals'
 import { endpoint } from '../server/edge/endpoint'
 import { REFERENCE_POLICY } from '../server/edge/headers'
 
-/** GET /swagger: the reference page, made on the server, with no script at all. */
+/** GET /swagger: the reference page, rendered on the server and without script. */
 export default endpoint(
   {
     summary: 'Reference page',

@@ -1,7 +1,7 @@
 import { endpoint } from '../server/edge/endpoint'
 import { ServerTime } from '../server/shapes/venue'
 
-/** GET /time: the anchor from which a client projects a wall-clock time onto an `expiry_slot`. */
+/** GET /time: slot and time, from which a client computes the `expiry_slot` of a wall-clock time. */
 export default endpoint(
   { summary: 'Slot and time', tag: 'operations', answer: { status: 200, body: ServerTime } },
   ({ venue }) => venue.time(),

@@ -1,4 +1,4 @@
-/** The settings of a venue on one machine, every part embedded, and the policy file that accepts exactly it. */
+/** Makes the settings of a sandbox, with every part embedded, and the policy file that accepts only this sandbox. */
 
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'

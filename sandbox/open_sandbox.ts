@@ -1,4 +1,4 @@
-/** Runs a whole venue on one machine: stand-in guest agent, embedded chain, demo account, and commands to try. */
+/** Runs a whole venue on one machine: simulated guest agent, embedded chain, demo account, and commands to try. */
 import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { openChain } from '../engine/chain/open_chain'

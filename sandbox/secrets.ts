@@ -30,7 +30,7 @@ class SandboxRefused extends Error {
 export async function sandboxSecrets(data_dir: string): Promise<SandboxSecrets> {
   const path = join(data_dir, SECRETS_FILE)
   if (existsSync(path)) return readSecrets(path)
-  // The journal holds records and settings made with them: others would start a venue that nobody can log in to.
+  // The journal holds records and settings made with these secrets: with others, no login would succeed.
   if (existsSync(join(data_dir, 'journal')))
     throw new SandboxRefused(
       `${path} is missing, and the journal beside it needs it: put it back, or ${OTHER}`,

@@ -1,4 +1,5 @@
-/** The container's health check: the venue on this machine answers. It says nothing of whom it is; clients verify that. */
+/** Checks for the container runtime that the venue on this machine answers; clients verify its identity. */
+
 const port = /:(\d+)$/.exec(process.env['TACIT_LISTEN'] ?? '')?.[1]
 try {
   const answer = await fetch(`https://127.0.0.1:${port}/health`, {

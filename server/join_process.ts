@@ -31,9 +31,9 @@ export type ProcessParts = {
   log: Log
   clock: ClockPort
   openChain(enclave: Enclave, hash: HashPort): Promise<ChainPort>
-  /** The process must end at once: what is in memory may not be on disk. */
+  /** Ends the process at once: its memory may be ahead of the disk. */
   fatal(error: Error): void
-  /** Asked for by the operator. */
+  /** Called on the operator's request. */
   drain(): void
 }
 export type Running = {
@@ -41,13 +41,13 @@ export type Running = {
   readonly enclave: Enclave
   readonly listener: Listener
   readonly operator: Listener
-  /** Refuses new orders, says goodbye to sockets, finishes and anchors, then frees everything. */
+  /** Drains the venue, closes sockets with `bye`, waits for pending requests, then releases everything. */
   stop(): Promise<void>
 }
 
 export async function joinProcess(parts: ProcessParts): Promise<Running> {
   const { config, version, log, clock } = parts
-  // Before anything lasting is done: an epoch that is opened is never opened again.
+  // Checked before any durable effect: an epoch is opened only once.
   for (const options of [config.listen, config.operator_listen]) requireFreePort(options)
   const enclave = await openEnclave({
     kind: config.engine.enclave,
@@ -99,7 +99,7 @@ export async function joinProcess(parts: ProcessParts): Promise<Running> {
   }
 }
 
-/** Keys of one purpose each; the same for every boot of the app. */
+/** Each derived key has one purpose and is the same for every boot of the app. */
 async function openEngine(parts: ProcessParts, enclave: Enclave): Promise<Venue> {
   const { config, version, clock, fatal } = parts
   const [journal_key, tie_break_key, credential_key, hashing_key] = await Promise.all([

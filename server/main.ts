@@ -1,59 +1,63 @@
 #!/usr/bin/env bun
 /**
- * The process: reads the environment, joins the parts, and drains on SIGTERM or Ctrl-C.
+ * Starts the process: reads the environment, joins the parts, and drains on SIGTERM or Ctrl-C.
+ *
  * With TACIT_ENCLAVE=dstack every security and chain setting is required. Without it, and where no guest agent listens,
- * the sandbox supplies the rest: embedded chain, stand-in enclave, demo account; no verifier accepts that as a venue.
- * `--check` names every invalid setting, or prints all of them with secrets masked, and exits.
+ * the sandbox supplies the rest: embedded chain, simulated enclave, demo account; no verifier accepts that as a venue.
+ * `--check` prints every invalid setting, or else all settings with secrets masked, and exits.
  */
+
 import { checkConfig, openChain } from '../engine/index'
 import { version } from '../package.json'
-import { type LogLevel, openLog } from './edge/log'
+import { openLog } from './edge/log'
 import { placeOf } from './edge/problem'
 import { joinProcess, type ProcessParts, type Running } from './join_process'
 import { SIGNAL_ECHO_MS } from './limits'
 import { type Config, printedSettings, readConfig } from './settings/config'
-import { isSandbox } from './settings/sandbox_mode'
+import { isSandbox, missingSandbox } from './settings/sandbox_mode'
 
-/** Loaded only here: the image does not contain the sandbox. */
+/** A dynamic import: the image does not contain the sandbox. */
 const sandbox = isSandbox(process.env)
-  ? await import('../sandbox/open_sandbox').catch(refuseSandbox)
+  ? await import('../sandbox/open_sandbox').catch(rejectSandbox)
   : undefined
-/** Whole milliseconds: every time on the wire is an integer. */
+/** Whole milliseconds, because times on the wire are integers. */
 const clock = { unixMs: () => Date.now(), monotonicMs: () => Math.floor(performance.now()) }
 const log = openLog((line) => void process.stdout.write(line), clock.unixMs)
 
 const environment =
-  sandbox === undefined ? process.env : await sandbox.sandboxEnvironment(process.env).catch(refuseFolder)
+  sandbox === undefined ? process.env : await sandbox.sandboxEnvironment(process.env).catch(rejectFolder)
 const { config, faults } = readConfig(environment)
-if (faults !== undefined) refuse(faults)
+if (faults !== undefined) reject(faults)
 if (process.argv.includes('--check')) {
-  // The manifest's hash is the enclave's to say; here any value of its form stands for it.
+  // Only the enclave knows the compose hash; the check needs any well-formed value.
   const compose_hash = '0'.repeat(64)
   const wrong = checkConfig({ ...config.engine, compose_hash, tacit_version: version })
-  if (wrong.length > 0) refuse(wrong)
+  if (wrong.length > 0) reject(wrong)
   console.log(printedSettings(environment))
   process.exit(0)
 }
 
-function refuseFolder(error: unknown): never {
-  if (error instanceof Error && error.name === 'SandboxRefused') refuse([error.message])
+function rejectSandbox(error: unknown): never {
+  const reason = missingSandbox(error, process.env)
+  if (reason === undefined) throw error
+  reject([reason])
+}
+
+function rejectFolder(error: unknown): never {
+  if (error instanceof Error && error.name === 'SandboxRefused') reject([error.message])
   throw error
 }
 
-function refuseSandbox(): never {
-  refuse(['TACIT_ENCLAVE: this build holds no sandbox; on an attested machine set it to dstack'])
-}
-
-function refuse(sentences: readonly string[]): never {
-  console.error(`settings refused:\n${sentences.join('\n')}`)
+function reject(reasons: readonly string[]): never {
+  console.error(`settings rejected:\n${reasons.join('\n')}`)
   process.exit(1)
 }
 
 let running: Running | undefined
-/** Monotonic milliseconds at which the end began. */
+/** Monotonic milliseconds at which the shutdown began. */
 let ending_ms: number | undefined
 
-/** The first call drains, a later one ends at once. */
+/** The first call drains, a later one exits at once. */
 function end(reason: string): void {
   const now_ms = clock.monotonicMs()
   if (ending_ms !== undefined) {
@@ -61,7 +65,7 @@ function end(reason: string): void {
     process.exit(1)
   }
   ending_ms = now_ms
-  note('info', 'ending', reason)
+  log.write('info', 'ending', { reason })
   const stopped = running === undefined ? Promise.resolve() : running.stop()
   stopped.then(
     () => process.exit(0),
@@ -69,14 +73,10 @@ function end(reason: string): void {
   )
 }
 
-/** Nothing may be served from memory that may be ahead of the disk. */
+/** Exits at once: memory that may be ahead of the disk must not be served. */
 function fatal(error: Error): void {
   log.write('error', 'fatal', placeOf(error))
   process.exit(1)
-}
-
-function note(level: LogLevel, event: string, reason: string): void {
-  log.write(level, event, { reason })
 }
 
 function parts(with_config: Config): ProcessParts {
@@ -108,7 +108,7 @@ process.on('unhandledRejection', (reason) => log.write('error', 'unhandled_rejec
 try {
   running = await (sandbox?.openSandbox ?? joinProcess)(parts(config))
 } catch (error) {
-  // A failure at start is about settings and surroundings, never about orders: its message helps the operator.
+  // Errors at startup concern settings and environment and contain no order: print the message for the operator.
   console.error(error instanceof Error ? error.message : 'the venue did not start')
   fatal(error instanceof Error ? error : new Error('start failed'))
 }

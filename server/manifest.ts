@@ -6,7 +6,7 @@ import * as routes from './manifest.gen'
 // Each file's default export must be an endpoint or a stream; any other fails to compile here.
 const ROUTES: Readonly<Record<string, MountedRoute['route']>> = routes
 
-/** Sorted: a module lists its exports by name, and the reference document lists its paths in this order. */
+/** Sorted, because a module lists its exports by name, and the reference document lists paths in this order. */
 export const MANIFEST: readonly MountedRoute[] = Object.entries(ROUTES)
   .map(([name, route]) => {
     const [method, path] = name.split(' ') as [string, string]

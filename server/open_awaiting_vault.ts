@@ -1,7 +1,8 @@
 /**
- * Before the vault exists, the venue has nothing to serve but the proof of its settlement key: whoever opens the vault
- * reads that key here, verifies the quote over it, and names it in `initialize`. The venue then goes on by itself.
+ * Serves the proof of the settlement key until the vault exists: the admin reads the key here, verifies the quote over it,
+ * and passes it to `initialize`. The venue then continues its start without a restart.
  */
+
 import type { Enclave } from '../enclave/contract'
 import { VaultAbsent } from '../engine/index'
 import { Refusal } from '../protocol/refusals'
@@ -9,20 +10,20 @@ import { commonHeaders, requestId } from './edge/headers'
 import type { Log } from './edge/log'
 import { openMeters } from './edge/meters'
 import { problemResponse, refusalOf } from './edge/problem'
-import { VAULT_LOOK_MS, VAULT_STOP_GRACE_MS } from './limits'
+import { VAULT_POLL_MS, VAULT_STOP_GRACE_MS } from './limits'
 import { type Listener, listen } from './tls/listen'
 
 type AwaitingParts = {
   at: { hostname: string; port: number }
   enclave: Pick<Enclave, 'signerProof' | 'tls'>
   log: Log
-  /** Between two looks at the chain; VAULT_LOOK_MS by default. */
+  /** Interval of polls of the chain; default VAULT_POLL_MS. */
   retry_ms?: number
   /** Called once it listens. */
   listening?: (port: number) => void
 }
 
-/** Opens the chain, as often as it takes while the vault is absent; any other failure is the caller's. */
+/** Calls `open` until the vault exists; any other error is thrown. */
 export async function awaitVault<T>(open: () => Promise<T>, parts: AwaitingParts): Promise<T> {
   let listener: Listener | undefined
   try {
@@ -33,7 +34,7 @@ export async function awaitVault<T>(open: () => Promise<T>, parts: AwaitingParts
         if (!(error instanceof VaultAbsent)) throw error
       }
       listener ??= announce(parts)
-      await Bun.sleep(parts.retry_ms ?? VAULT_LOOK_MS)
+      await Bun.sleep(parts.retry_ms ?? VAULT_POLL_MS)
     }
   } finally {
     await listener?.stop(VAULT_STOP_GRACE_MS)

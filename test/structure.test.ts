@@ -75,6 +75,29 @@ const PLANTS: readonly Plant[] = [
   ['a name not on the list', inDecide('', '  new WeakRef({})'), /pure-machine .*WeakRef/, /argument/],
   ['an inexact result', inDecide('', '  Math.exp(1)'), /pure-machine .*Math\.exp/, /argument/],
   ['the process', inDecide('', '  Bun.nanoseconds()'), /pure-machine .*the process \(Bun\)/, /argument/],
+  [
+    'the clock behind an allowed import',
+    { 'protocol/codes.ts': `${HOUSE['protocol/codes.ts']}CODES.push(Date.now())\n` },
+    /protocol\/codes\.ts:3 pure-machine .*the clock \(Date\)/,
+    /argument/,
+  ],
+  [
+    'the platform behind an allowed import',
+    {
+      'protocol/codes.ts': HOUSE['protocol/codes.ts']!.replace(
+        '\nexport',
+        "\nimport { randomInt } from 'node:crypto'\n\nrandomInt(2)\nexport",
+      ),
+    },
+    /protocol\/codes\.ts:2 pure-machine .*node:crypto/,
+    /argument/,
+  ],
+  [
+    'code made of text',
+    inDecide('', "  bookSize.constructor('return 1')()"),
+    /pure-machine .*constructor/,
+    /argument/,
+  ],
   ['waiting', inDecide('', '  void (async () => await 1)()'), /pure-machine .*awaits/, /synchronous/],
   [
     'the file system',

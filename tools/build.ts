@@ -11,7 +11,7 @@ const SERVER = join(OUT, 'server')
 /** The compiled Poseidon, which a worker loads from its own folder. */
 const POSEIDON = 'native/poseidon.so'
 
-/** Worker threads load by URL, so each is an entry of its own. */
+/** Worker threads load by URL, so each is a separate entry. */
 const workers = [...new Glob('engine/**/*_worker.ts').scanSync({ cwd: ROOT })].sort()
 
 rmSync(OUT, { recursive: true, force: true })

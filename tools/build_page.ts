@@ -1,4 +1,4 @@
-/** Builds the verification page as one file: script and style stand in it, and its policy lets no other run. */
+/** Builds the verification page as one file with inline script and style; its content policy permits no others. */
 import { createHash } from 'node:crypto'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -18,7 +18,7 @@ export async function buildPage(out: string): Promise<string> {
     minify: true,
     throw: true,
   })
-  // An HTML parser ends a script at this text wherever it stands.
+  // An HTML parser ends a script at this text, even inside a string.
   const script = (await built.outputs[0]!.text()).replaceAll('</script', '<\\/script')
   const style = readFileSync(join(SOURCES, 'style.css'), 'utf8')
   const page = fill(readFileSync(join(SOURCES, 'index.html'), 'utf8'), {

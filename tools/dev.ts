@@ -40,7 +40,8 @@ await refresh([])
 let pending: string[] = []
 while (!ending) {
   await Bun.sleep(POLL_MS)
-  const now = snapshot()
+  const now = snapshotOrNone()
+  if (now === undefined) continue
   const changed = differences(known, now)
   known = now
   pending.push(...changed)
@@ -52,7 +53,7 @@ while (!ending) {
   await refresh([...new Set(settled)])
 }
 
-/** The sources, each with what differs after it was saved. */
+/** The sources, each with a mark that changes when it is saved. */
 function snapshot(): Map<string, string> {
   const files = new Map<string, string>()
   for (const folder of SOURCES) {
@@ -63,6 +64,15 @@ function snapshot(): Map<string, string> {
     }
   }
   return files
+}
+
+/** None while a folder that is being read disappears. */
+function snapshotOrNone(): Map<string, string> | undefined {
+  try {
+    return snapshot()
+  } catch {
+    return undefined
+  }
 }
 
 function differences(before: Map<string, string>, after: Map<string, string>): string[] {

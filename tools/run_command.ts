@@ -4,7 +4,7 @@
  */
 import { answerHelp } from '../client/cli/options'
 
-/** The arguments are not a use of the command; without a message of its own only the usage is shown. */
+/** Invalid arguments; without a message only the usage is printed. */
 export class UsageFault extends Error {}
 
 const REFUSED = 1

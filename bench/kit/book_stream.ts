@@ -1,4 +1,4 @@
-/** Owns the recorded stream of book operations that the book benchmark replays. */
+/** Records and replays the stream of book operations of the book benchmark. */
 import { Book } from '../../engine/machine/book/book'
 import type { Cross, CrossTerms } from '../../engine/machine/book/cross'
 import { type BookOrder, BUY, LIMIT, OrderPool, SELL, type Side } from '../../engine/machine/book/order_pool'

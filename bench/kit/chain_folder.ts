@@ -1,4 +1,4 @@
-/** Temporary data folders and short-lived embedded chains for tests. */
+/** Opens temporary data folders and short-lived embedded chains. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

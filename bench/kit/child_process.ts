@@ -1,4 +1,4 @@
-/** Owns how a bench runs its parts in processes of their own and asks them: one question at a time, answered by name. */
+/** Runs parts of a bench as child processes and queries them by name, one question at a time. */
 
 type Question = { name: string; argument: unknown }
 type Reply = { value: unknown } | { error: string }
@@ -41,7 +41,7 @@ export function startChild(file: string, env: Record<string, string> = {}): Chil
 
 /** The child's side. */
 export function answerQuestions(answers: Record<string, (argument: never) => unknown>): void {
-  // An ordinary end, so that a profile of the child is written.
+  // A regular exit, so that a profile of the child is written.
   process.on('SIGTERM', () => process.exit(0))
   // A bench that fails leaves no process behind.
   process.on('disconnect', () => process.exit(0))

@@ -1,7 +1,5 @@
-/** The figures of benchmarks: flags, reproducible random numbers, summaries and tables. */
+/** Reads the flags of benchmarks, draws reproducible random numbers, and summarizes and prints figures. */
 import { parseArgs } from 'node:util'
-
-// Owns the reproducible pseudo-random numbers of the benchmarks.
 
 /** xorshift32: the same seed gives the same unsigned 32-bit integers on every machine. */
 export function random(seed: number): () => number {
@@ -14,9 +12,7 @@ export function random(seed: number): () => number {
   }
 }
 
-// Owns the numbers a bench takes from its command line: `--name value`.
-
-/** Every flag with its default; an unknown flag or a value that is no number ends the process with a sentence. */
+/** Reads the flags `--name value` over their defaults. @throws Error for an unknown flag or a value that is not positive */
 export function numbers<const D extends Record<string, number>>(defaults: D): { [K in keyof D]: number } {
   const options = Object.fromEntries(Object.keys(defaults).map((name) => [name, { type: 'string' as const }]))
   const { values } = parseArgs({ options, args: process.argv.slice(2), strict: true })
@@ -28,8 +24,6 @@ export function numbers<const D extends Record<string, number>>(defaults: D): { 
   }
   return read as { [K in keyof D]: number }
 }
-
-// Owns how benchmarks summarise and print their figures.
 
 export function median(values: number[]): number {
   return quantile(values, 0.5)
@@ -47,7 +41,7 @@ export function printTable(head: string[], rows: (string | number)[][]): void {
   for (const row of lines) console.log(row.map((cell, column) => cell.padEnd(widths[column]!)).join('  '))
 }
 
-/** A figure of a bench and what it is measured against in the same run. */
+/** A figure of a bench; `beside` names its comparison in the same run. */
 export type Figure = { figure: string; value: number; unit: string; beside?: string; target?: string }
 
 /** Prints figures as a table, then one JSON line each. */

@@ -1,4 +1,4 @@
-/** A signed transfer of lamports: the smallest transaction that does something. */
+/** Signs a transfer of lamports, the smallest useful transaction. */
 import {
   address,
   appendTransactionMessageInstruction,

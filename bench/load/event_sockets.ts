@@ -1,4 +1,4 @@
-/** Many WebSocket clients that count what they are sent. */
+/** Opens many WebSocket clients that count received messages. */
 import type { Target } from './https_lanes'
 
 export type Received = { messages: number; bytes: number; elapsed_ms: number }
@@ -58,7 +58,7 @@ export class EventSockets {
     })
   }
 
-  /** Greetings and heartbeats are not what is measured. */
+  /** Greetings and heartbeats are not counted. */
   private countOne(at: number, text: string): void {
     if (text.startsWith('{"type":') && !text.startsWith('{"type":"event"')) return
     if (this.first_ms === 0) this.first_ms = performance.now()

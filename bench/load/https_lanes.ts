@@ -1,4 +1,4 @@
-/** HTTP/1.1 keep-alive connections over TLS, one request at a time each: the cheapest client that still is one. */
+/** Keeps HTTP/1.1 connections over TLS, one request at a time each: a client with minimal cost. */
 import type { Socket } from 'bun'
 
 export type Target = { port: number; certificate: string }

@@ -1,4 +1,4 @@
-/** The process that sends the load of a bench, so that the venue's core does not pay for its client. */
+/** Sends the load of a bench from a separate process, so that the venue's figures do not include the client. */
 import { answerQuestions } from '../kit/child_process'
 import { quantile } from '../kit/figures'
 import { EventSockets } from './event_sockets'
@@ -27,7 +27,7 @@ let sockets: EventSockets | undefined
 const lanes = new Map<number, { count: number; open: HttpsLanes }>()
 
 answerQuestions({
-  /** Signing ahead keeps the generator's own cost out of the figures. */
+  /** Signs in advance, which keeps the generator's cost out of the figures. */
   signPlaces(load: PlaceLoad) {
     requests = signedPlaces(load)
     return requests.reduce((sum, one) => sum + one.length, 0) / requests.length
@@ -35,7 +35,7 @@ answerQuestions({
   repeatGet({ path, host, token, count }: GetLoad) {
     requests = new Array<Buffer>(count).fill(getRequest(path, host, token))
   },
-  /** Sends the next `count` of the prepared requests, over the connections of the run before where it had the same. */
+  /** Sends the next `count` prepared requests; reuses the connections of the previous run to the same server. */
   async run(run: { target: Target; lanes: number; count: number; per_second?: number }) {
     const open = await openLanes(run.target, run.lanes)
     const batch = requests.splice(0, run.count)
@@ -50,13 +50,13 @@ answerQuestions({
     sockets?.close()
     sockets = await EventSockets.open(open)
   },
-  /** Resolves once every socket has so many messages more, with the milliseconds since the first of them. */
+  /** Resolves once every socket has received `each` more messages, with the milliseconds since the first of them. */
   async receive(each: number) {
     return await sockets!.receive(each)
   },
 })
 
-/** Connections stay: handshakes of all lanes at once are a pause and a cost of their own, and none of the requests'. */
+/** Connections are kept: simultaneous handshakes of all lanes would add a pause and a cost that requests do not have. */
 async function openLanes(target: Target, count: number): Promise<HttpsLanes> {
   const kept = lanes.get(target.port)
   if (kept?.count === count) return kept.open

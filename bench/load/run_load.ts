@@ -1,4 +1,4 @@
-/** Two ways to send requests: as fast as the answers come, and on a schedule that no slow answer delays. */
+/** Sends requests in a closed loop (as fast as answers arrive) or an open loop (on a schedule that slow answers do not delay). */
 import { random } from '../kit/figures'
 import type { Answered, HttpsLanes } from './https_lanes'
 
@@ -12,9 +12,9 @@ export type LoadResult = {
   /** Of the last answer. */
   body_bytes: number
   latencies_ms: Float64Array
-  /** The same from the moment it was sent: what of it the generator is not to blame for. */
+  /** The same from the moment of sending, without the generator's delay. */
   since_sent_ms: Float64Array
-  /** Open loop: how late the generator itself sent, after the moment planned. */
+  /** Open loop: the generator's delay after the planned moment. */
   lateness_ms: Float64Array
 }
 
@@ -60,7 +60,7 @@ class Tally {
   }
 }
 
-/** Every lane sends its next request when it has its answer: the most the venue takes. */
+/** Closed loop: every lane sends its next request when it has its answer, which gives the venue's maximum. */
 export async function closedLoop(lanes: HttpsLanes, requests: readonly Buffer[]): Promise<LoadResult> {
   const tally = new Tally(requests.length)
   let next = 0
@@ -80,8 +80,8 @@ export async function closedLoop(lanes: HttpsLanes, requests: readonly Buffer[])
 }
 
 /**
- * Requests are due at random moments of the given mean rate, whatever the answers do. Latency counts from the moment a
- * request was due, so what waits for a free lane or a late timer is in it: nothing is omitted.
+ * Open loop: requests are due at random moments of the given mean rate, independent of the answers. Latency counts from
+ * the moment a request was due, so it includes waiting for a free lane or a late timer (no coordinated omission).
  */
 export async function openLoop(
   lanes: HttpsLanes,

@@ -1,4 +1,4 @@
-/** What one full settlement batch costs outside the chain's time: hashing, signing, running, and units of the cluster. */
+/** Measures one full settlement batch without the chain's delays: hashing, signing, execution, and compute units. */
 
 import { createKeyPairSignerFromPrivateKeyBytes } from '@solana/kit'
 import { buildTransaction, toInstruction } from '../../engine/chain/client/build_transaction'

@@ -1,4 +1,4 @@
-/** An outbox in memory that keeps what a journal would keep, and refuses what a journal must never see. */
+/** Keeps the outbox in memory as a journal would, and rejects records that a journal must never contain. */
 import type { BatchStage, OutboxPort, SettlementPayload, SignedBatch } from '../../engine/ports'
 import { encodeBase58 } from '../../protocol/base58'
 import { u64Le, utf8 } from '../../protocol/bytes'

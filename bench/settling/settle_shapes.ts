@@ -1,4 +1,4 @@
-/** What a settlement transaction may be full of: orders, withdrawals, served exits, each on a vault ready for them. */
+/** Makes the contents of full settlement transactions: orders, withdrawals, served exits, each with a prepared vault. */
 
 import { compareBytes } from '../../protocol/bytes'
 import { depositCommitment, noteInner, nullifierOf } from '../../protocol/notes/notes'
@@ -6,7 +6,7 @@ import { requestExitInstruction } from '../../protocol/vault/exits'
 import type { PayoutFields, SettleFields } from '../../protocol/vault/settle'
 import { bytes32, element, elements, landed, OpenVault, outputsOf } from '../../sandbox/vault/open_vault'
 
-/** `parts`: what one takes of a batch's capacity; `batch_parts`: what the batch takes besides, for its mint's accounts. */
+/** `parts`: capacity that one takes of a batch; `batch_parts`: fixed capacity of the batch for its mint's accounts. */
 export type Shape = {
   name: string
   parts: number
@@ -14,7 +14,7 @@ export type Shape = {
   batchOf: (vault: OpenVault, count: number) => SettleFields
 }
 
-/** Open, with an epoch and somebody's tokens inside. */
+/** An open vault with an epoch and a third party's deposit. */
 export function readyVault(): OpenVault {
   const vault = new OpenVault()
   landed(vault.openEpoch())

@@ -1,4 +1,4 @@
-/** The chain half of a venue on an embedded chain of its own thread: relayer, watchers and hashing, fed with full batches. */
+/** Runs relayer, watchers and hashing on an embedded chain in its own thread, fed with full batches. */
 
 import { join } from 'node:path'
 import { openChain } from '../../engine/chain/open_chain'
@@ -19,7 +19,7 @@ type SettleRun = { batches: number; elapsed_s: number; landing_ms: number[] }
 const elements = (count: number): Uint8Array[] =>
   Array.from({ length: count }, randomField).sort(compareBytes)
 
-/** Values nobody can check on chain: only their form and order matter to what a batch costs. */
+/** Values that the program cannot check: only their form and order affect the cost of a batch. */
 const payloadOf = (batch_id: number): SettlementPayload => ({
   batch_id,
   nullifiers: elements(ORDERS),

@@ -34,7 +34,7 @@ const SLOT_MS = 10
 
 export const randomField = (): Uint8Array => reduceWide(crypto.getRandomValues(new Uint8Array(48)))
 
-/** A sink that remembers what it was told. */
+/** A sink that records its calls. */
 export class MemorySink implements ChainSinkPort {
   readonly told: Uint8Array[] = []
   readonly slots: number[] = []
@@ -76,7 +76,7 @@ export class VaultWorld {
   readonly outbox = new MemoryOutbox()
   sink = new MemorySink()
   readonly boot_nonces: Uint8Array[] = []
-  /** What the next boot says it knows of exit requests. */
+  /** Exit requests that the next boot knows. */
   exits_open: ExitRequest[] = []
   port!: ChainPort
   hash!: HashPort

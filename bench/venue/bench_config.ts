@@ -1,11 +1,11 @@
-/** Settings, keys, traders and notes of the benched venue, all made of their names so that every process knows them. */
+/** Derives settings, keys, traders and notes of the measured venue from names, so that every process knows them. */
 import { createHash, createPrivateKey, createPublicKey, type KeyObject, sign } from 'node:crypto'
 import { availableParallelism } from 'node:os'
 import type { EngineConfig } from '../../engine/config'
 import type { KeysPort } from '../../engine/ports'
 import { encodeBase58 } from '../../protocol/base58'
 
-/** Bytes that a name stands for. */
+/** Bytes derived from a name. */
 export function named(name: string, width = 32): Uint8Array {
   const bytes = new Uint8Array(createHash('sha512').update(`tacit bench ${name}`).digest())
   return bytes.slice(0, width)
@@ -15,7 +15,7 @@ export function hexOf(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('hex')
 }
 
-/** A field element that a name stands for, as 64 hex digits. */
+/** A field element derived from a name, as 64 hex digits. */
 export function elementNamed(name: string): Uint8Array {
   const bytes = named(name)
   bytes[0] = bytes[0]! & 0x0f
@@ -50,7 +50,7 @@ export const MINTS = [
 export const OPERATOR_SEED = named('operator')
 const OPERATOR = pairNamed('operator')
 export const SYMBOL = 'SOL-USDC'
-/** Trading keys over all accounts. Orders go round them, so that orders under way at a time are of different keys. */
+/** Trading keys over all accounts. Orders rotate through them, so that orders in flight have different keys. */
 export const KEYS = 4_096
 export const ACCOUNTS = 8
 /** Lots of 0.001 with 9 decimals, ticks of 0.01 with 6 decimals, reference 100.00. */

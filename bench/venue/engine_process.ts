@@ -1,4 +1,4 @@
-/** The engine alone in a process of its own: filled, left as a crash leaves it, opened again. */
+/** Runs the engine alone as a child process: filled, killed as in a crash, opened again. */
 import { heapStats } from 'bun:jsc'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
@@ -10,7 +10,7 @@ import { restOrders, waveOfEvents } from './rest_orders'
 let open: BenchEngine | undefined
 
 export type Held = { rss_bytes: number; heap_bytes: number; orders: number }
-/** After which the allocator has given back what was freed and idle threads have collected. */
+/** Time for the allocator to return freed memory and for idle threads to collect garbage. */
 const SETTLE_MS = 12_000
 export type Opened = Held & { ms: number; replayed: number }
 
@@ -48,7 +48,7 @@ answerQuestions({
   async fund({ notes }: { notes: number }): Promise<void> {
     await fundNotes(open!, notes)
   },
-  /** Places and cancels by turns until so many commands are journaled. */
+  /** Alternates places and cancels until `commands` commands are journaled. */
   async commands({ commands }: { commands: number }): Promise<void> {
     for (let done = 0; done < commands; done += 1_024) await waveOfEvents(open!, 128)
     await open!.engine.loaded.history.flush()
@@ -68,7 +68,7 @@ answerQuestions({
 function held(): Held {
   const rss_bytes = process.memoryUsage.rss()
   Bun.gc(true)
-  // What typed arrays hold outside is counted in it already.
+  // Includes the external memory of typed arrays.
   const { heapSize } = heapStats()
   return {
     rss_bytes,

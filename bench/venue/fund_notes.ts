@@ -21,14 +21,14 @@ const NOTE_AMOUNT = 10n ** 15n
 const LEAVES_AT_A_TIME = 4_096
 const ORDERS_AT_A_TIME = 1_000
 
-/** Odd accounts hold base notes where `two_sided`, all others quote notes: nobody meets an order of his own. */
+/** With `two_sided`, odd accounts hold base notes and the others quote notes, so that no account trades with itself. */
 export const sideOf = (index: number, two_sided: boolean): Side =>
   two_sided && ((index % KEYS) % ACCOUNTS) % 2 === 1 ? 'sell' : 'buy'
 
 /**
  * Note `n` belongs to key `n % KEYS`. Each is finalized as a leaf, opened by a first order and freed by its cancel. The
- * facts of the openings are made up: Poseidon is no part of placing on a known note. With `through_tree` the leaves go
- * the watcher's way, hashing worker included, so that batches can land on top of them.
+ * openings are fabricated, because placing on a known note does not use Poseidon. With `through_tree` the leaves take
+ * the watcher's path, hashing worker included, so that batches can land on top of them.
  */
 export async function fundNotes(
   { engine, chain }: BenchEngine,

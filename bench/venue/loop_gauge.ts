@@ -1,13 +1,13 @@
-/** Measures how long the event loop of this process stands still, and how much of that is the process's own doing. */
+/** Measures pauses of this process's event loop, and how much of them the process causes. */
 import { existsSync, openSync, readSync } from 'node:fs'
 
-/** Interval at which the loop is felt. */
+/** Interval of the probe. */
 const TICK_MS = 1
 
 export type Pauses = {
   /** The longest since the last call, in milliseconds, beyond the interval itself. */
   worst_ms: number
-  /** The same without the time the main thread was ready and given no core; NaN where the system does not tell. */
+  /** The same without the time the main thread was ready and given no core; NaN if the system does not report it. */
   own_worst_ms: number
 }
 export type LoopGauge = { takeWorst(): Pauses }
@@ -38,7 +38,7 @@ export function openLoopGauge(): LoopGauge {
   }
 }
 
-/** The second number of schedstat: nanoseconds the main thread stood in a run queue. */
+/** The second number of schedstat: nanoseconds of the main thread in a run queue. */
 function waitedForCoreMs(): number {
   if (schedstat === undefined) return Number.NaN
   const length = readSync(schedstat, text, 0, text.length, 0)
@@ -46,7 +46,7 @@ function waitedForCoreMs(): number {
 }
 
 const text = Buffer.alloc(128)
-/** Held open: asked for every millisecond. */
+/** Kept open, because it is read every millisecond. */
 const schedstat = open(`/proc/self/task/${process.pid}/schedstat`)
 
 function open(path: string): number | undefined {

@@ -1,4 +1,4 @@
-/** Opens the engine as its own door does, with the quiet chain, and keeps its inside in reach for setting it up. */
+/** Opens the engine as in production but on the quiet chain, with access to its internals for the set-up. */
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { openAccounts } from '../../engine/accounts/open_accounts'
@@ -40,7 +40,7 @@ export async function openEngine(dir: string, slot_ms = 400): Promise<BenchEngin
   return { engine, venue: venueOf(engine, accounts), chain }
 }
 
-/** Accounts with limits that no bench reaches; returns what logs them in, in order. */
+/** Provisions accounts with limits that no bench reaches; returns their credentials in order. */
 export async function provisionAccounts(venue: Venue): Promise<TokenRequest[]> {
   const made: TokenRequest[] = []
   for (let at = 0; at < ACCOUNTS; at++) {

@@ -1,6 +1,6 @@
 /**
- * A chain in memory behind ChainPort: slots pass, epochs open, every settlement batch lands at once. It checks nothing and
- * costs next to nothing, so that what is measured is the engine; the chain's own figures are those of the program bench.
+ * Simulates a chain in memory behind ChainPort: slots pass, epochs open, every settlement batch lands at once. It checks
+ * nothing and costs almost nothing, so that the engine is measured; the program bench measures the chain.
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -8,7 +8,7 @@ import type { BatchStage, ChainPort, SignedBatch, VaultConfig, VaultMint } from 
 import { hexOf, MINTS, named } from './bench_config'
 
 type StartArgs = Parameters<ChainPort['start']>[0]
-/** What a restart of the venue must find again. */
+/** State that a restart of the venue must find again. */
 type Kept = Pick<VaultConfig, 'epoch' | 'last_batch' | 'journal_seq' | 'leaf_count'> & {
   slot: number
   boot_nonce: string
@@ -50,7 +50,7 @@ export class QuietChain implements ChainPort {
     return this.kept.leaf_count
   }
 
-  /** Leaves that a bench put into the journal past the watcher. */
+  /** Leaves that a bench added to the journal without the watcher. */
   countLeaves(count: number): void {
     this.kept.leaf_count += count
   }

@@ -1,4 +1,4 @@
-/** Commands put into the venue behind its intake: for benches of what comes after the signature. */
+/** Submits commands behind the venue's intake, for benches of the stages after the signature. */
 import { ACCOUNTS, accountOf, elementNamed, KEYS, named } from './bench_config'
 import { firstOrder, publicKeys } from './fund_notes'
 import type { BenchEngine } from './open_engine'
@@ -6,7 +6,7 @@ import type { BenchEngine } from './open_engine'
 const AT_A_TIME = 1_000
 const LEAVES_AT_A_TIME = 4_096
 
-/** `count` orders that rest, each on a note of its own that it opens. */
+/** Places `count` resting orders, each on its own note, which it opens. */
 export async function restOrders({ engine, chain }: BenchEngine, count: number): Promise<void> {
   const { sequencer } = engine
   const { slot } = chain.view()

@@ -1,4 +1,4 @@
-/** Reads what processor time the threads of this process have used, by what they do. */
+/** Reads the processor time of this process's threads, by role. */
 import { readdirSync, readFileSync } from 'node:fs'
 
 export type ThreadTimes = {
@@ -8,7 +8,7 @@ export type ThreadTimes = {
   workers_ms: number
   /** The runtime compiles: much while it warms up, little afterwards. */
   compiling_ms: number
-  /** The runtime collects garbage and gives memory back beside the main thread. */
+  /** Garbage collection and memory release outside the main thread. */
   collecting_ms: number
 }
 

@@ -1,4 +1,4 @@
-/** The venue under load in a process of its own: real engine, journal, read models, routes and TLS on a quiet chain. */
+/** Runs the venue under load as a child process: real engine, journal, read models, routes and TLS on a quiet chain. */
 
 import { openEnclave } from '../../enclave/index'
 import { openStandInAgent } from '../../sandbox/enclave/open_stand_in'
@@ -6,7 +6,7 @@ import { createApp } from '../../server/edge/app'
 import { openLog } from '../../server/edge/log'
 import { listen } from '../../server/tls/listen'
 import { answerQuestions } from '../kit/child_process'
-import { type RawFacts, RawTopics, type RawWave } from '../kit/raw_server'
+import { type RawFacts, RawTopics, type RawWave } from '../kit/raw_topics'
 import { fundNotes } from './fund_notes'
 import { type LoopGauge, openLoopGauge, type Pauses } from './loop_gauge'
 import { type BenchEngine, clock, openEngine, provisionAccounts } from './open_engine'
@@ -23,10 +23,10 @@ type VenueStart = {
 export type VenueFacts = { port: number; certificate: string; venue: string; tokens: string[]; slot: number }
 export type VenueUsage = {
   cpu_ms: number
-  /** Undefined where the system does not tell. */
+  /** Undefined if the system does not report it. */
   threads: ThreadTimes | undefined
   rss_bytes: number
-  /** Undefined unless the loop is felt. */
+  /** Undefined unless the loop is being measured. */
   pauses: Pauses | undefined
   commands: number
   groups: number
@@ -58,19 +58,19 @@ answerQuestions({
     const { cert_pem: certificate } = enclave.tls
     return { port, certificate, venue: venue.identity().venue, tokens, slot: chain.view().slot }
   },
-  /** Bare topics beside the venue, in the same process. */
+  /** Serves bare topics in the venue's process. */
   startTopics(): RawFacts {
     topics = new RawTopics()
     return topics.facts
   },
-  /** Events of all accounts, as the fan-out bench wants them; `raw` is published besides each wave. */
+  /** Events of all accounts for the fan-out bench; `raw` is published after each wave. */
   async waves({ waves, per_wave, raw }: { waves: number; per_wave: number; raw?: RawWave }) {
     for (let wave = 0; wave < waves; wave++) {
       await waveOfEvents(open!, per_wave)
       if (raw !== undefined) topics!.publish(raw)
     }
   },
-  /** From now on; only where it is asked for, as a timer of a millisecond costs 4 % of a core. */
+  /** Starts measuring the loop; optional, because a timer of 1 ms costs 4 % of a core. */
   feelLoop() {
     gauge ??= openLoopGauge()
   },

@@ -1,4 +1,4 @@
-/** Follows an account's events over a socket without a gap: resumes by seq after every disconnect. */
+/** Follows an account's events over a socket and resumes by seq after every disconnect. */
 import type { AccountEvent } from '../../protocol/wire/trading'
 import { STREAM_RETRY_FIRST_MS, STREAM_RETRY_MAX_MS } from '../limits'
 import type { VenueClient } from './venue_client'
@@ -8,18 +8,19 @@ type Frame =
   | { type: 'gap'; seq_from: number; seq_to: number }
   | { type: 'hello' | 'snapshot' | 'heartbeat' | 'bye' | 'reply' | 'error' }
 
+/** `seq` is that of the last event handed out; `close` ends the stream. */
 export type EventStream = { readonly seq: number; close(): void }
-type EventStreamHandlers = {
+export type EventStreamHandlers = {
   event(event: AccountEvent): void
-  /** Events the venue no longer retains: read the state over REST. */
+  /** The venue no longer retains these events: read the state over REST. */
   gap?(seq_from: number, seq_to: number): void
-  /** Connected or lost; reconnecting goes on by itself. */
+  /** Reports the connection; the stream reconnects on its own. */
   connection?(connected: boolean): void
 }
 
 /**
- * Opens `/ws/trading`, which carries every event of the account in one order, from `after` on. An event already seen is
- * never handed out twice.
+ * Opens `/ws/trading`, which carries every event of the account in one order, after seq `after`. No event is handed out
+ * twice. Handlers must not throw: the position moves before they run.
  */
 export function followEvents(client: VenueClient, after: number, handlers: EventStreamHandlers): EventStream {
   let seq = after
@@ -55,7 +56,7 @@ export function followEvents(client: VenueClient, after: number, handlers: Event
     }
     socket.onmessage = (message) => receive(JSON.parse(String(message.data)) as Frame)
     socket.onclose = () => {
-      // A refused upgrade does not tell its reason; a dead token is the one that waiting does not mend.
+      // The reason of a rejected upgrade is not visible; a dead token is the one that no retry repairs.
       if (!opened) client.forget(token)
       handlers.connection?.(false)
       retry()

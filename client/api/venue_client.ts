@@ -1,25 +1,22 @@
-/** Every endpoint of the venue as a typed call over the pinned connection; the token is renewed before it expires. */
-
+/** Calls every endpoint of the venue over the pinned connection, with a token that it renews. */
 import type { RefusalCode } from '../../protocol/refusals'
 import type * as wire from '../../protocol/wire/trading'
 import type { Problem } from '../../protocol/wire/trading'
 
-// The pinned connection a verified venue gives; everything the trading client sends goes through it.
-
+/** A connection to one venue: `connect` gives a pinned one. */
 export type Transport = {
   /** HTTPS origin without a trailing slash. */
   readonly base_url: string
   fetch(path: string, init?: RequestInit): Promise<Response>
-  /** Opens a wss stream on the same pinned key. */
+  /** Opens a `wss` stream under the same pin. */
   webSocket(path: string): WebSocket
 }
 
-// A refusal of the venue as the client sees it: RFC 9457 problem with a stable code.
-
+/** The venue rejected a call: an RFC 9457 problem with a stable code. */
 export class VenueProblem extends Error {
   readonly status: number
   readonly code: RefusalCode
-  /** `yes` only for an identical resend, `unknown` only with 500; otherwise nothing was changed. */
+  /** `yes` only for an identical resend, `unknown` only with status 500, else `no`: nothing changed. */
   readonly applied: Problem['applied']
   constructor(readonly problem: Problem) {
     super(`${problem.code}: ${problem.message}`)
@@ -30,14 +27,9 @@ export class VenueProblem extends Error {
   }
 }
 
-// One JSON request over the pinned connection.
-
 type CallOptions = { method?: 'GET' | 'POST' | 'PUT' | 'DELETE'; token?: string; body?: unknown }
 
-/**
- * Resolves with the resource. @throws VenueProblem for a refusal; other errors (a lost connection) leave the outcome of
- * a command open: send the identical bytes again and `order_exists` tells its fate.
- */
+/** Resolves with the resource. @throws VenueProblem, or the error of `fetch` for a lost connection */
 async function call<T>(transport: Transport, path: string, options: CallOptions = {}): Promise<T> {
   const headers: Record<string, string> = { accept: 'application/json' }
   if (options.token !== undefined) headers['authorization'] = `Bearer ${options.token}`
@@ -55,13 +47,17 @@ function query(fields: Record<string, string | number | undefined>): string {
   return set.length === 0 ? '' : `?${new URLSearchParams(set.map(([name, value]) => [name, String(value)]))}`
 }
 
-// Every endpoint of the venue as a typed call; the token is renewed before it expires.
-
 type PageQuery = { after?: number; limit?: number }
 /** Share of a token's life after which the next call logs in again. */
 const RENEW_AT = 0.8
+/** A 401 with one of these codes changed nothing. */
 const DEAD_TOKEN: ReadonlySet<string> = new Set(['token_invalid', 'token_expired', 'token_revoked'])
 
+/**
+ * Logs in on the first call, again when most of the token's life is over, and once more when the venue has forgotten it.
+ * Every call rejects with `VenueProblem` when the venue rejects it. Any other error, as of a lost connection, leaves the
+ * outcome of a command open: send the identical request again, and `order_exists` carries the original result.
+ */
 export class VenueClient {
   private session: { token: string; account_id: string; renew_at: number } | undefined
   private logging_in: Promise<string> | undefined
@@ -70,7 +66,7 @@ export class VenueClient {
     private readonly credentials: wire.TokenRequest,
   ) {}
 
-  /** Calls that find the token dead at the same time share one login. */
+  /** Concurrent callers share one login. */
   login(): Promise<string> {
     this.logging_in ??= this.newSession().finally(() => {
       this.logging_in = undefined
@@ -84,7 +80,7 @@ export class VenueClient {
     this.session = { token: answer.access_token, account_id: answer.account_id, renew_at }
     return answer.account_id
   }
-  /** A token with life left; logs in when there is none. */
+  /** A current token; logs in when there is none. */
   async token(): Promise<string> {
     if (this.session === undefined || performance.now() > this.session.renew_at) await this.login()
     return this.session!.token
@@ -180,7 +176,7 @@ export class VenueClient {
     return call(this.transport, '/transparency')
   }
 
-  /** A token dies with the venue process that gave it; its 401 changed nothing, so the call is made again with a new one. */
+  /** Retries once with a new token: tokens end with the venue process that issued them. */
   private async own<T>(path: string, options: CallOptions = {}): Promise<T> {
     const token = await this.token()
     try {
@@ -191,7 +187,7 @@ export class VenueClient {
       return call<T>(this.transport, path, { ...options, token: await this.token() })
     }
   }
-  /** The next call logs in again, unless another did meanwhile. */
+  /** Discards `token`, unless a newer one has replaced it. */
   forget(token: string): void {
     if (this.session?.token === token) this.session = undefined
   }

@@ -6,9 +6,7 @@ import { SpentTree } from '../../protocol/notes/spent_tree'
 import type { SettledEvent, VaultEvent } from '../../protocol/vault/events'
 import type { VaultState } from '../chain/read_vault'
 
-// Rebuilds the tree of spent nullifiers from the settlement batches and compares it with the vault's config account.
-
-/** Nullifiers enter batch by batch; one that escaped from a frozen vault may be in none. */
+/** Rebuilds the spent tree batch by batch. A nullifier that escaped from a frozen vault must be in no batch. */
 function auditSpentTree(events: readonly VaultEvent[], { config }: VaultState): RootAudit {
   const { last_batch, spent_count: count, spent_root: expected } = config
   const batches = events.filter((event) => event.kind === 'settled').sort((a, b) => a.batch - b.batch)
@@ -34,7 +32,7 @@ function auditSpentTree(events: readonly VaultEvent[], { config }: VaultState): 
   return { count, expected, found, faults, missing: undefined }
 }
 
-/** Goes through the batches again, with the root and count that each itself names. */
+/** Replays the batches and compares each with the root and count that it states itself. */
 function firstDifference(settled: readonly SettledEvent[]): string {
   const tree = new SpentTree()
   for (const { batch, nullifiers, spent_count, spent_root } of settled) {
@@ -50,8 +48,6 @@ function firstDifference(settled: readonly SettledEvent[]): string {
   return 'every batch agrees with itself; the account holds another spent root'
 }
 
-// Recomputes both roots of a vault from its public events alone and judges the accounts by them.
-
 export type RootAudit = {
   /** Leaves or nullifiers the account counts. */
   count: number
@@ -59,9 +55,9 @@ export type RootAudit = {
   expected: Uint8Array
   /** Root of the rebuilt tree; undefined when it could not be rebuilt. */
   found: Uint8Array | undefined
-  /** What contradicts the account or itself, as sentences; empty when nothing does. */
+  /** Contradictions with the account or within the history, one sentence each. */
   faults: string[]
-  /** What the history lacks; then nothing is judged. */
+  /** The first gap of the history; with a gap nothing is judged. */
   missing: string | undefined
 }
 export type ChainAudit = {
@@ -73,8 +69,8 @@ export type ChainAudit = {
 }
 
 /**
- * Nothing of the venue is asked. `vault` must be read before `events`, so that the history reaches at least as far; what it
- * holds beyond the accounts is left out.
+ * Rebuilds both trees from events and compares them with the accounts; the venue is not asked. Read `vault` before
+ * `events`, so that the history covers the accounts; later events are ignored.
  */
 export function auditChain(events: readonly VaultEvent[], vault: VaultState): ChainAudit {
   const note_tree = auditNoteTree(events, vault)
@@ -86,15 +82,13 @@ export function auditChain(events: readonly VaultEvent[], vault: VaultState): Ch
   return { slot: vault.slot, note_tree, spent_tree, verdict }
 }
 
-// Rebuilds the note tree from the vault's events and compares it with the accounts, leaf by leaf where they differ.
-
-/** One append: the leaves an event says it added, and the root it says they led to. */
+/** The leaves that an event appended and the root after them, both as the event states them. */
 type Append = { at: string; first: number; leaves: Uint8Array[]; note_root: Uint8Array; misfit: boolean }
 type ProgramNote = { mint: Uint8Array; amount: bigint; inner: Uint8Array; leaf_index: number }
 
 /**
- * Every deposit and refund names what its commitment is made of, so those are computed again; outputs of trades are
- * opaque. Beside the root of now, every earlier state the ring still knows must be one of this history.
+ * Recomputes the commitments of deposits and refunds, whose openings are public; outputs of trades are opaque. Every
+ * earlier state in the ring must be one of this history, as must the current root.
  */
 function auditNoteTree(events: readonly VaultEvent[], { tree, ring }: VaultState): RootAudit {
   const { leaf_count: count, root: expected } = tree
@@ -149,7 +143,7 @@ function isCommitmentOf(commitment: Uint8Array, note: ProgramNote): boolean {
 
 type Ordered = { leaves: Uint8Array[]; missing?: string; fault?: string }
 
-/** The first `count` leaves; each must come exactly once. */
+/** The first `count` leaves; each must be appended exactly once. */
 function inOrder(appends: readonly Append[], count: number): Ordered {
   const leaves: Uint8Array[] = []
   for (const { at, first, leaves: more } of appends) {
@@ -163,7 +157,7 @@ function inOrder(appends: readonly Append[], count: number): Ordered {
     : { leaves: leaves.slice(0, count) }
 }
 
-/** Goes through the history again, with the root that every event itself names. */
+/** Replays the history and compares each event with the root that it states itself. */
 function firstWrongAppend(appends: readonly Append[], count: number): string {
   const tree = new MerkleTree()
   for (const { at, first, leaves, note_root } of appends) {

@@ -1,10 +1,11 @@
-/** The client's own view of Solana: requests that are retried, and failures explained. */
+/** Opens the client's own view of Solana, retries its reads and explains its failures. */
 
 import {
   type Address,
   createKeyPairSignerFromPrivateKeyBytes,
   createSolanaRpc,
   getAddressDecoder,
+  getBase64Encoder,
   isSolanaError,
   type KeyPairSigner,
   type Rpc,
@@ -13,34 +14,37 @@ import {
 } from '@solana/kit'
 import { NODE_READ_ATTEMPTS_MAX, NODE_READ_WAIT_FIRST_MS } from '../limits'
 
-// Reads again when a node is busy or briefly gone: a whole history takes thousands of reads, and none may be lost.
-
-/** A node that is rate-limiting (429) or failing (5xx); every other answer is an answer. */
+/** Whether a retry may help: the node rate-limits (429), fails (5xx) or is not reachable. */
 export function isPassing(error: unknown): boolean {
   if (isSolanaError(error, SOLANA_ERROR__RPC__TRANSPORT_HTTP_ERROR)) {
     const { statusCode } = error.context
     return statusCode === 429 || statusCode >= 500
   }
-  // What fetch throws when there is no connection: a TypeError that names the system's reason, here or as its cause.
+  // Without a connection fetch throws a TypeError with the system's error code, on itself or on its cause.
   const { code, cause } = error as { code?: unknown; cause?: { code?: unknown } }
   return error instanceof TypeError && typeof (code ?? cause?.code) === 'string'
 }
 
-/** Only for reads: asking twice must change nothing. @throws the last failure, after about six seconds in all */
+/**
+ * Retries a read; a whole history takes thousands of them. Only for requests that change nothing.
+ * @throws the last failure, after about six seconds
+ */
 export async function patientRead<T>(read: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await read()
     } catch (error) {
       if (attempt === NODE_READ_ATTEMPTS_MAX || !isPassing(error)) throw error
-      await Bun.sleep(NODE_READ_WAIT_FIRST_MS * 2 ** (attempt - 1))
+      await sleep(NODE_READ_WAIT_FIRST_MS * 2 ** (attempt - 1))
     }
   }
 }
 
-// Says in words what is wrong between a command and the node it asks, and what to do.
+export function sleep(ms: number): Promise<void> {
+  return new Promise((done) => setTimeout(done, ms))
+}
 
-/** Undefined for what is no failure of a node. */
+/** Names the failure of a node and the next step; undefined for any other error. */
 export function chainFailure(error: unknown, rpc_url: string): string | undefined {
   if (isSolanaError(error, SOLANA_ERROR__RPC__TRANSPORT_HTTP_ERROR)) {
     const { statusCode } = error.context
@@ -54,27 +58,31 @@ export function chainFailure(error: unknown, rpc_url: string): string | undefine
   return undefined
 }
 
-// The client's own view of Solana: it never asks the venue what the chain says.
-
-/** Reads need nobody's key. */
+/** A node of the client's choice; the venue is never asked about the chain. */
 export type ChainReader = { rpc: Rpc<SolanaRpcApi>; rpc_url: string }
+/** `payer` pays fees, rent and bonds, and owns the trader's token accounts. */
 export type ChainAccess = ChainReader & { payer: KeyPairSigner }
 
 export function openChainReader(rpc_url: string): ChainReader {
   return { rpc: createSolanaRpc(rpc_url), rpc_url }
 }
 
-/** @param payer_seed 32-byte seed of the key that pays fees and owns the trader's token accounts. */
+/** @param payer_seed 32-byte seed of the payer's key */
 export async function openChainAccess(rpc_url: string, payer_seed: Uint8Array): Promise<ChainAccess> {
   const payer = await createKeyPairSignerFromPrivateKeyBytes(new Uint8Array(payer_seed))
   return { rpc: createSolanaRpc(rpc_url), rpc_url, payer }
 }
 
-/** The same payer on another endpoint. */
+/** The same payer on another node. */
 export function reopenChain({ payer }: ChainAccess, rpc_url: string): ChainAccess {
   return { rpc: createSolanaRpc(rpc_url), rpc_url, payer }
 }
 
 export function addressOf(bytes: Uint8Array): Address {
   return getAddressDecoder().decode(bytes)
+}
+
+/** Account data as JSON-RPC carries it. */
+export function bytesOfBase64(text: string): Uint8Array {
+  return new Uint8Array(getBase64Encoder().encode(text))
 }

@@ -1,5 +1,4 @@
-/** Deposits tokens into the vault as a note of the wallet; the program, not the venue, makes the commitment. */
-
+/** Deposits tokens into the vault as a note of the wallet; the program makes the commitment, not the venue. */
 import type { Instruction, Signature } from '@solana/kit'
 import { decodeBase58 } from '../../protocol/base58'
 import { equalBytes, toHex } from '../../protocol/bytes'
@@ -19,12 +18,16 @@ import {
 } from './send_instructions'
 import { ownAccount } from './token_account'
 
-type DepositTerms = {
+export type DepositTerms = {
+  /** Base58. */
   program_id: string
+  /** Base58. */
   mint: string
+  /** Base units. */
   amount: bigint
+  /** The trading key that owns the note. */
   key_index: number
-  /** Saves the wallet: called before anything is sent, so that no blinding is used twice if this process ends. */
+  /** Saves the wallet; called before anything is sent, so that a crash never reuses a blinding. */
   keep?: () => void
 }
 
@@ -61,7 +64,7 @@ async function readDeposited(
 
 /**
  * Sends the deposit, waits for `finalized`, and adds the note to the wallet.
- * @throws TransactionFailed when it did not land, or the program made another commitment than the one recomputed here.
+ * @throws TransactionFailed when it did not land or the program made another commitment; NotAVault
  */
 export async function deposit(
   chain: ChainAccess,
@@ -80,7 +83,7 @@ export async function deposit(
     return sendInstructions(chain, [instruction], 'finalized')
   }
   const signature = await send().catch((error: unknown) => {
-    // Of any other failure while sending it is not known whether the deposit lands.
+    // After any other failure while sending, the deposit may still land.
     if (!sending || error instanceof TransactionFailed) giveBack()
     throw error
   })

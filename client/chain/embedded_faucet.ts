@@ -1,4 +1,4 @@
-/** Test money of the embedded chain: it answers on no other cluster. */
+/** Asks the embedded chain for test money; other clusters have no such methods. */
 import type { ChainAccess } from './chain_access'
 import { TransactionFailed } from './send_instructions'
 
@@ -15,12 +15,15 @@ async function ask(rpc_url: string, method: string, params: unknown): Promise<st
   return answer.result
 }
 
-/** Lamports for fees. */
+/** Gives the payer lamports for fees. @throws TransactionFailed */
 export function airdrop(chain: ChainAccess, lamports: bigint): Promise<string> {
   return ask(chain.rpc_url, 'requestAirdrop', [chain.payer.address, Number(lamports)])
 }
 
-/** Tokens in the payer's associated account. */
+/**
+ * Mints base units into the payer's associated account. @param mint base58
+ * @throws TransactionFailed
+ */
 export function mintTo(chain: ChainAccess, mint: string, amount: bigint): Promise<string> {
   return ask(chain.rpc_url, 'tacit_mintTo', [{ mint, owner: chain.payer.address, amount: String(amount) }])
 }

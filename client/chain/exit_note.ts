@@ -1,5 +1,4 @@
-/** How a note leaves without the venue: request, freeze after a missed deadline, escape; and how a false request is closed. */
-
+/** Sends the transactions of an exit without the venue: request, freeze after a missed deadline, escape, refusal. */
 import { createKeyPairSignerFromPrivateKeyBytes, type KeyPairSigner, type Signature } from '@solana/kit'
 import { decodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
@@ -13,13 +12,13 @@ import { type ReadHistoryOptions, readVaultHistory } from './read_history'
 import { programBytes, readExitRequest, readMintRecord, readVaultState } from './read_vault'
 import { requireLamports, sendInstructions, TransactionFailed, toInstruction } from './send_instructions'
 
-/** Reads the whole public history; good for any number of exits until the vault changes. */
+/** Reads the whole public history; the proofs serve any number of exits until the vault changes. */
 export async function readProofs(
   chain: ChainReader,
   program_id: string,
   options: ReadHistoryOptions = {},
 ): Promise<VaultProofs> {
-  // The state first: the history read after it reaches at least as far.
+  // The state first: a history read after it covers it.
   const vault = await readVaultState(chain, program_id, options.commitment)
   return new VaultProofs(await readVaultHistory(chain, program_id, options), vault)
 }
@@ -30,9 +29,11 @@ function ownerOf(wallet: Wallet, note: WalletNote): Promise<KeyPairSigner> {
 const payerBytes = (chain: ChainAccess): Uint8Array => decodeBase58(chain.payer.address, 32)!
 
 /**
- * Costs the payer a bond of 0.02 SOL and rent, returned on service, freeze or escape.
- * @param to `destination` is the token account that receives the whole note; `keep` saves the wallet, before anything is sent
- * @throws ProofUnavailable, TransactionFailed
+ * Demands on chain that the venue pays a note out. Costs the payer a bond of 0.02 SOL and rent, both returned on service,
+ * freeze or escape.
+ * @param to `destination` is the token account that receives the whole note; `keep` saves the wallet, called before
+ * anything is sent
+ * @throws ProofUnavailable, TransactionFailed, NotAVault
  */
 export async function requestExit(
   chain: ChainAccess,
@@ -53,7 +54,7 @@ export async function requestExit(
     sending = true
     return await sendInstructions(chain, [instruction], 'confirmed')
   } catch (error) {
-    // Of any other failure while sending it is not known whether the request lands.
+    // After any other failure while sending, the request may still land.
     if (!sending || error instanceof TransactionFailed) {
       note.state = before
       giveBack()
@@ -62,7 +63,7 @@ export async function requestExit(
   }
 }
 
-/** Freezes the vault over an exit request whose deadline passed; anyone may. @throws TransactionFailed */
+/** Freezes the vault over an exit request that missed its deadline. Any payer may. @throws TransactionFailed */
 export async function freezeVault(
   chain: ChainAccess,
   program_id: string,
@@ -73,7 +74,7 @@ export async function freezeVault(
   return sendInstructions(chain, [toInstruction(freeze, [])], 'confirmed')
 }
 
-/** Closes the request for a note that is spent; anyone may, and gets its bond. @throws ProofUnavailable, TransactionFailed */
+/** Closes an exit request for a spent note. Any payer may, and gets the bond. @throws ProofUnavailable, TransactionFailed */
 export async function refuseExit(
   chain: ChainAccess,
   of: { program_id: string; nullifier: Uint8Array; proofs: VaultProofs },
@@ -100,7 +101,10 @@ async function openRequest(
   throw new TransactionFailed(`no exit request is open for nullifier ${toHex(nullifier)}: ${fate}`)
 }
 
-/** @throws ProofUnavailable, TransactionFailed */
+/**
+ * Takes a note's tokens out of a frozen vault and marks the note spent.
+ * @param to `destination` is the token account that receives them. @throws ProofUnavailable, TransactionFailed, NotAVault
+ */
 export async function escapeNote(
   chain: ChainAccess,
   wallet: Wallet,

@@ -1,4 +1,4 @@
-/** Proofs from a history that is kept on disk and extended: a node is asked only for what came since the last time. */
+/** Makes proofs from a history kept on disk, so that a node is asked only for newer transactions. Bun and Node. */
 import { ProofUnavailable, VaultProofs } from '../exit/vault_proofs'
 import { extendHistory, type KeptTransaction, loadHistory } from '../wallet/history_file'
 import { HistoryIncomplete, vaultHistory } from '../wallet/vault_history'
@@ -8,15 +8,17 @@ import { readVaultState, type VaultState } from './read_vault'
 
 export type KeptProofs = {
   proofs: VaultProofs
-  /** Transactions that were on disk, and that the node was asked for. */
+  /** Transactions found on disk. */
   kept: number
+  /** Transactions read from the node. */
   read: number
 }
 
 /**
- * The proofs are checked: both trees, rebuilt from the whole history, have the roots of the finalized vault. A kept history
- * that does not lead there with what came since is forgotten and everything is read again.
- * @throws HistoryIncomplete, NotAVault; ProofUnavailable when a history read anew does not lead there either
+ * Checked proofs: both trees, rebuilt from the whole history, have the roots of the finalized vault. When a kept history
+ * with the newer transactions does not, everything is read again.
+ * @param path file of the history, extended before this returns
+ * @throws HistoryIncomplete, NotAVault; ProofUnavailable when the fresh history differs too
  */
 export async function keptProofs(
   chain: ChainReader,
@@ -25,7 +27,7 @@ export async function keptProofs(
   progress?: (transactions: number) => void,
 ): Promise<KeptProofs> {
   const options: ReadHistoryOptions = { commitment: 'finalized', ...(progress && { progress }) }
-  // The state first: the history read after it reaches at least as far.
+  // The state first: a history read after it covers it.
   const vault = await readVaultState(chain, program_id)
   const of = { genesis_hash: await patientRead(() => chain.rpc.getGenesisHash().send()), program_id }
   const kept = loadHistory(path, of)
@@ -36,12 +38,12 @@ export async function keptProofs(
     return { proofs, kept: kept.transactions.length, read: fresh.length }
   }
   const all = await readVaultTransactions(chain, program_id, [], options)
-  const anew = checked(all, vault, false)!
+  const fresh_proofs = checked(all, vault, false)!
   extendHistory(path, of, { transactions: [], sealed_bytes: 0 }, all)
-  return { proofs: anew, kept: 0, read: all.length }
+  return { proofs: fresh_proofs, kept: 0, read: all.length }
 }
 
-/** Undefined where another try may help. */
+/** Undefined when `again` and the history is the fault: a full read may help. */
 function checked(
   transactions: readonly KeptTransaction[],
   vault: VaultState,

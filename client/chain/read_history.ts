@@ -1,5 +1,4 @@
 /** Reads every event of a vault from its transactions on one node. */
-
 import { decodeTransactionFromRpcResponse, type Signature } from '@solana/kit'
 import { vaultAddresses } from '../../protocol/vault/addresses'
 import { decodeEvent, innerDataOf, type VaultEvent } from '../../protocol/vault/events'
@@ -9,11 +8,9 @@ import { HistoryIncomplete, type VaultHistory, vaultHistory } from '../wallet/va
 import { addressOf, type ChainReader, patientRead } from './chain_access'
 import { programBytes } from './read_vault'
 
-// Events of the vault in landed transactions: instructions the program sent to itself, never log text.
-
 /**
- * Data of the instructions the program got from programs in one transaction, its own events among them, in order; empty
- * for a failed one, undefined when the node does not serve it at `commitment`.
+ * Data of the inner instructions to the program in one transaction, in order. Events are among them: the program emits
+ * them as calls to itself, not as log text. Empty for a failed transaction, undefined when the node does not serve it.
  */
 export async function readTransactionData(
   { rpc }: ChainReader,
@@ -30,23 +27,21 @@ export async function readTransactionData(
   return innerDataOf(program_id, named, found.meta.innerInstructions).map(({ data }) => data)
 }
 
-/** The events among them. */
+/** The events among inner instructions. */
 export function eventsOf(data: readonly Uint8Array[]): VaultEvent[] {
   return data.flatMap((one) => decodeEvent(one) ?? [])
 }
 
-// Reads every event of a vault from its transactions on one node: all a wallet needs besides its seed.
-
 export type ReadHistoryOptions = {
-  /** Default `finalized`: nothing of it can be taken back. */
+  /** Default `finalized`: none of it can be rolled back. */
   commitment?: 'confirmed' | 'finalized'
-  /** Signatures asked for at once; at most and by default 1,000. */
+  /** Signatures per page; at most and by default 1,000. */
   page_size?: number
-  /** Transactions read so far, for a display of progress. */
+  /** Receives the count of transactions read so far. */
   progress?: (transactions: number) => void
 }
 
-/** The history, indexed as a wallet looks things up. @throws HistoryIncomplete also when it has a gap */
+/** The whole history, indexed for a wallet's lookups. @throws HistoryIncomplete */
 export async function readVaultHistory(
   chain: ChainReader,
   program_id: string,
@@ -55,7 +50,7 @@ export async function readVaultHistory(
   return vaultHistory(await readVaultEvents(chain, program_id, options))
 }
 
-/** Every event; those of one transaction stay in order. @throws HistoryIncomplete */
+/** Every event; those of one transaction stay in order. @throws HistoryIncomplete when a transaction is not served */
 export async function readVaultEvents(
   chain: ChainReader,
   program_id: string,
@@ -66,10 +61,10 @@ export async function readVaultEvents(
 }
 
 /**
- * Walks the transactions that name the note tree's account (deposits, batches, exit requests and escapes all do) from
- * the newest back to the first, or to the slot of the newest of those `known`; that slot's are told apart by signature,
- * since nodes may order them differently. Newest first, without the known ones.
- * @throws HistoryIncomplete when the node lists a transaction it does not serve
+ * Walks back through the transactions that name the note tree's account, as deposits, batches, exit requests and escapes
+ * all do, to the first one or to the slot of the newest `known` one. Within that slot signatures decide what is known,
+ * because nodes may order it differently. Newest first, without the known ones.
+ * @throws HistoryIncomplete when the node lists a transaction that it does not serve
  */
 export async function readVaultTransactions(
   chain: ChainReader,

@@ -1,4 +1,4 @@
-/** The vault's accounts as the chain holds them, all three of one slot. */
+/** Reads the vault's accounts from the chain. */
 import { decodeBase58 } from '../../protocol/base58'
 import {
   type ConfigAccount,
@@ -13,20 +13,21 @@ import {
   type TreeAccount,
 } from '../../protocol/vault/accounts'
 import { exitRequestAddress, mintRecordAddress, vaultAddresses } from '../../protocol/vault/addresses'
-import { addressOf, type ChainReader, patientRead } from './chain_access'
+import { addressOf, bytesOfBase64, type ChainReader, patientRead } from './chain_access'
 
 type Commitment = 'confirmed' | 'finalized'
+/** All three accounts as of one slot. */
 export type VaultState = { slot: number; config: ConfigAccount; tree: TreeAccount; ring: RingAccount }
 
-/** There is no vault under this program, or an account of it is not one the program wrote. */
+/** The program has no vault, or one of its accounts is malformed or owned by another program. */
 export class NotAVault extends Error {
-  constructor(what: string) {
-    super(`${what}: check the program's address and the cluster the node belongs to`)
+  constructor(finding: string) {
+    super(`${finding}: check the program's address and the cluster the node belongs to`)
     this.name = 'NotAVault'
   }
 }
 
-/** Data of the accounts the program owns, undefined for others and for absent ones. */
+/** Data of each account, undefined when it is absent or the program does not own it. */
 async function readAccounts(
   { rpc }: ChainReader,
   program_id: string,
@@ -38,7 +39,7 @@ async function readAccounts(
   )
   const data = value.map((account) => {
     if (account === null || account.owner !== program_id) return undefined
-    return new Uint8Array(Buffer.from(account.data[0], 'base64'))
+    return bytesOfBase64(account.data[0])
   })
   return { slot: Number(context.slot), data }
 }

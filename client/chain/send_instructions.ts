@@ -1,4 +1,4 @@
-/** Signs and lands vault instructions: funds checked first, failures explained. */
+/** Checks funds, signs vault instructions, sends them until they land and explains failures. */
 
 import {
   type AccountMeta,
@@ -25,12 +25,10 @@ import { LOADED_ACCOUNTS_BYTES_MAX } from '../../protocol/limits'
 import { type VaultErrorName, vaultError } from '../../protocol/vault/errors'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
 import { SEND_COMPUTE_UNITS_MAX, SEND_POLL_MS, SEND_RESEND_POLLS } from '../limits'
-import { addressOf, type ChainAccess, isPassing, patientRead } from './chain_access'
+import { addressOf, type ChainAccess, isPassing, patientRead, sleep } from './chain_access'
 import { ownAccount, tokenBalance } from './token_account'
 
-// A vault instruction in the form @solana/kit compiles.
-
-/** @throws RangeError when an account must sign and none of `signers` has its address */
+/** Converts to the form of @solana/kit. @throws RangeError when `signers` lacks an account that must sign */
 export function toInstruction(vault: VaultInstruction, signers: readonly KeyPairSigner[]): Instruction {
   const accounts = vault.accounts.map((account): AccountMeta | AccountSignerMeta => {
     const address = addressOf(account.address)
@@ -44,10 +42,9 @@ export function toInstruction(vault: VaultInstruction, signers: readonly KeyPair
   return { programAddress: addressOf(vault.program), accounts, data: vault.data }
 }
 
-// What the owner of a note can do about a refusal of the vault program; refusals only a faulty client meets have none.
-
 const RUN_AGAIN = 'The vault moved on meanwhile: run it again.'
 
+/** The next step for the owner of a note; errors that only a faulty client meets have none. */
 const VAULT_ADVICE: Partial<Record<VaultErrorName, string>> = {
   vault_paused: 'Deposit later; exits work meanwhile.',
   vault_frozen: "What is in it leaves by 'exit escape'; nothing else goes in or out.",
@@ -64,16 +61,14 @@ const VAULT_ADVICE: Partial<Record<VaultErrorName, string>> = {
   destination_unusable: 'Name a token account of this mint that is not frozen, or leave --destination out.',
 }
 
-// A transaction that did not do what it was sent for, with the vault's own name for the reason where it has one.
-
-/** It landed with an error, was refused before it was sent, or its blockhash expired before it landed. */
+/** A transaction landed with an error, was rejected before it was sent, or its blockhash expired before it landed. */
 export class TransactionFailed extends Error {
   constructor(
-    what: string,
-    /** The vault program's refusal; undefined for every other reason. */
+    message: string,
+    /** The vault program's error; undefined for every other reason. */
     readonly refusal?: VaultErrorName,
   ) {
-    super(what)
+    super(message)
     this.name = 'TransactionFailed'
   }
 }
@@ -85,7 +80,7 @@ function landedFailure(err: unknown): TransactionFailed {
   return failure('the transaction landed with an error', code)
 }
 
-/** What the node's simulation refused; undefined when the failure is another, as a node that does not answer. */
+/** A rejection by the node's simulation; undefined for any other failure, such as a node that does not answer. */
 function preflightFailure(error: unknown): TransactionFailed | undefined {
   if (!isSolanaError(error, SOLANA_ERROR__JSON_RPC__SERVER_ERROR_SEND_TRANSACTION_PREFLIGHT_FAILURE))
     return undefined
@@ -97,21 +92,23 @@ function preflightFailure(error: unknown): TransactionFailed | undefined {
   return failure(`the transaction was refused before it was sent: ${reason}`, custom)
 }
 
-function failure(what: string, code: bigint | number | undefined): TransactionFailed {
+function failure(message: string, code: bigint | number | undefined): TransactionFailed {
   const known = code === undefined ? undefined : vaultError(Number(code))
-  if (known === undefined) return new TransactionFailed(what)
+  if (known === undefined) return new TransactionFailed(message)
   const advice = VAULT_ADVICE[known.name]
   const sentence = `the vault refuses: ${known.name}. ${known.meaning}`
   return new TransactionFailed(advice === undefined ? sentence : `${sentence} ${advice}`, known.name)
 }
 
-// Looks whether the payer can pay before anything is signed, and says what is missing in words.
-
 /** Solana's base fee of two signatures (Solana documentation, "Transaction fees"). */
 const FEE_LAMPORTS = 10_000n
 const BOND_LAMPORTS = 20_000_000n
 
-/** @param account_bytes of the accounts the transaction makes. @throws TransactionFailed */
+/**
+ * Checks the payer's lamports before anything is signed.
+ * @param account_bytes sizes of the accounts that the transaction creates
+ * @param bond whether it also pays an exit bond. @throws TransactionFailed naming the missing amount
+ */
 export async function requireLamports(
   chain: ChainAccess,
   account_bytes: readonly number[],
@@ -131,7 +128,10 @@ export async function requireLamports(
   )
 }
 
-/** @param mint base58. @throws TransactionFailed */
+/**
+ * Checks the payer's tokens before anything is signed.
+ * @param mint base58. @throws TransactionFailed naming the missing amount
+ */
 export async function requireTokens(
   chain: ChainAccess,
   mint: string,
@@ -146,14 +146,11 @@ export async function requireTokens(
   )
 }
 
-// Signs instructions as one v1 transaction, sends it until it lands, and waits for a commitment level.
-//
-// Version 1 (4,096 bytes) because an escape needs 2.8 KB and every cluster that has a vault has v1: `initialize` fits no
-// other.
-
 /**
- * The payer signs, and whoever the instructions carry a signer for.
- * @returns the signature at `commitment`. @throws TransactionFailed
+ * Signs instructions as one transaction with the payer and the signers they carry, sends it until it lands, and waits for
+ * `commitment`. Version 1 (4,096 bytes): an escape needs 2.8 KB, and every cluster with a vault has v1 because
+ * `initialize` fits no other.
+ * @returns the signature. @throws TransactionFailed
  */
 export async function sendInstructions(
   chain: ChainAccess,
@@ -185,13 +182,13 @@ export async function sendInstructions(
     const height = await patientRead(() => rpc.getBlockHeight({ commitment: 'confirmed' }).send())
     if (!status && height > lifetime.lastValidBlockHeight)
       throw new TransactionFailed('the transaction expired before it landed, and never will: run it again')
-    await Bun.sleep(SEND_POLL_MS)
+    await sleep(SEND_POLL_MS)
   }
 }
 
 /**
- * Only the first sending is simulated: later ones would be refused for having landed. A node that is gone for a moment is
- * asked again by the next one; the bytes are the same, so nothing happens twice.
+ * Only the first send is simulated: the simulation of a landed transaction fails. The next send covers for a node that
+ * is briefly unreachable; equal bytes land at most once.
  */
 async function send(
   chain: ChainAccess,

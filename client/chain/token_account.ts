@@ -1,12 +1,12 @@
-/** Associated token accounts (SPL): address, creation, balance. */
+/** Derives, creates and reads associated token accounts (SPL). */
 
 import { AccountRole, type AccountSignerMeta, type Instruction } from '@solana/kit'
 import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import { findAddress, SYSTEM_PROGRAM, TOKEN_PROGRAM } from '../../protocol/vault/addresses'
-import { addressOf, type ChainAccess, type ChainReader, patientRead } from './chain_access'
+import { addressOf, bytesOfBase64, type ChainAccess, type ChainReader, patientRead } from './chain_access'
 
 const ASSOCIATED_TOKEN_PROGRAM = decodeBase58('ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL', 32)!
-/** The associated-token program's "create, or leave as it is". */
+/** `CreateIdempotent`: an account that exists is left as it is. */
 const CREATE_IDEMPOTENT = Uint8Array.of(1)
 
 /** Without extensions. */
@@ -63,7 +63,7 @@ export async function readTokenAccount(
   const config = { encoding: 'base64', commitment: 'confirmed' } as const
   const { value } = await patientRead(() => rpc.getAccountInfo(addressOf(account), config).send())
   if (value === null || value.owner !== addressOf(token_program)) return undefined
-  const data = new Uint8Array(Buffer.from(value.data[0], 'base64'))
+  const data = bytesOfBase64(value.data[0])
   const state = data.length >= TOKEN_ACCOUNT_BYTES ? data[STATE_AT] : undefined
   return state === 1 || state === 2 ? { mint: data.slice(0, 32), frozen: state === 2 } : undefined
 }

@@ -1,13 +1,12 @@
-/** `bun run audit-chain`: both roots of a vault recomputed from the chain, compared with its accounts. */
-
+/** Runs `bun run audit-chain`: recomputes both roots of a vault from the chain and compares them with its accounts. */
 import { parseArgs } from 'node:util'
 import { toHex } from '../../protocol/bytes'
 import { auditChain, type ChainAudit, type RootAudit } from '../audit/chain_audit'
 import { chainFailure, openChainReader } from '../chain/chain_access'
 import { readVaultEvents } from '../chain/read_history'
 import { NotAVault, readVaultState } from '../chain/read_vault'
+import { hashFast } from '../wallet/hash_fast'
 import { HistoryIncomplete } from '../wallet/vault_history'
-import { hashFast } from '../wallet/wallet_file'
 import { answerHelp } from './options'
 
 const USAGE = `usage: bun run audit-chain --rpc URL --program ADDRESS [--json]

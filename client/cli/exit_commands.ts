@@ -1,4 +1,4 @@
-/** `wallet exit request|status|escape|freeze|refuse`: out of the vault without the venue. */
+/** Runs `wallet exit request|status|escape|freeze|refuse`: leaves the vault without the venue. */
 import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import { equalBytes, toHex } from '../../protocol/bytes'
 import type { ChainAccess } from '../chain/chain_access'
@@ -20,9 +20,10 @@ import { saveWallet } from '../wallet/wallet_file'
 import { type CommandOptions, CommandRefused } from './options'
 import { currentProofs, syncWallet } from './recover_notes'
 
-// The token account an exit pays to: the one named, or the payer's own, made when it is absent.
-
-/** @throws CommandRefused for a destination the vault could not pay: its note would come back as another */
+/**
+ * The token account that an exit pays: `--destination`, or the payer's own, created when absent.
+ * @throws CommandRefused for a destination that the vault cannot pay: the tokens would return as another note
+ */
 async function payoutAccount(chain: ChainAccess, options: CommandOptions, mint: string): Promise<Uint8Array> {
   const { token_program } = await readMintRecord(chain, options.program(), mint)
   if (options.optional('destination') !== undefined) {
@@ -46,8 +47,6 @@ async function payoutAccount(chain: ChainAccess, options: CommandOptions, mint: 
   }
   return bytes
 }
-
-// `wallet exit request|status|escape`: out of the vault with the seed and public chain data, without the venue.
 
 function noteOf(options: CommandOptions, wallet: Wallet): WalletNote {
   const note = wallet.note(toHex(options.field('note')))
@@ -92,8 +91,8 @@ export async function exitStatus(options: CommandOptions): Promise<void> {
 }
 
 /**
- * One note, or every unspent note of the seed, also those the wallet file lacks; what turns out to be spent or never landed
- * is said and passed over.
+ * One note, or every unspent note of the seed, including notes that the wallet file lacks. Notes that are spent or never
+ * landed are reported and skipped.
  */
 export async function exitEscape(options: CommandOptions): Promise<void> {
   const [wallet, chain, program_id] = [options.walletToChange(), await options.chain(), options.program()]
@@ -120,9 +119,7 @@ export async function exitEscape(options: CommandOptions): Promise<void> {
   if (left > 0) throw new CommandRefused(`${left} notes did not escape, for the reasons above`)
 }
 
-// `wallet exit freeze|refuse`: what anyone may do about an exit request, with any key that pays.
-
-/** Needs no wallet: `--nullifier` names anybody's request. */
+/** Any payer may freeze; `--nullifier` names a request without a wallet. */
 export async function exitFreeze(options: CommandOptions): Promise<void> {
   const named = options.optional('nullifier') !== undefined
   const nullifier = named ? options.field('nullifier') : nullifierOfNote(noteOf(options, options.wallet()))
@@ -130,7 +127,7 @@ export async function exitFreeze(options: CommandOptions): Promise<void> {
   console.log(`frozen       in ${signature}: every owner may escape now`)
 }
 
-/** The bond of a request for a spent note goes to the payer. `--wallet` names where the history is kept. */
+/** Any payer may close a request for a spent note and gets its bond. `--wallet` names the place of the kept history. */
 export async function exitRefuse(options: CommandOptions): Promise<void> {
   const nullifier = options.field('nullifier')
   const chain = await options.chain()

@@ -1,5 +1,4 @@
-/** Options of the wallet's commands: seeds in files, locked wallets, a chain to ask; help and user errors. */
-
+/** Parses the options of the wallet's commands, reads the files they name and locks the wallet. */
 import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { decodeBase58, encodeBase58 } from '../../protocol/base58'
@@ -10,8 +9,7 @@ import { Refused } from '../verify/transcript'
 import type { Wallet } from '../wallet/wallet'
 import { loadWallet } from '../wallet/wallet_file'
 
-// Ends the process with the usage on standard output where the command line asks for it, which is no failure.
-
+/** Prints the usage and exits with 0 when the command line asks for help. */
 export function answerHelp(usage: string): void {
   const args = process.argv.slice(2)
   if (args[0] !== 'help' && !args.includes('--help') && !args.includes('-h')) return
@@ -19,15 +17,12 @@ export function answerHelp(usage: string): void {
   process.exit(0)
 }
 
-// What was asked cannot be done as it was asked; the message says what can.
-
+/** A user error; the message names the next step. */
 export class CommandRefused extends Error {
   override readonly name = 'CommandRefused'
 }
 
-// Reads a file that was named on the command line.
-
-/** @throws Refused naming the file */
+/** Reads a file named on the command line. @throws Refused naming it */
 export function readInput(path: string): Uint8Array {
   try {
     return new Uint8Array(readFileSync(path))
@@ -36,16 +31,15 @@ export function readInput(path: string): Uint8Array {
   }
 }
 
-/** As UTF-8. @throws Refused naming the file */
+/** The same as UTF-8 text. @throws Refused naming the file */
 export function readInputText(path: string): string {
   return new TextDecoder().decode(readInput(path))
 }
 
-// One command at a time on a wallet: two would use the same counters, and the last to save would forget the other's notes.
-
 /**
- * Held until this process ends, however it ends: a lock whose process is gone is taken over.
- * @throws CommandRefused while another command holds it
+ * Locks a wallet until this process ends: two commands would use the same counters, and the later save would drop the
+ * other's notes. A lock of an ended process is taken over.
+ * @throws CommandRefused while another command holds the lock
  */
 export function lockWallet(wallet_path: string): void {
   const path = `${wallet_path}.lock`
@@ -70,8 +64,6 @@ function runs(pid: number): boolean {
   }
 }
 
-// Reads what the wallet's commands are given: options, seeds in files, wallets, a chain to ask.
-
 const text = { type: 'string' } as const
 const OPTIONS = {
   rpc: text,
@@ -91,7 +83,7 @@ const OPTIONS = {
   replace: { type: 'boolean' },
   all: { type: 'boolean' },
 } as const
-/** What a missing option would name. */
+/** Meanings of options, for the message about a missing one. */
 const MEANINGS: Partial<Record<string, string>> = {
   rpc: 'the URL of a Solana node',
   program: "the vault program's address, as the venue's /info and its verified evidence name it",
@@ -111,7 +103,7 @@ type Values = { [K in TextOption]?: string | undefined } & {
 
 export class CommandOptions {
   private constructor(
-    /** The command's words. */
+    /** The words of the command, without options. */
     readonly words: readonly string[],
     private readonly values: Values,
   ) {}
@@ -139,7 +131,7 @@ export class CommandOptions {
     if (value === undefined) throw new CommandRefused(`--${name} is needed: ${MEANINGS[name]}`)
     return value
   }
-  /** A whole number, `fallback` when left out. */
+  /** A whole number; `fallback` when absent. */
   count(name: TextOption, fallback: number): number {
     const value = this.values[name]
     if (value === undefined) return fallback
@@ -163,7 +155,7 @@ export class CommandOptions {
     return bytes
   }
 
-  /** To read only. */
+  /** The wallet, for reading only. */
   wallet(): Wallet {
     const path = this.text('wallet')
     const wallet = loadWallet(path)
@@ -171,7 +163,7 @@ export class CommandOptions {
       throw new CommandRefused(`there is no wallet at ${path}: make it with 'create' or 'recover'`)
     return wallet
   }
-  /** To change: no other command may meanwhile. @throws CommandRefused while one does */
+  /** The wallet, locked for changes. @throws CommandRefused while another command holds the lock */
   walletToChange(): Wallet {
     lockWallet(this.text('wallet'))
     return this.wallet()
@@ -179,11 +171,11 @@ export class CommandOptions {
   program(): string {
     return encodeBase58(this.address('program'))
   }
-  /** Opens the chain to read. */
+  /** Opens the chain for reading. */
   reader(): ChainReader {
     return openChainReader(this.rpcUrl())
   }
-  /** Opens the chain in the name of `--payer`. */
+  /** Opens the chain with `--payer` as payer. */
   chain(): Promise<ChainAccess> {
     return openChainAccess(this.rpcUrl(), readSeed(this.text('payer')))
   }

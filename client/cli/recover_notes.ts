@@ -1,5 +1,4 @@
-/** `wallet recover` and `wallet sync`, and the proofs kept beside the wallet: everything from the public chain alone. */
-
+/** Runs `wallet recover` and `wallet sync`, from the seed and the public chain alone. */
 import { existsSync, rmSync } from 'node:fs'
 import type { ChainReader } from '../chain/chain_access'
 import { keptProofs } from '../chain/kept_proofs'
@@ -12,12 +11,13 @@ import { saveWallet } from '../wallet/wallet_file'
 import { type CommandOptions, CommandRefused, lockWallet, readSeed } from './options'
 import { printNotes } from './wallet_commands'
 
-// The public history up to now, kept beside the wallet and checked against the vault.
-
 /** Transactions between two lines of progress. */
 const PROGRESS_EVERY = 1_000
 
-/** @throws HistoryIncomplete, NotAVault, ProofUnavailable */
+/**
+ * Reads the public history up to now, keeps it beside the wallet and checks it against the vault.
+ * @throws HistoryIncomplete, NotAVault, ProofUnavailable
+ */
 export async function currentProofs(options: CommandOptions, chain: ChainReader): Promise<VaultProofs> {
   const path = historyPath(options)
   const progress = (count: number): void => {
@@ -35,11 +35,9 @@ function historyPath(options: CommandOptions): string {
   return `${options.text('wallet')}.history`
 }
 
-// `wallet recover` and `wallet sync`: every note of a seed, from the public chain alone.
-
 /**
- * Believes nothing on disk: the history is read from the node again, from its first transaction. `--replace` writes over a
- * wallet file, which forgets the orders that are live in it.
+ * Reads the whole history from the node again: nothing on disk is trusted. `--replace` overwrites a wallet file and so
+ * drops its live orders.
  */
 export async function recoverNotes(options: CommandOptions): Promise<void> {
   const seed = readSeed(options.text('seed-file'))
@@ -57,7 +55,7 @@ export async function recoverNotes(options: CommandOptions): Promise<void> {
     console.log('this seed has none in this vault: is it the right one, and are GAPS wide enough?')
 }
 
-/** Reads only what came since the last time, adds notes the wallet lacks and marks those that were spent. */
+/** Reads only newer transactions, adds missing notes and marks spent ones. */
 export async function syncNotes(options: CommandOptions): Promise<void> {
   const wallet = options.walletToChange()
   syncWallet(options, wallet, await currentProofs(options, options.reader()))

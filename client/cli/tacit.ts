@@ -1,6 +1,6 @@
 #!/usr/bin/env bun
 /**
- * `tacit`: what a trader or auditor runs beside a venue.
+ * Runs `tacit`, the command of traders and auditors.
  *   tacit verify URL [--policy FILE] [--collateral FILE] [--manifest FILE] [--bundle OUT] [--json]
  *   tacit verify --offline BUNDLE [--policy FILE] [--json]
  */

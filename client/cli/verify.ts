@@ -1,5 +1,4 @@
-/** `tacit verify`: prints the transcript of one verification and answers its exit code. */
-
+/** Runs `tacit verify`: prints the transcript of one verification and returns its exit code. */
 import { writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import type { Collateral } from '../../protocol/tdx/collateral'

@@ -1,7 +1,7 @@
 /**
- * `bun run verify-eventlog FILE`: does the event log of a GetQuote or `/attestation` answer lead to the registers of its
- * quote, and what did the machine claim? Whether the quote itself is genuine is `verify-quote`'s business. A file that is
- * an event log alone is replayed and its registers are printed.
+ * Runs `bun run verify-eventlog FILE`: replays the event log of a GetQuote or `/attestation` answer, compares it with the
+ * registers of its quote and prints the machine's claims. `verify-quote` judges the quote itself. For a file with an event
+ * log alone it prints the registers.
  * Prints one JSON verdict. Exit code: 0 accept, 1 reject, 64 usage.
  */
 import { equalBytes, toHex } from '../../protocol/bytes'

@@ -1,5 +1,5 @@
 /**
- * `bun run verify-quote`: is a TDX quote genuine and its platform current, at a given time?
+ * Runs `bun run verify-quote`: judges whether a TDX quote is genuine and its platform current at a given time.
  *   --quote FILE       raw bytes, hex, or a GetQuote answer
  *   --collateral FILE  JSON as dcap-qvl writes it
  *   --now ISO          time at which periods are judged; default now

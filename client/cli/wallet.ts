@@ -1,11 +1,12 @@
 #!/usr/bin/env bun
-/** `bun run wallet`: a wallet without a venue, from seed and public chain: create, recover, deposit, leave. */
+/** Runs `bun run wallet`: creates, recovers, funds and exits a wallet without a venue. */
 import { chainFailure } from '../chain/chain_access'
 import { NotAVault } from '../chain/read_vault'
 import { TransactionFailed } from '../chain/send_instructions'
 import { ProofUnavailable } from '../exit/vault_proofs'
+import { hashFast } from '../wallet/hash_fast'
 import { HistoryIncomplete } from '../wallet/vault_history'
-import { hashFast, NotAWallet } from '../wallet/wallet_file'
+import { NotAWallet } from '../wallet/wallet_file'
 import { exitEscape, exitFreeze, exitRefuse, exitRequest, exitStatus } from './exit_commands'
 import { answerHelp, CommandOptions, CommandRefused } from './options'
 import { recoverNotes, syncNotes } from './recover_notes'

@@ -1,5 +1,4 @@
 /** Runs `wallet create`, `address`, `notes`, `faucet` and `deposit`. */
-
 import { closeSync, existsSync, fsyncSync, openSync, writeSync } from 'node:fs'
 import { encodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
@@ -12,9 +11,7 @@ import { Wallet } from '../wallet/wallet'
 import { saveWallet } from '../wallet/wallet_file'
 import { type CommandOptions, CommandRefused, readSeed } from './options'
 
-// `wallet create`: a new seed in a file, an empty wallet beside it, and the addresses they give.
-
-/** Never writes over a file: a lost seed is lost money. */
+/** `wallet create`: a new seed file and an empty wallet. Never overwrites a file: a lost seed is lost money. */
 export function createWallet(options: CommandOptions): void {
   const path = options.text('seed-file')
   const wallet_path = options.optional('wallet')
@@ -36,13 +33,12 @@ export function createWallet(options: CommandOptions): void {
     saveWallet(wallet_path, wallet)
     console.log(`wallet       ${wallet_path}`)
   }
-  // A seed of its own may also be a payer's, and whoever funds one must not take the trading key for its address.
+  // A seed without a wallet may be a payer's, whose address is not the trading key.
   else console.log(`as payer     ${encodeBase58(publicKeyOf(seed))}`)
   console.log(`trading key  ${wallet.tradingKeyText(0)}`)
 }
 
-// `wallet address`: the trading key of an index, and the Solana account that pays.
-
+/** `wallet address`: the trading key of an index, and the payer's Solana address. */
 export function showAddress(options: CommandOptions): void {
   const seed_file = options.optional('seed-file')
   const payer = options.optional('payer')
@@ -53,8 +49,7 @@ export function showAddress(options: CommandOptions): void {
   if (payer !== undefined) console.log(`payer        ${encodeBase58(publicKeyOf(readSeed(payer)))}`)
 }
 
-// `wallet notes`: what a wallet file holds, unspent notes first of all.
-
+/** `wallet notes`: the notes in a wallet file. */
 export function listNotes(options: CommandOptions): void {
   printNotes(options.wallet(), options.flag('all'))
 }
@@ -69,10 +64,9 @@ export function printNotes(wallet: Wallet, with_spent: boolean): void {
   if (notes.length === 0) console.log('no notes')
 }
 
-// `wallet faucet`: test money of an embedded chain, SOL for fees and tokens of a mint; no other cluster gives any.
-
 const FEE_LAMPORTS = 1_000_000_000n
 
+/** `wallet faucet`: SOL for fees and tokens of a mint, on an embedded chain only. */
 export async function askFaucet(options: CommandOptions): Promise<void> {
   const chain = await options.chain()
   const [mint, amount] = [encodeBase58(options.address('mint')), options.amount()]
@@ -85,8 +79,7 @@ export async function askFaucet(options: CommandOptions): Promise<void> {
   console.log(`tokens       ${amount} units of ${mint} more, in ${account.text}`)
 }
 
-// `wallet deposit`: tokens of the payer become a note of a trading key.
-
+/** `wallet deposit`: turns the payer's tokens into a note of a trading key. */
 export async function depositTokens(options: CommandOptions): Promise<void> {
   const wallet = options.walletToChange()
   const keep = (): void => saveWallet(options.text('wallet'), wallet)

@@ -13,8 +13,6 @@ import type { VaultInstruction } from '../../protocol/vault/instruction'
 import type { Wallet, WalletNote } from '../wallet/wallet'
 import type { VaultProofs } from './vault_proofs'
 
-// A wallet's note opened as the vault program asks for it, at the leaf the history shows.
-
 type OpenedNote = {
   nullifier: Uint8Array
   /** The trading key that must sign. */
@@ -23,6 +21,7 @@ type OpenedNote = {
   opening: NoteOpening
 }
 
+/** Opens a note in the form of the vault program, at the leaf that the history shows. */
 export function openNote(wallet: Wallet, note: WalletNote, leaf_index: number): OpenedNote {
   const [commitment, blinding] = [fromHex(note.commitment, 32)!, fromHex(note.blinding, 32)!]
   const form = note.leaf_index === undefined ? 'settlement' : 'deposit'
@@ -38,21 +37,19 @@ export function nullifierOfNote(note: WalletNote): Uint8Array {
   return nullifierOf(fromHex(note.commitment, 32)!, fromHex(note.blinding, 32)!)
 }
 
-// Builds an exit request: the owner demands that the venue pays a note out before the deadline.
-
-type ExitRequestTerms = {
+export type ExitRequestTerms = {
   program: Uint8Array
   /** Pays rent and bond, and gets both back. */
   payer: Uint8Array
   /** Token account that receives the whole note. */
   destination: Uint8Array
-  /** The key's next deposit blinding: should the destination be unusable, the note that comes back is found as deposits are. */
+  /** The key's next deposit blinding: the note that an unusable destination returns is then found as deposits are. */
   refund_blinding: Uint8Array
 }
 
 /**
- * What a request shows, before it is encoded.
- * @throws ProofUnavailable, also for a note that is spent already: its bond would be lost
+ * The fields of a request, before it is encoded.
+ * @throws ProofUnavailable, also for a spent note: its bond would be lost
  */
 export function exitRequestFields(
   wallet: Wallet,
@@ -68,7 +65,7 @@ export function exitRequestFields(
   return { ...to, ...cited, owner, mint, opening, nullifier, refund_inner, path }
 }
 
-/** @throws ProofUnavailable */
+/** Demands that the venue pays a note out before the deadline; the note becomes pending. @throws ProofUnavailable */
 export function prepareExitRequest(
   wallet: Wallet,
   note: WalletNote,
@@ -80,19 +77,17 @@ export function prepareExitRequest(
   return request
 }
 
-// Builds an escape: in a frozen vault a note's owner takes its tokens with the seed and public data alone.
-
-type EscapeTerms = {
+export type EscapeTerms = {
   program: Uint8Array
   /** Pays the rent of the escape record. */
   payer: Uint8Array
   destination: Uint8Array
   token_program: Uint8Array
-  /** Who paid the bond of the note's open exit request, if it has one. */
+  /** The payer of the bond, when the note has an open exit request. */
   bond_payer?: Uint8Array
 }
 
-/** What an escape shows, before it is encoded. @throws ProofUnavailable */
+/** The fields of an escape, before it is encoded. @throws ProofUnavailable */
 export function escapeFields(
   wallet: Wallet,
   note: WalletNote,
@@ -105,7 +100,7 @@ export function escapeFields(
   return { ...terms, ...low, owner, mint, opening, nullifier, path, low_path }
 }
 
-/** @throws ProofUnavailable */
+/** Takes a note's tokens out of a frozen vault with the seed and public data alone. @throws ProofUnavailable */
 export function prepareEscape(
   wallet: Wallet,
   note: WalletNote,

@@ -1,6 +1,6 @@
 /**
- * Inclusion and absence proofs made from public history alone. Both trees are rebuilt and their roots compared with the
- * accounts of the vault, so a proof is either right or not made.
+ * Makes inclusion and absence proofs from public history alone. Both trees are rebuilt and compared with the vault's
+ * accounts first, so a proof is either valid or not made.
  */
 import { equalBytes, toHex } from '../../protocol/bytes'
 import { MerkleTree } from '../../protocol/notes/merkle_tree'
@@ -8,7 +8,7 @@ import { SpentTree } from '../../protocol/notes/spent_tree'
 import type { VaultState } from '../chain/read_vault'
 import type { VaultHistory } from '../wallet/vault_history'
 
-/** The public data at hand proves no such thing; `reason` says why. */
+/** The public data does not prove the claim; `reason` names the cause. */
 export class ProofUnavailable extends Error {
   constructor(readonly reason: 'not_in_tree' | 'spent' | 'not_spent' | 'history_differs') {
     super(MEANINGS[reason])
@@ -43,7 +43,7 @@ type Presence = {
   path: Uint8Array[]
 }
 
-/** Read `vault` before `history`, so that the history reaches at least as far. */
+/** Read `vault` before `history`, so that the history covers it. */
 export class VaultProofs {
   private readonly trees = new Map<number, MerkleTree>()
   private spent_tree: SpentTree | undefined
@@ -53,7 +53,7 @@ export class VaultProofs {
     readonly vault: VaultState,
   ) {}
 
-  /** Rebuilds both trees: passes exactly when the history is whole and true to the accounts. @throws ProofUnavailable */
+  /** Rebuilds both trees and compares their roots with the accounts. @throws ProofUnavailable */
   check(): void {
     const { leaf_count, root } = this.vault.tree
     this.treeOf(leaf_count, root)
@@ -68,8 +68,8 @@ export class VaultProofs {
   }
 
   /**
-   * Under a state the vault will still know when the transaction lands: one of the ring where it covers the note, since
-   * an append can make the current one unknown; else the current one.
+   * Cites the newest ring state that covers the note, else the current one: an append may replace the current state
+   * before the transaction lands, and the ring states stay valid.
    * @throws ProofUnavailable
    */
   inclusion(commitment: Uint8Array): Inclusion {
@@ -79,7 +79,7 @@ export class VaultProofs {
     return this.inclusionUnder(leaf_index, kept ?? tree)
   }
 
-  /** Under the state of the tree now: what an escape from a frozen vault must show. @throws ProofUnavailable */
+  /** Under the current state of the tree, as an escape from a frozen vault requires. @throws ProofUnavailable */
   finalInclusion(commitment: Uint8Array): Inclusion {
     return this.inclusionUnder(this.leafIndexOf(commitment), this.vault.tree)
   }
@@ -103,14 +103,14 @@ export class VaultProofs {
     return tree
   }
 
-  /** Absence from the spent root the vault has now. @throws ProofUnavailable */
+  /** Absence under the vault's current spent root. @throws ProofUnavailable */
   absence(nullifier: Uint8Array): Absence {
     const { leaf, siblings, present } = this.spentTree().witness(nullifier)
     if (present || this.history.escaped.has(toHex(nullifier))) throw new ProofUnavailable('spent')
     return { low_value: leaf.value, low_next: leaf.next_value, low_index: leaf.index, siblings }
   }
 
-  /** Presence in the spent root the vault has now: what closes an exit request for a spent note. @throws ProofUnavailable */
+  /** Presence under the vault's current spent root; closes an exit request for a spent note. @throws ProofUnavailable */
   presence(nullifier: Uint8Array): Presence {
     const { leaf, siblings: path, present } = this.spentTree().witness(nullifier)
     if (!present) throw new ProofUnavailable('not_spent')

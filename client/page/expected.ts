@@ -1,4 +1,4 @@
-/** What each check expects: the policy's demand, or the statement that it compares; stands beside what was found. */
+/** Words the expectation of each check: the policy's demand, or the statement that the check compares. */
 import type { EvidenceBundle } from '../verify/evidence_bundle'
 import type { VerificationPolicy } from '../verify/policy'
 import type { CheckName } from '../verify/transcript'
@@ -73,6 +73,6 @@ const EXPECTED: Record<CheckName, Expected> = {
   kms: ({ kms }) => [kms === undefined ? NOT_NAMED : 'the contract allows the measured build'],
 }
 
-/** The venue's own word, which the check compares with what it proves. */
+/** The venue's own statement, which the check compares with its proof. */
 const stated = (name: string, value: string): string => `stated ${name} ${value}`
 const listed = (values: string[]): string[] => (values.length === 0 ? [NOT_NAMED] : values)

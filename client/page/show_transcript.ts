@@ -1,10 +1,8 @@
-/** Shows a transcript: the verdict, then every check with expected and found values. */
+/** Renders a transcript: the verdict, then every check with expected and found values. */
 import type { EvidenceBundle } from '../verify/evidence_bundle'
 import type { VerificationPolicy } from '../verify/policy'
 import { CHECKS, type Check, type CheckResult, type Transcript, type Verdict } from '../verify/transcript'
 import { expectedOf } from './expected'
-
-// Shows text with its hashes, keys and addresses short, in full on hover, and each with a button that copies it.
 
 /** Hex and base58 values of 20 bytes and more. */
 const LONG_VALUE = /[0-9A-Za-z]{32,}/g
@@ -21,7 +19,7 @@ function element<K extends keyof HTMLElementTagNameMap>(
   return made
 }
 
-/** The text as nodes; nothing in it is ever read as markup. */
+/** Text as nodes, never as markup. Long values are shortened, in full on hover, with a button to copy them. */
 function showValue(text: string): (Node | string)[] {
   const nodes: (Node | string)[] = []
   let at = 0
@@ -53,9 +51,7 @@ async function copyText(button: HTMLButtonElement, value: string): Promise<void>
   }, 1500)
 }
 
-// Shows a transcript: the verdict in words, then every check with what was expected beside what was found.
-
-/** The steps that the first digit of a check's number stands for. */
+/** Titles of the steps, by the first digit of a check's number. */
 const STEPS = [
   'Hardware: the quote is genuine and current',
   'Measurement: what the machine started',
@@ -64,7 +60,7 @@ const STEPS = [
   'This answer: nonce, keys, connection',
   'Chain: the vault knows this machine',
 ]
-/** A sign, so that colour is never the only one. */
+/** Signs, so that colour is never the only signal. */
 const MARKS: Record<CheckResult, string> = { pass: '✓ pass', fail: '✕ fail', skipped: '– skip' }
 const VERDICTS: Record<Verdict, [mark: string, title: string, meaning: string]> = {
   verified: ['✓', 'Verified', 'Every check passed for the measured build.'],
@@ -167,7 +163,7 @@ function showCheck(check: Check, { policy, bundle, command }: Shown): Node {
 
 const showLine = (text: string): Node => element('div', '', ...showValue(text))
 
-/** On a narrow screen the heads are gone and each cell says what it is. */
+/** On a narrow screen the heads are hidden and each cell shows its label. */
 function cell(label: string, ...children: Node[]): HTMLTableCellElement {
   const made = element('td', '', ...children)
   made.dataset['label'] = label

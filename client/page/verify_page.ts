@@ -1,4 +1,4 @@
-/** The verification page: reads the form, asks the venue, judges in this browser, shows the transcript. */
+/** Runs the verification page: reads the form, asks the venue, judges in this browser, shows the transcript. */
 import type { Collateral } from '../../protocol/tdx/collateral'
 import { collectEvidence } from '../verify/collect/collect_evidence'
 import { EvidenceUnavailable, fetchTransport } from '../verify/collect/collect_venue'
@@ -8,9 +8,7 @@ import { BARE_POLICY, parsePolicy, type VerificationPolicy } from '../verify/pol
 import { Refused, reasonOf } from '../verify/transcript'
 import { showTranscript } from './show_transcript'
 
-// Lets a text field be filled from a file: chosen with its button or dropped on it.
-
-/** @param changed called once the text of a file stands in the field. */
+/** Fills a text field from a file, chosen with its button or dropped on it. @param changed called after each fill */
 function takeFiles(field: HTMLTextAreaElement, changed: () => void): void {
   const chooser = document.querySelector<HTMLInputElement>(`input[type=file][data-for="${field.id}"]`)!
   const take = async (file: File | undefined): Promise<void> => {
@@ -27,8 +25,6 @@ function takeFiles(field: HTMLTextAreaElement, changed: () => void): void {
     void take(file)
   })
 }
-
-// What the user asks for, read from the text of the form's fields.
 
 /** Exact text of each field, as typed, pasted or dropped. */
 type FormText = { url: string; policy: string; collateral: string; manifest: string }
@@ -75,8 +71,6 @@ function readCollateral(text: string): Collateral {
   return value as Collateral
 }
 
-// The verification page: reads the form, asks the venue, judges in this browser, shows the transcript.
-
 const byId = <E extends HTMLElement>(id: string): E => document.getElementById(id) as E
 const form = byId<HTMLFormElement>('demand')
 const status = byId('status')
@@ -84,7 +78,7 @@ const result = byId('result')
 const verify = byId<HTMLButtonElement>('verify')
 const save = byId<HTMLButtonElement>('save')
 let evidence: EvidenceBundle | undefined
-/** Counts questions: a run whose form has changed meanwhile has nothing to show. */
+/** Counts questions: a run is discarded when the form has changed meanwhile. */
 let question = 0
 
 function formText(): FormText {
@@ -113,9 +107,9 @@ async function run(): Promise<void> {
   }
 }
 
-/** @returns what shows the result. */
+/** @returns a function that shows the result. */
 async function judge({ origin, policy, options }: Demand): Promise<() => void> {
-  // A browser shows no page the TLS key of its connection, so that check has nothing to judge.
+  // A browser hides the TLS key of the connection from a page, so that check is skipped.
   const bundle = await collectEvidence(fetchTransport(origin), null, policy, options)
   const transcript = await judgeEvidence(bundle, policy, 'live')
   const command = `bun run tacit verify ${origin.origin} --policy policy.json`
@@ -128,7 +122,7 @@ async function judge({ origin, policy, options }: Demand): Promise<() => void> {
   }
 }
 
-/** The result of an earlier run never stands beside a newer question. */
+/** Clears the result: it never appears beside a newer question. */
 function forget(): void {
   question++
   evidence = undefined
@@ -142,7 +136,7 @@ function say(text: string, is_fault = false): void {
   status.className = is_fault ? 'fault' : ''
 }
 
-/** A page is not told why a connection failed. */
+/** A browser hides the reason of a failed connection from a page. */
 function unavailable(error: EvidenceUnavailable): string {
   return `${error.message}. The browser may not reach the venue, or may not trust its certificate`
 }

@@ -1,7 +1,7 @@
-/** Strict Ed25519 verification on WebCrypto (protocol.md "Signature rule"), so that it runs in a browser too. */
+/** Verifies Ed25519 strictly (protocol.md "Signature rule") with WebCrypto, which browsers have too. */
 import { passesStrictRule } from '../../protocol/ed25519_rule'
 
-/** False for every key or signature the rule rejects, whatever its width. */
+/** False for every key or signature that the rule rejects, of any width. */
 export async function isSignedByEd25519(
   signature: Uint8Array,
   message: Uint8Array,

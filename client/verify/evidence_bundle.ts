@@ -1,9 +1,7 @@
-/** Evidence of one verification as one file, so that it can be judged again without the venue. */
+/** Describes the evidence of one verification and parses it from a file, to be judged again without the venue. */
 import type { Collateral } from '../../protocol/tdx/collateral'
 import type { Attestation, Info } from '../../protocol/wire/public'
 import { Refused } from './transcript'
-
-// Whether JSON from outside has the fields that code relies on.
 
 /** Field to type; numbers are safe integers. */
 export type Form = { readonly [field: string]: 'string' | 'number' | Form }
@@ -19,10 +17,9 @@ export function requireForm(value: unknown, form: Form): void {
   }
 }
 
-// The fields of a venue's answers that verification reads.
-
 const text = 'string'
 
+/** The fields of `/info` that verification reads. */
 export const INFO_FORM: Form = {
   app_id: text,
   instance_id: text,
@@ -36,6 +33,7 @@ export const INFO_FORM: Form = {
   epoch: 'number',
 }
 
+/** The fields of `/attestation` that verification reads. */
 export const ATTESTATION_FORM: Form = {
   quote: text,
   event_log: text,
@@ -51,11 +49,9 @@ export const ATTESTATION_FORM: Form = {
   },
 }
 
-// Everything one verification rests on, so that it can be judged again later without the venue.
-
 export const BUNDLE_FORMAT = 'tacit/evidence-bundle/v1'
 
-/** Accounts of the vault as one JSON-RPC endpoint gave them; base64 data. */
+/** Accounts of the vault as one JSON-RPC endpoint returned them; base64 data. */
 export type ChainRecord = {
   genesis_hash: string
   slot: number
@@ -65,10 +61,11 @@ export type ChainRecord = {
   program_data: { owner: string; sha256: string; upgrade_authority: string | null }
 }
 
+/** Everything that one verification rests on. */
 export type EvidenceBundle = {
   format: typeof BUNDLE_FORMAT
   url: string
-  /** When the evidence was collected, unix milliseconds; validity periods are judged at this time. */
+  /** Time of collection, unix milliseconds; validity periods are judged at this time. */
   now_ms: number
   /** 64 hex digits. */
   nonce: string
@@ -84,11 +81,9 @@ export type EvidenceBundle = {
   chain: ChainRecord | null
   /** Answer of the KMS contract for the measured compose hash; null when there is none. */
   kms_allowed: boolean | null
-  /** Why collateral, chain or KMS answer stand as null although they were asked for. */
+  /** Reasons why a requested collateral, chain or KMS answer is null. */
   missing: { collateral?: string; chain?: string; kms?: string }
 }
-
-// Reads an evidence bundle from its file; the checks judge what it says.
 
 const CHAIN_FORM = {
   genesis_hash: 'string',
@@ -109,7 +104,7 @@ export const COLLATERAL_FORM = {
   qe_identity_signature: 'string',
 } as const
 
-/** @throws Refused for anything but a bundle of this format. */
+/** Parses the form only; the checks judge the content. @throws Refused for any other text */
 export function parseBundle(text: string): EvidenceBundle {
   const bundle = parseJson(text) as EvidenceBundle
   requireForm(bundle, {

@@ -1,8 +1,6 @@
-/** Strict reading of JSON documents and of base64 in them. */
+/** Reads JSON documents and base64 strictly. */
 import { fromHex } from '../../protocol/bytes'
 import { Refused } from './transcript'
-
-// Base64 as JSON-RPC and CBOR carriers use it, strictly.
 
 /** @throws Refused unless the text is padded standard base64. */
 export function decodeBase64(text: string): Uint8Array {
@@ -11,8 +9,7 @@ export function decodeBase64(text: string): Uint8Array {
   return Uint8Array.from(atob(text), (character) => character.charCodeAt(0))
 }
 
-// Typed reading of JSON documents: a field is what it must be, or the document is refused.
-
+/** Reads the fields of a JSON object by type. @throws Refused for a field of another type */
 export class JsonObject {
   private constructor(
     private readonly fields: Record<string, unknown>,

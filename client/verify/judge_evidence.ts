@@ -32,7 +32,10 @@ const RUN: Record<CheckName, RunCheck> = {
   kms: checkKms,
 }
 
-/** @throws Refused when the policy's roots are not certificates. */
+/**
+ * @param source `live` for a bundle that was collected just now over this connection, else `recorded`
+ * @throws Refused when the policy's roots are not certificates
+ */
 export async function judgeEvidence(
   bundle: EvidenceBundle,
   policy: VerificationPolicy,

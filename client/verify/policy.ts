@@ -1,12 +1,10 @@
-/** The policy: what a client demands of a venue, read from `policy.json`. */
+/** Parses the policy: the demands of a client on a venue. Nothing is assumed: an empty list allows nothing. */
 import { decodeBase58 } from '../../protocol/base58'
 import { fromHex } from '../../protocol/bytes'
 import { JsonObject } from './json_document'
 import { CHECKS, type CheckName, Refused } from './transcript'
 
-// What a client demands of a venue. Nothing is assumed: a list that names nothing allows nothing.
-
-/** Intel's TCB statuses a policy may allow; `Revoked` never is. Best first. */
+/** Intel's TCB statuses that a policy may allow, best first; `Revoked` is never allowed. */
 export const TCB_STATUSES = [
   'UpToDate',
   'SWHardeningNeeded',
@@ -35,7 +33,7 @@ export type ChainPolicy = {
   program_sha256?: string
   /** Length of that file: the chain pads a program with zeros. */
   program_bytes?: number
-  /** Base58 keys that may hold the right to upgrade; none named, none may. */
+  /** Base58 keys that may hold the upgrade authority; an empty list allows none. */
   upgrade_authorities: string[]
   /** Announced changes that are acceptable. */
   pending_actions: PendingAction[]
@@ -63,22 +61,20 @@ export type VerificationPolicy = {
   registers: RegisterTuple[]
   /** Environment names the manifest may list. */
   environment_names: string[]
-  /** Checks that may be skipped; any other skip refuses the venue. */
+  /** Checks that may be skipped; any other skip rejects the venue. */
   permitted_skips: CheckName[]
   /** PEM certificates that replace Intel's root: development only. */
   roots_pem?: string
   /** 32 hex digits each: the physical machines that are acceptable. */
   ppids?: string[]
-  /** Base URL of Intel's PCS or a cache of it; what it answers is authenticated by signature. */
+  /** Base URL of Intel's PCS or a cache of it; signatures authenticate its answers. */
   collateral_url?: string
   chain?: ChainPolicy
   kms?: KmsPolicy
 }
 
-// Reads `policy.json`. A misspelt or absent demand is refused: it would silently demand nothing.
-
 const CHECK_NAMES = CHECKS.map(([, name]) => name)
-/** Fields that demand nothing when absent because the strictest reading is the empty one. */
+/** Fields that may be absent: their empty list is the strictest one. */
 const LISTS = ['advisories', 'os_image_hashes', 'registers', 'environment_names', 'permitted_skips'] as const
 const FIELDS = [
   ...LISTS,
@@ -92,7 +88,7 @@ const FIELDS = [
   'kms',
 ]
 
-/** What holds without a policy file: real, current hardware, and every other demand reported as not made. */
+/** The policy without a file: real, current hardware; checks of other demands are skipped and not permitted. */
 export const BARE_POLICY: VerificationPolicy = {
   compose_hashes: [],
   tcb_statuses: ['UpToDate'],
@@ -104,7 +100,10 @@ export const BARE_POLICY: VerificationPolicy = {
   permitted_skips: [],
 }
 
-/** @throws Refused naming the field. */
+/**
+ * @param text of `policy.json`
+ * @throws Refused naming the field; also for an unknown one, since a misspelt demand would demand nothing
+ */
 export function parsePolicy(text: string): VerificationPolicy {
   const file = JsonObject.parse(text, 'the policy')
   file.only(FIELDS)

@@ -1,4 +1,4 @@
-/** A quote in the forms auditors keep it: raw bytes, hex, or a whole GetQuote or `/attestation` answer. */
+/** Reads a quote from a file: raw bytes, hex, or a whole GetQuote or `/attestation` answer. */
 import { fromAnyHex } from '../../protocol/bytes'
 import { Refused } from './transcript'
 
@@ -29,7 +29,7 @@ function quoteMember(text: string): string {
     const { quote } = JSON.parse(text) as { quote?: unknown }
     if (typeof quote === 'string') return quote
   } catch {
-    // Falls through to the refusal: either way there is no quote.
+    // Rejected below, as without the field.
   }
   throw new Refused('the file holds no quote')
 }

@@ -1,15 +1,13 @@
-/** Transcript of a verification, check by check, and the rejection that fails a check. A skip is never a pass. */
+/** Describes the checks of a verification, their transcript, and the error that fails a check. */
 import { MalformedEventLog } from '../../protocol/tdx/event_log'
 import { MalformedQuote } from '../../protocol/tdx/quote'
 
-// Why evidence is not believed. Every check ends by returning or by throwing this.
-
-/** The message names what does not hold, in words that may be shown; it holds no secret and no content. */
+/** Evidence or a document is rejected; every check returns or throws this. The message may be shown: it has no secret. */
 export class Refused extends Error {
   override readonly name: string = 'Refused'
 }
 
-/** One sentence for a transcript; a fault nobody foresaw is named as one, and refuses too. */
+/** One sentence for a transcript. An unexpected error rejects too and is named as such. */
 export function reasonOf(error: unknown): string {
   if (error instanceof Refused || error instanceof MalformedQuote || error instanceof MalformedEventLog)
     return error.message
@@ -21,9 +19,7 @@ export function requireThat(condition: boolean, reason: string): asserts conditi
   if (!condition) throw new Refused(reason)
 }
 
-// What a verification found, check by check. A skip is never a pass.
-
-/** The checks in the order they run; the number says to which of the six steps each belongs (attestation.md). */
+/** The checks in the order they run; the first digit of the number is the step (attestation.md). */
 export const CHECKS = [
   [
     '1.1',
@@ -54,28 +50,28 @@ export type CheckResult = 'pass' | 'fail' | 'skipped'
 export type Check = {
   number: string
   name: CheckName
-  /** What a pass means. */
+  /** The meaning of a pass. */
   statement: string
   result: CheckResult
-  /** Why it failed or was skipped; empty for a pass. */
+  /** The reason of a failure or skip; empty for a pass. */
   reason: string
-  /** What was read, for a human and for a log. */
+  /** The values that the check read, for display and logs. */
   values: Record<string, string>
 }
 
 /**
- * `verified`: every check passed. `partial`: nothing failed, and each skip is one the policy permits.
+ * A skip is never a pass. `verified`: every check passed. `partial`: nothing failed, and the policy permits each skip.
  * `incomplete`: nothing failed, but a skip is not permitted. `failed`: at least one check failed.
  */
 export type Verdict = 'verified' | 'partial' | 'incomplete' | 'failed'
 
 export type Transcript = {
   url: string
-  /** The time all validity periods were judged at, RFC 3339. */
+  /** The time at which validity periods were judged, RFC 3339. */
   judged_at: string
   /** `recorded`: connection and chain are as an evidence bundle states them. */
   source: 'live' | 'recorded'
-  /** False when the policy replaced Intel's root: then nothing here speaks of real hardware. */
+  /** False when the policy replaced Intel's root: the transcript then proves no real hardware. */
   intel_root: boolean
   verdict: Verdict
   checks: Check[]
@@ -86,7 +82,7 @@ export function isAccepted(transcript: Transcript): boolean {
   return transcript.verdict === 'verified' || transcript.verdict === 'partial'
 }
 
-/** The transcript for a terminal: one line per check, what was read below it, the verdict last. */
+/** The transcript for a terminal: one line per check with its values below, the verdict last. */
 export function transcriptText(transcript: Transcript): string {
   const { url, judged_at, source, intel_root, checks, verdict } = transcript
   const lines = [`${url} judged at ${judged_at}${source === 'recorded' ? ' from recorded evidence' : ''}`]

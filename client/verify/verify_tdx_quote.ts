@@ -1,7 +1,4 @@
-/**
- * One call for a quote alone: is it genuine, current and from a machine as it must be? WebCrypto and `protocol/` only, so
- * it runs in Bun, Node and a browser.
- */
+/** Judges a quote alone: genuine, current, and from an admissible machine. Runs in Bun, Node and browsers. */
 import { toHex } from '../../protocol/bytes'
 import type { Collateral } from '../../protocol/tdx/collateral'
 import { type OpenedCollateral, openCollateral, type TrustedRoots } from './tdx/collateral'
@@ -22,7 +19,7 @@ export async function verifyTdxQuote(
   return verifyUnderCollateral(bytes, await openCollateral(collateral, roots, now_ms), policy, now_ms)
 }
 
-/** The same with collateral opened before; its periods are judged at this `now_ms` again. */
+/** The same with opened collateral, whose periods are judged again at this `now_ms`. */
 export async function verifyUnderCollateral(
   bytes: Uint8Array,
   collateral: OpenedCollateral,
@@ -35,7 +32,7 @@ export async function verifyUnderCollateral(
   return { ...genuine, finding }
 }
 
-/** What a log shows of a verified quote. */
+/** The facts of a verified quote, for a log. */
 export function describePlatform(
   { platform }: GenuineQuote,
   finding: TcbFinding,

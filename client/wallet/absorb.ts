@@ -1,4 +1,4 @@
-/** Applies account events to a wallet; every new note is recomputed, never taken on trust. */
+/** Applies account events to a wallet; every note that an event names is recomputed first. */
 import { decodeBase58 } from '../../protocol/base58'
 import { fromHex, toHex } from '../../protocol/bytes'
 import { deriveAnchor } from '../../protocol/notes/derive'
@@ -7,23 +7,21 @@ import { feeUpTo } from '../../protocol/units'
 import type { AccountEvent, Fill, NoteEvent, Order, Reshape, Withdrawal } from '../../protocol/wire/trading'
 import type { Wallet, WalletNote, WalletOrder, WalletPayment } from './wallet'
 
-// A note the venue made for this wallet, its commitment recomputed; nothing is taken on trust.
-
-/** The venue names a note that the wallet's own derivation does not give: do not trust it further. */
+/** The venue's event contradicts the wallet's own derivation: stop trading with it. */
 export class WalletMismatch extends Error {
-  constructor(what: string) {
-    super(`${what} differs from what this wallet derives`)
+  constructor(subject: string) {
+    super(`${subject} differs from what this wallet derives`)
     this.name = 'WalletMismatch'
   }
 }
 
-/** Where an output comes from: the key that owns it and what makes its blinding. */
+/** The owning key of an output and the parts of its blinding. */
 type OutputSource = BlindingParts & { key_index: number }
 type MadeNote = Pick<WalletNote, 'commitment' | 'mint' | 'state' | 'origin' | 'leaf_index'> & {
   amount: bigint
 }
 
-/** @throws WalletMismatch when the source gives another commitment; nothing has changed then */
+/** @throws WalletMismatch when the source gives another commitment; the wallet is unchanged */
 export function ownOutput(wallet: Wallet, source: OutputSource, made: MadeNote): WalletNote {
   const { key_index } = source
   const blinding = outputBlinding(source)
@@ -35,11 +33,9 @@ export function ownOutput(wallet: Wallet, source: OutputSource, made: MadeNote):
   return { ...made, key_index, amount: String(amount), blinding: toHex(blinding) }
 }
 
-// The end of an order: its note is the wallet's to use again, unless a fill still on its way consumes it.
-
 /**
- * Fills are told after the order's end when their notes are hashed later than the auction; until the last one is told,
- * the collateral the wallet knows is not the one that is left. A replacement may go on with the same note.
+ * Closes an order. Fill events follow the closing event when their notes are hashed after the auction, so the collateral
+ * is freed only once every fill is absorbed. A replacement may continue with the same note.
  */
 function absorbFinal(wallet: Wallet, data: Order): void {
   const order = wallet.order(data.order_id)
@@ -47,14 +43,14 @@ function absorbFinal(wallet: Wallet, data: Order): void {
   order.open = false
   order.filled_final = data.filled_amount
   const heir = data.replaced_by === undefined ? undefined : wallet.order(data.replaced_by)
-  const note = wallet.note(order.collateral)
   if (order.filled !== order.filled_final || heir?.collateral === order.collateral) return
-  if (note?.state === 'pending') note.state = 'free'
+  wallet.release([order.collateral])
 }
 
-// A fill consumes the order's collateral and gives proceeds and change; a voided one takes all of it back.
-
-/** @throws WalletMismatch when price, fee, a commitment or the presence of change is not what the order's terms give */
+/**
+ * Spends the order's collateral and adds proceeds and change.
+ * @throws WalletMismatch when price, fee, a commitment or the presence of change contradicts the order's terms
+ */
 function absorbFill(wallet: Wallet, generation: number, fill: Fill): void {
   const order = wallet.order(fill.order_id)
   if (order === undefined || fill.fill_index < order.consumed.length) return
@@ -71,7 +67,7 @@ function absorbFill(wallet: Wallet, generation: number, fill: Fill): void {
   const proceeds = buys ? { mint: order.base_mint, amount } : { mint: order.quote_mint, amount: quote - fee }
   const filled = String(BigInt(order.filled) + amount)
   const made: WalletNote[] = []
-  // Proceeds of nothing (a tiny sale that its fee eats whole) make no note.
+  // A tiny sale whose fee takes all of it has no proceeds note.
   if (proceeds.amount > 0n) {
     const commitment = fill.proceeds_commitment
     made.push(ownOutput(wallet, source, { ...proceeds, commitment, origin: 'proceeds', state: 'free' }))
@@ -92,7 +88,7 @@ function absorbFill(wallet: Wallet, generation: number, fill: Fill): void {
   if (fill.change_commitment !== undefined) order.collateral = fill.change_commitment
 }
 
-/** No worse than the limit, exact to the unit, and all fees so far within what the signed terms allow. */
+/** The price is within the limit, the quote amount is exact, and the sum of fees is within the signed terms. */
 function checkPrice(order: WalletOrder, fill: Fill): void {
   const [price, limit] = [BigInt(fill.price), BigInt(order.price_limit)]
   const quote = BigInt(fill.quote_amount)
@@ -116,8 +112,8 @@ function sourceOf(wallet: Wallet, generation: number, order: WalletOrder, fill: 
 }
 
 /**
- * A fill that never reaches the chain (the vault was frozen, or restored): its notes do not exist and the note it
- * consumed is unspent. Fills are voided from some fill on to the last, told in any order.
+ * Undoes a fill that never reaches the chain because the vault was frozen or restored: its notes do not exist and the
+ * note it consumed is unspent. All fills from some index on are voided; their events come in any order.
  */
 function absorbVoidedFill(wallet: Wallet, fill: Fill): void {
   const order = wallet.order(fill.order_id)
@@ -130,11 +126,9 @@ function absorbVoidedFill(wallet: Wallet, fill: Fill): void {
   wallet.payFee(order.quote_mint, -BigInt(fill.fee))
 }
 
-// Withdrawals and reshapes as their events tell them: inputs are spent, change and outputs are new notes.
-
 const NO_ORDER = new Uint8Array(16)
 
-/** `index_role`: change of a withdrawal 1, its refund 3; output j of a reshape 2j + 1. */
+/** @param index_role change of a withdrawal 1, its refund 3; output j of a reshape 2j + 1 (protocol.md "Notes") */
 export function paymentSource(
   wallet: Wallet,
   generation: number,
@@ -146,21 +140,13 @@ export function paymentSource(
   return { key_index, generation, anchor, order_id: NO_ORDER, nonce: BigInt(command + 1), index_role }
 }
 
-/** Gives the inputs of a command that will not settle back. */
-function free(wallet: Wallet, inputs: string[]): void {
-  for (const input of inputs) {
-    const note = wallet.note(input)
-    if (note?.state === 'pending') note.state = 'free'
-  }
-}
-
-/** A refund is remembered until `adoptRefunds` finds the leaf the program gave it. @throws WalletMismatch */
+/** A refund is kept on the payment until `adoptRefunds` finds its leaf. @throws WalletMismatch */
 function absorbWithdrawal(wallet: Wallet, generation: number, data: Withdrawal): void {
   const payment = wallet.payment(data.withdrawal_id)
   const note = wallet.note(data.commitment)
   if (payment === undefined || note === undefined) return
   if (data.status === 'voided') {
-    free(wallet, payment.inputs)
+    wallet.release(payment.inputs)
     return
   }
   if (data.amount !== payment.amounts[0]) throw new WalletMismatch('the amount of a withdrawal')
@@ -190,7 +176,7 @@ function absorbReshape(wallet: Wallet, generation: number, data: Reshape): void 
   const mint = wallet.note(payment?.inputs[0] ?? '')?.mint
   if (payment === undefined || mint === undefined) return
   if (data.status === 'voided') {
-    free(wallet, payment.inputs)
+    wallet.release(payment.inputs)
     return
   }
   if (data.outputs.length === 0) return
@@ -204,14 +190,13 @@ function absorbReshape(wallet: Wallet, generation: number, data: Reshape): void 
   for (const input of payment.inputs) wallet.note(input)!.state = 'spent'
 }
 
-// Brings a wallet up to date with one account event; every new note is recomputed, never taken on trust.
-
 const FINAL = ['order.filled', 'order.cancelled', 'order.expired', 'order.replaced']
 
 /**
- * Absorbs events in seq order; one already absorbed changes nothing, and one that is refused leaves the wallet at the
- * event before it.
- * @throws WalletMismatch when the venue names a note, amount or change that the wallet's derivation does not give
+ * Absorbs events in seq order. An event already absorbed changes nothing; one that throws leaves the wallet at the event
+ * before it.
+ * @param generation the vault's, as `/info` and the verified chain state it
+ * @throws WalletMismatch when a note, amount or change contradicts the wallet's derivation
  */
 export function absorbEvent(wallet: Wallet, generation: number, event: AccountEvent): void {
   if (event.seq <= wallet.state.seq) return
@@ -225,7 +210,7 @@ export function absorbEvent(wallet: Wallet, generation: number, event: AccountEv
   wallet.state.seq = event.seq
 }
 
-/** The note backs its exit request and nothing else any more. */
+/** From now on the note backs its exit request alone. */
 function absorbExited(wallet: Wallet, data: NoteEvent): void {
   const note = wallet.note(data.commitment)
   if (note?.state === 'free') note.state = 'pending'

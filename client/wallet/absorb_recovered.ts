@@ -1,4 +1,4 @@
-/** Brings a wallet up to date with what the chain alone shows of its seed. */
+/** Updates a wallet from the chain: recovered notes, spent notes, refunds and counters. */
 import { encodeBase58 } from '../../protocol/base58'
 import { fromHex, toHex } from '../../protocol/bytes'
 import { depositCommitment, noteInner, nullifierOf } from '../../protocol/notes/notes'
@@ -8,9 +8,7 @@ import type { KeyScan } from './recover'
 import type { VaultHistory } from './vault_history'
 import type { Wallet, WalletNote } from './wallet'
 
-// Marks notes that the chain says are spent: an exit the venue served is told by no account event.
-
-/** @returns the notes marked. */
+/** Marks notes that the history shows spent: served exits and escapes have no account event. @returns the marked notes */
 export function markSpent(wallet: Wallet, history: VaultHistory): WalletNote[] {
   const gone = wallet.state.notes.filter((note) => {
     if (note.state === 'spent') return false
@@ -21,19 +19,18 @@ export function markSpent(wallet: Wallet, history: VaultHistory): WalletNote[] {
   return gone
 }
 
-// Refunds: when a withdrawal's destination cannot be paid, the program appends a deposit-form note in its place.
-//
-// `withdrawal.refunded` names the note's commitment, which covers the leaf index only the chain could choose. So the
-// wallet remembers the refund and adopts it once told the leaf, by the venue's `/tree/inclusion` or by the chain's own
-// events; neither is trusted, because another leaf index gives another commitment.
-
 /** Index and role of a withdrawal's refund (protocol.md "Notes"). */
-const REFUND_INDEX_ROLE = 3
+export const REFUND_INDEX_ROLE = 3
 
-/** Where a commitment stands in the note tree; undefined while it is not there. */
-type FindLeaf = (commitment: string) => Promise<number | undefined>
+/** The leaf index of a commitment (hex) in the note tree; undefined while it is not there. */
+export type FindLeaf = (commitment: string) => Promise<number | undefined>
 
-/** Adds the note of every refund whose leaf is found. @returns the notes added. @throws WalletMismatch */
+/**
+ * Adds the notes that the program made for withdrawals with an unusable destination. `withdrawal.refunded` names such a
+ * note's commitment, which covers a leaf index that only the chain chooses; `findLeaf` asks the venue's `/tree/inclusion`
+ * or a history (`leafFinder`). Neither is trusted: another leaf index gives another commitment.
+ * @returns the added notes. @throws WalletMismatch
+ */
 export async function adoptRefunds(wallet: Wallet, findLeaf: FindLeaf): Promise<WalletNote[]> {
   const adopted: WalletNote[] = []
   for (const payment of wallet.state.payments) {
@@ -55,16 +52,15 @@ export async function adoptRefunds(wallet: Wallet, findLeaf: FindLeaf): Promise<
   return adopted
 }
 
-// Moves a key's counters to what the venue has used: orders that never filled leave no trace on chain.
-
-/** Command n uses nonce n + 1, so the last nonce used is the count of commands. Counters never go back. */
+/**
+ * Raises a key's counters to the nonces that the venue has seen: orders that never filled leave no trace on chain.
+ * Command n uses nonce n + 1, so the last used nonce is the count of commands. Counters never decrease.
+ */
 export function alignCounters(wallet: Wallet, key_index: number, nonces: Nonces): void {
   const counters = wallet.counters(key_index)
   counters.commands = Math.max(counters.commands, Number(nonces.place_nonce))
   counters.cancels = Math.max(counters.cancels, Number(nonces.cancel_nonce))
 }
-
-// Puts a recovered note into the wallet, spent or free as the public history says.
 
 export type RecoveredNote = {
   commitment: Uint8Array
@@ -75,6 +71,7 @@ export type RecoveredNote = {
   origin: WalletNote['origin']
 }
 
+/** Adds a recovered note, spent or free according to the history. */
 export function keepRecovered(scan: KeyScan, note: RecoveredNote): void {
   const { wallet, history, key_index } = scan
   const { blinding, leaf_index, origin } = note
@@ -99,7 +96,7 @@ export function keepRecovered(scan: KeyScan, note: RecoveredNote): void {
   })
 }
 
-/** Keeps every note the program made for this blinding. @returns whether the history knows its inner hash at all */
+/** Adds every note that the program made for this blinding. @returns its inner hash, hex, and whether any note used it */
 export function keepProgramNotes(scan: KeyScan, blinding: Uint8Array): { used: boolean; inner: string } {
   const { history, owner } = scan
   const inner = noteInner(owner, blinding)
@@ -113,11 +110,9 @@ export function keepProgramNotes(scan: KeyScan, blinding: Uint8Array): { used: b
   return { used: notes.length > 0, inner: name }
 }
 
-// Brings a wallet that lives on up to date with what the chain alone tells of its seed.
-
 /**
- * Adds notes the wallet lacks, marks those the chain says are spent, moves counters forward; what backs a command stays so.
- * @param recovered the same seed's wallet, as `recoverWallet` finds it in `history`
+ * Adds missing notes, marks spent ones and raises counters; a pending note stays pending unless it is spent.
+ * @param recovered the wallet that `recoverWallet` found in `history` for the same seed
  */
 export function absorbRecovered(
   wallet: Wallet,

@@ -1,28 +1,29 @@
 /**
- * Keeps the vault's public history beside a wallet, so that the next reading asks a node only for what came since.
+ * Keeps the vault's public history in a file, so that the next read asks a node only for newer transactions. Bun and Node.
  *
- * One line of JSON each: the chain and the vault, then transactions in the order they were read, and behind every reading a
- * seal, the SHA-256 of all before it. What stands behind the last true seal was cut short or changed, and counts as never
- * read. Whether the history is true is not this file's to say: both trees are rebuilt from it and compared with the vault.
+ * Lines of JSON: a head that names chain and vault, transactions in the order they were read, and after every read a seal,
+ * the SHA-256 of all lines before it. Lines after the last valid seal are ignored. A seal proves integrity, not truth: the
+ * trees rebuilt from the history are compared with the vault.
  */
-import { createHash } from 'node:crypto'
 import { closeSync, existsSync, fsyncSync, ftruncateSync, openSync, readFileSync, writeSync } from 'node:fs'
+import { sha256 } from '@noble/hashes/sha2.js'
+import { toHex } from '../../protocol/bytes'
 
-/** A transaction of the vault: the data of the program's inner instructions, its events among them. */
+/** A transaction of the vault: the data of its inner instructions to the program, events included. */
 export type KeptTransaction = { signature: string; slot: number; data: readonly Uint8Array[] }
-/** Which chain and vault a history is of; base58. */
+/** The chain and the vault of a history, base58. */
 type HistoryOf = { genesis_hash: string; program_id: string }
 type KeptHistory = { transactions: KeptTransaction[]; sealed_bytes: number }
 
 const VERSION = 1
 type Line = { signature: string; slot: number; data: string[]; seal?: string }
 
-/** Empty when there is none, when it is of another vault, or of another version: then it is written anew. */
+/** Empty when there is no file or it has another vault or version; the next write replaces it. */
 export function loadHistory(path: string, of: HistoryOf): KeptHistory {
   const empty: KeptHistory = { transactions: [], sealed_bytes: 0 }
   if (!existsSync(path)) return empty
   const content = readFileSync(path)
-  const seal = createHash('sha256')
+  const seal = sha256.create()
   const kept: KeptHistory = { transactions: [], sealed_bytes: 0 }
   let unsealed: KeptTransaction[] = []
   for (let from = 0, to = 0; from < content.length; from = to) {
@@ -34,7 +35,7 @@ export function loadHistory(path: string, of: HistoryOf): KeptHistory {
       const read = parse(line)
       if (read === undefined) break
       if (typeof read !== 'string') unsealed.push(read)
-      else if (read === seal.copy().digest('hex')) {
+      else if (read === toHex(seal.clone().digest())) {
         kept.transactions.push(...unsealed)
         kept.sealed_bytes = to
         unsealed = []
@@ -45,7 +46,7 @@ export function loadHistory(path: string, of: HistoryOf): KeptHistory {
   return kept
 }
 
-/** Writes `fresh` behind what is sealed, and seals it; on disk before it returns. */
+/** Appends `fresh` after the last seal and seals it; synced to disk before it returns. */
 export function extendHistory(
   path: string,
   of: HistoryOf,
@@ -58,7 +59,7 @@ export function extendHistory(
     lineOf({ signature, slot, data: data.map((one) => Buffer.from(one).toString('base64')) }),
   )
   const added = Buffer.concat(lines)
-  const seal = createHash('sha256').update(sealed).update(added).digest('hex')
+  const seal = toHex(sha256.create().update(sealed).update(added).digest())
   const file = openSync(path, kept.sealed_bytes === 0 ? 'w' : 'r+', 0o600)
   try {
     ftruncateSync(file, kept.sealed_bytes)

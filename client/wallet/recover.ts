@@ -1,4 +1,4 @@
-/** Recovers every note of a seed from the public history. */
+/** Recovers every note of a seed from the vault's public history (protocol.md "Wallet derivation and recovery"). */
 import { encodeBase58 } from '../../protocol/base58'
 import { equalBytes } from '../../protocol/bytes'
 import { RESHAPE_NOTES_MAX } from '../../protocol/limits'
@@ -17,15 +17,13 @@ import {
   settlementCommitment,
 } from '../../protocol/notes/notes'
 import { GAP_LIMITS } from '../limits'
-import { keepProgramNotes, keepRecovered, type RecoveredNote } from './absorb_recovered'
+import { keepProgramNotes, keepRecovered, REFUND_INDEX_ROLE, type RecoveredNote } from './absorb_recovered'
 import { tagOf, type VaultHistory } from './vault_history'
 import { Wallet, type WalletNote } from './wallet'
 
-// Finds the settlement output made with a blinding: its memo's tag leads to it, its commitment proves it.
-
 type FoundOutput = Omit<RecoveredNote, 'origin'> & { batch: number }
 
-/** Equal tags are settled by recomputing the commitment for each mint the vault ever took. */
+/** The settlement output of a blinding: its memo's tag finds candidates, the recomputed commitment of a mint proves one. */
 function findOutput(history: VaultHistory, owner: Uint8Array, blinding: Uint8Array): FoundOutput | undefined {
   const candidates = history.outputs_by_tag.get(tagOf(memoTag(blinding)))
   if (candidates === undefined) return undefined
@@ -40,14 +38,13 @@ function findOutput(history: VaultHistory, owner: Uint8Array, blinding: Uint8Arr
   return undefined
 }
 
-// How many notes a recovered reshape spent: the chain shows its outputs and, unconnected, the nullifiers of its batch.
-
-/** A note of the key that a batch spent. */
+/** A note of the key, and the batch that spent it. */
 type SpentNote = Pick<WalletNote, 'mint' | 'amount'> & { batch: number }
 
 /**
- * The fewest notes spent in its batch that sum to the outputs. The true inputs are among them, so the answer is never
- * above the true count, and a search that counts with it never ends too early.
+ * The least number of notes, spent in the batch of a reshape, that sum to its outputs. The chain does not connect a
+ * reshape with the nullifiers of its batch; its inputs are among them, so the result never exceeds their true count and
+ * the search for commands never ends too early.
  */
 function fewestInputs(
   spent: readonly SpentNote[],
@@ -60,7 +57,7 @@ function fewestInputs(
   return 1
 }
 
-/** Whether `count` of the amounts from place `from` on sum to `sum`. */
+/** Whether `count` of the amounts from index `from` on sum to `sum`. */
 function sumsTo(amounts: readonly bigint[], sum: bigint, count: number, from: number): boolean {
   if (count === 0) return sum === 0n
   for (let at = from; at <= amounts.length - count; at++)
@@ -68,13 +65,11 @@ function sumsTo(amounts: readonly bigint[], sum: bigint, count: number, from: nu
   return false
 }
 
-// Finds what a key's note-creating commands left on chain: fills of orders, withdrawals, reshapes.
-
 const NO_ORDER = new Uint8Array(16)
-const REFUND_INDEX_ROLE = 3
-/** How many anchors an order may have had; what this wallet gives its orders first. */
+/** Possible numbers of anchors of an order, starting with that of this wallet's own orders. */
 const ANCHOR_COUNTS: readonly number[] = [4, 1, 2, 3, ...Array.from({ length: 12 }, (_, at) => at + 5)]
 
+/** Finds the fills, withdrawals and reshapes of a key's commands. */
 function recoverCommands(scan: KeyScan): void {
   const { wallet, limits, key_index, generations } = scan
   let count = 0
@@ -87,15 +82,15 @@ function recoverCommands(scan: KeyScan): void {
   wallet.counters(key_index).commands = count
 }
 
-/** The outputs of a command under a given anchor. */
+/** The output of a command with these parts. */
 function outputOf(scan: KeyScan, parts: BlindingParts) {
   return findOutput(scan.history, scan.owner, outputBlinding(parts))
 }
 
 /**
- * Fills are found one after the other: each landed fill left proceeds or change, so the first one without either is the
- * last. Fill j used anchor j mod count; the count is not on chain, so the anchors of every count that explains the fills
- * before are tried.
+ * Finds the fills of an order in sequence: each landed fill left proceeds or change, so the first index without either
+ * ends the search. Fill j used anchor j mod count; the count is not on chain, so every count that explains the previous
+ * fills is tried.
  */
 function recoverFills(scan: KeyScan, n: number, generation: number): boolean {
   const { seed } = scan.wallet
@@ -118,7 +113,7 @@ function recoverFills(scan: KeyScan, n: number, generation: number): boolean {
     })
     if (index === undefined) return j > 0
     counts = counts.filter((count) => j % count === index)
-    // It spent the order's collateral: a note of an earlier command, or the change of the fill before.
+    // The fill spent the order's collateral: a note of an earlier command, or the previous fill's change.
     scan.unexplained -= 1
   }
 }
@@ -147,7 +142,7 @@ function recoverPayment(scan: KeyScan, n: number, generation: number): boolean {
   return true
 }
 
-/** Every payout tells its refund's inner hash, so a withdrawal is recognised whether it was paid or refunded. */
+/** Every payout event carries its refund's inner hash, so paid and refunded withdrawals are both recognised. */
 function recoverRefund(scan: KeyScan, parts: Omit<BlindingParts, 'index_role'>): boolean {
   if (scan.history.withdrawal_inners.size === 0) return false
   const blinding = outputBlinding({ ...parts, index_role: REFUND_INDEX_ROLE })
@@ -155,14 +150,7 @@ function recoverRefund(scan: KeyScan, parts: Omit<BlindingParts, 'index_role'>):
   return scan.history.withdrawal_inners.has(inner)
 }
 
-// Recovers a wallet from its seed and the vault's public history alone (protocol.md "Wallet derivation and recovery").
-//
-// Cost: a deposit tried is one derivation and one Poseidon hash, so the default limits ask some 21,000 hashes even of a seed
-// that was never used: 1 s of one core compiled, 4 s in pure JavaScript. Commands cost three to five hashes each, but are
-// tried only for keys that own a deposit, because nothing else brings a key its first note, and only while a spent note of the
-// key still lacks the command that spent it: the search ends with a key's last command.
-
-/** How many unused places in a row end a search. */
+/** The numbers of unused keys, deposits and commands in a row that end a search. */
 export type GapLimits = { keys: number; deposits: number; commands: number }
 
 /** One key's search. */
@@ -170,24 +158,28 @@ export type KeyScan = {
   wallet: Wallet
   history: VaultHistory
   limits: GapLimits
-  /** Every generation of the vault: a note keeps the one it was made in. */
+  /** Every generation of the vault: a note keeps the one of its creation. */
   generations: readonly number[]
   key_index: number
-  /** Public key. */
+  /** Public key of `key_index`. */
   owner: Uint8Array
-  /** Notes of the key that commands spent. */
+  /** Notes of the key that its commands spent. */
   spent: SpentNote[]
   /**
-   * How many of them no found command spent. A command can only spend notes of commands before it and of deposits, so
-   * at 0 there is no command left to find.
+   * Number of spent notes without a known spending command. A command spends only deposits and notes of earlier
+   * commands, so at 0 no command is left to find.
    */
   unexplained: number
 }
 
 /**
- * The wallet with every note its keys ever had, spent ones marked by their nullifiers. Counters stand behind the last
- * use that left a trace; `alignCounters` takes the venue's, which also counts orders that never filled.
- * @param generation the vault's generation now (config account)
+ * The wallet with every note that its keys ever had, spent ones marked by their nullifiers. Counters follow the last use
+ * that left a trace on chain; `alignCounters` adds orders that never filled.
+ *
+ * Cost: a tried deposit is one derivation and one Poseidon hash, so the default limits take 21,000 hashes for an unused
+ * seed: 1 s of one core compiled, 4 s in JavaScript. A command takes three to five hashes, but commands are tried only for
+ * keys with a deposit, which alone brings a key its first note, and only while a spent note lacks its spending command.
+ * @param generation the vault's current generation (config account)
  */
 export function recoverWallet(
   seed: Uint8Array,
@@ -219,9 +211,7 @@ export function recoverWallet(
   return wallet
 }
 
-// Finds a key's deposits, and the refunds of its exits, whose notes are derived as deposits are.
-
-/** @returns whether the key was ever used */
+/** Finds a key's deposits and the refunds of its exits, which are derived as deposits. @returns whether the key was used */
 function recoverDeposits(scan: KeyScan): boolean {
   const { wallet, history, limits, key_index } = scan
   let count = 0

@@ -1,10 +1,10 @@
-/** The vault's whole public history, indexed as a wallet looks things up; built from events, refused when one is missing. */
+/** Indexes the vault's whole public history for a wallet's lookups and rejects one with a gap. */
 import { toHex } from '../../protocol/bytes'
 import type { SettledEvent, VaultEvent } from '../../protocol/vault/events'
 
 /** A settlement output with its memo. */
 type ChainOutput = { commitment: Uint8Array; memo: Uint8Array; batch: number; leaf_index: number }
-/** A note the program made, which its inner hash names: a deposit, or the refund of a payout. */
+/** A note that the program made and its inner hash names: a deposit, or the refund of a payout. */
 type ProgramNote = {
   commitment: Uint8Array
   mint: Uint8Array
@@ -30,16 +30,16 @@ export type VaultHistory = {
   program_notes: ReadonlyMap<string, readonly ProgramNote[]>
   /** Hex of the inner hashes of withdrawals, whether paid or refunded. */
   withdrawal_inners: ReadonlySet<string>
-  /** Hex of the refund inner hashes exit requests carried. */
+  /** Hex of the refund inner hashes of exit requests. */
   exit_inners: ReadonlySet<string>
-  /** Every mint that was ever deposited, so every mint a note can have. */
+  /** Every mint that was ever deposited, hence every mint of a note. */
   mints: readonly Uint8Array[]
 }
 
-/** The node does not serve the whole history, so nothing built on it could be trusted to be complete. */
+/** The node does not serve the whole history, so no result built on it could be complete. */
 export class HistoryIncomplete extends Error {
-  constructor(what: string) {
-    super(`${what} is missing: ask a node that keeps the whole history`)
+  constructor(part: string) {
+    super(`${part} is missing: ask a node that keeps the whole history`)
     this.name = 'HistoryIncomplete'
   }
 }
@@ -104,13 +104,13 @@ function append<T>(lists: Map<string, T[]>, name: string, value: T): void {
 }
 
 /**
- * Takes the events of every transaction of the vault in any order; leaf indexes and batch numbers put them in theirs.
+ * Builds the index from the events of all transactions, in any order: leaf indexes and batch numbers define theirs.
  * @throws HistoryIncomplete when a leaf, a batch or a nullifier is missing
  */
 export function vaultHistory(events: readonly VaultEvent[]): VaultHistory {
   const history = new HistoryBuilder()
   const appends = events.filter((event) => event.kind === 'deposited' || event.kind === 'settled')
-  // Stable: a batch that appends nothing shares its index with the leaf that follows, and either order is right.
+  // A batch without leaves shares its index with the next leaf; either order is valid.
   appends.sort((a, b) => firstLeaf(a) - firstLeaf(b))
   for (const event of appends) {
     if (event.kind === 'settled') history.settled(event)
@@ -129,7 +129,7 @@ function firstLeaf(event: VaultEvent & { kind: 'deposited' | 'settled' }): numbe
   return event.kind === 'settled' ? event.first_leaf_index : event.leaf_index
 }
 
-/** Where `adoptRefunds` looks a refund's commitment up when there is no venue to ask. */
+/** Looks a refund's commitment up for `adoptRefunds` without a venue. */
 export function leafFinder({ leaves }: VaultHistory): (commitment: string) => Promise<number | undefined> {
   const places = new Map(leaves.map((leaf, at) => [toHex(leaf), at]))
   return async (commitment) => places.get(commitment)

@@ -3,8 +3,6 @@ import { encodeBase58 } from '../../protocol/base58'
 import { deriveDepositBlinding, deriveTradingKey } from '../../protocol/notes/derive'
 import { publicKeyOf } from '../../protocol/sign'
 
-// The wallet: one seed, the counters of what was derived from it, its notes and its open orders.
-
 /** A note of the wallet. `pending`: backs a command; `spent`: consumed; `free`: usable. */
 export type WalletNote = {
   commitment: string
@@ -17,7 +15,7 @@ export type WalletNote = {
   state: 'free' | 'pending' | 'spent'
   origin: 'deposit' | 'proceeds' | 'change' | 'refund' | 'reshape'
 }
-/** What the wallet must remember of an order to recognise its outputs. */
+/** The facts of an order that its outputs are recomputed from. */
 export type WalletOrder = {
   order_id: string
   key_index: number
@@ -35,15 +33,16 @@ export type WalletOrder = {
   collateral: string
   /** Commitments of the notes its fills consumed, by fill index. */
   consumed: string[]
-  /** Base units of the fills absorbed, and of all there will be once the order is final. */
+  /** Base units of the fills absorbed. */
   filled: string
+  /** Base units of all fills; known once the order is final. */
   filled_final?: string
   /** Quote amount of the fills absorbed, and the fees charged for them. */
   quote: string
   fee: string
   open: boolean
 }
-/** A withdrawal or reshape under way. */
+/** A withdrawal or reshape that the wallet has prepared. */
 export type WalletPayment = {
   id: string
   kind: 'withdrawal' | 'reshape'
@@ -51,18 +50,18 @@ export type WalletPayment = {
   command: number
   inputs: string[]
   amounts: string[]
-  /** The note the program made in place of a payout that could not be made. */
+  /** The note that the program made instead of an impossible payout. */
   refund?: { commitment: string; mint: string; generation: number }
 }
 export type WalletState = {
-  /** Per key index: note-creating commands so far, deposits so far, cancel nonces used. */
+  /** By key index: note-creating commands so far, deposits so far, cancel nonces used. */
   keys: { commands: number; deposits: number; cancels: number }[]
   notes: WalletNote[]
   orders: WalletOrder[]
   payments: WalletPayment[]
   /** Paid so far, by mint. */
   fees: { mint: string; amount: string }[]
-  /** Last account event absorbed. */
+  /** Seq of the last account event absorbed. */
   seq: number
 }
 
@@ -72,6 +71,7 @@ export class Wallet {
   #indexed: { notes: WalletNote[] | undefined; count: number } = { notes: undefined, count: 0 }
 
   constructor(
+    /** 32 bytes; every key, blinding, anchor and order id derives from it. */
     readonly seed: Uint8Array,
     readonly state: WalletState = { keys: [], notes: [], orders: [], payments: [], fees: [], seq: 0 },
   ) {
@@ -102,13 +102,20 @@ export class Wallet {
     return this.#by_commitment.get(commitment)
   }
   /**
-   * A note already known stays as it is; only one that the chain told first, as free, may turn out to back a command that
-   * is still under way.
+   * A known note keeps its state, except that a free one becomes pending: recovery from the chain may have found it
+   * before the event that names the command it backs.
    */
   addNote(note: WalletNote): void {
     const known = this.note(note.commitment)
     if (known === undefined) this.state.notes.push(note)
     else if (known.state === 'free' && note.state === 'pending') known.state = 'pending'
+  }
+  /** Frees the pending notes of a command that will not settle. */
+  release(commitments: readonly string[]): void {
+    for (const commitment of commitments) {
+      const note = this.note(commitment)
+      if (note?.state === 'pending') note.state = 'free'
+    }
   }
   order(order_id: string): WalletOrder | undefined {
     return this.state.orders.find((order) => order.order_id === order_id)
@@ -119,7 +126,7 @@ export class Wallet {
   freeNotes(mint: string): WalletNote[] {
     return this.state.notes.filter((note) => note.mint === mint && note.state === 'free')
   }
-  /** Everything the wallet owns of a mint, notes that back commands included. */
+  /** Base units of a mint in unspent notes, pending ones included. */
   balance(mint: string): bigint {
     const owned = this.state.notes.filter((note) => note.mint === mint && note.state !== 'spent')
     return owned.reduce((sum, note) => sum + BigInt(note.amount), 0n)
@@ -136,17 +143,16 @@ export class Wallet {
   }
 }
 
-// The next blinding of a key's deposits: of a deposit, or of the refund of an exit.
-//
-// Two copies of a seed that are used at once may take the same one. Nothing is lost by it, since the leaf index makes the
-// notes and their nullifiers differ; but whoever reads the chain sees that both have one owner.
-
 type TakenBlinding = {
   blinding: Uint8Array
-  /** For a transaction that never will land; without effect once a later blinding was taken. */
+  /** For a transaction that will never land; no effect once a later blinding was taken. */
   giveBack(): void
 }
 
+/**
+ * The next deposit blinding of a key, for a deposit or for the refund of an exit. Two copies of a seed in use at once may
+ * take the same one: the notes and nullifiers still differ by leaf index, but the chain then shows their common owner.
+ */
 export function takeDepositBlinding(wallet: Wallet, key_index: number): TakenBlinding {
   const counters = wallet.counters(key_index)
   const taken = counters.deposits++

@@ -1,26 +1,21 @@
-/** Keeps a wallet in a file only its owner can read. */
-
+/** Keeps a wallet in a file that only its owner can read. Bun and Node. */
 import { closeSync, existsSync, fsyncSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs'
-import { loadNativePoseidon } from '../../native/load_poseidon'
 import { fromHex, toHex } from '../../protocol/bytes'
-import { installPoseidon } from '../../protocol/notes/poseidon'
 import { Wallet, type WalletState } from './wallet'
 
-// Keeps a wallet in a file only its owner can read. The seed alone recovers everything else from the chain.
-
-/** Of the file's form; a file without one is of version 1. */
+/** A file without a version is of version 1. */
 const VERSION = 1
 type Content = { version?: unknown; seed?: unknown; state?: WalletState }
 
-/** The file is there and cannot be read as a wallet. */
+/** The file exists and is not a wallet; the message names the next step. */
 export class NotAWallet extends Error {
-  constructor(path: string, what: string) {
-    super(`${path} ${what}`)
+  constructor(path: string, finding: string) {
+    super(`${path} ${finding}`)
     this.name = 'NotAWallet'
   }
 }
 
-/** On disk before it returns; whoever is cut short leaves the file as it was. */
+/** Synced to disk before it returns; an interrupted save leaves the previous file. */
 export function saveWallet(path: string, wallet: Wallet): void {
   const content: Content = { version: VERSION, seed: toHex(wallet.seed), state: wallet.state }
   const file = openSync(`${path}.new`, 'w', 0o600)
@@ -30,7 +25,7 @@ export function saveWallet(path: string, wallet: Wallet): void {
   renameSync(`${path}.new`, path)
 }
 
-/** The wallet in the file, or undefined when there is none. @throws NotAWallet */
+/** Undefined when there is no file. @throws NotAWallet */
 export function loadWallet(path: string): Wallet | undefined {
   if (!existsSync(path)) return undefined
   const { version = 1, seed, state } = parse(path)
@@ -51,12 +46,4 @@ function parse(path: string): Content {
   } catch {
     throw new NotAWallet(path, 'cannot be read as a wallet: recover it from its seed into another file')
   }
-}
-
-// Lets this process hash with compiled code where there is some: a wallet's search is hashing and little else.
-
-/** Elsewhere the pure implementation goes on; both give the same hashes. */
-export function hashFast(): void {
-  const native = loadNativePoseidon()
-  if (native !== undefined) installPoseidon(native)
 }

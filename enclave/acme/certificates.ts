@@ -1,12 +1,6 @@
-/** The certificates of ACME: request (PKCS #10), challenge (RFC 8737), and the check of an issued one. */
+/** Makes the certificate request (PKCS #10) and the challenge certificate (RFC 8737) of ACME, and checks issued certificates. */
 
-import {
-  createPrivateKey,
-  generateKeyPairSync,
-  type KeyObject,
-  randomBytes,
-  X509Certificate,
-} from 'node:crypto'
+import { createPrivateKey, generateKeyPairSync, type KeyObject, X509Certificate } from 'node:crypto'
 import { equalBytes, utf8 } from '../../protocol/bytes'
 import { derOfPem, pemOfDer } from '../../protocol/pem'
 import { sha256 } from '../../protocol/sha256'
@@ -14,14 +8,11 @@ import type { TlsMaterial } from '../contract'
 import * as der from '../der'
 import { CHAIN_CERTIFICATES_MAX } from '../limits'
 import * as x509 from '../x509'
-import { spkiOf } from '../x509'
 import { AcmeFailure } from './signed_requests'
-
-// The certificate signing request (PKCS #10, RFC 2986) of a P-256 key for DNS names.
 
 const EXTENSION_REQUEST = '1.2.840.113549.1.9.14'
 
-/** DER of the request, signed with the key itself. The subject is empty: the names stand in the extension. */
+/** DER of a certificate signing request (RFC 2986) for a P-256 key. The names are in the extension; the subject is empty. */
 export function certificateRequest(names: readonly string[], key: KeyObject): Uint8Array {
   const extensions = der.sequence(x509.subjectAlternativeNames(names))
   const info = der.sequence(
@@ -33,13 +24,12 @@ export function certificateRequest(names: readonly string[], key: KeyObject): Ui
   return x509.signedSequence(info, key)
 }
 
-// The certificate that answers a TLS-ALPN-01 challenge (RFC 8737): it proves control of a name and serves nothing else.
-
 const ACME_IDENTIFIER = '1.3.6.1.5.5.7.1.31'
 const DAY_MS = 86_400_000
 
 type ChallengeCertificate = { cert_pem: string; key_pem: string }
 
+/** The certificate that answers a TLS-ALPN-01 challenge: it only proves control of the name. */
 export function challengeCertificate(
   name: string,
   key_authorization: string,
@@ -47,14 +37,12 @@ export function challengeCertificate(
 ): ChallengeCertificate {
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const subject = { common_name: name.slice(0, 64), organization: 'ACME challenge' }
-  const serial = new Uint8Array(randomBytes(16))
-  serial[0] = (serial[0]! & 0x7f) | 0x40
   const certificate = x509.issueCertificate({
     subject,
     issuer: subject,
     subject_key: privateKey,
     issuer_key: privateKey,
-    serial,
+    serial: x509.randomSerial(),
     not_before_ms: now_ms - DAY_MS,
     not_after_ms: now_ms + DAY_MS,
     extensions: [
@@ -70,13 +58,14 @@ export function challengeCertificate(
   }
 }
 
-// What an authority issued is used only when it is what was asked for: our key, all our names, valid now.
-
 export type IssuedCertificate = TlsMaterial & { not_before_ms: number; account_url: string }
-/** As it comes and as it is kept. */
+/** As issued and as stored. */
 type CertificateText = Pick<IssuedCertificate, 'cert_pem' | 'key_pem' | 'account_url'>
 
-/** @throws AcmeFailure `certificate` with `shape`, `key`, `names` or `time`. */
+/**
+ * Accepts a certificate only for our key and all our names, valid now.
+ * @throws AcmeFailure `certificate` with `shape`, `key`, `names` or `time`.
+ */
 export function issuedCertificate(
   { cert_pem, key_pem, account_url }: CertificateText,
   names: readonly string[],
@@ -86,12 +75,12 @@ export function issuedCertificate(
   if (chain === undefined || chain.length === 0 || chain.length > CHAIN_CERTIFICATES_MAX)
     throw new AcmeFailure('certificate', 'shape')
   const leaf = parsed(chain[0]!)
-  const spki = spkiOf(createPrivateKey(key_pem))
-  if (!equalBytes(spkiOf(leaf.publicKey), spki)) throw new AcmeFailure('certificate', 'key')
-  const held = new Set((leaf.subjectAltName ?? '').split(', '))
-  if (!names.every((name) => held.has(`DNS:${name}`))) throw new AcmeFailure('certificate', 'names')
+  const spki = x509.spkiOf(createPrivateKey(key_pem))
+  if (!equalBytes(x509.spkiOf(leaf.publicKey), spki)) throw new AcmeFailure('certificate', 'key')
+  const certified = new Set((leaf.subjectAltName ?? '').split(', '))
+  if (!names.every((name) => certified.has(`DNS:${name}`))) throw new AcmeFailure('certificate', 'names')
   const [not_before_ms, not_after_ms] = [Date.parse(leaf.validFrom), Date.parse(leaf.validTo)]
-  // Also refuses dates that cannot be read.
+  // Also rejects dates that do not parse (NaN).
   if (!(not_before_ms < not_after_ms && now_ms < not_after_ms)) throw new AcmeFailure('certificate', 'time')
   return { cert_pem, key_pem, account_url, spki_sha256: sha256(spki), not_before_ms, not_after_ms }
 }

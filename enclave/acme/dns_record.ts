@@ -1,7 +1,8 @@
 /**
- * Answers DNS-01 challenges through an HTTP API the operator names, in the form ACME clients share as `httpreq`:
- * `POST URL/present` and `POST URL/cleanup` with `{"fqdn", "value"}`, basic authentication.
+ * Answers DNS-01 challenges through an HTTP API of the operator, in the format known to ACME clients as `httpreq`:
+ * `POST URL/present` and `POST URL/cleanup` with `{"fqdn", "value"}` and basic authentication.
  */
+
 import { createHash } from 'node:crypto'
 import type { ChallengeSolver } from './issue_certificate'
 import { AcmeFailure } from './signed_requests'
@@ -9,9 +10,9 @@ import { AcmeFailure } from './signed_requests'
 type DnsApi = {
   /** https, without `/present`. */
   url: string
-  /** `user:password`, or empty. It may only write challenge records: give it a delegated zone. */
+  /** `user:password`, or empty. Use an account that can write only challenge records, in a delegated zone. */
   credentials: string
-  /** Where the CNAME of `_acme-challenge.NAME` leads; empty writes `_acme-challenge.NAME` itself. */
+  /** Target of the CNAME of `_acme-challenge.NAME`; empty writes `_acme-challenge.NAME` itself. */
   record_name: string
   /** Trusted instead of the public authorities, PEM. */
   root_pem?: string

@@ -1,6 +1,6 @@
 /**
- * Obtains a certificate by ACME (RFC 8555): account, order, one challenge per name, finalize. The protocol is small, its
- * keys stay in the process, and the libraries at hand bring fifty packages into an image that is meant to be read.
+ * Obtains a certificate by ACME (RFC 8555): account, order, one challenge per name, finalize. Written here because existing
+ * libraries would add fifty packages to an image that is meant to be audited.
  */
 
 import { generateKeyPairSync } from 'node:crypto'
@@ -24,14 +24,14 @@ export type Challenge = {
 }
 export interface ChallengeSolver {
   readonly type: 'tls-alpn-01' | 'dns-01'
-  /** Resolves when the answer can be seen from outside; the result takes it away again. */
+  /** Resolves when the answer is visible from outside; the returned function removes it. */
   present(challenge: Challenge): Promise<() => Promise<void>>
 }
 type AcmeOrder = {
   directory_url: string
   /** Trusted instead of the public authorities, PEM: for a private directory. */
   root_pem?: string
-  /** 32 bytes; the account is the same as long as they are. */
+  /** 32 bytes that determine the account. */
   account_seed: Uint8Array
   names: readonly string[]
   solver: ChallengeSolver
@@ -45,7 +45,7 @@ type Step = {
   limits: AcmeLimits
 }
 
-/** A fresh P-256 key and the chain issued for it. @throws AcmeFailure */
+/** A new P-256 key and the chain issued for it. @throws AcmeFailure */
 export async function issueCertificate(order: AcmeOrder): Promise<IssuedCertificate> {
   const limits = { ...ACME_LIMITS, ...order.limits }
   const key = accountKey(order.account_seed)
@@ -58,7 +58,7 @@ export async function issueCertificate(order: AcmeOrder): Promise<IssuedCertific
   const { authorizations } = created.json
   if (!Array.isArray(authorizations) || authorizations.length > order.names.length)
     throw new AcmeFailure('order', 'shape')
-  // One after the other: names may share one challenge record or one port.
+  // Sequential: names may share a challenge record or a port.
   for (const url of authorizations) await authorize(step, url, order.names)
   return finalize(step, order_url, created, order.names)
 }
@@ -75,13 +75,13 @@ async function authorize(step: Step, url: unknown, names: readonly string[]): Pr
   if (typeof name !== 'string' || !names.includes(name)) throw new AcmeFailure('challenge', 'shape')
   if (typeof token !== 'string' || !/^[A-Za-z0-9_-]{16,256}$/.test(token))
     throw new AcmeFailure('challenge', 'shape')
-  const takeAway = await solver.present({ name, key_authorization: `${token}.${key.thumbprint}` })
+  const remove = await solver.present({ name, key_authorization: `${token}.${key.thumbprint}` })
   try {
     await requests.post('challenge', challenge['url'], {})
     await decided(step, 'challenge', url, 'valid')
   } finally {
-    // A record that stays behind proves nothing any more; the certificate matters more.
-    await takeAway().catch(() => undefined)
+    // A record that remains is harmless, so this must not fail the order.
+    await remove().catch(() => undefined)
   }
 }
 
@@ -102,7 +102,7 @@ async function finalize(
   return issuedCertificate({ cert_pem: text, key_pem, account_url }, names, Date.now())
 }
 
-/** Reads until the state is the wanted one. @throws AcmeFailure when it is final and another, or takes too long. */
+/** Polls until the status is `wanted`. @throws AcmeFailure when it ends in another status, or takes too long. */
 async function decided(step: Step, what: string, url: unknown, wanted: string): Promise<AcmeAnswer> {
   const { requests, limits } = step
   const until = performance.now() + limits.decision_ms

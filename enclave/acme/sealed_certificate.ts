@@ -1,4 +1,5 @@
-/** Keeps certificate and key over a restart, sealed under a key of this app: authorities limit how often they issue. */
+/** Stores certificate and key across restarts, sealed under a key of this app, because authorities limit issuance. */
+
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
@@ -11,14 +12,14 @@ const [NONCE_BYTES, TAG_BYTES] = [12, 16]
 
 export type SealedStore = {
   path: string
-  /** 32 bytes, of no other purpose. */
+  /** 32 bytes, used only for this. */
   key: Uint8Array
-  /** What the certificate is for; another directory or other names do not open it. */
+  /** Authenticated with the file, like `names`: it does not open for others. */
   directory_url: string
   names: readonly string[]
 }
 
-/** AES-256-GCM under a fresh nonce; the file is replaced at once or not at all. */
+/** AES-256-GCM with a random nonce; the file is replaced atomically. */
 export function sealCertificate(store: SealedStore, certificate: IssuedCertificate): void {
   const nonce = randomBytes(NONCE_BYTES)
   const { cert_pem, key_pem, account_url } = certificate
@@ -33,7 +34,7 @@ export function sealCertificate(store: SealedStore, certificate: IssuedCertifica
   renameSync(`${store.path}.new`, store.path)
 }
 
-/** Undefined when there is none, it was sealed for something else, it is damaged, or it has ended. */
+/** Undefined when the file is missing or damaged, was sealed for another directory or names, or the certificate has expired. */
 export function unsealCertificate(store: SealedStore, now_ms: number): IssuedCertificate | undefined {
   if (!existsSync(store.path)) return undefined
   const bytes = new Uint8Array(readFileSync(store.path))

@@ -1,14 +1,13 @@
-/** Signed ACME requests (RFC 8555 section 6): account key, nonces, answers bounded in time and size, failures. */
+/** Sends signed ACME requests (RFC 8555 section 6), each with a new nonce; answers are bounded in time and size. */
 
 import { createECDH, createHash, createPrivateKey, hkdfSync, sign } from 'node:crypto'
 import { ACME_ANSWER_BYTES_MAX, ACME_NONCE_ATTEMPTS_MAX } from '../limits'
 
-// Why no certificate came: a step of the protocol and a word, never a key, a token or an answer's text.
-
+/** A failed step of the protocol and a one-word reason; never a key, a token or the text of an answer. */
 export class AcmeFailure extends Error {
   override readonly name = 'AcmeFailure'
   /**
-   * @param step what was asked for: `directory`, `nonce`, `account`, `order`, `challenge`, `finalize`, `certificate`, `dns`.
+   * @param step `directory`, `nonce`, `account`, `order`, `challenge`, `finalize`, `certificate`, `dns`.
    * @param reason `timeout`, `connection`, `status`, `shape`, or the last part of an ACME error type (RFC 8555 section
    * 6.7), such as `rateLimited`.
    */
@@ -19,48 +18,6 @@ export class AcmeFailure extends Error {
     super(`ACME ${step}: ${reason}`)
   }
 }
-
-// The ACME account key: P-256, derived in the enclave at every boot, so that it needs no file.
-
-const P256_ORDER = 0xffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551n
-
-export type AccountKey = {
-  /** Public key in the member order of RFC 7638. */
-  readonly jwk: { crv: 'P-256'; kty: 'EC'; x: string; y: string }
-  /** Base64url SHA-256 of `jwk` (RFC 7638). */
-  readonly thumbprint: string
-  /** ES256 (RFC 7518): 64 bytes r ‖ s. */
-  sign(bytes: Uint8Array): Uint8Array
-}
-
-/** @param seed 32 bytes that only this app can derive. */
-export function accountKey(seed: Uint8Array): AccountKey {
-  // 384 bits before the reduction leave no bias worth the name (FIPS 186-5, A.2.1).
-  const wide = Buffer.from(hkdfSync('sha256', seed, '', 'tacit/acme/account/p256', 48)).toString('hex')
-  const scalar = (BigInt(`0x${wide}`) % (P256_ORDER - 1n)) + 1n
-  const d = Buffer.from(scalar.toString(16).padStart(64, '0'), 'hex')
-  const point = createECDH('prime256v1')
-  point.setPrivateKey(d)
-  const public_key = point.getPublicKey()
-  const jwk = {
-    crv: 'P-256' as const,
-    kty: 'EC' as const,
-    x: base64url(public_key.subarray(1, 33)),
-    y: base64url(public_key.subarray(33)),
-  }
-  const key = createPrivateKey({ key: { ...jwk, d: base64url(d) }, format: 'jwk' })
-  return {
-    jwk,
-    thumbprint: createHash('sha256').update(JSON.stringify(jwk)).digest('base64url'),
-    sign: (bytes) => new Uint8Array(sign('sha256', bytes, { key, dsaEncoding: 'ieee-p1363' })),
-  }
-}
-
-export function base64url(bytes: Uint8Array | string): string {
-  return Buffer.from(bytes as Uint8Array).toString('base64url')
-}
-
-// Requests of an ACME client (RFC 8555 section 6): signed, each with a fresh nonce, answers bounded in time and size.
 
 export type AcmeAnswer = { status: number; headers: Headers; text: string; json: Record<string, unknown> }
 type Directory = { newNonce: string; newAccount: string; newOrder: string }
@@ -76,7 +33,7 @@ export class SignedRequests {
   ) {}
 
   /**
-   * @param root_pem trusted instead of the public authorities, where the directory is private.
+   * @param root_pem trusted instead of the public authorities, for a private directory.
    * @throws AcmeFailure
    */
   static async open(
@@ -169,7 +126,7 @@ async function boundedText(step: string, answer: Response): Promise<string> {
   return Buffer.concat(parts).toString('utf8')
 }
 
-/** Empty where the answer is no JSON object: each reader names the member it misses. */
+/** Empty where the text is no JSON object; the callers reject missing members. */
 function jsonObject(text: string): Record<string, unknown> {
   try {
     const value: unknown = JSON.parse(text)
@@ -179,11 +136,49 @@ function jsonObject(text: string): Record<string, unknown> {
   }
 }
 
-/** The last part of the problem's type: a word of the protocol, whatever the server wrote around it. */
+/** The last part of the problem's type, such as `rateLimited`; `status` for any other type. */
 export function problemOf({ json }: Pick<AcmeAnswer, 'json'>): string {
   return /^urn:ietf:params:acme:error:([A-Za-z]{1,40})$/.exec(String(json['type']))?.[1] ?? 'status'
 }
 
 function isHttps(url: unknown): url is string {
   return typeof url === 'string' && URL.canParse(url) && new URL(url).protocol === 'https:'
+}
+
+const P256_ORDER = 0xffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551n
+
+export type AccountKey = {
+  /** Public key in the member order of RFC 7638. */
+  readonly jwk: { crv: 'P-256'; kty: 'EC'; x: string; y: string }
+  /** Base64url SHA-256 of `jwk` (RFC 7638). */
+  readonly thumbprint: string
+  /** ES256 (RFC 7518): 64 bytes r ‖ s. */
+  sign(bytes: Uint8Array): Uint8Array
+}
+
+/** Derives the ACME account key from a seed of 32 bytes, so that it needs no file. */
+export function accountKey(seed: Uint8Array): AccountKey {
+  // Reducing 384 bits leaves a negligible bias (FIPS 186-5, A.2.1).
+  const wide = Buffer.from(hkdfSync('sha256', seed, '', 'tacit/acme/account/p256', 48)).toString('hex')
+  const scalar = (BigInt(`0x${wide}`) % (P256_ORDER - 1n)) + 1n
+  const d = Buffer.from(scalar.toString(16).padStart(64, '0'), 'hex')
+  const point = createECDH('prime256v1')
+  point.setPrivateKey(d)
+  const public_key = point.getPublicKey()
+  const jwk = {
+    crv: 'P-256' as const,
+    kty: 'EC' as const,
+    x: base64url(public_key.subarray(1, 33)),
+    y: base64url(public_key.subarray(33)),
+  }
+  const key = createPrivateKey({ key: { ...jwk, d: base64url(d) }, format: 'jwk' })
+  return {
+    jwk,
+    thumbprint: createHash('sha256').update(JSON.stringify(jwk)).digest('base64url'),
+    sign: (bytes) => new Uint8Array(sign('sha256', bytes, { key, dsaEncoding: 'ieee-p1363' })),
+  }
+}
+
+export function base64url(bytes: Uint8Array | string): string {
+  return Buffer.from(bytes as Uint8Array).toString('base64url')
 }

@@ -1,4 +1,5 @@
-/** Login: the secret first, in constant time; then the passphrase, behind a bounded queue. */
+/** Logs an account in: verifies the secret in constant time, then the passphrase in a bounded queue. */
+
 import { Refusal } from '../../protocol/refusals'
 import type { TokenRequest, TokenResponse } from '../../protocol/wire/trading'
 import { LIMITS } from '../limits'
@@ -7,20 +8,19 @@ import type { WrongSecrets } from './rate_limits'
 import type { Registry } from './registry'
 import type { Tokens } from './tokens'
 
-// Owns the bounded queue of passphrase checks before the argon2id worker.
-
-/** The DOM's worker type lacks what Bun's has. */
+/** The DOM's Worker type lacks Bun's methods. */
 type BunWorker = Worker & { ref(): void; unref(): void }
 type Waiting = { account_id: string; resolve: (right: boolean) => void; reject: (error: Refusal) => void }
 
+/** A bounded queue of passphrase checks in the argon2id worker. */
 export class Passphrases {
-  /** Started with the first check and kept; it holds the process open only while it works. */
+  /** Starts with the first check; keeps the process alive only during checks. */
   private worker: BunWorker | undefined
   private readonly waiting = new Map<number, Waiting>()
   private next_id = 1
   private broken = false
 
-  /** Throws `login_busy` when too many checks wait, or too many of this account; `internal` when the worker is gone. */
+  /** Throws `login_busy` when too many checks wait, in total or for this account; `internal` after a worker failure. */
   async check(account_id: string, passphrase: string, passphrase_hash: string): Promise<boolean> {
     if (this.broken) throw new Refusal('internal')
     let own = 0
@@ -62,8 +62,6 @@ export class Passphrases {
   }
 }
 
-// Owns the login: the secret first, in constant time; only then the dear passphrase.
-
 type LoginParts = {
   registry: Registry
   tokens: Tokens
@@ -72,8 +70,8 @@ type LoginParts = {
 }
 
 /**
- * A suspended account may log in: it can still cancel. Refuses `credentials_invalid` (whatever was wrong),
- * `login_limited` instead of it after too many failures of one api key, `login_busy` beyond the bound on checks.
+ * A suspended account may log in, because it can still cancel. Throws `credentials_invalid` for any wrong credential,
+ * `login_limited` instead after too many failures of one API key, and `login_busy` when the queue is full.
  */
 export async function login(parts: LoginParts, request: TokenRequest): Promise<TokenResponse> {
   const { registry, tokens, passphrases } = parts

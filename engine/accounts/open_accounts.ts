@@ -1,4 +1,5 @@
-/** Owns the account edge: records in force, logins, tokens and limits. In memory only, but for the journaled records. */
+/** Opens the accounts port: records, logins, tokens and rate limits, in memory except for the journaled records. */
+
 import { decodeBase58 } from '../../protocol/base58'
 import { Refusal } from '../../protocol/refusals'
 import type { AccountsPort, ClockPort } from '../ports'
@@ -8,7 +9,7 @@ import { Registry } from './registry'
 import { Tokens } from './tokens'
 
 type AccountsOptions = {
-  /** 32-byte key of the enclave under which secrets are recognised. */
+  /** 32-byte key of the enclave, under which secrets are hashed. */
   credential_key: Uint8Array
   /** Ed25519 public key that signs account records, base58. */
   operator_key: string
@@ -16,12 +17,12 @@ type AccountsOptions = {
   token_ttl_s: number
 }
 export type Accounts = AccountsPort & {
-  /** Ends tokens that are due; their own timer does the same. */
+  /** Ends expired tokens; a timer does the same. */
   expire(): void
   close(): Promise<void>
 }
 
-/** @throws RangeError when `operator_key` is not 32 bytes of base58. */
+/** @throws RangeError when `operator_key` is not 32 bytes of base58 */
 export async function openAccounts(options: AccountsOptions): Promise<Accounts> {
   const { clock, credential_key, token_ttl_s } = options
   const operator_key = decodeBase58(options.operator_key, 32)

@@ -1,4 +1,5 @@
-/** The worker thread that runs argon2id, one passphrase after another, away from the process's shared thread pool. */
+/** Runs argon2id in a worker, one passphrase at a time, outside the process's shared thread pool. */
+
 declare const self: Worker
 
 export type PassphraseQuestion = { id: number; passphrase: string; passphrase_hash: string }
@@ -10,7 +11,7 @@ self.onmessage = ({ data }: MessageEvent<PassphraseQuestion>) => {
   self.postMessage(answer)
 }
 
-/** Bun refuses to verify an empty passphrase; it is a wrong one. */
+/** Bun throws for an empty passphrase, which is simply wrong. */
 function isRight(passphrase: string, passphrase_hash: string): boolean {
   try {
     return Bun.password.verifySync(passphrase, passphrase_hash)

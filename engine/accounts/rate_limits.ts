@@ -1,15 +1,14 @@
-/** Rate limits: token buckets per account, and a bounded bucket per API key for wrong secrets. */
+/** Limits requests by a token bucket per account, and wrong secrets by buckets shared among API keys. */
+
 import { Refusal } from '../../protocol/refusals'
 import { LIMITS } from '../limits'
 import type { ClockPort } from '../ports'
 import type { LimitState } from '../venue'
 import { keyed, type Registry } from './registry'
 
-// Owns the token bucket: what a caller may still spend, refilled evenly by the monotonic clock.
-
 /**
- * Starts full. Times are monotonic milliseconds. Counts in thousandths of a token: `refill_per_s` whole tokens are as
- * many thousandths per millisecond, so nothing is ever rounded.
+ * Starts full and refills evenly. Times are monotonic milliseconds. Counts thousandths of a token: `refill_per_s`
+ * tokens per second are as many thousandths per millisecond, so refills are exact.
  */
 class TokenBucket {
   private left: number
@@ -25,7 +24,7 @@ class TokenBucket {
     this.at_ms = Math.floor(now_ms)
   }
 
-  /** Takes `cost` (up to three decimals); 0 when it was taken, else how many milliseconds to wait, nothing taken. */
+  /** Takes `cost` (up to three decimals) and returns 0, or takes nothing and returns the milliseconds to wait. */
   take(cost: number, now_ms: number): number {
     this.refill(now_ms)
     const wanted = Math.round(cost * 1000)
@@ -41,7 +40,7 @@ class TokenBucket {
     return Math.floor(this.left / 1000)
   }
 
-  /** A bucket of other limits that has spent as much as this one. */
+  /** A bucket with other limits and the same amount spent. */
   resized(capacity: number, refill_per_s: number, now_ms: number): TokenBucket {
     this.refill(now_ms)
     const bucket = new TokenBucket(capacity, refill_per_s, now_ms)
@@ -57,11 +56,10 @@ class TokenBucket {
   }
 }
 
-// Owns how often wrong credentials are answered plainly: a small bucket per api key, in memory of fixed size.
-
 /**
- * Counts failures only, so it never stands in the way of right credentials. Api keys share buckets by a keyed hash:
- * made-up keys cannot fill memory, and nobody can choose whose bucket they meet.
+ * Limits wrong credentials per API key. Counts failures only, so correct credentials are never limited. API keys share
+ * a fixed number of buckets by a keyed hash: invented keys use no memory, and a caller cannot aim at the bucket of
+ * another key.
  */
 export class WrongSecrets {
   private readonly buckets: (TokenBucket | undefined)[] = []
@@ -71,7 +69,7 @@ export class WrongSecrets {
     private readonly clock: ClockPort,
   ) {}
 
-  /** Counts one failure: 0 while the bucket lasts, else milliseconds to wait. */
+  /** Counts one failure; returns 0 below the limit, else the milliseconds to wait. */
   count(api_key: string): number {
     const place =
       Buffer.from(keyed(this.credential_key, Buffer.from(api_key))).readUInt32BE() %
@@ -85,8 +83,7 @@ export class WrongSecrets {
   }
 }
 
-// Owns what each account may still ask for: one token bucket per account, by its record.
-
+/** One token bucket per account, with the limits of its record. */
 export class AccountLimits {
   /** Bounded by the accounts of the registry. */
   private readonly buckets = new Map<string, TokenBucket>()
@@ -96,7 +93,7 @@ export class AccountLimits {
     private readonly clock: ClockPort,
   ) {}
 
-  /** Throws `rate_limited` with the wait; having taken nothing. */
+  /** Throws `rate_limited` with the wait, and takes nothing then. */
   take(account_id: string, cost: number): LimitState {
     const bucket = this.buckets.get(account_id) ?? this.open(account_id)
     const retry_after_ms = bucket.take(cost, this.clock.monotonicMs())
@@ -105,7 +102,7 @@ export class AccountLimits {
     return { capacity, refill_per_s, remaining, retry_after_ms }
   }
 
-  /** Follows a newer record; what was spent stays spent. */
+  /** Applies the limits of a newer record; spent tokens stay spent. */
   follow(account_id: string): void {
     const bucket = this.buckets.get(account_id)
     const account = this.registry.get(account_id)

@@ -1,4 +1,4 @@
-/** The accounts in force: their newest record and the hashes that recognise their credentials. */
+/** Keeps the newest record of each account and verifies records and secrets. */
 
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import {
@@ -12,18 +12,15 @@ import { Refusal } from '../../protocol/refusals'
 import { LIMITS } from '../limits'
 import type { VerifiedRecord } from '../ports'
 
-// Owns the one keyed hash of the account edge: HMAC-SHA256 under the enclave's credential key.
-
+/** HMAC-SHA256 under the enclave's credential key. */
 export function keyed(credential_key: Uint8Array, message: Uint8Array): Uint8Array {
   return createHmac('sha256', credential_key).update(message).digest()
 }
 
-// Owns the accounts in force: their newest record and what recognises their credentials.
-
 type Account = {
   readonly record: AccountRecord
   readonly secret_salt: Uint8Array
-  /** The record's hash of the secret, keyed again, so that memory alone does not tell a right secret. */
+  /** keyed() of the record's secret hash, so that a memory dump alone cannot verify a guessed secret. */
   readonly secret_check: Uint8Array
 }
 
@@ -40,7 +37,7 @@ export class Registry {
     return this.by_id.get(account_id)
   }
 
-  /** The account that logs in with this api key, active or suspended. */
+  /** The account that logs in with this API key, active or suspended. */
   byApiKey(api_key: string): Account | undefined {
     return this.by_api_key.get(api_key)
   }
@@ -60,7 +57,7 @@ export class Registry {
     return { account_id, version, status, orders_live_max, keys_max, record: utf8(JSON.stringify(record)) }
   }
 
-  /** Puts a verified record into force; undefined when a newer one already is. */
+  /** Stores a verified record; undefined if the stored one is at least as new. */
   apply(verified: VerifiedRecord): Account | undefined {
     const record = JSON.parse(new TextDecoder().decode(verified.record)) as AccountRecord
     const known = this.by_id.get(record.account_id)
@@ -75,8 +72,8 @@ export class Registry {
   }
 
   /**
-   * The account of an api key if the secret is right. An unknown key does the same work against values nobody can meet,
-   * so time tells neither whether a key exists nor how near a secret came.
+   * The account of an API key if the secret is correct. An unknown key costs the same work against unreachable values,
+   * so the time reveals neither whether a key exists nor how close a secret is.
    */
   recognise(api_key: string, api_secret: string): Account | undefined {
     const account = this.by_api_key.get(api_key)

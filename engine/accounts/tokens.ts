@@ -1,19 +1,20 @@
-/** Owns the bearer tokens of this epoch: opaque, kept only as SHA-256, dead with the process. */
+/** Issues and verifies bearer tokens: opaque, stored only as SHA-256, valid within this process only. */
+
 import { Refusal } from '../../protocol/refusals'
 import { LIMITS } from '../limits'
 import type { ClockPort } from '../ports'
 import type { Session } from '../venue'
 
-type Death = 'token_expired' | 'token_revoked'
+type EndReason = 'token_expired' | 'token_revoked'
 
 /** A token is 32 random bytes in base64url without padding (43 characters). */
 const TOKEN_BYTES = 32
 
 export class Tokens {
-  /** By token id, in order of issue and so of expiry: every token lives equally long. */
+  /** By token id, in order of issue, which is the order of expiry: all tokens have the same lifetime. */
   private readonly live = new Map<string, Session>()
-  /** Why a token died, for the newest dead ones; an older one is simply unknown. */
-  private readonly dead = new Map<string, Death>()
+  /** Why a token ended, for the most recent ones; an older token is `token_invalid`. */
+  private readonly end_reasons = new Map<string, EndReason>()
   private readonly by_account = new Map<string, Set<string>>()
   private readonly listeners = new Map<string, Set<() => void>>()
   private timer: Timer | undefined
@@ -23,7 +24,7 @@ export class Tokens {
     readonly ttl_s: number,
   ) {}
 
-  /** A new token. The account's oldest is revoked when it holds too many. */
+  /** Issues a token. Revokes the account's oldest one beyond `account_tokens_max`. */
   issue(account_id: string): string {
     const token = crypto.getRandomValues(Buffer.alloc(TOKEN_BYTES)).toString('base64url')
     const token_id = idOf(token)
@@ -40,7 +41,7 @@ export class Tokens {
   authenticate(token: string): Session {
     const token_id = idOf(token)
     const session = this.live.get(token_id)
-    if (session === undefined) throw new Refusal(this.dead.get(token_id) ?? 'token_invalid')
+    if (session === undefined) throw new Refusal(this.end_reasons.get(token_id) ?? 'token_invalid')
     if (this.clock.monotonicMs() < session.expires_ms) return session
     this.end(token_id, 'token_expired')
     throw new Refusal('token_expired')
@@ -54,7 +55,7 @@ export class Tokens {
     for (const token_id of [...(this.by_account.get(account_id) ?? [])]) this.end(token_id, 'token_revoked')
   }
 
-  /** Calls `ended` once, after the token died; at once if it is dead already. Returns how to stop listening. */
+  /** Calls `ended` once when the token ends, or in a microtask if it already has. Returns an unsubscribe function. */
   onEnded(token_id: string, ended: () => void): () => void {
     let heard = false
     const once = () => {
@@ -71,7 +72,7 @@ export class Tokens {
     }
   }
 
-  /** Ends what has expired. Runs by itself when the next token is due. */
+  /** Ends expired tokens. A timer also calls this when the next token expires. */
   expire(): void {
     const now_ms = this.clock.monotonicMs()
     for (const { token_id, expires_ms } of this.live.values()) {
@@ -89,15 +90,16 @@ export class Tokens {
     this.live.clear()
   }
 
-  private end(token_id: string, death: Death): void {
+  private end(token_id: string, reason: EndReason): void {
     const session = this.live.get(token_id)
     if (session === undefined) return
     this.live.delete(token_id)
     const held = this.by_account.get(session.account_id)!
     held.delete(token_id)
     if (held.size === 0) this.by_account.delete(session.account_id)
-    this.dead.set(token_id, death)
-    if (this.dead.size > LIMITS.tokens_dead_max) this.dead.delete(this.dead.keys().next().value!)
+    this.end_reasons.set(token_id, reason)
+    if (this.end_reasons.size > LIMITS.tokens_dead_max)
+      this.end_reasons.delete(this.end_reasons.keys().next().value!)
     const waiting = this.listeners.get(token_id)
     this.listeners.delete(token_id)
     for (const ended of waiting ?? []) ended()

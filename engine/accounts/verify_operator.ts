@@ -1,4 +1,5 @@
-/** Owns who may call the operator's listener: each call signed by the operator key, once, for a short time. */
+/** Verifies calls to the operator's listener: each is signed by the operator key, used once and short-lived. */
+
 import { decodeBase58 } from '../../protocol/base58'
 import { OPERATOR_HEADERS, operatorRequestBytes } from '../../protocol/bodies/operator_request'
 import { fromHex } from '../../protocol/bytes'
@@ -13,13 +14,13 @@ export type OperatorCall = {
   /** Path with query, as in the request line. */
   target: string
   body: Uint8Array
-  /** Reads a header by lower-case name; null without it. */
+  /** A header by its lower-case name, or null. */
   header(name: string): string | null
 }
 
 /**
- * The check of one epoch. A nonce must exceed the last accepted one, and the first the venue's start in unix
- * milliseconds, so a call recorded before a restart is void after it.
+ * A check for the life of the process. A nonce must exceed the last accepted one, and the first one the start time in
+ * unix milliseconds, so a call recorded before a restart is invalid after it.
  */
 export function openOperatorCheck(options: {
   /** Ed25519 public key, base58. */

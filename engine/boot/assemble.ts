@@ -1,4 +1,4 @@
-/** Assembles the parts of a running venue around one loaded state. */
+/** Constructs the parts of a running venue around one loaded state, in the order of their dependencies. */
 import { Refusal } from '../../protocol/refusals'
 import type { EngineConfig } from '../config'
 import { LIMITS } from '../limits'
@@ -14,87 +14,109 @@ import { DisconnectGrace } from '../sequencer/disconnect_grace'
 import { applyDurable } from '../sequencer/durable_effects'
 import { HashPump } from '../sequencer/hash_pump'
 import { Landings, Outbox } from '../sequencer/outbox'
-import { Upkeep } from '../sequencer/retention'
+import { Retention } from '../sequencer/retention'
 import { Sequencer } from '../sequencer/sequencer'
 import { openWrites } from '../sequencer/writes'
 import { openSnapshotting } from '../snapshots/snapshotting'
 import { Hub } from '../streams/hub'
 import type { Loaded } from './load_state'
 
-// Joins the reads that answer from the chain's mirror and from an account's own past.
-
-function openReads(
-  settings: EngineConfig,
-  { chain, clock, hash }: { chain: ChainPort; clock: ClockPort; hash: HashPort },
-  { history, facts, state }: Loaded,
-  shown: {
-    instruments: InstrumentReads
-    finalized: FinalizedView
-    first: { config: VaultConfig; mints: VaultMint[] }
-  },
-) {
-  const { instruments, finalized, first } = shown
-  return {
-    own: new OwnReads(history, instruments),
-    tree: new TreeReads(
-      hash,
-      () => finalized,
-      (commitment) => state.leaves.indexOf(commitment),
-    ),
-    settlement: new SettlementReads(chain, facts.landed),
-    transparency: new TransparencyReads({ settings, chain, clock, facts }, first),
-  }
-}
-
-// Joins the parts of a running venue around one loaded state.
-
 type EnginePorts = {
   clock: ClockPort
   hash: HashPort
   chain: ChainPort
   keys: KeysPort
-  /** The process must end: memory may be ahead of disk. Called at most once. */
+  /** Called at most once: memory may be ahead of disk, so the process must exit. */
   fatal: (error: Error) => void
 }
+/** Vault and mints as read from the chain before the boot; in a restore, `config` holds the incremented generation. */
+type FirstRead = { config: VaultConfig; mints: VaultMint[] }
 export type Engine = ReturnType<typeof assemble>
 
-export function assemble(
-  config: EngineConfig,
-  ports: EnginePorts,
-  loaded: Loaded,
-  first: { config: VaultConfig; mints: VaultMint[] },
-) {
-  const { journal, history, facts, state } = loaded
-  const { chain, hash, clock } = ports
+export function assemble(config: EngineConfig, ports: EnginePorts, loaded: Loaded, first: FirstRead) {
+  const { history, state } = loaded
+  const { chain, clock, hash } = ports
   const availability = new Availability(chain)
   availability.halt(state.halted)
-  const env: Env = {
-    batchSeed: loaded.batchSeed,
-    get unavailable() {
-      return availability.unavailable()
-    },
+  const views = openViews(config, loaded, availability)
+  const fatal = (error: Error) => {
+    halt('journal_failed')
+    ports.fatal(error)
   }
+  const writer = openWriter(ports, loaded, availability, views, fatal)
+  const { sequencer, pump, anchoring } = writer
+  /** Stops every acknowledgement at once, cancels included. */
+  const halt = (reason: StopReason) => {
+    availability.stop(reason)
+    sequencer.stop(new Refusal('internal'))
+    pump.stop()
+    anchoring.stop()
+  }
+  const grace = new DisconnectGrace(state, sequencer)
+  const retention = new Retention(history, clock)
+  const seqDurable = () => sequencer.seq_durable
+  const snapshotting = openSnapshotting(config, ports, loaded, { seqDurable, fatal })
+  return {
+    config,
+    clock,
+    chain,
+    hash,
+    loaded,
+    state,
+    availability,
+    ...views,
+    ...writer,
+    halt,
+    vault: first.config,
+    grace,
+    retention,
+    snapshotting,
+    sign: (body: Uint8Array) => ports.keys.signStatement(body),
+    ...openWrites(config, state, chain, first.config.generation, fatal, { sequencer, availability, grace }),
+    ...openReads(config, ports, loaded, views, first),
+  }
+}
+
+/** The views that durable records update. */
+function openViews(config: EngineConfig, { history, state }: Loaded, availability: Availability) {
   const finalized: FinalizedView = {
     leaf_count: state.leaves.size,
     slot: state.slot,
     batch_id: state.settlement.landed?.batch_id ?? 0,
   }
-  const metrics = new Metrics()
-  const hub = new Hub(history, () => availability.readsBroken())
-  const instruments = new InstrumentReads(config, state)
-  const fatal = (error: Error) => {
-    halt('journal_failed')
-    ports.fatal(error)
+  return {
+    finalized,
+    metrics: new Metrics(),
+    hub: new Hub(history, () => availability.readsBroken()),
+    instruments: new InstrumentReads(config, state),
   }
+}
+type Views = ReturnType<typeof openViews>
+
+/** The sequencer and the parts that its durable records drive. */
+function openWriter(
+  { chain, clock, hash }: EnginePorts,
+  { journal, history, facts, state, batchSeed }: Loaded,
+  availability: Availability,
+  views: Views,
+  fatal: (error: Error) => void,
+) {
+  const env: Env = {
+    batchSeed,
+    get unavailable() {
+      return availability.unavailable()
+    },
+  }
+  // Its callbacks run only after a first command, so they may refer to the parts constructed below.
   const sequencer = new Sequencer({
     state,
     env,
     journal,
     clock,
     fatal,
-    durable: (entry) => applyDurable(parts, entry),
+    durable: (entry) => applyDurable(affected, entry),
     released: () => {
-      metrics.group()
+      views.metrics.group()
       pump.wake()
       landings.check()
       if (history.backlog() <= LIMITS.history_lag_live_events_max) return
@@ -109,46 +131,25 @@ export function assemble(
     () => journal.head(),
     () => clock.monotonicMs(),
   )
-  const grace = new DisconnectGrace(state, sequencer)
-  const upkeep = new Upkeep(history, clock)
-  const seqDurable = () => sequencer.seq_durable
-  const snapshotting = openSnapshotting(config, ports, loaded, { seqDurable, fatal })
-  const parts = {
-    history,
-    hub,
-    facts,
-    state,
-    instruments,
-    availability,
-    outbox,
-    anchoring,
-    metrics,
-    finalized,
-  }
-  /** Stops every acknowledgement at once, cancels included. */
-  const halt = (reason: StopReason) => {
-    availability.stop(reason)
-    sequencer.stop(new Refusal('internal'))
-    pump.stop()
-    anchoring.stop()
-  }
+  const affected = { ...views, history, facts, state, availability, outbox, anchoring }
+  return { sequencer, landings, outbox, pump, anchoring }
+}
+
+function openReads(
+  settings: EngineConfig,
+  { chain, clock, hash }: EnginePorts,
+  { history, facts, state }: Loaded,
+  { instruments, finalized }: Views,
+  first: FirstRead,
+) {
   return {
-    ...parts,
-    config,
-    clock,
-    chain,
-    hash,
-    loaded,
-    sequencer,
-    pump,
-    halt,
-    vault: first.config,
-    landings,
-    grace,
-    upkeep,
-    snapshotting,
-    sign: (body: Uint8Array) => ports.keys.signStatement(body),
-    ...openWrites(config, state, chain, first.config.generation, fatal, { sequencer, availability, grace }),
-    ...openReads(config, ports, loaded, { instruments, finalized, first }),
+    own: new OwnReads(history, instruments),
+    tree: new TreeReads(
+      hash,
+      () => finalized,
+      (commitment) => state.leaves.indexOf(commitment),
+    ),
+    settlement: new SettlementReads(chain, facts.landed),
+    transparency: new TransparencyReads({ settings, chain, clock, facts }, first),
   }
 }

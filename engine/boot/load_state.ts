@@ -1,4 +1,4 @@
-/** Opens the venue's folder and rebuilds the state: newest snapshot that the read models can follow, then replay. */
+/** Opens the venue's folder and rebuilds the state: the newest snapshot that the read models cover, then a replay. */
 
 import { join } from 'node:path'
 import type { EngineConfig } from '../config'
@@ -13,6 +13,7 @@ import type { Env } from '../machine/state/outcome'
 import { createState, type State } from '../machine/state/state'
 import type { ChainPort, KeysPort } from '../ports'
 import { PublicFacts } from '../reads/public_facts'
+import { randomHashSeed } from '../sequencer/hash_seed'
 import { journaledSeeds } from '../sequencer/seeds'
 import { replay } from './replay'
 
@@ -28,7 +29,7 @@ export type Loaded = {
 }
 
 /**
- * `options` are for tests: small segments and injected write faults.
+ * @param options for tests: small segments and injected write faults
  * @throws JournalDamaged, JournalLocked, ReplayDisagrees: the venue must not start.
  */
 export async function loadState(
@@ -42,7 +43,7 @@ export async function loadState(
   const snapshots = openSnapshotStore({ dir: join(data_dir, 'snapshots'), key })
   const history = await openHistory({ dir: join(data_dir, 'history'), key, retention_days })
   const facts = new PublicFacts(join(data_dir, 'facts'), key)
-  // Read models are fed by the replay, so it begins where they end, or before.
+  // The replay feeds the read models, so it begins where they end, or before.
   const reads_seq = Math.min(history.watermark(), facts.watermark())
   const { state, from } = await stateBefore(journal, snapshots, reads_seq)
   const { genesis_hash, program_id, config_account } = ports.chain
@@ -50,12 +51,12 @@ export async function loadState(
   const seeds = journaledSeeds(state, { tie_break_key, genesis_hash, program_id, config_account })
   await replay({ journal, history, facts, state, env: { batchSeed: seeds } }, from)
   const replayed = journal.head().seq - from.seq
-  // Nobody waits for a collection here; later somebody would.
+  // A full garbage collection delays no request here; later it would.
   Bun.gc(true)
   return { journal, snapshots, history, facts, state, batchSeed: seeds, replayed }
 }
 
-/** The state the replay begins with. */
+/** The state before the replay, and the journal position it includes. */
 async function stateBefore(
   journal: Journal,
   snapshots: SnapshotStore,
@@ -63,12 +64,16 @@ async function stateBefore(
 ): Promise<{ state: State; from: { seq: number; head: Uint8Array | undefined } }> {
   const snapshot = await startOf(journal, snapshots, reads_seq)
   const orders = LIMITS.orders_live_max
-  if (snapshot === undefined) return { state: createState(orders), from: { seq: 0, head: undefined } }
+  const seed = randomHashSeed()
+  if (snapshot === undefined) return { state: createState(seed, orders), from: { seq: 0, head: undefined } }
   const { seq, head } = snapshot
-  return { state: decodeState(snapshot.blocks(), orders), from: { seq, head } }
+  return { state: decodeState(snapshot.blocks(), seed, orders), from: { seq, head } }
 }
 
-/** Read models that end before every snapshot are rebuilt from the start while the journal still has it. */
+/**
+ * The snapshot to start from: one that the read models cover. Without one they are rebuilt from the start of the journal;
+ * if that start is pruned, the newest snapshot is used.
+ */
 async function startOf(
   journal: Journal,
   snapshots: SnapshotStore,

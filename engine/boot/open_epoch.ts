@@ -1,4 +1,4 @@
-/** Checks that chain and journal agree, then takes the next epoch. */
+/** Checks that chain and journal agree (settlement.md "Rollback and fork protection") and opens the next epoch. */
 
 import { randomBytes } from 'node:crypto'
 import { equalBytes, fromHex } from '../../protocol/bytes'
@@ -8,11 +8,10 @@ import { type ChainPort, EpochTaken, type VaultConfig } from '../ports'
 import type { StopReason } from '../sequencer/availability'
 import type { Sequencer } from '../sequencer/sequencer'
 
-// Whether the chain and this journal tell one story (settlement.md "Rollback and fork protection").
-
+/** Why this journal must not trade on this chain. */
 export type ChainFault = Exclude<StopReason, 'journal_failed' | 'restore_incomplete'>
 
-/** Why this journal must not trade on this chain; undefined when it may. */
+/** Undefined when this journal may trade on this chain. */
 export async function checkChain(
   config: VaultConfig,
   state: State,
@@ -30,11 +29,11 @@ export async function checkChain(
     // An empty journal against a used vault is a lost disk, not a second instance.
     return state.epochs.length === 0 ? 'rolled_back' : 'forked'
   }
-  return (await standsIn(journal, config.journal_seq, config.journal_head)) ? undefined : 'forked'
+  return (await wasHead(journal, config.journal_seq, config.journal_head)) ? undefined : 'forked'
 }
 
 /** Whether the journal had exactly this head after record `seq`. */
-async function standsIn(journal: Journal, seq: number, head: Uint8Array): Promise<boolean> {
+async function wasHead(journal: Journal, seq: number, head: Uint8Array): Promise<boolean> {
   if (seq === 0) return true
   const own = journal.head()
   if (seq === own.seq) return equalBytes(head, own.head)
@@ -47,15 +46,13 @@ async function standsIn(journal: Journal, seq: number, head: Uint8Array): Promis
   }
 }
 
-// Takes the next epoch: journals the intention with its signed bytes, sends it, and serves only once it is finalized.
-
 type Ports = { chain: ChainPort; journal: Journal; sequencer: Sequencer }
 type Opened = { epoch: number; config: VaultConfig }
 
 /**
  * Resolves with the epoch that is now open, or with the reason why this journal must not trade on this chain.
- * An instance that was killed may have sent its epoch, and it may land while this one takes the next: then the chain is
- * read again once that is final, and decides with the journal whose it was.
+ * A killed instance may have sent an epoch that lands while this one opens the next. In this case the chain is read again
+ * until that epoch is final, and `checkChain` decides whether it belongs to this journal.
  */
 export async function takeEpoch(
   config: VaultConfig,
@@ -78,14 +75,15 @@ export async function takeEpoch(
 }
 
 /**
- * Resolves with the epoch that is now open, or undefined when another instance holds the chain's epoch.
- * @throws EpochTaken, and whatever else the chain refuses it with
+ * Journals the intention with its signed bytes before they are sent. Resolves once finalized with the epoch that is now
+ * open, or with undefined when another instance holds the chain's epoch.
+ * @throws EpochTaken, or another error of the chain port
  */
 export async function openEpoch(
   config: VaultConfig,
   compose_hash_hex: string,
   ports: Ports,
-  /** `config.generation` is the raised one then. */
+  /** If true, `config.generation` is the incremented one. */
   restore = false,
 ): Promise<Opened | undefined> {
   const { chain, journal, sequencer } = ports

@@ -1,4 +1,4 @@
-/** Rebuilds the state from the journal at boot and feeds the read models the events they lack. */
+/** Replays the journal at boot: rebuilds the state and feeds the read models the events they lack. */
 import type { Command } from '../commands'
 import type { History } from '../history/contract'
 import { withTexts } from '../history/event_text'
@@ -10,8 +10,8 @@ import { PublicFacts } from '../reads/public_facts'
 import { Replayer } from '../sequencer/replayer'
 
 /**
- * Executes everything after `from`, feeding the read models what they miss. Events they have already are not made again.
- * @throws ReplayDisagrees, JournalDamaged.
+ * Executes every record after `from`. Events that the read models already have are not built.
+ * @throws ReplayDisagrees, JournalDamaged
  */
 export async function replay(
   parts: { journal: Journal; history: History; facts: PublicFacts; state: State; env: Env },

@@ -1,4 +1,4 @@
-/** Restores what a journal or a cache lacks: the hashing worker's trees, or the whole state from the chain. */
+/** Restores the hashing worker's trees from the journal, and a lost journal from the chain (settlement.md "Rollback"). */
 import { equalBytes } from '../../protocol/bytes'
 import type { EngineConfig } from '../config'
 import { LIMITS } from '../limits'
@@ -7,9 +7,10 @@ import type { State } from '../machine/state/state'
 import type { ChainPort, HashPort, SettledBatch, VaultConfig } from '../ports'
 import type { Sequencer } from '../sequencer/sequencer'
 
-// Brings the hashing worker's trees up to the journal when its cache starts behind.
-
-/** @throws Error when the worker holds other leaves than the journal. */
+/**
+ * Feeds the hashing worker the leaves and batches that its cache lacks.
+ * @throws Error when the worker holds other leaves than the journal
+ */
 export async function restoreTrees(state: State, hash: HashPort): Promise<void> {
   const { leaves } = state
   for (let from = hash.root().leaf_count; from < leaves.size; from += LIMITS.hash_leaves_per_call_max) {
@@ -21,24 +22,22 @@ export async function restoreTrees(state: State, hash: HashPort): Promise<void> 
   if (missing.length > 0) await hash.restoreSpent(missing)
 }
 
-// A venue whose journal is lost, from the chain alone (settlement.md "Rollback"): what was spent comes from the events of
-// the vault, the notes from their owners' openings, and the book is empty. The admin has announced it on chain.
-
 /**
- * Whether this boot restores: it was asked for, the chain has an announcement to consume, and this journal never held an
- * open epoch. With one it is an ordinary boot, whatever the setting says.
+ * Whether this boot restores a lost journal from the chain: the setting asks for it, the admin has announced it on chain,
+ * and this journal never held an open epoch. Spent notes come from the vault's events, live notes from their owners'
+ * openings, and the book starts empty.
  */
 export function isRestore(config: EngineConfig, vault: VaultConfig, state: State): boolean {
   const announced = vault.pending.some(({ action }) => action === 'authorize_restore')
   return config.restore_from_chain === true && announced && state.epochs.every(({ slot }) => slot === 0)
 }
 
-/** The config as the next epoch will have it: every body signed for the old generation is void. */
+/** The config of the next epoch: the incremented generation voids every body signed for the old one. */
 export function restoredConfig(vault: VaultConfig): VaultConfig {
   return { ...vault, generation: vault.generation + 1 }
 }
 
-/** Journals what the chain has settled and this journal lacks. @throws HistoryIncomplete, ChainUnavailable */
+/** Journals the settled batches that this journal lacks. @throws HistoryIncomplete, ChainUnavailable */
 export async function restoreSpent(
   chain: Pick<ChainPort, 'readSettled'>,
   state: State,
@@ -53,7 +52,7 @@ export async function restoreSpent(
   }
 }
 
-/** The worker's spent tree, fed from the journal, is the chain's. */
+/** Whether the worker's spent tree, fed from the journal, equals the chain's. */
 export function isSpentTreeOf(hash: HashPort, vault: VaultConfig): boolean {
   const { spent_count, spent_root, last_batch_id } = hash.spent()
   return (

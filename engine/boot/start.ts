@@ -1,4 +1,4 @@
-/** From a loaded state to a serving venue: trees, rollback check, settings, epoch, watcher and relayer. */
+/** Starts a venue from its loaded state: rollback check, settings, trees, epoch, watcher and relayer. */
 import type { Settings } from '../commands'
 import type { VaultConfig } from '../ports'
 import { ChainSink, exitsOpen } from '../sequencer/chain_sink'
@@ -7,9 +7,9 @@ import { checkChain, openEpoch, takeEpoch } from './open_epoch'
 import { isSpentTreeOf, restoreSpent, restoreTrees } from './restore'
 
 /**
- * A chain that contradicts the journal leaves the venue up and refusing, with the reason in its status.
- * With `restore` the chain is the story, and `config` carries the raised generation (`restore.ts`).
- * Rejects when the chain does not take the epoch.
+ * If the chain contradicts the journal, the venue stays up, rejects all commands and reports the reason in its status.
+ * With `restore`, state is rebuilt from the chain and `config` holds the incremented generation (`restore.ts`).
+ * Rejects when the chain rejects the epoch.
  */
 export async function start(engine: Engine, config: VaultConfig, restore = false): Promise<void> {
   const { state, hash, chain, loaded, sequencer } = engine
@@ -29,7 +29,7 @@ export async function start(engine: Engine, config: VaultConfig, restore = false
     : await takeEpoch(config, compose_hash, ports, state)
   if (typeof opened === 'string') return engine.halt(opened)
   const { epoch } = opened
-  // A pause may be over; a program error is the operator's to judge, and he started the venue again.
+  // A pause may have ended. A program error needs the operator's judgement, which restarting the venue expresses.
   const resumes =
     state.halted === 'program_error' || (state.halted === 'vault_paused' && !opened.config.paused)
   if (resumes) await sequencer.submit({ kind: 'resumed' })
@@ -44,17 +44,17 @@ export async function start(engine: Engine, config: VaultConfig, restore = false
     own_boot_nonces: state.epochs.map((one) => one.boot_nonce),
     exits_open: exitsOpen(state),
   })
-  // Orders must not arrive in a past the venue has only slept through.
+  // Advance to the current slot before accepting orders.
   const { slot } = chain.view()
   if (slot > state.slot) await sequencer.submit({ kind: 'slot', slot })
   engine.pump.wake()
   engine.grace.begin()
-  engine.upkeep.begin()
+  engine.retention.begin()
   engine.snapshotting.begin()
   engine.availability.serve()
 }
 
-/** What decisions depend on, in one field order so that equal settings compare equal. */
+/** In one field order, so that equal settings are equal as JSON. */
 function settingsFor({ config }: Engine, { generation }: VaultConfig): Settings {
   return {
     instruments: config.instruments,

@@ -1,11 +1,11 @@
-/** The way down: drain finishes what was promised, close frees what is held. */
+/** Stops a venue: `drain` completes pending work, `close` releases the parts and ports. */
 import { type History, HistoryBroken } from '../history/contract'
 import { LIMITS } from '../limits'
 import { encodeState } from '../machine/codec/encode_state'
 import type { AccountsPort } from '../ports'
 import type { Engine } from './assemble'
 
-/** Refuses new orders, says goodbye, lands and anchors within bounds, then writes a snapshot. */
+/** Rejects new orders, sends `bye` to streams, lands batches and anchors within time limits, then writes a snapshot. */
 export async function drain(engine: Engine): Promise<void> {
   const { availability, hub, pump, anchoring, sequencer } = engine
   availability.drain()
@@ -14,7 +14,7 @@ export async function drain(engine: Engine): Promise<void> {
   if (availability.isStopped()) return
   await pump.idle()
   await within(LIMITS.stop_landing_ms, engine.landings.done())
-  // A chain that does not answer must not keep the process: the journal holds everything.
+  // An unreachable chain must not block the exit: the journal is complete.
   await within(
     LIMITS.stop_anchor_ms,
     anchoring.now().catch(() => undefined),
@@ -24,27 +24,27 @@ export async function drain(engine: Engine): Promise<void> {
   await writeSnapshot(engine)
 }
 
-/** Writes the state as of the newest durable record, at the first moment at which nothing is under way. */
+/** Writes the state as of the newest durable record, once no record is pending. */
 async function writeSnapshot(engine: Engine): Promise<void> {
   const { loaded, sequencer, state } = engine
   do await sequencer.durable()
   while (sequencer.seq_durable !== sequencer.seq_executed)
-  // No await up to here: bytes and head are of the same record.
+  // No await between the loop and these lines: bytes and head belong to the same record.
   const { seq, head } = loaded.journal.head()
   const bytes = encodeState(state)
-  // A snapshot may only stand where the read models have arrived: broken ones are rebuilt from the start.
+  // A snapshot ahead of the read models would skip their missing events: broken ones are rebuilt from the start.
   if (!(await flushed(loaded.history))) return
   loaded.facts.mark(seq)
   await loaded.snapshots.writeSnapshot(seq, head, () => [bytes])
 }
 
-/** Ends every part in the order in which they feed each other; the ports are closed too. */
+/** Closes every part and the ports, producers before consumers. */
 export async function close(engine: Engine, accounts: AccountsPort): Promise<void> {
   const { chain, hash, pump, anchoring, sequencer, loaded } = engine
   anchoring.stop()
   pump.stop()
   engine.grace.stop()
-  engine.upkeep.stop()
+  engine.retention.stop()
   engine.signatures.close()
   await chain.close()
   await sequencer.durable().catch(() => undefined)
@@ -56,6 +56,7 @@ export async function close(engine: Engine, accounts: AccountsPort): Promise<voi
   await accounts.close()
 }
 
+/** False when the read models are broken. */
 async function flushed(history: History): Promise<boolean> {
   try {
     await history.flush()
@@ -66,6 +67,7 @@ async function flushed(history: History): Promise<boolean> {
   }
 }
 
+/** Resolves when `work` does, or after `ms`. */
 async function within(ms: number, work: Promise<void>): Promise<void> {
   let timer: ReturnType<typeof setTimeout> | undefined
   const bound = new Promise<void>((resolve) => {

@@ -1,4 +1,4 @@
-/** Judges a backup without touching it: replays its journal and compares what comes out with the chain. */
+/** Verifies a backup without changing it: replays its journal and compares the resulting state with the chain. */
 import { cpSync, existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -9,6 +9,7 @@ import { decodeState } from '../machine/codec/decode_state'
 import { stateHash } from '../machine/codec/encode_state'
 import { createState, type State } from '../machine/state/state'
 import type { ChainPort, KeysPort, VaultConfig } from '../ports'
+import { randomHashSeed } from '../sequencer/hash_seed'
 import { Replayer } from '../sequencer/replayer'
 import { journaledSeeds } from '../sequencer/seeds'
 import { type ChainFault, checkChain } from './open_epoch'
@@ -17,29 +18,32 @@ export type BackupVerdict = {
   /** Journal seq of the last record, and the head after it. */
   seq: number
   head: Uint8Array
-  /** SHA-256 of the state that the journal gives. */
+  /** SHA-256 of the replayed state. */
   state_hash: Uint8Array
-  /** Newest snapshot the backup holds; `agrees` when a replay from it ends in the same state. */
+  /** Newest snapshot of the backup; `agrees` is undefined unless replays from it and from the start were compared. */
   snapshot: { seq: number; agrees: boolean | undefined } | undefined
   epoch: number
   generation: number
   orders_live: number
   last_batch: number
-  /** Why this backup must not trade; undefined when it is the newest that the chain knows. */
+  /** Why this backup must not trade; undefined when the chain has nothing newer. */
   fault: ChainFault | undefined
 }
+
 type BackupParts = {
   /** Folder with `journal` and, optionally, `snapshots`. */
   dir: string
   keys: Pick<KeysPort, 'journal_key' | 'tie_break_key'>
-  /** Config as finalized now, and the vault's names. */
+  /** Identity of the vault, and its config as finalized now. */
   chain: Pick<ChainPort, 'genesis_hash' | 'program_id' | 'config_account'> & { config: VaultConfig }
 }
 
-/** @throws JournalDamaged, ReplayDisagrees, or an Error when neither the journal's start nor a snapshot is there */
+const START = { seq: 0, head: undefined }
+
+/** @throws JournalDamaged, ReplayDisagrees, or an Error when both the journal's start and a snapshot are missing */
 export async function verifyBackup({ dir, keys, chain }: BackupParts): Promise<BackupVerdict> {
   if (!existsSync(join(dir, 'journal'))) throw new Error(`${dir} holds no journal`)
-  // Opening a journal ends its torn last write, and a backup must stay what it is.
+  // Opening a journal truncates a torn last write, and a backup must not change.
   const copy = mkdtempSync(join(tmpdir(), 'tacit-verify-'))
   try {
     for (const part of ['journal', 'snapshots']) {
@@ -67,8 +71,8 @@ async function judge(dir: string, { keys, chain }: Omit<BackupParts, 'dir'>): Pr
       return state
     }
     const { snapshot } = await openSnapshotStore({ dir: join(dir, 'snapshots'), key }).newestValid()
-    const whole = journal.firstSeq() === 1 ? await run(createState(), START) : undefined
-    const resumed = snapshot && (await run(decodeState(snapshot.blocks()), snapshot))
+    const whole = journal.firstSeq() === 1 ? await run(createState(randomHashSeed()), START) : undefined
+    const resumed = snapshot && (await run(decodeState(snapshot.blocks(), randomHashSeed()), snapshot))
     const state = whole ?? resumed
     if (state === undefined)
       throw new Error('the journal begins later than its first record: a snapshot is needed')
@@ -88,5 +92,3 @@ async function judge(dir: string, { keys, chain }: Omit<BackupParts, 'dir'>): Pr
     await journal.close()
   }
 }
-
-const START = { seq: 0, head: undefined }

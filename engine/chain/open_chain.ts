@@ -1,4 +1,4 @@
-/** Opens the engine's view of Solana: one implementation of ChainPort for the embedded chain, devnet and mainnet. */
+/** Opens the ChainPort to Solana: one implementation for the embedded chain, devnet and mainnet. */
 
 import { createKeyPairSignerFromPrivateKeyBytes, getBase58Encoder } from '@solana/kit'
 import { LIMITS } from '../limits'
@@ -26,7 +26,7 @@ export type ChainOptions = {
   settlement_seed: Uint8Array
   /** Mirror of the note tree, against which finalized roots are checked. */
   hash: HashPort
-  /** First guess of the slot time; measured from then on. Default 400. */
+  /** Initial estimate of the slot time, until it is measured. Default 400. */
   slot_ms?: number
   /** Without a new confirmed slot for this long the chain counts as stalled. Default 25 slots, at least 5 s. */
   stall_ms?: number
@@ -38,7 +38,7 @@ export type ChainOptions = {
   monotonicMs?: () => number
 }
 
-/** Half a cent to a few cents a batch; below 0.1 SOL the payer lasts some thousand batches. */
+/** Half a cent to a few cents per batch; 0.1 SOL pays for some thousand batches. */
 const FEES: FeeSettings = {
   percentile: 75,
   floor_lamports: 1_000n,
@@ -47,8 +47,8 @@ const FEES: FeeSettings = {
 }
 
 /**
- * Connects and reads genesis hash and vault once, then keeps the slot view alive; watching and relaying begin with
- * `start`. RPC failures later are retried and shown in `health`.
+ * Connects and reads genesis hash and vault once, then keeps the slot view up to date; watching and relaying begin with
+ * `start`. Later RPC failures are retried and reported in `health`.
  * @throws VaultUnreadable when the program has no vault; ChainUnavailable when no endpoint answers
  */
 export async function openChain(options: ChainOptions): Promise<ChainPort> {
@@ -82,7 +82,7 @@ export async function openChain(options: ChainOptions): Promise<ChainPort> {
     anchor: (seq, head) => anchor(client, epoch, seq, head),
     async close() {
       rpc.close()
-      // A loop may wait for the engine, which may have stopped already.
+      // A loop may be waiting for an engine that has already stopped.
       await Promise.race([Promise.allSettled(loops), Bun.sleep(LIMITS.chain_close_ms)])
     },
   }
@@ -110,7 +110,7 @@ async function connect(options: ChainOptions): Promise<ChainClient> {
   }
 }
 
-/** Watcher and relayer; when the watcher finds that this venue may not go on, nothing is signed any more. */
+/** Starts watcher, relayer and exit refusal. The relayer signs nothing after the watcher has stopped this venue. */
 function startLoops(
   client: ChainClient,
   options: ChainOptions,
@@ -119,7 +119,7 @@ function startLoops(
   const { sink, outbox, epoch, last_batch, own_boot_nonces } = args
   const { view, health } = client
   const states = new KnownStates()
-  const config = new ConfigWatch({ sink, outbox, health, epoch, last_batch, own_boot_nonces })
+  const config = new ConfigWatch({ sink, outbox, health, last_batch, own_boot_nonces })
   const exits = new ExitWatch(client, sink, args.exits_open)
   const refusal = new ExitRefusal(client, options.hash, () => exits.finalized())
   const relayer = new Relayer(client, {

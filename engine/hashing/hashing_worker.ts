@@ -1,4 +1,4 @@
-/** The worker thread that owns Poseidon and both trees; it answers one message at a time, in order. */
+/** Runs the thread that owns Poseidon and both trees, and answers requests one at a time, in order. */
 
 import { mkdirSync } from 'node:fs'
 import { loadNativePoseidon } from '../../native/load_poseidon'
@@ -17,7 +17,7 @@ export type HashingRequest =
   | { op: 'inclusion'; leaf_index: number }
   | { op: 'spent_witness'; nullifier: Uint8Array }
   | { op: 'close' }
-/** What the main thread mirrors after every message. */
+/** State of the trees, mirrored by the main thread after each reply. */
 export type HashingView = {
   leaf_count: number
   root: Uint8Array
@@ -30,7 +30,7 @@ export type HashingReply = { id: number; view: HashingView } & ({ value: unknown
 const native = loadNativePoseidon()
 if (native !== undefined) installPoseidon(native)
 
-/** Leaves and nullifiers between two cache writes: this many, and a share of all, as each writes all there are. */
+/** Leaves and nullifiers between two cache writes: this many and this share of all, because each writes the whole. */
 const CACHE_EVERY = 4096
 const CACHE_SHARE = 1 / 16
 

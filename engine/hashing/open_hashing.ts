@@ -1,10 +1,11 @@
-/** Opens the hashing worker as the engine's HashPort. */
+/** Opens the hashing worker and implements HashPort over it. */
+
 import type { HashPort, HashResult, SpentWitness } from '../ports'
 import type { HashingReply, HashingRequest, HashingView } from './hashing_worker'
 
 /**
- * @param dir folder of the node cache (derived; may be deleted at any time).
- * @param key 32 bytes that authenticate the cache.
+ * @param dir folder of the tree cache (derived; may be deleted at any time)
+ * @param key 32 bytes that authenticate the cache
  */
 export async function openHashing({ dir, key }: { dir: string; key: Uint8Array }): Promise<HashPort> {
   const worker = new Worker(new URL('./hashing_worker.ts', import.meta.url).href)
@@ -47,7 +48,7 @@ export async function openHashing({ dir, key }: { dir: string; key: Uint8Array }
 
 type Answer = { view: HashingView; value: unknown }
 
-/** Numbers requests and settles each with its reply; a dead worker rejects all of them. */
+/** Numbers requests and settles each with its reply; an error of the worker rejects all pending ones. */
 function caller(worker: Worker): (request: HashingRequest) => Promise<Answer> {
   const waiting = new Map<number, { resolve: (answer: Answer) => void; reject: (error: Error) => void }>()
   let next_id = 1

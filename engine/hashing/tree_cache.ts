@@ -1,6 +1,6 @@
 /**
- * A cache of both trees' nodes, so a boot hashes only what came since. The disk is outside the trust boundary: the file
- * carries an HMAC, and anything but a valid file is the same as none.
+ * Caches the nodes of both trees, so that a boot hashes only later leaves. The disk is outside the trust boundary: the
+ * file carries an HMAC, and an invalid file is ignored.
  */
 
 import { createHmac, type Hmac, hkdfSync, timingSafeEqual } from 'node:crypto'
@@ -39,7 +39,7 @@ function* levelsOf(levels: TreeNodes): Generator<Uint8Array> {
   }
 }
 
-/** Part by part: a tree may weigh as much as the rest of the process. */
+/** Writes part by part, because a tree may need as much memory as the rest of the process. */
 export function writeTreeCache(dir: string, key: Uint8Array, trees: Trees): void {
   const hmac = createHmac('sha256', cacheKey(key))
   for (const part of bodyOf(trees)) hmac.update(part)
@@ -58,7 +58,7 @@ function writeWhole(fd: number, bytes: Uint8Array): void {
   for (let done = 0; done < bytes.length; ) done += writeSync(fd, bytes, done, bytes.length - done)
 }
 
-/** Reads on and on into memory of its own; what it gave is to be believed once the tag agrees. */
+/** Streams the file into its own buffers. The data is untrusted until the HMAC is verified. */
 class CacheReader {
   private readonly hmac: Hmac
   private left: number
@@ -109,7 +109,7 @@ class CacheReader {
   }
 }
 
-/** The cached trees, or undefined when there is no file or it is not one this venue wrote. */
+/** The cached trees; undefined when the file is missing, truncated or does not authenticate. */
 export function readTreeCache(dir: string, key: Uint8Array): Trees | undefined {
   const path = join(dir, FILE)
   if (!existsSync(path)) return undefined

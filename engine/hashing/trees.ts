@@ -1,4 +1,5 @@
-/** The hashing worker's two trees, and the hashes of one settlement batch. */
+/** Updates the hashing worker's note tree and spent tree, and hashes settlement batches. */
+
 import { compareBytes, equalBytes } from '../../protocol/bytes'
 import { MerkleTree, type TreeNodes } from '../../protocol/notes/merkle_tree'
 import {
@@ -11,11 +12,10 @@ import {
 import { SpentTree } from '../../protocol/notes/spent_tree'
 import type { HashJob, HashOutput, HashRefund, HashResult } from '../ports'
 
-// The two trees a hashing worker owns: finalized note leaves and spent nullifiers.
-
+/** Finalized note leaves and spent nullifiers; `last_batch_id` is the newest batch in the spent tree. */
 export type Trees = { notes: MerkleTree; spent: SpentTree; last_batch_id: number }
 
-/** Leaves are appended in runs and paths asked for one by one: these levels are worth more as memory. */
+/** Levels of the note tree that are recomputed rather than stored: leaves come in runs and paths are read singly. */
 const NOTE_LEVELS_SKIPPED = 2
 
 export function noteTree(nodes?: TreeNodes): MerkleTree {
@@ -26,7 +26,7 @@ export function emptyTrees(): Trees {
   return { notes: noteTree(), spent: new SpentTree(), last_batch_id: 0 }
 }
 
-/** Appends what is new of `leaves` at `first_index`. @throws Error on a gap or on a leaf that differs from a known one. */
+/** Appends the new part of `leaves`, which start at `first_index`. @throws Error on a gap or a changed leaf */
 export function appendLeaves(trees: Trees, first_index: number, leaves: Uint8Array[]): void {
   const known = trees.notes.leaf_count - first_index
   if (known < 0) throw new Error('leaves leave a gap')
@@ -37,7 +37,7 @@ export function appendLeaves(trees: Trees, first_index: number, leaves: Uint8Arr
   trees.notes.append(leaves.slice(overlap.length))
 }
 
-/** Inserts batches that follow the last one without a gap; earlier ones are already inside. */
+/** Inserts the batches after the last one and skips earlier ones. @throws Error on a gap */
 export function restoreSpent(trees: Trees, batches: { batch_id: number; nullifiers: Uint8Array[] }[]): void {
   const fresh = batches.filter((batch) => batch.batch_id > trees.last_batch_id)
   fresh.forEach((batch, at) => {
@@ -46,8 +46,6 @@ export function restoreSpent(trees: Trees, batches: { batch_id: number; nullifie
   trees.spent.insertBatches(fresh.map((batch) => batch.nullifiers))
   trees.last_batch_id += fresh.length
 }
-
-// Hashes one settlement batch: nullifiers of its inputs, blindings, commitments and memos of its outputs, spent root.
 
 function hashOutput(output: HashOutput): HashResult['outputs'][number] {
   const blinding = outputBlinding(output)
@@ -61,9 +59,9 @@ function refundBlinding(refund: HashRefund): Uint8Array {
 }
 
 /**
- * The newest batch may be asked for again (its answer was lost in a crash before it was journaled): then its nullifiers
- * are inside already and the tree stays as it is.
- * @throws Error when the batch is not the newest or the next, or spends a nullifier twice.
+ * Hashes the next settlement batch and inserts its nullifiers. The newest batch may be requested again (a crash lost
+ * the result before it was journaled); the spent tree then stays unchanged.
+ * @throws Error when the batch is neither the newest nor the next, or spends a nullifier twice
  */
 export function hashBatch(trees: Trees, job: HashJob): HashResult {
   if (job.batch_id !== trees.last_batch_id && job.batch_id !== trees.last_batch_id + 1) {

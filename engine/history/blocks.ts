@@ -1,4 +1,4 @@
-/** Blocks of an account's events: how they are cut, sealed, opened and cached. */
+/** Cuts an account's events into blocks, and opens and caches stored blocks. */
 
 import type { Database } from 'bun:sqlite'
 import type * as wire from '../../protocol/wire/trading'
@@ -7,11 +7,10 @@ import type { EventText } from './contract'
 import { LruTexts } from './lru_texts'
 import { blockRow, type Unsealer } from './seal'
 
-// Cuts an account's new events into the blocks they are sealed and deleted in.
-
+/** The unit in which events are encrypted and deleted; `unix_ms` is the time of the last event. */
 type NewBlock = { seq_first: number; seq_last: number; unix_ms: number; text: string }
 
-/** `events[i]` is parsed from `lines[i]`; both in order, without a gap. */
+/** `events[i]` is `lines[i]` parsed; in seq order, without a gap. */
 export function* cutBlocks(
   lines: readonly string[],
   events: readonly wire.AccountEvent[],
@@ -49,20 +48,19 @@ function blockOf(
   }
 }
 
-// Opens blocks of events and keeps the newest opened, so that a page of neighbours opens each block once.
-
 /** An account by its id and its number in the database. */
 export type Owner = { account_id: string; account: number }
 type Place = { rowid: number; seq_first: number; seq_last: number }
 type Block = { seq_first: number; texts: readonly string[] }
 
+/** Opens blocks and caches the most recently used, so that a page of neighbouring events opens each block once. */
 export class BlockReader {
   readonly #db: Database
   readonly #unsealer: Unsealer
-  /** By account id and first seq, which never name another block. */
+  /** By account id and first seq, which identify a block permanently. */
   readonly #opened = new LruTexts<Block>(LIMITS.history_blocks_characters_max)
 
-  /** Events asked for one after the other mostly lie in one block. */
+  /** Successive reads mostly hit the same block. */
   #last: { account_id: string; block: Block } = { account_id: '', block: { seq_first: 0, texts: [] } }
 
   constructor(db: Database, unsealer: Unsealer) {
@@ -70,7 +68,7 @@ export class BlockReader {
     this.#unsealer = unsealer
   }
 
-  /** The text of one event that a row points at. @throws Error when it is not there. */
+  /** The text of one event that a row points at. @throws Error when the event is missing */
   at(owner: Owner, seq: number): string {
     const { account_id, block } = this.#last
     const near = account_id === owner.account_id ? block.texts[seq - block.seq_first] : undefined
@@ -115,10 +113,10 @@ export class BlockReader {
     const row = this.#db
       .query<{ sealed: Uint8Array }, [number]>('SELECT sealed FROM blocks WHERE rowid = ?')
       .get(rowid)
-    if (row === null) throw new Error('a block is gone')
+    if (row === null) throw new Error('a block is missing')
     const text = this.#unsealer.unseal(name, row.sealed)
     const block = { seq_first, texts: text.split('\n') }
-    if (block.texts.length !== seq_last - seq_first + 1) throw new Error('a block holds other events')
+    if (block.texts.length !== seq_last - seq_first + 1) throw new Error('a block has other events')
     this.#opened.set(name, block, text.length)
     return block
   }

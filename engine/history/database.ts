@@ -1,4 +1,5 @@
-/** Owns the history's database file: its tables, how it is opened, and how a broken one is discarded. */
+/** Opens the history's database file, creates its tables and discards a broken one. */
+
 import { Database } from 'bun:sqlite'
 import { randomBytes } from 'node:crypto'
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
@@ -7,16 +8,16 @@ import { LIMITS } from '../limits'
 import { Sealer, Unsealer } from './seal'
 
 const FILE_NAME = 'history.sqlite'
-/** Lies beside a database that was found unreadable while it served; the next opening starts over. */
+/** Marks a database that became unreadable in use; the next opening replaces it. */
 const BROKEN_NAME = 'history.broken'
 const VERSION = 2
 const CHECK_ROW = 'meta/check'
 
 /**
- * An account's events lie in sealed blocks; orders, fills and payments are rows that point at their newest event.
- * `account` is the account's number in this database, `seq` the seq of a row's first event, `event` of its newest;
- * `name`, `id`, `status` and `symbol` are hidden (`seal.ts`). Rows that grow with an account lie by account and seq, so
- * that writing them touches few pages; the ids alone are scattered.
+ * An account's events are stored in sealed blocks; orders, fills and payments are rows that point at their newest
+ * event. `account` is the account's number in this database, `seq` the seq of a row's first event, `event` of its
+ * newest; `name`, `id`, `status` and `symbol` are hidden (`seal.ts`). Rows are clustered by account and seq, so that a
+ * write touches few pages; only the ids are scattered.
  */
 const TABLES = `
 CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -49,7 +50,7 @@ CREATE INDEX payments_by_account ON payments (account, event);
 
 type WritableDatabase = { db: Database; sealer: Sealer; watermark: number }
 
-/** Opens the database, or makes an empty one when there is none or the one there cannot be used. */
+/** Opens the database; creates an empty one if it is missing or unusable. */
 export function openWritable(dir: string, key: Uint8Array): WritableDatabase {
   mkdirSync(dir, { recursive: true, mode: 0o700 })
   if (existsSync(join(dir, BROKEN_NAME))) discard(dir)
@@ -62,7 +63,7 @@ export function openWritable(dir: string, key: Uint8Array): WritableDatabase {
   }
 }
 
-/** Somebody else holds the database: that says nothing against its contents. */
+/** Another connection holds a lock: the database itself may be intact. */
 function isBusy(error: unknown): boolean {
   return error instanceof Error && 'code' in error && /^SQLITE_(BUSY|LOCKED)/.test(String(error.code))
 }
@@ -70,15 +71,15 @@ function isBusy(error: unknown): boolean {
 function openFile(dir: string, key: Uint8Array): WritableDatabase {
   const db = new Database(join(dir, FILE_NAME), { create: true, strict: true })
   try {
-    // A connection that another thread has just closed may still be tidying up.
+    // A connection that another thread has just closed may still be checkpointing.
     db.run(`PRAGMA busy_timeout = ${LIMITS.history_open_wait_ms}`)
-    // FULL: the watermark decides what the journal may forget, so it must not run ahead of the disk.
+    // FULL: the journal is retired up to the watermark, so the watermark must not run ahead of the disk.
     db.run('PRAGMA journal_mode = WAL')
     db.run('PRAGMA synchronous = FULL')
     // A negative size counts KiB.
     db.run(`PRAGMA cache_size = -${LIMITS.history_cache_kib}`)
-    // Ids are hashes, so each order touches other pages: rare checkpoints write each page less often. One takes some
-    // milliseconds of a core in one piece, which is why they are not rarer.
+    // Ids look random, so each order touches different pages, and rarer checkpoints write each page less often. A
+    // checkpoint blocks for some milliseconds, which bounds how rare they may be.
     db.run(`PRAGMA wal_autocheckpoint = ${LIMITS.history_wal_pages}`)
     const version = db.query<{ user_version: number }, []>('PRAGMA user_version').get()?.user_version
     if (version === 0) create(db, key)
@@ -100,7 +101,7 @@ function create(db: Database, key: Uint8Array): void {
   })()
 }
 
-/** A database of another key, or of a rolled-back salt table, is as good as none. */
+/** @throws Error for a database of another key or with a rolled-back salt table */
 function checkKey(db: Database, key: Uint8Array): void {
   const row = db.query<{ value: Uint8Array }, []>("SELECT value FROM meta WHERE name = 'check'").get()
   if (row === null) throw new Error('incomplete')

@@ -1,4 +1,5 @@
-/** Owns the text of an event: it is serialised once, and what is sent, sealed and read later are parts of that text. */
+/** Serialises an event once: its answers, its stored block and its reads are parts of that text. */
+
 import type * as wire from '../../protocol/wire/trading'
 import type { NewEvent } from './contract'
 
@@ -6,21 +7,21 @@ export function withTexts(events: readonly { account_id: string; event: wire.Acc
   return events.map(({ account_id, event }) => ({ account_id, event, text: JSON.stringify(event) }))
 }
 
-/** The text of an event's `data`, which stands last in it. */
+/** The text of an event's `data`, the last field. */
 export function dataText(event_text: string): string {
   const at = event_text.indexOf('"data":')
   if (at < 0) throw new Error('not an event')
   return event_text.slice(at + '"data":'.length, -1)
 }
 
-/** An order nothing of which was filled has no fills of its own either. */
+/** Whether the order has no fills, without parsing it. */
 export function isUnfilled(order_text: string): boolean {
   return order_text.includes('"filled_amount":"0"')
 }
 
-/** The order with these fills in the place of its own. */
+/** The order with its fills replaced by these. */
 export function withFills(order: wire.Order, fill_texts: readonly string[]): string {
-  // A function, as `$` means something in a replacement text.
+  // A function, because `$` is special in a replacement string.
   return JSON.stringify({ ...order, fills: [] }).replace(
     '"fills":[]',
     () => `"fills":[${fill_texts.join(',')}]`,

@@ -1,4 +1,5 @@
-/** The history's own thread: the only one that writes its database. */
+/** Runs the history's thread, the only one that writes its database. */
+
 import type { Database } from 'bun:sqlite'
 import { constants, getPriority, setPriority } from 'node:os'
 import { collectWhenQuiet } from '../memory/idle_gc'
@@ -10,8 +11,8 @@ import { eventWriter } from './write_tables'
 
 declare const self: Worker
 
-// Linux gives a priority to the calling thread alone. Writing a batch takes a core for tens of milliseconds, and answers
-// go first; a few steps only, as a history that starves makes the writer wait in the end.
+// Linux applies the priority to the calling thread only. A batch occupies a core for tens of milliseconds, and request
+// threads go first; only a few steps lower, because a starved history ends in backpressure on the writer.
 setPriority(Math.min(constants.priority.PRIORITY_LOW, getPriority() + 5))
 
 type Opened = { db: Database; writes: GentleWrites }
@@ -41,7 +42,7 @@ async function close({ db, writes }: Opened): Promise<void> {
   reply({ op: 'closed' })
 }
 
-/** A failure names its kind only: SQLite's message could carry what was written. */
+/** Reports SQLite's code only: its message could contain stored data. */
 function failed(error: unknown): void {
   const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown'
   reply({ op: 'failed', message: `the history database failed: ${code}` })
@@ -60,7 +61,7 @@ function handle(request: Exclude<Request, { op: 'open' }>, opened: Opened): void
   }
 }
 
-/** Pages are kept for the next batch; while none comes they are only memory. */
+/** Frees cached pages while the thread is idle. */
 const worked = collectWhenQuiet(() => {
   opened?.db.run('PRAGMA shrink_memory')
   Bun.gc(true)

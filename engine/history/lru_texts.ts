@@ -1,4 +1,4 @@
-/** Keeps what was read lately, bounded by the characters it holds; the least lately used goes first. */
+/** Caches values up to a total of characters and evicts the least recently used first. */
 
 export class LruTexts<V> {
   readonly #kept = new Map<string, { value: V; characters: number }>()

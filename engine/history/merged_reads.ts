@@ -1,4 +1,5 @@
-/** Answers reads from both halves: what is written and, over it, what is not written yet. */
+/** Answers reads from the database and the events that are not written yet. */
+
 import type * as wire from '../../protocol/wire/trading'
 import type { EventText, OrderFilter, Owned } from './contract'
 import { isUnfilled, withFills } from './event_text'
@@ -37,7 +38,7 @@ export class MergedReads {
     const { after, limit } = filter
     const found: { seq: number; order_id: string; text: string }[] = []
     const { through, rows } = this.store.orders(account_id, filter)
-    // What is held may only join where the written part is known: up to the last row looked at.
+    // Merge unwritten orders only up to the last database row read, because later rows may precede them.
     let known = through
     for (const row of rows) {
       if (this.overlay.order(row.order_id) !== undefined) continue
@@ -79,7 +80,7 @@ export class MergedReads {
     return this.overlay.payment(kind, id) ?? this.store.payment(kind, id)
   }
 
-  /** A fill lives on after its order is final, so the newest of each index counts, not the one in the order event. */
+  /** Fills change after their order is closed, so the newest fill of each index replaces the one in the order event. */
   #withFills(order_id: string, text: string): string {
     if (isUnfilled(text)) return text
     const order = JSON.parse(text) as wire.Order
@@ -98,7 +99,7 @@ function matches(order: wire.Order, { status, symbol }: OrderFilter): boolean {
   return status === 'open' ? isOpen(order.status) : order.status === status
 }
 
-/** Cuts `found`, which holds one more than `limit` when there is more. */
+/** Cuts `found` to `limit` items; one more item means that the page is not the last. */
 function pageOf<T extends { seq: number }>(found: T[], limit: number): wire.Page<T> {
   if (found.length <= limit) return { items: found, next_after: null }
   const items = found.slice(0, limit)

@@ -1,4 +1,5 @@
-/** Opens the history: starts its worker and gives the engine its interface (contract.ts). */
+/** Opens the history: starts its worker and implements its interface over the worker and the database. */
+
 import type * as wire from '../../protocol/wire/trading'
 import { MS_PER_DAY } from '../limits'
 import {
@@ -19,7 +20,7 @@ import { WriteBehind } from './write_behind'
 
 /**
  * A database that is missing, of another key or unusable is replaced by an empty one, whose watermark is 0.
- * @throws Error when the folder cannot be written; RangeError for a wrong option
+ * @throws Error when the folder cannot be written; RangeError for an invalid option
  */
 export async function openHistory(options: HistoryOptions): Promise<History> {
   const { dir, key, retention_days } = options
@@ -49,7 +50,7 @@ class WorkerHistory implements History {
   readonly #store: Store
   readonly #writes: WriteBehind
   readonly #reads: MergedReads
-  /** Newest seq of every account that had an event or was asked for since the opening; bounded by `accounts_max`. */
+  /** Newest seq of each account recorded or read since the opening; bounded by `accounts_max`. */
   readonly #seqs = new Map<string, number>()
   #prunes = 0
   #watermark: number
@@ -102,7 +103,7 @@ class WorkerHistory implements History {
   reshape = (id: string): Owned | undefined => this.#read((reads) => reads.payment('reshape', id))
 
   async prune(now_unix_ms: number): Promise<void> {
-    // What waits to be written may be old as well: a replay records events of any age.
+    // Unwritten events may be old too, because a replay records events of any age.
     await this.flush()
     this.#post({ op: 'prune', cutoff_unix_ms: now_unix_ms - this.#retention_ms })
     await new Promise<void>((resolve, reject) => this.#pruning.push({ resolve, reject }))
@@ -115,7 +116,7 @@ class WorkerHistory implements History {
 
   async close(): Promise<void> {
     if (this.#closed) return
-    // A history that breaks while it is flushed is rebuilt at the next opening; closing succeeds all the same.
+    // A history that breaks during the flush is rebuilt at the next opening, so closing still succeeds.
     if (this.#broken === undefined) await this.#writes.flush().catch(() => undefined)
     this.#closed = true
     if (this.#broken === undefined) {
@@ -153,7 +154,7 @@ class WorkerHistory implements History {
     else if (reply.op === 'closed') this.#on_closed?.()
   }
 
-  /** From here on reads fail and records are dropped; the mark makes the next opening rebuild everything. */
+  /** From here on reads throw and records are dropped; the mark makes the next opening rebuild the database. */
   #break(message: string): HistoryBroken {
     if (this.#broken !== undefined) return this.#broken
     this.#broken = new HistoryBroken(message)
@@ -163,7 +164,7 @@ class WorkerHistory implements History {
     try {
       markBroken(this.#dir)
     } catch {
-      // A folder that takes no file fails the journal as well, which stops the venue.
+      // If the folder is not writable, the journal fails too, which stops the venue.
     }
     return this.#broken
   }

@@ -1,22 +1,23 @@
-/** Events recorded and not yet written, layer by layer, read as one. */
+/** Reads events that are recorded and not yet written, one layer per batch. */
+
 import type * as wire from '../../protocol/wire/trading'
 import type { EventText, NewEvent, Owned } from './contract'
 import { dataText } from './event_text'
 
-// Owns the events of one batch that is not written yet. They are read and sorted out only when somebody asks.
-
-/** `created` is the seq of the first event if it is among those held, `seen` the first seq held. */
+/** `created` is the seq of the resource's first event if it is held here, `seen` the first seq held. */
 type Held = Owned & { created: number | undefined; seen: number }
 type HeldOrder = Held & { order: wire.Order }
 type HeldFill = Held & { fill: wire.Fill }
 
 /**
- * An account's events follow each other without a gap, so the first seq and the texts say it all: events as objects
- * would outlive a collection of garbage, and each of their parts be walked and moved to the old.
+ * An account's events have no gaps, so the first seq and the texts suffice. Event objects would survive garbage
+ * collections until they are written, and the collector would trace and promote each of their fields.
  */
 type HeldEvents = { readonly seq_first: number; readonly texts: readonly string[] }
+/** Of the first `sorted` texts the orders, fills and payments are indexed. */
 type Account = { readonly seq_first: number; readonly texts: string[]; sorted: number }
 
+/** The events of one batch, parsed and indexed only when a resource is read. */
 export class Layer {
   readonly #by_account = new Map<string, Account>()
   #size = 0
@@ -38,7 +39,7 @@ export class Layer {
     this.#size += 1
   }
 
-  /** Accounts with their events, each account's in order. */
+  /** Accounts with their events in seq order. */
   byAccount = (): Iterable<[account_id: string, events: HeldEvents]> => this.#by_account
 
   events = (account_id: string): HeldEvents | undefined => this.#by_account.get(account_id)
@@ -49,7 +50,7 @@ export class Layer {
   payment = (kind: 'withdrawal' | 'reshape', id: string): Owned | undefined =>
     this.#sort().#payments.get(`${kind}/${id}`)
 
-  /** Account by account: what is sorted belongs to one account each. */
+  /** The order of accounts does not matter, because a resource belongs to one account. */
   #sort(): this {
     for (const [account_id, held] of this.#by_account) {
       for (; held.sorted < held.texts.length; held.sorted++) {
@@ -104,27 +105,26 @@ function addTo<T>(lists: Map<string, T[]>, name: string, item: T): void {
   else list.push(item)
 }
 
-// Owns what is recorded and not yet written, layer by layer, and reads it as one.
-
+/** All layers, read as one. */
 export class Overlay {
-  /** Oldest first; the last one is still filling. */
+  /** Oldest first; the last one is still being filled. */
   readonly #layers: Layer[] = [new Layer()]
 
   get filling(): Layer {
     return this.#layers.at(-1)!
   }
 
-  /** What is recorded from now on is of another layer. */
+  /** Starts the next layer. */
   begin(): void {
     this.#layers.push(new Layer())
   }
 
-  /** The oldest layer is written. */
+  /** Drops the oldest layer after it was written. */
   dropOldest(): void {
     this.#layers.shift()
   }
 
-  /** Of the events held; they follow each other without a gap. */
+  /** First event held; an account's held events have no gaps. */
   seqFirst(account_id: string): number | undefined {
     for (const layer of this.#layers) {
       const held = layer.events(account_id)
@@ -196,7 +196,7 @@ export class Overlay {
     for (let at = this.#layers.length - 1; at >= 0; at--) yield this.#layers[at]!
   }
 
-  /** The newest of each name, with the seq of its first event. */
+  /** The newest version of each resource, with `created` and `seen` of its first event held. */
   #merged<T extends { created: number | undefined; seen: number }>(
     read: (layer: Layer) => Iterable<T>,
     nameOf: (held: T) => string | number,

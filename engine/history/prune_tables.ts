@@ -1,16 +1,17 @@
-/** Deletes what is older than the retention time, in pieces small enough to let writes in between. */
+/** Deletes rows older than the retention time, in steps small enough to interleave with writes. */
+
 import type { Database } from 'bun:sqlite'
 import { LIMITS } from '../limits'
 
 const ROWS_PER_STEP = LIMITS.history_prune_rows_max
 
-/** One step of pruning; false when nothing older than the cutoff is left. */
+/** One step of pruning; false when it is finished. */
 type PruneStep = () => boolean
 
 /**
- * Account by account: final orders with their fills, final payments, and then the blocks of old events that no row
- * points at any more. An account loses a prefix of its events, never one from the middle, so that seq_first says it all;
- * a block that outlives it for the sake of a row is not read as events.
+ * Prunes account by account: closed orders with their fills, final payments, then old blocks that no row points at.
+ * An account loses a prefix of its events, so seq_first describes the rest; a block kept for a row is no longer read
+ * as events.
  */
 export function pruneTables(db: Database, cutoff_unix_ms: number): PruneStep {
   const accounts = db.query<{ account: number }, [number]>(
@@ -42,7 +43,7 @@ function pruneAccount(db: Database, account: number, cutoff: number): PruneStep[
   return [old.look, after(orders), after(payments), after(blocks)]
 }
 
-/** Finds the last event of the last block before the first that is young enough. */
+/** Finds the last event before the first block that must be kept. */
 function oldEvents(db: Database, account: number, cutoff: number) {
   const next = db.query<{ seq_last: number; unix_ms: number }, [number, number]>(
     `SELECT seq_last, unix_ms FROM blocks WHERE account = ? AND seq_last > ? ORDER BY seq_last LIMIT ${ROWS_PER_STEP}`,
@@ -59,7 +60,7 @@ function oldEvents(db: Database, account: number, cutoff: number) {
   return found
 }
 
-/** A final order goes when its last event and those of its fills are old; then its fills go with it. */
+/** Deletes a closed order with its fills once its last event and those of its fills are old. */
 function pruneOrders(db: Database, account: number, cutoff: number) {
   const old = db.query<{ id: Uint8Array }, [number, number, number, number]>(
     `SELECT id FROM orders WHERE account = ? AND seq <= ? AND open = 0 AND unix_ms < ?
@@ -95,7 +96,7 @@ function pruneBlocks(db: Database, account: number) {
   let last = 0
   let wanted: readonly number[] | undefined
   return db.transaction((through: number) => {
-    // Rows may be written between the steps, but never one that points at an event from before.
+    // A row written between two steps never points at an event this old, so one query suffices.
     wanted ??= wantedEvents(db, account, through)
     if (last === 0) first_is.run(account, through)
     const rows = next.all(account, last, through)
@@ -107,7 +108,7 @@ function pruneBlocks(db: Database, account: number) {
   })
 }
 
-/** Events that rows still point at, ascending: of live orders, of final ones with a young fill, of live payments. */
+/** Events that rows point at, ascending: of open orders, closed orders with a recent fill, and pending payments. */
 function wantedEvents(db: Database, account: number, through: number): number[] {
   return db
     .query<{ event: number }, [number, number]>(

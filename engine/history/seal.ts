@@ -1,15 +1,13 @@
-/** How rows lie on disk: keyed names, encrypted contents bound to their place. */
+/** Encrypts rows for the disk: contents bound to their row, names and ids hidden under keys. */
 
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync } from 'node:crypto'
 import type * as wire from '../../protocol/wire/trading'
 import { LIMITS } from '../limits'
 import { getSafe, setSafe } from '../memory/safe_integers'
 
-// Owns how rows are named: the strings that seals are bound to and that hashes are made of.
-
-/** A block of an account's events; an account's events are gapless, so the first seq says which they are. */
+/** The name of a row is the associated data of its encryption. A block is identified by its first seq. */
 export const blockRow = (account_id: string, seq_first: number): string => `block/${account_id}/${seq_first}`
-/** `account` is the number under which the database knows the account. */
+/** `account` is the account's number in the database. */
 export const accountRow = (account: number): string => `account/${account}`
 
 export const isOpen = (status: wire.OrderStatus): boolean =>
@@ -18,15 +16,13 @@ export const isOpen = (status: wire.OrderStatus): boolean =>
 export const isFinalPayment = (status: wire.WithdrawalStatus | wire.ReshapeStatus): boolean =>
   status === 'finalized' || status === 'refunded' || status === 'voided'
 
-// Owns how contents lie on the disk: encrypted, each bound to its place.
-
 /** Sealed value: salt id u32, counter u64, tag 16, ciphertext. */
 const HEADER_BYTES = 28
 
-/** Salt of every opening of the database, by id; each makes a key that only one process ever encrypts under. */
+/** Salts by id. Each opening of the database adds one, so only one process encrypts under a key. */
 type SaltOf = (id: number) => Uint8Array | undefined
 
-/** Encrypts rows. The counter is the nonce; a new opening has a new salt, hence a new key. */
+/** Encrypts contents. The nonce is the salt id and a counter; each opening has a new salt, hence a new key. */
 export class Sealer {
   readonly #key: Uint8Array
   #counter = 0
@@ -38,7 +34,7 @@ export class Sealer {
     this.#key = derive(key, salt, 'rows')
   }
 
-  /** `row` names table and key, so that a value opens only where it was put. */
+  /** `row` names table and key: a value decrypts only in its own row. */
   seal(row: string, text: string): Uint8Array {
     const plain = Buffer.from(text)
     const sealed = new Uint8Array(HEADER_BYTES + plain.length)
@@ -61,7 +57,7 @@ export class Unsealer {
     private readonly saltOf: SaltOf,
   ) {}
 
-  /** @throws Error when the value was not sealed for this row with this key. */
+  /** @throws Error when the value was not sealed for this row with this key */
   unseal(row: string, sealed: Uint8Array): string {
     const view = new DataView(sealed.buffer, sealed.byteOffset, sealed.byteLength)
     if (sealed.length < HEADER_BYTES || getSafe(view, 4) === 0) throw new Error('not a sealed value')
@@ -92,15 +88,13 @@ function derive(key: Uint8Array, salt: Uint8Array, purpose: string): Uint8Array 
   return new Uint8Array(hkdfSync('sha256', key, salt, `tacit/history/v2/${purpose}`, 32))
 }
 
-// Owns what the disk may see of names: keyed hashes of texts, and ids under a keyed permutation.
-
 const NAME_BYTES = 16
 const ID_BYTES = 16
-/** Marks fit a JSON number; those of one account are a few statuses and symbols, so none coincide. */
+/** A mark fits a JavaScript number; an account has few statuses and symbols, so a collision is negligible. */
 const MARK_BYTES = 6
 const NO_SALT = new Uint8Array(0)
 
-/** 16 bytes that stand for an account, and marks for what its orders are filtered by; they reveal nothing of either. */
+/** Keyed hashes for the disk: 16 bytes per account id, and a mark per status or symbol to filter orders by. */
 export class Names {
   readonly #key: Uint8Array
   readonly #marks = new Map<string, number>()
@@ -112,7 +106,7 @@ export class Names {
     return new Uint8Array(this.#mac('account', account_id).subarray(0, NAME_BYTES))
   }
 
-  /** A number that stands for a status or symbol of this account's orders; another account has another one for it. */
+  /** The mark of a status or symbol; it differs between accounts. */
   mark(kind: 'status' | 'symbol', account_id: string, value: string): number {
     const text = `${kind}\u0000${account_id}\u0000${value}`
     let mark = this.#marks.get(text)
@@ -132,8 +126,8 @@ export class Names {
 export type IdKind = 'order' | 'withdrawal' | 'reshape'
 
 /**
- * Ids of 16 bytes as the disk knows them. An id is one block of AES, so the cipher alone is a keyed permutation of ids:
- * without the key it looks random, and equal ids stay equal, which an index needs.
+ * Encrypts 16-byte ids for the disk. An id is one AES block, so ECB is a keyed permutation of ids: without the key it
+ * looks random, and equal ids stay equal, which an index needs.
  */
 export class HiddenIds {
   readonly #hide
@@ -144,10 +138,10 @@ export class HiddenIds {
     this.#reveal = createDecipheriv('aes-256-ecb', own_key, null).setAutoPadding(false)
   }
 
-  /** Of 32 hex digits. */
+  /** `id` is 32 hex digits. */
   hide(id: string): Uint8Array {
     const bytes = Buffer.from(id, 'hex')
-    // Part of a block would stay in the cipher and spoil the next id.
+    // The cipher would buffer a partial block and prepend it to the next id.
     if (bytes.length !== ID_BYTES) throw new RangeError('an id has 16 bytes')
     return this.#hide.update(bytes)
   }

@@ -1,4 +1,4 @@
-/** Reads what is written in the database, on the engine's own thread. Every method may throw: the caller judges. */
+/** Reads the history's database on the engine's thread. Every method throws on damaged data. */
 
 import type { Database } from 'bun:sqlite'
 import { LIMITS } from '../limits'
@@ -20,7 +20,7 @@ export class Store {
   readonly #ids: Record<IdKind, HiddenIds>
   readonly #unsealer: Unsealer
   readonly #blocks: BlockReader
-  /** Both ways; an account keeps its number while the database lives. Bounded by `accounts_max`. */
+  /** In both directions; numbers are permanent within a database. Bounded by `accounts_max`. */
   readonly #numbers = new Map<string, number>()
   readonly #account_ids = new Map<number, string>()
 
@@ -36,7 +36,7 @@ export class Store {
     this.#blocks = new BlockReader(db, this.#unsealer)
   }
 
-  /** Everything `read` looks at is of one moment, whatever the worker writes or deletes meanwhile. */
+  /** Runs `read` in one transaction, so that it sees no concurrent writes or deletes. */
   consistently<T>(read: () => T): T {
     this.#db.query('BEGIN').run()
     try {
@@ -80,8 +80,8 @@ export class Store {
   }
 
   /**
-   * Orders that match, ascending by creation, up to `through`, lazily. `through` is where a filtered scan stops (the
-   * row `history_scan_rows_max`), so that a rare symbol never means a long pause; undefined when it reaches the end.
+   * Matching orders up to `through`, ascending by creation, lazily. `through` is the last row of a filtered scan
+   * (`history_scan_rows_max` bounds it, so that a rare symbol causes no long pause); undefined when it reaches the end.
    */
   orders(
     account_id: string,
@@ -175,7 +175,7 @@ export class Store {
     return { account_id, text: this.#resource({ account_id, account }, event, subject, id) }
   }
 
-  /** The data of the event a row points at, if it is of that resource: the disk could point elsewhere. */
+  /** The data of the event a row points at. Verifies the resource, because row pointers are not authenticated. */
   #resource(owner: Owner, event: number, subject: IdKind | 'fill', id: string): string {
     const text = this.#blocks.at(owner, event)
     const field = `${subject === 'fill' ? 'order' : subject}_id`

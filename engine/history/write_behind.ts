@@ -1,14 +1,15 @@
-/** Owns the way from recorded to written: batches, at most a few on their way to the worker, in order. */
+/** Batches recorded events and sends the batches to the worker in order, a few at a time. */
+
 import { LIMITS } from '../limits'
 import type { NewEvent, NewLines } from './contract'
 import { type Layer, Overlay } from './overlay'
 
-/** Each batch is a layer of the overlay until it is written. */
+/** A batch is a layer of the overlay until it is written. */
 type Batch = { layer: Layer; records: number; watermark: number }
 
 export class WriteBehind {
   readonly overlay = new Overlay()
-  /** Oldest first; the first `#in_flight` are with the worker, the last is still filling. */
+  /** Oldest first; the worker has the first `#in_flight`, the last is still being filled. */
   readonly #batches: Batch[] = [newBatch(this.overlay)]
   #in_flight = 0
   #recorded: number
@@ -27,7 +28,7 @@ export class WriteBehind {
     return this.#backlog
   }
 
-  /** False for a record that was recorded before. */
+  /** False if the record is already recorded. */
   record(journal_seq: number, events: readonly NewEvent[]): boolean {
     if (journal_seq <= this.#recorded) return false
     if (this.#backlog + events.length > LIMITS.history_backlog_events_max)
@@ -48,7 +49,7 @@ export class WriteBehind {
     return true
   }
 
-  /** Closes the filling batch and hands over what may go. */
+  /** Closes the filling batch and sends what the in-flight limit allows. */
   #complete(): void {
     clearTimeout(this.#timer)
     this.#timer = undefined
@@ -71,7 +72,7 @@ export class WriteBehind {
     }
   }
 
-  /** The oldest batch is durable. */
+  /** Drops the oldest batch after it became durable. */
   written(): void {
     const batch = this.#batches.shift() as Batch
     this.#in_flight--
@@ -88,7 +89,7 @@ export class WriteBehind {
     return new Promise((resolve, reject) => this.#flushing.push({ until: this.#recorded, resolve, reject }))
   }
 
-  /** Nothing will be written any more; whoever waits is told. */
+  /** Rejects pending flushes: nothing more is written. */
   abandon(error: Error): void {
     clearTimeout(this.#timer)
     for (const { reject } of this.#flushing.splice(0)) reject(error)

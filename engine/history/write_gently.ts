@@ -1,4 +1,5 @@
-/** Owns when the history's thread writes and when it rests: those that answer are to find a core soon. */
+/** Paces history writes so that request threads get CPU time. */
+
 import { LIMITS } from '../limits'
 import type { Request } from './contract'
 import type { EventWriter } from './write_tables'
@@ -7,17 +8,17 @@ type Write = Extract<Request, { op: 'write' }>
 
 type Pace = { nowMs(): number; rest(): Promise<unknown> }
 export type GentleWrites = {
-  /** In the order of the calls. */
+  /** Queues a write; writes run in the order of the calls. */
   push(write: Write): void
-  /** Resolves when nothing is half written: until the caller's next turn the database is free. Rejects once it failed. */
+  /** Resolves with an empty queue: the database is free until the caller's next turn. Rejects after a failed write. */
   idle(): Promise<void>
 }
 
 /**
- * Rests only in a batch behind which no other waits: a history that falls behind makes the venue wait in the end.
+ * Rests only while no further batch is queued, because a history that falls behind ends in backpressure on the venue.
  *
- * @param written told after each batch: its watermark
- * @param failed told once; nothing is written after it
+ * @param written called after each batch with its watermark
+ * @param failed called once; nothing is written afterwards
  */
 export function writeGently(
   writer: EventWriter,

@@ -7,9 +7,7 @@ import { cutBlocks } from './blocks'
 import type { NewLines } from './contract'
 import { accountRow, blockRow, HiddenIds, isFinalPayment, isOpen, Names, type Sealer } from './seal'
 
-// Points the rows of orders, fills and payments at their newest events; each row is written once a batch, one a step.
-
-/** What the events of one batch say of one order, fill or payment. */
+/** First seq and newest event of one order, fill or payment within a batch. */
 type Latest = { seq: number; event: wire.AccountEvent }
 type RowWriter = (
   account: number,
@@ -17,7 +15,7 @@ type RowWriter = (
   events: readonly wire.AccountEvent[],
 ) => Generator<void>
 
-/** The newest event wins; a row keeps the seq of its first one. */
+/** Points each row at its newest event, one row per step; a row keeps the seq of its first event. */
 function rowWriter(db: Database, key: Uint8Array, names: Names): RowWriter {
   const order = db.query(
     `INSERT INTO orders VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
@@ -65,7 +63,7 @@ function rowWriter(db: Database, key: Uint8Array, names: Names): RowWriter {
   }
 }
 
-/** An order that is accepted and filled in one batch is one row. */
+/** Each row is written once per batch, however many events of the batch belong to it. */
 function latestOf(events: readonly wire.AccountEvent[]) {
   const orders = new Map<string, Latest>()
   const fills = new Map<string, Latest>()
@@ -86,12 +84,10 @@ function keep(rows: Map<string, Latest>, name: string, event: wire.AccountEvent)
   else known.event = event
 }
 
-// Writes events and what follows from them into the tables; runs in the history's worker.
-
 export type EventWriter = {
   /**
-   * Each call of the result does a little; false when all of it is written with the watermark. Nothing is until then,
-   * and nothing else may be written meanwhile.
+   * Returns a step function: each call writes a little and returns false once all is committed with the watermark, in
+   * one transaction. The connection must not be used between the first and the last step.
    */
   write(accounts: readonly NewLines[], watermark: number): () => boolean
 }
@@ -132,7 +128,7 @@ export function eventWriter(db: Database, key: Uint8Array, sealer: Sealer): Even
   }
 }
 
-/** The number of an account, given when its first event comes. */
+/** Returns the number of an account, and allocates it at the account's first event. */
 function accountNumbers(db: Database, names: Names, sealer: Sealer) {
   const find = db.query<{ account: number }, [Uint8Array]>('SELECT account FROM accounts WHERE name = ?')
   const next = db.query<{ account: number }, []>(

@@ -1,11 +1,12 @@
-/** From cancel, cancel-all and dead-man requests to commands. */
+/** Parses cancel, cancel-all and dead-man requests into commands. */
 import { encodeCancel, encodeCancelAll, encodeDeadMan } from '../../protocol/bodies/cancel'
 import { concatBytes } from '../../protocol/bytes'
-import type { Cancel, CancelAll, DeadMan } from '../commands'
+import type { Cancel, CancelAll, CancelAllFields, CancelFields, DeadMan } from '../commands'
 import { LIMITS } from '../limits'
 import { type Intake, rulesFor, type Signed } from './context'
 import {
   arrayOf,
+  type Body,
   integerOf,
   keyOf,
   nonceOf,
@@ -17,43 +18,7 @@ import {
   symbolOf,
 } from './form'
 
-// The forms of cancel, cancel-all and dead-man bodies.
-
-type CancelForm = { trading_key: Uint8Array; cancel_nonce: bigint; signature: Uint8Array }
-type CancelAllForm = CancelForm & { symbol: string | undefined }
-type DeadManForm = CancelForm & { timeout_slots: number }
-
-/** Reads a cancel body; the order it names comes from the path. */
-function readCancel(value: unknown): CancelForm {
-  return cancelFields(objectOf(value, '', ['trading_key', 'cancel_nonce', 'signature']), '')
-}
-
-/** Reads one cancel-all body; `at` prefixes field names where several come in one request. */
-function readCancelAll(value: unknown, at: string): CancelAllForm {
-  const body = objectOf(value, at, ['trading_key', 'cancel_nonce', 'signature'], ['symbol'])
-  return {
-    ...cancelFields(body, at),
-    symbol: body['symbol'] === undefined ? undefined : symbolOf(body['symbol'], path(at, 'symbol')),
-  }
-}
-
-/** Reads a dead-man body; `timeout_slots` 0 disarms. */
-function readDeadMan(value: unknown): DeadManForm {
-  const body = objectOf(value, '', ['trading_key', 'cancel_nonce', 'timeout_slots', 'signature'])
-  return { ...cancelFields(body, ''), timeout_slots: integerOf(body['timeout_slots'], 'timeout_slots') }
-}
-
-function cancelFields(body: ReturnType<typeof objectOf>, at: string): CancelForm {
-  return {
-    trading_key: keyOf(body['trading_key'], path(at, 'trading_key')),
-    cancel_nonce: nonceOf(body['cancel_nonce'], path(at, 'cancel_nonce')),
-    signature: signatureOf(body['signature'], path(at, 'signature')),
-  }
-}
-
-// From a cancel request to its command.
-
-/** Refuses form faults; `order_id` is the path's. */
+/** Refuses form errors; `order_id_text` comes from the request path. */
 export function intakeCancel(
   intake: Intake,
   account_id: string,
@@ -61,7 +26,7 @@ export function intakeCancel(
   value: unknown,
 ): Signed<Cancel> {
   const order_id = orderIdOf(order_id_text)
-  const form = readCancel(value)
+  const form = cancelFields(objectOf(value, '', ['trading_key', 'cancel_nonce', 'signature']), '')
   const body = encodeCancel({ venue: intake.venue, order_id, ...form })
   return {
     claims: [{ signature: form.signature, body, trading_key: form.trading_key }],
@@ -70,9 +35,10 @@ export function intakeCancel(
   }
 }
 
-// From cancel-all requests, one or up to 64 keys at once, to one command.
-
-/** Refuses form faults and `instrument_unknown`; checks run over all items, stage by stage. */
+/**
+ * One command for up to 64 requests. Refuses form errors and `instrument_unknown`; each check covers all items before the
+ * next check begins.
+ */
 export function intakeCancelAll(intake: Intake, account_id: string, value: unknown): Signed<CancelAll> {
   const requests = arrayOf(value, 'body', 1, LIMITS.cancel_all_items_max)
   const items = requests.map((one, index) => readCancelAll(one, requests.length === 1 ? '' : `[${index}]`))
@@ -89,19 +55,35 @@ export function intakeCancelAll(intake: Intake, account_id: string, value: unkno
   }
 }
 
-// From a dead-man request to its command.
-
-/** Refuses form faults and `timeout_out_of_range`. */
+/** Refuses form errors and `timeout_out_of_range`; `timeout_slots` 0 disarms. */
 export function intakeDeadMan(intake: Intake, account_id: string, value: unknown): Signed<DeadMan> {
-  const form = readDeadMan(value)
-  const { timeout_slots } = form
+  const fields = objectOf(value, '', ['trading_key', 'cancel_nonce', 'timeout_slots', 'signature'])
+  const form = cancelFields(fields, '')
+  const timeout_slots = integerOf(fields['timeout_slots'], 'timeout_slots')
   if (timeout_slots > LIMITS.dead_man_slots_max) {
     throw refuseField('timeout_out_of_range', 'timeout_slots')
   }
   const body = encodeDeadMan({ ...form, venue: intake.venue, timeout_slots: BigInt(timeout_slots) })
   return {
     claims: [{ signature: form.signature, body, trading_key: form.trading_key }],
-    command: () => ({ ...form, kind: 'dead_man', account_id }),
+    command: () => ({ ...form, kind: 'dead_man', account_id, timeout_slots }),
     body_and_signature: concatBytes(body, form.signature),
+  }
+}
+
+/** `at` prefixes field names when one request carries several bodies. */
+function readCancelAll(value: unknown, at: string): CancelAllFields {
+  const fields = objectOf(value, at, ['trading_key', 'cancel_nonce', 'signature'], ['symbol'])
+  return {
+    ...cancelFields(fields, at),
+    symbol: fields['symbol'] === undefined ? undefined : symbolOf(fields['symbol'], path(at, 'symbol')),
+  }
+}
+
+function cancelFields(fields: Body, at: string): Omit<CancelFields, 'order_id'> {
+  return {
+    trading_key: keyOf(fields['trading_key'], path(at, 'trading_key')),
+    cancel_nonce: nonceOf(fields['cancel_nonce'], path(at, 'cancel_nonce')),
+    signature: signatureOf(fields['signature'], path(at, 'signature')),
   }
 }

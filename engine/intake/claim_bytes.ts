@@ -1,7 +1,7 @@
-/** Owns the bytes in which claims cross to the signature thread: many in one message that is moved, not copied. */
+/** Encodes the claims of one message to the signature thread; the buffer is transferred, not copied. */
 import type { Claim } from './context'
 
-/** Claims u32; then for each: body bytes u32, key 32, signature 64, body. All little-endian. */
+/** Layout: number of claims u32; per claim: body length u32, key 32, signature 64, body. Little-endian. */
 const HEADER_BYTES = 4
 const CLAIM_BYTES = 4 + 32 + 64
 
@@ -13,7 +13,7 @@ export function encodeClaims(claims: readonly Claim[]): Uint8Array<ArrayBuffer> 
   view.setUint32(0, claims.length, true)
   let at = HEADER_BYTES
   for (const { body, trading_key, signature } of claims) {
-    // A value of another width holds no claim: zeros in its place hold none either.
+    // A key or signature of another width cannot verify, and neither can the zeros left in its place.
     view.setUint32(at, body.length, true)
     if (trading_key.length === 32 && signature.length === 64) {
       bytes.set(trading_key, at + 4)

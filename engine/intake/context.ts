@@ -1,18 +1,29 @@
-/** What each intake reads of the venue, and the command it returns with its signature claims. */
+/** Defines the venue data that intake reads, and its result: a command with the signatures to verify. */
 import { Refusal } from '../../protocol/refusals'
 import type { Instrument } from '../../protocol/wire/trading'
 import type { CommandBody } from '../commands'
 import { type InstrumentRules, rulesOf } from './instrument_rules'
 import type { KnownNotes } from './opening'
 
-// What every intake needs to know of the venue.
-
 export type Intake = {
-  /** The venue id every signed body carries. */
+  /** The venue id that every signed body carries. */
   venue: Uint8Array
   rules: ReadonlyMap<string, InstrumentRules>
   known: KnownNotes
 }
+
+/** A client command of valid form whose signatures are not verified yet. */
+export type Signed<C extends CommandBody> = {
+  /** Every claim must be verified before `command` is called. */
+  claims: readonly Claim[]
+  /** Builds the command and opens its notes against the current state: call it after verification, right before execution. */
+  command: () => C
+  /** Canonical body and its signature; concatenated when a command carries several (protocol/bodies/receipt.ts). */
+  body_and_signature: Uint8Array
+}
+
+/** The claim that `trading_key` (32 bytes) signed exactly `body`; the signature has 64 bytes. */
+export type Claim = { signature: Uint8Array; body: Uint8Array; trading_key: Uint8Array }
 
 export function intakeOf(
   venue: Uint8Array,
@@ -27,18 +38,4 @@ export function rulesFor(intake: Intake, symbol: string): InstrumentRules {
   const rules = intake.rules.get(symbol)
   if (rules === undefined) throw new Refusal('instrument_unknown')
   return rules
-}
-
-// A client command whose form holds: what its signer claims, and the command those signatures make of it.
-
-/** That `trading_key` signed exactly `body`; 64, any and 32 bytes. */
-export type Claim = { signature: Uint8Array; body: Uint8Array; trading_key: Uint8Array }
-
-export type Signed<C extends CommandBody> = {
-  /** Must all hold before `command` is asked for. */
-  claims: readonly Claim[]
-  /** With the facts of its openings: a note is opened for nobody who did not sign, and against the state of that moment. */
-  command: () => C
-  /** Canonical body and its signature; several in a row where a command carries several (protocol/bodies/receipt.ts). */
-  body_and_signature: Uint8Array
 }

@@ -1,4 +1,4 @@
-/** Reads single fields of a request body into bytes and integers; every deviation from its form is a refusal naming the field. */
+/** Parses single fields of a request body into bytes and integers; an invalid field throws a refusal that names it. */
 import { decodeBase58 } from '../../protocol/base58'
 import { fromHex, isZero } from '../../protocol/bytes'
 import { isFieldElement } from '../../protocol/field'
@@ -8,13 +8,13 @@ import { parseU64 } from '../../protocol/units'
 /** A JSON object whose fields are not yet checked. */
 export type Body = Readonly<Record<string, unknown>>
 
-/** A refusal that names a field and never its value. */
+/** A refusal that names a field, never its value. */
 export function refuseField(code: RefusalCode, field: string): Refusal {
   return new Refusal(code, { field })
 }
 
 /**
- * Checks that `value` is an object with exactly the defined fields.
+ * `value` as an object with all required and no undefined fields.
  * Refuses `field_invalid` (not an object), `field_unknown` and `field_missing`, in this order.
  */
 export function objectOf(
@@ -28,7 +28,7 @@ export function objectOf(
   }
   const body = value as Body
   for (const name of Object.keys(body)) {
-    // The name of an unknown field is the caller's text, so it is not repeated.
+    // The name of an unknown field is the caller's text, so the answer does not repeat it.
     if (!required.includes(name) && !optional.includes(name)) {
       throw refuseField('field_unknown', at === '' ? 'body' : at)
     }
@@ -39,7 +39,7 @@ export function objectOf(
   return body
 }
 
-/** Joins a field to where its object stands: `replacement.amount`. */
+/** The path of a field in the request: `replacement.amount`. */
 export function path(at: string, name: string): string {
   return at === '' ? name : `${at}.${name}`
 }

@@ -1,4 +1,4 @@
-/** What an instrument demands of an order that depends on nothing hidden, in the order of checks. */
+/** Checks an order against the public rules of its instrument, in the order of checks. */
 import { feeUpTo, quoteAmount, U64_MAX } from '../../protocol/units'
 import type { Instrument } from '../../protocol/wire/trading'
 import { TICK_MAX } from '../machine/book/book'
@@ -9,7 +9,7 @@ import type { OrderForm } from './place'
 export type InstrumentRules = {
   lot_size: bigint
   tick_size: bigint
-  /** The book takes prices up to its own bound of ticks. */
+  /** Highest price of the book. */
   max_price: bigint
   min_amount: bigint
   max_amount: bigint

@@ -1,12 +1,11 @@
-/** Reads the opening of a note the venue may not know, and derives its commitment and nullifier. */
+/** Parses the opening of a note and derives the note's commitment and nullifier from it. */
 import { equalBytes, toHex } from '../../protocol/bytes'
 import { nullifierOf, openingCommitment } from '../../protocol/notes/notes'
 import type { NoteFact } from '../commands'
 import type { State } from '../machine/state/state'
 import { elementOf, integerOf, keyOf, objectOf, path, u64Of } from './form'
 
-// The opening of a note the venue may not know: mint, amount, blinding and, for deposit-form notes, the leaf index.
-
+/** The secrets of a note that the venue may not know yet. */
 export type Opening = {
   mint: Uint8Array
   amount: bigint
@@ -15,7 +14,10 @@ export type Opening = {
   leaf_index: number | undefined
 }
 
-/** Reads `opening`; undefined when the request carries none. Refuses a form fault with its field. */
+/** The parts of the state that decide whether an opening can matter. */
+export type KnownNotes = Pick<State, 'notes' | 'leaves'>
+
+/** Undefined when the request carries no opening. Refuses form errors. */
 export function readOpening(value: unknown, at: string): Opening | undefined {
   if (value === undefined) return undefined
   const body = objectOf(value, at, ['mint', 'amount', 'blinding'], ['leaf_index'])
@@ -28,15 +30,10 @@ export function readOpening(value: unknown, at: string): Opening | undefined {
   }
 }
 
-// What an opening proves: the commitment it stands for and the nullifier that will spend it.
-
-/** What of the state tells whether an opening can matter at all. */
-export type KnownNotes = Pick<State, 'notes' | 'leaves'>
-
 /**
- * Computes the facts of an opening for the signing key (protocol.md "Notes"). About five Poseidon hashes, a millisecond,
- * so only where the decision can depend on them: not for a note the venue knows, and not for one that no finalized leaf
- * holds, which stays unknown either way.
+ * The facts of an opening for the signing key (protocol.md "Notes"). Costs about five Poseidon hashes, a millisecond, so
+ * it skips notes that the venue knows and notes without a finalized leaf, which stay unknown either way.
+ * @param wanted commitment that the signed body names
  */
 export function openNote(
   known: KnownNotes,

@@ -1,4 +1,4 @@
-/** From withdrawal and reshape requests to commands. */
+/** Parses withdrawal and reshape requests into commands. */
 import { bodyId } from '../../protocol/bodies/body_layout'
 import { encodeReshape } from '../../protocol/bodies/reshape'
 import { encodeWithdraw } from '../../protocol/bodies/withdraw'
@@ -19,14 +19,12 @@ import {
 } from './form'
 import { type Opening, openNote, readOpening } from './opening'
 
-// The form of a withdrawal body.
-
-/** A withdrawal before its signature is checked and its note is opened. */
+/** A withdrawal before its signature is verified and its note is opened. */
 type WithdrawalForm = Omit<Withdraw, 'kind' | 'account_id' | 'withdrawal_id' | 'opening'> & {
   opening: Opening | undefined
 }
 
-const FIELDS = [
+const WITHDRAWAL_FIELDS = [
   'trading_key',
   'commitment',
   'destination',
@@ -37,9 +35,25 @@ const FIELDS = [
   'signature',
 ] as const
 
-/** Reads a withdrawal body. Refuses a form fault with its field; a zero amount is one. */
+/** Refuses form errors; a zero amount is one. */
+export function intakeWithdrawal(intake: Intake, account_id: string, value: unknown): Signed<Withdraw> {
+  const form = readWithdrawal(value)
+  const body = encodeWithdraw({ ...form, venue: intake.venue, expiry_slot: BigInt(form.expiry_slot) })
+  return {
+    claims: [{ signature: form.signature, body, trading_key: form.trading_key }],
+    command: () => ({
+      ...form,
+      kind: 'withdraw',
+      account_id,
+      withdrawal_id: bodyId(body),
+      opening: openNote(intake.known, form.commitment, form.opening, form.trading_key),
+    }),
+    body_and_signature: concatBytes(body, form.signature),
+  }
+}
+
 function readWithdrawal(value: unknown): WithdrawalForm {
-  const body = objectOf(value, '', FIELDS, ['opening'])
+  const body = objectOf(value, '', WITHDRAWAL_FIELDS, ['opening'])
   const amount = u64Of(body['amount'], 'amount')
   if (amount === 0n) throw refuseField('field_invalid', 'amount')
   return {
@@ -55,9 +69,7 @@ function readWithdrawal(value: unknown): WithdrawalForm {
   }
 }
 
-// The form of a reshape body: 1 to 4 notes in, 1 to 4 amounts out, a merge or a split.
-
-/** A reshape before its signature is checked and its notes are opened. */
+/** A reshape before its signature is verified and its notes are opened. */
 type ReshapeForm = Omit<Reshape, 'kind' | 'account_id' | 'reshape_id' | 'openings'> & {
   /** Aligned with `inputs`. */
   openings: (Opening | undefined)[]
@@ -73,13 +85,31 @@ const RESHAPE_FIELDS = [
   'signature',
 ] as const
 
-/** Reads a reshape body. Refuses `reshape_invalid` when inputs and outputs are no merge or split. */
+/** A merge or a split of 1 to 4 notes into 1 to 4. Refuses form errors and `reshape_invalid`. */
+export function intakeReshape(intake: Intake, account_id: string, value: unknown): Signed<Reshape> {
+  const form = readReshape(value)
+  const body = encodeReshape({ ...form, venue: intake.venue, expiry_slot: BigInt(form.expiry_slot) })
+  return {
+    claims: [{ signature: form.signature, body, trading_key: form.trading_key }],
+    command: () => ({
+      ...form,
+      kind: 'reshape',
+      account_id,
+      reshape_id: bodyId(body),
+      openings: form.openings.map((opening, at) =>
+        openNote(intake.known, form.inputs[at]!, opening, form.trading_key),
+      ),
+    }),
+    body_and_signature: concatBytes(body, form.signature),
+  }
+}
+
 function readReshape(value: unknown): ReshapeForm {
   const body = objectOf(value, '', RESHAPE_FIELDS, ['openings'])
   const trading_key = keyOf(body['trading_key'], 'trading_key')
   const inputs = listOf(body['inputs'], 'inputs').map((one, index) => elementOf(one, `inputs[${index}]`))
   const amounts = listOf(body['amounts'], 'amounts').map((one, index) => u64Of(one, `amounts[${index}]`))
-  if (!ascending(inputs)) throw refuseField('reshape_invalid', 'inputs')
+  if (!isAscending(inputs)) throw refuseField('reshape_invalid', 'inputs')
   if (amounts.includes(0n)) throw refuseField('reshape_invalid', 'amounts')
   if (inputs.length === 1 && amounts.length === 1) throw refuseField('reshape_invalid', 'inputs')
   return {
@@ -107,46 +137,6 @@ function readOpenings(value: unknown, inputs: number): (Opening | undefined)[] {
   )
 }
 
-function ascending(inputs: Uint8Array[]): boolean {
+function isAscending(inputs: Uint8Array[]): boolean {
   return inputs.every((input, index) => index === 0 || compareBytes(inputs[index - 1]!, input) < 0)
-}
-
-// From a withdrawal request to its command.
-
-/** Refuses form faults. */
-export function intakeWithdrawal(intake: Intake, account_id: string, value: unknown): Signed<Withdraw> {
-  const form = readWithdrawal(value)
-  const body = encodeWithdraw({ ...form, venue: intake.venue, expiry_slot: BigInt(form.expiry_slot) })
-  return {
-    claims: [{ signature: form.signature, body, trading_key: form.trading_key }],
-    command: () => ({
-      ...form,
-      kind: 'withdraw',
-      account_id,
-      withdrawal_id: bodyId(body),
-      opening: openNote(intake.known, form.commitment, form.opening, form.trading_key),
-    }),
-    body_and_signature: concatBytes(body, form.signature),
-  }
-}
-
-// From a reshape request to its command.
-
-/** Refuses form faults and `reshape_invalid`. */
-export function intakeReshape(intake: Intake, account_id: string, value: unknown): Signed<Reshape> {
-  const form = readReshape(value)
-  const body = encodeReshape({ ...form, venue: intake.venue, expiry_slot: BigInt(form.expiry_slot) })
-  return {
-    claims: [{ signature: form.signature, body, trading_key: form.trading_key }],
-    command: () => ({
-      ...form,
-      kind: 'reshape',
-      account_id,
-      reshape_id: bodyId(body),
-      openings: form.openings.map((opening, at) =>
-        openNote(intake.known, form.inputs[at]!, opening, form.trading_key),
-      ),
-    }),
-    body_and_signature: concatBytes(body, form.signature),
-  }
 }

@@ -1,4 +1,4 @@
-/** From a source's signed price to a verified command: its key, its instrument, its age and its place in time. */
+/** Verifies a source's signed price and parses it into a command. */
 import { decodeBase58 } from '../../protocol/base58'
 import { encodeReferencePrice, isSourceName } from '../../protocol/bodies/reference_price'
 import { verifySignature } from '../../protocol/ed25519'
@@ -16,8 +16,8 @@ type ReferenceIntake = {
 }
 
 /**
- * Refuses form faults, `instrument_unknown`, `reference_source_invalid` (another source, key, venue or content than was
- * signed) and `reference_stale` (too old, ahead of time, or not newer than the known price).
+ * Refuses form errors, `instrument_unknown`, `reference_source_invalid` (unknown source, or a signature over another venue
+ * or content) and `reference_stale` (too old, ahead of the clock, or not newer than the known price).
  */
 export function intakeReference(intake: ReferenceIntake, now_ms: number, value: unknown): Reference {
   const fields = objectOf(value, '', ['symbol', 'price', 'publish_unix_ms', 'source', 'signature'])
@@ -40,7 +40,7 @@ export function intakeReference(intake: ReferenceIntake, now_ms: number, value: 
   if (referenceTicks(instrument.terms, price) === undefined) throw refuseField('field_invalid', 'price')
 
   const age_ms = now_ms - publish_unix_ms
-  // A price from the future would keep out every honest one until then.
+  // A price from the future would make every honest price stale until then.
   const timely = age_ms <= rule.max_age_ms && age_ms >= -LIMITS.oracle_ahead_max_ms
   if (!timely || publish_unix_ms <= instrument.reference_unix_ms) throw new Refusal('reference_stale')
   return { kind: 'reference', symbol, price, publish_unix_ms, source }

@@ -1,4 +1,4 @@
-/** The signature thread: a message of claims in, one byte for each out. */
+/** Runs the signature thread: verifies each message of claims and answers one byte per claim. */
 import { verifySignature } from '../../protocol/ed25519'
 import { collectWhenQuiet } from '../memory/idle_gc'
 import { decodeClaims } from './claim_bytes'

@@ -5,15 +5,14 @@ import { LIMITS } from '../limits'
 import { encodeClaims } from './claim_bytes'
 import type { Claim } from './context'
 
-// Checks the signatures of client commands: on the spot, or on a thread of its own where the machine has a core for it.
-
 export interface Signatures {
   /**
-   * Whether every claim holds (protocol.md "Signature rule"). A thread answers in the order of the calls, and a call
-   * without claims when all before it are answered. Throws `matching_unavailable` when too many wait, never without claims.
+   * Whether every claim verifies (protocol.md "Signature rule"). A thread answers in the order of the calls, so a call
+   * without claims resolves after all calls before it; such a call is never refused.
+   * @throws Refusal `matching_unavailable` when too many calls wait
    */
   hold(claims: readonly Claim[]): boolean | Promise<boolean>
-  /** What still waits is refused. */
+  /** Pending calls reject with `matching_unavailable`. */
   close(): void
 }
 
@@ -23,14 +22,12 @@ export const SIGNATURES_INLINE: Signatures = {
   close() {},
 }
 
-// Owns the way to the signature thread and back: claims of one turn together, few messages at a time, answers in order.
-
-/** Claims one message takes, unless one command has more: enough to pay for the message, answered within a millisecond. */
+/** Claims of one message, unless one command has more: amortizes the message and is verified within a millisecond. */
 const MESSAGE_CLAIMS = 16
-/** The thread works on one message while the next one is on its way. */
+/** Messages in flight: the thread verifies one while the next is queued. */
 const MESSAGES_AHEAD = 2
-/** So few are checked on the spot while the thread has nothing: to wake it and be woken takes longer than they do. */
-const CLAIMS_HERE = 3
+/** Up to this many claims are verified inline while the thread is idle: the round trip costs more. */
+const INLINE_CLAIMS = 3
 
 type Waiting = {
   claims: readonly Claim[]
@@ -38,6 +35,7 @@ type Waiting = {
   reject: (reason: Error) => void
 }
 
+/** Sends the claims of one turn of the event loop together and answers in order. */
 export class SignatureThread implements Signatures {
   private readonly worker = new Worker(new URL('./signature_worker.ts', import.meta.url))
   private readonly sent: Waiting[][] = []
@@ -45,7 +43,7 @@ export class SignatureThread implements Signatures {
   private armed = false
   private closed: Error | undefined
 
-  /** @param fatal the thread failed: what it was asked will never be answered, so the process must end. */
+  /** @param fatal called when the thread failed: its pending calls cannot be answered, so the process must exit */
   constructor(fatal: (error: Error) => void) {
     this.worker.onmessage = ({ data }: MessageEvent<Uint8Array>) => this.answer(data)
     this.worker.onerror = ({ message }) => {
@@ -56,7 +54,7 @@ export class SignatureThread implements Signatures {
 
   hold(claims: readonly Claim[]): Promise<boolean> {
     if (this.closed !== undefined) return Promise.reject(this.closed)
-    // A call without claims is the venue's own (a socket went): it only waits for its turn and is never turned away.
+    // A call without claims is the venue's own (a socket closed): it only waits for its turn.
     if (claims.length > 0 && this.waiting.length >= LIMITS.signatures_waiting_max) {
       throw new Refusal('matching_unavailable', { subsystem: 'matching' })
     }
@@ -76,7 +74,7 @@ export class SignatureThread implements Signatures {
 
   private send(): void {
     this.armed = false
-    if (this.sent.length === 0 && this.areFew()) this.checkHere()
+    if (this.sent.length === 0 && this.areFew()) this.verifyInline()
     while (this.waiting.length > 0 && this.sent.length < MESSAGES_AHEAD) {
       const message = this.takeMessage()
       const bytes = encodeClaims(message.flatMap(({ claims }) => claims))
@@ -89,12 +87,12 @@ export class SignatureThread implements Signatures {
     let claims = 0
     for (const one of this.waiting) {
       claims += one.claims.length
-      if (claims > CLAIMS_HERE) return false
+      if (claims > INLINE_CLAIMS) return false
     }
     return true
   }
 
-  private checkHere(): void {
+  private verifyInline(): void {
     for (const { claims, resolve } of this.waiting.splice(0))
       resolve(SIGNATURES_INLINE.hold(claims) as boolean)
   }

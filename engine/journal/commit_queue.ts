@@ -1,4 +1,4 @@
-/** Owns what waits for the disk in the journal's worker and turns it into writes, one frame at a time. */
+/** Queues groups and fences in the journal's worker and writes them, one frame at a time. */
 
 import { randomFillSync } from 'node:crypto'
 import { LIMITS } from '../limits'
@@ -11,13 +11,13 @@ type Item = { group: Uint8Array } | { epoch: number }
 
 export type CommitQueue = {
   push(item: Item): void
-  /** Resolves when nothing waits any more. */
+  /** Resolves when the queue is empty or a write failed. */
   drained(): Promise<void>
 }
 
 /**
- * @param durable told after each write: the heads behind each item written, 32 bytes each
- * @param failed told once; nothing is written after it
+ * @param durable called after each write with the head after each written item, 32 bytes each
+ * @param failed called once; nothing is written afterwards
  */
 export function commitQueue(
   writer: SegmentWriter,
@@ -31,7 +31,7 @@ export function commitQueue(
   let running: Promise<void> | undefined
 
   async function run(): Promise<void> {
-    // A turn of the event loop brings in what arrived during the last sync: that is the group commit.
+    // Group commit: one turn of the event loop receives the groups that arrived during the last sync.
     for (await nextTurn(); waiting.length > 0; await nextTurn()) await commit()
     running = undefined
   }
@@ -47,26 +47,9 @@ export function commitQueue(
       heads.set(at.head)
       writer.writeFrame([], 0, { ...at, epoch: first.epoch })
     } else {
-      writeGroups(items as { group: Uint8Array }[], at, heads)
+      writeGroups(writer, items as { group: Uint8Array }[], at, heads)
     }
     durable(heads)
-  }
-
-  function writeGroups(items: { group: Uint8Array }[], at: Position, heads: Uint8Array): void {
-    let { seq, head } = at
-    let bytes = 0
-    items.forEach(({ group }, i) => {
-      randomFillSync(group, GROUP_SALT_AT, 16)
-      head = headAfter(head, group)
-      heads.set(head, i * 32)
-      seq += groupRecords(group, 0)
-      bytes += group.length
-    })
-    writer.writeFrame(
-      items.map(({ group }) => group),
-      bytes,
-      { seq, head, epoch: at.epoch },
-    )
   }
 
   async function nextSegment(): Promise<void> {
@@ -96,7 +79,30 @@ export function commitQueue(
   }
 }
 
-/** The items of one frame: a fence alone, or groups up to the next fence that fit. */
+/** Salts the groups, writes them as one frame behind `at`, and fills `heads` with the head after each group. */
+function writeGroups(
+  writer: SegmentWriter,
+  items: { group: Uint8Array }[],
+  at: Position,
+  heads: Uint8Array,
+): void {
+  let { seq, head } = at
+  let bytes = 0
+  items.forEach(({ group }, i) => {
+    randomFillSync(group, GROUP_SALT_AT, 16)
+    head = headAfter(head, group)
+    heads.set(head, i * 32)
+    seq += groupRecords(group, 0)
+    bytes += group.length
+  })
+  writer.writeFrame(
+    items.map(({ group }) => group),
+    bytes,
+    { seq, head, epoch: at.epoch },
+  )
+}
+
+/** The items of one frame: a single fence, or the groups before the next fence that fit. */
 function takeFrame(waiting: readonly Item[], room: number): Item[] {
   const first = waiting[0]
   if (first === undefined || 'epoch' in first) return waiting.slice(0, 1)
@@ -113,7 +119,7 @@ function takeFrame(waiting: readonly Item[], room: number): Item[] {
 
 const nextTurn = () => new Promise<void>((resolve) => setImmediate(resolve))
 
-/** Largest group a segment of this size takes. */
+/** Largest group that fits into a segment of this size. */
 export function groupBytesMax(segment_bytes: number, first_sector_bytes: number): number {
   return Math.min(LIMITS.journal_write_bytes_max, segment_bytes - first_sector_bytes - FRAME_HEADER_BYTES)
 }

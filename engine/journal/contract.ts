@@ -1,73 +1,72 @@
-/** The journal's interface, its records, its failures, and the messages between its two threads. */
-
-// What the rest of the engine knows of the journal: its interface, its records and the three ways it refuses.
+/** Declares the journal's interface, records and errors, and the messages between its two threads. */
 
 /** A command or fact to make durable. `type` is 0..65535, `unix_ms` an integer below 2^53. */
 export type NewRecord = { type: number; unix_ms: number; body: Uint8Array }
-/** A record as it stands in the journal; `body` may be a view into a larger buffer and must not be changed. */
+/** A stored record; `body` may be a view into a larger buffer and must not be modified. */
 export type JournalRecord = NewRecord & { seq: number }
 /** Where a group ended: seq of its last record and the chain head after it (32 bytes). */
 export type Appended = { seq_last: number; head: Uint8Array }
 
 /**
- * The append-only command log (engine.md "Journal"). One call of `append` is one group: wholly durable or wholly absent.
+ * The append-only command log (engine.md "Journal"). One call of `append` writes one group; after a crash a group is
+ * stored whole or not at all.
  *
- * Head of a group = SHA-256(previous head ‖ group bytes); the head before the first group is 32 zero bytes. Group bytes
- * begin with 16 random bytes, so a head that is published confirms no guess of what was ordered.
+ * Head of a group = SHA-256(previous head ‖ group bytes); the head before the first group is 32 zero bytes. A group
+ * contains 16 random bytes, so a published head cannot confirm a guess of its orders.
  */
 export interface Journal {
   /**
-   * Resolves once the group is on disk (fdatasync). Groups appended while a write is under way are written together
-   * by the next one, in the order of the calls. After any rejection the journal is closed for ever: memory may be
-   * ahead of disk. Throws RangeError for an empty group or one beyond `group_bytes_max`, which writes nothing.
+   * Resolves once the group is on disk (fdatasync). Groups appended during a write are written together by the next
+   * one, in the order of the calls. After a rejection the journal stays closed, because memory may be ahead of disk.
+   * Throws RangeError for an empty or too large group (groupBytesMax in commit_queue.ts), and writes nothing then.
    */
   append(records: readonly NewRecord[]): Promise<Appended>
   /**
-   * Every durable record with seq >= from_seq, as of the call. Checks all it passes: throws JournalDamaged. With
-   * `head_before` the chain head after record from_seq - 1 must equal it (ties a snapshot to this very journal).
+   * Every durable record with seq >= from_seq, as of the call. Verifies each group and throws JournalDamaged. The
+   * chain head after record from_seq - 1 must equal `head_before` if given, which binds a snapshot to this journal.
    */
   read(from_seq: number, head_before?: Uint8Array): AsyncIterable<JournalRecord>
-  /** The same in arrays, for replay without an await per record. */
+  /** Like `read`, in arrays: replay then does not await each record. */
   readBatches(from_seq: number, head_before?: Uint8Array): AsyncIterable<JournalRecord[]>
   /** Durable end: seq of the last record (0 when empty) and the head after it. */
   head(): { seq: number; head: Uint8Array }
-  /** First seq that is still stored; head().seq + 1 when none is. */
+  /** First stored seq; head().seq + 1 when no record is stored. */
   firstSeq(): number
-  /** Highest epoch fenced so far, 0 for none. */
+  /** Highest fenced epoch, 0 for none. */
   epoch(): number
-  /** Groups handed in and not yet durable; beyond `pending_groups_max` append fails, so refuse commands before. */
+  /** Groups appended and not yet durable. At `journal_pending_groups_max` append fails: reject commands earlier. */
   pending(): number
-  /** Durably states that `epoch` writes from here on. Throws RangeError for a lower epoch than the one standing. */
+  /** Records durably that `epoch` writes from here on. Throws RangeError for an epoch below the current one. */
   fence(epoch: number): Promise<void>
-  /** Deletes whole segments that hold only records below `before_seq`; the last segment always stays. */
+  /** Deletes segments whose records are all below `before_seq`; never the last segment. */
   retire(before_seq: number): Promise<void>
-  /** Waits for what was appended, then frees the folder. */
+  /** Waits for pending appends, then releases the folder. */
   close(): Promise<void>
 }
 
 export type JournalOptions = {
-  /** Folder of the segments; made if absent. One process at a time (JournalLocked). */
+  /** Folder of the segments, created if absent. One process at a time (JournalLocked). */
   dir: string
   /** 32 bytes; encrypts and authenticates every group. */
   key: Uint8Array
   /** Size of a segment file, a multiple of 512; default 64 MiB. */
   segment_bytes?: number
-  /** Write faults, for tests of what follows them. */
+  /** Injected disk errors, for tests. */
   faults?: JournalFaults
 }
-/** Counted from the opening of the journal, 1 = the first. */
+/** Writes and syncs are counted from the opening of the journal, 1 = the first. */
 export type JournalFaults = {
-  /** This write of a group fails as a full disk does (ENOSPC), after half of it is written. */
+  /** This write fails with ENOSPC after half of its bytes. */
   write_fails_at?: number
-  /** This fdatasync of a group fails (EIO). */
+  /** This fdatasync fails with EIO. */
   sync_fails_at?: number
 }
 
-/** The journal does not hold what was written: refuse to start. Nothing was modified. */
+/** Stored bytes differ from the written ones: the venue must not start. Nothing was modified. */
 export class JournalDamaged extends Error {
   override readonly name = 'JournalDamaged'
   constructor(
-    /** First record that cannot be trusted. */
+    /** First record that is not trustworthy. */
     readonly seq: number,
     readonly file: string,
     /** Byte offset in `file`. */
@@ -77,16 +76,16 @@ export class JournalDamaged extends Error {
     super(`journal damaged at seq ${seq}: ${reason} (${file}, offset ${offset})`)
   }
 }
-/** Another process, or another part of this one, has the folder open. */
+/** The folder is already open, in this process or another. */
 export class JournalLocked extends Error {
   override readonly name = 'JournalLocked'
 }
-/** A write failed or close() was called; nothing can be appended any more. */
+/** A write failed or close() was called; no more appends. */
 export class JournalClosed extends Error {
   override readonly name = 'JournalClosed'
 }
 
-// What the journal's two threads say to each other. Groups and read chunks are moved, not copied.
+// Messages between the two threads. Groups and read chunks are transferred, not copied.
 
 export type OpenRequest = {
   op: 'open'
@@ -108,7 +107,7 @@ export type Request =
 export type Reply =
   | { op: 'opened'; seq: number; head: Uint8Array; epoch: number; first_seq: number }
   | { op: 'refused'; failure: Failure }
-  /** The next groups and fences in order of request are durable; 32 bytes of head each. */
+  /** The oldest pending groups and fences are durable, in order of request; 32 bytes of head each. */
   | { op: 'durable'; heads: Uint8Array }
   | { op: 'retired'; first_seq: number }
   | { op: 'chunk'; reader: number; groups: Uint8Array; last: boolean }
@@ -116,7 +115,7 @@ export type Reply =
   | { op: 'failed'; failure: Failure }
   | { op: 'closed' }
 
-/** An error in a form that survives the way between threads. */
+/** An error as plain data: a structured clone drops the class and its fields. */
 type Failure = {
   name: string
   message: string

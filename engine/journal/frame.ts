@@ -1,4 +1,4 @@
-/** One write of the journal on disk: groups of records, encrypted and bound to their place in the chain. */
+/** Encodes journal frames: groups of records, encrypted and bound to their place in the hash chain. */
 
 import { createCipheriv, createDecipheriv } from 'node:crypto'
 import { crc32 } from 'node:zlib'
@@ -6,16 +6,16 @@ import { readSafe, readU32, setSafe } from '../memory/safe_integers'
 import type { JournalRecord, NewRecord } from './contract'
 import { type ChainPoint, SECTOR_BYTES } from './segment_header'
 
-// Owns the bytes of a group: the records of one append, as they are hashed into the chain.
+// Groups: the records of one append, in the bytes that the chain hashes.
 
-/** Group: bytes u32 (all of it), records u32, salt 16, records. */
+/** Group: bytes u32 (of the whole group), records u32, salt 16, records. */
 const GROUP_HEADER_BYTES = 24
 export const GROUP_SALT_AT = 8
-/** Record: body bytes u32, seq u64, type u16, zero u16, unix_ms u64, body, CRC-32 of all before it. */
+/** Record: body bytes u32, seq u64, type u16, zero u16, unix_ms u64, body, CRC-32 of the bytes before it. */
 const RECORD_HEADER_BYTES = 24
 const RECORD_BYTES = RECORD_HEADER_BYTES + 4
 
-/** Encodes one group; its 16 salt bytes are left zero for the writer to fill. */
+/** Encodes one group with zeros as salt: the writer fills it. */
 export function encodeGroup(records: readonly NewRecord[], seq_first: number): Uint8Array<ArrayBuffer> {
   let size = GROUP_HEADER_BYTES
   for (const record of records) size += RECORD_BYTES + record.body.length
@@ -42,8 +42,8 @@ const groupBytes = (bytes: Uint8Array, at: number): number => readU32(bytes, at)
 export const groupRecords = (bytes: Uint8Array, at: number): number => readU32(bytes, at + 4)
 
 /**
- * Checks the records of the group at `at` and returns the first seq that is wrong, or 0 when all are right. Guards
- * against memory that changed between encoding and encryption, which no cipher can see.
+ * Returns the seq of the first invalid record of the group at `at`, or 0. The record CRCs detect memory corruption
+ * between encoding and encryption, which authentication cannot.
  */
 function firstBadRecord(bytes: Uint8Array, at: number, seq_first: number): number {
   const end = at + groupBytes(bytes, at)
@@ -59,7 +59,7 @@ function firstBadRecord(bytes: Uint8Array, at: number, seq_first: number): numbe
   return next === end ? 0 : seq_first + count
 }
 
-/** Appends to `into` every record of the checked groups in `bytes` with seq >= from_seq; bodies are views. */
+/** Appends to `into` the records with seq >= from_seq of verified groups; bodies are views of `bytes`. */
 export function readRecords(bytes: Uint8Array, from_seq: number, into: JournalRecord[]): void {
   for (let at = 0; at < bytes.length; at += groupBytes(bytes, at)) {
     const count = groupRecords(bytes, at)
@@ -81,12 +81,12 @@ export function readRecords(bytes: Uint8Array, from_seq: number, into: JournalRe
   }
 }
 
-// Owns one write of the journal on disk: whole groups, encrypted and bound to their place in the chain.
+// Frames: the groups of one disk write, encrypted together.
 
 /**
- * Frame header, readable: magic u32, CRC-32 of the 40 bytes that follow it, frame number in the segment u32, plaintext
- * bytes u32, seq of the first record u64, records u32, groups u32, epoch u64, zero u64; then the GCM tag.
- * The CRC is what tells a damaged header (refuse) from one whose frame was never finished (torn).
+ * Frame header, in plaintext: magic u32, CRC-32 of the next 40 bytes, frame number in the segment u32, plaintext bytes
+ * u32, seq of the first record u64, records u32, groups u32, epoch u64, zero u64; then the GCM tag.
+ * The CRC distinguishes a damaged header (JournalDamaged) from a valid header of an unfinished frame (a torn write).
  */
 export const FRAME_HEADER_BYTES = 64
 const MAGIC = 0x314a4154
@@ -101,7 +101,7 @@ export type FrameHeader = {
   epoch: number
 }
 
-/** Whole sectors, so that no durable byte is ever written again and every sector holds ciphertext. */
+/** Rounded up to sectors: no write touches a durable sector, and padding is encrypted, so no written sector is zero. */
 export function frameBytes(plain_bytes: number): number {
   return Math.ceil((FRAME_HEADER_BYTES + plain_bytes) / SECTOR_BYTES) * SECTOR_BYTES
 }
@@ -119,7 +119,7 @@ export function encodeFrameHeader(into: Uint8Array, header: FrameHeader): void {
   view.setUint32(4, crc32(into.subarray(8, TAG_AT)), true)
 }
 
-/** The header at `at`, or undefined when these are not the bytes of one. */
+/** The header at `at`; undefined for a wrong magic or CRC. */
 export function decodeFrameHeader(segment: Uint8Array, at: number): FrameHeader | undefined {
   if (at + FRAME_HEADER_BYTES > segment.length) return undefined
   if (readU32(segment, at) !== MAGIC) return undefined
@@ -134,12 +134,12 @@ export function decodeFrameHeader(segment: Uint8Array, at: number): FrameHeader 
   }
 }
 
-/** Filled and used at once, never kept: the cipher copies both. */
+/** Scratch buffers: the cipher copies both. */
 const nonce_bytes = new Uint8Array(12)
 const nonce_view = new DataView(nonce_bytes.buffer)
 const associated_bytes = new Uint8Array(TAG_AT + 32)
 
-/** The frame number is the nonce: a segment's key is its own and each number is used once. */
+/** The frame number is the nonce: each segment has its own key and uses each number once. */
 function nonceOf(frame: number): Uint8Array {
   nonce_view.setUint32(0, frame, true)
   return nonce_bytes
@@ -153,7 +153,7 @@ function associated(header: Uint8Array, head: Uint8Array): Uint8Array {
 
 /**
  * Encrypts `groups` into `into` (frameBytes long, frame header included) with AES-256-GCM. Associated data: the header
- * and the chain head before the frame, so that it opens only at this place behind exactly these predecessors.
+ * and the chain head before the frame, so a frame decrypts only in its own place in the chain.
  */
 export function sealFrame(
   into: Uint8Array,
@@ -175,7 +175,7 @@ export function sealFrame(
   into.set(cipher.getAuthTag(), TAG_AT)
 }
 
-/** Decrypts the frame at `at`; undefined when it does not authenticate. */
+/** Decrypts the frame at `at`; undefined when authentication fails. */
 export function unsealFrame(
   segment: Uint8Array,
   at: number,
@@ -204,8 +204,8 @@ export function headAfter(head: Uint8Array, group: Uint8Array): Uint8Array {
 }
 
 /**
- * Checks the groups of a decrypted frame against its header and returns the chain point behind it, or the first seq
- * that is wrong. `group_ends` sees the point after each group.
+ * Verifies the groups of a decrypted frame against its header and returns the chain point after the frame, or the seq
+ * of the first invalid record. `group_ends` is called with the point after each group.
  */
 export function advance(
   plain: Uint8Array,

@@ -1,4 +1,4 @@
-/** The journal's own thread: the only one that touches its files, so that a slow disk stalls nothing else. */
+/** Runs the journal's thread: only this thread writes its files, so a slow disk does not block the others. */
 
 import { randomBytes } from 'node:crypto'
 import { rmSync } from 'node:fs'
@@ -53,7 +53,7 @@ function open(options: OpenRequest): void {
   spare.begin()
 }
 
-/** Oldest first, so that a crash between two deletions leaves no hole. */
+/** Oldest first, so that a crash between two deletions leaves no gap. */
 function retire({ options, segments }: Opened, before_seq: number): void {
   let deleted = false
   for (;;) {

@@ -1,4 +1,5 @@
-/** Opens the journal: locks its folder, starts its worker, reads ahead of use. */
+/** Opens the journal: locks its folder, starts its worker and posts requests to it. */
+
 import { LIMITS } from '../limits'
 import { groupBytesMax } from './commit_queue'
 import {
@@ -16,19 +17,18 @@ import { encodeGroup, readRecords } from './frame'
 import { lockFolder } from './segment_files'
 import { SECTOR_BYTES } from './segment_header'
 
-// The asking side of reading: fetches chunks from the worker ahead of use and hands out their records.
-
-/** Chunks asked for and not yet used: the next is decrypted while this one is replayed. */
+/** Chunks requested ahead: the worker decrypts the next one while this one is replayed. */
 const CHUNKS_AHEAD = 2
 type ReadReply = Extract<Reply, { op: 'chunk' | 'read_failed' }>
 
 type JournalReader = {
   batches(): AsyncGenerator<JournalRecord[], void, undefined>
   receive(reply: ReadReply): void
-  /** The journal closed; whoever waits is told. */
+  /** Fails the generator: the journal is closed. */
   abandon(error: Error): void
 }
 
+/** Requests chunks of one read from the worker and decodes their records. */
 function journalReader(
   id: number,
   from_seq: number,
@@ -79,11 +79,9 @@ function journalReader(
   return { batches, receive: deliver, abandon: deliver }
 }
 
-// Opens the journal: locks its folder, starts its worker and gives the engine its interface (contract.ts).
-
 /**
- * @throws JournalLocked when the folder is open elsewhere; JournalDamaged when it does not hold what was written
- * (nothing is modified then); RangeError for a wrong option
+ * @throws JournalLocked when the folder is already open; JournalDamaged when stored bytes differ from the written ones
+ * (nothing is modified then); RangeError for an invalid option
  */
 export async function openJournal(options: JournalOptions): Promise<Journal> {
   const { dir, key, segment_bytes = LIMITS.journal_segment_bytes, faults = {} } = options
@@ -245,7 +243,7 @@ class WorkerJournal implements Journal {
     })
   }
 
-  /** After a failed write memory may be ahead of disk: nothing is accepted or served from here on. */
+  /** After a failed write memory may be ahead of disk, so appends and reads fail from here on. */
   #fail(error: Error): void {
     this.#closed ??= error
     this.#release(error)

@@ -1,26 +1,26 @@
 /** Reads durable groups in order, verifies every byte, and finds where the journal ends. */
-import { letGo } from '../memory/idle_gc'
+
+import { releaseBytes } from '../memory/release_bytes'
 import { JournalDamaged } from './contract'
 import { listSegments, loadSegment } from './segment_files'
 import type { SegmentHeader } from './segment_header'
 import { checkSegmentEnd, type LoadedSegment, type Position, readFrame, segmentStart } from './walk_segment'
 
-// Reads durable groups in order, checking every byte it passes, in chunks fit to be sent to another thread.
-
+/** Size at which a chunk is sent to the reading thread. */
 const CHUNK_BYTES = 1024 * 1024
 
 export type SegmentReader = {
   /** Whole groups, at least one unless `last`; a chunk may begin with records below from_seq. */
   next(): { groups: Uint8Array; last: boolean }
-  /** For who leaves before the last chunk: lets go of what is loaded. */
+  /** Releases the loaded segment when reading stops before the last chunk. */
   stop(): void
 }
 
 /**
  * @param segments headers of all segments, as of now
- * @param end durable end, as of now; nothing behind it is looked at. Without an `offset` the frame that holds `seq` is
- * the last: all that a thread knows which does not write the journal
- * @throws RangeError when records from `from_seq` on are no longer or not yet known
+ * @param end durable end, as of now; later bytes are not read. Without an `offset` the frame that contains `seq` is
+ * the last: a thread that does not write the journal knows only the seq
+ * @throws RangeError when the records from `from_seq` on are retired or do not exist yet
  */
 export function readSegments(
   where: { dir: string; key: Uint8Array },
@@ -32,7 +32,7 @@ export function readSegments(
   const first = segments[0] as SegmentHeader
   if (from_seq <= first.seq) throw new RangeError(`records before seq ${first.seq + 1} are retired`)
   if (from_seq > end.seq + 1) throw new RangeError(`the journal ends at seq ${end.seq}`)
-  // The last segment that begins at or before from_seq - 1; several may, when a process wrote nothing.
+  // Several segments start at the same seq when a process wrote nothing: take the last one.
   let index = segments.findLastIndex((segment) => segment.seq < from_seq)
   let segment: LoadedSegment | undefined
   let at: Position = segmentStart(segments[index] as SegmentHeader)
@@ -40,7 +40,7 @@ export function readSegments(
   anchor.see(at)
 
   function stop(): void {
-    if (segment !== undefined) letGo(segment.bytes)
+    if (segment !== undefined) releaseBytes(segment.bytes)
     segment = undefined
   }
 
@@ -75,7 +75,7 @@ export function readSegments(
       while (bytes < CHUNK_BYTES) {
         const plain = step()
         if (plain === undefined) return { groups: concat(parts, bytes), last: true }
-        // A frame whose records all precede from_seq is checked and left out.
+        // A frame whose records all precede from_seq is verified and skipped.
         if (at.seq < from_seq) continue
         parts.push(plain)
         bytes += plain.length
@@ -86,7 +86,7 @@ export function readSegments(
   }
 }
 
-/** The head after record from_seq - 1 is known where a group ends; a snapshot is always taken at such a place. */
+/** Compares the head after record from_seq - 1, which exists because snapshots are taken at the end of a group. */
 function anchorCheck(from_seq: number, head_before: Uint8Array | undefined) {
   let seen = head_before === undefined
   const differs = () =>
@@ -117,17 +117,15 @@ function concat(parts: Uint8Array[], bytes: number): Uint8Array {
   return all
 }
 
-// Finds where the journal ends. Reads only: a damaged journal is left exactly as it was found.
-
 type Recovered = {
   segments: SegmentHeader[]
-  /** End of the last segment; undefined while there is none. */
+  /** End of the last segment; undefined without a segment. */
   end: Position | undefined
 }
 
 /**
- * Checks every segment header and every group of the last segment; a torn last write is left out of `end`. The groups
- * of earlier segments are checked by whoever reads them (read_segments.ts).
+ * Finds where the journal ends: verifies every segment header and every group of the last segment, and ends before a
+ * torn last write. Groups of earlier segments are verified when they are read. Modifies nothing.
  * @throws JournalDamaged
  */
 export function recover(dir: string, key: Uint8Array): Recovered {
@@ -141,6 +139,6 @@ export function recover(dir: string, key: Uint8Array): Recovered {
       end = step.next
     return { segments, end }
   } finally {
-    letGo(segment.bytes)
+    releaseBytes(segment.bytes)
   }
 }

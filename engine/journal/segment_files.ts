@@ -1,4 +1,4 @@
-/** The journal's files: names, lock, loading and syncing. */
+/** Names, locks, loads and syncs the journal's files. */
 
 import { Database } from 'bun:sqlite'
 import { closeSync, fstatSync, fsyncSync, mkdirSync, openSync, readdirSync, readSync } from 'node:fs'
@@ -7,16 +7,17 @@ import { JournalDamaged, JournalLocked } from './contract'
 import { decodeSegmentHeader, SECTOR_BYTES, type SegmentHeader } from './segment_header'
 import type { LoadedSegment } from './walk_segment'
 
-// Owns the names of the journal's files and how they are loaded and made durable.
-
 const SEGMENT_NAME = /^(\d{10})\.segment$/
-/** A zero-written file waiting to become the next segment, and one still being written. */
+/** The file of written zeros that becomes the next segment, and the same file while it is being written. */
 export const SPARE_NAME = 'spare.zeros'
 export const UNFINISHED_SPARE_NAME = 'spare.unfinished'
 
 export const segmentName = (number: number): string => `${String(number).padStart(10, '0')}.segment`
 
-/** Headers of all segments in order. Numbers without a gap, each authentic, the chain never going backwards. */
+/**
+ * Headers of all segments in order: authentic, numbered without a gap, with seqs that never decrease.
+ * @throws JournalDamaged
+ */
 export function listSegments(dir: string, key: Uint8Array): SegmentHeader[] {
   const numbers = readdirSync(dir)
     .map((name) => SEGMENT_NAME.exec(name)?.[1])
@@ -34,8 +35,7 @@ export function listSegments(dir: string, key: Uint8Array): SegmentHeader[] {
       throw damaged('the header of a segment does not authenticate (damage, or another key)')
     if (before !== undefined && number !== before.number + 1)
       throw damaged('a segment is missing before this one')
-    if (before !== undefined && opened.header.seq < before.seq)
-      throw damaged('a segment stands where another belongs')
+    if (before !== undefined && opened.header.seq < before.seq) throw damaged('a segment is out of place')
     headers.push(opened.header)
   }
   return headers
@@ -51,7 +51,7 @@ export function loadSegment(dir: string, header: SegmentHeader, key: Uint8Array)
   return { name, header: opened.header, keys: opened.keys, bytes }
 }
 
-/** Fewer bytes where the file ends. */
+/** Reads up to `bytes_max` bytes, fewer at the end of the file. */
 export function readRange(dir: string, name: string, from: number, bytes_max: number): Uint8Array {
   const fd = openSync(join(dir, name), 'r')
   try {
@@ -78,11 +78,10 @@ export function syncFolder(dir: string): void {
   }
 }
 
-// Keeps a second process out of a folder, by a lock that the kernel drops with the process that holds it.
-
 /**
- * SQLite's exclusive lock on an empty database: gone after kill -9, and held against this process too. A file with a
- * process id in it would have to be judged stale, which two starters can do at the same time.
+ * Locks a folder against other processes and this one, by SQLite's exclusive lock on an empty database: the kernel
+ * drops it with the process, even after kill -9. A pid file would need a staleness check, which two processes could
+ * pass at the same time.
  * @returns release
  * @throws JournalLocked
  */

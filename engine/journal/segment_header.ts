@@ -1,15 +1,15 @@
-/** Owns the first sector of a segment file: who it is, where the chain stands, and the salt of its keys. */
+/** Encodes the first sector of a segment file: its number, its chain point and the salt of its keys. */
 import { createHmac, hkdfSync, timingSafeEqual } from 'node:crypto'
 import { isZeroRange } from '../../protocol/bytes'
 import { getSafe, setSafe } from '../memory/safe_integers'
 
-/** Unit of tearing: a disk writes a sector wholly or not at all. */
+/** A disk writes a sector atomically: whole or not at all. */
 export const SECTOR_BYTES = 512
 const MAGIC = new TextEncoder().encode('TACITJ01')
 const SIGNED_BYTES = 112
 const TAG_BYTES = 32
 
-/** Where the chain stands between two frames. */
+/** State of the chain between two frames. */
 export type ChainPoint = {
   /** seq of the last record so far, 0 for none. */
   seq: number
@@ -18,16 +18,16 @@ export type ChainPoint = {
 }
 
 /**
- * A segment is written by one process only. Its salt is random, so its keys are its own: a position that is written
- * again after a torn tail belongs to another segment, hence to another key, and no nonce is ever used twice.
+ * A segment is written by one process only, under keys of a random salt. After a torn tail the next process continues
+ * in a new segment, hence under new keys, so no nonce is used twice.
  *
- * The header also says where the previous segment ends. Publishing it (one rename) therefore is the truncation of a
- * torn tail: what lies behind that end no longer counts, whether or not the bytes are still there.
+ * The header states where the previous segment ends. Publishing it (one rename) therefore truncates a torn tail: bytes
+ * behind that end are ignored even where they still exist.
  */
 export type SegmentHeader = ChainPoint & {
   number: number
   salt: Uint8Array
-  /** Frames of the previous segment that count, and the offset behind the last of them; 0 in the first segment. */
+  /** Valid frames of the previous segment, and the offset after the last of them; 0 in the first segment. */
   previous_frames: number
   previous_end: number
 }
@@ -57,7 +57,7 @@ export function encodeSegmentHeader(header: SegmentHeader, keys: SegmentKeys): U
   return sector
 }
 
-/** Reads and authenticates a header; undefined when it does not, be it by damage or by a wrong key. */
+/** Decodes a header; undefined when it does not authenticate: damaged, or written under another key. */
 export function decodeSegmentHeader(
   sector: Uint8Array,
   number: number,

@@ -1,4 +1,4 @@
-/** The segment being written: frames, their durability, the spare file, the change to the next segment. */
+/** Writes frames to the current segment, prepares the spare file and switches to the next segment. */
 
 import {
   closeSync,
@@ -27,22 +27,21 @@ import {
 } from './segment_header'
 import { type Position, segmentStart } from './walk_segment'
 
-// Owns the zero-written file that becomes the next segment, so that a full segment costs no pause.
-
 const ZEROS = new Uint8Array(1024 * 1024)
 
 export type SpareSegment = {
-  /** Resolves when the spare lies complete and synced under SPARE_NAME. */
+  /** Resolves when the spare is complete and synced under SPARE_NAME. */
   ready(): Promise<void>
-  /** Starts the next one; call after the spare was taken (renamed). */
+  /** Starts the next spare; call after the current one became a segment. */
   begin(): void
-  /** Stops at the next piece and discards an unfinished file; a finished one serves the next opening. */
+  /** Stops at the next piece and deletes an unfinished file; the next opening uses a finished one. */
   stop(): Promise<void>
 }
 
 /**
- * Written, not merely reserved: a sync of a write into written blocks changes no metadata and is about twice as fast.
- * Each piece is synced on its own, so that the disk is never busy for long with what nobody waits for.
+ * Prepares the file of zeros that becomes the next segment, so that switching segments does not pause writes. The
+ * zeros are written rather than reserved: a sync of a write into written blocks changes no metadata and is about twice
+ * as fast. Each piece is synced by itself, so that this background work never occupies the disk for long.
  */
 export function spareSegment(dir: string, segment_bytes: number): SpareSegment {
   const finished = join(dir, SPARE_NAME)
@@ -73,7 +72,7 @@ export function spareSegment(dir: string, segment_bytes: number): SpareSegment {
 
   function begin(): void {
     making = make()
-    // The failure belongs to whoever waits in ready(); without a waiter it is no unhandled rejection.
+    // ready() reports the error; without a caller it must not be an unhandled rejection.
     making.catch(() => undefined)
   }
 
@@ -89,8 +88,6 @@ export function spareSegment(dir: string, segment_bytes: number): SpareSegment {
     },
   }
 }
-
-// Owns the segment being written: frames, their durability, and the change to the next segment.
 
 type WriterOptions = {
   dir: string
@@ -110,7 +107,7 @@ export class SegmentWriter {
   #writes = 0
   #syncs = 0
 
-  /** `last` is where the newest segment on disk ends; it is never written again. */
+  /** `last` is the end of the newest segment on disk, to which nothing more is written. */
   constructor(
     options: WriterOptions,
     last: { number: number; end: Position } | undefined,
@@ -125,13 +122,13 @@ export class SegmentWriter {
     return this.#last?.end
   }
 
-  /** Plaintext bytes that still fit into the current segment; negative when it is full or there is none. */
+  /** Plaintext bytes that still fit into the current segment; negative when it is full or no segment is open. */
   get room(): number {
     if (this.#fd === undefined || this.#last === undefined) return -1
     return this.#options.segment_bytes - this.#last.end.offset - FRAME_HEADER_BYTES
   }
 
-  /** Makes the spare the next segment. Its rename into place also settles where the one before it ends. */
+  /** Makes the spare the next segment. The rename also fixes the end of the previous segment. */
   startSegment(): SegmentHeader {
     const { dir, key, salt } = this.#options
     const previous = this.#last
@@ -153,7 +150,7 @@ export class SegmentWriter {
     renameSync(join(dir, SPARE_NAME), join(dir, segmentName(number)))
     syncFolder(dir)
     if (this.#fd !== undefined) closeSync(this.#fd)
-    // Gives unused space back. What lies behind `previous_end` no longer counts, so losing this step is harmless.
+    // Frees unused space. Bytes behind `previous_end` are ignored anyway, so a crash before this step is harmless.
     if (previous !== undefined) truncateSync(join(dir, segmentName(previous.number)), previous.end.offset)
     this.#fd = fd
     this.#keys = keys
@@ -161,7 +158,7 @@ export class SegmentWriter {
     return header
   }
 
-  /** Writes and syncs one frame that leads to `to`; durable when it returns. Any error ends the journal. */
+  /** Writes and syncs one frame up to `to`; durable on return. Any error closes the journal. */
   writeFrame(groups: readonly Uint8Array[], plain_bytes: number, to: ChainPoint): void {
     const last = this.#last
     if (this.#fd === undefined || this.#keys === undefined || last === undefined)

@@ -1,55 +1,50 @@
-/** Snapshot files: encrypted in pieces, bound to their journal position, published by rename. */
+/** Stores snapshot files: encrypted in pieces, bound to their journal position, published by rename. */
 
 import { createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
 import { mkdirSync, readdirSync, statSync } from 'node:fs'
 import { type FileHandle, open, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { LIMITS } from '../limits'
-import { letGo } from '../memory/idle_gc'
+import { releaseBytes } from '../memory/release_bytes'
 import { readSafe, setSafe } from '../memory/safe_integers'
 import { readRange } from './segment_files'
 
-// What the rest of the engine knows of stored snapshots.
-
 export type Snapshot = {
-  /** Journal seq the state is true at, and the chain head after that record. */
+  /** Journal seq of the state, and the chain head after that record. */
   seq: number
   head: Uint8Array
   /**
-   * The bytes in blocks, each checked again as it is read from the file and valid until the next is asked for.
-   * @throws Error when the file is no longer what it was
+   * The bytes in blocks, each authenticated again as it is read and valid until the next one is requested.
+   * @throws Error when the file changed since it was opened
    */
   blocks(): Generator<Uint8Array>
 }
 export interface SnapshotStore {
   /**
-   * Encrypts, writes, syncs and publishes by rename; keeps the newest two. Works off the main thread in pieces, so what
-   * is written must not change until it resolves.
-   * @param blocks of any length; asked for twice, as the length of all stands in front of them
+   * Encrypts, writes, syncs and publishes by rename; keeps the newest two. Encryption is asynchronous, in pieces, so
+   * the blocks must not change until the promise resolves.
+   * @param blocks of any length; iterated twice, because their total length precedes them in the file
    */
   writeSnapshot(seq: number, head: Uint8Array, blocks: () => Iterable<Uint8Array>): Promise<void>
   /**
-   * The newest snapshot that authenticates, of those taken at `seq_max` or before; damaged ones are passed over and
-   * named in `rejected`.
+   * The newest snapshot with seq <= `seq_max` that authenticates. `rejected` names the newer files that do not.
    */
   newestValid(seq_max?: number): Promise<{ snapshot: Snapshot | undefined; rejected: string[] }>
   /** Journal seqs of the stored snapshots, newest first. */
   seqs(): number[]
 }
 
-// Owns the snapshot files: encrypted in pieces, bound to their journal position, published by rename.
-
 const SNAPSHOT_NAME = /^(\d{16})\.snapshot$/
 const UNFINISHED_NAME = 'snapshot.unfinished'
 const MAGIC = new TextEncoder().encode('TACITS01')
-/** Header: magic 8, seq 8, bytes 8, head 32, salt 32. It is the associated data of every piece. */
+/** Header: magic 8, seq 8, bytes 8, head 32, salt 32. It is the associated data of each piece. */
 const HEADER_BYTES = 88
 const PIECE_BYTES = 1024 * 1024
 const TAG_BYTES = 16
 
 /**
  * @param key 32 bytes, the journal's
- * @throws RangeError for a key of another width
+ * @throws RangeError for a key of another length
  */
 export function openSnapshotStore({ dir, key }: { dir: string; key: Uint8Array }): SnapshotStore {
   if (key.length !== 32) throw new RangeError('the snapshot key has 32 bytes')
@@ -103,7 +98,7 @@ function encodeHeader(seq: number, head: Uint8Array, bytes: number): Uint8Array<
   return header
 }
 
-/** The salt makes the key this file's own, so the piece number is a nonce used once; the header states how many. */
+/** The salt gives each file its own key, so the piece number is a nonce used once; the header fixes the piece count. */
 function pieceKey(key: Uint8Array, header: Uint8Array): Uint8Array {
   return new Uint8Array(hkdfSync('sha256', key, header.subarray(56, 88), 'tacit/snapshot/v1', 32))
 }
@@ -114,10 +109,10 @@ function pieceNonce(piece: number): Uint8Array<ArrayBuffer> {
   return iv
 }
 
-/** An empty state still has one piece, so that a header alone is never a snapshot. */
+/** An empty state has one piece, so a header alone is never a valid snapshot. */
 const pieceCount = (bytes: number): number => Math.max(1, Math.ceil(bytes / PIECE_BYTES))
 
-/** The same bytes in pieces, all but the last full; each is valid until the next is asked for. */
+/** Regroups blocks into pieces of PIECE_BYTES, the last one shorter; each is valid until the next is requested. */
 function* inPieces(blocks: Iterable<Uint8Array>): Generator<Uint8Array<ArrayBuffer>> {
   const piece = new Uint8Array(PIECE_BYTES)
   let filled = 0
@@ -136,7 +131,7 @@ function* inPieces(blocks: Iterable<Uint8Array>): Generator<Uint8Array<ArrayBuff
   yield piece.subarray(0, filled)
 }
 
-/** subtle encrypts off this thread; between pieces the event loop turns. */
+/** crypto.subtle encrypts off this thread; the event loop runs between pieces. */
 async function writePieces(
   file: FileHandle,
   header: Uint8Array<ArrayBuffer>,
@@ -165,8 +160,8 @@ function fileBytes(header: Uint8Array): number {
 }
 
 /**
- * Each piece is valid until the next is asked for.
- * @throws Error when a piece is missing or not the one that was written
+ * Each piece is valid until the next is requested.
+ * @throws Error when a piece is missing or does not authenticate
  */
 function* readPieces(dir: string, name: string, key: Uint8Array, header: Uint8Array): Generator<Uint8Array> {
   const piece_key = pieceKey(key, header)
@@ -180,13 +175,13 @@ function* readPieces(dir: string, name: string, key: Uint8Array, header: Uint8Ar
     const plain = opener.update(sealed.subarray(0, length))
     opener.final()
     at += sealed.length
-    letGo(sealed)
+    releaseBytes(sealed)
     yield plain
-    letGo(plain)
+    releaseBytes(plain)
   }
 }
 
-/** A snapshot is only ever a shortcut, so whatever is wrong with one means: do not use it. */
+/** Undefined for any error: a snapshot only shortens the replay, so an invalid one is not used. */
 function readSnapshot(dir: string, name: string, key: Uint8Array): Snapshot | undefined {
   try {
     const header = readRange(dir, name, 0, HEADER_BYTES)

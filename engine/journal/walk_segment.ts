@@ -1,14 +1,14 @@
-/** Decides what each stretch of a segment is: a frame, the end, a torn write, or damage. */
+/** Classifies the next bytes of a segment: a frame, the end, a torn write, or damage. */
 
 import { isZeroRange } from '../../protocol/bytes'
 import { JournalDamaged } from './contract'
 import { advance, decodeFrameHeader, FRAME_HEADER_BYTES, frameBytes, unsealFrame } from './frame'
 import { type ChainPoint, SECTOR_BYTES, type SegmentHeader, type SegmentKeys } from './segment_header'
 
-/** A segment in memory, as opened. `name` is for messages. */
+/** A segment in memory with its authenticated header. `name` is for messages. */
 export type LoadedSegment = { name: string; header: SegmentHeader; keys: SegmentKeys; bytes: Uint8Array }
 
-/** A place in a segment between two frames. */
+/** A position between two frames of a segment. */
 export type Position = ChainPoint & { frames: number; offset: number }
 type Step = { plain: Uint8Array; next: Position }
 
@@ -17,11 +17,11 @@ export function segmentStart(header: SegmentHeader): Position {
 }
 
 /**
- * Reads the frame at `from`. Returns undefined at the end of what was written, a torn last write included.
+ * Reads the frame at `from`. Returns undefined at the end of the written frames; a torn last write counts as the end.
  *
- * One frame is one write and the next begins only when it is durable, so a crash can leave at most one unfinished
- * frame, the last, with sectors that are still zero. Anything else that fails is damage, as is a zero sector with a
- * later frame behind it: that frame could only be written after this one was durable.
+ * One frame is one write, and the next write starts only when it is durable. A crash therefore leaves at most one
+ * unfinished frame, the last, with some sectors still zero. Every other failure is damage, and so is a zero sector
+ * before a later frame: that frame was written only after this one was durable.
  * @throws JournalDamaged
  */
 export function readFrame(
@@ -41,7 +41,7 @@ export function readFrame(
   const header = decodeFrameHeader(bytes, at)
   if (header === undefined) throw damaged('the header of a group is not what was written')
   if (header.frame !== from.frames || header.seq_first !== from.seq + 1 || header.epoch < from.epoch)
-    throw damaged('a group stands where another belongs')
+    throw damaged('a group is out of place')
   const end = at + frameBytes(header.plain_bytes)
   if (end > bytes.length) return undefined
   const plain = unsealFrame(bytes, at, header, from.head, segment.keys.frame)
@@ -56,7 +56,7 @@ export function readFrame(
 }
 
 /**
- * Checks that a segment which has a successor ends exactly where the successor's header says.
+ * Checks that a segment ends exactly where its successor's header says.
  * @throws JournalDamaged
  */
 export function checkSegmentEnd(segment: LoadedSegment, end: Position, successor: SegmentHeader): void {
@@ -80,7 +80,7 @@ function hasZeroSector(bytes: Uint8Array, from: number, to: number): boolean {
   return false
 }
 
-/** Frames begin at sectors; a header of a later frame proves that the one at `frame` had been durable. */
+/** Frames start at sectors. The header of a later frame proves that frame number `frame` was durable. */
 function laterFrame(bytes: Uint8Array, from: number, frame: number): boolean {
   for (let at = from; at < bytes.length; at += SECTOR_BYTES) {
     const header = decodeFrameHeader(bytes, at)

@@ -1,4 +1,4 @@
-/** Things due at a slot, kept by that slot, so that nothing is ever scanned to find them. */
+/** Groups items by the slot at which they are due, so that finding the due ones scans no others. */
 
 export function addToBucket<T>(buckets: Map<number, Set<T>>, slot: number, item: T): void {
   const bucket = buckets.get(slot)
@@ -14,8 +14,8 @@ export function removeFromBucket<T>(buckets: Map<number, Set<T>>, slot: number, 
 }
 
 /**
- * The slots of buckets with `from <= slot <= to`, ascending. A long jump of the chain looks at the buckets there are
- * instead of the slots there were.
+ * The slots of buckets with `from <= slot <= to`, ascending. After a long jump of the chain this walks the buckets, which
+ * are then fewer than the slots.
  */
 export function dueSlots(buckets: ReadonlyMap<number, unknown>, from: number, to: number): number[] {
   const due: number[] = []

@@ -1,31 +1,35 @@
-/** A growing list of 32-byte keys with lookup by content: finalized leaves by index, spent nullifiers. */
+/** Stores a growing list of 32-byte keys with lookup by content: finalized leaves by index, spent nullifiers. */
 import type { ByteReader, ByteWriter } from './byte_stream'
-import { IdTable } from './id_table'
+import { type HashSeed, IdTable } from './id_table'
 import { copyBytes, RowMemory } from './rows'
 
 const WIDTH = 32
 
 /**
- * Appends only, about 42 bytes a key; growing copies no keys. A repeated key is appended too, and its first place stays
- * the one that is found. The handle of a row is 1 + the place of its key.
+ * Append-only, about 42 bytes per key; growth copies no keys. A key may repeat: lookup finds its first place. The handle of
+ * a row is 1 + the place of its key.
  */
 export class ByteIndex {
   private readonly rows = new RowMemory(WIDTH)
-  private readonly table = new IdTable(this.rows, WIDTH)
+  private readonly table: IdTable
   private count = 0
+
+  constructor(seed: HashSeed) {
+    this.table = new IdTable(this.rows, seed, WIDTH)
+  }
 
   get size(): number {
     return this.count
   }
 
-  /** The key at a place; a view that must not be written. */
+  /** The key at a place, as a read-only view. */
   at(place: number): Uint8Array {
     if (place >= this.count) throw new RangeError('no such place')
     const from = this.rows.placeOf(place + 1)
     return this.rows.bytesOf(place + 1).subarray(from, from + WIDTH)
   }
 
-  /** The bytes in which the key at a place lies, and from where on: for those who have many to look at. */
+  /** The bytes that contain the key at a place, and its offset there; unlike `at`, this allocates no view. */
   bytesOf(place: number): Uint8Array {
     return this.rows.bytesOf(place + 1)
   }
@@ -33,7 +37,7 @@ export class ByteIndex {
     return this.rows.placeOf(place + 1)
   }
 
-  /** Whether the key at a place is that at `from` of `bytes`. */
+  /** Whether the key at a place equals the 32 bytes at `from`. */
   holds(place: number, bytes: Uint8Array, from = 0): boolean {
     if (place >= this.count) return false
     const key = this.bytesOf(place)
@@ -42,7 +46,7 @@ export class ByteIndex {
     return true
   }
 
-  /** The first place of the key at `from`. */
+  /** The first place of the key that is the 32 bytes at `from`. */
   indexOf(bytes: Uint8Array, from = 0): number | undefined {
     const handle = this.table.find(bytes, from)
     return handle === undefined ? undefined : handle - 1
@@ -61,7 +65,7 @@ export class ByteIndex {
     return this.count - 1
   }
 
-  /** All keys, as a counted run of bytes; stops after every key. */
+  /** Writes all keys as one counted blob; yields after each key. */
   *encode(to: ByteWriter): Generator<void> {
     to.uint(this.count * WIDTH)
     for (let handle = 1; handle <= this.count; handle++) {
@@ -69,7 +73,7 @@ export class ByteIndex {
     }
   }
 
-  /** Takes up what `encode` wrote; only while it is empty. */
+  /** Reads the output of `encode`; the index must be empty. */
   decode(from: ByteReader): void {
     const keys = from.uint() / WIDTH
     this.rows.reach(keys)

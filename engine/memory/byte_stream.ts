@@ -12,9 +12,9 @@ export class ByteWriter {
   private view: DataView
   private at = 0
 
-  /** @param expected bytes that will be written; more cost a copy of all that was */
+  /** @param expected bytes; beyond them the buffer doubles, which copies it */
   constructor(expected = 512) {
-    // The buffer first: asked of an array, it would be made by moving the array's bytes.
+    // Buffer first: the engine would otherwise create it on the first use of `.buffer` and move the array's bytes.
     const buffer = new ArrayBuffer(expected)
     this.bytes = new Uint8Array(buffer)
     this.view = new DataView(buffer)
@@ -33,7 +33,7 @@ export class ByteWriter {
   }
   u64(value: bigint): void {
     if (value < 0n || value > 0xffff_ffff_ffff_ffffn) throw new CodecError('value does not fit u64')
-    // Making room may replace the view, so it comes first.
+    // `room` may replace the view, so it is called first.
     const at = this.room(8)
     this.view.setBigUint64(at, value, true)
   }
@@ -53,11 +53,12 @@ export class ByteWriter {
     const at = this.room(value.length)
     this.bytes.set(value, at)
   }
-  /** `width` bytes of others from `from` on. */
+  /** Writes `width` bytes of `bytes` from `from` on. */
   copy(bytes: Uint8Array, from: number, width: number): void {
     const at = this.room(width)
     copyBytes(bytes, from, this.bytes, at, width)
   }
+  /** UTF-8, counted. ASCII, by far the most common, is written without an encoder. */
   text(value: string): void {
     const before = this.at
     this.uint(value.length)
@@ -75,15 +76,15 @@ export class ByteWriter {
   get length(): number {
     return this.at
   }
-  /** Forgets what was written. */
+  /** Discards all output. */
   begin(): void {
     this.at = 0
   }
-  /** What was written, without a copy: it is so until more is. */
+  /** The output as a view, valid until the next write. */
   whole(): Uint8Array {
     return this.bytes.subarray(0, this.at)
   }
-  /** A copy of what was written. */
+  /** A copy of the output. */
   done(): Uint8Array {
     return this.bytes.slice(0, this.at)
   }
@@ -103,13 +104,16 @@ export class ByteWriter {
 
 const NO_SIGNATURE = new Uint8Array(0)
 
-/** Reads without a DataView: making one per record would cost more than the record. */
+/** Reads without a DataView: creating one per record costs more than decoding the record. */
 export class ByteReader {
   private at = 0
-  /** One place for the blocks that are read, one after the other: millions of values would leave hundreds of them behind. */
+  /** Receives each block in turn; one reused buffer leaves no garbage behind. */
   private joined = new Uint8Array(0)
 
-  /** @param more what follows `bytes`, block by block */
+  /**
+   * @param signatures false skips signatures, see `signature`
+   * @param more the blocks that follow `bytes`
+   */
   constructor(
     private bytes: Uint8Array,
     private readonly signatures = true,
@@ -138,17 +142,17 @@ export class ByteReader {
     const size = this.u64() | (this.u64() << 64n)
     return negative ? -size : size
   }
-  /** A copy, so that what is decoded does not keep the whole record alive. */
+  /** A copy, so that the decoded value does not keep the whole record alive. */
   fixed(width: number): Uint8Array {
     const at = this.skip(width)
     return this.bytes.slice(at, at + width)
   }
-  /** The next `width` bytes into others, from `to_at` on. */
+  /** Copies the next `width` bytes to `to_at` of `to`. */
   copy(to: Uint8Array, to_at: number, width: number): void {
     const at = this.skip(width)
     copyBytes(this.bytes, at, to, to_at, width)
   }
-  /** 64 bytes, or none where the reader was made to leave signatures out. */
+  /** 64 bytes, or an empty array if the reader skips signatures. */
   signature(): Uint8Array {
     if (this.signatures) return this.fixed(64)
     this.skip(64)
@@ -162,7 +166,7 @@ export class ByteReader {
     const at = this.skip(length)
     return textOf(this.bytes, at, at + length)
   }
-  /** @throws CodecError when bytes are left. */
+  /** @throws CodecError when bytes remain. */
   done(): void {
     const follow = this.at !== this.bytes.length || this.more?.next().done === false
     if (follow) throw new CodecError('bytes follow the value')
@@ -173,7 +177,7 @@ export class ByteReader {
     return (bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 24)) >>> 0
   }
 
-  /** Where the next `width` bytes lie; the bytes they lie in may be others than before. */
+  /** Consumes `width` bytes and returns their offset; may replace `this.bytes`. */
   private skip(width: number): number {
     if (this.at + width > this.bytes.length) this.readOn(width)
     const at = this.at
@@ -181,7 +185,7 @@ export class ByteReader {
     return at
   }
 
-  /** Goes over to blocks of which the next `width` bytes are part; they are copied, so each is free once the next is taken. */
+  /** Joins the rest of `bytes` with following blocks until `width` bytes are there. Copies, so no block stays alive. */
   private readOn(width: number): void {
     let filled = this.join(this.bytes.subarray(this.at), 0)
     while (filled < width) {
@@ -193,7 +197,7 @@ export class ByteReader {
     this.at = 0
   }
 
-  /** Puts a part behind the bytes that are joined already and returns how many there are then. */
+  /** Appends a part after `filled` joined bytes and returns the new count. */
   private join(part: Uint8Array, filled: number): number {
     const end = filled + part.length
     if (end > this.joined.length) {

@@ -1,4 +1,4 @@
-/** Lists that run through rows of memory, in the order in which the rows joined; leaving one costs no search. */
+/** Links rows of memory into lists in insertion order; removal takes constant time. */
 import type { RowMemory } from './rows'
 
 /** The ends of one list; 0 = empty. */
@@ -8,7 +8,10 @@ export function newList(): HandleList {
   return { first: 0, last: 0 }
 }
 
-/** One kind of list: every row is in at most one of them. The row keeps its neighbours in 8 bytes at `next_at`. */
+/**
+ * The links of one kind of list. A row is in at most one list of a kind; it stores the handles of its neighbours in the
+ * 8 bytes at `next_at`.
+ */
 export class HandleLinks {
   private readonly before_at: number
 
@@ -36,7 +39,7 @@ export class HandleLinks {
     else this.set(before, this.next_at, next)
   }
 
-  /** The row that joined after this one; 0 = none. */
+  /** The next row of the list; 0 = none. */
   next(handle: number): number {
     return this.get(handle, this.next_at)
   }

@@ -1,77 +1,73 @@
 /** Finds a number by its id under a seeded hash, so that clients cannot choose colliding ids. */
 
-// Hashes ids for the tables of this process. Clients choose ids, so they must not be able to make many of them meet.
+/**
+ * The 64-bit key of an id table's hash, as two 32-bit words. Clients choose ids, so a predictable seed would be a
+ * denial-of-service hole: with ids chosen to collide, each lookup scans all of them.
+ * Production code passes `randomHashSeed()` (engine/sequencer/hash_seed.ts); tests and benchmarks pass a fixed seed.
+ * Results do not depend on the seed: no caller sees the order of the buckets.
+ */
+export type HashSeed = readonly [k0: number, k1: number]
 
-/** Drawn anew by every process; the order of a table's buckets shows nowhere. */
-const SECRET = crypto.getRandomValues(new Uint32Array(2))
-const START = SECRET[0]! | 0
-const FACTOR = SECRET[1]! | 1 | 0
-
-/** 32 bits of `words` little-endian words from `at`; high and low bits are equally good. */
-function keyedHash(bytes: Uint8Array, at: number, words: number): number {
-  let hash = START
-  for (let word = 0; word < words; word++) {
-    const from = at + word * 4
-    hash ^= bytes[from]! | (bytes[from + 1]! << 8) | (bytes[from + 2]! << 16) | (bytes[from + 3]! << 24)
-    hash = Math.imul(hash ^ (hash >>> 15), FACTOR)
-    hash ^= hash >>> 13
-  }
-  hash = Math.imul(hash, 0x9e3779b1)
-  return (hash ^ (hash >>> 16)) >>> 0
-}
-
-// Finds a number by the id it stands for; the ids themselves lie with whoever made the table.
-
-/** Parts grow one at a time, so that no growth takes a pause: at four million ids one holds 16 thousand. */
-const PARTS = 256
-const FIRST_BUCKETS = 16
-/** Numbers are kept in 32 bits; those alive at a time lie closer together than that. */
-const MODULUS = 0xffff_ffff
-
-/** Most tables of a small venue are empty, so parts begin without memory of their own. */
-type Part = { table: Uint32Array; count: number }
-const NOTHING = new Uint32Array(1)
-
-/** Where the id of a number lies: in these bytes, from this place on. */
+/** The bytes that contain the id of a number, and its offset there. */
 export type Ids = { bytesOf(number: number): Uint8Array; placeOf(number: number): number }
 
+/** Ids are at least this long, and their first bytes are hashed. */
+const HASHED_BYTES = 16
+const WORDS = HASHED_BYTES / 4
+/** One per word, one for the length, three to finish. */
+const ROUNDS = WORDS + 1 + 3
+/** The table is split into parts that grow one at a time, which keeps pauses short: 16 thousand of 4 million ids. */
+const PARTS = 256
+const BUCKETS_MIN = 16
+/** Numbers are stored in 32 bits, reduced by this; the numbers in a table span less. */
+const MODULUS = 0xffff_ffff
+
+/** A hash table with open addressing; a bucket holds 1 + the reduced number, or 0. */
+type Part = { table: Uint32Array; count: number }
+/** Shared by all empty parts: most tables of a small venue are empty. */
+const EMPTY = new Uint32Array(1)
+
 export class IdTable {
-  private readonly parts: Part[] = Array.from({ length: PARTS }, () => ({
-    table: NOTHING,
-    count: 0,
-  }))
+  private readonly k0: number
+  private readonly k1: number
+  private readonly parts: Part[] = Array.from({ length: PARTS }, () => ({ table: EMPTY, count: 0 }))
 
   /**
-   * @param width of an id in bytes, 16 at least
-   * @param first the least number alive; numbers below 2^32 need none
+   * @param ids the ids of the numbers in the table, which stores no ids itself
+   * @param width of an id in bytes, at least 16
+   * @param first the least number in the table; only needed if numbers reach 2^32 - 1
    */
   constructor(
     private readonly ids: Ids,
-    private readonly width = 16,
+    [k0, k1]: HashSeed,
+    private readonly width = HASHED_BYTES,
     private readonly first: () => number = () => 0,
-  ) {}
+  ) {
+    this.k0 = k0 | 0
+    this.k1 = k1 | 0
+  }
 
   /** The number of the id at `at`. */
   find(bytes: Uint8Array, at = 0): number | undefined {
-    const hash = keyedHash(bytes, at, 4)
+    const hash = this.hash(bytes, at)
     const { table } = this.parts[hash % PARTS]!
     const entry = table[this.bucketOf(table, hash, bytes, at)]!
     return entry === 0 ? undefined : this.numberOf(entry)
   }
 
-  /** Makes room for so many ids at once; only while the table is empty. */
+  /** Allocates for `count` ids; the table must be empty. */
   reserve(count: number): void {
-    let buckets = FIRST_BUCKETS
-    // The few parts that hold more than their share grow.
+    let buckets = BUCKETS_MIN
+    // Ids spread unevenly: the few parts above the average grow later.
     while (buckets < (2 * count) / PARTS) buckets *= 2
-    if (buckets > FIRST_BUCKETS) for (const part of this.parts) part.table = new Uint32Array(buckets)
+    if (buckets > BUCKETS_MIN) for (const part of this.parts) part.table = new Uint32Array(buckets)
   }
 
-  /** The id of `number` is not in the table yet. */
+  /** @throws Error when the id of `number` is in the table already */
   add(number: number): void {
     const bytes = this.ids.bytesOf(number)
     const at = this.ids.placeOf(number)
-    const hash = keyedHash(bytes, at, 4)
+    const hash = this.hash(bytes, at)
     const part = this.parts[hash % PARTS]!
     if ((part.count + 1) * 2 > part.table.length) this.grow(part)
     const bucket = this.bucketOf(part.table, hash, bytes, at)
@@ -80,7 +76,7 @@ export class IdTable {
     part.count++
   }
 
-  /** `number` is alive and in the table. */
+  /** The id of `number` must still be readable. @throws Error when `number` is not in the table */
   remove(number: number): void {
     const hash = this.hashOf(number)
     const part = this.parts[hash % PARTS]!
@@ -88,7 +84,7 @@ export class IdTable {
     const mask = table.length - 1
     const wanted = (number % MODULUS) + 1
     let bucket = (hash >>> 8) & mask
-    // By number: the ids of others on the way need not be looked at.
+    // Compares numbers, which needs no read of the ids on the way.
     for (; table[bucket] !== wanted; bucket = (bucket + 1) & mask) {
       if (table[bucket] === 0) throw new Error('an id is not in the table')
     }
@@ -96,13 +92,13 @@ export class IdTable {
     this.closeGap(table, bucket)
   }
 
-  /** Moves later entries of the run forward, so that lookups need no marks of what was removed. */
+  /** Moves later entries of the run forward, so that lookups need no tombstones. */
   private closeGap(table: Uint32Array, from: number): void {
     const mask = table.length - 1
     let gap = from
     for (let bucket = (gap + 1) & mask; table[bucket] !== 0; bucket = (bucket + 1) & mask) {
       const home = (this.hashOf(this.numberOf(table[bucket]!)) >>> 8) & mask
-      // An entry may move to the gap unless its home lies behind it.
+      // An entry may move to the gap unless its home lies behind the gap.
       if (((bucket - home) & mask) < ((bucket - gap) & mask)) continue
       table[gap] = table[bucket]!
       gap = bucket
@@ -110,6 +106,7 @@ export class IdTable {
     table[gap] = 0
   }
 
+  /** The bucket that holds the id at `id_at` of `id`, or the empty one where it belongs. */
   private bucketOf(table: Uint32Array, hash: number, id: Uint8Array, id_at: number): number {
     const mask = table.length - 1
     for (let bucket = (hash >>> 8) & mask; ; bucket = (bucket + 1) & mask) {
@@ -126,7 +123,40 @@ export class IdTable {
   }
 
   private hashOf(number: number): number {
-    return keyedHash(this.ids.bytesOf(number), this.ids.placeOf(number), 4)
+    return this.hash(this.ids.bytesOf(number), this.ids.placeOf(number))
+  }
+
+  /**
+   * HalfSipHash-1-3 (Aumasson, Bernstein: "SipHash: a fast short-input PRF") of the first 16 bytes of an id. Without the
+   * key no client finds ids that collide; a multiplicative hash has differences that collide under every key. The low 8
+   * bits choose the part, the others the bucket.
+   */
+  private hash(bytes: Uint8Array, at: number): number {
+    let v0 = this.k0
+    let v1 = this.k1
+    let v2 = v0 ^ 0x6c796765
+    let v3 = v1 ^ 0x74656462
+    for (let round = 0; round < ROUNDS; round++) {
+      let word = 0
+      if (round < WORDS) {
+        const from = at + 4 * round
+        word = bytes[from]! | (bytes[from + 1]! << 8) | (bytes[from + 2]! << 16) | (bytes[from + 3]! << 24)
+      } else if (round === WORDS) word = HASHED_BYTES << 24
+      else if (round === WORDS + 1) v2 ^= 0xff
+      v3 ^= word
+      v0 = (v0 + v1) | 0
+      v1 = ((v1 << 5) | (v1 >>> 27)) ^ v0
+      v0 = (v0 << 16) | (v0 >>> 16)
+      v2 = (v2 + v3) | 0
+      v3 = ((v3 << 8) | (v3 >>> 24)) ^ v2
+      v0 = (v0 + v3) | 0
+      v3 = ((v3 << 7) | (v3 >>> 25)) ^ v0
+      v2 = (v2 + v1) | 0
+      v1 = ((v1 << 13) | (v1 >>> 19)) ^ v2
+      v2 = (v2 << 16) | (v2 >>> 16)
+      v0 ^= word
+    }
+    return (v1 ^ v3) >>> 0
   }
 
   private numberOf(entry: number): number {
@@ -137,12 +167,12 @@ export class IdTable {
 
   private grow(part: Part): void {
     const old = part.table
-    const table = new Uint32Array(Math.max(FIRST_BUCKETS, old.length * 2))
+    const table = new Uint32Array(Math.max(BUCKETS_MIN, old.length * 2))
     const mask = table.length - 1
     for (let from = 0; from < old.length; from++) {
       const entry = old[from]!
       if (entry === 0) continue
-      // All ids differ, so none need be compared.
+      // All ids differ, so none is compared.
       let bucket = (this.hashOf(this.numberOf(entry)) >>> 8) & mask
       while (table[bucket] !== 0) bucket = (bucket + 1) & mask
       table[bucket] = entry

@@ -1,7 +1,6 @@
 /** Rows of one width in chunks of bytes, a free list over them, and 48-bit integers in rows. */
 
-// Copies short runs of bytes: for ids and hashes that is faster than making a view of them first.
-
+/** Copies byte by byte: for ids and hashes that is faster than creating a view for `set`. */
 export function copyBytes(
   from: Uint8Array,
   from_at: number,
@@ -12,46 +11,48 @@ export function copyBytes(
   for (let at = 0; at < width; at++) to[to_at + at] = from[from_at + at]!
 }
 
-// Whole numbers of 48 bits in rows: slots, seqs and batches.
+const U32_RANGE = 0x1_0000_0000
+const U16_RANGE = 0x1_0000
 
-const HIGH = 0x1_0000_0000
-
+/** Slots, seqs and batch numbers are stored as 48-bit little-endian integers. */
 export function readU48(view: DataView, at: number): number {
-  return view.getUint32(at, true) + view.getUint16(at + 4, true) * HIGH
+  return view.getUint32(at, true) + view.getUint16(at + 4, true) * U32_RANGE
 }
 
-/** @throws RangeError beyond 48 bits: that many slots take millions of years */
+/** @throws RangeError beyond 48 bits, which slots take millions of years to reach */
 export function writeU48(view: DataView, at: number, value: number): void {
-  if (!(value >= 0 && value < 0x1_0000 * HIGH)) throw new RangeError('a slot, seq or batch beyond 48 bits')
-  view.setUint32(at, value % HIGH, true)
-  view.setUint16(at + 4, value / HIGH, true)
+  if (!(value >= 0 && value < U16_RANGE * U32_RANGE))
+    throw new RangeError('a slot, seq or batch beyond 48 bits')
+  view.setUint32(at, value % U32_RANGE, true)
+  view.setUint16(at + 4, value / U32_RANGE, true)
 }
-
-// Rows of one width in chunks of bytes: growing adds a chunk and copies nothing, so it takes no pause.
 
 const CHUNK_SHIFT = 10
 const CHUNK_ROWS = 1 << CHUNK_SHIFT
-/** Chunks there are for each that is made ahead. Memory that is not written yet costs little. */
+/** One chunk in advance per this many existing ones. Memory that is not written yet costs little. */
 const CHUNKS_PER_CHUNK_AHEAD = 16
 
-/** Bytes and a view of the same bytes. They stay where they are for as long as the process lives. */
+/** Bytes and a view of the same bytes. A chunk is never moved or freed while its owner lives. */
 export type Chunk = { readonly bytes: Uint8Array; readonly view: DataView }
 
-/** The buffer first: asked of an array, it would be made by moving the array's bytes. */
 export function newChunk(bytes: number): Chunk {
+  // Buffer first: the engine would otherwise create it on the first use of `.buffer` and move the array's bytes.
   const buffer = new ArrayBuffer(bytes)
   return { bytes: new Uint8Array(buffer), view: new DataView(buffer) }
 }
 
-/** A row is named by its handle, a number from 1 on; 0 names none. New rows are all zeros. */
+/**
+ * Rows in chunks: growth adds a chunk and copies nothing, so it causes no pause. A row is named by its handle, an integer
+ * from 1 on; 0 = none. New rows are all zeros.
+ */
 export class RowMemory {
   private readonly chunks: Chunk[] = []
 
   constructor(private readonly row_bytes: number) {}
 
   /**
-   * Makes memory for every row up to `handle`. Where there is much, some chunks ahead come with it: the objects that stand
-   * for chunks live for ever, and each that is made alone among garbage keeps a block of the heap from being given back.
+   * Allocates all rows up to `handle`. Large tables over-allocate by 1/16: chunk objects are never freed, and one
+   * allocated among short-lived garbage pins its heap block.
    */
   reach(handle: number): void {
     const { chunks } = this
@@ -61,7 +62,7 @@ export class RowMemory {
     while (chunks.length < count) chunks.push(newChunk(CHUNK_ROWS * this.row_bytes))
   }
 
-  /** The memory that holds a row; the row must have been reached. */
+  /** The chunk that contains a row; the row must have been reached. */
   chunkOf(handle: number): Chunk {
     return this.chunks[handle >>> CHUNK_SHIFT]!
   }
@@ -70,22 +71,23 @@ export class RowMemory {
     return this.chunkOf(handle).bytes
   }
 
-  /** Where the row begins in its chunk. */
+  /** Offset of the row in its chunk. */
   placeOf(handle: number): number {
     return (handle & (CHUNK_ROWS - 1)) * this.row_bytes
   }
 }
 
-// Rows that are taken and given back; what was given back last is taken first, so memory stays as small as it can.
-
-/** A row must have at least 4 bytes: those of a free row name the next free one. Nothing else of it is touched here. */
+/**
+ * Rows that are allocated and released; the row released last is reused first, which keeps memory small. Rows have at least
+ * 4 bytes: in a free row those hold the handle of the next free one. The slab touches no other bytes of a row.
+ */
 export class RowSlab extends RowMemory {
   private free = 0
   private fresh = 1
-  /** Rows that are taken. */
+  /** Allocated rows. */
   size = 0
 
-  /** The first 4 bytes of the row are zero; the others are as they were when it was given back. */
+  /** Allocates a row. Its first 4 bytes are zero; the others are as they were when it was released. */
   take(): number {
     this.size++
     const handle = this.free
@@ -100,14 +102,14 @@ export class RowSlab extends RowMemory {
     return handle
   }
 
-  /** The handle means nothing from now on. */
+  /** Releases a row; its handle is invalid afterwards. */
   give(handle: number): void {
     this.chunkOf(handle).view.setUint32(this.placeOf(handle), this.free, true)
     this.free = handle
     this.size--
   }
 
-  /** Above every handle ever taken. */
+  /** Above every handle allocated so far. */
   get end(): number {
     return this.fresh
   }

@@ -1,6 +1,5 @@
 /** Reads and writes non-negative integers below 2^53 in 8 bytes, little-endian, without going through bigint. */
 
-/** Writes an integer below 2^53 as u64 little-endian without going through bigint. */
 export function setSafe(view: DataView, at: number, value: number): void {
   view.setUint32(at, value % 0x1_0000_0000, true)
   view.setUint32(at + 4, Math.floor(value / 0x1_0000_0000), true)
@@ -10,7 +9,7 @@ export function getSafe(view: DataView, at: number): number {
   return view.getUint32(at, true) + view.getUint32(at + 4, true) * 0x1_0000_0000
 }
 
-/** Little-endian reads straight from bytes: a DataView per frame would cost more than reading the frame. */
+/** Reads from bytes instead of a view: creating a DataView per frame costs more than reading the frame. */
 export function readU32(bytes: Uint8Array, at: number): number {
   return (
     ((bytes[at] as number) |

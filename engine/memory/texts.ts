@@ -1,16 +1,18 @@
-/** Short texts that repeat: interned by their bytes, or kept once and counted. */
-
-// Gives the same short text back for the same bytes: journals repeat account names and symbols in every record.
+/** Shares short texts that repeat: a cache from bytes to text, and reference-counted texts. */
 
 const decoder = new TextDecoder('utf-8', { fatal: true })
+/** Longer texts are decoded without the cache. */
 const BYTES_MAX = 48
-/** A newer text takes the place of one with the same hash, so memory is bounded. */
+/** Slots of the cache. A text replaces one with the same hash, so memory is bounded. */
 const PLACES = 1024
 
 const seen_bytes: (Uint8Array | undefined)[] = new Array(PLACES).fill(undefined)
 const seen_texts: string[] = new Array(PLACES).fill('')
 
-/** @throws TypeError unless the bytes are UTF-8. */
+/**
+ * Decodes UTF-8 and returns the same string for the same short bytes: journals repeat account names and symbols in every
+ * record. @throws TypeError for bytes that are not UTF-8
+ */
 export function textOf(bytes: Uint8Array, from: number, to: number): string {
   if (to - from > BYTES_MAX) return decoder.decode(bytes.subarray(from, to))
   let hash = to - from
@@ -31,13 +33,12 @@ function equals(seen: Uint8Array, bytes: Uint8Array, from: number, to: number): 
   return true
 }
 
-// Texts that many rows repeat, kept once and counted: the sockets orders came in on.
-
 type Shared = { readonly text: string; rows: number }
 
+/** Texts that many rows refer to by number, reference-counted: the sockets of orders. */
 export class SharedTexts {
   private readonly numbers = new Map<string, number>()
-  /** By number; 0 stands for none. */
+  /** By number; 0 = none. */
   private readonly texts: (Shared | undefined)[] = [undefined]
   private readonly free: number[] = []
 
@@ -45,7 +46,7 @@ export class SharedTexts {
     return this.numbers.size
   }
 
-  /** The number of a text, for one row more. */
+  /** Adds a reference to a text and returns its number. */
   take(text: string): number {
     const known = this.numbers.get(text)
     if (known !== undefined) {
@@ -62,7 +63,7 @@ export class SharedTexts {
     return this.texts[number]!.text
   }
 
-  /** For one row less. */
+  /** Drops one reference. */
   drop(number: number): void {
     const shared = this.texts[number]!
     if (--shared.rows > 0) return

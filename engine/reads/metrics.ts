@@ -1,4 +1,5 @@
-/** Counters and gauges for the operator: nothing per instrument, order or account. */
+/** Counts commands, groups and refusals for the operator; no metric is per instrument, order or account. */
+
 import { REFUSALS, type RefusalCode } from '../../protocol/refusals'
 import type { Venue } from '../venue'
 
@@ -21,14 +22,14 @@ export class Metrics {
     this.groups++
   }
 
-  /** `gauges` are read by the caller at the moment of asking. */
+  /** `gauges` are current values that the caller has read. */
   read(gauges: Record<string, { help: string; value: number }>): Metric[] {
     const counters: Metric[] = [
       counter('tacit_commands_total', 'Commands made durable.', this.commands),
       counter('tacit_journal_records_total', 'Journal records made durable.', this.records),
       counter('tacit_journal_groups_total', 'Group commits.', this.groups),
     ]
-    // In the order of the list, so that two scrapes compare line by line.
+    // In the order of REFUSALS, so that two scrapes compare line by line.
     const refusals = REFUSALS.filter(({ code }) => this.refusals.has(code)).map(({ code }) => ({
       ...counter('tacit_refusals_total', 'Commands refused, by code.', this.refusals.get(code)!),
       labels: { code },

@@ -1,4 +1,5 @@
-/** Facts about the venue that need memory beyond the state: landed batches, builds, daily statistics. */
+/** Stores public facts that are not part of the state: landed batches, builds, daily statistics. */
+
 import { encodeBase58 } from '../../protocol/base58'
 import type { Fill, SettlementBatchStage, Transparency } from '../../protocol/wire/trading'
 import type { Command, Settings } from '../commands'
@@ -7,14 +8,13 @@ import type { AccountEventOut } from '../machine/state/outcome'
 import type { BatchStage } from '../ports'
 import { SealedRows } from './sealed_rows'
 
-// Which builds have run this venue, and from which slot on: for ever, so that nobody can have run another unseen.
-
 type Build = Transparency['builds'][number]
 
+/** Every build that ran this venue, with its first slot. Entries are never deleted, so no build can be hidden later. */
 class Builds {
   constructor(private readonly rows: SealedRows) {}
 
-  /** The build of an opened epoch; only a change makes an entry. */
+  /** Records the build of an opened epoch if it differs from the last one. */
   opened(build: Build): void {
     const builds = this.all()
     const last = builds.at(-1)
@@ -27,12 +27,11 @@ class Builds {
   }
 }
 
-// Settlement batches seen on chain, by id: public facts, derived from the journal's stage records.
-
+/** Settlement batches on chain, by id. */
 export class LandedBatches {
   constructor(private readonly rows: SealedRows) {}
 
-  /** Takes a durable stage; a batch that a fork took back is no longer landed. */
+  /** Records a durable stage. `submitted` after a later stage means that a fork dropped the batch. */
   record({ batch_id, stage, signature, slot }: Omit<BatchStage, 'payouts'>): void {
     const last = this.rows.get<number>('landed/last') ?? 0
     if (stage === 'submitted') {
@@ -54,16 +53,18 @@ export class LandedBatches {
   }
 }
 
-// Trading per day and instrument, told only late and only where many took part (settlement.md "Solvency and transparency").
-
-/** `accounts` stops at LIMITS.statistics_accounts_min names: more are not needed to decide. */
+/** `accounts` has at most LIMITS.statistics_accounts_min entries, which suffice for the decision to publish. */
 type DayOfInstrument = { fills: number; volume: string; accounts: string[] }
 type Day = Record<string, DayOfInstrument>
 
+/**
+ * Trading per day and instrument, published late and only where enough accounts took part (settlement.md "Solvency and
+ * transparency").
+ */
 class DailyStatistics {
   constructor(private readonly rows: SealedRows) {}
 
-  /** Whether these events change anything here. */
+  /** Whether these events change the statistics. */
   static concerns(events: readonly AccountEventOut[]): boolean {
     return events.some(({ event }) => event.kind === 'fill.matched')
   }
@@ -79,7 +80,7 @@ class DailyStatistics {
     for (const [number, day] of days) this.rows.set(`day/${number}`, day)
   }
 
-  /** Published days, newest first; null where too few took part. */
+  /** Published days, newest first; null where too few accounts took part. */
   published(now_unix_ms: number): Transparency['statistics']['days'] {
     const newest = Math.floor(now_unix_ms / MS_PER_DAY) - 1 - LIMITS.statistics_delay_days
     const numbers = Array.from({ length: LIMITS.statistics_days_max }, (_, back) => newest - back)
@@ -97,7 +98,7 @@ class DailyStatistics {
   }
 }
 
-/** Every lot is bought and sold once: fills and volume count the buying side, accounts both. */
+/** Fills and volume count the buying side only, as each lot is bought and sold once; accounts count both sides. */
 function addFill(day: Day, account_id: string, fill: Fill): Day {
   const { fills, volume, accounts } = day[fill.symbol] ?? { fills: 0, volume: '0', accounts: [] }
   const known = accounts.length >= LIMITS.statistics_accounts_min || accounts.includes(account_id)
@@ -112,9 +113,8 @@ function addFill(day: Day, account_id: string, fill: Fill): Day {
   }
 }
 
-// The derived facts that need memory beyond the state: landed batches, builds and daily statistics, fed once per record.
-
-const KEPT: readonly Command['kind'][] = ['batch_stage', 'epoch_opened', 'spent_restored']
+/** Commands with facts of their own; fills are facts of any command's events. */
+const FACT_COMMANDS: readonly Command['kind'][] = ['batch_stage', 'epoch_opened', 'spent_restored']
 
 export class PublicFacts {
   readonly landed: LandedBatches
@@ -122,7 +122,7 @@ export class PublicFacts {
   readonly statistics: DailyStatistics
   private readonly rows: SealedRows
 
-  /** @param dir folder, made if absent. @param key 32 bytes. */
+  /** @param dir folder, created if absent. @param key 32 bytes */
   constructor(dir: string, key: Uint8Array) {
     this.rows = new SealedRows(dir, key)
     this.landed = new LandedBatches(this.rows)
@@ -130,20 +130,20 @@ export class PublicFacts {
     this.statistics = new DailyStatistics(this.rows)
   }
 
-  /** Journal seq up to which everything is contained; 0 = rebuild from the start. */
+  /** Journal seq up to which facts are recorded; 0 = rebuild from the start. */
   watermark(): number {
     return this.rows.get<number>('watermark') ?? 0
   }
 
-  /** Whether something here may be made of the events of such commands. */
+  /** Whether record() needs the events of such commands: only hashing emits fill.matched. */
   static wantsEvents(kind: Command['kind']): boolean {
     return kind === 'hashed'
   }
 
-  /** Takes one durable command with its events and the build in force; what the watermark covers is ignored. */
+  /** Records one durable command with its events and the current build; ignores seqs up to the watermark. */
   record(seq: number, command: Command, events: readonly AccountEventOut[], build: Settings['build']): void {
     const filled = DailyStatistics.concerns(events)
-    if (!filled && !KEPT.includes(command.kind)) return
+    if (!filled && !FACT_COMMANDS.includes(command.kind)) return
     if (seq <= this.watermark()) return
     this.rows.together(() => {
       if (filled) this.statistics.record(events)
@@ -158,7 +158,7 @@ export class PublicFacts {
     })
   }
 
-  /** Everything up to `seq` was fed; from here on a snapshot of `seq` may be started from. */
+  /** Sets the watermark to `seq` and makes the facts durable, as a boot from a snapshot of `seq` requires. */
   mark(seq: number): void {
     this.rows.set('watermark', seq)
     this.rows.sync()

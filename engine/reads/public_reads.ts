@@ -1,10 +1,9 @@
-/** Public reads: instruments, settlement health, the finalized note tree. */
+/** Answers public reads: instruments, settlement health and batches, the finalized note tree. */
 
 import { toHex } from '../../protocol/bytes'
 import { TREE_DEPTH } from '../../protocol/notes/merkle_tree'
 import { Refusal } from '../../protocol/refusals'
 import type * as wire from '../../protocol/wire/trading'
-import type { Instrument, SettlementBatchStage, SettlementHealth } from '../../protocol/wire/trading'
 import type { EngineConfig } from '../config'
 import { elementOf, integerOf, refuseField } from '../intake/form'
 import { LIMITS } from '../limits'
@@ -12,11 +11,10 @@ import type { State } from '../machine/state/state'
 import type { ChainPort, HashPort } from '../ports'
 import type { LandedBatches } from './public_facts'
 
-// The instruments as the public sees them: their terms and durable status, never a live reference.
-
+/** Instruments with their terms and durable status, as frozen copies. */
 export class InstrumentReads {
-  private readonly instruments: Map<string, Readonly<Instrument>>
-  private list: readonly Instrument[]
+  private readonly instruments: Map<string, Readonly<wire.Instrument>>
+  private list: readonly wire.Instrument[]
 
   constructor(settings: EngineConfig, state: State) {
     this.instruments = new Map(
@@ -28,36 +26,35 @@ export class InstrumentReads {
     this.list = Object.freeze([...this.instruments.values()])
   }
 
-  /** A status became durable. */
-  setStatus(symbol: string, status: Instrument['status']): void {
+  /** Publishes a status once it is durable. */
+  setStatus(symbol: string, status: wire.Instrument['status']): void {
     const instrument = this.instruments.get(symbol)
     if (instrument === undefined) return
     this.instruments.set(symbol, Object.freeze({ ...instrument, status }))
     this.list = Object.freeze([...this.instruments.values()])
   }
 
-  /** Frozen, and the same objects until a status changes: what is made of them once may be kept. */
-  all(): readonly Instrument[] {
+  /** Frozen, and identical objects until a status changes, so callers may cache results by identity. */
+  all(): readonly wire.Instrument[] {
     return this.list
   }
 
-  /** Refuses `instrument_unknown`. */
-  one(symbol: string): Instrument {
+  /** Throws `instrument_unknown`. */
+  one(symbol: string): wire.Instrument {
     const instrument = this.instruments.get(symbol)
     if (instrument === undefined) throw new Refusal('instrument_unknown')
     return instrument
   }
 }
 
-// Health of settlement and what of it has landed on chain.
-
+/** Health of settlement, and the batches on chain. */
 export class SettlementReads {
   constructor(
     private readonly chain: ChainPort,
     private readonly landed: LandedBatches,
   ) {}
 
-  health(): SettlementHealth {
+  health(): wire.SettlementHealth {
     const last = this.landed.last()
     return {
       status: this.chain.health().settlement,
@@ -67,31 +64,30 @@ export class SettlementReads {
     }
   }
 
-  /** Refuses `batch_unknown` for a batch that is not on chain. */
-  batch(batch: number): SettlementBatchStage {
+  /** Throws `batch_unknown` for a batch that is not on chain. */
+  batch(batch: number): wire.SettlementBatchStage {
     const found = this.landed.batch(integerOf(batch, 'batch'))
     if (found === undefined) throw new Refusal('batch_unknown')
     return found
   }
 }
 
-// The finalized note tree as the hashing worker mirrors it.
-
-/** What of the chain is durable in the journal. */
+/** Finalized chain state that is durable in the journal. */
 export type FinalizedView = {
-  /** Leaves whose deposits count. */
+  /** Leaves whose deposits are credited. */
   leaf_count: number
-  /** Slot of the newest of them. */
+  /** Slot of the newest such leaf. */
   slot: number
   /** Newest finalized settlement batch, 0 for none. */
   batch_id: number
 }
 
+/** The finalized note tree of the hashing worker. */
 export class TreeReads {
   constructor(
     private readonly hash: HashPort,
     private readonly finalized: () => FinalizedView,
-    /** By commitment; a leaf the tree has and the journal not yet is found by its index alone. */
+    /** Leaf index by commitment, for leaves in the journal; the tree may have newer ones, found by index only. */
     private readonly placeOf: (commitment: Uint8Array) => number | undefined,
   ) {}
 
@@ -101,7 +97,7 @@ export class TreeReads {
     return { root: toHex(root), leaf_count, depth: TREE_DEPTH, slot, batch_id }
   }
 
-  /** Refuses `field_missing`, `field_invalid` and `leaf_unknown`; exactly one of the two names the leaf. */
+  /** Requires exactly one of the two. Throws `field_missing`, `field_unknown`, `field_invalid` and `leaf_unknown`. */
   async inclusion(query: { commitment?: string; leaf_index?: number }): Promise<wire.TreeInclusion> {
     const leaf_index = this.indexOf(query)
     if (leaf_index === undefined || leaf_index >= this.hash.root().leaf_count)
@@ -123,7 +119,7 @@ export class TreeReads {
       throw refuseField('field_invalid', 'limit')
     }
     const leaves = await this.hash.leaves(from, limit)
-    // Of the same moment: the answer that brought the leaves brought the root.
+    // Same version as the leaves: the reply that carried them updated the root.
     const { root, leaf_count } = this.hash.root()
     return { from, leaves: leaves.map(toHex), root: toHex(root), leaf_count }
   }

@@ -1,4 +1,5 @@
-/** Small rows on a disk nobody trusts: encrypted, bound to their name, names hidden too. Derived and rebuildable. */
+/** Stores small derived rows on the untrusted disk: values encrypted and bound to their name, names hidden. */
+
 import { Database } from 'bun:sqlite'
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto'
 import { mkdirSync } from 'node:fs'
@@ -14,10 +15,10 @@ export class SealedRows {
   private readonly db: Database
   private readonly names: Uint8Array
   private readonly values: Uint8Array
-  /** What rows hold that were read since they were last written, also that they are absent. Values handed out are not changed. */
+  /** Cached values by name; undefined for an absent row. Callers must not modify them. */
   private readonly known = new LruTexts<{ value: unknown }>(LIMITS.facts_characters_max)
 
-  /** @param dir folder of the database, made if absent. @param key 32 bytes. */
+  /** @param dir folder of the database, created if absent. @param key 32 bytes */
   constructor(dir: string, key: Uint8Array) {
     mkdirSync(dir, { recursive: true, mode: 0o700 })
     this.names = derive(key, 'names')
@@ -28,7 +29,7 @@ export class SealedRows {
     this.db.run('CREATE TABLE IF NOT EXISTS facts (name BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID')
   }
 
-  /** Undefined for a row that is absent, of another key, or not what was put there. */
+  /** Undefined for a row that is absent or does not authenticate. */
   get<T>(name: string): T | undefined {
     const known = this.known.get(name) ?? this.read(name)
     return known.value as T | undefined
@@ -45,12 +46,12 @@ export class SealedRows {
     this.known.delete(name)
   }
 
-  /** All of `work` or nothing of it. */
+  /** Runs `work` in one transaction. */
   together(work: () => void): void {
     try {
       this.db.transaction(work)()
     } catch (error) {
-      // What was read while it lasted may be of what never came about.
+      // Reads within the transaction may have cached values that were rolled back.
       this.known.clear()
       throw error
     }
@@ -94,7 +95,7 @@ export class SealedRows {
       decipher.final()
       return JSON.parse(body.toString('utf8'))
     } catch {
-      // Whoever can write the disk can put anything here; it counts as lost and is rebuilt from the journal.
+      // A row that was modified on disk counts as lost; it is rebuilt from the journal.
       return undefined
     }
   }

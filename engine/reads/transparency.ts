@@ -1,4 +1,5 @@
-/** What everyone may check against the chain: balances, liabilities, roots, signer, pending admin actions. */
+/** Reads the public figures that anyone can check on chain: balances, liabilities, roots, signer, admin actions. */
+
 import { encodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
 import type { Transparency } from '../../protocol/wire/trading'
@@ -7,7 +8,7 @@ import { LIMITS } from '../limits'
 import type { ChainPort, ClockPort, VaultConfig, VaultMint } from '../ports'
 import type { PublicFacts } from './public_facts'
 
-/** What the chain told, in the form it is answered in. */
+/** The last chain read, in the shape of the answer. */
 type Reading = {
   mints: Omit<Transparency['mints'][number], 'stale'>[]
   tree: Transparency['tree']
@@ -17,12 +18,12 @@ type Reading = {
 
 export class TransparencyReads {
   private reading: Reading
-  /** Made with the reading, so that it is put together and encoded once for all who ask while it is fresh. */
+  /** Built once per reading; the same object lets the server encode it once. */
   private answer: Transparency | undefined
   private read_ms = Number.NEGATIVE_INFINITY
   private under_way: Promise<Transparency> | undefined
 
-  /** @param first taken before the epoch was opened: old from the start */
+  /** @param first read before the epoch was opened, so the first read() refreshes it */
   constructor(
     private readonly parts: {
       settings: EngineConfig
@@ -35,7 +36,7 @@ export class TransparencyReads {
     this.reading = readingOf(first.config, first.mints, parts.settings)
   }
 
-  /** Never fails for the chain's sake: an older reading is answered and marked `stale`. Frozen. */
+  /** Frozen. If the chain cannot be read, answers the last reading marked `stale`. */
   read(): Transparency | Promise<Transparency> {
     if (
       this.answer !== undefined &&
@@ -57,7 +58,7 @@ export class TransparencyReads {
       this.reading = readingOf(config, mints, settings)
       this.read_ms = clock.monotonicMs()
     } catch {
-      // The answer says itself that it is old; the chain's health is told by /system/status.
+      // The answer is marked stale; /system/status reports the chain's health.
       stale = true
     }
     this.answer = this.answerOf(this.reading, stale)
@@ -96,7 +97,7 @@ function readingOf(config: VaultConfig, mints: readonly VaultMint[], settings: E
   }
 }
 
-/** None for a mint the venue is not configured for. */
+/** Empty for a mint that the venue does not configure. */
 function mintOf(one: VaultMint, { mints }: EngineConfig): Reading['mints'] {
   const mint = encodeBase58(one.mint)
   const settings = mints.find((configured) => configured.mint === mint)

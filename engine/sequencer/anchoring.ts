@@ -1,11 +1,11 @@
-/** Puts the journal head on chain when nothing settles, so that an older disk is recognised (settlement.md "Rollback"). */
+/** Anchors the journal head on chain while nothing settles, so that a rolled-back disk is detected (settlement.md "Rollback"). */
 import { LIMITS } from '../limits'
 import type { ChainPort } from '../ports'
 
 export class Anchoring {
   private seq_dirty = 0
   private seq_anchored = 0
-  /** When records became worth anchoring, oldest first; only those that no finalized head covers. */
+  /** Newest dirty record of each time span, oldest first; only records that no finalized head covers. */
   private marks: { seq: number; at_ms: number }[] = []
   private timer: ReturnType<typeof setTimeout> | undefined
   private stopped = false
@@ -16,7 +16,7 @@ export class Anchoring {
     private readonly monotonicMs: () => number,
   ) {}
 
-  /** A durable record that a client or the book depends on. Bare slots do not count: replay loses nothing by them. */
+  /** Schedules an anchor for the durable record `seq`, on which a client or the book depends. */
   dirty(seq: number): void {
     this.seq_dirty = seq
     const at_ms = this.monotonicMs()
@@ -30,14 +30,14 @@ export class Anchoring {
     return this.seq_dirty > this.seq_anchored
   }
 
-  /** Anchors now unless a settlement has carried everything worth it. Rejects when the chain does not take it. */
+  /** Anchors now unless a settlement has stored a head that covers every dirty record. Rejects when the anchor fails. */
   async now(): Promise<void> {
     if (this.isDirty()) await this.cover(this.seq_dirty)
   }
 
   /**
-   * Anchors if a record has waited `LIMITS.anchor_after_ms` for a settlement to carry it. While batches settle they do, and an
-   * anchor among them would make those that are signed ahead regress.
+   * Anchors if no settlement has covered a record for `LIMITS.anchor_after_ms`. While batches settle they carry the head, and
+   * an anchor between them would make the journal position of batches signed ahead regress.
    */
   async due(): Promise<void> {
     const seq = this.marks.findLast(({ at_ms }) => this.monotonicMs() - at_ms >= LIMITS.anchor_after_ms)?.seq
@@ -73,7 +73,7 @@ export class Anchoring {
     try {
       await this.due()
     } catch {
-      // The chain port reports its own health; the head stays dirty and is tried again.
+      // The chain port reports its own health; the head stays dirty and is retried.
       soonest_ms = LIMITS.anchor_retry_ms
     }
     this.timer = undefined

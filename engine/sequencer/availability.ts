@@ -1,21 +1,22 @@
-/** Whether the venue takes commands, and if not, why: what /system/status says and what refuses before the journal. */
+/** Decides whether the venue accepts commands, and reports the reasons in /system/status. */
 import { Refusal, type RefusalCode } from '../../protocol/refusals'
 import type { SystemStatus } from '../../protocol/wire/trading'
 import type { HaltReason } from '../commands'
 import { LIMITS } from '../limits'
 import type { ChainPort } from '../ports'
 
-/** What each reason means for whoever reads the status, and what to do. */
+/** Meaning of each reason for readers of the status, with the next step. */
 const HALT_TEXT: Record<HaltReason, string> = {
   vault_frozen: 'the vault is frozen: funds leave by escape on chain',
   vault_paused: 'the vault is paused by its admin',
   forked: 'another instance opened an epoch this journal does not know: stop all but one and restart it',
   rolled_back:
     'the chain is ahead of this journal: restore a backup whose head matches, or restore from the chain',
-  root_mismatch: 'the note tree on chain differs from the one here: restore from the chain',
-  program_error: 'the vault program refused a settlement batch: inspect it before restarting',
+  root_mismatch: "the note tree on chain differs from the venue's: restore from the chain",
+  program_error: 'the vault program rejected a settlement batch: inspect it before restarting',
 }
-/** Why this instance acknowledges nothing, not even cancels. */
+
+/** Why this instance acknowledges no command, not even a cancel. */
 export type StopReason = 'forked' | 'rolled_back' | 'chain_unknown' | 'restore_incomplete' | 'journal_failed'
 const STOP_TEXT: Record<StopReason, string> = {
   forked: HALT_TEXT.forked,
@@ -23,16 +24,16 @@ const STOP_TEXT: Record<StopReason, string> = {
   chain_unknown: 'the chain does not know what this journal finalized: it is another chain or was reset',
   restore_incomplete:
     "the chain's events do not give its spent root: restore into an empty folder, from an RPC that keeps the whole history",
-  journal_failed: 'the journal failed: the process ends',
+  journal_failed: 'the journal failed: the process exits',
 }
 
 export class Availability {
-  /** The epoch is open and commands are taken. */
+  /** The epoch is open and commands are accepted. */
   private serving = false
   private draining = false
-  /** Journaled halts, as far as durable. */
+  /** The newest durable halt. */
   private halted: HaltReason | undefined
-  /** The journal is not to be trusted or failed: nothing may be acknowledged. */
+  /** The journal failed or contradicts the chain: nothing may be acknowledged. */
   private stopped: string | undefined
   private reads_broken = false
 
@@ -44,14 +45,14 @@ export class Availability {
   drain(): void {
     this.draining = true
   }
-  /** A frozen vault stays frozen. */
+  /** `undefined` ends a halt. A frozen vault stays frozen. */
   halt(reason: HaltReason | undefined): void {
     if (this.halted !== 'vault_frozen') this.halted = reason
   }
   stop(reason: StopReason): void {
     this.stopped ??= STOP_TEXT[reason]
   }
-  /** Trading goes on without the read models; the next boot rebuilds them from the journal. */
+  /** Trading continues without the read models; the next boot rebuilds them from the journal. */
   readsBroken(): void {
     this.reads_broken = true
   }
@@ -62,14 +63,14 @@ export class Availability {
     return this.draining
   }
 
-  /** Refuses `matching_unavailable` while nothing at all may be acknowledged, cancels included. */
+  /** Refuses `matching_unavailable` while no command may be acknowledged, cancels included. */
   requireRunning(): void {
     if (!this.serving || this.stopped !== undefined) {
       throw new Refusal('matching_unavailable', { subsystem: 'matching' })
     }
   }
 
-  /** Why new orders, withdrawals and reshapes are refused just now; cancels go on (protocol.md "Order of checks"). */
+  /** Code with which new orders, withdrawals and reshapes are refused now; cancels continue (protocol.md "Order of checks"). */
   unavailable(): RefusalCode | undefined {
     if (this.stopped !== undefined || this.halted !== undefined) return 'matching_unavailable'
     if (this.chain.health().settlement === 'unwired') return 'settlement_unavailable'

@@ -6,31 +6,8 @@ import type { ChainPort, ChainSinkPort, ExitRequest, HashPort } from '../ports'
 import type { Availability } from './availability'
 import type { Sequencer } from './sequencer'
 
-// The exit requests the engine has not seen the end of, as the watcher told them; it goes on from these after a boot.
-
-export function exitsOpen(state: State): ExitRequest[] {
-  const { exits, waiting } = state.settlement
-  return [...exits.values()].map((exit) => {
-    const { nullifier, commitment, mint, amount, destination, deadline_unix_s } = exit
-    const served = exit.settlement_batch > 0 || waiting.includes(exit)
-    return {
-      nullifier: hexBytes(nullifier, 32),
-      commitment: hexBytes(commitment, 32),
-      mint,
-      amount,
-      destination,
-      deadline_unix_s,
-      request_account: exit.request_account,
-      refund_inner: exit.refund_inner,
-      stage: served ? 'finalized' : 'confirmed',
-    }
-  })
-}
-
-// What the chain watcher tells, turned into journaled commands.
-
 export class ChainSink implements ChainSinkPort {
-  /** The pause is finalized: from now on its end is looked for. */
+  /** The pause is finalized, so an unpaused config means that it ended. */
   private pause_finalized = false
   private looking = false
 
@@ -40,7 +17,7 @@ export class ChainSink implements ChainSinkPort {
     private readonly chain: ChainPort,
     private readonly sequencer: Sequencer,
     private readonly availability: Availability,
-    /** This instance must not go on: another holds the epoch or the journal is not the newest. */
+    /** Stops this instance: another one holds the epoch, or the journal is not the newest. */
     private readonly disown: (reason: 'forked' | 'rolled_back') => void,
   ) {}
 
@@ -50,7 +27,7 @@ export class ChainSink implements ChainSinkPort {
     if (this.state.halted === 'vault_paused' && !this.looking) void this.lookForUnpause()
   }
 
-  /** Leaves enter the mirrored tree first: it rejects one that differs from what it holds. */
+  /** Appends to the mirrored tree first, which rejects a leaf that differs from its own. */
   async leaves(first_index: number, leaves: Uint8Array[], slot: number): Promise<void> {
     await this.hash.appendLeaves(first_index, leaves)
     const end = first_index + leaves.length
@@ -83,13 +60,33 @@ export class ChainSink implements ChainSinkPort {
       if (!paused && this.pause_finalized) await this.sequencer.submit({ kind: 'resumed' })
       this.pause_finalized = paused
     } catch {
-      // The chain port reports its own health; the next slot looks again.
+      // The chain port reports its own health; the next slot retries.
     }
     this.looking = false
   }
 
-  /** Nothing waits for these; a sequencer that stopped has said so already. */
+  /** Ignores the rejection of a stopped sequencer, which has already reported its error. */
   private unlessStopped(sequenced: Promise<unknown>): void {
     sequenced.catch(() => undefined)
   }
+}
+
+/** The exit requests that have not ended, in the watcher's form: it continues from them after a boot. */
+export function exitsOpen(state: State): ExitRequest[] {
+  const { exits, waiting } = state.settlement
+  return [...exits.values()].map((exit) => {
+    const { nullifier, commitment, mint, amount, destination, deadline_unix_s } = exit
+    const served = exit.settlement_batch > 0 || waiting.includes(exit)
+    return {
+      nullifier: hexBytes(nullifier, 32),
+      commitment: hexBytes(commitment, 32),
+      mint,
+      amount,
+      destination,
+      deadline_unix_s,
+      request_account: exit.request_account,
+      refund_inner: exit.refund_inner,
+      stage: served ? 'finalized' : 'confirmed',
+    }
+  })
 }

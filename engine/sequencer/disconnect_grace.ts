@@ -1,6 +1,6 @@
 /**
- * Sockets that were armed when the process died: their traders get a grace period to come back before their orders are
- * cancelled (cancel-on-disconnect). A planned stop disarms instead: `bye` never fires it.
+ * Delays cancel-on-disconnect after a crash: traders whose sockets were armed get a grace period to reconnect before their
+ * orders are cancelled. A planned stop disarms all sockets instead.
  */
 import { LIMITS } from '../limits'
 import type { State } from '../machine/state/state'
@@ -16,7 +16,7 @@ export class DisconnectGrace {
     private readonly sequencer: Sequencer,
   ) {}
 
-  /** Begins the grace period for everything that is armed now: no socket of this process exists yet. */
+  /** Starts the grace period for every armed origin; call it before this process opens a socket. */
   begin(): void {
     for (const { account_id, armed } of this.state.accounts.values()) {
       if (armed.size > 0) this.orphans.set(account_id, [...armed])
@@ -26,14 +26,14 @@ export class DisconnectGrace {
     this.timer.unref()
   }
 
-  /** The account armed a new socket: it is in control again, and its earlier orders stay. */
+  /** The account armed a new socket: disarms its earlier ones, whose orders stay. */
   async returned(account_id: string): Promise<void> {
     for (const origin of this.take(account_id)) {
       await this.sequencer.submit({ kind: 'arm_disconnect', account_id, origin, armed: false })
     }
   }
 
-  /** The grace period is over: whoever did not come back is disconnected. */
+  /** Ends the grace period: disconnects the accounts that did not return. */
   async fire(): Promise<void> {
     try {
       for (const account_id of [...this.orphans.keys()]) {
@@ -42,11 +42,11 @@ export class DisconnectGrace {
         }
       }
     } catch {
-      // The sequencer stopped and has said so; the arming stands in the journal for the next boot.
+      // The sequencer stopped and has reported why; the journal keeps the arming for the next boot.
     }
   }
 
-  /** Before a planned stop: nothing armed may outlive this process. */
+  /** Disarms every socket before a planned stop, so that the next boot cancels nothing. */
   async disarmAll(): Promise<void> {
     this.stop()
     this.orphans.clear()

@@ -1,4 +1,4 @@
-/** What follows from a record once it is on disk, and never before: read models, streams, relayer, status, anchoring. */
+/** Applies the effects of a durable record: read models, streams, relayer, status and anchoring. */
 import type { History } from '../history/contract'
 import { withTexts } from '../history/event_text'
 import type { State } from '../machine/state/state'
@@ -63,7 +63,7 @@ function applyKind(parts: DurableParts, { command }: Entry): void {
   }
 }
 
-/** The relayer's own bookkeeping and bare slots would keep the head dirty for ever. */
+/** False for slots without events and for the relayer's own records, which would keep the head dirty permanently. */
 function isWorthAnchoring({ command, outcome }: Entry): boolean {
   if (outcome.events.length > 0) return true
   return command.kind !== 'slot' && command.kind !== 'batch_signed' && command.kind !== 'batch_stage'

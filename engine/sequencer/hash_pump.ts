@@ -1,4 +1,4 @@
-/** Takes settlement batches through the hashing worker, strictly in order, and journals each result. */
+/** Hashes settlement batches in the worker, strictly in order, and journals each result. */
 
 import { nextHashJob } from '../machine/settlement/payload'
 import type { State } from '../machine/state/state'
@@ -24,7 +24,7 @@ export class HashPump {
     void this.run()
   }
 
-  /** Resolves when every batch packed so far is hashed and its result durable, or when that cannot happen any more. */
+  /** Resolves when every batch packed so far is hashed and its result durable, or when the pump stops. */
   idle(): Promise<void> {
     this.wake()
     if (!this.running) return Promise.resolve()
@@ -40,7 +40,7 @@ export class HashPump {
   private async run(): Promise<void> {
     try {
       while (!this.stopped) {
-        // A batch enters the spent tree only once the auction that made it cannot be lost any more.
+        // A batch enters the spent tree only when the auction that created it is durable.
         await this.sequencer.durable()
         const job = nextHashJob(this.state)
         if (job === undefined) break

@@ -1,40 +1,9 @@
-/** The relayer's view of the engine: durable payloads, stages it reports, and when every packed batch has landed. */
+/** Serves durable payloads to the relayer, journals the stages it reports, and waits for batches to land. */
 import type { Journal } from '../journal/contract'
 import { payloadOf } from '../machine/settlement/payload'
 import type { State } from '../machine/state/state'
 import type { OutboxPort } from '../ports'
 import type { Sequencer } from './sequencer'
-
-// Tells when every packed settlement batch has reached the chain.
-
-export class Landings {
-  private waiting: (() => void)[] = []
-
-  constructor(private readonly state: State) {}
-
-  /** Resolves when no batch is left that the chain has not confirmed. */
-  done(): Promise<void> {
-    if (this.landed()) return Promise.resolve()
-    return new Promise((resolve) => {
-      this.waiting.push(resolve)
-    })
-  }
-
-  /** Call after each group of records. */
-  check(): void {
-    if (this.waiting.length === 0 || !this.landed()) return
-    for (const resolve of this.waiting.splice(0)) resolve()
-  }
-
-  private landed(): boolean {
-    for (const batch of this.state.settlement.batches.values()) {
-      if (batch.progress !== 'confirmed' && batch.progress !== 'finalized') return false
-    }
-    return true
-  }
-}
-
-// What the relayer asks of the engine: durable payloads, and the facts it must not forget before it acts.
 
 export class Outbox implements OutboxPort {
   /** Newest batch whose hashed result is durable: only these may be signed. */
@@ -82,5 +51,33 @@ export class Outbox implements OutboxPort {
 
   head() {
     return this.journal.head()
+  }
+}
+
+/** Waits until every packed settlement batch has landed. */
+export class Landings {
+  private waiting: (() => void)[] = []
+
+  constructor(private readonly state: State) {}
+
+  /** Resolves when the chain has confirmed every batch. */
+  done(): Promise<void> {
+    if (this.landed()) return Promise.resolve()
+    return new Promise((resolve) => {
+      this.waiting.push(resolve)
+    })
+  }
+
+  /** Call after each group of records. */
+  check(): void {
+    if (this.waiting.length === 0 || !this.landed()) return
+    for (const resolve of this.waiting.splice(0)) resolve()
+  }
+
+  private landed(): boolean {
+    for (const batch of this.state.settlement.batches.values()) {
+      if (batch.progress !== 'confirmed' && batch.progress !== 'finalized') return false
+    }
+    return true
   }
 }

@@ -1,14 +1,15 @@
-/** Signs one receipt per group of records, and keeps recent ones for a resend after a lost reply. */
+/** Signs one receipt per group of records (engine.md "Receipts") and keeps recent receipts for resends. */
 import { encodeReceipt, receiptLeaf } from '../../protocol/bodies/receipt'
 import { concatBytes, toHex } from '../../protocol/bytes'
 import { sha256 } from '../../protocol/sha256'
 import type { Receipt } from '../../protocol/wire/trading'
 import type { Appended } from '../journal/contract'
 import { LIMITS } from '../limits'
-import { IdTable } from '../memory/id_table'
+import { type HashSeed, IdTable } from '../memory/id_table'
 import { copyBytes, RowMemory } from '../memory/rows'
 
-// Signs one receipt per group of records and hands each client command its own proof (engine.md "Receipts").
+/** Prefix of an inner node of an RFC 6962 tree. */
+const NODE = Uint8Array.of(1)
 
 export type ReceiptSigner = {
   venue: Uint8Array
@@ -17,7 +18,7 @@ export type ReceiptSigner = {
   sign: (body: Uint8Array) => Uint8Array
 }
 
-/** What the receipts of one group are made of, in little room: any of them can be made again. */
+/** The compact form of one group's receipts, from which any of them can be rebuilt. */
 export type ReceiptGroup = {
   readonly common: Omit<Receipt, 'index' | 'path'>
   /** 32 bytes each, in order. */
@@ -44,15 +45,15 @@ export function receiptsOf(
   }
 }
 
-/** The receipt of the group's entry `index`, made again. */
+/** Rebuilds the receipt of the group's entry `index`. */
 export function receiptOf({ common, leaves }: ReceiptGroup, index: number): Receipt {
   const each = Array.from({ length: leaves.length / 32 }, (_, at) => leaves.subarray(32 * at, 32 * at + 32))
   return { ...common, index, path: receiptTree(each).paths[index]! }
 }
 
 /**
- * Root and all audit paths, in hex, of an RFC 6962 tree at once: the paths of one leaf at a time would hash a group of n
- * commands n times. A node's text is made once and stands in the paths of all leaves across from it.
+ * Root and all audit paths, in hex, of an RFC 6962 tree in one pass: computing the path of each leaf separately would hash
+ * a group of n commands n times. The text of a node is shared by all paths that contain it.
  */
 export function receiptTree(leaves: readonly Uint8Array[]): { root: Uint8Array; paths: string[][] } {
   const paths: string[][] = leaves.map(() => [])
@@ -70,11 +71,7 @@ export function receiptTree(leaves: readonly Uint8Array[]): { root: Uint8Array; 
   return { root: climb(0, leaves.length), paths }
 }
 
-const NODE = Uint8Array.of(1)
-
-// Receipts of recent commands, so that a resend after a lost reply gets the original proof too.
-
-/** The row of a command: the id of what it made, the number of its group, its index there. */
+/** Row of a command: id of the resource it created, number of its group, index in the group. */
 const ID_BYTES = 16
 const GROUP_AT = 16
 const INDEX_AT = 24
@@ -82,26 +79,30 @@ const ROW_BYTES = 28
 const CHUNK_GROUPS = 32
 
 /**
- * Resends are rare and commands are not, so a receipt is made when it is asked for, and what is kept is flat: a map that
- * is written at each command would be walked whole by every collection of garbage.
+ * Receipts of recent commands, so that a resend after a lost reply returns the original proof. Resends are rare, so a
+ * receipt is rebuilt on request. Rows are flat memory: every garbage collection would traverse a map of objects.
  */
 export class ReceiptCache {
-  /** A ring, the oldest command first to go. */
+  /** A ring: the oldest command is overwritten first. */
   private readonly rows = new RowMemory(ROW_BYTES)
-  /** By what the command made: an order, a withdrawal or a reshape. */
-  private readonly table = new IdTable(this.rows)
+  /** By the id of the created order, withdrawal or reshape. */
+  private readonly table: IdTable
   private taken = 0
-  /** In chunks, as only the last of them is written. */
+  /** In chunks of CHUNK_GROUPS, so that old groups are dropped without moving the others. */
   private readonly chunks: ReceiptGroup[][] = []
   /** Number of the first group in the first chunk, and of the newest. */
   private first_group = 1
   private last_group = 0
 
+  constructor(seed: HashSeed) {
+    this.table = new IdTable(this.rows, seed)
+  }
+
   /** @param id 16 bytes */
   set(id: Uint8Array, group: ReceiptGroup, index: number): void {
     const handle = 1 + (this.taken % LIMITS.receipts_kept_max)
     if (this.taken >= LIMITS.receipts_kept_max) this.forget(handle)
-    // A client chooses the ids of its orders and may meet that of a withdrawal: the newer command has it.
+    // A client chooses its order ids and may collide with the id of a withdrawal: the newer command wins.
     const known = this.table.find(id)
     if (known !== undefined) this.table.remove(known)
     if (this.groupOf(this.last_group) !== group) this.keep(group)
@@ -125,11 +126,11 @@ export class ReceiptCache {
     return receiptOf(group, view.getUint32(at + INDEX_AT, true))
   }
 
-  /** The oldest command goes, and with it the groups before its own. */
+  /** Evicts the oldest command and the chunks of groups before its group. */
   private forget(handle: number): void {
     const { bytes, view } = this.rows.chunkOf(handle)
     const at = this.rows.placeOf(handle)
-    // A newer command may have taken its id over.
+    // A newer command may have replaced it in the table.
     if (this.table.find(bytes, at) === handle) this.table.remove(handle)
     const group = view.getFloat64(at + GROUP_AT, true)
     while (this.first_group + CHUNK_GROUPS <= group) {

@@ -1,11 +1,11 @@
-/** The two kinds of journal records: commands, and the auction results that a replay must reproduce. */
+/** Defines the two types of journal records: commands, and the auction results that a replay must reproduce. */
 
 import { toHex, utf8 } from '../../protocol/bytes'
 import type { NewRecord } from '../journal/contract'
 import type { AuctionRecord } from '../machine/state/outcome'
 
 export const COMMAND_RECORD = 1
-/** Follows the command that held the auction; several in the order the auctions were held. */
+/** Follows the command that ran the auction; several follow in the order of the auctions. */
 export const AUCTION_RECORD = 2
 
 /** An auction's result as JSON of fixed field order, so that equal results are equal bytes. */

@@ -1,4 +1,4 @@
-/** Applies journal records to a state one by one and compares every auction with the recorded result. */
+/** Replays journal records on a state one by one and compares every auction with its recorded result. */
 import { equalBytes } from '../../protocol/bytes'
 import type { Command } from '../commands'
 import type { JournalRecord, NewRecord } from '../journal/contract'
@@ -8,7 +8,7 @@ import type { AccountEventOut, Env } from '../machine/state/outcome'
 import type { State } from '../machine/state/state'
 import { AUCTION_RECORD, auctionRecord, COMMAND_RECORD } from './records'
 
-/** This build does not decide what the journal says was decided: refuse to start. */
+/** This build decides differently from the journal: the venue must not start. */
 export class ReplayDisagrees extends Error {
   override readonly name = 'ReplayDisagrees'
   constructor(
@@ -23,13 +23,13 @@ export class ReplayDisagrees extends Error {
 type Replayed = { command: Command; events: readonly AccountEventOut[] }
 
 export class Replayer {
-  /** Auctions the newest command held here and whose records must follow. */
+  /** Auctions that the newest command ran in this replay; their records must follow. */
   private readonly expected: NewRecord[] = []
 
   constructor(
     private readonly state: State,
     private readonly env: Env,
-    /** Whether anybody needs the events of a command; making them costs more than applying it. */
+    /** Whether the events of a command are needed; building them costs more than applying the command. */
     private readonly wanted: (seq: number, command: Command) => boolean = () => true,
   ) {}
 
@@ -52,7 +52,7 @@ export class Replayer {
     return { command, events: outcome.events }
   }
 
-  /** No record of an auction may be missing before `seq`. @throws ReplayDisagrees */
+  /** Verifies that no auction record is missing before `seq`. @throws ReplayDisagrees */
   end(seq: number): void {
     if (this.expected.length > 0) throw new ReplayDisagrees(seq, 'an auction was not held then')
   }

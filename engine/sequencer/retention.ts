@@ -1,9 +1,9 @@
-/** What is due now and then while the venue runs: old read models go. */
+/** Deletes expired rows of the read models at intervals while the venue runs. */
 import type { History } from '../history/contract'
 import { LIMITS } from '../limits'
 import type { ClockPort } from '../ports'
 
-export class Upkeep {
+export class Retention {
   private timer: ReturnType<typeof setInterval> | undefined
 
   constructor(
@@ -25,7 +25,7 @@ export class Upkeep {
     try {
       await this.history.prune(this.clock.unixMs())
     } catch {
-      // Broken read models are rebuilt at the next opening; reads tell it meanwhile.
+      // The next boot rebuilds broken read models; until then reads report the error.
     }
   }
 }

@@ -1,12 +1,10 @@
-/** The secret seed of an auction's tie break (matching.md rule 5), live and in a replay. */
+/** Derives the secret tie-break seed of each auction (matching.md rule 5), live and in a replay. */
 
 import { createHmac } from 'node:crypto'
 import { venueId } from '../../protocol/bodies/venue_id'
 import { concatBytes, paddedAscii, u64Le } from '../../protocol/bytes'
 import type { Env } from '../machine/state/outcome'
 import { type State, settingsOf } from '../machine/state/state'
-
-// The secret seed of an auction's tie break (matching.md rule 5).
 
 /** HMAC-SHA256(enclave key, venue ‖ epoch u64 ‖ symbol padded to 16 ‖ batch number u64); integers little-endian. */
 export function batchSeed(
@@ -20,9 +18,7 @@ export function batchSeed(
   return new Uint8Array(createHmac('sha256', key).update(message).digest())
 }
 
-// Seeds of auctions as a replay must derive them: with the generation that the journal holds.
-
-/** What the seeds of one venue are made of; plain bytes, so it can be sent to another thread. */
+/** Inputs of the seeds of one venue; plain bytes, so they can be sent to another thread. */
 export type SeedParts = {
   tie_break_key: Uint8Array
   genesis_hash: Uint8Array
@@ -30,7 +26,7 @@ export type SeedParts = {
   config_account: Uint8Array
 }
 
-/** The generation is the journaled one, so a replay derives what was derived then. */
+/** Uses the journaled generation, so a replay derives the same seeds. */
 export function journaledSeeds(state: State, parts: SeedParts): Env['batchSeed'] {
   const { tie_break_key, genesis_hash, program_id, config_account } = parts
   return (symbol, batch, epoch) => {

@@ -1,6 +1,6 @@
 /**
- * The single writer: executes commands in the order they come, journals them in groups, and lets nothing out before it
- * is durable. Memory may be ahead of the disk; what it claims waits.
+ * Runs the single writer: executes commands in arrival order, journals them in groups, and releases answers only when
+ * durable. Memory may be ahead of the disk.
  */
 import { Refusal } from '../../protocol/refusals'
 import type { Receipt } from '../../protocol/wire/trading'
@@ -14,10 +14,9 @@ import type { State } from '../machine/state/state'
 import type { ClockPort } from '../ports'
 import { type ReceiptGroup, type ReceiptSigner, receiptsOf } from './receipts'
 import { auctionRecord, COMMAND_RECORD } from './records'
-import { Waiters } from './writes'
 
 type Accepted = Extract<Outcome, { ok: true }>
-/** A command that is applied in memory and on its way to the journal. */
+/** A command applied in memory and not yet durable. */
 export type Entry = {
   /** Journal seq of the command's record; its auction records follow. */
   seq: number
@@ -27,7 +26,7 @@ export type Entry = {
   body_and_signature: Uint8Array | undefined
   settle: { resolve: (done: Sequenced) => void; reject: (error: Error) => void }
 }
-/** `receipt` and the group it belongs to: of a client's command, once receipts are signed. */
+/** `receipt` and `group` are present for a client's command once a signer is set. */
 type Sequenced = {
   answer: Answer
   seq: number
@@ -42,9 +41,9 @@ type SequencerPorts = {
   clock: ClockPort
   /** Called with each durable entry, in seq order, before its answer is released. */
   durable: (entry: Entry) => void
-  /** Called after a group was released; may take its time, the next group waits for it. */
+  /** Called after a group was released; the next group waits for the promise. */
   released: () => Promise<void> | undefined
-  /** The journal failed or a decision contradicted the state: the process must end. */
+  /** The journal failed or a decision contradicted the state: the process must exit. */
   fatal: (error: Error) => void
 }
 
@@ -64,20 +63,20 @@ export class Sequencer {
     this.seq_durable = this.seq_executed
   }
 
-  /** Receipts are signed from now on: the epoch is open. */
+  /** Signs receipts from now on: the epoch is open. */
   useSigner(signer: ReceiptSigner): void {
     this.signer = signer
   }
 
   /**
-   * Executes at once; resolves when the record is durable. Rejects with a Refusal, once what it was decided on is
-   * durable. `body_and_signature` of a client's command becomes a leaf of its group's receipt; such a command is
-   * refused `matching_unavailable` while too many wait for the disk.
+   * Executes at once; resolves when the record is durable. A Refusal rejects once the state it depends on is durable.
+   * `body_and_signature` marks a client's command and becomes a leaf of its group's receipt; such a command is refused
+   * `matching_unavailable` while too many wait for the disk.
    */
   submit(body: CommandBody, body_and_signature?: Uint8Array): Promise<Sequenced> {
     if (this.failure !== undefined) return Promise.reject(this.failure)
-    // Only clients are turned away: what the venue itself has to journal (slots, hashes, exits, disconnects) is
-    // bounded by its sources, and none of them asks twice.
+    // Only clients are refused: the venue's own commands (slots, hashes, exits, disconnects) are bounded by their
+    // sources, which do not retry.
     if (body_and_signature !== undefined && this.queue.length >= LIMITS.queue_commands_max) {
       return Promise.reject(new Refusal('matching_unavailable', { subsystem: 'journal' }))
     }
@@ -91,14 +90,14 @@ export class Sequencer {
     return settle.promise
   }
 
-  /** Resolves when everything executed so far is durable; a read computed now may be answered then. */
+  /** Resolves when everything executed so far is durable; a read computed now may be released then. */
   durable(): Promise<void> {
     if (this.failure !== undefined) return Promise.reject(this.failure)
     if (this.seq_durable >= this.seq_executed) return Promise.resolve()
     return this.waiters.at(this.seq_executed)
   }
 
-  /** Releases nothing any more: every waiting and later caller gets `reason`. */
+  /** Releases no further answer: every pending and later call rejects with `reason`. */
   stop(reason: Error): void {
     if (this.failure !== undefined) return
     this.failure = reason
@@ -136,7 +135,7 @@ export class Sequencer {
     this.wake()
   }
 
-  /** One group is under way at a time; what arrives meanwhile forms the next, so disk speed sets the group size. */
+  /** Writes one group at a time; commands that arrive meanwhile form the next, so disk speed sets the group size. */
   private wake(): void {
     if (this.busy || this.queue.length === 0 || this.failure !== undefined) return
     this.busy = true
@@ -194,5 +193,29 @@ export class Sequencer {
     if (this.failure !== undefined) return
     this.stop(new Refusal('internal'))
     this.ports.fatal(error)
+  }
+}
+
+type Waiter = { seq: number; resolve: () => void; reject: (reason: Error) => void }
+
+/** Callers waiting for a journal seq to become durable, released in order. */
+class Waiters {
+  /** Ascending by seq: callers wait for the newest executed record, which only grows. */
+  private waiting: Waiter[] = []
+
+  at(seq: number): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.waiting.push({ seq, resolve, reject })
+    })
+  }
+
+  releaseUpTo(seq: number): void {
+    const first_later = this.waiting.findIndex((waiter) => waiter.seq > seq)
+    const ready = this.waiting.splice(0, first_later === -1 ? this.waiting.length : first_later)
+    for (const waiter of ready) waiter.resolve()
+  }
+
+  rejectAll(reason: Error): void {
+    for (const waiter of this.waiting.splice(0)) waiter.reject(reason)
   }
 }

@@ -1,4 +1,4 @@
-/** The venue's write methods: intake, signatures, sequencing, and the answer with its receipt once it is durable. */
+/** Implements the venue's write methods: intake, signatures, sequencing, and the durable answer with its receipt. */
 
 import { venueId } from '../../protocol/bodies/venue_id'
 import { Refusal } from '../../protocol/refusals'
@@ -15,35 +15,9 @@ import type { State } from '../machine/state/state'
 import type { ChainPort } from '../ports'
 import type { Availability } from './availability'
 import type { DisconnectGrace } from './disconnect_grace'
+import { randomHashSeed } from './hash_seed'
 import { ReceiptCache } from './receipts'
 import type { Sequencer } from './sequencer'
-
-// Callers waiting for a journal seq to become durable, released in order.
-
-type Waiter = { seq: number; resolve: () => void; reject: (reason: Error) => void }
-
-export class Waiters {
-  /** Ascending by seq: callers wait for the newest executed record, which only grows. */
-  private waiting: Waiter[] = []
-
-  at(seq: number): Promise<void> {
-    return new Promise((resolve, reject) => {
-      this.waiting.push({ seq, resolve, reject })
-    })
-  }
-
-  releaseUpTo(seq: number): void {
-    const first_later = this.waiting.findIndex((waiter) => waiter.seq > seq)
-    const ready = this.waiting.splice(0, first_later === -1 ? this.waiting.length : first_later)
-    for (const waiter of ready) waiter.resolve()
-  }
-
-  rejectAll(reason: Error): void {
-    for (const waiter of this.waiting.splice(0)) waiter.reject(reason)
-  }
-}
-
-// The venue's write methods: intake, signatures, sequencing, and the answer with its receipt once it is durable.
 
 type Results = { [A in Extract<Answer, { result: unknown }> as A['kind']]: A['result'] }
 type WithReceipt<K extends keyof Results> = Results[K] & { receipt: wire.Receipt }
@@ -58,7 +32,7 @@ type WriteParts = {
   receipts: ReceiptCache
 }
 
-/** What follows from the request alone is refused at once, by throwing; everything else by the promise. */
+/** A refusal that follows from the request alone is thrown synchronously; every other one rejects the promise. */
 class Writes {
   constructor(private readonly parts: WriteParts) {}
 
@@ -114,20 +88,20 @@ class Writes {
   }
 
   async disconnected(account_id: string, origin: string): Promise<void> {
-    // Orders the socket sent before it went may still wait for their signatures, and belong to what is cancelled.
+    // Orders sent before the socket closed may still be in signature verification; they must be cancelled too.
     await this.parts.signatures.hold([])
     this.require(account_id)
     if (!this.parts.state.accounts.get(account_id)!.armed.has(origin)) return
     await this.parts.sequencer.submit({ kind: 'disconnected', account_id, origin })
   }
 
-  /** A session of an account that has no record in this journal must not reach a decision. */
+  /** Refuses the session of an account without a record in this journal before a decision needs the account. */
   private require(account_id: string): void {
     this.parts.availability.requireRunning()
     if (!this.parts.state.accounts.has(account_id)) throw new Refusal('token_invalid')
   }
 
-  /** Refuses `signature_invalid` first. `idOf` names the id under which a resend finds the receipt. */
+  /** Refuses `signature_invalid` first. `idOf` returns the id under which a resend finds the receipt. */
   private async submit<K extends keyof Results, C extends CommandBody>(
     kind: K,
     account_id: string,
@@ -138,24 +112,24 @@ class Writes {
     if (!(typeof held === 'boolean' ? held : await held)) throw new Refusal('signature_invalid')
     this.require(account_id)
     const command = signed.command()
-    const made = idOf?.(command)
+    const created_id = idOf?.(command)
     try {
       const { sequencer, receipts } = this.parts
       const { answer, receipt, group } = await sequencer.submit(command, signed.body_and_signature)
       if (answer.kind !== kind || !('result' in answer) || receipt === undefined || group === undefined) {
-        throw new Error('a command was answered as another')
+        throw new Error('a command was answered as another kind')
       }
-      if (made !== undefined) receipts.set(made, group, receipt.index)
+      if (created_id !== undefined) receipts.set(created_id, group, receipt.index)
       return { ...answer.result, receipt } as unknown as WithReceipt<K>
     } catch (error) {
-      throw made === undefined ? error : this.withReceipt(error, made)
+      throw created_id === undefined ? error : this.withReceipt(error, created_id)
     }
   }
 
-  /** An identical resend learns its original result; the receipt joins it while it is kept. */
-  private withReceipt(error: unknown, made: Uint8Array): unknown {
+  /** An identical resend returns the original result; adds the receipt while it is kept. */
+  private withReceipt(error: unknown, created_id: Uint8Array): unknown {
     if (!(error instanceof Refusal) || error.code !== 'order_exists') return error
-    const receipt = this.parts.receipts.get(made)
+    const receipt = this.parts.receipts.get(created_id)
     if (receipt === undefined) return error
     return new Refusal('order_exists', {
       ...error.facts,
@@ -164,9 +138,11 @@ class Writes {
   }
 }
 
-// Joins what a client's command passes before it is executed: form, signatures, and the writer behind them.
-
-/** @param generation of the vault; part of the venue id every signed body names */
+/**
+ * @param generation of the vault; part of the venue id that every signed body carries
+ * @param fatal called when the signature thread failed: the process must exit
+ * @param behind the parts that a command reaches after intake and signatures
+ */
 export function openWrites(
   config: EngineConfig,
   state: State,
@@ -178,6 +154,12 @@ export function openWrites(
   const venue = venueId({ genesis_hash, program_id, config_account, generation })
   const intake: Intake = intakeOf(venue, config.instruments, state)
   const signatures = config.signature_thread === true ? new SignatureThread(fatal) : SIGNATURES_INLINE
-  const writes = new Writes({ ...behind, intake, signatures, state, receipts: new ReceiptCache() })
+  const writes = new Writes({
+    ...behind,
+    intake,
+    signatures,
+    state,
+    receipts: new ReceiptCache(randomHashSeed()),
+  })
   return { intake, signatures, writes }
 }

@@ -9,15 +9,14 @@ import { LIMITS } from '../limits'
 import { decodeState } from '../machine/codec/decode_state'
 import { encodeBlocks } from '../machine/codec/encode_state'
 import { createState } from '../machine/state/state'
+import { randomHashSeed } from '../sequencer/hash_seed'
 import { Replayer } from '../sequencer/replayer'
 import { journaledSeeds } from '../sequencer/seeds'
 import type { SnapshotPoint, SnapshotSource } from './open_snapshot_maker'
 
-// Reads the journal's files beside the thread that writes them: only what is known to be durable is looked at.
-
 /**
- * Records from `from_seq` to `seq_last` in chunks, checked on the way. What lies behind the frame of `seq_last` may be
- * under way and counts for nothing.
+ * Verified records from `from_seq` to `seq_last`, in chunks. Runs beside the thread that writes the journal, so bytes
+ * after the frame of `seq_last` may still be in flight and are not read.
  * @param head_before chain head after record from_seq - 1
  * @throws JournalDamaged, RangeError as readSegments does
  */
@@ -42,13 +41,12 @@ export function* durableRecords(
   }
 }
 
-// Makes the next snapshot of the last one and the journal records since, without the engine's own state.
-
-/** Chunks of about a megabyte, each of which leaves some megabytes of garbage. */
+/** Chunks between two garbage collections: each has about 1 MiB and leaves several MiB of garbage. */
 const COLLECT_EVERY = 16
 
 /**
- * Replays what a boot would replay, so that every snapshot is also a check that one would agree.
+ * Makes the snapshot of `point` without the engine's state. Replays what a boot would replay, so each snapshot also
+ * verifies that a boot reaches the same state.
  * @throws ReplayDisagrees, JournalDamaged
  */
 export async function makeSnapshot(source: SnapshotSource, point: SnapshotPoint): Promise<void> {
@@ -57,8 +55,11 @@ export async function makeSnapshot(source: SnapshotSource, point: SnapshotPoint)
   const { snapshot } = await store.newestValid(point.seq)
   if (snapshot?.seq === point.seq) return
   const orders = LIMITS.orders_live_max
+  const seed = randomHashSeed()
   const state =
-    snapshot === undefined ? createState(orders) : decodeState(collecting(snapshot.blocks()), orders)
+    snapshot === undefined
+      ? createState(seed, orders)
+      : decodeState(collecting(snapshot.blocks()), seed, orders)
   const replayer = new Replayer(state, { batchSeed: journaledSeeds(state, seeds) }, () => false)
   const where = { dir: journal_dir, key: journal_key }
   const from_seq = (snapshot?.seq ?? 0) + 1
@@ -70,8 +71,8 @@ export async function makeSnapshot(source: SnapshotSource, point: SnapshotPoint)
 }
 
 /**
- * The same, collecting garbage on the way. Left alone, a thread lets as much gather as lives, and what lives here is a
- * second state beside the engine's own.
+ * Passes chunks through and collects garbage regularly. By default a thread lets its heap double before it collects,
+ * and the live heap here is a second copy of the state.
  */
 function* collecting<T>(chunks: Iterable<T>): Generator<T, void, undefined> {
   let taken = 0

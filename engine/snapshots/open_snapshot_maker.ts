@@ -1,9 +1,8 @@
-/** Opens the snapshot thread and gives the engine its interface. */
+/** Opens the snapshot thread and declares its interface and messages. */
+
 import type { SeedParts } from '../sequencer/seeds'
 
-// What the engine and its snapshot thread say to each other.
-
-/** Where journal and snapshots lie, and what opens and replays them. */
+/** Folders of journal and snapshots, and the keys and parameters to read and replay them. */
 export type SnapshotSource = {
   journal_dir: string
   snapshots_dir: string
@@ -11,26 +10,24 @@ export type SnapshotSource = {
   seeds: SeedParts
   retention_ms: number
 }
-/** A place in the journal at which a group ends and which is durable. */
+/** A durable position in the journal at which a group ends. */
 export type SnapshotPoint = { seq: number; head: Uint8Array; unix_ms: number }
 
 export type Request = { op: 'open'; source: SnapshotSource } | { op: 'make'; point: SnapshotPoint }
 export type Reply =
-  /** Records below `retire_before` are needed neither by a boot nor by the retention. */
+  /** Records below `retire_before` are needed neither for a boot nor for retention. */
   { op: 'made'; retire_before: number } | { op: 'failed'; message: string; disagrees_at: number | undefined }
 
-// Opens the snapshot thread and gives the engine its interface.
-
-/** The replay in the snapshot thread does not give what this process decided: the next boot would refuse to start. */
+/** The snapshot thread's replay differs from this process's decisions: the next boot would fail too. */
 export class SnapshotDisagrees extends Error {
   override readonly name = 'SnapshotDisagrees'
 }
 
 export type SnapshotMaker = {
   /**
-   * One at a time. `point` is durable, a group ends there and the read models have arrived there. Resolves once the
-   * snapshot is on disk, with the seq below which the journal may be retired (0: nothing may go).
-   * Rejects with SnapshotDisagrees, or with an Error when this snapshot could not be written.
+   * One call at a time. The read models must have reached `point`. Resolves once the snapshot is on disk, with the seq
+   * below which the journal may be retired (0: retire nothing).
+   * Rejects with SnapshotDisagrees, or with an Error when the snapshot could not be written.
    */
   make(point: SnapshotPoint): Promise<number>
   close(): void
@@ -38,7 +35,7 @@ export type SnapshotMaker = {
 
 type Waiting = { resolve: (retire_before: number) => void; reject: (error: Error) => void }
 
-/** The thread starts with the first snapshot: a venue that never needs one does not pay for it. */
+/** The thread starts with the first snapshot, so a venue that makes none does not pay for it. */
 export function openSnapshotMaker(source: SnapshotSource): SnapshotMaker {
   let worker: Worker | undefined
   let waiting: Waiting | undefined
@@ -57,7 +54,7 @@ export function openSnapshotMaker(source: SnapshotSource): SnapshotMaker {
   }
   return {
     make(point) {
-      if (waiting !== undefined) throw new Error('a snapshot is being made')
+      if (waiting !== undefined) throw new Error('a snapshot is already in progress')
       if (worker === undefined) begin()
       return new Promise((resolve, reject) => {
         waiting = { resolve, reject }

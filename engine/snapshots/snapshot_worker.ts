@@ -1,4 +1,5 @@
-/** The thread that makes snapshots: it reads the journal's files, so the engine's own thread pays nothing for them. */
+/** Runs the thread that makes snapshots from the journal's files, without load on the engine's thread. */
+
 import { constants, setPriority } from 'node:os'
 import { ReplayDisagrees } from '../sequencer/replayer'
 import { makeSnapshot } from './make_snapshot'
@@ -7,7 +8,7 @@ import { retirableBefore } from './snapshotting'
 
 declare const self: Worker
 
-// Linux gives a priority to the calling thread alone: where cores are short, intake goes first.
+// Linux applies the priority to the calling thread only: intake goes first when cores are scarce.
 setPriority(constants.priority.PRIORITY_LOW)
 
 let source: SnapshotSource | undefined
@@ -28,7 +29,7 @@ self.onmessage = async ({ data }: MessageEvent<Request>) => {
     return
   }
   const reply = await answer(data)
-  // The state of a round may be as large as the engine's: it must not wait for the next round to be let go.
+  // A round's state may be as large as the engine's: free it now, not in the next round.
   Bun.gc(true)
   self.postMessage(reply)
 }

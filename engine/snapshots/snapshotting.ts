@@ -1,4 +1,4 @@
-/** Takes snapshots while the venue runs, so that a boot replays little, and retires journal nobody needs. */
+/** Takes snapshots while the venue runs, so that a boot replays little, and retires unneeded journal segments. */
 
 import { join } from 'node:path'
 import type { EngineConfig } from '../config'
@@ -19,12 +19,10 @@ import {
   type SnapshotSource,
 } from './open_snapshot_maker'
 
-// Which journal records are no longer needed: older than the retention and behind both kept snapshots.
-
-/** Snapshots that must stand: should the newest not authenticate, the one before it takes its place. */
+/** A boot must be able to fall back to the second newest snapshot if the newest does not authenticate. */
 const SNAPSHOTS_NEEDED = 2
 
-/** Seq below which whole segments may go; 0 when none may. */
+/** Seq below which segments may be retired: older than the retention and before both needed snapshots. 0 for none. */
 export function retirableBefore(source: SnapshotSource, point: SnapshotPoint): number {
   const { journal_dir, snapshots_dir, journal_key, retention_ms } = source
   const snapshots = openSnapshotStore({ dir: snapshots_dir, key: journal_key }).seqs()
@@ -35,14 +33,14 @@ export function retirableBefore(source: SnapshotSource, point: SnapshotPoint): n
   let before = 0
   for (const next of segments.slice(1)) {
     if (next.seq > oldest_needed) break
-    // Times only grow, so everything in front of this record is older still.
+    // Times never decrease, so all records before this one are at least as old.
     if (!(firstTime(where, next, point) < point.unix_ms - retention_ms)) break
     before = next.seq + 1
   }
   return before
 }
 
-/** Time of the first record of a segment; infinite when it is not known to be durable. */
+/** Time of a segment's first record; infinite when the record is not known to be durable. */
 function firstTime(
   where: { dir: string; key: Uint8Array },
   { seq }: SegmentHeader,
@@ -53,17 +51,14 @@ function firstTime(
   return Number.POSITIVE_INFINITY
 }
 
-// Takes snapshots while the venue runs, so that a boot replays little, and lets go of journal nobody needs.
-
+/** A snapshot is due after `records` records, or after `every_ms` with fewer. */
 type SnapshotPace = {
-  /** Records since the last snapshot that make the next one due. */
   records: number
-  /** Time after which it is due with fewer. */
   every_ms: number
-  /** How often it is looked whether one is due. */
+  /** Interval of the check. */
   look_ms: number
 }
-/** A round costs another core what the replay costs, so it rests this many times as long as it worked. */
+/** Rest between two rounds, as a multiple of the last round's time: a round occupies a core with its replay. */
 const REST_FACTOR = 3
 
 type Parts = {
@@ -72,15 +67,16 @@ type Parts = {
   facts: PublicFacts
   clock: ClockPort
   maker: SnapshotMaker
-  /** Durable and fed to the read models; a group ends there. */
+  /** Seq up to which records are durable and recorded in the read models; a group ends there. */
   seqDurable: () => number
-  /** A replay that disagrees: what is acknowledged now would be lost to a boot that refuses to start. */
+  /** Called when the replay disagrees: a boot would fail, so commands must no longer be acknowledged. */
   fatal: (error: Error) => void
 }
 
 export class Snapshotting {
   /** Seq of the newest snapshot. */
   seq = 0
+  /** Rounds that failed since the boot. */
   failures = 0
   private timer: ReturnType<typeof setInterval> | undefined
   private round: Promise<void> | undefined
@@ -90,7 +86,7 @@ export class Snapshotting {
 
   constructor(
     private readonly parts: Parts,
-    /** Seq of the snapshot the boot began from, 0 for none. */
+    /** Seq of the snapshot that the boot used, 0 for none. */
     seq: number,
     private readonly pace: SnapshotPace = SNAPSHOT_PACE,
   ) {
@@ -104,20 +100,20 @@ export class Snapshotting {
     this.look()
   }
 
-  /** Resolves when the snapshot that is being made is done; none is begun afterwards. */
+  /** Starts no more snapshots and waits for the current one. */
   async stop(): Promise<void> {
     this.stopped = true
     clearInterval(this.timer)
     await this.round
   }
 
-  /** Stops and ends the thread. */
+  /** Stops, then ends the thread. */
   async close(): Promise<void> {
     await this.stop()
     this.parts.maker.close()
   }
 
-  /** One snapshot of what is durable now, unless one is being made: then that one. */
+  /** Makes one snapshot of the durable state, or joins the one in progress. */
   now(): Promise<void> {
     this.round ??= this.make().finally(() => {
       this.round = undefined
@@ -140,7 +136,7 @@ export class Snapshotting {
     try {
       await this.makeOne()
     } catch (error) {
-      // Broken read models are rebuilt from the start at the next boot; anything else is tried again.
+      // The next boot rebuilds broken read models; any other error is retried in the next round.
       if (error instanceof SnapshotDisagrees) fatal(error)
       else this.failures++
     }
@@ -152,7 +148,7 @@ export class Snapshotting {
     const { journal, history, facts, maker, clock, seqDurable } = this.parts
     const { seq, head } = journal.head()
     if (seq !== seqDurable() || seq === this.seq) return
-    // A snapshot may only stand where the read models have arrived.
+    // A boot from this snapshot feeds the read models only later records, so they must have reached it.
     await history.flush()
     if (history.watermark() < seq) throw new HistoryBroken('the read models fell behind')
     facts.mark(seq)
@@ -163,12 +159,16 @@ export class Snapshotting {
   }
 }
 
-// Joins the snapshot thread to a loaded state.
-
+/** Opens the snapshot thread of a loaded engine; begin() starts the checks. */
 export function openSnapshotting(
   { data_dir, retention_days }: EngineConfig,
   { keys, chain, clock }: { keys: KeysPort; chain: ChainPort; clock: ClockPort },
-  { journal, history, facts, replayed }: {
+  {
+    journal,
+    history,
+    facts,
+    replayed,
+  }: {
     journal: Journal
     history: History
     facts: PublicFacts

@@ -1,4 +1,5 @@
 /** Delivers durable events to the streams of their account in seq order, and resumes a stream without a gap. */
+
 import { Refusal } from '../../protocol/refusals'
 import type { AccountEvent } from '../../protocol/wire/trading'
 import { type History, HistoryBroken } from '../history/contract'
@@ -6,31 +7,29 @@ import { LIMITS } from '../limits'
 import type { AccountsPort } from '../ports'
 import type { EventSink, EventWithText, Session, Subscription } from '../venue'
 
-// Hands durable events to the streams of their account, in seq order, and resumes a stream from the log without a gap.
-
-/** A stream and how far it has come; `live` once nothing older is left to send. */
+/** `cursor` is the last seq sent; `live` once the stream has caught up with the log. */
 type Stream = { account_id: string; sink: EventSink; cursor: number; live: boolean; open: boolean }
 
 type HubStream = Omit<Subscription, 'renew'> & {
-  /** Closes the stream because its token died. */
+  /** Closes the stream because its token expired or was revoked. */
   end(): void
 }
 
 export class Hub {
   private readonly streams = new Map<string, Set<Stream>>()
   private count = 0
-  /** What was published in this turn, by account. */
+  /** Events published in this turn, by account. */
   private turn = new Map<string, EventWithText[]>()
 
   constructor(
     private readonly history: History,
-    /** The log can no longer be read. */
+    /** Called when the log cannot be read. */
     private readonly broken: () => void,
   ) {}
 
   /**
-   * An event of `account_id` became durable and stands in the history. Streams get it when the code that publishes is
-   * done, before anything that waits for it goes on: one step for each stream instead of one for each event.
+   * Queues an event that is durable and recorded in the history. Delivery runs in a microtask, after the publishing
+   * code and before its awaiting callers continue, so each stream gets one call per turn instead of one per event.
    */
   publish(account_id: string, event: AccountEvent, text: string): void {
     if (!this.streams.has(account_id)) return
@@ -41,8 +40,8 @@ export class Hub {
   }
 
   /**
-   * Refuses `after_invalid` (ahead of the log) and `connection_limit`. Without `after` the stream begins at the present.
-   * The history is read synchronously, so a page and the step to live form one turn and nothing falls between.
+   * Throws `after_invalid` (ahead of the log) and `connection_limit`. Without `after` the stream starts at the newest
+   * event. The history is read synchronously, so the last page and the switch to live are one turn, without a gap.
    */
   subscribe(
     account_id: string,
@@ -72,7 +71,7 @@ export class Hub {
     }
   }
 
-  /** The venue goes away: every stream is told and closed. */
+  /** Closes every stream with a notice: the venue stops. */
   bye(reason: 'upgrade' | 'restart', retry_after_ms: number): void {
     this.deliverTurn()
     for (const streams of this.streams.values()) {
@@ -114,7 +113,7 @@ export class Hub {
     if (streams.size === 0) this.streams.delete(stream.account_id)
   }
 
-  /** Begins a turn later, so that the caller holds its subscription before the first event. */
+  /** Runs one turn after subscribe(), so that the caller has its subscription before the first event. */
   private start(stream: Stream, gap: (seq_from: number, seq_to: number) => void): void {
     this.reading(stream, () => {
       const seq_first = this.history.seqFirst(stream.account_id)
@@ -125,7 +124,7 @@ export class Hub {
     this.catchUp(stream)
   }
 
-  /** One page per turn, so that a long resume does not hold up the others. */
+  /** One page per turn, so that a long resume does not block other streams. */
   private catchUp(stream: Stream): void {
     this.reading(stream, () => {
       const page = this.history.events(stream.account_id, stream.cursor, LIMITS.page_items_max)
@@ -138,7 +137,7 @@ export class Hub {
     })
   }
 
-  /** A log that cannot be read must not look like one without events: the stream is told to come back later. */
+  /** Closes the stream with `restart` if the log cannot be read, because silence would look like no events. */
   private reading(stream: Stream, read: () => void): void {
     if (!stream.open) return
     try {
@@ -160,7 +159,7 @@ export class Hub {
   }
 }
 
-/** Events up to the cursor were read from the log before. All streams that need the whole list are given the list itself. */
+/** Skips events up to the cursor, which the log already delivered. Streams that need all events share the list. */
 function deliver(stream: Stream, events: readonly EventWithText[]): void {
   const last = events.at(-1)?.event.seq
   if (!stream.open || last === undefined || last <= stream.cursor) return
@@ -171,9 +170,10 @@ function deliver(stream: Stream, events: readonly EventWithText[]): void {
   )
 }
 
-// A stream bound to a token: it ends when the token dies, and lives on when a newer token takes its place.
-
-/** Refuses `after_invalid` and `connection_limit`. */
+/**
+ * Subscribes for a session: the stream ends with the session's token unless it is renewed with a newer one. Throws
+ * `after_invalid` and `connection_limit`.
+ */
 export async function subscribe(
   hub: Hub,
   accounts: AccountsPort,

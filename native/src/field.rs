@@ -102,7 +102,7 @@ pub fn dot<const N: usize>(a: &[Element; N], b: &[Element; N]) -> Element {
     less([t[4], t[5], t[6], t[7]], &TWICE_P)
 }
 
-/// 32 big-endian bytes as an integer; any value stands for its residue (2^256 is below 6 p).
+/// 32 big-endian bytes as an integer; any value is taken modulo p (2^256 is below 6 p).
 pub fn from_bytes(bytes: &[u8; 32]) -> Element {
     let mut words = ZERO;
     for (i, byte) in bytes.iter().enumerate() {

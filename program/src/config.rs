@@ -1,9 +1,9 @@
 //! Owns the config account: who may do what, and where the vault stands.
+use crate::account::record::Record;
 use crate::account::Account;
 use crate::bytes::{Bytes32, Word};
 use crate::create::Seeds;
 use crate::error::*;
-use crate::record::Record;
 
 pub const CONFIG_BYTES: usize = 448;
 const KIND: u8 = 1;

@@ -1,9 +1,9 @@
 //! Owns the record of an open exit request.
+use crate::account::record::Record;
 use crate::account::Account;
 use crate::bytes::Word;
 use crate::create::Seeds;
 use crate::error::{require, Fault, Outcome, WRONG_ADDRESS};
-use crate::record::Record;
 
 pub const EXIT_REQUEST_BYTES: usize = 240;
 pub const KIND: u8 = 5;

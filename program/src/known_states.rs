@@ -1,9 +1,9 @@
 //! Owns the known states: a ring of 128 earlier note states and one of 32 earlier spent roots.
+use crate::account::record::Record;
 use crate::account::Account;
 use crate::bytes::Word;
 use crate::create::Seeds;
 use crate::error::{require, Fault, Outcome, UNKNOWN_SPENT_ROOT, UNKNOWN_STATE};
-use crate::record::Record;
 use crate::tree::NoteTree;
 
 pub const RING_BYTES: usize = 7_200;

@@ -11,7 +11,6 @@ mod clock;
 mod config;
 mod cpi;
 mod create;
-mod empty_subtrees;
 mod error;
 mod event;
 mod exit_request;
@@ -25,10 +24,8 @@ mod note;
 mod opening;
 mod payout;
 mod poseidon;
-mod record;
 mod syscalls;
 mod token;
-mod token_extensions;
 mod transfer;
 mod tree;
 

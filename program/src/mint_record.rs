@@ -1,9 +1,9 @@
 //! Owns the record of a registered mint and its liability counter.
+use crate::account::record::Record;
 use crate::account::Account;
 use crate::bytes::Word;
 use crate::create::Seeds;
 use crate::error::*;
-use crate::record::Record;
 
 pub const MINT_RECORD_BYTES: usize = 160;
 const KIND: u8 = 4;

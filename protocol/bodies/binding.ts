@@ -1,16 +1,18 @@
-/** The statement key's certificate and the binding it signs, which ties a TLS key to the attested venue (attestation.md "/attestation"). */
+/**
+ * Encodes the certificate of the statement key and the binding which that key signs for one TLS connection
+ * (attestation.md "/attestation").
+ */
 import { BodyReader, BodyWriter } from './body_layout'
 
-// The statement key's certificate: what the settlement key signs once per boot (attestation.md "/attestation").
-
 export const STATEMENT_BYTES = 88
-const DOMAIN = 'tacit/statement1'
+const STATEMENT_DOMAIN = 'tacit/statement1'
 
+/** Signed once per boot by the settlement key. */
 export type StatementBody = { venue: Uint8Array; statement_key: Uint8Array; epoch: bigint }
 
 export function encodeStatement(body: StatementBody): Uint8Array {
   return new BodyWriter(STATEMENT_BYTES)
-    .domain(DOMAIN)
+    .domain(STATEMENT_DOMAIN)
     .bytes(body.venue, 32)
     .bytes(body.statement_key, 32)
     .u64(body.epoch)
@@ -20,15 +22,14 @@ export function encodeStatement(body: StatementBody): Uint8Array {
 /** @throws BodyError unless the bytes are the canonical encoding of a body. */
 export function decodeStatement(bytes: Uint8Array): StatementBody {
   const reader = new BodyReader(bytes, STATEMENT_BYTES)
-  reader.domain(DOMAIN)
+  reader.domain(STATEMENT_DOMAIN)
   return { venue: reader.bytes(32), statement_key: reader.bytes(32), epoch: reader.u64() }
 }
-
-// The binding statement: ties one connection's TLS key to the attested venue (attestation.md "/attestation").
 
 export const BINDING_BYTES = 148
 const BINDING_DOMAIN = 'tacit/binding/v1'
 
+/** Ties one connection's TLS key to the attested venue. */
 export type BindingBody = {
   venue: Uint8Array
   /** The caller's nonce; zeros when none was sent. */

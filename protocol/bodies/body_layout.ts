@@ -1,16 +1,14 @@
-/** Fixed layouts of canonical signed bodies: named fields, little-endian, zero padded, no freedom in encoding. */
+/** Writes and reads canonical signed bodies: fixed fields in order, little-endian, zero padded, one encoding per value. */
 import { isZero, readPaddedAscii, readU64Le } from '../bytes'
 import { sha256 } from '../sha256'
 
-// Fixed layouts of canonical bodies: a row of named fields, little-endian, zero padded, no freedom in encoding.
-
-/** Thrown when bytes are not the one encoding of any body of the layout. */
+/** Bytes that are not the canonical encoding of any body of the layout. */
 export class BodyError extends Error {}
 
-/** One integer on its way into a body, for all writers: a view of each body would cost more than the body. */
-const eight = new DataView(new ArrayBuffer(8))
+/** Scratch space of all writers: one DataView per body would cost more than the body. */
+const u64_scratch = new DataView(new ArrayBuffer(8))
 
-/** Writes in place: a body is made for every signature that is checked. */
+/** Writes in place, because a body is built for every signature that is verified. */
 export class BodyWriter {
   private readonly body: Uint8Array
   private at = 0
@@ -40,9 +38,9 @@ export class BodyWriter {
   /** @throws RangeError outside 0..2^64-1. */
   u64(value: bigint): this {
     if (value < 0n || value > 0xffff_ffff_ffff_ffffn) throw new RangeError('value does not fit u64')
-    eight.setBigUint64(0, value, true)
+    u64_scratch.setBigUint64(0, value, true)
     const start = this.room(8)
-    for (let at = 0; at < 8; at++) this.body[start + at] = eight.getUint8(at)
+    for (let at = 0; at < 8; at++) this.body[start + at] = u64_scratch.getUint8(at)
     return this
   }
   byte(value: number): this {
@@ -98,8 +96,7 @@ export class BodyReader {
   }
 }
 
-// The id of a withdrawal or reshape: the first 16 bytes of SHA-256 of its body.
-
+/** The id of a withdrawal or reshape: the first 16 bytes of SHA-256 of its body. */
 export function bodyId(body: Uint8Array): Uint8Array {
   return sha256(body).slice(0, 16)
 }

@@ -1,10 +1,8 @@
-/** The bodies that cancel orders: cancel, cancel-all and the dead-man timer (protocol.md "Canonical signed bodies"). */
+/** Encodes the cancel, cancel-all and dead-man timer bodies (protocol.md "Canonical signed bodies"). */
 import { BodyReader, BodyWriter } from './body_layout'
 
-// The cancel body, 104 bytes (protocol.md "Canonical signed bodies").
-
 const CANCEL_BYTES = 104
-const DOMAIN = 'tacit/cancel/v1'
+const CANCEL_DOMAIN = 'tacit/cancel/v1'
 
 type CancelBody = {
   venue: Uint8Array
@@ -15,7 +13,7 @@ type CancelBody = {
 
 export function encodeCancel(body: CancelBody): Uint8Array {
   return new BodyWriter(CANCEL_BYTES)
-    .domain(DOMAIN)
+    .domain(CANCEL_DOMAIN)
     .bytes(body.venue, 32)
     .bytes(body.order_id, 16)
     .bytes(body.trading_key, 32)
@@ -26,7 +24,7 @@ export function encodeCancel(body: CancelBody): Uint8Array {
 /** @throws BodyError unless the bytes are the canonical encoding of a body. */
 export function decodeCancel(bytes: Uint8Array): CancelBody {
   const reader = new BodyReader(bytes, CANCEL_BYTES)
-  reader.domain(DOMAIN)
+  reader.domain(CANCEL_DOMAIN)
   return {
     venue: reader.bytes(32),
     order_id: reader.bytes(16),
@@ -34,8 +32,6 @@ export function decodeCancel(bytes: Uint8Array): CancelBody {
     cancel_nonce: reader.u64(),
   }
 }
-
-// The cancel-all body, 104 bytes (protocol.md "Canonical signed bodies").
 
 const CANCEL_ALL_BYTES = 104
 const CANCEL_ALL_DOMAIN = 'tacit/cancelall1'
@@ -69,8 +65,6 @@ export function decodeCancelAll(bytes: Uint8Array): CancelAllBody {
     cancel_nonce: reader.u64(),
   }
 }
-
-// The dead-man timer body, 96 bytes (protocol.md "Canonical signed bodies").
 
 const DEAD_MAN_BYTES = 96
 const DEAD_MAN_DOMAIN = 'tacit/deadman/v1'

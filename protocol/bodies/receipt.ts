@@ -1,4 +1,4 @@
-/** Receipts: a signed statement that a command stands in the journal (engine.md "Receipts"; tree of RFC 6962). */
+/** Encodes and verifies receipts: signed statements that a command is in the journal (engine.md "Receipts", RFC 6962). */
 
 import { equalBytes } from '../bytes'
 import { sha256 } from '../sha256'
@@ -73,7 +73,7 @@ export function receiptPath(leaves: readonly Uint8Array[], index: number): Uint8
 
 /**
  * Checks that `leaf` at `index` hashes to `root` through `path`. The number of leaves is not part of a receipt, so the
- * path itself says on which side each sibling stands: for RFC 6962 trees any consistent reading proves membership.
+ * path itself determines the side of each sibling: for RFC 6962 trees any consistent reading proves membership.
  */
 export function isInReceipt(
   leaf: Uint8Array,

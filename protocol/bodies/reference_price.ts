@@ -64,7 +64,7 @@ export function decodeReferencePrice(bytes: Uint8Array): ReferencePriceBody {
   }
 }
 
-/** What a source publishes. `source_seed` is the 32-byte seed of its key. */
+/** Signs a price for publication. `source_seed` is the 32-byte seed of its key. */
 export function signReferencePrice(
   body: Omit<ReferencePriceBody, 'publish_unix_ms'> & { publish_unix_ms: number },
   source_seed: Uint8Array,

@@ -19,7 +19,7 @@ type ReshapeBody = {
   expiry_slot: bigint
 }
 
-/** 1 to 4 ascending inputs, 1 to 4 non-zero outputs, not 1 to 1: what the layout can say. */
+/** True for the reshapes the layout can express: 1 to 4 ascending inputs, 1 to 4 non-zero outputs, not 1 to 1. */
 function isReshapeShape(inputs: Uint8Array[], amounts: bigint[]): boolean {
   const counts = [inputs.length, amounts.length]
   if (!counts.every((count) => count >= 1 && count <= RESHAPE_NOTES_MAX)) return false

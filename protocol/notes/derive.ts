@@ -5,7 +5,7 @@ import { concatBytes, u64Le, utf8 } from '../bytes'
 import { reduceWide } from '../field'
 
 const SALT = utf8('tacit/wallet/v1')
-/** Everything but keys belongs to a key k and stands at index k * 2^32 + x. */
+/** Every derived value but a key belongs to a key k and has index k * 2^32 + x. */
 const KEY_STRIDE = 1n << 32n
 /** Anchors of a command are derived from this many places; a part of the derivation, not a bound. */
 export const ANCHORS_PER_COMMAND = 16

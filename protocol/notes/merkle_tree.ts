@@ -1,7 +1,5 @@
-/** The append-only note tree: depth-32 arithmetic, levels that grow in place, and the tree that keeps its nodes. */
+/** Keeps the append-only note tree: depth 32, `node = Poseidon(left, right)`, empty leaf 0. */
 import { ELEMENT_BYTES, poseidonEach, poseidonOf } from './poseidon'
-
-// The append-only note tree's arithmetic: depth 32, `node = Poseidon(left, right)`, empty leaf 0.
 
 export const TREE_DEPTH = 32
 
@@ -28,21 +26,22 @@ export function rootFromPath(leaf: Uint8Array, index: number, siblings: readonly
   return node
 }
 
-// One level of a tree: its nodes as 32-byte hashes in parts that stay where they are, so that growing copies nothing, and
-// the children of a node lie one after another, as the hasher wants them.
-
-export const NODE_BYTES = 32
+export const NODE_BYTES = ELEMENT_BYTES
 const PART_NODES = 1024
-/** Every part but the last holds so much. */
+/** Size of every part of a level but the last. */
 export const PART_BYTES = PART_NODES * NODE_BYTES
 
+/**
+ * The nodes of one level, in parts that are never moved: growing copies nothing. The children of a node are adjacent,
+ * as the hasher expects its inputs.
+ */
 class TreeLevel {
   private readonly parts: Uint8Array[] = []
   private count = 0
 
   /**
-   * @param parts as `nodes()` gave them, taken over: nobody else may write them.
-   * @throws RangeError unless all but the last have PART_BYTES and the last has whole nodes
+   * @param parts from `nodes()`. The level owns them afterwards; the caller must not write them.
+   * @throws RangeError unless all but the last have PART_BYTES and the last consists of whole nodes
    */
   constructor(parts: readonly Uint8Array[] = []) {
     for (const part of parts) {
@@ -76,8 +75,8 @@ class TreeLevel {
   }
 
   /**
-   * The nodes of each group one after another, `empty` where there is none.
-   * @param size of a group: a power of two up to that of a part; group n begins at node n * size
+   * The nodes of each group, concatenated; `empty` in place of a node that does not exist.
+   * @param size nodes per group, a power of two up to PART_NODES; group n begins at node n * size
    */
   groups(groups: readonly number[], size: number, empty: Uint8Array): Uint8Array {
     const nodes = new Uint8Array(groups.length * size * NODE_BYTES)
@@ -113,19 +112,18 @@ function padded(part: Uint8Array): Uint8Array {
   return whole
 }
 
-// A depth-32 Poseidon tree that keeps its nodes, so a batch of changes costs each touched parent one hash.
-
-/** The nodes of each level, leaves first, in the parts of `TreeLevel.nodes`; none of a level that is not kept. */
+/** The nodes of each level, leaves first, in the parts of `TreeLevel.nodes`; empty for a level that is not kept. */
 export type TreeNodes = readonly (readonly Uint8Array[])[]
 
+/** Keeps its nodes, so that a batch of changes costs one hash per touched parent. */
 export class MerkleTree {
-  /** By height: those of the leaves, of what lies above `skipped`; the others are made of the leaves when asked for. */
+  /** By height. Undefined for the `skipped` levels above the leaves: their nodes are computed on demand. */
   private readonly levels: readonly (TreeLevel | undefined)[]
 
   /**
-   * @param nodes as `nodes()` of a tree that skips as much gave them; taken over.
-   * @param skipped levels above the leaves whose nodes are not kept. Without two of them a tree takes five eighths of the
-   * memory, and a leaf that is changed alone takes four hashes more, as does a path.
+   * @param nodes from `nodes()` of a tree with the same `skipped`; the tree owns them afterwards.
+   * @param skipped number of levels above the leaves whose nodes are not kept. Skipping two saves three eighths of the
+   * memory and adds four hashes to a path and to a change of a single leaf.
    */
   constructor(
     nodes?: TreeNodes,
@@ -155,7 +153,7 @@ export class MerkleTree {
     this.change(new Map(leaves.map((leaf, at) => [first + at, leaf])))
   }
 
-  /** Sets leaves by index, each level hashed at once. New indexes must follow the last leaf without a gap. */
+  /** Sets leaves by index, with one batch of hashes per level. New indexes must follow the last leaf without a gap. */
   change(leaves: ReadonlyMap<number, Uint8Array>): void {
     let touched = [...leaves.keys()].sort((a, b) => a - b)
     for (const index of touched) this.leaves.set(index, leaves.get(index)!)
@@ -170,7 +168,7 @@ export class MerkleTree {
       height += rise
       const level = this.levels[height]!
       above.forEach((index, at) => {
-        level.set(index, hashes.subarray(at * ELEMENT_BYTES, (at + 1) * ELEMENT_BYTES))
+        level.set(index, hashes.subarray(at * NODE_BYTES, (at + 1) * NODE_BYTES))
       })
       touched = above
     }
@@ -187,7 +185,7 @@ export class MerkleTree {
     })
   }
 
-  /** Every node that is kept, for a cache; the constructor takes it back. Valid until the next change. */
+  /** Every kept node, for a cache that the constructor reads. Valid until the next change. */
   nodes(): TreeNodes {
     return this.levels.map((level) => level?.nodes() ?? [])
   }
@@ -203,7 +201,7 @@ export class MerkleTree {
     return this.risen(0, height, [index])
   }
 
-  /** Nodes that lie `rise` levels above a kept one, made of all that lies below each there. */
+  /** Computes the nodes `rise` levels above the kept level `height`. */
   private risen(height: number, rise: number, indexes: readonly number[]): Uint8Array {
     let nodes = this.levels[height]!.groups(indexes, 2 ** rise, EMPTY_SUBTREES[height]!)
     for (let step = 0; step < rise; step++) nodes = poseidonEach(2, nodes)

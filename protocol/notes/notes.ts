@@ -1,10 +1,8 @@
-/** Notes: inner hashes, commitments, nullifiers, blindings, and the memo of a settlement output (protocol.md "Notes, commitments, tree"). */
+/** Hashes notes (protocol.md "Notes, commitments, tree") and encodes their memos (protocol.md "Wallet derivation"). */
 import { concatBytes, equalBytes, readU64Le, u64Le, utf8 } from '../bytes'
 import { fieldFromBytes, splitKey } from '../field'
 import { sha256 } from '../sha256'
 import { poseidonOf } from './poseidon'
-
-// Notes: inner hashes, commitments, nullifiers and blindings (protocol.md "Notes, commitments, tree").
 
 /** `Poseidon(1, owner_hi, owner_lo, blinding)`: hides the owner, a trading key. */
 export function noteInner(owner: Uint8Array, blinding: Uint8Array): Uint8Array {
@@ -22,7 +20,7 @@ export function settlementCommitment(note: {
   return poseidonOf(2, hi, lo, note.amount, note.inner)
 }
 
-/** A deposit's (or refund's) commitment, which the program makes: its inner also covers the leaf index. */
+/** Commitment of a deposit or refund, computed by the program: its inner also covers the leaf index. */
 export function depositCommitment(note: {
   mint: Uint8Array
   amount: bigint
@@ -33,7 +31,7 @@ export function depositCommitment(note: {
   return settlementCommitment({ mint: note.mint, amount: note.amount, inner })
 }
 
-/** The commitment an opening stands for: deposit form exactly when `leaf_index` is present. */
+/** The commitment of an opening: deposit form exactly when `leaf_index` is present. */
 export function openingCommitment(opening: {
   owner: Uint8Array
   mint: Uint8Array
@@ -52,7 +50,7 @@ export function nullifierOf(commitment: Uint8Array, blinding: Uint8Array): Uint8
   return poseidonOf(3, commitment, blinding)
 }
 
-/** What makes an output's blinding; `index_role` = 2*j + role, j the fill index, role 0 proceeds, 1 change. */
+/** Inputs of an output's blinding; `index_role` = 2*j + role, j the fill index, role 0 proceeds, 1 change. */
 export type BlindingParts = {
   anchor: Uint8Array
   /** 16 bytes; zeros for withdrawals and reshapes. */
@@ -80,24 +78,23 @@ export function feeBlinding(parts: {
   return poseidonOf(4, parts.fee_anchor, parts.day, place)
 }
 
-// The 16-byte memo of a settlement output: a recovery tag and the hidden amount (protocol.md "Wallet derivation").
-
 const MEMO_BYTES = 16
-const DOMAIN = utf8('tacit/memo/v1')
+const MEMO_DOMAIN = utf8('tacit/memo/v1')
 
-/** First 8 bytes of SHA-256("tacit/memo/v1" ‖ blinding): what a wallet looks up. */
+/** First 8 bytes of SHA-256("tacit/memo/v1" ‖ blinding): wallets look notes up by it. */
 export function memoTag(blinding: Uint8Array): Uint8Array {
-  return sha256(DOMAIN, blinding).slice(0, 8)
+  return sha256(MEMO_DOMAIN, blinding).slice(0, 8)
 }
 
+/** The memo of a settlement output, 16 bytes: the recovery tag, then the amount XOR the next 8 bytes of the digest. */
 export function encodeMemo(blinding: Uint8Array, amount: bigint): Uint8Array {
-  const digest = sha256(DOMAIN, blinding)
+  const digest = sha256(MEMO_DOMAIN, blinding)
   return concatBytes(digest.subarray(0, 8), u64Le(amount ^ readU64Le(digest, 8)))
 }
 
-/** The amount in a memo made for this blinding; undefined when the tag belongs to another. */
+/** The amount in a memo of this blinding; undefined when the tag belongs to another blinding. */
 export function decodeMemo(memo: Uint8Array, blinding: Uint8Array): bigint | undefined {
-  const digest = sha256(DOMAIN, blinding)
+  const digest = sha256(MEMO_DOMAIN, blinding)
   if (memo.length !== MEMO_BYTES || !equalBytes(memo.subarray(0, 8), digest.subarray(0, 8))) return undefined
   return readU64Le(memo, 8) ^ readU64Le(digest, 8)
 }

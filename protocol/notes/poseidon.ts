@@ -1,6 +1,6 @@
 /**
- * Poseidon over BN254 with circom's parameters: the function Solana's `sol_poseidon` syscall computes. The pure
- * implementation is always there; a process that has a faster one installs it, once it gives the same hashes.
+ * Hashes with Poseidon over BN254 and circom's parameters, like Solana's `sol_poseidon` syscall. The pure implementation
+ * is the default; a process can install a faster one that passes the fixed vectors.
  */
 import { poseidon1 } from 'poseidon-lite/poseidon1'
 import { poseidon2 } from 'poseidon-lite/poseidon2'
@@ -16,7 +16,7 @@ export const ELEMENT_BYTES = 32
 
 /**
  * Hashes groups of `arity` (1 to 5) elements of 32 big-endian bytes that follow each other without a gap, to 32 bytes
- * each in a buffer of its own. An element outside the field stands for its residue.
+ * each in a new buffer. An element outside the field is reduced modulo the field's order.
  */
 export type PoseidonHasher = (arity: number, elements: Uint8Array) => Uint8Array
 
@@ -36,11 +36,10 @@ export const purePoseidon: PoseidonHasher = (arity, elements) => {
 
 let hasher: PoseidonHasher = purePoseidon
 
-/** Takes `faster` for every hash of this thread from now on, if it gives the fixed vectors. Says whether it did. */
+/** Uses `faster` for all later hashes of this thread if it passes the fixed vectors. Returns whether it did. */
 export function installPoseidon(faster: PoseidonHasher): boolean {
   const proven = POSEIDON_VECTORS.every(({ arity, elements, hashes }) => {
-    const given = faster(arity, elements)
-    return equalBytes(given, hashes)
+    return equalBytes(faster(arity, elements), hashes)
   })
   if (proven) hasher = faster
   return proven

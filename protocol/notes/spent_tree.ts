@@ -1,31 +1,30 @@
-/** The indexed tree of spent nullifiers: its leaves and the tree that keeps them. */
+/**
+ * Keeps the indexed tree of spent nullifiers (protocol.md "Notes, commitments, tree"): leaf 0 is the head of the list,
+ * every leaf names the next larger value, and the new leaves of a batch are inserted in ascending order. The leaf with
+ * the largest value below an absent one proves its absence.
+ */
 import { compareBytes, concatBytes, equalBytes, isZero, toHex } from '../bytes'
 import { MerkleTree, type TreeNodes } from './merkle_tree'
 import { poseidonEach, poseidonOf } from './poseidon'
 
-// Leaves of the indexed tree of spent nullifiers: `Poseidon(5, value, next_value)`, 0 = no next.
+const NONE = new Uint8Array(32)
+const LEAF_TAG = new Uint8Array(32)
+LEAF_TAG[31] = 5
 
+/** `Poseidon(5, value, next_value)`; next_value 0 means none. */
 export function spentLeaf(value: Uint8Array, next_value: Uint8Array): Uint8Array {
   return poseidonOf(5, value, next_value)
 }
 
-const TAG = new Uint8Array(32)
-TAG[31] = 5
-
-/** The same for many at once. */
+/** `spentLeaf` of each, hashed in one batch. */
 export function spentLeaves(leaves: readonly { value: Uint8Array; next_value: Uint8Array }[]): Uint8Array[] {
-  const hashes = poseidonEach(3, concatBytes(...leaves.flatMap((leaf) => [TAG, leaf.value, leaf.next_value])))
+  const elements = concatBytes(...leaves.flatMap((leaf) => [LEAF_TAG, leaf.value, leaf.next_value]))
+  const hashes = poseidonEach(3, elements)
   return leaves.map((_, at) => hashes.slice(32 * at, 32 * at + 32))
 }
 
 /** Leaf 0 of every spent tree: the head of the list of nullifiers. */
-const SPENT_HEAD_LEAF: Uint8Array = spentLeaf(new Uint8Array(32), new Uint8Array(32))
-
-// The indexed tree of spent nullifiers: leaf 0 = Poseidon(5, 0, 0), every leaf names the next larger value, new leaves
-// are inserted in ascending order per batch (protocol.md "Notes, commitments, tree"). Absence of a value is proven by the
-// leaf whose value is below it and whose next is above it or none.
-
-const NONE = new Uint8Array(32)
+const SPENT_HEAD_LEAF: Uint8Array = spentLeaf(NONE, NONE)
 
 type SpentLeaf = { index: number; value: Uint8Array; next_value: Uint8Array }
 
@@ -38,7 +37,7 @@ export class SpentTree {
   private readonly order: number[] = [0]
   private readonly known = new Set<string>()
 
-  /** @param cached values by leaf index (leaf 0 first) and the nodes over them, as `cache()` gave them. */
+  /** @param cached from `cache()`: values by leaf index (leaf 0 first) and the nodes above them. */
   constructor(cached?: { values: Uint8Array[]; nodes: TreeNodes }) {
     this.tree = new MerkleTree(cached?.nodes)
     if (cached === undefined) this.tree.append([SPENT_HEAD_LEAF])
@@ -51,7 +50,7 @@ export class SpentTree {
 
   private relink(values: Uint8Array[]): void {
     const ascending = values.map((_, index) => index).sort((a, b) => compareBytes(values[a]!, values[b]!))
-    // One by one: a call cannot take a million arguments.
+    // Not `push(...values)`: a call cannot take a million arguments.
     values.forEach((value, index) => {
       this.values[index] = value
       this.order[index] = ascending[index]!
@@ -81,7 +80,7 @@ export class SpentTree {
     this.insertBatches([values])
   }
 
-  /** Several batches in order, hashed as one change: leaf positions are those of inserting each by itself. */
+  /** Inserts batches in order and hashes once; leaf positions equal those of separate inserts. */
   insertBatches(batches: readonly (readonly Uint8Array[])[]): void {
     this.assertInsertable(batches)
     const changed = new Set<number>()

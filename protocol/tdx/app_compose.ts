@@ -1,7 +1,5 @@
-/** The exact text of a dstack app-compose.json, and the commitment to it in MRCONFIGID. */
+/** Writes the exact text of a dstack app-compose.json and reads the commitment to it in MRCONFIGID. */
 import { isZero } from '../bytes'
-
-// The exact text of a dstack app-compose.json: one canonical form, so that equal decisions give equal bytes everywhere.
 
 export type AppComposeDecisions = {
   name: string
@@ -15,15 +13,15 @@ export type AppComposeDecisions = {
   key_provider_id?: string
   /** Names the encrypted environment may deliver. */
   allowed_envs: readonly string[]
-  /** TCP ports the gateway may forward to; every other, the agent's dashboard included, stays closed. */
+  /** TCP ports the gateway may forward to; all others, including the agent's dashboard, stay closed. */
   ports: readonly number[]
-  /** NTS time before the containers start; images whose chrony lacks NTS never finish booting with it. */
+  /** Synchronizes time by NTS before the containers start; an image whose chrony lacks NTS never finishes booting. */
   secure_time: boolean
 }
 
 /**
- * Keys sorted at every level, no white space, no final newline: the form other tools canonicalise to, so a tool that
- * rewrites the object keeps the hash. The compose hash is SHA-256 of these bytes (dstack: the file as the guest gets it).
+ * Equal decisions give equal bytes: keys sorted at every level, no white space, no final newline. Other tools
+ * canonicalize to this form too, so a rewritten object keeps its hash. The compose hash is SHA-256 of these bytes.
  */
 export function appComposeText(decisions: AppComposeDecisions): string {
   const { name, docker_compose_file, os, key_provider, key_provider_id, secure_time } = decisions
@@ -63,9 +61,8 @@ function sorted(value: unknown): unknown {
   return Object.fromEntries(entries.map(([key, inner]) => [key, sorted(inner)]))
 }
 
-// MRCONFIGID of a dstack TD: where the machine's owner commits to the manifest without an event log.
-
 /**
+ * MRCONFIGID of a dstack TD, in which the owner of the machine commits to the manifest without an event log.
  * `none`: 48 zero bytes, nothing committed. `compose_hash`: form 1, byte 1 then the compose hash then zeros (dstack OS >=
  * 0.5.2). `other`: forms 2 and 3 hash the compose hash together with facts that are not in the quote.
  */

@@ -20,13 +20,13 @@ export type BootEvent = {
   /** Register the event extends. */
   imr: 0 | 1 | 2 | 3
   event_type: number
-  /** What the register was extended with, 48 bytes; recomputed for runtime events, whatever the log says. */
+  /** The digest that extended the register, 48 bytes; recomputed for runtime events instead of read from the log. */
   digest: Uint8Array
   event: string
   event_payload: Uint8Array
 }
 
-/** What the log of a machine says about itself before `system-ready`; believe it only after the replay agreed. */
+/** The machine's claims before `system-ready`; trust them only after the replay has matched the registers. */
 export type MeasuredClaims = {
   /** 20 bytes. */
   app_id: Uint8Array
@@ -111,7 +111,7 @@ const CLAIM_WIDTHS: Record<string, { widths: readonly number[] | 'any'; optional
 }
 
 /**
- * The claims made before `system-ready`; what follows it is written by the application and claims nothing.
+ * Reads the claims made before `system-ready`; later events come from the application and are ignored.
  * @throws MalformedEventLog unless `system-ready` and every claim occur exactly once in the whole log, in that place.
  */
 export function measuredClaims(events: readonly BootEvent[]): MeasuredClaims {

@@ -45,7 +45,7 @@ export type Quote = {
   qe_vendor_id: Uint8Array
   user_data: Uint8Array
   report: TdReport
-  /** Header, body descriptor (version 5) and body: what `signature` covers. */
+  /** The bytes that `signature` covers: header, body descriptor (version 5) and body. */
   signed: Uint8Array
   /** Raw r ‖ s, 64 bytes. */
   signature: Uint8Array

@@ -1,5 +1,5 @@
 /**
- * Owns the layouts of the accounts the vault program keeps. Every account starts with kind u8, version u8 (1) and its
+ * Decodes the accounts of the vault program. Every account starts with kind u8, version u8 (1) and its
  * bump u8; integers are little-endian; a decoder answers undefined for data that is not exactly its layout. Callers
  * check that the program owns the account.
  */

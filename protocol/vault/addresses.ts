@@ -3,41 +3,32 @@
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { sha256 } from '@noble/hashes/sha2.js'
 import { decodeBase58 } from '../base58'
-import { toHex } from '../bytes'
+import { toHex, utf8 } from '../bytes'
 import { ADDRESSES_KEPT_MAX } from '../limits'
-
-// Owns the seeds of every program derived address of the vault program.
-
-const ascii = (text: string): Uint8Array => new TextEncoder().encode(text)
 
 /**
  * Seeds without the bump, in order. The config account is at the same time the authority of every vault
  * token account and the signer of every event, which saves two addresses in each transaction.
  */
-export const CONFIG_SEEDS: readonly Uint8Array[] = [ascii('config')]
+export const CONFIG_SEEDS: readonly Uint8Array[] = [utf8('config')]
 
 /** Note tree: leaf count, root and frontier. */
-export const TREE_SEEDS: readonly Uint8Array[] = [ascii('tree')]
+export const TREE_SEEDS: readonly Uint8Array[] = [utf8('tree')]
 
 /** Known states: 128 earlier `(leaf_count, note_root)` and 32 earlier spent roots. */
-export const RING_SEEDS: readonly Uint8Array[] = [ascii('ring')]
+export const RING_SEEDS: readonly Uint8Array[] = [utf8('ring')]
 
 /** Record of a registered mint. `mint`: 32 bytes. */
-export const mintRecordSeeds = (mint: Uint8Array): readonly Uint8Array[] => [ascii('mint'), mint]
+export const mintRecordSeeds = (mint: Uint8Array): readonly Uint8Array[] => [utf8('mint'), mint]
 
 /** Vault token account of a mint. `mint`: 32 bytes. */
-export const vaultTokenSeeds = (mint: Uint8Array): readonly Uint8Array[] => [ascii('vault'), mint]
+export const vaultTokenSeeds = (mint: Uint8Array): readonly Uint8Array[] => [utf8('vault'), mint]
 
 /** Open exit request of a note. `nullifier`: 32 bytes, big-endian field element. */
-export const exitRequestSeeds = (nullifier: Uint8Array): readonly Uint8Array[] => [ascii('exit'), nullifier]
+export const exitRequestSeeds = (nullifier: Uint8Array): readonly Uint8Array[] => [utf8('exit'), nullifier]
 
 /** Record that a note escaped a frozen vault. `nullifier`: 32 bytes, big-endian field element. */
-export const escapeRecordSeeds = (nullifier: Uint8Array): readonly Uint8Array[] => [
-  ascii('escape'),
-  nullifier,
-]
-
-// Owns the addresses of the Solana programs the vault calls, 32 raw bytes each.
+export const escapeRecordSeeds = (nullifier: Uint8Array): readonly Uint8Array[] => [utf8('escape'), nullifier]
 
 function address(text: string): Uint8Array {
   const bytes = decodeBase58(text, 32)
@@ -51,11 +42,9 @@ export const TOKEN_2022_PROGRAM = address('TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXE
 export const UPGRADEABLE_LOADER = address('BPFLoaderUpgradeab1e11111111111111111111111')
 export const COMPUTE_BUDGET_PROGRAM = address('ComputeBudget111111111111111111111111111111')
 
-// Owns the derivation of vault addresses from a program id (Solana: program derived addresses).
+const MARKER = utf8('ProgramDerivedAddress')
 
-const MARKER = new TextEncoder().encode('ProgramDerivedAddress')
-
-/** The runtime refuses a derived address that is a curve point; it decompresses by the ZIP-215 rule. */
+/** The runtime rejects a derived address that is a curve point; it decompresses by the ZIP-215 rule. */
 function isOnCurve(bytes: Uint8Array): boolean {
   try {
     ed25519.Point.fromBytes(bytes, true)

@@ -1,19 +1,12 @@
-/** Instructions of the deployer and the admin: `initialize` (0), `register_mint` (1) and 10 to 14. */
-import {
-  mintRecordAddress,
-  SYSTEM_PROGRAM,
-  type VaultAddresses,
-  vaultAddresses,
-  vaultTokenAddress,
-} from './addresses'
+/** Builds the instructions of the deployer and the admin: `initialize` (0), `register_mint` (1) and 10 to 14. */
+import { mintRecordAddress, SYSTEM_PROGRAM, vaultAddresses, vaultTokenAddress } from './addresses'
 import { INSTRUCTION, listAccounts, type VaultInstruction } from './instruction'
 import { LayoutWriter } from './layout'
 
-// Owns `initialize` (0): creates config, note tree and known states.
-//
+// `initialize`: creates config, note tree and known states.
 // Data, 2,816 bytes: 0 discriminator · 1 admin (32) · 33 settlement signer (32) · 65 exit_delay_s u64 · zeros to the end.
-// The zeros are deliberate: the instruction fits only a v1 transaction, so a cluster where no escape could ever land
-// refuses the vault before it holds anything. It must be a top-level instruction.
+// The zeros make the instruction fit only a v1 transaction, so a cluster where no escape could land rejects the vault
+// before it holds anything. It must be a top-level instruction.
 
 export const INITIALIZE_BYTES = 2_816
 
@@ -23,16 +16,16 @@ const INITIALIZE_ACCOUNTS = [
   { name: 'tree', signer: false, writable: true },
   { name: 'ring', signer: false, writable: true },
   { name: 'program', signer: false, writable: false },
-  /** Of the upgradeable loader; the program's own address where another loader owns it. */
+  /** Of the upgradeable loader; the program's address under any other loader. */
   { name: 'program_data', signer: false, writable: false },
   { name: 'system_program', signer: false, writable: false },
 ] as const
 
 export type InitializeFields = {
   program: Uint8Array
-  /** Pays, and must be the upgrade authority where the upgradeable loader owns the program. */
+  /** Pays, and must be the upgrade authority if the upgradeable loader owns the program. */
   deployer: Uint8Array
-  /** Omit where the loader keeps no program data account. */
+  /** Omit if the loader keeps no program data account. */
   program_data?: Uint8Array
   admin: Uint8Array
   settlement_signer: Uint8Array
@@ -48,9 +41,8 @@ export function initializeInstruction(fields: InitializeFields): VaultInstructio
     .u64(fields.exit_delay_s)
     .zeros(INITIALIZE_BYTES - 73)
     .finish()
-  const vault: VaultAddresses = vaultAddresses(fields.program)
   const accounts = listAccounts(INITIALIZE_ACCOUNTS, {
-    ...vault,
+    ...vaultAddresses(fields.program),
     deployer: fields.deployer,
     program_data: fields.program_data ?? fields.program,
     system_program: SYSTEM_PROGRAM,
@@ -58,8 +50,7 @@ export function initializeInstruction(fields: InitializeFields): VaultInstructio
   return { program: fields.program, accounts, data }
 }
 
-// Owns `register_mint` (1): creates a mint's record and its vault token account.
-//
+// `register_mint`: creates a mint's record and its vault token account.
 // Data, 17 bytes: 0 discriminator · 1 min_deposit u64 · 9 min_exit u64. Both are immutable afterwards.
 
 const REGISTER_MINT_BYTES = 17
@@ -80,7 +71,7 @@ export type RegisterMintFields = {
   admin: Uint8Array
   payer: Uint8Array
   mint: Uint8Array
-  /** SPL Token or Token-2022, whichever owns the mint. */
+  /** The owner of the mint: SPL Token or Token-2022. */
   token_program: Uint8Array
   /** Smallest deposit in base units, at least 1. */
   min_deposit: bigint
@@ -108,8 +99,7 @@ export function registerMintInstruction(fields: RegisterMintFields): VaultInstru
   return { program, accounts, data }
 }
 
-// Owns `rotate_signer` (10), `set_admin` (11), `authorize_restore` (12), `pause` (13) and `unpause` (14).
-//
+// `rotate_signer` (10), `set_admin` (11), `authorize_restore` (12), `pause` (13) and `unpause` (14).
 // Data: rotate_signer and set_admin, 34 bytes: 0 discriminator · 1 action u8 · 2 key (32, zeros unless announced) ·
 // authorize_restore, 2 bytes: 0 discriminator · 1 action u8 · pause and unpause, 1 byte.
 // Actions: 0 announce, 1 apply once effective, 2 cancel. The admin signs, except that a new admin applies its own
@@ -153,7 +143,7 @@ export const authorizeRestoreInstruction = (
 ): VaultInstruction =>
   adminInstruction(fields, Uint8Array.of(INSTRUCTION.authorize_restore, ADMIN_ACTIONS.indexOf(fields.action)))
 
-/** Stops `deposit` and `settle` at once; exits go on. */
+/** Stops `deposit` and `settle` at once; exits continue. */
 export const pauseInstruction = (fields: AdminFields): VaultInstruction =>
   adminInstruction(fields, Uint8Array.of(INSTRUCTION.pause))
 

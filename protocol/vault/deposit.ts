@@ -1,5 +1,5 @@
 /**
- * Owns `deposit` (2): moves tokens into the vault and appends a deposit-form note the program computes itself.
+ * Builds `deposit` (2): moves tokens into the vault and appends a note in deposit form, which the program computes.
  *
  * Data, 41 bytes: 0 discriminator · 1 amount u64 · 9 inner (32, field element, not zero).
  */

@@ -1,14 +1,13 @@
-/** Instructions of the running instance: `open_epoch` (3) fences earlier instances, `anchor` (5) stores the journal head. */
+/** Builds and decodes the instructions of a running instance: `open_epoch` (3) and `anchor` (5). */
 import { vaultAddresses } from './addresses'
 import { INSTRUCTION, listAccounts, type VaultInstruction } from './instruction'
 import { LayoutReader, LayoutWriter, readLayout } from './layout'
 
-// Owns `open_epoch` (3): fences every earlier instance of the venue.
-//
+// `open_epoch`: fences every earlier instance of the venue.
 // Data, 106 bytes: 0 discriminator · 1 epoch u64 (the new one) · 9 boot_nonce (16, not zero) · 25 compose_hash (32) ·
 // 57 journal_seq u64 · 65 journal_head (32) · 97 restore u8 (0, or 1 to consume an effective `authorize_restore`) ·
 // 98 generation u64 (the one after this instruction).
-// Without restore the journal position may not lie before the one on chain, nor differ at the same position.
+// Without restore the journal position may not precede the one on chain, and an equal seq must have an equal head.
 
 const OPEN_EPOCH_BYTES = 106
 
@@ -66,8 +65,7 @@ export function decodeOpenEpoch(data: Uint8Array): OpenEpochFields | undefined {
   }))
 }
 
-// Owns `anchor` (5): stores the journal position when nothing settles.
-//
+// `anchor`: stores the journal position while nothing settles.
 // Data, 49 bytes: 0 discriminator · 1 epoch u64 · 9 journal_seq u64 · 17 journal_head (32).
 
 const ANCHOR_BYTES = 49

@@ -1,5 +1,5 @@
 /**
- * Owns the numbered errors of the vault program (`InstructionError::Custom`). Numbers start at 7,000, apart from those
+ * Lists the numbered errors of the vault program (`InstructionError::Custom`). Numbers start at 7,000, apart from those
  * of the token and system programs, which pass through unchanged; they are never reused or reordered.
  */
 

@@ -1,18 +1,29 @@
-/** Events of the vault program: instructions the program sends to itself, read from landed transactions. */
+/**
+ * Decodes the events of the vault program: inner instructions that the program sends to itself.
+ *
+ * Data: 0 discriminator 255 · 1 event kind u8 · fields in the order of the type's fields. Only the program can sign for
+ * the config account that such an instruction names, so an inner instruction of the program with this discriminator in
+ * a successful transaction is genuine. Readers index these and nothing else. Kinds and layouts are only added.
+ */
 import { decodeLongBase58 } from '../base58'
 import { INNER_DATA_CHARACTERS_MAX } from '../limits'
 import { INSTRUCTION } from './instruction'
 import { LayoutReader, readLayout } from './layout'
 import { PAYOUT_KINDS, type PayoutKind, type SettleOutput } from './settle'
 
-// Owns the event of one landed settlement batch.
-//
-// After kind: batch · epoch · first_leaf_index · note_root (32) · spent_root (32) · spent_count · counts (nullifiers,
-// outputs, payouts, one byte each) · zero u8 · nullifiers · outputs · payouts (178 bytes each: kind u8, outcome u8,
-// mint, amount, destination, refund_leaf_index, refund_commitment, inner, nullifier). Output i has leaf index
-// `first_leaf_index + i`; refund notes follow the outputs in payout order.
+export type DepositedEvent = {
+  kind: 'deposited'
+  leaf_index: number
+  mint: Uint8Array
+  amount: bigint
+  inner: Uint8Array
+  commitment: Uint8Array
+  /** Note root after the append. */
+  note_root: Uint8Array
+  depositor: Uint8Array
+}
 
-/** Outcome numbers in order; every one but the first came back as a refund note. */
+/** In the order of their numbers; each but the first returns the amount as a refund note. */
 const PAYOUT_OUTCOMES = [
   'paid',
   'destination_missing',
@@ -34,10 +45,18 @@ export type PayoutResult = {
   inner: Uint8Array
   /** Exits: the request's nullifier. */
   nullifier: Uint8Array | undefined
-  /** The deposit-form note that came back; undefined when paid. */
+  /** The refund note, in deposit form; undefined when paid. */
   refund: { leaf_index: number; commitment: Uint8Array } | undefined
 }
 
+/**
+ * One landed settlement batch.
+ *
+ * After kind: batch · epoch · first_leaf_index · note_root (32) · spent_root (32) · spent_count · counts (nullifiers,
+ * outputs, payouts, one byte each) · zero u8 · nullifiers · outputs · payouts (178 bytes each: kind u8, outcome u8,
+ * mint, amount, destination, refund_leaf_index, refund_commitment, inner, nullifier). Output i has leaf index
+ * `first_leaf_index + i`; refund notes follow the outputs in payout order.
+ */
 export type SettledEvent = {
   kind: 'settled'
   batch: number
@@ -51,6 +70,61 @@ export type SettledEvent = {
   outputs: SettleOutput[]
   payouts: PayoutResult[]
 }
+
+type EpochOpenedEvent = {
+  kind: 'epoch_opened'
+  epoch: number
+  generation: number
+  boot_nonce: Uint8Array
+  compose_hash: Uint8Array
+  journal_seq: number
+  journal_head: Uint8Array
+  restored: boolean
+}
+
+export type ExitRequestedEvent = {
+  kind: 'exit_requested'
+  nullifier: Uint8Array
+  commitment: Uint8Array
+  leaf_index: number
+  mint: Uint8Array
+  amount: bigint
+  destination: Uint8Array
+  refund_inner: Uint8Array
+  deadline_s: number
+}
+
+type ExitRefusedEvent = { kind: 'exit_refused'; nullifier: Uint8Array; refuser: Uint8Array }
+
+/** `first` is true for the request that froze the vault, false for a request that was only closed. */
+type FrozenEvent = { kind: 'frozen'; nullifier: Uint8Array; frozen_at_s: number; first: boolean }
+
+type EscapedEvent = {
+  kind: 'escaped'
+  nullifier: Uint8Array
+  mint: Uint8Array
+  amount: bigint
+  destination: Uint8Array
+}
+
+export type VaultEvent =
+  | DepositedEvent
+  | SettledEvent
+  | EpochOpenedEvent
+  | ExitRequestedEvent
+  | ExitRefusedEvent
+  | FrozenEvent
+  | EscapedEvent
+
+export const EVENT_KIND = {
+  deposited: 1,
+  settled: 2,
+  epoch_opened: 3,
+  exit_requested: 4,
+  exit_refused: 5,
+  frozen: 6,
+  escaped: 7,
+} as const satisfies Record<VaultEvent['kind'], number>
 
 function readPayout(reader: LayoutReader): PayoutResult {
   const [kind, outcome] = [PAYOUT_KINDS[reader.u8()], PAYOUT_OUTCOMES[reader.u8()]]
@@ -93,80 +167,6 @@ function readSettled(reader: LayoutReader): SettledEvent {
     payouts: Array.from({ length: payouts }, () => readPayout(reader)),
   }
 }
-
-// Owns the events of the vault program: the data of inner instructions the program sends to itself.
-//
-// Data: 0 discriminator 255 · 1 event kind u8 · fields. Only the program can sign for the config account such an
-// instruction names, so an inner instruction of our program with this discriminator in a successful transaction is
-// genuine. Readers index these and nothing else. Field order is the order of the types' fields; kinds and layouts are
-// only added.
-
-export type DepositedEvent = {
-  kind: 'deposited'
-  leaf_index: number
-  mint: Uint8Array
-  amount: bigint
-  inner: Uint8Array
-  commitment: Uint8Array
-  /** Note root after the append. */
-  note_root: Uint8Array
-  depositor: Uint8Array
-}
-
-type EpochOpenedEvent = {
-  kind: 'epoch_opened'
-  epoch: number
-  generation: number
-  boot_nonce: Uint8Array
-  compose_hash: Uint8Array
-  journal_seq: number
-  journal_head: Uint8Array
-  restored: boolean
-}
-
-export type ExitRequestedEvent = {
-  kind: 'exit_requested'
-  nullifier: Uint8Array
-  commitment: Uint8Array
-  leaf_index: number
-  mint: Uint8Array
-  amount: bigint
-  destination: Uint8Array
-  refund_inner: Uint8Array
-  deadline_s: number
-}
-
-type ExitRefusedEvent = { kind: 'exit_refused'; nullifier: Uint8Array; refuser: Uint8Array }
-
-/** `first` is true for the request that froze the vault, false where one was only closed. */
-type FrozenEvent = { kind: 'frozen'; nullifier: Uint8Array; frozen_at_s: number; first: boolean }
-
-type EscapedEvent = {
-  kind: 'escaped'
-  nullifier: Uint8Array
-  mint: Uint8Array
-  amount: bigint
-  destination: Uint8Array
-}
-
-export type VaultEvent =
-  | DepositedEvent
-  | SettledEvent
-  | EpochOpenedEvent
-  | ExitRequestedEvent
-  | ExitRefusedEvent
-  | FrozenEvent
-  | EscapedEvent
-
-export const EVENT_KIND = {
-  deposited: 1,
-  settled: 2,
-  epoch_opened: 3,
-  exit_requested: 4,
-  exit_refused: 5,
-  frozen: 6,
-  escaped: 7,
-} as const satisfies Record<VaultEvent['kind'], number>
 
 const READERS: Readonly<Record<number, (reader: LayoutReader) => VaultEvent>> = {
   [EVENT_KIND.deposited]: (reader) => ({
@@ -221,7 +221,7 @@ const READERS: Readonly<Record<number, (reader: LayoutReader) => VaultEvent>> = 
   }),
 }
 
-/** The event an inner instruction's data carries; undefined when it is not exactly one. */
+/** The event in an inner instruction's data; undefined when the data is not exactly one event. */
 export function decodeEvent(data: Uint8Array): VaultEvent | undefined {
   if (data[0] !== INSTRUCTION.emit || data[1] === undefined) return undefined
   const reader = new LayoutReader(data, 2)
@@ -230,15 +230,13 @@ export function decodeEvent(data: Uint8Array): VaultEvent | undefined {
   return reader.atEnd() ? event : undefined
 }
 
-// Reads what a program was sent by programs in one landed transaction, its own events among it, as RPC nodes tell it.
-
-/** Of `meta.innerInstructions`: what the outer instruction `index` called, in order; `data` is base58. */
+/** Of `meta.innerInstructions`: the calls of outer instruction `index`, in order; `data` is base58. */
 type InnerGroup = {
   readonly index: number
   readonly instructions: readonly { readonly programIdIndex: number; readonly data: string }[]
 }
 
-/** The accounts a transaction names: its own, and those that lookup tables load. */
+/** The accounts of a transaction: its own, and those loaded from lookup tables. */
 type NamedAccounts = {
   readonly own: readonly string[]
   readonly loaded?:
@@ -247,12 +245,13 @@ type NamedAccounts = {
     | undefined
 }
 
-/** `outer` and `inner` are the places of the outer instruction and of the inner one among all it led to. */
+/** `outer`: index of the outer instruction; `inner`: index of the call within its group. */
 type InnerData = { outer: number; inner: number; data: Uint8Array }
 
 /**
- * In the order of execution. What names no account, is no base58 or longer than any program is sent, is left out: no
- * honest node tells it.
+ * Data of the calls that `program` received from programs in one landed transaction, its own events included, in the
+ * order of execution. An instruction with an unknown account, malformed base58 or too much data is skipped: no honest
+ * node sends one.
  */
 export function innerDataOf(
   program: string,

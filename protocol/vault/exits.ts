@@ -1,4 +1,4 @@
-/** Exits without the venue: `request_exit` (6), `refuse_exit` (7), `freeze` (8) and `escape` (9). */
+/** Builds the instructions of exits without the venue: `request_exit` (6), `refuse_exit` (7), `freeze` (8), `escape` (9). */
 import {
   escapeRecordAddress,
   exitRequestAddress,
@@ -10,22 +10,20 @@ import {
 import { INSTRUCTION, listAccounts, type VaultInstruction } from './instruction'
 import { LayoutWriter } from './layout'
 
-// Owns how a note's opening and inclusion path stand in the data of `request_exit` and `escape`.
-
+/** Bytes of an opening: form u8 · amount u64 · blinding (32) · leaf_index u64. */
+const OPENING_BYTES = 49
+/** 32 siblings from the leaf upwards. */
 const PATH_BYTES = 1_024
 
-/** A note opened in public: only its owner, who signs the transaction, can do so. */
+/** Opens a note in public; the note's owner signs the transaction. */
 export type NoteOpening = {
-  /** `deposit` for notes the program made (deposits and refunds), whose commitment covers the leaf index. */
+  /** `deposit` for notes of the program (deposits and refunds), whose commitment covers the leaf index. */
   form: 'settlement' | 'deposit'
   /** Base units. */
   amount: bigint
   blinding: Uint8Array
   leaf_index: number
 }
-
-/** Bytes of an opening: form u8 · amount u64 · blinding (32) · leaf_index u64. */
-const OPENING_BYTES = 49
 
 function writeOpening(writer: LayoutWriter, opening: NoteOpening): LayoutWriter {
   return writer
@@ -35,15 +33,13 @@ function writeOpening(writer: LayoutWriter, opening: NoteOpening): LayoutWriter 
     .u64(opening.leaf_index)
 }
 
-/** 32 siblings from the leaf upwards. */
 function writePath(writer: LayoutWriter, siblings: readonly Uint8Array[]): LayoutWriter {
   if (siblings.length !== 32) throw new RangeError('expected 32 siblings')
   for (const sibling of siblings) writer.bytes(sibling, 32)
   return writer
 }
 
-// Owns `request_exit` (6): a note's owner demands that the venue pays it out before the deadline.
-//
+// `request_exit`: a note's owner demands that the venue pays it out before the deadline.
 // Data, 1,178 bytes: 0 discriminator · 1 opening (49, `writeOpening`) · 50 cited leaf count u64 · 58 cited root (32) ·
 // 90 destination (32) · 122 refund_inner (32) · 154 inclusion path under the cited root (1,024).
 
@@ -74,7 +70,7 @@ export type RequestExitFields = {
   cited_root: Uint8Array
   /** Token account that receives the note's whole amount. */
   destination: Uint8Array
-  /** Inner hash of the note that comes back when the destination is unusable. */
+  /** Inner hash of the refund note, appended when the destination is unusable. */
   refund_inner: Uint8Array
   path: readonly Uint8Array[]
 }
@@ -99,8 +95,7 @@ export function requestExitInstruction(fields: RequestExitFields): VaultInstruct
   return { program, accounts, data }
 }
 
-// Owns `refuse_exit` (7): anyone proves that a requested note is already spent and takes the bond.
-//
+// `refuse_exit`: anyone proves that a requested note is already spent and receives the bond.
 // Data, 1,097 bytes: 0 discriminator · 1 cited spent root (32, the current or one of the last 32) · 33 next_value (32)
 // of the spent leaf · 65 its leaf index u64 · 73 its path (1,024).
 
@@ -140,9 +135,8 @@ export function refuseExitInstruction(fields: RefuseExitFields): VaultInstructio
   return { program, accounts, data }
 }
 
-// Owns `freeze` (8): after an unserved, unrefused request's deadline the vault winds down for ever. In a frozen vault
-// it only closes a request and returns its bond.
-//
+// `freeze`: starts the final wind-down once an unserved, unrefused request is past its deadline. In a frozen vault it
+// only closes a request and returns its bond.
 // Data, 1 byte: the discriminator.
 
 const FREEZE_ACCOUNTS = [
@@ -155,7 +149,7 @@ const FREEZE_ACCOUNTS = [
 type FreezeFields = {
   program: Uint8Array
   nullifier: Uint8Array
-  /** Who paid the request's bond, and gets it back. */
+  /** Paid the request's bond and gets it back. */
   bond_payer: Uint8Array
 }
 
@@ -169,8 +163,7 @@ export function freezeInstruction(fields: FreezeFields): VaultInstruction {
   return { program, accounts, data: Uint8Array.of(INSTRUCTION.freeze) }
 }
 
-// Owns `escape` (9): in a frozen vault a note's owner takes its tokens with public data alone.
-//
+// `escape`: the owner of a note in a frozen vault withdraws its tokens with public data alone.
 // Data, 2,170 bytes: 0 discriminator · 1 opening (49, `writeOpening`) · 50 low_value (32) · 82 low_next (32) ·
 // 114 low_index u64 · 122 inclusion path under the final note root (1,024) · 1,146 path of the low leaf under the
 // final spent root (1,024). The low leaf has low_value < nullifier < low_next, or low_next 0.
@@ -189,7 +182,7 @@ const ESCAPE_ACCOUNTS = [
   { name: 'destination', signer: false, writable: true },
   { name: 'token_program', signer: false, writable: false },
   { name: 'escape_record', signer: false, writable: true },
-  /** Closed, and its bond returned, when the note has one open. */
+  /** Closed, with its bond returned, if the note has an open request. */
   { name: 'exit_request', signer: false, writable: true },
   { name: 'bond_payer', signer: false, writable: true },
   { name: 'system_program', signer: false, writable: false },
@@ -211,7 +204,7 @@ export type EscapeFields = {
   low_index: number
   path: readonly Uint8Array[]
   low_path: readonly Uint8Array[]
-  /** Who paid the bond of the note's open exit request; omit when it has none. */
+  /** Paid the bond of the note's open exit request; omit when there is none. */
   bond_payer?: Uint8Array
 }
 

@@ -1,33 +1,6 @@
-/** The shape of every vault instruction: first byte, account list, encoded data. */
+/** Defines the shape of every vault instruction: first byte, account list, encoded data. */
 
-// Owns how an instruction's account list is written down: names and roles as plain data.
-
-/** One account of an instruction, ready for any transaction library. `address`: 32 bytes. */
-export type InstructionAccount = { address: Uint8Array; signer: boolean; writable: boolean }
-
-/** One place in an instruction's account list. */
-type AccountRole = { name: string; signer: boolean; writable: boolean }
-
-/** Places an instruction's accounts in order by name. */
-export function listAccounts<const Roles extends readonly AccountRole[]>(
-  roles: Roles,
-  addresses: Readonly<Record<Roles[number]['name'], Uint8Array>>,
-): InstructionAccount[] {
-  const by_name: Readonly<Record<string, Uint8Array>> = addresses
-  return roles.map(({ name, signer, writable }) => {
-    const address = by_name[name]
-    if (address?.length !== 32) throw new RangeError(`account ${name} is not 32 bytes`)
-    return { address, signer, writable }
-  })
-}
-
-// Owns the shape every instruction encoder of the vault returns.
-
-/** Program, accounts in order and data, for any transaction library. */
-export type VaultInstruction = { program: Uint8Array; accounts: InstructionAccount[]; data: Uint8Array }
-
-// Owns the first byte of every vault instruction. Numbers are never reused or reordered.
-
+/** The first byte of every vault instruction. Numbers are never reused or reordered. */
 export const INSTRUCTION = {
   initialize: 0,
   register_mint: 1,
@@ -44,7 +17,7 @@ export const INSTRUCTION = {
   authorize_restore: 12,
   pause: 13,
   unpause: 14,
-  /** Only the program itself can send this one: it carries events. */
+  /** Carries events; only the program itself can send it. */
   emit: 255,
 } as const
 
@@ -54,6 +27,28 @@ const NAMES = new Map<number, InstructionName>(
   Object.entries(INSTRUCTION).map(([name, byte]) => [byte, name as InstructionName]),
 )
 
-/** Name of the instruction some data belongs to, undefined when it is none of ours. */
+/** Name of the instruction that `data` encodes; undefined when it is not an instruction of the vault. */
 export const instructionName = (data: Uint8Array): InstructionName | undefined =>
   data[0] === undefined ? undefined : NAMES.get(data[0])
+
+/** One account of an instruction, ready for any transaction library. `address`: 32 bytes. */
+export type InstructionAccount = { address: Uint8Array; signer: boolean; writable: boolean }
+
+/** Program, accounts in order and data, for any transaction library. */
+export type VaultInstruction = { program: Uint8Array; accounts: InstructionAccount[]; data: Uint8Array }
+
+/** One position of an instruction's account list. */
+type AccountRole = { name: string; signer: boolean; writable: boolean }
+
+/** Lists an instruction's accounts in the order of their roles. */
+export function listAccounts<const Roles extends readonly AccountRole[]>(
+  roles: Roles,
+  addresses: Readonly<Record<Roles[number]['name'], Uint8Array>>,
+): InstructionAccount[] {
+  const by_name: Readonly<Record<string, Uint8Array>> = addresses
+  return roles.map(({ name, signer, writable }) => {
+    const address = by_name[name]
+    if (address?.length !== 32) throw new RangeError(`account ${name} is not 32 bytes`)
+    return { address, signer, writable }
+  })
+}

@@ -1,4 +1,4 @@
-/** Owns the fixed-width little-endian byte writer and reader every vault layout is made of. */
+/** Writes and reads the fixed-width little-endian fields of every vault layout. */
 
 /** Writes fields one after the other into a buffer of exactly the announced size. */
 export class LayoutWriter {
@@ -106,7 +106,7 @@ export class LayoutReader {
   }
 }
 
-/** What `read` makes of foreign data: undefined where it runs out of bytes or out of range. */
+/** The result of `read` on untrusted data; undefined when it runs out of bytes or out of range. */
 export function readLayout<T>(read: () => T): T | undefined {
   try {
     return read()

@@ -1,4 +1,4 @@
-/** The `settle` instruction (4): the bytes of one settlement batch and the accounts it names. */
+/** Builds and decodes `settle` (4), the instruction of one settlement batch. */
 import { equalBytes } from '../bytes'
 import {
   COMPUTE_BUDGET_PROGRAM,
@@ -10,25 +10,6 @@ import {
 import { INSTRUCTION, type InstructionAccount, listAccounts, type VaultInstruction } from './instruction'
 import { LayoutReader, LayoutWriter, readLayout } from './layout'
 
-// Owns the data of `settle` (4): one settlement batch.
-//
-// | at | bytes | field |
-// |---|---|---|
-// | 0 | 1 | discriminator |
-// | 1 | 8 | epoch |
-// | 9 | 8 | batch: the config's `last_batch` plus one |
-// | 17 | 8 | cited leaf count |
-// | 25 | 32 | cited note root: with the leaf count, a known state |
-// | 57 | 32 | spent root after the batch |
-// | 89 | 8 | journal_seq |
-// | 97 | 32 | journal_head |
-// | 129 | 4 | counts, one byte each: nullifiers, outputs, payouts, payout mints |
-// | 133 | 32 each | nullifiers, strictly ascending, field elements, not zero |
-// | | 48 each | outputs: commitment (32, strictly ascending, field elements, not zero), memo (16) |
-// | | 43 each | payouts: kind u8, mint u8, nullifier u8, amount u64, inner (32) |
-//
-// Batch, nullifiers, outputs, payouts and spent root are the immutable payload of a batch id.
-
 const SETTLE_HEADER_BYTES = 133
 const NULLIFIER_BYTES = 32
 const OUTPUT_BYTES = 48
@@ -39,18 +20,36 @@ export type PayoutKind = (typeof PAYOUT_KINDS)[number]
 
 export type SettleOutput = { commitment: Uint8Array; memo: Uint8Array }
 
-/** A payout as the data carries it; its accounts stand in the account list. */
+/** A payout in the data; its accounts are in the account list. */
 type SettlePayout = {
   kind: PayoutKind
-  /** Place of its mint among the batch's payout mints. */
+  /** Index of its mint among the batch's payout mints. */
   mint: number
-  /** Exits: place of the request's nullifier among the batch's nullifiers. Withdrawals: 0. */
+  /** Exits: index of the request's nullifier among the batch's nullifiers. Withdrawals: 0. */
   nullifier: number
   amount: bigint
   /** Inner hash of the refund note. Exits: the request's `refund_inner`. */
   inner: Uint8Array
 }
 
+/**
+ * The data of `settle`. Batch, nullifiers, outputs, payouts and spent root are the immutable payload of a batch id.
+ *
+ * | at | bytes | field |
+ * |---|---|---|
+ * | 0 | 1 | discriminator |
+ * | 1 | 8 | epoch |
+ * | 9 | 8 | batch: the config's `last_batch` plus one |
+ * | 17 | 8 | cited leaf count |
+ * | 25 | 32 | cited note root: with the leaf count, a known state |
+ * | 57 | 32 | spent root after the batch |
+ * | 89 | 8 | journal_seq |
+ * | 97 | 32 | journal_head |
+ * | 129 | 4 | counts, one byte each: nullifiers, outputs, payouts, payout mints |
+ * | 133 | 32 each | nullifiers, strictly ascending, field elements, not zero |
+ * | | 48 each | outputs: commitment (32, strictly ascending, field elements, not zero), memo (16) |
+ * | | 43 each | payouts: kind u8, mint u8, nullifier u8, amount u64, inner (32) |
+ */
 export type SettleData = {
   epoch: number
   batch: number
@@ -65,7 +64,7 @@ export type SettleData = {
   payouts: readonly SettlePayout[]
 }
 
-/** Bytes of `settle` data for given counts. */
+/** Size of the data for the given counts. */
 export const settleDataBytes = (nullifiers: number, outputs: number, payouts: number): number =>
   SETTLE_HEADER_BYTES + nullifiers * NULLIFIER_BYTES + outputs * OUTPUT_BYTES + payouts * PAYOUT_BYTES
 
@@ -126,12 +125,6 @@ export function decodeSettleData(data: Uint8Array): SettleData | undefined {
   return readLayout(() => readSettleData(data))
 }
 
-// Owns `settle` (4): builds the instruction from a batch; its bytes are described above.
-//
-// Accounts: settlement_signer (signer) · config (w) · tree (w) · ring (w) · program, then per payout mint
-// mint_record (w) · mint · vault_token (w) · token_program, then per payout destination (w), and for an exit also
-// exit_request (w) · bond_payer (w).
-
 const SETTLE_ACCOUNTS = [
   { name: 'settlement_signer', signer: true, writable: false },
   { name: 'config', signer: false, writable: true },
@@ -140,6 +133,7 @@ const SETTLE_ACCOUNTS = [
   { name: 'program', signer: false, writable: false },
 ] as const
 
+/** Per payout mint. */
 const SETTLE_MINT_ACCOUNTS = [
   { name: 'mint_record', signer: false, writable: true },
   { name: 'mint', signer: false, writable: false },
@@ -147,6 +141,7 @@ const SETTLE_MINT_ACCOUNTS = [
   { name: 'token_program', signer: false, writable: false },
 ] as const
 
+/** Per payout, after the accounts of all mints. */
 const SETTLE_WITHDRAWAL_ACCOUNTS = [{ name: 'destination', signer: false, writable: true }] as const
 
 const SETTLE_EXIT_ACCOUNTS = [
@@ -161,9 +156,9 @@ export type PayoutFields = {
   token_program: Uint8Array
   destination: Uint8Array
   amount: bigint
-  /** Inner hash of the note that comes back when the destination is unusable. */
+  /** Inner hash of the refund note, appended when the destination is unusable. */
   inner: Uint8Array
-  /** Exits only: the request's nullifier (one of the batch's) and who paid its bond. */
+  /** Exits only: the request's nullifier (one of the batch's) and the payer of its bond. */
   exit?: { nullifier: Uint8Array; bond_payer: Uint8Array }
 }
 
@@ -197,7 +192,7 @@ function payoutAccounts(program: Uint8Array, payout: PayoutFields): InstructionA
           exit_request: exitRequestAddress(program, exit.nullifier),
           bond_payer: exit.bond_payer,
         })
-  // A program the transaction invokes may not be writable; a payout to one lands read-only and is refunded.
+  // An invoked program may not be writable: a payout to one is listed read-only and gets refunded.
   const invoked = [program, COMPUTE_BUDGET_PROGRAM].some((one) => equalBytes(one, destination))
   accounts[0]!.writable = !invoked
   return accounts

@@ -1,4 +1,4 @@
-/** The JSON shapes of what the venue says of itself: instruments, time, status, trees, settlement, identity, attestation. */
+/** Defines the JSON shapes of the public reads: instruments, time, status, trees, settlement, identity, attestation. */
 import type { FillStage } from './trading'
 
 export type InstrumentStatus = 'active' | 'paused' | 'closed'

@@ -5,7 +5,7 @@
  * anchors, hashes and order signatures are lowercase hex of exact width; u64 values are canonical decimal strings;
  * slots, seq, milliseconds and indexes are JSON integers up to 2^53-1.
  *
- * What the venue says of itself (instruments, status, trees, attestation) stands in protocol/wire/public.ts.
+ * Shapes of the public reads (instruments, status, trees, attestation) are in protocol/wire/public.ts.
  */
 export type * from './public'
 
@@ -68,7 +68,7 @@ export type ReshapeRequest = {
   openings?: (NoteOpening | null)[]
 }
 
-/** Proof that a command stands in the journal (engine.md "Receipts"); protocol/bodies/receipt.ts checks it. */
+/** Proof that a command is in the journal (engine.md "Receipts"); protocol/bodies/receipt.ts checks it. */
 export type Receipt = {
   epoch: number
   seq: number

@@ -1,7 +1,7 @@
 import { endpoint } from '../../server/edge/endpoint'
 import { TokenRequest, TokenResponse } from '../../server/shapes/venue'
 
-/** POST /auth/token: a bearer token for credentials. Wrong secrets never block a right one of the same api key. */
+/** POST /auth/token: exchanges credentials for a bearer token. Wrong secrets never block a login with the right one. */
 export default endpoint(
   {
     summary: 'Log in',

@@ -3,7 +3,7 @@ import { PATH_NAME_LENGTH_MAX } from '../../server/limits'
 import { Instrument } from '../../server/shapes/venue'
 import { exact } from '../../server/shapes/wire'
 
-/** GET /instruments/{symbol}: one instrument. Any text that names none is unknown, however it is spelled. */
+/** GET /instruments/{symbol}: one instrument. Any other text answers `instrument_unknown`, never `field_invalid`. */
 export default endpoint(
   {
     summary: 'One instrument',

@@ -17,7 +17,7 @@ export default endpoint(
   },
   ({ venue, account_id, body }) => {
     const requests = Array.isArray(body) ? body : [body]
-    // The first was paid before the body was read; each one carries a signature to verify.
+    // The first is paid before the body is read; each further one adds a signature to verify.
     if (requests.length > 1) venue.takeLimit(account_id, COST.cancel * (requests.length - 1))
     return venue.cancelAll(account_id, requests)
   },

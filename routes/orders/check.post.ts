@@ -3,7 +3,7 @@ import { CHECK_REFUSALS } from '../../server/edge/problem'
 import { CheckRequest } from '../../server/shapes/orders'
 import { exact } from '../../server/shapes/wire'
 
-/** POST /orders/check: every check of a place that depends on nothing hidden; books nothing. */
+/** POST /orders/check: runs the checks of a place that depend on no hidden state; books nothing. */
 export default endpoint(
   {
     summary: 'Check an order without placing it',

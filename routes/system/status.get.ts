@@ -1,7 +1,7 @@
 import { endpoint } from '../../server/edge/endpoint'
 import { SystemStatus } from '../../server/shapes/venue'
 
-/** GET /system/status: readiness, always 200; where a 503 sends its reader. */
+/** GET /system/status: readiness, always 200; gives the reasons behind answers 503. */
 export default endpoint(
   {
     summary: 'Readiness',

@@ -3,7 +3,7 @@ import { COST, endpoint, t } from '../../server/edge/endpoint'
 import { TreeInclusion } from '../../server/shapes/notes'
 import { exact, Hash, QueryInteger } from '../../server/shapes/wire'
 
-/** GET /tree/inclusion: the siblings that lead one leaf to the root. */
+/** GET /tree/inclusion: the siblings on the path from one leaf to the root. */
 export default endpoint(
   {
     summary: 'Inclusion proof of a note',

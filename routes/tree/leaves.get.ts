@@ -4,7 +4,7 @@ import { PAGE_LEAVES_DEFAULT } from '../../server/limits'
 import { TreeLeaves } from '../../server/shapes/notes'
 import { exact, QueryInteger, QueryLimit } from '../../server/shapes/wire'
 
-/** GET /tree/leaves: a run of finalized leaves, so that a wallet can build its own proofs. */
+/** GET /tree/leaves: a range of finalized leaves, from which a wallet builds its own proofs. */
 export default endpoint(
   {
     summary: 'Leaves of the note tree',

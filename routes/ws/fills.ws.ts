@@ -1,7 +1,7 @@
 import { stream } from '../../server/edge/endpoint'
 import { COMMON_OPS } from '../../server/sockets/commands'
 
-/** /ws/fills: pushes the account's fills and their way through settlement. */
+/** /ws/fills: pushes the account's fills and their settlement stages. */
 export default stream({
   name: 'fills',
   summary: 'Fill events of the account',

@@ -1,7 +1,7 @@
 import { stream } from '../../server/edge/endpoint'
 import { COMMON_OPS } from '../../server/sockets/commands'
 
-/** /ws/orders: pushes what happens to the account's orders. */
+/** /ws/orders: pushes the events of the account's orders. */
 export default stream({
   name: 'orders',
   summary: 'Order events of the account',

@@ -1,4 +1,4 @@
-/** RPC methods about accounts and SPL tokens. */
+/** Serves the RPC methods for accounts and SPL tokens. */
 
 import { getBase58Decoder } from '@solana/kit'
 import { decodeBase58, encodeBase58 } from '../../protocol/base58'
@@ -15,15 +15,17 @@ import {
   withContext,
 } from './rpc'
 
-// An account as RPC JSON in the encoding a caller asks for.
-
-/** An account never pays rent again once exempt: nodes answer the largest u64. */
+/** Rent-exempt accounts never pay rent: nodes return the largest u64. */
 const RENT_EPOCH = 0xffff_ffff_ffff_ffffn
 const BASE58_DATA_MAX = 128
+export const TOKEN_PROGRAM = 'TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA'
+const TOKEN_2022_PROGRAM = 'TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb'
+const ACCOUNT_BYTES = 165
+const MINT_BYTES = 82
 
 /**
- * `encoding`: base64 (also answered for jsonParsed, as a node does without a parser), base58 or base64 by default like
- * a node; `dataSlice` cuts the data, never `space`.
+ * An account as RPC JSON. `encoding`: base58 (default), or base64, which also replaces jsonParsed as on a node without
+ * a parser. `dataSlice` cuts the data, never `space`.
  */
 export function accountJson(account: BankAccount | undefined, config: Config): unknown {
   if (!account) return null
@@ -47,13 +49,6 @@ function dataJson(data: Uint8Array, encoding: unknown): unknown {
   if (data.length > BASE58_DATA_MAX) throw invalidParams('data longer than 128 bytes needs encoding base64')
   return encoding === 'base58' ? [encodeBase58(data), 'base58'] : encodeBase58(data)
 }
-
-// SPL token account and mint layouts, as far as balances need them.
-
-export const TOKEN_PROGRAM = 'TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA'
-const TOKEN_2022_PROGRAM = 'TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb'
-const ACCOUNT_BYTES = 165
-const MINT_BYTES = 82
 
 type TokenAccount = { mint: string; owner: string; amount: bigint; program: string }
 
@@ -85,8 +80,6 @@ export function uiAmount(amount: bigint, decimals: number): Record<string, unkno
   const text = fraction === '' ? whole : `${whole}.${fraction}`
   return { amount: amount.toString(), decimals, uiAmount: Number(text), uiAmountString: text }
 }
-
-// RPC methods about accounts.
 
 const balance: Method = (machine, params) => {
   const config = configAt(machine, params, 1)
@@ -147,16 +140,6 @@ const minimumBalance: Method = (machine, params) => {
   return machine.bank.svm.minimumBalanceForRentExemption(BigInt(bytes))
 }
 
-export const accountMethods: Record<string, Method> = {
-  getBalance: balance,
-  getAccountInfo: accountInfo,
-  getMultipleAccounts: multipleAccounts,
-  getProgramAccounts: programAccounts,
-  getMinimumBalanceForRentExemption: minimumBalance,
-}
-
-// RPC methods about SPL tokens.
-
 const tokenBalance: Method = (machine, params) => {
   const config = configAt(machine, params, 1)
   const level = commitmentOf(config)
@@ -191,7 +174,12 @@ const tokenAccountsByOwner: Method = (machine, params) => {
   )
 }
 
-export const tokenMethods: Record<string, Method> = {
+export const accountMethods: Record<string, Method> = {
+  getBalance: balance,
+  getAccountInfo: accountInfo,
+  getMultipleAccounts: multipleAccounts,
+  getProgramAccounts: programAccounts,
+  getMinimumBalanceForRentExemption: minimumBalance,
   getTokenAccountBalance: tokenBalance,
   getTokenSupply: tokenSupply,
   getTokenAccountsByOwner: tokenAccountsByOwner,

@@ -48,7 +48,7 @@ export class Bank {
     }
   }
 
-  /** The account as it stood at the end of `slot`. */
+  /** The account at the end of `slot`. */
   at(address: string, slot: number): BankAccount | undefined {
     for (const [written, before] of this.#before) {
       if (written > slot && before.has(address)) return before.get(address)

@@ -1,5 +1,5 @@
 /**
- * What an embedded chain offers to the process that opened it: its addresses, its clockwork and its injected faults.
+ * Types of an embedded chain: its addresses, its clock and its injected faults.
  *
  * It models blockhash life, commitment by depth with the state of each level, landing, repeats and forks. It does not
  * model leaders, competing forks at one time, fee markets, write-lock contention or durable nonces.
@@ -18,7 +18,7 @@ export type Faults = {
   blockhash_life?: number | undefined
   /** The RPC node reads no v1 transaction, as one that was not upgraded; blocks hold them all the same. */
   refuse_v1?: boolean | undefined
-  /** What happens to one RPC request; undefined answers it normally. */
+  /** The fault of one RPC request; undefined answers it normally. */
   rpc?: ((method: string) => RpcFault | undefined) | undefined
   /** Each subscription notification is delivered twice. */
   notify_twice?: boolean | undefined
@@ -60,7 +60,7 @@ export type EmbeddedChain = {
   readonly faults: Faults
   /** Newest slot, at `processed`. */
   slot(): number
-  /** Makes slots at once, besides the timer. */
+  /** Produces slots at once, in addition to the timer. */
   advance(slots: number): void
   /**
    * Abandons the newest `depth` blocks: their transactions, account writes and blockhashes are gone, slot numbers go on.

@@ -1,4 +1,4 @@
-/** Test money of the embedded chain: the key that mints it and the RPC methods that give it. */
+/** Mints the embedded chain's test money and serves the RPC methods that request it. */
 
 import {
   type Address,
@@ -22,16 +22,17 @@ import { mintOf, TOKEN_PROGRAM } from './account_methods'
 import { SYSTEM_PROGRAM } from './bank'
 import type { Machine } from './machine'
 import { addressAt, configAt, invalidParams, type Method } from './rpc'
-import { type DecodedTransaction, decodeTransaction } from './transaction_meta'
-
-// The embedded chain's source of test money: a key that holds lamports and may mint the demo tokens.
+import { decodeTransaction } from './transaction_meta'
 
 export const NATIVE_MINT = 'So11111111111111111111111111111111111111112'
 const ATA_PROGRAM = address('ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL')
 const MEMO_PROGRAM = address('MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr')
 /** AccountRole of kit: readonly 0, writable 1, readonly signer 2, writable signer 3. */
 const [READ, WRITE, SIGN_WRITE] = [0, 1, 3] as const
+/** Lamports of one airdrop request: a thousand SOL, ample for tests and demos. */
+const AIRDROP_MAX = 1_000_000_000_000n
 
+/** Holds the key that owns the chain's lamports and may mint the demo tokens. */
 export class Faucet {
   #count = 0
 
@@ -49,7 +50,7 @@ export class Faucet {
     return this.#send([this.#transfer(to, lamports)])
   }
 
-  /** Queues tokens for `owner`'s associated token account, which is made when absent; the native mint by wrapping. */
+  /** Queues tokens for `owner`'s associated token account, created if absent; lamports are wrapped for the native mint. */
   async mintTo(mint: string, owner: string, amount: bigint): Promise<string> {
     const decimals = mintOf(this.machine.bank.newest(mint))?.decimals
     if (decimals === undefined) throw new RangeError('mint is not on this chain')
@@ -94,7 +95,7 @@ export class Faucet {
     }
   }
 
-  /** A memo with a counter keeps two equal requests in one slot apart. */
+  /** A memo with a counter distinguishes equal requests of one slot. */
   async #send(instructions: Instruction[]): Promise<string> {
     const { machine, signer } = this
     const memo: Instruction = {
@@ -113,9 +114,7 @@ export class Faucet {
       (m) => appendTransactionMessageInstructions([...instructions, memo], m),
     )
     const signed = await signTransactionMessageWithSigners(message)
-    const decoded: DecodedTransaction = decodeTransaction(
-      new Uint8Array(getTransactionEncoder().encode(signed)),
-    )
+    const decoded = decodeTransaction(new Uint8Array(getTransactionEncoder().encode(signed)))
     machine.enqueue(decoded)
     return decoded.signature!
   }
@@ -137,11 +136,7 @@ export async function associatedTokenAddress(owner: string, mint: string): Promi
   return derived
 }
 
-// RPC methods that give test money; they exist on the embedded chain only.
-
-/** Lamports one request may ask for: a thousand SOL, ample for tests and demos. */
-const AIRDROP_MAX = 1_000_000_000_000n
-
+/** `requestAirdrop` as on a test validator; `tacit_mintTo` exists on the embedded chain only. */
 export function faucetMethods(faucet: Faucet): Record<string, Method> {
   const requestAirdrop: Method = (_, params) => {
     const lamports = params[1]
@@ -151,7 +146,7 @@ export function faucetMethods(faucet: Faucet): Record<string, Method> {
     return faucet.airdrop(addressAt(params, 0), BigInt(lamports))
   }
 
-  /** `tacit_mintTo({mint, owner, amount})`: addresses in base58, amount as a decimal string; answers the signature. */
+  /** `tacit_mintTo({mint, owner, amount})`: addresses in base58, amount as a decimal string; returns the signature. */
   const mintTo: Method = (machine, params) => {
     const { mint, owner, amount } = configAt(machine, params, 0)
     const text = String(amount)

@@ -1,4 +1,4 @@
-/** First start of an embedded chain: its accounts, the vault program, and a vault opened by real transactions. */
+/** Creates an embedded chain on its first start: accounts, mints, the vault program, and an opened vault. */
 
 import { readFileSync } from 'node:fs'
 import {
@@ -30,8 +30,6 @@ import { NATIVE_MINT } from './faucet'
 import type { OpenedChain } from './open_embedded_chain'
 import { decodeTransaction } from './transaction_meta'
 
-// What exists on an embedded chain before its first transaction: the vault program, the faucet and three mints.
-
 /** Mints of the demo instruments, at their mainnet addresses. */
 const GENESIS_MINTS = [
   { mint: NATIVE_MINT, decimals: 9, faucet: false },
@@ -45,6 +43,9 @@ const MINT_LAMPORTS = 1_461_600n
 const MINT_BYTES = 82
 /** Program data: tag u32 = 3, slot u64, authority option u8, authority (32), then the ELF. */
 const PROGRAM_DATA_HEADER_BYTES = 45
+/** Lamports of the admin and of the settlement signer: 100 SOL each. */
+const FUNDING_LAMPORTS = 100_000_000_000n
+const EXIT_DELAY_S = 7 * 86_400
 
 /**
  * SPL mint: authority option u32 and key (36), supply u64 (8), decimals u8, initialized u8, freeze authority (36).
@@ -85,8 +86,8 @@ export function moneyAccounts(faucet: string): [string, BankAccount][] {
 
 /**
  * A program of the upgradeable loader.
- * @param authority who may upgrade until genesis gives that up
- * @param rent lamports that exempt this many bytes
+ * @param authority may upgrade the program until genesis renounces the right
+ * @param rent rent-exempt lamports of an account of that many bytes
  */
 async function programAccounts(
   program: string,
@@ -113,11 +114,6 @@ async function programAccounts(
   ]
 }
 
-// First start of an embedded chain: puts the vault program on it and opens the vault through real transactions.
-
-const FUNDING_LAMPORTS = 100_000_000_000n
-const EXIT_DELAY_S = 7 * 86_400
-
 export type GenesisOptions = {
   /** The built vault program, an sBPF ELF. */
   program_path: string
@@ -128,8 +124,9 @@ export type GenesisOptions = {
 }
 
 /**
- * Does nothing on a chain whose vault is open; a first start that was interrupted is completed. Answers the program's
- * address, 32 bytes.
+ * Installs the vault program and opens the vault through real transactions. Completes an interrupted first start; does
+ * nothing once the vault is open.
+ * @returns the program's address, 32 bytes
  * @throws when a genesis transaction fails
  */
 export async function makeGenesis(chain: OpenedChain, options: GenesisOptions): Promise<Uint8Array> {
@@ -156,7 +153,7 @@ export async function makeGenesis(chain: OpenedChain, options: GenesisOptions): 
   if (mayUpgrade(chain, program_data))
     await land(chain, admin, renounceUpgrades(admin, encodeBase58(program_data)))
   store.setFact('genesis_done', Uint8Array.of(1))
-  // Readers ask for finalized state: the vault is there from the first request on.
+  // Readers ask for finalized state: the vault must be visible to the first request.
   chain.advance(chain.machine.depth.finalized)
   return program
 }

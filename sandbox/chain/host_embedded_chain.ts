@@ -1,6 +1,6 @@
 /**
- * Runs an embedded chain on a thread beside the one that asks: running transactions and writing blocks never holds the
- * venue's event loop, as on a chain elsewhere. The thread ends with the process, however that ends.
+ * Runs an embedded chain on a worker thread, so that executing transactions and writing blocks never blocks the venue's
+ * event loop. The thread ends with the process.
  */
 import type { ChainReply, ChainRequest } from './chain_worker'
 import type { GenesisOptions } from './genesis'
@@ -9,7 +9,7 @@ type HostOptions = {
   data_dir: string
   slot_ms: number
   genesis: GenesisOptions
-  /** The chain stopped by itself, once it was open: whoever trades on it must end. */
+  /** The chain stopped unexpectedly after it was open: the venue must end. */
   failed(error: Error): void
 }
 export type HostedChain = {
@@ -24,7 +24,7 @@ export async function hostEmbeddedChain({ failed, ...open }: HostOptions): Promi
   const worker = new Worker(new URL('./chain_worker.ts', import.meta.url).href)
   const { promise: ended, resolve: end } = Promise.withResolvers<Error>()
   worker.onerror = ({ message }) => end(new Error(`the embedded chain failed: ${sentenceOf(message)}`))
-  // Where a thread is ended from within, no error is told.
+  // A thread that exits emits no error.
   worker.addEventListener('close', () => end(new Error('the embedded chain ended by itself')))
   const ask = (request: ChainRequest): Promise<ChainReply | Error> => {
     const { promise: answered, resolve } = Promise.withResolvers<ChainReply>()
@@ -51,7 +51,7 @@ export async function hostEmbeddedChain({ failed, ...open }: HostOptions): Promi
   }
 }
 
-/** A thread's fault is told with the source around it; a person needs its one line, such as that the disk is full. */
+/** The message line of a worker error, without the source excerpt around it. */
 const sentenceOf = (message: string): string => /^\w*Error: (.+)$/m.exec(message)?.[1] ?? message
 
 const reasonOf = (reply: ChainReply): string => (reply.op === 'refused' ? reply.message : 'no reason given')

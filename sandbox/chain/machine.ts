@@ -1,4 +1,4 @@
-/** The chain itself: slots, blockhashes, pending transactions, commitment by depth and forks. */
+/** Runs the embedded chain: slots, blockhashes, pending transactions, commitment by depth, and forks. */
 import { encodeBase58 } from '../../protocol/base58'
 import { u64Le, utf8 } from '../../protocol/bytes'
 import { sha256 } from '../../protocol/sha256'
@@ -7,11 +7,16 @@ import type { Faults } from './embedded_chain'
 import { type Block, type Landed, readFacts, type Store } from './store'
 import { type DecodedTransaction, executeTransaction } from './transaction_meta'
 
-// The window of recent blocks: which blockhash belongs to which slot and how long it may still be used.
+export type Commitment = 'processed' | 'confirmed' | 'finalized'
 
-/** Blocks a node keeps for validity checks, twice the longest life. */
+/** Blocks for which a node accepts a blockhash. */
+const BLOCKHASH_LIFE = 150
+/** Blocks a node keeps for validity checks: twice the longest life. */
 const WINDOW = 300
+/** Pending transactions a node holds before it rejects more. */
+const PENDING_MAX = 10_000
 
+/** The recent blocks, by slot and by blockhash. */
 class Blockhashes {
   #blocks: Block[] = []
   #byHash = new Map<string, Block>()
@@ -20,7 +25,7 @@ class Blockhashes {
     for (const block of blocks) this.add(block)
   }
 
-  /** Depends on chain, slot and fork count: an abandoned block's hash never comes back. */
+  /** Depends on chain, slot and fork count, so the hash of an abandoned block never recurs. */
   static hashOf(genesis_hash: Uint8Array, slot: number, forks: number): string {
     return encodeBase58(sha256(utf8('tacit/embedded/block/v1'), genesis_hash, u64Le(slot), u64Le(forks)))
   }
@@ -61,13 +66,6 @@ class Blockhashes {
   }
 }
 
-// The chain itself: slots, pending transactions, commitment by depth and forks. Knows nothing of RPC.
-
-export type Commitment = 'processed' | 'confirmed' | 'finalized'
-/** Pending transactions a node holds before it refuses more. */
-const PENDING_MAX = 10_000
-const BLOCKHASH_LIFE = 150
-
 export class Machine {
   readonly genesis_hash: Uint8Array
   readonly bank = new Bank()
@@ -76,7 +74,7 @@ export class Machine {
   tip: number
   #forks: number
   #time_offset_s = 0
-  /** Everything up to here was landed by an earlier run and counts as finalized. */
+  /** Slots up to this one were produced by an earlier run and count as finalized. */
   readonly #floor: number
   #pending: { decoded: DecodedTransaction; land_slot: number }[] = []
   /** Transactions of slots that are not finalized, for log subscriptions. */
@@ -135,14 +133,14 @@ export class Machine {
     return last !== undefined && this.height <= last
   }
 
-  /** Queues a transaction for landing; the same one twice is one. @throws RangeError when the queue is full */
+  /** Queues a transaction for landing; a duplicate is ignored. @throws RangeError when the queue is full */
   enqueue(decoded: DecodedTransaction): void {
     if (this.#pending.some((pending) => pending.decoded.signature === decoded.signature)) return
     if (this.#pending.length >= PENDING_MAX) throw new RangeError('too many pending transactions')
     this.#pending.push({ decoded, land_slot: this.tip + 1 + (this.faults.landing_delay_slots ?? 0) })
   }
 
-  /** Makes one slot: lands what is due, stores the block, then lets it be seen. */
+  /** Produces one slot: lands the due transactions, stores the block, then makes it visible. */
   advance(): void {
     const previous = this.blockhashes.at(this.tip)
     const slot = this.tip + 1
@@ -156,7 +154,7 @@ export class Machine {
     this.#recent.set(slot, landed)
     const finalized = this.slotAt('finalized')
     this.bank.finalize(finalized)
-    // One slot of margin: subscriptions read the slot that became finalized just now.
+    // One slot of margin: subscriptions still read the slot that just became finalized.
     for (const known of this.#recent.keys()) if (known < finalized - 1) this.#recent.delete(known)
     this.#announce()
   }
@@ -213,7 +211,7 @@ export class Machine {
     this.#time_offset_s += seconds
   }
 
-  /** Calls back after each slot and fork; returns how to stop. */
+  /** Calls `listener` after each slot and fork; returns the function that removes it. */
   watch(listener: () => void): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)

@@ -1,17 +1,17 @@
-/** Opens the embedded chain: litesvm with a life on disk, behind JSON-RPC and WebSocket on loopback. */
+/** Opens the embedded chain: litesvm with its state on disk, served by JSON-RPC and WebSocket on loopback. */
 
 import { randomBytes } from 'node:crypto'
 import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { accountMethods, tokenMethods } from './account_methods'
+import { accountMethods } from './account_methods'
 import type { EmbeddedChain, EmbeddedChainOptions } from './embedded_chain'
 import { Faucet, faucetMethods } from './faucet'
 import { moneyAccounts } from './genesis'
 import { historyMethods } from './history_methods'
 import { Machine } from './machine'
-import { sendMethods, simulateMethods } from './send_methods'
+import { sendMethods } from './send_methods'
 import { serveRpc } from './serve'
-import { blockhashMethods, slotMethods } from './slot_methods'
+import { slotMethods } from './slot_methods'
 import { Store } from './store'
 
 /** The chain together with what only genesis may touch. */
@@ -22,8 +22,8 @@ export type OpenedChain = EmbeddedChain & {
 }
 
 /**
- * Continues the chain in `data_dir`, or begins one with a random genesis hash. Whatever was reported as landed is on
- * disk before it is reported, so a killed process loses only transactions that were still pending.
+ * Continues the chain in `data_dir`, or begins one with a random genesis hash. A landed transaction is on disk before
+ * it is reported, so a killed process loses only pending transactions.
  * @throws when another process has this chain open
  */
 export async function openEmbeddedChain(options: EmbeddedChainOptions): Promise<OpenedChain> {
@@ -38,10 +38,7 @@ export async function openEmbeddedChain(options: EmbeddedChainOptions): Promise<
   const admin_seed = secret(join(options.data_dir, 'admin.key'))
   const server = serveRpc(machine, {
     ...slotMethods,
-    ...blockhashMethods,
     ...accountMethods,
-    ...tokenMethods,
-    ...simulateMethods,
     ...sendMethods,
     ...historyMethods,
     ...faucetMethods(faucet),

@@ -1,14 +1,13 @@
-/** JSON-RPC of a Solana node: parameters, JSON text with u64 integers, error codes. */
+/** Reads parameters and writes replies of a Solana node's JSON-RPC. */
 import { decodeBase58 } from '../../protocol/base58'
 import type { Commitment, Machine } from './machine'
 
-// JSON text for RPC replies: u64 values as bare integers, which JSON.stringify cannot write.
-
-/** Text that is JSON already and goes into a reply unchanged. */
+/** JSON text that is copied into a reply unchanged. */
 export class RawJson {
   constructor(readonly text: string) {}
 }
 
+/** Writes bigints as bare integers, which JSON.stringify cannot do. */
 export function encodeJson(value: unknown): string {
   if (typeof value === 'bigint') return value.toString()
   if (value instanceof RawJson) return value.text
@@ -21,9 +20,7 @@ export function encodeJson(value: unknown): string {
   return `{${members.join(',')}}`
 }
 
-// The JSON-RPC error codes of a Solana node that this server answers with, and the class that carries one.
-
-/** Source: Agave `rpc-client-api/src/custom_error.rs` and JSON-RPC 2.0 section 5.1. */
+/** Error codes. Source: Agave `rpc-client-api/src/custom_error.rs` and JSON-RPC 2.0 section 5.1. */
 export const RPC_CODE = {
   preflight_failure: -32002,
   signature_verification_failure: -32003,
@@ -50,13 +47,11 @@ export function invalidParams(message: string): RpcError {
   return new RpcError(RPC_CODE.invalid_params, `Invalid params: ${message}`)
 }
 
-// Reading RPC parameters: addresses, configuration objects, commitment and minimum slot.
-
 export type Config = Record<string, unknown>
 /** An RPC method: positional parameters in, result out; throws RpcError. */
 export type Method = (machine: Machine, params: unknown[]) => unknown
 
-/** The configuration object at `index`, `{}` when left out; refuses a `minContextSlot` that is not reached yet. */
+/** The configuration object at `index`, `{}` if absent. @throws RpcError for a `minContextSlot` in the future */
 export function configAt(machine: Machine, params: unknown[], index: number): Config {
   const config = params[index] ?? {}
   if (typeof config !== 'object' || Array.isArray(config)) throw invalidParams('expected an object')
@@ -70,7 +65,7 @@ export function configAt(machine: Machine, params: unknown[], index: number): Co
   return config as Config
 }
 
-/** Unknown levels are refused; the default is `finalized`, as on a node. */
+/** Default `finalized`, as on a node. @throws RpcError for an unknown level */
 export function commitmentOf(config: Config, name = 'commitment'): Commitment {
   const level = config[name] ?? 'finalized'
   if (level === 'processed' || level === 'confirmed' || level === 'finalized') return level
@@ -96,7 +91,7 @@ export function textAt(params: unknown[], index: number): string {
   return text
 }
 
-/** `{context, value}` as every account read answers it. */
+/** `{context, value}`, the result of every account read. */
 export function withContext(machine: Machine, config: Config, value: unknown): unknown {
   return { context: { apiVersion: '4.2.0', slot: machine.slotAt(commitmentOf(config)) }, value }
 }

@@ -25,13 +25,11 @@ import {
   transactionErrorOf,
 } from './transaction_meta'
 
-// RPC method simulateTransaction, and the same run as preflight of sendTransaction.
-
-/** SIMD-0186: each loaded account counts its data and this much besides. */
+/** SIMD-0186: added to the data size of each loaded account. */
 const ACCOUNT_OVERHEAD_BYTES = 64
 const LOADER_V3 = 'BPFLoaderUpgradeab1e11111111111111111111111'
 
-/** @throws RpcError for bytes that are no transaction */
+/** @throws RpcError unless the bytes are a transaction */
 function decodeParam(
   { faults }: Machine,
   params: unknown[],
@@ -141,10 +139,6 @@ const simulateTransaction: Method = (machine, params) => {
   })
 }
 
-export const simulateMethods: Record<string, Method> = { simulateTransaction }
-
-// RPC method sendTransaction.
-
 function preflight(machine: Machine, decoded: DecodedTransaction): void {
   if (machine.store.transaction(decoded.signature!)) {
     throw preflightFailure('This transaction has already been processed', 'AlreadyProcessed', [])
@@ -178,7 +172,7 @@ function preflightFailure(
   return new RpcError(RPC_CODE.preflight_failure, `Transaction simulation failed: ${message}`, data)
 }
 
-/** Accepts for landing; an answer promises nothing about the transaction's fate. */
+/** Queues the transaction; the reply does not promise that it lands. */
 const sendTransaction: Method = (machine, params) => {
   const config = configAt(machine, params, 1)
   const decoded = decodeParam(machine, params, config)
@@ -194,4 +188,4 @@ const sendTransaction: Method = (machine, params) => {
   return decoded.signature
 }
 
-export const sendMethods: Record<string, Method> = { sendTransaction }
+export const sendMethods: Record<string, Method> = { simulateTransaction, sendTransaction }

@@ -46,7 +46,7 @@ export function serveRpc(machine: Machine, methods: Record<string, Method>): Rpc
         if (!subscriptions) return
         void answerText(machine, methods, String(text), subscriptions).then((reply) => {
           socket.send(reply)
-          // What is true already (a landed signature) must not wait for the next slot.
+          // A fact that already holds (a landed signature) must not wait for the next slot.
           subscriptions.poll()
         })
       },

@@ -1,11 +1,9 @@
-/** RPC methods about slots, blocks, blockhashes and fees. */
+/** Serves the RPC methods for slots, blocks, blockhashes and fees. */
 
 import { type CompiledTransactionMessage, getCompiledTransactionMessageDecoder } from '@solana/kit'
 import { encodeBase58 } from '../../protocol/base58'
 import { SLOTS_PER_EPOCH } from './bank'
 import { commitmentOf, configAt, type Method, textAt, withContext } from './rpc'
-
-// RPC methods about blockhashes and fees.
 
 const LAMPORTS_PER_SIGNATURE = 5_000n
 
@@ -18,7 +16,7 @@ const latestBlockhash: Method = (machine, params) => {
 const isBlockhashValid: Method = (machine, params) =>
   withContext(machine, configAt(machine, params, 1), machine.isBlockhashValid(textAt(params, 0)))
 
-/** Base fee only: what a message pays in priority stands in the message itself. */
+/** Base fee only: the priority fee is part of the message. */
 const feeForMessage: Method = (machine, params) => {
   const bytes = new Uint8Array(Buffer.from(textAt(params, 0), 'base64'))
   const message: CompiledTransactionMessage & { lifetimeToken?: string } =
@@ -28,21 +26,12 @@ const feeForMessage: Method = (machine, params) => {
   return withContext(machine, configAt(machine, params, 1), valid ? fee : null)
 }
 
-/** This chain has no contention, so nobody pays for priority: zero for each recent slot. */
+/** Zero for each recent slot: without contention no transaction pays for priority. */
 const recentPrioritizationFees: Method = (machine) => {
   const last = machine.slotAt('processed')
   const count = Math.min(150, last + 1)
   return Array.from({ length: count }, (_, at) => ({ slot: last - at, prioritizationFee: 0 }))
 }
-
-export const blockhashMethods: Record<string, Method> = {
-  getLatestBlockhash: latestBlockhash,
-  isBlockhashValid,
-  getFeeForMessage: feeForMessage,
-  getRecentPrioritizationFees: recentPrioritizationFees,
-}
-
-// RPC methods about slots, blocks and the node.
 
 const slot: Method = (machine, params) => machine.slotAt(commitmentOf(configAt(machine, params, 0)))
 
@@ -61,10 +50,14 @@ const epochInfo: Method = (machine, params) => {
   }
 }
 
-/** Null outside the recent window, as for a block a node no longer keeps. */
+/** Null outside the recent window, like a node for a block it has discarded. */
 const blockTime: Method = (machine, params) => machine.blockhashes.exact(Number(params[0]))?.unix_s ?? null
 
 export const slotMethods: Record<string, Method> = {
+  getLatestBlockhash: latestBlockhash,
+  isBlockhashValid,
+  getFeeForMessage: feeForMessage,
+  getRecentPrioritizationFees: recentPrioritizationFees,
   getSlot: slot,
   getBlockHeight: blockHeight,
   getEpochInfo: epochInfo,

@@ -1,11 +1,9 @@
-/** The chain on disk: one SQLite file that a block enters whole before it is readable. */
+/** Stores the chain in one SQLite file; a block is committed as a whole before it becomes readable. */
 
 import { Database } from 'bun:sqlite'
 import { randomBytes } from 'node:crypto'
 import { readU64Le } from '../../protocol/bytes'
 import type { BankAccount } from './bank'
-
-// The chain on disk: one SQLite file that a block enters whole, before anybody can read of it.
 
 export type Landed = {
   signature: string
@@ -13,10 +11,10 @@ export type Landed = {
   bytes: Uint8Array
   /** JSON of the TransactionError, `null` for success. */
   error: string
-  /** JSON of `meta` as getTransaction answers it. */
+  /** JSON of `meta` as getTransaction returns it. */
   meta: string
   unix_s: number
-  /** Every address the transaction names. */
+  /** Every address in the transaction. */
   mentions: string[]
   logs: string[]
 }
@@ -46,7 +44,7 @@ CREATE INDEX IF NOT EXISTS transactions_slot ON transactions (slot);
 CREATE TABLE IF NOT EXISTS mentions (address TEXT NOT NULL, id INTEGER NOT NULL, PRIMARY KEY (address, id)) STRICT, WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS mentions_id ON mentions (id);
 `
-/** Blocks kept for blockhashes and block times; a blockhash lives 150. */
+/** Blocks kept for blockhashes and block times; a blockhash is valid for 150. */
 const BLOCKS_KEPT = 512
 
 export class Store {
@@ -94,7 +92,7 @@ export class Store {
     })()
   }
 
-  /** Erases every transaction above `slot`, rewrites the blockhashes given and restores accounts, in one durable step. */
+  /** Erases every transaction above `slot`, replaces blockhashes and restores accounts in one durable step. */
   abandon(
     slot: number,
     forks: Uint8Array,
@@ -114,7 +112,7 @@ export class Store {
     })()
   }
 
-  /** Writes accounts that no transaction made: genesis only. */
+  /** Writes accounts outside any transaction: genesis only. */
   install(accounts: Iterable<[string, BankAccount]>): void {
     this.#db.transaction(() => {
       for (const [address, account] of accounts) this.#putAccount(address, account)
@@ -126,7 +124,7 @@ export class Store {
     return this.#db.query<StoredTransaction, [string]>(sql).get(signature) ?? undefined
   }
 
-  /** Newest first, strictly between the ids of `before` and `until` where given. */
+  /** Newest first, strictly between the ids of `before` and `until` if given. */
   history(
     address: string,
     slot_max: number,
@@ -174,9 +172,7 @@ export class Store {
   }
 }
 
-// Single values of a chain's data file: genesis hash, fork count, vault program.
-
-/** Reads them; a new file gets a random genesis hash, so no two embedded chains share signatures. */
+/** Reads the chain's constants. A new file gets a random genesis hash, so no two embedded chains share signatures. */
 export function readFacts(store: Store): { genesis_hash: Uint8Array; forks: number } {
   let genesis_hash = store.fact('genesis_hash')
   if (!genesis_hash) {

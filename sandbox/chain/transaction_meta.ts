@@ -17,8 +17,6 @@ import type { Bank } from './bank'
 import { encodeJson, RawJson } from './rpc'
 import type { Landed } from './store'
 
-// Which accounts a transaction names, in index order, and which of them it may write.
-
 type TransactionAccounts = {
   /** Static accounts, then loaded writable, then loaded readonly: the order instruction indexes refer to. */
   addresses: string[]
@@ -62,14 +60,12 @@ function loadedOf(
   return loaded
 }
 
-// TransactionError as RPC JSON, read from the runtime's Rust debug text.
-
-/** A name (`"BlockhashNotFound"`), or an object with one member (`{InstructionError: [0, {Custom: 1}]}`). */
+/** TransactionError as RPC JSON: a name (`"BlockhashNotFound"`), or an object with one member (`{InstructionError: [0, {Custom: 1}]}`). */
 type TransactionErrorJson = string | { [name: string]: unknown }
 
 /**
- * Reads `err: <here>, meta: ...` of litesvm's FailedTransactionMetadata text: its typed getters are const enums without
- * names at run time, and the debug spelling equals the serde names that a node answers with.
+ * Reads `err: <error>, meta: ...` of litesvm's FailedTransactionMetadata text: its typed getters are const enums without
+ * names at run time, and the debug spelling equals the serde names that a node returns.
  */
 export function transactionErrorOf(failed: string): TransactionErrorJson {
   const text = /err: (.*?), meta: /s.exec(failed)?.[1] ?? 'SanitizeFailure'
@@ -87,8 +83,6 @@ function instructionErrorOf(text: string): TransactionErrorJson {
   if (custom) return { Custom: Number(custom[1]) }
   return /^\w+/.exec(text)?.[0] ?? text
 }
-
-// `meta` of a transaction as getTransaction answers it: balances, inner instructions, logs, fee.
 
 type Balances = { lamports: bigint[]; tokens: Record<string, unknown>[] }
 
@@ -128,11 +122,12 @@ export function returnDataOf(meta: TransactionMetadata): Record<string, unknown>
   return { programId, data: [Buffer.from(data).toString('base64'), 'base64'] }
 }
 
-/** Fee in lamports; litesvm shows it in its debug text only. */
+/** Fee in lamports; litesvm exposes it in its debug text only. */
 function feeOf(result: TransactionMetadata | FailedTransactionMetadata): bigint {
   return BigInt(/fee: (\d+)/.exec(result.toString())?.[1] ?? '0')
 }
 
+/** `meta` as getTransaction returns it. */
 function metaJson(args: {
   error: string
   fee: bigint
@@ -159,8 +154,6 @@ function metaJson(args: {
   })
 }
 
-// Runs one transaction in the open slot and describes how it landed.
-
 export type DecodedTransaction = {
   bytes: Uint8Array
   transaction: Transaction
@@ -169,17 +162,17 @@ export type DecodedTransaction = {
   signature: string | undefined
 }
 
-/** @throws TransactionTooLarge, or a decoder's error when the bytes are no transaction */
+/** @throws TransactionTooLarge, or the decoder's error unless the bytes are a transaction */
 export function decodeTransaction(bytes: Uint8Array): DecodedTransaction {
   const transaction = getTransactionDecoder().decode(bytes)
   const message = getCompiledTransactionMessageDecoder().decode(transaction.messageBytes)
-  // litesvm itself runs transactions of any size.
+  // litesvm does not limit the size of transactions.
   requireSize(message.version, bytes.length, message.staticAccounts.length)
   const first = transaction.signatures[message.staticAccounts[0]!]
   return { bytes, transaction, message, signature: first ? getBase58Decoder().decode(first) : undefined }
 }
 
-/** Undefined when the transaction failed before its fee was charged: such a transaction never enters a block. */
+/** Undefined if the transaction failed before its fee was charged: it does not enter a block. */
 export function executeTransaction(
   bank: Bank,
   decoded: DecodedTransaction,

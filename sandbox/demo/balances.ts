@@ -1,11 +1,9 @@
-/** The books of the demo: balances by mint in token accounts, wallets and vault, and fees paid. */
-import type { VenueClient } from '../../client/api/venue_client'
-import { ownAccount, tokenBalance } from '../../client/chain/token_account'
+/** Keeps the books of the demo: balances by mint in token accounts, wallets and vault, and fees paid. */
+import { ownAccount, tokenBalance, type VenueClient } from '../../client/index'
 import { check, fact, tokens } from './report'
 import type { Trader } from './trader'
 
-// Fees the traders paid so far, by mint, from the facts their wallets keep.
-
+/** Fees the traders have paid, by mint, from their wallets. */
 export function feesOf(traders: readonly Trader[]): Map<string, bigint> {
   const fees = new Map<string, bigint>()
   for (const { wallet } of traders) {
@@ -15,8 +13,6 @@ export function feesOf(traders: readonly Trader[]): Map<string, bigint> {
   }
   return fees
 }
-
-// What everybody owns of a mint: token accounts, notes in wallets, and what the vault holds.
 
 export type MintName = { mint: string; name: string; decimals: number }
 type Holding = { in_accounts: bigint; in_notes: bigint }
@@ -53,7 +49,7 @@ function total(balances: Balances, mint: string): bigint {
   return sum
 }
 
-/** Per mint: what the traders had equals what they have plus the fees the venue kept, to the last unit. */
+/** Checks per mint that the traders' total before equals the total after plus fees, to the last unit. */
 export function checkSums(
   before: Balances,
   after: Balances,
@@ -67,21 +63,21 @@ export function checkSums(
   }
 }
 
-/** The vault holds exactly what it owes, and it owes every note plus the fees it has not paid out. */
+/** Checks that the vault's balance equals its liabilities: every note plus all fees. */
 export async function checkVault(
   client: VenueClient,
   traders: Trader[],
   fees_ever: Map<string, bigint>,
   mints: MintName[],
 ): Promise<void> {
-  const { mints: told } = await client.transparency()
+  const { mints: reported } = await client.transparency()
   for (const { mint, name, decimals } of mints) {
-    const account = told.find((one) => one.mint === mint)
+    const account = reported.find((one) => one.mint === mint)
     const vault = account === undefined ? undefined : await readVault(traders[0]!, account.vault)
     const notes = traders.reduce((sum, trader) => sum + trader.wallet.balance(mint), 0n)
     const owed = notes + (fees_ever.get(mint) ?? 0n)
     check(vault === owed, `${name}: vault on chain = notes + fees`, `${tokens(vault ?? 0n, decimals)}`)
-    check(account?.vault_balance === String(vault), `${name}: /transparency tells the same balance`)
+    check(account?.vault_balance === String(vault), `${name}: /transparency reports the same balance`)
   }
 }
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env bun
-/** `bun run demo`: the whole story against a real venue process, from verification to money in a token account. */
+/** `bun run demo`: plays the whole story against a real venue process, from verification to money in a token account. */
 import { mkdirSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { answerHelp } from '../../client/cli/options'
 import { chapter, check, DemoFailed } from './report'
 import { fund } from './steps'
-import { tell, tradersDir } from './story'
+import { playStory, tradersDir } from './story'
 import { VenueProcess } from './venue_process'
 
 const MINTS = {
@@ -15,7 +15,7 @@ const MINTS = {
 }
 
 const USAGE = `usage: bun run demo [--data DIR]
-Plays the whole story against a venue of its own; DIR keeps it, and may be that of an earlier demo. Default data/demo.`
+Plays the whole story against its own venue. DIR holds the venue's data, also of an earlier demo. Default data/demo.`
 
 const values = readOptions()
 const data_dir = resolve(values.data ?? 'data/demo')
@@ -27,7 +27,7 @@ const venue_process = new VenueProcess(data_dir, {
   TACIT_SLOT_MS: '200',
 })
 
-// Whoever ends the demo ends its venue: left alone, that would hold the folder against the next demo.
+// Ends the venue with the demo: otherwise it would lock the folder against the next demo.
 for (const [signal, code] of [
   ['SIGINT', 130],
   ['SIGTERM', 143],
@@ -38,7 +38,7 @@ for (const [signal, code] of [
 try {
   chapter('A venue starts on an embedded chain, and is verified before a word is said to it')
   const facts = await venue_process.start()
-  const { ada, bob } = await tell({ venue_process, facts, traders_dir, mints: MINTS, fund })
+  const { ada, bob } = await playStory({ venue_process, facts, traders_dir, mints: MINTS, fund })
   for (const trader of [ada, bob]) trader.close()
   check((await venue_process.stop()) === 0, 'SIGTERM: the venue drains, anchors and exits with 0')
   console.log('\nThe demo ends: everything it promised was seen to hold.')

@@ -1,4 +1,4 @@
-/** What the demo prints: numbered chapters, facts in columns, and a check that stops the story when it fails. */
+/** Prints the demo's numbered chapters and facts in columns, and stops the story at the first failed check. */
 
 let chapter_number = 0
 

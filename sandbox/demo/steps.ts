@@ -1,51 +1,63 @@
-/** The chapters of the demo: verify, deposit, trade, withdraw, and the commands that must be rejected. */
+/** Runs the chapters of the demo: verify, deposit, trade, withdraw, and the commands that must be rejected. */
 
 import { readFileSync } from 'node:fs'
-import { type VenueClient, VenueProblem } from '../../client/api/venue_client'
-import { deposit } from '../../client/chain/deposit'
-import { airdrop, mintTo } from '../../client/chain/embedded_faucet'
-import { sendInstructions } from '../../client/chain/send_instructions'
-import { createAssociatedAccount, ownAccount, tokenBalance } from '../../client/chain/token_account'
-import { connect } from '../../client/connect'
-import { DEMO_DEPOSIT_MAX_MS, DEMO_DEPOSIT_POLL_MS, DEMO_LIFE_SLOTS } from '../../client/limits'
-import { VerificationFailed, type VerifiedVenue } from '../../client/verified_venue'
-import { parsePolicy, type VerificationPolicy } from '../../client/verify/policy'
-import { transcriptText } from '../../client/verify/transcript'
 import {
+  airdrop,
+  type Collateral,
+  connect,
+  createAssociatedAccount,
+  deposit,
   dropRefused,
+  type Fill,
+  type Instrument,
+  mintTo,
   collateralOf as orderCollateral,
+  ownAccount,
+  type PlaceRequest,
+  parsePolicy,
   prepareCancel,
   preparePlace,
   prepareWithdrawal,
-} from '../../client/wallet/prepare'
+  sendInstructions,
+  tokenBalance,
+  transcriptText,
+  type VenueClient,
+  VenueProblem,
+  VerificationFailed,
+  type VerificationPolicy,
+  type VerifiedVenue,
+  type Withdrawal,
+} from '../../client/index'
+import { DEMO_DEPOSIT_MAX_MS, DEMO_DEPOSIT_POLL_MS, DEMO_LIFE_SLOTS } from '../../client/limits'
 import { decodeBase58 } from '../../protocol/base58'
 import { fromHex } from '../../protocol/bytes'
-import type { Collateral } from '../../protocol/tdx/collateral'
-import type { Fill, Instrument, PlaceRequest, Withdrawal } from '../../protocol/wire/trading'
 import type { MintName } from './balances'
 import { check, DemoFailed, fact, short, tokens } from './report'
 import type { Trader } from './trader'
-import type { LaptopFacts } from './venue_process'
+import type { SandboxFacts } from './venue_process'
 
-// Verifies the venue before a word is said to it, and shows that another build is refused.
+const PRICE = 150_000_000n
+const SOL = 1_000_000_000n
+/** Lamports for a trader's own transactions. */
+const FEE_LAMPORTS = 2_000_000_000n
 
-/** What this demo demands: this very build, under the development root. */
-export function demoPolicy(facts: LaptopFacts): VerificationPolicy {
+/** Accepts only this build, under the development root. */
+export function demoPolicy(facts: SandboxFacts): VerificationPolicy {
   return parsePolicy(readFileSync(facts.policy, 'utf8'))
 }
 
-function collateralOf(facts: LaptopFacts): Collateral {
+function collateralOf(facts: SandboxFacts): Collateral {
   return JSON.parse(readFileSync(facts.collateral, 'utf8')) as Collateral
 }
 
-export async function verifyVenue(facts: LaptopFacts): Promise<VerifiedVenue> {
+export async function verifyVenue(facts: SandboxFacts): Promise<VerifiedVenue> {
   const venue = await connect(facts.url, demoPolicy(facts), { collateral: collateralOf(facts) })
   for (const line of transcriptText(venue.transcript).split('\n')) console.log(`   ${line}`)
   return venue
 }
 
-/** A policy that pins another compose hash must be refused, and for that reason. */
-export async function refuseOtherBuild(facts: LaptopFacts): Promise<void> {
+/** Checks that a policy which pins another compose hash rejects the venue for that reason. */
+export async function refuseOtherBuild(facts: SandboxFacts): Promise<void> {
   const policy = { ...demoPolicy(facts), compose_hashes: ['00'.repeat(32)] }
   try {
     await connect(facts.url, policy, { collateral: collateralOf(facts) })
@@ -58,12 +70,7 @@ export async function refuseOtherBuild(facts: LaptopFacts): Promise<void> {
   throw new DemoFailed('a wrong compose hash was accepted')
 }
 
-// Traders receive test money and deposit it: each deposit is a note only its trading key can spend.
-
-/** Lamports for a trader's own transactions. */
-const FEE_LAMPORTS = 2_000_000_000n
-
-/** Tops the trader's token account up from the faucet of the embedded chain. */
+/** Sends lamports and tokens to the trader from the faucet of the embedded chain. */
 export async function fund(trader: Trader, mint: MintName, amount: bigint): Promise<void> {
   await airdrop(trader.chain, FEE_LAMPORTS)
   const before = await tokenBalance(trader.chain, ownAccount(trader.chain, mint.mint).bytes)
@@ -75,6 +82,7 @@ export async function fund(trader: Trader, mint: MintName, amount: bigint): Prom
   }
 }
 
+/** Deposits tokens: the note can be spent only by the trader's key. */
 export async function depositNote(
   trader: Trader,
   program_id: string,
@@ -109,17 +117,12 @@ export async function untilUsable(client: VenueClient, traders: Trader[]): Promi
   }
 }
 
-// Orders of every kind, one of them filled in part over three batches.
-
-const PRICE = 150_000_000n
-const SOL = 1_000_000_000n
-
-function tellFill(who: string, fill: Fill): void {
+function printFill(who: string, fill: Fill): void {
   const price = `${tokens(BigInt(fill.amount), 9)} SOL at ${tokens(BigInt(fill.price), 6)}`
   fact(`${who} ${fill.side}s`, `${price}, fee ${tokens(BigInt(fill.fee), 6)} USDC, batch ${fill.batch}`)
 }
 
-/** A resting buy of 9 SOL meets three sells of 2 SOL, one per batch: the change note carries it from batch to batch. */
+/** Fills a resting buy of 9 SOL with three sells of 2 SOL, one per batch; change notes back the remainder. */
 export async function partialOverThreeBatches(
   buyer: Trader,
   seller: Trader,
@@ -131,7 +134,7 @@ export async function partialOverThreeBatches(
     const ioc = await seller.place(sol, { side: 'sell', type: 'ioc', amount: 2n * SOL, price: 149_000_000n })
     await seller.untilOrder(ioc, 'filled')
     const fills = await buyer.untilFills(resting, 'matched', round)
-    tellFill(buyer.name, fills[round - 1]!)
+    printFill(buyer.name, fills[round - 1]!)
   }
   const fills = buyer.fillsOf(resting, 'matched')
   check(new Set(fills.map((fill) => fill.batch)).size === 3, 'one order filled in part over three batches')
@@ -142,7 +145,7 @@ export async function partialOverThreeBatches(
   return resting
 }
 
-/** The other kinds: fok too big and fitting, min_fill, an ioc remainder, a cancel. */
+/** Places the other order types: a fok that is too big, one that fits, min_fill, an ioc remainder, a cancel. */
 export async function otherKinds(buyer: Trader, seller: Trader, sol: Instrument): Promise<void> {
   const fok_big = await seller.place(sol, { side: 'sell', type: 'fok', amount: 8n * SOL, price: PRICE })
   const unfilled = await seller.untilOrder(fok_big, 'cancelled')
@@ -156,7 +159,7 @@ export async function otherKinds(buyer: Trader, seller: Trader, sol: Instrument)
   })
   const fok = await seller.place(sol, { side: 'sell', type: 'fok', amount: SOL, price: PRICE })
   await seller.untilOrder(fok, 'filled')
-  tellFill(seller.name, (await seller.untilFills(fok, 'matched', 1))[0]!)
+  printFill(seller.name, (await seller.untilFills(fok, 'matched', 1))[0]!)
   check(
     seller.order(min_fill)?.status === 'accepted',
     'an order of at least 4 SOL waits while only less is there',
@@ -171,7 +174,7 @@ export async function otherKinds(buyer: Trader, seller: Trader, sol: Instrument)
   )
 }
 
-/** Every fill of an order is final on Solana, each with the signature of its settlement batch. */
+/** Waits until `count` fills of an order are final on Solana, each with the signature of its settlement batch. */
 export async function untilSettled(trader: Trader, order_id: string, count: number): Promise<Fill[]> {
   const fills = await trader.untilFills(order_id, 'finalized', count)
   for (const fill of fills)
@@ -183,8 +186,7 @@ export async function untilSettled(trader: Trader, order_id: string, count: numb
   return fills
 }
 
-// A withdrawal leaves a note and arrives in a token account; the rest comes back as a change note.
-
+/** Withdraws part of a note to a token account; the rest returns as a change note. */
 export async function withdrawTokens(trader: Trader, mint: MintName, amount: bigint): Promise<Withdrawal> {
   const note = trader.wallet.noteFor(mint.mint, amount * 2n)
   if (note === undefined) throw new DemoFailed(`${trader.name} has no note to withdraw from`)
@@ -218,17 +220,15 @@ export async function withdrawTokens(trader: Trader, mint: MintName, amount: big
   return done
 }
 
-// Forced checks: what must be refused is refused, with its code.
-
-/** The refusal a call meets. @throws DemoFailed when it is accepted. */
-async function refusal(what: string, attempt: () => Promise<unknown>): Promise<VenueProblem> {
+/** The venue's rejection of a call. @throws DemoFailed when the call is accepted */
+async function refusal(name: string, attempt: () => Promise<unknown>): Promise<VenueProblem> {
   try {
     await attempt()
   } catch (error) {
     if (error instanceof VenueProblem) return error
     throw error
   }
-  throw new DemoFailed(`${what} was accepted`)
+  throw new DemoFailed(`${name} was accepted`)
 }
 
 async function signedOrder(trader: Trader, instrument: Instrument): Promise<PlaceRequest> {
@@ -247,6 +247,7 @@ async function signedOrder(trader: Trader, instrument: Instrument): Promise<Plac
   return request
 }
 
+/** Checks that forged, replayed and foreign commands are rejected with their codes. */
 export async function forcedRefusals(owner: Trader, stranger: Trader, sol: Instrument): Promise<void> {
   const forged = await signedOrder(owner, sol)
   const wrong_key = { ...forged, trading_key: stranger.wallet.tradingKeyText(0) }

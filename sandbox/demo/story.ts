@@ -1,9 +1,7 @@
-/** The story every demo tells: two traders deposit, trade, survive a kill, settle, withdraw, and the books are equal. */
+/** Plays the story of every demo: two traders deposit, trade, survive a kill, settle, withdraw, and the books balance. */
 
 import { join } from 'node:path'
-import { VenueClient } from '../../client/api/venue_client'
-import { reopenChain } from '../../client/chain/chain_access'
-import type { Instrument } from '../../protocol/wire/trading'
+import { type Instrument, reopenChain, VenueClient } from '../../client/index'
 import { checkSums, checkVault, feesOf, type MintName, printBalances, readBalances } from './balances'
 import { chapter, check, fact } from './report'
 import {
@@ -18,7 +16,7 @@ import {
   withdrawTokens,
 } from './steps'
 import { account, openTrader, type Trader } from './trader'
-import type { LaptopFacts, VenueProcess } from './venue_process'
+import type { SandboxFacts, VenueProcess } from './venue_process'
 
 const WHOLE_SOL = 1_000_000_000n
 const WHOLE_USDC = 1_000_000n
@@ -27,7 +25,7 @@ const WHOLE_USDC = 1_000_000n
 export type Stage = {
   venue_process: VenueProcess
   /** Started already. */
-  facts: LaptopFacts
+  facts: SandboxFacts
   /** Folder of the traders' wallets, keys and credentials. */
   traders_dir: string
   /** Mints of the instrument SOL-USDC. */
@@ -37,8 +35,8 @@ export type Stage = {
 }
 export type Cast = { ada: Trader; bob: Trader; sol: Instrument }
 
-/** Verifies the venue, then brings each trader's account and event stream to it. */
-export async function connectAll(stage: Stage, facts: LaptopFacts, traders: Trader[]): Promise<Instrument> {
+/** Verifies the venue, then connects each trader's account and event stream to it. */
+export async function connectAll(stage: Stage, facts: SandboxFacts, traders: Trader[]): Promise<Instrument> {
   const venue = await verifyVenue(facts)
   for (const trader of traders) {
     trader.chain = reopenChain(trader.chain, facts.rpc_url)
@@ -49,7 +47,7 @@ export async function connectAll(stage: Stage, facts: LaptopFacts, traders: Trad
 }
 
 /** @throws DemoFailed at the first promise that does not hold */
-export async function tell(stage: Stage): Promise<Cast> {
+export async function playStory(stage: Stage): Promise<Cast> {
   const { facts, venue_process } = stage
   const { sol: SOL, usdc: USDC } = stage.mints
   const mints = [SOL, USDC]

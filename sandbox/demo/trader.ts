@@ -1,31 +1,36 @@
-/** One trader of the demo: account, wallet, chain access, and the event stream that keeps the wallet current. */
+/** Drives one trader of the demo: account, wallet, chain access, and the event stream that keeps the wallet current. */
 
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type EventStream, followEvents } from '../../client/api/event_stream'
-import { type VenueClient, VenueProblem } from '../../client/api/venue_client'
-import { type ChainAccess, openChainAccess } from '../../client/chain/chain_access'
+import {
+  type AccountEvent,
+  absorbEvent,
+  type ChainAccess,
+  collateralOf,
+  dropRefused,
+  type EventStream,
+  type Fill,
+  followEvents,
+  type Instrument,
+  loadWallet,
+  type Order,
+  type OrderType,
+  openChainAccess,
+  prepareCancel,
+  preparePlace,
+  type Side,
+  saveWallet,
+  type TokenRequest,
+  type VenueClient,
+  VenueProblem,
+  Wallet,
+} from '../../client/index'
 import { DEMO_EVENT_MAX_MS, DEMO_LIFE_SLOTS } from '../../client/limits'
-import { absorbEvent } from '../../client/wallet/absorb'
-import { collateralOf, dropRefused, prepareCancel, preparePlace } from '../../client/wallet/prepare'
-import { Wallet } from '../../client/wallet/wallet'
-import { loadWallet, saveWallet } from '../../client/wallet/wallet_file'
 import { encodeBase58 } from '../../protocol/base58'
 import { fromHex } from '../../protocol/bytes'
 import { publicKeyOf } from '../../protocol/sign'
-import type {
-  AccountEvent,
-  Fill,
-  Instrument,
-  Order,
-  OrderType,
-  Side,
-  TokenRequest,
-} from '../../protocol/wire/trading'
 import { DemoFailed, fact, short } from './report'
-import type { LaptopFacts } from './venue_process'
-
-// One trader of the demo: a wallet, an account, a chain access, and the event stream that keeps the wallet true.
+import type { SandboxFacts } from './venue_process'
 
 type Terms = { side: Side; type?: OrderType; amount: bigint; price: bigint; min_fill?: bigint }
 
@@ -42,11 +47,11 @@ export class Trader {
     readonly name: string,
     readonly wallet: Wallet,
     private readonly wallet_path: string,
-    /** Replaced when the embedded chain serves on another port after a restart. */
+    /** Replaced after a restart, because the embedded chain then serves on another port. */
     public chain: ChainAccess,
   ) {}
 
-  /** Follows the account from the last event the wallet knows. */
+  /** Follows the account's events after the last one in the wallet. */
   async connect(client: VenueClient): Promise<void> {
     this.client = client
     const info = await client.info()
@@ -83,11 +88,11 @@ export class Trader {
     for (const wake of this.waiters) wake()
   }
 
-  /** Resolves with the first value `find` gives, looking again after each event. @throws DemoFailed in the end. */
-  until<T>(what: string, find: () => T | undefined): Promise<T> {
+  /** Resolves with the first value of `find`, called again after each event. @throws DemoFailed after a timeout */
+  until<T>(goal: string, find: () => T | undefined): Promise<T> {
     return new Promise((resolve, reject) => {
       const late = setTimeout(
-        () => done(new DemoFailed(`${this.name}: waited in vain for ${what}`)),
+        () => done(new DemoFailed(`${this.name}: waited in vain for ${goal}`)),
         DEMO_EVENT_MAX_MS,
       )
       const done = (error: Error | undefined, value?: T): void => {
@@ -138,12 +143,12 @@ export class Trader {
     await this.client.cancel(order_id, prepareCancel(this.wallet, this.venue, order_id, key_index))
   }
 
-  /** The newest state of an order the events told. */
+  /** The newest state of an order in the events. */
   order(order_id: string): Order | undefined {
-    const told = this.events.filter(
+    const states = this.events.filter(
       ({ kind, data }) => kind.startsWith('order.') && (data as Order).order_id === order_id,
     )
-    return told.at(-1)?.data as Order | undefined
+    return states.at(-1)?.data as Order | undefined
   }
   fillsOf(order_id: string, stage: 'matched' | 'finalized'): Fill[] {
     return this.events
@@ -164,10 +169,9 @@ export class Trader {
   }
 }
 
-// Two trading accounts, made and posted with the operator's own command, their credentials kept by the traders.
-
 const COMMAND = new URL('../../tools/account/main.ts', import.meta.url).pathname
 
+/** Runs `bun run account`, the operator's command. */
 async function operator(args: string[]): Promise<string> {
   const child = Bun.spawn([process.execPath, COMMAND, ...args], { stdout: 'pipe', stderr: 'pipe' })
   const [out, failure] = await Promise.all([
@@ -178,11 +182,11 @@ async function operator(args: string[]): Promise<string> {
   return out
 }
 
-/** Credentials of a trader's account, made on the first run. */
+/** Credentials of a trader's account; the operator's command issues and posts it on the first run. */
 export async function account(
   dir: string,
   name: string,
-  facts: LaptopFacts,
+  facts: SandboxFacts,
   venue: string,
 ): Promise<TokenRequest> {
   const file = join(dir, `${name}-credentials.json`)
@@ -198,7 +202,7 @@ export async function account(
   return { api_key, api_secret, passphrase }
 }
 
-/** The trader's wallet and chain key, made on the first run. */
+/** Opens the trader's wallet and chain key; generates them on the first run. */
 export async function openTrader(dir: string, name: string, rpc_url: string): Promise<Trader> {
   const wallet_path = join(dir, `${name}-wallet.json`)
   const payer_path = join(dir, `${name}-payer.hex`)

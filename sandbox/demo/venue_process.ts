@@ -1,12 +1,12 @@
-/** The venue as a process of its own: started as an operator would, killed as a power cut would. */
+/** Runs the venue as a separate process: started like an operator does, killed like a power cut does. */
 import { existsSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Subprocess } from 'bun'
 import { DEMO_START_MAX_MS, DEMO_START_POLL_MS } from '../../client/limits'
 import { DemoFailed } from './report'
 
-/** What a venue on its laptop defaults leaves in its data folder for tools beside it. */
-export type LaptopFacts = {
+/** Content of `laptop.json`, which a venue with sandbox defaults writes to its data folder for other tools. */
+export type SandboxFacts = {
   url: string
   operator_url: string
   rpc_url: string
@@ -18,9 +18,9 @@ export type LaptopFacts = {
   root_pem: string
   collateral: string
   operator_key: string
-  /** Exact text of what the machine measured. */
+  /** Exact text of the measured manifest. */
   manifest: string
-  /** Names this very build, and the development root that only a laptop's policy names. */
+  /** Names this build and its development root. */
   policy: string
 }
 
@@ -33,8 +33,8 @@ export class VenueProcess {
     private readonly env: Record<string, string>,
   ) {}
 
-  /** Starts the venue and waits until it serves, which it does not before its vault is there. */
-  async start(wait_ms = DEMO_START_MAX_MS): Promise<LaptopFacts> {
+  /** Starts the venue and waits until it serves; by then its vault is open. */
+  async start(wait_ms = DEMO_START_MAX_MS): Promise<SandboxFacts> {
     const facts_path = join(this.data_dir, 'laptop.json')
     rmSync(facts_path, { force: true })
     const env = { ...process.env, ...this.env, TACIT_DATA_DIR: this.data_dir }
@@ -46,7 +46,7 @@ export class VenueProcess {
       if (performance.now() > deadline) throw new DemoFailed(`the venue did not start; see ${log.name}`)
       await Bun.sleep(DEMO_START_POLL_MS)
     }
-    return JSON.parse(readFileSync(facts_path, 'utf8')) as LaptopFacts
+    return JSON.parse(readFileSync(facts_path, 'utf8')) as SandboxFacts
   }
 
   /** kill -9: no drain, no flush, no goodbye. */

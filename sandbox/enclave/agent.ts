@@ -1,4 +1,4 @@
-/** The stand-in guest agent on a unix socket: each method of the v0 API for the imaginary machine. */
+/** Serves dstack's guest agent API v0 for the imaginary machine on a unix socket. */
 
 import { chmodSync } from 'node:fs'
 import { fromAnyHex, toHex } from '../../protocol/bytes'
@@ -14,14 +14,15 @@ import {
 } from './machine'
 import { type QuotingEnclave, signQuote } from './sign_quote'
 
-// The guest agent's JSON transport on a unix socket: POST or GET, `/Method` or `/v0/Method`, 200, 400 or 404.
-
 type AgentRequest = Record<string, unknown>
-/** Thrown by a method for a bad request; the message goes into the 400 body. */
+/** A bad request; the message becomes the body of the 400. */
 class BadRequest extends Error {}
 type AgentMethods = ReadonlyMap<string, (request: AgentRequest) => Promise<unknown>>
 
-/** Only the owner of the process may connect: whoever holds the socket holds every key. */
+/**
+ * JSON over POST or GET, `/Method` or `/v0/Method`, answered with 200, 400 or 404. Only the owner of the process may
+ * connect: access to the socket is access to every key.
+ */
 export function serveAgent(socket: string, methods: AgentMethods): { stop(): Promise<void> } {
   const server = Bun.serve({
     unix: socket,
@@ -35,7 +36,7 @@ export function serveAgent(socket: string, methods: AgentMethods): { stop(): Pro
 async function answer(request: Request, methods: AgentMethods): Promise<Response> {
   const url = new URL(request.url)
   const name = /^(?:\/v0)?\/([A-Za-z]+)$/.exec(url.pathname)?.[1]
-  // An agent that serves v0 alone has no other mount: the answer is not JSON.
+  // An agent that serves only v0 answers any other path with plain text.
   if (name === undefined) return new Response('404 Not Found', { status: 404 })
   const method = methods.get(name)
   if (method === undefined) return Response.json({ error: `Service not found: ${name}` }, { status: 404 })
@@ -63,16 +64,15 @@ async function parameters(request: Request, url: URL): Promise<AgentRequest> {
   return body as AgentRequest
 }
 
-// The stand-in agent's failure knobs: each makes it misbehave the way a real machine can. Read at every request.
-
+/** Failures of real machines, read at every request. */
 export type StandInKnobs = {
-  /** Delay of each quote; quotes are serialised, as on hardware. */
+  /** Delay of each quote; quotes are serialized, as on hardware. */
   quote_delay_ms: number
-  /** Methods that answer 400. */
+  /** Methods that fail with 400. */
   failing_methods: string[]
-  /** Quotes of a machine whose memory the host can read. */
+  /** Quotes have the TD's debug attribute: the host can read its memory. */
   debug: boolean
-  /** The machine booted another manifest than the agent states. */
+  /** The measured manifest differs from the stated one. */
   wrong_compose_hash: boolean
   /** The platform runs an outdated TDX module. */
   out_of_date: boolean
@@ -92,14 +92,11 @@ export const NO_FAULTS: StandInKnobs = {
   revoked_pck: false,
 }
 
-// The methods of the stand-in agent: what each of the v0 API answers for the imaginary machine.
-
 type Machine = {
   keys: StoredKeys
   quoting_enclave: QuotingEnclave
   app_compose: string
   compose_hash: Uint8Array
-  /** Read at every request. */
   knobs: StandInKnobs
 }
 
@@ -127,7 +124,7 @@ export function agentMethods(machine: Machine): AgentMethods {
   )
 }
 
-/** What was measured at boot: the stated manifest, or another one when the knob says so. */
+/** The measured boot: of the stated manifest, or of another one if the knob is set. */
 function boot(machine: Machine) {
   const { keys, knobs } = machine
   const compose_hash = knobs.wrong_compose_hash ? OTHER_COMPOSE_HASH : machine.compose_hash

@@ -1,4 +1,4 @@
-/** The development certificate authorities: root, PCK platform authority, PCK leaf, TCB signing, revocation lists. */
+/** Issues the development certificates, shaped like Intel's: root, PCK platform authority, PCK leaf, TCB signing. */
 
 import type { KeyObject } from 'node:crypto'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
@@ -11,10 +11,17 @@ import { sha256 } from '../../protocol/sha256'
 import type { StoredKeys } from './keys'
 import { CPU_SVN, DEVELOPMENT_ONLY, FMSPC, PCE_ID, PCE_SVN, PLATFORM_INSTANCE_ID, PPID } from './machine'
 
-// The SGX extension of a PCK certificate (Intel "SGX PCK Certificate and CRL Profile Specification", section 1.3.5).
-
 const SGX = '1.2.840.113741.1.13.1'
+const YEAR_MS = 365 * 86_400_000
+const ROOT_FILE = 'development-root.pem'
+const name = (role: string): x509.Name => ({
+  common_name: `${DEVELOPMENT_ONLY} ${role}`,
+  organization: `Tacit ${DEVELOPMENT_ONLY}`,
+})
+export const ROOT_NAME = name('SGX Root CA')
+export const PLATFORM_AUTHORITY_NAME = name('SGX PCK Platform CA')
 
+/** The SGX extension of a PCK certificate (Intel "SGX PCK Certificate and CRL Profile Specification", section 1.3.5). */
 export function sgxExtension(): Extension {
   const item = (path: string, value: Uint8Array) => der.sequence(der.oid(`${SGX}.${path}`), value)
   const components = Array.from(CPU_SVN, (svn, index) => item(`2.${index + 1}`, der.smallInteger(svn)))
@@ -34,8 +41,6 @@ export function sgxExtension(): Extension {
   return extension(SGX, false, value)
 }
 
-// Issues version 2 revocation lists (RFC 5280 section 5).
-
 type RevocationListRequest = {
   issuer: x509.Name
   issuer_key: KeyObject
@@ -44,7 +49,7 @@ type RevocationListRequest = {
   revoked_serials: Uint8Array[]
 }
 
-/** DER of the signed list. */
+/** Signs a version 2 revocation list (RFC 5280 section 5); returns its DER. */
 export function issueRevocationList(request: RevocationListRequest): Uint8Array {
   const { issuer, issuer_key, this_update_ms, next_update_ms, revoked_serials } = request
   const entries = revoked_serials.map((serial) => der.sequence(der.integer(serial), der.time(this_update_ms)))
@@ -67,17 +72,7 @@ export function issueRevocationList(request: RevocationListRequest): Uint8Array 
   return x509.signedSequence(to_be_signed, issuer_key)
 }
 
-// The development certificate authorities: root, PCK platform authority, PCK leaf and TCB signing, shaped as Intel's.
-
-const YEAR_MS = 365 * 86_400_000
-const name = (role: string): x509.Name => ({
-  common_name: `${DEVELOPMENT_ONLY} ${role}`,
-  organization: `Tacit ${DEVELOPMENT_ONLY}`,
-})
-export const ROOT_NAME = name('SGX Root CA')
-export const PLATFORM_AUTHORITY_NAME = name('SGX PCK Platform CA')
-
-/** DER certificates. The last words of each common name are Intel's, so that a verifier can tell the roles apart. */
+/** DER certificates. Each common name ends in Intel's words, by which verifiers distinguish the roles. */
 export type Authorities = {
   root: Uint8Array
   platform_authority: Uint8Array
@@ -86,7 +81,7 @@ export type Authorities = {
   tcb_signing: Uint8Array
 }
 
-/** Issues the certificates anew but for the root, whose bytes are kept in `development-root.pem` for those who pin it. */
+/** Issues new certificates; the root is reused from `development-root.pem`, because verifiers pin it. */
 export function issueAuthorities(data_dir: string, keys: StoredKeys, now_ms: number): Authorities {
   const issue = (
     subject: x509.Name,
@@ -125,8 +120,6 @@ export function issueAuthorities(data_dir: string, keys: StoredKeys, now_ms: num
   }
 }
 
-const ROOT_FILE = 'development-root.pem'
-
 function storedRoot(data_dir: string): Uint8Array | undefined {
   const path = join(data_dir, ROOT_FILE)
   return existsSync(path) ? derOfPem(readFileSync(path, 'utf8'), 'CERTIFICATE')?.[0] : undefined
@@ -136,7 +129,7 @@ export function storeRoot(data_dir: string, root: Uint8Array): void {
   writeFileSync(join(data_dir, ROOT_FILE), pemOfDer(root, 'CERTIFICATE'))
 }
 
-/** 20 bytes from the key, positive and without leading zero, so that a key keeps its serial number. */
+/** Derived from the key, so that it is stable: 20 bytes, positive, no leading zero. */
 function serialOf(key: KeyObject): Uint8Array {
   const serial = sha256(x509.spkiOf(key)).slice(0, 20)
   serial[0] = (serial[0]! & 0x7f) | 0x40

@@ -1,4 +1,4 @@
-/** The stand-in's collateral: TCB info, QE identity and revocation lists, signed under the development root. */
+/** Issues collateral for the simulated platform: TCB info, QE identity and revocation lists under the development root. */
 
 import { type KeyObject, sign } from 'node:crypto'
 import { toHex, utf8 } from '../../protocol/bytes'
@@ -19,13 +19,9 @@ import {
   TEE_TCB_SVN_OUT_OF_DATE,
 } from './machine'
 
-// TDX TCB info version 3 of the imaginary platform (Intel PCS API v4, "Get TDX TCB Info").
-
 type Period = { this_update_ms: number; next_update_ms: number }
-/** Intel writes hex in capitals and times in whole seconds. */
-const capitals = (bytes: Uint8Array): string => toHex(bytes).toUpperCase()
-const second = (unix_ms: number): string => `${new Date(unix_ms).toISOString().slice(0, 19)}Z`
 
+const DAY_MS = 86_400_000
 const TCB_DATE = '2025-01-01T00:00:00Z'
 const OLD_TCB_DATE = '2023-01-01T00:00:00Z'
 const ADVISORY = 'DEVELOPMENT-ONLY-SA-00001'
@@ -35,6 +31,11 @@ const MODULE_SIGNER = {
   attributesMask: 'FFFFFFFFFFFFFFFF',
 }
 
+/** Intel writes hex in capitals and times in whole seconds. */
+const capitals = (bytes: Uint8Array): string => toHex(bytes).toUpperCase()
+const second = (unix_ms: number): string => `${new Date(unix_ms).toISOString().slice(0, 19)}Z`
+
+/** TDX TCB info version 3 (Intel PCS API v4, "Get TDX TCB Info"). */
 function tcbInfo(period: Period): unknown {
   return {
     id: 'TDX',
@@ -70,7 +71,7 @@ function moduleIdentity(id: string, isvsvn: number): unknown {
   }
 }
 
-/** Component 1 of the TDX versions is the module's major version and 0 here: module identities judge the module. */
+/** Component 1 of the TDX versions is the module's major version and 0 here: module identities cover the module. */
 function platformTcb(tee_tcb_svn: Uint8Array): unknown {
   const tdx = Array.from(tee_tcb_svn, (svn, index) => ({ svn: index === 1 ? 0 : svn }))
   return {
@@ -80,8 +81,7 @@ function platformTcb(tee_tcb_svn: Uint8Array): unknown {
   }
 }
 
-// TD_QE identity version 2 of the imaginary quoting enclave (Intel PCS API v4, "Get TDX QE Identity").
-
+/** TD_QE identity version 2 (Intel PCS API v4, "Get TDX QE Identity"). */
 function qeIdentity(period: Period): unknown {
   return {
     id: 'TD_QE',
@@ -95,22 +95,18 @@ function qeIdentity(period: Period): unknown {
     attributesMask: 'FBFFFFFFFFFFFFFF0000000000000000',
     mrsigner: capitals(QE_MR_SIGNER),
     isvprodid: QE_PROD_ID,
-    tcbLevels: [{ tcb: { isvsvn: QE_SVN }, tcbDate: '2025-01-01T00:00:00Z', tcbStatus: 'UpToDate' }],
+    tcbLevels: [{ tcb: { isvsvn: QE_SVN }, tcbDate: TCB_DATE, tcbStatus: 'UpToDate' }],
   }
 }
 
-// The stand-in's collateral: TCB info, QE identity and revocation lists, signed under the development root.
-
-const DAY_MS = 86_400_000
-
-/** Valid for 30 days, as Intel's is; with the knob it ended 30 days ago. */
+/** Valid for 30 days, like Intel's; with the knob it expired 30 days ago. */
 export function issueCollateral(
   keys: StoredKeys,
   authorities: Authorities,
   knobs: StandInKnobs,
   now_ms: number,
 ): Collateral {
-  // A minute in the past absorbs a verifier's clock that runs behind.
+  // One minute in the past, for verifiers whose clock is slow.
   const this_update_ms = knobs.expired_collateral ? now_ms - 60 * DAY_MS : now_ms - 60_000
   const period = { this_update_ms, next_update_ms: this_update_ms + 30 * DAY_MS }
   const { root, platform_authority, tcb_signing } = keys

@@ -1,4 +1,4 @@
-/** The stand-in's secrets, made once per data folder, and dstack's key derivation from them. */
+/** Generates and stores the secrets of the simulated machine, and derives keys from them as dstack does. */
 
 import {
   createHash,
@@ -15,13 +15,11 @@ import { keccak_256 } from '@noble/hashes/sha3.js'
 import { signingKey } from '../../enclave/keys'
 import { concatBytes, fromHex, toHex, utf8 } from '../../protocol/bytes'
 
-// The stand-in's secrets, made once per data folder, so that keys and development root survive a restart.
-
 export type StoredKeys = {
-  /** 20 bytes; like an app behind a KMS it outlives changes of the manifest. */
+  /** 20 bytes; survives changes of the manifest, like an app behind a KMS. */
   app_id: Uint8Array
   instance_id: Uint8Array
-  /** secp256k1 private key from which every `/GetKey` answer derives. */
+  /** secp256k1 private key from which every `/GetKey` key is derived. */
   app_root_key: Uint8Array
   kms_root_key: Uint8Array
   root: KeyObject
@@ -35,7 +33,7 @@ const SECRETS = ['instance_seed', 'app_root_key', 'kms_root_key'] as const
 const AUTHORITIES = ['root', 'platform_authority', 'pck', 'tcb_signing'] as const
 type Stored = Record<'app_id' | (typeof SECRETS)[number] | (typeof AUTHORITIES)[number], string>
 
-/** Reads the folder's keys or makes them; the file is readable by its owner only. @throws when the file is damaged. */
+/** Reads the folder's keys or generates them once; only the owner can read the file. @throws when it is damaged. */
 export function loadKeys(data_dir: string, compose_hash: Uint8Array): StoredKeys {
   const path = join(data_dir, FILE)
   if (!existsSync(path)) {
@@ -76,11 +74,12 @@ function makeKeys(compose_hash: Uint8Array): Stored {
   return stored as Stored
 }
 
-// The stand-in's `/GetKey`: dstack's v0 derivation and signature chain, under a made-up app root and KMS root.
-
 type DerivedKey = { key: string; signature_chain: [string, string] }
 
-/** HKDF-SHA256(salt "RATLS", app root key, info = path): neither purpose nor algorithm changes the key. */
+/**
+ * Answers `/GetKey` by dstack's v0 rules: HKDF-SHA256(salt "RATLS", app root key, info = path), independent of purpose
+ * and algorithm, with a signature chain under the app root and the KMS root.
+ */
 export function deriveKey(keys: StoredKeys, path: string, purpose: string, algorithm: string): DerivedKey {
   const { app_id, app_root_key, kms_root_key } = keys
   const key = new Uint8Array(hkdfSync('sha256', app_root_key, 'RATLS', path, 32))

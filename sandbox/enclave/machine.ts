@@ -1,4 +1,4 @@
-/** The imaginary machine: platform identifiers, measurements, event log, registers. */
+/** Describes the imaginary machine: platform identifiers, measurements, event log, registers. Intel issued none of them. */
 
 import { sha384 } from '@noble/hashes/sha2.js'
 import { fromHex, toHex, utf8 } from '../../protocol/bytes'
@@ -10,9 +10,7 @@ import {
   runtimeDigest,
 } from '../../protocol/tdx/event_log'
 
-// The imaginary platform of the stand-in: identifiers, security versions and measurements, none of which Intel issued.
-
-/** Every name and every measurement below carries these words. */
+/** Part of every name and measurement below. */
 export const DEVELOPMENT_ONLY = 'DEVELOPMENT ONLY'
 
 const hash32 = (label: string): Uint8Array => sha256(utf8(`${DEVELOPMENT_ONLY} ${label}`))
@@ -29,7 +27,7 @@ export const PCE_SVN = 13
 export const TEE_TCB_SVN = fromHex('06010300000000000000000000000000', 16)!
 export const TEE_TCB_SVN_OUT_OF_DATE = fromHex('06010200000000000000000000000000', 16)!
 
-/** Intel's vendor id: verifiers accept no other, so a development quote carries it and differs by its root alone. */
+/** Intel's vendor id, because verifiers accept no other; a development quote differs only by its root. */
 export const QE_VENDOR_ID = fromHex('939a7233f79c4ca9940a0db3957f0607', 16)!
 export const QE_ID = hash32('qe id').subarray(0, 16)
 export const QE_MR_ENCLAVE = hash32('qe mrenclave')
@@ -40,28 +38,25 @@ export const QE_SVN = 4
 
 export const MR_SEAM = hash48('mrseam')
 export const MR_TD = hash48('mrtd')
-/** SEPT_VE_DISABLE only, as dstack machines have it. */
+/** SEPT_VE_DISABLE only, as on dstack machines. */
 export const TD_ATTRIBUTES = fromHex('0000001000000000', 8)!
 export const TD_ATTRIBUTES_DEBUG = fromHex('0100001000000000', 8)!
 export const XFAM = fromHex('e702060000000000', 8)!
 export const OS_IMAGE_HASH = hash32('os image')
-/** What the machine measures as manifest when the knob says that it booted another one. */
+/** The manifest measured when the knob `wrong_compose_hash` is set. */
 export const OTHER_COMPOSE_HASH = hash32('another manifest')
-const bootDigest = (label: string): Uint8Array => hash48(label)
-
-// The stand-in's boot: its event log by dstack's real rules, the registers it leads to, and its vm_config.
 
 type LoggedEvent = { imr: number; event_type: number; digest: string; event: string; event_payload: string }
 
 type MeasuredBoot = {
   registers: ReturnType<typeof replayRegisters>
-  /** As `/Info` gives it: every digest and payload present. */
+  /** As in `/Info`: with every digest and payload. */
   full_log: LoggedEvent[]
-  /** As `/GetQuote` gives it since dstack 0.5.6: firmware events without payload, runtime events without digest. */
+  /** As in `/GetQuote` since dstack 0.5.6: firmware events without payload, runtime events without digest. */
   stripped_log: string
 }
 
-/** Firmware events per register: TCG event type and what it measures. */
+/** Firmware events: register, TCG event type and measured component. */
 const FIRMWARE_EVENTS: readonly [imr: number, event_type: number, label: string][] = [
   [0, 0x8000_000b, 'td hob'],
   [0, 0x8000_000a, 'firmware volume'],
@@ -74,6 +69,7 @@ const FIRMWARE_EVENTS: readonly [imr: number, event_type: number, label: string]
   [2, 6, 'initrd'],
 ]
 
+/** The event log by dstack's rules, and the registers it replays to. */
 export function measureBoot(
   app_id: Uint8Array,
   compose_hash: Uint8Array,
@@ -93,7 +89,7 @@ export function measureBoot(
   const full_log: LoggedEvent[] = [
     ...FIRMWARE_EVENTS.map(([imr, event_type, label]) => {
       const event_payload = toHex(utf8(`${DEVELOPMENT_ONLY} ${label}`))
-      return { imr, event_type, digest: toHex(bootDigest(label)), event: '', event_payload }
+      return { imr, event_type, digest: toHex(hash48(label)), event: '', event_payload }
     }),
     ...runtime.map(([event, payload]) => {
       const digest = toHex(runtimeDigest(event, payload))

@@ -1,6 +1,6 @@
 /**
- * A guest agent for laptops and tests: speaks dstack's socket API and signs real TDX quote structures under a development
- * root of its own. DEVELOPMENT ONLY: no verifier accepts it unless given that root, and production refuses to start on it.
+ * Opens a simulated guest agent for development and tests: dstack's socket API, with real TDX quote structures signed
+ * under a development root. DEVELOPMENT ONLY: verifiers reject it without that root, and a deployment does not start on it.
  */
 
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -27,13 +27,13 @@ type StandInOptions = {
 export type StandInAgent = {
   /** Path of the unix socket; give it to `openEnclave`. */
   readonly socket: string
-  /** The development root, PEM; give it to a verifier that shall accept this machine. */
+  /** The development root, PEM, for verifiers that accept this machine. */
   readonly root_pem: string
   /** 64 hex digits of SHA-256 of `app_compose`. */
   readonly compose_hash: string
   /** May be changed while the agent runs. */
   readonly knobs: StandInKnobs
-  /** What a verifier needs beside the root, signed now. */
+  /** The collateral a verifier needs in addition to the root, signed now. */
   collateral(): Collateral
   /** Drops every connection and serves again on the same socket. */
   restart(): Promise<void>

@@ -14,7 +14,7 @@ export class ExitNote {
   readonly commitment: Uint8Array
   readonly nullifier: Uint8Array
 
-  /** The note is leaf 0; a settlement-form one is an output beside tokens that somebody deposited later. */
+  /** The note is leaf 0; in settlement form it is an output, backed by tokens of a later deposit. */
   constructor(form: 'deposit' | 'settlement', amount = 40_000n) {
     const { vault } = this
     const blinding = element('blinding')

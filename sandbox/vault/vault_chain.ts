@@ -102,7 +102,7 @@ export class VaultChain {
     this.setAccount(this.programData(), data, UPGRADEABLE_LOADER)
   }
 
-  /** Gives a key lamports and makes it sign whatever names it as a signer. */
+  /** Funds a key and lets it sign every transaction that names it as a signer. */
   fund(key: TestKey, sol = 100n): TestKey {
     this.#keys.set(encodeBase58(key.key), key)
     this.svm.airdrop(kitAddress(key.key), lamports(sol * 1_000_000_000n))
@@ -199,7 +199,7 @@ export class VaultChain {
     return { ok: true, events: eventsOf(result), units: result.computeUnitsConsumed(), bytes }
   }
 
-  /** What would become of the instruction, without changing anything: `landed` or the error's name. */
+  /** Simulates the instruction: `landed`, or the error's name. */
   outcome(instruction: VaultInstruction, fee_payer = this.payer): string {
     const result = this.svm.simulateTransaction(this.#signed(instruction, fee_payer))
     return result instanceof FailedTransactionMetadata ? describe(result) : 'landed'

@@ -1,4 +1,4 @@
-/** Answers one request of an endpoint in the published order: token, limit, size, form, handler. */
+/** Answers one request of an endpoint in the published order: token, limit, size, schema, handler. */
 
 import type { TSchema } from '@sinclair/typebox'
 import type { Session, Venue } from '../../engine/venue'
@@ -11,71 +11,12 @@ import { problemResponse, refusalOf } from './problem'
 import { limitHeaders } from './rate'
 import type { Services } from './services'
 
-// Who calls: the bearer token of a request, judged before anything else of it is read.
-
-const TOKEN = /^[A-Za-z0-9._~+/=-]{1,512}$/
-
-/** The session behind the token. Throws `token_missing`, `token_invalid`, `token_expired` or `token_revoked`. */
-export function authenticate(venue: Venue, token: string | undefined): Session {
-  if (token === undefined) throw new Refusal('token_missing')
-  if (!TOKEN.test(token)) throw new Refusal('token_invalid')
-  return venue.authenticate(token)
-}
-
-/** The token of `Authorization: Bearer <token>` (RFC 6750), if any. Throws `token_invalid` for other schemes. */
-function bearerToken(request: Request): string | undefined {
-  const header = request.headers.get('authorization')
-  if (header === null) return undefined
-  const match = /^Bearer +([^\s,]+)$/i.exec(header)
-  if (match === null) throw new Refusal('token_invalid')
-  return match[1]!
-}
-
-/** The token of a socket: the header, or `?token=` for clients that cannot set headers. Several must agree. */
-export function socketToken(request: Request): string | undefined {
-  const start = request.url.indexOf('?')
-  const given = start === -1 ? [] : new URLSearchParams(request.url.slice(start + 1)).getAll('token')
-  const in_header = bearerToken(request)
-  if (in_header !== undefined) given.push(in_header)
-  if (given.some((token) => token !== given[0])) throw new Refusal('token_invalid')
-  return given[0]
-}
-
-// Answers the commands of one socket in the order they came, however their results arrive.
-
-interface Replies {
-  /** Opens the next place in line; the returned function fills it once. */
-  expect(): (frame: string) => void
-  pending(): number
-}
-
-export function openReplies(send: (frame: string) => void): Replies {
-  const line: { frame: string | undefined }[] = []
-  const flush = () => {
-    while (line.length > 0 && line[0]!.frame !== undefined) send(line.shift()!.frame!)
-  }
-  return {
-    pending: () => line.length,
-    expect() {
-      const place: { frame: string | undefined } = { frame: undefined }
-      line.push(place)
-      return (frame) => {
-        place.frame = frame
-        flush()
-      }
-    },
-  }
-}
-
-// Answers one request of an endpoint in the published order: token, limit, size, form, and then the handler.
-
-/** What the router hands over; `params` are those of the path, none where it has none. */
+/** A request from the router; `params` are those of the path, absent where it has none. */
 type Routed = { request: Request; params?: Record<string, string> }
 export type Answering = (routed: Routed) => Response | Promise<Response>
 
-/** What an answer or a refusal of one request carries in its headers. */
+/** Facts of one request that its answer and its log lines carry. */
 type Exchange = { readonly request_id: string; account_id: string | undefined; limits: HeaderMap | undefined }
-/** Who asks, and for what of the path. */
 type Caller = { readonly session: Session | undefined; readonly params: Record<string, string> }
 
 /** `route` is the template written to logs, such as `GET /orders/{order_id}`. */
@@ -107,7 +48,7 @@ export function answering(endpoint: Endpoint, services: Services, route: string)
       return refuse(error, exchange)
     }
   }
-  // Without a promise where nothing has to be waited for: it would cost a read a good part of its time.
+  // Not async: a promise would add a large part to the cost of a read that has nothing to wait for.
   return ({ request, params = {} }) => {
     const exchange: Exchange = { request_id: requestId(request), account_id: undefined, limits: undefined }
     try {
@@ -125,7 +66,51 @@ export function answering(endpoint: Endpoint, services: Services, route: string)
   }
 }
 
-/** Every field by name: it is made for each request, and a copy of a map is dearer. */
+function identify(contract: Contract, services: Services, request: Request): Session | undefined {
+  if (contract.bearer === undefined) return undefined
+  const token = bearerToken(request)
+  if (token === undefined && contract.bearer === 'optional') return undefined
+  return authenticate(services.venue, token)
+}
+
+const TOKEN = /^[A-Za-z0-9._~+/=-]{1,512}$/
+
+/** The session of the token. Throws `token_missing`, `token_invalid`, `token_expired` or `token_revoked`. */
+export function authenticate(venue: Venue, token: string | undefined): Session {
+  if (token === undefined) throw new Refusal('token_missing')
+  if (!TOKEN.test(token)) throw new Refusal('token_invalid')
+  return venue.authenticate(token)
+}
+
+/** The token of `Authorization: Bearer <token>` (RFC 6750), if any. Throws `token_invalid` for other schemes. */
+function bearerToken(request: Request): string | undefined {
+  const header = request.headers.get('authorization')
+  if (header === null) return undefined
+  const match = /^Bearer +([^\s,]+)$/i.exec(header)
+  if (match === null) throw new Refusal('token_invalid')
+  return match[1]!
+}
+
+/** The token of a socket: the header, or `?token=` for clients that cannot set headers. Several must be equal. */
+export function socketToken(request: Request): string | undefined {
+  const start = request.url.indexOf('?')
+  const given = start === -1 ? [] : new URLSearchParams(request.url.slice(start + 1)).getAll('token')
+  const in_header = bearerToken(request)
+  if (in_header !== undefined) given.push(in_header)
+  if (given.some((token) => token !== given[0])) throw new Refusal('token_invalid')
+  return given[0]
+}
+
+type Parts = { params?: Form<never>; query?: Form<never>; body?: Form<never> }
+function partsOf(contract: Contract): Parts {
+  return {
+    ...(contract.params === undefined ? {} : { params: formOf(contract.params, 'path') as Form<never> }),
+    ...(contract.query === undefined ? {} : { query: formOf(contract.query, 'query') as Form<never> }),
+    ...(contract.body === undefined ? {} : { body: formOf(contract.body, 'body') as Form<never> }),
+  }
+}
+
+/** Lists every field: the call is built per request, and spreading is slower. */
 function callsOf(services: Services, parts: Parts) {
   const { venue, enclave, clock, log, meters, quotes, sockets, documents, version, started_ms } = services
   const { checks_texts } = services
@@ -158,44 +143,28 @@ function refusalsOf(endpoint: Endpoint, services: Services, route: string) {
   const declared = new Set(declaredRefusals(endpoint))
   return (error: unknown, { request_id, account_id, limits }: Exchange): Response => {
     const refusal = refusalOf(error, services.log, { request_id, route })
-    // Nothing was taken by what was refused, and something may be left: just not enough.
+    // A request beyond the limit takes no tokens; the headers report those that are left.
     const limited = refusal.code === 'rate_limited' && account_id !== undefined
-    // The document promises every code of every route; one it does not know is a fault of the contract.
+    // The reference document lists every code of every route: another code is a bug of the contract.
     if (!declared.has(refusal.code)) {
       services.log.write('warn', 'refusal_undeclared', { route, code: refusal.code })
     }
     return problemResponse(refusal, request_id, services.meters, {
       ...(limited ? limitHeaders(services.venue.takeLimit(account_id, 0)) : limits),
-      ...shared(contract),
+      ...crossOriginHeaders(contract),
     })
   }
 }
 
-type Parts = { params?: Form<never>; query?: Form<never>; body?: Form<never> }
-function partsOf(contract: Contract): Parts {
-  return {
-    ...(contract.params === undefined ? {} : { params: formOf(contract.params, 'path') as Form<never> }),
-    ...(contract.query === undefined ? {} : { query: formOf(contract.query, 'query') as Form<never> }),
-    ...(contract.body === undefined ? {} : { body: formOf(contract.body, 'body') as Form<never> }),
-  }
-}
-
-function identify(contract: Contract, services: Services, request: Request): Session | undefined {
-  if (contract.bearer === undefined) return undefined
-  const token = bearerToken(request)
-  if (token === undefined && contract.bearer === 'optional') return undefined
-  return authenticate(services.venue, token)
-}
-
-/** Public answers may be read by pages of other origins, such as a verification page that is not served by the venue. */
-function shared(contract: Contract): HeaderMap {
+/** Lets pages of other origins read public answers, such as a verification page that the venue does not serve. */
+function crossOriginHeaders(contract: Contract): HeaderMap {
   return contract.bearer === true || contract.body !== undefined ? {} : { 'access-control-allow-origin': '*' }
 }
 
 function replyOf(contract: Contract, services: Services, route: string) {
   const { answer } = contract
   const fixed: HeaderMap = {
-    ...shared(contract),
+    ...crossOriginHeaders(contract),
     ...(contract.cache === undefined ? {} : { 'cache-control': contract.cache }),
   }
   if ('text' in answer) {
@@ -210,7 +179,7 @@ function replyOf(contract: Contract, services: Services, route: string) {
   }
   const textOf = answerTexts(answer.body, services, route)
   const template = { ...commonHeaders(''), ...fixed, 'content-type': 'application/json' }
-  // A response copies Headers as they are; made of an object, each would be read and checked anew.
+  // A Response copies a Headers object as it is; the entries of a plain object are validated for each response.
   const unlimited = new Headers(template)
   const limited = new Headers(template)
   return (value: unknown, { request_id, limits }: Exchange) => {
@@ -222,17 +191,17 @@ function replyOf(contract: Contract, services: Services, route: string) {
 }
 
 /**
- * Whatever the document does not declare is not sent: a field added by mistake must not leave the venue. Kept texts were
- * made of the wire's shapes long ago and are checked only where asked for (`checks_texts`).
+ * Rejects an answer that does not fit its schema: a field added by mistake must not leave the venue. Texts from the engine
+ * were built from the wire's shapes and are validated only with `checks_texts`.
  */
 function answerTexts(body: TSchema, services: Services, route: string): (value: unknown) => string {
   const form = formOf(body, 'answer')
   const check = (value: unknown) => {
     if (form.fits(value)) return
-    services.log.write('error', 'answer_undeclared', { route, field: fieldAtFault(form, value) })
+    services.log.write('error', 'answer_undeclared', { route, field: wrongField(form, value) })
     throw new Refusal('internal')
   }
-  /** Of frozen values, which the venue gives again and again until it replaces them. */
+  /** JSON of frozen values: the venue returns the same object until it replaces it. */
   const texts = new WeakMap<object, string>()
   return (value) => {
     if (typeof value === 'string') {
@@ -248,11 +217,36 @@ function answerTexts(body: TSchema, services: Services, route: string): (value: 
   }
 }
 
-function fieldAtFault(form: Form<TSchema>, value: unknown): string {
+function wrongField(form: Form<TSchema>, value: unknown): string {
   try {
     form.check(value)
-  } catch (fault) {
-    if (fault instanceof Refusal) return fault.facts.field ?? ''
+  } catch (error) {
+    if (error instanceof Refusal) return error.facts.field ?? ''
   }
   return ''
+}
+
+/** Sends the replies of one socket in the order of its commands, in whichever order their results arrive. */
+interface Replies {
+  /** Reserves the next place in the order; the returned function fills it, once. */
+  expect(): (frame: string) => void
+  pending(): number
+}
+
+export function openReplies(send: (frame: string) => void): Replies {
+  const places: { frame: string | undefined }[] = []
+  const flush = () => {
+    while (places.length > 0 && places[0]!.frame !== undefined) send(places.shift()!.frame!)
+  }
+  return {
+    pending: () => places.length,
+    expect() {
+      const place: { frame: string | undefined } = { frame: undefined }
+      places.push(place)
+      return (frame) => {
+        place.frame = frame
+        flush()
+      }
+    },
+  }
 }

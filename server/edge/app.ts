@@ -1,4 +1,4 @@
-/** The venue's HTTP and WebSocket face as one fetch function: routes mounted on Elysia, every method answered. */
+/** Builds the venue's HTTP and WebSocket interface as one fetch function: Elysia routes requests to the manifest's routes. */
 
 import { Elysia } from 'elysia'
 import type { Enclave } from '../../enclave/contract'
@@ -17,99 +17,28 @@ import { problemResponse, refusalOf } from './problem'
 import { openQuoteBuckets } from './rate'
 import type { Documents, Services, Sockets } from './services'
 
-// The Elysia instance every route is mounted on, with the settings that are not its defaults.
-
-/**
- * - `standardHostname` stays on: off, the path of an https URL would begin at its second slash. What it takes for granted,
- *   a host of some length, is checked by `isHostUsable`.
- * - `strictPath`: `/health/` is another path than `/health`.
- * - `normalize: false` and `aot`: nothing is rewritten, and errors keep their status.
- */
-export function baseApp(services: Services) {
-  return new Elysia({
-    normalize: false,
-    strictPath: true,
-    aot: true,
-  }).onError({ as: 'global' }, ({ code, error, request }) => {
-    const request_id = requestId(request)
-    const refusal =
-      code === 'NOT_FOUND' ? new Refusal('route_unknown') : refusalOf(error, services.log, { request_id })
-    return problemResponse(refusal, request_id, services.meters)
-  })
-}
-type BaseApp = ReturnType<typeof baseApp>
-
-// What a path answers to the methods it does not take: 405 before any token is looked at, and OPTIONS with `Allow`.
-
-/** `methods` are those of the path's route files, lower case. */
-function otherMethods(methods: readonly string[], services: Services): Answering {
-  const taken = methods.map((method) => method.toUpperCase())
-  const allow = [...new Set([...taken, ...(taken.includes('GET') ? ['HEAD'] : []), 'OPTIONS'])]
-    .sort()
-    .join(', ')
-  return async ({ request }) => {
-    const request_id = requestId(request)
-    if (request.method === 'OPTIONS') {
-      return new Response(null, { status: 204, headers: { ...commonHeaders(request_id), allow } })
-    }
-    return problemResponse(new Refusal('method_not_allowed'), request_id, services.meters, { allow })
-  }
-}
-
-// Mounts the route files of the manifest on an Elysia app, each path with an answer for every method.
-
-export function mount(
-  app: BaseApp,
-  manifest: readonly MountedRoute[],
-  services: Services,
-  upgraderOf: (request: Request) => Upgrader | undefined,
-): void {
-  const methods = new Map<string, string[]>()
-  for (const { method, path, route } of manifest) {
-    methods.set(path, [...(methods.get(path) ?? []), method])
-    const template = `${method.toUpperCase()} ${path}`
-    const answer =
-      route.kind === 'stream'
-        ? upgrading(route, services, template, upgraderOf)
-        : answering(route, services, template)
-    // Bound, so that it has no text: Elysia awaits what looks like a call behind `return`, and every answer would wait.
-    app.route(method.toUpperCase(), routerPath(path), answer.bind(undefined))
-  }
-  for (const [path, taken] of methods) {
-    const answer = otherMethods(taken, services)
-    app.all(routerPath(path), answer)
-  }
-}
-
-/** `/orders/{order_id}` is `/orders/:order_id` to the router. */
-function routerPath(path: string): string {
-  return path.replace(/\{([^}]+)\}/g, ':$1')
-}
-
-// The venue's HTTP and WebSocket face as one fetch function; `server/tls/listen.ts` listens.
-
-/** Every stream's path begins so. */
-const STREAMS = '/ws/'
-
 export type AppOptions = {
   version: string
   clock: ClockPort
   log: Log
-  /** The reference pages; left out where the origin does not serve them. */
+  /** Absent where the origin does not serve the reference. */
   documents?: Documents
-  /** Whether kept texts are checked before they are sent. For tests: a list costs more to check than to answer. */
+  /** Default false: validating the text of a list costs more than answering it. */
   checks_texts?: boolean
   sockets_max?: number
   sockets_per_account_max?: number
 }
 export type App = {
-  /** `server` is the listener the request came to; without it sockets answer 426. */
+  /** `server` is the listener that received the request; without it streams answer 426. */
   fetch(request: Request, server?: Upgrader): Response | Promise<Response>
   readonly sockets: Sockets
   readonly meters: Meters
   readonly log: Log
   close(): void
 }
+
+/** Prefix of the path of every stream. */
+const STREAM_PREFIX = '/ws/'
 
 export function createApp(args: { venue: Venue; enclave: Enclave; options: AppOptions }): App {
   const { venue, enclave, options } = args
@@ -143,13 +72,81 @@ export function createApp(args: { venue: Venue; enclave: Enclave; options: AppOp
       if (!isHostUsable(request)) {
         return problemResponse(new Refusal('field_invalid', { field: 'host' }), requestId(request), meters)
       }
-      // Only a stream asks for its server; looking for a header would cost every other request.
-      if (server !== undefined && request.url.includes(STREAMS)) servers.set(request, server)
+      // Only streams need their server. The path is tested because reading a header would slow every other request.
+      if (server !== undefined && request.url.includes(STREAM_PREFIX)) servers.set(request, server)
       return app.fetch(request)
     },
     sockets,
     meters,
     log,
     close: () => sockets.stop(),
+  }
+}
+
+/**
+ * Settings of the router:
+ * - `standardHostname` stays on: without it the path of an https URL would begin at the second slash. It assumes a host
+ *   of some length, which `isHostUsable` checks.
+ * - `strictPath`: `/health/` and `/health` are different paths.
+ * - `normalize: false` and `aot`: nothing is rewritten, and errors keep their status.
+ */
+export function baseApp(services: Services) {
+  return new Elysia({
+    normalize: false,
+    strictPath: true,
+    aot: true,
+  }).onError({ as: 'global' }, ({ code, error, request }) => {
+    const request_id = requestId(request)
+    const refusal =
+      code === 'NOT_FOUND' ? new Refusal('route_unknown') : refusalOf(error, services.log, { request_id })
+    return problemResponse(refusal, request_id, services.meters)
+  })
+}
+type BaseApp = ReturnType<typeof baseApp>
+
+/** Mounts the routes, and for each path an answer to all other methods. */
+export function mount(
+  app: BaseApp,
+  manifest: readonly MountedRoute[],
+  services: Services,
+  upgraderOf: (request: Request) => Upgrader | undefined,
+): void {
+  const methods = new Map<string, string[]>()
+  for (const { method, path, route } of manifest) {
+    methods.set(path, [...(methods.get(path) ?? []), method])
+    const template = `${method.toUpperCase()} ${path}`
+    const answer =
+      route.kind === 'stream'
+        ? upgrading(route, services, template, upgraderOf)
+        : answering(route, services, template)
+    // A bound function has no source text. Elysia would await a handler whose text returns a call, which slows every answer.
+    app.route(method.toUpperCase(), routerPath(path), answer.bind(undefined))
+  }
+  for (const [path, taken] of methods) {
+    const answer = otherMethods(taken, services)
+    app.all(routerPath(path), answer)
+  }
+}
+
+/** `/orders/{order_id}` becomes `/orders/:order_id`. */
+function routerPath(path: string): string {
+  return path.replace(/\{([^}]+)\}/g, ':$1')
+}
+
+/**
+ * Answers the methods that a path does not have: OPTIONS with `Allow`, others with 405 before any token is checked.
+ * `methods` are those of the path's route files, in lower case.
+ */
+function otherMethods(methods: readonly string[], services: Services): Answering {
+  const taken = methods.map((method) => method.toUpperCase())
+  const allow = [...new Set([...taken, ...(taken.includes('GET') ? ['HEAD'] : []), 'OPTIONS'])]
+    .sort()
+    .join(', ')
+  return async ({ request }) => {
+    const request_id = requestId(request)
+    if (request.method === 'OPTIONS') {
+      return new Response(null, { status: 204, headers: { ...commonHeaders(request_id), allow } })
+    }
+    return problemResponse(new Refusal('method_not_allowed'), request_id, services.meters, { allow })
   }
 }

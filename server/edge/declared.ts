@@ -1,7 +1,7 @@
-/** Every refusal a route can give, in the order of checks: its own and those that follow from its contract. */
+/** Lists every refusal a route can give, in the order of checks: those it declares and those its contract implies. */
+
 import { REFUSALS, type RefusalCode } from '../../protocol/refusals'
-import type { TSchema } from '../shapes/wire'
-import type { Contract, Endpoint, Op, Stream, StreamContract } from './endpoint'
+import type { Contract, Endpoint, Stream } from './endpoint'
 
 const TOKEN: readonly RefusalCode[] = ['token_invalid', 'token_expired', 'token_revoked']
 const BODY: readonly RefusalCode[] = [
@@ -12,12 +12,21 @@ const BODY: readonly RefusalCode[] = [
   'field_unknown',
   'field_missing',
 ]
+/** Before the upgrade; later errors are frames. */
+const STREAM: readonly RefusalCode[] = [
+  ...TOKEN,
+  'token_missing',
+  'upgrade_required',
+  'rate_limited',
+  'key_duplicate',
+  'field_unknown',
+  'after_invalid',
+  'connection_limit',
+]
 
 export function declaredRefusals(route: Endpoint | Stream): RefusalCode[] {
-  const codes = new Set<RefusalCode>(
-    route.kind === 'stream' ? ofStream(route.contract) : ofEndpoint(route.contract),
-  )
-  // Any request may carry two Host headers, and any code may have a fault.
+  const codes = new Set(route.kind === 'stream' ? STREAM : ofEndpoint(route.contract))
+  // Any request may have an unusable Host header, and any handler a bug.
   codes.add('field_invalid').add('internal')
   return REFUSALS.map(({ code }) => code).filter((code) => codes.has(code))
 }
@@ -34,32 +43,9 @@ function ofEndpoint(contract: Contract): RefusalCode[] {
   return codes
 }
 
-/** What a socket answers before the upgrade; frames have `error` frames. */
-function ofStream(_contract: StreamContract): RefusalCode[] {
-  return [
-    ...TOKEN,
-    'token_missing',
-    'upgrade_required',
-    'rate_limited',
-    'key_duplicate',
-    'field_unknown',
-    'after_invalid',
-    'connection_limit',
-  ]
-}
-
-/** Codes that schema keywords are tied to. */
+/** Codes in the `x-refusal` hints of a schema. */
 function hintsIn(value: unknown): RefusalCode[] {
   if (typeof value !== 'object' || value === null) return []
   const hints = (value as { 'x-refusal'?: Record<string, RefusalCode> })['x-refusal'] ?? {}
   return [...Object.values(hints), ...Object.values(value).flatMap((inner) => hintsIn(inner))]
-}
-
-/** The params of each operation a socket takes, for the reference. */
-export function opsOf(contract: StreamContract): { op: string; schema: TSchema | undefined; cost: number }[] {
-  return Object.entries(contract.ops).map(([op, entry]: [string, Op]) => ({
-    op,
-    schema: entry.schema,
-    cost: entry.cost,
-  }))
 }

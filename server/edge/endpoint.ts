@@ -1,4 +1,10 @@
-/** One function per endpoint: `endpoint(contract, handler)` for a request, `stream(...)` for a socket. */
+/**
+ * Declares one endpoint (`endpoint`) or one socket (`stream`) by a contract; method and path come from the file's name.
+ *
+ * Elysia only routes requests. Its own validation would run before authentication, drop unknown fields, convert text to
+ * numbers and echo the request, so `answer.ts` checks the contract's schemas in the published order. The reference
+ * document is generated from the same schemas.
+ */
 
 import type { Static, TObject, TSchema } from '@sinclair/typebox'
 import type { Json, Session } from '../../engine/venue'
@@ -7,28 +13,22 @@ import type { EventKind } from '../../protocol/wire/trading'
 import type { HeaderMap } from './headers'
 import type { Services } from './services'
 
-// One endpoint = one contract + one function; method and path come from the file's name.
-//
-// Elysia routes and nothing else of it decides: its own validation runs before authentication, drops unknown fields,
-// turns text into numbers and echoes what was sent. The contract's schemas are therefore checked by `answer.ts`, in the
-// published order of checks, and feed the reference document as they are.
-
 export { integerOf, t } from '../shapes/wire'
 export { COST } from './rate'
 
-type Tag = 'account' | 'orders' | 'notes' | 'settlement' | 'market' | 'trust' | 'operations'
-/** A page or file: its own content type instead of JSON. */
+/** A page or a file: text with a content type other than JSON. */
 export type Text = { content_type: string; body: string; headers?: HeaderMap }
+type Tag = 'account' | 'orders' | 'notes' | 'settlement' | 'market' | 'trust' | 'operations'
 type Answer =
   | { readonly status: 200 | 202; readonly body: TSchema }
-  /** Its content type, or those of its files. */
+  /** Its content type, or all content types it can have. */
   | { readonly status: 200; readonly text: string | readonly string[] }
 
 export type Contract = {
   readonly summary: string
   readonly description?: string
   readonly tag: Tag
-  /** true: a token is required. 'optional': a token is honoured, and must be valid if sent. */
+  /** true: a token is required. 'optional': a token may be sent and must then be valid. */
   readonly bearer?: true | 'optional'
   /** Tokens taken from the account's bucket before the body is read. */
   readonly cost?: number
@@ -36,9 +36,9 @@ export type Contract = {
   readonly query?: TObject
   readonly body?: TSchema
   readonly answer: Answer
-  /** Codes of its own; those of token, limit, size and form follow from the contract. */
+  /** Codes of the handler; those of token, limit, size and schemas follow from the contract. */
   readonly refuses?: readonly RefusalCode[]
-  /** `cache-control` of a success; `no-store` without it. */
+  /** `cache-control` of a success; default `no-store`. */
   readonly cache?: string
 }
 
@@ -50,7 +50,7 @@ type Caller<C extends Contract> = C['bearer'] extends true
   : C['bearer'] extends 'optional'
     ? { readonly account_id: string | undefined }
     : unknown
-/** What a handler sees: the services, the caller, and the checked parts of the request its contract declares. */
+/** Argument of a handler: the services, the caller, and the validated parts of the request that its contract declares. */
 type Call<C extends Contract> = Services & Caller<C> & Part<C, 'params'> & Part<C, 'query'> & Part<C, 'body'>
 type Result<C extends Contract> = C['answer'] extends { readonly body: infer S extends TSchema }
   ? Readonly<Static<S>> | Json<Static<S>>
@@ -69,35 +69,36 @@ export function endpoint<const C extends Contract>(
   return { kind: 'endpoint', contract, handler }
 }
 
-// One socket is one contract; its path is the file's name. The protocol of frames is the same for all.
-
-/** What an operation may ask of the socket it came on. */
+/** The socket that an operation arrived on. */
 export interface OpSocket {
   readonly account_id: string
-  /** Names this socket to the engine: orders placed with it are covered by cancel-on-disconnect. */
+  /** Identifies this socket to the engine; cancel-on-disconnect covers the orders placed with it. */
   readonly origin: string
-  session(): Session
   renew(token: string): Session
   arm(armed: boolean): Promise<void>
 }
 export type OpCall = Services & { readonly socket: OpSocket }
 
+/** One operation that clients may send on a socket. */
 export type Op = {
+  /** Schema of `params`; undefined where the operation takes none. */
   readonly schema: TSchema | undefined
+  /** Tokens taken from the account's bucket. */
   readonly cost: number
+  /** Validates and runs; returns the result or a promise of it. Throws Refusal. */
   readonly start: (call: OpCall, params: unknown, token: unknown) => unknown
 }
 
 export type StreamContract = {
-  /** Named in `hello`. */
+  /** Sent in `hello`. */
   readonly name: 'trading' | 'orders' | 'fills'
   readonly summary: string
   readonly description: string
   /** Which of the account's events are pushed. */
   readonly kinds: (kind: EventKind) => boolean
-  /** What clients may send, by `op`. */
+  /** Operations that clients may send, by `op`. */
   readonly ops: Readonly<Record<string, Op>>
-  /** Whether the live orders are sent to a reader that does not resume. */
+  /** Whether a client that does not resume first receives its live orders. */
   readonly snapshot: boolean
 }
 export type Stream = { readonly kind: 'stream'; readonly contract: StreamContract }

@@ -1,24 +1,24 @@
-/** Headers of every answer: the request id, and what keeps browsers and caches from misusing an answer. */
-
-const CALLERS_ID = /^[A-Za-z0-9-]{16,64}$/
-
-/** The caller's `x-request-id` if it is 16 to 64 of `[A-Za-z0-9-]`, else a fresh one. */
-export function requestId(request: Request): string {
-  const given = request.headers.get('x-request-id')
-  return given !== null && CALLERS_ID.test(given) ? given : crypto.randomUUID()
-}
-
-/** Elysia looks for the path from here on in the URL, whatever the scheme; a shorter host would shift the path (elysia#748). */
-const PATH_AT_LEAST = 'https://'.length + 3
-
-/** Two Host headers arrive joined by a comma: which counts would be a guess. A host too short to route is not ours. */
-export function isHostUsable(request: Request): boolean {
-  const { url } = request
-  if (url.indexOf('/', url.indexOf('//') + 2) < PATH_AT_LEAST) return false
-  return request.headers.get('host')?.includes(',') !== true
-}
+/** Makes the headers of every answer, and rejects hosts that would misroute a request. */
 
 export type HeaderMap = Record<string, string>
+
+const GIVEN_ID = /^[A-Za-z0-9-]{16,64}$/
+
+/** The caller's `x-request-id` if it is 16 to 64 of `[A-Za-z0-9-]`, else a new one. */
+export function requestId(request: Request): string {
+  const given = request.headers.get('x-request-id')
+  return given !== null && GIVEN_ID.test(given) ? given : crypto.randomUUID()
+}
+
+/** Elysia searches the path from this index of the URL; after a shorter host it would find a wrong one (elysia#748). */
+const PATH_INDEX_MIN = 'https://'.length + 3
+
+/** False for a host too short to route, and for several Host headers, which the runtime joins by a comma. */
+export function isHostUsable(request: Request): boolean {
+  const { url } = request
+  if (url.indexOf('/', url.indexOf('//') + 2) < PATH_INDEX_MIN) return false
+  return request.headers.get('host')?.includes(',') !== true
+}
 
 export function commonHeaders(request_id: string): HeaderMap {
   return {
@@ -28,6 +28,6 @@ export function commonHeaders(request_id: string): HeaderMap {
   }
 }
 
-/** What the reference page may load: our own style, and the empty icon that keeps browsers from requesting one. */
+/** Lets the reference page load our style, and the empty icon that keeps browsers from requesting one. */
 export const REFERENCE_POLICY =
   "default-src 'self'; img-src data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"

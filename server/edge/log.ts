@@ -1,6 +1,6 @@
-/** JSON lines from an allow-list of fields, so that an order, a token or a URL cannot be logged by mistake. */
+/** Writes JSON lines from an allow list of fields, so that an order, a token or a URL cannot be logged by mistake. */
 
-export type LogLevel = 'info' | 'warn' | 'error'
+type LogLevel = 'info' | 'warn' | 'error'
 type LogFields = {
   request_id?: string
   /** The route's template (`GET /orders/{order_id}`), never the URL. */
@@ -54,7 +54,7 @@ const ALLOWED: readonly (keyof LogFields)[] = [
   'account_url',
 ]
 
-/** `sink` takes whole lines; `unixMs` stamps them. Fields beyond the list are dropped even if a caller bypasses the types. */
+/** `sink` receives whole lines. Fields outside the list are dropped even if a caller bypasses the types. */
 export function openLog(sink: (line: string) => void, unixMs: () => number): Log {
   return {
     write(level, event, fields = {}) {

@@ -1,9 +1,7 @@
-/** Counters of the HTTP and socket face and of the process, as Prometheus text. */
+/** Counts requests and sockets, measures the process, and writes both as Prometheus text. */
 
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { REFUSALS, type RefusalCode } from '../../protocol/refusals'
-
-// Counters of the HTTP and socket face for the operator's metrics; nothing per account, instrument or order.
 
 type Metric = {
   name: string
@@ -12,6 +10,7 @@ type Metric = {
   labels?: Record<string, string>
   value: number
 }
+/** Counters of requests and sockets; none is per account, instrument or order. */
 export interface Meters {
   answered(): void
   refused(code: RefusalCode): void
@@ -21,6 +20,9 @@ export interface Meters {
   framesSent(count: number): void
   read(): Metric[]
 }
+
+/** The close codes counted by code. Others share one row, so that clients cannot grow the table. */
+const COUNTED_CLOSES = new Set([1000, 1001, 1006, 1009, 1011, 1012, 4401, 4408, 4429])
 
 export function openMeters(): Meters {
   const refusals = new Map<RefusalCode, number>()
@@ -41,8 +43,7 @@ export function openMeters(): Meters {
     },
     socketClosed(code) {
       sockets -= 1
-      // Only the codes this venue gives have a row of their own, so clients cannot grow the table.
-      const name = OWN_CLOSES.has(code) ? String(code) : 'other'
+      const name = COUNTED_CLOSES.has(code) ? String(code) : 'other'
       closes.set(name, (closes.get(name) ?? 0) + 1)
     },
     frameReceived() {
@@ -66,45 +67,14 @@ export function openMeters(): Meters {
   }
 }
 
-const OWN_CLOSES = new Set([1000, 1001, 1006, 1009, 1011, 1012, 4401, 4408, 4429])
-
 function counter(name: string, help: string, value: number, labels?: Record<string, string>): Metric {
   return { name, help, type: 'counter', value, ...(labels === undefined ? {} : { labels }) }
 }
 
-// Metrics as Prometheus text (exposition format 0.0.4).
-
-export const PROMETHEUS_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
-
-/** Rows of one name stand together under one HELP and TYPE line. */
-export function prometheusText(metrics: readonly Metric[]): string {
-  const groups = new Map<string, Metric[]>()
-  for (const metric of metrics) groups.set(metric.name, [...(groups.get(metric.name) ?? []), metric])
-  let text = ''
-  for (const [name, rows] of groups) {
-    const { help, type } = rows[0]!
-    text += `# HELP ${name} ${help.replaceAll('\\', '\\\\').replaceAll('\n', '\\n')}\n# TYPE ${name} ${type}\n`
-    for (const { labels, value } of rows) text += `${name}${labelText(labels)} ${value}\n`
-  }
-  return text
-}
-
-function labelText(labels: Record<string, string> | undefined): string {
-  if (labels === undefined || Object.keys(labels).length === 0) return ''
-  const pairs = Object.entries(labels).map(([name, value]) => `${name}="${escapeLabel(value)}"`)
-  return `{${pairs.join(',')}}`
-}
-
-function escapeLabel(value: string): string {
-  return value.replace(/["\\\n]/g, (character) => (character === '\n' ? '\\n' : `\\${character}`))
-}
-
-// What the runtime itself uses: memory, processor time and the delay of its event loop.
-
 const delay = monitorEventLoopDelay({ resolution: 10 })
 delay.enable()
 
-/** The largest delay counts since the last reading. */
+/** Memory, processor time and uptime; the longest delay of the event loop is reset by each call. */
 export function processMetrics(): Metric[] {
   const { user, system } = process.cpuUsage()
   const gauge = (name: string, help: string, value: number): Metric => ({ name, help, type: 'gauge', value })
@@ -125,4 +95,30 @@ export function processMetrics(): Metric[] {
       longest_s,
     ),
   ]
+}
+
+/** Content type of the exposition format 0.0.4. */
+export const PROMETHEUS_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
+
+/** Groups the rows of one name under one HELP and one TYPE line. */
+export function prometheusText(metrics: readonly Metric[]): string {
+  const groups = new Map<string, Metric[]>()
+  for (const metric of metrics) groups.set(metric.name, [...(groups.get(metric.name) ?? []), metric])
+  let text = ''
+  for (const [name, rows] of groups) {
+    const { help, type } = rows[0]!
+    text += `# HELP ${name} ${help.replaceAll('\\', '\\\\').replaceAll('\n', '\\n')}\n# TYPE ${name} ${type}\n`
+    for (const { labels, value } of rows) text += `${name}${labelText(labels)} ${value}\n`
+  }
+  return text
+}
+
+function labelText(labels: Record<string, string> | undefined): string {
+  if (labels === undefined || Object.keys(labels).length === 0) return ''
+  const pairs = Object.entries(labels).map(([name, value]) => `${name}="${escapeLabel(value)}"`)
+  return `{${pairs.join(',')}}`
+}
+
+function escapeLabel(value: string): string {
+  return value.replace(/["\\\n]/g, (character) => (character === '\n' ? '\\n' : `\\${character}`))
 }

@@ -1,38 +1,33 @@
-/** Problem documents (RFC 9457) with stable codes, and the refusals of the edge. */
+/** Writes error answers: RFC 9457 problem documents and error frames; and lists the refusals of each kind of command. */
+
 import { REFUSAL_BY_CODE, Refusal, type RefusalCode } from '../../protocol/refusals'
 import { UNAVAILABLE_RETRY_MS } from '../limits'
 import { commonHeaders, type HeaderMap } from './headers'
 import type { Log } from './log'
 import type { Meters } from './meters'
 
-// The only place that writes error bodies: RFC 9457 problem documents and the matching frame fields.
-
-/** Where the reference page explains a code. */
-const problemType = (code: RefusalCode): string => `/swagger#${code}`
-
-/** A refusal as it is; anything else becomes `internal` and is logged by its kind and place, never by its message. */
+/** Returns a refusal unchanged; any other error becomes `internal` and is logged without its message. */
 export function refusalOf(error: unknown, log: Log, at: { request_id?: string; route?: string }): Refusal {
   if (error instanceof Refusal) return error
   log.write('error', 'internal_error', { ...at, ...placeOf(error) })
   return new Refusal('internal')
 }
 
-/** Name and stack frames of an error: its message may hold what a caller sent. */
+/** Name and stack frames of an error, without its message, which may contain submitted values. */
 export function placeOf(error: unknown): { error: string; stack: string } {
   if (!(error instanceof Error)) return { error: typeof error, stack: '' }
   const frames = (error.stack ?? '').split('\n').filter((line) => /^\s+at /.test(line))
   return { error: error.name, stack: frames.slice(0, 8).join(' | ').trim() }
 }
 
-/** What a problem document and an error frame share. */
+/** The fields that a problem document and an error frame share. */
 export function problemFields(refusal: Refusal): Record<string, unknown> {
-  const facts = { ...refusal.facts }
   return {
     code: refusal.code,
     message: refusal.message,
-    // After an internal failure nobody knows; the state of the command answers, by its id.
+    // After an internal error the command may have been applied: the client reads it by its id.
     applied: refusal.code === 'internal' ? 'unknown' : refusal.applied,
-    ...facts,
+    ...refusal.facts,
   }
 }
 
@@ -45,7 +40,8 @@ export function problemResponse(
   meters.refused(refusal.code)
   const { status } = REFUSAL_BY_CODE.get(refusal.code)!
   const body = {
-    type: problemType(refusal.code),
+    // The anchor of the code on the reference page.
+    type: `/swagger#${refusal.code}`,
     title: titleOf(refusal.code),
     status,
     detail: refusal.message,
@@ -82,22 +78,22 @@ function headersOf(refusal: Refusal, status: number): HeaderMap {
   }
 }
 
-/** Whole seconds, rounded up: a caller who waits them finds the way free. */
+/** Whole seconds, rounded up, so that a retry after them is not early. */
 function seconds(ms: number): string {
   return String(Math.max(1, Math.ceil(ms / 1000)))
 }
 
-// Which refusals each kind of command can meet beyond token, limit, size and form (protocol.md "Order of checks").
+// The refusals of each kind of command beyond token, limit, size and schema (protocol.md "Order of checks").
 
 type Codes = readonly RefusalCode[]
 
 const OWNERSHIP: Codes = ['signature_invalid', 'key_bound']
+const EXPIRY: Codes = ['expiry_too_soon', 'expiry_too_far']
 const COLLATERAL: Codes = ['note_unknown', 'note_not_owned', 'note_wrong_mint', 'note_spent', 'note_in_use']
 const UNAVAILABLE: Codes = ['matching_unavailable', 'settlement_unavailable', 'draining']
-const BODY_FORM: Codes = ['field_element_invalid']
 
 export const CHECK_REFUSALS: Codes = [
-  ...BODY_FORM,
+  'field_element_invalid',
   'order_id_zero',
   'anchors_invalid',
   'instrument_unknown',
@@ -107,8 +103,10 @@ export const CHECK_REFUSALS: Codes = [
   'price_off_tick',
   'value_overflow',
   'min_fill_invalid',
+  ...EXPIRY,
+  'instrument_paused',
+  ...UNAVAILABLE,
 ]
-const EXPIRY: Codes = ['expiry_too_soon', 'expiry_too_far']
 export const PLACE_REFUSALS: Codes = [
   ...CHECK_REFUSALS,
   ...OWNERSHIP,
@@ -116,12 +114,9 @@ export const PLACE_REFUSALS: Codes = [
   'order_exists',
   'order_id_taken',
   'nonce_stale',
-  ...EXPIRY,
   ...COLLATERAL,
   'collateral_insufficient',
   'self_cross',
-  'instrument_paused',
-  ...UNAVAILABLE,
   'order_limit',
   'key_limit',
   'settlement_backlog',
@@ -136,7 +131,7 @@ export const CANCEL_REFUSALS: Codes = [
   'matching_unavailable',
   'key_limit',
 ]
-export const MODIFY_REFUSALS: Codes = [...new Set([...PLACE_REFUSALS, ...CANCEL_REFUSALS])]
+export const MODIFY_REFUSALS: Codes = [...PLACE_REFUSALS, ...CANCEL_REFUSALS]
 export const CANCEL_ALL_REFUSALS: Codes = [
   'instrument_unknown',
   ...OWNERSHIP,
@@ -152,7 +147,7 @@ export const DEAD_MAN_REFUSALS: Codes = [
   'key_limit',
 ]
 const NOTE_COMMAND: Codes = [
-  ...BODY_FORM,
+  'field_element_invalid',
   ...OWNERSHIP,
   'account_suspended',
   'order_exists',

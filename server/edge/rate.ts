@@ -1,4 +1,5 @@
-/** What an operation costs its account, the buckets of attestation quotes, and the headers that report a limit. */
+/** Prices operations, limits frames and attestation quotes by token buckets, and writes the headers that report a limit. */
+
 import type { ClockPort } from '../../engine/ports'
 import type { LimitState } from '../../engine/venue'
 import { Refusal } from '../../protocol/refusals'
@@ -15,7 +16,7 @@ export const COST = {
   read: 0.1,
 } as const
 
-/** Draft-ietf-httpapi-ratelimit-headers: `q` tokens refill fully within `w` seconds; `r` remain, all again after `t` seconds. */
+/** draft-ietf-httpapi-ratelimit-headers: `q` tokens refill within `w` seconds; `r` remain, the bucket is full in `t` seconds. */
 export function limitHeaders(state: LimitState): HeaderMap {
   const full_s = Math.ceil(Math.max(0, state.capacity - state.remaining) / state.refill_per_s)
   return {
@@ -26,7 +27,7 @@ export function limitHeaders(state: LimitState): HeaderMap {
 
 let policy = { capacity: 0, refill_per_s: 0, text: '' }
 
-/** Most accounts have the same policy as the one before. */
+/** Cached, because most accounts have the same policy as the previous one. */
 function policyOf({ capacity, refill_per_s }: LimitState): string {
   if (capacity !== policy.capacity || refill_per_s !== policy.refill_per_s) {
     const window_s = Math.max(1, Math.ceil(capacity / refill_per_s))
@@ -36,7 +37,7 @@ function policyOf({ capacity, refill_per_s }: LimitState): string {
 }
 
 interface Bucket {
-  /** Throws `code` with `retry_after_ms` when fewer than `cost` tokens are left. */
+  /** Throws the bucket's code with `retry_after_ms` when fewer than `cost` tokens are left. */
   take(cost: number): void
 }
 
@@ -62,6 +63,7 @@ export function openBucket(
 }
 
 export type QuoteBuckets = { anonymous: Bucket; bearer: Bucket }
+
 export function openQuoteBuckets(clock: ClockPort): QuoteBuckets {
   return {
     anonymous: openBucket({ ...QUOTE_RATES.anonymous, code: 'quote_busy' }, clock),

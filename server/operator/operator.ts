@@ -1,4 +1,5 @@
-/** The operator's listener, never on the public port: accounts, oracle prices, drain, metrics, each call signed; the reference. */
+/** Serves the operator, never on the public port: signed calls for accounts, oracle prices, drain and metrics; the reference. */
+
 import type { Venue } from '../../engine/venue'
 import { Refusal } from '../../protocol/refusals'
 import type { App } from '../edge/app'
@@ -13,11 +14,11 @@ type OperatorParts = {
   venue: Venue
   log: Log
   documents: Documents
-  /** Throws `operator_signature_invalid` unless the operator signed exactly this call, once and lately. */
+  /** Throws `operator_signature_invalid` unless the operator signed exactly this call recently and it is no replay. */
   check(call: OperatorCall): void
-  /** Whose counters are shown. */
+  /** The public app, whose counters `/metrics` reports. */
   app: Pick<App, 'meters'>
-  /** Begins the way down; answers before it ends. */
+  /** Starts the shutdown; returns at once. */
   drain(): void
 }
 type OperatorCall = {
@@ -33,7 +34,7 @@ export function operatorApp(parts: OperatorParts): Pick<App, 'fetch'> {
   const { log, check } = parts
   const operations = operationsOf(parts)
   const pages = pagesOf(parts.documents)
-  // Refusals here are the operator's own; the public counters stay what they say.
+  // Separate from the public counters, which count clients only.
   const meters = openMeters()
   return {
     async fetch(request) {

@@ -1,179 +1,21 @@
-/** The reference page of every endpoint and stream, made once at start from the contracts. */
+/** Renders the reference: the OpenAPI document and one HTML page without script, built from the contracts at startup. */
+
 import { FRAME_BYTES_MAX, FRAME_ID_LENGTH_MAX } from '../../protocol/limits'
 import { REFUSALS } from '../../protocol/refusals'
-import { opsOf } from '../edge/declared'
 import type { MountedRoute } from '../edge/endpoint'
 import type { Documents } from '../edge/services'
 import { MANIFEST } from '../manifest'
 import { EventKind } from '../shapes/events'
 import { fixSchema, type Json, type OpenApi, type Operation, openApiOf } from './openapi'
 
-// The style of the reference page: one column, system fonts, both themes, nothing loaded from elsewhere.
-
-const REFERENCE_STYLE = `:root { color-scheme: light dark; --line: #8884; --soft: #8882; }
-body { max-width: 72rem; margin: 0 auto; padding: 1rem; font: 16px/1.5 system-ui, sans-serif; }
-code { font-family: ui-monospace, monospace; font-size: .9em; overflow-wrap: anywhere; }
-h1 small { font-weight: normal; font-size: 1rem; }
-h2 { border-bottom: 1px solid var(--line); text-transform: capitalize; margin-top: 3rem; }
-article { border: 1px solid var(--line); border-radius: 6px; padding: 0 1rem 1rem; margin: 1rem 0; }
-article h3 { margin: .8rem 0 .2rem; }
-.method { background: var(--soft); padding: .1rem .4rem; border-radius: 4px; }
-.note { color: color-mix(in srgb, CanvasText 70%, Canvas); margin: .2rem 0; }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
-td, th { border: 1px solid var(--line); padding: .25rem .5rem; text-align: left; vertical-align: top; }
-td table { margin-top: .4rem; }
-dt { font-weight: bold; }
-dd { margin: 0 0 .5rem 1rem; }
-nav a { margin-right: .8rem; }
-@media (max-width: 40rem) {
-  article { padding: 0 .5rem 1rem; }
-  td table, td tbody, td tr, td td { display: block; border-width: 0; padding-left: 0; }
-  td tr { border-top: 1px solid var(--line); }
-}
-tr:target, article:target { outline: 2px solid; }
-`
-
-// HTML text in which every inserted string is escaped, so that no value of a schema can become markup.
-
-type Html = { readonly text: string }
-
-const ESCAPES: Record<string, string> = {
-  '&': '&amp;',
-  '<': '&lt;',
-  '>': '&gt;',
-  '"': '&quot;',
-  "'": '&#39;',
-}
-
-function html(parts: TemplateStringsArray, ...values: (string | Html)[]): Html {
-  let text = parts[0]!
-  values.forEach((value, index) => {
-    text += typeof value === 'string' ? escaped(value) : value.text
-    text += parts[index + 1]!
-  })
-  return { text }
-}
-
-/** Markup written in this source tree. */
-function raw(text: string): Html {
-  return { text }
-}
-
-function join(parts: readonly Html[]): Html {
-  return { text: parts.map(({ text }) => text).join('') }
-}
-
-function escaped(text: string): string {
-  return text.replace(/[&<>"']/g, (character) => ESCAPES[character]!)
-}
-
-/** A sentence of the documents: what stands between backticks is code. */
-function prose(text: string): Html {
-  return raw(escaped(text).replace(/`([^`]+)`/g, '<code>$1</code>'))
-}
-
-// A JSON Schema as a table of fields, nested ones below their parent.
-
-const DEPTH_MAX = 2
-
-/** `depth` counts what is already above; at DEPTH_MAX fields are named but not opened. */
-function schemaTable(schema: Json, depth = 0): Html {
-  const list = schema['type'] === 'array' ? (schema['items'] as Json | undefined) : undefined
-  if (list !== undefined) return html`<p class="note">Array of:</p>${schemaTable(list, depth)}`
-  const branches = schema['anyOf'] as Json[] | undefined
-  if (branches !== undefined) {
-    return join(branches.map((branch) => html`<p class="note">One of:</p>${schemaTable(branch, depth)}`))
+export async function openDocuments(version: string): Promise<Documents> {
+  const document = await openApiOf(MANIFEST, version)
+  return {
+    json: JSON.stringify(document),
+    html: referencePage(document, MANIFEST),
+    css: REFERENCE_STYLE,
   }
-  const fields = schema['properties'] as Record<string, Json> | undefined
-  if (fields === undefined) return html`<p><code>${typeOf(schema)}</code></p>`
-  const required = (schema['required'] as string[] | undefined) ?? []
-  const rows = Object.entries(fields).map(([name, field]) =>
-    fieldRow(name, field, required.includes(name), depth),
-  )
-  return html`<table><tbody>${join(rows)}</tbody></table>`
 }
-
-/** The names of an answer's fields, optional ones marked; their forms stand in the OpenAPI document. */
-function fieldList(schema: Json): Html {
-  if (schema['type'] === 'array') return html`array of ${fieldList(schema['items'] as Json)}`
-  const branches = schema['anyOf'] as Json[] | undefined
-  if (branches !== undefined) return join(branches.map((branch) => html`one of ${fieldList(branch)}<br>`))
-  const fields = Object.keys((schema['properties'] as Json | undefined) ?? {})
-  if (fields.length === 0) return html`<code>${typeOf(schema)}</code>`
-  const required = (schema['required'] as string[] | undefined) ?? []
-  return join(fields.map((name) => html`<code>${name}${required.includes(name) ? '' : '?'}</code> `))
-}
-
-function fieldRow(name: string, field: Json, required: boolean, depth: number): Html {
-  const inner = field['type'] === 'array' ? (field['items'] as Json) : field
-  const nested = inner['properties'] !== undefined || inner['anyOf'] !== undefined
-  return html`<tr><td><code>${name}</code></td><td>${typeOf(field)}${required ? '' : ', optional'}</td><td>${
-    (field['description'] as string | undefined) ?? ''
-  }${nested && depth < DEPTH_MAX ? schemaTable(inner, depth + 1) : raw('')}</td></tr>`
-}
-
-function typeOf(schema: Json): string {
-  const words = schema['enum'] as unknown[] | undefined
-  if (words !== undefined) return words.map((word) => JSON.stringify(word)).join(' | ')
-  if (schema['anyOf'] !== undefined) return 'one of several shapes'
-  const type = String(schema['type'] ?? 'any')
-  const named = type === 'array' ? `array of ${typeOf(schema['items'] as Json)}` : type
-  return schema['nullable'] === true ? `${named} or null` : named
-}
-
-// The part of the reference that OpenAPI cannot say: what travels on the sockets.
-
-const SERVER_FRAMES: readonly (readonly [string, string])[] = [
-  ['hello', 'First frame: stream, account_id, seq_first, seq_last, heartbeat_ms, slot, unix_ms.'],
-  ['snapshot', 'Live orders, true at seq. Sent to a reader that does not resume, and after a gap.'],
-  ['gap', 'Events seq_from to seq_to are no longer kept.'],
-  ['event', 'One numbered event: seq, kind, slot, unix_ms, data. The same object as on GET /events.'],
-  ['reply', 'The result of the command with this id.'],
-  ['error', 'The refusal of the command with this id: code, message, applied and facts as on REST.'],
-  ['heartbeat', 'Every 5 seconds on every socket: the last seq of the account, slot, unix_ms.'],
-  ['warning', 'The token expires within 60 seconds; send auth.refresh.'],
-  ['bye', 'The venue restarts: reason and retry_after_ms; then close 1012.'],
-]
-const CLOSES: readonly (readonly [string, string])[] = [
-  ['1009', `A frame beyond ${FRAME_BYTES_MAX} bytes.`],
-  ['1012', 'Restart, after bye.'],
-  ['4401', 'The token was revoked or expired, or the account is suspended.'],
-  ['4408', 'The reader is too slow; resume with ?after=.'],
-  ['4429', 'Too many frames.'],
-]
-
-function streamsSection(manifest: readonly MountedRoute[]): Html {
-  const kinds = EventKind.anyOf.map((kind) => String(kind.const))
-  return html`<section id="frames"><h2>frames</h2>
-<p>Commands are JSON objects <code>{op, id, params}</code>;
-<code>id</code> is 1 to ${String(FRAME_ID_LENGTH_MAX)} characters and returns with the
-answer. <code>auth.refresh</code> carries <code>token</code> instead of params.
-A bad frame gets one error and the socket stays.</p>
-${rows('From the venue, by type', SERVER_FRAMES)}
-${rows('Close codes', CLOSES)}
-<h3>Event kinds</h3><p>${join(kinds.map((kind) => html`<code>${kind}</code> `))}</p>
-${join(manifest.map(operations))}
-</section>`
-}
-
-function rows(title: string, entries: readonly (readonly [string, string])[]): Html {
-  const body = entries.map(([name, text]) => html`<tr><td><code>${name}</code></td><td>${text}</td></tr>`)
-  return html`<h3>${title}</h3><table><tbody>${join(body)}</tbody></table>`
-}
-
-function operations({ path, route }: MountedRoute): Html {
-  if (route.kind !== 'stream') return raw('')
-  const blocks = opsOf(route.contract).map(
-    ({ op, schema, cost }) =>
-      html`<tr><td><code>${op}</code></td><td>${String(cost)}</td><td>${
-        schema === undefined ? raw('') : schemaTable(fixSchema(schema as unknown as Json))
-      }</td></tr>`,
-  )
-  return html`<h3>Commands on <code>${path}</code></h3>
-<table><thead><tr><th>op</th><th>cost</th><th>params</th></tr></thead><tbody>${join(blocks)}</tbody></table>`
-}
-
-// The reference as one HTML page without script: operations, frames of the sockets, and every refusal with an anchor.
 
 function referencePage(document: OpenApi, manifest: readonly MountedRoute[]): string {
   const { title, version, description } = document.info
@@ -192,12 +34,12 @@ function referencePage(document: OpenApi, manifest: readonly MountedRoute[]): st
 ${join(description.split('\n').map((line) => html`<p>${prose(line)}</p>`))}
 <p><a href="/swagger/json">OpenAPI document</a></p>
 <nav>
-${join(sectionsOf(document).map(([name]) => html`<a href="#tag-${name}">${name}</a> `))}
+${join(document.tags.map(({ name }) => html`<a href="#tag-${name}">${name}</a> `))}
 <a href="#frames">frames</a> <a href="#refusals">refusals</a>
 </nav>
 </header>
 <main>
-${join(sectionsOf(document).map(([name, text]) => section(document, name, text)))}
+${join(document.tags.map((tag) => section(document, tag)))}
 ${streamsSection(manifest)}
 ${refusalsSection()}
 </main>
@@ -207,17 +49,13 @@ ${refusalsSection()}
   return page.text
 }
 
-function sectionsOf(document: OpenApi): [string, string][] {
-  return document.tags.map(({ name, description }) => [name, description])
-}
-
-function section(document: OpenApi, tag: string, text: string): Html {
+function section(document: OpenApi, { name, description }: OpenApi['tags'][number]): Html {
   const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
     Object.entries(methods)
-      .filter(([, operation]) => operation.tags.includes(tag))
+      .filter(([, operation]) => operation.tags.includes(name))
       .map(([method, operation]) => operationBlock(method, path, operation)),
   )
-  return html`<section id="tag-${tag}"><h2>${tag}</h2><p>${text}</p>${join(operations)}</section>`
+  return html`<section id="tag-${name}"><h2>${name}</h2><p>${description}</p>${join(operations)}</section>`
 }
 
 function operationBlock(method: string, path: string, operation: Operation): Html {
@@ -272,13 +110,162 @@ function refusalsSection(): Html {
 <table><thead><tr><th>code</th><th>status</th><th>meaning</th></tr></thead><tbody>${join(rows)}</tbody></table></section>`
 }
 
-// The reference pages of the origin, made once at start from the routes themselves.
+const SERVER_FRAMES: readonly (readonly [string, string])[] = [
+  ['hello', 'First frame: stream, account_id, seq_first, seq_last, heartbeat_ms, slot, unix_ms.'],
+  ['snapshot', 'Live orders, true at seq. Sent to a reader that does not resume, and after a gap.'],
+  ['gap', 'Events seq_from to seq_to are no longer kept.'],
+  ['event', 'One numbered event: seq, kind, slot, unix_ms, data. The same object as on GET /events.'],
+  ['reply', 'The result of the command with this id.'],
+  ['error', 'The refusal of the command with this id: code, message, applied and facts as on REST.'],
+  ['heartbeat', 'Every 5 seconds on every socket: the last seq of the account, slot, unix_ms.'],
+  ['warning', 'The token expires within 60 seconds; send auth.refresh.'],
+  ['bye', 'The venue restarts: reason and retry_after_ms; then close 1012.'],
+]
+const CLOSES: readonly (readonly [string, string])[] = [
+  ['1009', `A frame beyond ${FRAME_BYTES_MAX} bytes.`],
+  ['1012', 'Restart, after bye.'],
+  ['4401', 'The token was revoked or expired, or the account is suspended.'],
+  ['4408', 'The reader is too slow; resume with ?after=.'],
+  ['4429', 'Too many frames.'],
+]
 
-export async function openDocuments(version: string): Promise<Documents> {
-  const document = await openApiOf(MANIFEST, version)
-  return {
-    json: JSON.stringify(document),
-    html: referencePage(document, MANIFEST),
-    css: REFERENCE_STYLE,
-  }
+/** Frames, close codes, events and operations of the sockets, which OpenAPI cannot express. */
+function streamsSection(manifest: readonly MountedRoute[]): Html {
+  const kinds = EventKind.anyOf.map((kind) => String(kind.const))
+  return html`<section id="frames"><h2>frames</h2>
+<p>Commands are JSON objects <code>{op, id, params}</code>;
+<code>id</code> is 1 to ${String(FRAME_ID_LENGTH_MAX)} characters and returns with the
+answer. <code>auth.refresh</code> carries <code>token</code> instead of params.
+A bad frame gets one error and the socket stays.</p>
+${rows('From the venue, by type', SERVER_FRAMES)}
+${rows('Close codes', CLOSES)}
+<h3>Event kinds</h3><p>${join(kinds.map((kind) => html`<code>${kind}</code> `))}</p>
+${join(manifest.map(operations))}
+</section>`
 }
+
+function rows(title: string, entries: readonly (readonly [string, string])[]): Html {
+  const body = entries.map(([name, text]) => html`<tr><td><code>${name}</code></td><td>${text}</td></tr>`)
+  return html`<h3>${title}</h3><table><tbody>${join(body)}</tbody></table>`
+}
+
+function operations({ path, route }: MountedRoute): Html {
+  if (route.kind !== 'stream') return raw('')
+  const blocks = Object.entries(route.contract.ops).map(
+    ([op, { schema, cost }]) =>
+      html`<tr><td><code>${op}</code></td><td>${String(cost)}</td><td>${
+        schema === undefined ? raw('') : schemaTable(fixSchema(schema as unknown as Json))
+      }</td></tr>`,
+  )
+  return html`<h3>Commands on <code>${path}</code></h3>
+<table><thead><tr><th>op</th><th>cost</th><th>params</th></tr></thead><tbody>${join(blocks)}</tbody></table>`
+}
+
+const DEPTH_MAX = 2
+
+/** A table of the fields, nested ones below their parent down to DEPTH_MAX levels; `depth` is the number of levels above. */
+function schemaTable(schema: Json, depth = 0): Html {
+  const list = schema['type'] === 'array' ? (schema['items'] as Json | undefined) : undefined
+  if (list !== undefined) return html`<p class="note">Array of:</p>${schemaTable(list, depth)}`
+  const branches = schema['anyOf'] as Json[] | undefined
+  if (branches !== undefined) {
+    return join(branches.map((branch) => html`<p class="note">One of:</p>${schemaTable(branch, depth)}`))
+  }
+  const fields = schema['properties'] as Record<string, Json> | undefined
+  if (fields === undefined) return html`<p><code>${typeOf(schema)}</code></p>`
+  const required = (schema['required'] as string[] | undefined) ?? []
+  const rows = Object.entries(fields).map(([name, field]) =>
+    fieldRow(name, field, required.includes(name), depth),
+  )
+  return html`<table><tbody>${join(rows)}</tbody></table>`
+}
+
+/** Only the names of an answer's fields, optional ones marked; their schemas are in the OpenAPI document. */
+function fieldList(schema: Json): Html {
+  if (schema['type'] === 'array') return html`array of ${fieldList(schema['items'] as Json)}`
+  const branches = schema['anyOf'] as Json[] | undefined
+  if (branches !== undefined) return join(branches.map((branch) => html`one of ${fieldList(branch)}<br>`))
+  const fields = Object.keys((schema['properties'] as Json | undefined) ?? {})
+  if (fields.length === 0) return html`<code>${typeOf(schema)}</code>`
+  const required = (schema['required'] as string[] | undefined) ?? []
+  return join(fields.map((name) => html`<code>${name}${required.includes(name) ? '' : '?'}</code> `))
+}
+
+function fieldRow(name: string, field: Json, required: boolean, depth: number): Html {
+  const inner = field['type'] === 'array' ? (field['items'] as Json) : field
+  const nested = inner['properties'] !== undefined || inner['anyOf'] !== undefined
+  return html`<tr><td><code>${name}</code></td><td>${typeOf(field)}${required ? '' : ', optional'}</td><td>${
+    (field['description'] as string | undefined) ?? ''
+  }${nested && depth < DEPTH_MAX ? schemaTable(inner, depth + 1) : raw('')}</td></tr>`
+}
+
+function typeOf(schema: Json): string {
+  const words = schema['enum'] as unknown[] | undefined
+  if (words !== undefined) return words.map((word) => JSON.stringify(word)).join(' | ')
+  if (schema['anyOf'] !== undefined) return 'one of several shapes'
+  const type = String(schema['type'] ?? 'any')
+  const named = type === 'array' ? `array of ${typeOf(schema['items'] as Json)}` : type
+  return schema['nullable'] === true ? `${named} or null` : named
+}
+
+/** Markup. The `html` tag escapes every inserted string, so no value of a schema becomes markup. */
+type Html = { readonly text: string }
+
+const ESCAPES: Record<string, string> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&quot;',
+  "'": '&#39;',
+}
+
+function html(parts: TemplateStringsArray, ...values: (string | Html)[]): Html {
+  let text = parts[0]!
+  values.forEach((value, index) => {
+    text += typeof value === 'string' ? escaped(value) : value.text
+    text += parts[index + 1]!
+  })
+  return { text }
+}
+
+/** Trusts `text`: only for markup written in this file. */
+function raw(text: string): Html {
+  return { text }
+}
+
+function join(parts: readonly Html[]): Html {
+  return { text: parts.map(({ text }) => text).join('') }
+}
+
+function escaped(text: string): string {
+  return text.replace(/[&<>"']/g, (character) => ESCAPES[character]!)
+}
+
+/** A sentence of the document; text in backticks becomes code. */
+function prose(text: string): Html {
+  return raw(escaped(text).replace(/`([^`]+)`/g, '<code>$1</code>'))
+}
+
+/** One column, system fonts, both color schemes; loads nothing. */
+const REFERENCE_STYLE = `:root { color-scheme: light dark; --line: #8884; --soft: #8882; }
+body { max-width: 72rem; margin: 0 auto; padding: 1rem; font: 16px/1.5 system-ui, sans-serif; }
+code { font-family: ui-monospace, monospace; font-size: .9em; overflow-wrap: anywhere; }
+h1 small { font-weight: normal; font-size: 1rem; }
+h2 { border-bottom: 1px solid var(--line); text-transform: capitalize; margin-top: 3rem; }
+article { border: 1px solid var(--line); border-radius: 6px; padding: 0 1rem 1rem; margin: 1rem 0; }
+article h3 { margin: .8rem 0 .2rem; }
+.method { background: var(--soft); padding: .1rem .4rem; border-radius: 4px; }
+.note { color: color-mix(in srgb, CanvasText 70%, Canvas); margin: .2rem 0; }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
+td, th { border: 1px solid var(--line); padding: .25rem .5rem; text-align: left; vertical-align: top; }
+td table { margin-top: .4rem; }
+dt { font-weight: bold; }
+dd { margin: 0 0 .5rem 1rem; }
+nav a { margin-right: .8rem; }
+@media (max-width: 40rem) {
+  article { padding: 0 .5rem 1rem; }
+  td table, td tbody, td tr, td td { display: block; border-width: 0; padding-left: 0; }
+  td tr { border-top: 1px solid var(--line); }
+}
+tr:target, article:target { outline: 2px solid; }
+`

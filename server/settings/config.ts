@@ -1,4 +1,5 @@
-/** Reads the whole configuration from an environment, or names every fault at once. */
+/** Reads the configuration from an environment, or lists all errors at once. */
+
 import type { EngineConfig } from '../../engine/config'
 import { LIMITS } from '../../engine/limits'
 import { Fault, isSettingName, SETTING_NAMES, SETTINGS, type SettingName, type Settings } from './settings'
@@ -19,7 +20,7 @@ export type Config = {
   slot_ms: number
   /** Version of the transactions the venue signs. */
   transactions: 0 | 1
-  /** All but what the enclave and the package know. */
+  /** Without the values that the enclave and the package supply. */
   engine: Omit<EngineConfig, 'compose_hash' | 'tacit_version'>
 }
 export type AcmeConfig = {
@@ -31,14 +32,13 @@ export type AcmeConfig = {
 }
 type ConfigOutcome = { config: Config; faults?: never } | { config?: never; faults: string[] }
 
-/** The outcome of parsing each setting. */
 type Outcomes = { [N in SettingName]: Settings[N] | Fault }
 type ListName = 'TACIT_INSTRUMENTS' | 'TACIT_MINTS' | 'TACIT_REFERENCE_SOURCES'
 type Singles = Omit<Settings, ListName>
 
 /**
- * Faults come in two steps: unknown names and the form of every setting; then, where all have their form, wrong entries of
- * lists and settings that contradict each other.
+ * Reports errors in two steps: unknown names and malformed settings first; if there are none, wrong entries of lists and
+ * settings that contradict each other.
  */
 export function readConfig(environment: Environment): ConfigOutcome {
   const outcomes = readSettings(environment)
@@ -147,7 +147,7 @@ function acmeConfig(read: Singles): AcmeConfig | undefined {
   }
 }
 
-/** The settings as they are in force, secrets masked. */
+/** The effective settings, one per line, with secrets masked. */
 export function printedSettings(environment: Environment): string {
   const lines = SETTING_NAMES.map((name) => {
     const { fallback, secret } = SETTINGS[name]
@@ -157,12 +157,12 @@ export function printedSettings(environment: Environment): string {
   return lines.join('\n')
 }
 
-/** Settings that each have their form and exclude one another. */
+/** Errors of settings that are each well-formed and exclude one another. */
 function contradictions(read: Singles): string[] {
   const faults: string[] = []
   const embedded = read.SOLANA_RPC_URL === undefined
   const production = read.TACIT_ENCLAVE === 'dstack'
-  // A copy of the venue on a chain of its own would answer questions about the hidden book.
+  // A copy of the venue on a private chain would reveal the hidden book.
   if (embedded && production) faults.push('SOLANA_RPC_URL: embedded is refused with TACIT_ENCLAVE=dstack')
   if (!embedded && read.TACIT_PROGRAM_ID === undefined)
     faults.push('TACIT_PROGRAM_ID: required with a real chain')
@@ -178,7 +178,7 @@ function contradictions(read: Singles): string[] {
   return faults
 }
 
-/** An authority certifies names it can look up, and only where the challenge can be answered. */
+/** An authority certifies names that it can resolve, and only where the challenge can be answered. */
 function acmeContradictions(read: Singles): string[] {
   const faults: string[] = []
   const names = read.TACIT_TLS_NAMES

@@ -1,4 +1,5 @@
-/** Every setting the process reads from its environment: name, meaning, the text used when it is absent, and its parser. */
+/** Defines every setting that the process reads from its environment: name, meaning, default and parser. */
+
 import { LIMITS } from '../../engine/limits'
 import { decodeBase58 } from '../../protocol/base58'
 import { Refusal } from '../../protocol/refusals'
@@ -9,19 +10,19 @@ import { Address, exact, Integer, PublicKey, SymbolName, type TSchema, t, U64 } 
 
 type Setting<T> = {
   readonly meaning: string
-  /** Text used when absent; without it the setting is required. Nothing of security or chain has one. */
+  /** Default text; without it the setting is required. Security and chain settings have none. */
   readonly fallback?: string
   /** Never printed. */
   readonly secret?: true
-  /** The value, or why the text is rejected. A text is parsed here and nowhere else. */
+  /** Parses the text. */
   readonly read: (text: string) => T | Fault
 }
 
-/** Why a text is rejected, without the text. */
+/** The reason why a text is rejected, without the text. */
 export class Fault {
   constructor(
     readonly sentence: string,
-    /** The text is a list, and an entry of it is wrong. */
+    /** The text is a list with a wrong entry. */
     readonly in_entry = false,
   ) {}
 }
@@ -88,7 +89,7 @@ const ROWS = {
   },
   TACIT_ACME_DNS_NAME: {
     meaning:
-      'Record the CNAME of `_acme-challenge.NAME` leads to, in a zone of its own. Empty: that name itself.',
+      'Record the CNAME of `_acme-challenge.NAME` points to, in a separate zone. Empty: that name itself.',
     fallback: '',
     read: textIf('a DNS name or nothing', (text) => /^([A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+)?$/.test(text)),
   },
@@ -178,14 +179,13 @@ export type Settings = { [N in keyof typeof ROWS]: Exclude<ReturnType<(typeof RO
 export type SettingName = keyof Settings
 export const SETTINGS: { readonly [N in SettingName]: Setting<Settings[N]> } = ROWS
 export const isSettingName = (name: string): name is SettingName => Object.hasOwn(ROWS, name)
-/** In the order in which they are printed and their faults are named. */
+/** In the order of output and of errors. */
 export const SETTING_NAMES: readonly SettingName[] = Object.keys(ROWS).filter(isSettingName)
 
 function textIf(form: string, holds: (text: string) => boolean) {
   return (text: string): string | Fault => (holds(text) ? text : expected(form))
 }
 
-/** Words that each mean a value. */
 function oneOf<const T>(meanings: Readonly<Record<string, T>>) {
   const words = Object.keys(meanings).join(' or ')
   const values = new Map(Object.entries(meanings))
@@ -199,7 +199,7 @@ function integer(min: number, max: number) {
   }
 }
 
-/** Entries are checked against their schema; a wrong one is named by its place and field. */
+/** Validates entries against their schema; an error names the index and field of the entry. */
 function listOf<S extends TSchema>(entry: S) {
   const form = formOf(t.Array(entry), 'list')
   return (text: string) => {

@@ -1,4 +1,5 @@
-/** Schemas of the account's numbered events and of list pages. */
+/** Defines the schemas of the account's numbered events and of list pages. */
+
 import { PAGE_ITEMS_MAX } from '../../protocol/limits'
 import { PAGE_ITEMS_DEFAULT } from '../limits'
 import { NoteEvent, Reshape, Withdrawal } from './notes'

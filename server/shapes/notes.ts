@@ -1,4 +1,5 @@
-/** Schemas of withdrawals, reshapes and the tree of note commitments (wire.ts; api.md "Shapes"). */
+/** Defines the schemas of withdrawals, reshapes and the tree of note commitments (api.md "Shapes"). */
+
 import { RESHAPE_NOTES_MAX } from '../../protocol/limits'
 import { NoteOpening, Receipt } from './orders'
 import {

@@ -1,4 +1,5 @@
-/** Schemas of order commands, their results, orders and fills (wire.ts; protocol.md "Request bodies"; api.md "Shapes"). */
+/** Defines the schemas of order commands, their results, orders and fills (protocol.md "Request bodies"; api.md "Shapes"). */
+
 import { CANCEL_ALL_MAX, DEAD_MAN_SLOTS_MAX } from '../../protocol/limits'
 import {
   Address,
@@ -64,7 +65,7 @@ export const DeadManRequest = exact({
   ),
 })
 
-/** Params of the socket's cancel and modify: the body of the REST call and the id its path carries. */
+/** Params of cancel and modify on a socket: the body of the REST call and the id from its path. */
 export const CancelParams = exact({ order_id: OrderId, ...cancelFields })
 export const ModifyParams = exact({ order_id: OrderId, ...modifyFields })
 

@@ -1,4 +1,5 @@
-/** Schemas of what the venue says about itself: status, time, instruments, identity, attestation, transparency. */
+/** Defines the schemas of login, status, time, instruments, identity, attestation, settlement and transparency. */
+
 import { MINT_DECIMALS_MAX } from '../../protocol/limits'
 import { API_KEY_LENGTH_MAX, SECRET_LENGTH_MAX } from '../limits'
 import {

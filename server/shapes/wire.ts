@@ -1,4 +1,5 @@
-/** Schema atoms: the exact form of every value in bodies, queries and answers (protocol.md "Values on the wire"). */
+/** Defines the schema of every value in bodies, queries and answers (protocol.md "Values on the wire"). */
+
 import { FormatRegistry, type StringOptions, type TSchema, Type } from '@sinclair/typebox'
 import { FIELD_MODULUS } from '../../protocol/field'
 import { ANCHORS_MAX } from '../../protocol/limits'
@@ -10,13 +11,13 @@ const MODULUS_HEX = FIELD_MODULUS.toString(16).padStart(64, '0')
 const U64_MAX_TEXT = '18446744073709551615'
 const ZEROS = '0'.repeat(64)
 
-// Lowercase hex and decimals of equal length compare as text in the order of their values.
+// Lowercase hex and decimals of equal length compare as text like their values.
 FormatRegistry.Set('u64', (text) => text.length < 20 || (text.length === 20 && text <= U64_MAX_TEXT))
 FormatRegistry.Set('field-element', (text) => text < MODULUS_HEX && text !== ZEROS)
 FormatRegistry.Set('order-id', (text) => text !== ZEROS.slice(0, 32))
 FormatRegistry.Set('safe-integer', (text) => Number.isSafeInteger(Number(text)))
 
-/** Ties the failure of one keyword to a refusal of its own; without it a failing value answers `field_invalid`. */
+/** Assigns a refusal code to the failure of one keyword; the default is `field_invalid`. */
 export type RefusalHint = { 'x-refusal': Partial<Record<'format' | 'items', RefusalCode>> }
 const hint = (format: RefusalCode): RefusalHint => ({ 'x-refusal': { format } })
 
@@ -28,7 +29,7 @@ const base58 = (shortest: number, longest: number, options: StringOptions) =>
 /** An object with exactly these fields. */
 export const exact = <P extends Record<string, TSchema>>(properties: P) =>
   Type.Object(properties, { additionalProperties: false })
-/** Bodies and queries never coerce: `"5"` is no integer. */
+/** Values are never coerced: `"5"` is not an integer. */
 export const Integer = (minimum: number, maximum: number, description?: string) =>
   Type.Integer({ minimum, maximum, ...(description === undefined ? {} : { description }) })
 export const Slot = Integer(0, Number.MAX_SAFE_INTEGER, 'Blockchain slot.')
@@ -74,13 +75,13 @@ export const Anchors = Type.Array(hex(32), {
   'x-refusal': { items: 'anchors_invalid' },
 })
 
-/** Integers in a query are text; `integerOf` turns them into numbers. */
+/** Integers in a query are text; `integerOf` converts them. */
 export const QueryInteger = (description: string) =>
   Type.String({ pattern: '^(0|[1-9][0-9]{0,15})$', format: 'safe-integer', description })
 export const QueryLimit = (maximum: number, description: string) =>
   Type.String({ pattern: upTo(maximum), 'x-maximum': maximum, description })
 
-/** Pattern of the decimals from 1 to 10^n or 5 * 10^n, the two kinds of page bound. */
+/** Pattern of the decimals from 1 to `maximum`, a digit followed by zeros. */
 function upTo(maximum: number): string {
   const digits = String(maximum)
   const lower = Array.from({ length: digits.length - 1 }, (_, index) => `[1-9][0-9]{${index}}`)
@@ -88,7 +89,7 @@ function upTo(maximum: number): string {
   if (lead > 1) lower.push(`[1-${lead - 1}][0-9]{${digits.length - 1}}`)
   return `^(${[...lower, digits].join('|')})$`
 }
-/** The number behind a checked QueryInteger or QueryLimit. */
+/** The value of a valid QueryInteger or QueryLimit. */
 export function integerOf(text: string | undefined, absent: number): number {
   return text === undefined ? absent : Number(text)
 }

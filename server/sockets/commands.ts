@@ -1,4 +1,5 @@
-/** Runs the commands of one socket in order: a bad frame costs one error, a flood closes the socket. */
+/** Runs the operations of one socket and replies in order; a bad frame costs one error, a flood closes the socket. */
+
 import { Refusal } from '../../protocol/refusals'
 import { authenticate, openReplies } from '../edge/answer'
 import { type Form, formOf } from '../edge/body'
@@ -9,10 +10,9 @@ import type { Services } from '../edge/services'
 import { FRAME_RATE, REPLIES_MAX } from '../limits'
 import { CancelAllBody, CancelParams, DeadManRequest, ModifyParams, PlaceRequest } from '../shapes/orders'
 import { exact, type Static, type TSchema, t } from '../shapes/wire'
-import { FrameFault, readFrame } from './frames'
+import { FrameError, readFrame } from './frames'
 
-// The operations of the sockets: the same commands, schemas and costs as on REST, under the names of api.md "Streams".
-
+/** An operation with params and without token. */
 function op<S extends TSchema>(
   schema: S,
   cost: number,
@@ -43,7 +43,7 @@ const refresh: Op = {
   start(call, params, token) {
     if (params !== undefined) throw new Refusal('field_unknown', { field: 'frame' })
     if (typeof token !== 'string') throw new Refusal('field_missing', { field: 'token' })
-    // The rules of a token are the same as at the upgrade, and its account must be the socket's.
+    // The same checks as at the upgrade, and the account must be the socket's.
     const renewed = authenticate(call.venue, token)
     if (renewed.account_id !== call.socket.account_id) throw new Refusal('not_owner')
     const session = call.socket.renew(token)
@@ -51,10 +51,10 @@ const refresh: Op = {
   },
 }
 
-/** What every socket takes. */
+/** The operations of every socket. */
 export const COMMON_OPS: Readonly<Record<string, Op>> = { ping, 'auth.refresh': refresh }
 
-/** What `/ws/trading` takes. */
+/** The operations of `/ws/trading`: commands, schemas and costs are those of REST (api.md "Streams"). */
 export const TRADING_OPS: Readonly<Record<string, Op>> = {
   ...COMMON_OPS,
   'order.place': op(PlaceRequest, COST.place, ({ venue, socket }, params) =>
@@ -80,9 +80,7 @@ export const TRADING_OPS: Readonly<Record<string, Op>> = {
   }),
 }
 
-// Runs the commands of one socket: a bad frame costs one error, a flood the socket, and answers come in order.
-
-/** Synchronous on purpose: the runtime does not hold back frames while a handler waits. */
+/** Returns the handler of the socket's messages. It is synchronous: the runtime delivers frames while an async one waits. */
 export function openCommands(args: {
   services: Services
   ops: Readonly<Record<string, Op>>
@@ -109,7 +107,7 @@ export function openCommands(args: {
       if (op.cost > 0) services.venue.takeLimit(socket.account_id, op.cost)
       return { id: frame.id, op: frame.op, result: op.start(call, frame.params, frame.token) }
     } catch (error) {
-      throw new FrameFault(refusalOf(error, services.log, { route: `ws/${stream}` }), frame.id)
+      throw new FrameError(refusalOf(error, services.log, { route: `ws/${stream}` }), frame.id)
     }
   }
   const passes = (): boolean => {
@@ -130,8 +128,8 @@ export function openCommands(args: {
       if (!(result instanceof Promise)) return succeed(result)
       result.then(succeed, (error) => fill(errorFrame(error, id, `ws/${stream} ${op}`)))
     } catch (error) {
-      const fault = error instanceof FrameFault ? error : new FrameFault(new Refusal('internal'), undefined)
-      fill(errorFrame(fault.refusal, fault.id, `ws/${stream}`))
+      const failed = error instanceof FrameError ? error : new FrameError(new Refusal('internal'), undefined)
+      fill(errorFrame(failed.refusal, failed.id, `ws/${stream}`))
     }
   }
 }

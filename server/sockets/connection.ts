@@ -1,4 +1,5 @@
-/** One open socket: its session, its frames in, its frames out, and the reasons for which it ends. */
+/** Runs one open socket: its session, incoming and outgoing frames, heartbeats, and the reasons for which it closes. */
+
 import type { EventSink, Session, Subscription } from '../../engine/venue'
 import type { OpSocket, StreamContract } from '../edge/endpoint'
 import { placeOf } from '../edge/problem'
@@ -16,6 +17,7 @@ import {
   type Transport,
 } from './outbox'
 
+/** Close codes. */
 const RESTART = 1012
 const TOKEN_ENDED = 4401
 const TOO_SLOW = 4408
@@ -30,7 +32,7 @@ export type Start = {
 export class Connection implements OpSocket {
   readonly account_id: string
   readonly origin = crypto.randomUUID()
-  /** Given to the subscription, which is made before the upgrade. */
+  /** Receives the subscription's events, from before the upgrade. */
   readonly sink: EventSink = {
     events: (events) => {
       if (this.behind) return
@@ -82,11 +84,7 @@ export class Connection implements OpSocket {
 
   readonly gap = (seq_from: number, seq_to: number): void => this.delivery.gap(seq_from, seq_to)
 
-  session(): Session {
-    return this.current
-  }
-
-  /** The upgrade succeeded: hello, what waited, and from here on frames as they come. */
+  /** Called after the upgrade: sends hello and the queued events. */
   opened(transport: Transport, start: Start): void {
     const { venue } = this.services
     this.transport = transport
@@ -127,14 +125,14 @@ export class Connection implements OpSocket {
     this.leave()
     this.closing ??= { code: 1006, reason: '', at_ms: this.services.clock.monotonicMs() }
     this.onClosed(this)
-    // A restart is announced and resumed, so it is no disconnect.
+    // After `bye` the client resumes, so this is no disconnect.
     if (!this.armed || this.said_bye) return
     venue.disconnected(this.account_id, this.origin).catch((error) => {
       log.write('error', 'disconnect_failed', placeOf(error))
     })
   }
 
-  /** Called about once a second with the monotonic time. */
+  /** Called about once a second; `now_ms` is monotonic. */
   tick(now_ms: number): void {
     if (this.transport === undefined) return
     if (this.closing !== undefined) {
@@ -156,7 +154,7 @@ export class Connection implements OpSocket {
     this.send({ type: 'heartbeat', seq: this.subscription?.seqNow() ?? 0, slot, unix_ms })
   }
 
-  /** Follows a newer token of the same account; the socket's events go on as they are. */
+  /** Continues the session under a newer token of the same account; events are not interrupted. */
   renew(token: string): Session {
     this.current = this.services.venue.refresh(this.current, token)
     this.subscription?.renew(this.current)
@@ -165,7 +163,7 @@ export class Connection implements OpSocket {
   }
 
   async arm(armed: boolean): Promise<void> {
-    // True from here on: if the socket dies while this is under way, the engine decides by its journal.
+    // Set before the answer: if the socket closes meanwhile, the engine decides by its journal.
     this.armed = true
     await this.services.venue.armDisconnect(this.account_id, this.origin, armed)
     this.armed = armed

@@ -1,4 +1,5 @@
-/** The frames of the sockets: what clients send, parsed by our own code, and what the venue sends, each event encoded once. */
+/** Parses the frames that clients send, and encodes those that the venue sends, each event once for all sockets. */
+
 import type { EventWithText } from '../../engine/venue'
 import { FRAME_ID_LENGTH_MAX } from '../../protocol/limits'
 import { Refusal } from '../../protocol/refusals'
@@ -9,8 +10,8 @@ import type { Frames } from './outbox'
 type ClientFrame = { op: string; id: string; params: unknown; token: unknown }
 const FIELDS = new Set(['op', 'id', 'params', 'token'])
 
-/** What a frame is about, as far as it can be told: the id is echoed with the error whenever it is usable. */
-export class FrameFault extends Error {
+/** The refusal of a frame, with the frame's id where it is usable: the error frame repeats it. */
+export class FrameError extends Error {
   constructor(
     readonly refusal: Refusal,
     readonly id: string | undefined,
@@ -19,25 +20,25 @@ export class FrameFault extends Error {
   }
 }
 
-/** Throws FrameFault: `json_malformed`, `key_duplicate`, or `frame_invalid` for anything but `{op, id, params?, token?}`. */
+/** Throws FrameError with `json_malformed`, `key_duplicate`, `field_unknown`, or `frame_invalid` for a wrong `op` or `id`. */
 export function readFrame(message: string | Uint8Array): ClientFrame {
-  if (typeof message !== 'string') throw new FrameFault(new Refusal('frame_invalid'), undefined)
+  if (typeof message !== 'string') throw new FrameError(new Refusal('frame_invalid'), undefined)
   let value: unknown
   try {
     value = parseJson(message)
-  } catch (fault) {
-    throw new FrameFault(fault as Refusal, undefined)
+  } catch (error) {
+    throw new FrameError(error as Refusal, undefined)
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw new FrameFault(new Refusal('frame_invalid'), undefined)
+    throw new FrameError(new Refusal('frame_invalid'), undefined)
   }
   const { op, id, params, token } = value as Record<string, unknown>
   if (typeof id !== 'string' || id.length === 0 || id.length > FRAME_ID_LENGTH_MAX) {
-    throw new FrameFault(new Refusal('frame_invalid', { field: 'id' }), undefined)
+    throw new FrameError(new Refusal('frame_invalid', { field: 'id' }), undefined)
   }
-  if (typeof op !== 'string') throw new FrameFault(new Refusal('frame_invalid', { field: 'op' }), id)
+  if (typeof op !== 'string') throw new FrameError(new Refusal('frame_invalid', { field: 'op' }), id)
   if (Object.keys(value).some((name) => !FIELDS.has(name))) {
-    throw new FrameFault(new Refusal('field_unknown', { field: 'frame' }), id)
+    throw new FrameError(new Refusal('field_unknown', { field: 'frame' }), id)
   }
   return { op, id, params, token }
 }
@@ -62,20 +63,21 @@ export type ServerFrame =
   | { type: 'bye'; reason: 'upgrade' | 'restart'; retry_after_ms: number }
 
 type Kinds = (kind: EventKind) => boolean
-let framed: readonly EventWithText[] = []
-const kept = new Map<Kinds, Frames>()
+/** The frames of the last list of events: all sockets of an account receive the same list. */
+let cached: readonly EventWithText[] = []
+const frames_by_kinds = new Map<Kinds, Frames>()
 
-/** The frames of those events that are of these kinds. One list comes to all sockets of an account: its frames are kept. */
+/** The frames of the events of these kinds. */
 export function eventFrames(events: readonly EventWithText[], kinds: Kinds): Frames {
-  if (events !== framed) {
-    framed = events
-    kept.clear()
+  if (events !== cached) {
+    cached = events
+    frames_by_kinds.clear()
   }
-  const known = kept.get(kinds)
+  const known = frames_by_kinds.get(kinds)
   if (known !== undefined) return known
   const wanted = events.filter(({ event }) => kinds(event.kind))
   const texts = wanted.map(({ text }) => `{"type":"event",${text.slice(1)}`)
   const frames = { texts, bytes: texts.reduce((sum, text) => sum + text.length, 0) }
-  kept.set(kinds, frames)
+  frames_by_kinds.set(kinds, frames)
   return frames
 }

@@ -1,11 +1,10 @@
-/** The frames a socket has still to send: order, backpressure, and events delivered without a gap. */
+/** Sends the frames of one socket in order and within bounds, and orders its events around one snapshot without a gap. */
+
 import type { EventWithText, Json } from '../../engine/venue'
 import type { EventKind, Order } from '../../protocol/wire/trading'
 import type { Meters } from '../edge/meters'
 import { OUTBOX_BYTES_MAX, TRANSPORT_BYTES_MAX } from '../limits'
 import { eventFrames, type ServerFrame } from './frames'
-
-// What waits to be sent on one socket: in order, bounded, and handed to the transport only as fast as the peer reads.
 
 /** The part of Bun's ServerWebSocket that is used. */
 export interface Transport {
@@ -17,35 +16,30 @@ export interface Transport {
   terminate(): void
 }
 
-/** Frames in order and their bytes; many outboxes may hold the same. */
+/** Frames in order and the sum of their lengths; the outboxes of many sockets may share one list. */
 export type Frames = { readonly texts: readonly string[]; readonly bytes: number }
 
 export interface Outbox {
   push(text: string): void
-  /** Goes out with everything pushed in the same turn: one write to the socket instead of one for each frame. */
+  /** Frames pushed in one turn of the event loop are sent with one write to the socket. */
   pushAll(frames: Frames): void
-  /** Sends what the transport takes now; called again when it drains. */
+  /** Sends as much as the transport takes; the socket calls it again when the transport drains. */
   pump(): void
   attach(transport: Transport): void
   isEmpty(): boolean
   clear(): void
 }
 
-/** `onSlow` is called once, when the bound is passed or the transport drops a frame. */
+/** Calls `onSlow` once: when more than OUTBOX_BYTES_MAX wait, or when the transport drops a frame. */
 export function openOutbox(meters: Meters, onSlow: () => void): Outbox {
+  const queue = new FrameQueue()
   let transport: Transport | undefined
-  let waiting: Frames[] = []
-  let head = 0
-  /** Of the frames at the head, how many are sent. */
-  let begun = 0
-  let bytes = 0
   let broken = false
   let due = false
 
   const clear = () => {
     broken = true
-    waiting = []
-    head = begun = bytes = 0
+    queue.clear()
   }
   const fail = () => {
     if (broken) return
@@ -55,45 +49,29 @@ export function openOutbox(meters: Meters, onSlow: () => void): Outbox {
   const sendSome = () => {
     let room = 0
     let sent = 0
-    for (; head < waiting.length; head += 1) {
-      const { texts } = waiting[head]!
-      for (; begun < texts.length; begun += 1) {
-        // Asked once for many frames: the question costs as much as a frame.
-        if (room <= 0) room = TRANSPORT_BYTES_MAX - transport!.getBufferedAmount()
-        if (room <= 0) return meters.framesSent(sent)
-        const text = texts[begun]!
-        room -= text.length
-        bytes -= text.length
-        // Zero means the frame is gone: a hole the reader could not see, so the socket ends instead.
-        if (transport!.send(text) === 0) return fail()
-        sent += 1
-      }
-      begun = 0
+    while (!queue.isEmpty()) {
+      // Read once for many frames: the call costs as much as a frame.
+      if (room <= 0) room = TRANSPORT_BYTES_MAX - transport!.getBufferedAmount()
+      if (room <= 0) break
+      const text = queue.shift()
+      room -= text.length
+      // A dropped frame is a gap the client cannot see: close the socket.
+      if (transport!.send(text) === 0) return fail()
+      sent += 1
     }
     meters.framesSent(sent)
   }
-  /** What is sent need not be held. */
-  const forget = () => {
-    if (head === waiting.length) {
-      waiting = []
-      head = 0
-    } else if (head > 1_024) {
-      waiting = waiting.slice(head)
-      head = 0
-    }
-  }
   const pump = () => {
     due = false
-    if (transport === undefined || broken || head === waiting.length) return
+    if (transport === undefined || broken || queue.isEmpty()) return
     transport.cork(sendSome)
-    forget()
+    queue.compact()
   }
   const pushAll = (frames: Frames) => {
     if (broken || frames.texts.length === 0) return
-    waiting.push(frames)
-    bytes += frames.bytes
-    if (bytes > OUTBOX_BYTES_MAX) pump()
-    if (bytes > OUTBOX_BYTES_MAX) fail()
+    queue.push(frames)
+    if (queue.bytes > OUTBOX_BYTES_MAX) pump()
+    if (queue.bytes > OUTBOX_BYTES_MAX) fail()
     if (due) return
     due = true
     queueMicrotask(() => {
@@ -108,25 +86,68 @@ export function openOutbox(meters: Meters, onSlow: () => void): Outbox {
       transport = opened
       pump()
     },
-    isEmpty: () => head === waiting.length,
+    isEmpty: () => queue.isEmpty(),
     clear,
   }
 }
 
-// Orders what a socket is told about its account: hello, a gap if events are no longer kept, events, and one snapshot
-// placed exactly where it is true, so that a reader may apply frames one by one.
+class FrameQueue {
+  /** Length of all queued frames. */
+  bytes = 0
+  private lists: Frames[] = []
+  /** Index of the first list with unsent frames, and of the first unsent frame in it. */
+  private list = 0
+  private frame = 0
+
+  isEmpty(): boolean {
+    return this.list === this.lists.length
+  }
+
+  push(frames: Frames): void {
+    this.lists.push(frames)
+    this.bytes += frames.bytes
+  }
+
+  /** Removes the first frame; the queue must not be empty. */
+  shift(): string {
+    const { texts } = this.lists[this.list]!
+    const text = texts[this.frame]!
+    this.bytes -= text.length
+    this.frame += 1
+    if (this.frame === texts.length) {
+      this.list += 1
+      this.frame = 0
+    }
+    return text
+  }
+
+  /** Releases the lists that are sent. */
+  compact(): void {
+    if (this.isEmpty()) this.lists = []
+    else if (this.list > 1_024) this.lists = this.lists.slice(this.list)
+    else return
+    this.list = 0
+  }
+
+  clear(): void {
+    this.lists = []
+    this.bytes = this.list = this.frame = 0
+  }
+}
 
 export type Snapshot = { seq: number; orders: Json<Order[]> }
 type Early = EventWithText | { gap_from: number; gap_to: number }
 
+/**
+ * Orders the frames about the account: hello, a gap where events are no longer kept, events, and the snapshot directly after
+ * the event of its seq, so that a client applies frames one by one.
+ */
 export interface Delivery {
   events(events: readonly EventWithText[]): void
   gap(seq_from: number, seq_to: number): void
-  /** Frames wait for this call. The reader knows events up to `base`; without `snapshot` it resumes from events alone. */
+  /** Sends hello, then everything queued. The client knows events up to `base`; without `snapshot` it resumes from events. */
   begin(hello: ServerFrame, base: number, snapshot: Snapshot | undefined): void
-  /** Seq of the newest event seen, sent or not of this stream's kinds. */
-  last(): number
-  /** Events that wait for `begin`. */
+  /** Number of events queued for `begin`. */
   waiting(): number
 }
 
@@ -150,7 +171,7 @@ export function openDelivery(args: {
     args.sendAll(eventFrames(events, args.kinds))
   }
   const deliverOne = (one: EventWithText) => {
-    // A renewed subscription overlaps the one before it by what was under way.
+    // A renewed subscription repeats the events that the previous one had in flight.
     if (one.event.seq <= last) return
     sendSnapshotUpTo(one.event.seq - 1)
     deliver([one])
@@ -163,7 +184,6 @@ export function openDelivery(args: {
     sendSnapshotUpTo(last)
   }
   return {
-    last: () => last,
     waiting: () => early.length,
     events(events) {
       if (!begun) for (const one of events) early.push(one)

@@ -1,4 +1,5 @@
-/** Upgrades requests to sockets and keeps count of them. */
+/** Upgrades requests to sockets after checking token, limit and resume point, and bounds the number of open sockets. */
+
 import type { Session, Subscription } from '../../engine/venue'
 import { Refusal } from '../../protocol/refusals'
 import { type Answering, authenticate, socketToken } from '../edge/answer'
@@ -14,69 +15,14 @@ import { exact, QueryInteger, t } from '../shapes/wire'
 import { Connection, type Start } from './connection'
 import type { Transport } from './outbox'
 
-// The open sockets of the process: how many there may be, and the one clock that beats for all of them.
-
-export function openSockets(args: {
-  sockets_max: number
-  sockets_per_account_max: number
-  monotonicMs: () => number
-  meters: Meters
-}): Sockets {
-  const open = new Set<OpenSocket>()
-  const by_account = new Map<string, number>()
-  let reserved = 0
-
-  const tick = () => {
-    const now_ms = args.monotonicMs()
-    for (const connection of open) connection.tick(now_ms)
-  }
-  const timer = setInterval(tick, SOCKETS_TICK_MS)
-  // Sockets alone do not keep a process alive.
-  timer.unref()
-  return {
-    tick,
-    count: () => open.size,
-    reserve({ account_id }) {
-      const own = by_account.get(account_id) ?? 0
-      if (reserved >= args.sockets_max || own >= args.sockets_per_account_max) {
-        throw new Refusal('connection_limit')
-      }
-      reserved += 1
-      by_account.set(account_id, own + 1)
-      let given = true
-      return () => {
-        if (!given) return
-        given = false
-        reserved -= 1
-        const left = by_account.get(account_id)! - 1
-        if (left === 0) by_account.delete(account_id)
-        else by_account.set(account_id, left)
-      }
-    },
-    add(connection) {
-      open.add(connection)
-      args.meters.socketOpened()
-    },
-    remove(connection) {
-      open.delete(connection)
-    },
-    byeAll(reason, retry_after_ms) {
-      for (const connection of [...open]) connection.bye(reason, retry_after_ms)
-    },
-    stop: () => clearInterval(timer),
-  }
-}
-
-// Turns a GET of a socket path into an open socket; token, resume point and bounds are judged before the upgrade.
-
-/** What the listener stores with each socket and calls back. */
+/** Callbacks that the listener stores with each socket. */
 export type SocketData = {
   opened(transport: Transport): void
   message(message: string | Uint8Array): void
   drained(): void
   closed(code: number): void
 }
-/** The part of Bun's Server that upgrades; it must be the server the request came to. */
+/** The part of Bun's Server that upgrades; only the server that received the request can. */
 export type Upgrader = {
   upgrade(request: Request, options: { data: SocketData; headers: Record<string, string> }): boolean
 }
@@ -106,7 +52,7 @@ export function upgrading(
         throw new Refusal('upgrade_required')
       }
       await connect(stream.contract, services, request, server, request_id)
-      // The connection has left HTTP; the runtime ignores this answer.
+      // The runtime ignores the answer of an upgraded request.
       return new Response(null)
     } catch (error) {
       const refusal = refusalOf(error, services.log, { request_id, route })
@@ -142,14 +88,14 @@ async function connect(
   }
 }
 
-/** Throws `after_invalid` for a malformed resume point; one ahead of the log is refused by the subscription. */
+/** The seq to resume after. Throws `after_invalid` if malformed; the subscription rejects one ahead of the log. */
 function resumePoint(asked: Record<string, string>): number | undefined {
   try {
     const { after } = query.check(asked)
     return after === undefined ? undefined : Number(after)
-  } catch (fault) {
-    if (fault instanceof Refusal && fault.facts.field === 'after') throw new Refusal('after_invalid')
-    throw fault
+  } catch (error) {
+    if (error instanceof Refusal && error.facts.field === 'after') throw new Refusal('after_invalid')
+    throw error
   }
 }
 
@@ -162,7 +108,7 @@ async function begin(
 ): Promise<Start> {
   const { venue } = services
   const subscription = await venue.subscribe(session, after, connection.sink, connection.gap)
-  // Events the reader asks for are no longer kept: it is told of the gap and given the state instead.
+  // Some events after the resume point are no longer kept: send the gap and a snapshot instead.
   const missed = after !== undefined && after < subscription.seq_first - 1
   try {
     const wanted = contract.snapshot && (after === undefined || missed)
@@ -192,5 +138,57 @@ function socketData(
       services.meters.socketClosed(code)
       connection.closed()
     },
+  }
+}
+
+/** Counts the open sockets and ticks them all with one timer. */
+export function openSockets(args: {
+  sockets_max: number
+  sockets_per_account_max: number
+  monotonicMs: () => number
+  meters: Meters
+}): Sockets {
+  const open = new Set<OpenSocket>()
+  const by_account = new Map<string, number>()
+  let reserved = 0
+
+  const tick = () => {
+    const now_ms = args.monotonicMs()
+    for (const connection of open) connection.tick(now_ms)
+  }
+  const timer = setInterval(tick, SOCKETS_TICK_MS)
+  // Sockets alone do not keep a process alive.
+  timer.unref()
+  return {
+    tick,
+    count: () => open.size,
+    reserve({ account_id }) {
+      const own = by_account.get(account_id) ?? 0
+      if (reserved >= args.sockets_max || own >= args.sockets_per_account_max) {
+        throw new Refusal('connection_limit')
+      }
+      reserved += 1
+      by_account.set(account_id, own + 1)
+      let held = true
+      return () => {
+        if (!held) return
+        held = false
+        reserved -= 1
+        const left = by_account.get(account_id)! - 1
+        if (left === 0) by_account.delete(account_id)
+        else by_account.set(account_id, left)
+      }
+    },
+    add(connection) {
+      open.add(connection)
+      args.meters.socketOpened()
+    },
+    remove(connection) {
+      open.delete(connection)
+    },
+    byeAll(reason, retry_after_ms) {
+      for (const connection of [...open]) connection.bye(reason, retry_after_ms)
+    },
+    stop: () => clearInterval(timer),
   }
 }

@@ -1,7 +1,8 @@
 /**
- * Stands before the venue while an authority looks for the answer of a TLS-ALPN-01 challenge (RFC 8737): connections that
- * offer `acme-tls/1` see the challenge's certificate, all others reach the venue as they came, still encrypted.
+ * Demultiplexes TLS during a TLS-ALPN-01 challenge (RFC 8737): connections that offer only `acme-tls/1` get the challenge's
+ * certificate; all others are forwarded to the venue, still encrypted.
  */
+
 import { type AddressInfo, createServer, type Server, type Socket, connect as tcpConnect } from 'node:net'
 import { createServer as createTlsServer } from 'node:tls'
 import { HELLO_MS } from '../limits'
@@ -11,11 +12,11 @@ const ACME_PROTOCOL = 'acme-tls/1'
 
 export type ChallengeAnswer = { cert_pem: string; key_pem: string }
 type Front = {
-  /** Takes no further connections; resolves when those taken are on their way, which then live as long as they like. */
+  /** Stops accepting; resolves when every accepted connection is forwarded or closed. Forwarded ones stay open. */
   close(): Promise<void>
 }
 
-/** Shares `port` with the listener it stands in for. */
+/** Shares the port with the listener that it replaces. */
 export async function openFront(
   at: { hostname: string; port: number },
   venue_port: number,
@@ -26,7 +27,7 @@ export async function openFront(
     key: answer.key_pem,
     ALPNProtocols: [ACME_PROTOCOL],
   })
-  // The handshake is all there is to see.
+  // The authority needs only the handshake.
   challenge.on('secureConnection', (socket) => socket.end())
   challenge.on('tlsClientError', () => undefined)
   await listening(challenge, { host: '127.0.0.1', port: 0 })
@@ -55,7 +56,7 @@ function listening(server: Server, options: object): Promise<void> {
   })
 }
 
-/** Resolves when the connection has found its way or its end. */
+/** Reads the ClientHello and forwards the connection; resolves when it is forwarded or closed. */
 function decide(client: Socket, portFor: (is_challenge: boolean) => number): Promise<void> {
   return new Promise((resolve) => {
     const end = () => {
@@ -70,11 +71,11 @@ function decide(client: Socket, portFor: (is_challenge: boolean) => number): Pro
       const offered = protocolsOffered(seen)
       if (offered === 'more') return
       client.off('data', look)
-      // From here on an end is passed on.
+      // From here on an end is forwarded.
       client.off('end', end)
       client.pause()
       clearTimeout(timer)
-      // What is no TLS is the venue's to refuse.
+      // The venue rejects connections that are not TLS.
       const is_challenge = offered?.length === 1 && offered[0] === ACME_PROTOCOL
       join(client, portFor(is_challenge), seen, resolve)
     }
@@ -91,7 +92,7 @@ function join(client: Socket, port: number, first: Buffer, joined: () => void): 
     inner.pipe(client)
     client.pipe(inner)
   })
-  // Only an answer shows that the listener took the connection; one it left waiting would end with it.
+  // Only an answer proves that the listener accepted: a connection in its backlog would close with it.
   inner.once('data', joined)
   client.setNoDelay(true)
   inner.setNoDelay(true)

@@ -1,11 +1,12 @@
-/** Reads which protocols a TLS client offers (ALPN, RFC 7301) from its first bytes, without answering. */
+/** Reads the protocols that a TLS client offers (ALPN, RFC 7301) from its first bytes. */
+
 import { HELLO_BYTES_MAX } from '../limits'
 
 const [HANDSHAKE, CLIENT_HELLO, ALPN] = [22, 1, 16]
 
 /**
- * @returns the protocols offered, empty when none are named; `more` when the bytes do not suffice yet; undefined when they
- * are no ClientHello (RFC 8446 section 4.1.2).
+ * @returns the protocols, empty when the client offers none; `more` when the bytes are incomplete; undefined when they are no
+ * ClientHello (RFC 8446 section 4.1.2).
  */
 export function protocolsOffered(bytes: Buffer): string[] | 'more' | undefined {
   const hello = helloOf(bytes)
@@ -29,7 +30,7 @@ export function protocolsOffered(bytes: Buffer): string[] | 'more' | undefined {
   }
 }
 
-/** The message, put together from the records it came in. */
+/** The message, reassembled from its records. */
 function helloOf(bytes: Buffer): Buffer | 'more' | undefined {
   const parts: Buffer[] = []
   let [at, held] = [0, 0]

@@ -1,4 +1,4 @@
-/** Listens with TLS 1.3, changes certificates without losing a socket, drains before it stops. */
+/** Listens with TLS 1.3, replaces certificates without closing a socket, and renews them before they expire. */
 
 import type { Server } from 'bun'
 import type { Enclave, TlsMaterial } from '../../enclave/contract'
@@ -9,7 +9,7 @@ import type { Log } from '../edge/log'
 import { placeOf } from '../edge/problem'
 import {
   BACKPRESSURE_BYTES_MAX,
-  CERTIFICATE_LOOK_MS,
+  CERTIFICATE_CHECK_MS,
   IDLE_S,
   RENEW_BEFORE_MS,
   REQUEST_BYTES_MAX,
@@ -17,32 +17,27 @@ import {
 import type { SocketData } from '../sockets/upgrade'
 import { type ChallengeAnswer, openFront } from './challenge_front'
 
-// Listens with TLS 1.3 for one app; changes certificates without losing a socket; drains before it stops.
-
-/** TLS 1.3 on the wire (RFC 8446); the runtime takes the number only. */
-const TLS_1_3 = 0x0304
-
 type ListenOptions = {
   hostname: string
   port: number
-  /** Absent: plain HTTP, for a listener nobody but this machine reaches. */
+  /** Absent: plain HTTP, for a listener that only this machine reaches. */
   tls?: TlsMaterial
 }
 export type Listener = {
   readonly port: number
   readonly url: string
-  /** New connections get the new certificate; open ones live on. */
+  /** New connections get the new certificate; open ones stay open. */
   rotate(tls: TlsMaterial): void
   /**
-   * Lets an authority see the answer of a TLS-ALPN-01 challenge on this port while everybody else is served as before.
-   * Resolves once it can be seen; the result ends it. One at a time.
+   * Serves the answer of a TLS-ALPN-01 challenge on this port, next to the app. Resolves once it is served; the returned
+   * function ends it. One challenge at a time.
    */
   answerChallenge(answer: ChallengeAnswer): Promise<() => Promise<void>>
-  /** Stops taking connections, waits for requests under way at most `grace_ms`, then closes what is left. */
+  /** Stops accepting connections, waits at most `grace_ms` for pending requests, then closes all connections. */
   stop(grace_ms: number): Promise<void>
 }
 
-/** `server.reload` keeps the old certificate, so a second listener takes the port and the first one drains. */
+/** `server.reload` keeps the old certificate, so a new listener shares the port and the previous one drains. */
 export function listen(app: Pick<App, 'fetch'>, options: ListenOptions): Listener {
   requireFreePort(options)
   let current = serve(app, options, options.port, options.tls)
@@ -54,7 +49,7 @@ export function listen(app: Pick<App, 'fetch'>, options: ListenOptions): Listene
     const replaced = current
     current = server
     draining.add(replaced)
-    // Resolves once its last socket is gone, which may be hours from now.
+    // Resolves when its last socket closes, which may take hours.
     void replaced.stop().then(() => draining.delete(replaced))
   }
   return {
@@ -62,7 +57,7 @@ export function listen(app: Pick<App, 'fetch'>, options: ListenOptions): Listene
     url: `${options.tls === undefined ? 'http' : 'https'}://${options.hostname}:${port}`,
     rotate(tls) {
       material = tls
-      // The end of a challenge puts the newest certificate in place.
+      // During a challenge, its end installs the newest certificate.
       if (!diverted) replaceBy(serve(app, options, port, tls))
     },
     async answerChallenge(answer) {
@@ -77,7 +72,7 @@ export function listen(app: Pick<App, 'fetch'>, options: ListenOptions): Listene
       })
       replaceBy(inner)
       return async () => {
-        // The inner listener stays until the last connection that was taken has reached it.
+        // Close the front before the inner listener: accepted connections must still reach it.
         const after = serve(app, options, port, material)
         await front.close()
         replaceBy(after)
@@ -99,8 +94,8 @@ export function listen(app: Pick<App, 'fetch'>, options: ListenOptions): Listene
 }
 
 /**
- * Certificates rotate by sharing the port, and sharing would also let a second venue take half of the callers: a plain
- * socket that is not shared finds the port taken. @throws Error naming the port.
+ * Rotation shares the port, which would also let a second venue on this machine take half of the connections. A plain socket
+ * does not share and fails while the port is in use. @throws Error naming the port.
  */
 export function requireFreePort({ hostname, port }: Pick<ListenOptions, 'hostname' | 'port'>): void {
   if (port === 0) return
@@ -112,6 +107,9 @@ export function requireFreePort({ hostname, port }: Pick<ListenOptions, 'hostnam
     throw new Error(`port ${port} of ${hostname} ${why}: TACIT_LISTEN and TACIT_OPERATOR_LISTEN name others`)
   }
 }
+
+/** TLS 1.3 on the wire (RFC 8446); the runtime takes only the number. */
+const TLS_1_3 = 0x0304
 
 function serve(
   app: Pick<App, 'fetch'>,
@@ -152,20 +150,18 @@ function serve(
   })
 }
 
-// Renews the TLS certificate in time, on every listener, with its evidence.
-
-/** Where certificates come from. */
+/** Source of new certificates. */
 export type CertificateSource = {
-  /** Time between two looks; a failed renewal is tried again at the next. */
+  /** Interval of checks; a failed renewal is retried at the next. */
   readonly check_ms: number
-  /** Whether the served certificate is to be replaced now. */
+  /** Whether the served certificate must be replaced now. */
   isDue(served: TlsMaterial, unix_ms: number): boolean
-  /** Undefined: the enclave signs one itself. */
+  /** Undefined: the enclave makes a self-signed one. */
   next(): Promise<TlsMaterial | undefined>
 }
 
 export const SELF_SIGNED: CertificateSource = {
-  check_ms: CERTIFICATE_LOOK_MS,
+  check_ms: CERTIFICATE_CHECK_MS,
   isDue: ({ not_after_ms }, unix_ms) => not_after_ms - unix_ms <= RENEW_BEFORE_MS,
   next: async () => undefined,
 }
@@ -178,22 +174,23 @@ type Rotated = {
   source: CertificateSource
 }
 
-/** Looks at once and then regularly; one renewal at a time. Returns how to stop. */
+/** Checks at once, then at the source's interval, with one renewal at a time. Returns a function that stops. */
 export function rotating(rotated: Rotated): () => void {
-  let under_way = false
-  const look = () => {
-    if (under_way) return
-    under_way = true
+  let renewing = false
+  const check = () => {
+    if (renewing) return
+    renewing = true
     void renewIfDue(rotated).finally(() => {
-      under_way = false
+      renewing = false
     })
   }
-  const timer = setInterval(look, rotated.source.check_ms)
+  const timer = setInterval(check, rotated.source.check_ms)
   timer.unref()
-  look()
+  check()
   return () => clearInterval(timer)
 }
 
+/** Replaces the certificate on every listener, with its evidence. */
 export async function renewIfDue({ enclave, listeners, clock, log, source }: Rotated): Promise<void> {
   if (!source.isDue(enclave.tls, clock.unixMs())) return
   try {
@@ -205,7 +202,7 @@ export async function renewIfDue({ enclave, listeners, clock, log, source }: Rot
   }
 }
 
-/** Steps and words of the certificate protocol are safe to show; other messages may quote what they failed on. */
+/** The message of an ACME failure is safe to log; others may quote their input. */
 function reasonOf(error: unknown): { reason?: string } {
   return error instanceof Error && error.name === 'AcmeFailure' ? { reason: error.message } : {}
 }

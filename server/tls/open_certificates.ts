@@ -1,4 +1,4 @@
-/** Public certificates by ACME: sealed ones first, new ones at two thirds of their life, each challenge on our own port. */
+/** Opens the source of public certificates: a sealed one from disk first, then new ones by ACME at two thirds of their life. */
 
 import { join } from 'node:path'
 import type { Enclave } from '../../enclave/contract'
@@ -17,7 +17,7 @@ import { ACME_DNS_CALL_MS } from '../../enclave/limits'
 import type { ClockPort } from '../../engine/ports'
 import { pemOfDer } from '../../protocol/pem'
 import type { Log } from '../edge/log'
-import { PUBLIC_CERTIFICATE_LOOK_MS } from '../limits'
+import { PUBLIC_CERTIFICATE_CHECK_MS } from '../limits'
 import type { AcmeConfig } from '../settings/config'
 import type { CertificateSource, Listener } from './listen'
 
@@ -32,7 +32,7 @@ type CertificateParts = {
   log: Log
 }
 
-/** Account and sealing keys are derived in the enclave; no key is ever on disk in the clear. */
+/** Account and sealing keys are derived in the enclave; no key is on disk in plain text. */
 export async function openCertificates(parts: CertificateParts): Promise<CertificateSource> {
   const { acme, names, data_dir, enclave, clock, log } = parts
   const account_seed = await enclave.deriveKey(KEY_PATHS.acme_account)
@@ -47,7 +47,7 @@ export async function openCertificates(parts: CertificateParts): Promise<Certifi
   let held = unsealCertificate(store, clock.unixMs())
   let served: IssuedCertificate | undefined
   return {
-    check_ms: PUBLIC_CERTIFICATE_LOOK_MS,
+    check_ms: PUBLIC_CERTIFICATE_CHECK_MS,
     isDue: (tls, unix_ms) =>
       served === undefined || tls.cert_pem !== served.cert_pem || isOld(served, unix_ms),
     async next() {
@@ -63,7 +63,7 @@ export async function openCertificates(parts: CertificateParts): Promise<Certifi
   }
 }
 
-/** Two thirds of a life leave a third for attempts that fail. */
+/** The last third of its life is left for failed attempts. */
 function isOld({ not_before_ms, not_after_ms }: IssuedCertificate, unix_ms: number): boolean {
   return unix_ms >= not_before_ms + ((not_after_ms - not_before_ms) * 2) / 3
 }

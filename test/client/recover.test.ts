@@ -2,9 +2,9 @@
 
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
+import { hashFast } from '../../client/wallet/hash_fast'
 import { type GapLimits, recoverWallet } from '../../client/wallet/recover'
 import { HistoryIncomplete, vaultHistory } from '../../client/wallet/vault_history'
-import { hashFast } from '../../client/wallet/wallet_file'
 import { concatBytes, toHex } from '../../protocol/bytes'
 import { deriveDepositBlinding } from '../../protocol/notes/derive'
 import { depositCommitment, encodeMemo, noteInner, nullifierOf } from '../../protocol/notes/notes'

@@ -4,7 +4,9 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { type EventStream, followEvents } from '../../client/api/event_stream'
 import { VenueClient, VenueProblem } from '../../client/api/venue_client'
 import { openChainAccess } from '../../client/chain/chain_access'
+import { identityOf, type VenueIdentity, verifyReceipt } from '../../client/verify'
 import { absorbEvent } from '../../client/wallet/absorb'
+import { commandBytes, type SentCommand } from '../../client/wallet/command_bytes'
 import {
   prepareCancel,
   prepareCancelAll,
@@ -16,7 +18,13 @@ import {
 import { Wallet } from '../../client/wallet/wallet'
 import { fromHex } from '../../protocol/bytes'
 import { rootFromPath } from '../../protocol/notes/merkle_tree'
-import type { AccountEvent, PlaceRequest, TokenRequest } from '../../protocol/wire/trading'
+import type {
+  AccountEvent,
+  Attestation,
+  PlaceRequest,
+  Receipt,
+  TokenRequest,
+} from '../../protocol/wire/trading'
 import { fundTrader } from '../faults/kit/fund_trader'
 import { openAccount } from '../faults/kit/open_account'
 import { USDC } from '../faults/kit/open_trader'
@@ -30,6 +38,9 @@ let credentials: TokenRequest
 let client: VenueClient
 let stream: EventStream
 let venue_id: Uint8Array
+let identity: VenueIdentity
+/** Journal seq of the newest receipt. */
+let receipt_seq = 0
 
 beforeAll(async () => {
   await venue.start()
@@ -37,6 +48,8 @@ beforeAll(async () => {
   client = account.client
   credentials = account.credentials
   venue_id = fromHex((await client.info()).venue, 32)!
+  const answer = await client.transport.fetch(`/attestation?reportData=${'11'.repeat(32)}`)
+  identity = identityOf({ attestation: (await answer.json()) as Attestation })
   const seed = crypto.getRandomValues(new Uint8Array(32))
   const chain = await openChainAccess(venue.facts.rpc_url, seed)
   const amounts = new Map([[USDC, 500_000_000n]])
@@ -53,6 +66,11 @@ async function untilEvent(holds: (event: AccountEvent) => boolean): Promise<Acco
     if (found !== undefined) return found
     await Bun.sleep(10)
   }
+}
+/** The receipt of a command that was sent after every receipt before it. */
+async function expectReceipt({ receipt }: { receipt: Receipt }, command: SentCommand): Promise<void> {
+  await verifyReceipt(receipt, identity, commandBytes(venue_id, command), receipt_seq)
+  receipt_seq = receipt.seq
 }
 async function problemOf(answer: Promise<unknown>): Promise<VenueProblem> {
   const problem = await answer.catch((error: unknown) => error)
@@ -95,22 +113,32 @@ test('the stream tells every event of every command, and the wallet absorbs them
   const request = await buy()
   const { signature, ...terms } = request
   expect(await client.check(terms)).toEqual({ ok: true })
-  expect(await client.place(request)).toMatchObject({ order_id: request.order_id, status: 'accepted' })
+  const placed = await client.place(request)
+  expect(placed).toMatchObject({ order_id: request.order_id, status: 'accepted' })
+  await expectReceipt(placed, { kind: 'place', request })
   expect((await client.order(request.order_id)).remaining_amount).toBe(request.amount)
   expect((await client.orders({ status: 'open' })).items).toHaveLength(1)
   const key = wallet.tradingKeyText(0)
   expect(await client.nonces(key)).toEqual({ place_nonce: '1', cancel_nonce: '0' })
   expect((await client.settlementOfOrder(request.order_id)).fills).toEqual([])
-  expect(await client.deadMan(prepareDeadMan(wallet, venue_id, 0, 100_000))).toMatchObject({})
-  await client.cancel(request.order_id, prepareCancel(wallet, venue_id, request.order_id, 0))
-  expect((await client.cancelAll(prepareCancelAll(wallet, venue_id, 0))).cancelled).toEqual([])
+  const { order_id } = request
+  const timer = prepareDeadMan(wallet, venue_id, 0, 100_000)
+  await expectReceipt(await client.deadMan(timer), { kind: 'dead_man', request: timer })
+  const cancel = prepareCancel(wallet, venue_id, order_id, 0)
+  await expectReceipt(await client.cancel(order_id, cancel), { kind: 'cancel', order_id, request: cancel })
+  const all = [undefined, 'SOL-USDC'].map((symbol) => prepareCancelAll(wallet, venue_id, 0, symbol))
+  const none = await client.cancelAll(all)
+  expect(none.cancelled).toEqual([])
+  await expectReceipt(none, { kind: 'cancel_all', request: all })
   await untilEvent(({ kind }) => kind === 'order.cancelled')
   expect(wallet.freeNotes(USDC)).toHaveLength(3)
 
   const { slot } = await client.time()
   const [first, second] = wallet.freeNotes(USDC)
   const merge = { amounts: [1_000_000_000n], expiry_slot: slot + 3_000 }
-  const { reshape_id } = await client.reshape(prepareReshape(wallet, venue_id, [first!, second!], merge))
+  const reshape = prepareReshape(wallet, venue_id, [first!, second!], merge)
+  const { reshape_id, ...reshaped } = await client.reshape(reshape)
+  await expectReceipt(reshaped, { kind: 'reshape', request: reshape })
   await untilEvent(({ kind }) => kind === 'reshape.finalized')
   const landed = await client.reshapeOf(reshape_id)
   expect(landed.status).toBe('finalized')
@@ -118,7 +146,9 @@ test('the stream tells every event of every command, and the wallet absorbs them
   expect((await client.settlement()).last_batch).toBe(landed.settlement_batch!)
   const note = wallet.noteFor(USDC, 1_000_000_000n)!
   const to = { destination: wallet.tradingKeyText(5), amount: 5_000_000n, expiry_slot: slot + 3_000 }
-  const { withdrawal_id } = await client.withdraw(prepareWithdrawal(wallet, venue_id, note, to))
+  const withdrawal = prepareWithdrawal(wallet, venue_id, note, to)
+  const { withdrawal_id, ...withdrawn } = await client.withdraw(withdrawal)
+  await expectReceipt(withdrawn, { kind: 'withdraw', request: withdrawal })
   await untilEvent(({ kind }) => kind === 'withdrawal.refunded')
   expect((await client.withdrawal(withdrawal_id)).status).toBe('refunded')
   expect((await client.fills()).items).toEqual([])

@@ -1,5 +1,5 @@
 /** The engine's state machine with its hashing, driven by hand: commands in, a journal out, deaths and boots in between. */
-import { seeded } from '../../bench/kit/machine_world'
+import { FIXED_HASH_SEED, seeded } from '../../bench/kit/machine_world'
 import type { Command, CommandBody, Settings } from '../../engine/commands'
 import { appendLeaves, emptyTrees, hashBatch, restoreSpent, type Trees } from '../../engine/hashing/trees'
 import { decodeCommand, encodeCommand } from '../../engine/machine/codec/command_codec'
@@ -19,7 +19,7 @@ const SNAPSHOT_EVERY = 20_000
 type Accepted = Extract<Outcome, { ok: true }>
 
 export class SimVenue {
-  state: State = createState()
+  state: State = createState(FIXED_HASH_SEED)
   trees: Trees = emptyTrees()
   /** Looks at every accepted command and what it did. */
   onAccepted: (command: Command, outcome: Accepted) => void = () => {}
@@ -78,7 +78,7 @@ export class SimVenue {
   takeSnapshot(): void {
     this.#agree(this.#replay())
     const bytes = encodeState(this.state)
-    this.#agree(decodeState(bytes))
+    this.#agree(decodeState(bytes, FIXED_HASH_SEED))
     this.#snapshot = bytes
     this.#journal = []
   }
@@ -93,7 +93,7 @@ export class SimVenue {
   /** The same right after a snapshot: a planned restart. */
   bootFromSnapshot(): void {
     this.takeSnapshot()
-    this.state = decodeState(this.#snapshot)
+    this.state = decodeState(this.#snapshot, FIXED_HASH_SEED)
   }
 
   /** Trees from the state alone, as after a lost cache. */
@@ -114,7 +114,7 @@ export class SimVenue {
   }
 
   #replay(): State {
-    const state = decodeState(this.#snapshot)
+    const state = decodeState(this.#snapshot, FIXED_HASH_SEED)
     for (const bytes of this.#journal) {
       if (!execute(state, decodeCommand(bytes), this.#env).ok) throw new Error('a replay refused a command')
       this.replayed += 1

@@ -6,8 +6,8 @@ import { against, contractOf, EDGE, FITTING, methodOf, refusing, SECRET } from '
 import { explained, tableProblems } from './explain_rows'
 
 const PICKS =
-  'an answer is expected to fail. If the handler takes single fields of the result, add `picks: true` to its row; if not, ' +
-  'make every object of its answer `exact({ ... })`.'
+  'it must fail rather than send it. If the handler takes single fields of the result, add `picks: true` to its row; if ' +
+  "not, make every object of the contract's answer `exact({ ... })`."
 
 test('every endpoint of the manifest has a row, and every row an endpoint', async () => {
   const problems = await tableProblems()
@@ -42,7 +42,7 @@ for (const row of FITTING) {
           const entry = REFUSAL_BY_CODE.get(code)!
           expect(
             status,
-            `${row.endpoint} declares the refusal ${code}, but does not answer ${entry.status} when its method refuses with it: ` +
+            `${row.endpoint} declares the refusal ${code}, but does not answer ${entry.status} when its method refuses so: ` +
               'remove the code from `refuses` of the contract, or let the handler pass the refusal on.',
           ).toBe(entry.status)
           expect(headers.get('content-type')).toBe('application/problem+json')

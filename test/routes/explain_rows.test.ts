@@ -1,4 +1,4 @@
-/** What a developer reads whose route has no row, or a row that does not fit. */
+/** The messages for a route without a row, and for a row that does not fit its route. */
 import { expect, test } from 'bun:test'
 import { against, ELSEWHERE, endpointOf } from '../routes/against'
 import { ROWS, type Row } from '../routes/rows'
@@ -18,7 +18,7 @@ async function explanation(row: Row): Promise<string> {
   return text
 }
 
-test('a route without a row is answered with the line to add', async () => {
+test('the message for a route without a row holds the line to add', async () => {
   expect(await missing('get /time')).toStartWith('routes/time.get.ts has no row. Add this line to ROWS')
   expect(await missing('get /time')).toContain(
     "  row('get /time', { open: true, gives: { slot: 1, unix_ms: 1, slot_ms: 1 }, venue: 'time' }),\n",
@@ -31,14 +31,14 @@ test('a route without a row is answered with the line to add', async () => {
   expect(await missing('get /swagger')).toContain("add 'get /swagger' to ELSEWHERE")
 })
 
-test('each endpoint without its row would be explained', async () => {
+test('there is a message for every endpoint', async () => {
   for (const name of [...ROWS.map(({ endpoint }) => endpoint), ...ELSEWHERE]) {
     expect(endpointOf(name)).toBeDefined()
     expect(await missing(name)).toContain(`'${name}'`)
   }
 })
 
-test('a row that does not fit is answered with what to change', async () => {
+test('the message for a row that does not fit names the field to change', async () => {
   const row = rowOf('get /time')
   expect(await explanation({ ...row, venue: 'status' })).toContain("Write `venue: 'time'`.")
   expect(await explanation({ ...row, gives: { slot: 'x' } })).toMatch(

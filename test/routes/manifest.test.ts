@@ -1,4 +1,4 @@
-/** The manifest of routes: what a file's name means, which names are rejected, one line per route, any order of mounting. */
+/** The manifest of routes: names of files, rejected names, one line per route, and mounting in any order. */
 
 import { expect, test } from 'bun:test'
 import { baseApp, mount } from '../../server/edge/app'

@@ -4,7 +4,8 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os'
 import { dirname, join, normalize } from 'node:path'
 import { Glob } from 'bun'
-import { collectSources } from '../../tools/image/image_contents'
+import lock from '../../bun.lock'
+import { collectPackages, collectSources } from '../../tools/image/image_contents'
 import { tarOf } from '../../tools/image/tar'
 
 const ROOT = join(import.meta.dir, '../..')
@@ -93,6 +94,57 @@ describe('the sources of the image', () => {
     }
   })
 })
+
+describe('the packages of the image', () => {
+  const closure = productionClosure()
+
+  test('follow from the production dependencies, and none of them belongs to the sandbox', () => {
+    expect(closure).toContain('elysia')
+    expect([...closure].filter((name) => SANDBOX_ONLY.test(name))).toEqual([])
+  })
+
+  test('are those when installed', () => {
+    let packages: ReturnType<typeof collectPackages>
+    try {
+      packages = collectPackages(ROOT)
+    } catch (error) {
+      return console.log(`skipped: ${(error as Error).message}`)
+    }
+    const paths = packages.map(({ path }) => path.replace('app/node_modules/', ''))
+    expect(paths.filter((path) => SANDBOX_ONLY.test(path))).toEqual([])
+    const names = new Set(paths.map((path) => /^(@[^/]+\/)?[^/]+/.exec(path)![0]))
+    expect([...names].filter((name) => !closure.has(name))).toEqual([])
+  }, 60_000)
+})
+
+const SANDBOX_ONLY = /litesvm|sandbox|stand-?in/i
+
+/** Names of all packages that a production installation may contain, by the lockfile. */
+function productionClosure(): Set<string> {
+  const names = new Set<string>()
+  const open = Object.keys(lock.workspaces['']?.dependencies ?? {})
+  for (let name = open.pop(); name !== undefined; name = open.pop()) {
+    if (names.has(name)) continue
+    names.add(name)
+    for (const [key, entry] of Object.entries(lock.packages)) {
+      // A nested copy of another version has the key of its parent before its name.
+      if (key !== name && !key.endsWith(`/${name}`)) continue
+      const info = entry.find((part) => typeof part === 'object') as Required<Wanted> | undefined
+      const optional_peers = info?.optionalPeers ?? []
+      const peers = Object.keys(info?.peerDependencies ?? {}).filter((peer) => !optional_peers.includes(peer))
+      open.push(...Object.keys({ ...info?.dependencies, ...info?.optionalDependencies }), ...peers)
+    }
+  }
+  return names
+}
+
+type Names = Record<string, string>
+type Wanted = {
+  dependencies?: Names
+  optionalDependencies?: Names
+  peerDependencies?: Names
+  optionalPeers?: string[]
+}
 
 /** Our files reachable by relative imports and URLs. */
 function closureOf(folder: string, entries: readonly string[]): string[] {

@@ -1,4 +1,4 @@
-/** Makes signed account records and credentials, and sends signed calls to the operator's listener. */
+/** Issues, rotates, suspends and resumes accounts, and sends signed calls to the operator's listener. */
 import {
   type AccountFields,
   type AccountRecord,
@@ -9,11 +9,25 @@ import {
 import { operatorHeaders } from '../../protocol/bodies/operator_request'
 import { toHex, utf8 } from '../../protocol/bytes'
 
-// Owns the making of an account's credentials: random, printed once, recognised later by what goes into the record.
+const CALL_LIFE_S = 60
+/** 32 letters and digits without look-alikes: 5 bits each. */
+const PASSPHRASE_ALPHABET = 'abcdefghijkmnpqrstuvwxyz23456789'
 
+/** Limits of an account for which the operator names none. */
+export const DEFAULT_TERMS = {
+  rate_capacity: 100,
+  rate_refill_per_s: 50,
+  orders_live_max: 10_000,
+  keys_max: 10_000,
+}
+
+export type AccountTerms = Pick<
+  AccountFields,
+  'account_id' | 'rate_capacity' | 'rate_refill_per_s' | 'orders_live_max' | 'keys_max'
+>
 type Credentials = { api_key: string; api_secret: string; passphrase: string }
 
-/** 16-byte api key, 256-bit secret, and a passphrase of 130 random bits in groups that can be read aloud. */
+/** Random: 16-byte api key, 256-bit secret, and a passphrase of 130 bits in groups that can be read aloud. */
 function newCredentials(): Credentials {
   return {
     api_key: toHex(randomBytes(16)),
@@ -22,7 +36,7 @@ function newCredentials(): Credentials {
   }
 }
 
-/** What a record holds of the credentials. */
+/** The public fields by which a record verifies the credentials. */
 async function credentialFields(
   credentials: Credentials,
 ): Promise<Pick<AccountFields, 'api_key' | 'secret_salt' | 'secret_hash' | 'passphrase_hash'>> {
@@ -35,11 +49,8 @@ async function credentialFields(
   }
 }
 
-/** 32 letters and digits without those that look alike: 5 bits each. */
-const ALPHABET = 'abcdefghijkmnpqrstuvwxyz23456789'
-
 function newPassphrase(): string {
-  const letters = [...randomBytes(26)].map((byte) => ALPHABET[byte & 31])
+  const letters = [...randomBytes(26)].map((byte) => PASSPHRASE_ALPHABET[byte & 31])
   return letters
     .join('')
     .match(/.{1,5}/g)!
@@ -50,22 +61,7 @@ function randomBytes(width: number): Uint8Array {
   return crypto.getRandomValues(new Uint8Array(width))
 }
 
-// Owns what an operator does with accounts: a signed record for each of issue, rotate, suspend and resume.
-
-export type AccountTerms = Pick<
-  AccountFields,
-  'account_id' | 'rate_capacity' | 'rate_refill_per_s' | 'orders_live_max' | 'keys_max'
->
-
-/** Limits of an account where the operator names none. */
-export const DEFAULT_TERMS = {
-  rate_capacity: 100,
-  rate_refill_per_s: 50,
-  orders_live_max: 10_000,
-  keys_max: 10_000,
-}
-
-/** A new account at version 1 and its credentials, which exist nowhere else. */
+/** A new account at version 1 and its credentials, of which the record holds only hashes. */
 export async function issueAccount(
   terms: AccountTerms,
   operator_seed: Uint8Array,
@@ -79,7 +75,7 @@ export async function issueAccount(
   }
 }
 
-/** New credentials for a known account; the venue ends its tokens when the record arrives. */
+/** New credentials for a known account; the venue revokes its tokens when the record arrives. */
 export async function rotateAccount(
   known: AccountRecord,
   operator_seed: Uint8Array,
@@ -110,21 +106,17 @@ function successor(
   return signAccountRecord({ ...fields, ...changes, version, issued_unix_ms: now_ms }, operator_seed)
 }
 
-// Owns a signed call to the operator's listener.
-
-const CALL_LIFE_S = 60
-
 export type OperatorTarget = {
   /** Base address of the listener. */
   url: string
   /** 32 bytes. */
   venue: Uint8Array
   operator_seed: Uint8Array
-  /** PEM certificate the listener must show; without it the system's authorities decide. */
+  /** PEM certificate that the listener must present; undefined: one that the system's authorities accept. */
   ca: string | undefined
 }
 
-/** Returns the body of the answer. `now_ms` must rise from call to call. @throws Error when the venue declines. */
+/** Returns the response body. `now_ms` must increase with every call. @throws Error when the venue rejects it */
 export async function callOperator(
   { ca, operator_seed, url, venue }: OperatorTarget,
   call: { method: 'GET' | 'POST'; path: string; body: string | undefined },

@@ -1,4 +1,4 @@
-/** Auction cases from a file (`own` and `external`): read, checked, answered by the engine's own matching code. */
+/** Reads auction cases from a file (`own` and `external`) and answers them with the engine's matching code (matching.md "Auditing"). */
 
 import { type Static, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
@@ -6,10 +6,7 @@ import { Book, SIDE_LOTS_MAX, TICK_MAX } from '../../engine/machine/book/book'
 import { type Cross, type CrossTerms, cross } from '../../engine/machine/book/cross'
 import { BUY, IOC, LIMIT, OrderPool, SELL } from '../../engine/machine/book/order_pool'
 
-// Owns how one case of an auction file becomes a book, is crossed by the venue's own code and is answered
-// (matching.md "Auditing").
-
-/** One order of a case. `tie` are the bytes hashed for it; lots are exact whatever their size. */
+/** One order of a case. Lots are exact at any size. */
 type CaseOrder = {
   id: string
   side: 'buy' | 'sell'
@@ -30,7 +27,7 @@ export type AuctionCase = {
   seed: Uint8Array
   orders: CaseOrder[]
 }
-/** The printed answer; quantities are decimal strings. `refused` alone stands where the engine's bounds are exceeded. */
+/** The printed answer; quantities are decimal strings. `refused`: the case exceeds the engine's bounds. */
 type CaseAnswer =
   | {
       id: string
@@ -57,7 +54,7 @@ export function answerCase(auction: AuctionCase): CaseAnswer {
   return { id, ...applied(cross(book, terms), ids, orders) }
 }
 
-/** 32 hex digits are those 16 bytes; any other id its UTF-8 bytes. */
+/** An id of 32 hex digits gives those 16 bytes, any other id its UTF-8 bytes. */
 export function orderIdBytes(id: string): Uint8Array {
   return HEX_ID.test(id) ? Uint8Array.fromHex(id) : new TextEncoder().encode(id)
 }
@@ -105,7 +102,7 @@ function applied(result: Cross, ids: Map<number, string>, orders: CaseOrder[]) {
   }
 }
 
-// Owns the reading of an auction file (`own` and `external` cases): its JSON form, checked, as cases to answer.
+// The JSON form of an auction file.
 
 const whole = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
 const tick = Type.Integer({ minimum: 1, maximum: TICK_MAX })
@@ -113,7 +110,7 @@ const lots = Type.String({ pattern: '^(0|[1-9][0-9]{0,38})$' })
 const side = Type.Union([Type.Literal('buy'), Type.Literal('sell')])
 const nullable_tick = Type.Union([tick, Type.Null()])
 
-/** A case of this venue's rules. `rule` `maxvol-ref` is price rule `ref`; `bandBps` is the collar. */
+/** A case under this venue's rules. `rule` `maxvol-ref` is price rule `ref`; `bandBps` is the collar. */
 const OwnCase = Type.Object({
   id: Type.String(),
   config: Type.Object({
@@ -137,7 +134,7 @@ const OwnCase = Type.Object({
     }),
   ),
 })
-/** A published case: price null is a market order, all orders are of one batch. */
+/** A published case: a null price is a market order, and all orders arrive in one batch. */
 const ExternalCase = Type.Object({
   id: Type.String(),
   reference: nullable_tick,
@@ -150,7 +147,7 @@ const AuctionFile = Type.Object({
   external: Type.Optional(Type.Array(ExternalCase)),
 })
 
-/** The cases of a file in the order they stand in it. Throws SyntaxError naming the place that is not well formed. */
+/** The cases of a file, in the file's order. @throws SyntaxError with the position of the first error */
 export function readCases(text: string): AuctionCase[] {
   const file: unknown = JSON.parse(text)
   if (!Value.Check(AuctionFile, file)) {

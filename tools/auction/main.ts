@@ -1,5 +1,5 @@
 /**
- * Owns the auditor's command: `bun run auction FILE` answers every case of an auction file with the venue's own matching
+ * `bun run auction FILE`, the auditor's command, answers every case of an auction file with the venue's own matching
  * code, one JSON object per line (matching.md "Auditing").
  */
 import { answerCase, readCases } from './cases'
@@ -9,7 +9,7 @@ Answers every case of a JSON file with one object a line: prices in ticks, quant
 {"own": [{"id": "one", "config": {"ref": 100, "bandBps": 500, "rule": "std4", "slot": 9}, "orders": [
   {"id": "a", "side": "buy", "price": 101, "qty": "5", "arrivalBatch": 1, "expirySlot": 20, "ioc": false, "minFill": "0"},
   {"id": "b", "side": "sell", "price": 99, "qty": "3", "arrivalBatch": 1, "expirySlot": 20, "ioc": true, "minFill": "0"}]}]}
-Every field stands in tools/auction/cases.ts.
+Every field is described in tools/auction/cases.ts.
 exit code: 0 answered, 1 no such file or not an auction file, 64 usage`
 
 const [file, ...rest] = process.argv.slice(2)

@@ -1,11 +1,10 @@
 /**
  * `bun run audit-batch SYMBOL NUMBER`: recomputes a batch auction of a venue from its journal and compares its hash.
  *
- * The journal is encrypted under a key that only the measured application gets. Who may audit therefore depends on where
- * the command runs: on the venue's own machine the guest agent gives the key to this very image (`--socket`); an auditor
- * elsewhere is handed a copy of `journal` and `snapshots` together with the journal key in a file (`--key`), sealed to him
- * by whoever may release it; on a laptop the stand-in's key file is read (`--laptop`). Without any key the published record
- * of a single batch is answered by `bun run auction FILE`, which needs nothing secret.
+ * The journal is encrypted under a key that only the measured application receives. On the venue's machine the guest
+ * agent gives the key to this image (`--socket`). An auditor elsewhere receives a copy of `journal` and `snapshots`, and
+ * the journal key in a file (`--key`), from the party that may release it. For a sandbox the key file in its data folder
+ * is read (`--laptop`). Without a key, `bun run auction FILE` recomputes the published record of a single batch.
  */
 import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -13,7 +12,7 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { batchSeed } from '../../engine/sequencer/seeds'
 import { fromHex, toHex } from '../../protocol/bytes'
-import { agentKeys, laptopKeys } from '../restore/venue_keys'
+import { agentKeys, sandboxKeys } from '../restore/venue_keys'
 import { runCommand, UsageFault } from '../run_command'
 import { type BatchAudit, recomputeBatch } from './recompute_batch'
 
@@ -25,7 +24,7 @@ const USAGE = `usage: bun run audit-batch SYMBOL NUMBER (--laptop DATA_DIR | --d
   --key FILE         file with the journal key, 64 hex digits
   --venue ID         venue id of /info, 64 hex digits: checks with the tie-break key that the seed is the promised one
 
-Ends with 0 when the recomputed batch is the recorded one, else with 1, with 64 on a fault of usage.`
+Ends with 0 when the recomputed batch is the recorded one, else with 1, with 64 on a usage error.`
 
 type Keys = { journal_key: Uint8Array; tie_break_key?: Uint8Array }
 
@@ -58,7 +57,7 @@ async function run(args: string[]): Promise<boolean> {
 }
 
 async function keysOf(values: { laptop?: string; socket?: string; key?: string }): Promise<Keys> {
-  if (values.laptop !== undefined) return laptopKeys(values.laptop)
+  if (values.laptop !== undefined) return sandboxKeys(values.laptop)
   if (values.socket !== undefined) return agentKeys(values.socket)
   const journal_key = values.key && fromHex(readFileSync(values.key, 'utf8').trim(), 32)
   if (!journal_key) throw new UsageFault()

@@ -8,11 +8,12 @@ import { decodeState } from '../../engine/machine/codec/decode_state'
 import { execute } from '../../engine/machine/rules/execute'
 import type { AuctionRecord, Env } from '../../engine/machine/state/outcome'
 import { createState, type State } from '../../engine/machine/state/state'
+import { randomHashSeed } from '../../engine/sequencer/hash_seed'
 import { AUCTION_RECORD, auctionRecord, COMMAND_RECORD } from '../../engine/sequencer/records'
 import { ReplayDisagrees, Replayer } from '../../engine/sequencer/replayer'
 import { equalBytes } from '../../protocol/bytes'
 
-/** An auction as its journal record tells it. */
+/** An auction as recorded in the journal. */
 type RecordedAuction = {
   symbol: string
   batch: number
@@ -62,7 +63,8 @@ export async function recomputeBatch(args: {
     )
     if (snapshot === undefined && journal.firstSeq() > 1)
       throw new RangeError('the journal no longer reaches back before this batch, and no snapshot does')
-    const state = snapshot === undefined ? createState() : decodeState(snapshot.blocks())
+    const hash_seed = randomHashSeed()
+    const state = snapshot === undefined ? createState(hash_seed) : decodeState(snapshot.blocks(), hash_seed)
     const env: Env = { batchSeed: (of, number) => seeds.get(`${of}/${number}`) ?? new Uint8Array(32) }
     const held = await replayUpTo(journal, state, env, target.command_seq, snapshot)
     const recomputed = held.find((auction) => auction.symbol === symbol && auction.batch === batch)
@@ -80,7 +82,7 @@ export async function recomputeBatch(args: {
   }
 }
 
-/** Where the auction stands, the command that held it, and the seeds of all auctions up to it. */
+/** The auction's position, the command that ran it, and the seeds of all auctions up to it. */
 async function findAuction(journal: Journal, symbol: string, batch: number) {
   const seeds = new Map<string, Uint8Array>()
   const decoder = new TextDecoder()

@@ -3,15 +3,51 @@
  * (`WeakRef`, `Intl`, `navigator`) needs a decision; a linter's list of denied globals would let it through.
  */
 import type { Finding } from './finding'
-import type { Graph } from './module_graph'
+import type { Edge, Graph } from './module_graph'
 import { isNode, type Node, nameOf, patternNames, type Source, walk } from './parse_source'
-import { IMPURE_MEANING, LOCALE_MEMBERS, PURE_FOLDERS, PURE_GLOBALS, PURE_MATH } from './rules'
+import {
+  IMPURE_BY_CHOICE,
+  IMPURE_MEANING,
+  LOCALE_MEMBERS,
+  OPENING_MEMBERS,
+  PURE_FOLDERS,
+  PURE_GLOBALS,
+  PURE_MATH,
+} from './rules'
 
-export function checkPurity({ sources }: Graph): Finding[] {
-  return [...sources.values()]
-    .filter(({ file }) => PURE_FOLDERS.some((folder) => file.startsWith(`${folder}/`)))
-    .flatMap(impurities)
+export function checkPurity(graph: Graph): Finding[] {
+  return [...pureFiles(graph)]
+    .sort()
+    .filter((file) => IMPURE_BY_CHOICE[file] === undefined)
+    .flatMap((file) => [...impurities(graph.sources.get(file)!), ...platformImports(graph.edges.get(file)!)])
 }
+
+/** For files outside the pure folders; the map limits the imports of those inside. The platform never counts as pure. */
+function platformImports(edges: readonly Edge[]): Finding[] {
+  return edges
+    .filter(
+      ({ from, kind, specifier }) =>
+        kind === 'value' && !isPureFolder(from) && /^(node|bun)(:|$)/.test(specifier),
+    )
+    .map(({ from, line, specifier }) => ({
+      file: from,
+      line,
+      rule: 'pure-machine',
+      fault: `The machine runs this file, and it imports ${specifier}: the platform is not the same in every replay`,
+      fix: TAKE_AS_ARGUMENT,
+    }))
+}
+
+/** The pure folders and every file that runs with them: one import of an impure file would be a way around the rule. */
+function pureFiles({ sources, edges }: Graph): Set<string> {
+  const reached = new Set([...sources.keys()].filter(isPureFolder))
+  for (const file of reached)
+    for (const { kind, target } of edges.get(file)!)
+      if (kind === 'value' && target !== undefined && sources.has(target)) reached.add(target)
+  return reached
+}
+
+const isPureFolder = (file: string) => PURE_FOLDERS.some((folder) => file.startsWith(`${folder}/`))
 
 const TAKE_AS_ARGUMENT =
   'take the value from the command or the state, or as an argument of the function; only code outside engine/machine/ reads the world'
@@ -36,6 +72,8 @@ function impurities(source: Source): Finding[] {
       const member = node.computed === true ? undefined : nameOf(node.property)
       if (member !== undefined && LOCALE_MEMBERS.test(member))
         add(node, 'pure-machine', `The machine reads ${member}, which depends on the locale of the machine`)
+      else if (member !== undefined && OPENING_MEMBERS.has(member))
+        add(node, 'pure-machine', `The machine reads ${member}, which leads to names that no check sees`)
     } else if (node.type === 'Identifier' && isReference(node, parent, path)) {
       const fault = impureName(node, parent, bound)
       if (fault !== undefined) add(node, 'pure-machine', fault)

@@ -274,6 +274,11 @@ export const PACKAGE_OWNERS: Readonly<Record<string, readonly string[]>> = {
 
 /** Folders whose code gives the same result on every machine and in every replay. */
 export const PURE_FOLDERS: readonly string[] = ['engine/machine']
+/** Files that pure code runs although they read the platform, and why their results do not depend on it. */
+export const IMPURE_BY_CHOICE: Readonly<Record<string, string>> = {
+  'protocol/sha256.ts':
+    'it looks for the native SHA-256, which computes the same function as the portable one',
+}
 /** Names that pure code may take from the platform: values and functions that depend on their arguments alone. */
 export const PURE_GLOBALS: ReadonlySet<string> = new Set(
   `undefined NaN Infinity Object Array String Number Boolean BigInt Symbol Math Map Set
@@ -288,6 +293,8 @@ export const PURE_MATH: ReadonlySet<string> = new Set(
 )
 /** Members that depend on the locale of the machine. */
 export const LOCALE_MEMBERS = /^(localeCompare|toLocale[A-Za-z]*)$/
+/** Members through which code reaches the platform without naming it, and the text of the call stack. */
+export const OPENING_MEMBERS: ReadonlySet<string> = new Set(['constructor', '__proto__', 'stack'])
 /** The meaning of each forbidden name, for the message. */
 export const IMPURE_MEANING: Readonly<Record<string, string>> = {
   Date: 'the clock',

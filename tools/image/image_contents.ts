@@ -1,12 +1,10 @@
-/** The contents of the image: sources as committed, production packages, and pinned files by hash. */
+/** Collects the contents of the image: sources as committed, production packages, and pinned files by hash. */
 
 import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Glob } from 'bun'
 import type { TarEntry } from './tar'
-
-// What goes into the image beside this repository, by hash.
 
 /** The Bun version of package.json's `engines`, as published in npm's `@oven/bun-linux-x64` of that version. */
 export const BUN_SHA256 = '10702245766b225e70bbf6235fd6b47214fd94b4760d00ffaed8ab0df57ac235'
@@ -17,14 +15,29 @@ export const VENUE_USER = 10_001
 /** Every time stamp in the image, seconds (reproducible-builds.org, SOURCE_DATE_EPOCH). */
 export const SOURCE_DATE_EPOCH = 0
 
-// The production packages of the lockfile, installed afresh for Linux on x64, without what never runs.
-
-/** Peers wanted by types only, and links to commands. */
+/** Peers used by types only, and links to commands. */
 const LEFT_OUT = /^(\.bin|typescript|@typescript)\//
-/** Read by compilers and people, not by the runtime. */
+/** Not read at run time. */
 const UNREAD = /\.(d\.[cm]?ts|map|md|markdown)$/i
 
-/** The lockfile fixes every version and its hash; no script of a package runs. @throws Error when the installation fails. */
+/** Sources in the image. Without compose.yaml: it names the image's digest, so the image cannot contain it. */
+const SOURCES = [
+  'protocol',
+  'engine',
+  'enclave',
+  'native',
+  'routes',
+  'server',
+  'package.json',
+  'bun.lock',
+  'bunfig.toml',
+  'LICENSE',
+]
+
+/**
+ * The production packages, installed from the lockfile for Linux on x64: it fixes every version and hash, and no script
+ * of a package runs. @throws Error when the installation fails
+ */
 export function collectPackages(root: string): TarEntry[] {
   const folder = mkdtempSync(join(tmpdir(), 'tacit-packages-'))
   try {
@@ -52,27 +65,11 @@ function install(folder: string): void {
   if (exitCode !== 0) throw new Error(`bun install: ${stderr.toString().trim()}`)
 }
 
-// The files of this repository that run in the image, exactly as committed.
-
-/** Without compose.yaml: it names the image, so the image cannot hold it. */
-const PATHS = [
-  'protocol',
-  'engine',
-  'enclave',
-  'native',
-  'routes',
-  'server',
-  'package.json',
-  'bun.lock',
-  'bunfig.toml',
-  'LICENSE',
-]
-
-/** @throws Error when a file differs from its commit: nobody could build that image again. */
+/** @throws Error when a file differs from its commit, because the image could not be reproduced */
 export function collectSources(root: string): TarEntry[] {
-  const changed = git(root, 'status', '--porcelain', '--untracked-files=all', '--', ...PATHS)
+  const changed = git(root, 'status', '--porcelain', '--untracked-files=all', '--', ...SOURCES)
   if (changed !== '') throw new Error(`not committed, so not reproducible:\n${changed}`)
-  const files = git(root, 'ls-files', '-z', '--', ...PATHS)
+  const files = git(root, 'ls-files', '-z', '--', ...SOURCES)
     .split('\0')
     .filter((file) => file !== '')
   return files.map((path) => ({

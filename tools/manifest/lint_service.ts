@@ -1,4 +1,4 @@
-/** What the venue's own service and its settings must be, beyond a clean manifest. */
+/** Checks the venue's service and its settings in a compose file, in addition to the manifest's linter. */
 import {
   parsePlainYaml,
   UnjudgedYaml,
@@ -10,20 +10,38 @@ import { version } from '../../package.json'
 import { readConfig } from '../../server/settings/config'
 import { isSettingName, SETTING_NAMES, SETTINGS } from '../../server/settings/settings'
 
-// The settings inside the compose file, judged by the code that reads them at boot.
-
-/** What stands where only an operator knows the value. */
+/** Placeholder for a value that the operator fills in. */
 const UNSET = 'SET_ME'
+const AGENT_SOCKET = '/var/run/dstack.sock'
+const CLIENT_PORT = 443
+const PORT = /^([0-9]{1,5}):([0-9]{1,5})$/
+const MIGRATION = 'net.ipv4.tcp_migrate_req,1'
+const NAMED_VOLUME = /^[a-z][a-z0-9_-]*:\/data$/
+const SERVICE_KEYS = [
+  'image',
+  'restart',
+  'read_only',
+  'user',
+  'cap_drop',
+  'security_opt',
+  'tmpfs',
+  'stop_grace_period',
+  'sysctls',
+  'ports',
+  'volumes',
+  'healthcheck',
+  'environment',
+]
 
-/** The only names the encrypted environment may deliver: the host can swap what it delivers, so nothing else may come so. */
+/** The only names the encrypted environment may deliver, because the host can replace its values. */
 export const SECRET_NAMES: readonly string[] = SETTING_NAMES.filter((name) => SETTINGS[name].secret === true)
-/** Well-formed values that let the reader judge the settings around a secret it cannot see. */
+/** Well-formed values in place of the secrets, so that the other settings can be checked. */
 const SAMPLES: Readonly<Record<string, string>> = {
   TACIT_FEE_ANCHOR: `${'0'.repeat(63)}1`,
   TACIT_ACME_DNS_SECRET: 'user:password',
 }
 
-/** The one service of a compose file. Undefined when there is another number of them or it cannot be judged. */
+/** The one service of a compose file; undefined if there are more or fewer, or the file cannot be parsed. */
 export function venueService(compose: string): YamlMap | undefined {
   let services: ReturnType<YamlMap['get']>
   try {
@@ -37,7 +55,7 @@ export function venueService(compose: string): YamlMap | undefined {
   return service instanceof Map ? service : undefined
 }
 
-/** Secrets the compose file takes from outside, sorted. */
+/** Secrets that the compose file takes from the encrypted environment, sorted. */
 export function secretsTaken(service: YamlMap): string[] {
   const environment = service.get('environment')
   if (!(environment instanceof Map)) return []
@@ -46,7 +64,7 @@ export function secretsTaken(service: YamlMap): string[] {
 
 const reference = (name: string): string => `\${${name}}`
 
-/** @returns one sentence per fault. */
+/** Checks the settings with the code that reads them at boot. @returns one sentence per error */
 export function lintSettings(service: YamlMap): string[] {
   const environment = service.get('environment')
   if (!(environment instanceof Map)) return ['the service has no mapping of settings']
@@ -60,7 +78,7 @@ export function lintSettings(service: YamlMap): string[] {
   }
   for (const name of SETTING_NAMES)
     if (!environment.has(name)) faults.push(`${name}: not in the manifest; nothing may depend on a default`)
-  // Reading on would only repeat the faults found.
+  // Parsing the rest would only repeat these errors.
   return faults.length > 0 ? faults : judge(judged)
 }
 
@@ -88,30 +106,7 @@ function judge(environment: Record<string, string>): string[] {
   ]
 }
 
-// What the venue's own service must be, beyond what any clean manifest must be.
-
-const AGENT_SOCKET = '/var/run/dstack.sock'
-const CLIENT_PORT = 443
-const PORT = /^([0-9]{1,5}):([0-9]{1,5})$/
-const MIGRATION = 'net.ipv4.tcp_migrate_req,1'
-const NAMED_VOLUME = /^[a-z][a-z0-9_-]*:\/data$/
-const KEYS = [
-  'image',
-  'restart',
-  'read_only',
-  'user',
-  'cap_drop',
-  'security_opt',
-  'tmpfs',
-  'stop_grace_period',
-  'sysctls',
-  'ports',
-  'volumes',
-  'healthcheck',
-  'environment',
-]
-
-/** Host ports the service publishes, in the order written. */
+/** Published host ports, in the file's order. */
 export function publishedPorts(service: YamlMap): number[] {
   return items(service.get('ports')).flatMap((port) => {
     const match = PORT.exec(port)
@@ -119,14 +114,14 @@ export function publishedPorts(service: YamlMap): number[] {
   })
 }
 
-/** @returns one sentence per fault. */
+/** @returns one sentence per error */
 export function lintService(service: YamlMap): string[] {
   const faults: string[] = []
   const need = (holds: boolean, fault: string) => {
     if (!holds) faults.push(fault)
   }
   for (const key of service.keys())
-    need(KEYS.includes(key), `the service uses ${key}, which no rule here covers`)
+    need(SERVICE_KEYS.includes(key), `the service uses ${key}, which no rule here covers`)
   if (service.get('image') === UNSET)
     faults.push(
       `image: still ${UNSET}; build and push it (docs/operator.md), then --set image=NAME@sha256:DIGEST`,

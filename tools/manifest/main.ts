@@ -69,7 +69,7 @@ function write(values: Values): void {
   console.log(`secrets       ${manifest.allowed_envs.join(', ') || 'none'}`)
   if (decisions.key_provider_id === undefined && decisions.key_provider === 'kms')
     console.log(
-      'note          no KMS is pinned: clients tell another KMS only by the settlement signer on chain',
+      'note          no KMS is pinned: clients recognize another KMS only by the settlement signer on chain',
     )
 }
 

@@ -1,4 +1,4 @@
-/** From a compose file and the operator's decisions to the exact manifest, or to every reason against it. */
+/** Makes the exact manifest from a compose file and the operator's decisions, or lists every reason against it. */
 import { lintManifest } from '../../client/verify/manifest/lint_manifest'
 import { toHex, utf8 } from '../../protocol/bytes'
 import { sha256 } from '../../protocol/sha256'
@@ -12,11 +12,13 @@ import {
   venueService,
 } from './lint_service'
 
-// Replaces single values of a compose file and leaves every other byte as it is.
+/** dstack's limit for app-compose.json. */
+const MANIFEST_BYTES_MAX = 256 * 1024
 
 /**
+ * Replaces single values of a compose file; every other byte stays.
  * @param assignments `NAME=VALUE`; `image` or a setting.
- * @throws RangeError for a name that does not stand exactly once, or a value no single-quoted scalar can hold.
+ * @throws RangeError for a name that does not occur exactly once, or a value that does not fit a single-quoted scalar
  */
 export function fillIn(compose: string, assignments: readonly string[]): string {
   return assignments.reduce((text, assignment) => {
@@ -26,17 +28,12 @@ export function fillIn(compose: string, assignments: readonly string[]): string 
     if (!/^[\x20-\x7e]*$/.test(value) || value.includes("'"))
       throw new RangeError(`${name}: printable ASCII without single quotes`)
     const line = new RegExp(`^( +${name}:) .*$`, 'gm')
-    if (text.match(line)?.length !== 1) throw new RangeError(`${name}: does not stand exactly once`)
-    // A secret is named, not quoted: the form the linter knows.
+    if (text.match(line)?.length !== 1) throw new RangeError(`${name}: does not occur exactly once`)
+    // The reference to a secret is not quoted: the linter expects that form.
     const written = value === `\${${name}}` ? value : `'${value}'`
     return text.replace(line, (_whole, key: string) => `${key} ${written}`)
   }, compose)
 }
-
-// From a compose file and the operator's decisions to the exact manifest, or to every reason why there is none.
-
-/** dstack's own bound on app-compose.json. */
-const MANIFEST_BYTES_MAX = 256 * 1024
 
 export type ManifestDecisions = Pick<
   AppComposeDecisions,
@@ -48,7 +45,7 @@ type ManifestOutcome = { manifest: Manifest; faults?: never } | { manifest?: nev
 export function makeManifest(compose: string, decisions: ManifestDecisions): ManifestOutcome {
   const service = venueService(compose)
   if (service === undefined) {
-    // The linter knows best why; a file it accepts can only have another number of services.
+    // The linter gives the reasons; a file without any has the wrong number of services.
     const { text } = wrap(compose, decisions, [], [])
     const faults = lintManifest(text, SECRET_NAMES)
     return { faults: faults.length > 0 ? faults : ['its compose file must hold exactly one service'] }
@@ -74,7 +71,7 @@ function wrap(
   return { text, compose_hash: composeHash(text), allowed_envs }
 }
 
-/** SHA-256 of the file's bytes, hex: what the guest measures. */
+/** SHA-256 of the file's bytes, hex, as the guest measures it. */
 export function composeHash(text: string): string {
   return toHex(sha256(utf8(text)))
 }

@@ -1,4 +1,4 @@
-/** The vault's one-instruction commands: who must sign each, and what it says before it is sent. */
+/** Runs the vault's one-instruction commands: chooses the signers and prints the effect before sending. */
 import { readDeployment } from '../../engine/chain/client/read_vault'
 import { encodeBase58 } from '../../protocol/base58'
 import { publicKeyOf } from '../../protocol/sign'
@@ -18,7 +18,7 @@ import { amount, type Options, publicKey, readSeed, rpcUrls, text } from './opti
 
 type Action = { seeds: [Uint8Array, ...Uint8Array[]]; instruction: VaultInstruction; means: string }
 
-/** Dry run unless `--execute`: says what would be sent, signed by whom. */
+/** Prints instruction and signers; sends only with `--execute`. */
 export async function administer(command: string, values: Options): Promise<void> {
   const { seeds, instruction, means } = await actionOf(command, values)
   const signers = seeds.map((seed) => encodeBase58(publicKeyOf(seed)))
@@ -46,7 +46,7 @@ async function actionOf(command: string, values: Options): Promise<Action> {
       const bounds = { min_deposit: amount(values, 'min-deposit'), min_exit: amount(values, 'min-exit') }
       const mint = publicKey(values, 'mint')
       const fields = { program, admin, payer: admin, mint, token_program, ...bounds }
-      return by(registerMintInstruction(fields), 'the vault takes this mint, for ever with these bounds')
+      return by(registerMintInstruction(fields), 'the vault takes this mint; its bounds are final')
     }
     case 'pause':
       return by(pauseInstruction({ program, admin }), 'deposits and settlement stop at once, exits never')

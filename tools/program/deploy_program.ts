@@ -1,14 +1,14 @@
-/** Deploys or upgrades a program and sends the vault's administrative instructions; an interrupted run continues. */
+/** Deploys or upgrades a program, resuming an interrupted run, and sends the vault's administrative instructions. */
 
 import { createKeyPairSignerFromPrivateKeyBytes, type KeyPairSigner } from '@solana/kit'
 import { toInstruction } from '../../engine/chain/client/build_transaction'
 import { RpcPool } from '../../engine/chain/client/rpc_pool'
-import { LIMITS } from '../../engine/limits'
 import { decodeBase58 } from '../../protocol/base58'
 import { equalBytes, utf8 } from '../../protocol/bytes'
 import { sha256 } from '../../protocol/sha256'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
 import { landTransaction } from './land_transaction'
+import { CALL_MS, WRITES_PARALLEL_MAX } from './limits'
 import {
   BUFFER_HEADER_BYTES,
   createLoaderAccount,
@@ -23,11 +23,10 @@ import {
 } from './loader'
 import { addressOf, CHUNK_BYTES, type DeploymentPlan, planDeployment } from './plan_deployment'
 
-// Sends one instruction of the vault's deployer or admin: opening it, mints, pause, restore, keys.
-
 /**
- * Resolves with the signature once finalized; every signer the instruction needs is among `seeds`, the first pays.
- * @throws Error naming what the chain refused; ChainUnavailable
+ * Sends one instruction of the vault's deployer or admin. Resolves with the signature once finalized.
+ * @param seeds of all signers; the first one pays
+ * @throws Error with the chain's reason; ChainUnavailable
  */
 export async function administerVault(
   rpc_urls: readonly string[],
@@ -35,14 +34,11 @@ export async function administerVault(
   instruction: VaultInstruction,
   priority_fee_lamports: bigint,
 ): Promise<string> {
-  const rpc = new RpcPool(rpc_urls, LIMITS.deploy_call_ms)
-  try {
+  return withRpc(rpc_urls, async (rpc) => {
     const signers = await Promise.all(seeds.map((seed) => createKeyPairSignerFromPrivateKeyBytes(seed)))
     const instructions = [toInstruction(instruction, signers)]
-    return await landTransaction(rpc, { payer: signers[0]!, instructions, priority_fee_lamports })
-  } finally {
-    rpc.close()
-  }
+    return landTransaction(rpc, { payer: signers[0]!, instructions, priority_fee_lamports })
+  })
 }
 
 /** Account that holds the code of a program of the upgradeable loader, 32 bytes. */
@@ -50,10 +46,8 @@ export async function programDataAddress(program_id: Uint8Array): Promise<Uint8A
   return decodeBase58(await programDataOf(addressOf(program_id)), 32)!
 }
 
-// Deploys or upgrades a program through the upgradeable loader; what was interrupted goes on where it stopped.
-
 type DeployKeys = {
-  /** 32-byte Ed25519 seeds: who pays, who may upgrade, and the program's address. */
+  /** 32-byte Ed25519 seeds: fee payer, upgrade authority, and the program's address. */
   payer: Uint8Array
   authority: Uint8Array
   program: Uint8Array
@@ -61,18 +55,18 @@ type DeployKeys = {
 type DeployOptions = { rpc_urls: readonly string[]; elf: Uint8Array; keys: DeployKeys }
 export type DeployRun = DeployOptions & {
   priority_fee_lamports: bigint
-  /** Gives the right to upgrade away for ever, once the code stands. */
+  /** Renounces the right to upgrade once the code is in place; this is final. */
   renounce: boolean
-  /** Told of every step with its signature. */
-  step: (what: string, signature: string) => void
+  /** Called after each step with its transaction signature. */
+  step: (name: string, signature: string) => void
 }
 
-/** Dry run: what `deployProgram` would do now. @throws Error, ChainUnavailable */
+/** Dry run: the plan that `deployProgram` would carry out now. @throws Error, ChainUnavailable */
 export async function planProgram({ rpc_urls, elf, keys }: DeployOptions): Promise<DeploymentPlan> {
   return withRpc(rpc_urls, async (rpc) => planWith(rpc, elf, await signersOf(keys, elf)))
 }
 
-/** Resolves with the plan it carried out. @throws Error naming what the chain refused; ChainUnavailable */
+/** Resolves with the plan it carried out. @throws Error with the chain's reason; ChainUnavailable */
 export async function deployProgram(run: DeployRun): Promise<DeploymentPlan> {
   const { rpc_urls, elf, keys } = run
   return withRpc(rpc_urls, async (rpc) => {
@@ -90,13 +84,13 @@ export async function deployProgram(run: DeployRun): Promise<DeploymentPlan> {
 
 type Signers = Record<'payer' | 'authority' | 'program' | 'buffer', KeyPairSigner>
 
-/** The buffer's key follows from the authority's and the code: a second run finds the first one's. */
+/** The buffer's key is derived from the authority's key and the code, so a second run finds the first run's buffer. */
 async function signersOf(keys: DeployKeys, elf: Uint8Array): Promise<Signers> {
   const signer = createKeyPairSignerFromPrivateKeyBytes
   const buffer = sha256(utf8('tacit/deploy-buffer/v1'), keys.authority, sha256(elf))
   const authority = await signer(keys.authority)
   return {
-    // One key may be both; a transaction takes one signer for an address.
+    // Payer and authority may be one key: a transaction takes one signer per address.
     payer: equalBytes(keys.payer, keys.authority) ? authority : await signer(keys.payer),
     authority,
     program: await signer(keys.program),
@@ -129,8 +123,8 @@ async function fillBuffer(
       initializeBuffer(buffer.address, authority.address),
     ])
   }
-  for (let at = 0; at < plan.offsets.length; at += LIMITS.deploy_writes_parallel_max) {
-    const sent = plan.offsets.slice(at, at + LIMITS.deploy_writes_parallel_max).map((offset) => {
+  for (let at = 0; at < plan.offsets.length; at += WRITES_PARALLEL_MAX) {
+    const sent = plan.offsets.slice(at, at + WRITES_PARALLEL_MAX).map((offset) => {
       const bytes = run.elf.subarray(offset, offset + CHUNK_BYTES)
       const writes = writeBuffer(buffer.address, authority, offset, bytes)
       return landed(rpc, run, signers, `write ${offset}`, writes)
@@ -169,14 +163,14 @@ async function landed(
   rpc: RpcPool,
   { priority_fee_lamports, step }: DeployRun,
   { payer }: Signers,
-  what: string,
+  name: string,
   instructions: Parameters<typeof landTransaction>[1]['instructions'],
 ): Promise<void> {
-  step(what, await landTransaction(rpc, { payer, instructions, priority_fee_lamports }))
+  step(name, await landTransaction(rpc, { payer, instructions, priority_fee_lamports }))
 }
 
 async function withRpc<T>(rpc_urls: readonly string[], use: (rpc: RpcPool) => Promise<T>): Promise<T> {
-  const rpc = new RpcPool(rpc_urls, LIMITS.deploy_call_ms)
+  const rpc = new RpcPool(rpc_urls, CALL_MS)
   try {
     return await use(rpc)
   } finally {

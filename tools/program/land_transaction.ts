@@ -5,7 +5,7 @@ import { buildTransaction, COMPUTE_UNITS_MAX } from '../../engine/chain/client/b
 import { broadcast } from '../../engine/chain/client/land_instruction'
 import { ChainUnavailable, type RpcPool } from '../../engine/chain/client/rpc_pool'
 import { blockHeight, failureOf, transactionStatuses } from '../../engine/chain/client/transaction_status'
-import { LIMITS } from '../../engine/limits'
+import { FEE_POLLS_MAX, POLL_MS, RESEND_POLLS, SIGNINGS_MAX } from './limits'
 
 /** Solana's base fee of one signature (Solana documentation, "Transaction fees"). */
 export const SIGNATURE_LAMPORTS = 5_000n
@@ -15,14 +15,14 @@ type Landable = { payer: KeyPairSigner; instructions: Instruction[]; priority_fe
 /** Resolves with the signature. @throws Error naming what the chain refused; ChainUnavailable */
 export async function landTransaction(rpc: RpcPool, landable: Landable): Promise<string> {
   await requireFee(rpc, landable)
-  for (let signing = 0; signing < LIMITS.deploy_signings_max; signing++) {
+  for (let signing = 0; signing < SIGNINGS_MAX; signing++) {
     const { value: lifetime } = await rpc.read((endpoint, abortSignal) =>
       endpoint.getLatestBlockhash({ commitment: 'confirmed' }).send({ abortSignal }),
     )
     const signed = await buildTransaction({ ...landable, lifetime, compute_units: COMPUTE_UNITS_MAX })
     for (let poll = 0; ; poll++) {
-      if (poll % LIMITS.deploy_resend_polls === 0) await broadcast({ rpc }, signed.wire)
-      await rpc.sleep(LIMITS.deploy_poll_ms)
+      if (poll % RESEND_POLLS === 0) await broadcast({ rpc }, signed.wire)
+      await rpc.sleep(POLL_MS)
       const height = await blockHeight({ rpc })
       const [status] = await transactionStatuses({ rpc }, [signed.signature])
       if (status?.error) {
@@ -33,15 +33,15 @@ export async function landTransaction(rpc: RpcPool, landable: Landable): Promise
       if (!status && height > signed.last_valid_block_height) break
     }
   }
-  throw new ChainUnavailable(`the transaction did not land in ${LIMITS.deploy_signings_max} signings`)
+  throw new ChainUnavailable(`the transaction did not land in ${SIGNINGS_MAX} signings`)
 }
 
-/** An endpoint drops what nobody can pay for without a word, and waiting would take all signings; SOL may be on its way. */
+/** Endpoints silently drop transactions that their payer cannot pay for, so wait for the SOL before signing. */
 async function requireFee(rpc: RpcPool, { payer, priority_fee_lamports }: Landable): Promise<void> {
   const needed = SIGNATURE_LAMPORTS + priority_fee_lamports
   let held = 0n
-  for (let poll = 0; poll < LIMITS.deploy_fee_polls_max; poll++) {
-    if (poll > 0) await rpc.sleep(LIMITS.deploy_poll_ms)
+  for (let poll = 0; poll < FEE_POLLS_MAX; poll++) {
+    if (poll > 0) await rpc.sleep(POLL_MS)
     const answer = await rpc.read((endpoint, abortSignal) =>
       endpoint.getBalance(payer.address, { commitment: 'confirmed' }).send({ abortSignal }),
     )

@@ -62,7 +62,7 @@ export function initializeBuffer(buffer: Address, authority: Address): Instructi
   return { programAddress: LOADER_V3, accounts, data: u32(0) }
 }
 
-/** The loader reads no instruction longer than a packet, whatever the transaction holds. */
+/** The loader rejects instructions longer than a packet, in any transaction. */
 const WRITE_BYTES_MAX = 1_200
 
 /** As many instructions as the bytes need. */

@@ -13,8 +13,8 @@ import type { DeploymentPlan } from './plan_deployment'
 const USAGE = `usage: bun run program COMMAND --rpc URL[,URL] [--priority-fee LAMPORTS] [--execute]
 
   deploy --payer FILE --authority FILE --program FILE [--elf program/vault.so] [--renounce]
-      deploys, or upgrades what stands there; an interrupted run goes on where it stopped.
-      --renounce gives the right to upgrade away for ever once the code stands
+      deploys or upgrades the program; an interrupted run resumes.
+      --renounce gives up the right to upgrade once the code is in place; this is final
   initialize --program ID --authority FILE --admin PUBKEY --signer PUBKEY [--exit-delay SECONDS]
       opens the vault; only the upgrade authority may, so before --renounce
   register-mint --program ID --admin FILE --mint PUBKEY --min-deposit N --min-exit N [--token-program spl|token-2022]

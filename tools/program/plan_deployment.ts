@@ -1,4 +1,4 @@
-/** What putting an ELF under a program address would do, from public facts alone: nothing is signed here. */
+/** Plans the deployment of an ELF at a program address from public facts; signs nothing. */
 import { type Address, getAddressDecoder } from '@solana/kit'
 import type { RpcPool } from '../../engine/chain/client/rpc_pool'
 import { equalBytes } from '../../protocol/bytes'
@@ -26,7 +26,7 @@ export type DeploymentPlan = {
   buffer: Address
   elf_bytes: number
   elf_sha256: Uint8Array
-  /** What is deployed now. */
+  /** The current deployment. */
   deployed: { slot: number; authority: Address | undefined; sha256: Uint8Array } | undefined
   /** Bytes by which the program data account must grow. */
   extension_bytes: number

@@ -1,4 +1,4 @@
-/** `bun run restore`: judges a backup before a venue is started on it. */
+/** `bun run restore`: verifies a backup before a venue is started on it. */
 
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -9,7 +9,7 @@ import { decodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
 import { openEmbeddedChain } from '../../sandbox/chain/open_embedded_chain'
 import { runCommand, UsageFault } from '../run_command'
-import { agentKeys, laptopKeys, type VenueKeys } from './venue_keys'
+import { agentKeys, sandboxKeys, type VenueKeys } from './venue_keys'
 
 const USAGE = `usage: bun run restore --verify DIR (--laptop DATA_DIR | --rpc URL[,URL] --program ID [--socket PATH])
 
@@ -19,7 +19,7 @@ const USAGE = `usage: bun run restore --verify DIR (--laptop DATA_DIR | --rpc UR
   --socket PATH      guest agent that gives the keys (default TACIT_DSTACK_SOCKET or /var/run/dstack.sock)
 
 Ends with 0 when a venue may be started on the backup, with 1 when it would refuse to trade and why, with 64 on a
-fault of usage.`
+usage error.`
 
 const FAULTS: Record<NonNullable<BackupVerdict['fault']>, string> = {
   rolled_back: 'the chain is ahead of this backup: a newer one is needed, or a restore from the chain',
@@ -48,23 +48,23 @@ async function run(args: string[]): Promise<boolean> {
 }
 
 function readKeys(values: Options): Promise<VenueKeys> | VenueKeys {
-  if (values.laptop !== undefined) return laptopKeys(values.laptop)
+  if (values.laptop !== undefined) return sandboxKeys(values.laptop)
   return agentKeys(values.socket ?? process.env['TACIT_DSTACK_SOCKET'] ?? '/var/run/dstack.sock')
 }
 
-/** A laptop's chain is served by its venue while that runs, and opened here while it does not. */
+/** Uses the chain of a running sandbox through its RPC; opens the chain of a stopped one here. */
 async function withRpc(
   values: Options,
   read: (rpc_urls: string[], program_id: Uint8Array) => Promise<Deployment>,
 ): Promise<Deployment> {
-  const { laptop } = values
-  if (laptop === undefined) {
+  const { laptop: data_dir } = values
+  if (data_dir === undefined) {
     const rpc = values.rpc ?? process.env['SOLANA_RPC_URL']
     const program = decodeBase58(values.program ?? process.env['TACIT_PROGRAM_ID'] ?? '', 32)
     if (rpc === undefined || program === undefined) throw new UsageFault()
     return read(rpc.split(','), program)
   }
-  const facts = join(laptop, 'laptop.json')
+  const facts = join(data_dir, 'laptop.json')
   if (existsSync(facts)) {
     const { rpc_url, program_id } = JSON.parse(readFileSync(facts, 'utf8')) as Record<string, string>
     const answers = await fetch(rpc_url!).then(
@@ -73,9 +73,9 @@ async function withRpc(
     )
     if (answers) return read([rpc_url!], decodeBase58(program_id!, 32)!)
   }
-  const chain = await openEmbeddedChain({ data_dir: join(laptop, 'chain'), slot_ms: 0 })
+  const chain = await openEmbeddedChain({ data_dir: join(data_dir, 'chain'), slot_ms: 0 })
   try {
-    if (chain.program_id === undefined) throw new Error('the chain of this laptop has no vault')
+    if (chain.program_id === undefined) throw new Error('the chain of this sandbox has no vault')
     return await read([chain.url], chain.program_id)
   } finally {
     await chain.close()

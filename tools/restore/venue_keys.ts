@@ -1,4 +1,4 @@
-/** The keys that open a backup: from the guest agent of the machine that wrote it, or from a laptop's stand-in. */
+/** Reads the keys that open a backup: from the guest agent of the machine that wrote it, or from a sandbox's key file. */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { getKey } from '../../enclave/agent'
@@ -19,11 +19,11 @@ export async function agentKeys(socket: string): Promise<VenueKeys> {
   return { journal_key, tie_break_key }
 }
 
-/** Works while the laptop's venue runs, too: the stand-in's key file is only read. */
-export function laptopKeys(data_dir: string): VenueKeys {
+/** Only reads the key file, so the sandbox may be running. */
+export function sandboxKeys(data_dir: string): VenueKeys {
   const dir = join(data_dir, 'stand-in')
   if (!existsSync(join(dir, 'development-keys.json')))
-    throw new Error(`${data_dir} is no laptop's data folder`)
+    throw new Error(`${data_dir} is not the data folder of a sandbox`)
   const keys = loadKeys(dir, new Uint8Array(32))
   const derive = (path: KeyPath) => fromHex(deriveKey(keys, path, 'tacit', 'ed25519').key, 32)!
   return { journal_key: derive(KEY_PATHS.journal), tie_break_key: derive(KEY_PATHS.tie_break) }

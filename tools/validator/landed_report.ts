@@ -4,9 +4,11 @@ import { join } from 'node:path'
 import { transactionInstructions } from '../../engine/chain/client/transaction_status'
 import { instructionName } from '../../protocol/vault/instruction'
 
-// One JSON-RPC call with nothing between: what a node says is printed as it says it.
+const PROJECT = join(import.meta.dir, '../..')
+/** Largest page of getSignaturesForAddress. */
+const PAGE = 1_000
 
-/** @throws Error with the node's own message */
+/** One JSON-RPC call without a client library, so that errors are the node's. @throws Error with the node's message */
 export async function callRpc<T>(rpc_url: string, method: string, params: unknown[] = []): Promise<T> {
   const answer = await fetch(rpc_url, {
     method: 'POST',
@@ -18,11 +20,7 @@ export async function callRpc<T>(rpc_url: string, method: string, params: unknow
   return result
 }
 
-// Runs one of the project's commands as an operator or a trader does: a process of its own, its words printed.
-
-const PROJECT = join(import.meta.dir, '../..')
-
-/** Resolves with what it printed. @throws Error with what it said when it failed */
+/** Runs a command of the project as a process. Resolves with its output. @throws Error with the output when it fails */
 export async function runCommand(script: string, args: readonly string[]): Promise<string> {
   const { SOLANA_RPC_URL: _, ...env } = process.env
   const child = Bun.spawn([process.execPath, join(PROJECT, script), ...args], {
@@ -39,8 +37,6 @@ export async function runCommand(script: string, args: readonly string[]): Promi
   return out.trim()
 }
 
-// What the validator ran of the vault: each kind of instruction with its transactions' versions, bytes and units.
-
 type Found = {
   version: 'legacy' | number
   transaction: [string, string]
@@ -48,9 +44,7 @@ type Found = {
 }
 type Row = { landed: number; failed: number; bytes_max: number; units_max: number }
 
-const PAGE = 1_000
-
-/** Rows by instruction and version, from every transaction that names the program. */
+/** Counts, largest size and compute units by instruction and version, over all transactions of the program. */
 export async function landedReport(rpc_url: string, program_id: string): Promise<Map<string, Row>> {
   const commitment = 'confirmed'
   const signatures: { signature: string }[] = []

@@ -8,7 +8,7 @@ import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { type ChainAccess, openChainAccess } from '../../client/chain/chain_access'
 import { chapter, check, DemoFailed, fact } from '../../sandbox/demo/report'
-import { type Cast, type Stage, tell, tradersDir } from '../../sandbox/demo/story'
+import { type Cast, playStory, type Stage, tradersDir } from '../../sandbox/demo/story'
 import { VenueProcess } from '../../sandbox/demo/venue_process'
 import { escapes, type Leaver, refusedExit, servedExit } from './exits'
 import { callRpc, landedReport, runCommand } from './landed_report'
@@ -69,7 +69,7 @@ async function play(rpc_url: string): Promise<void> {
   chapter('The venue is verified before a word is said to it')
   const fund: Stage['fund'] = (trader, mint, amount) => fundTrader(chain, NATIVE_MINT, trader, mint, amount)
   const stage: Stage = { venue_process, facts, traders_dir, mints, fund }
-  const cast = await tell(stage)
+  const cast = await playStory(stage)
 
   chapter('The same venue settles in v0 transactions')
   check((await venue_process.stop()) === 0, 'SIGTERM: the venue drains, anchors and exits with 0')
@@ -118,7 +118,7 @@ async function report(rpc_url: string, program_id: string): Promise<void> {
   console.table(Object.fromEntries(await landedReport(rpc_url, program_id)))
 }
 
-/** A port nobody has now; the venue must be found there before it can say where it listens. */
+/** A free port: the venue's URL must be known before the venue starts. */
 async function freeAddress(): Promise<string> {
   const probe = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
   const { port } = probe

@@ -1,4 +1,4 @@
-/** Money of a test cluster, and the vault opened by the operator's own commands. */
+/** Funds the accounts of a test cluster and opens the vault with the operator's commands (docs/operator.md). */
 
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -13,17 +13,20 @@ import type { VaultInstruction } from '../../protocol/vault/instruction'
 import type { MintName } from '../../sandbox/demo/balances'
 import { fact } from '../../sandbox/demo/report'
 import type { Trader } from '../../sandbox/demo/trader'
-import type { LaptopFacts, VenueProcess } from '../../sandbox/demo/venue_process'
+import type { SandboxFacts, VenueProcess } from '../../sandbox/demo/venue_process'
 import { callRpc, runCommand } from './landed_report'
 
-// Money of a test cluster: lamports from its faucet, a mint of our own, wrapped SOL.
-
-/** Of an SPL Token mint account. */
+const PROGRAM = 'tools/program/main.ts'
+/** Size of an SPL Token mint account. */
 const MINT_BYTES = 82
-const WAIT_MS_MAX = 600_000
-const POLL_MS = 250
+const FAUCET_MS_MAX = 600_000
+const FAUCET_POLL_MS = 250
+const START_MS_MAX = 1_200_000
+const VENUE_POLL_MS = 500
 /** For a trader's transactions, rent and bonds. */
 const FEE_LAMPORTS = 2_000_000_000n
+/** For the venue's transactions. */
+const SIGNER_LAMPORTS = 10_000_000_000n
 
 type Account = VaultInstruction['accounts'][number]
 const account = (address: Uint8Array, writable: boolean, signer = false): Account => ({
@@ -40,10 +43,10 @@ export async function airdrop(rpc_url: string, address: string, lamports: bigint
     BigInt((await callRpc<{ value: number }>(rpc_url, 'getBalance', [address, config])).value)
   const before = await balance()
   await callRpc(rpc_url, 'requestAirdrop', [address, Number(lamports)])
-  const deadline = performance.now() + WAIT_MS_MAX
+  const deadline = performance.now() + FAUCET_MS_MAX
   while ((await balance()) < before + lamports) {
     if (performance.now() > deadline) throw new Error('the faucet did not pay')
-    await Bun.sleep(POLL_MS)
+    await Bun.sleep(FAUCET_POLL_MS)
   }
 }
 
@@ -68,7 +71,7 @@ export async function createMint(chain: ChainAccess, decimals: number): Promise<
   return mint.address
 }
 
-/** Gives a trader SOL for fees and tokens: the native mint by wrapping, the other by its authority. */
+/** Sends a trader SOL for fees, and tokens: lamports are wrapped for the native mint, the other mint's authority mints. */
 export async function fundTrader(
   authority: ChainAccess,
   native_mint: string,
@@ -119,17 +122,9 @@ async function mintTo(
   await sendInstructions(authority, [toInstruction(mint_to_checked, [authority.payer])], 'confirmed')
 }
 
-// Brings program and vault to a cluster by the operator's own commands, keys by file, as docs/operator.md tells.
-
-const PROGRAM = 'tools/program/main.ts'
-/** For the venue's own transactions. */
-const SIGNER_LAMPORTS = 10_000_000_000n
-const START_MS_MAX = 1_200_000
-const VENUE_POLL_MS = 500
-
 type KeyFile = { path: string; address: string; seed: Uint8Array }
 
-/** A fresh key in a file only its owner reads. */
+/** Generates a key in a file that only its owner can read. */
 export function newKey(dir: string, name: string): KeyFile {
   const seed = crypto.getRandomValues(new Uint8Array(32))
   const path = join(dir, `${name}.hex`)
@@ -137,7 +132,7 @@ export function newKey(dir: string, name: string): KeyFile {
   return { path, address: encodeBase58(publicKeyOf(seed)), seed }
 }
 
-/** One command of `bun run program`, carried out; resolves with the signatures it printed. */
+/** Runs one command of `bun run program` with --execute; resolves with the printed signatures. */
 export async function program(rpc_url: string, args: readonly string[]): Promise<string[]> {
   const out = await runCommand(PROGRAM, [...args, '--rpc', rpc_url, '--execute'])
   const signatures = out.match(/[1-9A-HJ-NP-Za-km-z]{86,88}/g) ?? []
@@ -145,7 +140,7 @@ export async function program(rpc_url: string, args: readonly string[]): Promise
   return signatures
 }
 
-/** The files of a deployment: who pays and may upgrade, and the program's address. */
+/** Key files of a deployment: fee payer and upgrade authority, and the program's address. */
 type Deployment = { authority: KeyFile; program: KeyFile }
 
 export async function deploy(rpc_url: string, keys: Deployment, more: string[] = []): Promise<void> {
@@ -161,12 +156,12 @@ type VaultTerms = {
   exit_delay_s: number
 }
 
-/** Starts the venue, reads its key as an outsider must, opens the vault for it; resolves once the venue serves. */
+/** Starts the venue, reads its settlement signer from its quote, opens the vault; resolves once the venue serves. */
 export async function openVault(
   venue: VenueProcess,
   at: { data_dir: string; url: string },
   terms: VaultTerms,
-): Promise<LaptopFacts> {
+): Promise<SandboxFacts> {
   const serving = venue.start(START_MS_MAX)
   const signer = await readSigner(at)
   fact('settlement signer', `${signer}, proven by its quote`)
@@ -180,7 +175,7 @@ export async function openVault(
     const minimums = ['--min-deposit', '1000', '--min-exit', '1000']
     await program(rpc_url, ['register-mint', ...own, '--admin', authority.path, '--mint', mint, ...minimums])
   }
-  // A client that verifies refuses a program somebody may replace.
+  // Verifying clients reject a program that has an upgrade authority.
   await deploy(rpc_url, keys, ['--renounce'])
   return serving
 }
@@ -213,7 +208,7 @@ async function readSigner({ data_dir, url }: { data_dir: string; url: string }):
   return (JSON.parse(out) as { tee_pubkey: string }).tee_pubkey
 }
 
-/** What this stand-in machine runs; an operator has it from building the manifest. */
+/** The compose hash that the simulated machine measured; an operator knows it from building the manifest. */
 function composeHash(log: string): string {
   const found = /"compose_hash":"([0-9a-f]{64})"/.exec(readFileSync(log, 'utf8'))
   if (found === null) throw new Error('the venue did not say what it runs')

@@ -1,14 +1,15 @@
-/** An independent validator on loopback, and the settings of a venue on it. */
+/** Starts an independent validator on loopback, and makes the settings of a venue on it. */
 
 import { createWriteStream, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Subprocess } from 'bun'
 import { callRpc } from './landed_report'
 
-// Settings of a venue with a stand-in enclave on a validator: one instrument, wrapped SOL against a mint of the run.
-
+const START_MS_MAX = 180_000
+const POLL_MS = 500
 const SOL = 'So11111111111111111111111111111111111111112'
 
+/** A sandbox on this validator with one instrument: wrapped SOL against a mint of this run. */
 export function venueEnvironment(on: {
   rpc_url: string
   program_id: string
@@ -49,18 +50,16 @@ export function venueEnvironment(on: {
   }
 }
 
-// An independent validator on loopback: one that already runs, or `solana-test-validator` as a process of ours.
-
-const START_MS_MAX = 180_000
-const POLL_MS = 500
-
 type RunningValidator = {
   readonly rpc_url: string
-  /** Ends it where it is ours. */
   stop(): Promise<void>
 }
 
-/** @param ticks_per_slot of 6.25 ms; a cluster's is 64. @throws Error when it does not answer in time */
+/**
+ * Runs `solana-test-validator` as a child process.
+ * @param ticks_per_slot of 6.25 ms each; clusters have 64
+ * @throws Error when it does not answer in time
+ */
 export async function startValidator(
   binary: string,
   data_dir: string,
@@ -104,7 +103,7 @@ async function untilHealthy(rpc_url: string, child: Subprocess): Promise<void> {
   for (;;) {
     const health = await callRpc<string>(rpc_url, 'getHealth').catch(() => undefined)
     const slot = health === 'ok' ? await callRpc<number>(rpc_url, 'getSlot').catch(() => 0) : 0
-    // The faucet pays from the first finalized slot on.
+    // The faucet pays only after the first finalized slot.
     if (slot > 0) return
     if (child.exitCode !== null)
       throw new Error(`the validator ended with ${child.exitCode}; see validator.log`)

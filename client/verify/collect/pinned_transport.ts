@@ -1,4 +1,4 @@
-/** TLS of Bun and Node: reads the server's certificate, then talks to that one key and no other. */
+/** Reads a server's certificate, then opens connections to its TLS key alone. */
 
 import { connect, type DetailedPeerCertificate } from 'node:tls'
 import { toHex } from '../../../protocol/bytes'
@@ -7,22 +7,20 @@ import { sha256 } from '../../../protocol/sha256'
 import type { Transport } from '../../api/venue_client'
 import { spkiOfCertificate } from '../x509/certificate'
 
-// Opens TLS to see the server's certificate; sends nothing else. Bun and Node.
-
 export type Peer = {
   /** SHA-256 of the leaf's SubjectPublicKeyInfo, hex. */
   spki_sha256: string
   leaf_pem: string
-  /** The leaf signs itself: no authority stands behind it, only the pin. */
+  /** The leaf signs itself: only the pin authenticates it. */
   self_signed: boolean
 }
 
-/** @throws when the server does not complete a TLS 1.3 handshake in time. */
+/** Opens TLS and sends nothing. Bun and Node. @throws when no TLS 1.3 handshake completes in time */
 export function readPeer(url: URL, timeout_ms: number): Promise<Peer> {
   const port = url.port === '' ? 443 : Number(url.port)
   const host = url.hostname.replace(/^\[|\]$/g, '')
   return new Promise((resolve, reject) => {
-    // The certificate is not believed here: attestation decides, and every later connection is held to this key.
+    // Attestation judges the certificate later; every later connection is pinned to its key.
     const socket = connect({
       host,
       port,
@@ -47,16 +45,16 @@ export function readPeer(url: URL, timeout_ms: number): Promise<Peer> {
 
 const isAddress = (host: string): boolean => /^[\d.]+$/.test(host) || host.includes(':')
 
-// `fetch` and WebSocket that talk to one TLS key and to no other. Bun.
-
 /**
- * A self-signed leaf is the only authority of its connections: exactly this certificate is believed, and connections
- * stay open between requests. Under a public certificate the platform's authorities decide first and each new connection
- * is held to the key besides; Bun then opens one connection per request.
+ * `fetch` and WebSocket that accept one TLS key. Bun only: other platforms ignore the `tls` option.
+ *
+ * A self-signed leaf becomes the only trusted authority, and connections stay open between requests. For a public
+ * certificate the platform's authorities decide first and the key of each new connection is compared; Bun then opens one
+ * connection per request.
  */
 export function pinnedTransport(url: URL, peer: Peer): Transport {
   const pin = peer.self_signed ? { ca: peer.leaf_pem } : { checkServerIdentity: holdTo(peer.spki_sha256) }
-  // Said aloud: the environment's NODE_TLS_REJECT_UNAUTHORIZED=0 would otherwise switch both off.
+  // Explicit, because NODE_TLS_REJECT_UNAUTHORIZED=0 in the environment would switch both off.
   const tls = { ...pin, rejectUnauthorized: true }
   return {
     base_url: url.origin,
@@ -64,13 +62,11 @@ export function pinnedTransport(url: URL, peer: Peer): Transport {
     webSocket(path) {
       const target = within(url, path)
       target.protocol = 'wss:'
-      return new TlsWebSocket(target, { tls })
+      // The DOM's type of the constructor has no TLS options.
+      return new WebSocket(target, { tls } as unknown as string[])
     },
   }
 }
-
-/** The DOM's type of the constructor knows no TLS options; Bun's socket honours them. */
-const TlsWebSocket = WebSocket as unknown as new (url: URL, options: { tls: object }) => WebSocket
 
 function holdTo(spki_sha256: string) {
   return (_host: string, certificate: { raw: Uint8Array }): Error | undefined => {
@@ -81,7 +77,7 @@ function holdTo(spki_sha256: string) {
   }
 }
 
-/** A path never leads to another origin. */
+/** @throws RangeError for a path that leads to another origin */
 function within(url: URL, path: string): URL {
   if (!path.startsWith('/') || path.startsWith('//')) throw new RangeError('expected a path')
   return new URL(url.origin + path)

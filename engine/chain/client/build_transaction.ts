@@ -26,8 +26,6 @@ import { LOADED_ACCOUNTS_BYTES_MAX } from '../../../protocol/limits'
 import type { VaultInstruction } from '../../../protocol/vault/instruction'
 import type { TransactionFailure } from './transaction_status'
 
-// What a cluster takes of a transaction: its bytes and its addresses.
-
 /** A v1 transaction with its signatures, in bytes (SIMD-0385). */
 export const V1_BYTES_MAX = 4_096
 /** Addresses a v1 message may hold (SIMD-0385). */
@@ -35,7 +33,7 @@ const V1_ADDRESSES_MAX = 64
 /** Legacy and v0 transactions: one packet. */
 export const PACKET_BYTES_MAX = 1_232
 
-/** No cluster takes these bytes, whatever state it is in. */
+/** The transaction exceeds a limit that every cluster enforces. */
 export class TransactionTooLarge extends Error {
   override readonly name = 'TransactionTooLarge'
 }
@@ -49,9 +47,10 @@ export function requireSize(version: number | 'legacy', bytes: number, addresses
     throw new TransactionTooLarge(`too many addresses: ${addresses} (max: ${V1_ADDRESSES_MAX})`)
 }
 
-// A vault instruction in the form @solana/kit compiles.
-
-/** @throws RangeError when an account must sign and none of `signers` has its address */
+/**
+ * A vault instruction in the form that @solana/kit compiles.
+ * @throws RangeError when an account must sign and none of `signers` has its address
+ */
 export function toInstruction(vault: VaultInstruction, signers: readonly KeyPairSigner[]): Instruction {
   const decoder = getAddressDecoder()
   const accounts = vault.accounts.map((account): AccountMeta | AccountSignerMeta => {
@@ -69,11 +68,10 @@ export function toInstruction(vault: VaultInstruction, signers: readonly KeyPair
   return { programAddress: decoder.decode(vault.program), accounts, data: vault.data }
 }
 
-// Builds and signs one transaction: v1 (4,096 bytes, limits in the message) or v0 (one packet, limits as instructions).
-
 /** Runtime maximum per transaction. */
 export const COMPUTE_UNITS_MAX = 1_400_000
-const MICRO_LAMPORTS = 1_000_000n
+/** Micro-lamports per lamport. */
+export const MICRO_LAMPORTS = 1_000_000n
 
 export type TransactionVersion = 0 | 1
 export type Lifetime = { blockhash: Blockhash; lastValidBlockHeight: bigint }
@@ -88,7 +86,7 @@ type TransactionDraft = {
   version?: TransactionVersion
 }
 
-/** @throws TransactionTooLarge */
+/** Limits go into the message of a v1 transaction, into instructions of a v0 one. @throws TransactionTooLarge */
 export async function buildTransaction(draft: TransactionDraft): Promise<SignedTransaction> {
   const version = draft.version ?? 1
   const signed = await signTransactionMessageWithSigners(version === 1 ? messageV1(draft) : messageV0(draft))
@@ -113,10 +111,10 @@ function messageV1(draft: TransactionDraft) {
   )
 }
 
-/** Without a limit for loaded accounts: its 8 bytes would push the sixth order part out of the packet. */
+/** Sets no limit for loaded accounts: its 8 bytes would push the sixth order part out of the packet. */
 function messageV0(draft: TransactionDraft) {
   const units = BigInt(draft.compute_units)
-  // A v0 transaction names a price per unit: rounded up, it pays what v1 pays or at most one unit's worth more.
+  // A v0 transaction sets a price per unit; rounding up costs at most one micro-lamport per unit more than v1.
   const price = (draft.priority_fee_lamports * MICRO_LAMPORTS + units - 1n) / units
   return pipe(
     createTransactionMessage({ version: 0 }),
@@ -137,11 +135,12 @@ function addressesOf({ payer, instructions }: Pick<TransactionDraft, 'payer' | '
   return addresses.size
 }
 
-// Builds a transaction in the version the operator chose, or as v1 when it fits no packet.
-
 type Built = { signed: SignedTransaction; version: TransactionVersion } | { failure: TransactionFailure }
 
-/** What no packet holds, a batch packed before the operator chose v0 or a refusal's proof, goes out as v1 all the same. */
+/**
+ * Builds the transaction in the version the operator chose. One that exceeds a packet, such as the proof of an exit refusal
+ * or a batch packed before the operator chose v0, becomes v1.
+ */
 export async function buildFitting(draft: TransactionDraft, wanted: TransactionVersion): Promise<Built> {
   const small = wanted === 0 ? await build(draft, 0) : undefined
   return small && 'signed' in small ? small : build(draft, 1)
@@ -152,7 +151,7 @@ async function build(draft: TransactionDraft, version: TransactionVersion): Prom
     return { signed: await buildTransaction({ ...draft, version }), version }
   } catch (error) {
     if (!(error instanceof TransactionTooLarge)) throw error
-    // Nothing the cluster does makes it smaller: as final as a refusal of the program.
+    // Permanent, like a rejection by the program.
     return { failure: { kind: 'program', name: undefined, text: error.message } }
   }
 }

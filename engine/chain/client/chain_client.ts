@@ -1,4 +1,4 @@
-/** What every operation on the chain needs: endpoints, the vault's addresses, the settlement signer and health. */
+/** Defines the context of every chain operation: endpoints, the vault's addresses, the settlement signer and health. */
 import { type Address, getAddressDecoder, type KeyPairSigner } from '@solana/kit'
 import { type VaultAddresses, vaultAddresses } from '../../../protocol/vault/addresses'
 import type { TransactionVersion } from './build_transaction'
@@ -6,7 +6,7 @@ import type { ChainHealth } from './health'
 import type { RpcPool } from './rpc_pool'
 import type { SlotView } from './slot_view'
 
-/** Lamports per transaction and when to worry; see ChainOptions. */
+/** Priority fee in lamports per transaction, and the balance below which the payer is reported as low. */
 export type FeeSettings = {
   percentile: number
   floor_lamports: bigint
@@ -23,7 +23,7 @@ export type ChainClient = {
   /** Public key of `signer`, 32 bytes. */
   readonly signer_key: Uint8Array
   readonly fees: FeeSettings
-  /** Version of the transactions it signs, where they fit. */
+  /** Preferred version of the transactions it signs. */
   readonly transactions: TransactionVersion
   readonly view: SlotView
   readonly health: ChainHealth

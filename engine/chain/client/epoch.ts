@@ -8,10 +8,9 @@ import { type Landing, landInstruction } from './land_instruction'
 import { readVault } from './read_vault'
 import { ChainProgramError } from './transaction_status'
 
-// Opens the next epoch on chain, which fences every earlier instance of this venue.
-
 /**
- * Resolves once finalized; at once when the chain already shows this epoch with this boot nonce.
+ * Opens the next epoch on chain, which fences every earlier instance of this venue. Resolves once finalized; immediately if
+ * the chain already has this epoch with this boot nonce.
  * @throws EpochTaken, ChainProgramError, ChainUnavailable
  */
 export async function openEpoch(
@@ -49,18 +48,16 @@ export async function openEpoch(
   return landing ?? newest
 }
 
-/** The other epoch may not be finalized yet: then the program is the first to say so. */
+/** While the other epoch is not finalized yet, only the program's error reports it. */
 function asEpochTaken(error: unknown): never {
   if (error instanceof ChainProgramError && error.failure.name === 'epoch_out_of_sequence') {
-    throw new EpochTaken('the chain has left this epoch behind')
+    throw new EpochTaken('the chain is already past this epoch')
   }
   throw error
 }
 
-// Stores the journal head on chain when nothing settles.
-
 /**
- * Resolves once a journal position at or after `seq` is finalized on chain.
+ * Stores the journal head on chain. Resolves once a journal position at or after `seq` is finalized.
  * @throws ChainProgramError, ChainUnavailable
  */
 export async function anchor(
@@ -79,7 +76,7 @@ export async function anchor(
   try {
     await landInstruction(client, { prepare, deadline_ms: LIMITS.anchor_max_ms })
   } catch (error) {
-    // A settlement with a newer head came first: the chain knows more than this anchor would have told it.
+    // A settlement with a newer head landed first, which makes this anchor unnecessary.
     if (!(error instanceof ChainProgramError && error.failure.name === 'journal_regressed')) throw error
   }
 }

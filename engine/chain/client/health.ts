@@ -1,13 +1,11 @@
-/** Health of the chain loops: the reasons settlement is degraded, and the supervisor that retries a failed step. */
+/** Reports the health of the chain loops and retries their failed steps. */
 
 import { isSolanaError } from '@solana/kit'
 import type { ChainClient } from './chain_client'
 import { VaultUnreadable } from './read_vault'
 import { backoffMs, ChainUnavailable } from './rpc_pool'
 
-// Why settlement is not in order right now: a set of reasons that each part sets and clears.
-
-/** Added to, never renamed: operators alert on them. */
+/** Never renamed: operators alert on them. */
 type HealthReason =
   | 'rpc_unreachable'
   | 'internal_error'
@@ -21,6 +19,7 @@ type HealthReason =
   | 'rolled_back'
   | 'root_mismatch'
 
+/** The current reasons why settlement is degraded; each part sets and clears its own. */
 export class ChainHealth {
   readonly #reasons = new Set<HealthReason>()
 
@@ -34,9 +33,10 @@ export class ChainHealth {
   }
 }
 
-// Repeats a step of a chain loop for ever: a failed one is reported and tried again, it never ends the process.
-
-/** @param step resolves with false to end the loop */
+/**
+ * Repeats `step` until the client closes. A failed step is reported and retried with backoff.
+ * @param step resolves with false to end the loop
+ */
 export async function supervise(
   { rpc, health }: Pick<ChainClient, 'rpc' | 'health'>,
   step: () => Promise<boolean>,

@@ -1,4 +1,4 @@
-/** Brings one instruction of the settlement signer to finality: sign, record, rebroadcast, sign again after expiry. */
+/** Lands one instruction of the settlement signer: sign, record, rebroadcast, sign again after expiry, until finalized. */
 
 import { getBase58Encoder } from '@solana/kit'
 import type { VaultInstruction } from '../../../protocol/vault/instruction'
@@ -15,36 +15,20 @@ import {
   transactionStatuses,
 } from './transaction_status'
 
-// Hands signed bytes to every endpoint. Whether they land is read from the chain, never from the answers here.
-
-/** Resolves with the number of endpoints that took the bytes; never rejects. */
-export async function broadcast({ rpc }: Pick<ChainClient, 'rpc'>, wire: Uint8Array): Promise<number> {
-  const text = wireText(wire)
-  // Rebroadcasting is ours: a node's own retries would outlive the decision to sign again.
-  const config = { encoding: 'base64', skipPreflight: true, maxRetries: 0n } as const
-  const sent = rpc.endpoints.map((endpoint) =>
-    endpoint.sendTransaction(text, config).send({ abortSignal: rpc.signal() }),
-  )
-  const answers = await Promise.allSettled(sent)
-  return answers.filter((answer) => answer.status === 'fulfilled').length
-}
-
-// Brings one instruction of the settlement signer to finality: sign, record, rebroadcast, sign again after expiry.
-
 export type Landing = { slot: number; signature: Uint8Array }
 
 type LandingPlan = {
-  /** The instruction, built anew for each signature; undefined when the chain shows that its work is done. */
+  /** Builds the instruction for each signature; undefined when the chain already shows its effect. */
   prepare: () => Promise<VaultInstruction | undefined>
   /** Stores signature and bytes before they are sent. */
   record?: (signature: Uint8Array, transaction: Uint8Array) => Promise<void>
-  /** Gives up after this long; without it only closing ends the attempt. */
+  /** Time limit; without it only closing the client ends the attempt. */
   deadline_ms?: number
 }
 
 /**
- * Resolves with the finalized landing, or undefined when `prepare` found the work done.
- * @throws ChainProgramError when the program refuses; ChainUnavailable when the client closes or the deadline passes
+ * Resolves with the finalized landing, or undefined when `prepare` returned undefined.
+ * @throws ChainProgramError when the program rejects it; ChainUnavailable when the client closes or the deadline passes
  */
 export async function landInstruction(client: ChainClient, plan: LandingPlan): Promise<Landing | undefined> {
   const { monotonicMs } = client.view.options
@@ -78,7 +62,7 @@ async function untilFinalized(
   const signed_slot = client.view.now().slot
   for (let sent_slot = Number.NEGATIVE_INFINITY; !client.rpc.closed && monotonicMs() < end_ms; ) {
     const height = await retried(client, () => blockHeight(client))
-    // Read after the height: an unknown signature past its height stays unknown.
+    // Read after the height: a signature unknown past its last valid height can no longer land.
     const [status] = (await retried(client, () => transactionStatuses(client, [signed.signature]))) ?? []
     if (status?.error) {
       const failure = failureOf(status.error)
@@ -98,7 +82,7 @@ async function untilFinalized(
   return undefined
 }
 
-/** Bytes are out: an unreachable chain is waited for, it decides nothing. */
+/** Undefined when the chain is unreachable, which says nothing about bytes that are already sent. */
 async function retried<T>(client: ChainClient, read: () => Promise<T>): Promise<T | undefined> {
   try {
     const value = await read()
@@ -109,4 +93,15 @@ async function retried<T>(client: ChainClient, read: () => Promise<T>): Promise<
     client.health.set('rpc_unreachable', true)
     return undefined
   }
+}
+
+/** Sends signed bytes to every endpoint. Never rejects: only the chain shows whether they land. */
+export async function broadcast({ rpc }: Pick<ChainClient, 'rpc'>, wire: Uint8Array): Promise<void> {
+  const text = wireText(wire)
+  // No retries by the node: they would outlive the decision to sign again.
+  const config = { encoding: 'base64', skipPreflight: true, maxRetries: 0n } as const
+  const sent = rpc.endpoints.map((endpoint) =>
+    endpoint.sendTransaction(text, config).send({ abortSignal: rpc.signal() }),
+  )
+  await Promise.allSettled(sent)
 }

@@ -27,21 +27,25 @@ import type { ChainPort, ExitRequest, VaultConfig, VaultMint } from '../../ports
 import { type ChainClient, chainAddresses } from './chain_client'
 import { RpcPool } from './rpc_pool'
 
-// Reads config, note tree and known states of the vault in one request, all of one slot.
+type Client = Pick<ChainClient, 'rpc' | 'address'>
+
+/** Offset of the amount in an SPL token account (same in Token-2022). */
+const TOKEN_AMOUNT_AT = 64
 
 export type VaultSnapshot = { slot: number; config: ConfigAccount; tree: TreeAccount; ring: RingAccount }
 
-/** The vault's accounts are absent or are not what the program keeps: wrong program id or wrong cluster. */
+/** The vault's accounts are absent or have an unknown layout: wrong program id or wrong cluster. */
 export class VaultUnreadable extends Error {}
 /** The program has no vault yet: `initialize` has not landed. */
 export class VaultAbsent extends VaultUnreadable {}
 
 /**
- * @param slot_min a node that has not reached this slot is asked again, or another one is
+ * Reads config, note tree and known states in one request, all at one slot.
+ * @param slot_min retried, on other endpoints too, until a node has reached this slot
  * @throws VaultUnreadable, ChainUnavailable
  */
 export async function readVault(
-  { rpc, address }: Pick<ChainClient, 'rpc' | 'address'>,
+  { rpc, address }: Client,
   commitment: Commitment,
   slot_min = 0,
 ): Promise<VaultSnapshot> {
@@ -52,7 +56,7 @@ export async function readVault(
   )
   const data = value.map((account) => {
     if (account?.owner !== address.program) throw new VaultAbsent('the vault does not exist at this program')
-    return new Uint8Array(Buffer.from(account.data[0], 'base64'))
+    return bytesOf(account.data[0])
   })
   const decoded = { config: decodeConfig(data[0]!), tree: decodeTree(data[1]!), ring: decodeRing(data[2]!) }
   const { config: vault, tree, ring } = decoded
@@ -60,10 +64,8 @@ export async function readVault(
   return { slot: Number(context.slot), config: vault, tree, ring }
 }
 
-// The vault's configuration and roots as the engine reads them: fresh, at finalized.
-
-/** @throws VaultUnreadable, ChainUnavailable */
-export async function readConfig(client: Pick<ChainClient, 'rpc' | 'address'>): Promise<VaultConfig> {
+/** The vault's configuration and roots at finalized. @throws VaultUnreadable, ChainUnavailable */
+export async function readConfig(client: Client): Promise<VaultConfig> {
   const { config, tree } = await readVault(client, 'finalized')
   return {
     admin: config.admin,
@@ -106,13 +108,14 @@ function pendingOf(config: ConfigAccount): VaultConfig['pending'] {
   return pending
 }
 
-// One look at a vault without a venue: where it is, what its config says, and the roots, at finalized.
-
 export type Deployment = Pick<ChainPort, 'genesis_hash' | 'program_id' | 'config_account'> & {
   config: VaultConfig
 }
 
-/** @throws VaultUnreadable when the program has no vault; ChainUnavailable when no endpoint answers */
+/**
+ * Identity and finalized config of a vault, read without opening a venue.
+ * @throws VaultUnreadable when the program has no vault; ChainUnavailable when no endpoint answers
+ */
 export async function readDeployment(
   rpc_urls: readonly string[],
   program_id: Uint8Array,
@@ -132,36 +135,16 @@ export async function readDeployment(
   }
 }
 
-// Registered mints with what the vault owes and holds, each pair read at one slot.
-
-/** Where an SPL token account keeps its amount (same in Token-2022). */
-const TOKEN_AMOUNT_AT = 64
-
-type Client = Pick<ChainClient, 'rpc' | 'address'>
-
 /** Addresses and records of all registered mints, in order of registration. @throws ChainUnavailable */
 export async function readMintRecords(client: Client): Promise<{ address: Address; record: MintRecord }[]> {
-  const kind = encodeBase58(Uint8Array.of(ACCOUNT_KIND.mint_record)) as Base58EncodedBytes
-  const filters = [
-    { dataSize: BigInt(ACCOUNT_BYTES.mint_record) },
-    { memcmp: { offset: 0n, bytes: kind, encoding: 'base58' } },
-  ] as const
-  const found = await client.rpc.read((endpoint, abortSignal) =>
-    endpoint
-      .getProgramAccounts(client.address.program, {
-        commitment: 'finalized',
-        encoding: 'base64',
-        filters: [...filters],
-      })
-      .send({ abortSignal }),
-  )
-  return found
-    .map(({ pubkey, account }) => ({ address: pubkey, record: recordOf(account.data[0]) }))
+  const accounts = await readAccounts(client, 'mint_record', 'finalized')
+  return accounts
+    .map(({ address, data }) => ({ address, record: decodeMintRecord(data) }))
     .filter((entry): entry is { address: Address; record: MintRecord } => entry.record !== undefined)
     .sort((a, b) => a.record.mint_index - b.record.mint_index)
 }
 
-/** @throws ChainUnavailable */
+/** Registered mints with the vault's liabilities and balance, each pair read at one slot. @throws ChainUnavailable */
 export async function readMints(client: Client): Promise<VaultMint[]> {
   const mints = await readMintRecords(client)
   const read: VaultMint[] = []
@@ -182,7 +165,7 @@ async function readBalances(
       .getMultipleAccounts(addresses, { commitment: 'finalized', encoding: 'base64' })
       .send({ abortSignal }),
   )
-  const data = value.map((account) => account && new Uint8Array(Buffer.from(account.data[0], 'base64')))
+  const data = value.map((account) => account && bytesOf(account.data[0]))
   return mints.flatMap((_, at): VaultMint[] => {
     const record = data[at] && decodeMintRecord(data[at])
     const vault = data[mints.length + at]
@@ -196,32 +179,39 @@ async function readBalances(
   })
 }
 
-function recordOf(base64: string): MintRecord | undefined {
-  return decodeMintRecord(new Uint8Array(Buffer.from(base64, 'base64')))
-}
-
-// The open exit requests of the vault at one commitment level.
-
 export type OpenExit = Omit<ExitRequest, 'stage'>
 
-/** By request account, earliest deadline first. @throws ChainUnavailable */
+/** The open exit requests by request account, earliest deadline first. @throws ChainUnavailable */
 export async function readExitRequests(
-  client: Pick<ChainClient, 'rpc' | 'address'>,
+  client: Client,
   commitment: Commitment,
 ): Promise<Map<string, OpenExit>> {
-  const kind = encodeBase58(Uint8Array.of(ACCOUNT_KIND.exit_request)) as Base58EncodedBytes
-  const size = { dataSize: BigInt(ACCOUNT_BYTES.exit_request) }
-  const first_byte = { memcmp: { offset: 0n, bytes: kind, encoding: 'base58' } } as const
-  const config = { commitment, encoding: 'base64', filters: [size, first_byte] } as const
-  const found = await client.rpc.read((endpoint, abortSignal) =>
-    endpoint.getProgramAccounts(client.address.program, config).send({ abortSignal }),
-  )
   const requests: [string, OpenExit][] = []
-  for (const { pubkey, account } of found) {
-    const decoded = decodeExitRequest(new Uint8Array(Buffer.from(account.data[0], 'base64')))
+  for (const { address, data } of await readAccounts(client, 'exit_request', commitment)) {
+    const decoded = decodeExitRequest(data)
     if (!decoded) continue
     const { deadline_s: deadline_unix_s, bond_payer: _, requested_slot: __, ...fields } = decoded
-    requests.push([pubkey, { ...fields, deadline_unix_s, request_account: decodeBase58(pubkey, 32)! }])
+    requests.push([address, { ...fields, deadline_unix_s, request_account: decodeBase58(address, 32)! }])
   }
   return new Map(requests.sort(([, a], [, b]) => a.deadline_unix_s - b.deadline_unix_s))
+}
+
+/** All accounts of the program of one kind: filtered by size and by the first byte, which is the kind. */
+async function readAccounts(
+  { rpc, address }: Client,
+  kind: 'mint_record' | 'exit_request',
+  commitment: Commitment,
+): Promise<{ address: Address; data: Uint8Array }[]> {
+  const first_byte = encodeBase58(Uint8Array.of(ACCOUNT_KIND[kind])) as Base58EncodedBytes
+  const size = { dataSize: BigInt(ACCOUNT_BYTES[kind]) }
+  const start = { memcmp: { offset: 0n, bytes: first_byte, encoding: 'base58' } } as const
+  const config = { commitment, encoding: 'base64', filters: [size, start] } as const
+  const found = await rpc.read((endpoint, abortSignal) =>
+    endpoint.getProgramAccounts(address.program, config).send({ abortSignal }),
+  )
+  return found.map(({ pubkey, account }) => ({ address: pubkey, data: bytesOf(account.data[0]) }))
+}
+
+function bytesOf(base64: string): Uint8Array {
+  return new Uint8Array(Buffer.from(base64, 'base64'))
 }

@@ -1,13 +1,13 @@
-/** The RPC endpoints: every request with a deadline, retried over the endpoints with backoff and jitter. */
+/** Calls the RPC endpoints: each request has a deadline and is retried over the endpoints with backoff and jitter. */
 import { createSolanaRpc, isSolanaError, mainnet, type Rpc, type SolanaRpcApiMainnet } from '@solana/kit'
 import { LIMITS } from '../../limits'
 
 /** The methods every cluster has: no faucet. */
 type SolanaRpc = Rpc<SolanaRpcApiMainnet>
-/** The chain gave no answer in time. Carries no request content. */
+/** No endpoint answered in time. Carries no request content. */
 export class ChainUnavailable extends Error {}
 
-/** JSON-RPC: invalid request, unknown method, invalid parameters. Asking the same endpoint again changes nothing. */
+/** JSON-RPC: invalid request, unknown method, invalid parameters. Not retried on the same endpoint. */
 const PERMANENT_CODES: readonly number[] = [-32600, -32601, -32602]
 
 export class RpcPool {
@@ -28,19 +28,19 @@ export class RpcPool {
     return this.#closing.signal.aborted
   }
 
-  /** Ends when the pool closes or the request's deadline passes. */
+  /** Aborts when the pool closes or the request's deadline passes. */
   signal(): AbortSignal {
     return AbortSignal.any([this.#closing.signal, AbortSignal.timeout(this.timeout_ms)])
   }
 
   /**
-   * Runs a read on the preferred endpoint, then on the others. What one refuses for its form, another may take: not every
-   * node reads v1 transactions.
-   * @throws ChainUnavailable after the last attempt, the error itself once every endpoint has refused
+   * Runs a read on the preferred endpoint, then on the others. A request that one endpoint rejects as invalid may be valid
+   * for another: not every node accepts v1 transactions.
+   * @throws ChainUnavailable after the last attempt; the endpoint's error once every endpoint has rejected the request
    */
   async read<T>(request: (rpc: SolanaRpc, signal: AbortSignal) => Promise<T>): Promise<T> {
     let failure: unknown
-    const refused = new Set<number>()
+    const rejected = new Set<number>()
     for (let attempt = 0; attempt < LIMITS.rpc_attempts_max && !this.closed; attempt++) {
       const at = (this.#preferred + attempt) % this.endpoints.length
       try {
@@ -48,10 +48,10 @@ export class RpcPool {
         this.#preferred = at
         return answer
       } catch (error) {
-        if (isPermanent(error)) refused.add(at)
-        if (refused.size === this.endpoints.length) throw error
+        if (isPermanent(error)) rejected.add(at)
+        if (rejected.size === this.endpoints.length) throw error
         failure = error
-        if (!refused.has(at)) await this.sleep(backoffMs(attempt))
+        if (!rejected.has(at)) await this.sleep(backoffMs(attempt))
       }
     }
     throw new ChainUnavailable(`no answer from the chain in ${LIMITS.rpc_attempts_max} attempts`, {
@@ -59,7 +59,7 @@ export class RpcPool {
     })
   }
 
-  /** Resolves after `ms`, or at once when the pool closes. */
+  /** Resolves after `ms`, or immediately when the pool closes. */
   sleep(ms: number): Promise<void> {
     if (this.closed) return Promise.resolve()
     return new Promise((resolve) => {
@@ -78,7 +78,7 @@ export class RpcPool {
   }
 }
 
-/** Doubles from 40 ms to 2 s; half of it random, so that clients that failed together do not return together. */
+/** Doubles from 40 ms to 2 s; half of it is jitter, so that clients that failed together do not retry together. */
 export function backoffMs(attempt: number): number {
   const full = Math.min(LIMITS.rpc_backoff_max_ms, LIMITS.rpc_backoff_first_ms * 2 ** attempt)
   return full / 2 + Math.random() * (full / 2)

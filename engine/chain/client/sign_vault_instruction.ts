@@ -1,4 +1,4 @@
-/** Turns a vault instruction into signed bytes: simulated once, compute limit with a margin, priority fee. */
+/** Signs a vault instruction: simulates it, then sets compute limit and priority fee. */
 
 import { type Base64EncodedWireTransaction, getBase64Decoder } from '@solana/kit'
 import type { VaultInstruction } from '../../../protocol/vault/instruction'
@@ -7,50 +7,16 @@ import {
   buildTransaction,
   COMPUTE_UNITS_MAX,
   type Lifetime,
+  MICRO_LAMPORTS,
   type SignedTransaction,
   toInstruction,
 } from './build_transaction'
 import type { ChainClient } from './chain_client'
 import { failureOf, type TransactionFailure } from './transaction_status'
 
-// The priority fee of a transaction: a percentile of what others paid lately on our accounts, within floor and cap.
-
-const MICRO_LAMPORTS = 1_000_000n
-
-/** Micro-lamports per unit that others lately paid on our accounts; 0 when the cluster does not say. */
-export async function priorityPrice({ rpc, address, fees }: ChainClient): Promise<bigint> {
-  try {
-    const paid = await rpc.read((endpoint, abortSignal) =>
-      endpoint.getRecentPrioritizationFees([address.config, address.tree]).send({ abortSignal }),
-    )
-    const prices = paid
-      .map((slot) => BigInt(slot.prioritizationFee))
-      .sort((a, b) => (a < b ? -1 : a > b ? 1 : 0))
-    return prices[Math.min(prices.length - 1, Math.floor((prices.length * fees.percentile) / 100))] ?? 0n
-  } catch {
-    // Sending at the floor is better than not sending.
-    return 0n
-  }
-}
-
-/** Lamports for `compute_units` at this price, within floor and cap; half as much again per earlier attempt. */
-export function priorityFee(
-  { floor_lamports, cap_lamports }: ChainClient['fees'],
-  price: bigint,
-  compute_units: number,
-  attempt: number,
-): bigint {
-  const lamports = (price * BigInt(compute_units) + MICRO_LAMPORTS - 1n) / MICRO_LAMPORTS
-  const fee = lamports > floor_lamports ? lamports : floor_lamports
-  const raised = (fee * BigInt(Math.round(100 * 1.5 ** Math.min(attempt, 20)))) / 100n
-  return raised > cap_lamports ? cap_lamports : raised
-}
-
-// Turns a vault instruction into signed bytes: simulated once, compute limit with a margin, priority fee.
-
 type Signing = { signed: SignedTransaction } | { failure: TransactionFailure }
 
-/** On top of what the simulation used: state may have grown until the transaction lands. */
+/** Added to the simulated use: state may grow until the transaction lands. */
 const MARGIN_UNITS = 10_000
 
 /**
@@ -65,8 +31,8 @@ export async function signVaultInstruction(
   const { rpc, signer } = client
   const instructions = [toInstruction(vault, [signer])]
   const lifetime = await latestLifetime(client)
-  const compute_units_max = { compute_units: COMPUTE_UNITS_MAX, priority_fee_lamports: 0n }
-  const draft = { payer: signer, instructions, lifetime, ...compute_units_max }
+  const limits = { compute_units: COMPUTE_UNITS_MAX, priority_fee_lamports: 0n }
+  const draft = { payer: signer, instructions, lifetime, ...limits }
   const trial = await buildFitting(draft, client.transactions)
   if ('failure' in trial) return trial
   const simulation = await rpc.read((endpoint, abortSignal) =>
@@ -85,6 +51,35 @@ export async function signVaultInstruction(
   const priority_fee_lamports = priorityFee(client.fees, await priorityPrice(client), compute_units, attempt)
   const { version } = trial
   return { signed: await buildTransaction({ ...draft, version, compute_units, priority_fee_lamports }) }
+}
+
+/** Percentile of the priority fees recently paid on the vault's accounts, in micro-lamports per unit; 0 when unavailable. */
+export async function priorityPrice({ rpc, address, fees }: ChainClient): Promise<bigint> {
+  try {
+    const paid = await rpc.read((endpoint, abortSignal) =>
+      endpoint.getRecentPrioritizationFees([address.config, address.tree]).send({ abortSignal }),
+    )
+    const prices = paid
+      .map((slot) => BigInt(slot.prioritizationFee))
+      .sort((a, b) => (a < b ? -1 : a > b ? 1 : 0))
+    return prices[Math.min(prices.length - 1, Math.floor((prices.length * fees.percentile) / 100))] ?? 0n
+  } catch {
+    // Sending at the floor fee is better than not sending.
+    return 0n
+  }
+}
+
+/** Lamports for `compute_units` at `price`, at least the floor, times 1.5 per earlier attempt, at most the cap. */
+export function priorityFee(
+  { floor_lamports, cap_lamports }: ChainClient['fees'],
+  price: bigint,
+  compute_units: number,
+  attempt: number,
+): bigint {
+  const lamports = (price * BigInt(compute_units) + MICRO_LAMPORTS - 1n) / MICRO_LAMPORTS
+  const fee = lamports > floor_lamports ? lamports : floor_lamports
+  const raised = (fee * BigInt(Math.round(100 * 1.5 ** Math.min(attempt, 20)))) / 100n
+  return raised > cap_lamports ? cap_lamports : raised
 }
 
 /** A blockhash to sign with. @throws ChainUnavailable */

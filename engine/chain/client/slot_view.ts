@@ -1,18 +1,18 @@
-/** The confirmed slot as this venue sees it: monotone, agreed by two endpoints where there are several, and its pace. */
+/** Tracks the confirmed slot and the slot time; the slot is monotone and needs two endpoints to agree if there are several. */
 import { LIMITS } from '../../limits'
 import type { ChainHealth } from './health'
 import type { RpcPool } from './rpc_pool'
 
 type SlotViewOptions = {
   monotonicMs: () => number
-  /** First guess of the slot time, until enough slots were seen. */
+  /** Initial estimate of the slot time, until enough slots were measured. */
   slot_ms: number
   /** Without a new slot for this long the chain counts as stalled. */
   stall_ms: number
 }
 
 export class SlotView {
-  /** Newest slot each endpoint has reported: slots never go back, so an old answer stays a valid lower bound. */
+  /** Newest slot reported by each endpoint: slots never decrease, so an old answer remains a valid lower bound. */
   readonly #reported: number[]
   readonly #samples: { at_ms: number; slot: number }[] = []
   readonly #listeners = new Set<(slot: number) => void>()
@@ -38,7 +38,7 @@ export class SlotView {
     return { slot: this.#slot, lag_ms, slot_ms: this.slotMs() }
   }
 
-  /** A slot that one node claims, as far as the view has it: nobody makes all other nodes look late by a claim. */
+  /** A slot claimed by one node, capped at the view: a false claim must not make all other nodes look behind. */
   reached(slot: number): number {
     return Math.min(slot, this.#slot)
   }
@@ -53,13 +53,13 @@ export class SlotView {
     return this.now().lag_ms > this.options.stall_ms
   }
 
-  /** Calls back on every advance; returns how to stop. */
+  /** Calls `listener` on every advance. @returns a function that removes the listener */
   onSlot(listener: (slot: number) => void): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
   }
 
-  /** Resolves when the view has a newer slot than `slot`, after a slot's time at the latest. */
+  /** Resolves when the view is past `slot`, and after one slot time at the latest. */
   async after(slot: number): Promise<void> {
     if (this.#slot > slot) return
     const advanced = Promise.withResolvers<void>()
@@ -86,14 +86,14 @@ export class SlotView {
     }
   }
 
-  /** With several endpoints the second-highest answer counts, so that one endpoint alone cannot expire the book. */
+  /** With several endpoints the second-highest slot counts, so that a single endpoint cannot expire the book. */
   #report(index: number, slot: number): void {
     this.#reported[index] = Math.max(this.#reported[index]!, slot)
     const ranked = [...this.#reported].sort((a, b) => b - a)
     const agreed = ranked[ranked.length > 1 ? 1 : 0]!
     if (agreed <= this.#slot) return
     const at_ms = this.options.monotonicMs()
-    // A pause of the chain says nothing about its pace.
+    // A stall of the chain would distort the slot time.
     if (at_ms - this.#advanced_ms > this.options.stall_ms) this.#samples.length = 0
     this.#slot = agreed
     this.#advanced_ms = at_ms

@@ -1,18 +1,16 @@
-/** Landed transactions: status by signature, instructions, and the meaning of a failure. */
+/** Reads the status of sent transactions, classifies their failures and decodes their instructions. */
 
 import { getCompiledTransactionMessageDecoder, getTransactionDecoder, type Signature } from '@solana/kit'
 import { type VaultErrorName, vaultError } from '../../../protocol/vault/errors'
 import type { ChainClient } from './chain_client'
 
-// What a TransactionError means for the sender: try again, or a verdict of the vault program.
-
 export type TransactionFailure =
-  /** The cluster's circumstances: a later transaction may succeed. */
+  /** Caused by the state of the cluster: a later transaction may succeed. */
   | { kind: 'transient'; name: string }
-  /** The program ran and refused. `name` is undefined for an error that is none of the vault's. */
+  /** The program ran and rejected it. `name` is undefined for an error that is not the vault's. */
   | { kind: 'program'; name: VaultErrorName | undefined; text: string }
 
-/** A program refused a transaction that this venue believed to be right. */
+/** The program rejected a transaction that this venue considered valid. */
 export class ChainProgramError extends Error {
   constructor(readonly failure: TransactionFailure & { kind: 'program' }) {
     super(`the chain refused the transaction: ${failure.text}`)
@@ -29,7 +27,7 @@ export function failureOf(error: unknown): TransactionFailure {
   return { kind: 'program', name: known?.name, text: known?.name ?? `custom error ${code}` }
 }
 
-/** The settlement signer cannot pay: it has too little, or was never funded. */
+/** The settlement signer cannot pay the fee: its balance is too low, or it was never funded. */
 export function isPayerShort(failure: TransactionFailure): boolean {
   return failure.kind === 'transient' && ['InsufficientFundsForFee', 'AccountNotFound'].includes(failure.name)
 }
@@ -39,11 +37,9 @@ function nameOf(error: unknown): string {
   return typeof error === 'object' && error !== null ? (Object.keys(error)[0] ?? 'unknown') : 'unknown'
 }
 
-// The instructions of a signed transaction, whatever its version: which program, which data.
-
 type CarriedInstruction = { program: string; data: Uint8Array }
 
-/** @throws SolanaError for bytes that are no transaction */
+/** The instructions of a signed transaction of any version. @throws SolanaError for bytes that are no transaction */
 export function transactionInstructions(transaction: Uint8Array): CarriedInstruction[] {
   const { messageBytes } = getTransactionDecoder().decode(transaction)
   const message = getCompiledTransactionMessageDecoder().decode(messageBytes)
@@ -60,8 +56,6 @@ export function transactionInstructions(transaction: Uint8Array): CarriedInstruc
   }))
 }
 
-// Where transactions stand on chain, by signature.
-
 type TransactionStatus = {
   slot: number
   level: 'processed' | 'confirmed' | 'finalized'
@@ -69,7 +63,7 @@ type TransactionStatus = {
   error: unknown
 }
 
-/** Undefined for a signature the chain does not know. @throws ChainUnavailable */
+/** In the order of `signatures`; undefined for a signature that the chain does not know. @throws ChainUnavailable */
 export async function transactionStatuses(
   { rpc }: Pick<ChainClient, 'rpc'>,
   signatures: readonly Signature[],
@@ -84,7 +78,7 @@ export async function transactionStatuses(
   )
 }
 
-/** Confirmed block height: a transaction is expired once it exceeds its last valid one. @throws ChainUnavailable */
+/** Confirmed block height; past a transaction's last valid height the transaction is expired. @throws ChainUnavailable */
 export async function blockHeight({ rpc }: Pick<ChainClient, 'rpc'>): Promise<number> {
   const height = await rpc.read((endpoint, abortSignal) =>
     endpoint.getBlockHeight({ commitment: 'confirmed' }).send({ abortSignal }),

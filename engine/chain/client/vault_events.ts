@@ -1,12 +1,14 @@
-/** Events of the vault in transactions, and the walk from the newest transaction back. */
+/** Reads the vault's events: of one transaction, or of its whole history from the newest back. */
 
 import { type Address, decodeTransactionFromRpcResponse, type Signature } from '@solana/kit'
 import { decodeEvent, innerDataOf, type VaultEvent } from '../../../protocol/vault/events'
 import type { ChainClient } from './chain_client'
 
-// Events of the vault in one transaction: inner instructions the program sent to itself, never log text.
+const PAGE = 100
+/** Transactions read at the same time. */
+const PARALLEL = 8
 
-/** `(signature, outer, inner)` names an event for ever. */
+/** `(signature, outer, inner)` identifies the event permanently. */
 export type LandedEvent = {
   signature: Signature
   outer: number
@@ -15,7 +17,11 @@ export type LandedEvent = {
   event: VaultEvent
 }
 
-/** Empty for a failed transaction; undefined when the node does not serve it at this level. @throws ChainUnavailable */
+/**
+ * The events of one transaction, from inner instructions that the program sent to itself, never from log text.
+ * Empty for a failed transaction; undefined when the node does not serve it at this level.
+ * @throws ChainUnavailable
+ */
 export async function vaultEvents(
   client: Pick<ChainClient, 'rpc' | 'address'>,
   signature: Signature,
@@ -44,7 +50,7 @@ export async function vaultEvents(
 
 type EventLeaf = { leaf_index: number; commitment: Uint8Array }
 
-/** Leaves an event appended, in order. */
+/** The leaves that an event appended, in order. */
 export function leavesOf(event: VaultEvent): EventLeaf[] {
   if (event.kind === 'deposited') return [{ leaf_index: event.leaf_index, commitment: event.commitment }]
   if (event.kind !== 'settled') return []
@@ -55,15 +61,9 @@ export function leavesOf(event: VaultEvent): EventLeaf[] {
   return [...outputs, ...event.payouts.flatMap(({ refund }) => (refund ? [refund] : []))]
 }
 
-// Walks the vault's transactions from the newest back and hands out their events.
-
-const PAGE = 100
-/** Transactions read at the same time. */
-const PARALLEL = 8
-
 /**
  * Successful transactions that name `account`, newest first, each with its events. Stops early when a node lists a
- * transaction that it does not serve: the caller sees a gap and asks again later.
+ * transaction that it does not serve: the caller detects the gap and retries later.
  * @throws ChainUnavailable
  */
 export async function* eventHistory(

@@ -1,4 +1,4 @@
-/** The settlement batches a relayer has under way. */
+/** Tracks the settlement batches between packing and finality. */
 import { decodeSettleData } from '../../../protocol/vault/settle'
 import { LIMITS } from '../../limits'
 import type { SignedBatch } from '../../ports'
@@ -6,34 +6,32 @@ import type { ChainClient } from '../client/chain_client'
 import { transactionInstructions } from '../client/transaction_status'
 import type { RelayerArgs } from './relayer'
 
-// One settlement batch on its way to finality, as the relayer remembers it.
-
 export type RelayedBatch = {
   readonly batch_id: number
-  /** Every transaction signed for it in this run, and the journaled one; oldest first. */
+  /** The journaled transaction and every one signed in this run; oldest first. */
   readonly signed: SignedBatch[]
   /** True while the newest transaction may still land. */
   live: boolean
   /** A block holds its newest transaction, and it did not fail. */
   executed: boolean
-  /** The newest transaction was signed before the batch was next to land: what becomes of it is no verdict. */
+  /** The newest transaction was signed before the batch was next to land, so its failure is no verdict. */
   ahead: boolean
   stage: 'built' | 'submitted' | 'confirmed'
-  /** Signature that landed it, once seen. */
+  /** Signature of the landed transaction, once seen. */
   landed: Uint8Array | undefined
   /** Slot at which the newest transaction was signed. */
   signed_slot: number
   /** Slot of the last broadcast. */
   sent_slot: number
-  /** Signings refused in a row; spaces them out. */
+  /** Consecutive failed attempts to land it; sets the backoff. */
   refusals: number
-  /** How often in a row a simulation or a block said that the program refuses it. */
+  /** Consecutive rejections by the program, in a simulation or a block. */
   verdicts: number
   /** Monotonic milliseconds at which this batch became the next to land; undefined before. */
   next_since_ms: number | undefined
 }
 
-/** Epoch that a journaled transaction cites; undefined for bytes that are no settlement. */
+/** Epoch cited by a journaled transaction; undefined for bytes that are no settlement. */
 export function epochOfSigned(signed: SignedBatch): number | undefined {
   for (const { data } of transactionInstructions(signed.transaction)) {
     const settle = decodeSettleData(data)
@@ -42,7 +40,7 @@ export function epochOfSigned(signed: SignedBatch): number | undefined {
   return undefined
 }
 
-/** A journaled transaction of an earlier epoch was fenced by `open_epoch` and can never succeed. */
+/** A journaled transaction of an earlier epoch is not live: `open_epoch` fenced it, so it cannot succeed. */
 function resume(
   batch_id: number,
   journaled: SignedBatch | undefined,
@@ -54,7 +52,7 @@ function resume(
     signed: journaled ? [journaled] : [],
     live: journaled !== undefined && epochOfSigned(journaled) === epoch,
     executed: false,
-    // How an earlier run signed it is not journaled: the cautious answer.
+    // The journal does not record how an earlier run signed it; `true` draws no verdict from a failure.
     ahead: journaled !== undefined,
     stage: 'built',
     landed: undefined,
@@ -66,8 +64,6 @@ function resume(
   }
 }
 
-// The batches a relayer has under way, by id.
-
 export class RelayedBatches {
   readonly #batches = new Map<number, RelayedBatch>()
 
@@ -76,7 +72,7 @@ export class RelayedBatches {
     readonly args: Pick<RelayerArgs, 'outbox' | 'epoch'>,
   ) {}
 
-  /** A batch met for the first time in this run goes on from what the journal has of it. */
+  /** On first use in this run, a batch resumes from its journaled transaction. */
   of(batch_id: number): RelayedBatch {
     let batch = this.#batches.get(batch_id)
     if (!batch) {
@@ -87,7 +83,7 @@ export class RelayedBatches {
     return batch
   }
 
-  /** From `batch_id` on, those whose newest transaction may land once the ones before have; ascending, without gaps. */
+  /** The run of live batches from `batch_id` on, ascending without gaps: each may land after the one before. */
   liveFrom(batch_id: number): RelayedBatch[] {
     const live: RelayedBatch[] = []
     for (let batch = this.of(batch_id); batch.live && live.length < LIMITS.rpc_statuses_max; ) {
@@ -97,7 +93,7 @@ export class RelayedBatches {
     return live
   }
 
-  /** Those with a higher id than `batch_id`, ascending. */
+  /** Batches with a higher id than `batch_id`, ascending. */
   after(batch_id: number): RelayedBatch[] {
     const later = [...this.#batches.values()].filter((batch) => batch.batch_id > batch_id)
     return later.sort((a, b) => a.batch_id - b.batch_id)
@@ -107,7 +103,7 @@ export class RelayedBatches {
     this.#batches.delete(batch_id)
   }
 
-  /** Tells the engine that the batch is on its way, for the first time or again. */
+  /** Records that the batch was sent, for the first time or again. */
   async submitted(batch: RelayedBatch): Promise<void> {
     const signature = batch.signed.at(-1)?.signature ?? batch.landed
     if (!signature) return

@@ -1,4 +1,4 @@
-/** Brings settlement batches to finality in order; what the chain's batch id says decides, never a reply. */
+/** Lands settlement batches in order; only the batch id on chain decides whether one landed, never an RPC reply. */
 
 import { getBase58Decoder, type Signature } from '@solana/kit'
 import { LIMITS } from '../../limits'
@@ -33,9 +33,9 @@ export type RelayerArgs = {
   states: KnownStates
   epoch: number
   monotonicMs: () => number
-  /** Told before anything happens with a batch of this venue. */
+  /** Called before the relayer acts on a batch of this venue. */
   ownBatch: (batch_id: number) => void
-  /** No batch above this is signed now. */
+  /** Highest batch id that may be signed now. */
   batchMax: () => number
 }
 
@@ -58,7 +58,7 @@ export class Relayer {
     this.#sender = new SettlementSender(client, args, this.#batches)
   }
 
-  /** Runs until the client closes, `stop` is called or the program refuses for good. */
+  /** Runs until the client closes, `stop` is called or the program rejects a batch permanently. */
   run(): Promise<void> {
     return supervise(this.client, async () => {
       if (!this.#stopped) await this.#step()
@@ -85,11 +85,11 @@ export class Relayer {
     const halted = confirmed.config.paused || confirmed.config.frozen
     if (payload && !halted) await this.#relay(payload, confirmed)
     else if (!payload && this.#report.isComplete(landed)) return this.#idle(landed + 1)
-    // What is confirmed changes with the slot: one look at each.
+    // Confirmed state changes at most once per slot: poll once per slot.
     await this.client.view.after(slot)
   }
 
-  /** Nothing in flight: the next payload or, now and then, another look at the chain. */
+  /** Nothing in flight: waits for the next payload, or for the next poll of the chain. */
   async #idle(batch_id: number): Promise<void> {
     this.client.health.set('batch_delayed', false)
     if (this.#waiting?.batch_id !== batch_id) {
@@ -99,7 +99,7 @@ export class Relayer {
     if (this.args.outbox.payload(batch_id) === undefined) this.#waiting = undefined
   }
 
-  /** The batch that is next to land, then those that may go behind it. */
+  /** Follows or sends the batch that is next to land, then sends batches ahead. */
   async #relay(payload: SettlementPayload, confirmed: VaultSnapshot): Promise<void> {
     const { client, args } = this
     const batch = this.#batches.of(payload.batch_id)
@@ -115,7 +115,7 @@ export class Relayer {
     if (batch.live && !this.#stopped) await this.#signAhead(batch, confirmed)
   }
 
-  /** The newest transactions may still land: send the same bytes again, in order, or learn that one is over. */
+  /** Reads the status of the live transactions: rebroadcasts them in order, or marks failed ones as not live. */
   async #follow(next: number): Promise<void> {
     const live = this.#batches.liveFrom(next)
     const height = await blockHeight(this.client)
@@ -132,22 +132,22 @@ export class Relayer {
       batch.live = false
       const failure = failureOf(status.error)
       if (!batch.ahead && batch.batch_id === next) return this.#refused(batch, failure, true)
-      // An anchor went between them: nothing was reordered.
+      // An anchor landed between them: nothing was reordered.
       if (failure.kind === 'program' && failure.name === 'journal_regressed') continue
-      // Or it is refused for what no simulation could tell: it is signed again when it is next.
+      // Counts any other failure as a reordering; a permanent one shows when the batch is next to land.
       this.#window.overtaken(batch.batch_id, newest)
       overtaken = true
     }
     await this.#sendAgain(live, height, overtaken)
   }
 
-  /** What no block holds yet; at once where one behind it was executed, because then it was lost on the way. */
+  /** Rebroadcasts batches that no block contains yet; immediately if they were lost, because a later one was executed. */
   async #sendAgain(followed: readonly RelayedBatch[], height: number, lost: boolean): Promise<void> {
     for (const batch of followed) {
-      // Those behind cannot land before it; they are signed again in its wake.
+      // Later batches cannot land first; they are signed again after this one.
       if (!batch.live) return
       const { slot } = this.client.view.now()
-      // Whatever heights and statuses a node tells: what did not land for so long is signed again.
+      // Past this age it is signed again even if a node reports a lower height or a status.
       const overdue = slot - batch.signed_slot > LIMITS.transaction_life_slots_max
       if (batch.executed && !overdue) continue
       if (overdue || height > batch.signed.at(-1)!.last_valid_block_height) {
@@ -161,8 +161,8 @@ export class Relayer {
   }
 
   /**
-   * Batches behind the next one, while every one before is on its way. What was overtaken is signed again once the one
-   * before it was executed, and a few times only: after that when it is next.
+   * Signs and sends batches behind the next one, as long as every predecessor is live. A batch that failed ahead is signed
+   * again once its predecessor was executed, at most `batch_signings_ahead_max` times; after that when it is next to land.
    */
   async #signAhead(next: RelayedBatch, confirmed: VaultSnapshot): Promise<void> {
     const { args } = this
@@ -189,7 +189,7 @@ export class Relayer {
     await this.#sendDrafts(drafts)
   }
 
-  /** Nothing is signed for the chain any more once this venue may not go on. */
+  /** Sends nothing once this venue has to stop. */
   async #sendDrafts(drafts: Draft[]): Promise<void> {
     if (drafts.length > 0 && !this.#stopped) await this.#sender.send(drafts, true)
   }

@@ -1,4 +1,4 @@
-/** Tells the engine, strictly in order, which batches landed and how final that is; and which a fork took back. */
+/** Records, strictly in order, the commitment level of landed batches and the batches that a fork reverted. */
 import type { BatchStage } from '../../ports'
 import type { ChainClient } from '../client/chain_client'
 import { findSettled } from '../watch/settled'
@@ -9,7 +9,7 @@ import type { RelayerArgs } from './relayer'
 const PARALLEL = 16
 
 export class LandedReport {
-  /** Lowest batch whose finality is not recorded; undefined until the first look at the chain. */
+  /** Lowest batch whose finality is not recorded; undefined until the first read of the chain. */
   #open: number | undefined
 
   constructor(
@@ -18,12 +18,12 @@ export class LandedReport {
     readonly batches: RelayedBatches,
   ) {}
 
-  /** Everything up to and including `landed` is recorded as final. */
+  /** Whether every batch up to and including `landed` is recorded as finalized. */
   isComplete(landed: number): boolean {
     return this.#open === landed + 1
   }
 
-  /** @param finalized last batch of the finalized chain @param landed of the confirmed one @throws ChainUnavailable */
+  /** @param finalized last batch at finalized @param landed last batch at confirmed @throws ChainUnavailable */
   async report(finalized: number, landed: number): Promise<void> {
     this.#open ??= this.#firstOpen(finalized)
     await this.#rewind(landed)
@@ -33,14 +33,14 @@ export class LandedReport {
     }
   }
 
-  /** Batches that were finalized while this venue was down still have their payload: they are reported first. */
+  /** Batches finalized while this venue was down still have their payload: they are recorded first. */
   #firstOpen(finalized: number): number {
     let open = finalized + 1
     while (open > 1 && this.args.outbox.payload(open - 1)) open -= 1
     return open
   }
 
-  /** A fork took batches back: their stage returns to submitted and the same payloads go out again, in order. */
+  /** After a fork, reverted batches return to `submitted` and the same payloads are sent again, in order. */
   async #rewind(landed: number): Promise<void> {
     for (const batch of this.batches.after(landed)) {
       if (batch.stage !== 'confirmed') continue
@@ -49,14 +49,14 @@ export class LandedReport {
     }
   }
 
-  /** Reads side by side, records in order. False when later batches must wait, so that stages stay in order. */
+  /** Reads in parallel, records in order. False when later batches must wait, so that stages stay in order. */
   async #reportSome(first: number, last: number, finalized: number): Promise<boolean> {
     const reads: { batch: RelayedBatch; found: Promise<BatchStage | undefined> }[] = []
     let all_ours = true
     for (let batch_id = first; batch_id <= last && all_ours; batch_id++) {
       const batch = this.batches.of(batch_id)
       const level = batch_id <= finalized ? 'finalized' : 'confirmed'
-      // Not ours: the config watch decides what that means.
+      // For a foreign batch the config watch decides.
       all_ours = batch.signed.length > 0 || this.args.outbox.payload(batch_id) !== undefined
       if (!all_ours || (level === 'confirmed' && batch.stage === 'confirmed')) continue
       this.args.ownBatch(batch_id)
@@ -65,7 +65,7 @@ export class LandedReport {
     }
     const stages = await Promise.all(reads.map(({ found }) => found))
     for (const [at, stage] of stages.entries()) {
-      // The account is ahead of the node's history.
+      // The node's history lags behind the account.
       if (!stage) return false
       await this.#record(reads[at]!.batch, stage)
     }

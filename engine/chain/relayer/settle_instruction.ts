@@ -1,4 +1,4 @@
-/** Builds the `settle` instruction of a batch with the epoch, head and state cited now, and its compute units. */
+/** Builds the `settle` instruction of a batch and estimates its compute units. */
 
 import { getAddressDecoder } from '@solana/kit'
 import { equalBytes, toHex } from '../../../protocol/bytes'
@@ -11,30 +11,27 @@ import type { ChainClient } from '../client/chain_client'
 import { readMintRecords } from '../client/read_vault'
 import type { NoteTreeState } from '../watch/watch_leaves'
 
-// Compute units a settlement batch asks for when it cannot be simulated because its predecessors have not landed.
-
 type Counted = Record<'nullifiers' | 'outputs' | 'payouts', readonly unknown[]>
 
-/** The path to the root, the ring and the event, whatever the batch holds. */
+/** Fixed cost: the path to the root, the ring and the event. */
 const BASE_UNITS = 50_000
 const UNITS_PER_OUTPUT = 1_200
 const UNITS_PER_NULLIFIER = 100
 
 /**
- * Between a tenth and a third above what the program uses (measured: `program/README.md`), save where an append crosses a
- * multiple of a high power of two: each level costs a hash more. Undefined for a batch with payouts: what one costs
- * depends on its destination, which only a simulation knows.
+ * Compute limit of a batch that cannot be simulated because its predecessors have not landed: 10 to 33 % above the measured
+ * use (`program/README.md`), less if an append crosses a multiple of a high power of two, because each level costs one more
+ * hash. Undefined for a batch with payouts: their cost depends on the destinations and needs a simulation.
  */
 export function settleUnits({ nullifiers, outputs, payouts }: Counted): number | undefined {
   if (payouts.length > 0) return undefined
   return BASE_UNITS + UNITS_PER_OUTPUT * outputs.length + UNITS_PER_NULLIFIER * nullifiers.length
 }
 
-// Builds the `settle` instruction of a batch: the immutable payload with the epoch, head and state cited now.
-
+/** The parts of a settlement that vary with each signature. */
 type Citation = { epoch: number; state: NoteTreeState; seq: number; head: Uint8Array }
 
-/** A payout names a mint or an exit request that the chain does not have. */
+/** A payout refers to a mint or an exit request that is not on chain. */
 class PayoutUnknown extends Error {}
 
 export class SettleBuilder {
@@ -85,7 +82,7 @@ export class SettleBuilder {
     return program
   }
 
-  /** The open requests its exits serve. */
+  /** The open exit requests that the payouts serve. */
   async #requests({ payouts }: SettlementPayload): Promise<ExitRequest[]> {
     const { rpc, vault } = this.client
     const decoder = getAddressDecoder()

@@ -1,4 +1,4 @@
-/** Signs a settlement batch, journals the signature, sends it; decides how many go ahead and what a failure means. */
+/** Signs, journals and sends settlement batches; limits the batches ahead and classifies failures. */
 
 import { getBase58Encoder } from '@solana/kit'
 import type { VaultErrorName } from '../../../protocol/vault/errors'
@@ -20,24 +20,23 @@ import type { RelayedBatch, RelayedBatches } from './batches'
 import type { RelayerArgs } from './relayer'
 import { SettleBuilder, settleUnits } from './settle_instruction'
 
-// Decides how many settlement batches may be on their way behind the next one: as many as land in order.
-
 /**
- * An overtaking, batches that were executed before a predecessor, costs the fees of all that were behind it: each halves
- * the window. Each run of batches that landed in order doubles it again. On a cluster that reorders batches go one by one.
+ * Limits how many batches may be sent behind the next one. A batch executed before its predecessor costs the fees of all
+ * batches behind it, so each reordering halves the window, and each run of batches that land in order doubles it again. On a
+ * cluster that reorders, batches are sent one by one.
  */
 export class AheadWindow {
   #size: number = LIMITS.batches_ahead_max
   #in_order = 0
   #landed = 0
-  /** Whatever fails up to this batch belongs to an overtaking that has been counted. */
+  /** Failures up to this batch belong to a reordering that is already counted. */
   #counted = 0
 
   get size(): number {
     return this.#size
   }
 
-  /** @param batch_id newest batch the confirmed chain has; lower after a fork, which says nothing about the order */
+  /** @param batch_id newest confirmed batch; lower after a fork, which is no reordering */
   landed(batch_id: number): void {
     if (batch_id <= this.#landed) return
     this.#in_order += batch_id - this.#landed
@@ -47,7 +46,7 @@ export class AheadWindow {
     this.#size = Math.min(LIMITS.batches_ahead_max, Math.max(1, 2 * this.#size))
   }
 
-  /** @param batch_id that failed @param newest batch that was on its way then */
+  /** @param batch_id the failed batch @param newest newest batch in flight at that time */
   overtaken(batch_id: number, newest: number): void {
     if (batch_id <= this.#counted) return
     this.#counted = newest
@@ -56,26 +55,24 @@ export class AheadWindow {
   }
 }
 
-// What the relayer does about a refused settlement: cite and sign again, or stop for good.
-
-/** The chain moved between reading and landing: read, cite again, sign again. */
+/** The chain advanced between reading and landing: read, cite and sign again. */
 const CITE_AGAIN: readonly (VaultErrorName | undefined)[] = [
   'batch_out_of_sequence',
   'unknown_state',
   'journal_regressed',
 ]
-/** A simulation runs on one node's view; a verdict counts once it was given this often. */
+/** A simulation sees one node's state; its verdict counts after this many in a row. */
 const SIMULATED_VERDICTS = 5
 
-/** Neither the cluster's circumstances nor a chain that moved: the program will say the same again. */
+/** A permanent rejection: neither transient nor caused by an advanced chain. */
 export function isVerdict(failure: TransactionFailure): failure is TransactionFailure & { kind: 'program' } {
   return failure.kind === 'program' && !CITE_AGAIN.includes(failure.name)
 }
 
 /**
- * The reason to stop, or undefined to try again.
- * @param landed the refusal was executed in a block, not only simulated
- * @param verdicts how often in a row the program has judged this batch, this time included
+ * The reason to stop, or undefined to retry.
+ * @param landed the failure was executed in a block, not only simulated
+ * @param verdicts consecutive verdicts on this batch, including this one
  */
 export function answerFailure(
   failure: TransactionFailure,
@@ -98,9 +95,7 @@ export function answerFailure(
   }
 }
 
-// Signs a settlement batch, journals what it signed, and only then sends it.
-
-/** Read once for all that are signed ahead in one step; `price` in micro-lamports per unit. */
+/** Read once for all batches signed ahead in one step; `price` in micro-lamports per unit. */
 export type AheadTerms = { lifetime: Lifetime; price: bigint }
 /** A transaction of a batch that is not journaled yet. */
 export type Draft = { batch: RelayedBatch; transaction: SignedTransaction }
@@ -117,8 +112,9 @@ export class SettlementSender {
   }
 
   /**
-   * The batch that is next to land: simulated, then sent. Resolves with why it cannot be, or with undefined when it was
-   * sent or no state can be cited yet. @throws ChainUnavailable
+   * Simulates and sends the batch that is next to land. Resolves with the failure of the simulation, or with undefined when
+   * the batch was sent or no state can be cited yet.
+   * @throws ChainUnavailable
    */
   async sendNext(
     batch: RelayedBatch,
@@ -136,8 +132,8 @@ export class SettlementSender {
   }
 
   /**
-   * A batch whose predecessors are all on their way. It cannot be simulated yet, so it asks for units by formula, and it
-   * cites only what stays known while they land. Undefined when it has to wait until it is next.
+   * Signs a batch whose predecessors are all in flight. It cannot be simulated yet, so its compute limit comes from a formula,
+   * and it cites only a state that stays known while they land. Undefined when it has to wait until it is next.
    */
   async draftAhead(
     batch: RelayedBatch,
@@ -157,15 +153,15 @@ export class SettlementSender {
   }
 
   /**
-   * Journals them in one group, then sends one after the other: side by side they could overtake each other on the way.
-   * @param ahead the first of them is not next to land
+   * Journals the drafts in one group, then sends them one after the other: in parallel they could arrive out of order.
+   * @param ahead the first draft is not next to land
    */
   async send(drafts: readonly Draft[], ahead: boolean): Promise<void> {
     const signed = drafts.map(toSigned)
     await Promise.all(signed.map((one) => this.args.outbox.recordSigned(one)))
     const { slot } = this.client.view.now()
     for (const [at, { batch }] of drafts.entries()) {
-      // What was signed for those behind it cites an earlier journal head than this: the program refuses that then.
+      // Transactions of later batches cite an earlier journal head than this one: the program would reject them.
       for (const later of this.batches.after(batch.batch_id)) later.live = false
       batch.signed.push(signed[at]!)
       Object.assign(batch, { live: true, executed: false, ahead, verdicts: 0, signed_slot: slot })

@@ -1,4 +1,4 @@
-/** Refuses exit requests for notes that are spent already, with a proof from the spent tree; the bond pays for it. */
+/** Refuses exit requests for spent notes with a proof from the spent tree; the request's bond pays for it. */
 import { equalBytes, toHex } from '../../../protocol/bytes'
 import { refuseExitInstruction } from '../../../protocol/vault/exits'
 import { LIMITS } from '../../limits'
@@ -12,9 +12,9 @@ import { ChainProgramError } from '../client/transaction_status'
 type Hold = { batch_max: number; slot_max: number }
 
 /**
- * The own spent tree runs ahead of the chain: a proof made after batch n holds on chain once n has landed, and as long as
- * its root is among the last 32. So a proof is kept until its root is known there, and made anew when it is past; and
- * batches stop a little behind n until the refusal had its time, or a busy venue would outrun every proof.
+ * The venue's spent tree runs ahead of the chain: a proof made after batch n is valid on chain once n has landed, while its
+ * root is among the last 32. A proof is therefore kept until its root is known on chain and rebuilt once the root is too
+ * old. Meanwhile no batch is signed more than a few behind n, or a busy venue would invalidate every proof.
  */
 export class ExitRefusal {
   readonly #proofs = new Map<string, SpentWitness>()
@@ -29,7 +29,7 @@ export class ExitRefusal {
   /** Runs until the client closes. */
   run(): Promise<void> {
     return supervise(this.client, async () => {
-      await this.look()
+      await this.poll()
       const slots = this.batchMax() === Number.POSITIVE_INFINITY ? LIMITS.exits_look_slots : 1
       await this.client.rpc.sleep(slots * this.client.view.slotMs())
       return true
@@ -43,8 +43,8 @@ export class ExitRefusal {
     return Math.min(...holds.map(({ batch_max }) => batch_max))
   }
 
-  /** Resolves when every request that can be refused now is. @throws ChainUnavailable */
-  async look(): Promise<void> {
+  /** Resolves when every request that can be refused now is refused. @throws ChainUnavailable */
+  async poll(): Promise<void> {
     const open = new Map([...this.requests()].map((request) => [toHex(request.nullifier), request]))
     for (const kept of [this.#proofs, this.#holds]) {
       for (const nullifier of kept.keys()) if (!open.has(nullifier)) kept.delete(nullifier)
@@ -100,7 +100,7 @@ export class ExitRefusal {
         deadline_ms: LIMITS.exit_refusal_max_ms,
       })
     } catch (error) {
-      // The batch that serves it, or anyone else, closed the request first; the next look shows what is true.
+      // The batch that serves it, or another refuser, closed the request first; the next poll reads the outcome.
       if (!(error instanceof ChainProgramError)) throw error
     }
   }

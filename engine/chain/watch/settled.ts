@@ -6,14 +6,12 @@ import type { BatchStage, SettledBatch } from '../../ports'
 import type { ChainClient } from '../client/chain_client'
 import { eventHistory, type LandedEvent, vaultEvents } from '../client/vault_events'
 
-// Finds the transaction that landed a settlement batch, and what became of its payouts.
-
 type Client = Pick<ChainClient, 'rpc' | 'address'>
 type Level = 'confirmed' | 'finalized'
 
 /**
- * Tries the signatures this venue journaled, newest first, then the config account's history.
- * Undefined while the node does not show it. @throws ChainUnavailable
+ * The landed transaction of a batch and the outcome of its payouts. Tries the journaled signatures, newest first, then the
+ * config account's history. Undefined while the node does not serve it. @throws ChainUnavailable
  */
 export async function findSettled(
   client: Client,
@@ -29,7 +27,7 @@ export async function findSettled(
   for await (const events of eventHistory(client, client.address.config, level)) {
     const stage = stageOf(events, batch_id, level)
     if (stage) return stage
-    // Batches land in order: an earlier one means that this one is not in the history yet.
+    // Batches land in order: after an earlier one, this one is not in the history.
     if (events.some(({ event }) => event.kind === 'settled' && event.batch < batch_id)) return undefined
   }
   return undefined
@@ -49,13 +47,12 @@ function outcomeOf({ refund }: SettledEvent['payouts'][number]): BatchStage['pay
   return { outcome: 'refunded', refund_commitment: refund.commitment, refund_leaf_index: refund.leaf_index }
 }
 
-// Every settlement batch the chain has finalized, from its events alone: what a venue without a journal starts from.
-
-/** Batches with an id above `after`, ascending and without a gap. @throws HistoryIncomplete, ChainUnavailable */
-export async function readSettled(
-  client: Pick<ChainClient, 'rpc' | 'address'>,
-  after: number,
-): Promise<SettledBatch[]> {
+/**
+ * Every finalized settlement batch with an id above `after`, ascending and without gaps, from events alone: the start of a
+ * venue without a journal.
+ * @throws HistoryIncomplete, ChainUnavailable
+ */
+export async function readSettled(client: Client, after: number): Promise<SettledBatch[]> {
   const batches: SettledBatch[] = []
   for await (const events of eventHistory(client, client.address.config, 'finalized')) {
     for (const { event, signature, slot } of events) {
@@ -71,7 +68,7 @@ export async function readSettled(
   return batches
 }
 
-/** No endpoint has the whole history. */
+/** No endpoint serves the whole history. */
 class HistoryIncomplete extends Error {
   override readonly name = 'HistoryIncomplete'
   constructor(readonly batch_id: number) {

@@ -1,4 +1,4 @@
-/** Follows the open exit requests: seen at confirmed, again at finalized, or gone with a fork. */
+/** Reports open exit requests to the engine: at confirmed, at finalized, and when a fork removes one. */
 import { encodeBase58 } from '../../../protocol/base58'
 import { equalBytes } from '../../../protocol/bytes'
 import { LIMITS } from '../../limits'
@@ -6,61 +6,62 @@ import type { ChainSinkPort, ExitRequest } from '../../ports'
 import type { ChainClient } from '../client/chain_client'
 import { type OpenExit, readExitRequests } from '../client/read_vault'
 
-/** Half of what the engine takes: those that end leave its state a moment later than the chain. */
-const TOLD_MAX = LIMITS.exits_open_max / 2
+/** Half of the engine's limit: ended requests leave its state a little later than the chain. */
+const REPORTED_MAX = LIMITS.exits_open_max / 2
 
 export class ExitWatch {
-  readonly #told: Map<string, ExitRequest>
+  /** Reported requests that have not ended, by request account. */
+  readonly #reported: Map<string, ExitRequest>
   #finalized: ReadonlyMap<string, OpenExit> = new Map()
 
-  /** `exits_open` are the requests the engine was told of before: each is told to its end. */
+  /** @param exits_open requests reported by an earlier process; each is reported until it ends */
   constructor(
     readonly client: Pick<ChainClient, 'rpc' | 'address'>,
     readonly sink: ChainSinkPort,
     exits_open: readonly ExitRequest[],
   ) {
-    this.#told = new Map(exits_open.map((request) => [encodeBase58(request.request_account), request]))
+    this.#reported = new Map(exits_open.map((request) => [encodeBase58(request.request_account), request]))
   }
 
-  /** Finalized requests as of the last look. */
+  /** Finalized requests as of the last poll. */
   finalized(): Iterable<OpenExit> {
     return this.#finalized.values()
   }
 
-  /** Reads both levels and tells what changed; beyond the bound, those with later deadlines wait. @throws ChainUnavailable */
+  /** Reads both levels and reports changes; beyond the bound, requests with later deadlines wait. @throws ChainUnavailable */
   async follow(): Promise<void> {
     const finalized = await readExitRequests(this.client, 'finalized')
     const confirmed = await readExitRequests(this.client, 'confirmed')
     this.#finalized = finalized
-    await this.#tellGone(confirmed, finalized)
+    await this.#reportGone(confirmed, finalized)
     for (const [account, request] of confirmed) {
-      if (this.#told.has(account) || this.#told.size >= TOLD_MAX) continue
-      await this.#tell(account, { ...request, stage: 'confirmed' })
+      if (this.#reported.has(account) || this.#reported.size >= REPORTED_MAX) continue
+      await this.#report(account, { ...request, stage: 'confirmed' })
     }
     for (const [account, request] of finalized) {
-      const told = this.#told.get(account)
-      if (told?.stage === 'finalized' || (!told && this.#told.size >= TOLD_MAX)) continue
-      await this.#tell(account, { ...request, stage: 'finalized' })
+      const reported = this.#reported.get(account)
+      if (reported?.stage === 'finalized' || (!reported && this.#reported.size >= REPORTED_MAX)) continue
+      await this.#report(account, { ...request, stage: 'finalized' })
     }
   }
 
-  /** A fork can also put another request of the same note in a request's place. */
-  async #tellGone(
+  /** Ends requests that the chain no longer shows; a fork can also replace one by another request of the same note. */
+  async #reportGone(
     confirmed: ReadonlyMap<string, OpenExit>,
     finalized: ReadonlyMap<string, OpenExit>,
   ): Promise<void> {
-    for (const [account, request] of this.#told) {
+    for (const [account, request] of this.#reported) {
       const seen = finalized.get(account) ?? confirmed.get(account)
       if (seen && isSame(seen, request)) continue
-      // A finalized request disappears when it was served, refused or frozen: batches and events tell that.
+      // A finalized request disappears when it was served, refused or frozen: batches and events report that.
       if (request.stage === 'confirmed') await this.sink.exitRequested({ ...request, stage: 'vanished' })
-      this.#told.delete(account)
+      this.#reported.delete(account)
     }
   }
 
-  async #tell(account: string, request: ExitRequest): Promise<void> {
+  async #report(account: string, request: ExitRequest): Promise<void> {
     await this.sink.exitRequested(request)
-    this.#told.set(account, request)
+    this.#reported.set(account, request)
   }
 }
 

@@ -1,4 +1,4 @@
-/** Follows the finalized note tree: leaves from events, checked against the own tree; states a settlement may cite. */
+/** Follows the finalized note tree: passes leaves to the engine and keeps the states that a settlement may cite. */
 import { equalBytes, toHex } from '../../../protocol/bytes'
 import { LIMITS } from '../../limits'
 import type { ChainSinkPort, HashPort } from '../../ports'
@@ -6,10 +6,9 @@ import type { ChainClient } from '../client/chain_client'
 import type { VaultSnapshot } from '../client/read_vault'
 import { eventHistory, leavesOf } from '../client/vault_events'
 
-// Note tree states that the chain finalized and the own tree reproduces: only these may be cited by a settlement.
-
 export type NoteTreeState = { leaf_count: number; root: Uint8Array }
 
+/** States of the note tree that the chain has finalized and the venue's tree reproduces: only these may be cited. */
 export class KnownStates {
   readonly #roots = new Map<number, string>()
 
@@ -24,8 +23,8 @@ export class KnownStates {
   }
 
   /**
-   * A verified state with at least `leaf_count_min` leaves that the program would accept now: the newest kept one, and
-   * only without such a one the current, which a deposit landing first makes unknown.
+   * A verified state with at least `leaf_count_min` leaves that the program accepts now: the newest in the ring, otherwise
+   * the current one, which becomes unknown to the program if a deposit lands first.
    */
   cite(snapshot: VaultSnapshot, leaf_count_min: number): NoteTreeState | undefined {
     const kept = this.citeKept(snapshot, leaf_count_min)
@@ -34,16 +33,14 @@ export class KnownStates {
     return tree.leaf_count >= leaf_count_min && this.isVerified(tree) ? tree : undefined
   }
 
-  /** The newest kept one of these: it stays known while batches land that come first. */
+  /** The newest such state in the ring: it stays known while earlier batches land. */
   citeKept({ ring }: VaultSnapshot, leaf_count_min: number): NoteTreeState | undefined {
     return ring.states.findLast((state) => state.leaf_count >= leaf_count_min && this.isVerified(state))
   }
 }
 
-// Follows the finalized note tree: leaves from events, checked against the own tree, handed on without gaps.
-
 export class LeafWatch {
-  /** Index of the first leaf that was not handed on yet. */
+  /** Index of the first leaf that was not passed on yet. */
   #next: number
 
   constructor(
@@ -56,11 +53,11 @@ export class LeafWatch {
     this.#next = leaf_count
   }
 
-  /** False once the roots differ: nothing may be credited or settled any more. @throws ChainUnavailable */
+  /** Passes on new leaves. False once the roots differ: nothing may be credited or settled then. @throws ChainUnavailable */
   async follow(snapshot: VaultSnapshot): Promise<boolean> {
     const { tree, ring, slot } = snapshot
     const own = this.hash.root()
-    // A cached tree may be ahead of the journal, which receives these leaves again.
+    // A cached tree may be ahead of the journal, which then receives these leaves again.
     if (own.leaf_count === tree.leaf_count && !this.#agree(own, tree)) return false
     if (tree.leaf_count <= this.#next) return true
     const leaves = await this.#collect(this.#next, tree.leaf_count)
@@ -71,17 +68,17 @@ export class LeafWatch {
     const first = this.#next
     for (const end of ends) {
       const piece = leaves.slice(this.#next - first, end.leaf_count - first)
-      if (piece.length > 0 && !(await this.#hand(piece, end, slot))) return false
+      if (piece.length > 0 && !(await this.#passOn(piece, end, slot))) return false
     }
     return true
   }
 
-  /** Appends up to a state the chain knows; passes the leaves on only when the roots agree there. */
-  async #hand(piece: Uint8Array[], end: NoteTreeState, slot: number): Promise<boolean> {
+  /** Appends the leaves up to a state of the chain; passes them on only if the roots agree there. */
+  async #passOn(piece: Uint8Array[], end: NoteTreeState, slot: number): Promise<boolean> {
     const mirrored = await this.hash.leaves(this.#next, piece.length)
     if (mirrored.some((leaf, at) => !equalBytes(leaf, piece[at]!))) return false
     const own = await this.hash.appendLeaves(this.#next, piece)
-    // An own tree that is ahead can be compared at a later state only.
+    // A tree that is ahead can only be compared at a later state.
     if (own.leaf_count > end.leaf_count) return true
     if (own.leaf_count < end.leaf_count || !this.#agree(own, end)) return false
     await this.sink.leaves(this.#next, piece, slot)

@@ -1,4 +1,4 @@
-/** Watches the vault while the venue runs: config and fee payer at confirmed, leaves at finalized, exit requests at both. */
+/** Polls the vault: config and fee payer at confirmed, leaves at finalized, exit requests at both. */
 import { equalBytes } from '../../../protocol/bytes'
 import type { ConfigAccount } from '../../../protocol/vault/accounts'
 import { LIMITS } from '../../limits'
@@ -10,81 +10,6 @@ import { ChainUnavailable } from '../client/rpc_pool'
 import type { ExitWatch } from './watch_exits'
 import type { LeafWatch } from './watch_leaves'
 
-// Watches what the settlement signer has left to pay fees with.
-
-/** Sets or clears `fee_payer_low` until the client closes. */
-export async function watchPayer({ rpc, signer, health, fees }: ChainClient): Promise<void> {
-  while (!rpc.closed) {
-    try {
-      const { value } = await rpc.read((endpoint, abortSignal) =>
-        endpoint.getBalance(signer.address, { commitment: 'confirmed' }).send({ abortSignal }),
-      )
-      health.set('fee_payer_low', value < fees.balance_min_lamports)
-    } catch (error) {
-      if (!(error instanceof ChainUnavailable)) throw error
-    }
-    await rpc.sleep(LIMITS.payer_look_ms)
-  }
-}
-
-// Compares the vault's config with what this venue journaled: another instance, a lost journal, a pause or a freeze.
-
-type ConfigWatchArgs = {
-  sink: ChainSinkPort
-  outbox: OutboxPort
-  health: ChainHealth
-  epoch: number
-  /** Newest batch the engine knew at start. */
-  last_batch: number
-  own_boot_nonces: readonly Uint8Array[]
-}
-type HaltReason = Parameters<ChainSinkPort['halted']>[0]
-
-export class ConfigWatch {
-  #reported = new Set<HaltReason>()
-  #newest_own = 0
-
-  constructor(readonly args: ConfigWatchArgs) {}
-
-  /** False when this instance may not go on. A pause is told each time one begins. */
-  check(config: ConfigAccount): boolean {
-    const verdict = this.#verdict(config)
-    if (!config.paused) {
-      this.#reported.delete('vault_paused')
-      this.args.health.set('vault_paused', false)
-    }
-    if (verdict && !this.#reported.has(verdict)) {
-      this.#reported.add(verdict)
-      this.args.health.set(verdict, true)
-      this.args.sink.halted(verdict)
-    }
-    return verdict === undefined || verdict === 'vault_paused'
-  }
-
-  #verdict(config: ConfigAccount): 'forked' | 'rolled_back' | 'vault_frozen' | 'vault_paused' | undefined {
-    const { outbox, last_batch, own_boot_nonces } = this.args
-    const own = config.epoch === 0 || own_boot_nonces.some((nonce) => equalBytes(nonce, config.boot_nonce))
-    if (!own) return 'forked'
-    if (config.last_batch > last_batch && !this.#isOwn(config.last_batch)) return 'rolled_back'
-    const head = outbox.head()
-    if (config.journal_seq > head.seq) return 'rolled_back'
-    if (config.journal_seq === head.seq && !equalBytes(config.journal_head, head.head)) return 'forked'
-    if (config.frozen) return 'vault_frozen'
-    return config.paused ? 'vault_paused' : undefined
-  }
-
-  /** The relayer is about to act on a batch: it is this venue's, also after its payload is gone. */
-  ownBatch(batch_id: number): void {
-    this.#newest_own = Math.max(this.#newest_own, batch_id)
-  }
-
-  #isOwn(batch_id: number): boolean {
-    return batch_id <= this.#newest_own || this.args.outbox.payload(batch_id) !== undefined
-  }
-}
-
-// Watches the vault while the venue runs: config at confirmed, leaves at finalized, exit requests at both.
-
 export class Watcher {
   #exits_slot = Number.NEGATIVE_INFINITY
   #slot_confirmed = 0
@@ -95,20 +20,20 @@ export class Watcher {
     readonly config: ConfigWatch,
     readonly leaves: LeafWatch,
     readonly exits: ExitWatch,
-    /** The own tree contradicts the chain. */
+    /** Called when the venue's note tree contradicts the chain. */
     readonly mismatch: () => void,
   ) {}
 
-  /** Runs until the client closes or this instance may not go on. */
+  /** Runs until the client closes or this instance must stop. */
   run(): Promise<void> {
     return supervise(this.client, async () => {
-      if (!(await this.#look())) return false
+      if (!(await this.#poll())) return false
       await this.client.rpc.sleep(this.client.view.slotMs())
       return true
     })
   }
 
-  async #look(): Promise<boolean> {
+  async #poll(): Promise<boolean> {
     const confirmed = await readVault(this.client, 'confirmed', this.#slot_confirmed)
     this.#slot_confirmed = this.client.view.reached(confirmed.slot)
     if (!this.config.check(confirmed.config)) return false
@@ -123,5 +48,75 @@ export class Watcher {
       await this.exits.follow()
     }
     return true
+  }
+}
+
+type ConfigWatchArgs = {
+  sink: ChainSinkPort
+  outbox: OutboxPort
+  health: ChainHealth
+  /** Newest batch that the engine knew at the start. */
+  last_batch: number
+  own_boot_nonces: readonly Uint8Array[]
+}
+type HaltReason = Parameters<ChainSinkPort['halted']>[0]
+
+/** Compares the vault's config with the journal: detects another instance, a lost journal, a pause or a freeze. */
+export class ConfigWatch {
+  #reported = new Set<HaltReason>()
+  /** Newest batch that the relayer has acted on. */
+  #newest_own = 0
+
+  constructor(readonly args: ConfigWatchArgs) {}
+
+  /** False when this instance must stop. Reports each verdict once, a pause each time one begins. */
+  check(config: ConfigAccount): boolean {
+    const verdict = this.#verdict(config)
+    if (!config.paused) {
+      this.#reported.delete('vault_paused')
+      this.args.health.set('vault_paused', false)
+    }
+    if (verdict && !this.#reported.has(verdict)) {
+      this.#reported.add(verdict)
+      this.args.health.set(verdict, true)
+      this.args.sink.halted(verdict)
+    }
+    return verdict === undefined || verdict === 'vault_paused'
+  }
+
+  #verdict(config: ConfigAccount): HaltReason | undefined {
+    const { outbox, last_batch, own_boot_nonces } = this.args
+    const own = config.epoch === 0 || own_boot_nonces.some((nonce) => equalBytes(nonce, config.boot_nonce))
+    if (!own) return 'forked'
+    if (config.last_batch > last_batch && !this.#isOwn(config.last_batch)) return 'rolled_back'
+    const head = outbox.head()
+    if (config.journal_seq > head.seq) return 'rolled_back'
+    if (config.journal_seq === head.seq && !equalBytes(config.journal_head, head.head)) return 'forked'
+    if (config.frozen) return 'vault_frozen'
+    return config.paused ? 'vault_paused' : undefined
+  }
+
+  /** Marks a batch as this venue's before the relayer acts on it: its payload may be deleted before the next check. */
+  ownBatch(batch_id: number): void {
+    this.#newest_own = Math.max(this.#newest_own, batch_id)
+  }
+
+  #isOwn(batch_id: number): boolean {
+    return batch_id <= this.#newest_own || this.args.outbox.payload(batch_id) !== undefined
+  }
+}
+
+/** Polls the settlement signer's balance until the client closes; sets or clears `fee_payer_low`. */
+export async function watchPayer({ rpc, signer, health, fees }: ChainClient): Promise<void> {
+  while (!rpc.closed) {
+    try {
+      const { value } = await rpc.read((endpoint, abortSignal) =>
+        endpoint.getBalance(signer.address, { commitment: 'confirmed' }).send({ abortSignal }),
+      )
+      health.set('fee_payer_low', value < fees.balance_min_lamports)
+    } catch (error) {
+      if (!(error instanceof ChainUnavailable)) throw error
+    }
+    await rpc.sleep(LIMITS.payer_look_ms)
   }
 }

@@ -1,9 +1,9 @@
-/** Owns who is filled once price and volume stand: each side from its best limit on until the volume is used. */
+/** Allocates the volume of an auction at its price: each side from its best limit on until the volume is used up. */
 import { type Ladder, LEVELS_AT_ONCE, LevelOrders } from './ladder'
 import { BUY, type OrderPool } from './order_pool'
 import type { Priority } from './priority'
 
-/** Fills of one side in allocation order: `handles[i]` gets `lots[i]`. Independent of the order of arrival. */
+/** Fills of one side in allocation order: `handles[i]` receives `lots[i]`. Independent of the order of arrival. */
 export type SideFills = { handles: Int32Array; lots: Float64Array }
 
 export const NO_FILLS: SideFills = { handles: new Int32Array(0), lots: new Float64Array(0) }
@@ -13,8 +13,8 @@ let served = new Int32Array(256)
 let served_lots = new Float64Array(256)
 
 /**
- * Serves a side; all fills but the last are whole. With `ordered` every fill stands in serving order, else only the
- * levels and the orders of the last one do: who gets how much is the same.
+ * Fills one side; all fills but the last are whole. With `ordered` all fills are in serving order; otherwise only the levels
+ * and the orders of the last level are. The lots per order are the same.
  */
 export function allocateSide(
   ladder: Ladder,
@@ -49,7 +49,7 @@ export function allocateSide(
   return { handles: served.slice(0, count), lots: served_lots.slice(0, count) }
 }
 
-/** How many levels from `first` on have fewer lots than are left for them, as far as they are read at once. */
+/** How many levels from `first` on, at most LEVELS_AT_ONCE, have fewer lots than are left for them. */
 function wholeLevels(ladder: Ladder, first: number, left: number): number {
   let levels = 0
   for (let rest = left; levels < LEVELS_AT_ONCE && ladder.lots[first + levels]! < rest; levels++)
@@ -57,7 +57,7 @@ function wholeLevels(ladder: Ladder, first: number, left: number): number {
   return levels
 }
 
-/** Adds all orders of a level that was read to those served, whose number is returned. */
+/** Appends all orders of a level that was read to those served and returns the new count. */
 function serveWhole(place: number, { remaining }: OrderPool, served_before: number): number {
   const end = orders.end(place)
   const { list } = orders
@@ -80,7 +80,7 @@ function makeRoom(length: number): void {
   served_lots.set(lots)
 }
 
-/** The one order that would be filled in part, with its lots; undefined when the volume ends between two orders. */
+/** The order that would be partially filled, with its lots; undefined when the volume ends between two orders. */
 export function partialFill(
   ladder: Ladder,
   pool: OrderPool,
@@ -97,7 +97,7 @@ export function partialFill(
       continue
     }
     const handles = sortedLevel(ladder, level, priority)
-    // Its orders may be dropped one after the other: it is sorted once an auction.
+    // Later rounds may drop more orders of this level: it is sorted once per auction.
     if (handles === orders.list) ladder.sorted.set(ladder.ticks[level]!, handles.slice(0, orders.end(0)))
     for (let at = 0; left > 0; at++) {
       const handle = handles[at]!
@@ -110,7 +110,7 @@ export function partialFill(
   return undefined
 }
 
-/** The orders of a level in serving order; those of a level sorted before include what was excluded since. */
+/** The orders of a level in serving order; a level sorted in an earlier round includes orders excluded since. */
 function sortedLevel(ladder: Ladder, level: number, priority: Priority): Int32Array {
   const sorted = ladder.sorted.get(ladder.ticks[level]!)
   if (sorted !== undefined) return sorted

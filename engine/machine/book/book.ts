@@ -1,21 +1,27 @@
-/** The resting orders of one instrument: add, remove, reduce and read. Nothing matches here. */
+/** Stores the resting orders of one instrument: add, remove, reduce and read. Matches nothing. */
 import { type BookOrder, BUY, LIMIT, NO_ORDER, type OrderPool, type Side } from './order_pool'
 import { BITMAP_STEP, TickBitmap } from './tick_bitmap'
 
-// Owns one side of a book: the lists of orders per limit price. Ticks inside a window have a dense level each; orders
-// outside wait in two plain lists, below and above, which only an auction that reaches so far looks at.
+/** Highest limit price the book accepts, in ticks. */
+export const TICK_MAX = 2 ** 31
+/** Highest sum of lots of one side: beyond it sums would be rounded. */
+export const SIDE_LOTS_MAX = Number.MAX_SAFE_INTEGER
 
+/**
+ * One side of a book: linked lists of orders per limit price. Ticks inside a window have a dense level each. Orders outside
+ * are in two plain lists, below and above, which an auction scans only when its prices reach that far.
+ */
 export class BookSide {
   /** Tick of the first level of the window. */
   base = 0
-  /** First order of each level. Position in a list is no priority: the auction sorts by batch, size and hash. */
+  /** First order of each level. Position in a list is not priority: the auction sorts by batch, size and hash. */
   private readonly head: Int32Array
   private readonly level_lots: Float64Array
   private readonly occupied: TickBitmap
-  /** Heads of the lists of orders whose limit lies below or above the window. */
+  /** First orders of the lists below and above the window. */
   below = NO_ORDER
   above = NO_ORDER
-  /** All resting lots of the side. */
+  /** Sum of the resting lots of the side. */
   total = 0
 
   constructor(
@@ -69,7 +75,7 @@ export class BookSide {
     }
   }
 
-  /** Takes `lots` off what remains of an order, which stays linked even at zero. */
+  /** Subtracts `lots` from the remainder of an order, which stays linked even at zero. */
   reduce(handle: number, lots: number): void {
     this.total -= lots
     this.pool.remaining[handle]! -= lots
@@ -81,11 +87,12 @@ export class BookSide {
     return tick >= this.base && tick < this.base + this.window
   }
 
-  /** First order and total of the level at a tick of the window. */
+  /** First order of the level at a tick of the window. */
   headAt(tick: number): number {
     return this.head[tick - this.base]!
   }
 
+  /** Sum of lots of the level at a tick of the window. */
   lotsAt(tick: number): number {
     return this.level_lots[tick - this.base]!
   }
@@ -102,7 +109,7 @@ export class BookSide {
     return at < 0 ? -1 : at + this.base
   }
 
-  /** Moves the window: shifts the levels that stay, lists the orders that leave, files those that enter. */
+  /** Moves the window: shifts the levels that stay in it, then adds again the orders that leave, enter or remain outside. */
   slide(base: number): void {
     const { head, level_lots, occupied, window } = this
     const outside = [...this.handles(this.below), ...this.handles(this.above)]
@@ -135,26 +142,19 @@ export class BookSide {
   }
 }
 
-// Owns the resting orders of one instrument: adding, removing, reducing and reading them. Nothing matches here.
-
-/** Highest limit price the book takes, in ticks. */
-export const TICK_MAX = 2 ** 31
-/** Highest sum of the lots of one side: beyond it sums of lots would round. */
-export const SIDE_LOTS_MAX = Number.MAX_SAFE_INTEGER
-
 /**
- * The book of one instrument. Books share the venue's pool, so a handle is unique over all of them. The book keeps no
- * accounts: who owns an order, and whether it would cross an own one, is the caller's index.
+ * The book of one instrument. All books share one pool, so a handle is unique across books. The book stores no accounts:
+ * owners and the self-cross check are indexes of the caller.
  */
 export class Book {
   readonly buys: BookSide
   readonly sells: BookSide
-  /** First of the ioc and fok orders, listed through `immediate_next`. */
+  /** First ioc or fok order of the list through `immediate_next`. */
   immediate = NO_ORDER
   /** Resting orders with a minimum fill (fok included). */
   conditional_orders = 0
 
-  /** `center` is the price around which levels are dense; `window` a multiple of 32768 ticks. */
+  /** @param center price around which levels are dense, in ticks; `window` is a multiple of 32,768 ticks */
   constructor(
     readonly pool: OrderPool,
     center: number,
@@ -167,7 +167,8 @@ export class Book {
 
   /**
    * Adds an order and returns its handle. To keep the age of a replaced order, remove it and add the replacement with
-   * the old `arrival_batch`: nothing else carries age. Throws RangeError on a tick, amount or side total out of range.
+   * the old `arrival_batch`, which alone determines age.
+   * @throws RangeError for a tick, amount or side total out of range
    */
   add(order: BookOrder): number {
     const side = this.side(order.side)
@@ -186,7 +187,7 @@ export class Book {
     return handle
   }
 
-  /** Removes an order whole (cancel, expiry). The handle is free afterwards. */
+  /** Removes an order (cancel, expiry) and frees its handle. */
   remove(handle: number): void {
     const { pool } = this
     if (!pool.alive(handle)) throw new RangeError('no such order')
@@ -196,7 +197,7 @@ export class Book {
     pool.give(handle)
   }
 
-  /** Takes `lots` off an order (a fill) and returns what remains; at 0 the order is removed and its handle free. */
+  /** Subtracts `lots` (a fill) and returns the remaining lots; at 0 removes the order and frees its handle. */
   reduce(handle: number, lots: number): number {
     const { pool } = this
     if (!pool.alive(handle)) throw new RangeError('no such order')
@@ -228,8 +229,8 @@ export class Book {
   }
 
   /**
-   * Keeps the dense window around `tick` (the reference); call it when the reference moves. Costs nothing until the
-   * price leaves the middle half of the window, and never changes what an auction decides.
+   * Keeps the dense window around `tick`; call it when the reference moves. Does nothing while the tick is in the middle
+   * half of the window. Never changes the result of an auction.
    */
   recenter(tick: number): void {
     const { base, window } = this.buys

@@ -1,21 +1,23 @@
-/** The clearing price of an auction, inside the collar around the reference. */
+/**
+ * Finds the clearing price of an auction inside the collar (matching.md "Close of a batch", steps 3 and 4). Only levels near
+ * the point where demand and supply meet are read, so the cost follows the executed volume, not the range of limits.
+ */
 import { TICK_MAX } from './book'
 import type { Ladder } from './ladder'
 
-// Owns the collar: the range of ticks around the reference inside which an auction may find its price.
+/** An inclusive range of ticks. */
+type Range = { lo: number; hi: number }
+/** The ticks around the reference among which the price must lie. */
+export type Collar = Range
 
-export type Collar = { lo: number; hi: number }
-
-/** `reference` plus and minus `collar_bps`, rounded inward to ticks; holds the reference always. */
+/** `reference` plus and minus `collar_bps`, rounded inward to ticks; always includes the reference. */
 export function collarAround(reference: number, collar_bps: number): Collar {
   const lo = Math.ceil((reference * (10_000 - collar_bps)) / 10_000)
   const hi = Math.floor((reference * (10_000 + collar_bps)) / 10_000)
   return { lo: Math.max(1, lo), hi: Math.min(TICK_MAX, hi) }
 }
 
-// Owns the price of an auction: where demand and supply meet, and the two price rules (matching.md "Close of a batch",
-// steps 3 and 4). Only levels near that point are looked at, so the cost follows what executes, not how far limits reach.
-
+/** `drift` is the edge of the collar beyond which orders cross while none cross inside; else null. */
 export type Clearing = { price: number | null; volume: number; surplus: number; drift: number | null }
 export type PriceTerms = {
   reference: number | null
@@ -26,15 +28,13 @@ export type PriceTerms = {
 const NO_BID = Number.NEGATIVE_INFINITY
 const NO_ASK = Number.POSITIVE_INFINITY
 
-type Range = { lo: number; hi: number }
-
 /**
- * The levels that trade at the greatest volume: `bids` and `asks` of them from the best on, with `demand` and `supply` lots;
- * `bid` and `ask` are the limits of the last ones. The ticks `ask` to `bid`, and no others, give the greatest volume.
+ * The levels that trade at the greatest volume: the best `bids` and `asks` levels, with `demand` and `supply` lots; `bid` and
+ * `ask` are the limits of the last of them. Exactly the ticks from `ask` to `bid` give the greatest volume.
  */
 type Meeting = { bids: number; demand: number; bid: number; asks: number; supply: number; ask: number }
 
-/** Finds the price among the levels of both ladders. No execution has price null; `drift` says whether it was the collar. */
+/** The price among the levels of both ladders; null when nothing executes. */
 export function clearingPrice(
   buys: Ladder,
   sells: Ladder,
@@ -60,10 +60,10 @@ export function clearingPrice(
 }
 
 /**
- * Matches the ladders level by level as if they traded: the side with fewer lots takes its next level, as long as that
- * crosses the last one of the other side. All limits beyond an edge of the collar count as that edge.
+ * Walks both ladders as if they traded: the side with fewer lots advances to its next level while that crosses the last
+ * level of the other side. Limits beyond an edge of the collar count as that edge.
  */
-function meet(buys: Ladder, sells: Ladder, collar: Range): Meeting {
+function meet(buys: Ladder, sells: Ladder, collar: Collar): Meeting {
   let bid = Math.min(buys.ticks[0]!, collar.hi)
   let ask = Math.max(sells.ticks[0]!, collar.lo)
   let bids = 0
@@ -75,7 +75,7 @@ function meet(buys: Ladder, sells: Ladder, collar: Range): Meeting {
   for (;;) {
     if (demand <= supply) {
       const next = buys.tickOr(bids, NO_BID)
-      // Equal lots leave nothing of the last ask: the next bid has to cross the next one.
+      // Equal lots consume the last ask, so the next bid has to cross the next ask.
       if (next < (demand < supply ? ask : sells.tickOr(asks, NO_ASK))) break
       demand += buys.lots[bids++]!
       bid = next
@@ -92,7 +92,7 @@ function meet(buys: Ladder, sells: Ladder, collar: Range): Meeting {
 
 /**
  * Rule `std4`: greatest volume, least surplus, then market pressure bounded by the reference. Demand only falls and supply
- * only rises with the price, so the surplus is least next to where they meet, and what remains is one range.
+ * only rises with the price, so the surplus is least where they meet, and the candidate ticks form one range.
  */
 function standardPrice(buys: Ladder, sells: Ladder, met: Meeting, reference: number | null): number {
   const bid_left = buys.tickOr(met.bids, NO_BID)
@@ -102,7 +102,7 @@ function standardPrice(buys: Ladder, sells: Ladder, met: Meeting, reference: num
   if (pressure >= 0) range.lo = Math.max(met.ask, bid_left + 1)
   if (pressure <= 0) range.hi = Math.min(met.bid, ask_left - 1)
   if (range.lo > range.hi) {
-    // Equal on both sides, but no tick between the next bid and the next ask: at the one demand grows, at the other supply.
+    // Demand equals supply, but no tick lies between the next bid, where demand grows, and the next ask, where supply does.
     const below = buys.lots[met.bids]!
     const above = sells.lots[met.asks]!
     const bid_after = buys.tickOr(met.bids + 1, NO_BID)
@@ -123,7 +123,13 @@ function standardPrice(buys: Ladder, sells: Ladder, met: Meeting, reference: num
  * Rule `ref`: among the ticks whose volume is within the tolerance of the greatest, the one nearest the reference. A tick
  * has that volume when demand and supply both reach it there.
  */
-function referencePrice(buys: Ladder, sells: Ladder, met: Meeting, collar: Range, terms: PriceTerms): number {
+function referencePrice(
+  buys: Ladder,
+  sells: Ladder,
+  met: Meeting,
+  collar: Collar,
+  terms: PriceTerms,
+): number {
   const greatest = Math.min(met.demand, met.supply)
   const scaled = BigInt(greatest) * BigInt(10_000 - terms.volume_tolerance_bps)
   const enough = Number((scaled + 9_999n) / 10_000n)
@@ -134,7 +140,7 @@ function referencePrice(buys: Ladder, sells: Ladder, met: Meeting, collar: Range
   return nearest(range, terms.reference) ?? midpoint(range)
 }
 
-/** The limit of the level at which the sum of lots from the best level on reaches `enough`. */
+/** The limit of the level at which the cumulative lots, from the best level on, reach `enough`. */
 function tickReaching(ladder: Ladder, enough: number): number {
   let level = 0
   for (let sum = ladder.lots[0]!; sum < enough; sum += ladder.lots[level]!) level++
@@ -149,7 +155,7 @@ function midpoint(range: Range): number {
   return Math.floor((range.lo + range.hi) / 2)
 }
 
-/** The highest (or lowest) limit inside the range among the orders of this round, or null. */
+/** The highest (or lowest) limit of both ladders inside the range, or null. */
 function outerLimit(buys: Ladder, sells: Ladder, range: Range, highest: boolean): number | null {
   let found: number | null = null
   for (let level = buys.size - 1; level >= 0 && buys.ticks[level]! <= range.hi; level--) {

@@ -1,4 +1,4 @@
-/** Owns the auction: one price, its volume and who is filled (matching.md "Close of a batch", steps 2 to 6). */
+/** Holds one auction: its price, its volume and its fills (matching.md "Close of a batch", steps 2 to 6). */
 import { allocateSide, NO_FILLS, partialFill, type SideFills } from './allocate'
 import type { Book } from './book'
 import { type Clearing, type Collar, clearingPrice, collarAround, type PriceTerms } from './clearing_price'
@@ -6,12 +6,12 @@ import { Ladder, LevelOrders } from './ladder'
 import { BUY, LIMIT, NO_ORDER, SELL } from './order_pool'
 import { Priority, type TieTerms } from './priority'
 
-/** Conditional orders leave one per round; after this many rounds the rest of them sit the batch out. */
+/** Each round drops one conditional order; after this many rounds all others are dropped too. */
 export const DROP_ROUNDS_MAX = 32
 
 /**
- * The rules and facts one auction is held under. Prices in ticks. `reference` and `collar_bps` are null only in an
- * auditor's case: a venue without a usable reference skips the auction. `volume_tolerance_bps` is unused by `std4`.
+ * The rules and inputs of one auction. Prices in ticks. `reference` and `collar_bps` are null only in an auditor's case: a
+ * venue without a usable reference skips the auction. `std4` does not use `volume_tolerance_bps`.
  */
 export type CrossTerms = PriceTerms & TieTerms & { collar_bps: number | null }
 
@@ -20,17 +20,17 @@ export type Cross = {
   price: number | null
   /** Lots bought = lots sold. */
   volume: number
-  /** Demand less supply at the price among the orders that stayed in; 0 without a price. */
+  /** Demand minus supply at the price, without dropped orders; 0 without a price. */
   surplus: number
-  /** Inclusive, or null without one. */
+  /** Inclusive; null for an auction without a collar. */
   collar: Collar | null
   /** Orders cross, but only outside the collar: the edge the reference moves to (policy `last` only). Else null. */
   drift: number | null
   buys: SideFills
   sells: SideFills
-  /** Conditional orders that sat this batch out, in the order they were dropped. */
+  /** Conditional orders excluded from this auction, in the order they were dropped. */
   dropped: number[]
-  /** ioc and fok orders not filled whole, by ascending order id: the caller cancels what the fills leave of them. */
+  /** ioc and fok orders not filled whole, by ascending order id: the caller cancels their remainders. */
   remainders: number[]
 }
 
@@ -39,15 +39,15 @@ const sells = new Ladder(SELL)
 const level_orders = new LevelOrders()
 
 /**
- * Holds one auction over the resting orders. Changes nothing: apply it with `book.reduce(handle, lots)` for each fill,
- * then `book.remove` for the remainders still alive. Expired orders must have been removed before. The result depends
+ * Holds one auction over the resting orders without changing the book: apply it with `book.reduce(handle, lots)` for each
+ * fill, then `book.remove` for the remainders still alive. Expired orders must have been removed before. The result depends
  * on the set of orders alone, not on the order in which they were added.
  */
 export function cross(book: Book, terms: CrossTerms): Cross {
   return hold(book, terms, true)
 }
 
-/** `cross` for those who do not care in which order the fills of one price stand: it follows the book's lists. */
+/** `cross` without sorting the whole-filled levels: the fills of one price follow the book's lists. */
 export function crossUnordered(book: Book, terms: CrossTerms): Cross {
   return hold(book, terms, false)
 }
@@ -68,8 +68,8 @@ function hold(book: Book, terms: CrossTerms, ordered: boolean): Cross {
 }
 
 /**
- * Opens the levels of the crossing range, beyond the collar too: after drops, what is left there decides whether the
- * reference drifts.
+ * Opens the levels of the crossing range, including those beyond the collar: after drops, the levels left there decide
+ * whether the reference drifts.
  */
 function openCrossing(book: Book): void {
   const { pool } = book
@@ -82,7 +82,7 @@ function openCrossing(book: Book): void {
   sells.open(book.sells, pool, bid)
 }
 
-/** The partly filled order, if it gets less than it insists on. */
+/** The partially filled order, if it receives less than its minimum fill. */
 function shortFill(book: Book, clearing: Clearing, priority: Priority): number | undefined {
   const { price, surplus, volume } = clearing
   if (price === null || surplus === 0 || book.conditional_orders === 0) return undefined

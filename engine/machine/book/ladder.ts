@@ -1,20 +1,20 @@
-/** The price levels of one side that can take part in an auction, best price first, and the orders of each. */
+/** Copies the price levels of one side that an auction may reach, best price first, and reads the orders of each. */
 import type { BookSide } from './book'
 import { BUY, NO_ORDER, type OrderPool, type Side } from './order_pool'
 
-// Owns the lists of orders of a few price levels, read side by side. Each order names the next one, so a list is read at
-// the pace at which memory answers: several are waited for together.
-
 export const LEVELS_AT_ONCE = 4
 
-/** Reused from auction to auction, so nothing is allocated per order. */
+/**
+ * The orders of a few price levels, read in parallel: following a linked list waits for memory at each order, and several
+ * lists can wait together. Reused by all auctions, so nothing is allocated per order.
+ */
 export class LevelOrders {
-  /** The handles of a level stand from `start(level)` to `end(level)`. */
+  /** The handles of a level are at `start(level)` to `end(level)`. */
   list = new Int32Array(0)
   private readonly counts = new Int32Array(LEVELS_AT_ONCE)
-  /** First orders of the lists to read. */
+  /** First orders of the lists that `read` will follow. */
   private readonly heads = new Int32Array(LEVELS_AT_ONCE)
-  /** Places there are for a level. */
+  /** Capacity of each level. */
   private room = 0
 
   start(level: number): number {
@@ -25,7 +25,7 @@ export class LevelOrders {
     return level * this.room + this.counts[level]!
   }
 
-  /** No level has orders any more, and each has room for all that rest. */
+  /** Empties all levels and makes each large enough for all resting orders. */
   clear(pool: OrderPool): void {
     if (pool.size > this.room) {
       this.room = Math.max(256, 2 * pool.size)
@@ -42,12 +42,12 @@ export class LevelOrders {
     this.counts[level]!++
   }
 
-  /** The orders of an empty level are those of the list that begins with `head`. */
+  /** Makes `read` fill an empty level with the list that begins with `head`. */
   follow(level: number, head: number): void {
     this.heads[level] = head
   }
 
-  /** Reads the lists followed: side by side to the end of the shortest, then each to its own. */
+  /** Reads the lists set by `follow`: in parallel to the end of the shortest, then one by one. */
   read({ next }: OrderPool): void {
     const { heads, list, room } = this
     let a = heads[0]!
@@ -81,14 +81,12 @@ export class LevelOrders {
   }
 }
 
-// Owns the price levels of one side that can take part in an auction, copied out of the book best price first.
-
-/** A short loop copies a level in half the time that a call for each takes; some may stay unused. */
+/** Copying levels in batches takes half the time of one call per level; some copies may stay unused. */
 const COPIED_AT_ONCE = 32
 
 /**
- * Levels and their lots, copied as the auction asks for them. Dropping an order lowers its level here and leaves the book
- * alone; a level without lots is none. Reused from auction to auction, so nothing is allocated per order.
+ * The levels of one side and their lots, copied lazily. Excluding an order reduces its level here, not in the book; a level
+ * without lots is removed. Reused by all auctions, so nothing is allocated per order.
  */
 export class Ladder {
   /** Levels copied so far. */
@@ -96,16 +94,16 @@ export class Ladder {
   ticks = new Float64Array(256)
   lots = new Float64Array(256)
   readonly excluded = new Set<number>()
-  /** Levels by tick that a round of this auction has put into serving order, with orders excluded since. */
+  /** By tick: the orders of levels that a round of this auction sorted, including orders excluded since. */
   readonly sorted = new Map<number, Int32Array>()
-  /** First handle in `outside` of a level outside the window. */
+  /** Where in `outside` the orders of a level outside the window begin. */
   private outside_from = new Int32Array(256)
   private outside: number[] = []
   private source!: BookSide
   private pool!: OrderPool
-  /** Worst tick of interest. */
+  /** Limit price of the worst level to copy. */
   private worst = 0
-  /** Where in the window the search for the next level goes on. */
+  /** Tick at which the search of the window continues. */
   private cursor = 0
   private complete = true
 
@@ -120,7 +118,7 @@ export class Ladder {
     return inside >= 0 ? inside : outermost(buys ? source.below : source.above, pool, buys)
   }
 
-  /** Starts over with the levels at `worst` or better. */
+  /** Starts an auction with the levels at `worst` or better. */
   open(source: BookSide, pool: OrderPool, worst: number): void {
     this.clear()
     this.source = source
@@ -140,7 +138,7 @@ export class Ladder {
     this.sorted.clear()
   }
 
-  /** Whether there is a level of that number; the levels up to it are copied. */
+  /** Whether the level exists; copies the levels up to it. */
   has(level: number): boolean {
     while (level >= this.size) {
       if (this.complete) return false
@@ -149,12 +147,12 @@ export class Ladder {
     return true
   }
 
-  /** The limit price of a level, or `otherwise` when there is none. */
+  /** The limit price of a level, or `otherwise` if it does not exist. */
   tickOr(level: number, otherwise: number): number {
     return this.has(level) ? this.ticks[level]! : otherwise
   }
 
-  /** Lots at `price` or better, found from the first `levels` levels, which have `sum` lots. */
+  /** Lots at `price` or better; the search begins at the first `levels` levels, whose lots are `sum`. */
   lotsTo(price: number, levels: number, sum: number): number {
     let level = levels
     let lots = sum
@@ -163,7 +161,7 @@ export class Ladder {
     return lots
   }
 
-  /** Takes an order of a copied level out of this auction. */
+  /** Removes an order of a copied level from this auction. */
   exclude(handle: number): void {
     const { lots, outside_from, ticks } = this
     const tick = this.pool.tick[handle]!
@@ -176,7 +174,7 @@ export class Ladder {
     this.size--
   }
 
-  /** Reads the orders that take part in so many levels from `first` on, LEVELS_AT_ONCE at most. */
+  /** Reads the orders, without excluded ones, of `levels` levels from `first` on, LEVELS_AT_ONCE at most. */
   readLevels(first: number, levels: number, into: LevelOrders): void {
     into.clear(this.pool)
     for (let place = 0; place < levels; place++) this.readLevel(first + place, place, into)
@@ -208,7 +206,7 @@ export class Ladder {
     return this.side === BUY ? tick < price : tick > price
   }
 
-  /** Some more levels of the window; after its last one, all that lie beyond the window. */
+  /** Copies the next levels of the window; after its last one, all levels beyond it. */
   private copyMore(): void {
     const { source, worst } = this
     const buys = this.side === BUY

@@ -1,6 +1,6 @@
 /**
- * Owns the memory of every resting order of the venue: one slot per order in typed arrays, the slot number being the
- * order's handle. A freed slot is reused, so a handle names an order only while that order rests.
+ * Stores every resting order of the venue: one slot per order in typed arrays; the slot number is the order's handle. A freed
+ * slot is reused, so a handle identifies an order only while the order rests.
  */
 
 export const BUY = 0
@@ -15,34 +15,33 @@ export type Kind = typeof LIMIT | typeof IOC | typeof FOK
 /** No order: ends every list. Handles start at 1, so freshly zeroed memory reads as empty. */
 export const NO_ORDER = 0
 /**
- * Bytes of pool memory one order takes, whether it rests at a crowded level or alone. Sixteen of them are touched only for
- * orders that are ioc, fok or have a minimum fill.
+ * Bytes of pool memory per order. Sixteen of them are touched only for orders that are ioc, fok or have a minimum fill.
  */
 export const ORDER_BYTES = 57
 
 const LIVE = 8
-/** Its minimum fill stands in the array of those. Without this the array holds what an earlier order left there. */
+/** `min_fill` of the slot is valid. Without this flag it holds the value of an earlier order. */
 const CONDITIONAL = 16
 
-/** What the book keeps of an order. Lots and ticks are safe integers; `order_id` is 16 bytes and is copied. */
+/** An order as the book stores it. Lots and ticks are safe integers; `order_id` is 16 bytes and is copied. */
 export type BookOrder = {
   side: Side
   kind: Kind
   /** Limit price in ticks, 1 to 2^31. */
   tick: number
-  /** What remains to be filled, 1 to 2^53-1 lots. */
+  /** Remaining lots, 1 to 2^53-1. */
   lots: number
-  /** 0 = any; `fok` counts as its own `lots` whatever stands here. */
+  /** 0 = any; ignored for `fok`, whose minimum is `lots`. */
   min_fill: number
-  /** Number of the first batch the order can take part in: its age. A replacement that keeps its age keeps this. */
+  /** Number of the first batch the order can take part in: its age. A replacement that keeps its age keeps this number. */
   arrival_batch: number
   order_id: Uint8Array
 }
 
 /**
- * Slots for orders, a column for each thing kept: the less an operation or a walk reads of an order, the more orders the
- * caches hold. Preallocate with the venue's bound on live orders: untouched memory costs nothing, and growth (by
- * doubling) copies every array. Read the arrays through the pool each time, because growth replaces them.
+ * Slots for orders in columns: an operation reads only the columns it needs, so the CPU caches hold more orders.
+ * Preallocate with the venue's bound on live orders: untouched memory costs nothing, and growth (by doubling) copies every
+ * array. Read the arrays through the pool each time, because growth replaces them.
  */
 export class OrderPool {
   /** Neighbours in the list of a price level; `next` also threads the free slots. */
@@ -54,7 +53,7 @@ export class OrderPool {
   tick: Uint32Array
   arrival_batch: Uint32Array
   remaining: Float64Array
-  /** Written and read for conditional orders alone: most are none, and each array is one more cache line. */
+  /** Accessed only for conditional orders: most orders are not, and each array costs one more cache line. */
   private min_fill: Float64Array
   /** 16 bytes per slot, and the same as four words. */
   ids: Uint8Array
@@ -100,7 +99,7 @@ export class OrderPool {
     return handle
   }
 
-  /** Returns a slot. What stands in it can be read until another order takes it: an order is told of after it has left. */
+  /** Frees a slot. It stays readable until reused, because events are emitted after removal. */
   give(handle: number): void {
     this.flags[handle]! &= ~LIVE
     this.next[handle] = this.free
@@ -124,7 +123,7 @@ export class OrderPool {
     return (this.flags[handle]! & CONDITIONAL) !== 0
   }
 
-  /** The least it insists on, 0 for any; of a fok order its amount. */
+  /** The minimum fill in lots, 0 = any; for a fok order its amount. */
   minFill(handle: number): number {
     return this.isConditional(handle) ? this.min_fill[handle]! : 0
   }
@@ -134,13 +133,13 @@ export class OrderPool {
     return this.ids.slice(handle * 16, handle * 16 + 16)
   }
 
-  /** Copies the 16-byte order id, as the four words that hold it, to `into[to..to + 4)`: no array is made. */
+  /** Copies the order id as four words to `into[to..to + 4)`, without allocating. */
   readId(handle: number, into: Uint32Array, to: number): void {
     const at = handle * 4
     for (let word = 0; word < 4; word++) into[to + word] = this.id[at + word]!
   }
 
-  /** Ascending order ids: negative when that of `one` comes first. */
+  /** Compares order ids: negative when the id of `one` is smaller. */
   compareIds(one: number, other: number): number {
     const { ids } = this
     for (let at = 0; at < 16; at++) {
@@ -150,7 +149,7 @@ export class OrderPool {
     return 0
   }
 
-  /** Word by word: a third of the time of `set` for 16 bytes. */
+  /** Word by word, in a third of the time of `set` for 16 bytes. */
   private copyId(order_id: Uint8Array, at: number): void {
     const { id } = this
     for (let word = 0; word < 4; word++) {

@@ -1,5 +1,5 @@
 /**
- * Owns the order in which orders of one price are served: older batch, then larger remainder, then ascending SHA-256 of
+ * Sorts the orders of one price into serving order: older batch, then larger remainder, then ascending SHA-256 of
  * `tacit/tie/v1` ‖ seed ‖ order id (matching.md "Close of a batch", step 5).
  */
 import { compareBytes, concatBytes } from '../../../protocol/bytes'
@@ -17,19 +17,19 @@ export type TieTerms = {
 const TIE_DOMAIN = new TextEncoder().encode('tacit/tie/v1')
 const SEED_BYTES = 32
 
-/** Of the level being sorted: its orders, their ages, keys by age and size, ids and keys by hash of those that tie. */
+/** Buffers for the level being sorted: orders, ages, keys by age and size; for orders that tie, ids and keys by hash. */
 let handles = new Int32Array(0)
 let ages = new Float64Array(0)
 let ranks = new Float64Array(0)
 let ids = new Uint32Array(0)
 let hashes = new Float64Array(0)
-/** Where orders that tie begin and end. */
+/** Start and end of each run of orders that tie. */
 let starts = new Int32Array(0)
 let ends = new Int32Array(0)
-/** What is hashed for an order: domain, seed and the order id, of which the four words are in view. */
+/** The hashed message of an order: domain, seed and the order id; the id is also accessible as four words. */
 const message = concatBytes(TIE_DOMAIN, new Uint8Array(SEED_BYTES + 16))
 const message_id = new Uint32Array(message.buffer, TIE_DOMAIN.length + SEED_BYTES, 4)
-/** The auction whose seed the message holds. */
+/** The auction whose seed is in the message. */
 let message_auction = 0
 const digest = new Uint8Array(32)
 let auctions = 0
@@ -54,14 +54,14 @@ export class Priority {
     for (let at = 0; at < count; at++) list[from + at] = handles[at]!
   }
 
-  /** By one number that holds age and size, or, where that would not be exact, by size and then, stably, by age. */
+  /** Sorts by one key for age and size or, if that would exceed 2^53, by size and then, stably, by age. */
   private sortByAgeAndSize(list: Int32Array, to: number, count: number): void {
     const { arrival_batch, remaining } = this.pool
     let oldest = Number.MAX_SAFE_INTEGER
     let newest = 0
     let largest = 0
     for (let at = 0; at < count; at++) {
-      // A level lists its newest order first: from its end on, ages are nearly sorted.
+      // A level lists its newest order first, so in reverse the ages are nearly sorted.
       const handle = list[to - 1 - at]!
       const batch = arrival_batch[handle]!
       const lots = remaining[handle]!
@@ -85,7 +85,7 @@ export class Priority {
     this.numberRanks(count)
   }
 
-  /** Of orders sorted by age and size: one number for all that are equal in both. */
+  /** Numbers orders sorted by age and size, with one number for all that are equal in both. */
   private numberRanks(count: number): void {
     const { arrival_batch, remaining } = this.pool
     let rank = 0
@@ -98,7 +98,7 @@ export class Priority {
     }
   }
 
-  /** Notes where equal ranks begin and end, and the ids: read one after the other, they are waited for together. */
+  /** Finds the runs of equal ranks and reads their ids; consecutive reads wait for memory together. */
   private findTies(count: number): number {
     const { pool } = this
     let ties = 0
@@ -126,10 +126,10 @@ export class Priority {
     }
   }
 
-  /** Two keys among them are equal. */
+  /** The slow path for orders of which two have equal keys. */
   private sortByWholeHash(start: number, end: number): void {
     const tied = Array.from(handles.subarray(start, end), (handle, at) => {
-      // The sort by keys has moved it away from its id.
+      // The sort by key has moved the handle, but not its id.
       this.pool.readId(handle, ids, 4 * (start + at))
       return { handle, hash: this.hash(start + at, new Uint8Array(32)) }
     })

@@ -1,6 +1,6 @@
-/** Owns the stable sorting of handles by whole-number keys: by insertion when they are few, else digit by digit. */
+/** Sorts handles stably by integer keys: insertion sort for few, radix sort for many. */
 
-/** Up to this many are sorted by insertion. */
+/** Up to this many handles are sorted by insertion. */
 const INSERTION_MAX = 32
 const DIGIT_BITS = 6
 const DIGIT_MASK = (1 << DIGIT_BITS) - 1
@@ -10,8 +10,8 @@ let spare_handles = new Int32Array(256)
 let spare_keys = new Float64Array(256)
 
 /**
- * Sorts `handles[from..from + count)` and `keys[from..from + count)` alike by ascending key. Keys are whole numbers
- * from 0 to 2^53-1.
+ * Sorts `handles[from..from + count)` and `keys[from..from + count)` together by ascending key. Keys are integers from 0 to
+ * 2^53-1.
  */
 export function sortByKey(handles: Int32Array, keys: Float64Array, from: number, count: number): void {
   if (count > INSERTION_MAX) sortByDigits(handles, keys, from, count)
@@ -32,7 +32,7 @@ function sortByInsertion(handles: Int32Array, keys: Float64Array, from: number, 
   }
 }
 
-/** Two digits at a time: over to the spare arrays and back. */
+/** Two digits at a time: to the spare arrays and back. */
 function sortByDigits(handles: Int32Array, keys: Float64Array, from: number, count: number): void {
   const to = from + count
   if (spare_keys.length < to) {
@@ -41,14 +41,14 @@ function sortByDigits(handles: Int32Array, keys: Float64Array, from: number, cou
   }
   let largest = 0
   for (let at = from; at < to; at++) if (keys[at]! > largest) largest = keys[at]!
-  // A power of two scales exactly, and `&` takes the low bits of any whole part.
+  // Scaling by a power of two is exact, and `&` takes the low bits of the integer part.
   for (let scale = 1; largest * scale >= 1; scale /= 1 << (2 * DIGIT_BITS)) {
     moveByDigit(handles, keys, from, to, scale, spare_handles, spare_keys)
     moveByDigit(spare_handles, spare_keys, from, to, scale / (1 << DIGIT_BITS), handles, keys)
   }
 }
 
-/** Moves handles and keys to the same range of other arrays, by one digit of the key. */
+/** Counting sort by one digit of the key, into the same range of other arrays. */
 function moveByDigit(
   handles: Int32Array,
   keys: Float64Array,

@@ -1,6 +1,6 @@
 /**
- * Owns which positions of a window are occupied: one bit each in three levels of 32-bit words, so the next or previous
- * occupied position is found in at most a handful of loads.
+ * Tracks which positions of a window are occupied: one bit each in three levels of 32-bit words, so finding the next or
+ * previous occupied position takes a handful of loads.
  */
 
 /** Windows are multiples of this: one top word covers 32^3 positions. */

@@ -19,7 +19,7 @@ export function fixed(width: number): Codec<Uint8Array> {
   return { write: (to, value) => to.fixed(value, width), read: (from) => from.fixed(width) }
 }
 
-/** Lowercase hex of fixed width, kept as bytes. */
+/** Lowercase hex of `width` bytes, encoded as the bytes. */
 export function hex(width: number): Codec<string> {
   return {
     write: (to, value) => to.fixed(hexBytes(value, width), width),
@@ -27,7 +27,7 @@ export function hex(width: number): Codec<string> {
   }
 }
 
-/** One of a closed list of words, as its position: words are only ever added at the end. */
+/** One of a closed list of words, encoded as its index in one byte: words are only added at the end. */
 export function word<const W extends readonly string[]>(words: W): Codec<W[number]> {
   return {
     write(to, value) {
@@ -35,12 +35,15 @@ export function word<const W extends readonly string[]>(words: W): Codec<W[numbe
       if (at === -1) throw new CodecError('a word is not in its list')
       to.byte(at)
     },
-    read(from) {
-      const value = words[from.byte()]
-      if (value === undefined) throw new CodecError('a word is not in its list')
-      return value
-    },
+    read: (from) => wordOf(words, from.byte()),
   }
+}
+
+/** @throws CodecError when the list has no such index */
+export function wordOf<T>(words: readonly T[], at: number): T {
+  const word = words[at]
+  if (word === undefined) throw new CodecError('a word is not in its list')
+  return word
 }
 
 export function option<T>(inner: Codec<T>): Codec<T | undefined> {
@@ -63,7 +66,7 @@ export function list<T>(inner: Codec<T>): Codec<T[]> {
   }
 }
 
-/** Fields in the order of the description. */
+/** Fields are encoded in the order of the description. */
 export function struct<T extends object>(fields: { [K in keyof T]-?: Codec<T[K]> }): Codec<T> {
   const entries = Object.entries(fields) as [keyof T, Codec<T[keyof T]>][]
   return {
@@ -78,7 +81,7 @@ export function struct<T extends object>(fields: { [K in keyof T]-?: Codec<T[K]>
   }
 }
 
-/** A canonical JSON document: the settings, whose shape is the operator's configuration. */
+/** A JSON document, for settings: their shape is the operator's configuration. */
 export function json<T>(): Codec<T> {
   return {
     write: (to, value) => to.text(JSON.stringify(value)),

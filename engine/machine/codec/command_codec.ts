@@ -1,71 +1,23 @@
-/** The journal's layout of every command, for both directions. */
+/** Encodes and decodes commands in the journal's layout. */
 import type * as commands from '../../commands'
-import type { Cancel, Command, NoteFact, Place } from '../../commands'
 import { ByteReader, ByteWriter, CodecError } from '../../memory/byte_stream'
 import type { BatchStage, ExitRequest, HashResult, SettledBatch, SignedBatch } from '../../ports'
 import { SIDES, TYPES } from '../state/order_row'
-import { blob, bool, type Codec, fixed, json, list, option, struct, text, u64, uint, word } from './codec'
-
-// Reads the two commands that journals are full of; the layout is that of command_codec.ts, field by field.
-
-/** Object literals in one place give objects of one shape, which a loop over a description cannot. */
-function readPlace(from: ByteReader): Omit<Place, 'kind'> {
-  return {
-    account_id: from.text(),
-    origin: from.byte() === 1 ? from.text() : undefined,
-    order_id: from.fixed(16),
-    trading_key: from.fixed(32),
-    symbol: from.text(),
-    side: wordOf(SIDES, from.byte()),
-    type: wordOf(TYPES, from.byte()),
-    amount: from.u64(),
-    price_limit: from.u64(),
-    min_fill: from.u64(),
-    expiry_slot: from.uint(),
-    nonce: from.u64(),
-    collateral_commitment: from.fixed(32),
-    anchors: readAnchors(from),
-    signature: from.signature(),
-    opening: from.byte() === 1 ? readNote(from) : undefined,
-    digest: from.fixed(32),
-  }
-}
-
-function readCancel(from: ByteReader): Omit<Cancel, 'kind'> {
-  return {
-    account_id: from.text(),
-    order_id: from.fixed(16),
-    trading_key: from.fixed(32),
-    cancel_nonce: from.u64(),
-    signature: from.signature(),
-  }
-}
-
-function readAnchors(from: ByteReader): Uint8Array[] {
-  const count = from.uint()
-  const anchors: Uint8Array[] = []
-  for (let at = 0; at < count; at++) anchors.push(from.fixed(32))
-  return anchors
-}
-
-function readNote(from: ByteReader): NoteFact {
-  return {
-    mint: from.fixed(32),
-    amount: from.u64(),
-    blinding: from.fixed(32),
-    leaf_index: from.byte() === 1 ? from.uint() : undefined,
-    commitment: from.fixed(32),
-    nullifier: from.fixed(32),
-  }
-}
-
-function wordOf<T>(words: readonly T[], at: number): T {
-  const word = words[at]
-  if (word === undefined) throw new CodecError('a word is not in its list')
-  return word
-}
-
-// The journal's layout of every command. The type byte is the position in `KINDS`: kinds are only added at the end.
+import {
+  blob,
+  bool,
+  type Codec,
+  fixed,
+  json,
+  list,
+  option,
+  struct,
+  text,
+  u64,
+  uint,
+  word,
+  wordOf,
+} from './codec'
 
 type Body<T extends { kind: string }> = Omit<T, 'kind'>
 
@@ -204,7 +156,7 @@ const batch_stage = struct<BatchStage>({
   slot: uint,
   payouts: list(outcome) as Codec<BatchStage['payouts']>,
 })
-/** What an exit request asks for, beside the note it names. */
+/** The terms of an exit request without its note and stage. */
 export const EXIT_TERMS = {
   mint: b32,
   amount: u64,
@@ -227,7 +179,7 @@ const epoch_intended = struct<Body<commands.EpochIntended>>({
   transaction: blob,
 })
 
-/** Bodies by kind, without `unix_ms`, in the order of their type byte. */
+/** Bodies by kind, without `unix_ms`. The type byte of a kind is its position here, so kinds are only added at the end. */
 const CODECS: { [K in commands.CommandKind]: Codec<Body<Extract<commands.CommandBody, { kind: K }>>> } = {
   configure: struct<Body<commands.Configure>>({ settings: json<commands.Settings>() }),
   account_record,
@@ -273,13 +225,11 @@ function codecOf(kind: commands.CommandKind): { type: number; codec: Codec<objec
   return { type: KIND_BYTES.get(kind)!, codec: CODECS[kind] as Codec<object> }
 }
 
-// Encodes a command for the journal.
-
-/** One for all commands: what is written is copied out at once. */
+/** Reused by all commands: the result is copied out. */
 const writer = new ByteWriter()
 
-/** Type byte, `unix_ms` in 8 bytes, then the body (engine/machine/codec/command_codec.ts). */
-export function encodeCommand(command: Command): Uint8Array {
+/** Type byte, `unix_ms` in 8 bytes, then the body. */
+export function encodeCommand(command: commands.Command): Uint8Array {
   const { type, codec } = codecOf(command.kind)
   writer.begin()
   writer.byte(type)
@@ -288,13 +238,11 @@ export function encodeCommand(command: Command): Uint8Array {
   return writer.done()
 }
 
-// Decodes a command of the journal.
-
 /**
- * With signatures `skipped` those of places and cancels come back empty: what the journal holds was verified before.
- * @throws CodecError unless the bytes are exactly one encoded command.
+ * With signatures `skipped` those of places and cancels are empty: the commands of the journal were verified before.
+ * @throws CodecError unless the bytes are exactly one encoded command
  */
-export function decodeCommand(bytes: Uint8Array, signatures: 'read' | 'skipped' = 'read'): Command {
+export function decodeCommand(bytes: Uint8Array, signatures: 'read' | 'skipped' = 'read'): commands.Command {
   const from = new ByteReader(bytes, signatures === 'read')
   const kind = KINDS[from.byte()]
   if (kind === undefined) throw new CodecError('the type of a command is not known')
@@ -303,5 +251,59 @@ export function decodeCommand(bytes: Uint8Array, signatures: 'read' | 'skipped' 
   from.done()
   command.kind = kind
   command.unix_ms = unix_ms
-  return command as Command
+  return command as commands.Command
+}
+
+/**
+ * Reads a place, field by field in the order of its struct above. Most records of a journal are places and cancels, and an
+ * object literal gives all objects one shape, which a loop over a description does not.
+ */
+function readPlace(from: ByteReader): Body<commands.Place> {
+  return {
+    account_id: from.text(),
+    origin: from.byte() === 1 ? from.text() : undefined,
+    order_id: from.fixed(16),
+    trading_key: from.fixed(32),
+    symbol: from.text(),
+    side: wordOf(SIDES, from.byte()),
+    type: wordOf(TYPES, from.byte()),
+    amount: from.u64(),
+    price_limit: from.u64(),
+    min_fill: from.u64(),
+    expiry_slot: from.uint(),
+    nonce: from.u64(),
+    collateral_commitment: from.fixed(32),
+    anchors: readAnchors(from),
+    signature: from.signature(),
+    opening: from.byte() === 1 ? readNote(from) : undefined,
+    digest: from.fixed(32),
+  }
+}
+
+function readCancel(from: ByteReader): Body<commands.Cancel> {
+  return {
+    account_id: from.text(),
+    order_id: from.fixed(16),
+    trading_key: from.fixed(32),
+    cancel_nonce: from.u64(),
+    signature: from.signature(),
+  }
+}
+
+function readAnchors(from: ByteReader): Uint8Array[] {
+  const count = from.uint()
+  const anchors: Uint8Array[] = []
+  for (let at = 0; at < count; at++) anchors.push(from.fixed(32))
+  return anchors
+}
+
+function readNote(from: ByteReader): commands.NoteFact {
+  return {
+    mint: from.fixed(32),
+    amount: from.u64(),
+    blinding: from.fixed(32),
+    leaf_index: from.byte() === 1 ? from.uint() : undefined,
+    commitment: from.fixed(32),
+    nullifier: from.fixed(32),
+  }
 }

@@ -1,9 +1,10 @@
-/** Rebuilds a state from a snapshot, its order books and indexes included. */
+/** Decodes a snapshot into a state, including its order books and indexes. */
 import { encodeBase58 } from '../../../protocol/base58'
 import { addToBucket } from '../../memory/buckets'
 import { ByteReader, CodecError } from '../../memory/byte_stream'
 import { newList } from '../../memory/handle_list'
-import { letGo } from '../../memory/idle_gc'
+import type { HashSeed } from '../../memory/id_table'
+import { releaseBytes } from '../../memory/release_bytes'
 import { Book } from '../book/book'
 import { addKey } from '../rules/checks'
 import { restOrder } from '../rules/order_life'
@@ -31,72 +32,22 @@ import {
   withdrawal_row,
 } from './snapshot_layout'
 
-// Decodes the settlement part of a snapshot.
-
-/** Tables decoded before. */
-type Decoding = { keys: TradingKey[]; noteAt: (place: number) => Note; fills: FillRecord[] }
-
-function decodeSettlement(from: ByteReader, known: Decoding): Settlement {
-  const { noteAt, fills } = known
-  const readable = from.uint()
-  const payments = Array.from({ length: from.uint() }, () => decodePayment(from, known))
-  const exits: Exit[] = list(exit_row)
-    .read(from)
-    .map((row) => ({ ...row, kind: 'exit', note: maybe(noteAt, row.note) }))
-  const payoutOf = (ref: { exit: boolean; at: number }) => (ref.exit ? exits[ref.at]! : payments[ref.at]!)
-  const batches = list(batch_row)
-    .read(from)
-    .map((row) => ({
-      ...row,
-      inputs: row.inputs.map(noteAt),
-      outputs: row.outputs.map((output) => ({ ...output, note: noteAt(output.note) })),
-      fills: row.fills.map((at) => fills[at]!),
-      payouts: row.payouts.map((ref) => payoutOf(ref) as Withdrawal | Exit),
-      reshapes: row.reshapes.map((at) => payments[at] as Reshape),
-    }))
-  const row = settlement_row.read(from)
-  return {
-    ...row,
-    waiting: row.waiting.map(payoutOf),
-    batches: new Map(batches.map((batch) => [batch.batch_id, batch])),
-    payments: new Map(payments.slice(0, readable).map((payment) => [idOf(payment), payment])),
-    exits: new Map(exits.map((exit) => [exit.nullifier, exit])),
-  }
-}
-
-function decodePayment(from: ByteReader, { keys, noteAt }: Decoding): Withdrawal | Reshape {
-  if (from.byte() === 0) {
-    const row = withdrawal_row.read(from)
-    const key = keys[row.key]!
-    return { ...row, kind: 'withdrawal', key, note: noteAt(row.note), change: maybe(noteAt, row.change) }
-  }
-  const row = reshape_row.read(from)
-  const [inputs, outputs] = [row.inputs, row.outputs].map((list) => list.map(noteAt))
-  return { ...row, kind: 'reshape', key: keys[row.key]!, inputs: inputs!, outputs: outputs! }
-}
-
-function idOf(payment: Withdrawal | Reshape): string {
-  return payment.kind === 'withdrawal' ? payment.withdrawal_id : payment.reshape_id
-}
-
-function maybe(noteAt: Decoding['noteAt'], place: number | undefined): Note | undefined {
-  return place === undefined ? undefined : noteAt(place)
-}
-
-// Rebuilds a state from a snapshot, its order books and indexes included.
-
 /**
- * @param snapshot whole, or block by block: blocks are let go as they are read, so that the state is all that is held
- * @param orders as in createState
- * @throws CodecError unless the bytes are one encoded state
+ * @param snapshot as a whole or in blocks, which are not retained, so only the state stays in memory
+ * @param seed, orders as in createState
+ * @throws CodecError unless the bytes are exactly one encoded state
  */
-export function decodeState(snapshot: Uint8Array | Iterator<Uint8Array>, orders?: number): State {
+export function decodeState(
+  snapshot: Uint8Array | Iterator<Uint8Array>,
+  seed: HashSeed,
+  orders?: number,
+): State {
   const from =
     snapshot instanceof Uint8Array
       ? new ByteReader(snapshot)
       : new ByteReader(new Uint8Array(0), true, snapshot)
   if (from.byte() !== STATE_LAYOUT) throw new CodecError('the layout of the snapshot is not known')
-  const state = createState(orders)
+  const state = createState(seed, orders)
   readHeading(state, from)
   readInstruments(state, from)
   const keys = readKeys(state, from)
@@ -153,9 +104,13 @@ function readKeys(state: State, from: ByteReader): TradingKey[] {
     })
 }
 
+/** The note at an index of the table of notes. */
 type NoteAt = (place: number) => Note
 
-/** The known notes come first. They become known with `settle`, once the leaves are read, where most commitments lie. */
+/**
+ * The known notes come first. `settle` stores the commitments and registers the known notes; it needs the leaves, which
+ * contain most commitments.
+ */
 function readNotes({ notes }: State, from: ByteReader): { noteAt: NoteAt; settle: () => void } {
   const known = from.uint()
   const handles = new Uint32Array(from.uint())
@@ -169,21 +124,20 @@ function readNotes({ notes }: State, from: ByteReader): { noteAt: NoteAt; settle
       notes.settle(handle, commitments, place * 32)
       if (place < known) notes.register(notes.at(handle))
     })
-    letGo(commitments)
+    releaseBytes(commitments)
   }
   return { noteAt: (place) => notes.at(handles[place]!), settle }
 }
 
 function readFills(state: State, from: ByteReader, noteAt: NoteAt): FillRecord[] {
   const accounts = [...state.accounts.values()]
-  const maybe = (place: number | undefined) => (place === undefined ? undefined : noteAt(place))
   return list(fill_row)
     .read(from)
     .map((row) => ({
       ...row,
       account: accounts[row.account]!,
-      proceeds: maybe(row.proceeds),
-      change: maybe(row.change),
+      proceeds: maybe(noteAt, row.proceeds),
+      change: maybe(noteAt, row.change),
     }))
 }
 
@@ -194,7 +148,57 @@ function readSpentOwners(state: State, from: ByteReader): void {
   for (let leaf = 0; leaf < count; leaf++) state.spent_owners[leaf] = from.uint()
 }
 
-/** Whatever refers to a note holds it, as when it came to be. */
+/** The tables decoded before the settlement. */
+type Decoding = { keys: TradingKey[]; noteAt: NoteAt; fills: FillRecord[] }
+
+function decodeSettlement(from: ByteReader, known: Decoding): Settlement {
+  const { noteAt, fills } = known
+  const readable = from.uint()
+  const payments = Array.from({ length: from.uint() }, () => decodePayment(from, known))
+  const exits: Exit[] = list(exit_row)
+    .read(from)
+    .map((row) => ({ ...row, kind: 'exit', note: maybe(noteAt, row.note) }))
+  const payoutOf = (ref: { exit: boolean; at: number }) => (ref.exit ? exits[ref.at]! : payments[ref.at]!)
+  const batches = list(batch_row)
+    .read(from)
+    .map((row) => ({
+      ...row,
+      inputs: row.inputs.map(noteAt),
+      outputs: row.outputs.map((output) => ({ ...output, note: noteAt(output.note) })),
+      fills: row.fills.map((at) => fills[at]!),
+      payouts: row.payouts.map((ref) => payoutOf(ref) as Withdrawal | Exit),
+      reshapes: row.reshapes.map((at) => payments[at] as Reshape),
+    }))
+  const row = settlement_row.read(from)
+  return {
+    ...row,
+    waiting: row.waiting.map(payoutOf),
+    batches: new Map(batches.map((batch) => [batch.batch_id, batch])),
+    payments: new Map(payments.slice(0, readable).map((payment) => [idOf(payment), payment])),
+    exits: new Map(exits.map((exit) => [exit.nullifier, exit])),
+  }
+}
+
+function decodePayment(from: ByteReader, { keys, noteAt }: Decoding): Withdrawal | Reshape {
+  if (from.byte() === 0) {
+    const row = withdrawal_row.read(from)
+    const key = keys[row.key]!
+    return { ...row, kind: 'withdrawal', key, note: noteAt(row.note), change: maybe(noteAt, row.change) }
+  }
+  const row = reshape_row.read(from)
+  const [inputs, outputs] = [row.inputs, row.outputs].map((list) => list.map(noteAt))
+  return { ...row, kind: 'reshape', key: keys[row.key]!, inputs: inputs!, outputs: outputs! }
+}
+
+function idOf(payment: Withdrawal | Reshape): string {
+  return payment.kind === 'withdrawal' ? payment.withdrawal_id : payment.reshape_id
+}
+
+function maybe(noteAt: NoteAt, place: number | undefined): Note | undefined {
+  return place === undefined ? undefined : noteAt(place)
+}
+
+/** Restores the holds of batches, payments and exits; orders hold their notes when they are added. */
 function holdSettling({ notes, settlement }: State): void {
   for (const batch of settlement.batches.values()) holdAll(notes, notesOfBatch(batch))
   for (const payment of settlement.payments.values()) holdAll(notes, notesOfPayment(payment))

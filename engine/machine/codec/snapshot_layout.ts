@@ -1,31 +1,35 @@
-/** The layout of a snapshot's tables. Objects refer to each other by their position in the table before. */
-
+/** Defines the layout of a snapshot's tables. A row refers to another object by its index in an earlier table. */
 import type { HaltReason, Settings } from '../../commands'
 import { LIMITS } from '../../limits'
-import { type ByteReader, type ByteWriter, CodecError } from '../../memory/byte_stream'
+import type { ByteReader, ByteWriter } from '../../memory/byte_stream'
 import type { TradingKey } from '../state/account'
 import type { InstrumentState } from '../state/instrument'
-import { NOTE_STATUSES, type Note, type NoteStatus } from '../state/note'
+import { NOTE_STATUSES, type Note } from '../state/note'
 import * as row from '../state/note_row'
 import type { Notes } from '../state/notes'
 import type { FillRecord, Order, OrderFacts } from '../state/order'
-import {
-  DIGEST_BYTES,
-  ID_BYTES,
-  IDENTITY_BYTES,
-  LIVE_STATUSES,
-  SIDES as ORDER_SIDES,
-  TYPES,
-} from '../state/order_row'
+import { DIGEST_BYTES, ID_BYTES, IDENTITY_BYTES, LIVE_STATUSES, SIDES, TYPES } from '../state/order_row'
 import type { Epoch } from '../state/state'
-import { blob, bool, fixed, hex, i128, json, list, option, struct, text, u64, uint, word } from './codec'
+import {
+  blob,
+  bool,
+  fixed,
+  hex,
+  i128,
+  json,
+  list,
+  option,
+  struct,
+  text,
+  u64,
+  uint,
+  word,
+  wordOf,
+} from './codec'
 import { EXIT_TERMS, HALT_REASONS, hash_result, signed_batch } from './command_codec'
 import type { Tables } from './snapshot_tables'
 
-// The layout of a snapshot's tables. Objects refer to each other by their position in the table before.
-
 const b32 = fixed(32)
-const SIDES = ['buy', 'sell'] as const
 const STAGES = ['matched', 'submitted', 'confirmed', 'finalized', 'voided'] as const
 const INSTRUMENT_STATUSES = ['active', 'paused', 'closed'] as const
 
@@ -124,14 +128,13 @@ export const fill_row = struct({
   seq: uint,
 })
 
-// The layout of a note in a snapshot. Millions are written and read, so it is said in code instead of a description.
-
-/** Blinding and nullifier: 32 bytes each at these places of the row, where the flag says so. */
+/** Optional parts of a note, 32 bytes each: offset in the row and flag. */
 const PARTS = [
   [row.BLINDING_AT, row.HAS_BLINDING],
   [row.NULLIFIER_AT, row.HAS_NULLIFIER],
 ] as const
 
+/** Notes and orders are written and read by code, not by a description: there may be millions, and it is faster. */
 export function writeNote(to: ByteWriter, note: Note): void {
   const { bytes } = note.chunk
   const flags = bytes[note.at(row.FLAGS_AT)]!
@@ -152,15 +155,15 @@ export function writeNote(to: ByteWriter, note: Note): void {
 }
 
 /**
- * Makes the note, not known yet. Its commitment goes to `at` of `commitments` and is put where it belongs once the leaves
- * are read too (`Notes.settle`): until then nobody may ask for it.
+ * Creates the note, not known yet. Its commitment is copied to `at` of `commitments` and is not readable from the note until
+ * `Notes.settle` stores it, which needs the leaves.
  */
 export function readNote(from: ByteReader, notes: Notes, commitments: Uint8Array, at: number): Note {
   const note = notes.create({
     owner: from.text(),
     mint: from.uint(),
     amount: from.u64(),
-    status: statusOf(from.byte()),
+    status: wordOf(NOTE_STATUSES, from.byte()),
   })
   const { bytes, view } = note.chunk
   const flags_at = note.at(row.FLAGS_AT)
@@ -181,14 +184,7 @@ export function readNote(from: ByteReader, notes: Notes, commitments: Uint8Array
   return note
 }
 
-function statusOf(place: number): NoteStatus {
-  const status = NOTE_STATUSES[place]
-  if (status === undefined) throw new CodecError('the status of a note is not known')
-  return status
-}
-
-// The layout of a live order in a snapshot, said in code as that of a note.
-
+/** A buffer that every written order reuses. */
 const IDENTITY = new Uint8Array(IDENTITY_BYTES)
 
 export function writeOrder(to: ByteWriter, order: Order, tables: Tables): void {
@@ -197,7 +193,7 @@ export function writeOrder(to: ByteWriter, order: Order, tables: Tables): void {
   to.copy(IDENTITY, 0, ID_BYTES)
   to.uint(order.key.index)
   to.uint(order.instrument.index)
-  to.byte(ORDER_SIDES.indexOf(order.side))
+  to.byte(SIDES.indexOf(order.side))
   to.byte(TYPES.indexOf(order.type))
   to.uint(order.lots)
   to.uint(order.ticks)
@@ -223,39 +219,39 @@ export function writeOrder(to: ByteWriter, order: Order, tables: Tables): void {
   for (const fill of fills) to.uint(tables.fills.at(fill))
 }
 
-/** Tables decoded before. */
+/** The tables decoded before the orders. */
 type OrderDecoding = {
   keys: readonly TradingKey[]
   instruments: readonly InstrumentState[]
-  /** The note at a place of their table. */
+  /** The note at an index of the table of notes. */
   noteAt: (place: number) => Note
   fills: readonly FillRecord[]
 }
 
-/** One place for the bytes of every order that is read: they are copied on at once. */
+/** Buffers that every order read reuses: the caller copies them before it reads the next order. */
 const ORDER_ID = new Uint8Array(16)
 const DIGEST = new Uint8Array(32)
 const REPLACED_ID = new Uint8Array(16)
 const ANCHORS = Array.from({ length: LIMITS.anchors_max }, () => new Uint8Array(32))
 
-function read(from: ByteReader, into: Uint8Array): Uint8Array {
+function readInto(from: ByteReader, into: Uint8Array): Uint8Array {
   from.copy(into, 0, into.length)
   return into
 }
 
 function readAnchors(from: ByteReader): Uint8Array[] {
   const anchors = ANCHORS.slice(0, from.uint() / 32)
-  for (const anchor of anchors) read(from, anchor)
+  for (const anchor of anchors) readInto(from, anchor)
   return anchors
 }
 
-/** Its bytes are those of the next order as soon as that is read. */
+/** The byte fields are overwritten when the next order is read. */
 export function readOrder(from: ByteReader, known: OrderDecoding): OrderFacts {
   const facts: OrderFacts = {
-    order_id: read(from, ORDER_ID),
+    order_id: readInto(from, ORDER_ID),
     key: known.keys[from.uint()]!,
     instrument: known.instruments[from.uint()]!,
-    side: wordOf(ORDER_SIDES, from.byte()),
+    side: wordOf(SIDES, from.byte()),
     type: wordOf(TYPES, from.byte()),
     lots: from.uint(),
     ticks: from.uint(),
@@ -265,9 +261,9 @@ export function readOrder(from: ByteReader, known: OrderDecoding): OrderFacts {
     arrival_batch: from.uint(),
     nonce: from.u64(),
     anchors: readAnchors(from),
-    digest: read(from, DIGEST),
+    digest: readInto(from, DIGEST),
     origin: from.byte() === 1 ? from.text() : undefined,
-    replaces: from.byte() === 1 ? read(from, REPLACED_ID) : undefined,
+    replaces: from.byte() === 1 ? readInto(from, REPLACED_ID) : undefined,
     seq: from.uint(),
     remaining: from.uint(),
     status: wordOf(LIVE_STATUSES, from.byte()),
@@ -282,17 +278,9 @@ export function readOrder(from: ByteReader, known: OrderDecoding): OrderFacts {
   return facts
 }
 
-function wordOf<T>(words: readonly T[], at: number): T {
-  const word = words[at]
-  if (word === undefined) throw new CodecError('a word is not in its list')
-  return word
-}
-
-// The layout of a snapshot's settlement tables; notes and fills are positions in the tables before.
-
 const output_row = struct({ note: uint, anchor: b32, order_id: hex(16), nonce: u64, index_role: uint })
 
-/** `at` is the position among the exits, or among the withdrawals and reshapes. */
+/** `at` is the index in the table of exits, or in that of withdrawals and reshapes. */
 const payment_ref = struct({ exit: bool, at: uint })
 
 export const batch_row = struct({

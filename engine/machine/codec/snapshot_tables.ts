@@ -1,4 +1,4 @@
-/** Numbers the objects a snapshot refers to, in an order that depends on the state alone. */
+/** Numbers the objects that a snapshot refers to, in an order that depends on the state alone. */
 import type { Account } from '../state/account'
 import type { Exit, Reshape, SettlementBatch, Withdrawal } from '../state/batch'
 import { type Note, notesOfBatch, notesOfFills, notesOfPayment } from '../state/note'
@@ -6,7 +6,7 @@ import type { Notes } from '../state/notes'
 import type { FillRecord } from '../state/order'
 import type { State } from '../state/state'
 
-/** Positions by first sight. */
+/** Indexes in the order of the first `add`. */
 class Table<T> {
   readonly rows: T[] = []
   private readonly places = new Map<T, number>()
@@ -24,7 +24,7 @@ class Table<T> {
   maybe = (row: T | undefined): number | undefined => (row === undefined ? undefined : this.at(row))
 }
 
-/** The same for notes, by their handles: there may be millions. */
+/** The same for notes, by handle in typed arrays: there may be millions. */
 class NoteTable {
   private readonly places: Uint32Array
   private readonly handles: Uint32Array
@@ -38,7 +38,7 @@ class NoteTable {
   add(note: Note): void {
     this.addAt(note.handle)
   }
-  /** The same by the handle of a living note: millions of references would be garbage of hundreds of megabytes. */
+  /** The same by the handle of a live note: millions of references would leave hundreds of megabytes of garbage. */
   addAt(handle: number): void {
     if (this.places[handle] !== 0) return
     this.handles[this.size++] = handle
@@ -57,7 +57,7 @@ class NoteTable {
 
 export type Tables = {
   accounts: Table<Account>
-  /** Those in `State.notes` come first, in their order. */
+  /** The known notes come first, in the order of `Notes.values`. */
   notes: NoteTable
   fills: Table<FillRecord>
   payments: Table<Withdrawal | Reshape>

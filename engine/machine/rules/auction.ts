@@ -1,4 +1,4 @@
-/** Holds one auction of an instrument, applies its result and hashes it. */
+/** Holds one auction of an instrument and applies its result: fills, settlement parts, cancelled remainders, reference. */
 import { paddedAscii, utf8 } from '../../../protocol/bytes'
 import { sha256 } from '../../../protocol/sha256'
 import { ByteWriter } from '../../memory/byte_stream'
@@ -13,50 +13,18 @@ import { hexBytes, type State } from '../state/state'
 import { orderView } from '../state/views'
 import { endOrder } from './order_life'
 
-// The result hash of an auction: what the journal keeps so that a differing replay is noticed.
-
 const DOMAIN = utf8('tacit/auction/v1')
 const HEAD_BYTES = 128
 const ID_BYTES = 16
 const FILL_BYTES = ID_BYTES + 8
 
-/**
- * SHA-256 over `tacit/auction/v1` ‖ symbol (16) ‖ batch ‖ slot ‖ reference ‖ seed (32) ‖ price (0 = none) ‖ volume ‖
- * for fills, cancelled and expired each: count ‖ ids ascending (16 bytes), fills with their lots. Integers are u64
- * little-endian, prices in ticks, quantities in lots.
- */
-function auctionHash(record: Omit<AuctionRecord, 'result_hash'>): Uint8Array {
-  const { fills, cancelled, expired } = record
-  const to = new ByteWriter(HEAD_BYTES + FILL_BYTES * (fills.length + cancelled.length + expired.length))
-  to.fixed(DOMAIN, DOMAIN.length)
-  to.fixed(paddedAscii(record.symbol, 16), 16)
-  to.uint(record.batch)
-  to.uint(record.slot)
-  to.uint(record.reference_ticks)
-  to.fixed(record.seed, 32)
-  to.uint(record.price_ticks ?? 0)
-  to.uint(record.volume_lots)
-  to.uint(fills.length)
-  for (const { order_id, lots } of fills) {
-    to.fixed(hexBytes(order_id, ID_BYTES), ID_BYTES)
-    to.uint(lots)
-  }
-  for (const ids of [cancelled, expired]) {
-    to.uint(ids.length)
-    for (const id of ids) to.fixed(hexBytes(id, ID_BYTES), ID_BYTES)
-  }
-  return sha256(to.whole())
-}
-
-// Holds one auction of an instrument and applies its result: fills, settlement parts, cancelled remainders, reference.
-
-/** The reference an auction may use now, in ticks; undefined skips the auction and orders rest. */
+/** The reference that an auction may use now, in ticks; if undefined, the auction is skipped and orders rest. */
 export function usableReference(state: State, instrument: InstrumentState): number | undefined {
   const { reference_policy, symbol } = instrument.terms
   if (reference_policy === 'last') return instrument.reference_ticks
   const rule = state.settings?.reference_sources?.find((one) => one.symbol === symbol)
   if (rule === undefined) return undefined
-  // What a source published that the settings no longer name counts no more.
+  // The price may be from a source that has been removed from the settings.
   if (!rule.sources.some(({ source }) => source === instrument.reference_source)) return undefined
   const age_ms = state.unix_ms - instrument.reference_unix_ms
   return age_ms <= rule.max_age_ms ? instrument.reference_ticks : undefined
@@ -85,7 +53,7 @@ export function holdAuction(
   const buys = fillsOf(state, result.buys)
   const sells = fillsOf(state, result.sells)
   const remainders = result.remainders.map((handle) => state.orders.at(handle))
-  // Ids while the orders live: what is filled whole or cancelled ends here.
+  // Reads the ids now: below, filled and cancelled orders end.
   const fills: AuctionRecord['fills'] = []
   for (const { orders, lots } of [buys, sells]) {
     for (let at = 0; at < orders.length; at++) fills.push({ order_id: orders[at]!.order_id, lots: lots[at]! })
@@ -131,9 +99,37 @@ function announceFill(state: State, fx: Effects, order: Order): void {
   fx.emit(account, 'order.partially_filled', (seq) => orderView(order, { seq, status: 'partially_filled' }))
 }
 
-/** Under policy `last` the clearing price is the next reference, or the collar edge that orders crossed beyond. */
+/** Under policy `last` the next reference is the clearing price, or the collar edge beyond which orders crossed. */
 function moveReference(instrument: InstrumentState, ticks: number | null): void {
   if (ticks === null || instrument.terms.reference_policy !== 'last') return
   instrument.reference_ticks = ticks
   instrument.book.recenter(ticks)
+}
+
+/**
+ * SHA-256 over `tacit/auction/v1` ‖ symbol (16) ‖ batch ‖ slot ‖ reference ‖ seed (32) ‖ price (0 = none) ‖ volume ‖ for each
+ * of fills, cancelled and expired: count ‖ ids ascending (16 bytes), fills with their lots. Integers are u64
+ * little-endian, prices in ticks, quantities in lots. The journal stores it, so a replay with another result is detected.
+ */
+function auctionHash(record: Omit<AuctionRecord, 'result_hash'>): Uint8Array {
+  const { fills, cancelled, expired } = record
+  const to = new ByteWriter(HEAD_BYTES + FILL_BYTES * (fills.length + cancelled.length + expired.length))
+  to.fixed(DOMAIN, DOMAIN.length)
+  to.fixed(paddedAscii(record.symbol, 16), 16)
+  to.uint(record.batch)
+  to.uint(record.slot)
+  to.uint(record.reference_ticks)
+  to.fixed(record.seed, 32)
+  to.uint(record.price_ticks ?? 0)
+  to.uint(record.volume_lots)
+  to.uint(fills.length)
+  for (const { order_id, lots } of fills) {
+    to.fixed(hexBytes(order_id, ID_BYTES), ID_BYTES)
+    to.uint(lots)
+  }
+  for (const ids of [cancelled, expired]) {
+    to.uint(ids.length)
+    for (const id of ids) to.fixed(hexBytes(id, ID_BYTES), ID_BYTES)
+  }
+  return sha256(to.whole())
 }

@@ -1,13 +1,11 @@
-/** The notes that back commands: whether one can, and their lock and release. */
+/** Checks whether a note can back a command, locks it and releases it. */
 import { equalBytes } from '../../../protocol/bytes'
 import type { NoteFact } from '../../commands'
 import type { Note } from '../state/note'
 import { type RefusedOutcome, refuse } from '../state/outcome'
 import type { State } from '../state/state'
 
-// Whether a note can back a command: known or opened, owned, of the right mint, unspent and unused.
-
-/** What an opening shows of a note that is not in the state yet. */
+/** A note that is not in the state yet, from its opening. */
 type OpenedNote = {
   owner: string
   mint: number
@@ -17,7 +15,7 @@ type OpenedNote = {
   nullifier: Uint8Array
   leaf_index: number
 }
-/** Applying the command makes a `fresh` note known. */
+/** A `fresh` note is registered when the command is applied. */
 export type NoteFound = { ok: true; note: Note; fresh: false } | { ok: true; note: OpenedNote; fresh: true }
 
 type Wanted = {
@@ -25,9 +23,9 @@ type Wanted = {
   opening: NoteFact | undefined
   /** base58 of the signing key. */
   owner: string
-  /** Index of the mint it must have; undefined = any configured mint. */
+  /** Index of the required mint; undefined = any configured mint. */
   mint: number | undefined
-  /** A note in use that this command itself releases (modify). */
+  /** A note in use that this command releases (modify). */
   released?: Note | undefined
 }
 
@@ -45,7 +43,7 @@ export function checkNote(state: State, wanted: Wanted): NoteFound | RefusedOutc
   return { ok: true, note: known, fresh: false }
 }
 
-/** A note that a finalized batch spent is dropped from memory; only who owned it is kept. */
+/** Of a note spent in a finalized batch, the state keeps only the owner. */
 function checkForgotten(state: State, wanted: Wanted): RefusedOutcome | undefined {
   const leaf_index = state.leaves.indexOf(wanted.commitment)
   const owner = leaf_index === undefined ? 0 : (state.spent_owners[leaf_index] ?? 0)
@@ -55,7 +53,7 @@ function checkForgotten(state: State, wanted: Wanted): RefusedOutcome | undefine
 
 function checkOpening(state: State, wanted: Wanted): NoteFound | RefusedOutcome {
   const { commitment, opening } = wanted
-  // The commitment of an opening covers the signing key as owner, so a foreign note never opens.
+  // The commitment covers the owner, which is the signing key, so the note of another key never opens.
   if (opening === undefined || !equalBytes(opening.commitment, commitment)) return refuse('note_unknown')
   const leaf_index = leafOf(state, opening)
   if (leaf_index === undefined) return refuse('note_unknown')
@@ -68,16 +66,14 @@ function checkOpening(state: State, wanted: Wanted): NoteFound | RefusedOutcome 
   return { ok: true, note, fresh: true }
 }
 
-/** Where the opened note stands among the finalized leaves: where it says (deposit form), else anywhere. */
+/** The finalized leaf of an opened note: at the cited index (deposit form), or at any index if none is cited. */
 function leafOf(state: State, opening: NoteFact): number | undefined {
   if (opening.leaf_index === undefined) return state.leaves.indexOf(opening.commitment)
   if (opening.leaf_index >= state.leaves.size) return undefined
   return equalBytes(state.leaves.at(opening.leaf_index), opening.commitment) ? opening.leaf_index : undefined
 }
 
-// Takes and releases the notes that back live commands.
-
-/** Makes a note known that was just opened, and locks it. The key of its owner is bound. */
+/** Locks a note; registers it first if it is fresh. The key of its owner must be bound. */
 export function lockNote(state: State, found: NoteFound): Note {
   const note = found.fresh ? openedNote(state, found.note) : found.note
   note.status = 'in_use'
@@ -92,7 +88,7 @@ function openedNote(state: State, opened: OpenedNote): Note {
   return note
 }
 
-/** Frees a note unless a batch spends it or its owner takes it out. */
+/** Unlocks a note unless it is spent or exiting. */
 export function releaseNote(note: Note): void {
   if (note.status === 'in_use') note.status = 'free'
 }

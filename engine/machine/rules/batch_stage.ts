@@ -1,4 +1,4 @@
-/** Applies what the chain did with a settlement batch; also back to `submitted` when a fork took it away. */
+/** Applies the progress of a settlement batch on chain, including a return to `submitted` after a fork. */
 import { encodeBase58 } from '../../../protocol/base58'
 import type { CommandOf } from '../../commands'
 import type { BatchStage } from '../../ports'
@@ -17,7 +17,7 @@ export function applyBatchSigned(state: State, command: CommandOf<'batch_signed'
   return { kind: 'done' }
 }
 
-/** A stage of a batch that is finalized already, or that repeats the known one, changes nothing. */
+/** Ignores a stage of a finalized batch, and a repeated stage. */
 export function applyBatchStage(state: State, fx: Effects, command: CommandOf<'batch_stage'>): Answer {
   const { stage } = command
   const { settlement } = state
@@ -71,7 +71,7 @@ function stageWithdrawals(
   })
 }
 
-/** The program built a note of the payout, in deposit form at a leaf only the chain could choose. */
+/** The program has turned the payout into a note in deposit form; the chain determined its leaf. */
 function registerRefund(
   state: State,
   fx: Effects,
@@ -83,7 +83,7 @@ function registerRefund(
   if (commitment === undefined || outcome.refund_leaf_index === undefined) {
     throw new Error('a refund came without its note')
   }
-  // Its owner may have asked for it on chain already: known only by its request until here.
+  // The owner may have requested its exit already, when only the request identified the note.
   const exit = [...state.settlement.exits.values()].find((one) => one.commitment === commitment)
   if (exit !== undefined && exit.settlement_batch > 0) return
   const known = state.notes.get(commitment)
@@ -98,7 +98,7 @@ function registerRefund(
       blinding,
       leaf_index: outcome.refund_leaf_index,
     })
-  // Its owner may have shown its opening already, as soon as the leaf was final: then it may back something by now.
+  // A known note was opened by its owner after the leaf became final, and may already back a command.
   if (known === undefined) state.notes.register(note)
   announceNote(state, fx, 'note.created', note)
   if (exit !== undefined) takeForExit(state, fx, exit, note)

@@ -1,4 +1,4 @@
-/** Cancel, cancel-all, dead-man timer and cancel-on-disconnect: the decisions and their effect. */
+/** Decides and applies the commands that cancel orders: cancel, cancel-all, dead-man timer, cancel-on-disconnect. */
 import type { CancelAllFields, CancelFields, CommandOf } from '../../commands'
 import { LIMITS } from '../../limits'
 import { addToBucket, dueSlots, removeFromBucket } from '../../memory/buckets'
@@ -8,8 +8,6 @@ import type { State } from '../state/state'
 import { accountOf, bindKey, checkKeyLimit, checkNonce, checkSigner, type Signer } from './checks'
 import { cancelOrders, endOrder } from './order_life'
 
-// Decides a cancel command, and the cancel half of a modify.
-
 type CancelPlan = { ok: true; signer: Signer; order: Order }
 
 export function decideCancel(state: State, command: CommandOf<'cancel'>): CancelPlan | RefusedOutcome {
@@ -18,7 +16,7 @@ export function decideCancel(state: State, command: CommandOf<'cancel'>): Cancel
   return findCancellable(state, command, signer)
 }
 
-/** Refuses `order_unknown`, `not_owner`, `order_final` with its status, `nonce_stale`, in this order. */
+/** Refuses `order_unknown`, `not_owner`, `order_final` with its status, `nonce_stale`, in this order; shared with modify. */
 export function findCancellable(
   state: State,
   body: CancelFields,
@@ -34,16 +32,14 @@ export function findCancellable(
   return stale ?? { ok: true, signer, order: order! }
 }
 
-// Decides a cancel-all command: up to 64 bodies that take effect together.
-
 type CancelAllPlan = {
   ok: true
   signers: { signer: Signer; cancel_nonce: bigint }[]
-  /** Without repeats, in the order of arrival per item. */
+  /** Without repeats; item by item, each in the order of arrival. */
   orders: Order[]
 }
 
-/** The first item that fails a check refuses all; `nonce_stale` counts the items before it. */
+/** All items take effect together or none does. The nonce of an item must also exceed those of items before it. */
 export function decideCancelAll(
   state: State,
   command: CommandOf<'cancel_all'>,
@@ -80,8 +76,6 @@ function ordersOf(state: State, signers: CancelAllPlan['signers'], items: Cancel
   return [...orders.values()]
 }
 
-// Decides a dead-man command: the timer that cancels a key's orders unless it is renewed.
-
 type DeadManPlan = { ok: true; signer: Signer }
 
 export function decideDeadMan(state: State, command: CommandOf<'dead_man'>): DeadManPlan | RefusedOutcome {
@@ -90,8 +84,6 @@ export function decideDeadMan(state: State, command: CommandOf<'dead_man'>): Dea
   const refused = checkNonce(signer.key, 'cancel_nonce', command.cancel_nonce) ?? checkKeyLimit(signer)
   return refused ?? { ok: true, signer }
 }
-
-// Applies what takes orders out of the book: cancel, cancel-all, the dead-man timer and cancel-on-disconnect.
 
 export function applyCancel(
   state: State,
@@ -128,7 +120,7 @@ export function applyDeadMan(state: State, command: CommandOf<'dead_man'>, plan:
   return { kind: 'dead_man', result: { expires_slot, seq: key.account.seq } }
 }
 
-/** Fires the timers that are due at the state's slot; keys in the order of binding. */
+/** Fires the dead-man timers that are due; within a slot, keys in the order of binding. */
 export function fireTimers(state: State, fx: Effects): void {
   for (const slot of dueSlots(state.timers, 0, state.slot)) {
     for (const key of [...state.timers.get(slot)!].sort((a, b) => a.index - b.index)) {

@@ -1,4 +1,4 @@
-/** Facts from outside: finalized leaves, nullifiers spent before this journal began, oracle prices, epochs. */
+/** Applies facts from outside: finalized leaves, nullifiers spent before this journal began, oracle prices, epochs. */
 import { equalBytes } from '../../../protocol/bytes'
 import type { CommandOf } from '../../commands'
 import { instrumentOf, referenceTicks } from '../state/instrument'
@@ -6,9 +6,10 @@ import { retireNote } from '../state/note'
 import type { Answer } from '../state/outcome'
 import type { State } from '../state/state'
 
-// Applies finalized leaves: deposits below them can be opened, spent notes among them can be let go.
-
-/** @throws Error on a gap, or when a finalized leaf changed: then the chain contradicts the journal. */
+/**
+ * Appends finalized leaves: deposits among them can be opened from here on, and spent notes among them are dropped.
+ * @throws Error on a gap, or when a finalized leaf changed: then the chain contradicts the journal
+ */
 export function applyLeaves(state: State, command: CommandOf<'leaves'>): Answer {
   const { first_index, leaves } = command
   if (first_index > state.leaves.size) throw new Error('finalized leaves leave a gap')
@@ -28,9 +29,10 @@ export function applyLeaves(state: State, command: CommandOf<'leaves'>): Answer 
   return { kind: 'done' }
 }
 
-// Applies what the chain says was spent before this journal began: the first thing a venue restored from chain learns.
-
-/** @throws Error when a batch is not the next one, repeats a nullifier, or comes after this venue packed its own */
+/**
+ * Restores the nullifiers spent before this journal began: the first command of a venue restored from chain.
+ * @throws Error when a batch is not the next one, repeats a nullifier, or comes after this venue packed a batch
+ */
 export function applySpentRestored(state: State, command: CommandOf<'spent_restored'>): Answer {
   const { settlement } = state
   for (const { batch_id, nullifiers, signature, slot } of command.batches) {
@@ -49,9 +51,7 @@ export function applySpentRestored(state: State, command: CommandOf<'spent_resto
   return { kind: 'done' }
 }
 
-// Applies facts from outside that only move numbers: oracle prices and epochs.
-
-/** Rounded to the nearest tick, half down. Older than the known one, or not asked for: nothing. */
+/** Ignores a price that is not newer than the known one, and one for an instrument without an oracle. */
 export function applyReference(state: State, command: CommandOf<'reference'>): Answer {
   const instrument = instrumentOf(state, command.symbol)
   const { terms } = instrument
@@ -72,7 +72,7 @@ export function applyEpochIntended(state: State, command: CommandOf<'epoch_inten
   return { kind: 'done' }
 }
 
-/** @throws Error for an epoch that was never intended here. */
+/** @throws Error for an epoch that this venue did not intend */
 export function applyEpochOpened(state: State, command: CommandOf<'epoch_opened'>): Answer {
   const intended = state.epochs.findLast((known) => known.epoch === command.epoch)
   if (intended === undefined) throw new Error('an epoch opened that was not intended here')

@@ -1,12 +1,10 @@
-/** Checks that several commands share: signer, expiry, nonce, capacity. */
+/** Checks that several commands share: signer, expiry, nonce, availability and capacity; binds trading keys. */
 import { encodeBase58 } from '../../../protocol/base58'
 import { LIMITS } from '../../limits'
 import { newList } from '../../memory/handle_list'
 import type { Account, TradingKey } from '../state/account'
 import { type Env, type RefusedOutcome, refuse } from '../state/outcome'
 import { type State, settingsOf } from '../state/state'
-
-// Who may sign for whom: trading keys stay with the account that used them first.
 
 export type Signer = {
   ok: true
@@ -18,14 +16,14 @@ export type Signer = {
   key: TradingKey | undefined
 }
 
-/** @throws Error for an account without a record: sessions exist only for accounts. */
+/** @throws Error for an account without a record, which has no sessions */
 export function accountOf(state: State, account_id: string): Account {
   const account = state.accounts.get(account_id)
   if (account === undefined) throw new Error('a command names an account without a record')
   return account
 }
 
-/** Refuses `key_bound`. */
+/** Refuses `key_bound`: a trading key belongs to the first account that used it. */
 export function checkSigner(state: State, account_id: string, bytes: Uint8Array): Signer | RefusedOutcome {
   const account = accountOf(state, account_id)
   const place = state.key_index.indexOf(bytes)
@@ -34,7 +32,7 @@ export function checkSigner(state: State, account_id: string, bytes: Uint8Array)
   return { ok: true, account, text: key?.text ?? encodeBase58(bytes), bytes, key }
 }
 
-/** Makes a key known; keys come in the order of their index. */
+/** Keys must be added in the order of their index. */
 export function addKey(state: State, key: TradingKey): void {
   state.keys.set(key.text, key)
   state.key_index.append(key.bytes)
@@ -60,9 +58,7 @@ export function bindKey(state: State, signer: Signer): TradingKey {
   return key
 }
 
-// How near and how far an expiry slot may lie.
-
-/** Refuses `expiry_too_soon` before `first_slot` and `expiry_too_far` beyond the longest life of an order. */
+/** Refuses `expiry_too_soon` before `first_slot` and `expiry_too_far` beyond the maximum life of an order. */
 export function checkExpiry(
   state: State,
   expiry_slot: number,
@@ -73,9 +69,10 @@ export function checkExpiry(
   return undefined
 }
 
-// The two counters of a trading key: what creates notes shares one, what cancels the other.
-
-/** Refuses `nonce_stale` with `nonce_last` unless the nonce is above every accepted one of its counter. */
+/**
+ * Refuses `nonce_stale` with `nonce_last` unless the nonce exceeds all accepted ones of its counter. Commands that create
+ * notes share one counter of the key, commands that cancel the other.
+ */
 export function checkNonce(
   key: TradingKey | undefined,
   counter: 'place_nonce' | 'cancel_nonce',
@@ -85,9 +82,7 @@ export function checkNonce(
   return nonce > last ? undefined : refuse('nonce_stale', { nonce_last: last.toString() })
 }
 
-// Whether the venue can take a command at all just now: the last checks, all answered 503.
-
-/** Refuses what `env` says first, then `matching_unavailable` while the venue is halted. */
+/** Refuses `matching_unavailable` while the venue is halted, then the code of `env`. */
 export function checkSubsystems(state: State, env: Env): RefusedOutcome | undefined {
   if (state.halted !== undefined) return refuse('matching_unavailable', { subsystem: 'matching' })
   if (env.unavailable === undefined) return undefined
@@ -97,14 +92,14 @@ export function checkSubsystems(state: State, env: Env): RefusedOutcome | undefi
   return refuse(env.unavailable, subsystem === undefined ? {} : { subsystem })
 }
 
-/** Refuses `order_limit`; `released` orders leave with this command. */
+/** Refuses `order_limit`; the command itself removes `released` orders. */
 export function checkOrderLimit(state: State, signer: Signer, released: number): RefusedOutcome | undefined {
   if (state.orders.size - released >= LIMITS.orders_live_max) return refuse('order_limit')
   if (signer.account.live - released >= signer.account.orders_live_max) return refuse('order_limit')
   return undefined
 }
 
-/** Refuses `key_limit` for a key that would be bound now. */
+/** Refuses `key_limit` if the key is not bound yet and the account has no room for `fresh` more keys. */
 export function checkKeyLimit(signer: Signer, fresh = 1): RefusedOutcome | undefined {
   if (signer.key !== undefined) return undefined
   return signer.account.keys.length + fresh > signer.account.keys_max ? refuse('key_limit') : undefined

@@ -8,8 +8,8 @@ import type { Answer } from '../state/outcome'
 import { hexBytes, keyBytes, type State } from '../state/state'
 
 /**
- * Mints and instruments are only added; an instrument that is no longer configured takes no new orders.
- * @throws Error when units of a known instrument change: its orders and fills are counted in them.
+ * Mints and instruments are never removed; an instrument that is no longer configured is paused.
+ * @throws Error when the units of a known instrument change: its orders and fills are stored in them
  */
 export function applyConfigure(state: State, command: CommandOf<'configure'>): Answer {
   const { settings } = command
@@ -28,7 +28,7 @@ export function applyConfigure(state: State, command: CommandOf<'configure'>): A
   return { kind: 'done' }
 }
 
-/** The index of a mint never changes: fee blindings are made of it. */
+/** The index of a mint never changes, because fee blindings depend on it. */
 function setMint(state: State, config: Settings['mints'][number]): void {
   const at = state.mints.findIndex((mint) => mint.text === config.mint)
   const mint = {

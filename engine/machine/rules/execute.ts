@@ -1,4 +1,4 @@
-/** The one door into the state: decides a command and, unless it is refused, applies it. */
+/** Executes a command, the only way to change the state: decides it and, unless it is refused, applies it. */
 import type { Command } from '../../commands'
 import { applyAccountRecord, decideAccountRecord } from '../state/account'
 import { type Answer, Effects, type Env, type Outcome, type RefusedOutcome } from '../state/outcome'
@@ -30,10 +30,10 @@ import { applyModify, applyPlace, decideModify, decidePlace } from './place'
 import { applySlot } from './slot'
 
 /**
- * Deterministic: state and command in, the same outcome and the same new state on every machine. A refusal changes
- * nothing. An order in an event carries the fills whose commitments are known; later fills follow as `fill.matched`.
- * With events `skipped` they are numbered as ever and not made.
- * @throws Error when the command contradicts the state in a way no client can cause; the process must stop.
+ * Deterministic: the same state and command give the same outcome and new state on every machine. A refusal changes
+ * nothing. An order in an event contains the fills whose commitments are known; later fills follow as `fill.matched`.
+ * With events `skipped` they are numbered, but not built.
+ * @throws Error when the command contradicts the state in a way no client can cause; the process must stop
  */
 export function execute(
   state: State,
@@ -41,7 +41,7 @@ export function execute(
   env: Env,
   events: 'kept' | 'skipped' = 'kept',
 ): Outcome {
-  // Journals are full of places: theirs goes the same way without a function of its own for each.
+  // Places are most commands of a journal: this path is the same without a closure per command.
   if (command.kind === 'place') {
     const plan = decidePlace(state, command, env)
     if (!plan.ok) return plan
@@ -67,7 +67,7 @@ function outcomeOf(answer: Answer, { events, auctions }: Effects): Outcome {
 
 type Accepted = { ok: true; apply: (fx: Effects) => Answer }
 
-/** Reads the state, changes nothing; what it returns is the only thing that writes it. */
+/** Only reads the state; the returned `apply` writes it. */
 function decide(
   state: State,
   command: Exclude<Command, { kind: 'place' }>,
@@ -110,7 +110,7 @@ type ClientKind =
   | 'reshape'
   | 'account_record'
 
-/** Facts of the chain, the clock and the operator are never refused. */
+/** Facts from the chain, the clock and the operator are never refused. */
 function applyFact(
   state: State,
   fx: Effects,

@@ -1,4 +1,4 @@
-/** Applies exit requests seen on chain: the note is frozen, what it backs is cancelled, the exit is served. */
+/** Applies exit requests seen on chain: freezes the note, cancels its order or payment, queues the exit for settlement. */
 import { nullifierOf } from '../../../protocol/notes/notes'
 import type { CommandOf } from '../../commands'
 import { LIMITS } from '../../limits'
@@ -12,8 +12,8 @@ import { endOrder } from './order_life'
 import { voidPayment } from './payment'
 
 /**
- * `confirmed` freezes, `finalized` serves, `vanished` (a fork) unlocks. A request for a spent note changes nothing: once
- * its batch has landed, it is refused on chain with the spent tree.
+ * `confirmed` freezes the note, `finalized` queues the exit, `vanished` (a fork) unlocks the note. A request for a spent note
+ * is ignored: once its batch is on chain, the program rejects the request with the spent tree.
  */
 export function applyExit(state: State, fx: Effects, command: CommandOf<'exit_requested'>): Answer {
   const { request } = command
@@ -33,7 +33,7 @@ export function applyExit(state: State, fx: Effects, command: CommandOf<'exit_re
   return { kind: 'done' }
 }
 
-/** Undefined for a note that a packed batch spends already. */
+/** Undefined for a note that a packed batch already spends. */
 function openExit(
   state: State,
   fx: Effects,
@@ -62,7 +62,7 @@ function openExit(
   return exit
 }
 
-/** Freezes a known note for its exit: what it backs ends. */
+/** Freezes a known note for its exit and ends the order or payment that it backs. */
 export function takeForExit(state: State, fx: Effects, exit: Exit, note: Note): void {
   const key = state.keys.get(note.owner)
   for (const order of key === undefined ? [] : state.orders.of(key)) {
@@ -81,8 +81,8 @@ export function takeForExit(state: State, fx: Effects, exit: Exit, note: Note): 
 }
 
 /**
- * The known note a request speaks of. The program has compared commitment and nullifier; a chain that tells another
- * nullifier than the note's own does not freeze it.
+ * The known note of a request. The program has checked nullifier against commitment; the check here keeps false
+ * chain data from freezing the note with another nullifier.
  */
 function noteOf(state: State, request: ExitRequest): Note | undefined {
   const note = state.notes.find(request.commitment)

@@ -1,4 +1,4 @@
-/** Applies what stops and restarts matching: halts, resumption, the status of an instrument. */
+/** Stops and restarts matching: halts, resumption, the status of an instrument. */
 import type { CommandOf } from '../../commands'
 import { instrumentOf } from '../state/instrument'
 import type { Answer, Effects } from '../state/outcome'
@@ -7,9 +7,9 @@ import { fillView } from '../state/views'
 import { cancelOrders } from './order_life'
 import { voidPayment } from './payment'
 
-/** A frozen vault ends everything that has not landed: funds leave by escape (settlement.md). */
+/** A frozen vault ends all orders, and all fills and payments that are not on chain: funds leave by escape (settlement.md). */
 export function applyHalted(state: State, fx: Effects, command: CommandOf<'halted'>): Answer {
-  // A pause must not hide a graver reason, which no unpausing ends.
+  // A pause must not replace a graver reason, because the end of the pause would then resume the venue.
   const paused = state.halted === undefined || state.halted === 'vault_paused'
   if (!paused && command.reason !== 'vault_frozen') return { kind: 'done' }
   if (state.halted === 'vault_frozen') return { kind: 'done' }
@@ -31,13 +31,13 @@ export function applyHalted(state: State, fx: Effects, command: CommandOf<'halte
   return { kind: 'done' }
 }
 
-/** Ends whatever halted the venue; a frozen vault stays frozen. */
+/** Ends any halt except that of a frozen vault. */
 export function applyResumed(state: State): Answer {
   if (state.halted !== 'vault_frozen') state.halted = undefined
   return { kind: 'done' }
 }
 
-/** `closed` is for ever and cancels what rests. */
+/** `closed` is permanent and cancels all resting orders. */
 export function applyInstrumentStatus(
   state: State,
   fx: Effects,

@@ -1,4 +1,4 @@
-/** Applies the hashing worker's answer: the notes of a batch become known, its fills are announced. */
+/** Applies the result of the hashing worker: registers the new notes of a batch and announces its fills. */
 import { compareBytes } from '../../../protocol/bytes'
 import type { NoteEvent } from '../../../protocol/wire/trading'
 import type { CommandOf } from '../../commands'
@@ -8,7 +8,7 @@ import type { Answer, Effects } from '../state/outcome'
 import type { State } from '../state/state'
 import { fillView } from '../state/views'
 
-/** @throws Error when the result is not that of the oldest unhashed batch, or spends a nullifier again. */
+/** @throws Error when the result is not for the oldest unhashed batch, or spends a nullifier again */
 export function applyHashed(state: State, fx: Effects, command: CommandOf<'hashed'>): Answer {
   const { settlement } = state
   const { batch_id, result } = command
@@ -42,7 +42,7 @@ function checkShape(batch: SettlementBatch, { result }: CommandOf<'hashed'>): vo
   if (!fits) throw new Error('a hash result does not fit its batch')
 }
 
-/** In the order the spent tree takes them: ascending within the batch. */
+/** Appends in the order of the spent tree: ascending within the batch. */
 function spendNullifiers(state: State, batch: SettlementBatch, nullifiers: Uint8Array[]): void {
   batch.inputs.forEach((note, at) => {
     note.setNullifier(nullifiers[at]!)
@@ -54,7 +54,7 @@ function spendNullifiers(state: State, batch: SettlementBatch, nullifiers: Uint8
   state.nullifier_ends.push(state.nullifiers.size)
 }
 
-/** Tells the account of the note's key; notes of the fee key have none. */
+/** Emits an event to the account of the note's key; the fee key has no account. */
 export function announceNote(
   state: State,
   fx: Effects,

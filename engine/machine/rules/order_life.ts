@@ -1,4 +1,4 @@
-/** The life of an order: opened it locks its note and rests in the book; closed it leaves the book and every index. */
+/** Opens and closes orders: locks and frees the note, updates the book and every index, announces the change. */
 import type { CancelReason, EventKind } from '../../../protocol/wire/trading'
 import type { PlaceFields } from '../../commands'
 import { BUY, FOK, IOC, type Kind, LIMIT, SELL } from '../book/order_pool'
@@ -13,11 +13,9 @@ import { lockNote, releaseNote } from './backing_note'
 import { bindKey } from './checks'
 import type { PlacePlan } from './place'
 
-// Makes an accepted order live: locks its note, rests it in the book, announces it.
-
 export const BOOK_KIND: Record<Order['type'], Kind> = { limit: LIMIT, ioc: IOC, fok: FOK }
 
-/** `replaces` is the id of an order that has made place; with its `arrival_batch` its place in time goes over. */
+/** @param extra `replaces` is the id of a replaced order; `arrival_batch` is set if the new order keeps its age */
 export function openOrder(
   state: State,
   fx: Effects,
@@ -55,7 +53,7 @@ export function openOrder(
   return order
 }
 
-/** Puts an order into the book and every index; a snapshot's orders come back the same way. */
+/** Adds an order to the book and every index, for new orders and for those of a snapshot. */
 export function restOrder(state: State, facts: OrderFacts): Order {
   const { instrument, key } = facts
   const handle = instrument.book.add({
@@ -74,18 +72,17 @@ export function restOrder(state: State, facts: OrderFacts): Order {
   return order
 }
 
-// Makes a live order final: out of the book and every index, its note free, its end announced.
-
+/** A buffer that every closing order reuses. */
 const IDENTITY = new Uint8Array(IDENTITY_BYTES)
 
 type Ending = {
   status: FinalOrder['status']
   reason?: CancelReason
-  /** Id of the order that takes its place. */
+  /** Id of the replacement. */
   replaced_by?: string
 }
 
-/** Returns the event number of the end. What a fill consumed whole has left the book already. */
+/** Returns the seq of the closing event. Fully filled orders have already left the book. */
 export function endOrder(state: State, fx: Effects, order: Order, ending: Ending): number {
   const { instrument, key } = order
   const { status, reason, replaced_by } = ending
@@ -109,7 +106,7 @@ export function endOrder(state: State, fx: Effects, order: Order, ending: Ending
   )
   const kind: EventKind = reason === 'replaced' ? 'order.replaced' : `order.${status}`
   const seq = fx.emit(key.account, kind, (seq) => orderView(order, { seq, status, reason, replaced_by }))
-  // What the book keeps of the order is read up to here; a fill that took the last lots has given its place back before.
+  // The row still reads the columns of the book, so it is removed first. The last fill has already removed the order there.
   const rests = order.remaining > 0
   const { handle } = order
   state.orders.remove(order)

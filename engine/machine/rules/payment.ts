@@ -1,4 +1,4 @@
-/** Withdrawals and reshapes: the decisions, their effect, and their end when they do not settle. */
+/** Decides and applies withdrawals and reshapes, and voids those that will not settle. */
 import type { CommandOf } from '../../commands'
 import type { Reshape, Withdrawal } from '../state/batch'
 import { holdAll } from '../state/note'
@@ -17,8 +17,6 @@ import {
   type Signer,
 } from './checks'
 
-// What withdrawals and reshapes are checked for first: who signs, whether it came before, its nonce and its expiry.
-
 type PaymentCommand = CommandOf<'withdraw' | 'reshape'>
 
 /**
@@ -36,7 +34,7 @@ function checkPayment(state: State, command: PaymentCommand): Signer | RefusedOu
   return refused ?? signer
 }
 
-/** The id is a hash of the body, so a known id is the same command again. */
+/** The id is a hash of the body, so a known id of the same kind is a resend. */
 function checkResend(state: State, command: PaymentCommand): RefusedOutcome | undefined {
   const [kind, id] =
     command.kind === 'withdraw' ? ['withdrawal', command.withdrawal_id] : ['reshape', command.reshape_id]
@@ -46,15 +44,13 @@ function checkResend(state: State, command: PaymentCommand): RefusedOutcome | un
   return refuse('order_exists', { result: firstResult(known) })
 }
 
-/** What the command was answered with when it was accepted. */
+/** The answer given when the payment was accepted. */
 function firstResult(known: Withdrawal | Reshape) {
   const first = { status: 'accepted' as const, settlement_batch: 0, signature: undefined }
   if (known.kind === 'reshape') return reshapeView({ ...known, ...first, outputs: [] }, known.accepted_seq)
   const unpaid = { change: undefined, refund_commitment: undefined }
   return withdrawalView({ ...known, ...first, ...unpaid }, known.accepted_seq)
 }
-
-// Decides a withdrawal: part of a note, or all of it, to a token account.
 
 type WithdrawPlan = { ok: true; signer: Signer; note: NoteFound; fee: bigint }
 
@@ -75,10 +71,9 @@ export function decideWithdraw(
   return busy ?? { ok: true, signer, note, fee: mint.withdraw_fee }
 }
 
-// Decides a reshape: notes of one key and mint merged or split, nothing gained or lost.
-
 type ReshapePlan = { ok: true; signer: Signer; notes: NoteFound[] }
 
+/** A reshape merges or splits notes of one key and mint; amounts in and out are equal. */
 export function decideReshape(
   state: State,
   command: CommandOf<'reshape'>,
@@ -96,7 +91,7 @@ export function decideReshape(
   return busy ?? { ok: true, signer, notes }
 }
 
-/** All inputs are of the mint of the first. */
+/** All inputs must have the mint of the first. */
 function checkInputs(
   state: State,
   command: CommandOf<'reshape'>,
@@ -112,8 +107,6 @@ function checkInputs(
   }
   return notes
 }
-
-// Applies withdrawals and reshapes: their notes are locked and they wait for a settlement batch.
 
 export function applyWithdraw(
   state: State,
@@ -168,7 +161,7 @@ export function applyReshape(
   return { kind: 'reshape', result: reshapeView(reshape) }
 }
 
-/** What every payment begins as; its key is bound and its nonce used. */
+/** Binds the key, uses the nonce, and returns the initial fields that withdrawals and reshapes share. */
 function openPayment(state: State, command: CommandOf<'withdraw' | 'reshape'>, signer: Signer) {
   const { nonce, expiry_slot } = command
   const key = bindKey(state, signer)
@@ -187,15 +180,14 @@ function openPayment(state: State, command: CommandOf<'withdraw' | 'reshape'>, s
   }
 }
 
-/** From its first event on it is readable and waits for a settlement batch. */
+/** Makes an accepted payment readable and queues it for a settlement batch. */
 function enqueue(state: State, id: string, payment: Withdrawal | Reshape): void {
   payment.accepted_seq = payment.seq
   state.settlement.payments.set(id, payment)
   state.settlement.waiting.push(payment)
 }
 
-// Ends a withdrawal or reshape that will not settle; notes it holds unspent are free again.
-
+/** Ends a payment that will not settle; its unspent notes are free again. */
 export function voidPayment(state: State, fx: Effects, payment: Withdrawal | Reshape): void {
   const { waiting } = state.settlement
   const at = waiting.indexOf(payment)

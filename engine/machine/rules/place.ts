@@ -1,9 +1,10 @@
-/** Place and modify: the decision and its effect. */
+/** Decides and applies place and modify commands. */
 import { equalBytes } from '../../../protocol/bytes'
 import { feeUpTo } from '../../../protocol/units'
 import type { CommandOf, PlaceFields } from '../../commands'
 import { TICK_MAX } from '../book/book'
 import { crossesOwn } from '../state/exposure'
+import type { FinalOrder } from '../state/final_orders'
 import { baseOf, type InstrumentState, instrumentOf, nextClose, quoteOf } from '../state/instrument'
 import type { Order } from '../state/order'
 import { type Answer, type Effects, type Env, type RefusedOutcome, refuse } from '../state/outcome'
@@ -23,9 +24,7 @@ import {
 } from './checks'
 import { endOrder, openOrder } from './order_life'
 
-// Decides a place command. Form, instrument rules and the signature are checked before (protocol.md "Order of checks").
-
-/** Everything applying an accepted place needs; quantities in lots, prices in ticks. */
+/** The input of applying an accepted place; quantities in lots, prices in ticks. */
 export type PlacePlan = {
   ok: true
   signer: Signer
@@ -36,26 +35,34 @@ export type PlacePlan = {
   note: NoteFound
 }
 
+/** Intake has checked schema, instrument rules and signature (protocol.md "Order of checks"). */
 export function decidePlace(state: State, command: CommandOf<'place'>, env: Env): PlacePlan | RefusedOutcome {
   const signer = checkSigner(state, command.account_id, command.trading_key)
   if (!signer.ok) return signer
   if (signer.account.status === 'suspended') return refuse('account_suspended')
   return (
-    checkResend(state, command) ??
+    checkResend(state, command, placeAnswer) ??
     checkNonce(signer.key, 'place_nonce', command.nonce) ??
     decideOrder(state, command, signer, env)
   )
 }
 
-/** An id is used once: the same command again learns its result, another one that the id is taken. */
-function checkResend(state: State, body: PlaceFields): RefusedOutcome | undefined {
-  const known = state.orders.find(body.order_id) ?? state.finals.find(body.order_id)
+/**
+ * An id is used once: an identical command is answered with its first result, another one with `order_id_taken`. The digest
+ * of a modify covers both of its bodies, so only an identical modify is a resend.
+ */
+function checkResend(
+  state: State,
+  { order_id, digest }: PlaceFields,
+  resultOf: (known: Order | FinalOrder) => object,
+): RefusedOutcome | undefined {
+  const known = state.orders.find(order_id) ?? state.finals.find(order_id)
   if (known === undefined) return undefined
-  if (known.digest !== body.digest.toHex()) return refuse('order_id_taken')
-  return refuse('order_exists', { result: placeAnswer(known) })
+  if (known.digest !== digest.toHex()) return refuse('order_id_taken')
+  return refuse('order_exists', { result: resultOf(known) })
 }
 
-/** The checks a place and the replacement of a modify share, from the expiry on. `old` is the order replaced. */
+/** The checks that a place and the replacement of a modify share, from the expiry on. `old` is the replaced order. */
 function decideOrder(
   state: State,
   body: PlaceFields,
@@ -97,8 +104,6 @@ function checkInstrumentOpen(instrument: InstrumentState): RefusedOutcome | unde
   return instrument.status === 'active' ? undefined : refuse('instrument_paused')
 }
 
-// Decides a modify command: cancel the old order and place the new one, both or neither.
-
 type ModifyPlan = {
   ok: true
   old: Order
@@ -107,6 +112,7 @@ type ModifyPlan = {
   keeps_age: boolean
 }
 
+/** Cancels the old order and places the new one, both or neither. */
 export function decideModify(
   state: State,
   command: CommandOf<'modify'>,
@@ -116,7 +122,10 @@ export function decideModify(
   const signer = checkSigner(state, command.account_id, replacement.trading_key)
   if (!signer.ok) return signer
   if (signer.account.status === 'suspended') return refuse('account_suspended')
-  const resend = checkModifyResend(state, replacement)
+  const resend = checkResend(state, replacement, (known) => ({
+    old_order_id: known.replaces,
+    ...placeAnswer(known),
+  }))
   if (resend !== undefined) return resend
   const found = findCancellable(state, cancel, signer)
   if (!found.ok) return found
@@ -126,14 +135,6 @@ export function decideModify(
   const place = decideOrder(state, replacement, signer, env, old)
   if (!place.ok) return place
   return { ok: true, old, place, keeps_age: isReduction(old, place, replacement) }
-}
-
-/** The digest of a modify covers both bodies, so only the same modify is a resend. */
-function checkModifyResend(state: State, replacement: PlaceFields): RefusedOutcome | undefined {
-  const known = state.orders.find(replacement.order_id) ?? state.finals.find(replacement.order_id)
-  if (known === undefined) return undefined
-  if (known.digest !== replacement.digest.toHex()) return refuse('order_id_taken')
-  return refuse('order_exists', { result: { old_order_id: known.replaces, ...placeAnswer(known) } })
 }
 
 function isReduction(old: Order, place: PlacePlan, replacement: PlaceFields): boolean {
@@ -150,8 +151,6 @@ function isReduction(old: Order, place: PlacePlan, replacement: PlaceFields): bo
     equalBytes(commitment, replacement.collateral_commitment)
   )
 }
-
-// Applies place and modify commands that were not refused.
 
 export function applyPlace(state: State, fx: Effects, command: CommandOf<'place'>, plan: PlacePlan): Answer {
   const order = openOrder(state, fx, command, plan, { origin: command.origin })

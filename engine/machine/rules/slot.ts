@@ -1,4 +1,4 @@
-/** A newer slot: expiry, timers, due auctions, settlement packing, retention. */
+/** Applies a newer slot: expiry, timers, due auctions, settlement packing, retention. */
 import type { CommandOf } from '../../commands'
 import { LIMITS, MS_PER_DAY } from '../../limits'
 import { issueFees, Packer, packPayments } from '../settlement/pack'
@@ -10,30 +10,7 @@ import { holdAuction, usableReference } from './auction'
 import { fireTimers } from './cancel'
 import { endOrder } from './order_life'
 
-// Drops final orders and payments whose retention has passed, so that memory stays bounded.
-
-/** Ids outlive the expiry slot of their body: an older body then fails on its expiry (protocol.md "Order of checks"). */
-function forgetEnded(state: State): void {
-  const retained_ms = state.unix_ms - settingsOf(state).retention_days * MS_PER_DAY
-  const { finals, slot } = state
-  for (let final = finals.oldest(); final !== undefined; final = finals.oldest()) {
-    const old = final.final_unix_ms < retained_ms || finals.size > LIMITS.final_orders_max
-    if (!old || final.expiry_slot >= slot) break
-    finals.dropOldest()
-  }
-  const { payments } = state.settlement
-  for (const [id, payment] of payments) {
-    const ended = payment.ended_unix_ms > 0 && payment.expiry_slot < slot
-    const old = payment.ended_unix_ms < retained_ms || payments.size > LIMITS.payments_kept_max
-    if (!ended || !old) break
-    payments.delete(id)
-    dropAll(state.notes, notesOfPayment(payment))
-  }
-}
-
-// Applies a newer slot: expiry, timers, due auctions, settlement packing, forgetting what retention has passed.
-
-/** A slot that is not newer changes nothing. The chain view may jump: each due instrument then holds one auction. */
+/** Ignores a slot that is not newer. If the chain view jumps, each due instrument holds one auction. */
 export function applySlot(state: State, fx: Effects, command: CommandOf<'slot'>, env: Env): Answer {
   const before = state.slot
   if (command.slot <= before) return { kind: 'done' }
@@ -55,13 +32,13 @@ export function applySlot(state: State, fx: Effects, command: CommandOf<'slot'>,
   return { kind: 'done' }
 }
 
-/** An auction without orders is none; one with too much unlanded behind it is postponed. */
+/** An auction needs orders; it is postponed while too many fills are not on chain. */
 function mayMatch(state: State, instrument: InstrumentState): boolean {
   const { unlanded } = state.settlement
   return instrument.status === 'active' && instrument.live > 0 && unlanded <= LIMITS.unlanded_auction_max
 }
 
-/** An order lives through its expiry slot. By slot and id, so that the order of arrival leaves no trace. */
+/** Expires orders after their expiry slot, by slot and id, so that the result does not depend on the order of arrival. */
 function expireOrders(state: State, fx: Effects): Map<InstrumentState, string[]> {
   const expired = new Map<InstrumentState, string[]>()
   for (const due of state.orders.dueUpTo(state.slot - 1)) {
@@ -76,4 +53,26 @@ function expireOrders(state: State, fx: Effects): Map<InstrumentState, string[]>
     }
   }
   return expired
+}
+
+/**
+ * Drops closed orders and payments after their retention, so that memory stays bounded. Their ids are kept until the expiry
+ * slot of their body: a later resend then fails on its expiry (protocol.md "Order of checks").
+ */
+function forgetEnded(state: State): void {
+  const retained_ms = state.unix_ms - settingsOf(state).retention_days * MS_PER_DAY
+  const { finals, slot } = state
+  for (let final = finals.oldest(); final !== undefined; final = finals.oldest()) {
+    const old = final.final_unix_ms < retained_ms || finals.size > LIMITS.final_orders_max
+    if (!old || final.expiry_slot >= slot) break
+    finals.dropOldest()
+  }
+  const { payments } = state.settlement
+  for (const [id, payment] of payments) {
+    const ended = payment.ended_unix_ms > 0 && payment.expiry_slot < slot
+    const old = payment.ended_unix_ms < retained_ms || payments.size > LIMITS.payments_kept_max
+    if (!ended || !old) break
+    payments.delete(id)
+    dropAll(state.notes, notesOfPayment(payment))
+  }
 }

@@ -1,4 +1,4 @@
-/** Settles one part of an order in a settlement batch: its note in, proceeds and change out, its share of the fee. */
+/** Adds one fill of an order to a settlement batch: spends its note, creates proceeds and change, accrues the fee. */
 import { feeUpTo } from '../../../protocol/units'
 import { createNote, moveFees, type SettlementBatch, spendNote } from '../state/batch'
 import { baseOf, type InstrumentTerms, quoteOf } from '../state/instrument'
@@ -7,7 +7,7 @@ import type { FillRecord, Order } from '../state/order'
 import type { State } from '../state/state'
 
 export type Trade = {
-  /** Clearing price of a lot, and as clients see it. */
+  /** Clearing price in quote units per lot, and in wire units. */
   readonly quote_per_lot: bigint
   readonly price: bigint
   /** Number of the auction. */
@@ -20,8 +20,8 @@ export function tradeAt(terms: InstrumentTerms, ticks: number, batch: number): T
 }
 
 /**
- * Also takes the lots off the order and the book. The change note backs what remains of the order from here on, before
- * anyone knows its commitment (protocol.md "Continuation anchors").
+ * Also reduces the order in the book. The change note backs the remainder of the order at once, before its commitment is
+ * known (protocol.md "Continuation anchors").
  */
 export function addFill(
   state: State,
@@ -72,10 +72,10 @@ export function addFill(
   state.settlement.unlanded += 1
 }
 
-/** What an order gets in one part and what it pays for that, fee included. */
+/** Amounts an order receives and pays in one fill, including the fee. */
 type Exchange = { fill_index: number; taken: bigint; given: bigint }
 
-/** Spends the order's note and makes proceeds (role 0) and change (role 1) of it. */
+/** Spends the order's note and creates proceeds (role 0) and change (role 1). */
 function exchangeNotes(
   state: State,
   batch: SettlementBatch,

@@ -17,9 +17,7 @@ import type { Order } from '../state/order'
 import { hexBytes, type State, settingsOf } from '../state/state'
 import { addFill, type Trade } from './add_fill'
 
-// Opens settlement batches while a slot is applied and hands out their capacity.
-
-/** Batches are sealed when the slot that packed them is done: nothing joins them later. */
+/** Opens settlement batches while a slot is applied and allocates their capacity. A batch only grows during its slot. */
 export class Packer {
   /** The open batch. */
   batch: SettlementBatch | undefined
@@ -29,17 +27,17 @@ export class Packer {
     this.capacity = settingsOf(state).settlement_parts_max
   }
 
-  /** Parts that still fit the open batch; 0 when none is open. */
+  /** Free parts of the open batch; 0 when none is open. */
   get room(): number {
     return this.batch === undefined ? 0 : this.capacity - this.batch.parts
   }
 
-  /** Closes the open batch although it has room. */
+  /** Closes the open batch, even if it has room. */
   seal(): void {
     this.batch = undefined
   }
 
-  /** The open batch with `parts` of its capacity taken; a new one when they do not fit. */
+  /** Allocates `parts` in the open batch, or in a new one if they do not fit. */
   take(parts: number): SettlementBatch {
     if (parts > this.capacity) throw new Error('a part exceeds the capacity of a settlement batch')
     if (this.batch === undefined || this.room < parts) this.batch = openBatch(this.state)
@@ -72,17 +70,15 @@ function openBatch(state: State): SettlementBatch {
   return batch
 }
 
-// Packs the fills of an auction into settlement batches so that each conserves every mint by itself.
-
-/** Orders with their lots, aligned. */
+/** Orders and their lots: `orders[i]` trades `lots[i]`. */
 export type Fills = { readonly orders: readonly Order[]; readonly lots: ArrayLike<number> }
-/** What the orders of one settlement batch get in it. */
+/** The same for the part of the fills that belongs to one settlement batch. */
 type Parts = { readonly orders: Order[]; readonly lots: number[] }
 
 /**
- * Walks buys and sells with two pointers, matching equal lots. When the next pair does not fit, what is matched so far
- * (equal lots on both sides) is closed and the walk goes on in a new batch, so an order has one part per batch it
- * touches (matching.md rule 7). Both sides must sum to the same lots.
+ * Packs the fills of an auction so that each batch conserves every mint. Walks buys and sells with two pointers, matching
+ * equal lots. When the next pair does not fit, the matched lots, equal on both sides, are added to the batch and the walk
+ * continues in a new one, so an order has one part per batch (matching.md rule 7). Both sides must have equal sums of lots.
  */
 export function packFills(state: State, packer: Packer, buys: Fills, sells: Fills, trade: Trade): void {
   let batch: SettlementBatch | undefined
@@ -106,7 +102,7 @@ export function packFills(state: State, packer: Packer, buys: Fills, sells: Fill
   if (buying.left > 0 || selling.left > 0) throw new Error('buys and sells of an auction differ')
 }
 
-/** Leaves the parts empty. */
+/** Adds the parts to the batch and clears them. */
 function addParts(state: State, batch: SettlementBatch, parts: Parts, trade: Trade): void {
   const { orders, lots } = parts
   for (let part = 0; part < orders.length; part++) addFill(state, batch, orders[part]!, lots[part]!, trade)
@@ -115,7 +111,7 @@ function addParts(state: State, batch: SettlementBatch, parts: Parts, trade: Tra
 
 const NO_PART = -1
 
-/** One side of the walk: the order it stands at, what is left of that, and its part in the open batch. */
+/** One side of the walk: the current order, its unmatched lots, and its part in the open batch. */
 class Walk {
   left: number
   part = NO_PART
@@ -125,12 +121,12 @@ class Walk {
     this.left = fills.lots[0] ?? 0
   }
 
-  /** Parts that the next lots add to the open batch. */
+  /** Parts that the next `fill` adds to the open batch. */
   get fresh(): number {
     return this.part === NO_PART ? 1 : 0
   }
 
-  /** Gives the order lots of what is left of it; goes on to the next order when nothing is left. */
+  /** Moves lots of the current order to its part; advances to the next order when none are left. */
   fill(lots: number, parts: Parts): void {
     if (this.part === NO_PART) {
       this.part = parts.orders.push(this.fills.orders[this.at]!) - 1
@@ -144,20 +140,18 @@ class Walk {
   }
 }
 
-// Packs withdrawals, reshapes and served exits into settlement batches, oldest first.
-
-const NO_ORDER = '0'.repeat(32)
-/** A part is room for one nullifier and two outputs with their memos: 128 bytes of a transaction. */
+const NO_ORDER_ID = '0'.repeat(32)
+/** A part is the space of one nullifier and two outputs with memos: 128 bytes of a transaction. */
 const PART_BYTES = 128
 const NULLIFIER_BYTES = 32
 const OUTPUT_BYTES = 48
-/** A payout with its accounts, its nullifier and its change; the accounts of its mint once per batch. */
+/** A payout with its accounts, nullifier and change. The accounts of a mint are needed once per batch. */
 const PAYOUT_PARTS = 2
 const PAYOUT_MINT_PARTS = 1
 
 /**
- * Payments join a batch that is open anyway. They open their own when nothing is on its way to the chain, when they
- * fill one, or when the oldest has waited long enough.
+ * Packs withdrawals, reshapes and served exits, oldest first. They join an open batch. They open a new one only when no batch
+ * is on its way to the chain, when they fill one, or when the oldest has waited `payment_wait_slots_max`.
  */
 export function packPayments(state: State, packer: Packer): void {
   const { waiting } = state.settlement
@@ -185,7 +179,7 @@ function mayOpen(state: State): boolean {
   return idle || full || waited
 }
 
-/** What a payment takes of a batch's capacity; more than any has where the batch pays too many mints already. */
+/** Parts that a payment needs in a batch; infinite if the batch already pays the maximum number of mints. */
 function partsOf(
   state: State,
   payment: Withdrawal | Reshape | Exit,
@@ -220,7 +214,7 @@ function packWithdrawal(state: State, batch: SettlementBatch, withdrawal: Withdr
     state,
     batch,
     { owner: note.owner, mint: note.mint, amount: note.amount - amount - fee, status: 'free' },
-    { anchor: withdrawal.change_anchor, order_id: NO_ORDER, nonce: withdrawal.nonce, index_role: 1 },
+    { anchor: withdrawal.change_anchor, order_id: NO_ORDER_ID, nonce: withdrawal.nonce, index_role: 1 },
   )
   if (withdrawal.change !== undefined) state.notes.hold(withdrawal.change)
 }
@@ -229,7 +223,7 @@ function packReshape(state: State, batch: SettlementBatch, reshape: Reshape): vo
   for (const note of reshape.inputs) spendNote(state, batch, note)
   const { owner, mint } = reshape.inputs[0]!
   reshape.outputs = reshape.amounts.map((amount, index) => {
-    const source = { anchor: reshape.anchor, order_id: NO_ORDER, nonce: reshape.nonce }
+    const source = { anchor: reshape.anchor, order_id: NO_ORDER_ID, nonce: reshape.nonce }
     const made = { owner, mint, amount, status: 'free' as const }
     return createNote(state, batch, made, { ...source, index_role: 2 * index + 1 })!
   })
@@ -243,14 +237,15 @@ function packExit(state: State, batch: SettlementBatch, exit: Exit): void {
   batch.payouts.push(exit)
 }
 
-// Turns accrued fees into notes of the fee key, at most once a day and mint (protocol.md "Instruments and exact arithmetic").
-
-/** The blinding is Poseidon(4, fee_anchor, day, generation * 2^32 + 2 * mint_index), so each note is one of a kind. */
+/**
+ * Issues accrued fees as notes of the fee key, at most once per day and mint (protocol.md "Instruments and exact arithmetic").
+ * Notes are unique: the blinding is Poseidon(4, fee_anchor, day, generation * 2^32 + 2 * mint_index).
+ */
 export function issueFees(state: State, packer: Packer): void {
   const { settlement } = state
   const day = Math.floor(state.unix_ms / MS_PER_DAY)
   if (day <= settlement.fee_day) return
-  // The first day of a venue, or of a restored one, has nothing of a day before it.
+  // A new or restored venue has no fees of a previous day.
   const first = settlement.fee_day === 0
   settlement.fee_day = day
   if (first) return
@@ -262,7 +257,7 @@ export function issueFees(state: State, packer: Packer): void {
       state,
       batch,
       { owner: encodeBase58(state.fee_key), mint, amount, status: 'free' },
-      { anchor: state.fee_anchor, order_id: NO_ORDER, nonce: BigInt(day), index_role: 2 * mint },
+      { anchor: state.fee_anchor, order_id: NO_ORDER_ID, nonce: BigInt(day), index_role: 2 * mint },
     )
   }
 }

@@ -1,12 +1,10 @@
-/** The immutable content of a settlement batch, and the hashes it still needs. */
+/** Reads a settlement batch as the immutable payload that the relayer signs, and as the job of the hashing worker. */
 import { compareBytes, concatBytes } from '../../../protocol/bytes'
 import type { HashJob, HashResult, Payout, SettlementPayload } from '../../ports'
 import { type SettlementBatch, unopenedExits } from '../state/batch'
 import { hexBytes, keyBytes, type State } from '../state/state'
 
-// The immutable content of a settlement batch, as the relayer signs it.
-
-/** Undefined until the batch is hashed, and again once it is finalized. */
+/** Undefined until the batch is hashed, and after it is finalized. */
 export function payloadOf(state: State, batch_id: number): SettlementPayload | undefined {
   const batch = state.settlement.batches.get(batch_id)
   if (batch?.hashed === undefined) return undefined
@@ -24,7 +22,7 @@ export function payloadOf(state: State, batch_id: number): SettlementPayload | u
   }
 }
 
-/** An exit repeats the refund inner of its request; that of a withdrawal was hashed with the batch. */
+/** The refund inner of an exit is in its request; that of a withdrawal was hashed with the batch. */
 function payoutsOf(state: State, batch: SettlementBatch, hashed: HashResult): Payout[] {
   let refund = 0
   return batch.payouts.map((payout) => {
@@ -38,11 +36,9 @@ function payoutsOf(state: State, batch: SettlementBatch, hashed: HashResult): Pa
   })
 }
 
-// What the hashing worker must compute next.
-
 /**
- * The oldest packed batch that is not hashed, or undefined. Batches are hashed strictly in order, because a batch
- * spends notes that earlier ones create.
+ * The job for the oldest batch that is not hashed, or undefined. Batches are hashed strictly in order, because a batch may
+ * spend notes that earlier ones create.
  */
 export function nextHashJob(state: State): HashJob | undefined {
   const batch = state.settlement.batches.get(state.settlement.last_hashed + 1)

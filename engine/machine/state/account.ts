@@ -1,4 +1,4 @@
-/** Accounts, the trading keys bound to them, and the operator-signed records that create and change them. */
+/** Defines accounts and the trading keys bound to them, and applies the operator-signed records that create and change them. */
 import type { CommandOf } from '../../commands'
 import type { HandleList } from '../../memory/handle_list'
 import type { InstrumentState } from './instrument'
@@ -6,9 +6,7 @@ import { type Answer, type RefusedOutcome, refuse } from './outcome'
 import type { PriceLevels } from './price_levels'
 import type { State } from './state'
 
-// Accounts, the trading keys bound to them and what they have live per instrument.
-
-/** An account whose operator-signed record was accepted. */
+/** Exists from its first accepted record on. */
 export type Account = {
   readonly account_id: string
   version: number
@@ -16,12 +14,12 @@ export type Account = {
   orders_live_max: number
   keys_max: number
   record: Uint8Array
-  /** Last event number given; events are gapless from 1. */
+  /** Number of the newest event; events are gapless from 1. */
   seq: number
   keys: TradingKey[]
-  /** Orders live over all keys. */
+  /** Live orders of all keys. */
   live: number
-  /** Limit prices of live orders by instrument: the self-cross check. */
+  /** Limit prices of live orders by instrument, for the self-cross check. */
   exposures: Map<InstrumentState, Exposure>
   /** Sockets with cancel-on-disconnect armed. */
   armed: Set<string>
@@ -37,13 +35,13 @@ export type TradingKey = {
   readonly account: Account
   place_nonce: bigint
   cancel_nonce: bigint
-  /** Slot at which the dead-man timer fires; 0 = disarmed. */
+  /** Slot at which the dead-man timer fires; 0 = not armed. */
   dead_man_slot: number
   /** Live orders, in the order of arrival. */
   readonly orders: HandleList
 }
 
-/** How many live orders an account has at each limit price, in ticks. */
+/** Numbers of live orders by limit price in ticks. */
 type Exposure = { readonly buy: PriceLevels; readonly sell: PriceLevels }
 
 export function newAccount(account_id: string): Account {
@@ -61,8 +59,6 @@ export function newAccount(account_id: string): Account {
     armed: new Set(),
   }
 }
-
-// Operator-signed account records: a new account, or a newer version of a known one.
 
 /** Refuses `record_stale` unless the version is above the known one. */
 export function decideAccountRecord(

@@ -1,9 +1,9 @@
-/** Owns the memory of continuation anchors: 36 bytes each, those of one order in a chain. */
+/** Stores continuation anchors, 36 bytes each; the anchors of one order form a chain. */
 import type { ByteWriter } from '../../memory/byte_stream'
 import { copyBytes, RowSlab } from '../../memory/rows'
 
 const WIDTH = 32
-/** The number of the next cell, 0 = last; then the anchor. */
+/** Handle of the next cell, 0 = none; then the anchor. */
 const CELL_BYTES = 4 + WIDTH
 
 export class AnchorCells {
@@ -14,14 +14,14 @@ export class AnchorCells {
     return this.cells.size
   }
 
-  /** Makes room for so many anchors at once. */
+  /** Allocates for `count` anchors. */
   reserve(count: number): void {
     this.cells.reach(count)
   }
 
   /**
-   * The first cell of a new chain.
-   * @param anchors of 32 bytes; one at least
+   * Stores a new chain and returns its first cell.
+   * @param anchors at least one, 32 bytes each
    */
   add(anchors: readonly Uint8Array[]): number {
     let first = 0
@@ -36,7 +36,7 @@ export class AnchorCells {
     return first
   }
 
-  /** A copy of the anchor at a place of the chain. */
+  /** A copy of the anchor at an index of the chain. */
   read(first: number, index: number): Uint8Array {
     let cell = first
     for (let steps = index; steps > 0; steps--) cell = this.next(cell)
@@ -44,7 +44,7 @@ export class AnchorCells {
     return this.cells.bytesOf(cell).slice(at, at + WIDTH)
   }
 
-  /** All anchors of a chain, one after the other. */
+  /** Writes all anchors of a chain. */
   encode(to: ByteWriter, first: number): void {
     for (let cell = first; cell !== 0; cell = this.next(cell)) {
       to.copy(this.cells.bytesOf(cell), this.cells.placeOf(cell) + 4, WIDTH)

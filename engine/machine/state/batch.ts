@@ -1,19 +1,17 @@
-/** Settlement batches: what one `settle` transaction spends, creates and pays, from packing to finality. */
+/** Defines settlement batches, the content of one `settle` transaction each, from packing to finality. */
 import type { HashResult, SignedBatch } from '../../ports'
 import type { TradingKey } from './account'
 import type { Note, NoteFacts } from './note'
 import type { FillRecord } from './order'
 import type { State } from './state'
 
-// Settlement batches: what one `settle` transaction will spend, create and pay, from packing to finality.
-
 type BatchProgress = 'built' | 'submitted' | 'confirmed' | 'finalized'
 
-/** A note a batch creates and what its blinding is made of (protocol.md "Notes"). */
+/** A note that a batch creates, and the inputs of its blinding (protocol.md "Notes"). */
 type Output = {
   readonly note: Note
   readonly anchor: Uint8Array
-  /** Hex; 32 zeros where no order stands behind it. */
+  /** Hex; 32 zeros for a note that belongs to no order. */
   readonly order_id: string
   readonly nonce: bigint
   /** 2 * index + role. */
@@ -33,14 +31,14 @@ export type SettlementBatch = {
   readonly reshapes: Reshape[]
   /** Change of accrued fees by mint index; with it every mint balances. */
   readonly fees: bigint[]
-  /** Leaves the cited known state must have at least. */
+  /** Minimum number of leaves of the known state that the transaction cites. */
   leaf_count_min: number
   /** Capacity used. */
   parts: number
-  /** Undefined until the hashing worker answered. */
+  /** Undefined until the hashing worker answers. */
   hashed: HashResult | undefined
   progress: BatchProgress
-  /** base58; of the transaction the newest stage speaks of. */
+  /** base58; of the transaction of the newest stage. */
   signature: string | undefined
   signed: SignedBatch | undefined
 }
@@ -62,11 +60,11 @@ export type Withdrawal = {
   readonly accepted_slot: number
   change: Note | undefined
   status: 'accepted' | 'submitted' | 'confirmed' | 'finalized' | 'refunded' | 'voided'
-  /** Hex; once the chain made a refund note of it. */
+  /** Hex; set once the chain turns the payout into a refund note. */
   refund_commitment: string | undefined
   settlement_batch: number
   signature: string | undefined
-  /** Event number of its acceptance and of its newest event. */
+  /** Event numbers of its acceptance and of its newest event. */
   accepted_seq: number
   seq: number
   ended_unix_ms: number
@@ -79,7 +77,7 @@ export type Reshape = {
   readonly reshape_id: string
   readonly key: TradingKey
   readonly inputs: Note[]
-  /** Of the inputs, as the request named them. */
+  /** Hex; of the inputs, as in the request. */
   readonly commitments: string[]
   readonly amounts: bigint[]
   readonly nonce: bigint
@@ -95,7 +93,7 @@ export type Reshape = {
   ended_unix_ms: number
 }
 
-/** An exit request seen on chain. The whole note is paid to the destination the request names. */
+/** An exit request seen on chain. The whole note is paid to the destination of the request. */
 export type Exit = {
   readonly kind: 'exit'
   /** Hex. */
@@ -107,10 +105,10 @@ export type Exit = {
   readonly request_account: Uint8Array
   /** Hex; of the note. */
   readonly commitment: string
-  /** Of the refund note, as the request names it. */
+  /** Of the refund note, as in the request. */
   readonly refund_inner: Uint8Array
   readonly accepted_slot: number
-  /** The note, where the engine knows it; nobody has shown it the opening of the others. */
+  /** Undefined while the engine has not seen the opening of the note. */
   note: Note | undefined
   settlement_batch: number
 }
@@ -122,27 +120,25 @@ export type Settlement = {
   last_batch: number
   /** Id of the newest hashed batch. */
   last_hashed: number
-  /** Order parts in batches that are not confirmed. */
+  /** Fills in batches that are not confirmed. */
   unlanded: number
-  /** Withdrawals and reshapes that wait for a batch, in the order of acceptance. */
+  /** Payments and exits that wait for a batch, in the order of acceptance. */
   readonly waiting: (Withdrawal | Reshape | Exit)[]
-  /** Every withdrawal and reshape that is readable, by id (hex), in the order of acceptance. */
+  /** All readable withdrawals and reshapes by id (hex), in the order of acceptance. */
   readonly payments: Map<string, Withdrawal | Reshape>
   /** Open exit requests by nullifier. */
   readonly exits: Map<string, Exit>
-  /** Fees accrued and not yet issued, by mint index. */
+  /** Accrued fees that are not issued yet, by mint index. */
   fees: bigint[]
-  /** Day (unix) whose fee notes were issued last. */
+  /** Unix day on which fee notes were last issued. */
   fee_day: number
-  /** Leaves a cited known state must have for everything spent so far. */
+  /** Number of leaves a known state must have to contain all notes spent so far. */
   leaf_count_min: number
   /** Newest finalized batch. */
   landed: { batch_id: number; signature: Uint8Array; slot: number } | undefined
 }
 
-// The four ways value moves in a settlement batch: a note spent, a note made, fees taken, fees issued.
-
-/** Makes a note an input of the batch; from here on it is spent. */
+/** Makes a note an input of the batch and marks it spent. */
 export function spendNote(state: State, batch: SettlementBatch, note: Note): void {
   note.status = 'spent'
   note.spent_in = batch.batch_id
@@ -151,7 +147,7 @@ export function spendNote(state: State, batch: SettlementBatch, note: Note): voi
   coverLeaf(state, batch, note.leaf_index)
 }
 
-/** The state the batch cites must hold the leaf. */
+/** Requires that the known state cited by the batch contains the leaf. */
 export function coverLeaf(state: State, batch: SettlementBatch, leaf_index: number | undefined): void {
   const { settlement } = state
   if (leaf_index !== undefined && leaf_index >= settlement.leaf_count_min) {
@@ -160,14 +156,14 @@ export function coverLeaf(state: State, batch: SettlementBatch, leaf_index: numb
   batch.leaf_count_min = settlement.leaf_count_min
 }
 
-/** Exits of notes the engine does not know: they spend a nullifier and pay its amount, and have no input note. */
+/** Exits of notes the engine has not seen: they spend a nullifier and pay an amount, but have no input note. */
 export function unopenedExits(batch: SettlementBatch): Exit[] {
   return batch.payouts.filter((payout) => payout.kind === 'exit').filter((exit) => exit.note === undefined)
 }
 
 type NewNote = Pick<NoteFacts, 'owner' | 'key' | 'mint' | 'amount'> & { status: 'free' | 'in_use' }
 
-/** Makes a note an output of the batch; undefined for nothing, because zero amounts create no output. */
+/** Makes a new note an output of the batch; undefined for a zero amount, which creates no output. */
 export function createNote(
   state: State,
   batch: SettlementBatch,
@@ -182,7 +178,7 @@ export function createNote(
   return note
 }
 
-/** Adds to (or, negative, takes from) the accrued fees of a mint. */
+/** Changes the accrued fees of a mint; `change` is negative when fees are issued. */
 export function moveFees(state: State, batch: SettlementBatch, mint: number, change: bigint): void {
   const { fees } = state.settlement
   const accrued = (fees[mint] ?? 0n) + change
@@ -191,9 +187,10 @@ export function moveFees(state: State, batch: SettlementBatch, mint: number, cha
   batch.fees[mint] = (batch.fees[mint] ?? 0n) + change
 }
 
-// The spent nullifiers batch by batch, from which the hashing worker rebuilds the spent tree at boot.
-
-/** Hashed batches with an id above `after`, ascending; nullifiers ascending within each. */
+/**
+ * The nullifiers of hashed batches with an id above `after`: batches ascending, nullifiers ascending within each. The hashing
+ * worker rebuilds the spent tree from them at boot.
+ */
 export function* spentBatches(
   state: State,
   after = 0,

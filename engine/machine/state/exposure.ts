@@ -1,11 +1,11 @@
-/** No account may stand on both sides of a batch: new orders must not overlap own live ones (matching.md rule 2). */
+/** Prevents self-crosses: a new order must not overlap live orders of its account (matching.md rule 2). */
 import type { Side } from '../../../protocol/wire/trading'
 import type { Account } from './account'
 import type { InstrumentState } from './instrument'
 import type { Order, OrderFacts } from './order'
 import { PriceLevels } from './price_levels'
 
-/** Whether an order of this account would overlap one of its live orders, `except` left out. */
+/** Whether an order of this account would overlap one of its live orders other than `except`. */
 export function crossesOwn(
   account: Account,
   instrument: InstrumentState,

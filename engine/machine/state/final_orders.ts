@@ -1,14 +1,12 @@
-/** Closed orders by id, oldest first, as rows of bytes. */
+/** Stores closed orders by id, oldest first, as rows of bytes: as objects, millions of them would be most of the heap. */
 import type { CancelReason, OrderStatus } from '../../../protocol/wire/trading'
 import type { ByteReader, ByteWriter } from '../../memory/byte_stream'
-import { IdTable } from '../../memory/id_table'
+import { type HashSeed, IdTable } from '../../memory/id_table'
 import { type Chunk, copyBytes, newChunk } from '../../memory/rows'
 import type { TradingKey } from './account'
-import { IDENTITY_BYTES } from './order_row'
+import { ID_BYTES, IDENTITY_BYTES } from './order_row'
 
-// The little that stays of an order that ended.
-
-/** Enough to answer resends and late cancels. Ids and digest in hex. */
+/** The record of a closed order, enough to answer resends and late cancels. Ids and digest in hex. */
 export type FinalOrder = {
   readonly order_id: string
   readonly account_id: string
@@ -24,8 +22,7 @@ export type FinalOrder = {
   readonly final_unix_ms: number
 }
 
-// The row of a final order: 104 bytes that stand in memory as in a snapshot, little-endian, unused bytes zero.
-
+/** A row has the same layout in memory and in a snapshot: little-endian, unused bytes zero. */
 export const ROW_BYTES = 104
 const STATUSES = ['filled', 'cancelled', 'expired'] as const
 const REASONS = [
@@ -45,7 +42,7 @@ const DIGEST_AT = 16
 const REPLACES_AT = 48
 const KEY_AT = 64
 const STATUS_AT = 68
-/** 0 = none, else 1 + its place in the list. */
+/** 0 = none, else 1 + the index in `REASONS`. */
 const REASON_AT = 69
 const REPLACES_FLAG_AT = 70
 const ARRIVAL_AT = 72
@@ -53,17 +50,17 @@ const EXPIRY_AT = 80
 const SEQ_AT = 88
 const FINAL_MS_AT = 96
 
-/** What a row holds beside the identity: names of account and key follow from the index of the key. */
+/** The row without its identity. The index of the key implies the names of key and account. */
 type FinalFacts = Pick<
   FinalOrder,
   'status' | 'reason' | 'arrival_slot' | 'expiry_slot' | 'seq' | 'final_unix_ms'
 > & {
   key: number
-  /** Whether the identity names an order that this one replaced. */
+  /** Whether the identity contains the id of a replaced order. */
   replaces: boolean
 }
 
-/** The row at `at` is all zeros but for the identity: what a live order's row begins with is copied as it is. */
+/** The row at `at` must be all zeros except for the identity. */
 function writeRow({ bytes, view }: Chunk, at: number, final: FinalFacts): void {
   bytes[at + REPLACES_FLAG_AT] = final.replaces ? 1 : 0
   view.setUint32(at + KEY_AT, final.key, true)
@@ -106,34 +103,37 @@ function placeOf(reason: (typeof REASONS)[number]): number {
   return place
 }
 
-// Final orders by id, oldest first, as rows of bytes: millions are kept, and as objects they would be most of the heap.
-
-/** Rows are kept in blocks, so that growing copies nothing and what is forgotten is given back. */
+/** Rows are in blocks, so that growth copies nothing and the memory of dropped rows is freed. */
 const BLOCK_ROWS = 4096
 
-/** About 120 bytes per order: its row and its place in the table of ids. */
+/** About 120 bytes per order, including its entry in the id table. */
 export class FinalOrders {
   private blocks: Chunk[] = []
-  /** Number of the first row in the first block, of the oldest order, and of the next. Numbers only grow. */
+  /** Numbers of the first row in the first block, of the oldest order, and of the next order. Numbers only grow. */
   private base = 0
   private first = 0
   private next = 0
-  private readonly table = new IdTable(
-    { bytesOf: (number) => this.blockOf(number).bytes, placeOf: (number) => this.rowAt(number) },
-    16,
-    () => this.first,
-  )
+  private readonly table: IdTable
 
-  /** @param keys by index: rows name keys by it. */
-  constructor(private readonly keys: readonly TradingKey[]) {}
+  /** @param keys by index, which is how rows refer to them */
+  constructor(
+    private readonly keys: readonly TradingKey[],
+    seed: HashSeed,
+  ) {
+    const ids = {
+      bytesOf: (number: number) => this.blockOf(number).bytes,
+      placeOf: (number: number) => this.rowAt(number),
+    }
+    this.table = new IdTable(ids, seed, ID_BYTES, () => this.first)
+  }
 
   get size(): number {
     return this.next - this.first
   }
 
   /**
-   * @param live where the row of the live order begins: its identity is kept
-   * @throws Error for an id that is held already
+   * @param live where the identity of the live order is
+   * @throws Error for an id that is stored already
    */
   add(live: { bytes: Uint8Array; at: number }, final: FinalFacts): void {
     const chunk = this.room()
@@ -170,7 +170,7 @@ export class FinalOrders {
     for (let number = this.first; number < this.next; number++) yield this.read(number)
   }
 
-  /** Stops after every block of rows. */
+  /** Yields after each block of rows. */
   *encode(to: ByteWriter): Generator<void> {
     to.uint(this.size)
     for (let number = this.first; number < this.next; ) {
@@ -181,7 +181,7 @@ export class FinalOrders {
     }
   }
 
-  /** Appends what `encode` wrote. */
+  /** Appends the output of `encode`. */
   decode(from: ByteReader): void {
     for (let count = from.uint(); count > 0; count--) {
       this.room().bytes.set(from.fixed(ROW_BYTES), this.rowAt(this.next))
@@ -189,7 +189,7 @@ export class FinalOrders {
     }
   }
 
-  /** The block that takes the next row. */
+  /** The block of the next row. */
   private room(): Chunk {
     if (this.next - this.base === this.blocks.length * BLOCK_ROWS) {
       this.blocks.push(newChunk(BLOCK_ROWS * ROW_BYTES))

@@ -1,11 +1,9 @@
-/** An instrument: its terms in integers, its order book, and its moving parts (reference, batch number, status). */
+/** Defines instruments: terms in integers, order book, reference, batch number, status. */
 import type { Instrument, InstrumentStatus, PriceRule, ReferencePolicy } from '../../../protocol/wire/trading'
 import { type Book, TICK_MAX } from '../book/book'
 import type { State } from './state'
 
-// An instrument with its terms in integers, its order book and what moves: reference, batch number, status.
-
-/** The terms of an instrument, decoded once. */
+/** The configured terms of an instrument. */
 export type InstrumentTerms = {
   readonly symbol: string
   /** Index of the mint in `State.mints`. */
@@ -14,7 +12,7 @@ export type InstrumentTerms = {
   readonly base_decimals: number
   readonly lot_size: bigint
   readonly tick_size: bigint
-  /** Quote units that one lot is worth per tick of price: exact by the load rule. */
+  /** Value of one lot in quote units per tick of price: exact by the load rule. */
   readonly quote_per_lot_tick: bigint
   readonly batch_slots: number
   readonly collar_bps: number
@@ -32,9 +30,9 @@ export type InstrumentState = {
   status: InstrumentStatus
   /** In ticks; undefined = none usable yet (oracle). */
   reference_ticks: number | undefined
-  /** When the oracle published it; 0 under policy `last`. */
+  /** Publication time of the oracle price; 0 under policy `last`. */
   reference_unix_ms: number
-  /** Who published it; empty under policy `last`. */
+  /** Name of the oracle source; empty under policy `last`. */
   reference_source: string
   /** Number of the next auction to be held. */
   next_batch: number
@@ -43,7 +41,7 @@ export type InstrumentState = {
   book: Book
 }
 
-/** Makes an instrument known; instruments come in the order of their index. */
+/** Instruments must be added in the order of their index. */
 export function addInstrument(state: State, instrument: InstrumentState): void {
   state.instruments.set(instrument.terms.symbol, instrument)
   state.instrument_list.push(instrument)
@@ -96,18 +94,14 @@ export function quoteOf(terms: InstrumentTerms, lots: number, ticks: number): bi
   return BigInt(lots) * BigInt(ticks) * terms.quote_per_lot_tick
 }
 
-// Finds the instrument a checked command names.
-
-/** @throws Error for an unknown symbol: intake has refused those as `instrument_unknown`. */
+/** @throws Error for an unknown symbol, which intake rejects as `instrument_unknown` */
 export function instrumentOf(state: State, symbol: string): InstrumentState {
   const instrument = state.instruments.get(symbol)
   if (instrument === undefined) throw new Error('a command names an unknown instrument')
   return instrument
 }
 
-// Owns how an oracle's price becomes a reference in ticks.
-
-/** Rounded to the nearest tick, half down; undefined when no tick of the book is near it. */
+/** An oracle's price rounded to the nearest tick, half down; undefined outside the ticks of a book. */
 export function referenceTicks({ tick_size }: InstrumentTerms, price: bigint): number | undefined {
   const below = price / tick_size
   const rest = price % tick_size

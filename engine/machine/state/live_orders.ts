@@ -1,8 +1,7 @@
-/** Owns the memory of live orders and every index of them: by id, by trading key, by expiry slot, in order of arrival. */
-
+/** Stores live orders with all their indexes: by id, by trading key, by expiry slot, in the order of arrival. */
 import { dueSlots } from '../../memory/buckets'
 import { HandleLinks, type HandleList, newList } from '../../memory/handle_list'
-import { IdTable } from '../../memory/id_table'
+import { type HashSeed, IdTable } from '../../memory/id_table'
 import { copyBytes, RowMemory, RowSlab, writeU48 } from '../../memory/rows'
 import { SharedTexts } from '../../memory/texts'
 import { AnchorCells } from './anchor_cells'
@@ -10,7 +9,7 @@ import { dropFill, holdFill } from './note'
 import { type FillRecord, Order, type OrderContext, type OrderFacts } from './order'
 import * as row from './order_row'
 
-/** About 165 bytes an order with one anchor, its place in the table of ids included; what the book keeps comes on top. */
+/** About 165 bytes per order with one anchor, including its entry in the id table, plus the columns of the book's pool. */
 export class LiveOrders {
   size = 0
   private readonly rows = new RowMemory(row.ORDER_BYTES)
@@ -22,9 +21,10 @@ export class LiveOrders {
   private readonly expiry_links = new HandleLinks(this.rows, row.EXPIRY_LINKS_AT)
   private readonly context: OrderContext
 
-  constructor(known: Pick<OrderContext, 'keys' | 'instruments' | 'notes' | 'pool'>) {
+  constructor(known: Pick<OrderContext, 'keys' | 'instruments' | 'notes' | 'pool'>, seed: HashSeed) {
     const { pool } = known
-    this.table = new IdTable({ bytesOf: () => pool.ids, placeOf: (handle) => handle * row.ID_BYTES })
+    const ids = { bytesOf: () => pool.ids, placeOf: (handle: number) => handle * row.ID_BYTES }
+    this.table = new IdTable(ids, seed)
     this.context = {
       ...known,
       anchors: new AnchorCells(),
@@ -34,7 +34,7 @@ export class LiveOrders {
     }
   }
 
-  /** Makes room for so many orders at once, where there are none. */
+  /** Allocates for `count` orders; there must be none yet. */
   reserve(count: number): void {
     this.rows.reach(count)
     this.context.anchors.reserve(count)
@@ -67,12 +67,12 @@ export class LiveOrders {
       yield this.at(handle)
   }
 
-  /** The handle of what backs each order, and its fills, in the order of arrival: said without a reference to any. */
-  eachHolding(tell: (collateral: number, fills: readonly FillRecord[]) => void): void {
+  /** Visits the note handle and the fills of each order, in the order of arrival, without allocating references. */
+  eachHolding(visit: (collateral: number, fills: readonly FillRecord[]) => void): void {
     for (let handle = this.all.first; handle !== 0; handle = this.all_links.next(handle)) {
       const collateral = this.rows.placeOf(handle) + row.COLLATERAL_AT
       const fills = this.context.traded.get(handle)?.fills ?? []
-      tell(this.rows.chunkOf(handle).view.getUint32(collateral, true), fills)
+      visit(this.rows.chunkOf(handle).view.getUint32(collateral, true), fills)
     }
   }
 
@@ -80,20 +80,20 @@ export class LiveOrders {
     for (const order of this.values()) yield order.order_id
   }
 
-  /** Those of one list of a trading key, in the order of arrival. */
+  /** The orders of a trading key, in the order of arrival. */
   of({ orders }: { orders: HandleList }): Order[] {
     return this.listed(orders, this.key_links)
   }
 
-  /** Those that expire at a slot up to `slot`: by slot, within a slot in the order of arrival. */
+  /** The orders that expire at or before `slot`: one list per slot, ascending, each in the order of arrival. */
   dueUpTo(slot: number): Order[][] {
     const due = dueSlots(this.expiries, 0, slot)
     return due.map((at) => this.listed(this.expiries.get(at)!, this.expiry_links))
   }
 
   /**
-   * The order is live from here on, and its note is held.
-   * @param handle that the book gave it for the same facts; nothing else lives there
+   * Stores an order, adds it to all indexes and holds its notes.
+   * @param handle returned by the book for the same order; its row must be free
    */
   add(handle: number, facts: OrderFacts): Order {
     this.rows.reach(handle)
@@ -115,8 +115,8 @@ export class LiveOrders {
   }
 
   /**
-   * Nothing of it stays but the count of orders its row held; its note and those of its fills are held no more. The book
-   * has not given its handle to another yet.
+   * Clears the row of an order except for its life counter, and releases its notes and those of its fills. The book must
+   * not have reused the handle yet.
    */
   remove(order: Order): void {
     const { handle, key, expiry_slot } = order
@@ -182,7 +182,7 @@ export class LiveOrders {
   }
 }
 
-/** The book takes a fok order's minimum for all of it, so whether 0 stood there is kept apart. */
+/** The book ignores the minimum fill of a fok order, so a flag stores whether it was 0 or all of the order. */
 function isWhole({ type, min_lots, lots }: OrderFacts): boolean {
   if (type !== 'fok' || min_lots === 0) return false
   if (min_lots !== lots) throw new RangeError('the minimum fill of a fok order is none or all of it')

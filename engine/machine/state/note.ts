@@ -1,5 +1,4 @@
-/** Notes the engine can spend, their locks, and their end. */
-
+/** Defines references to the notes the engine can spend, deposits with a known opening and its own outputs, and holds on them. */
 import type { ByteWriter } from '../../memory/byte_stream'
 import { type Chunk, readU48, writeU48 } from '../../memory/rows'
 import type { TradingKey } from './account'
@@ -9,19 +8,18 @@ import type { Commitments, Notes } from './notes'
 import type { FillRecord } from './order'
 import type { State } from './state'
 
-// Notes the engine can spend: deposits it was shown the opening of, and outputs it created itself.
-
 /**
- * `free`: backs nothing. `in_use`: locked by a live order, withdrawal or reshape. `spent`: an input of a settlement
- * batch. `exiting`: the chain saw an exit request for it.
+ * `free`: backs no command. `in_use`: locked by a live order, withdrawal or reshape. `spent`: an input of a settlement
+ * batch. `exiting`: an exit request for it is on chain.
  */
-export type NoteStatus = (typeof NOTE_STATUSES)[number]
+type NoteStatus = (typeof NOTE_STATUSES)[number]
 export const NOTE_STATUSES = ['free', 'in_use', 'spent', 'exiting'] as const
 
-/** What a note is made of; commitment, blinding and nullifier are 32 bytes. No settlement batch spends it yet. */
+/** The fields of a new note; commitment, blinding and nullifier are 32 bytes. */
 export type NoteFacts = {
-  /** The owning trading key, base58; and as the venue knows it, where that is at hand. */
+  /** The owning trading key, base58. */
   owner: string
+  /** The same key, to save a lookup. */
   key?: TradingKey
   /** Index of the mint in `State.mints`. */
   mint: number
@@ -30,23 +28,23 @@ export type NoteFacts = {
   /** Undefined while the batch that creates the note is not hashed. */
   commitment?: Uint8Array
   blinding?: Uint8Array
-  /** Known for opened notes from the start, for others once they are spent. */
+  /** Known from the start for opened notes, for others once they are spent. */
   nullifier?: Uint8Array
-  /** Leaf index if the note came in deposit form or was opened; it must be covered by the cited known state. */
+  /** Set for notes in deposit form and opened notes; the cited known state must contain the leaf. */
   leaf_index?: number
 }
 
-/** What rows name by number. */
+/** The objects that rows refer to by number. */
 export type NoteContext = {
   readonly keys: readonly TradingKey[]
-  /** By handle: owners that are no key of the venue's. */
+  /** By handle: owners that are not trading keys of the venue. */
   readonly others: Map<number, string>
   readonly commitments: Commitments
 }
 
 /**
- * A reference to the row of a note; there may be several to one, so they are compared with `is`. Whoever keeps one beyond
- * the command at hand holds the note (`Notes.hold`). @throws Error when the note it refers to is gone.
+ * A reference to the row of a note. One note may have several references, so compare them with `is`. To store a reference
+ * beyond the current command, hold the note (`Notes.hold`). Members throw once the note is freed.
  */
 export class Note {
   private readonly life: number
@@ -90,7 +88,7 @@ export class Note {
     return this.commitment_bytes?.toHex()
   }
 
-  /** A copy, as are the other bytes. */
+  /** A copy, as for the other byte fields. */
   get commitment_bytes(): Uint8Array | undefined {
     if (!this.flag(row.HAS_COMMITMENT)) return undefined
     const { commitments } = this.context
@@ -98,7 +96,7 @@ export class Note {
     return commitments.bytesOf(this.handle).slice(at, at + 32)
   }
 
-  /** A byte that says whether there is one, then the commitment. */
+  /** Writes a presence byte, then the commitment. */
   encodeCommitment(to: ByteWriter): void {
     const has = this.flag(row.HAS_COMMITMENT)
     to.byte(has ? 1 : 0)
@@ -129,7 +127,7 @@ export class Note {
     return this.context.commitments.leafIndex(this.handle)
   }
 
-  /** Settlement batch that spends it, 0 = none. */
+  /** Id of the settlement batch that spends the note, 0 = none. */
   get spent_in(): number {
     return readU48(this.chunk.view, this.at(row.SPENT_IN_AT))
   }
@@ -138,6 +136,7 @@ export class Note {
     writeU48(this.chunk.view, this.at(row.SPENT_IN_AT), batch_id)
   }
 
+  /** Whether the note is in the table of known notes. */
   get known(): boolean {
     return this.flag(row.KNOWN)
   }
@@ -152,15 +151,13 @@ export class Note {
     return this.chunk.bytes.slice(at, at + 32)
   }
 
-  /** Where a field of the row lies in its chunk. */
+  /** Offset of a field of the row in its chunk. */
   at(offset: number): number {
     if (this.chunk.view.getUint16(this.place + row.LIFE_AT, true) !== this.life)
       throw new Error('a note is gone that something still refers to')
     return this.place + offset
   }
 }
-
-// Which notes are held by what refers to them beyond a command.
 
 export function notesOfFills(fills: readonly FillRecord[]): Note[] {
   return fills.flatMap(({ proceeds, change }) => [proceeds, change].filter((note) => note !== undefined))
@@ -181,7 +178,7 @@ export function dropFill(notes: Notes, { proceeds, change }: FillRecord): void {
   if (change !== undefined) notes.drop(change)
 }
 
-/** The notes of its fills are among its outputs. */
+/** Includes the notes of its fills, which are among its outputs. */
 export function notesOfBatch(batch: SettlementBatch): Note[] {
   return [...batch.inputs, ...batch.outputs.map(({ note }) => note)]
 }
@@ -194,8 +191,7 @@ export function dropAll(notes: Notes, held: readonly Note[]): void {
   for (const note of held) notes.drop(note)
 }
 
-// Lets go of a note whose spending is final; of it stays who owned it, so that using it again is told apart.
-
+/** Forgets a note whose spending is final, but records the owner, so that a reuse is rejected with the right code. */
 export function retireNote(state: State, note: Note, leaf_index: number): void {
   const owner = state.keys.get(note.owner)
   if (leaf_index >= state.spent_owners.length) {
@@ -203,7 +199,7 @@ export function retireNote(state: State, note: Note, leaf_index: number): void {
     larger.set(state.spent_owners)
     state.spent_owners = larger
   }
-  // A note that only an exit ever spent may belong to a key that never traded here.
+  // A note spent by an exit may belong to a key that never traded here.
   state.spent_owners[leaf_index] = owner === undefined ? 0 : owner.index + 1
   state.notes.forget(note)
 }

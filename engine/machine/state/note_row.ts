@@ -1,4 +1,4 @@
-/** The row of a note: 104 bytes, little-endian. */
+/** Defines the row of a note in memory: 104 bytes, little-endian. */
 
 export const BLINDING_AT = 0
 export const NULLIFIER_AT = 32
@@ -6,13 +6,13 @@ export const AMOUNT_AT = 64
 /** 48 bits. */
 export const SPENT_IN_AT = 72
 export const MINT_AT = 78
-/** Where its commitment lies (`notes.ts`). */
+/** Number of the leaf or cell of its commitment (`notes.ts`). */
 export const COMMITMENT_AT = 80
-/** 1 + the index of its key, or 0 for an owner that is no key of the venue's. */
+/** 1 + the index of its key, or 0 for an owner that is not a trading key of the venue. */
 export const OWNER_AT = 84
 export const LINKS_AT = 88
 export const HOLDS_AT = 96
-/** Counts the notes that lay in this row, so that a reference to an earlier one is told apart. */
+/** Counts the notes this row has held, so that a stale reference is detected. */
 export const LIFE_AT = 100
 export const STATUS_AT = 102
 export const FLAGS_AT = 103
@@ -20,7 +20,7 @@ export const NOTE_BYTES = 104
 
 export const HAS_COMMITMENT = 1
 export const HAS_NULLIFIER = 2
-/** Its leaf was cited by who opened it. */
+/** The opening of the note cited its leaf index. */
 export const HAS_LEAF_INDEX = 4
 /** In the table of known notes. */
 export const KNOWN = 8

@@ -1,24 +1,24 @@
-/** The memory of all notes, their commitments, and the table of known ones. */
-
+/** Stores all notes and their commitments, and finds known notes by commitment. */
 import type { ByteIndex } from '../../memory/byte_index'
 import { HandleLinks, newList } from '../../memory/handle_list'
-import { type Ids, IdTable } from '../../memory/id_table'
+import { type HashSeed, type Ids, IdTable } from '../../memory/id_table'
 import { copyBytes, RowSlab } from '../../memory/rows'
 import { NOTE_STATUSES, Note, type NoteContext, type NoteFacts } from './note'
 import * as row from './note_row'
 import type { State } from './state'
 
-// Where the commitments of notes lie: that of a finalized note is its leaf and stands nowhere else.
-
 const WIDTH = 32
-/** A commitment, then the leaf index that was told before the leaf was final. */
+/** A commitment, then the leaf index cited before the leaf was final. */
 const CELL_BYTES = WIDTH + 4
-/** A note's number from here on names a cell, below it a leaf. */
+/** A commitment's number is a leaf index below this, and a cell handle plus this from here on. */
 const CELLS = 0x8000_0000
 
-/** Named by the handle of their note; most notes that live have their leaf. */
+/**
+ * Commitments by the handle of their note. The commitment of a note with a finalized leaf is stored only in `leaves`; most
+ * live notes have one.
+ */
 export class Commitments implements Ids {
-  /** Those of notes that have no leaf yet. */
+  /** Commitments of notes that have no leaf yet. */
   private readonly cells = new RowSlab(CELL_BYTES)
 
   constructor(
@@ -26,7 +26,7 @@ export class Commitments implements Ids {
     private readonly leaves: ByteIndex,
   ) {}
 
-  /** Notes whose commitment has memory of its own. */
+  /** Number of notes whose commitment is in a cell. */
   get leafless(): number {
     return this.cells.size
   }
@@ -42,8 +42,8 @@ export class Commitments implements Ids {
   }
 
   /**
-   * Gives a note the commitment at `from` of `bytes`.
-   * @param leaf_index that is told of it; the leaf itself may not be final yet
+   * Sets the commitment of a note to the 32 bytes at `from`.
+   * @param leaf_index cited for the note; the leaf itself may not be final yet
    */
   put(handle: number, bytes: Uint8Array, from: number, leaf_index?: number): void {
     this.mark(handle, row.HAS_COMMITMENT | (leaf_index === undefined ? 0 : row.HAS_LEAF_INDEX))
@@ -60,7 +60,7 @@ export class Commitments implements Ids {
     this.setNumber(handle, CELLS + cell)
   }
 
-  /** The commitment of a note is a leaf from now on; where another leaf was told of it, it stays as it is. */
+  /** Moves the commitment of a note to its finalized leaf, unless another leaf index was cited for the note. */
   land(handle: number, leaf_index: number): void {
     if (this.numberOf(handle) < CELLS || leaf_index >= CELLS) return
     if ((this.leafIndex(handle) ?? leaf_index) !== leaf_index) return
@@ -68,7 +68,7 @@ export class Commitments implements Ids {
     this.setNumber(handle, leaf_index)
   }
 
-  /** The leaf index that was told of it. */
+  /** The leaf index cited for the note. */
   leafIndex(handle: number): number | undefined {
     if (!this.flag(handle, row.HAS_LEAF_INDEX)) return undefined
     const number = this.numberOf(handle)
@@ -77,7 +77,7 @@ export class Commitments implements Ids {
     return this.cells.chunkOf(cell).view.getUint32(this.cells.placeOf(cell) + WIDTH, true)
   }
 
-  /** The note keeps it no more. */
+  /** Frees the cell of a note's commitment, if it has one. */
   drop(handle: number): void {
     const number = this.numberOf(handle)
     if (this.flag(handle, row.HAS_COMMITMENT) && number >= CELLS) this.cells.give(number - CELLS)
@@ -100,11 +100,9 @@ export class Commitments implements Ids {
   }
 }
 
-// Owns the memory of all notes and the table of those that are known: about 115 bytes a note that has its leaf.
-
 /**
- * A note lives while it is known or held. The holders are: a live order (its collateral and the notes of its fills), a
- * settlement batch (inputs and outputs), a payment that is readable, an open exit.
+ * All notes, about 115 bytes each with a finalized leaf. A note lives while it is known or held. Holders are live orders
+ * (collateral and notes of fills), settlement batches (inputs and outputs), readable payments and open exits.
  */
 export class Notes {
   private readonly rows = new RowSlab(row.NOTE_BYTES)
@@ -116,25 +114,29 @@ export class Notes {
   /** Known notes. */
   size = 0
 
-  constructor(private readonly state: Pick<State, 'keys' | 'key_list' | 'leaves'>) {
+  constructor(
+    private readonly state: Pick<State, 'keys' | 'key_list' | 'leaves'>,
+    seed: HashSeed,
+  ) {
     this.commitments = new Commitments(this.rows, state.leaves)
-    this.table = new IdTable(this.commitments, 32)
+    this.table = new IdTable(this.commitments, seed, WIDTH)
     this.context = { keys: state.key_list, others: new Map(), commitments: this.commitments }
   }
 
-  /** Notes that live, known or not, and a bound above their handles. */
+  /** Live notes, known or not. */
   get lives(): number {
     return this.rows.size
   }
+  /** Above the handles of all notes. */
   get end(): number {
     return this.rows.end
   }
-  /** Those of them that have their commitment and no leaf. */
+  /** Live notes that have a commitment and no leaf. */
   get leafless(): number {
     return this.commitments.leafless
   }
 
-  /** Makes room for so many notes at once, so many of them known, where there are none. */
+  /** Allocates for `count` notes, `known` of them known; there must be none yet. */
   reserve(count: number, known: number): void {
     this.rows.reach(count)
     this.table.reserve(known)
@@ -155,22 +157,22 @@ export class Notes {
     return this.table.find(Uint8Array.fromHex(commitment)) !== undefined
   }
 
-  /** Known notes in the order in which they became known. */
+  /** Known notes, in the order in which they became known. */
   *values(): Generator<Note> {
     for (let handle = this.list.first; handle !== 0; handle = this.links.next(handle)) yield this.at(handle)
   }
 
-  /** Their handles, in the same order: said without a reference to any. */
-  eachHandle(tell: (handle: number) => void): void {
-    for (let handle = this.list.first; handle !== 0; handle = this.links.next(handle)) tell(handle)
+  /** Visits the handles of known notes in the same order, without allocating references. */
+  eachHandle(visit: (handle: number) => void): void {
+    for (let handle = this.list.first; handle !== 0; handle = this.links.next(handle)) visit(handle)
   }
 
-  /** A reference to the living note of a handle. */
+  /** A reference to the live note of a handle. */
   at(handle: number): Note {
     return new Note(handle, this.rows.chunkOf(handle), this.rows.placeOf(handle), this.context)
   }
 
-  /** A new note, not known yet: the caller holds it or makes it known before its command ends. */
+  /** Creates a note that is not known yet: the caller must hold or register it in the same command. */
   create(facts: NoteFacts): Note {
     const handle = this.rows.take()
     const { bytes, view } = this.rows.chunkOf(handle)
@@ -192,7 +194,7 @@ export class Notes {
     return this.at(handle)
   }
 
-  /** Puts the commitment of a note that was read from a snapshot where it belongs, now that the leaves are read. */
+  /** Stores the commitment of a note read from a snapshot; the leaves must have been read. */
   settle(handle: number, commitments: Uint8Array, from: number): void {
     const { bytes, view } = this.rows.chunkOf(handle)
     const at = this.rows.placeOf(handle)
@@ -203,7 +205,7 @@ export class Notes {
     this.commitments.put(handle, commitments, from, leaf_index)
   }
 
-  /** Gives a note what hashing found. */
+  /** Sets the commitment and blinding computed by the hashing worker. */
   reveal(note: Note, commitment: Uint8Array, blinding: Uint8Array): void {
     const { bytes } = note.chunk
     bytes.set(blinding, note.at(row.BLINDING_AT))
@@ -211,13 +213,16 @@ export class Notes {
     this.commitments.put(note.handle, commitment, 0)
   }
 
-  /** The commitment of a note is a finalized leaf from now on. */
+  /** Records that the commitment of a note is a finalized leaf. */
   land(note: Note, leaf_index: number): void {
     note.at(0)
     this.commitments.land(note.handle, leaf_index)
   }
 
-  /** Makes a note known that has its commitment. @throws Error when another note of this commitment is known. */
+  /**
+   * Makes a note known.
+   * @throws Error when it has no commitment, or when another note of this commitment is known
+   */
   register(note: Note): void {
     const at = note.at(row.FLAGS_AT)
     const { bytes } = note.chunk
@@ -228,7 +233,7 @@ export class Notes {
     this.size++
   }
 
-  /** Lets go of a known note: it lives on only where it is held. */
+  /** Removes a note from the known ones; it stays alive while it is held. */
   forget(note: Note): void {
     const at = note.at(row.FLAGS_AT)
     this.table.remove(note.handle)
@@ -249,13 +254,13 @@ export class Notes {
     this.dropAt(note.handle)
   }
 
-  /** The same by the handle of a living note. */
+  /** The same by the handle of a live note. */
   dropAt(handle: number): void {
     this.count(handle, -1)
     this.freeUnused(handle)
   }
 
-  /** How many hold a note. */
+  /** Number of holds on a note. */
   holds(note: Note): number {
     return note.chunk.view.getUint32(note.at(row.HOLDS_AT), true)
   }
@@ -268,7 +273,7 @@ export class Notes {
     view.setUint32(at, holds, true)
   }
 
-  /** Nothing of it stays but the count of notes its row held. */
+  /** Frees a note that is neither known nor held; only the life counter of its row stays. */
   private freeUnused(handle: number): void {
     const { bytes, view } = this.rows.chunkOf(handle)
     const at = this.rows.placeOf(handle)

@@ -1,5 +1,4 @@
-/** Live orders as the rules see them, and the parts of them in settlement batches. Quantities in lots, prices in ticks. */
-
+/** Defines references to live orders and the record of a fill. Quantities of orders in lots, prices in ticks. */
 import type { FillStage, OrderType, Side } from '../../../protocol/wire/trading'
 import type { ByteWriter } from '../../memory/byte_stream'
 import { type Chunk, copyBytes, type RowSlab, readU48 } from '../../memory/rows'
@@ -10,12 +9,9 @@ import type { AnchorCells } from './anchor_cells'
 import type { InstrumentState } from './instrument'
 import type { Note } from './note'
 import type { Notes } from './notes'
-import type { LIVE_STATUSES } from './order_row'
 import * as row from './order_row'
 
-// One part of an order in one settlement batch.
-
-/** Amounts in wire units. */
+/** The part of an order in one settlement batch. Amounts and price in wire units. */
 export type FillRecord = {
   readonly account: Account
   readonly order_id: string
@@ -30,7 +26,7 @@ export type FillRecord = {
   readonly settlement_batch: number
   readonly anchor_index: number
   readonly slot: number
-  /** Undefined when the fee eats the proceeds. */
+  /** Undefined when the fee consumes the proceeds. */
   readonly proceeds: Note | undefined
   readonly change: Note | undefined
   stage: FillStage
@@ -40,11 +36,9 @@ export type FillRecord = {
   seq: number
 }
 
-// What a live order is made of. Quantities in lots, prices in ticks.
+type LiveStatus = (typeof row.LIVE_STATUSES)[number]
 
-type LiveStatus = (typeof LIVE_STATUSES)[number]
-
-/** Bytes are copied where the order comes to lie. */
+/** The fields of a live order. Its bytes are copied when the order is stored. */
 export type OrderFacts = {
   /** 16 bytes. */
   order_id: Uint8Array
@@ -62,7 +56,7 @@ export type OrderFacts = {
   nonce: bigint
   /** 1 to 16 anchors of 32 bytes. */
   anchors: readonly Uint8Array[]
-  /** 32 bytes; tells an identical resend from an id taken. */
+  /** 32 bytes; distinguishes an identical resend from a taken id. */
   digest: Uint8Array
   /** Socket it came in on. */
   origin: string | undefined
@@ -70,40 +64,38 @@ export type OrderFacts = {
   replaces: Uint8Array | undefined
   /** Event number of its `order.accepted`. */
   seq: number
-  /** What remains to be filled. */
+  /** Lots that are not filled. */
   remaining: number
   status: LiveStatus
-  /** The note that backs what remains. */
+  /** The note that backs the remainder. */
   collateral: Note
-  /** What it traded so far. */
+  /** Undefined before the first fill. */
   traded: Traded | undefined
 }
 
-/** In quote units, and fills so far, hashed or not; index = fill index. */
+/** Sums in quote units; all fills, hashed or not, by fill index. */
 type Traded = { cumulative_quote: bigint; cumulative_fee: bigint; readonly fills: FillRecord[] }
 
-// Live orders as the rules see them. Quantities in lots, prices in ticks.
-
-/** What rows name by number. */
+/** The objects that rows refer to by number. */
 export type OrderContext = {
   readonly keys: readonly TradingKey[]
   readonly instruments: readonly InstrumentState[]
   readonly notes: Notes
-  /** Keeps an order at its handle, and what it keeps stands nowhere else. */
+  /** Stores columns of an order at the same handle; the row does not repeat them. */
   readonly pool: OrderPool
   readonly anchors: AnchorCells
   readonly origins: SharedTexts
-  /** Ids of replaced orders, 16 bytes each: most orders replace none. */
+  /** Ids of replaced orders, 16 bytes each, in separate cells because most orders replace none. */
   readonly replaced: RowSlab
-  /** By handle: most orders have traded nothing. */
+  /** By handle; most orders have no fills. */
   readonly traded: Map<number, Traded>
 }
 
 const NO_FILLS: readonly FillRecord[] = []
 
 /**
- * A reference to the row of a live order, for the command at hand: two of one order differ as objects and have the same
- * handle. @throws Error once the order has ended.
+ * A reference to the row of a live order, valid during one command. References to one order are different objects with the
+ * same handle. Members throw once the order has ended.
  */
 export class Order {
   private readonly life: number
@@ -118,7 +110,7 @@ export class Order {
     this.life = chunk.view.getUint16(place + row.LIFE_AT, true)
   }
 
-  /** Hex, made once. */
+  /** Hex, cached. */
   get order_id(): string {
     this.at(0)
     this.id_text ??= this.context.pool.orderId(this.handle).toHex()
@@ -147,7 +139,7 @@ export class Order {
     return this.u32(row.REPLACES_AT) !== 0
   }
 
-  /** Copies its 64 bytes of identity. */
+  /** Copies the 64-byte identity (`order_row.ts`). */
   readIdentity(into: Uint8Array): void {
     const { pool, replaced } = this.context
     copyBytes(this.chunk.bytes, this.at(row.DIGEST_AT), into, row.ID_BYTES, row.DIGEST_BYTES)
@@ -224,12 +216,12 @@ export class Order {
     return this.context.anchors.read(this.u32(row.ANCHORS_AT), index)
   }
 
-  /** All anchors, one after the other. */
+  /** Writes all anchors. */
   encodeAnchors(to: ByteWriter): void {
     this.context.anchors.encode(to, this.u32(row.ANCHORS_AT))
   }
 
-  /** The book's number: 0 once a fill has taken the last lots, though the order is not final yet. */
+  /** As in the book: 0 after the last fill, while the order is not closed yet. */
   get remaining(): number {
     this.at(0)
     return this.context.pool.remaining[this.handle]!
@@ -247,7 +239,7 @@ export class Order {
     return this.context.notes.at(this.u32(row.COLLATERAL_AT))
   }
 
-  /** The new note is held and the old one is not any more. */
+  /** Holds the new note and drops the old one. */
   set collateral(note: Note) {
     const { notes } = this.context
     const old = this.u32(row.COLLATERAL_AT)
@@ -268,7 +260,7 @@ export class Order {
     return this.context.traded.get(this.handle)?.fills ?? NO_FILLS
   }
 
-  /** What it traded so far, to be added to. */
+  /** The mutable record of its fills, created on first use. */
   trading(): Traded {
     const { traded } = this.context
     let own = traded.get(this.handle)
@@ -291,7 +283,7 @@ export class Order {
     return this.chunk.view.getUint32(this.at(offset), true)
   }
 
-  /** Where a field of the row lies in its chunk. */
+  /** Offset of a field of the row in its chunk. */
   at(offset: number): number {
     if (this.chunk.view.getUint16(this.place + row.LIFE_AT, true) !== this.life)
       throw new Error('an order has ended that something still refers to')

@@ -1,9 +1,9 @@
 /**
- * The row of a live order: 118 bytes, little-endian. Its handle is the one the book gave it, and what the book keeps of it
- * stands there alone: id, price, arrival batch, what remains and, but for fok orders, the minimum fill.
+ * Defines the row of a live order in memory: 118 bytes, little-endian. The row has the handle of the order in the book, and
+ * omits the fields that the book stores: id, price, arrival batch, remaining lots and, except for fok, the minimum fill.
  */
 
-/** Order id (16), digest (32), id of the order it replaces (16, or zeros): together what a final order keeps. */
+/** Order id (16), digest (32), id of the replaced order (16, or zeros): the part of an order that its closed record keeps. */
 export const IDENTITY_BYTES = 64
 export const ID_BYTES = 16
 export const DIGEST_BYTES = 32
@@ -11,7 +11,7 @@ export const DIGEST_BYTES = 32
 export const DIGEST_AT = 0
 export const NONCE_AT = 32
 export const LOTS_AT = 40
-/** 48 bits, as are the other slots and the seq. */
+/** 48 bits, as are the arrival slot and the seq. */
 export const EXPIRY_SLOT_AT = 48
 export const ARRIVAL_SLOT_AT = 54
 export const SEQ_AT = 60
@@ -19,23 +19,23 @@ export const SEQ_AT = 60
 export const INSTRUMENT_AT = 66
 /** Index of the trading key. */
 export const KEY_AT = 68
-/** Handle of the note that backs what remains. */
+/** Handle of the note that backs the remainder. */
 export const COLLATERAL_AT = 72
-/** First cell of the anchors, and how many there are. */
+/** First cell and number of the anchors. */
 export const ANCHORS_AT = 76
 export const ANCHOR_COUNT_AT = 114
 /** Number of the shared text, 0 = none. */
 export const ORIGIN_AT = 80
-/** Cell of the id of the order it replaces, 0 = none. */
+/** Cell with the id of the replaced order, 0 = none. */
 export const REPLACES_AT = 84
 export const ALL_LINKS_AT = 88
 export const KEY_LINKS_AT = 96
 export const EXPIRY_LINKS_AT = 104
-/** 0 = no order lies here, else 1 + its place among the statuses. */
+/** 0 = the row is free, else 1 + index of the status. */
 export const STATUS_AT = 112
-/** Bit 0: its place among the sides; bits 1 and 2: among the types; bit 3: a fok order whose minimum fill is all of it. */
+/** Bit 0: index of the side; bits 1 and 2: index of the type; bit 3: a fok order whose minimum fill is its whole amount. */
 export const TERMS_AT = 113
-/** Counts the orders that lay in this row, so that a reference to an earlier one is told apart. */
+/** Counts the orders this row has held, so that a stale reference is detected. */
 export const LIFE_AT = 116
 export const ORDER_BYTES = 118
 

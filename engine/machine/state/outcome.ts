@@ -1,10 +1,7 @@
-/** The result of a command: an answer with its events and auctions, or a rejection that changed nothing. */
-
+/** Defines the result of a command: an answer with events and auctions, or a rejection without effect. */
 import type { RefusalCode, RefusalFacts } from '../../../protocol/refusals'
 import type * as wire from '../../../protocol/wire/trading'
 import type { Account } from './account'
-
-// What executing a command gives back: an answer with its events and auctions, or a refusal that changed nothing.
 
 type WithoutReceipt<T> = Omit<T, 'receipt'>
 export type PlaceAnswer = WithoutReceipt<wire.PlaceResult>
@@ -13,7 +10,7 @@ type ModifyAnswer = WithoutReceipt<wire.ModifyResult>
 type CancelAllAnswer = WithoutReceipt<wire.CancelAllResult>
 type DeadManAnswer = WithoutReceipt<wire.DeadManResult>
 
-/** The answer by command kind; `done` for commands that have no result of their own. */
+/** The answer by command kind; `done` for commands without a result. */
 export type Answer =
   | { kind: 'place'; result: PlaceAnswer }
   | { kind: 'cancel'; result: CancelAnswer }
@@ -26,16 +23,16 @@ export type Answer =
 
 export type AccountEventOut = { account_id: string; event: wire.AccountEvent }
 
-/** One held auction: what an auditor needs besides the book to recompute it (matching.md rule 7). */
+/** One auction: the inputs other than the book, and the result, for an auditor to recompute (matching.md rule 7). */
 export type AuctionRecord = {
   symbol: string
   /** Counts per instrument from 1. */
   batch: number
   slot: number
-  /** The reference the collar and price rule used, in ticks. */
+  /** The reference used by the collar and the price rule, in ticks. */
   reference_ticks: number
   seed: Uint8Array
-  /** null: nothing traded. */
+  /** Null when nothing traded. */
   price_ticks: number | null
   volume_lots: number
   /** By ascending order id. */
@@ -58,37 +55,36 @@ export function refuse(code: RefusalCode, facts: RefusalFacts = {}): RefusedOutc
   return { ok: false, code, facts }
 }
 
-/** What a decision may ask of its surroundings; replay must answer the same. */
+/** The inputs of a decision besides state and command; a replay must supply the same values. */
 export type Env = {
   /**
-   * 32-byte seed of an auction's tie break (matching.md rule 5). `epoch` is the epoch open in the journal at this
-   * point, so that a replay under a later epoch derives the same seed.
+   * 32-byte seed of an auction's tie break (matching.md rule 5). `epoch` is the epoch that is open at this point of the
+   * journal, so that a replay under a later epoch derives the same seed.
    */
   batchSeed(symbol: string, batch: number, epoch: number): Uint8Array
   /**
-   * Why new orders, withdrawals and reshapes are refused just now, among the 503 codes. It only ever leads to refusals,
-   * which write nothing, so replay leaves it out.
+   * The 503 code with which new orders, withdrawals and reshapes are rejected at present. Rejections write nothing, so a
+   * replay omits it.
    */
   unavailable?: RefusalCode | undefined
 }
 
-// Collects what a command causes: numbered account events and auction records.
-
+/** Collects the account events and auction records of a command. */
 export class Effects {
   readonly events: AccountEventOut[] = []
   readonly auctions: AuctionRecord[] = []
 
   constructor(
-    /** Slot and time stamped on every event. */
+    /** Slot and time of all events. */
     readonly slot: number,
     readonly unix_ms: number,
-    /** Without, events are only numbered: a replay whose read models have them already needs no more. */
+    /** False only numbers events: a replay whose read models already have them needs no more. */
     private readonly kept = true,
   ) {}
 
   /**
-   * Gives the account's next event number to an event and returns it; `data` makes a complete wire object of it and
-   * changes nothing, as it may not be called.
+   * Emits an event with the account's next event number and returns the number. `data` builds the wire object; it must
+   * have no effects, because it is not called when events are skipped.
    */
   emit(account: Account, kind: wire.EventKind, data: (seq: number) => wire.AccountEvent['data']): number {
     account.seq += 1

@@ -1,28 +1,28 @@
-/** The prices at which an account has live orders on one side of an instrument, each with how many: ascending ticks. */
+/** Counts the live orders of an account at each price of one side of an instrument, by ascending tick. */
 
 const LEVELS_MIN = 4
-const NOTHING = new Uint32Array(0)
+const EMPTY = new Uint32Array(0)
 
 /**
- * Tick and count of each level in a row. Flat, as a map of thousands of levels that is written at each order would be
- * walked whole by every collection of garbage; the levels after a new one are moved at once.
+ * A sorted array of (tick, count) pairs. Not a map: garbage collection would scan thousands of entries that each order
+ * changes. Inserting a level moves the later ones in one copy.
  */
 export class PriceLevels {
-  private levels: Uint32Array = NOTHING
+  private levels: Uint32Array = EMPTY
   private count = 0
 
-  /** Levels at which orders lie. */
+  /** Number of prices with orders. */
   get size(): number {
     return this.count
   }
 
-  /** The lowest tick at which an order lies, one order at `except` left out. */
+  /** The lowest tick with an order; one order at `except` is not counted. */
   lowest(except?: number): number | undefined {
     const at = this.isAlone(0, except) ? 1 : 0
     return at < this.count ? this.levels[2 * at] : undefined
   }
 
-  /** The highest, likewise. */
+  /** The highest tick with an order; one order at `except` is not counted. */
   highest(except?: number): number | undefined {
     const at = this.isAlone(this.count - 1, except) ? this.count - 2 : this.count - 1
     return at >= 0 ? this.levels[2 * at] : undefined
@@ -41,7 +41,7 @@ export class PriceLevels {
     this.count += 1
   }
 
-  /** @throws Error where no order lies. */
+  /** @throws Error when no order is at this tick */
   remove(tick: number): void {
     const at = this.placeOf(tick)
     if (!this.isAt(at, tick)) throw new Error('no order lies at this price')
@@ -53,6 +53,7 @@ export class PriceLevels {
       this.resize(this.levels.length / 4)
   }
 
+  /** Whether exactly one order is at level `at`, and its tick is `tick`. */
   private isAlone(at: number, tick: number | undefined): boolean {
     return tick !== undefined && this.isAt(at, tick) && this.levels[2 * at + 1] === 1
   }
@@ -61,7 +62,7 @@ export class PriceLevels {
     return at >= 0 && at < this.count && this.levels[2 * at] === tick
   }
 
-  /** The first level at `tick` or above it. */
+  /** The first level at or above `tick`. */
   private placeOf(tick: number): number {
     let from = 0
     let to = this.count

@@ -1,7 +1,8 @@
-/** The whole state of the venue. Only the apply functions write it; decisions read it. */
+/** Defines the whole state of the venue. Only apply functions write it; decide functions read it. */
 import { decodeBase58 } from '../../../protocol/base58'
 import type { HaltReason, Settings } from '../../commands'
 import { ByteIndex } from '../../memory/byte_index'
+import type { HashSeed } from '../../memory/id_table'
 import { OrderPool } from '../book/order_pool'
 import type { Account, TradingKey } from './account'
 import type { Settlement } from './batch'
@@ -18,7 +19,7 @@ type Mint = {
   readonly withdraw_fee: bigint
 }
 
-/** An epoch this venue intended to open; `slot` is 0 until it is finalized on chain. */
+/** An epoch that this venue intends to open or has opened; `slot` is 0 until it is finalized on chain. */
 export type Epoch = {
   readonly epoch: number
   readonly boot_nonce: Uint8Array
@@ -42,9 +43,9 @@ export type State = {
   readonly epochs: Epoch[]
   halted: HaltReason | undefined
   readonly accounts: Map<string, Account>
-  /** By base58, in the order of binding; never removed. */
+  /** By base58, in the order of binding; keys are never removed. */
   readonly keys: Map<string, TradingKey>
-  /** The same keys by their bytes, which saves making a text of them. */
+  /** The same keys by their bytes, which saves base58 encoding. */
   readonly key_index: ByteIndex
   readonly key_list: TradingKey[]
   /** By symbol, in the order of configuration. */
@@ -53,29 +54,32 @@ export type State = {
   readonly instrument_list: InstrumentState[]
   readonly pool: OrderPool
   readonly orders: LiveOrders
-  /** In the order they became final. */
+  /** In the order in which they closed. */
   readonly finals: FinalOrders
-  /** Keys with an armed dead-man timer by the slot at which it fires. */
+  /** Keys with an armed dead-man timer, by the slot at which it fires. */
   readonly timers: Map<number, Set<TradingKey>>
   readonly notes: Notes
   /** Finalized leaves of the note tree. */
   readonly leaves: ByteIndex
-  /** Spent nullifiers in the order the spent tree took them. */
+  /** Spent nullifiers in the order of the spent tree. */
   readonly nullifiers: ByteIndex
   /** `nullifiers.size` after each hashed batch; index = batch id - 1. */
   readonly nullifier_ends: number[]
-  /** By leaf index: 1 + index of the key whose note a finalized batch spent, or 0. */
+  /** By leaf index: 1 + index of the key whose note was spent in a finalized batch, or 0. */
   spent_owners: Uint32Array
   settlement: Settlement
 }
 
-/** @param orders number of orders for which the book has its memory from the start; more copy it, which takes a pause */
-export function createState(orders?: number): State {
+/**
+ * @param seed of the id tables
+ * @param orders that the book allocates for at once; growing beyond copies its arrays, which takes a pause
+ */
+export function createState(seed: HashSeed, orders?: number): State {
   const keys = new Map<string, TradingKey>()
   const key_list: TradingKey[] = []
   const instrument_list: InstrumentState[] = []
-  const leaves = new ByteIndex()
-  const notes = new Notes({ keys, key_list, leaves })
+  const leaves = new ByteIndex(seed)
+  const notes = new Notes({ keys, key_list, leaves }, seed)
   const pool = new OrderPool(orders)
   return {
     settings: undefined,
@@ -89,17 +93,17 @@ export function createState(orders?: number): State {
     halted: undefined,
     accounts: new Map(),
     keys,
-    key_index: new ByteIndex(),
+    key_index: new ByteIndex(seed),
     key_list,
     instruments: new Map(),
     instrument_list,
     pool,
-    orders: new LiveOrders({ keys: key_list, instruments: instrument_list, notes, pool }),
-    finals: new FinalOrders(key_list),
+    orders: new LiveOrders({ keys: key_list, instruments: instrument_list, notes, pool }, seed),
+    finals: new FinalOrders(key_list, seed),
     timers: new Map(),
     notes,
     leaves,
-    nullifiers: new ByteIndex(),
+    nullifiers: new ByteIndex(seed),
     nullifier_ends: [],
     spent_owners: new Uint32Array(1024),
     settlement: {
@@ -118,7 +122,7 @@ export function createState(orders?: number): State {
   }
 }
 
-/** The settings in force. @throws Error before the first `configure`. */
+/** The current settings. @throws Error before the first `configure` */
 export function settingsOf(state: State): Settings {
   if (state.settings === undefined) throw new Error('the venue is not configured')
   return state.settings

@@ -1,5 +1,4 @@
-/** Orders, fills, withdrawals and reshapes as clients see them. */
-
+/** Builds the wire objects of orders, fills, withdrawals and reshapes. */
 import { encodeBase58 } from '../../../protocol/base58'
 import type * as wire from '../../../protocol/wire/trading'
 import type { Reshape, Withdrawal } from './batch'
@@ -8,20 +7,18 @@ import { baseOf, type InstrumentTerms } from './instrument'
 import type { FillRecord, Order } from './order'
 import type { PlaceAnswer } from './outcome'
 
-// Orders and fills as clients see them.
-
 const NO_COMMITMENT = '0'.repeat(64)
 
-/** What an event adds to an order: its version and how it stands. */
-type Standing = {
+/** The fields of a wire order that depend on the event. */
+type OrderVersion = {
   seq: number
   status: wire.OrderStatus
   reason?: wire.CancelReason | undefined
   replaced_by?: string | undefined
 }
 
-/** A complete order; its fills are those whose commitments are known, later ones follow as events of their own. */
-export function orderView(order: Order, standing: Standing): wire.Order {
+/** A complete order. Its fills are those with known commitments; later ones follow as separate events. */
+export function orderView(order: Order, version: OrderVersion): wire.Order {
   const { terms } = order.instrument
   const { lots, remaining } = order
   const amount = baseOf(terms, lots).toString()
@@ -38,17 +35,17 @@ export function orderView(order: Order, standing: Standing): wire.Order {
     min_fill: amountText(terms, order.min_lots),
     expiry_slot: order.expiry_slot,
     arrival_slot: order.arrival_slot,
-    status: standing.status,
+    status: version.status,
     fills: knownFills(order.fills),
-    seq: standing.seq,
+    seq: version.seq,
   }
-  if (standing.reason !== undefined) view.reason = standing.reason
+  if (version.reason !== undefined) view.reason = version.reason
   if (order.replaces !== undefined) view.replaces = order.replaces
-  if (standing.replaced_by !== undefined) view.replaced_by = standing.replaced_by
+  if (version.replaced_by !== undefined) view.replaced_by = version.replaced_by
   return view
 }
 
-/** Nothing is by far the most common amount. */
+/** Zero is by far the most common amount. */
 function amountText(terms: InstrumentTerms, lots: number): string {
   return lots === 0 ? '0' : baseOf(terms, lots).toString()
 }
@@ -59,7 +56,7 @@ function knownFills(fills: readonly FillRecord[]): wire.Fill[] {
   return views
 }
 
-/** A fill with its newest stage. Zeros stand for proceeds that the fee consumed whole, which make no note. */
+/** A fill at its newest stage. Its proceeds commitment is all zeros if the fee consumed the proceeds, which create no note. */
 export function fillView(fill: FillRecord, seq = fill.seq): wire.Fill {
   const view: wire.Fill = {
     seq,
@@ -83,12 +80,10 @@ export function fillView(fill: FillRecord, seq = fill.seq): wire.Fill {
   return view
 }
 
-/** What the place command that made this order was answered. */
+/** The answer to the place command that created this order. */
 export function placeAnswer(order: Order | FinalOrder): PlaceAnswer {
   return { order_id: order.order_id, status: 'accepted', arrival_slot: order.arrival_slot, seq: order.seq }
 }
-
-// Withdrawals and reshapes as clients see them.
 
 export function withdrawalView(withdrawal: Withdrawal, seq = withdrawal.seq): wire.Withdrawal {
   const view: wire.Withdrawal = {

@@ -1,4 +1,5 @@
 //! `escape`: in a frozen vault the owner of an unspent note takes its tokens, with public data alone.
+use crate::account::record::Record;
 use crate::account::Account;
 use crate::bytes::{Bytes32, Reader, Word};
 use crate::config::Config;
@@ -11,7 +12,6 @@ use crate::input::Call;
 use crate::note::spent_leaf;
 use crate::opening::{Note, Opening};
 use crate::payout::{PayoutMint, PAID};
-use crate::record::Record;
 use crate::tree::{root_from_path, NoteTree, PATH_BYTES};
 use core::cmp::Ordering;
 

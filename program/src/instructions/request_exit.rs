@@ -1,4 +1,5 @@
 //! `request_exit`: the owner of a note demands its payout before a deadline.
+use crate::account::record::Record;
 use crate::bytes::{Reader, Word};
 use crate::clock::now;
 use crate::config::Config;
@@ -11,7 +12,6 @@ use crate::input::Call;
 use crate::known_states::KnownStates;
 use crate::mint_record::MintRecord;
 use crate::opening::Opening;
-use crate::record::Record;
 use crate::tree::{root_from_path, NoteTree, PATH_BYTES};
 
 struct Request {

@@ -3,9 +3,9 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { collectKms, RpcUnavailable, readProgramData } from '../../../client/verify/collect/collect_chain'
 import { collectCollateral } from '../../../client/verify/collect/collect_collateral'
-import { fromHex } from '../../../protocol/bytes'
 import { collateralOf, makePki, outcome, quoteOf } from '../../kit/verify/development_pki'
 import { HAVE_QUOTES, realQuotes } from '../../kit/verify/real_quotes'
+import { answerCollateral } from './collateral_service'
 
 const pki = makePki()
 const collateral = collateralOf(pki)
@@ -26,28 +26,7 @@ async function serve(request: Request): Promise<Response> {
   asked.push(pathname + search)
   if (request.method === 'POST') return Response.json({ jsonrpc: '2.0', id: 1, ...(kms_answer as object) })
   if (pathname === broken) return new Response('', { status: 500 })
-  const chain = (header: string, pem: string) => ({ headers: { [header]: encodeURIComponent(pem) } })
-  switch (pathname) {
-    case '/sgx/certification/v4/pckcrl':
-      return new Response(
-        new Uint8Array(fromHex(collateral.pck_crl, collateral.pck_crl.length / 2)!),
-        chain('SGX-PCK-CRL-Issuer-Chain', collateral.pck_crl_issuer_chain),
-      )
-    case '/sgx/certification/v4/rootcacrl':
-      return new Response(collateral.root_ca_crl)
-    case '/tdx/certification/v4/tcb':
-      return new Response(
-        `{"tcbInfo":${collateral.tcb_info},"signature":"${collateral.tcb_info_signature}"}`,
-        chain('TCB-Info-Issuer-Chain', collateral.tcb_info_issuer_chain),
-      )
-    case '/tdx/certification/v4/qe/identity':
-      return new Response(
-        `{"enclaveIdentity":${collateral.qe_identity},"signature":"${collateral.qe_identity_signature}"}`,
-        chain('SGX-Enclave-Identity-Issuer-Chain', collateral.qe_identity_issuer_chain),
-      )
-    default:
-      return new Response('', { status: 404 })
-  }
+  return answerCollateral(collateral, pathname) ?? new Response('', { status: 404 })
 }
 
 test('collateral is collected for the platform of the quote, signed text unchanged', async () => {

@@ -30,7 +30,6 @@ test(`${BATCHES} batches through a storm: each final once, nothing paid twice`, 
   const world = await VaultWorld.open({ blockhash_life: 24 })
   const dead = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => new Response('', { status: 500 }) })
   const { chain } = world
-  const { config: config_account } = vaultAddresses(world.program)
   await world.deposit(10_000_000n)
   chain.advance(20)
   await world.deposit(1_000n)
@@ -44,30 +43,8 @@ test(`${BATCHES} batches through a storm: each final once, nothing paid twice`, 
   await world.boot({ connect: { rpc_urls, rpc_timeout_ms: 2_000 } })
   liar.lies = delayingLies(liar, random)
   watchTruth(world)
-  let stormy = true
+  const storm = startStorm(world, random)
   let paid = 0n
-  chain.faults.drop = () => random.chance(stormy ? 0.3 : 0.01)
-  chain.faults.rpc = (method) => {
-    const roll = random.next()
-    if (roll < 0.05) return { status: roll < 0.02 ? 429 : 503 }
-    if (method === 'sendTransaction' && roll < 0.35)
-      return roll < 0.2 ? { reply_lost: true } : { twice: true }
-    return undefined
-  }
-  let forks = 0
-  let ahead = 0
-  world.outbox.onSigned = ({ batch_id }) => {
-    const { data } = chain.machine.accountAt(encodeBase58(config_account), 'confirmed')!
-    if (decodeConfig(data)!.last_batch < batch_id - 1) ahead += 1
-  }
-  world.outbox.onStage = ({ stage }) => {
-    if (stage !== 'confirmed' || !random.chance(0.2)) return
-    const { machine } = chain
-    const deepest = Math.min(6, machine.tip - machine.slotAt('finalized'))
-    if (deepest < 1) return
-    forks += 1
-    chain.fork(random.between(1, deepest))
-  }
   const mint = decodeBase58(USDC, 32)!
   for (let batch = 1; batch <= BATCHES; batch++) {
     const payout = {
@@ -77,7 +54,7 @@ test(`${BATCHES} batches through a storm: each final once, nothing paid twice`, 
       amount: PAID,
       refund_inner: randomField(),
     }
-    stormy = Math.floor(batch / SPELL) % 2 === 0
+    storm.raging = Math.floor(batch / SPELL) % 2 === 0
     const payouts = random.chance(0.3) ? [payout] : []
     paid += PAID * BigInt(payouts.length)
     mortal.silent = random.chance(0.2)
@@ -99,13 +76,50 @@ test(`${BATCHES} batches through a storm: each final once, nothing paid twice`, 
   expect(config.last_batch).toBe(BATCHES)
   expect(toHex(world.hash.root().root)).toBe(toHex(config.note_root))
   const { signings } = world.outbox
-  console.log(JSON.stringify({ forks, signings: signings.length, ahead, slots: chain.slot() }))
+  console.log(
+    JSON.stringify({
+      forks: storm.forks,
+      signings: signings.length,
+      ahead: storm.ahead,
+      slots: chain.slot(),
+    }),
+  )
   console.log(JSON.stringify(Object.fromEntries(liar.told)))
   await world.close()
   await Promise.all([liar.stop(), mortal.stop()])
 }, 3_600_000)
 
-/** What the venue is told goes no further than the chain went: not the slot, not what is final. */
+/**
+ * Drops sends, fails calls and forks the chain. `raging`: sends are dropped often; `forks`: number so far; `ahead`: batches
+ * signed while an earlier one was not confirmed.
+ */
+function startStorm({ chain, outbox, program }: VaultWorld, random: Random) {
+  const storm = { raging: true, forks: 0, ahead: 0 }
+  const config = encodeBase58(vaultAddresses(program).config)
+  chain.faults.drop = () => random.chance(storm.raging ? 0.3 : 0.01)
+  chain.faults.rpc = (method) => {
+    const roll = random.next()
+    if (roll < 0.05) return { status: roll < 0.02 ? 429 : 503 }
+    if (method === 'sendTransaction' && roll < 0.35)
+      return roll < 0.2 ? { reply_lost: true } : { twice: true }
+    return undefined
+  }
+  outbox.onSigned = ({ batch_id }) => {
+    const { data } = chain.machine.accountAt(config, 'confirmed')!
+    if (decodeConfig(data)!.last_batch < batch_id - 1) storm.ahead += 1
+  }
+  outbox.onStage = ({ stage }) => {
+    if (stage !== 'confirmed' || !random.chance(0.2)) return
+    const { machine } = chain
+    const deepest = Math.min(6, machine.tip - machine.slotAt('finalized'))
+    if (deepest < 1) return
+    storm.forks += 1
+    chain.fork(random.between(1, deepest))
+  }
+  return storm
+}
+
+/** The slots and final batches that the venue learns never exceed the chain's. */
 function watchTruth(world: VaultWorld): void {
   const { chain, sink, outbox, program } = world
   const { config } = vaultAddresses(program)

@@ -1,6 +1,8 @@
 /** What is kept for the next reader never differs from what a reader without memory would get. */
+
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
+import { FIXED_HASH_SEED } from '../../../bench/kit/machine_world'
 import type { EngineConfig } from '../../../engine/config'
 import { createState } from '../../../engine/machine/state/state'
 import { OwnReads } from '../../../engine/reads/own_reads'
@@ -19,7 +21,10 @@ import {
   withHistory,
 } from './account_events'
 
-const instruments = new InstrumentReads({ instruments: [] } as unknown as EngineConfig, createState())
+const instruments = new InstrumentReads(
+  { instruments: [] } as unknown as EngineConfig,
+  createState(FIXED_HASH_SEED),
+)
 const readsOf = ({ history }: ParsedHistory) => new OwnReads(history, instruments)
 const ACCOUNTS = ['alice', 'bob']
 

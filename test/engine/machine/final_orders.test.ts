@@ -1,7 +1,7 @@
 /** The table of final orders against a plain map: what is found, in which order, and what a snapshot keeps. */
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { seeded } from '../../../bench/kit/machine_world'
+import { FIXED_HASH_SEED, seeded } from '../../../bench/kit/machine_world'
 import { newAccount, type TradingKey } from '../../../engine/machine/state/account'
 import { FinalOrders } from '../../../engine/machine/state/final_orders'
 import { ByteReader, ByteWriter } from '../../../engine/memory/byte_stream'
@@ -53,7 +53,7 @@ test('whatever is added and dropped, the rest is found as it was and comes oldes
   const run = fc.record({ added: fc.nat(1_500), dropped: fc.nat(1_500) })
   fc.assert(
     fc.property(fc.array(run, { minLength: 1, maxLength: 12 }), (runs) => {
-      const finals = new FinalOrders(keys)
+      const finals = new FinalOrders(keys, FIXED_HASH_SEED)
       let [first, next] = [0, 0]
       for (const { added, dropped } of runs) {
         for (let at = 0; at < added; at++) add(finals, next++)
@@ -72,7 +72,7 @@ test('whatever is added and dropped, the rest is found as it was and comes oldes
         Array.from({ length: next - first }, (_, at) => first + at),
       )
       // Bytes depend on what is held alone, not on what was before.
-      const restored = new FinalOrders(keys)
+      const restored = new FinalOrders(keys, FIXED_HASH_SEED)
       restored.decode(new ByteReader(encoded(finals)))
       expect(encoded(restored)).toEqual(encoded(finals))
       if (first < next) expect(restored.find(idOf(next - 1))).toEqual(named(factsOf(next - 1)))
@@ -82,7 +82,7 @@ test('whatever is added and dropped, the rest is found as it was and comes oldes
 })
 
 test('an id is held once', () => {
-  const finals = new FinalOrders(keys)
+  const finals = new FinalOrders(keys, FIXED_HASH_SEED)
   add(finals, 1)
   expect(() => add(finals, 1)).toThrow()
 })

@@ -2,7 +2,7 @@
 
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { seeded, World } from '../../../bench/kit/machine_world'
+import { FIXED_HASH_SEED, seeded, World } from '../../../bench/kit/machine_world'
 import { BUY, OrderPool, SELL } from '../../../engine/machine/book/order_pool'
 import { BOOK_KIND } from '../../../engine/machine/rules/order_life'
 import { newAccount, type TradingKey } from '../../../engine/machine/state/account'
@@ -27,10 +27,13 @@ function venue() {
       orders: newList(),
     }),
   )
-  const leaves = new ByteIndex()
-  const notes = new Notes({ keys: new Map(keys.map((key) => [key.text, key])), key_list: keys, leaves })
+  const leaves = new ByteIndex(FIXED_HASH_SEED)
+  const notes = new Notes(
+    { keys: new Map(keys.map((key) => [key.text, key])), key_list: keys, leaves },
+    FIXED_HASH_SEED,
+  )
   const pool = new OrderPool(4)
-  return { keys, notes, pool, orders: new LiveOrders({ keys, instruments, notes, pool }) }
+  return { keys, notes, pool, orders: new LiveOrders({ keys, instruments, notes, pool }, FIXED_HASH_SEED) }
 }
 
 function factsOf({ keys, notes }: ReturnType<typeof venue>, serial: number, pick: number): OrderFacts {

@@ -2,7 +2,7 @@
 
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { seeded } from '../../../bench/kit/machine_world'
+import { FIXED_HASH_SEED, seeded } from '../../../bench/kit/machine_world'
 import { decodeState } from '../../../engine/machine/codec/decode_state'
 import { encodeState } from '../../../engine/machine/codec/encode_state'
 import { type Note, notesOfBatch, notesOfFills, notesOfPayment } from '../../../engine/machine/state/note'
@@ -42,7 +42,7 @@ test('notes are held by what refers to them and by nothing else, and have their 
         if (at % 8 === 0) checkHolds(state)
       })
       checkHolds(world.state)
-      checkHolds(decodeState(encodeState(world.state)))
+      checkHolds(decodeState(encodeState(world.state), FIXED_HASH_SEED))
     }),
     { numRuns: 30 },
   )
@@ -111,8 +111,8 @@ const moves = fc.array(
 test('the memory of notes agrees with a map of objects, and a reference to a note that is gone says so', () => {
   fc.assert(
     fc.property(moves, (stream) => {
-      const leaves = new ByteIndex()
-      const notes = new Notes({ keys: new Map(), key_list: [], leaves })
+      const leaves = new ByteIndex(FIXED_HASH_SEED)
+      const notes = new Notes({ keys: new Map(), key_list: [], leaves }, FIXED_HASH_SEED)
       const model: Modelled[] = []
       stream.forEach(({ op, pick }, serial) => {
         if (op === 'create') {
@@ -150,8 +150,8 @@ test('the memory of notes agrees with a map of objects, and a reference to a not
 })
 
 test('a leaf told of a note before it is final is kept, and so is the commitment where another lands there', () => {
-  const leaves = new ByteIndex()
-  const notes = new Notes({ keys: new Map(), key_list: [], leaves })
+  const leaves = new ByteIndex(FIXED_HASH_SEED)
+  const notes = new Notes({ keys: new Map(), key_list: [], leaves }, FIXED_HASH_SEED)
   const [early, wrong] = [1, 2].map((serial) => notes.create({ ...facts(serial), leaf_index: serial }))
   const told = () => [early, wrong].map((note) => [note!.leaf_index, note!.commitment_bytes])
   const expected = [1, 2].map((serial) => [serial, seeded(`commitment ${serial}`)])

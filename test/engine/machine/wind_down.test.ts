@@ -1,6 +1,16 @@
 /** Forced exits and a frozen vault: notes leave, what did not land is void. */
 import { expect, test } from 'bun:test'
-import { BASE, DESTINATION, key, LOT, SIGNATURE, seeded, TICK, World } from '../../../bench/kit/machine_world'
+import {
+  BASE,
+  DESTINATION,
+  FIXED_HASH_SEED,
+  key,
+  LOT,
+  SIGNATURE,
+  seeded,
+  TICK,
+  World,
+} from '../../../bench/kit/machine_world'
 import type { NoteFact } from '../../../engine/commands'
 import { decodeState } from '../../../engine/machine/codec/decode_state'
 import { encodeState } from '../../../engine/machine/codec/encode_state'
@@ -82,7 +92,7 @@ test('a request for a deposit nobody opened keeps it from being used, and final,
   expect(world.state.settlement.last_batch).toBe(0)
   world.must({ kind: 'exit_requested', request: { ...request, stage: 'finalized' } })
   world.close()
-  world.state = decodeState(encodeState(world.state))
+  world.state = decodeState(encodeState(world.state), FIXED_HASH_SEED)
   world.hashAll()
   const { nullifier, mint, amount } = note
   const { destination, refund_inner } = request

@@ -1,7 +1,7 @@
 /** What happens when the disk hangs: clients are turned away at the bound, and nothing of the venue's own is lost. */
 import { expect, test } from 'bun:test'
 import { createHmac } from 'node:crypto'
-import { settings } from '../../../bench/kit/machine_world'
+import { FIXED_HASH_SEED, settings } from '../../../bench/kit/machine_world'
 import type { CommandBody } from '../../../engine/commands'
 import { LIMITS } from '../../../engine/limits'
 import { createState } from '../../../engine/machine/state/state'
@@ -10,7 +10,7 @@ import { refusalOf } from '../../kit/venue/refusal_of'
 
 /** A sequencer on a journal that takes its first group and never says that it is on disk. */
 function hangingSequencer() {
-  const state = createState()
+  const state = createState(FIXED_HASH_SEED)
   const fatal: Error[] = []
   const sequencer = new Sequencer({
     state,

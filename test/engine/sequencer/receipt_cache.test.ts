@@ -1,6 +1,7 @@
 /** Kept receipts against a plain map: the newest commands find theirs, whatever ids meet, and the oldest go first. */
 
 import { expect, test } from 'bun:test'
+import { FIXED_HASH_SEED } from '../../../bench/kit/machine_world'
 import { LIMITS } from '../../../engine/limits'
 import { ReceiptCache, type ReceiptGroup, receiptOf } from '../../../engine/sequencer/receipts'
 import { sha256 } from '../../../protocol/sha256'
@@ -16,7 +17,7 @@ function groupOf(seq: number, size: number): ReceiptGroup {
 test.each([1, 3, 40])(
   'the newest commands find their receipts in groups of up to %i, others none',
   (size) => {
-    const cache = new ReceiptCache()
+    const cache = new ReceiptCache(FIXED_HASH_SEED)
     const all: { group: ReceiptGroup; index: number }[] = []
     const commands = LIMITS.receipts_kept_max + 3_000
     for (let seq = 1; all.length < commands; seq++) {
@@ -39,7 +40,7 @@ test.each([1, 3, 40])(
 )
 
 test('an id that is made twice finds the newer command, also once the older one has gone', () => {
-  const cache = new ReceiptCache()
+  const cache = new ReceiptCache(FIXED_HASH_SEED)
   const [first, second] = [groupOf(1, 2), groupOf(2, 2)]
   cache.set(idOf(0), first, 0)
   cache.set(idOf(1), first, 1)

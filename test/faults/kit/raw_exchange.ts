@@ -1,14 +1,14 @@
 /** Sends bytes over TLS as they are, and reads whatever comes back. */
 import { readFileSync } from 'node:fs'
 import { connect } from 'node:tls'
-import type { LaptopFacts } from '../../../sandbox/demo/venue_process'
+import type { SandboxFacts } from '../../../sandbox/demo/venue_process'
 import type { Told } from './problem_check'
 
 const QUIET_MS = 1_000
 
 /** The answer; undefined when the connection ends without one. `url` picks the listener. */
 export function rawExchange(
-  facts: LaptopFacts,
+  facts: SandboxFacts,
   url: string,
   request: string | Uint8Array,
 ): Promise<Told | undefined> {

@@ -2,7 +2,7 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { LaptopFacts } from '../../../sandbox/demo/venue_process'
+import type { SandboxFacts } from '../../../sandbox/demo/venue_process'
 
 const MAIN = new URL('../../../server/main.ts', import.meta.url).pathname
 const SERVES = 'Tacit serves at'
@@ -27,7 +27,7 @@ export class VenueProcess {
   private serving: PromiseWithResolvers<boolean> = Promise.withResolvers()
   /** Both streams read to their end. */
   private streams: Promise<unknown> = Promise.resolve()
-  facts!: LaptopFacts
+  facts!: SandboxFacts
 
   constructor(
     private readonly settings: Record<string, string> = {},
@@ -67,12 +67,12 @@ export class VenueProcess {
     void child.exited.then(() => this.serving.resolve(false))
     const serves = await this.serving.promise
     if (serves)
-      this.facts = JSON.parse(readFileSync(join(this.data_dir, 'laptop.json'), 'utf8')) as LaptopFacts
+      this.facts = JSON.parse(readFileSync(join(this.data_dir, 'laptop.json'), 'utf8')) as SandboxFacts
     return serves
   }
 
   /** @throws Error with what the process printed when it does not serve. */
-  async start(): Promise<LaptopFacts> {
+  async start(): Promise<SandboxFacts> {
     if (await this.launch()) return this.facts
     await this.streams
     throw new Error(`the venue did not start:\n${this.output.slice(-4_000)}`)

@@ -74,7 +74,6 @@ export function bendBatch(result: unknown, batchOf: (last_batch: number) => numb
 
 /** Lies that delay: about slots, heights, statuses, blockhashes, sends, fees and accounts of the past. */
 export function delayingLies(endpoint: LyingEndpoint, random: Random): Record<string, Lie> {
-  const earlier = new Map<string, unknown[]>()
   const one = (method: string, ...lies: (readonly [share: number, what: string, lie: Lie])[]): Lie => {
     return (result, call) => {
       let roll = random.next()
@@ -87,26 +86,7 @@ export function delayingLies(endpoint: LyingEndpoint, random: Random): Record<st
       return undefined
     }
   }
-  const remembered: Lie = (result, { params }) => {
-    const name = JSON.stringify(params[0]) + (params[1] as { commitment: string }).commitment
-    const known = earlier.get(name) ?? []
-    earlier.set(name, [...known, structuredClone(result)].slice(-REMEMBERED))
-    return random.pick(known)
-  }
   const signature = () => encodeBase58(random.bytes(64))
-  const ofStatuses =
-    (err: unknown): Lie =>
-    (result) => {
-      const { context, value } = result as { context: { slot: number }; value: unknown[] }
-      const status = {
-        slot: context.slot,
-        confirmations: null,
-        err,
-        status: { Ok: null },
-        confirmationStatus: 'finalized',
-      }
-      return { context, value: value.map(() => status) }
-    }
   return {
     getSlot: one(
       'getSlot',
@@ -123,7 +103,7 @@ export function delayingLies(endpoint: LyingEndpoint, random: Random): Record<st
         'nothing there',
         (result) => ({ ...(result as Accounts), value: (result as Accounts).value.map(() => null) }),
       ],
-      [0.2, 'the past', remembered],
+      [0.2, 'the past', earlierResult(random)],
     ),
     getLatestBlockhash: one(
       'getLatestBlockhash',
@@ -132,7 +112,7 @@ export function delayingLies(endpoint: LyingEndpoint, random: Random): Record<st
     ),
     getSignatureStatuses: one(
       'getSignatureStatuses',
-      [0.15, 'all landed', ofStatuses(null)],
+      [0.15, 'all landed', allLanded],
       [0.1, 'all unknown', (result) => ({ ...(result as object), value: [null] })],
     ),
     sendTransaction: one('sendTransaction', [0.5, 'sent, and dropped', signature]),
@@ -153,6 +133,29 @@ export function delayingLies(endpoint: LyingEndpoint, random: Random): Record<st
     ]),
     getBalance: one('getBalance', [0.3, 'poor', (result) => ({ ...(result as object), value: 0 })]),
   }
+}
+
+/** A random earlier result of an equal call. */
+function earlierResult(random: Random): Lie {
+  const earlier = new Map<string, unknown[]>()
+  return (result, { params }) => {
+    const name = JSON.stringify(params[0]) + (params[1] as { commitment: string }).commitment
+    const known = earlier.get(name) ?? []
+    earlier.set(name, [...known, structuredClone(result)].slice(-REMEMBERED))
+    return random.pick(known)
+  }
+}
+
+const allLanded: Lie = (result) => {
+  const { context, value } = result as { context: { slot: number }; value: unknown[] }
+  const status = {
+    slot: context.slot,
+    confirmations: null,
+    err: null,
+    status: { Ok: null },
+    confirmationStatus: 'finalized',
+  }
+  return { context, value: value.map(() => status) }
 }
 
 const lifetime = (blockhash: string, lastValidBlockHeight: number) => ({

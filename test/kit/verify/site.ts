@@ -47,37 +47,9 @@ export type Site = {
 export async function openSite(knobs: Partial<StandInKnobs> = {}): Promise<Site> {
   const machine = await openMachine(knobs)
   const enclave = await openOn(machine.agent)
-  const { tee_pubkey, compose_hash } = enclave.identity
   const folder = chainFolder()
   const chain = await openEmbeddedChain({ data_dir: folder.dir, slot_ms: SLOT_MS })
-  const program_id = await makeGenesis(chain, { program_path: PROGRAM, settlement_signer: tee_pubkey })
-  const port = await openChain({
-    rpc_urls: [chain.url],
-    program_id,
-    settlement_seed: enclave.settlement_seed,
-    hash: NO_HASHING,
-    slot_ms: SLOT_MS,
-  })
-  const boot = { epoch: 1, boot_nonce: new Uint8Array(16).fill(1), compose_hash: fromHex(compose_hash, 32)! }
-  await port.openEpoch({ ...boot, seq: 0, head: new Uint8Array(32), restore: false }, async () => {})
-  const { genesis_hash, config_account } = port
-  const venue = venueId({ genesis_hash, program_id, config_account, generation: 0 })
-  const { generation, exit_delay_s } = await port.readConfig()
-  await enclave.bind({ venue, epoch: 1, slot: () => 5 })
-  const info: Info = {
-    app_id: enclave.identity.app_id,
-    instance_id: enclave.identity.instance_id,
-    compose_hash,
-    tee_pubkey: encodeBase58(tee_pubkey),
-    tacit_version: '0.0.0',
-    venue: toHex(venue),
-    config_account: encodeBase58(config_account),
-    program_id: encodeBase58(program_id),
-    genesis_hash: encodeBase58(genesis_hash),
-    generation,
-    epoch: 1,
-    exit_delay_s,
-  }
+  const { port, info } = await openEpoch(chain, enclave)
   const answers: Site['answers'] = new Map()
   answers.set('/info', () => JSON.stringify(info))
   answers.set('/attestation', async (nonce) => JSON.stringify(await enclave.attestation(nonce)))
@@ -88,7 +60,7 @@ export async function openSite(knobs: Partial<StandInKnobs> = {}): Promise<Site>
   const open = (material: TlsMaterial, at = 0) => serve(material, at, answers, asked)
   let server = open(enclave.tls)
   const url = `https://127.0.0.1:${server.port}`
-  const policy = policyOf(machine, chain, encodeBase58(program_id))
+  const policy = policyOf(machine, chain, info.program_id)
   const swapTls = (material: TlsMaterial): void => {
     const at = server.port!
     server.stop(true)
@@ -118,6 +90,39 @@ export async function openSite(knobs: Partial<StandInKnobs> = {}): Promise<Site>
       folder.remove()
     },
   }
+}
+
+/** Makes the vault, opens its first epoch and binds the enclave to it. */
+async function openEpoch(
+  chain: OpenedChain,
+  enclave: Awaited<ReturnType<typeof openOn>>,
+): Promise<{ port: Awaited<ReturnType<typeof openChain>>; info: Info }> {
+  const { app_id, instance_id, tee_pubkey, compose_hash } = enclave.identity
+  const { settlement_seed } = enclave
+  const program_id = await makeGenesis(chain, { program_path: PROGRAM, settlement_signer: tee_pubkey })
+  const endpoint = { rpc_urls: [chain.url], program_id, settlement_seed, slot_ms: SLOT_MS }
+  const port = await openChain({ ...endpoint, hash: NO_HASHING })
+  const boot = { epoch: 1, boot_nonce: new Uint8Array(16).fill(1), compose_hash: fromHex(compose_hash, 32)! }
+  await port.openEpoch({ ...boot, seq: 0, head: new Uint8Array(32), restore: false }, async () => {})
+  const { genesis_hash, config_account } = port
+  const venue = venueId({ genesis_hash, program_id, config_account, generation: 0 })
+  const { generation, exit_delay_s } = await port.readConfig()
+  await enclave.bind({ venue, epoch: 1, slot: () => 5 })
+  const info = {
+    app_id,
+    instance_id,
+    compose_hash,
+    tee_pubkey: encodeBase58(tee_pubkey),
+    tacit_version: '0.0.0',
+    venue: toHex(venue),
+    config_account: encodeBase58(config_account),
+    program_id: encodeBase58(program_id),
+    genesis_hash: encodeBase58(genesis_hash),
+    generation,
+    epoch: 1,
+    exit_delay_s,
+  }
+  return { port, info }
 }
 
 function policyOf(machine: Machine, chain: OpenedChain, program_id: string): VerificationPolicy {

@@ -23,6 +23,8 @@ import { leafCount, noteRoot, treeOf } from './note_states'
 import { openNote, readOpening, rootOf } from './notes'
 import { MINT_RECORD, mintRecordOf, moveTokens, mustBeVaultToken, payoutOutcome } from './tokens'
 
+type Proof = ReturnType<typeof readProof>
+
 function readProof(data: Uint8Array) {
   const fields = new Fields(data)
   const opening = readOpening(fields)
@@ -31,6 +33,15 @@ function readProof(data: Uint8Array) {
   fields.end()
   must(isReduced(low_value) && isReduced(low_next), 'a value is no field element')
   return { opening, low_value, low_next, low_index, path, low_path }
+}
+
+/** The low leaf must enclose the nullifier and be in the spent tree. */
+function mustBeUnspent(proof: Proof, nullifier: Uint8Array, spent_root: Uint8Array): void {
+  const { low_value, low_next, low_index, low_path } = proof
+  const above = isZero(low_next) || compareBytes(low_next, nullifier) > 0
+  must(compareBytes(low_value, nullifier) < 0 && above, 'a spent note')
+  const [leaf] = spentLeaves([{ value: low_value, next_value: low_next }])
+  must(same(rootOf(leaf!, low_index, low_path), spent_root), 'a forged absence')
 }
 
 export function judgeEscape(call: Call): void {
@@ -65,7 +76,8 @@ export function judgeEscape(call: Call): void {
     Placed,
     Placed,
   ]
-  const { opening, low_value, low_next, low_index, path, low_path } = readProof(call.data)
+  const proof = readProof(call.data)
+  const { opening, path } = proof
   mustBeProgram(call, us)
   mustBeSystem(system)
   mustSign(owner)
@@ -78,10 +90,7 @@ export function judgeEscape(call: Call): void {
   const { commitment, nullifier } = openNote(opening, mint.address, owner.address)
   must(opening.leaf_index < leafCount(tree), 'a leaf behind the tree')
   must(same(rootOf(commitment, opening.leaf_index, path), noteRoot(tree)), 'a note that is not there')
-  const above = isZero(low_next) || compareBytes(low_next, nullifier) > 0
-  must(compareBytes(low_value, nullifier) < 0 && above, 'a spent note')
-  const [leaf] = spentLeaves([{ value: low_value, next_value: low_next }])
-  must(same(rootOf(leaf!, low_index, low_path), wordAt(config, CONFIG.spent_root)), 'a forged absence')
+  mustBeUnspent(proof, nullifier, wordAt(config, CONFIG.spent_root))
   const made = {
     seeds: escapeRecordSeeds(nullifier),
     size: ACCOUNT_BYTES.escape_record,

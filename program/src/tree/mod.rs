@@ -1,12 +1,14 @@
 //! Owns the note tree: append-only, depth 32, only the frontier is kept.
+use crate::account::record::Record;
 use crate::account::Account;
 use crate::bytes::{copy, Bytes32, Word};
 use crate::create::Seeds;
-use crate::empty_subtrees::EMPTY_SUBTREES;
 use crate::error::{require, Fault, Outcome, INVALID_DATA, TREE_FULL};
 use crate::heap::LEAVES_MAX;
 use crate::poseidon::poseidon_into;
-use crate::record::Record;
+use empty_subtrees::EMPTY_SUBTREES;
+
+mod empty_subtrees;
 
 pub const DEPTH: usize = 32;
 /// Siblings of an inclusion path, 32 bytes each.

@@ -1,7 +1,7 @@
 //! Owns which Token-2022 extensions the vault lives with. Both lists allow; whatever they do not name is refused, so
 //! an extension invented later cannot surprise the vault.
+use super::TOKEN_ACCOUNT_BYTES;
 use crate::account::Account;
-use crate::token::TOKEN_ACCOUNT_BYTES;
 
 /// The account-type byte behind the padding of an extended account.
 #[derive(Clone, Copy)]

@@ -2,7 +2,9 @@
 use crate::account::Account;
 use crate::bytes::{Bytes32, Word};
 use crate::error::*;
-use crate::token_extensions::{every_extension, Holder};
+use extensions::{every_extension, Holder};
+
+mod extensions;
 
 /// TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA
 static TOKEN: Bytes32 = Bytes32([

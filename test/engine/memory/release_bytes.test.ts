@@ -1,13 +1,13 @@
-/** Large bytes are let go at once: no thread keeps a segment of 64 MB that it has read. */
+/** Large bytes are released at once: no thread keeps a segment of 64 MB that it has read. */
 
 import { expect, spyOn, test } from 'bun:test'
 import { readSegments, recover } from '../../../engine/journal/read_segments'
 import * as segment_files from '../../../engine/journal/segment_files'
 import { openSnapshotStore } from '../../../engine/journal/snapshot_store'
 import type { LoadedSegment } from '../../../engine/journal/walk_segment'
-import { letGo } from '../../../engine/memory/idle_gc'
+import { releaseBytes } from '../../../engine/memory/release_bytes'
 import { durableRecords } from '../../../engine/snapshots/make_snapshot'
-import { KEY, records, withFolder, write } from './folder'
+import { KEY, records, withFolder, write } from '../journal/folder'
 
 /** Runs `body` in a folder of several segments; returns what is left of each segment that was loaded, in bytes. */
 async function leftLoaded(body: (dir: string, seq_last: number) => void): Promise<number[]> {
@@ -29,7 +29,7 @@ async function leftLoaded(body: (dir: string, seq_last: number) => void): Promis
 test('bytes that are let go have no length, nor has a view of them', () => {
   const bytes = new Uint8Array(1_000)
   const view = bytes.subarray(10, 20)
-  letGo(bytes)
+  releaseBytes(bytes)
   expect([bytes.length, view.length]).toEqual([0, 0])
 })
 

@@ -2,6 +2,8 @@
 use crate::bytes::{clear, Word};
 use crate::error::*;
 
+pub mod record;
+
 /// Address of an account in the runtime's parameters: duplicate marker u8, signer u8, writable u8, executable u8,
 /// 4 bytes, key (32), owner (32), lamports u64, data length u64, data.
 #[derive(Clone, Copy)]

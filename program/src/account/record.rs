@@ -1,5 +1,5 @@
 //! Owns typed access to the accounts this program keeps: offsets are checked when the program is compiled.
-use crate::account::Account;
+use super::Account;
 use crate::bytes::{clear, Word};
 use crate::create::{require_derived, Seeds};
 use crate::error::{require, Fault, WRONG_ACCOUNT};

@@ -1,0 +1,107 @@
+/**
+ * Collects everything a trader's program imports from the client, grouped by subject.
+ *
+ * `connect` needs Bun. Wallet files and kept histories need the file system of Bun or Node. The rest also runs in a browser:
+ * a bundler drops the parts that are not imported. `tacit/verify` imports nothing of a platform.
+ */
+
+// Verification: connects to a venue, or judges evidence and receipts without one.
+
+export { connect } from './connect'
+export { type ConnectOptions, VerificationFailed, type VerifiedVenue } from './verified_venue'
+export * from './verify/index'
+
+// Calls and events; requests and answers have the names of the wire.
+
+export type { RefusalCode } from '../protocol/refusals'
+export type * from '../protocol/wire/trading'
+export { type EventStream, type EventStreamHandlers, followEvents } from './api/event_stream'
+export { type Transport, VenueClient, VenueProblem } from './api/venue_client'
+
+// The wallet: one seed, its notes and its open orders, kept in a file (Bun and Node).
+
+export {
+  Wallet,
+  type WalletNote,
+  type WalletOrder,
+  type WalletPayment,
+  type WalletState,
+} from './wallet/wallet'
+export { loadWallet, NotAWallet, saveWallet } from './wallet/wallet_file'
+
+// Commands: signed requests, their bytes for receipts, and the release of notes after a rejection.
+
+export { commandBytes, type SentCommand } from './wallet/command_bytes'
+export {
+  collateralOf,
+  dropRefused,
+  dropRefusedPayment,
+  type OrderTerms,
+  prepareCancel,
+  prepareCancelAll,
+  prepareDeadMan,
+  prepareModify,
+  preparePlace,
+  prepareReshape,
+  prepareWithdrawal,
+} from './wallet/prepare'
+
+// Absorbing: account events, and the facts of the chain and the venue that no event carries.
+
+export { absorbEvent, WalletMismatch } from './wallet/absorb'
+export {
+  absorbRecovered,
+  adoptRefunds,
+  alignCounters,
+  type FindLeaf,
+  markSpent,
+} from './wallet/absorb_recovered'
+
+// Recovery: every note of a seed from the vault's public history; `keptProofs` keeps that in a file (Bun and Node).
+
+export { type KeptProofs, keptProofs } from './chain/kept_proofs'
+export { type ReadHistoryOptions, readVaultEvents, readVaultHistory } from './chain/read_history'
+export { GAP_LIMITS } from './limits'
+export { type GapLimits, recoverWallet } from './wallet/recover'
+export { HistoryIncomplete, leafFinder, type VaultHistory, vaultHistory } from './wallet/vault_history'
+
+// The chain, on a node of the client's choice.
+
+export {
+  type ChainAccess,
+  type ChainReader,
+  chainFailure,
+  openChainAccess,
+  openChainReader,
+  reopenChain,
+} from './chain/chain_access'
+export {
+  NotAVault,
+  readExitRequest,
+  readMintRecord,
+  readVaultState,
+  type VaultState,
+} from './chain/read_vault'
+export { sendInstructions, TransactionFailed, toInstruction } from './chain/send_instructions'
+export { createAssociatedAccount, ownAccount, tokenBalance } from './chain/token_account'
+
+// Deposits; `airdrop` and `mintTo` are the faucet of a sandbox chain.
+
+export { type DepositTerms, deposit } from './chain/deposit'
+export { airdrop, mintTo } from './chain/embedded_faucet'
+
+// Exits without the venue: proofs from public history, prepared instructions, and sending them.
+
+export { escapeNote, freezeVault, readProofs, refuseExit, requestExit } from './chain/exit_note'
+export {
+  type EscapeTerms,
+  type ExitRequestTerms,
+  nullifierOfNote,
+  prepareEscape,
+  prepareExitRequest,
+} from './exit/prepare_exit'
+export { ProofUnavailable, VaultProofs } from './exit/vault_proofs'
+
+// Audit: both trees of a vault rebuilt from its events.
+
+export { auditChain, type ChainAudit, type RootAudit } from './audit/chain_audit'

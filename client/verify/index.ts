@@ -1,0 +1,41 @@
+/**
+ * Collects the portable half of the client, `tacit/verify`: judges evidence and receipts in Bun, Node and browsers.
+ * It needs WebCrypto with Ed25519, and `fetch` where evidence is collected.
+ */
+
+// Evidence, collected over plain `fetch`, which neither shows nor pins the TLS key of the connection.
+
+export type { Collateral } from '../../protocol/tdx/collateral'
+export { collectEvidence } from './collect/collect_evidence'
+export { type AskingTransport, EvidenceUnavailable, fetchTransport } from './collect/collect_venue'
+export { type ChainRecord, type EvidenceBundle, parseBundle } from './evidence_bundle'
+
+// The policy: what a client accepts.
+
+export {
+  BARE_POLICY,
+  type ChainPolicy,
+  type KmsPolicy,
+  type PendingAction,
+  parsePolicy,
+  type VerificationPolicy,
+} from './policy'
+
+// The judgement, check by check.
+
+export { judgeEvidence } from './judge_evidence'
+export {
+  CHECKS,
+  type Check,
+  type CheckName,
+  type CheckResult,
+  isAccepted,
+  Refused,
+  type Transcript,
+  transcriptText,
+  type Verdict,
+} from './transcript'
+
+// Receipts: the venue's signed statement that a command is in its journal.
+
+export { identityOf, ReceiptRefused, type VenueIdentity, verifyReceipt } from './verify_receipt'

@@ -1,0 +1,85 @@
+/** Verifies receipts: the venue's signed statement that a command is in its journal (engine.md "Receipts"). */
+import { decodeBase58 } from '../../protocol/base58'
+import { decodeStatement, STATEMENT_BYTES, type StatementBody } from '../../protocol/bodies/binding'
+import { encodeReceipt, isInReceipt, receiptLeaf } from '../../protocol/bodies/receipt'
+import { equalBytes, fromHex } from '../../protocol/bytes'
+import type { Attestation } from '../../protocol/wire/public'
+import type { Receipt } from '../../protocol/wire/trading'
+import { RECEIPT_PATH_MAX } from '../limits'
+import { isSignedByEd25519 } from './ed25519_web'
+import { Refused, requireThat } from './transcript'
+
+/** The receipt does not prove the command; the message names the reason. */
+export class ReceiptRefused extends Refused {
+  override readonly name = 'ReceiptRefused'
+}
+
+/** The signer of a venue's receipts for one epoch: 32-byte venue id, 32-byte Ed25519 statement key, epoch. */
+export type VenueIdentity = StatementBody
+
+/**
+ * The identity that a verified venue is certified for. A venue has another statement key after each restart, so the
+ * identity belongs to the receipts of this connection; keep it with them.
+ * @param of a verified venue, or a bundle of evidence that was accepted: nothing is verified here
+ * @throws Refused, BodyError when the certificate is malformed or certifies another key
+ */
+export function identityOf(of: { attestation: Attestation }): VenueIdentity {
+  const { certificate, statement_key } = of.attestation.binding
+  const bytes = fromHex(certificate, STATEMENT_BYTES)
+  const key = decodeBase58(statement_key, 32)
+  if (bytes === undefined || key === undefined) throw new Refused('the statement certificate is malformed')
+  const identity = decodeStatement(bytes)
+  requireThat(equalBytes(identity.statement_key, key), 'another statement key is certified')
+  return identity
+}
+
+/**
+ * Verifies that the venue, in this epoch, has signed that `command` is in its journal. Runs in Bun, Node and browsers.
+ * @param command canonical body and signature, as `commandBytes` encodes them
+ * @param after_seq journal seq of a receipt that arrived before the command was first sent: this one must be later
+ * @throws ReceiptRefused naming the first check that fails: form, epoch, signature, membership, seq
+ */
+export async function verifyReceipt(
+  receipt: Receipt,
+  identity: VenueIdentity,
+  command: Uint8Array,
+  after_seq = 0,
+): Promise<void> {
+  const { head, root, path, signature } = readReceipt(receipt)
+  const { epoch, seq, index } = receipt
+  const { venue, statement_key } = identity
+  if (BigInt(epoch) !== identity.epoch)
+    throw new ReceiptRefused(`the receipt is of epoch ${epoch}, not ${identity.epoch}`)
+  // The venue id is signed and not sent, so another venue's receipt fails here too.
+  const body = encodeReceipt({ venue, epoch: BigInt(epoch), seq: BigInt(seq), head, root })
+  if (!(await isSignedByEd25519(signature, body, statement_key)))
+    throw new ReceiptRefused('the receipt is not signed by the statement key of this venue')
+  if (!isInReceipt(receiptLeaf(command), index, path, root))
+    throw new ReceiptRefused('the command is not in the group of the receipt')
+  if (seq <= after_seq)
+    throw new ReceiptRefused(`the receipt is of journal seq ${seq}, not after ${after_seq}`)
+}
+
+type ReceiptBytes = { head: Uint8Array; root: Uint8Array; path: Uint8Array[]; signature: Uint8Array }
+
+/** @throws ReceiptRefused for a field of another form; the longest path bounds the work of the membership check */
+function readReceipt({ epoch, seq, index, head, root, path, signature }: Receipt): ReceiptBytes {
+  for (const [name, value] of Object.entries({ epoch, seq, index }))
+    if (!Number.isSafeInteger(value) || value < 0) throw malformed(name)
+  if (!Array.isArray(path) || path.length > RECEIPT_PATH_MAX) throw malformed('path')
+  return {
+    head: hex('head', head, 32),
+    root: hex('root', root, 32),
+    path: path.map((node) => hex('path', node, 32)),
+    signature: hex('signature', signature, 64),
+  }
+}
+
+function hex(name: string, value: unknown, width: number): Uint8Array {
+  const bytes = typeof value === 'string' ? fromHex(value, width) : undefined
+  if (bytes === undefined) throw malformed(name)
+  return bytes
+}
+
+const malformed = (field: string): ReceiptRefused =>
+  new ReceiptRefused(`the receipt has no well formed ${field}`)

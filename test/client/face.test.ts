@@ -1,0 +1,192 @@
+/** The face of the client: README's block runs as printed against a real venue, and a bundle takes only what it names. */
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import * as tacit from '../../client'
+import { openAccount } from '../faults/kit/open_account'
+import { USDC } from '../faults/kit/open_trader'
+import { VenueProcess } from '../faults/kit/venue_process'
+import { answerCollateral } from './verify/collateral_service'
+
+const ROOT = join(import.meta.dir, '../..')
+const venue = new VenueProcess()
+const folder = mkdtempSync(join(tmpdir(), 'tacit-face-'))
+const wallet_path = join(folder, 'wallet.json')
+let collateral_service: ReturnType<typeof Bun.serve>
+let credentials: tacit.TokenRequest
+let verified: tacit.VerifiedVenue
+let client: tacit.VenueClient
+
+beforeAll(async () => {
+  const facts = await venue.start()
+  const collateral = JSON.parse(readFileSync(facts.collateral, 'utf8')) as tacit.Collateral
+  collateral_service = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    fetch: ({ url }) =>
+      answerCollateral(collateral, new URL(url).pathname) ?? new Response('', { status: 404 }),
+  })
+  const collateral_url = `http://127.0.0.1:${collateral_service.port}`
+  const policy = { ...JSON.parse(readFileSync(facts.policy, 'utf8')), collateral_url }
+  writeFileSync(join(folder, 'policy.json'), JSON.stringify(policy))
+  for (const part of ['client', 'protocol', 'native', 'node_modules'])
+    symlinkSync(join(ROOT, part), join(folder, part))
+  credentials = (await openAccount(venue, 'reader')).credentials
+  verified = await tacit.connect(facts.url, tacit.parsePolicy(JSON.stringify(policy)))
+  client = new tacit.VenueClient(verified, credentials)
+  tacit.saveWallet(wallet_path, await fundedWallet(facts, [500_000_000n, 500_000_000n]))
+}, 60_000)
+afterAll(async () => {
+  await collateral_service.stop(true)
+  await venue.remove()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+/** A wallet with one note of each amount that the venue accepts as collateral. */
+async function fundedWallet(facts: VenueProcess['facts'], amounts: bigint[]): Promise<tacit.Wallet> {
+  const random = () => crypto.getRandomValues(new Uint8Array(32))
+  const [wallet, chain] = [new tacit.Wallet(random()), await tacit.openChainAccess(facts.rpc_url, random())]
+  const total = amounts.reduce((sum, amount) => sum + amount)
+  await tacit.airdrop(chain, 5_000_000_000n)
+  await tacit.mintTo(chain, USDC, total)
+  const { bytes } = tacit.ownAccount(chain, USDC)
+  while ((await tacit.tokenBalance(chain, bytes)) < total) await Bun.sleep(20)
+  const terms = { program_id: facts.program_id, mint: USDC, key_index: 0 }
+  for (const amount of amounts) {
+    const { commitment } = (await tacit.deposit(chain, wallet, { ...terms, amount })).note
+    while ((await client.inclusion({ commitment }).catch(() => undefined))?.usable !== true)
+      await Bun.sleep(20)
+  }
+  return wallet
+}
+
+/** The TypeScript block that follows a sentence of README.md, unchanged. */
+function readmeBlock(sentence: string): string {
+  const after = readFileSync(join(ROOT, 'README.md'), 'utf8').split(sentence)[1] ?? ''
+  const [, block] = /^[^\n]*\n\n```ts\n(.*?)\n```/s.exec(after) ?? []
+  if (block === undefined) throw new Error('README.md has no such block')
+  return block
+}
+
+/** Runs in the folder that holds `client/`, `policy.json` and `wallet.json`. @returns the last line that was printed */
+async function runInFolder(command: string[]): Promise<string> {
+  const child = Bun.spawn(command, { cwd: folder, stdout: 'pipe', stderr: 'pipe' })
+  const [out, failure] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+  ])
+  if ((await child.exited) !== 0) throw new Error(out + failure)
+  return out.trim().split('\n').at(-1)!
+}
+
+test("README's block compiles and runs as printed", async () => {
+  const given = JSON.stringify({ url: venue.facts.url, ...credentials })
+  const program = `
+const { url, api_key, api_secret, passphrase } = ${given}
+${readmeBlock('In code, verification comes before the transport')}
+while (wallet.state.seq === 0) await Bun.sleep(10)
+stream.close()
+const { order_id, collateral_commitment } = request
+const state = wallet.note(collateral_commitment)?.state
+console.log(JSON.stringify({ order_id, epoch: receipt.epoch, seq: wallet.state.seq, state }))
+process.exit(0)
+`
+  writeFileSync(join(folder, 'snippet.ts'), program)
+  const project = { extends: join(ROOT, 'tsconfig.json'), include: ['snippet.ts'] }
+  writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify(project))
+  await runInFolder([process.execPath, 'node_modules/typescript/bin/tsc', '-p', '.'])
+  const printed = JSON.parse(await runInFolder([process.execPath, 'snippet.ts']))
+  expect(printed).toMatchObject({ epoch: verified.info.epoch, state: 'pending' })
+  expect(await client.order(printed.order_id)).toMatchObject({ status: 'accepted', side: 'buy' })
+  expect(printed.seq).toBeGreaterThan(0)
+  // The file was saved before the order left, so its counters and its pending note are those of the order.
+  expect(tacit.loadWallet(wallet_path)?.order(printed.order_id)?.open).toBe(true)
+}, 30_000)
+
+test('a modify replaces the order on its note, and a rejected one leaves both as they were', async () => {
+  const wallet = tacit.loadWallet(wallet_path)!
+  const identity = tacit.identityOf(verified)
+  const [instrument, { slot }] = await Promise.all([client.instrument('SOL-USDC'), client.time()])
+  const terms = { instrument, side: 'buy', amount: 1_000_000_000n, price_limit: 140_000_000n } as const
+  const life = { expiry_slot: slot + 3_000 }
+  const note = wallet.noteFor(USDC, 1n)!
+  const request = tacit.preparePlace(wallet, identity.venue, { ...terms, ...life }, note)
+  const placed = await client.place(request)
+
+  const late = tacit.prepareModify(wallet, identity.venue, request.order_id, { ...terms, expiry_slot: 1 })
+  const refused = await client.modify(request.order_id, late).catch((error: unknown) => error)
+  expect(refused).toMatchObject({ name: 'VenueProblem', applied: 'no' })
+  tacit.dropRefused(wallet, late.replacement.order_id)
+  expect(note.state).toBe('pending')
+  expect(wallet.order(request.order_id)?.open).toBe(true)
+
+  const cheaper = { ...terms, ...life, price_limit: 139_000_000n }
+  const modify = tacit.prepareModify(wallet, identity.venue, request.order_id, cheaper)
+  const { receipt, order_id } = await client.modify(request.order_id, modify)
+  const sent = { kind: 'modify', order_id: request.order_id, request: modify } as const
+  const bytes = tacit.commandBytes(identity.venue, sent)
+  await tacit.verifyReceipt(receipt, identity, bytes, placed.receipt.seq)
+  for (const event of (await client.events()).items)
+    tacit.absorbEvent(wallet, verified.info.generation, event)
+  expect(note.state).toBe('pending')
+  expect(wallet.order(request.order_id)?.open).toBe(false)
+
+  await client.cancel(order_id, tacit.prepareCancel(wallet, identity.venue, order_id, note.key_index))
+  const { items } = await client.events({ after: wallet.state.seq })
+  for (const event of items) tacit.absorbEvent(wallet, verified.info.generation, event)
+  expect(note.state).toBe('free')
+  expect(() => tacit.prepareModify(wallet, identity.venue, order_id, cheaper)).toThrow(RangeError)
+})
+
+/** What the face offers to a program without a file system and without Bun. */
+const PORTABLE = `VenueClient, followEvents, judgeEvidence, parsePolicy, collectEvidence, identityOf, verifyReceipt,
+  Wallet, preparePlace, commandBytes, absorbEvent, recoverWallet, readVaultHistory, openChainAccess, deposit,
+  readProofs, requestExit, escapeNote, prepareEscape, auditChain`
+
+async function bundle(names: string, target: 'browser' | 'node'): Promise<string> {
+  const entry = join(folder, `${target}.ts`)
+  writeFileSync(entry, `export { ${names} } from './client'`)
+  const built = await Bun.build({ entrypoints: [entry], target, format: 'esm' })
+  return built.outputs[0]!.text()
+}
+
+test('a browser bundle without `connect` and files takes nothing from Bun or Node', async () => {
+  // The only use of Bun is its hash, where it exists (protocol/sha256.ts).
+  const code = (await bundle(PORTABLE, 'browser')).replace('globalThis.Bun?.SHA256', '')
+  expect(code).not.toMatch(/["']node:|["']bun:|\bBun\b|\bBuffer\b|\bprocess\./)
+})
+
+const node = Bun.which('node')
+if (node === null) console.log('skipped: there is no Node on this machine')
+
+test.skipIf(node === null)('Node runs the whole face but `connect`, which sends nothing there', async () => {
+  const identity = tacit.identityOf(verified)
+  const wallet = tacit.loadWallet(wallet_path)!
+  const note = wallet.state.notes[0]!
+  const names = `${PORTABLE}, connect, loadWallet, saveWallet, keptProofs`
+  writeFileSync(join(folder, 'face.mjs'), await bundle(names, 'node'))
+  const instrument = await client.instrument('SOL-USDC')
+  const terms = { instrument, side: 'buy', expiry_slot: 5_000 }
+  const program = `
+      import * as tacit from './face.mjs'
+      const refused = await tacit.connect('https://127.0.0.1:1', {}).catch((error) => error.message)
+      const wallet = tacit.loadWallet('wallet.json')
+      const terms = { ...${JSON.stringify(terms)}, amount: 1000000000n, price_limit: 140000000n }
+      const venue = Uint8Array.from(${JSON.stringify([...identity.venue])})
+      const request = tacit.preparePlace(wallet, venue, terms, wallet.note('${note.commitment}'))
+      console.log(JSON.stringify({ refused, request }))`
+  writeFileSync(join(folder, 'run.mjs'), program)
+  const { refused, request } = JSON.parse(await runInFolder([node!, 'run.mjs']))
+  expect(refused).toContain('connect needs Bun')
+  const own_terms = { ...terms, side: 'buy', amount: 1_000_000_000n, price_limit: 140_000_000n } as const
+  expect(request).toEqual(tacit.preparePlace(wallet, identity.venue, own_terms, note))
+})
+
+test('the package names the face and the verifier', async () => {
+  const by_name = (name: string) => import(Bun.resolveSync(name, ROOT)) as Promise<Record<string, unknown>>
+  expect((await by_name('tacit'))['connect']).toBe(tacit.connect)
+  expect((await by_name('tacit/verify'))['judgeEvidence']).toBe(tacit.judgeEvidence)
+  const { exports } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
+  expect(Object.keys(exports)).toEqual(['.', './verify'])
+})
