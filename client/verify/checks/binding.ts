@@ -18,8 +18,7 @@ import { verifyUnderCollateral } from '../verify_tdx_quote'
 import { spkiOfCertificate } from '../x509/certificate'
 import { established, type RunCheck, Skipped } from './verification_case'
 
-// Check 5.1: all 64 bytes of report_data are this nonce and the settlement key.
-
+/** Check 5.1: all 64 bytes of report_data are this nonce and the settlement key. */
 export const checkReportData: RunCheck = (verification) => {
   const { info, attestation, nonce } = verification.bundle
   const { report_data } = established(verification, 'genuine').quote.report
@@ -36,11 +35,10 @@ export const checkReportData: RunCheck = (verification) => {
   return { tee_pubkey: attestation.tee_pubkey, nonce }
 }
 
-// Check 5.2: the settlement key certifies the statement key, which ties venue, nonce, instance, epoch and TLS key.
-
+/** Check 5.2: the settlement key certifies the statement key, which signs venue, nonce, instance, epoch and TLS key. */
 export const checkBinding: RunCheck = async (verification) => {
   const { info, attestation, nonce } = verification.bundle
-  // Without the quote nothing says whose key signs below.
+  // Without the quote nothing authenticates the settlement key.
   established(verification, 'genuine')
   const { instance_id } = established(verification, 'claims')
   const signed = readSigned(attestation)
@@ -84,8 +82,7 @@ function readSigned({ binding, tee_pubkey }: Attestation) {
   return fields as { [K in keyof typeof fields]: Uint8Array }
 }
 
-// Check 5.3: the TLS key in the binding is the one this connection was opened with.
-
+/** Check 5.3: the TLS key in the binding is that of this connection. */
 export const checkTlsKey: RunCheck = (verification) => {
   const { spki_sha256 } = verification.bundle
   const bound = toHex(established(verification, 'binding').spki_sha256)
@@ -94,8 +91,7 @@ export const checkTlsKey: RunCheck = (verification) => {
   return { spki_sha256 }
 }
 
-// Check 5.4: the evidence files carry a genuine quote of the same machine over the certificate of the bound TLS key.
-
+/** Check 5.4: the evidence files carry a genuine quote of the same machine over the certificate of the bound TLS key. */
 export const checkEvidence: RunCheck = async (verification) => {
   const { bundle, policy, now_ms } = verification
   const { quote_json, cert_pem, sha256sum_txt } = bundle.evidences
@@ -104,7 +100,7 @@ export const checkEvidence: RunCheck = async (verification) => {
   const collateral = established(verification, 'collateral')
   const { quote } = await verifyUnderCollateral(quoteOf(quote_json), collateral, policy, now_ms)
   requireSameMachine(quote.report, attested)
-  // All 64 bytes: a caller chooses the first half of an attestation's, so it could choose this hash.
+  // All 64 bytes: the caller of /attestation chooses the first half of its report_data and could choose this hash.
   requireThat(
     equalBytes(quote.report.report_data, evidenceReportData(utf8(sha256sum_txt))),
     'the evidence quote is not over sha256sum.txt',
@@ -137,7 +133,7 @@ function requireSameMachine(evidence: TdReport, attested: TdReport): void {
   requireThat(same, 'the evidence quote is of another machine')
 }
 
-/** File name to hash. @throws Refused for a line in another form than sha256sum's, or a name listed twice. */
+/** Hashes by file name. @throws Refused for a line in another form than sha256sum's or a repeated name */
 function checksums(text: string): Map<string, string> {
   const listed = new Map<string, string>()
   for (const line of text.split('\n').slice(0, -1)) {

@@ -11,8 +11,7 @@ import type { ChainPolicy, PendingAction } from '../policy'
 import { Refused, requireThat } from '../transcript'
 import { established, type RunCheck, Skipped, type VerificationCase } from './verification_case'
 
-// Check 6.1: the vault at the pinned program accepts this settlement key, in this epoch and generation.
-
+/** Check 6.1: the vault at the pinned program accepts this settlement key, in this epoch and generation. */
 export const checkSettlementSigner: RunCheck = (verification) => {
   const { chain, policy } = chainOf(verification)
   const { info } = verification.bundle
@@ -64,8 +63,7 @@ function requireBase58(text: string, part: string): Uint8Array {
   return bytes
 }
 
-// Check 6.2: the vault is open, and no change is announced that the policy does not expect.
-
+/** Check 6.2: the vault is open, and every announced change is one that the policy expects. */
 export const checkVaultState: RunCheck = (verification) => {
   const { policy } = chainOf(verification)
   const config = established(verification, 'config')
@@ -90,8 +88,7 @@ function pendingActions(config: ConfigAccount): PendingAction[] {
   return pending
 }
 
-// Check 6.3: the vault program is the expected one and nobody unexpected can replace it.
-
+/** Check 6.3: the vault program is the expected one, and only an expected authority can replace it. */
 export const checkProgram: RunCheck = (verification) => {
   const { chain, policy } = chainOf(verification)
   const { program, program_data } = chain
@@ -106,7 +103,7 @@ export const checkProgram: RunCheck = (verification) => {
     policy.program_sha256 === undefined || policy.program_sha256 === sha256,
     'the program is another build than the pinned one',
   )
-  // A pinned address says which program only as long as nobody can put another one there.
+  // A pinned address alone identifies a program only when no authority can replace it.
   requireThat(
     policy.program_sha256 !== undefined || upgrade_authority === null,
     'a program that can be replaced needs a pinned hash',
@@ -114,8 +111,7 @@ export const checkProgram: RunCheck = (verification) => {
   return { program_sha256: sha256, upgrade_authority: upgrade_authority ?? 'none: it can never change' }
 }
 
-// Check 6.4: the contract that hands out the app's keys allows the measured manifest.
-
+/** Check 6.4: the contract that governs the app's keys allows the measured manifest. */
 export const checkKms: RunCheck = (verification) => {
   const { bundle, policy } = verification
   const { key_provider } = established(verification, 'claims')

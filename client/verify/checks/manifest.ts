@@ -5,8 +5,7 @@ import { lintManifest } from '../manifest/lint_manifest'
 import { Refused, requireThat } from '../transcript'
 import { established, type RunCheck, Skipped } from './verification_case'
 
-// Check 3.1: the measured manifest is one the policy pins.
-
+/** Check 3.1: the measured manifest is one that the policy pins. */
 export const checkComposeHash: RunCheck = (verification) => {
   const { bundle, policy } = verification
   const compose_hash = toHex(established(verification, 'claims').compose_hash)
@@ -17,8 +16,7 @@ export const checkComposeHash: RunCheck = (verification) => {
   return { compose_hash }
 }
 
-// Check 3.2: the manifest's text is the measured one and passes the linter.
-
+/** Check 3.2: the manifest's text is the measured one and passes the linter. */
 export const checkManifest: RunCheck = (verification) => {
   const { bundle, policy } = verification
   const { compose_hash } = established(verification, 'claims')

@@ -5,8 +5,7 @@ import { measuredClaims, parseEventLog, replayRegisters } from '../../../protoco
 import { requireThat } from '../transcript'
 import { established, type RunCheck, Skipped } from './verification_case'
 
-// Check 2.1: replaying the event log gives all four runtime registers of the quote.
-
+/** Check 2.1: the event log replays to all four runtime registers of the quote. */
 export const checkRegisters: RunCheck = (verification) => {
   const { rtmr } = established(verification, 'genuine').quote.report
   const events = parseEventLog(verification.bundle.attestation.event_log)
@@ -16,8 +15,7 @@ export const checkRegisters: RunCheck = (verification) => {
   return { events: String(events.length), rtmr3: toHex(rtmr[3]) }
 }
 
-// Check 2.2: what the machine measured of itself before it was ready, each claim exactly once.
-
+/** Check 2.2: the machine measured each claim exactly once before it was ready, and the venue states the same. */
 export const checkClaims: RunCheck = (verification) => {
   const claims = measuredClaims(established(verification, 'events'))
   const { info } = verification.bundle
@@ -28,8 +26,7 @@ export const checkClaims: RunCheck = (verification) => {
   return { app_id, instance_id, key_provider: new TextDecoder().decode(claims.key_provider) }
 }
 
-// Check 2.3: the commitment to the manifest that stands in the quote itself.
-
+/** Check 2.3: the quote's own commitment to the manifest. */
 export const checkMrConfigId: RunCheck = (verification) => {
   const { report } = established(verification, 'genuine').quote
   const { compose_hash } = established(verification, 'claims')

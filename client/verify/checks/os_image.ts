@@ -1,5 +1,5 @@
 /**
- * Check 4.1: firmware, kernel, command line and initial disk are those of an operating system the policy names, either
+ * Check 4.1: firmware, kernel, command line and initial disk are those of an operating system that the policy names,
  * recomputed from the image's own document or compared with pinned registers.
  */
 import { toHex } from '../../../protocol/bytes'

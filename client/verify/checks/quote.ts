@@ -6,8 +6,7 @@ import { requirePlatform } from '../tdx/platform'
 import { Refused } from '../transcript'
 import { established, type RunCheck } from './verification_case'
 
-// Check 1.1: the collateral is signed in its roles under a trusted root and current.
-
+/** Check 1.1: the collateral is signed in its roles under a trusted root, and current. */
 export const checkCollateral: RunCheck = async (verification) => {
   const { bundle, roots, now_ms } = verification
   if (bundle.collateral === null)
@@ -27,8 +26,7 @@ export const checkCollateral: RunCheck = async (verification) => {
   }
 }
 
-// Check 1.2: the quote is genuine.
-
+/** Check 1.2: the quote is genuine. */
 export const checkQuote: RunCheck = async (verification) => {
   const { bundle, now_ms } = verification
   const bytes = fromAnyHex(bundle.attestation.quote)
@@ -44,8 +42,7 @@ export const checkQuote: RunCheck = async (verification) => {
   }
 }
 
-// Check 1.3: platform, TDX module and quoting enclave are as current as the policy asks.
-
+/** Check 1.3: platform, TDX module and quoting enclave are as current as the policy demands. */
 export const checkPlatform: RunCheck = (verification) => {
   const genuine = established(verification, 'genuine')
   const collateral = established(verification, 'collateral')
@@ -58,8 +55,7 @@ export const checkPlatform: RunCheck = (verification) => {
   }
 }
 
-// Check 1.4: the trust domain runs without debugging and without a service TD.
-
+/** Check 1.4: the trust domain runs without debugging and without a service TD. */
 export const checkMachine: RunCheck = (verification) => {
   const { report } = established(verification, 'genuine').quote
   requireMachine(report)

@@ -1,4 +1,4 @@
-/** What the checks of one verification share: the evidence, the demands, and what earlier checks established. */
+/** Carries the evidence, the policy and the facts of earlier checks through one verification. */
 import type { BindingBody } from '../../../protocol/bodies/binding'
 import type { BootEvent, MeasuredClaims } from '../../../protocol/tdx/event_log'
 import type { ConfigAccount } from '../../../protocol/vault/accounts'
@@ -7,7 +7,7 @@ import type { VerificationPolicy } from '../policy'
 import type { OpenedCollateral, TrustedRoots } from '../tdx/collateral'
 import type { GenuineQuote } from '../tdx/genuine_quote'
 
-/** Set by the check that established the fact; a later check that needs it is skipped without it. */
+/** Each fact is set by the check that establishes it; a later check that needs it is skipped without it. */
 type Established = {
   collateral: OpenedCollateral
   genuine: GenuineQuote
@@ -25,7 +25,7 @@ export type VerificationCase = {
   readonly established: Partial<Established>
 }
 
-/** The check has nothing to judge; the message says why. Never a pass. */
+/** The check has nothing to judge, for the reason in the message. Never a pass. */
 export class Skipped extends Error {
   override readonly name = 'Skipped'
 }
@@ -49,6 +49,6 @@ export function established<K extends keyof Established>(
   return value
 }
 
-/** What a passed check read, for the transcript. */
+/** The values that a passed check read, for the transcript. */
 export type CheckValues = Record<string, string>
 export type RunCheck = (verification: VerificationCase) => CheckValues | Promise<CheckValues>

@@ -1,4 +1,4 @@
-/** Reads the vault's accounts and the app's contract from RPC endpoints the client trusts; judges nothing. */
+/** Reads the vault's accounts and the app's contract from RPC endpoints that the client trusts; judges nothing. */
 
 import { keccak_256 } from '@noble/hashes/sha3.js'
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
@@ -10,13 +10,12 @@ import { decodeBase64 } from '../json_document'
 import type { ChainPolicy, KmsPolicy } from '../policy'
 import { Refused } from '../transcript'
 
-// One JSON-RPC 2.0 call over plain fetch; used for Solana and for Ethereum.
-
-/** The endpoint did not answer, or not with a result. */
+/** The endpoint gave no result. */
 export class RpcUnavailable extends Refused {
   override readonly name = 'RpcUnavailable'
 }
 
+/** One JSON-RPC 2.0 call, to Solana or Ethereum. */
 async function callRpc(url: string, method: string, params: unknown[], timeout_ms: number): Promise<unknown> {
   const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params })
   const headers = { 'content-type': 'application/json' }
@@ -29,8 +28,7 @@ async function callRpc(url: string, method: string, params: unknown[], timeout_m
   return answer.result
 }
 
-// The account in which Solana's upgradeable loader keeps a program (loader v3 `UpgradeableLoaderState::ProgramData`).
-
+/** Solana's upgradeable loader; a program's ELF is in its account of `UpgradeableLoaderState::ProgramData`. */
 export const LOADER_V3 = 'BPFLoaderUpgradeab1e11111111111111111111111'
 /** Tag u32 = 3, slot u64, authority option u8, authority (32); the ELF follows. */
 const HEADER_BYTES = 45
@@ -41,7 +39,7 @@ function programDataAddress(program_id: Uint8Array): Uint8Array {
   return findAddress([program_id], decodeBase58(LOADER_V3, 32)!).address
 }
 
-/** Where a program account says that its data is. @throws Refused when it is no program account. */
+/** The data account that a program account names. @throws Refused when it is no program account */
 function namedProgramData(program: Uint8Array): string {
   if (program.length !== 36 || program[0] !== TAG_PROGRAM)
     throw new Refused('the program account is malformed')
@@ -49,8 +47,8 @@ function namedProgramData(program: Uint8Array): string {
 }
 
 /**
- * @param program_bytes length of the ELF file when known: what follows it must be zeros.
- * @throws Refused when the account is malformed or something follows the ELF.
+ * @param program_bytes length of the ELF file when known: only zeros may follow it
+ * @throws Refused when the account is malformed or other bytes follow the ELF
  */
 export function readProgramData(
   data: Uint8Array,
@@ -65,12 +63,13 @@ export function readProgramData(
   return { sha256: toHex(sha256(data.subarray(HEADER_BYTES, end))), upgrade_authority }
 }
 
-// Asks the app's contract (dstack `DstackApp`) whether a manifest may get the app's keys.
-
 /** First four bytes of the hash of the signature (Ethereum contract ABI, "Function selector"). */
 const SELECTOR = toHex(keccak_256(utf8('allowedComposeHashes(bytes32)')).subarray(0, 4))
 
-/** @param app_id 40 hex digits, the contract's address. @throws RpcUnavailable when the answer is not a boolean. */
+/**
+ * Asks the app's contract (dstack `DstackApp`) whether a manifest may get the app's keys.
+ * @param app_id 40 hex digits, the contract's address. @throws RpcUnavailable when the answer is not a boolean
+ */
 export async function collectKms(
   policy: KmsPolicy,
   app_id: string,
@@ -84,12 +83,10 @@ export async function collectKms(
   throw new RpcUnavailable('the contract did not answer with a boolean')
 }
 
-// Reads the vault's accounts from an RPC endpoint the client trusts; judges nothing.
-
 type Account = { owner: string; data: string }
 const CONFIG = { encoding: 'base64', commitment: 'confirmed' } as const
 
-/** @throws RpcUnavailable, Refused when an account is absent or malformed. */
+/** Reads the vault's and the program's accounts of one slot. @throws RpcUnavailable, Refused for an absent or malformed one */
 export async function collectChain(policy: ChainPolicy, timeout_ms: number): Promise<ChainRecord> {
   const program_id = decodeBase58(policy.program_id, 32)
   if (program_id === undefined) throw new Refused('the pinned program id is malformed')

@@ -51,7 +51,7 @@ async function getDocument(url: string, timeout_ms: number) {
   const text = () => new TextDecoder().decode(bytes)
   return {
     text,
-    /** Caches answer a list as hex text, Intel as DER, which begins with 0x30. */
+    /** Caches answer a list as hex text, Intel as DER, which starts with 0x30. */
     hex: () => (/^[0-9a-fA-F]+\s*$/.test(text()) ? text().trim().toLowerCase() : toHex(bytes)),
     chain(header: string): string {
       const value = response.headers.get(header)
@@ -61,7 +61,7 @@ async function getDocument(url: string, timeout_ms: number) {
   }
 }
 
-/** The signature covers the member's exact text, so it is cut out, not parsed and written again. */
+/** The signature covers the member's exact text, so it is cut out instead of parsed and serialized again. */
 function signedMember(text: string, member: string): [document: string, signature: string] {
   const match = new RegExp(`^\\s*{"${member}":({.*}),"signature":"([0-9a-fA-F]{128})"}\\s*$`, 's').exec(text)
   if (match === null) throw new Refused('the collateral service answered in another form')

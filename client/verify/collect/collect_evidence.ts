@@ -1,4 +1,4 @@
-/** Collects everything a verification needs; whatever cannot be had stands as null and fails its check. */
+/** Collects the evidence of one verification; a missing part is null and fails its check. */
 import { fromAnyHex, toHex } from '../../../protocol/bytes'
 import type { Collateral } from '../../../protocol/tdx/collateral'
 import { EVIDENCE_CALL_MS } from '../../limits'
@@ -10,7 +10,10 @@ import { collectChain, collectKms } from './collect_chain'
 import { collectCollateral, INTEL_PCS } from './collect_collateral'
 import { type AskingTransport, collectVenue, type VenueEvidence } from './collect_venue'
 
-/** @throws EvidenceUnavailable when the venue itself does not answer. */
+/**
+ * @param spki_sha256 of the connection's TLS key, hex; null where the platform hides it
+ * @throws EvidenceUnavailable when the venue itself does not answer
+ */
 export async function collectEvidence(
   transport: AskingTransport,
   spki_sha256: string | null,
@@ -21,7 +24,7 @@ export async function collectEvidence(
   const nonce = toHex(crypto.getRandomValues(new Uint8Array(32)))
   const venue = await collectVenue(transport, nonce, timeout_ms)
   const missing: EvidenceBundle['missing'] = {}
-  /** Absent evidence fails its own check, with the others judged all the same. */
+  /** A missing part fails its own check; the others are still judged. */
   const orNull = <T>(name: keyof typeof missing, collected: Promise<T>): Promise<T | null> =>
     collected.catch((error: unknown) => {
       missing[name] = reasonOf(error)

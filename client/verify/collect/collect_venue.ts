@@ -4,12 +4,10 @@ import type { Transport } from '../../api/venue_client'
 import { QUOTE_BUSY_RETRIES_MAX, QUOTE_BUSY_WAIT_MAX_MS, VENUE_ANSWER_CHARACTERS_MAX } from '../../limits'
 import { ATTESTATION_FORM, type EvidenceBundle, type Form, INFO_FORM, requireForm } from '../evidence_bundle'
 
-// Asks a venue through the platform's plain `fetch`, as a browser must: nothing here shows or pins the TLS key.
-
-/** The half of a transport that evidence is collected through. */
+/** The part of a transport that collecting evidence needs. */
 export type AskingTransport = Pick<Transport, 'base_url' | 'fetch'>
 
-/** Sends no cookie, follows nothing to another place, takes nothing from a cache. */
+/** Plain `fetch`, as in a browser: it neither shows nor pins the TLS key. No cookies, redirects or cache. */
 export function fetchTransport(origin: URL): AskingTransport {
   return {
     base_url: origin.origin,
@@ -25,9 +23,7 @@ export function fetchTransport(origin: URL): AskingTransport {
   }
 }
 
-// Reads what a venue says of itself: identity, fresh attestation, evidence files. Judges nothing but the form.
-
-/** The venue did not give its evidence; nothing can be said about it. */
+/** The venue did not serve its evidence, so there is no verdict. */
 export class EvidenceUnavailable extends Error {
   override readonly name = 'EvidenceUnavailable'
 }

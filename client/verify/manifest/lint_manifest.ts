@@ -1,10 +1,8 @@
-/** Lints a manifest: what an operator could hide in it, found before its hash is trusted. */
+/** Lints a manifest for everything that its hash would not cover or a reviewer would not see. */
 import { parsePlainYaml, UnjudgedYaml, type YamlMap, type YamlValue } from './plain_yaml'
 
-// The compose file inside a manifest: which images run and what they get from outside.
-
 const IMAGE = /^[a-z0-9][a-z0-9._/:-]*@sha256:[0-9a-f]{64}$/
-/** Keys that bring in text or code the manifest's hash does not cover, or open the host. */
+/** Keys that add text or code outside the manifest's hash, or open the host. */
 const FORBIDDEN = [
   'build',
   'extends',
@@ -17,7 +15,7 @@ const FORBIDDEN = [
 const SHELL_ACCESS = /\b(?:sshd?|authorized_keys|dropbear|telnetd?)\b/i
 const SHELL_PORT = /(?:^|:)22(?:\/tcp)?$/
 
-/** @returns one sentence per fault. */
+/** The compose file inside a manifest. @returns one sentence per finding */
 function lintCompose(text: string, environment_names: readonly string[]): string[] {
   let file: YamlMap
   try {
@@ -55,7 +53,7 @@ function lintService(name: string, service: YamlMap, environment_names: readonly
 const listOf = (value: YamlValue | undefined): string[] =>
   Array.isArray(value) ? value.filter((item) => typeof item === 'string') : []
 
-/** Names without a value: compose takes them from the environment of whoever starts it. */
+/** Names without a value: compose takes them from its own environment. */
 function passedThrough(environment: YamlValue | undefined): string[] {
   if (environment instanceof Map)
     return [...environment].filter(([, value]) => value === null).map(([name]) => name)
@@ -68,16 +66,14 @@ function interpolated(text: string): string[] {
   return [...new Set(names.map(([, braced, bare]) => braced ?? bare!))]
 }
 
-// What an operator could hide in a manifest, found before anyone trusts its hash.
-
 const ALLOWED_RUNNER = 'docker-compose'
 /** Scripts that run beside the containers, outside the reviewed images. */
 const SCRIPTS = ['pre_launch_script', 'init_script', 'bash_script'] as const
 
 /**
- * @param app_compose exact text of app-compose.json.
- * @param environment_names names a manifest may take from the encrypted environment, which the host can swap.
- * @returns one sentence per fault; none when the manifest is clean.
+ * @param app_compose exact text of app-compose.json
+ * @param environment_names allowed names of the encrypted environment, which the host can swap
+ * @returns one sentence per finding; none for a clean manifest
  */
 export function lintManifest(app_compose: string, environment_names: readonly string[]): string[] {
   let manifest: Record<string, unknown>
@@ -90,7 +86,7 @@ export function lintManifest(app_compose: string, environment_names: readonly st
   }
   const faults: string[] = []
   if (manifest['runner'] !== ALLOWED_RUNNER) faults.push('its runner is not docker-compose')
-  // dstack's own default differs between tools, so silence is not enough.
+  // dstack's default differs between tools, so the field must be present.
   if (manifest['public_logs'] !== false) faults.push('it does not keep its logs private')
   for (const script of SCRIPTS) if (isPresent(manifest[script])) faults.push(`it runs a ${script}`)
   faults.push(...lintEnvironmentNames(manifest['allowed_envs'], environment_names))

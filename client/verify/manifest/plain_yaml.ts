@@ -1,7 +1,7 @@
 /**
- * The plain part of YAML 1.2 that a reviewable compose file needs: block mappings, block sequences of scalars, one-line
- * flow sequences of scalars, plain and quoted scalars, comments. Anything else is refused rather than read differently
- * from how docker reads it.
+ * Parses the plain part of YAML 1.2 that a reviewable compose file needs: block mappings, block sequences of scalars,
+ * one-line flow sequences of scalars, plain and quoted scalars, comments. Anything else is rejected: it could be read
+ * differently from docker.
  */
 
 /** The text uses YAML beyond the plain part; names the line. */
@@ -57,7 +57,7 @@ function readMap(lines: readonly Line[], cursor: { at: number }, indent: number)
 
 function readNested(lines: readonly Line[], cursor: { at: number }, indent: number): YamlValue {
   const next = lines[cursor.at]
-  // A sequence may stand at the indentation of its key.
+  // A sequence may have the indentation of its key.
   if (next !== undefined && isItem(next) && next.indent >= indent) return readList(lines, cursor, next.indent)
   if (next === undefined || next.indent <= indent) return null
   return readMap(lines, cursor, next.indent)
@@ -94,7 +94,7 @@ function readInline(line: Line, value: string): YamlValue {
   return (inner.match(/"[^"]*"|'[^']*'|[A-Za-z0-9_./-]+/g) ?? []).map((item) => readScalar(line, item))
 }
 
-/** Plain scalars keep their text; whether docker reads `true` or `1` as another type does not matter here. */
+/** Plain scalars keep their text; docker's types for `true` or `1` do not matter here. */
 function readScalar(line: Line, value: string): string | null {
   if (/^"[^"\\]*"$/.test(value) || /^'[^']*'$/.test(value)) return value.slice(1, -1)
   if (/^[!&*|>@`"'%{}[\],?]/.test(value) || value.startsWith('<<'))

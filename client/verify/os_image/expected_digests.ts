@@ -1,4 +1,4 @@
-/** The digests an OS image leads to, and whether a machine booted exactly that image. */
+/** Computes the boot digests of an OS image and checks that a machine booted exactly that image. */
 
 import { sha384 } from '@noble/hashes/sha2.js'
 import { concatBytes, equalBytes, fromHex, u64Le, utf8 } from '../../../protocol/bytes'
@@ -7,10 +7,7 @@ import { requireThat } from '../transcript'
 import type { ImageDocument } from './image_document'
 import { isKnownMemorySize, tdHobDigest } from './td_hob'
 
-// The events of a dstack boot in order: what firmware and kernel of an image extend RTMR0, RTMR1 and RTMR2 with. The three
-// ACPI tables depend on the host and are not judged: the guest kernel denies their code access to private memory.
-
-/** Undefined: any digest. */
+/** Digests of one register's events in order; undefined accepts any. */
 type ExpectedDigests = readonly (Uint8Array | undefined)[]
 
 /** Configuration volume and `Boot0000` of this firmware (OVMF before 202505). */
@@ -29,7 +26,10 @@ const SEPARATOR = sha384(new Uint8Array(4))
 const BOOT_ORDER = sha384(new Uint8Array(2))
 const ANY = undefined
 
-/** RTMR0, RTMR1, RTMR2. */
+/**
+ * The events by which firmware and kernel of an image extend RTMR0, RTMR1 and RTMR2 in a dstack boot. The three ACPI tables
+ * depend on the host and accept any digest: the guest kernel denies their code access to private memory.
+ */
 function expectedDigests(image: ImageDocument): readonly [ExpectedDigests, ExpectedDigests, ExpectedDigests] {
   const rtmr0 = [
     tdHobDigest(image.td_hob_witness, image.memory_size),
@@ -63,11 +63,10 @@ function emptyVariable(vendor: Uint8Array, name: string): Uint8Array {
   return sha384(concatBytes(vendor, u64Le(name.length), u64Le(0), text))
 }
 
-// Whether a machine booted exactly the image its own description names, and that image is an accepted one.
-
 /**
- * @param events a log whose replay gave the quote's registers.
- * @throws Refused when MRTD or any event of RTMR0, RTMR1 or RTMR2 is not the image's.
+ * Whether a machine booted exactly this image.
+ * @param events a log that replays to the quote's registers
+ * @throws Refused when MRTD or an event of RTMR0, RTMR1 or RTMR2 is not the image's
  */
 export function requireImage(image: ImageDocument, mr_td: Uint8Array, events: readonly BootEvent[]): void {
   requireThat(

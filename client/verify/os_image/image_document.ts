@@ -1,12 +1,11 @@
-/** The measurement document of an OS image, and the deterministic CBOR it is written in. */
+/** Reads the measurement document of an OS image and its deterministic CBOR. */
 import { toHex } from '../../../protocol/bytes'
 import { sha256 } from '../../../protocol/sha256'
 import { CBOR_DEPTH_MAX } from '../../limits'
 import { decodeBase64, JsonObject } from '../json_document'
 import { Refused, requireThat } from '../transcript'
 
-// Deterministic CBOR (RFC 8949 section 4.2), as far as a measurement document needs it: unsigned, bytes, text, map.
-
+/** Deterministic CBOR (RFC 8949 section 4.2): the types of a measurement document. */
 type CborValue = number | string | Uint8Array | CborMap
 type CborMap = ReadonlyMap<string, CborValue>
 
@@ -67,13 +66,14 @@ function take(cursor: Cursor, length: number): Uint8Array {
   return cursor.bytes.subarray(from, cursor.at)
 }
 
-// What a dstack OS image of the "lite" kind says it measures to (dstack `measurement.tdx.cbor`, version 3), bound to the
-// image's hash: SHA-256 of its `sha256sum.txt`, which lists the document.
-
+/**
+ * The measurements that a dstack OS image of the "lite" kind states (dstack `measurement.tdx.cbor`, version 3). The image's
+ * hash is the SHA-256 of its `sha256sum.txt`, which lists the document.
+ */
 export type ImageDocument = {
   /** 64 hex digits. */
   os_image_hash: string
-  /** Bytes of RAM the host gave the machine; the registers confirm it. */
+  /** Bytes of RAM, as the host states them; the registers confirm it. */
   memory_size: number
   /** The two orders in which QEMU may add the firmware's pages, 48 bytes each. */
   mr_td_candidates: [Uint8Array, Uint8Array]
@@ -85,10 +85,10 @@ export type ImageDocument = {
 
 const DOCUMENT_NAME = 'measurement.tdx.cbor'
 const VERSION = 3
-/** The one firmware layout whose events `expected_digests.ts` knows. */
+/** The firmware layout whose events `expected_digests.ts` computes. */
 const FIRMWARE = 'pre202505'
 
-/** Undefined when the machine states no document. @throws Refused when it states a malformed or unbound one. */
+/** Undefined when the machine states no document. @throws Refused for a malformed or unlisted one */
 export function readImageDocument(vm_config: string): ImageDocument | undefined {
   const config = JsonObject.parse(vm_config, 'vm_config')
   if (!config.has('tdx_measurement')) return undefined

@@ -1,7 +1,6 @@
 /**
- * The hand-off block list that QEMU gives the firmware: which memory ranges exist and which are accepted already. It is
- * the first event of RTMR0 and the place where the machine's memory size is measured (UEFI PI specification, volume 3,
- * "HOB code definitions").
+ * Computes the hand-off block list that QEMU gives the firmware: the memory ranges and which of them are accepted. It is the
+ * first event of RTMR0 and measures the machine's memory size (UEFI PI specification, volume 3, "HOB code definitions").
  */
 import { sha384 } from '@noble/hashes/sha2.js'
 import { concatBytes } from '../../../protocol/bytes'
@@ -9,7 +8,7 @@ import { MEMORY_RANGES_MAX } from '../../limits'
 import { Refused, requireThat } from '../transcript'
 
 const PAGE = 0x1000
-/** Where QEMU splits memory around the PCI hole, and from which size on it does. */
+/** The ranges around the PCI hole, and the least size at which QEMU splits memory. */
 const LOW_MEMORY = 0x8000_0000
 const HIGH_MEMORY_FROM = 0x1_0000_0000
 const SPLIT_FROM = 0xb000_0000
@@ -18,7 +17,7 @@ const UNACCEPTED_MEMORY = 7
 /** Present, initialised, tested. */
 const ATTRIBUTES = 7
 
-/** The kernel's measured header is the same for these sizes only: QEMU places the initial disk by it. */
+/** The kernel's measured header depends on the memory size, by which QEMU places the initial disk, except for these sizes. */
 export function isKnownMemorySize(memory_size: number): boolean {
   return memory_size === LOW_MEMORY || memory_size >= SPLIT_FROM
 }

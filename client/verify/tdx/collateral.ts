@@ -1,4 +1,4 @@
-/** Opens collateral: every signature checked up to a trusted root, in its role. */
+/** Opens collateral: verifies every signature up to a trusted root, in its role. */
 import { equalBytes, fromAnyHex, utf8 } from '../../../protocol/bytes'
 import { derOfPem } from '../../../protocol/pem'
 import { type Collateral, INTEL_ROOT_KEY } from '../../../protocol/tdx/collateral'
@@ -16,9 +16,7 @@ import {
 import { isSignedBy } from '../x509/p256'
 import { type QeIdentity, readQeIdentity, readTcbInfo, type TcbInfo } from './tcb_info'
 
-// Which root keys a verifier believes: Intel's, or exactly those that its policy gives instead.
-
-/** Raw P-256 points, 64 bytes each. */
+/** The root keys of a verifier, raw P-256 points of 64 bytes: Intel's, or exactly those of its policy. */
 export type TrustedRoots = readonly Uint8Array[]
 
 export const INTEL_ROOTS: TrustedRoots = [INTEL_ROOT_KEY]
@@ -35,14 +33,15 @@ function isTrusted(roots: TrustedRoots, public_key: Uint8Array): boolean {
   return roots.some((root) => equalBytes(root, public_key))
 }
 
-/** True when nothing but Intel's own key is believed. */
+/** True when Intel's key is the only trusted one. */
 export function onlyIntel(roots: TrustedRoots): boolean {
   return roots.length > 0 && roots.every((root) => equalBytes(root, INTEL_ROOT_KEY))
 }
 
-// What each certificate of Intel's attestation PKI is for ("SGX PCK Certificate and CRL Profile Specification", section
-// 1.3): told by the end of its common name, so that a key extracted from one machine cannot sign for Intel.
-
+/**
+ * Roles in Intel's attestation PKI by the end of the common name ("SGX PCK Certificate and CRL Profile Specification",
+ * section 1.3): a key extracted from one machine must not sign for Intel.
+ */
 const ROLES = {
   root: [' SGX Root CA'],
   pck_authority: [' SGX PCK Platform CA', ' SGX PCK Processor CA'],
@@ -61,8 +60,7 @@ export function requireRole(certificate: Certificate, role: Role): void {
   )
 }
 
-// A certificate directly under a trusted root, with that root: the form of every issuer chain in collateral.
-
+/** A certificate directly under a trusted root, with that root: every issuer chain in collateral has this form. */
 type IssuerChain = { issuer: Certificate; root: Certificate }
 
 /** @throws Refused unless the text is exactly two certificates in these roles and the root is trusted. */
@@ -99,13 +97,12 @@ export async function requireUnderRoot(
   await requireIssuedBy(issuer, root, role === 'pck_authority' ? 1 : 0)
 }
 
-// Collateral whose every signature was checked; whether it is current is asked anew at each use.
-
+/** Collateral with verified signatures. Whether it is current is checked at each use. */
 export type OpenedCollateral = {
   roots: TrustedRoots
   root: Certificate
   pck_authority: Certificate
-  /** All certificates the documents stand on. */
+  /** All certificates that the documents rest on. */
   certificates: Certificate[]
   root_list: RevocationList
   pck_list: RevocationList

@@ -15,15 +15,13 @@ import {
 } from './collateral'
 import { type PckPlatform, readPckPlatform } from './pck_extension'
 
-// What a trust domain must be, whoever runs it (Intel "TDX Module Base Architecture", TD attributes).
-
 /** Bit 28, SEPT_VE_DISABLE, and nothing else: no debugging, no performance monitoring, no reserved bit. */
 const TD_ATTRIBUTES = fromHex('0000001000000000', 8)!
 const DEBUG_BITS = 0xff
 const SEPT_VE_DISABLE_BYTE = 3
 const SEPT_VE_DISABLE = 0x10
 
-/** @throws Refused */
+/** The attributes that every trust domain must have (Intel "TDX Module Base Architecture"). @throws Refused */
 export function requireMachine(report: TdReport): void {
   const { td_attributes, mr_service_td_15 } = report
   requireThat((td_attributes[0]! & DEBUG_BITS) === 0, 'the machine is under debug: the host reads its memory')
@@ -38,14 +36,12 @@ export function requireMachine(report: TdReport): void {
   )
 }
 
-// Whether real hardware made a quote: every signature from the TD report up to the trusted root, none of them revoked.
-
 export type GenuineQuote = { quote: Quote; platform: PckPlatform }
 
 /** Intel's vendor id in the quote header. */
 const INTEL_QE_VENDOR = fromHex('939a7233f79c4ca9940a0db3957f0607', 16)!
 
-/** @throws Refused, MalformedQuote */
+/** Verifies every signature from the TD report up to a trusted root, none revoked. @throws Refused, MalformedQuote */
 export async function verifyGenuine(
   bytes: Uint8Array,
   collateral: OpenedCollateral,
@@ -71,7 +67,7 @@ export async function verifyGenuine(
   return { quote, platform }
 }
 
-/** Answers the PCK certificate of the quote's chain. */
+/** @returns the PCK certificate of the quote's chain */
 async function verifyPckChain(
   quote: Quote,
   collateral: OpenedCollateral,
@@ -90,7 +86,7 @@ async function verifyPckChain(
     await requireUnderRoot(authority, root, 'pck_authority', now_ms)
     requireNotRevoked(authority, collateral.root_list)
   }
-  // The revocation list speaks for the authority that signed it, and for no other.
+  // The revocation list is valid only for the authority that signed it.
   const same_authority =
     equalBytes(authority.subject, known.subject) && equalBytes(authority.public_key, known.public_key)
   requireThat(same_authority, 'the revocation list is of another PCK authority')

@@ -1,10 +1,10 @@
-/** What a PCK certificate says of its platform ("SGX PCK Certificate and CRL Profile Specification", section 1.3.5). */
+/** Reads the platform from a PCK certificate ("SGX PCK Certificate and CRL Profile Specification", section 1.3.5). */
 import { Refused } from '../transcript'
 import type { Certificate } from '../x509/certificate'
 import { type DerReader, openDer, readOid, readSmallInteger, TAG } from '../x509/der'
 
 export type PckPlatform = {
-  /** Names the physical machine, 16 bytes. */
+  /** Id of the physical machine, 16 bytes. */
   ppid: Uint8Array
   /** 16 SGX component versions. */
   cpu_svn: number[]
@@ -31,7 +31,7 @@ export function readPckPlatform(certificate: Certificate): PckPlatform {
   }
 }
 
-/** A list of (identifier, value) pairs, each reader placed before its value. */
+/** Readers by identifier, each positioned before its value. */
 function readFields(list: DerReader, prefix: string): Map<string, DerReader> {
   const fields = new Map<string, DerReader>()
   while (!list.done) {

@@ -1,4 +1,4 @@
-/** The TCB level of platform, TDX module and quoting enclave, judged by a policy. */
+/** Finds the TCB level of platform, TDX module and quoting enclave and judges it by a policy. */
 import { equalBytes, toHex } from '../../../protocol/bytes'
 import type { QeReport, TdReport } from '../../../protocol/tdx/quote'
 import type { VerificationPolicy } from '../policy'
@@ -16,15 +16,13 @@ import {
   type TcbInfo,
 } from './tcb_info'
 
-// The TCB level of platform, TDX module and quoting enclave (Intel PCS API v4, "TCB level selection").
-
 /** Byte of the TDX versions that holds the module's SVN; the next one is its major version. */
 const MODULE_SVN = 0
 const MODULE_MAJOR = 1
 
 /**
- * First level whose every component the platform reaches. From major version 1 on the module's own two bytes are
- * judged by its identity instead.
+ * The first level whose components the platform all reaches (Intel PCS API v4, "TCB level selection"). From major version
+ * 1 on, the module's own two bytes are judged by its identity instead.
  */
 function platformFinding(tcb_info: TcbInfo, platform: PckPlatform, tee_tcb_svn: Uint8Array): TcbFinding {
   const tdx_from = tee_tcb_svn[MODULE_MAJOR] === 0 ? 0 : 2
@@ -38,7 +36,7 @@ function platformFinding(tcb_info: TcbInfo, platform: PckPlatform, tee_tcb_svn: 
   return level.finding
 }
 
-/** Signer, attributes and level of the TDX module; none for major version 0, which the platform level covers. */
+/** Level of the TDX module after its signer and attributes; none for major version 0, which the platform level covers. */
 function moduleFinding(tcb_info: TcbInfo, report: TdReport, tee_tcb_svn: Uint8Array): TcbFinding | undefined {
   const major = tee_tcb_svn[MODULE_MAJOR]!
   if (major === 0) {
@@ -58,7 +56,7 @@ function requireSigner(signer: ModuleSigner, report: TdReport): void {
   requireThat(same, 'the TDX module has other attributes')
 }
 
-/** Identity and level of the quoting enclave. */
+/** Level of the quoting enclave after its identity. */
 function quotingEnclaveFinding(identity: QeIdentity, report: QeReport): TcbFinding {
   const { misc_select, misc_select_mask, attributes, attributes_mask } = identity
   requireThat(equalBytes(report.mr_signer, identity.mr_signer), 'the quoting enclave has another signer')
@@ -80,8 +78,6 @@ function svnFinding(levels: readonly SvnLevel[], isv_svn: number, part: string):
   return level.finding
 }
 
-// Whether the platform under a genuine quote is as current as a policy asks.
-
 export type PlatformPolicy = Pick<
   VerificationPolicy,
   'tcb_statuses' | 'advisories' | 'tcb_evaluation_min' | 'ppids'
@@ -91,7 +87,7 @@ export type PlatformPolicy = Pick<
 function platformStatus(genuine: GenuineQuote, collateral: OpenedCollateral): TcbFinding {
   const { quote, platform } = genuine
   const { tcb_info, qe_identity } = collateral
-  // TD 1.5 states the versions at launch and those of now: a machine started under an old module stays one.
+  // TD 1.5 states the versions at launch and the current ones; both count, as launch was under the old module.
   const versions = [quote.report.tee_tcb_svn, quote.report.tee_tcb_svn_15].filter((svn) => svn !== undefined)
   const findings = versions.flatMap((svn) => [
     platformFinding(tcb_info, platform, svn),
@@ -101,7 +97,7 @@ function platformStatus(genuine: GenuineQuote, collateral: OpenedCollateral): Tc
   return combineFindings([qe, ...findings.filter((finding) => finding !== undefined)])
 }
 
-/** @throws Refused */
+/** @throws Refused when the platform is less current than the policy demands */
 export function requirePlatform(
   genuine: GenuineQuote,
   collateral: OpenedCollateral,

@@ -1,9 +1,7 @@
-/** TCB info, QE identity and TCB statuses (Intel PCS API v4): form, masked comparison, combination. */
+/** Reads TCB info and QE identity (Intel PCS API v4) and combines TCB statuses; signatures are checked elsewhere. */
 import { JsonObject } from '../json_document'
 import { TCB_STATUSES } from '../policy'
 import { Refused, requireThat } from '../transcript'
-
-// Intel's TCB statuses and how several findings about one platform combine.
 
 /** Best first. */
 const STATUSES = [...TCB_STATUSES, 'Revoked'] as const
@@ -22,7 +20,7 @@ const CONFIGURATION: readonly TcbStatus[] = ['ConfigurationNeeded', 'Configurati
 
 function worse(a: TcbStatus, b: TcbStatus): TcbStatus {
   const pair = [a, b]
-  // An outdated part does not lift what the configuration still lacks.
+  // An outdated part and a missing configuration are both reported.
   if (pair.includes('OutOfDate') && pair.some((status) => CONFIGURATION.includes(status)))
     return 'OutOfDateConfigurationNeeded'
   if (pair.includes('SWHardeningNeeded') && pair.includes('ConfigurationNeeded'))
@@ -39,15 +37,11 @@ export function combineFindings(findings: readonly [TcbFinding, ...TcbFinding[]]
   }))
 }
 
-// Comparison under a mask, as Intel's identity documents state attributes.
-
 /** True when every bit that `mask` selects is in `value` as in `expected`, and `expected` has no other bit. */
 export function matchesMasked(value: Uint8Array, mask: Uint8Array, expected: Uint8Array): boolean {
   if (value.length !== expected.length || mask.length !== expected.length) return false
   return value.every((byte, at) => (byte & mask[at]!) === expected[at])
 }
-
-// TDX TCB info version 3 (Intel PCS API v4, "Get TDX TCB Info"): form only; signature and period are checked elsewhere.
 
 type PlatformLevel = {
   /** 16 SGX component versions. */
@@ -61,6 +55,7 @@ export type ModuleSigner = { mr_signer: Uint8Array; attributes: Uint8Array; attr
 export type SvnLevel = { isv_svn: number; finding: TcbFinding }
 type ModuleIdentity = ModuleSigner & { id: string; levels: SvnLevel[] }
 
+/** TDX TCB info version 3 (Intel PCS API v4, "Get TDX TCB Info"). */
 export type TcbInfo = {
   issued_ms: number
   next_update_ms: number
@@ -140,8 +135,7 @@ function readFinding(level: JsonObject): TcbFinding {
   }
 }
 
-// Identity of Intel's TD quoting enclave, version 2 (Intel PCS API v4, "Get TDX QE Identity"): form only.
-
+/** Identity of Intel's TD quoting enclave, version 2 (Intel PCS API v4, "Get TDX QE Identity"). */
 export type QeIdentity = {
   issued_ms: number
   next_update_ms: number

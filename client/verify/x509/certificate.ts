@@ -1,4 +1,4 @@
-/** X.509 v3 certificates with P-256 keys (RFC 5280), as Intel issues them. */
+/** Reads X.509 v3 certificates with P-256 keys (RFC 5280), as Intel issues them. */
 import { equalBytes } from '../../../protocol/bytes'
 import {
   context,
@@ -16,13 +16,14 @@ import {
 } from './der'
 import { rawSignature } from './p256'
 
-// The common name in an X.501 name; names are otherwise compared as the bytes they are.
-
 const COMMON_NAME = '2.5.4.3'
 /** UTF8String, PrintableString, TeletexString, IA5String. */
 const TEXT_TAGS = [0x0c, 0x13, 0x14, 0x16]
 
-/** @param name DER of the whole Name. @throws MalformedDer unless it holds exactly one common name. */
+/**
+ * Names are otherwise compared as bytes.
+ * @param name DER of the whole Name. @throws MalformedDer unless it has exactly one common name
+ */
 function commonName(name: Uint8Array): string {
   const found: string[] = []
   const sets = openDer(name, TAG.sequence)
@@ -43,16 +44,14 @@ function commonName(name: Uint8Array): string {
 
 function decode(tag: number, text: Uint8Array): string {
   if (!TEXT_TAGS.includes(tag)) throw new MalformedDer('common name is not text')
-  // Roles are plain ASCII; anything else could look like one without being it.
+  // Roles are plain ASCII; other characters could imitate one.
   if (!text.every((byte) => byte >= 0x20 && byte <= 0x7e)) throw new MalformedDer('common name is not ASCII')
   return String.fromCharCode(...text)
 }
 
-// X.509 extensions of certificates and revocation lists (RFC 5280 sections 4.2 and 5.2).
-
 type Extension = { critical: boolean; value: Uint8Array }
 
-/** Extensions by object identifier. @throws MalformedDer for a repeated one. */
+/** Extensions of a certificate or revocation list by object identifier. @throws MalformedDer for a repeated one */
 export function readExtensions(list: DerReader): Map<string, Extension> {
   const extensions = new Map<string, Extension>()
   do {
@@ -67,7 +66,7 @@ export function readExtensions(list: DerReader): Map<string, Extension> {
   return extensions
 }
 
-/** @throws MalformedDer when a critical extension is not among `known`: its meaning would be ignored. */
+/** @throws MalformedDer for a critical extension outside `known`, whose meaning would be ignored */
 export function refuseUnknownCritical(
   extensions: ReadonlyMap<string, Extension>,
   known: readonly string[],
@@ -96,7 +95,7 @@ function readBasicConstraints(extensions: ReadonlyMap<string, Extension>): Basic
 /** RFC 5280 section 4.2.1.3. */
 export const USAGE = { digital_signature: 0, certificate_sign: 5, list_sign: 6 } as const
 
-/** Answers false for every use when the certificate states none: Intel's always state them. */
+/** False for every use when the certificate states none; Intel's always state them. */
 function readKeyUsage(extensions: ReadonlyMap<string, Extension>): (usage: number) => boolean {
   const extension = extensions.get(KEY_USAGE)
   if (extension === undefined) return () => false
@@ -106,17 +105,16 @@ function readKeyUsage(extensions: ReadonlyMap<string, Extension>): (usage: numbe
   return bits
 }
 
-// What certificates and revocation lists share: a body, the algorithm that signed it, and the signature (RFC 5280).
-
 const ECDSA_SHA256 = '1.2.840.10045.4.3.2'
 
+/** The common form of certificates and revocation lists: body, algorithm and signature (RFC 5280). */
 type Signed = {
-  /** DER of the body, which is what is signed. */
+  /** DER of the signed body. */
   signed: Uint8Array
   /** r ‖ s, 64 bytes. */
   signature: Uint8Array
   body: DerReader
-  /** Reads the algorithm the body names again. @throws MalformedDer unless both are ECDSA with SHA-256 */
+  /** Reads the algorithm that the body repeats. @throws MalformedDer unless both are ECDSA with SHA-256 */
   readAlgorithm(): void
 }
 
@@ -215,7 +213,7 @@ function readP256Key(spki: DerReader): Uint8Array {
   return point.subarray(1)
 }
 
-/** DER of the SubjectPublicKeyInfo of any certificate, whatever its key and signature. @throws MalformedDer */
+/** DER of a certificate's SubjectPublicKeyInfo, for any kind of key and signature. @throws MalformedDer */
 export function spkiOfCertificate(der: Uint8Array): Uint8Array {
   const body = openDer(der, TAG.sequence).open(TAG.sequence)
   body.optional(context(0))

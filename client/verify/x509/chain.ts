@@ -1,12 +1,11 @@
-/** Chains of certificates and their revocation lists (RFC 5280). */
+/** Verifies chains of certificates and reads their revocation lists (RFC 5280). */
 import { equalBytes } from '../../../protocol/bytes'
 import { Refused } from '../transcript'
 import { type Certificate, openSigned, readExtensions, refuseUnknownCritical, USAGE } from './certificate'
 import { context, type DerReader, MalformedDer, readSerial, readSmallInteger, readTime, TAG } from './der'
 import { isSignedBy } from './p256'
 
-// X.509 v2 certificate revocation lists (RFC 5280 section 5.1).
-
+/** X.509 v2 certificate revocation list (RFC 5280 section 5.1). */
 export type RevocationList = {
   signed: Uint8Array
   /** r ‖ s, 64 bytes. */
@@ -19,7 +18,7 @@ export type RevocationList = {
   revoked: ReadonlySet<string>
 }
 
-/** @throws MalformedDer; also for a partial list, which a critical extension marks. */
+/** @throws MalformedDer, also for a partial list, which a critical extension marks */
 export function readRevocationList(der: Uint8Array): RevocationList {
   const { signed, signature, body, readAlgorithm } = openSigned(der)
   if (readSmallInteger(body) !== 1) throw new MalformedDer('revocation list version is not 2')
@@ -36,7 +35,7 @@ export function readRevocationList(der: Uint8Array): RevocationList {
   return { signed, signature, issuer, this_update_ms, next_update_ms, revoked }
 }
 
-/** Serial number of one entry; the reason does not matter, a listed certificate is refused. */
+/** Serial number of one entry; every listed certificate is rejected, for any reason of revocation. */
 function readEntry(entry: DerReader): string {
   const serial = readSerial(entry)
   readTime(entry)
@@ -46,14 +45,12 @@ function readEntry(entry: DerReader): string {
   return serial
 }
 
-// Who may have issued what, at a given time.
-
 export function requireCurrent(certificate: Certificate, now_ms: number): void {
   if (now_ms < certificate.not_before_ms) throw new Refused('a certificate is not valid yet')
   if (now_ms > certificate.not_after_ms) throw new Refused('a certificate has expired')
 }
 
-/** @param authorities_below how many authorities stand between `issuer` and the leaf, `certificate` included. */
+/** @param authorities_below number of authorities between `issuer` and the leaf, `certificate` included */
 export async function requireIssuedBy(
   certificate: Certificate,
   issuer: Certificate,
@@ -68,7 +65,7 @@ export async function requireIssuedBy(
     throw new Refused('a certificate is not signed by its issuer')
 }
 
-/** Issuer, signature and period of a revocation list. */
+/** Checks issuer, signature and period of a revocation list. */
 export async function requireListOf(
   list: RevocationList,
   issuer: Certificate,

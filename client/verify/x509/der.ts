@@ -1,11 +1,9 @@
-/** Strict DER (ITU-T X.690 section 10): structure and primitive values. */
+/** Reads strict DER (ITU-T X.690 section 10): one-byte tags, definite minimal lengths, no surplus bytes. */
 import { toHex } from '../../../protocol/bytes'
 import { DER_LENGTH_BYTES_MAX } from '../../limits'
 import { Refused } from '../transcript'
 
-// Strict DER (ITU-T X.690 section 10): one-byte tags, definite minimal lengths, nothing left over. Reads, never writes.
-
-/** The bytes are not the DER that was expected. */
+/** The bytes are not the expected DER. */
 export class MalformedDer extends Refused {
   override readonly name = 'MalformedDer'
 }
@@ -95,8 +93,6 @@ export function openDer(der: Uint8Array, tag: number): DerReader {
   return inner
 }
 
-// The primitive DER values that certificates and revocation lists hold.
-
 /** Dotted text of an object identifier. */
 export function readOid(reader: DerReader): string {
   const bytes = reader.value(TAG.oid)
@@ -176,7 +172,7 @@ const TIMES: readonly [tag: number, form: RegExp][] = [
   [TAG.generalized_time, /^(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)Z$/],
 ]
 
-/** Unix milliseconds of a UTCTime or GeneralizedTime in RFC 5280's only forms (section 4.1.2.5). */
+/** Unix milliseconds of a UTCTime or GeneralizedTime in the forms of RFC 5280 section 4.1.2.5. */
 export function readTime(reader: DerReader): number {
   for (const [tag, form] of TIMES) {
     if (reader.peek() !== tag) continue

@@ -1,4 +1,4 @@
-/** ECDSA on P-256 with SHA-256, by WebCrypto: keys from raw points, signatures as r ‖ s. */
+/** Verifies ECDSA on P-256 with SHA-256 by WebCrypto: keys as raw points, signatures as r ‖ s. */
 import { concatBytes } from '../../../protocol/bytes'
 import { MalformedDer, openDer, readMagnitude, TAG } from './der'
 
