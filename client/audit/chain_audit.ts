@@ -6,48 +6,6 @@ import { SpentTree } from '../../protocol/notes/spent_tree'
 import type { SettledEvent, VaultEvent } from '../../protocol/vault/events'
 import type { VaultState } from '../chain/read_vault'
 
-/** Rebuilds the spent tree batch by batch. A nullifier that escaped from a frozen vault must be in no batch. */
-function auditSpentTree(events: readonly VaultEvent[], { config }: VaultState): RootAudit {
-  const { last_batch, spent_count: count, spent_root: expected } = config
-  const batches = events.filter((event) => event.kind === 'settled').sort((a, b) => a.batch - b.batch)
-  const settled = batches.filter(({ batch }) => batch <= last_batch)
-  const gap = settled.findIndex(({ batch }, at) => batch !== at + 1)
-  if (gap !== -1 || settled.length < last_batch) {
-    const missing = `settlement batch ${(gap === -1 ? settled.length : gap) + 1}`
-    return { count, expected, found: undefined, faults: [], missing }
-  }
-  const faults: string[] = []
-  const tree = new SpentTree()
-  try {
-    tree.insertBatches(settled.map(({ nullifiers }) => nullifiers))
-  } catch (error) {
-    if (!(error instanceof RangeError)) throw error
-    return { count, expected, found: undefined, faults: [firstDifference(settled)], missing: undefined }
-  }
-  const found = tree.root()
-  if (tree.spent_count !== count || !equalBytes(found, expected)) faults.push(firstDifference(settled))
-  for (const event of events)
-    if (event.kind === 'escaped' && tree.has(event.nullifier))
-      faults.push(`nullifier ${toHex(event.nullifier)} was settled and escaped too`)
-  return { count, expected, found, faults, missing: undefined }
-}
-
-/** Replays the batches and compares each with the root and count that it states itself. */
-function firstDifference(settled: readonly SettledEvent[]): string {
-  const tree = new SpentTree()
-  for (const { batch, nullifiers, spent_count, spent_root } of settled) {
-    try {
-      tree.insert(nullifiers)
-    } catch (error) {
-      if (!(error instanceof RangeError)) throw error
-      return `settlement batch ${batch}: ${error.message}`
-    }
-    if (tree.spent_count !== spent_count || !equalBytes(tree.root(), spent_root))
-      return `settlement batch ${batch} is the first whose spent root is not that of its nullifiers`
-  }
-  return 'every batch agrees with itself; the account holds another spent root'
-}
-
 export type RootAudit = {
   /** Leaves or nullifiers the account counts. */
   count: number
@@ -166,4 +124,46 @@ function firstWrongAppend(appends: readonly Append[], count: number): string {
     if (!equalBytes(tree.root(), note_root)) return `${at} is the first whose root is not that of its leaves`
   }
   return 'every event agrees with itself; the account holds another root'
+}
+
+/** Rebuilds the spent tree batch by batch. A nullifier that escaped from a frozen vault must be in no batch. */
+function auditSpentTree(events: readonly VaultEvent[], { config }: VaultState): RootAudit {
+  const { last_batch, spent_count: count, spent_root: expected } = config
+  const batches = events.filter((event) => event.kind === 'settled').sort((a, b) => a.batch - b.batch)
+  const settled = batches.filter(({ batch }) => batch <= last_batch)
+  const gap = settled.findIndex(({ batch }, at) => batch !== at + 1)
+  if (gap !== -1 || settled.length < last_batch) {
+    const missing = `settlement batch ${(gap === -1 ? settled.length : gap) + 1}`
+    return { count, expected, found: undefined, faults: [], missing }
+  }
+  const faults: string[] = []
+  const tree = new SpentTree()
+  try {
+    tree.insertBatches(settled.map(({ nullifiers }) => nullifiers))
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error
+    return { count, expected, found: undefined, faults: [firstDifference(settled)], missing: undefined }
+  }
+  const found = tree.root()
+  if (tree.spent_count !== count || !equalBytes(found, expected)) faults.push(firstDifference(settled))
+  for (const event of events)
+    if (event.kind === 'escaped' && tree.has(event.nullifier))
+      faults.push(`nullifier ${toHex(event.nullifier)} was settled and escaped too`)
+  return { count, expected, found, faults, missing: undefined }
+}
+
+/** Replays the batches and compares each with the root and count that it states itself. */
+function firstDifference(settled: readonly SettledEvent[]): string {
+  const tree = new SpentTree()
+  for (const { batch, nullifiers, spent_count, spent_root } of settled) {
+    try {
+      tree.insert(nullifiers)
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error
+      return `settlement batch ${batch}: ${error.message}`
+    }
+    if (tree.spent_count !== spent_count || !equalBytes(tree.root(), spent_root))
+      return `settlement batch ${batch} is the first whose spent root is not that of its nullifiers`
+  }
+  return 'every batch agrees with itself; the account holds another spent root'
 }

@@ -14,50 +14,6 @@ import {
 } from '@solana/kit'
 import { NODE_READ_ATTEMPTS_MAX, NODE_READ_WAIT_FIRST_MS } from '../limits'
 
-/** Whether a retry may help: the node rate-limits (429), fails (5xx) or is not reachable. */
-export function isPassing(error: unknown): boolean {
-  if (isSolanaError(error, SOLANA_ERROR__RPC__TRANSPORT_HTTP_ERROR)) {
-    const { statusCode } = error.context
-    return statusCode === 429 || statusCode >= 500
-  }
-  // Without a connection fetch throws a TypeError with the system's error code, on itself or on its cause.
-  const { code, cause } = error as { code?: unknown; cause?: { code?: unknown } }
-  return error instanceof TypeError && typeof (code ?? cause?.code) === 'string'
-}
-
-/**
- * Retries a read; a whole history takes thousands of them. Only for requests that change nothing.
- * @throws the last failure, after about six seconds
- */
-export async function patientRead<T>(read: () => Promise<T>): Promise<T> {
-  for (let attempt = 1; ; attempt++) {
-    try {
-      return await read()
-    } catch (error) {
-      if (attempt === NODE_READ_ATTEMPTS_MAX || !isPassing(error)) throw error
-      await sleep(NODE_READ_WAIT_FIRST_MS * 2 ** (attempt - 1))
-    }
-  }
-}
-
-export function sleep(ms: number): Promise<void> {
-  return new Promise((done) => setTimeout(done, ms))
-}
-
-/** Names the failure of a node and the next step; undefined for any other error. */
-export function chainFailure(error: unknown, rpc_url: string): string | undefined {
-  if (isSolanaError(error, SOLANA_ERROR__RPC__TRANSPORT_HTTP_ERROR)) {
-    const { statusCode } = error.context
-    const advice =
-      statusCode === 429 ? 'it limits you: wait, or ask another' : 'is it a Solana JSON-RPC endpoint?'
-    return `the node at ${rpc_url} answers HTTP ${statusCode}: ${advice}`
-  }
-  if (isSolanaError(error)) return `the node at ${rpc_url} refuses: ${error.message}`
-  if (isPassing(error)) return `no answer from ${rpc_url}: check --rpc and the connection, then run it again`
-  if (error instanceof SyntaxError) return `${rpc_url} does not answer as a Solana node does: check --rpc`
-  return undefined
-}
-
 /** A node of the client's choice; the venue is never asked about the chain. */
 export type ChainReader = { rpc: Rpc<SolanaRpcApi>; rpc_url: string }
 /** `payer` pays fees, rent and bonds, and owns the trader's token accounts. */
@@ -76,6 +32,50 @@ export async function openChainAccess(rpc_url: string, payer_seed: Uint8Array): 
 /** The same payer on another node. */
 export function reopenChain({ payer }: ChainAccess, rpc_url: string): ChainAccess {
   return { rpc: createSolanaRpc(rpc_url), rpc_url, payer }
+}
+
+/**
+ * Retries a read; a whole history takes thousands of them. Only for requests that change nothing.
+ * @throws the last failure, after about six seconds
+ */
+export async function patientRead<T>(read: () => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await read()
+    } catch (error) {
+      if (attempt === NODE_READ_ATTEMPTS_MAX || !isPassing(error)) throw error
+      await sleep(NODE_READ_WAIT_FIRST_MS * 2 ** (attempt - 1))
+    }
+  }
+}
+
+/** Whether a retry may help: the node rate-limits (429), fails (5xx) or is not reachable. */
+export function isPassing(error: unknown): boolean {
+  if (isSolanaError(error, SOLANA_ERROR__RPC__TRANSPORT_HTTP_ERROR)) {
+    const { statusCode } = error.context
+    return statusCode === 429 || statusCode >= 500
+  }
+  // Without a connection fetch throws a TypeError with the system's error code, on itself or on its cause.
+  const { code, cause } = error as { code?: unknown; cause?: { code?: unknown } }
+  return error instanceof TypeError && typeof (code ?? cause?.code) === 'string'
+}
+
+/** Names the failure of a node and the next step; undefined for any other error. */
+export function chainFailure(error: unknown, rpc_url: string): string | undefined {
+  if (isSolanaError(error, SOLANA_ERROR__RPC__TRANSPORT_HTTP_ERROR)) {
+    const { statusCode } = error.context
+    const advice =
+      statusCode === 429 ? 'it limits you: wait, or ask another' : 'is it a Solana JSON-RPC endpoint?'
+    return `the node at ${rpc_url} answers HTTP ${statusCode}: ${advice}`
+  }
+  if (isSolanaError(error)) return `the node at ${rpc_url} refuses: ${error.message}`
+  if (isPassing(error)) return `no answer from ${rpc_url}: check --rpc and the connection, then run it again`
+  if (error instanceof SyntaxError) return `${rpc_url} does not answer as a Solana node does: check --rpc`
+  return undefined
+}
+
+export function sleep(ms: number): Promise<void> {
+  return new Promise((done) => setTimeout(done, ms))
 }
 
 export function addressOf(bytes: Uint8Array): Address {

@@ -15,22 +15,24 @@ export class WalletMismatch extends Error {
   }
 }
 
-/** The owning key of an output and the parts of its blinding. */
-type OutputSource = BlindingParts & { key_index: number }
-type MadeNote = Pick<WalletNote, 'commitment' | 'mint' | 'state' | 'origin' | 'leaf_index'> & {
-  amount: bigint
-}
+const FINAL = ['order.filled', 'order.cancelled', 'order.expired', 'order.replaced']
 
-/** @throws WalletMismatch when the source gives another commitment; the wallet is unchanged */
-export function ownOutput(wallet: Wallet, source: OutputSource, made: MadeNote): WalletNote {
-  const { key_index } = source
-  const blinding = outputBlinding(source)
-  const owner = wallet.tradingKey(key_index)
-  const mint = decodeBase58(made.mint, 32)!
-  const { amount, leaf_index } = made
-  const commitment = openingCommitment({ owner, mint, amount, blinding, leaf_index })
-  if (toHex(commitment) !== made.commitment) throw new WalletMismatch(`a ${made.origin} note`)
-  return { ...made, key_index, amount: String(amount), blinding: toHex(blinding) }
+/**
+ * Absorbs events in seq order. An event already absorbed changes nothing; one that throws leaves the wallet at the event
+ * before it.
+ * @param generation the vault's, as `/info` and the verified chain state it
+ * @throws WalletMismatch when a note, amount or change contradicts the wallet's derivation
+ */
+export function absorbEvent(wallet: Wallet, generation: number, event: AccountEvent): void {
+  if (event.seq <= wallet.state.seq) return
+  const { kind, data } = event
+  if (kind === 'fill.matched') absorbFill(wallet, generation, data as Fill)
+  else if (kind === 'fill.voided') absorbVoidedFill(wallet, data as Fill)
+  else if (FINAL.includes(kind)) absorbFinal(wallet, data as Order)
+  else if (kind.startsWith('withdrawal.')) absorbWithdrawal(wallet, generation, data as Withdrawal)
+  else if (kind.startsWith('reshape.')) absorbReshape(wallet, generation, data as Reshape)
+  else if (kind === 'note.exited') absorbExited(wallet, data as NoteEvent)
+  wallet.state.seq = event.seq
 }
 
 /**
@@ -126,20 +128,6 @@ function absorbVoidedFill(wallet: Wallet, fill: Fill): void {
   wallet.payFee(order.quote_mint, -BigInt(fill.fee))
 }
 
-const NO_ORDER = new Uint8Array(16)
-
-/** @param index_role change of a withdrawal 1, its refund 3; output j of a reshape 2j + 1 (protocol.md "Notes") */
-export function paymentSource(
-  wallet: Wallet,
-  generation: number,
-  payment: Pick<WalletPayment, 'key_index' | 'command'>,
-  index_role: number,
-): OutputSource {
-  const { key_index, command } = payment
-  const anchor = deriveAnchor(wallet.seed, key_index, 16 * command)
-  return { key_index, generation, anchor, order_id: NO_ORDER, nonce: BigInt(command + 1), index_role }
-}
-
 /** A refund is kept on the payment until `adoptRefunds` finds its leaf. @throws WalletMismatch */
 function absorbWithdrawal(wallet: Wallet, generation: number, data: Withdrawal): void {
   const payment = wallet.payment(data.withdrawal_id)
@@ -190,28 +178,40 @@ function absorbReshape(wallet: Wallet, generation: number, data: Reshape): void 
   for (const input of payment.inputs) wallet.note(input)!.state = 'spent'
 }
 
-const FINAL = ['order.filled', 'order.cancelled', 'order.expired', 'order.replaced']
-
-/**
- * Absorbs events in seq order. An event already absorbed changes nothing; one that throws leaves the wallet at the event
- * before it.
- * @param generation the vault's, as `/info` and the verified chain state it
- * @throws WalletMismatch when a note, amount or change contradicts the wallet's derivation
- */
-export function absorbEvent(wallet: Wallet, generation: number, event: AccountEvent): void {
-  if (event.seq <= wallet.state.seq) return
-  const { kind, data } = event
-  if (kind === 'fill.matched') absorbFill(wallet, generation, data as Fill)
-  else if (kind === 'fill.voided') absorbVoidedFill(wallet, data as Fill)
-  else if (FINAL.includes(kind)) absorbFinal(wallet, data as Order)
-  else if (kind.startsWith('withdrawal.')) absorbWithdrawal(wallet, generation, data as Withdrawal)
-  else if (kind.startsWith('reshape.')) absorbReshape(wallet, generation, data as Reshape)
-  else if (kind === 'note.exited') absorbExited(wallet, data as NoteEvent)
-  wallet.state.seq = event.seq
-}
-
 /** From now on the note backs its exit request alone. */
 function absorbExited(wallet: Wallet, data: NoteEvent): void {
   const note = wallet.note(data.commitment)
   if (note?.state === 'free') note.state = 'pending'
+}
+
+/** The owning key of an output and the parts of its blinding. */
+type OutputSource = BlindingParts & { key_index: number }
+type MadeNote = Pick<WalletNote, 'commitment' | 'mint' | 'state' | 'origin' | 'leaf_index'> & {
+  amount: bigint
+}
+
+/** @throws WalletMismatch when the source gives another commitment; the wallet is unchanged */
+export function ownOutput(wallet: Wallet, source: OutputSource, made: MadeNote): WalletNote {
+  const { key_index } = source
+  const blinding = outputBlinding(source)
+  const owner = wallet.tradingKey(key_index)
+  const mint = decodeBase58(made.mint, 32)!
+  const { amount, leaf_index } = made
+  const commitment = openingCommitment({ owner, mint, amount, blinding, leaf_index })
+  if (toHex(commitment) !== made.commitment) throw new WalletMismatch(`a ${made.origin} note`)
+  return { ...made, key_index, amount: String(amount), blinding: toHex(blinding) }
+}
+
+const NO_ORDER = new Uint8Array(16)
+
+/** @param index_role change of a withdrawal 1, its refund 3; output j of a reshape 2j + 1 (protocol.md "Notes") */
+export function paymentSource(
+  wallet: Wallet,
+  generation: number,
+  payment: Pick<WalletPayment, 'key_index' | 'command'>,
+  index_role: number,
+): OutputSource {
+  const { key_index, command } = payment
+  const anchor = deriveAnchor(wallet.seed, key_index, 16 * command)
+  return { key_index, generation, anchor, order_id: NO_ORDER, nonce: BigInt(command + 1), index_role }
 }

@@ -1,4 +1,9 @@
-/** Builds and signs requests from the wallet's next command of a key, and forgets rejected ones. */
+/**
+ * Builds and signs requests from the wallet's next command of a key, and frees the notes of rejected ones.
+ *
+ * `venue` is the 32-byte venue id. A request is final: after a lost answer the same bytes are sent again. Counters advance
+ * at once, so a rejected request leaves a gap, which nonces allow.
+ */
 import { decodeBase58 } from '../../protocol/base58'
 import { bodyId } from '../../protocol/bodies/body_layout'
 import { toHex } from '../../protocol/bytes'
@@ -20,9 +25,6 @@ import type {
 } from '../../protocol/wire/trading'
 import { cancelAllBody, cancelBody, deadManBody, placeBody, reshapeBody, withdrawBody } from './command_bytes'
 import type { Wallet, WalletNote, WalletPayment } from './wallet'
-
-// A request is final: after a lost answer the same bytes are sent again. Counters advance at once, so a rejected
-// request leaves a gap, which nonces allow. `venue` is the 32-byte venue id.
 
 /** Anchors per order; the fill index keeps outputs distinct with any number of them. */
 const ANCHOR_COUNT = 4

@@ -140,8 +140,7 @@ export function openSigned(der: Uint8Array): Signed {
   }
 }
 
-// X.509 v3 certificates with P-256 keys signed by ECDSA with SHA-256 (RFC 5280 section 4.1): the only ones Intel issues.
-
+/** X.509 v3 with a P-256 key, signed by ECDSA with SHA-256 (RFC 5280 section 4.1): the only form that Intel issues. */
 export type Certificate = {
   der: Uint8Array
   /** The bytes the signature covers. */
