@@ -66,8 +66,8 @@ export const STOP_GRACE_MS = 5_000
 /** Interval of polls of the chain while the vault is absent, and time for pending requests once it exists. */
 export const VAULT_POLL_MS = 5_000
 export const VAULT_STOP_GRACE_MS = 1_000
-/** A terminal sends Ctrl-C to the whole process group, and npx and `bun run` repeat it: within this time it counts once. */
-export const SIGNAL_ECHO_MS = 500
+/** A terminal or service manager signals the whole process group, and npx and `bun run` repeat it: it counts once. */
+export const SIGNAL_ECHO_MS = 200
 /** Shortest and longest slot of the embedded chain. */
 export const EMBEDDED_SLOT_MIN_MS = 20
 export const EMBEDDED_SLOT_MAX_MS = 10_000

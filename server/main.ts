@@ -7,6 +7,7 @@
  * `--check` prints every invalid setting, or else all settings with secrets masked, and exits.
  */
 
+import { parseArgs } from 'node:util'
 import { checkConfig, openChain } from '../engine/index'
 import { version } from '../package.json'
 import { openLog } from './edge/log'
@@ -16,6 +17,12 @@ import { SIGNAL_ECHO_MS } from './limits'
 import { type Config, printedSettings, readConfig } from './settings/config'
 import { isSandbox, missingSandbox } from './settings/sandbox_mode'
 
+const USAGE = `usage: bun start [--check]
+Starts a venue. Settings come from the environment: server/settings/settings.ts lists them, docs/operator.md explains them.
+Without any, a whole venue runs on this machine, with its data in ./data.
+  --check  prints every invalid setting, or else all settings with secrets masked, and exits`
+
+const options = readOptions()
 /** A dynamic import: the image does not contain the sandbox. */
 const sandbox = isSandbox(process.env)
   ? await import('../sandbox/open_sandbox').catch(rejectSandbox)
@@ -28,13 +35,26 @@ const environment =
   sandbox === undefined ? process.env : await sandbox.sandboxEnvironment(process.env).catch(rejectFolder)
 const { config, faults } = readConfig(environment)
 if (faults !== undefined) reject(faults)
-if (process.argv.includes('--check')) {
+if (options.check) {
   // Only the enclave knows the compose hash; the check needs any well-formed value.
   const compose_hash = '0'.repeat(64)
   const wrong = checkConfig({ ...config.engine, compose_hash, tacit_version: version })
   if (wrong.length > 0) reject(wrong)
   console.log(printedSettings(environment))
   process.exit(0)
+}
+
+function readOptions(): { check?: boolean | undefined } {
+  const known = { check: { type: 'boolean' }, help: { type: 'boolean', short: 'h' } } as const
+  try {
+    const { values } = parseArgs({ options: known })
+    if (values.help !== true) return values
+    console.log(USAGE)
+    process.exit(0)
+  } catch (error) {
+    console.error(`${(error as Error).message}\n\n${USAGE}`)
+    process.exit(64)
+  }
 }
 
 function rejectSandbox(error: unknown): never {
@@ -54,17 +74,17 @@ function reject(reasons: readonly string[]): never {
 }
 
 let running: Running | undefined
-/** Monotonic milliseconds at which the shutdown began. */
-let ending_ms: number | undefined
+/** The shutdown under way: its reason and its start in monotonic milliseconds. */
+let ending: { reason: string; at_ms: number } | undefined
 
 /** The first call drains, a later one exits at once. */
 function end(reason: string): void {
   const now_ms = clock.monotonicMs()
-  if (ending_ms !== undefined) {
-    if (reason === 'SIGINT' && now_ms - ending_ms < SIGNAL_ECHO_MS) return
+  if (ending !== undefined) {
+    if (reason === ending.reason && now_ms - ending.at_ms < SIGNAL_ECHO_MS) return
     process.exit(1)
   }
-  ending_ms = now_ms
+  ending = { reason, at_ms: now_ms }
   log.write('info', 'ending', { reason })
   const stopped = running === undefined ? Promise.resolve() : running.stop()
   stopped.then(

@@ -12,15 +12,20 @@ export function random(seed: number): () => number {
   }
 }
 
-/** Reads the flags `--name value` over their defaults. @throws Error for an unknown flag or a value that is not positive */
+/** Reads the flags `--name value` over their defaults; an unknown flag or a value that is not positive exits with 64. */
 export function numbers<const D extends Record<string, number>>(defaults: D): { [K in keyof D]: number } {
   const options = Object.fromEntries(Object.keys(defaults).map((name) => [name, { type: 'string' as const }]))
-  const { values } = parseArgs({ options, args: process.argv.slice(2), strict: true })
   const read: Record<string, number> = { ...defaults }
-  for (const [name, text] of Object.entries(values)) {
-    const value = Number(text)
-    if (!Number.isFinite(value) || value <= 0) throw new Error(`--${name} needs a positive number`)
-    read[name] = value
+  try {
+    const { values } = parseArgs({ options, args: process.argv.slice(2), strict: true })
+    for (const [name, text] of Object.entries(values)) {
+      const value = Number(text)
+      if (!Number.isFinite(value) || value <= 0) throw new Error(`--${name} needs a positive number`)
+      read[name] = value
+    }
+  } catch (error) {
+    console.error((error as Error).message)
+    process.exit(64)
   }
   return read as { [K in keyof D]: number }
 }

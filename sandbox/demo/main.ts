@@ -20,7 +20,14 @@ Plays the whole story against its own venue. DIR holds the venue's data, also of
 const values = readOptions()
 const data_dir = resolve(values.data ?? 'data/demo')
 const traders_dir = tradersDir(data_dir)
-mkdirSync(traders_dir, { recursive: true, mode: 0o700 })
+try {
+  mkdirSync(traders_dir, { recursive: true, mode: 0o700 })
+} catch (error) {
+  console.error(
+    `the folder ${data_dir} cannot be written (${(error as { code?: string }).code}): name another with --data`,
+  )
+  process.exit(1)
+}
 const venue_process = new VenueProcess(data_dir, {
   TACIT_LISTEN: '127.0.0.1:0',
   TACIT_OPERATOR_LISTEN: '127.0.0.1:0',
@@ -54,8 +61,8 @@ function readOptions(): { data?: string } {
   answerHelp(USAGE)
   try {
     return parseArgs({ options: { data: { type: 'string' } } }).values
-  } catch {
-    console.error(USAGE)
+  } catch (error) {
+    console.error(`${(error as Error).message}\n\n${USAGE}`)
     process.exit(64)
   }
 }

@@ -96,6 +96,9 @@ async function removeStaleSocket(socket: string): Promise<void> {
     () => true,
     () => false,
   )
-  if (alive) throw new Error(`a venue runs on this folder: another stand-in agent answers at ${socket}`)
+  if (alive)
+    throw new Error(
+      `a venue runs on this folder: another stand-in agent answers at ${socket}; stop it, or set TACIT_DATA_DIR to another folder`,
+    )
   rmSync(socket, { force: true })
 }

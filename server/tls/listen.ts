@@ -104,7 +104,9 @@ export function requireFreePort({ hostname, port }: Pick<ListenOptions, 'hostnam
   } catch (error) {
     const { code = 'unknown' } = error as { code?: string }
     const why = code === 'EADDRINUSE' ? 'is in use' : `cannot be opened (${code})`
-    throw new Error(`port ${port} of ${hostname} ${why}: TACIT_LISTEN and TACIT_OPERATOR_LISTEN name others`)
+    throw new Error(
+      `port ${port} of ${hostname} ${why}: stop the other process, or set TACIT_LISTEN and TACIT_OPERATOR_LISTEN to other ports`,
+    )
   }
 }
 

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { followEvents } from '../../client/api/event_stream'
 import { prepareCancel } from '../../client/wallet/prepare'
 import type { Order } from '../../protocol/wire/trading'
+import { SIGNAL_ECHO_MS } from '../../server/limits'
 import { openFrameSocket } from './kit/frame_socket'
 import type { LoadTrader } from './kit/load_trader'
 import { openTrader, restOrder, SOL } from './kit/open_trader'
@@ -96,6 +97,15 @@ describe('starts and stops', () => {
     expect(venue.output).toContain('"event":"stopped"')
   })
 
+  test('a SIGTERM to the whole process group, which a runner passes on too, drains as one', async () => {
+    const printed = venue.output.length
+    await venue.start()
+    venue.signal('SIGTERM')
+    venue.signal('SIGTERM')
+    expect(await venue.ended()).toBe(0)
+    expect(venue.output.slice(printed)).toContain('"event":"stopped"')
+  })
+
   test('a second start on the same data serves the same book', async () => {
     await venue.start()
     await expectSameBook()
@@ -119,10 +129,14 @@ describe('starts and stops', () => {
     expect(seqs).toEqual([seq, seq + 1])
   })
 
-  test('a second SIGTERM ends it at once, and the next start still serves the same book', async () => {
+  test('a later second SIGTERM ends it at once, and the next start still serves the same book', async () => {
+    await venue.stop()
+    // The drain waits for the chain: slow slots leave time for a second signal.
+    expect(await venue.launch({ TACIT_SLOT_MS: '1000' })).toBe(true)
     const printed = venue.output.length
     venue.signal('SIGTERM')
     await venue.printed('"event":"draining"', printed)
+    await Bun.sleep(SIGNAL_ECHO_MS)
     venue.signal('SIGTERM')
     expect(await venue.ended()).toBe(1)
     expect(venue.output.slice(printed)).not.toContain('"event":"stopped"')

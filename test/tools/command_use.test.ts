@@ -21,10 +21,16 @@ const COMMANDS = [
   'tacit',
   'verify-quote',
   'verify-eventlog',
+  'start',
+  'bench',
+  'demo',
+  'validator-demo',
+  'image',
 ] as const
 
 async function give(name: (typeof COMMANDS)[number], ...args: string[]) {
-  const main = join(ROOT, scripts[name].split(' ')[1]!)
+  // The last command of a script takes the arguments.
+  const main = join(ROOT, scripts[name].split(' ').at(-1)!)
   const child = Bun.spawn([process.execPath, main, ...args], {
     stdin: 'ignore',
     stdout: 'pipe',

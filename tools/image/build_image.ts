@@ -7,6 +7,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { parseArgs } from 'node:util'
+import { runCommand, UsageFault } from '../run_command'
 import { buildImageInputs } from './build_image_inputs'
 import { commitOf, SOURCE_DATE_EPOCH } from './image_contents'
 
@@ -97,25 +98,27 @@ function buildTwice(base: string, kind: 'buildah' | 'docker', archive: string): 
   }
 }
 
-const { values } = parseArgs({
-  options: {
-    base: { type: 'string', default: '' },
-    builder: { type: 'string', default: Bun.which('buildah') === null ? 'docker' : 'buildah' },
-    bun: { type: 'string', default: process.execPath },
-    out: { type: 'string', default: join(ROOT, 'dist/image/tacit.oci.tar') },
-  },
-})
-const { base, builder, bun, out } = values
-try {
-  if (!BASE.test(base)) throw new Error('--base NAME@sha256:DIGEST: a tag may name another image tomorrow')
-  if (builder !== 'buildah' && builder !== 'docker') throw new Error('--builder buildah or docker')
+const USAGE = `usage: bun run image --base NAME@sha256:DIGEST [--builder buildah|docker] [--bun FILE] [--out FILE]
+Builds the image twice and refuses unequal digests. --bun names the Bun binary of the image, --out the archive.`
+
+await runCommand(USAGE, (args) => {
+  const { values } = parseArgs({
+    args,
+    options: {
+      base: { type: 'string', default: '' },
+      builder: { type: 'string', default: Bun.which('buildah') === null ? 'docker' : 'buildah' },
+      bun: { type: 'string', default: process.execPath },
+      out: { type: 'string', default: join(ROOT, 'dist/image/tacit.oci.tar') },
+    },
+  })
+  const { base, builder, bun, out } = values
+  if (!BASE.test(base))
+    throw new UsageFault('--base NAME@sha256:DIGEST: a tag may name another image tomorrow')
+  if (builder !== 'buildah' && builder !== 'docker') throw new UsageFault('--builder is buildah or docker')
   const inputs = join(ROOT, 'dist/image/inputs.tar')
   mkdirSync(dirname(inputs), { recursive: true })
   writeFileSync(inputs, buildImageInputs(bun))
   rmSync(out, { force: true })
   console.log(`commit   ${commitOf(ROOT)}\nbase     ${base}`)
   console.log(`archive  ${out}\ndigest   ${buildTwice(base, builder, out)}`)
-} catch (error) {
-  console.error(error instanceof Error ? error.message : 'failed')
-  process.exit(1)
-}
+})

@@ -7,6 +7,7 @@ import { existsSync, mkdirSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { type ChainAccess, openChainAccess } from '../../client/chain/chain_access'
+import { answerHelp } from '../../client/cli/options'
 import { chapter, check, DemoFailed, fact } from '../../sandbox/demo/report'
 import { type Cast, playStory, type Stage, tradersDir } from '../../sandbox/demo/story'
 import { VenueProcess } from '../../sandbox/demo/venue_process'
@@ -26,10 +27,7 @@ const LAMPORTS = 1_000_000_000n
 const EXIT_DELAY_S = 90
 
 const text = { type: 'string' } as const
-const { values } = parseArgs({
-  options: { rpc: text, validator: text, data: text, 'ticks-per-slot': text },
-  strict: true,
-})
+const values = readOptions()
 const data_dir = resolve(values.data ?? 'data/validator')
 if ((values.rpc === undefined) === (values.validator === undefined) || existsSync(data_dir)) {
   console.error(existsSync(data_dir) ? `${data_dir} exists\n${USAGE}` : USAGE)
@@ -146,3 +144,13 @@ try {
   await validator.stop()
 }
 process.exit(failed ? 1 : 0)
+
+function readOptions() {
+  answerHelp(USAGE)
+  try {
+    return parseArgs({ options: { rpc: text, validator: text, data: text, 'ticks-per-slot': text } }).values
+  } catch (error) {
+    console.error(`${(error as Error).message}\n\n${USAGE}`)
+    process.exit(64)
+  }
+}
