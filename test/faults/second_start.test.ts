@@ -132,7 +132,7 @@ describe('starts and stops', () => {
   test('a later second SIGTERM ends it at once, and the next start still serves the same book', async () => {
     await venue.stop()
     // The drain waits for the chain: slow slots leave time for a second signal.
-    expect(await venue.launch({ TACIT_SLOT_MS: '1000' })).toBe(true)
+    expect(await venue.launch({ TACIT_SLOT_MS: '400' })).toBe(true)
     const printed = venue.output.length
     venue.signal('SIGTERM')
     await venue.printed('"event":"draining"', printed)
