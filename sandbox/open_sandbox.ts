@@ -91,7 +91,6 @@ function appCompose(): string {
     os: '0.6',
     key_provider: 'none',
     allowed_envs: [],
-    ports: [443, 8444],
     secure_time: false,
   })
 }

