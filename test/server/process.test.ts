@@ -4,6 +4,9 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Subprocess } from 'bun'
+import { environmentOf } from '../../client/verify/manifest/lint_manifest'
+import { parsePlainYaml } from '../../client/verify/manifest/plain_yaml'
+import { FILLED_COMPOSE } from '../kit/verify/filled_manifest'
 
 const MAIN = join(import.meta.dir, '../../server/main.ts')
 const data_dir = mkdtempSync(join(tmpdir(), 'tacit-process-'))
@@ -128,20 +131,11 @@ test('a deployment starts under the names of its settings, image and runtime alo
     DO_NOT_TRACK: '1',
     SSL_CERT_FILE: '/etc/ssl/certs/ca-certificates.crt',
   }
-  const key = 'So11111111111111111111111111111111111111112'
-  const deployed = {
-    TACIT_ENCLAVE: 'dstack',
-    TACIT_DATA_DIR: join(data_dir, 'deployed'),
-    TACIT_LISTEN: '127.0.0.1:0',
-    TACIT_OPERATOR_LISTEN: '127.0.0.1:0',
-    SOLANA_RPC_URL: 'https://one.example,https://two.example',
-    TACIT_PROGRAM_ID: key,
-    TACIT_OPERATOR_KEY: key,
-    TACIT_FEE_KEY: key,
-    TACIT_FEE_ANCHOR: `${'0'.repeat(63)}1`,
-    TACIT_MINTS: '[]',
-    TACIT_INSTRUMENTS: '[]',
-  }
+  const measured = [...environmentOf(parsePlainYaml(FILLED_COMPOSE))].map(([name, value]) => [
+    name,
+    String(value),
+  ])
+  const deployed = { ...Object.fromEntries(measured), TACIT_FEE_ANCHOR: `${'0'.repeat(63)}1` }
   const outcome = async (more: Record<string, string>) => {
     const child = spawn({ ...image, ...deployed, ...more }, '--check')
     const [code, errors] = [await child.exited, await new Response(child.stderr).text()]

@@ -44,6 +44,8 @@ function splitLines(text: string): Line[] {
   return lines
 }
 
+/** Words that a version of YAML reads as another type than text, in any case. */
+const TYPED_WORDS = new Set(['null', 'true', 'false', 'yes', 'no', 'on', 'off', 'y', 'n'])
 const KEY = /^[A-Za-z_][A-Za-z0-9_.-]*$/
 
 function readMap(lines: readonly Line[], cursor: { at: number }, indent: number, depth: number): YamlMap {
@@ -65,7 +67,8 @@ function splitKey(line: Line): { key: string; rest: string } {
   const at = line.text.indexOf(':')
   const key = line.text.slice(0, Math.max(at, 0))
   const after = line.text.slice(at + 1)
-  if (!KEY.test(key) || !(after === '' || after.startsWith(' '))) throw unjudged(line, 'expected a plain key')
+  const is_plain = KEY.test(key) && !TYPED_WORDS.has(key.toLowerCase())
+  if (!is_plain || !(after === '' || after.startsWith(' '))) throw unjudged(line, 'expected a plain key')
   return { key, rest: after.trim() }
 }
 
@@ -121,9 +124,6 @@ function readInline(line: Line, value: string): YamlValue {
   }
   return items
 }
-
-/** Words that a version of YAML reads as another type than text, in any case. */
-const TYPED_WORDS = new Set(['null', 'true', 'false', 'yes', 'no', 'on', 'off', 'y', 'n'])
 
 function readScalar(line: Line, value: string): YamlScalar {
   const quote = quoteOf(value)
