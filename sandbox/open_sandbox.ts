@@ -88,7 +88,6 @@ function appCompose(): string {
   return appComposeText({
     name: 'tacit',
     docker_compose_file: existsSync(path) ? readFileSync(path, 'utf8') : '',
-    os: '0.6',
     key_provider: 'none',
     allowed_envs: [],
     secure_time: false,

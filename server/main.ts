@@ -2,8 +2,9 @@
 /**
  * Starts the process: reads the environment, joins the parts, and drains on SIGTERM or Ctrl-C.
  *
- * With TACIT_ENCLAVE=dstack every security and chain setting is required and no other name is allowed. Without it, and where no guest agent listens,
- * the sandbox supplies the rest: embedded chain, simulated enclave, demo account; no verifier accepts that as a venue.
+ * With TACIT_ENCLAVE=dstack every security and chain setting is required and no other name is allowed. Without it, and where
+ * no guest agent listens, the sandbox supplies the rest: embedded chain, simulated enclave, demo account; no verifier accepts
+ * that as a venue.
  * `--check` prints every invalid setting, or else all settings with secrets masked, and exits.
  */
 

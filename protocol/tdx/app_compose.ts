@@ -6,8 +6,6 @@ export type AppComposeDecisions = {
   name: string
   /** Text of the compose file, byte for byte. */
   docker_compose_file: string
-  /** Guest OS line: `0.5` reads a numeric manifest version, `0.6` a textual one with requirements. */
-  os: '0.5' | '0.6'
   /** `kms` keeps keys across machines and upgrades; `none` is for the sandbox, and no linter accepts it. */
   key_provider: 'kms' | 'none'
   /** DER public key of the KMS root, hex; a deployment under another KMS then fails instead of getting other keys. */
@@ -20,7 +18,7 @@ export type AppComposeDecisions = {
 
 /** Equal decisions give equal bytes. The compose hash is SHA-256 of these bytes. */
 export function appComposeText(decisions: AppComposeDecisions): string {
-  const { name, docker_compose_file, os, key_provider, key_provider_id, secure_time } = decisions
+  const { name, docker_compose_file, key_provider, key_provider_id, secure_time } = decisions
   return canonicalJson({
     ...FIXED_MEMBERS,
     name,
@@ -35,7 +33,7 @@ export function appComposeText(decisions: AppComposeDecisions): string {
       restrict_mode: true,
     },
     ...(key_provider_id === undefined ? {} : { key_provider_id }),
-    ...(os === '0.5' ? { manifest_version: 2 } : { manifest_version: '3', requirements: REQUIREMENTS }),
+    requirements: REQUIREMENTS,
   })
 }
 

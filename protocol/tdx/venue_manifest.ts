@@ -39,7 +39,7 @@ export const MANIFEST_BYTES_MAX = 256 * 1024
  * replace a value, so these are the settings whose replacement harms their owner alone.
  */
 export const SECRET_NAMES = ['TACIT_ACME_DNS_SECRET', 'TACIT_FEE_ANCHOR'] as const
-export type SecretName = (typeof SECRET_NAMES)[number]
+type SecretName = (typeof SECRET_NAMES)[number]
 export const isSecretName = (name: string): name is SecretName => SECRET_NAMES.some((one) => one === name)
 
 /** How compose takes a value of the encrypted environment. */
@@ -136,9 +136,12 @@ export const FIXED_MEMBERS = {
   public_tcbinfo: true,
   // Keeps checksums of the encrypted disk; ext4 would not notice a changed block.
   storage_fs: 'zfs',
+  // Guests of OS 0.5 do not boot version "3". They load the encrypted environment by systemd, which ends a value at a
+  // carriage return: one replaced secret there sets COMPOSE_FILE, and the guest runs a compose file of the host.
+  manifest_version: '3',
 } as const
 
-/** Of `manifest_version` "3" only: a guest that does not know a requirement does not boot. */
+/** Holds an instance out of the gateway's rotation until its health check passes. */
 export const REQUIREMENTS = { health_check: true } as const
 
 /**
@@ -162,12 +165,10 @@ export const APP_COMPOSE_FORM: Form = mapping(
       restrict_mode: true,
     }),
     secure_time: oneOf(false, true),
-    manifest_version: oneOf(2, '3'),
     requirements: mapping(REQUIREMENTS),
     // Version 2 hashes events in another way than the vault program does.
     event_log_version: 1,
   },
   'key_provider_id',
-  'requirements',
   'event_log_version',
 )

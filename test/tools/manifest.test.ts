@@ -24,7 +24,7 @@ import {
 } from '../kit/verify/filled_manifest'
 
 const ROOT = join(import.meta.dir, '../..')
-const DECISIONS: ManifestDecisions = { name: 'tacit', os: '0.6', secure_time: false }
+const DECISIONS: ManifestDecisions = { name: 'tacit', secure_time: false }
 /** How a compose file takes a value from the environment. */
 const fromOutside = (name: string) => `\${${name}}`
 const faultsOf = (compose: string, decisions: Partial<ManifestDecisions> = {}) =>
@@ -107,22 +107,10 @@ describe('the manifest', () => {
     expect(Object.keys(JSON.parse(text))).toEqual(Object.keys(JSON.parse(text)).sort())
   })
 
-  test('speaks to each guest OS line in its own version', () => {
-    expect(JSON.parse(filledManifest({ os: '0.5' }).text)).toMatchObject({ manifest_version: 2 })
-    expect(JSON.parse(filledManifest().text)).toMatchObject({
-      manifest_version: '3',
-      requirements: { health_check: true },
-    })
-  })
-
   test('changes its hash with every decision', () => {
-    const hashes = [
-      {},
-      { os: '0.5' as const },
-      { name: 'other' },
-      { secure_time: true },
-      { key_provider_id: 'ab'.repeat(45) },
-    ].map((decisions) => filledManifest(decisions).compose_hash)
+    const hashes = [{}, { name: 'other' }, { secure_time: true }, { key_provider_id: 'ab'.repeat(45) }].map(
+      (decisions) => filledManifest(decisions).compose_hash,
+    )
     expect(new Set(hashes).size).toBe(hashes.length)
   })
 })
@@ -165,8 +153,7 @@ describe('a manifest is refused', () => {
       )
     })
 
-  test('where its KMS pin would not boot', () => {
-    expect(faultsOf(COMPOSE, { os: '0.5', key_provider_id: 'ab'.repeat(45) })[0]).toMatch(/never finishes/)
+  test('for a malformed KMS pin', () => {
     expect(faultsOf(COMPOSE, { key_provider_id: 'zz' })[0]).toMatch(/lowercase hex/)
   })
 

@@ -7,13 +7,12 @@ import { answerHelp } from '../../client/cli/options'
 import { composeHash, fillIn, judgeManifest, type ManifestDecisions, makeManifest } from './make_manifest'
 
 const USAGE = `usage: bun run manifest [--compose compose.yaml] [--set NAME=VALUE]... [--out app-compose.json]
-                       [--os 0.6|0.5] [--name tacit] [--secure-time] [--key-provider-id HEX]
+                       [--name tacit] [--secure-time] [--key-provider-id HEX]
        bun run manifest --check app-compose.json
 
 Writes app-compose.json and prints its SHA-256, the compose hash. Same inputs, same bytes, on any machine.
   --set              writes a value (image, or a setting) into the compose file, unless the manifest is refused
-  --os               guest OS line; 0.6 also keeps an unhealthy instance out of the gateway's rotation
-  --key-provider-id  DER public key of the KMS root; pins the KMS (only with --os 0.6)
+  --key-provider-id  DER public key of the KMS root; pins the KMS
   --secure-time      NTS before the containers start. Off unless asked for: guest images whose chrony lacks NTS never
                      finish booting with it, and no decision about money rests on the wall clock
   --check            judges a manifest another tool wrote or changed, and prints its hash`
@@ -22,7 +21,6 @@ const OPTIONS = {
   compose: { type: 'string', default: join(import.meta.dir, '../../compose.yaml') },
   set: { type: 'string', multiple: true, default: [] as string[] },
   out: { type: 'string', default: 'app-compose.json' },
-  os: { type: 'string', default: '0.6' },
   name: { type: 'string', default: 'tacit' },
   'secure-time': { type: 'boolean', default: false },
   'key-provider-id': { type: 'string' },
@@ -38,10 +36,9 @@ function refuse(reasons: readonly string[]): never {
 }
 
 function decisionsOf(values: Values): ManifestDecisions {
-  const { os, name, 'key-provider-id': key_provider_id } = values
-  if (os !== '0.5' && os !== '0.6') throw new RangeError('--os: 0.5 or 0.6')
+  const { name, 'key-provider-id': key_provider_id } = values
   const pinned = key_provider_id === undefined ? {} : { key_provider_id }
-  return { os, name, secure_time: values['secure-time'], ...pinned }
+  return { name, secure_time: values['secure-time'], ...pinned }
 }
 
 function check(path: string): void {

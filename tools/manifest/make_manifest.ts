@@ -27,7 +27,7 @@ export function fillIn(compose: string, assignments: readonly string[]): string 
   }, compose)
 }
 
-export type ManifestDecisions = Pick<AppComposeDecisions, 'name' | 'os' | 'key_provider_id' | 'secure_time'>
+export type ManifestDecisions = Pick<AppComposeDecisions, 'name' | 'key_provider_id' | 'secure_time'>
 type Manifest = { text: string; compose_hash: string; allowed_envs: string[] }
 type ManifestOutcome = { manifest: Manifest; faults?: never } | { manifest?: never; faults: string[] }
 

@@ -42,7 +42,7 @@ function lintText(text: string, environment_names: readonly string[]): string[] 
   if (typeof manifest !== 'object' || manifest === null) return faults
   const member = (name: string): unknown =>
     Object.hasOwn(manifest, name) ? Reflect.get(manifest, name) : undefined
-  if (faults.length === 0) faults.push(...lintForm(text, manifest), ...lintVersion(member))
+  if (faults.length === 0) faults.push(...lintForm(text, manifest))
   const compose = member('docker_compose_file')
   if (typeof compose === 'string')
     faults.push(...lintCompose(compose, member('allowed_envs'), environment_names))
@@ -59,18 +59,6 @@ function lintForm(text: string, manifest: unknown): string[] {
   return [
     `character ${at + 1}: must be JSON with sorted keys, each once, and no white space, near ${excerpt}`,
   ]
-}
-
-function lintVersion(member: (name: string) => unknown): string[] {
-  const is_textual = member('manifest_version') === '3'
-  const faults: string[] = []
-  if (is_textual !== (member('requirements') !== undefined))
-    faults.push('requirements: go with manifest_version "3", and it with them')
-  if (!is_textual && member('key_provider_id') !== undefined)
-    faults.push(
-      'key_provider_id: only with manifest_version "3"; a guest of OS 0.5 never finishes booting with it',
-    )
-  return faults
 }
 
 function lintCompose(text: string, allowed_envs: unknown, environment_names: readonly string[]): string[] {
@@ -115,6 +103,8 @@ function lintEnvironment(
   return faults
 }
 
+/** A final dot names the same host. */
 function hostsOf(urls: string): Set<string> {
-  return new Set(urls.split(',').flatMap((url) => (URL.canParse(url) ? [new URL(url).hostname] : [])))
+  const hosts = urls.split(',').flatMap((url) => (URL.canParse(url) ? [new URL(url).hostname] : []))
+  return new Set(hosts.map((host) => host.replace(/\.$/, '')))
 }

@@ -22,7 +22,6 @@ export function manifestOf(docker_compose_file: string, change: Record<string, u
   const text = appComposeText({
     docker_compose_file,
     name: 'tacit',
-    os: '0.6',
     key_provider: 'kms',
     allowed_envs: ['TACIT_FEE_ANCHOR'],
     secure_time: false,
