@@ -88,10 +88,8 @@ function appCompose(): string {
   return appComposeText({
     name: 'tacit',
     docker_compose_file: existsSync(path) ? readFileSync(path, 'utf8') : '',
-    os: '0.6',
     key_provider: 'none',
     allowed_envs: [],
-    ports: [443, 8444],
     secure_time: false,
   })
 }

@@ -2,8 +2,9 @@
 /**
  * Starts the process: reads the environment, joins the parts, and drains on SIGTERM or Ctrl-C.
  *
- * With TACIT_ENCLAVE=dstack every security and chain setting is required. Without it, and where no guest agent listens,
- * the sandbox supplies the rest: embedded chain, simulated enclave, demo account; no verifier accepts that as a venue.
+ * With TACIT_ENCLAVE=dstack every security and chain setting is required and no other name is allowed. Without it, and where
+ * no guest agent listens, the sandbox supplies the rest: embedded chain, simulated enclave, demo account; no verifier accepts
+ * that as a venue.
  * `--check` prints every invalid setting, or else all settings with secrets masked, and exits.
  */
 
@@ -15,6 +16,7 @@ import { placeOf } from './edge/problem'
 import { joinProcess, type ProcessParts, type Running } from './join_process'
 import { SIGNAL_ECHO_MS } from './limits'
 import { type Config, printedSettings, readConfig } from './settings/config'
+import { foreignNames } from './settings/process_environment'
 import { isSandbox, missingSandbox } from './settings/sandbox_mode'
 
 const USAGE = `usage: bun start [--check]
@@ -33,8 +35,9 @@ const log = openLog((line) => void process.stdout.write(line), clock.unixMs)
 
 const environment =
   sandbox === undefined ? process.env : await sandbox.sandboxEnvironment(process.env).catch(rejectFolder)
+const foreign = sandbox === undefined ? foreignNames(process.env) : []
 const { config, faults } = readConfig(environment)
-if (faults !== undefined) reject(faults)
+if (faults !== undefined || foreign.length > 0) reject([...foreign, ...(faults ?? [])])
 if (options.check) {
   // Only the enclave knows the compose hash; the check needs any well-formed value.
   const compose_hash = '0'.repeat(64)

@@ -2,6 +2,7 @@
 
 import type { EngineConfig } from '../../engine/config'
 import { LIMITS } from '../../engine/limits'
+import { isSecretName } from '../../protocol/tdx/venue_manifest'
 import { Fault, isSettingName, SETTING_NAMES, SETTINGS, type SettingName, type Settings } from './settings'
 
 export type Environment = Readonly<Record<string, string | undefined>>
@@ -150,9 +151,8 @@ function acmeConfig(read: Singles): AcmeConfig | undefined {
 /** The effective settings, one per line, with secrets masked. */
 export function printedSettings(environment: Environment): string {
   const lines = SETTING_NAMES.map((name) => {
-    const { fallback, secret } = SETTINGS[name]
-    const text = environment[name] ?? fallback ?? ''
-    return `${name}=${secret === true && text !== '' ? '(set)' : text}`
+    const text = environment[name] ?? SETTINGS[name].fallback ?? ''
+    return `${name}=${isSecretName(name) && text !== '' ? '(set)' : text}`
   })
   return lines.join('\n')
 }

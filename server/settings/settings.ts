@@ -1,8 +1,12 @@
-/** Defines every setting that the process reads from its environment: name, meaning, default and parser. */
+/**
+ * Defines every setting that the process reads from its environment: meaning, default and parser. Names, secrets and the
+ * values of a manifest are in `protocol/tdx/venue_manifest.ts`, which clients read too.
+ */
 
 import { LIMITS } from '../../engine/limits'
 import { decodeBase58 } from '../../protocol/base58'
 import { Refusal } from '../../protocol/refusals'
+import type { VenueSetting } from '../../protocol/tdx/venue_manifest'
 import { formOf } from '../edge/body'
 import { EMBEDDED_SLOT_MAX_MS, EMBEDDED_SLOT_MIN_MS } from '../limits'
 import { Decimals, Instrument } from '../shapes/venue'
@@ -12,8 +16,6 @@ type Setting<T> = {
   readonly meaning: string
   /** Default text; without it the setting is required. Security and chain settings have none. */
   readonly fallback?: string
-  /** Never printed. */
-  readonly secret?: true
   /** Parses the text. */
   readonly read: (text: string) => T | Fault
 }
@@ -96,7 +98,6 @@ const ROWS = {
   TACIT_ACME_DNS_SECRET: {
     meaning: 'USER:PASSWORD of the HTTP API; good for challenge records only.',
     fallback: '',
-    secret: true,
     read: textIf('USER:PASSWORD or nothing', (text) => /^([^:\s]+:\S+)?$/.test(text)),
   },
   TACIT_SWAGGER: {
@@ -128,7 +129,6 @@ const ROWS = {
   },
   TACIT_FEE_ANCHOR: {
     meaning: 'Secret from which fee notes derive, 64 hex digits of a field element.',
-    secret: true,
     read: textIf('64 lowercase hex digits', (text) => /^[0-9a-f]{64}$/.test(text)),
   },
   TACIT_MINTS: { meaning: 'Mints the venue settles in, a JSON array.', read: listOf(Mint) },
@@ -172,7 +172,7 @@ const ROWS = {
     fallback: 'off',
     read: oneOf({ on: true, off: false }),
   },
-} satisfies Record<string, Setting<unknown>>
+} satisfies Record<VenueSetting, Setting<unknown>>
 
 /** The value of every setting under its name; the types follow from the rows. */
 export type Settings = { [N in keyof typeof ROWS]: Exclude<ReturnType<(typeof ROWS)[N]['read']>, Fault> }

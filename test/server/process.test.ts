@@ -4,6 +4,9 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Subprocess } from 'bun'
+import { environmentOf } from '../../client/verify/manifest/lint_manifest'
+import { parsePlainYaml } from '../../client/verify/manifest/plain_yaml'
+import { FILLED_COMPOSE } from '../kit/verify/filled_manifest'
 
 const MAIN = join(import.meta.dir, '../../server/main.ts')
 const data_dir = mkdtempSync(join(tmpdir(), 'tacit-process-'))
@@ -118,6 +121,56 @@ test('--check prints settings with secrets masked, or every fault', async () => 
   expect(faults).toContain('TACIT_TYPO: no such setting')
   expect(faults).toContain('TACIT_OPERATOR_KEY: required')
 })
+
+test('a deployment starts under the names of its settings, image and runtime alone', async () => {
+  const image = {
+    HOME: '/tmp',
+    HOSTNAME: 'venue',
+    NODE_ENV: 'production',
+    BUN_RUNTIME_TRANSPILER_CACHE_PATH: '0',
+    DO_NOT_TRACK: '1',
+    SSL_CERT_FILE: '/etc/ssl/certs/ca-certificates.crt',
+  }
+  const measured = [...environmentOf(parsePlainYaml(FILLED_COMPOSE))].map(([name, value]) => [
+    name,
+    String(value),
+  ])
+  const deployed = { ...Object.fromEntries(measured), TACIT_FEE_ANCHOR: `${'0'.repeat(63)}1` }
+  const outcome = async (more: Record<string, string>) => {
+    const child = spawn({ ...image, ...deployed, ...more }, '--check')
+    const [code, errors] = [await child.exited, await new Response(child.stderr).text()]
+    return { code, errors }
+  }
+  const foreign = {
+    LD_LIBRARY_PATH: '/data',
+    BUN_CONFIG_VERBOSE_FETCH: 'curl',
+    NODE_EXTRA_CA_CERTS: '/dev/null',
+    NODE_TLS_REJECT_UNAUTHORIZED: '0',
+    HTTPS_PROXY: 'http://evil',
+    no_proxy: 'x',
+    SSL_CERT_DIR: '/data',
+    MALLOC_CONF: 'x',
+    TZ: 'UTC',
+    XDG_CONFIG_HOME: '/data',
+  }
+  const wrong = { HOME: '/data', NODE_ENV: 'test', SSL_CERT_FILE: '/data/ca.pem' }
+  const refused = await outcome({ ...foreign, ...wrong, TACIT_TYPO: '1' })
+  expect(refused.code).toBe(1)
+  for (const name of Object.keys(foreign))
+    expect(refused.errors).toContain(`${name}: not allowed in the environment of a deployment\n`)
+  expect(refused.errors).toContain('HOME: must be /tmp in a deployment\n')
+  expect(refused.errors).toContain('NODE_ENV: must be production in a deployment\n')
+  expect(refused.errors).toContain(
+    'SSL_CERT_FILE: must be /etc/ssl/certs/ca-certificates.crt in a deployment\n',
+  )
+  expect(refused.errors).toContain('TACIT_TYPO: no such setting\n')
+  expect(refused.errors).not.toContain('evil')
+  expect(await outcome({ BUN_OPTIONS: '--smol' })).toEqual({
+    code: 1,
+    errors: 'settings rejected:\nBUN_OPTIONS: not allowed in the environment of a deployment\n',
+  })
+  expect(await outcome({})).toMatchObject({ code: 0 })
+}, 30_000)
 
 test('a data folder that holds no venue is refused in a sentence', async () => {
   const folder = (name: string) => join(data_dir, name)

@@ -1,11 +1,12 @@
 /** The image's inputs: equal bytes, everything the process imports, nothing else that could be changed unseen. */
 import { describe, expect, test } from 'bun:test'
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createHash } from 'node:crypto'
+import { existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join, normalize } from 'node:path'
 import { Glob } from 'bun'
 import lock from '../../bun.lock'
-import { collectPackages, collectSources } from '../../tools/image/image_contents'
+import { collectPackages, collectSources, committedDockerfile } from '../../tools/image/image_contents'
 import { tarOf } from '../../tools/image/tar'
 
 const ROOT = join(import.meta.dir, '../..')
@@ -83,12 +84,62 @@ describe('the sources of the image', () => {
     }
   })
 
+  test('are the same bytes from a clone that converts line ends, and from a work tree that hides a change', () => {
+    const [plain, other] = [cloned(), cloned()]
+    if (plain === undefined || other === undefined)
+      return console.log('skipped: this tree is not a git clone')
+    try {
+      const git = (...parameters: string[]) =>
+        expect(Bun.spawnSync(['git', ...parameters], { cwd: other }).exitCode).toBe(0)
+      git('config', 'core.autocrlf', 'true')
+      git('rm', '--cached', '-r', '--quiet', '.')
+      git('reset', '--hard', '--quiet')
+      expect(readFileSync(join(other, 'server/main.ts'), 'utf8')).toContain('\r\n')
+      writeFileSync(join(other, 'LICENSE'), 'changed')
+      git('update-index', '--assume-unchanged', 'LICENSE')
+      writeFileSync(join(other, '.git/info/exclude'), 'engine/ignored.ts\n')
+      writeFileSync(join(other, 'engine/ignored.ts'), '/** New. */\n')
+      const digest = (folder: string) =>
+        createHash('sha256')
+          .update(tarOf(collectSources(folder), 0))
+          .digest('hex')
+      expect(digest(other)).toBe(digest(plain))
+      expect(committedDockerfile(other)).toEqual(committedDockerfile(plain))
+      const replaced = Bun.spawnSync(['git', 'hash-object', '-w', 'LICENSE'], { cwd: other })
+        .stdout.toString()
+        .trim()
+      git('replace', 'HEAD:server/main.ts', replaced)
+      expect(digest(other)).toBe(digest(plain))
+    } finally {
+      for (const folder of [plain, other]) rmSync(folder, { recursive: true })
+    }
+  }, 60_000)
+
+  test('hold no links', () => {
+    const folder = cloned()
+    if (folder === undefined) return console.log('skipped: this tree is not a git clone')
+    try {
+      symlinkSync('/etc/hostname', join(folder, 'protocol/link.ts'))
+      for (const step of [
+        ['add', '.'],
+        ['-c', 'user.name=x', '-c', 'user.email=x', 'commit', '--quiet', '-m', 'x'],
+      ])
+        expect(Bun.spawnSync(['git', ...step], { cwd: folder }).exitCode).toBe(0)
+      expect(() => collectSources(folder)).toThrow('protocol/link.ts: not a file')
+    } finally {
+      rmSync(folder, { recursive: true })
+    }
+  })
+
   test('are refused while one differs from its commit', () => {
     const folder = cloned()
     if (folder === undefined) return console.log('skipped: this tree is not a git clone')
     try {
       writeFileSync(join(folder, 'protocol/not_committed.ts'), '/** New. */\n')
       expect(() => collectSources(folder)).toThrow('protocol/not_committed.ts')
+      rmSync(join(folder, 'protocol/not_committed.ts'))
+      writeFileSync(join(folder, 'Dockerfile'), 'FROM scratch\n')
+      expect(() => collectSources(folder)).toThrow('Dockerfile')
     } finally {
       rmSync(folder, { recursive: true })
     }

@@ -1,26 +1,30 @@
 /** The manifest: same bytes from every clone, nothing hidden in it, and none at all while a value is missing. */
 
 import { describe, expect, test } from 'bun:test'
-import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  cpSync,
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { parsePlainYaml } from '../../client/verify/manifest/plain_yaml'
+import { parsePlainYaml, type YamlMap } from '../../client/verify/manifest/plain_yaml'
+import { FIXED_MEMBERS, SECRET_NAMES, SETTING_FORMS } from '../../protocol/tdx/venue_manifest'
 import { SETTING_NAMES } from '../../server/settings/settings'
-import { SECRET_NAMES, venueService } from '../../tools/manifest/lint_service'
 import { composeHash, fillIn, type ManifestDecisions, makeManifest } from '../../tools/manifest/make_manifest'
+import {
+  COMMITTED_COMPOSE as COMMITTED,
+  FILLED_COMPOSE as COMPOSE,
+  OPERATOR_VALUES as FILLED,
+} from '../kit/verify/filled_manifest'
 
 const ROOT = join(import.meta.dir, '../..')
-const COMMITTED = readFileSync(join(ROOT, 'compose.yaml'), 'utf8')
-const KEY = 'So11111111111111111111111111111111111111112'
-const FILLED = [
-  `image=registry.example/tacit@sha256:${'ab'.repeat(32)}`,
-  'SOLANA_RPC_URL=https://one.example,https://two.example/path',
-  `TACIT_PROGRAM_ID=${KEY}`,
-  `TACIT_OPERATOR_KEY=${KEY}`,
-  `TACIT_FEE_KEY=${KEY}`,
-]
-const COMPOSE = fillIn(COMMITTED, FILLED)
-const DECISIONS: ManifestDecisions = { name: 'tacit', os: '0.6', key_provider: 'kms', secure_time: false }
+const DECISIONS: ManifestDecisions = { name: 'tacit', secure_time: false }
 /** How a compose file takes a value from the environment. */
 const fromOutside = (name: string) => `\${${name}}`
 const faultsOf = (compose: string, decisions: Partial<ManifestDecisions> = {}) =>
@@ -41,16 +45,18 @@ function run(folder: string, ...options: string[]) {
 }
 
 describe('the committed compose file', () => {
-  test('names every setting and nothing else', () => {
-    const environment = venueService(COMMITTED)!.get('environment')
-    expect([...(environment as Map<string, unknown>).keys()].sort()).toEqual([...SETTING_NAMES].sort())
+  test('names every setting of the server and nothing else', () => {
+    const inside = (map: unknown, key: string) => (map as YamlMap).get(key)
+    const environment = inside(inside(inside(parsePlainYaml(COMMITTED), 'services'), 'venue'), 'environment')
+    expect([...(environment as YamlMap).keys()].sort()).toEqual([...SETTING_NAMES].sort())
+    expect(Object.keys(SETTING_FORMS).sort()).toEqual([...SETTING_NAMES].sort())
   })
 
-  test('is refused until an operator filled in what only he knows, each named', () => {
+  test('is rejected until an operator filled in the missing values, each named', () => {
     const faults = faultsOf(COMMITTED)
     for (const name of FILLED.map((one) => one.split('=')[0]!))
       expect(faults.filter((fault) => fault.startsWith(`${name}: still SET_ME`)).length).toBe(1)
-    expect(faults).toContain('service venue has no image by digest')
+    expect(faults).toContainEqual(expect.stringMatching(/services\.venue\.image: must be an image by digest/))
   })
 
   test('takes only secrets from outside', () => {
@@ -85,7 +91,7 @@ describe('the manifest', () => {
   test('holds the compose file byte for byte and keeps logs private', () => {
     const manifest = JSON.parse(filledManifest().text)
     expect(manifest.docker_compose_file).toBe(COMPOSE)
-    expect(manifest).toMatchObject({ public_logs: false, public_sysinfo: false, secure_time: false })
+    expect(manifest).toMatchObject({ ...FIXED_MEMBERS, secure_time: false, key_provider: 'kms' })
     expect(manifest.port_policy).toEqual({
       ports: [
         { port: 443, pp: false },
@@ -101,22 +107,10 @@ describe('the manifest', () => {
     expect(Object.keys(JSON.parse(text))).toEqual(Object.keys(JSON.parse(text)).sort())
   })
 
-  test('speaks to each guest OS line in its own version', () => {
-    expect(JSON.parse(filledManifest({ os: '0.5' }).text)).toMatchObject({ manifest_version: 2 })
-    expect(JSON.parse(filledManifest().text)).toMatchObject({
-      manifest_version: '3',
-      requirements: { health_check: true },
-    })
-  })
-
   test('changes its hash with every decision', () => {
-    const hashes = [
-      {},
-      { os: '0.5' as const },
-      { name: 'other' },
-      { secure_time: true },
-      { key_provider_id: 'ab'.repeat(45) },
-    ].map((decisions) => filledManifest(decisions).compose_hash)
+    const hashes = [{}, { name: 'other' }, { secure_time: true }, { key_provider_id: 'ab'.repeat(45) }].map(
+      (decisions) => filledManifest(decisions).compose_hash,
+    )
     expect(new Set(hashes).size).toBe(hashes.length)
   })
 })
@@ -124,59 +118,9 @@ describe('the manifest', () => {
 describe('a manifest is refused', () => {
   const edits: [string, (text: string) => string, string | RegExp][] = [
     [
-      'for an image by tag',
-      (t) => t.replace(/@sha256:[0-9a-f]+/, ':latest'),
-      'service venue has no image by digest',
-    ],
-    [
-      'for an image built in place',
-      (t) => t.replace('    image:', '    build: .\n    image:'),
-      'service venue uses build',
-    ],
-    [
-      'for settings from a file',
-      (t) => t.replace('    image:', '    env_file: x\n    image:'),
-      'service venue uses env_file',
-    ],
-    ['for a key no rule covers', (t) => t.replace('    image:', '    pid: host\n    image:'), /uses pid/],
-    [
-      'for a second service',
-      (t) => t.replace('\nvolumes:', '\n  other:\n    image: x\nvolumes:'),
-      'service other has no image by digest',
-    ],
-    ['for a shell port', (t) => t.replace('8444:8444', '2222:22'), 'service venue publishes a shell port'],
-    [
-      'for one port for both',
-      (t) => t.replace('8444:8444', '443:8444'),
-      'ports: the operator has one of its own',
-    ],
-    ['for a folder of the host', (t) => t.replace('- ledger:/data', '- /srv:/data'), /^volumes:/],
-    ['for running as root', (t) => t.replace("'10001:10001'", "'0:0'"), /^user:/],
-    ['for a writable root', (t) => t.replace('read_only: true', 'read_only: false'), /^read_only:/],
-    [
-      'for an unknown setting',
-      (t) => t.replace('TACIT_SWAGGER:', 'TACIT_SWAGER:'),
-      'TACIT_SWAGER: no such setting',
-    ],
-    [
-      'for a loader variable',
-      (t) => t.replace("      TACIT_SWAGGER: 'off'", "      TACIT_SWAGGER: 'off'\n      NODE_OPTIONS: x"),
-      'NODE_OPTIONS: no such setting',
-    ],
-    [
-      'for a missing setting',
-      (t) => t.replace(/ +TACIT_SWAGGER:.*\n/, ''),
-      /^TACIT_SWAGGER: not in the manifest/,
-    ],
-    [
-      'for a security value from outside',
-      (t) => t.replace(/TACIT_OPERATOR_KEY: .*/, `TACIT_OPERATOR_KEY: ${fromOutside('TACIT_OPERATOR_KEY')}`),
-      'its compose file takes TACIT_OPERATOR_KEY from the environment',
-    ],
-    [
-      'for a value spliced from a secret',
-      (t) => t.replace(/TACIT_FEE_KEY: .*/, `TACIT_FEE_KEY: ${fromOutside('TACIT_FEE_ANCHOR')}`),
-      /^TACIT_FEE_KEY: must be literal/,
+      'for a key no rule covers',
+      (t) => t.replace('    image:', '    pid: host\n    image:'),
+      'compose file: services.venue.pid: not an allowed key',
     ],
     [
       'for a secret in the open',
@@ -188,17 +132,17 @@ describe('a manifest is refused', () => {
       (t) => t.replace(',https://two.example/path', ',https://one.example/b'),
       /two providers/,
     ],
-    ['for a chain in the clear', (t) => t.replace('https://two', 'http://two'), /https only/],
     [
       'for an instrument the engine refuses',
       (t) => t.replace('"lot_size":"1000000"', '"lot_size":"1000001"'),
       /instruments\[0\]/,
     ],
     [
-      'for quotes nobody trusts',
-      (t) => t.replace('TACIT_ENCLAVE: dstack', 'TACIT_ENCLAVE: development'),
-      'TACIT_ENCLAVE: a deployment runs on dstack',
+      'for a setting the process refuses',
+      (t) => t.replace("TACIT_SWAGGER: 'off'", "TACIT_SWAGGER: 'maybe'"),
+      'TACIT_SWAGGER: expected on or off',
     ],
+    ['for text that is no plain YAML', () => 'services: {}', /^compose file: line 1/],
   ]
   for (const [why, edit, fault] of edits)
     test(why, () => {
@@ -209,12 +153,23 @@ describe('a manifest is refused', () => {
       )
     })
 
-  test('where its secrets cannot be delivered, or its KMS pin would not boot', () => {
-    expect(faultsOf(COMPOSE, { key_provider: 'none' })).toEqual([
-      'key_provider: TACIT_FEE_ANCHOR can only be delivered under a KMS',
-    ])
-    expect(faultsOf(COMPOSE, { os: '0.5', key_provider_id: 'ab'.repeat(45) })[0]).toMatch(/restarts for ever/)
+  test('for a malformed KMS pin', () => {
     expect(faultsOf(COMPOSE, { key_provider_id: 'zz' })[0]).toMatch(/lowercase hex/)
+  })
+
+  test('and then no file is written', () => {
+    const folder = mkdtempSync(join(tmpdir(), 'tacit-manifest-'))
+    try {
+      const [compose, out] = [join(folder, 'compose.yaml'), join(folder, 'app-compose.json')]
+      writeFileSync(compose, COMMITTED)
+      const partly = run(ROOT, '--compose', compose, '--out', out, '--set', FILLED[0]!)
+      expect(partly.exitCode).toBe(1)
+      expect(partly.errors).toContain('SOLANA_RPC_URL: still SET_ME')
+      expect(readFileSync(compose, 'utf8')).toBe(COMMITTED)
+      expect(existsSync(out)).toBe(false)
+    } finally {
+      rmSync(folder, { recursive: true })
+    }
   })
 
   test('when another tool added a script or opened the logs', () => {
@@ -225,8 +180,8 @@ describe('a manifest is refused', () => {
     const { errors, exitCode } = run(ROOT, '--check', path)
     rmSync(folder, { recursive: true })
     expect(exitCode).toBe(1)
-    expect(errors).toContain('it runs a pre_launch_script')
-    expect(errors).toContain('it does not keep its logs private')
+    expect(errors).toContain('pre_launch_script: not an allowed key')
+    expect(errors).toContain('public_logs: must be false')
   })
 })
 
@@ -238,4 +193,21 @@ test('filling in a value leaves every other line as it is', () => {
   expect(parsePlainYaml(after.join('\n')).has('services')).toBe(true)
   for (const wrong of ['TACIT_NOTHING=1', 'image', "image=a'b", '=x'])
     expect(() => fillIn(COMMITTED, [wrong])).toThrow(RangeError)
+})
+
+test("the guide's command writes the secrets for their owner alone", () => {
+  const guide = readFileSync(join(ROOT, 'docs/operator.md'), 'utf8')
+  const command = guide
+    .split('\n')
+    .find((line) => line.includes('> secrets.env') || line.includes('secrets.env  '))
+  const folder = mkdtempSync(join(tmpdir(), 'tacit-secrets-'))
+  try {
+    writeFileSync(join(folder, 'secrets.env'), 'old', { mode: 0o644 })
+    const { exitCode } = Bun.spawnSync(['sh', '-c', `umask 022; ${command}`], { cwd: folder })
+    expect(exitCode).toBe(0)
+    expect(readFileSync(join(folder, 'secrets.env'), 'utf8')).toMatch(/^TACIT_FEE_ANCHOR=0[0-9a-f]{63}\n$/)
+    expect(statSync(join(folder, 'secrets.env')).mode & 0o777).toBe(0o600)
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
 })

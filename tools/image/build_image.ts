@@ -9,13 +9,15 @@ import { dirname, join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { runCommand, UsageFault } from '../run_command'
 import { buildImageInputs } from './build_image_inputs'
-import { commitOf, SOURCE_DATE_EPOCH } from './image_contents'
+import { commitOf, committedDockerfile, SOURCE_DATE_EPOCH } from './image_contents'
 
 const ROOT = join(import.meta.dir, '../..')
 const BASE = /^[a-z0-9][a-z0-9._/:-]*@sha256:[0-9a-f]{64}$/
 /** BuildKit is part of what decides the bytes. */
 const BUILDKIT = 'moby/buildkit:v0.20.2'
 const TAG = 'localhost/tacit:reproduced'
+/** The committed one; the work tree's may have other line ends. */
+const DOCKERFILE = join(ROOT, 'dist/image/Dockerfile')
 
 type Builder = { build(base: string): void; save(archive: string): void }
 
@@ -31,6 +33,8 @@ const BUILDERS: Record<'buildah' | 'docker', (archive: string) => Builder> = {
         String(SOURCE_DATE_EPOCH),
         '--build-arg',
         `BASE_IMAGE=${base}`,
+        '--file',
+        DOCKERFILE,
         '--ignorefile',
         '.dockerignore',
         '--tag',
@@ -48,6 +52,8 @@ const BUILDERS: Record<'buildah' | 'docker', (archive: string) => Builder> = {
         '--builder',
         builderOfDocker(),
         '--no-cache',
+        '--file',
+        DOCKERFILE,
         '--provenance=false',
         '--build-arg',
         `BASE_IMAGE=${base}`,
@@ -118,6 +124,7 @@ await runCommand(USAGE, (args) => {
   const inputs = join(ROOT, 'dist/image/inputs.tar')
   mkdirSync(dirname(inputs), { recursive: true })
   writeFileSync(inputs, buildImageInputs(bun))
+  writeFileSync(DOCKERFILE, committedDockerfile(ROOT))
   rmSync(out, { force: true })
   console.log(`commit   ${commitOf(ROOT)}\nbase     ${base}`)
   console.log(`archive  ${out}\ndigest   ${buildTwice(base, builder, out)}`)

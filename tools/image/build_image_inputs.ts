@@ -1,6 +1,6 @@
 /**
  * `bun run image-inputs [--bun FILE] [--out FILE]`: one tar of everything the image adds to its base: sources as
- * committed, packages of the lockfile, the Bun binary by hash. Equal bytes from every clone of a commit; prints their hash.
+ * git stores them, packages of the lockfile, the Bun binary by hash. Equal bytes from every clone of a commit; prints their hash.
  */
 
 import { createHash } from 'node:crypto'

@@ -1,6 +1,6 @@
-/** Collects the contents of the image: sources as committed, production packages, and pinned files by hash. */
+/** Collects the contents of the image: sources from git objects, production packages, and pinned files by hash. */
 
-import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Glob } from 'bun'
@@ -33,6 +33,12 @@ const SOURCES = [
   'bunfig.toml',
   'LICENSE',
 ]
+/** Of the build, not in the image. */
+const BUILD_FILES = ['Dockerfile', '.dockerignore']
+/** What `bun install` reads. */
+const PACKAGE_FILES = ['package.json', 'bun.lock', 'bunfig.toml']
+/** Git's mode of a file; links and submodules are none. */
+const FILE_MODES = ['100644', '100755']
 
 /**
  * The production packages, installed from the lockfile for Linux on x64: it fixes every version and hash, and no script
@@ -41,8 +47,8 @@ const SOURCES = [
 export function collectPackages(root: string): TarEntry[] {
   const folder = mkdtempSync(join(tmpdir(), 'tacit-packages-'))
   try {
-    for (const file of ['package.json', 'bun.lock', 'bunfig.toml'])
-      cpSync(join(root, file), join(folder, file))
+    for (const { path, content } of committedFiles(root, PACKAGE_FILES))
+      writeFileSync(join(folder, path), content)
     install(folder)
     const modules = join(folder, 'node_modules')
     const files = [...new Glob('**/*').scanSync({ cwd: modules, dot: true })]
@@ -67,25 +73,65 @@ function install(folder: string): void {
 
 /** @throws Error when a file differs from its commit, because the image could not be reproduced */
 export function collectSources(root: string): TarEntry[] {
-  const changed = git(root, 'status', '--porcelain', '--untracked-files=all', '--', ...SOURCES)
+  const paths = [...SOURCES, ...BUILD_FILES]
+  const changed = git(root, 'status', '--porcelain', '--untracked-files=all', '--', ...paths)
   if (changed !== '') throw new Error(`not committed, so not reproducible:\n${changed}`)
-  const files = git(root, 'ls-files', '-z', '--', ...SOURCES)
-    .split('\0')
-    .filter((file) => file !== '')
-  return files.map((path) => ({
+  return committedFiles(root, SOURCES).map(({ path, content }) => ({
     path: `app/${path}`,
     mode: 0o644,
     owner: 0,
-    content: readFileSync(join(root, path)),
+    content,
   }))
+}
+
+/** The Dockerfile of the commit. */
+export function committedDockerfile(root: string): Uint8Array {
+  return committedFiles(root, ['Dockerfile'])[0]!.content
+}
+
+/**
+ * The files of HEAD below `paths`, as git stores them: the work tree may hold other bytes under a clean status
+ * (`core.autocrlf`, filters, `assume-unchanged`).
+ */
+function committedFiles(root: string, paths: readonly string[]): { path: string; content: Uint8Array }[] {
+  const entries = git(root, 'ls-tree', '-r', '-z', '--full-tree', 'HEAD', '--', ...paths)
+    .split('\0')
+    .filter((entry) => entry !== '')
+  const files = entries.map((entry) => {
+    const [, mode, object, path] = /^(\d+) \w+ ([0-9a-f]+)\t(.*)$/s.exec(entry) ?? []
+    if (!FILE_MODES.includes(mode!)) throw new Error(`${path}: not a file; the image holds files only`)
+    return { path: path!, object: object! }
+  })
+  const contents = readObjects(
+    root,
+    files.map(({ object }) => object),
+  )
+  return files.map(({ path }, at) => ({ path, content: contents[at]! }))
+}
+
+/** `git cat-file --batch` answers each name with `NAME TYPE SIZE`, newline, the bytes, newline. */
+function readObjects(root: string, objects: readonly string[]): Uint8Array[] {
+  const bytes = gitBytes(root, ['cat-file', '--batch'], objects.map((object) => `${object}\n`).join(''))
+  let at = 0
+  return objects.map((object) => {
+    const start = bytes.indexOf(10, at) + 1
+    const [name, type, size] = bytes.toString('latin1', at, start - 1).split(' ')
+    if (name !== object || type !== 'blob') throw new Error(`git cat-file: ${object} is no file`)
+    at = start + Number(size) + 1
+    return new Uint8Array(bytes.subarray(start, at - 1))
+  })
 }
 
 export function commitOf(root: string): string {
   return git(root, 'rev-parse', 'HEAD').trim()
 }
 
-function git(root: string, ...parameters: string[]): string {
-  const { stdout, stderr, exitCode } = Bun.spawnSync(['git', ...parameters], { cwd: root })
+const git = (root: string, ...parameters: string[]): string => gitBytes(root, parameters).toString()
+
+function gitBytes(root: string, parameters: readonly string[], stdin = ''): Buffer {
+  // A replaced object would be read in place of the committed one.
+  const command = ['git', '--no-replace-objects', ...parameters]
+  const { stdout, stderr, exitCode } = Bun.spawnSync(command, { cwd: root, stdin: Buffer.from(stdin) })
   if (exitCode !== 0) throw new Error(`git ${parameters[0]}: ${stderr.toString().trim()}`)
-  return stdout.toString()
+  return stdout
 }

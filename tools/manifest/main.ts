@@ -4,19 +4,15 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { answerHelp } from '../../client/cli/options'
-import { lintManifest } from '../../client/verify/manifest/lint_manifest'
-import { SECRET_NAMES } from './lint_service'
-import { composeHash, fillIn, type ManifestDecisions, makeManifest } from './make_manifest'
+import { composeHash, fillIn, judgeManifest, type ManifestDecisions, makeManifest } from './make_manifest'
 
 const USAGE = `usage: bun run manifest [--compose compose.yaml] [--set NAME=VALUE]... [--out app-compose.json]
-                       [--os 0.6|0.5] [--name tacit] [--secure-time]
-                       [--key-provider kms|local|none] [--key-provider-id HEX]
+                       [--name tacit] [--secure-time] [--key-provider-id HEX]
        bun run manifest --check app-compose.json
 
 Writes app-compose.json and prints its SHA-256, the compose hash. Same inputs, same bytes, on any machine.
-  --set              writes a value (image, or a setting) into the compose file first
-  --os               guest OS line; 0.6 also keeps an unhealthy instance out of the gateway's rotation
-  --key-provider-id  DER public key of the KMS root; pins the KMS (only with --os 0.6)
+  --set              writes a value (image, or a setting) into the compose file, unless the manifest is refused
+  --key-provider-id  DER public key of the KMS root; pins the KMS
   --secure-time      NTS before the containers start. Off unless asked for: guest images whose chrony lacks NTS never
                      finish booting with it, and no decision about money rests on the wall clock
   --check            judges a manifest another tool wrote or changed, and prints its hash`
@@ -25,10 +21,8 @@ const OPTIONS = {
   compose: { type: 'string', default: join(import.meta.dir, '../../compose.yaml') },
   set: { type: 'string', multiple: true, default: [] as string[] },
   out: { type: 'string', default: 'app-compose.json' },
-  os: { type: 'string', default: '0.6' },
   name: { type: 'string', default: 'tacit' },
   'secure-time': { type: 'boolean', default: false },
-  'key-provider': { type: 'string', default: 'kms' },
   'key-provider-id': { type: 'string' },
   check: { type: 'string' },
 } as const
@@ -42,17 +36,14 @@ function refuse(reasons: readonly string[]): never {
 }
 
 function decisionsOf(values: Values): ManifestDecisions {
-  const { os, name, 'key-provider': key_provider, 'key-provider-id': key_provider_id } = values
-  if (os !== '0.5' && os !== '0.6') throw new RangeError('--os: 0.5 or 0.6')
-  if (key_provider !== 'kms' && key_provider !== 'local' && key_provider !== 'none')
-    throw new RangeError('--key-provider: kms, local or none')
+  const { name, 'key-provider-id': key_provider_id } = values
   const pinned = key_provider_id === undefined ? {} : { key_provider_id }
-  return { os, name, key_provider, secure_time: values['secure-time'], ...pinned }
+  return { name, secure_time: values['secure-time'], ...pinned }
 }
 
 function check(path: string): void {
   const text = readFileSync(path, 'utf8')
-  const faults = lintManifest(text, SECRET_NAMES)
+  const faults = judgeManifest(text)
   if (faults.length > 0) refuse(faults)
   console.log(`compose hash  ${composeHash(text)}`)
 }
@@ -60,14 +51,14 @@ function check(path: string): void {
 function write(values: Values): void {
   const decisions = decisionsOf(values)
   const compose = fillIn(readFileSync(values.compose, 'utf8'), values.set)
-  if (values.set.length > 0) writeFileSync(values.compose, compose)
   const { manifest, faults } = makeManifest(compose, decisions)
   if (faults !== undefined) refuse(faults)
+  if (values.set.length > 0) writeFileSync(values.compose, compose)
   writeFileSync(values.out, manifest.text)
   console.log(`manifest      ${values.out}`)
   console.log(`compose hash  ${manifest.compose_hash}`)
   console.log(`secrets       ${manifest.allowed_envs.join(', ') || 'none'}`)
-  if (decisions.key_provider_id === undefined && decisions.key_provider === 'kms')
+  if (decisions.key_provider_id === undefined)
     console.log(
       'note          no KMS is pinned: clients recognize another KMS only by the settlement signer on chain',
     )

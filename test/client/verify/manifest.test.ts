@@ -1,95 +1,72 @@
-/** The linter finds what an operator could hide in a manifest. */
+/** Every manifest that would hand something to the host is rejected, with the place; the venue's own passes. */
 import { describe, expect, test } from 'bun:test'
+import { checkManifest } from '../../../client/verify/checks/manifest'
+import type { VerificationCase } from '../../../client/verify/checks/verification_case'
 import { lintManifest } from '../../../client/verify/manifest/lint_manifest'
 import { parsePlainYaml, UnjudgedYaml } from '../../../client/verify/manifest/plain_yaml'
+import { Refused } from '../../../client/verify/transcript'
+import { utf8 } from '../../../protocol/bytes'
+import { sha256 } from '../../../protocol/sha256'
+import { SECRET_NAMES } from '../../../protocol/tdx/venue_manifest'
+import { judgeManifest } from '../../../tools/manifest/make_manifest'
+import { manifestOf } from '../../kit/verify/filled_manifest'
+import { ENVIRONMENT, edited, HOSTILE_COMPOSE_FILES, type Row } from '../../kit/verify/hostile_compose'
+import { HOSTILE_MANIFESTS, manifest, OWN } from '../../kit/verify/hostile_manifests'
 
-const DIGEST = `@sha256:${'ab'.repeat(32)}`
-const COMPOSE = `
-# The venue.
-services:
-  venue:
-    image: registry.example/tacit${DIGEST} # pinned
-    restart: unless-stopped
-    command: ["bun", "server/main.ts"]
-    ports:
-      - "443:443"
-    volumes:
-      - /var/run/dstack.sock:/var/run/dstack.sock
-      - data:/data
-    environment:
-      TACIT_LISTEN: '0.0.0.0:443'
-      OPERATOR_SECRET: \${OPERATOR_SECRET}
-volumes:
-  data:
-`
-const NAMES = ['OPERATOR_SECRET']
-const manifest = (change: object = {}, compose = COMPOSE): string =>
-  JSON.stringify({
-    manifest_version: 2,
-    name: 'tacit',
-    runner: 'docker-compose',
-    docker_compose_file: compose,
-    public_logs: false,
-    allowed_envs: NAMES,
-    ...change,
-  })
-const lint = (text: string) => lintManifest(text, NAMES)
-const lintCompose = (from: string, to: string) => {
-  expect(COMPOSE).toContain(from)
-  return lint(manifest({}, COMPOSE.replace(from, to)))
+const lint = (text: string) => lintManifest(text, SECRET_NAMES)
+
+/** Gives a manifest to check 3.2, as if it had been measured. */
+async function faultsOfClient(text: string): Promise<string> {
+  const compose_hash = sha256(utf8(text))
+  const policy = { environment_names: [...SECRET_NAMES] }
+  const judged = { bundle: { app_compose: text }, policy, established: { claims: { compose_hash } } }
+  try {
+    await checkManifest(judged as unknown as VerificationCase)
+    return ''
+  } catch (error) {
+    if (error instanceof Refused) return error.message
+    throw error
+  }
 }
 
-test('a clean manifest has no fault', () => {
-  expect(lint(manifest())).toEqual([])
-})
-
-describe('manifest', () => {
-  const faults: Record<string, object> = {
-    'public logs': { public_logs: true },
-    'logs left to a default': { public_logs: undefined },
-    'a script before launch': { pre_launch_script: 'sshd' },
-    'a script at init': { init_script: 'true' },
-    'an unlisted environment name': { allowed_envs: ['OPERATOR_SECRET', 'LD_PRELOAD'] },
-    'environment names that are no list': { allowed_envs: 'OPERATOR_SECRET' },
-    'another runner': { runner: 'bash' },
-    'no compose file': { docker_compose_file: undefined },
-  }
-  for (const [name, change] of Object.entries(faults))
-    test(`${name} is a fault`, () => {
-      expect(lint(manifest(change)).length).toBe(1)
-    })
-  test('text that is no manifest is a fault', () => {
-    for (const text of ['', '[]', 'null', '1', '{']) expect(lint(text).length).toBe(1)
+describe("the venue's own manifest", () => {
+  test('passes, with and without its optional members', async () => {
+    const dns = edited("TACIT_ACME_DNS_SECRET: ''", `TACIT_ACME_DNS_SECRET: \${TACIT_ACME_DNS_SECRET}`)
+    const texts = [
+      OWN,
+      manifest({ key_provider_id: 'ab'.repeat(91) }),
+      manifest({ event_log_version: 1 }),
+      manifest({ secure_time: true }),
+      manifestOf(dns, { allowed_envs: ['TACIT_ACME_DNS_SECRET', 'TACIT_FEE_ANCHOR'] }),
+      manifestOf(edited(/ {4}healthcheck:[\s\S]*?(?= {4}environment:)/, '')),
+    ]
+    for (const text of texts) expect(await faultsOfClient(text)).toBe('')
   })
-})
-
-describe('compose file', () => {
-  const image = `registry.example/tacit${DIGEST}`
-  const faults: [name: string, from: string, to: string][] = [
-    ['an image by tag', image, 'registry.example/tacit:latest'],
-    ['an image by cut digest', image, 'registry.example/tacit@sha256:abcd'],
-    ['an image from the environment', image, '$IMAGE'],
-    ['a build', '    restart: unless-stopped', '    build: .'],
-    ['a privileged container', '    restart: unless-stopped', '    privileged: true'],
-    ['another file included', 'volumes:\n  data:', 'include:\n  - other.yaml'],
-    ['a shell port', '"443:443"', '"2222:22"'],
-    ['a remote shell', '["bun", "server/main.ts"]', '["/usr/sbin/sshd", "-D"]'],
-    ['an environment name passed through', "TACIT_LISTEN: '0.0.0.0:443'", 'LD_PRELOAD:'],
-    ['an environment name interpolated', "'0.0.0.0:443'", `\${LISTEN:-x}`],
-    ['no services', 'services:', 'others:'],
-    ['a service without anything', '  venue:\n', '  empty:\n  venue:\n'],
-  ]
-  for (const [name, from, to] of faults)
-    test(`${name} is a fault`, () => {
-      expect(lintCompose(from, to).length).toBeGreaterThan(0)
-    })
-  test('environment as a list is judged too', () => {
-    const compose = COMPOSE.replace(
-      / {4}environment:[\s\S]*?volumes:\n {2}data/,
-      '    environment:\n      - A=1\n      - B\nvolumes:\n  data',
+  test('takes no secret that the policy of the client does not name', () => {
+    expect(lintManifest(OWN, [])).toEqual([
+      `${ENVIRONMENT}.TACIT_FEE_ANCHOR: the encrypted environment may not deliver it`,
+    ])
+    expect(lintManifest(manifest({ allowed_envs: ['LD_PRELOAD'] }), ['LD_PRELOAD'])[0]).toStartWith(
+      'allowed_envs[0]',
     )
-    expect(lint(manifest({}, compose))).toEqual(['service venue takes B from the environment'])
   })
+})
+
+const rows: Row[] = [
+  ...HOSTILE_COMPOSE_FILES.map(([attack, compose, place]): Row => [attack, manifestOf(compose), place]),
+  ...HOSTILE_MANIFESTS,
+]
+test.each(rows)('%s is rejected, by client and operator alike', async (_attack, text, place) => {
+  const faults = lint(text)
+  expect(faults.join('\n')).toContain(place)
+  expect(faults.join('')).toMatch(/^[\x20-\x7e]+$/)
+  expect(await faultsOfClient(text)).toBe(faults.join('; '))
+  expect(judgeManifest(text)).toEqual(faults)
+})
+
+test('the number of faults is bounded', () => {
+  const keys = Object.fromEntries(Array.from({ length: 5_000 }, (_, at) => [`key${at}`, at]))
+  expect(lint(manifest(keys))).toHaveLength(101)
 })
 
 test('YAML that could be read in two ways is not judged', () => {
@@ -108,11 +85,19 @@ test('YAML that could be read in two ways is not judged', () => {
     'a: b: c',
     'a: "b\\x41"',
     'a: "b',
+    "a: 'b''c'",
+    'a: "b"c',
+    'a: "b"#c',
     '- a',
     'a:\n  - b: c',
     'a:\n  - - b',
+    'a:\n  -',
     'a: [b,\n  c]',
     'a: [{b: c}]',
+    'a: [b]',
+    "a: ['b',]",
+    "a: ['b' 'c']",
+    "a: ['b'",
     '---\na: b',
     'a: b\n...',
     '%YAML 1.1',
@@ -122,24 +107,65 @@ test('YAML that could be read in two ways is not judged', () => {
     '<<: b',
     'a:\n    b: c\n  d: e',
     '',
+    'a: b:',
+    'null: b',
+    'True: b',
+    'y: b',
+    'a: ~',
+    'a: null',
+    'a: Null',
+    'a: yes',
+    'a: Off',
+    'a: y',
+    'a: TRUE',
+    'a: 1e3',
+    'a: 0x1',
+    'a: 010',
+    'a: 1:30',
+    'a: 2001-01-01',
+    'a: .inf',
+    'a: -1',
+    'a: 1_000',
+    'a: @b',
+    'a: `b',
+    'a: ,b',
+    'a:\n  - b\n - c',
+    'a:\n  - b\n    c',
+    Array.from({ length: 40 }, (_, at) => `${' '.repeat(at)}a:`).join('\n'),
   ]
   for (const text of texts) expect(() => parsePlainYaml(text)).toThrow(UnjudgedYaml)
 })
 
 test('plain YAML is read as docker reads it', () => {
-  const text = 'a: b # c\nd:\n- e\n- "f: g"\nh:\n  i: \'j # k\'\n  l: []\n  m: [n, "o p"]\nq: ~\nr:\n'
+  const text =
+    'a: b # c\nd:\n- e\n- "f: g"\nh:\n  i: \'j # k\'\n  l: []\n  m: [\'n\', "o p"] # q\nr:\ns: true\nt: 30\nu: "" # v\nw: x#y\nz: \'a"b\'\n'
+  const inner = { i: 'j # k', l: [], m: ['n', 'o p'] }
+  const value = { a: 'b', d: ['e', 'f: g'], h: inner, r: null, s: true, t: 30, u: '', w: 'x#y', z: 'a"b' }
   const map = parsePlainYaml(text)
-  expect(map.get('a')).toBe('b')
-  expect(map.get('d')).toEqual(['e', 'f: g'])
-  expect(map.get('h')).toEqual(
-    new Map<string, string | string[]>([
-      ['i', 'j # k'],
-      ['l', []],
-      ['m', ['n', 'o p']],
-    ]),
-  )
-  expect([map.get('q'), map.get('r')]).toEqual([null, null])
-  const plain = text.replace("'j # k'", 'j')
-  const native = Bun.YAML.parse(plain) as Record<string, unknown>
-  expect(Object.keys(native)).toEqual([...map.keys()])
+  expect(Object.fromEntries([...map, ['h', Object.fromEntries(map.get('h') as never)]])).toEqual(value)
+  expect(Bun.YAML.parse(text)).toEqual(value)
+})
+
+test('a file of 1 MB is parsed in linear time', () => {
+  const size = 1_000_000
+  const texts = {
+    spaces: `k: a${' '.repeat(size)}b`,
+    'spaces before comments': `k: a${`${' '.repeat(10)}#`.repeat(size / 11)}`,
+    'an open quote': `k: "${' #'.repeat(size / 2)}`,
+    'a list of spaces': `k: [${' '.repeat(size)}!]`,
+    'a list of texts': `k: [${"'a', ".repeat(size / 5)}!]`,
+    'a key': 'k'.repeat(size),
+    'many keys': Array.from({ length: size / 10 }, (_, at) => `k${at}: v`).join('\n'),
+    levels: Array.from({ length: 1_400 }, (_, at) => `${' '.repeat(at)}k:`).join('\n'),
+  }
+  for (const [, text] of Object.entries(texts)) {
+    const started = performance.now()
+    try {
+      parsePlainYaml(text)
+    } catch (error) {
+      expect(error).toBeInstanceOf(UnjudgedYaml)
+    }
+    // Quadratic parsing of such a text took over a minute.
+    expect(performance.now() - started).toBeLessThan(1_000)
+  }
 })

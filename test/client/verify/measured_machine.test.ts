@@ -9,6 +9,7 @@ import { fromAnyHex, fromHex, toHex, utf8 } from '../../../protocol/bytes'
 import { sha256 } from '../../../protocol/sha256'
 import { parseEventLog, RUNTIME_EVENT_TYPE, replayRegisters } from '../../../protocol/tdx/event_log'
 import { parseQuote } from '../../../protocol/tdx/quote'
+import { FILLED_COMPOSE, manifestOf } from '../../kit/verify/filled_manifest'
 import { quoteOfMachine } from '../../kit/verify/machine_quotes'
 import { openSite, type Site } from '../../kit/verify/site'
 
@@ -131,26 +132,22 @@ describe('MRCONFIGID', () => {
 })
 
 describe('the manifest text', () => {
-  const compose_file = `services:\n  venue:\n    image: tacit@sha256:${'ab'.repeat(32)}\n`
-  const text = JSON.stringify({
-    runner: 'docker-compose',
-    public_logs: false,
-    docker_compose_file: compose_file,
-  })
+  const SECRETS = { environment_names: ['TACIT_FEE_ANCHOR'] }
+  const text = manifestOf(FILLED_COMPOSE)
   const measured = (manifest: string) =>
     measuredAs((events) => {
       const at = events.findIndex((event) => event.event === 'compose-hash')
       events[at] = runtime('compose-hash', sha256(utf8(manifest)))
     })
   test('the measured, clean text passes', async () => {
-    expect((await checkOf('manifest', { ...measured(text), app_compose: text })).result).toBe('pass')
+    expect((await checkOf('manifest', { ...measured(text), app_compose: text }, SECRETS)).result).toBe('pass')
   })
   test('a text that was not measured, or hides something, is refused', async () => {
     const other = { ...measured(text), app_compose: `${text} ` }
     expect((await checkOf('manifest', other)).reason).toMatch(/not the measured one/)
-    const loud = text.replace('false', 'true')
-    const judged = await checkOf('manifest', { ...measured(loud), app_compose: loud })
-    expect(judged.reason).toBe('it does not keep its logs private')
+    const loud = manifestOf(FILLED_COMPOSE, { public_logs: true })
+    const judged = await checkOf('manifest', { ...measured(loud), app_compose: loud }, SECRETS)
+    expect(judged.reason).toBe('public_logs: must be false')
   })
 })
 
