@@ -53,10 +53,10 @@ async function series(port: number): Promise<Series> {
   const latencies: number[] = []
   const began = performance.now()
   const { cpu_ms } = await venue.ask<VenueUsage>('usage')
-  while (performance.now() - began < seconds * 1_000) {
+  do {
     latencies.push(await probe(port))
     await Bun.sleep(2)
-  }
+  } while (performance.now() - began < seconds * 1_000)
   const { cpu_ms: cpu_after_ms } = await venue.ask<VenueUsage>('usage')
   return {
     p50: quantile(latencies, 0.5),

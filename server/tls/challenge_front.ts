@@ -5,11 +5,12 @@
 
 import { type AddressInfo, createServer, type Server, type Socket, connect as tcpConnect } from 'node:net'
 import { createServer as createTlsServer } from 'node:tls'
-import { HELLO_MS, HELLO_READ_MS, HELLO_SEGMENTS_FREE, UNDECIDED_BYTES_MAX, UNDECIDED_MAX } from '../limits'
+import { FRONT_BOUNDS, HELLO_READ_MS, HELLO_SEGMENTS_FREE, IDLE_S } from '../limits'
 import { HelloReader } from './client_hello'
 import { Undecided } from './undecided'
 
 export type ChallengeAnswer = { cert_pem: string; key_pem: string }
+export type FrontBounds = { connections: number; bytes: number; hello_ms: number }
 type Front = {
   /** Stops accepting; resolves when every accepted connection is forwarded or closed. Forwarded ones stay open. */
   close(): Promise<void>
@@ -20,6 +21,7 @@ export async function openFront(
   at: { hostname: string; port: number },
   venue_port: number,
   answer: ChallengeAnswer,
+  bounds: FrontBounds = FRONT_BOUNDS,
 ): Promise<Front> {
   const challenge = createTlsServer({
     cert: answer.cert_pem,
@@ -30,13 +32,16 @@ export async function openFront(
   challenge.on('secureConnection', (socket) => socket.end())
   challenge.on('tlsClientError', () => undefined)
   await listening(challenge, { host: '127.0.0.1', port: 0 })
-  const ports = { venue: venue_port, challenge: (challenge.address() as AddressInfo).port }
+  const targets = {
+    venue: venue_port,
+    challenge: (challenge.address() as AddressInfo).port,
+    hello_ms: bounds.hello_ms,
+  }
 
-  const bounds = { connections: UNDECIDED_MAX, bytes: UNDECIDED_BYTES_MAX }
   const undecided = new Undecided<Socket>(bounds, (client) => client.destroy())
   const pending = new Set<Promise<void>>()
   const server = createServer({ allowHalfOpen: true }, (client) => {
-    const joined = accept(client, undecided, ports)
+    const joined = accept(client, undecided, targets)
     pending.add(joined)
     void joined.then(() => pending.delete(joined))
   })
@@ -61,11 +66,11 @@ function listening(server: Server, options: object): Promise<void> {
 function accept(
   client: Socket,
   undecided: Undecided<Socket>,
-  ports: { venue: number; challenge: number },
+  targets: { venue: number; challenge: number; hello_ms: number },
 ): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>()
   // An absolute deadline: each segment would prolong an idle one.
-  const deadline = setTimeout(() => client.destroy(), HELLO_MS)
+  const deadline = setTimeout(() => client.destroy(), targets.hello_ms)
   const settle = () => {
     clearTimeout(deadline)
     undecided.remove(client)
@@ -81,11 +86,11 @@ function accept(
     decided(port_of, first) {
       if (port_of === 'challenge') {
         // Deadline and place last until the connection closes: the handshake is all that it is for.
-        join(client, ports.challenge, first, () => undefined)
+        join(client, targets.challenge, first, () => undefined)
         return
       }
       settle()
-      join(client, ports.venue, first, resolve)
+      join(client, targets.venue, first, resolve)
     },
   })
   return promise
@@ -173,9 +178,17 @@ function join(client: Socket, port: number, first: readonly Uint8Array[], joined
   client.setNoDelay(true)
   inner.setNoDelay(true)
   inner.on('error', () => client.destroy())
+  let linger: Timer | undefined
   inner.on('close', () => {
-    client.destroySoon()
     joined()
+    if (client.destroyed) return
+    client.destroySoon()
+    // A client that does not read the last bytes is not kept longer than an idle one.
+    linger = setTimeout(() => client.destroy(), IDLE_S * 1_000)
+    linger.unref()
   })
-  client.on('close', () => inner.destroy())
+  client.on('close', () => {
+    clearTimeout(linger)
+    inner.destroy()
+  })
 }

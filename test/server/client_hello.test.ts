@@ -121,10 +121,11 @@ test('every mutation of one byte is decided within bounds, at its place in every
       const bytes = Buffer.from(hello)
       bytes[at] = byte
       const expected = verdict(bytes)
-      if (byte % 8 !== at % 8) continue
+      if (byte % 16 !== at % 16) continue
       const { count, part } = counted(bytes)
       const reader = new HelloReader()
-      for (let from = 0; from < bytes.length; from += 1) reader.read(part(from, from + 1))
+      for (let from = 0; from < bytes.length; from += 7)
+        reader.read(part(from, Math.min(from + 7, bytes.length)))
       if (count.reads > bytes.length) wrong.push(`${at} = ${byte}: read ${count.reads}`)
       if (reader.read([]) !== expected) wrong.push(`${at} = ${byte}: ${expected}`)
     }
