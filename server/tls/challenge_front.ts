@@ -11,7 +11,7 @@ import { Undecided } from './undecided'
 
 export type ChallengeAnswer = { cert_pem: string; key_pem: string }
 export type FrontBounds = { connections: number; bytes: number; hello_ms: number }
-type Front = {
+export type Front = {
   /** Stops accepting; resolves when every accepted connection is forwarded or closed. Forwarded ones stay open. */
   close(): Promise<void>
 }

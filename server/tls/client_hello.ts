@@ -6,7 +6,7 @@
 import { HELLO_BYTES_MAX, HELLO_RECORDS_MAX } from '../limits'
 
 /** `more` while the ClientHello is incomplete; `malformed` from the first byte that no ClientHello has at its place. */
-export type HelloVerdict = 'more' | 'malformed' | 'challenge' | 'venue'
+type HelloVerdict = 'more' | 'malformed' | 'challenge' | 'venue'
 
 const [HANDSHAKE, CLIENT_HELLO, ALPN] = [22, 1, 16]
 /** RFC 8446 section 5.1. */

@@ -4,7 +4,7 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 import { connect as tlsConnect } from 'node:tls'
 import { FRONT_BOUNDS } from '../../server/limits'
 import { type FrontBounds, openFront } from '../../server/tls/challenge_front'
-import { type Listener, listen } from '../../server/tls/listen'
+import { type Listener, listen, requireFreePort } from '../../server/tls/listen'
 import { helloMessage, recordsOf, runtimeHello } from '../kit/server/client_hellos'
 import { TOKEN } from '../kit/server/harness'
 import { listeningApp } from '../kit/server/listening_app'
@@ -267,8 +267,11 @@ test('neither direction is buffered without bound while the other side does not 
   ends.push(() => client.destroy())
   await new Promise((resolve) => client.once('data', resolve))
   expect(await flood(client, 1_000)).toBeLessThan(BUFFERED_MAX)
+  // Full: the kernel's buffers took the bytes above, and nothing is added.
+  expect(await flood(client, 300)).toBeLessThanOrEqual(FLOOD.length)
   client.pause()
   expect(await flood(inner!, 1_000)).toBeLessThan(BUFFERED_MAX)
+  expect(await flood(inner!, 300)).toBeLessThanOrEqual(FLOOD.length)
 })
 
 test('an open socket goes on after the challenge ends, and the next challenge can begin', async () => {
@@ -287,6 +290,14 @@ test('an open socket goes on after the challenge ends, and the next challenge ca
   expect(JSON.parse(await next())).toMatchObject({ type: 'reply', id: 'still-here' })
   await remove_next()
   socket.close()
+})
+
+test('a listener that stops during a challenge frees its port', async () => {
+  const listener = openListener()
+  const remove = await listener.answerChallenge(tlsMaterial())
+  await listener.stop(0)
+  await remove()
+  requireFreePort({ hostname: '127.0.0.1', port: listener.port })
 })
 
 test('strangers do not slow others down', async () => {
