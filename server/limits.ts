@@ -50,10 +50,25 @@ export const EXPIRY_WARNING_MS = 60_000
 /** A peer that does not answer the close frame within this time is disconnected. */
 export const CLOSE_GRACE_MS = 5_000
 
-/** Longest ClientHello that is buffered to read the protocols it offers: far above a usual one. */
+/** Bytes of a ClientHello, and records that contain it: far above a usual one, which has one record of at most 2 KB. */
 export const HELLO_BYTES_MAX = 16_384
-/** Longest wait for a ClientHello. */
-export const HELLO_MS = 10_000
+export const HELLO_RECORDS_MAX = 64
+/** Bounds of a challenge's front; tests use others. */
+export const FRONT_BOUNDS = {
+  /** Connections that are undecided at a time, and the bytes kept of them. */
+  connections: 1_024,
+  bytes: 4 * 1024 * 1024,
+  /** Time from the start of a connection until its ClientHello, or the handshake of the challenge, is complete. */
+  hello_ms: 10_000,
+} as const
+/**
+ * After this many segments without a decision a connection is read at this interval only: segments of one byte cost the
+ * venue more than their sender, and a usual ClientHello has at most two. Beyond these segments, all undecided connections
+ * together cause at most 10,240 reads a second.
+ */
+export const HELLO_SEGMENTS_FREE = 4
+export const HELLO_READ_MS = 100
+
 /** Remaining life at which a self-signed certificate is renewed: a third of its 90 days. */
 export const RENEW_BEFORE_MS = 30 * 86_400_000
 /** Interval of checks whether a self-signed certificate is due. */

@@ -1,10 +1,10 @@
 /** Runs the venue under load as a child process: real engine, journal, read models, routes and TLS on a quiet chain. */
 
-import { openEnclave } from '../../enclave/index'
+import { challengeCertificate, openEnclave } from '../../enclave/index'
 import { openStandInAgent } from '../../sandbox/enclave/open_stand_in'
 import { createApp } from '../../server/edge/app'
 import { openLog } from '../../server/edge/log'
-import { listen } from '../../server/tls/listen'
+import { type Listener, listen } from '../../server/tls/listen'
 import { answerQuestions } from '../kit/child_process'
 import { type RawFacts, RawTopics, type RawWave } from '../kit/raw_topics'
 import { fundNotes } from './fund_notes'
@@ -34,6 +34,7 @@ export type VenueUsage = {
 }
 
 let open: BenchEngine | undefined
+let listener: Listener | undefined
 let topics: RawTopics | undefined
 let gauge: LoopGauge | undefined
 
@@ -53,10 +54,14 @@ answerQuestions({
     })
     const log = openLog((line) => void process.stdout.write(line), clock.unixMs)
     const app = createApp({ venue, enclave, options: { version: '0.1.0', clock, log } })
-    const listener = listen(app, { hostname: '127.0.0.1', port: 0, tls: enclave.tls })
+    listener = listen(app, { hostname: '127.0.0.1', port: 0, tls: enclave.tls })
     const { port } = listener
     const { cert_pem: certificate } = enclave.tls
     return { port, certificate, venue: venue.identity().venue, tokens, slot: chain.view().slot }
+  },
+  /** From here on every connection passes through the front of a TLS-ALPN-01 challenge. */
+  async openChallenge() {
+    await listener!.answerChallenge(challengeCertificate('venue.example.org', 'token.thumbprint', Date.now()))
   },
   /** Serves bare topics in the venue's process. */
   startTopics(): RawFacts {

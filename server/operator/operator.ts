@@ -39,9 +39,13 @@ export function operatorApp(parts: OperatorParts): Pick<App, 'fetch'> {
   return {
     async fetch(request) {
       const request_id = requestId(request)
-      const { pathname, search } = new URL(request.url)
+      // The runtime passes on hosts that no URL has.
+      const url = URL.canParse(request.url) ? new URL(request.url) : undefined
+      const { pathname, search } = url ?? { pathname: '', search: '' }
       try {
-        if (!isHostUsable(request)) throw new Refusal('field_invalid', { field: 'host' })
+        if (url === undefined || !isHostUsable(request)) {
+          throw new Refusal('field_invalid', { field: 'host' })
+        }
         const page = pages[pathname]
         if (page !== undefined && request.method === 'GET') return page()
         const operation = Object.hasOwn(operations, pathname) ? operations[pathname]! : undefined

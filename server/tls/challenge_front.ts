@@ -1,17 +1,17 @@
 /**
  * Demultiplexes TLS during a TLS-ALPN-01 challenge (RFC 8737): connections that offer only `acme-tls/1` get the challenge's
- * certificate; all others are forwarded to the venue, still encrypted.
+ * certificate; all others are forwarded to the venue, still encrypted. Connections that are not TLS are closed.
  */
 
 import { type AddressInfo, createServer, type Server, type Socket, connect as tcpConnect } from 'node:net'
 import { createServer as createTlsServer } from 'node:tls'
-import { HELLO_MS } from '../limits'
-import { protocolsOffered } from './client_hello'
-
-const ACME_PROTOCOL = 'acme-tls/1'
+import { FRONT_BOUNDS, HELLO_READ_MS, HELLO_SEGMENTS_FREE, IDLE_S } from '../limits'
+import { HelloReader } from './client_hello'
+import { Undecided } from './undecided'
 
 export type ChallengeAnswer = { cert_pem: string; key_pem: string }
-type Front = {
+export type FrontBounds = { connections: number; bytes: number; hello_ms: number }
+export type Front = {
   /** Stops accepting; resolves when every accepted connection is forwarded or closed. Forwarded ones stay open. */
   close(): Promise<void>
 }
@@ -21,29 +21,35 @@ export async function openFront(
   at: { hostname: string; port: number },
   venue_port: number,
   answer: ChallengeAnswer,
+  bounds: FrontBounds = FRONT_BOUNDS,
 ): Promise<Front> {
   const challenge = createTlsServer({
     cert: answer.cert_pem,
     key: answer.key_pem,
-    ALPNProtocols: [ACME_PROTOCOL],
+    ALPNProtocols: ['acme-tls/1'],
   })
   // The authority needs only the handshake.
   challenge.on('secureConnection', (socket) => socket.end())
   challenge.on('tlsClientError', () => undefined)
   await listening(challenge, { host: '127.0.0.1', port: 0 })
-  const challenge_port = (challenge.address() as AddressInfo).port
+  const targets = {
+    venue: venue_port,
+    challenge: (challenge.address() as AddressInfo).port,
+    hello_ms: bounds.hello_ms,
+  }
 
-  const undecided = new Map<Socket, Promise<void>>()
+  const undecided = new Undecided<Socket>(bounds, (client) => client.destroy())
+  const pending = new Set<Promise<void>>()
   const server = createServer({ allowHalfOpen: true }, (client) => {
-    const decided = decide(client, (is_challenge) => (is_challenge ? challenge_port : venue_port))
-    undecided.set(client, decided)
-    void decided.then(() => undecided.delete(client))
+    const joined = accept(client, undecided, targets)
+    pending.add(joined)
+    void joined.then(() => pending.delete(joined))
   })
   await listening(server, { host: at.hostname, port: at.port, reusePort: true })
   return {
     async close() {
       server.close()
-      await Promise.all(undecided.values())
+      await Promise.all(pending)
       challenge.close()
     },
   }
@@ -56,39 +62,114 @@ function listening(server: Server, options: object): Promise<void> {
   })
 }
 
-/** Reads the ClientHello and forwards the connection; resolves when it is forwarded or closed. */
-function decide(client: Socket, portFor: (is_challenge: boolean) => number): Promise<void> {
-  return new Promise((resolve) => {
-    const end = () => {
-      clearTimeout(timer)
-      client.destroy()
-      resolve()
-    }
-    const timer = setTimeout(end, HELLO_MS)
-    let seen: Buffer = Buffer.alloc(0)
-    const look = (part: Buffer) => {
-      seen = Buffer.concat([seen, part])
-      const offered = protocolsOffered(seen)
-      if (offered === 'more') return
-      client.off('data', look)
-      // From here on an end is forwarded.
-      client.off('end', end)
-      client.pause()
-      clearTimeout(timer)
-      // The venue rejects connections that are not TLS.
-      const is_challenge = offered?.length === 1 && offered[0] === ACME_PROTOCOL
-      join(client, portFor(is_challenge), seen, resolve)
-    }
-    client.on('data', look)
-    client.on('end', end)
-    client.on('error', end)
-    client.on('close', end)
+/** Resolves when the connection is forwarded to the venue, or closed. */
+function accept(
+  client: Socket,
+  undecided: Undecided<Socket>,
+  targets: { venue: number; challenge: number; hello_ms: number },
+): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  // An absolute deadline: each segment would prolong an idle one.
+  const deadline = setTimeout(() => client.destroy(), targets.hello_ms)
+  const settle = () => {
+    clearTimeout(deadline)
+    undecided.remove(client)
+  }
+  client.on('error', () => client.destroy())
+  client.on('close', () => {
+    settle()
+    resolve()
   })
+  undecided.add(client, client.remoteAddress ?? '')
+  readHello(client, {
+    kept: (bytes) => undecided.keep(client, bytes),
+    decided(port_of, first) {
+      if (port_of === 'challenge') {
+        // Deadline and place last until the connection closes: the handshake is all that it is for.
+        join(client, targets.challenge, first, () => undefined)
+        return
+      }
+      settle()
+      join(client, targets.venue, first, resolve)
+    },
+  })
+  return promise
 }
 
-function join(client: Socket, port: number, first: Buffer, joined: () => void): void {
+type Decision = {
+  kept(bytes: number): void
+  /** The client is paused and `first` contains all that it sent. */
+  decided(port_of: 'venue' | 'challenge', first: readonly Uint8Array[]): void
+}
+
+/** Reads until the ClientHello is complete; closes a connection that sends none. */
+function readHello(client: Socket, { kept, decided }: Decision): void {
+  const reader = new HelloReader()
+  const held = new HeldBytes()
+  let segments = 0
+  let pause: Timer | undefined
+  const end = () => client.destroy()
+  const read = (part: Buffer) => {
+    const verdict = reader.read(part)
+    if (verdict === 'malformed') return end()
+    if (verdict === 'more') {
+      kept(held.push(part))
+      segments += 1
+      if (segments < HELLO_SEGMENTS_FREE) return
+      client.pause()
+      clearTimeout(pause)
+      pause = setTimeout(() => client.resume(), HELLO_READ_MS)
+      return
+    }
+    clearTimeout(pause)
+    client.off('data', read)
+    // From here on an end is forwarded.
+    client.off('end', end)
+    client.pause()
+    decided(verdict, [...held.blocks(), part])
+  }
+  client.on('data', read)
+  client.on('end', end)
+  client.on('close', () => clearTimeout(pause))
+}
+
+const BLOCK_BYTES = 2_048
+
+/** Copies segments into blocks, once each: kept as they are, segments of one byte would cost an object each. */
+class HeldBytes {
+  private readonly full: Uint8Array[] = []
+  private last = new Uint8Array(0)
+  private used = 0
+
+  /** @returns the bytes allocated for the segment. */
+  push(part: Uint8Array): number {
+    let [at, allocated] = [0, 0]
+    while (at < part.length) {
+      if (this.used === this.last.length) allocated += this.grow()
+      const fitting = part.subarray(at, at + this.last.length - this.used)
+      this.last.set(fitting, this.used)
+      this.used += fitting.length
+      at += fitting.length
+    }
+    return allocated
+  }
+
+  blocks(): Uint8Array[] {
+    return [...this.full, this.last.subarray(0, this.used)]
+  }
+
+  private grow(): number {
+    if (this.used > 0) this.full.push(this.last)
+    this.last = new Uint8Array(BLOCK_BYTES)
+    this.used = 0
+    return BLOCK_BYTES
+  }
+}
+
+/** Passes bytes on in both directions; each waits for the other side to accept them. */
+function join(client: Socket, port: number, first: readonly Uint8Array[], joined: () => void): void {
   const inner = tcpConnect({ host: '127.0.0.1', port, allowHalfOpen: true }, () => {
-    inner.write(first)
+    for (const part of first) if (part.length > 0) inner.write(part)
     inner.pipe(client)
     client.pipe(inner)
   })
@@ -97,9 +178,17 @@ function join(client: Socket, port: number, first: Buffer, joined: () => void): 
   client.setNoDelay(true)
   inner.setNoDelay(true)
   inner.on('error', () => client.destroy())
+  let linger: Timer | undefined
   inner.on('close', () => {
-    client.destroySoon()
     joined()
+    if (client.destroyed) return
+    client.destroySoon()
+    // A client that does not read the last bytes is not kept longer than an idle one.
+    linger = setTimeout(() => client.destroy(), IDLE_S * 1_000)
+    linger.unref()
   })
-  client.on('close', () => inner.destroy())
+  client.on('close', () => {
+    clearTimeout(linger)
+    inner.destroy()
+  })
 }

@@ -15,7 +15,7 @@ import {
   REQUEST_BYTES_MAX,
 } from '../limits'
 import type { SocketData } from '../sockets/upgrade'
-import { type ChallengeAnswer, openFront } from './challenge_front'
+import { type ChallengeAnswer, type Front, openFront } from './challenge_front'
 
 type ListenOptions = {
   hostname: string
@@ -45,6 +45,8 @@ export function listen(app: Pick<App, 'fetch'>, options: ListenOptions): Listene
   const port = current.port ?? options.port
   let material = options.tls
   let diverted = false
+  let front: Front | undefined
+  let stopped = false
   const replaceBy = (server: Server<SocketData>) => {
     const replaced = current
     current = server
@@ -65,23 +67,27 @@ export function listen(app: Pick<App, 'fetch'>, options: ListenOptions): Listene
       diverted = true
       const inner = serve(app, { ...options, hostname: '127.0.0.1' }, 0, material)
       const opening = openFront({ hostname: options.hostname, port }, inner.port!, answer)
-      const front = await opening.catch((error) => {
+      const opened = await opening.catch((error) => {
         diverted = false
         void inner.stop(true)
         throw error
       })
+      front = opened
       replaceBy(inner)
       return async () => {
+        if (stopped) return
         // Close the front before the inner listener: accepted connections must still reach it.
         const after = serve(app, options, port, material)
-        await front.close()
+        await opened.close()
         replaceBy(after)
+        front = undefined
         diverted = false
       }
     },
     async stop(grace_ms) {
+      stopped = true
       const servers = [current, ...draining]
-      const drained = Promise.all(servers.map((server) => server.stop()))
+      const drained = Promise.all([front?.close(), ...servers.map((server) => server.stop())])
       let timer: Timer | undefined
       const late = new Promise<void>((resolve) => {
         timer = setTimeout(resolve, grace_ms)

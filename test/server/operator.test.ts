@@ -13,6 +13,7 @@ import { openMeters } from '../../server/edge/meters'
 import { operatorApp } from '../../server/operator/operator'
 import { type Listener, listen } from '../../server/tls/listen'
 import { only, StandingClock } from '../kit/server/harness'
+import { rawStatus } from '../kit/server/raw_http'
 import { HASH } from '../routes/bodies'
 
 const SEED = new Uint8Array(32).fill(7)
@@ -142,4 +143,20 @@ test('other paths and methods are refused, and the reference is open', async () 
   const page = await fetch(`${listener.url}/swagger`)
   expect(page.headers.get('content-security-policy')).toBe(REFERENCE_POLICY)
   expect([page.status, await page.text()]).toEqual([200, '<p>'])
+})
+
+test('hosts of any bytes, and bodies beyond their bound, are refused without a signature being looked at', async () => {
+  const lines = open({})
+  const { port } = listener
+  for (const host of ['[::bad', 'a b%%', '', '/////////////'])
+    expect([host, await rawStatus(port, `GET /metrics HTTP/1.1\r\nHost: ${host}\r\n\r\n`)]).toEqual([
+      host,
+      400,
+    ])
+  const post = `POST /accounts HTTP/1.1\r\nHost: localhost\r\n`
+  expect(await rawStatus(port, `${post}Content-Length: 16385\r\n\r\n`)).toBe(413)
+  const chunks = `8000\r\n${'a'.repeat(0x8000)}\r\n`
+  expect(await rawStatus(port, `${post}Transfer-Encoding: chunked\r\n\r\n${chunks}`)).toBe(413)
+  expect(await rawStatus(port, `${post}Content-Length: 16384\r\n\r\n${'a'.repeat(16_384)}`)).toBe(401)
+  expect(lines).toEqual([])
 })

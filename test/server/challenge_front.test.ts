@@ -1,0 +1,332 @@
+/** The front of an open TLS-ALPN-01 challenge: who reaches which listener, and that strangers cannot hold it up. */
+import { afterEach, beforeEach, expect, test } from 'bun:test'
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
+import { connect as tlsConnect } from 'node:tls'
+import { FRONT_BOUNDS } from '../../server/limits'
+import { type FrontBounds, openFront } from '../../server/tls/challenge_front'
+import { type Listener, listen, requireFreePort } from '../../server/tls/listen'
+import { helloMessage, recordsOf, runtimeHello } from '../kit/server/client_hellos'
+import { TOKEN } from '../kit/server/harness'
+import { listeningApp } from '../kit/server/listening_app'
+import { spkiOf, tlsMaterial } from '../kit/server/tls_material'
+
+const HELLO = recordsOf(
+  helloMessage({ session: 32, suites: 3, methods: 1, extensions: [], names: undefined, names_at: 0 }),
+  [16_384],
+)
+const HELLO_OF_16_KB = helloMessage({
+  session: 0,
+  suites: 1,
+  methods: 1,
+  extensions: [{ type: 21, size: 16_000 }],
+  names: undefined,
+  names_at: 0,
+})
+const ends: (() => unknown)[] = []
+beforeEach(() => void ends.splice(0))
+afterEach(async () => {
+  for (const end of ends.reverse()) await end()
+})
+
+/** A socket of a stranger; `closed` resolves when the front ends it. */
+function stranger(port: number, first?: Uint8Array): { socket: Socket; closed: Promise<void> } {
+  const socket = connect(port, '127.0.0.1')
+  socket.setNoDelay(true)
+  socket.on('error', () => undefined)
+  socket.on('data', () => undefined)
+  if (first !== undefined) socket.write(first)
+  ends.push(() => socket.destroy())
+  return { socket, closed: new Promise((resolve) => socket.once('close', () => resolve())) }
+}
+
+/** A venue's listener that is plain TCP, so that bytes can be compared. */
+async function plainVenue(serve: (socket: Socket) => void, bounds?: FrontBounds) {
+  const open = new Set<Socket>()
+  const server: Server = createServer({ allowHalfOpen: true }, (socket) => {
+    open.add(socket)
+    socket.on('close', () => open.delete(socket))
+    socket.on('error', () => undefined)
+    serve(socket)
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const probe = createServer().listen(0, '127.0.0.1')
+  await new Promise((resolve) => probe.once('listening', resolve))
+  const { port } = probe.address() as AddressInfo
+  await new Promise((resolve) => probe.close(resolve))
+  const front = await openFront(
+    { hostname: '127.0.0.1', port },
+    (server.address() as AddressInfo).port,
+    tlsMaterial(),
+    bounds,
+  )
+  ends.push(async () => {
+    for (const socket of open) socket.destroy()
+    server.close()
+    await front.close()
+  })
+  return { port, front, open }
+}
+
+function openListener(): Listener {
+  const listener = listen(listeningApp(), { hostname: '127.0.0.1', port: 0, tls: tlsMaterial() })
+  ends.push(() => listener.stop(0))
+  return listener
+}
+
+/** Status and key of one request over a connection of its own. */
+function ask(port: number): Promise<{ status: string; ms: number }> {
+  const began = performance.now()
+  return new Promise((resolve, reject) => {
+    const socket = tlsConnect({ port, host: '127.0.0.1', rejectUnauthorized: false }, () =>
+      socket.write('GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n'),
+    )
+    socket.on('error', reject)
+    socket.on('data', (part) => {
+      socket.destroy()
+      resolve({ status: part.toString('latin1').slice(9, 12), ms: performance.now() - began })
+    })
+  })
+}
+
+async function medianMs(port: number, count: number): Promise<number> {
+  const latencies: number[] = []
+  for (let at = 0; at < count; at += 1) {
+    const { status, ms } = await ask(port)
+    expect(status).toBe('200')
+    latencies.push(ms)
+  }
+  return latencies.sort((a, b) => a - b)[count >> 1]!
+}
+
+test('the authority gets the certificate of the challenge, everyone else the venue', async () => {
+  const listener = openListener()
+  const answer = tlsMaterial()
+  const remove = await listener.answerChallenge(answer)
+  const keyOf = (ALPNProtocols: string[]) =>
+    new Promise<string>((resolve, reject) => {
+      const options = { port: listener.port, host: '127.0.0.1', rejectUnauthorized: false, ALPNProtocols }
+      const socket = tlsConnect(options, () => {
+        resolve(spkiOf(socket.getPeerCertificate().raw))
+        socket.destroy()
+      })
+      socket.on('error', reject)
+    })
+  expect(await keyOf(['acme-tls/1'])).toBe(spkiOf(answer.cert_pem))
+  expect(await keyOf(['http/1.1'])).not.toBe(spkiOf(answer.cert_pem))
+  expect((await ask(listener.port)).status).toBe('200')
+  await remove()
+  expect((await ask(listener.port)).status).toBe('200')
+  expect(await keyOf(['http/1.1'])).not.toBe(spkiOf(answer.cert_pem))
+})
+
+test('a real hello sent byte by byte is answered', async () => {
+  const listener = openListener()
+  const remove = await listener.answerChallenge(tlsMaterial())
+  // A relay that takes the client's bytes apart.
+  const relay = createServer((client) => {
+    const inner = connect(listener.port, '127.0.0.1')
+    inner.setNoDelay(true)
+    inner.pipe(client)
+    client.on('data', (part: Buffer) => {
+      for (const byte of part) inner.write(Buffer.from([byte]))
+    })
+    for (const socket of [client, inner]) socket.on('error', () => undefined)
+    client.on('close', () => inner.destroy())
+  })
+  await new Promise<void>((resolve) => relay.listen(0, '127.0.0.1', resolve))
+  ends.push(() => relay.close())
+  expect((await ask((relay.address() as AddressInfo).port)).status).toBe('200')
+  await remove()
+})
+
+test('bytes that are no hello close the connection at once, without one to the venue', async () => {
+  let reached = 0
+  const { port } = await plainVenue(() => {
+    reached += 1
+  })
+  for (const first of ['GET / HTTP/1.1\r\n', 'PROXY TCP4 ', '\x16\x03\x01\x00\x01\x02'])
+    await stranger(port, Buffer.from(first, 'latin1')).closed
+  await stranger(port, recordsOf(HELLO.subarray(5), [1])).closed
+  expect(reached).toBe(0)
+})
+
+test('more undecided connections than the bound displace the oldest, and others are served', async () => {
+  const { port, open } = await plainVenue((socket) => socket.once('data', () => socket.write('answer')))
+  const idle = Array.from({ length: 100 }, () => stranger(port))
+  await Promise.all(idle.map(({ socket }) => new Promise((resolve) => socket.once('connect', resolve))))
+  const later = Array.from({ length: FRONT_BOUNDS.connections }, () => stranger(port))
+  await Promise.all(idle.map(({ closed }) => closed))
+  expect(later.filter(({ socket }) => socket.destroyed).length).toBe(0)
+  expect(open.size).toBe(0)
+  const usual = stranger(port, HELLO)
+  expect(await new Promise((resolve) => usual.socket.once('data', (part) => resolve(String(part))))).toBe(
+    'answer',
+  )
+})
+
+test('the bytes kept are bounded: hellos that never end displace each other', async () => {
+  const bounds = { ...FRONT_BOUNDS, bytes: 64 * 1024 }
+  const { port } = await plainVenue(() => undefined, bounds)
+  const unfinished = recordsOf(HELLO_OF_16_KB, [16_384]).subarray(0, 15_000)
+  const strangers: ReturnType<typeof stranger>[] = []
+  for (let at = 0; at < 12; at += 1) {
+    strangers.push(stranger(port, unfinished))
+    await Bun.sleep(5)
+  }
+  // Each keeps eight blocks of 2 KB, so four fit.
+  await Promise.all(strangers.slice(0, 8).map(({ closed }) => closed))
+  expect(strangers.slice(8).filter(({ socket }) => socket.destroyed).length).toBe(0)
+})
+
+test('the deadline counts from the start of the connection, whatever it sends', async () => {
+  const bounds = { ...FRONT_BOUNDS, hello_ms: 400 }
+  const { port, front } = await plainVenue(() => undefined, bounds)
+  const began = performance.now()
+  const { socket, closed } = stranger(port)
+  const idle = stranger(port)
+  // Offers the challenge's protocol and then stops in the handshake.
+  const half = stranger(port, await runtimeHello(['acme-tls/1']))
+  let at = 0
+  const timer = setInterval(() => socket.write(HELLO.subarray(at, ++at)), 20)
+  await Promise.all([closed, idle.closed, half.closed])
+  clearInterval(timer)
+  expect(performance.now() - began).toBeLessThan(1_500)
+  await front.close()
+})
+
+test('ends are passed on in both directions, and the last bytes with them', async () => {
+  let seen = ''
+  const { port } = await plainVenue((socket) => {
+    socket.once('data', () => socket.write('first'))
+    socket.on('data', (part) => {
+      seen += part.toString('latin1')
+    })
+    // The client's end arrives while the venue still has an answer to give.
+    socket.on('end', () => socket.end('last'))
+  })
+  const received = await new Promise<string>((resolve) => {
+    let text = ''
+    const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true }, () => socket.write(HELLO))
+    socket.once('data', () => socket.end('request'))
+    socket.on('data', (part) => {
+      text += part
+    })
+    socket.on('end', () => resolve(text))
+  })
+  expect(received).toBe('firstlast')
+  expect(seen).toBe(`${HELLO.toString('latin1')}request`)
+})
+
+test('a side that is closed or reset takes the other with it', async () => {
+  const { port, open } = await plainVenue((socket) => {
+    socket.once('data', () => socket.write('answer'))
+    socket.on('end', () => socket.end())
+  })
+  for (const close of ['destroy', 'resetAndDestroy'] as const) {
+    const gone = stranger(port, HELLO)
+    await new Promise((resolve) => gone.socket.once('data', resolve))
+    expect(open.size).toBe(1)
+    gone.socket[close]()
+    while (open.size > 0) await Bun.sleep(1)
+    const left = stranger(port, HELLO)
+    await new Promise((resolve) => left.socket.once('data', resolve))
+    for (const socket of open) socket[close]()
+    await left.closed
+  }
+})
+
+/** Bytes that a side accepts before the other side reads. */
+const BUFFERED_MAX = 16 * 1024 * 1024
+const FLOOD = new Uint8Array(64 * 1024)
+
+/** Writes while the socket accepts; @returns the bytes it took within the time. */
+async function flood(socket: Socket, ms: number): Promise<number> {
+  let taken = 0
+  const until = performance.now() + ms
+  while (performance.now() < until) {
+    if (socket.writableLength === 0) {
+      socket.write(FLOOD)
+      taken += FLOOD.length
+    }
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  return taken
+}
+
+test('neither direction is buffered without bound while the other side does not read', async () => {
+  let inner: Socket | undefined
+  const { port } = await plainVenue((socket) => {
+    inner = socket
+    socket.once('data', () => {
+      socket.write('answer')
+      socket.pause()
+    })
+  })
+  const client = connect(port, '127.0.0.1', () => client.write(HELLO))
+  client.on('error', () => undefined)
+  ends.push(() => client.destroy())
+  await new Promise((resolve) => client.once('data', resolve))
+  expect(await flood(client, 1_000)).toBeLessThan(BUFFERED_MAX)
+  // Full: the kernel's buffers took the bytes above, and nothing is added.
+  expect(await flood(client, 300)).toBeLessThanOrEqual(FLOOD.length)
+  client.pause()
+  expect(await flood(inner!, 1_000)).toBeLessThan(BUFFERED_MAX)
+  expect(await flood(inner!, 300)).toBeLessThanOrEqual(FLOOD.length)
+})
+
+test('an open socket goes on after the challenge ends, and the next challenge can begin', async () => {
+  const listener = openListener()
+  const remove = await listener.answerChallenge(tlsMaterial())
+  const url = `${listener.url.replace('https', 'wss')}/ws/fills?token=${TOKEN}`
+  const socket = new WebSocket(url, { tls: { rejectUnauthorized: false } } as never)
+  const next = () =>
+    new Promise<string>((resolve) => {
+      socket.onmessage = ({ data }) => resolve(String(data))
+    })
+  await next()
+  await remove()
+  const remove_next = await listener.answerChallenge(tlsMaterial())
+  socket.send('{"op":"ping","id":"still-here"}')
+  expect(JSON.parse(await next())).toMatchObject({ type: 'reply', id: 'still-here' })
+  await remove_next()
+  socket.close()
+})
+
+test('a listener that stops during a challenge frees its port', async () => {
+  const listener = openListener()
+  const remove = await listener.answerChallenge(tlsMaterial())
+  await listener.stop(0)
+  await remove()
+  requireFreePort({ hostname: '127.0.0.1', port: listener.port })
+})
+
+test('strangers do not slow others down', async () => {
+  const listener = openListener()
+  const remove = await listener.answerChallenge(tlsMaterial())
+  const { port } = listener
+  await medianMs(port, 100)
+  const quiet = await medianMs(port, 60)
+  const scripts = [
+    recordsOf(HELLO_OF_16_KB, [260]),
+    recordsOf(HELLO_OF_16_KB.subarray(0, 5_000), [1]),
+    crypto.getRandomValues(new Uint8Array(900)),
+  ]
+  const lanes: { socket: Socket; script: Uint8Array; at: number }[] = []
+  const timer = setInterval(() => {
+    for (let index = 0; index < 30; index += 1) {
+      const script = scripts[index % scripts.length]!
+      const lane = lanes[index]
+      if (lane === undefined || lane.socket.destroyed || lane.at >= script.length) {
+        lane?.socket.destroy()
+        const { socket } = stranger(port, script.subarray(0, script.length >> 1))
+        lanes[index] = { socket, script, at: script.length >> 1 }
+      } else lane.socket.write(script.subarray(lane.at, ++lane.at))
+    }
+  }, 10)
+  const attacked = await medianMs(port, 200)
+  clearInterval(timer)
+  for (const { socket } of lanes) socket.destroy()
+  await remove()
+  // Both share this process: bench/front.ts measures them apart. The old front did not answer at all.
+  expect(attacked).toBeLessThan(quiet * 8 + 20)
+}, 60_000)

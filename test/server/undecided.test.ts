@@ -1,0 +1,86 @@
+/** Connections whose ClientHello is incomplete: bounded in number and bytes, and strangers displace each other first. */
+import { expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { Undecided } from '../../server/tls/undecided'
+
+type Connection = { name: string; address: string }
+
+function open(bounds: { connections: number; bytes: number }) {
+  const dropped: string[] = []
+  const undecided = new Undecided<Connection>(bounds, ({ name }) => dropped.push(name))
+  const add = (name: string, address: string) => {
+    const connection = { name, address }
+    undecided.add(connection, address)
+    return connection
+  }
+  return { undecided, dropped, add }
+}
+
+test('beyond the number, the oldest connection of the address with the most goes', () => {
+  const { undecided, dropped, add } = open({ connections: 4, bytes: 1_000 })
+  add('other', 'b')
+  for (const name of ['a1', 'a2', 'a3', 'a4', 'a5']) add(name, 'a')
+  expect(dropped).toEqual(['a1', 'a2'])
+  add('c1', 'c')
+  expect(dropped).toEqual(['a1', 'a2', 'a3'])
+  expect(undecided.count).toBe(4)
+})
+
+test('behind one address, as behind a gateway, the oldest goes and the newest stays', () => {
+  const { dropped, add } = open({ connections: 2, bytes: 1_000 })
+  for (const name of ['first', 'second', 'third', 'fourth']) add(name, 'gateway')
+  expect(dropped).toEqual(['first', 'second'])
+})
+
+test('beyond the bytes, the address that holds the most loses connections until the rest fits', () => {
+  const { undecided, dropped, add } = open({ connections: 100, bytes: 100 })
+  const usual = add('usual', 'b')
+  undecided.keep(usual, 40)
+  const [idle, large] = [add('idle', 'a'), add('large', 'a')]
+  undecided.keep(large, 50)
+  undecided.keep(large, 20)
+  expect(dropped).toEqual(['idle', 'large'])
+  expect([undecided.count, undecided.bytes]).toEqual([1, 40])
+  // Late calls for a connection that is gone change nothing.
+  undecided.keep(idle, 10)
+  undecided.remove(large)
+  expect(undecided.bytes).toBe(40)
+})
+
+test('after any calls the totals are those of the connections that remain, and within the bounds', () => {
+  const step = fc.record({
+    kind: fc.constantFrom('add', 'keep', 'remove'),
+    which: fc.nat(20),
+    address: fc.constantFrom('a', 'b', 'c', 'd'),
+    bytes: fc.nat(60),
+  })
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 80 }), (steps) => {
+      const alive = new Map<Connection, number>()
+      const undecided = new Undecided<Connection>({ connections: 6, bytes: 200 }, (gone) =>
+        alive.delete(gone),
+      )
+      const made: Connection[] = []
+      for (const { kind, which, address, bytes } of steps) {
+        const known = made[which % Math.max(1, made.length)]
+        if (kind === 'add') {
+          const connection = { name: '', address }
+          made.push(connection)
+          alive.set(connection, 0)
+          undecided.add(connection, address)
+        } else if (known === undefined) continue
+        else if (kind === 'remove') {
+          alive.delete(known)
+          undecided.remove(known)
+        } else if (alive.has(known)) {
+          alive.set(known, alive.get(known)! + bytes)
+          undecided.keep(known, bytes)
+        }
+        expect(undecided.count).toBe(alive.size)
+        expect(undecided.bytes).toBe([...alive.values()].reduce((sum, held) => sum + held, 0))
+        expect(undecided.count).toBeLessThanOrEqual(6)
+        expect(undecided.bytes).toBeLessThanOrEqual(200)
+      }
+    }),
+  )
+})
