@@ -195,7 +195,9 @@ test('a port in use is named, with the settings that name another', async () => 
   const child = spawn({ ...SETTINGS, TACIT_DATA_DIR: own_dir, TACIT_LISTEN: `127.0.0.1:${other.port}` })
   expect(await child.exited).toBe(1)
   const said = await new Response(child.stderr).text()
-  expect(said).toContain(`port ${other.port} of 127.0.0.1 is in use: stop the other process, or set TACIT_LISTEN`)
+  expect(said).toContain(
+    `port ${other.port} of 127.0.0.1 is in use: stop the other process, or set TACIT_LISTEN`,
+  )
   expect(existsSync(join(own_dir, 'journal'))).toBe(false)
 }, 30_000)
 
