@@ -388,7 +388,7 @@ export const FOREIGN_FILES: readonly RegExp[] = [
   /^vmm-cli\.py$/,
   /^rpc-client-api\//,
   /^\/(app|usr|etc)\//,
-  /^(dist|data)\//,
+  /^(dist|data)\/.*\.(json|html)$/,
 ]
 /** Documents that speak of files as they were, not as they are. */
 export const HISTORIES: readonly string[] = ['CHANGELOG.md']
