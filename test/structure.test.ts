@@ -1,57 +1,20 @@
 /** The checker of the boundaries (`tools/check/`) finds every violation planted in a tree that holds, and says how to mend it. */
 import { describe, expect, test } from 'bun:test'
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { checkTree } from '../tools/check/check_tree'
 import { readTree } from '../tools/check/read_tree'
+import { COMPUTED_IMPORTS, IMPURE_BY_CHOICE, LONG_FUNCTIONS } from '../tools/check/rules'
+import { HOUSE, inDecide, type Plant, used } from './kit/structure/house'
+import { PLANTED_IMPORTS } from './kit/structure/planted_imports'
+import { PLANTED_PURITY } from './kit/structure/planted_purity'
+import { PLANTED_SHAPES } from './kit/structure/planted_shapes'
 
 const ROOT = join(import.meta.dir, '..')
 
-/** A small house without a violation. */
-const HOUSE: Record<string, string> = {
-  'docs/design/protocol.md': '# Protocol\n\n## Order of checks\n',
-  'protocol/codes.ts':
-    '/** Names the codes, in the order of protocol.md "Order of checks". */\nexport const CODES = [1]\n',
-  'engine/limits.ts': '/** Bounds all of the engine. */\nexport const ORDERS_MAX = 10\n',
-  'engine/ports.ts': '/** Describes the needs of the engine. */\nexport type Clock = { now(): number }\n',
-  'engine/machine/rules/decide.ts': `/** Decides on an order (\`state/book_size.ts\`). */
-import { CODES } from '../../../protocol/codes'
-import { ORDERS_MAX } from '../../limits'
-import type { Clock } from '../../ports'
-import { bookSize } from '../state/book_size'
-
-export function decide(at: ReturnType<Clock['now']>): number {
-  return Math.max(at, bookSize()) > ORDERS_MAX ? CODES[0]! : 0
-}
-`,
-  'engine/machine/state/book_size.ts':
-    '/** Counts the orders. */\nexport const bookSize = () => new Map().size\n',
-  'engine/index.ts':
-    "/** Opens the venue. */\nimport { decide } from './machine/rules/decide'\n\nexport const openVenue = () => decide(1)\n",
-  'server/edge/endpoint.ts':
-    '/** Declares an endpoint. */\nexport const endpoint = (answer: () => unknown) => answer\n',
-  'server/main.ts':
-    "/** Starts the process. */\nimport { openVenue } from '../engine/index'\n\nopenVenue()\n",
-  'routes/orders.post.ts':
-    "import { endpoint } from '../server/edge/endpoint'\n\n/** Places an order. */\nexport default endpoint(() => 1)\n",
-  'test/kit/world.ts': '/** Sets up a world. */\nexport const WORLD = 1\n',
-  'test/world.test.ts': "/** Tests the world. */\nimport { WORLD } from './kit/world'\n\nWORLD.toFixed()\n",
-}
 /** 71 lines from its head to its brace. */
 const LONG = ['const long = () => {', ...Array(69).fill('  long.name'), '}', 'long()'].join('\n')
-const DECIDE = HOUSE['engine/machine/rules/decide.ts']!
-
-type Plant = [name: string, files: Record<string, string>, finding: RegExp, fix: RegExp]
-const inDecide = (head: string, body = ''): Record<string, string> => ({
-  'engine/machine/rules/decide.ts': DECIDE.replace('\nexport', `${head}\n\nexport`).replace(
-    '  return',
-    `${body}\n  return`,
-  ),
-})
-const used = (path: string, text: string): Record<string, string> => ({
-  [path]: `/** Does one thing. */\n${text}\n`,
-})
 
 const PLANTS: readonly Plant[] = [
   [
@@ -239,18 +202,67 @@ const PLANTS: readonly Plant[] = [
 ]
 
 describe('a planted violation fails the check with its place and the next step', () => {
-  test.each([...PLANTS])('%s', (_, files, finding, fix) => {
-    const found = checkTree(new Map(Object.entries({ ...HOUSE, ...files })))
-    const hit = found.find((one) => finding.test(`${one.file}:${one.line} ${one.rule} ${one.fault}`))
-    expect(hit, JSON.stringify(found, null, 1)).toBeDefined()
-    expect(hit!.fix).toMatch(fix)
-    // The plant breaks one rule, not several.
-    expect(new Set(found.map(({ rule }) => rule)).size).toBe(1)
-  })
+  test.each([...PLANTS, ...PLANTED_IMPORTS, ...PLANTED_PURITY, ...PLANTED_SHAPES])(
+    '%s',
+    (_, files, finding, fix) => {
+      const found = checkTree(new Map(Object.entries({ ...HOUSE, ...files })))
+      const hit = found.find((one) => finding.test(`${one.file}:${one.line} ${one.rule} ${one.fault}`))
+      expect(hit, JSON.stringify(found, null, 1)).toBeDefined()
+      expect(hit!.fix).toMatch(fix)
+      // The plant breaks one rule, not several.
+      expect(new Set(found.map(({ rule }) => rule)).size).toBe(1)
+    },
+  )
 
   test('and the house without one passes', () => {
     expect(checkTree(new Map(Object.entries(HOUSE)))).toEqual([])
   })
+})
+
+const KEPT: readonly [string, Record<string, string>][] = [
+  ['a name in the scope that binds it', inDecide('', '  ;((self: number) => self)(at)')],
+  [
+    'powers of constants and of BigInt',
+    inDecide('', '  ;[2 ** 31, 10n ** BigInt(at), at > 1 ? 58n ** 2n : 0n]'),
+  ],
+  ['a key that is a number', inDecide('', '  ;[1][at + 1]')],
+  [
+    'an export that is used through a namespace',
+    {
+      ...used('client/dead.ts', 'export const one = 1'),
+      ...used('client/face.ts', "export * as dead from './dead'"),
+      ...used('client/main.ts', "import { dead } from './face'\n\ndead.one.toFixed()"),
+    },
+  ],
+  [
+    'a native function that is listed',
+    {
+      ...inDecide("import { native } from '../../../protocol/sha256'", '  native()'),
+      ...used('protocol/sha256.ts', 'export const native = (globalThis as any).Bun?.SHA256'),
+    },
+  ],
+  [
+    'a worker, a later import and a link to a heading',
+    {
+      ...used('client/work.ts', ''),
+      ...used(
+        'client/start.ts',
+        "new Worker(new URL('work.ts', import.meta.url).href)\nvoid (() => import('./work'))()",
+      ),
+      'docs/guide.md':
+        '# Guide\n\n[order](design/protocol.md#order-of-checks), protocol.md "Order of checks".\n',
+    },
+  ],
+]
+
+test.each([...KEPT])('%s breaks no rule', (_, files) => {
+  expect(checkTree(new Map(Object.entries({ ...HOUSE, ...files })))).toEqual([])
+})
+
+test('every exception names a file that exists', () => {
+  const tree = readTree(ROOT)
+  const exceptions = [COMPUTED_IMPORTS, IMPURE_BY_CHOICE, LONG_FUNCTIONS].flatMap((list) => Object.keys(list))
+  expect(exceptions.filter((entry) => !tree.has(entry.split(' ')[0]!))).toEqual([])
 })
 
 test('`bun run check` runs the checker, which reads the files of the checkout', () => {
@@ -266,7 +278,9 @@ test('`bun run check` runs the checker, which reads the files of the checkout', 
     join(root, 'protocol/planted.ts'),
     "/** Reads a file. */\nimport { readFileSync } from 'node:fs'\n\nreadFileSync('x')\n",
   )
+  symlinkSync('../server', join(root, 'protocol/planted_link'))
   const run = Bun.spawnSync([process.execPath, ...command.split(' ').slice(1), '--root', root], { cwd: ROOT })
   expect(run.stderr.toString()).toMatch(/^protocol\/planted\.ts:2 {2}package-owner\n.*node:fs.*\n {4}Next: /m)
+  expect(run.stderr.toString()).toMatch(/^protocol\/planted_link:1 {2}plain-file\n.*a link.*\n {4}Next: /m)
   expect(run.exitCode).toBe(1)
 })

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { type EventStream, followEvents } from '../../client/api/event_stream'
 import { VenueClient, VenueProblem } from '../../client/api/venue_client'
 import { openChainAccess } from '../../client/chain/chain_access'
-import { identityOf, type VenueIdentity, verifyReceipt } from '../../client/verify'
+import { identityOf, type VenueIdentity, verifyReceipt } from '../../client/verify/index'
 import { absorbEvent } from '../../client/wallet/absorb'
 import { commandBytes, type SentCommand } from '../../client/wallet/command_bytes'
 import {

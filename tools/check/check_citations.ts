@@ -1,23 +1,40 @@
 /** A file or heading that a comment or document names exists: a broken citation hides the half of a comment that says why. */
 import type { Finding } from './finding'
-import { folderOf, type Graph } from './module_graph'
-import { DESIGN_FOLDER, FOREIGN_FILES, HISTORIES } from './rules'
+import { folderOf, type Graph, topOf } from './module_graph'
+import type { Tree } from './read_tree'
+import { DOCUMENT_FOLDERS, DOCUMENTED_FOLDERS, FOREIGN_FILES, HISTORIES, TEST_FOLDER } from './rules'
+import { walk } from './syntax'
 
 /** Prose with the line that each piece of it begins on. */
 type Prose = { readonly file: string; readonly line: number; readonly text: string }
 
 export function checkCitations(graph: Graph): Finding[] {
-  const known = namesOf(graph.tree.keys())
-  return proseOf(graph).flatMap((prose) => [...missingFiles(known, prose), ...missingHeadings(graph, prose)])
+  const names = namesOf(graph.tree.keys())
+  const headings = headingsOf(graph.tree)
+  return proseOf(graph).flatMap((prose) => [
+    ...missingFiles(names, prose),
+    ...missingHeadings(headings, prose),
+    ...(prose.file.endsWith('.md') ? missingLinks(names, headings, prose) : []),
+  ])
 }
 
-/** Comments of code; the whole text of documents, of the container files and of package.json, whose scripts name files. */
+/** Comments and strings of code; the whole text of documents, container files and package.json, whose scripts name files. */
 function proseOf({ tree, sources }: Graph): Prose[] {
   const found: Prose[] = []
   for (const [file, text] of tree) {
     const source = sources.get(file)
     if (source !== undefined) {
       for (const comment of source.comments) found.push({ file, line: comment.line, text: comment.text })
+      const documented = DOCUMENTED_FOLDERS.some((folder) => file.startsWith(`${folder}/`))
+      // Texts of tests are material; other code names documents, and paths that its user fills in.
+      if (documented || (topOf(file) !== TEST_FOLDER && text.includes('.md')))
+        walk(source.program, undefined, (node, parent) => {
+          if (node.type !== 'TemplateLiteral' && typeof node.value !== 'string') return
+          if (/^(Import|Export(All|Named))/.test(parent!.type) || node.type === 'TemplateElement') return
+          const written = text.slice(node.start, node.end).replace(/\\n/g, '  ')
+          if (documented || written.includes('.md'))
+            found.push({ file, line: source.lineOf(node.start), text: written })
+        })
     } else if (file.endsWith('.rs')) {
       for (const match of text.matchAll(/(?:^[ \t]*\/\/.*\n)+/gm))
         found.push({ file, line: lineAt(text, match.index), text: match[0] })
@@ -31,36 +48,62 @@ function proseOf({ tree, sources }: Graph): Prose[] {
   return found
 }
 
-/** Every file, and every ending of its path that a citation may use: `check/rules.ts` for `tools/check/rules.ts`. */
-function namesOf(files: Iterable<string>): Set<string> {
-  const names = new Set<string>()
-  for (const file of files) {
-    names.add(file)
-    for (let at = file.indexOf('/'); at !== -1; at = file.indexOf('/', at + 1)) names.add(file.slice(at + 1))
-  }
-  return names
+type Names = {
+  /** Every file, and every ending of its path that a citation may use: `check/rules.ts` for `tools/check/rules.ts`. */
+  readonly files: ReadonlySet<string>
+  readonly folders: ReadonlySet<string>
 }
 
-const PATH = /(?<![\w@:./*<>{}$…-])(?:\.{0,2}\/)?[\w[\]./-]*\w\.(?:ts|rs|md|py|so)(?![\w-]|\.\w|\/)/g
+function namesOf(paths: Iterable<string>): Names {
+  const files = new Set<string>()
+  const folders = new Set<string>()
+  for (const file of paths) {
+    files.add(file)
+    for (let at = file.indexOf('/'); at !== -1; at = file.indexOf('/', at + 1)) {
+      files.add(file.slice(at + 1))
+      folders.add(file.slice(0, at))
+    }
+  }
+  return { files, folders }
+}
+
+const BEFORE = '(?<![\\w@:./*<>{}$…-])'
+/** A source or document under any name; data with its folder; a folder of this tree. */
+const CITED = new RegExp(
+  `${BEFORE}(?:` +
+    '(?:\\.{0,2}/)?[\\w[\\]./-]*\\w\\.(?:ts|rs|md|py|so)(?![\\w-]|\\.\\w|/)|' +
+    '(?:\\.{1,2}/)?[\\w[\\].-]+/[\\w[\\]./-]*\\w\\.(?:json|ya?ml|toml|css|html)(?![\\w-]|\\.\\w|/)|' +
+    '[a-z]+/(?:[\\w[\\].-]+/)+(?![\\w[*<>{}$…-]))',
+  'g',
+)
 /** A part of a recipe that the reader fills in: `decide_X.ts`, `routes/PATH.METHOD.ts`. */
 const PLACEHOLDER = /(^|[_/.-])(X|PATH|METHOD|NAME|N)([_/.-]|$)/
 
-function missingFiles(known: ReadonlySet<string>, { file, line, text }: Prose): Finding[] {
+function missingFiles(names: Names, { file, line, text }: Prose): Finding[] {
   const found: Finding[] = []
-  for (const match of text.matchAll(PATH)) {
+  for (const match of text.matchAll(CITED)) {
     // A Markdown link begins with a bracket that is not part of the name; a route's parameter has both brackets.
     const path = match[0].replace(/^\[(?![^[]*\])/, '').replace(/^\.\//, '')
     if (PLACEHOLDER.test(path) || FOREIGN_FILES.some((foreign) => foreign.test(path))) continue
-    if (known.has(path) || known.has(relative(file, path))) continue
-    found.push({
-      file,
-      line: line + lineAt(text, match.index) - 1,
-      rule: 'cited-file',
-      fault: `${path} is named here and does not exist, so the reader cannot follow`,
-      fix: 'correct the name; a file of another project belongs to FOREIGN_FILES in tools/check/rules.ts',
-    })
+    if (path.endsWith('/') && !names.folders.has(topOf(path))) continue
+    if (!exists(names, file, path)) found.push(missingFile(file, line + lineAt(text, match.index) - 1, path))
   }
   return found
+}
+
+function exists({ files, folders }: Names, file: string, path: string): boolean {
+  if (!path.endsWith('/')) return files.has(path) || files.has(relative(file, path))
+  return folders.has(path.slice(0, -1)) || folders.has(relative(file, path.slice(0, -1)))
+}
+
+function missingFile(file: string, line: number, path: string): Finding {
+  return {
+    file,
+    line,
+    rule: 'cited-file',
+    fault: `${path} is named here and does not exist, so the reader cannot follow`,
+    fix: 'correct the name; a file of another project belongs to FOREIGN_FILES in tools/check/rules.ts',
+  }
 }
 
 function relative(file: string, path: string): string {
@@ -72,29 +115,79 @@ function relative(file: string, path: string): string {
   return parts.join('/')
 }
 
-const HEADINGS = /\b([a-z_]+\.md)\s+((?:"[^"]+"(?:,\s+(?:and\s+)?|\s+and\s+)?)+)/g
+/** The headings of each document, as they are written. */
+type Headings = ReadonlyMap<string, readonly string[]>
 
-/** `protocol.md "Order of checks"`: the document of that name in the design folder has that heading. */
-function missingHeadings({ tree }: Graph, { file, line, text }: Prose): Finding[] {
+function headingsOf(tree: Tree): Headings {
+  return new Map(
+    [...tree]
+      .filter(([file]) => file.endsWith('.md'))
+      .map(([file, text]) => [file, [...text.matchAll(/^#+\s+(.*)$/gm)].map((heading) => heading[1]!)]),
+  )
+}
+
+const QUOTED = `(?:"[^"]+"|'[^']+')`
+const CITED_HEADINGS = new RegExp(
+  `([\\w./-]*\\w\\.md)[\`)\\]]*,?\\s+(§|${QUOTED}(?:(?:,\\s+(?:and\\s+)?|\\s+and\\s+)${QUOTED})*)`,
+  'g',
+)
+
+/** `protocol.md "Order of checks"`: a document of that name has that heading, as a whole. */
+function missingHeadings(headings: Headings, { file, line, text }: Prose): Finding[] {
   const plain = text.replace(/\n[ \t]*(\*|\/\/[/!]?)?[ \t]*/g, (gap) => ' '.repeat(gap.length))
   const found: Finding[] = []
-  for (const match of plain.matchAll(HEADINGS)) {
-    const document = tree.get(`${DESIGN_FOLDER}/${match[1]}`)
-    if (document === undefined) continue
-    const headings = [...document.matchAll(/^#+\s+(.*)$/gm)].map((heading) => normal(heading[1]!))
-    for (const [, cited] of match[2]!.matchAll(/"([^"]+)"/g)) {
-      const wanted = normal(cited!.replace(/,$/, ''))
-      if (headings.some((heading) => heading.includes(wanted))) continue
+  for (const match of plain.matchAll(CITED_HEADINGS)) {
+    const [, name, list] = match
+    const paths = [...DOCUMENT_FOLDERS.map((folder) => `${folder}/${name}`), name!, relative(file, name!)]
+    const documents = paths.filter((path) => headings.has(path))
+    // A document that does not exist is a missing file.
+    if (documents.length === 0) continue
+    const known = new Set(documents.flatMap((path) => headings.get(path)!.map(normal)))
+    for (const [cited] of list!.matchAll(new RegExp(`§|${QUOTED}`, 'g'))) {
+      const heading = cited.slice(1, -1)
+      if (known.has(normal(heading.replace(/,$/, '')))) continue
       found.push({
         file,
         line: line + lineAt(text, match.index) - 1,
         rule: 'cited-heading',
-        fault: `${DESIGN_FOLDER}/${match[1]} has no heading "${cited}", so the reader cannot follow`,
-        fix: 'cite the heading by the words it has now',
+        fault:
+          cited === '§'
+            ? `${documents[0]} has no numbered sections, so the reader cannot follow "§"`
+            : `${documents[0]} has no heading "${heading}", so the reader cannot follow`,
+        fix: 'cite the whole heading by the words it has now, in double quotes',
       })
     }
   }
   return found
+}
+
+/** Links of a document lead to a file or folder of the tree, and their anchors to a heading. */
+function missingLinks(names: Names, headings: Headings, { file, text }: Prose): Finding[] {
+  const found: Finding[] = []
+  for (const match of text.matchAll(/\]\(([^)#\s]*)(?:#([^)\s]*))?\)/g)) {
+    const [, path, anchor] = match
+    if (/^[a-z]+:/.test(path!)) continue
+    const line = lineAt(text, match.index)
+    const target = path === '' ? file : relative(file, path!.replace(/\/$/, ''))
+    // Names with an extension are found in the text already.
+    if (!names.files.has(target) && !names.folders.has(target)) {
+      if (!new RegExp(CITED).test(path!)) found.push(missingFile(file, line, path!))
+    } else if (anchor !== undefined && !headings.get(target)?.some((one) => anchorOf(one) === anchor))
+      found.push({
+        file,
+        line,
+        rule: 'cited-heading',
+        fault: `${target} has no heading for #${anchor}, so the link leads to its top`,
+        fix: 'correct the anchor: the heading in lower case, with a hyphen for each space',
+      })
+  }
+  return found
+}
+
+function anchorOf(heading: string): string {
+  return normal(heading)
+    .replace(/[^\p{L}\p{N}\s_-]/gu, '')
+    .replace(/\s/g, '-')
 }
 
 function normal(text: string): string {

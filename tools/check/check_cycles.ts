@@ -4,11 +4,11 @@ import { type Cycle, cyclesOf, folderOf, type Graph } from './module_graph'
 
 /** Imports that run when their file is loaded. */
 export function valueCycles(graph: Graph): Cycle[] {
-  return cyclesOf(graph, ({ kind }) => kind === 'value')
+  return cyclesOf(graph, ({ kind, at_load }) => kind === 'value' || at_load === true)
 }
 
 export function typeCycles(graph: Graph): Cycle[] {
-  return cyclesOf(graph, ({ kind }) => kind === 'value' || kind === 'type')
+  return cyclesOf(graph, ({ kind, at_load }) => kind === 'value' || kind === 'type' || at_load === true)
 }
 
 export function leavesFolder({ files }: Cycle): boolean {

@@ -1,6 +1,7 @@
 /** Every export is used by another file; an export without an importer is dead or private. */
 import type { Finding } from './finding'
-import { type Graph, topOf } from './module_graph'
+import { type Edge, type Graph, topOf } from './module_graph'
+import { namespaceNames } from './parse_imports'
 import type { Export, Source } from './parse_source'
 import { PUBLIC_EXPORTS } from './rules'
 
@@ -9,25 +10,43 @@ type Uses = ReadonlyMap<string, ReadonlyMap<string, ReadonlySet<string>>>
 
 export function usesOf(graph: Graph): Uses {
   const uses = new Map<string, Map<string, Set<string>>>()
-  const use = (file: string, name: string, by: string): void => {
+  const followed = new Set<string>()
+  const use = (file: string, name: string, by: string, edge?: Edge): void => {
     const owner = facesOf(graph, file).find((one) => one.exports.some((each) => each.name === name))
-    if (owner === undefined) return
+    // A file that imports itself shows nothing.
+    if (owner === undefined || owner.file === by) return
     const names = uses.get(owner.file) ?? new Map<string, Set<string>>()
     uses.set(owner.file, names.set(name, (names.get(name) ?? new Set()).add(by)))
+    const inner = graph.edges.get(owner.file)?.find(({ namespace }) => namespace === name)?.target
+    if (inner === undefined) return
+    const members = membersOf(graph, name, edge)
+    const step = [owner.file, name, by, ...members].join(' ')
+    if (followed.has(step)) return
+    followed.add(step)
+    if (members.includes('*')) useAll(inner, by)
+    else for (const member of members) use(inner, member, by)
   }
   const useAll = (file: string, by: string): void => {
     for (const { file: face, exports } of facesOf(graph, file))
       for (const { name } of exports) use(face, name, by)
   }
   for (const [file, edges] of graph.edges) {
-    for (const { target, names, kind, passes_on } of edges) {
+    for (const edge of edges) {
+      const { target, names, kind, passes_on, namespace } = edge
       if (target === undefined || kind === 'url') continue
       if (passes_on && !PUBLIC_EXPORTS.includes(file)) continue
-      if (names.includes('*')) useAll(target, file)
-      else for (const name of names) use(target, name, file)
+      if (names.includes('*') || (namespace !== undefined && PUBLIC_EXPORTS.includes(file)))
+        useAll(target, file)
+      else for (const name of names) use(target, name, file, edge)
     }
   }
   return uses
+}
+
+/** Members that an importer reads of a namespace that another file passes on by name. */
+function membersOf(graph: Graph, name: string, edge: Edge | undefined): readonly string[] {
+  const local = edge?.locals?.get(name)
+  return local === undefined ? ['*'] : namespaceNames(graph.sources.get(edge!.from)!.program, local)
 }
 
 /** The file and every file that it passes on with `export *`. */

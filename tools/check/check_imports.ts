@@ -1,12 +1,18 @@
 /** Who may import whom: the cells of the map, the faces of the packages, the owners of the frameworks. */
+
+import { type Packages, packageFault, packagesOf } from './check_packages'
 import type { Finding } from './finding'
 import { type Edge, folderOf, type Graph, topOf } from './module_graph'
-import { CELLS, type Cell, PACKAGE_OWNERS, TEST_FOLDER } from './rules'
+import { CELLS, type Cell, COMPUTED_IMPORTS, GENERATED, PACKAGE_OWNERS, TEST_FOLDER } from './rules'
 
 export function checkImports(graph: Graph): Finding[] {
+  const packages = packagesOf(graph.tree)
   return [
     ...unknownFolders(graph),
-    ...[...graph.edges].flatMap(([file, edges]) => edges.flatMap((edge) => checkEdge(file, edge) ?? [])),
+    ...idleExceptions(graph),
+    ...[...graph.edges].flatMap(([file, edges]) =>
+      edges.flatMap((edge) => checkEdge(packages, file, edge) ?? []),
+    ),
   ]
 }
 
@@ -37,28 +43,72 @@ function unknownFolders({ sources }: Graph): Finding[] {
   }))
 }
 
-function checkEdge(file: string, edge: Edge): Finding | undefined {
-  const cell = cellOf(file)
-  if (cell === undefined) return undefined
+function checkEdge(packages: Packages, file: string, edge: Edge): Finding | undefined {
   const place = { file, line: edge.line }
+  if (isComputed(edge))
+    return COMPUTED_IMPORTS[file] === undefined ? { ...place, ...COMPUTED(edge) } : undefined
+  const cell = cellOf(file)
   if (edge.path === undefined) {
-    const breach = edge.kind === 'url' ? undefined : packageBreach(file, cell, edge.specifier)
-    return breach && { ...place, rule: 'package-owner', ...breach }
+    const breach = cell && packageBreach(file, cell, edge.specifier)
+    if (breach !== undefined) return { ...place, rule: 'package-owner', ...breach }
+    const fault = packageFault(packages, file, edge.specifier)
+    return fault && { ...place, ...fault }
   }
-  if (edge.target === undefined) {
-    // tsc reports an import that leads nowhere; it does not look at URLs.
-    if (edge.kind !== 'url') return undefined
-    return {
-      ...place,
-      rule: 'missing-file',
-      fault: `${edge.specifier} does not exist, so the URL fails when it is used`,
-      fix: 'correct the path',
-    }
-  }
-  const breach = directionBreach(file, cell, edge, edge.target)
+  if (edge.target === undefined) return { ...place, ...unresolved(edge) }
+  const breach = (cell && directionBreach(file, cell, edge, edge.target)) ?? unreadTarget(edge, edge.target)
   return breach && { ...place, ...breach }
 }
 
+/** Modules that load files by any text: `createRequire`, `Worker`, `runInThisContext`. */
+const LOADERS = /^(node:)?(module|worker_threads|vm)$/
+
+function isComputed({ kind, specifier }: Edge): boolean {
+  return kind === 'computed' || (kind !== 'type' && LOADERS.test(specifier))
+}
+
+const COMPUTED = ({ specifier }: Edge): Rest => ({
+  rule: 'computed-import',
+  fault: `${specifier} loads a file that only the run knows, so no rule sees which one`,
+  fix: "write the path as text: `import('./file')`, or `new URL('./file.ts', import.meta.url)` for a worker; an exception goes to COMPUTED_IMPORTS in tools/check/rules.ts, with a reason",
+})
+
+function unresolved({ kind, specifier }: Edge): Rest {
+  if (kind === 'url')
+    return {
+      rule: 'missing-file',
+      fault: `${specifier} does not exist, so the URL fails when it is used`,
+      fix: 'correct the path',
+    }
+  return {
+    rule: 'unresolved-import',
+    fault: `${specifier} names no file of the tree, so no rule sees what it loads`,
+    fix: 'write the path of a `.ts` file without its extension, or of a `.json` file with it; of a folder, name its index: `./folder/index`',
+  }
+}
+
+function unreadTarget({ kind }: Edge, target: string): Rest | undefined {
+  if (kind === 'url' || /\.(ts|json)$|^bun\.lock$/.test(target)) return undefined
+  return {
+    rule: 'unresolved-import',
+    fault: `${target} is not a module that the rules read`,
+    fix: 'import `.ts` and `.json` files only; read another file with `new URL()`, or `readFileSync`',
+  }
+}
+
+/** An exception that nothing needs hides the next violation. */
+function idleExceptions({ edges }: Graph): Finding[] {
+  return Object.keys(COMPUTED_IMPORTS)
+    .filter((file) => edges.has(file) && !edges.get(file)!.some(isComputed))
+    .map((file) => ({
+      file,
+      line: 1,
+      rule: 'computed-import',
+      fault: 'COMPUTED_IMPORTS lists this file, whose imports are all written out',
+      fix: 'delete the entry in tools/check/rules.ts',
+    }))
+}
+
+type Rest = Pick<Finding, 'rule' | 'fault' | 'fix'>
 type Breach = Pick<Finding, 'fault' | 'fix'>
 
 function packageBreach(file: string, cell: Cell, name: string): Breach | undefined {
@@ -78,12 +128,7 @@ function packageBreach(file: string, cell: Cell, name: string): Breach | undefin
   }
 }
 
-function directionBreach(
-  file: string,
-  cell: Cell,
-  edge: Edge,
-  target: string,
-): Pick<Finding, 'rule' | 'fault' | 'fix'> | undefined {
+function directionBreach(file: string, cell: Cell, edge: Edge, target: string): Rest | undefined {
   const to = cellOf(target)
   if (topOf(target) === TEST_FOLDER && topOf(file) !== TEST_FOLDER) {
     return {
@@ -119,6 +164,7 @@ function allowedFor(cell: Cell, { kind }: Edge): readonly string[] {
     case 'later':
       return [...cell.values, ...(cell.later ?? [])]
     case 'url':
+    case 'computed':
       return [...cell.values, ...(cell.starts ?? [])]
   }
 }
@@ -136,5 +182,5 @@ function listed(names: readonly string[]): string {
 }
 
 export function generated(file: string): boolean {
-  return file.endsWith('.gen.ts')
+  return GENERATED.includes(file)
 }

@@ -4,7 +4,7 @@
  */
 import type { Finding } from './finding'
 import type { Edge, Graph } from './module_graph'
-import { isNode, type Node, nameOf, patternNames, type Source, walk } from './parse_source'
+import type { Source } from './parse_source'
 import {
   IMPURE_BY_CHOICE,
   IMPURE_MEANING,
@@ -12,30 +12,43 @@ import {
   OPENING_MEMBERS,
   PURE_FOLDERS,
   PURE_GLOBALS,
-  PURE_MATH,
+  PURE_MEMBERS,
+  PURE_PACKAGES,
+  WAITING_MEMBERS,
 } from './rules'
+import { isBound, isErased, isReference, type Scopes, scopesOf } from './scopes'
+import { constantText, isNode, keyOf, type Node, nameOf, WRAPPERS, walk } from './syntax'
 
 export function checkPurity(graph: Graph): Finding[] {
   return [...pureFiles(graph)]
     .sort()
-    .filter((file) => IMPURE_BY_CHOICE[file] === undefined)
-    .flatMap((file) => [...impurities(graph.sources.get(file)!), ...platformImports(graph.edges.get(file)!)])
+    .flatMap((file) => [...impurities(graph.sources.get(file)!), ...impureImports(graph.edges.get(file)!)])
 }
 
 /** For files outside the pure folders; the map limits the imports of those inside. The platform never counts as pure. */
-function platformImports(edges: readonly Edge[]): Finding[] {
-  return edges
-    .filter(
-      ({ from, kind, specifier }) =>
-        kind === 'value' && !isPureFolder(from) && /^(node|bun)(:|$)/.test(specifier),
-    )
-    .map(({ from, line, specifier }) => ({
-      file: from,
-      line,
-      rule: 'pure-machine',
-      fault: `The machine runs this file, and it imports ${specifier}: the platform is not the same in every replay`,
-      fix: TAKE_AS_ARGUMENT,
-    }))
+function impureImports(edges: readonly Edge[]): Finding[] {
+  return edges.flatMap((edge) => {
+    if (edge.kind !== 'value') return []
+    const fault = edge.path === undefined ? packageFault(edge) : dataFault(edge)
+    return fault === undefined
+      ? []
+      : [{ file: edge.from, line: edge.line, rule: 'pure-machine', fault, fix: TAKE_AS_ARGUMENT }]
+  })
+}
+
+function packageFault({ from, specifier, names }: Edge): string | undefined {
+  if (isPureFolder(from)) return undefined
+  if (/^(node|bun)(:|$)/.test(specifier))
+    return `The machine runs this file, and it imports ${specifier}: the platform is not the same in every replay`
+  const pure = PURE_PACKAGES[specifier] ?? []
+  const impure = names.filter((name) => !pure.includes(name))
+  if (names.length > 0 && impure.length === 0) return undefined
+  return `The machine runs this file, and it imports ${impure.join(', ') || 'the effects'} of ${specifier}, which PURE_PACKAGES in tools/check/rules.ts does not list`
+}
+
+function dataFault({ target }: Edge): string | undefined {
+  if (target === undefined || target.endsWith('.ts')) return undefined
+  return `The machine reads ${target}, which is no code: the next build decides with another content`
 }
 
 /** The pure folders and every file that runs with them: one import of an impure file would be a way around the rule. */
@@ -56,88 +69,176 @@ function impurities(source: Source): Finding[] {
   const found: Finding[] = []
   const add = (node: Node, rule: string, fault: string, fix = TAKE_AS_ARGUMENT) =>
     found.push({ file: source.file, line: source.lineOf(node.start), rule, fault, fix })
-  const bound = bindingsOf(source.program)
+  const scopes = scopesOf(source.program)
   walk(source.program, undefined, (node, parent, path) => {
-    if (node.async === true || node.type === 'AwaitExpression' || node.await === true) {
+    if (waits(node)) {
       add(
         node,
         'pure-machine',
         'The machine awaits: between two steps of a decision other commands would run, and a replay would differ',
         'make the step synchronous, and do the waiting in engine/sequencer/',
       )
-    } else if (node.type === 'ImportExpression' || node.type === 'MetaProperty') {
-      const read = node.type === 'MetaProperty' ? 'import.meta' : 'import()'
-      add(node, 'pure-machine', `The machine reads ${read}, which depends on where it runs`)
-    } else if (node.type === 'MemberExpression') {
-      const member = node.computed === true ? undefined : nameOf(node.property)
-      if (member !== undefined && LOCALE_MEMBERS.test(member))
-        add(node, 'pure-machine', `The machine reads ${member}, which depends on the locale of the machine`)
-      else if (member !== undefined && OPENING_MEMBERS.has(member))
-        add(node, 'pure-machine', `The machine reads ${member}, which leads to names that no check sees`)
-    } else if (node.type === 'Identifier' && isReference(node, parent, path)) {
-      const fault = impureName(node, parent, bound)
-      if (fault !== undefined) add(node, 'pure-machine', fault)
+      return
     }
+    const fault = impurityOf(source.file, scopes, node, parent, path)
+    if (fault !== undefined) add(node, 'pure-machine', fault)
   })
   return found
 }
 
-function impureName(node: Node, parent: Node | undefined, bound: ReadonlySet<string>): string | undefined {
+function waits(node: Node): boolean {
+  return (
+    node.async === true ||
+    node.await === true ||
+    node.type === 'AwaitExpression' ||
+    node.kind === 'await using'
+  )
+}
+
+function impurityOf(
+  file: string,
+  scopes: Scopes,
+  node: Node,
+  parent: Node | undefined,
+  path: readonly Node[],
+): string | undefined {
+  switch (node.type) {
+    case 'ImportExpression':
+      return 'The machine reads import(), which depends on where it runs'
+    case 'MetaProperty':
+      return 'The machine reads import.meta, which depends on where it runs'
+    case 'MemberExpression':
+      return (
+        memberFault(keyOf(node)) ?? (node.computed === true ? keyFault(node.property as Node) : undefined)
+      )
+    case 'Property':
+      if (parent?.type !== 'ObjectPattern') return undefined
+      return memberFault(keyOf(node)) ?? (node.computed === true ? keyFault(node.key as Node) : undefined)
+    case 'Literal':
+    case 'TemplateLiteral': {
+      const text = isErased(path) ? undefined : constantText(node)
+      if (text === undefined || !OPENING_MEMBERS.has(text)) return undefined
+      return `The machine holds the text '${text}', a key that leads to names that no check sees`
+    }
+    case 'BinaryExpression':
+    case 'AssignmentExpression':
+      return powerFault(node)
+    case 'Identifier':
+      if (!isReference(node, parent, path)) return undefined
+      if (IMPURE_BY_CHOICE[`${file} ${chainOf(node, path)}`] !== undefined) return undefined
+      return impureName(node, parent, (name) => isBound(scopes, name, path))
+    default:
+      return undefined
+  }
+}
+
+function memberFault(member: string | undefined): string | undefined {
+  if (member === undefined) return undefined
+  if (LOCALE_MEMBERS.test(member))
+    return `The machine reads ${member}, which depends on the locale of the machine`
+  if (OPENING_MEMBERS.has(member))
+    return `The machine reads ${member}, which leads to names that no check sees`
+  if (WAITING_MEMBERS.has(member))
+    return `The machine reads ${member}, which waits: other commands would run before its end`
+  return undefined
+}
+
+/** Forms of a key that a number has; a text that is put together could be any name. */
+const NUMBER_KEYS =
+  /^(Identifier|Literal|(Member|Binary|Unary|Update|Assignment|Conditional|Call)Expression)$/
+/** Functions that make a text. */
+const TEXT_MAKERS = new Set(
+  `String raw decode concat join replace replaceAll substr substring toString charAt repeat padStart padEnd trim
+  trimStart trimEnd toLowerCase toUpperCase fromCharCode fromCodePoint`.split(/\s+/),
+)
+
+function keyFault(key: Node): string | undefined {
+  if (WRAPPERS.test(key.type)) return keyFault(key.expression as Node)
+  if (constantText(key) !== undefined || (NUMBER_KEYS.test(key.type) && !makesText(key))) return undefined
+  return 'The machine reads a member whose name is put together, so no check sees it'
+}
+
+function makesText(key: Node): boolean {
+  const { callee } = key
+  if (key.type === 'BinaryExpression') return holdsText(key.left) || holdsText(key.right)
+  if (key.type !== 'CallExpression' || !isNode(callee)) return false
+  return TEXT_MAKERS.has((callee.type === 'MemberExpression' ? keyOf(callee) : nameOf(callee)) ?? '')
+}
+
+function holdsText(node: unknown): boolean {
+  if (!isNode(node)) return false
+  if (node.type === 'TemplateLiteral' || constantText(node) !== undefined) return true
+  return node.type === 'BinaryExpression' && (holdsText(node.left) || holdsText(node.right))
+}
+
+/** `**` is `Math.pow`: exact for integers of BigInt, and for the constants that stay below 2^53. */
+function powerFault({ operator, left, right }: Node): string | undefined {
+  if (operator !== '**' && operator !== '**=') return undefined
+  if ([left, right].some(isBigInt)) return undefined
+  const [base, exponent] = [left, right].map((one) =>
+    isNode(one) && one.type === 'Literal' ? one.value : undefined,
+  )
+  if (typeof base === 'number' && Number.isInteger(base) && typeof exponent === 'number')
+    if (Number.isInteger(exponent) && Number.isSafeInteger(base ** exponent)) return undefined
+  return 'The machine raises numbers to a power, whose result is not exact on every machine'
+}
+
+/** Written as a BigInt: with one such operand the other is one too, or the operation throws. */
+function isBigInt(node: unknown): boolean {
+  if (!isNode(node)) return false
+  return (
+    (node.type === 'Literal' && typeof node.bigint === 'string') ||
+    (node.type === 'CallExpression' && nameOf(node.callee) === 'BigInt')
+  )
+}
+
+/** `globalThis.Bun.SHA256` for the name `globalThis` in `(globalThis as T).Bun?.SHA256`. */
+function chainOf(node: Node, path: readonly Node[]): string {
+  const names = [nameOf(node)]
+  let inner = node
+  for (const outer of path.toReversed()) {
+    if (outer.type === 'MemberExpression' && outer.object === inner) names.push(keyOf(outer) ?? '*')
+    else if (!WRAPPERS.test(outer.type)) break
+    inner = outer
+  }
+  return names.join('.')
+}
+
+function impureName(
+  node: Node,
+  parent: Node | undefined,
+  bound: (name: string) => boolean,
+): string | undefined {
   const name = nameOf(node)
-  if (name === 'Math') {
+  const members = PURE_MEMBERS.get(name)
+  if (members !== undefined) {
     const member =
-      parent?.type === 'MemberExpression' && parent.computed !== true ? nameOf(parent.property) : undefined
-    if (member !== undefined && PURE_MATH.has(member)) return undefined
-    if (member === 'random') return 'The machine reads chance (Math.random): a replay would decide otherwise'
-    return `The machine uses ${member === undefined ? 'Math as a value' : `Math.${member}`}, whose result is not exact on every machine`
+      parent?.type === 'MemberExpression' && parent.object === node ? (keyOf(parent) ?? '*') : undefined
+    if (member !== undefined && members.has(member)) return undefined
+    if (`${name}.${member}` === 'Math.random')
+      return 'The machine reads chance (Math.random): a replay would decide otherwise'
+    if (name === 'Math')
+      return `The machine uses ${member === undefined ? 'Math as a value' : `Math.${member}`}, whose result is not exact on every machine`
+    if (member === undefined && parent !== undefined && makesOrTests(node, parent)) return undefined
+    // A member that is refused under any object has one finding.
+    if (memberFault(member) !== undefined) return undefined
+    return `The machine uses ${member === undefined ? `${name} as a value` : `${name}.${member}`}, which PURE_MEMBERS in tools/check/rules.ts does not list`
   }
   if (IMPURE_MEANING[name] !== undefined)
     return `The machine reads ${IMPURE_MEANING[name]} (${name}): a replay would decide otherwise`
-  if (PURE_GLOBALS.has(name) || bound.has(name)) return undefined
+  if (PURE_GLOBALS.has(name) || bound(name)) return undefined
   return `The machine uses ${name}, which is not on the list of names that depend on their arguments alone`
 }
 
-/** Every name that the file declares anywhere. A file that declares a forbidden name does not get past `IMPURE_MEANING`. */
-function bindingsOf(program: Node): Set<string> {
-  const names = new Set<string>()
-  const add = (pattern: unknown) => {
-    if (isNode(pattern)) for (const name of patternNames(pattern)) names.add(name)
-  }
-  walk(program, undefined, (node) => {
-    if (/^Import(Default|Namespace)?Specifier$/.test(node.type)) add(node.local)
-    else if (node.type === 'VariableDeclarator') add(node.id)
-    else if (/Function/.test(node.type)) {
-      add(node.id)
-      if (Array.isArray(node.params)) for (const parameter of node.params) add(parameter)
-    } else if (/^(Class|TSEnum)/.test(node.type)) add(node.id)
-    else if (node.type === 'CatchClause') add(node.param)
-  })
-  return names
-}
-
-/** TypeScript nodes that hold values; every other one is erased. */
-const VALUE_NODES =
-  /^TS(As|Satisfies|NonNull|Instantiation)Expression$|^TS(TypeAssertion|ParameterProperty|Enum)/
-
-function isReference(node: Node, parent: Node | undefined, path: readonly Node[]): boolean {
-  if (parent === undefined || path.some(({ type }) => type.startsWith('TS') && !VALUE_NODES.test(type)))
-    return false
+/** `new Error()`, `Array(3)`, `one instanceof Error`, `extends Error`. */
+function makesOrTests(node: Node, parent: Node): boolean {
   switch (parent.type) {
-    case 'MemberExpression':
-      return parent.object === node || parent.computed === true
-    case 'Property':
-      return parent.value === node || parent.computed === true
-    case 'MethodDefinition':
-    case 'PropertyDefinition':
-    case 'AccessorProperty':
-      return parent.value === node || parent.computed === true
-    case 'LabeledStatement':
-    case 'BreakStatement':
-    case 'ContinueStatement':
-    case 'ImportSpecifier':
-    case 'ExportSpecifier':
-      return false
+    case 'CallExpression':
+    case 'NewExpression':
+      return parent.callee === node
+    case 'BinaryExpression':
+      return parent.operator === 'instanceof' && parent.right === node
     default:
-      return true
+      return parent.superClass === node
   }
 }

@@ -4,13 +4,17 @@ import { checkCycles } from './check_cycles'
 import { checkExports } from './check_exports'
 import { checkFiles } from './check_files'
 import { checkImports } from './check_imports'
+import { checkPackages } from './check_packages'
 import { checkPurity } from './check_purity'
+import { checkSyntax } from './check_syntax'
 import { byPlace, type Finding } from './finding'
 import { type Graph, openGraph } from './module_graph'
 import type { Tree } from './read_tree'
 
 const CHECKS: readonly ((graph: Graph) => Finding[])[] = [
   checkImports,
+  checkPackages,
+  checkSyntax,
   checkPurity,
   checkCycles,
   checkExports,

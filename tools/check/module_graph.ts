@@ -1,7 +1,7 @@
 /** The files of a tree with their imports resolved to files, and the cycles among them. */
-import type { Import, Source } from './parse_source'
-import { parseSource } from './parse_source'
-import type { Tree } from './read_tree'
+import type { Import } from './parse_imports'
+import { parseSource, type Source } from './parse_source'
+import { isPlainFile, type Tree } from './read_tree'
 
 /** `target` is a file of the tree, or a folder that a URL names; undefined for packages and for paths that do not exist. */
 export type Edge = Import & { readonly from: string; readonly target: string | undefined }
@@ -13,7 +13,8 @@ export type Graph = {
 
 export function openGraph(tree: Tree): Graph {
   const sources = new Map<string, Source>()
-  for (const [file, text] of tree) if (file.endsWith('.ts')) sources.set(file, parseSource(file, text))
+  for (const [file, text] of tree)
+    if (file.endsWith('.ts') && isPlainFile(text)) sources.set(file, parseSource(file, text))
   const edges = new Map<string, Edge[]>()
   for (const [file, source] of sources) {
     edges.set(
@@ -24,9 +25,11 @@ export function openGraph(tree: Tree): Graph {
   return { tree, sources, edges }
 }
 
-function resolve(tree: Tree, { path, kind }: Import): string | undefined {
+function resolve(tree: Tree, { path, kind, specifier }: Import): string | undefined {
   if (path === undefined) return undefined
-  for (const candidate of [path, `${path}.ts`, `${path}/index.ts`]) if (tree.has(candidate)) return candidate
+  // A folder's name leads to its `index.ts` unseen: imports name the file.
+  const names_folder = /(^|\/)\.{0,2}$/.test(specifier)
+  if (!names_folder) for (const file of [path, `${path}.ts`]) if (tree.has(file)) return file
   if (kind !== 'url') return undefined
   // A URL may name the root of the tree or one of its folders.
   if (path === '.' || path === './') return './'

@@ -1,24 +1,9 @@
 /** Parses one TypeScript file with oxc and returns the facts that the rules need: imports, exports, functions, comments. */
-import { dirname, join, normalize } from 'node:path'
 import { type Comment, parseSync } from 'oxc-parser'
+import { type Import, type ImportsFound, visitImport } from './parse_imports'
+import { TEST_FOLDER } from './rules'
+import { isNode, lineFinder, type Node, nameOf, patternNames, walk } from './syntax'
 
-/**
- * `value` runs with the file; `type` is erased; `later` is `import()`; `url` is a file named by
- * `new URL('./x', import.meta.url)`: a worker thread, a process to start, a binary to load.
- */
-type ImportKind = 'value' | 'type' | 'later' | 'url'
-export type Import = {
-  readonly line: number
-  readonly kind: ImportKind
-  /** As written. */
-  readonly specifier: string
-  /** Path from the root when the specifier is relative; without an extension if it was written without one. */
-  readonly path: string | undefined
-  /** Exported names that are used; `*` for all of them. */
-  readonly names: readonly string[]
-  /** `export * from`: its importers decide which names are used. */
-  readonly passes_on?: true
-}
 export type Export = {
   readonly name: string
   readonly line: number
@@ -26,8 +11,6 @@ export type Export = {
   readonly declared: boolean
 }
 type FunctionFact = { readonly name: string; readonly line: number; readonly lines: number }
-/** A node of the syntax tree; its fields depend on its type (ESTree with TypeScript). */
-export type Node = { type: string; start: number; end: number; [field: string]: unknown }
 
 export type Source = {
   readonly file: string
@@ -36,6 +19,8 @@ export type Source = {
   readonly imports: readonly Import[]
   readonly exports: readonly Export[]
   readonly functions: readonly FunctionFact[]
+  /** Statements outside functions that are no declarations: their first line, and the lines of all of them. */
+  readonly top_level: FunctionFact
   readonly comments: readonly { readonly line: number; readonly text: string }[]
   readonly lineOf: (offset: number) => number
 }
@@ -53,141 +38,32 @@ export function parseSource(file: string, text: string): Source {
     line: lineOf(comment.start),
     text: comment.value,
   }))
-  return { ...found, comments }
+  return { ...found, top_level: topLevelOf(found), comments }
 }
 
-type Found = Pick<Source, 'file' | 'text' | 'program' | 'lineOf'> & {
-  imports: Import[]
-  exports: Export[]
-  functions: FunctionFact[]
-}
-
-/** Calls `enter` for every node, parents first. `path` holds the ancestors, the root first. */
-export function walk(
-  node: Node,
-  parent: Node | undefined,
-  enter: (node: Node, parent: Node | undefined, path: readonly Node[]) => void,
-  path: Node[] = [],
-): void {
-  enter(node, parent, path)
-  path.push(node)
-  for (const field in node) {
-    const value = node[field]
-    if (value === null || typeof value !== 'object') continue
-    if (Array.isArray(value)) {
-      for (const item of value) if (isNode(item)) walk(item, node, enter, path)
-    } else if (isNode(value)) walk(value, node, enter, path)
-  }
-  path.pop()
-}
-
-export function isNode(value: unknown): value is Node {
-  return value !== null && typeof value === 'object' && typeof (value as Node).type === 'string'
-}
+type Found = ImportsFound & { exports: Export[]; functions: FunctionFact[] }
 
 function visit(found: Found, node: Node, parent: Node | undefined, path: readonly Node[]): void {
+  visitImport(found, node, parent, path)
   switch (node.type) {
-    case 'ImportDeclaration':
-      addImport(found, node, kindOf(node.importKind), importedNames(found, node))
-      break
     case 'ExportNamedDeclaration':
       visitNamedExport(found, node)
       break
     case 'ExportAllDeclaration':
-      addImport(found, node, kindOf(node.exportKind), ['*'])
-      if (node.exported === null) found.imports.push({ ...found.imports.pop()!, passes_on: true })
+      if (isNode(node.exported))
+        found.exports.push({ name: nameOf(node.exported), line: found.lineOf(node.start), declared: false })
       break
     case 'ExportDefaultDeclaration':
       found.exports.push({ name: 'default', line: found.lineOf(node.start), declared: true })
-      break
-    case 'ImportExpression':
-      addImport(found, node, 'later', laterNames(path))
-      break
-    case 'TSImportType':
-      addImport(found, node, 'type', typeQueryNames(node))
-      break
-    case 'NewExpression':
-      if (isModuleUrl(node)) addImport(found, node, 'url', [], (node.arguments as Node[])[0])
       break
     case 'FunctionDeclaration':
     case 'FunctionExpression':
     case 'ArrowFunctionExpression':
       if (isNode(node.body)) addFunction(found, node, parent, path)
+      break
+    case 'StaticBlock':
+      found.functions.push(factOf(found, node, 'a static block'))
   }
-}
-
-function kindOf(written: unknown): ImportKind {
-  return written === 'type' ? 'type' : 'value'
-}
-
-function addImport(
-  found: Found,
-  node: Node,
-  kind: ImportKind,
-  names: readonly string[],
-  source: unknown = node.source,
-): void {
-  // A computed name cannot be followed; the rules forbid none of these on their own.
-  if (!isNode(source) || typeof source.value !== 'string') return
-  const specifier = source.value
-  const path = specifier.startsWith('.') ? normalize(join(dirname(found.file), specifier)) : undefined
-  found.imports.push({ line: found.lineOf(node.start), kind, specifier, path, names })
-}
-
-function importedNames(found: Found, node: Node): string[] {
-  return (node.specifiers as Node[]).flatMap((specifier) => {
-    if (specifier.type === 'ImportSpecifier') return [nameOf(specifier.imported)]
-    if (specifier.type === 'ImportDefaultSpecifier') return ['default']
-    return namespaceNames(found.program, nameOf(specifier.local))
-  })
-}
-
-/** Members read from a namespace import; every name when the namespace itself is passed on. */
-function namespaceNames(program: Node, local: string): string[] {
-  const names = new Set<string>()
-  walk(program, undefined, (node, parent) => {
-    if (node.type !== 'Identifier' || node.name !== local || parent === undefined) return
-    if (/^(Import|TSTypeQuery)/.test(parent.type)) return
-    if (parent.type === 'MemberExpression') {
-      if (parent.object === node) names.add(parent.computed === true ? '*' : nameOf(parent.property))
-      else if (parent.computed === true) names.add('*')
-    } else if (parent.type === 'TSQualifiedName') {
-      if (parent.left === node) names.add(nameOf(parent.right))
-    } else if (!(parent.type === 'Property' && parent.key === node && parent.value !== node)) names.add('*')
-  })
-  return names.has('*') ? ['*'] : [...names]
-}
-
-/** `const { a } = await import()` and `(await import()).a` name the exports they use; any other form may use all. */
-function laterNames(path: readonly Node[]): string[] {
-  const awaited = path.at(-1)
-  const outer = path.at(-2)
-  if (awaited?.type !== 'AwaitExpression' || outer === undefined) return ['*']
-  if (outer.type === 'MemberExpression' && outer.computed !== true) return [nameOf(outer.property)]
-  const pattern = outer.type === 'VariableDeclarator' ? (outer.id as Node) : undefined
-  if (pattern?.type !== 'ObjectPattern') return ['*']
-  return (pattern.properties as Node[]).map((property) =>
-    property.type === 'Property' && property.computed !== true ? nameOf(property.key) : '*',
-  )
-}
-
-function typeQueryNames(node: Node): string[] {
-  let qualifier = node.qualifier
-  while (isNode(qualifier) && qualifier.type === 'TSQualifiedName') qualifier = qualifier.left
-  return isNode(qualifier) ? [nameOf(qualifier)] : ['*']
-}
-
-function isModuleUrl(node: Node): boolean {
-  const [path, base] = node.arguments as (Node | undefined)[]
-  return (
-    isNode(node.callee) &&
-    nameOf(node.callee) === 'URL' &&
-    typeof path?.value === 'string' &&
-    path.value.startsWith('.') &&
-    base?.type === 'MemberExpression' &&
-    isNode(base.object) &&
-    base.object.type === 'MetaProperty'
-  )
 }
 
 function visitNamedExport(found: Found, node: Node): void {
@@ -195,10 +71,6 @@ function visitNamedExport(found: Found, node: Node): void {
     found.exports.push({ name, line: found.lineOf(at.start), declared })
   const specifiers = node.specifiers as Node[]
   for (const specifier of specifiers) add(nameOf(specifier.exported), specifier, false)
-  if (isNode(node.source)) {
-    const names = specifiers.map((specifier) => nameOf(specifier.local))
-    addImport(found, node, kindOf(node.exportKind), names)
-  }
   const declaration = node.declaration
   if (!isNode(declaration)) return
   if (declaration.type !== 'VariableDeclaration') {
@@ -210,47 +82,31 @@ function visitNamedExport(found: Found, node: Node): void {
   }
 }
 
-/** Names that a binding pattern declares. */
-export function patternNames(pattern: Node): string[] {
-  switch (pattern.type) {
-    case 'Identifier':
-      return [nameOf(pattern)]
-    case 'ObjectPattern':
-      return (pattern.properties as Node[]).flatMap((property) =>
-        patternNames((property.type === 'RestElement' ? property.argument : property.value) as Node),
-      )
-    case 'ArrayPattern':
-      return (pattern.elements as (Node | null)[]).flatMap((element) =>
-        element ? patternNames(element) : [],
-      )
-    case 'AssignmentPattern':
-      return patternNames(pattern.left as Node)
-    case 'RestElement':
-      return patternNames(pattern.argument as Node)
-    case 'TSParameterProperty':
-      return patternNames(pattern.parameter as Node)
-    default:
-      return []
-  }
-}
-
-/** Name of an identifier or of a string that is used as one. */
-export function nameOf(node: unknown): string {
-  if (!isNode(node)) return ''
-  return typeof node.name === 'string' ? node.name : String(node.value ?? '')
-}
-
-/** The body of `describe` is a list of tests, each of which is counted on its own. */
+/** In a test, the body of `describe` is a list of tests, each of which is counted on its own. */
 const GROUPS = /^describe(\.|\(|$)/
 
 function addFunction(found: Found, node: Node, parent: Node | undefined, path: readonly Node[]): void {
-  if (parent?.type === 'CallExpression' && isNode(parent.callee) && parent.callee !== node) {
+  const grouped = found.file.startsWith(`${TEST_FOLDER}/`) && parent?.type === 'CallExpression'
+  if (grouped && isNode(parent.callee) && parent.callee !== node) {
     const { start, end } = parent.callee
     if (GROUPS.test(found.text.slice(start, end))) return
   }
-  const line = found.lineOf(node.start)
-  const lines = found.lineOf(node.end) - line + 1
-  found.functions.push({ name: functionName(found, node, path), line, lines })
+  found.functions.push(factOf(found, node, functionName(found, node, path)))
+}
+
+function factOf({ lineOf }: Found, node: Node, name: string): FunctionFact {
+  const line = lineOf(node.start)
+  return { name, line, lines: lineOf(node.end) - line + 1 }
+}
+
+const DECLARATIONS = /^(Import|Export|TS)|Declaration$/
+
+function topLevelOf(found: Found): FunctionFact {
+  const steps = (found.program.body as Node[])
+    .filter(({ type }) => !DECLARATIONS.test(type))
+    .map((statement) => factOf(found, statement, ''))
+  const lines = steps.reduce((sum, step) => sum + step.lines, 0)
+  return { name: 'top level', line: steps[0]?.line ?? 1, lines }
 }
 
 function functionName(found: Found, node: Node, path: readonly Node[]): string {
@@ -267,19 +123,4 @@ function functionName(found: Found, node: Node, path: readonly Node[]): string {
     if (/Function/.test(outer.type)) break
   }
   return 'a function'
-}
-
-function lineFinder(text: string): (offset: number) => number {
-  const starts = [0]
-  for (let at = text.indexOf('\n'); at !== -1; at = text.indexOf('\n', at + 1)) starts.push(at + 1)
-  return (offset) => {
-    let low = 0
-    let high = starts.length
-    while (high - low > 1) {
-      const middle = (low + high) >> 1
-      if (starts[middle]! <= offset) low = middle
-      else high = middle
-    }
-    return low + 1
-  }
 }

@@ -1,9 +1,15 @@
 /** Reads every file of a checkout that git tracks or would track; ignored files do not exist for the checker. */
-import { existsSync, readFileSync } from 'node:fs'
+import { lstatSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 /** Path from the root, with `/`, to text. Files that are not text count as present and empty. */
 export type Tree = ReadonlyMap<string, string>
+
+/** Stands for the text of a link or of a folder with a repository of its own. */
+export const NOT_A_FILE = '\0'
+export function isPlainFile(text: string): boolean {
+  return text !== NOT_A_FILE
+}
 
 /** Files worth reading: the others (binaries, vectors, lockfiles) only have to exist. */
 const TEXT = /(\.(ts|rs|md|json|yaml|yml|toml|html|css|py|sh)|(^|\/)(Dockerfile|run))$/
@@ -16,9 +22,11 @@ export function readTree(root: string): Tree {
   const tree = new Map<string, string>()
   for (const file of listing.stdout.toString().split('\0').filter(Boolean).sort()) {
     const path = join(root, file)
+    const entry = lstatSync(path, { throwIfNoEntry: false })
     // A deleted file stays listed until its deletion is staged.
-    if (!existsSync(path)) continue
-    tree.set(file, TEXT.test(file) && !OPAQUE.test(file) ? readFileSync(path, 'utf8') : '')
+    if (entry === undefined) continue
+    if (!entry.isFile()) tree.set(file, NOT_A_FILE)
+    else tree.set(file, TEXT.test(file) && !OPAQUE.test(file) ? readFileSync(path, 'utf8') : '')
   }
   return tree
 }

@@ -36,7 +36,7 @@ export const CELLS: readonly Cell[] = [
     values: [],
     modules: ['@noble/', '@sinclair/typebox', 'poseidon-lite/', 'bs58', 'node:crypto'],
   },
-  { folder: 'native', owns: 'compiled Poseidon and Ed25519', values: ['protocol'] },
+  { folder: 'native', owns: 'compiled Poseidon', values: ['protocol'] },
   {
     folder: 'routes',
     owns: 'one endpoint per file',
@@ -57,11 +57,6 @@ export const CELLS: readonly Cell[] = [
     folder: 'client',
     owns: 'the package that a trader runs',
     values: ['protocol', 'native'],
-  },
-  {
-    folder: 'examples',
-    owns: 'programs that use the client package as a trader would',
-    values: ['client/index', 'protocol'],
   },
   { folder: 'sandbox', owns: 'the simulators for development, never in the image', values: ['*'] },
   { folder: 'program', owns: 'the vault program and its build', values: ['protocol'] },
@@ -272,12 +267,48 @@ export const PACKAGE_OWNERS: Readonly<Record<string, readonly string[]>> = {
   'oxc-parser': ['tools/check'],
 }
 
+/** Folders that no user runs: their files may import `devDependencies`. */
+export const DEVELOPMENT_FOLDERS: readonly string[] = ['test', 'bench', 'sandbox', 'tools']
+/** Fields of package.json that give a module a second name, so that its imports show another one. */
+export const ALIAS_FIELDS: readonly string[] = [
+  'imports',
+  'workspaces',
+  'overrides',
+  'resolutions',
+  'browser',
+]
+/** The same in `compilerOptions` and at the top of tsconfig.json. */
+export const ALIAS_OPTIONS: readonly string[] = ['paths', 'baseUrl', 'rootDirs', 'extends', 'references']
+
+/** Files that load a file or package whose name only the run knows, and why. */
+export const COMPUTED_IMPORTS: Readonly<Record<string, string>> = {
+  'bench/kit/child_process.ts': 'it starts the parts of a bench by name, all of them below bench/',
+  'bench/kit/compared_book.ts':
+    'it loads the package of the folder that its user names, and of no other project',
+  'native/build.ts': 'it reads the parameters of poseidon-lite, which no entry of the package exports',
+  'test/client/face.test.ts': 'it loads the package by the names that package.json exports',
+  'test/engine/intake/signature_thread.test.ts':
+    'it puts a silent worker in the place of the one of the platform',
+  'test/kit/chain/break_chain.ts': 'it wraps the worker of the platform, to break the chain that runs in it',
+  'tools/dev.ts': 'it loads each route of routes/, to say which one does not load',
+}
+
 /** Folders whose code gives the same result on every machine and in every replay. */
 export const PURE_FOLDERS: readonly string[] = ['engine/machine']
-/** Files that pure code runs although they read the platform, and why their results do not depend on it. */
+/** Names that files of pure code read from the platform, as `file chain.of.members`, and why no result depends on them. */
 export const IMPURE_BY_CHOICE: Readonly<Record<string, string>> = {
-  'protocol/sha256.ts':
-    'it looks for the native SHA-256, which computes the same function as the portable one',
+  'protocol/sha256.ts globalThis.Bun.SHA256':
+    'the native SHA-256 computes the same function as the portable one, which runs where it is missing',
+}
+/** Exports of packages that pure code may run: functions that depend on their arguments alone. */
+export const PURE_PACKAGES: Readonly<Record<string, readonly string[]>> = {
+  '@noble/hashes/sha2.js': ['sha256'],
+  bs58: ['default'],
+  'poseidon-lite/poseidon1': ['poseidon1'],
+  'poseidon-lite/poseidon2': ['poseidon2'],
+  'poseidon-lite/poseidon3': ['poseidon3'],
+  'poseidon-lite/poseidon4': ['poseidon4'],
+  'poseidon-lite/poseidon5': ['poseidon5'],
 }
 /** Names that pure code may take from the platform: values and functions that depend on their arguments alone. */
 export const PURE_GLOBALS: ReadonlySet<string> = new Set(
@@ -287,14 +318,28 @@ export const PURE_GLOBALS: ReadonlySet<string> = new Set(
     /\s+/,
   ),
 )
-/** Members of `Math` with one exact result; the others are chance, or rounded differently by other machines. */
-export const PURE_MATH: ReadonlySet<string> = new Set(
-  'abs ceil clz32 floor fround imul max min round sign sqrt trunc'.split(' '),
-)
+/**
+ * Members that pure code may read of these globals. The others of `Math` are chance, or rounded differently by other
+ * machines; those of `Object`, `Array` and `Error` reach a hidden name, wait, or read the call stack.
+ */
+export const PURE_MEMBERS: ReadonlyMap<string, ReadonlySet<string>> = new Map([
+  ['Math', new Set('abs ceil clz32 floor fround imul max min round sign sqrt trunc'.split(' '))],
+  ['Object', new Set('assign entries freeze fromEntries hasOwn is keys values'.split(' '))],
+  ['Array', new Set('from isArray of'.split(' '))],
+  ['Error', new Set()],
+  ['RangeError', new Set()],
+  ['TypeError', new Set()],
+])
 /** Members that depend on the locale of the machine. */
 export const LOCALE_MEMBERS = /^(localeCompare|toLocale[A-Za-z]*)$/
 /** Members through which code reaches the platform without naming it, and the text of the call stack. */
-export const OPENING_MEMBERS: ReadonlySet<string> = new Set(['constructor', '__proto__', 'stack'])
+export const OPENING_MEMBERS: ReadonlySet<string> = new Set(
+  `constructor __proto__ __lookupGetter__ __lookupSetter__ __defineGetter__ __defineSetter__ getPrototypeOf
+  setPrototypeOf getOwnPropertyDescriptor getOwnPropertyDescriptors getOwnPropertyNames stack captureStackTrace
+  prepareStackTrace stackTraceLimit`.split(/\s+/),
+)
+/** Members that wait: the rest of the step would run after other commands. */
+export const WAITING_MEMBERS: ReadonlySet<string> = new Set(['then', 'catch', 'finally', 'fromAsync'])
 /** The meaning of each forbidden name, for the message. */
 export const IMPURE_MEANING: Readonly<Record<string, string>> = {
   Date: 'the clock',
@@ -320,21 +365,31 @@ export const LARGE_FOLDERS: Readonly<Record<string, string>> = {
   'test/golden': 'recorded answers, one file per case',
 }
 
-/** Functions longer than `LIMITS.function_lines`, as `file name`, and why one reads them as a whole. */
+/** Functions longer than `LIMITS.function_lines`, as `file name` (or `file top level`), and why one reads them as a whole. */
 export const LONG_FUNCTIONS: Readonly<Record<string, string>> = {}
 
 /** Files whose exports are used from outside the repository, and folders (with `/`) where `default` is. */
 export const PUBLIC_EXPORTS: readonly string[] = ['client/index.ts', 'routes/']
+
+/** Files that a command writes: their size, names and neighbours follow from their source. */
+export const GENERATED: readonly string[] = ['server/manifest.gen.ts']
 
 /** Folders whose files are named after paths of the specification, not in snake_case. */
 export const FREELY_NAMED: readonly string[] = ['routes']
 /** Words that name nothing. */
 export const EMPTY_NAMES = /(^|_)(utils?|helpers?|managers?|misc|common|stuff)(_|\.|$)/
 
-/** Documents whose headings the code cites by the bare name of the file: `protocol.md "Order of checks"`. */
-export const DESIGN_FOLDER = 'docs/design'
+/** Folders of the documents whose headings are cited, also by the bare name of the file: `protocol.md "Order of checks"`. */
+export const DOCUMENT_FOLDERS: readonly string[] = ['docs/design', 'docs']
+/** Folders whose texts a user reads in the reference: their strings are checked as comments are. */
+export const DOCUMENTED_FOLDERS: readonly string[] = ['routes', 'server/shapes']
 /** Names of files that comments and documents mention and that belong to others or exist only at run time. */
-export const FOREIGN_FILES: readonly RegExp[] = [/^vmm-cli\.py$/, /^rpc-client-api\//, /^\/(app|usr|etc)\//]
+export const FOREIGN_FILES: readonly RegExp[] = [
+  /^vmm-cli\.py$/,
+  /^rpc-client-api\//,
+  /^\/(app|usr|etc)\//,
+  /^(dist|data)\/.*\.(json|html)$/,
+]
 /** Documents that speak of files as they were, not as they are. */
 export const HISTORIES: readonly string[] = ['CHANGELOG.md']
 /** Words that mark unfinished work. */

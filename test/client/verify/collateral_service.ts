@@ -1,5 +1,5 @@
 /** Answers as a collateral service in Intel's form does (Intel PCS API v4). */
-import type { Collateral } from '../../../client/verify'
+import type { Collateral } from '../../../client/verify/index'
 import { fromHex } from '../../../protocol/bytes'
 
 /** Undefined for a path that the service does not have. */

@@ -1,6 +1,6 @@
 /** A receipt proves one command to one venue, and every change of it or of the command is rejected with its reason. */
 import { describe, expect, test } from 'bun:test'
-import { identityOf, ReceiptRefused, type VenueIdentity, verifyReceipt } from '../../../client/verify'
+import { identityOf, ReceiptRefused, type VenueIdentity, verifyReceipt } from '../../../client/verify/index'
 import { encodeBase58 } from '../../../protocol/base58'
 import { encodeStatement } from '../../../protocol/bodies/binding'
 import { encodeReceipt, receiptLeaf, receiptPath, receiptRoot } from '../../../protocol/bodies/receipt'

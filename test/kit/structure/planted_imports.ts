@@ -1,0 +1,292 @@
+/** Lists imports that no rule may miss: every form, alias and extension. */
+import { NOT_A_FILE } from '../../../tools/check/read_tree'
+import { type Plant, used } from './house'
+
+export const PLANTED_IMPORTS: readonly Plant[] = [
+  [
+    'an import with the extension of a compiled file',
+    used('server/a.ts', "import './main.js'"),
+    /server\/a\.ts:2 unresolved-import \.\/main\.js/,
+    /without its extension/,
+  ],
+  [
+    'a test import with another extension',
+    used('server/a.ts', "import { WORLD } from '../test/kit/world.js'\n\nWORLD.toFixed()"),
+    /unresolved-import .*world\.js/,
+    /path of a/,
+  ],
+  [
+    'an import of a folder',
+    used('server/a.ts', "import { openVenue } from '../engine/'\n\nopenVenue()"),
+    /unresolved-import \.\.\/engine\/ names no file/,
+    /index/,
+  ],
+  [
+    'an import of the own folder',
+    {
+      ...used('server/edge/index.ts', ''),
+      ...used('server/edge/a.ts', "import '.'"),
+    },
+    /edge\/a\.ts:2 unresolved-import \. names/,
+    /index/,
+  ],
+  [
+    'an import out of node_modules',
+    used('server/a.ts', "import '../node_modules/litesvm/dist/index.js'"),
+    /unresolved-import .*node_modules/,
+    /path of a/,
+  ],
+  [
+    'an import of a file that no rule reads',
+    {
+      ...used('server/a.ts', "import './notes.txt'"),
+      'server/notes.txt': '',
+    },
+    /unresolved-import server\/notes\.txt is not a module/,
+    /readFileSync/,
+  ],
+  [
+    'a module script',
+    used('server/a.mts', ''),
+    /server\/a\.mts:1 plain-file source files end in/,
+    /write it in TypeScript/,
+  ],
+  [
+    'a common script',
+    used('lib/a.cjs', ''),
+    /lib\/a\.cjs:1 plain-file source files end in/,
+    /write it in TypeScript/,
+  ],
+  [
+    'a script in an unknown folder',
+    used('lib/a.mts', ''),
+    /lib\/a\.mts:1 plain-file source files end in/,
+    /write it in TypeScript/,
+  ],
+  [
+    'markup in code',
+    used('engine/machine/rules/a.tsx', ''),
+    /engine\/machine\/rules\/a\.tsx:1 plain-file source files end in/,
+    /write it in TypeScript/,
+  ],
+  [
+    'JavaScript',
+    used('server/a.js', ''),
+    /server\/a\.js:1 plain-file source files end in/,
+    /write it in TypeScript/,
+  ],
+  [
+    'an extension in capitals',
+    used('server/a.TS', ''),
+    /server\/a\.TS:1 plain-file source files end in/,
+    /write it in TypeScript/,
+  ],
+  [
+    'a declaration file',
+    used('server/a.d.ts', ''),
+    /server\/a\.d\.ts:1 plain-file source files end in/,
+    /write it in TypeScript/,
+  ],
+  ['a link', { 'server/box': NOT_A_FILE }, /server\/box:1 plain-file a link/, /own path/],
+  [
+    '`import =`',
+    used('server/a.ts', "import main = require('./main')\n\nmain.toString()"),
+    /a\.ts:2 plain-syntax `import =`/,
+    /import \{ name \}/,
+  ],
+  [
+    'a test import by `require`',
+    used('server/a.ts', "require('../test/kit/world')"),
+    /a\.ts:2 test-import .*world\.ts/,
+    /out of test/,
+  ],
+  [
+    'a test import by `import.meta.require`',
+    used('server/a.ts', "import.meta.require('../test/kit/world')"),
+    /a\.ts:2 test-import/,
+    /out of test/,
+  ],
+  [
+    '`require` under another name',
+    used('server/a.ts', "const load = require\nload('../test/kit/world')"),
+    /a\.ts:2 computed-import/,
+    /as text/,
+  ],
+  [
+    '`import.meta` as a value',
+    used('server/a.ts', "const { require: load } = import.meta\nload('../test/kit/world')"),
+    /a\.ts:2 computed-import/,
+    /as text/,
+  ],
+  [
+    'a made loader',
+    used(
+      'server/a.ts',
+      "import { createRequire } from 'node:module'\n\ncreateRequire('/')('../test/kit/world')",
+    ),
+    /a\.ts:2 computed-import node:module/,
+    /as text/,
+  ],
+  [
+    'a test import in a template',
+    used('server/a.ts', 'void (() => import(`../test/kit/world`))'),
+    /a\.ts:2 test-import/,
+    /out of test/,
+  ],
+  [
+    'a test import put together',
+    used('server/a.ts', "void (() => import('../te' + 'st/kit/world'))"),
+    /a\.ts:2 test-import/,
+    /out of test/,
+  ],
+  [
+    'an import by a variable',
+    used('server/a.ts', "const where = '../test/kit/world'\nvoid (() => import(where))"),
+    /a\.ts:3 computed-import import\(where\)/,
+    /COMPUTED_IMPORTS/,
+  ],
+  [
+    'a test file named by a URL',
+    used('server/a.ts', 'new URL(`../test/kit/world.ts`, import.meta.url)'),
+    /a\.ts:2 test-import/,
+    /out of test/,
+  ],
+  [
+    'a computed URL',
+    used('server/a.ts', "const name = 'world'\nnew URL('../test/kit/' + name + '.ts', import.meta.url)"),
+    /a\.ts:3 computed-import/,
+    /as text/,
+  ],
+  [
+    'a worker named by a path',
+    used('server/a.ts', "new Worker('./test/kit/world.ts')"),
+    /a\.ts:2 computed-import/,
+    /for a worker/,
+  ],
+  [
+    'a worker under another name',
+    used('server/a.ts', "const Thread = Worker\nnew Thread('./test/kit/world.ts')"),
+    /a\.ts:2 computed-import/,
+    /for a worker/,
+  ],
+  [
+    'a worker taken from the platform',
+    used('server/a.ts', "const Thread = globalThis.Worker\nnew Thread('./test/kit/world.ts')"),
+    /a\.ts:2 computed-import/,
+    /for a worker/,
+  ],
+  [
+    'a worker taken apart from the platform',
+    used('server/a.ts', "const { Worker: Thread } = globalThis\nnew Thread('./test/kit/world.ts')"),
+    /a\.ts:2 computed-import/,
+    /for a worker/,
+  ],
+  [
+    'a worker of Node',
+    used('server/a.ts', "import { Worker as Thread } from 'node:worker_threads'\n\nnew Thread('./a')"),
+    /a\.ts:2 computed-import node:worker_threads/,
+    /for a worker/,
+  ],
+  [
+    'a reference in a comment',
+    { 'server/a.ts': '/// <reference path="../test/kit/world.ts" />\n/** Does one thing. */\n' },
+    /a\.ts:1 suppression .*reference/,
+    /import type/,
+  ],
+  [
+    'an import attribute',
+    {
+      ...used(
+        'server/a.ts',
+        "import fields from '../package.json' with { type: 'text' }\n\nfields.toString()",
+      ),
+    },
+    /a\.ts:2 plain-syntax .*`type`/,
+    /needs none/,
+  ],
+  [
+    'an absolute path',
+    used('server/a.ts', "import '/tmp/world'"),
+    /a\.ts:2 undeclared-package \/tmp\/world/,
+    /relative path/,
+  ],
+  [
+    'a short name of package.json',
+    used('server/a.ts', "import '#world'"),
+    /a\.ts:2 undeclared-package #world/,
+    /relative path/,
+  ],
+  [
+    'a module of the platform without its prefix',
+    used('server/a.ts', "import 'os'"),
+    /a\.ts:2 undeclared-package os /,
+    /`node:`/,
+  ],
+  [
+    'an undeclared package',
+    used('server/a.ts', "import 'left-pad/index.js'"),
+    /a\.ts:2 undeclared-package left-pad/,
+    /declare the package/,
+  ],
+  [
+    'the name of the package itself',
+    used('server/a.ts', "import 'tacit'"),
+    /a\.ts:2 undeclared-package tacit/,
+    /relative path/,
+  ],
+  [
+    'a development package in the product',
+    used('server/a.ts', "import 'fast-check'"),
+    /a\.ts:2 undeclared-package .*development dependency/,
+    /`dependencies`/,
+  ],
+  [
+    '`imports` in package.json',
+    { 'package.json': '{ "imports": { "#world": "./test/kit/world.ts" } }' },
+    /package\.json:1 alias `imports`/,
+    /relative paths/,
+  ],
+  [
+    'a package that is a folder of the tree',
+    { 'package.json': '{ "dependencies": { "kit": "file:./test/kit" } }' },
+    /package\.json:1 alias `kit`/,
+    /exact version/,
+  ],
+  [
+    '`paths` in tsconfig.json',
+    { 'tsconfig.json': '{ "compilerOptions": { "paths": {} } }' },
+    /tsconfig\.json:1 alias `paths`/,
+    /relative paths/,
+  ],
+  [
+    '`baseUrl` in tsconfig.json',
+    { 'tsconfig.json': '{ "compilerOptions": { "baseUrl": "." } }' },
+    /tsconfig\.json:1 alias `baseUrl`/,
+    /relative paths/,
+  ],
+  ['a second package.json', { 'server/package.json': '{}' }, /server\/package\.json:1 alias/, /at the root/],
+  [
+    'a file that every process loads',
+    { 'bunfig.toml': 'preload = ["./test/kit/world.ts"]\n' },
+    /bunfig\.toml:1 alias `preload`/,
+    /delete it/,
+  ],
+  [
+    'the sandbox awaited at the start',
+    {
+      ...used('sandbox/open.ts', 'export const openSandbox = () => 1'),
+      ...used('server/a.ts', "const { openSandbox } = await import('../sandbox/open')\nopenSandbox()"),
+    },
+    /a\.ts:2 import-direction .*sandbox\/open\.ts/,
+    /await import/,
+  ],
+  [
+    'a cycle that waits for itself',
+    {
+      ...used('protocol/a.ts', "const { b } = await import('./b')\nexport const a = () => b()"),
+      ...used('protocol/b.ts', "import { a } from './a'\n\nexport const b = (): number => a()"),
+    },
+    /value-cycle protocol\/a\.ts -> protocol\/b\.ts/,
+    /imports neither/,
+  ],
+]
