@@ -5,6 +5,7 @@ import { type AgentInfo, type AgentQuote, getInfo, getQuote } from '../../enclav
 import { selfCheck } from '../../enclave/self_check'
 import { utf8 } from '../../protocol/bytes'
 import { attestationReportData } from '../../protocol/tdx/report_data'
+import { forgeLog } from '../kit/verify/forged_log'
 import { type Machine, openMachine } from './machine'
 
 const KEY = new Uint8Array(32).fill(3)
@@ -41,6 +42,12 @@ test.each([0, 1, 2, 3])('a changed event of register %d is seen', (imr) => {
 test('a log without its claims is seen', () => {
   const changed = withLog((log) => log.pop())
   expect(selfCheck(changed, info, KEY)).toEqual(['system-ready occurs 0 times'])
+})
+
+test('relabelled boot events are seen, whatever they replay to', () => {
+  const { shown } = forgeLog(JSON.parse(own.event_log), 1)
+  const changed = { ...own, event_log: JSON.stringify(shown) }
+  expect(selfCheck(changed, info, KEY)).toEqual(['event 9: register 3 has an event of another type'])
 })
 
 test('another key, app id, instance or manifest is seen', () => {

@@ -9,6 +9,7 @@ import { fromAnyHex, fromHex, toHex, utf8 } from '../../../protocol/bytes'
 import { sha256 } from '../../../protocol/sha256'
 import { parseEventLog, RUNTIME_EVENT_TYPE, replayRegisters } from '../../../protocol/tdx/event_log'
 import { parseQuote } from '../../../protocol/tdx/quote'
+import { forgeLog } from '../../kit/verify/forged_log'
 import { quoteOfMachine } from '../../kit/verify/machine_quotes'
 import { openSite, type Site } from '../../kit/verify/site'
 
@@ -101,6 +102,28 @@ describe('claims', () => {
   test('what the application measures of itself after it was ready changes nothing', async () => {
     const bundle = measuredAs((events) => events.push(runtime('my-event', other)))
     expect((await checkOf('claims', bundle)).result).toBe('pass')
+  })
+})
+
+describe('relabelled boot events', () => {
+  /** A machine of another build that emits the pinned build's claims after boot; every register agrees. */
+  function relabelled(type: number): EvidenceBundle {
+    const { extended, shown } = forgeLog(JSON.parse(honest.attestation.event_log), type)
+    const bundle = measuredAs((events) => events.splice(0, events.length, ...extended), new Uint8Array(48))
+    return { ...bundle, attestation: { ...bundle.attestation, event_log: JSON.stringify(shown) } }
+  }
+  test('the checks of the event log refuse them, and nothing is read from the log', async () => {
+    for (const type of [0, 1, 0x8000_0007]) {
+      const reason = 'event 9: register 3 has an event of another type'
+      expect(await checkOf('registers', relabelled(type))).toMatchObject({ result: 'fail', reason })
+      for (const name of ['claims', 'mr_config_id', 'compose_hash', 'binding'] as const)
+        expect((await checkOf(name, relabelled(type))).result).toBe('skipped')
+    }
+  })
+  test('a page, which sees no TLS key, refuses them too, and no permitted skip helps', async () => {
+    const permitted_skips = [...site.policy.permitted_skips, 'mr_config_id', 'tls_key'] as never
+    const bundle = { ...relabelled(1), spki_sha256: null }
+    expect((await judgeEvidence(bundle, { ...site.policy, permitted_skips }, 'live')).verdict).toBe('failed')
   })
 })
 
