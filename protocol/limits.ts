@@ -44,3 +44,5 @@ export const BOOT_EVENTS_MAX = 4_096
 /** Name and payload of one runtime event; the vault program has the same bounds. */
 export const BOOT_EVENT_NAME_MAX = 255
 export const BOOT_EVENT_PAYLOAD_MAX = 1_024
+/** PEM text of the three certificates in a quote; Intel's have some 4,000 bytes. */
+export const PCK_CHAIN_BYTES_MAX = 32_768

@@ -1,6 +1,7 @@
 /** Describes the evidence of one verification and parses it from a file, to be judged again without the venue. */
 import type { Collateral } from '../../protocol/tdx/collateral'
 import type { Attestation, Info } from '../../protocol/wire/public'
+import { readCollateralValue } from './tdx/collateral_form'
 import { Refused } from './transcript'
 
 /** Field to type; numbers are safe integers. */
@@ -92,18 +93,6 @@ const CHAIN_FORM = {
   program: { owner: 'string', data: 'string' },
   program_data: { owner: 'string', sha256: 'string' },
 } as const
-export const COLLATERAL_FORM = {
-  pck_crl_issuer_chain: 'string',
-  root_ca_crl: 'string',
-  pck_crl: 'string',
-  tcb_info_issuer_chain: 'string',
-  tcb_info: 'string',
-  tcb_info_signature: 'string',
-  qe_identity_issuer_chain: 'string',
-  qe_identity: 'string',
-  qe_identity_signature: 'string',
-} as const
-
 /** Parses the form only; the checks judge the content. @throws Refused for any other text */
 export function parseBundle(text: string): EvidenceBundle {
   const bundle = parseJson(text) as EvidenceBundle
@@ -118,7 +107,7 @@ export function parseBundle(text: string): EvidenceBundle {
     evidences: { quote_json: 'string', cert_pem: 'string', sha256sum_txt: 'string' },
   })
   if (bundle.format !== BUNDLE_FORMAT) throw new Refused('the bundle is of another format')
-  if (bundle.collateral !== null) requireForm(bundle.collateral, COLLATERAL_FORM)
+  if (bundle.collateral !== null) readCollateralValue(bundle.collateral)
   if (bundle.chain !== null) requireForm(bundle.chain, CHAIN_FORM)
   const authority: unknown = bundle.chain?.program_data.upgrade_authority ?? null
   const loose: unknown[] = [bundle.spki_sha256, bundle.app_compose, authority]

@@ -8,6 +8,8 @@ import type { GenuineQuote } from './genuine_quote'
 import type { PckPlatform } from './pck_extension'
 import {
   combineFindings,
+  MODULE_MAJOR,
+  MODULE_SVN,
   type ModuleSigner,
   matchesMasked,
   type QeIdentity,
@@ -15,10 +17,6 @@ import {
   type TcbFinding,
   type TcbInfo,
 } from './tcb_info'
-
-/** Byte of the TDX versions that holds the module's SVN; the next one is its major version. */
-const MODULE_SVN = 0
-const MODULE_MAJOR = 1
 
 /**
  * The first level whose components the platform all reaches (Intel PCS API v4, "TCB level selection"). From major version

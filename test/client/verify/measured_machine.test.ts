@@ -128,28 +128,44 @@ describe('relabelled boot events', () => {
 })
 
 describe('MRCONFIGID', () => {
+  const judged = (value: Uint8Array) =>
+    checkOf(
+      'mr_config_id',
+      measuredAs(() => {}, value),
+    )
   test('another manifest in it is refused', async () => {
     const value = new Uint8Array(48).fill(8, 1, 33)
     value[0] = 1
-    expect(
-      (
-        await checkOf(
-          'mr_config_id',
-          measuredAs(() => {}, value),
-        )
-      ).reason,
-    ).toMatch(/another manifest/)
+    expect(await judged(value)).toMatchObject({
+      result: 'fail',
+      reason: expect.stringMatching(/other facts/),
+    })
   })
-  test('none and unreadable forms are skipped, never passed', async () => {
-    for (const value of [new Uint8Array(48), new Uint8Array(48).fill(2)])
-      expect(
-        (
-          await checkOf(
-            'mr_config_id',
-            measuredAs(() => {}, value),
-          )
-        ).result,
-      ).toBe('skipped')
+  test('none is skipped, never passed', async () => {
+    expect((await judged(new Uint8Array(48))).result).toBe('skipped')
+  })
+  test('an unknown form, or padding that is not zero, fails and is no skip', async () => {
+    const padded = new Uint8Array(48)
+    padded[0] = 1
+    padded.set(fromAnyHex(site.machine.agent.compose_hash)!, 1)
+    expect((await judged(padded)).result).toBe('pass')
+    const values = [new Uint8Array(48).fill(2), padded.with(47, 1), padded.with(33, 1)]
+    for (const form of [0, 4, 255]) values.push(padded.with(0, form))
+    for (const value of values)
+      expect(await judged(value)).toMatchObject({
+        result: 'fail',
+        reason: expect.stringMatching(/unknown form/),
+      })
+  })
+  test('the forms that hash facts outside the quote fail when the facts are others', async () => {
+    for (const form of [2, 3]) {
+      const value = new Uint8Array(48).fill(8, 1, 33)
+      value[0] = form
+      expect(await judged(value)).toMatchObject({
+        result: 'fail',
+        reason: expect.stringMatching(/other facts/),
+      })
+    }
   })
 })
 
