@@ -8,7 +8,7 @@ import { sha256 } from '../sha256'
 import type { MeasuredClaims } from './event_log'
 
 /** The key provider as measured: `name` is the provider's kind, `id` its identity in lowercase hex, or empty. */
-type KeyProvider = { name: string; id: string }
+export type KeyProvider = { name: string; id: string }
 
 /** Undefined unless the payload is one JSON object of exactly these two texts. */
 export function readKeyProvider({

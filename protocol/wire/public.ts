@@ -100,6 +100,8 @@ export type Info = {
   exit_delay_s: number
 }
 export type Attestation = {
+  /** Absent in answers of venues before this field. */
+  enclave?: 'dstack' | 'development'
   quote: string
   event_log: string
   report_data: string

@@ -30,7 +30,7 @@ export const checkClaims: RunCheck = (verification) => {
 export const checkMrConfigId: RunCheck = (verification) => {
   const { report } = established(verification, 'genuine').quote
   const found = judgeMrConfigId(report.mr_config_id, established(verification, 'claims'))
-  if (found === 'none') throw new Skipped('the machine was started without one')
+  if (found === 'none') throw new Skipped('mr_config_id_absent')
   requireThat(found !== 'malformed', 'MRCONFIGID has an unknown form or padding')
   requireThat(found !== 'other', 'MRCONFIGID commits to other facts than the measured ones')
   return { form: found }

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { EvidenceBundle } from '../../../client/verify/evidence_bundle'
 import { judgeEvidence } from '../../../client/verify/judge_evidence'
 import type { VerificationPolicy } from '../../../client/verify/policy'
+import type { SkipReason } from '../../../client/verify/skip_reasons'
 import type { Check, CheckName } from '../../../client/verify/transcript'
 import { fromAnyHex, fromHex, toHex, utf8 } from '../../../protocol/bytes'
 import { sha256 } from '../../../protocol/sha256'
@@ -121,7 +122,8 @@ describe('relabelled boot events', () => {
     }
   })
   test('a page, which sees no TLS key, refuses them too, and no permitted skip helps', async () => {
-    const permitted_skips = [...site.policy.permitted_skips, 'mr_config_id', 'tls_key'] as never
+    const hidden: SkipReason[] = ['mr_config_id_absent', 'tls_key_hidden']
+    const permitted_skips = [...site.policy.permitted_skips, ...hidden]
     const bundle = { ...relabelled(1), spki_sha256: null }
     expect((await judgeEvidence(bundle, { ...site.policy, permitted_skips }, 'live')).verdict).toBe('failed')
   })
@@ -194,20 +196,50 @@ describe('the manifest text', () => {
 })
 
 describe('the key provider', () => {
-  const under_kms = () =>
+  const provider = { name: 'kms', id: '00' }
+  const under = (measured: object) =>
     measuredAs((events) => {
       const at = events.findIndex((event) => event.event === 'key-provider')
-      events[at] = runtime('key-provider', utf8('{"name":"kms","id":"00"}'))
+      events[at] = runtime('key-provider', utf8(JSON.stringify(measured)))
     })
   const kms = { rpc_url: 'http://127.0.0.1:1' }
-  test('a KMS without a contract to ask is skipped', async () => {
-    expect((await checkOf('kms', under_kms())).result).toBe('skipped')
+  const pins = () => ({ kms, app_ids: [honest.info.app_id], key_providers: [provider] })
+  test('a KMS without a contract to ask is skipped for its reason, other keys for theirs', async () => {
+    expect((await checkOf('kms', under(provider))).reason_code).toBe('kms_without_contract')
+    expect((await checkOf('kms', honest)).reason_code).toBe('keys_without_kms')
   })
   test('a contract that allows the manifest passes; one that does not, or cannot be read, is refused', async () => {
-    const judged = (kms_allowed: boolean | null) => checkOf('kms', { ...under_kms(), kms_allowed }, { kms })
+    const judged = (kms_allowed: boolean | null) =>
+      checkOf('kms', { ...under(provider), kms_allowed }, pins())
     expect((await judged(true)).result).toBe('pass')
     expect((await judged(false)).reason).toMatch(/does not allow/)
     expect((await judged(null)).reason).toMatch(/could not be read/)
+  })
+  test('a contract says nothing about an unpinned app or provider: the skip has no code to permit', async () => {
+    const bundle = { ...under(provider), kms_allowed: true }
+    for (const pin of ['app_ids', 'key_providers'] as const) {
+      const { [pin]: _left_out, ...rest } = pins()
+      expect(await checkOf('kms', bundle, rest)).toMatchObject({ result: 'skipped', reason_code: '' })
+    }
+  })
+  test('a machine that states another provider fails, also when the policy pins that one too', async () => {
+    for (const other of [
+      { name: 'kms', id: '01' },
+      { name: 'local-sgx', id: '00' },
+      { name: 'none', id: '' },
+    ]) {
+      const bundle = { ...under(other), kms_allowed: true }
+      expect(await checkOf('key_provider', bundle, pins())).toMatchObject({ result: 'fail' })
+      expect(await checkOf('kms', bundle, pins())).toMatchObject({ result: 'skipped', reason_code: '' })
+    }
+    const local = { name: 'local-sgx', id: '00' }
+    const both = { ...pins(), key_providers: [provider, local] }
+    const judged = await checkOf('kms', { ...under(local), kms_allowed: true }, both)
+    expect(judged).toMatchObject({ result: 'fail', reason: expect.stringMatching(/come from local-sgx/) })
+  })
+  test('a provider that is not a name and an id fails', async () => {
+    for (const odd of [[], {}, { name: 'kms' }, { name: 'kms', id: '00', more: 1 }])
+      expect(await checkOf('key_provider', under(odd))).toMatchObject({ result: 'fail' })
   })
 })
 

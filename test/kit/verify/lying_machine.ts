@@ -22,6 +22,14 @@ export const mrConfigId =
   (body: Uint8Array): void =>
     body.set(value, 184)
 
+/** The event log with one payload replaced, shown as it was extended. */
+export const withClaim =
+  (name: string, event_payload: string): NonNullable<Lie['log']> =>
+  (honest) => {
+    const changed = honest.map((event) => (event.event === name ? { ...event, event_payload } : event))
+    return { extended: changed, shown: changed }
+  }
+
 /** Undone by `site.restore()`. */
 export function lie(site: Site, told: Lie): void {
   const honest = new Map(site.answers)
