@@ -100,13 +100,13 @@ export type Info = {
   exit_delay_s: number
 }
 export type Attestation = {
-  /** Absent in answers of venues before this field. */
-  enclave?: 'dstack' | 'development'
   quote: string
   event_log: string
   report_data: string
   vm_config: string
   tee_pubkey: string
+  /** `development`: a simulated enclave, whose quotes prove nothing under Intel's root. Version 0.1.0 states none. */
+  enclave: 'dstack' | 'development'
   binding: {
     body: string
     signature: string

@@ -81,7 +81,8 @@ export const checkXfam: RunCheck = (verification) => {
  * runs on hardware has a quote under Intel's root. The quote's root decides: the statement can only make a venue fail.
  */
 export const checkEnclave: RunCheck = (verification) => {
-  const { enclave } = verification.bundle.attestation
+  // Venues and bundles before this field state nothing.
+  const { enclave } = verification.bundle.attestation as { enclave?: string }
   const { policy, roots } = verification
   if (enclave === undefined) return { enclave: 'not stated' }
   requireThat(

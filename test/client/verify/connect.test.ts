@@ -65,7 +65,7 @@ test('each connection asks with a nonce of its own', async () => {
 test('a stand-in is refused by whoever does not name its root', async () => {
   const { roots_pem: _roots, ...policy } = site.policy
   const connecting = connect(site.url, policy, { collateral: site.machine.agent.collateral() })
-  expect(await refusal(connecting)).toBe('collateral')
+  expect(await refusal(connecting)).toBe('collateral enclave')
 })
 
 test('a venue that does not answer, or not over TLS, gives no transport', async () => {
