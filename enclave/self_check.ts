@@ -9,6 +9,7 @@ import { MalformedEventLog, measuredClaims, parseEventLog, replayRegisters } fro
 import { judgeMrConfigId } from '../protocol/tdx/mr_config_id'
 import type { Quote } from '../protocol/tdx/quote'
 import { attestationReportData } from '../protocol/tdx/report_data'
+import { tdFault } from '../protocol/tdx/td_rules'
 import type { AgentInfo, AgentQuote } from './agent'
 
 /** Ends the start of the process. */
@@ -71,9 +72,6 @@ function pointOfKey(key: KeyObject): Uint8Array {
   return new Uint8Array(key.export({ type: 'spki', format: 'der' }).subarray(-64))
 }
 
-/** Bit 0 of the TD attributes: the host can read the machine's memory. */
-const TD_DEBUG = 1
-
 /** The reasons why a client would reject the venue's own quote, if any. `own` is the quote without nonce. */
 export function selfCheck(own: AgentQuote, info: AgentInfo, tee_pubkey: Uint8Array): string[] {
   const { report } = own.parsed
@@ -81,7 +79,8 @@ export function selfCheck(own: AgentQuote, info: AgentInfo, tee_pubkey: Uint8Arr
   const must = (holds: boolean, reason: string) => {
     if (!holds) reasons.push(reason)
   }
-  must((report.td_attributes[0]! & TD_DEBUG) === 0, 'the machine runs in debug mode')
+  const fault = tdFault(report)
+  if (fault !== undefined) reasons.push(fault)
   const expected = attestationReportData(new Uint8Array(32), tee_pubkey)
   must(equalBytes(report.report_data, expected), 'report_data does not bind tee_pubkey')
 

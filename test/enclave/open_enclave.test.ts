@@ -167,7 +167,7 @@ test('before the venue is bound nothing is attested or certified', async () => {
 })
 
 test.each([
-  [{ debug: true }, ['the machine runs in debug mode']],
+  [{ debug: true }, ['the machine is under debug: the host reads its memory']],
   [{ wrong_compose_hash: true }, ['another manifest was measured']],
 ])('the self-check names what %j breaks', async (knobs, reasons) => {
   const broken = await openMachine(knobs)

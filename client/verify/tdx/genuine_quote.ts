@@ -2,6 +2,7 @@
 import { concatBytes, equalBytes, fromHex, isZero } from '../../../protocol/bytes'
 import { sha256 } from '../../../protocol/sha256'
 import { parseQuote, type QeReport, type Quote, type TdReport } from '../../../protocol/tdx/quote'
+import { tdFault } from '../../../protocol/tdx/td_rules'
 import { Refused, requireThat } from '../transcript'
 import { type Certificate, readCertificate, USAGE } from '../x509/certificate'
 import { requireCurrent, requireIssuedBy, requireNotRevoked } from '../x509/chain'
@@ -14,48 +15,12 @@ import {
   requireUnderRoot,
 } from './collateral'
 import { type PckPlatform, readPckPlatform } from './pck_extension'
-import { MODULE_MAJOR, matchesMasked } from './tcb_info'
+import { matchesMasked } from './tcb_info'
 
-/** Bit 28, SEPT_VE_DISABLE, and nothing else: no debugging, migration, performance monitoring or reserved bit. */
-const TD_ATTRIBUTES = fromHex('0000001000000000', 8)!
-const DEBUG_BITS = 0xff
-const SEPT_VE_DISABLE_BYTE = 3
-const SEPT_VE_DISABLE = 0x10
-const MIGRATABLE = 0x20
-const PERFMON_BYTE = 7
-const PERFMON = 0x80
-
-/**
- * The attributes that every trust domain and its TDX module must have (Intel "TDX Module Base Architecture").
- * @throws Refused
- */
+/** @throws Refused when the trust domain or its TDX module breaks a rule */
 export function requireMachine(report: TdReport): void {
-  const { td_attributes, mr_service_td_15 } = report
-  requireThat((td_attributes[0]! & DEBUG_BITS) === 0, 'the machine is under debug: the host reads its memory')
-  const faults = td_attributes[SEPT_VE_DISABLE_BYTE]!
-  requireThat((faults & SEPT_VE_DISABLE) !== 0, 'the host may inject memory faults (SEPT_VE_DISABLE is off)')
-  requireThat((faults & MIGRATABLE) === 0, 'the host may move the machine with its keys (MIGRATABLE is on)')
-  requireThat(
-    (td_attributes[PERFMON_BYTE]! & PERFMON) === 0,
-    'the machine exposes performance counters (PERFMON is on)',
-  )
-  requireThat(equalBytes(td_attributes, TD_ATTRIBUTES), 'the machine has unexpected attributes')
-  requireModule(report)
-  requireThat(
-    mr_service_td_15 === undefined || isZero(mr_service_td_15),
-    'a service TD is bound to the machine',
-  )
-}
-
-/** Intel's own module outside debugging, and no other module generation than at launch. */
-function requireModule({ mr_signer_seam, seam_attributes, tee_tcb_svn, tee_tcb_svn_15 }: TdReport): void {
-  requireThat(isZero(mr_signer_seam), 'the TDX module is not signed by Intel')
-  requireThat(isZero(seam_attributes), 'the TDX module has attributes, such as debugging')
-  // SVNs of different major versions cannot be compared, and no update of a running module crosses one.
-  requireThat(
-    tee_tcb_svn_15 === undefined || tee_tcb_svn_15[MODULE_MAJOR] === tee_tcb_svn[MODULE_MAJOR],
-    'the TDX module has another major version than at launch',
-  )
+  const fault = tdFault(report)
+  if (fault !== undefined) throw new Refused(fault)
 }
 
 /** INIT and MODE64BIT; PROVISION_KEY, bit 2, is free. DEBUG, bit 1, would show the attestation key to the host. */

@@ -1,6 +1,7 @@
 /** Finds the TCB level of platform, TDX module and quoting enclave and judges it by a policy. */
 import { equalBytes, toHex } from '../../../protocol/bytes'
 import type { QeReport, TdReport } from '../../../protocol/tdx/quote'
+import { MODULE_MAJOR, MODULE_SVN } from '../../../protocol/tdx/td_rules'
 import type { VerificationPolicy } from '../policy'
 import { Refused, requireThat } from '../transcript'
 import type { OpenedCollateral } from './collateral'
@@ -8,8 +9,6 @@ import type { GenuineQuote } from './genuine_quote'
 import type { PckPlatform } from './pck_extension'
 import {
   combineFindings,
-  MODULE_MAJOR,
-  MODULE_SVN,
   type ModuleSigner,
   matchesMasked,
   type QeIdentity,

@@ -71,9 +71,6 @@ export type TcbInfo = {
 }
 
 const COMPONENTS = 16
-/** Byte of the TDX versions that holds the module's SVN; the next one is its major version. */
-export const MODULE_SVN = 0
-export const MODULE_MAJOR = 1
 /** Widths of one SGX or TDX component, and of other versions. */
 const U8_MAX = 0xff
 const U16_MAX = 0xffff
