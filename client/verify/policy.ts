@@ -223,7 +223,8 @@ function readRpcOperators(policy: JsonObject): RpcOperatorsPolicy {
 function readLocation(policy: JsonObject): LocationPolicy {
   policy.only(['authorities', 'minimum'])
   const authorities = policy.objects('authorities').map(readAuthority)
-  requireDistinct([authorities.map(({ name }) => name)])
+  const keys = authorities.flatMap((one) => ('key' in one ? [one.key] : []))
+  requireDistinct([authorities.map(({ name }) => name), keys])
   return { authorities, minimum: count(policy, authorities.length) }
 }
 
@@ -247,7 +248,7 @@ function count(policy: JsonObject, entries: number): number {
 
 function requireDistinct(lists: readonly string[][]): void {
   if (lists.some((list) => new Set(list).size !== list.length))
-    throw new Refused('the policy names an operator, host or authority twice')
+    throw new Refused('the policy names an operator, host, authority or its key twice')
 }
 
 function host(text: string): string {

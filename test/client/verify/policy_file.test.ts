@@ -118,6 +118,13 @@ test('an unknown field, a malformed value or a status nobody may allow is refuse
     { location: { authorities: [FULL.location.authorities[1], FULL.location.authorities[1]], minimum: 2 } },
     { location: { authorities: [{ ...FULL.location.authorities[0], levels: ['near'] }], minimum: 1 } },
     { location: { authorities: [{ ...FULL.location.authorities[0], ppids: [] }], minimum: 1 } },
+    // One key under two names would count twice.
+    {
+      location: {
+        authorities: ['a', 'b'].map((name) => ({ ...FULL.location.authorities[0], name })),
+        minimum: 2,
+      },
+    },
     { chain: { ...chain, exit_delay_min_s: '1' } },
     { chain: { ...chain, admins: ['x'] } },
     { permitted_skips: ['constructor'] },
