@@ -205,7 +205,7 @@ function readProvider(provider: JsonObject): KeyProvider {
   const [name, id] = [provider.text('name'), provider.text('id')]
   if (name === '' || !/^(?:[0-9a-f]{2})*$/.test(id))
     throw new Refused('the policy has a malformed key provider')
-  // A name alone pins nobody: any host can run a KMS.
+  // A name alone identifies no operator: any host can run a KMS.
   if (name === 'kms' && id === '') throw new Refused('the policy pins a kms without its id')
   return { name, id }
 }

@@ -10,7 +10,7 @@ let venue: PinnedVenue
 let honest: EvidenceBundle
 beforeAll(async () => {
   venue = await openPinnedVenue()
-  venue.tell()
+  venue.answerAs()
   const { app_compose, policy, site } = venue
   const collateral = site.machine.agent.collateral()
   honest = (await connect(site.url, policy, { collateral, app_compose })).evidence

@@ -10,7 +10,7 @@ beforeEach(async () => {
 }, 30_000)
 afterEach(() => world.site.remove())
 
-test('reasons of the self-check bar the epoch and fence nobody; without them the next boot opens it', async () => {
+test('reasons of the self-check bar the epoch and fence no instance; without them the next boot opens it', async () => {
   const { site, alice } = world
   const { epoch, boot_nonce } = await site.port.readConfig()
   await site.venue.drain()

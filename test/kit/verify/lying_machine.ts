@@ -31,9 +31,9 @@ export const withClaim =
   }
 
 /** Undone by `site.restore()`. */
-export function lie(site: Site, told: Lie): void {
+export function lie(site: Site, change: Lie): void {
   const honest = new Map(site.answers)
-  const { quote: changes = {}, log = (events) => ({ extended: events, shown: events }) } = told
+  const { quote: changes = {}, log = (events) => ({ extended: events, shown: events }) } = change
   const sign = (event_log: string, report_data: string) => {
     const { extended, shown } = log(JSON.parse(event_log) as LoggedEvent[])
     const registers = replayRegisters(parseEventLog(JSON.stringify(extended)))
@@ -43,7 +43,7 @@ export function lie(site: Site, told: Lie): void {
   site.answers.set('/attestation', async (nonce) => {
     const attestation = JSON.parse(await honest.get('/attestation')!(nonce)) as Attestation
     Object.assign(attestation, sign(attestation.event_log, attestation.report_data))
-    told.attestation?.(attestation)
+    change.attestation?.(attestation)
     return JSON.stringify(attestation)
   })
   site.answers.set('/evidences/quote.json', async () => {
@@ -51,6 +51,6 @@ export function lie(site: Site, told: Lie): void {
     return JSON.stringify({ ...file, ...sign(file.event_log, file.report_data) })
   })
   site.answers.set('/info', async () =>
-    JSON.stringify({ ...JSON.parse(await honest.get('/info')!(undefined)), ...told.info }),
+    JSON.stringify({ ...JSON.parse(await honest.get('/info')!(undefined)), ...change.info }),
   )
 }

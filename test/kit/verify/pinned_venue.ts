@@ -34,7 +34,7 @@ export type PinnedVenue = {
   contract: Contract
   authority: Authority
   /** Answers as the honest KMS venue does but for the lie, until `site.restore()`. */
-  tell(more?: Lie): void
+  answerAs(more?: Lie): void
   /** Honest contract and authority again. */
   restore(): void
   close(): Promise<void>
@@ -81,7 +81,7 @@ export async function openPinnedVenue(): Promise<PinnedVenue> {
     contract,
     authority,
     policy: await policyOf(site, info, node.port!, hosts.port!, base),
-    tell(more = {}) {
+    answerAs(more = {}) {
       lie(site, { ...base, ...more, log: (events) => (more.log ?? kept)(base.log!(events).shown) })
     },
     restore() {
