@@ -13,6 +13,10 @@ export const QUOTE_BUSY_RETRIES_MAX = 3
 export const QUOTE_BUSY_WAIT_MAX_MS = 5_000
 /** Longest answer of a venue that is not verified yet; quotes and event logs have some ten thousand characters. */
 export const VENUE_ANSWER_CHARACTERS_MAX = 1_048_576
+/** Files that a venue may list in its evidence beside the certificate. */
+export const EVIDENCE_FILES_MAX = 16
+/** Longest answer of a location authority: a statement and a signature in hex. */
+export const LOCATION_ANSWER_CHARACTERS_MAX = 1_024
 /** Nesting of a measurement document; its parser recurses. */
 export const CBOR_DEPTH_MAX = 8
 /** Bytes of a DER length; no certificate or list reaches 16 MB. */

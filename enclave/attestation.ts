@@ -26,6 +26,7 @@ type AttestationParts = {
   /** 32 bytes; zeros when the caller sent none. */
   nonce: Uint8Array
   tee_pubkey: Uint8Array
+  kind: 'dstack' | 'development'
   /** 40 hex digits or empty. */
   instance_id: string
   spki_sha256: Uint8Array
@@ -38,7 +39,8 @@ type AttestationParts = {
 
 /** Signs the 148-byte binding body; a machine without instance id binds 20 zero bytes. */
 export function composeAttestation(parts: AttestationParts): Attestation {
-  const { quote, nonce, tee_pubkey, instance_id, spki_sha256, venue, statement_key, certificate } = parts
+  const { quote, nonce, tee_pubkey, kind, instance_id, spki_sha256, venue, statement_key, certificate } =
+    parts
   const body = encodeBinding({
     venue,
     nonce,
@@ -53,6 +55,7 @@ export function composeAttestation(parts: AttestationParts): Attestation {
     report_data: quote.report_data,
     vm_config: quote.vm_config,
     tee_pubkey: encodeBase58(tee_pubkey),
+    enclave: kind,
     binding: {
       body: toHex(body),
       signature: toHex(statement_key.sign(body)),

@@ -130,7 +130,7 @@ class OpenEnclave implements Enclave {
         ? this.parts.served.current.plain_quote
         : (await this.freshQuote(nonce_hex)).quote
     const tee_pubkey = encodeBase58(this.identity.tee_pubkey)
-    return { quote, event_log, report_data, vm_config, tee_pubkey }
+    return { quote, event_log, report_data, vm_config, tee_pubkey, enclave: this.identity.kind }
   }
 
   private async freshQuote(nonce_hex: string): Promise<{ quote: AgentQuote; nonce: Uint8Array }> {
@@ -162,13 +162,14 @@ class OpenEnclave implements Enclave {
     slot: number,
   ): Attestation {
     const { venue, epoch, certificate } = bound
-    const { tee_pubkey, instance_id } = this.identity
+    const { tee_pubkey, instance_id, kind } = this.identity
     const { spki_sha256 } = tls
     const { statement_key } = this
     return composeAttestation({
       quote,
       nonce,
       tee_pubkey,
+      kind,
       instance_id,
       spki_sha256,
       venue,

@@ -4,11 +4,12 @@ import { createPublicKey, type KeyObject, verify, X509Certificate } from 'node:c
 import { statSync } from 'node:fs'
 import { concatBytes, equalBytes, fromHex, toHex } from '../protocol/bytes'
 import { sha256 } from '../protocol/sha256'
-import { readMrConfigId } from '../protocol/tdx/app_compose'
 import { INTEL_ROOT_KEY } from '../protocol/tdx/collateral'
 import { MalformedEventLog, measuredClaims, parseEventLog, replayRegisters } from '../protocol/tdx/event_log'
+import { judgeMrConfigId } from '../protocol/tdx/mr_config_id'
 import type { Quote } from '../protocol/tdx/quote'
 import { attestationReportData } from '../protocol/tdx/report_data'
+import { tdFault } from '../protocol/tdx/td_rules'
 import type { AgentInfo, AgentQuote } from './agent'
 
 /** Ends the start of the process. */
@@ -71,9 +72,6 @@ function pointOfKey(key: KeyObject): Uint8Array {
   return new Uint8Array(key.export({ type: 'spki', format: 'der' }).subarray(-64))
 }
 
-/** Bit 0 of the TD attributes: the host can read the machine's memory. */
-const TD_DEBUG = 1
-
 /** The reasons why a client would reject the venue's own quote, if any. `own` is the quote without nonce. */
 export function selfCheck(own: AgentQuote, info: AgentInfo, tee_pubkey: Uint8Array): string[] {
   const { report } = own.parsed
@@ -81,16 +79,13 @@ export function selfCheck(own: AgentQuote, info: AgentInfo, tee_pubkey: Uint8Arr
   const must = (holds: boolean, reason: string) => {
     if (!holds) reasons.push(reason)
   }
-  must((report.td_attributes[0]! & TD_DEBUG) === 0, 'the machine runs in debug mode')
+  const fault = tdFault(report)
+  if (fault !== undefined) reasons.push(fault)
   const expected = attestationReportData(new Uint8Array(32), tee_pubkey)
   must(equalBytes(report.report_data, expected), 'report_data does not bind tee_pubkey')
 
   const compose_hash = sha256(info.app_compose)
   must(toHex(compose_hash) === info.compose_hash, 'the compose hash is not the hash of the manifest')
-  const config = readMrConfigId(report.mr_config_id)
-  if (config.form === 'compose_hash') {
-    must(equalBytes(config.compose_hash, compose_hash), 'MRCONFIGID commits to another manifest')
-  }
   reasons.push(...checkEventLog(own, info, compose_hash))
   return reasons
 }
@@ -108,6 +103,9 @@ function checkEventLog(own: AgentQuote, info: AgentInfo, compose_hash: Uint8Arra
     if (!equalBytes(claims.compose_hash, compose_hash)) wrong.push('another manifest was measured')
     if (!equalBytes(claims.app_id, fromHex(info.app_id, 20)!)) wrong.push('another app id was measured')
     if (toHex(claims.instance_id) !== info.instance_id) wrong.push('another instance id was measured')
+    const config_id = judgeMrConfigId(own.parsed.report.mr_config_id, claims)
+    if (config_id === 'malformed') wrong.push('MRCONFIGID has an unknown form')
+    if (config_id === 'other') wrong.push('MRCONFIGID commits to other facts than the measured ones')
     return wrong
   } catch (error) {
     if (error instanceof MalformedEventLog) return [error.message]

@@ -41,3 +41,8 @@ export const INNER_DATA_CHARACTERS_MAX = Math.ceil(10_240 * 1.366)
 export const ADDRESSES_KEPT_MAX = 1_024
 /** Entries of a boot event log; firmware and boot write some hundred. */
 export const BOOT_EVENTS_MAX = 4_096
+/** Name and payload of one runtime event; the vault program has the same bounds. */
+export const BOOT_EVENT_NAME_MAX = 255
+export const BOOT_EVENT_PAYLOAD_MAX = 1_024
+/** PEM text of the three certificates in a quote; Intel's have some 4,000 bytes. */
+export const PCK_CHAIN_BYTES_MAX = 32_768

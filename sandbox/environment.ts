@@ -3,9 +3,10 @@
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { encodeBase58 } from '../protocol/base58'
-import { fromHex } from '../protocol/bytes'
+import { fromHex, toHex } from '../protocol/bytes'
 import { publicKeyOf } from '../protocol/sign'
 import type { Environment } from '../server/settings/config'
+import { DEVELOPMENT_ONLY, XFAM } from './enclave/machine'
 import { sandboxSecrets } from './secrets'
 
 const SOL = 'So11111111111111111111111111111111111111112'
@@ -72,18 +73,36 @@ export async function sandboxEnvironment(environment: Environment): Promise<Envi
   return { ...defaults, ...environment, TACIT_DATA_DIR: data_dir }
 }
 
-type SandboxBuild = { compose_hash: string; root_pem: string; rpc_url: string; program_id: string }
+type SandboxBuild = {
+  app_id: string
+  compose_hash: string
+  root_pem: string
+  rpc_url: string
+  program_id: string
+}
 
 /**
  * The policy file that accepts this sandbox and nothing else, in the form `tacit verify --policy` reads.
  * @param root_pem path of the root's certificate
  */
-export function sandboxPolicy({ compose_hash, root_pem, rpc_url, program_id }: SandboxBuild): string {
+export function sandboxPolicy({ app_id, compose_hash, root_pem, rpc_url, program_id }: SandboxBuild): string {
   const policy = {
     compose_hashes: [compose_hash],
     tcb_statuses: ['UpToDate'],
     // The manifest of a sandbox runs no image, which the linter rejects: its text is not presented as a deployment's.
-    permitted_skips: ['os_image', 'manifest', 'kms'],
+    permitted_skips: [
+      'rpc_operators_unpinned',
+      'manifest_absent',
+      'os_image_unpinned',
+      'keys_without_kms',
+      'exit_delay_unpinned',
+      'admin_unpinned',
+      'machines_unpinned',
+      'location_unnamed',
+    ],
+    app_ids: [app_id],
+    key_providers: [{ name: DEVELOPMENT_ONLY, id: '' }],
+    xfam_mask: toHex(XFAM),
     roots_pem: readFileSync(root_pem, 'utf8'),
     chain: { rpc_url, program_id, upgrade_authorities: [], pending_actions: [], paused_allowed: false },
   }

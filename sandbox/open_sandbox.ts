@@ -113,7 +113,7 @@ function announce(running: Running, data_dir: string, rpc_url: string, secrets: 
     manifest: path(MANIFEST_FILE),
     policy: path(POLICY_FILE),
   }
-  writeFileSync(facts.policy, sandboxPolicy(facts))
+  writeFileSync(facts.policy, sandboxPolicy({ ...facts, app_id: enclave.identity.app_id }))
   writeFileSync(path(`${FACTS_FILE}.new`), JSON.stringify(facts, null, 2), { mode: 0o600 })
   renameSync(path(`${FACTS_FILE}.new`), path(FACTS_FILE))
   console.log(announcement(facts, secrets))

@@ -117,6 +117,7 @@ async function openEngine(parts: ProcessParts, enclave: Enclave): Promise<Venue>
       compose_hash: enclave.identity.compose_hash,
       tacit_version: version,
       signature_thread: availableParallelism() > 1,
+      self_check_reasons: enclave.self_check.reasons,
     },
     ports: {
       clock,

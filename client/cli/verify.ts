@@ -1,13 +1,13 @@
 /** Runs `tacit verify`: prints the transcript of one verification and returns its exit code. */
 import { writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
-import type { Collateral } from '../../protocol/tdx/collateral'
 import { connect } from '../connect'
 import { VerificationFailed } from '../verified_venue'
 import { EvidenceUnavailable } from '../verify/collect/collect_venue'
 import { type EvidenceBundle, parseBundle } from '../verify/evidence_bundle'
 import { judgeEvidence } from '../verify/judge_evidence'
 import { BARE_POLICY, parsePolicy, type VerificationPolicy } from '../verify/policy'
+import { parseCollateral } from '../verify/tdx/collateral_form'
 import { Refused, type Transcript, transcriptText, type Verdict } from '../verify/transcript'
 import { readInputText } from './options'
 
@@ -70,7 +70,9 @@ type Judged = { transcript: Transcript; evidence: EvidenceBundle }
 
 async function judgeVenue(url: string, policy: VerificationPolicy, values: Values): Promise<Judged> {
   const options = {
-    ...(values.collateral === undefined ? {} : { collateral: readJson(values.collateral) as Collateral }),
+    ...(values.collateral === undefined
+      ? {}
+      : { collateral: parseCollateral(readInputText(values.collateral)) }),
     ...(values.manifest === undefined ? {} : { app_compose: readInputText(values.manifest) }),
   }
   try {
@@ -91,14 +93,5 @@ function writeText(path: string, content: string): void {
     writeFileSync(path, content)
   } catch {
     throw new Refused(`${path} cannot be written`)
-  }
-}
-
-function readJson(path: string): unknown {
-  try {
-    return JSON.parse(readInputText(path))
-  } catch (error) {
-    if (error instanceof SyntaxError) throw new Refused(`${path} is not JSON`)
-    throw error
   }
 }

@@ -5,8 +5,8 @@
  * Prints one JSON verdict. Exit code: 0 accept, 1 reject, 64 usage.
  */
 import { equalBytes, toHex } from '../../protocol/bytes'
-import { readMrConfigId } from '../../protocol/tdx/app_compose'
 import { type BootEvent, measuredClaims, parseEventLog, replayRegisters } from '../../protocol/tdx/event_log'
+import { judgeMrConfigId } from '../../protocol/tdx/mr_config_id'
 import { parseQuote } from '../../protocol/tdx/quote'
 import { quoteOfFile } from '../verify/read_quote_file'
 import { Refused, reasonOf, requireThat } from '../verify/transcript'
@@ -25,13 +25,11 @@ function verdict(path: string): Record<string, unknown> {
   const { report } = parseQuote(quoteOfFile(new TextEncoder().encode(text)))
   for (const [index, register] of registers.entries())
     requireThat(equalBytes(register, report.rtmr[index]!), `the event log does not lead to RTMR${index}`)
-  const config_id = readMrConfigId(report.mr_config_id)
-  requireThat(
-    config_id.form !== 'compose_hash' || toHex(config_id.compose_hash) === claims['compose_hash'],
-    'MRCONFIGID names another manifest',
-  )
+  const mr_config_id = judgeMrConfigId(report.mr_config_id, measuredClaims(events))
+  requireThat(mr_config_id !== 'malformed', 'MRCONFIGID has an unknown form or padding')
+  requireThat(mr_config_id !== 'other', 'MRCONFIGID commits to other facts than the measured ones')
   const reason = 'the event log leads to the four registers of the quote'
-  return accept(reason, { ...described, mr_config_id: config_id.form })
+  return accept(reason, { ...described, mr_config_id })
 }
 
 const accept = (reason: string, more: object) => ({ verdict: 'accept', reason, ...more })

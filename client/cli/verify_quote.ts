@@ -9,10 +9,10 @@
  */
 import { parseArgs } from 'node:util'
 import { toHex } from '../../protocol/bytes'
-import type { Collateral } from '../../protocol/tdx/collateral'
 import { BARE_POLICY, parsePolicy } from '../verify/policy'
 import { quoteOfFile } from '../verify/read_quote_file'
 import { onlyIntel, openCollateral, trustedRoots } from '../verify/tdx/collateral'
+import { parseCollateral } from '../verify/tdx/collateral_form'
 import { Refused, reasonOf } from '../verify/transcript'
 import { describePlatform, verifyUnderCollateral } from '../verify/verify_tdx_quote'
 import { answerHelp, readInput, readInputText } from './options'
@@ -33,7 +33,7 @@ async function verdict(options: Options): Promise<Record<string, unknown>> {
   const policy = options.policy === undefined ? BARE_POLICY : parsePolicy(readInputText(options.policy))
   const roots_pem = options.root === undefined ? policy.roots_pem : readInputText(options.root)
   const roots = trustedRoots(roots_pem)
-  const collateral = await openCollateral(readCollateral(options.collateral), roots, now_ms)
+  const collateral = await openCollateral(parseCollateral(readInputText(options.collateral)), roots, now_ms)
   const bytes = quoteOfFile(readInput(options.quote))
   const verified = await verifyUnderCollateral(bytes, collateral, policy, now_ms)
   const { report } = verified.quote
@@ -47,15 +47,6 @@ async function verdict(options: Options): Promise<Record<string, unknown>> {
     mr_config_id: toHex(report.mr_config_id),
     rtmr: report.rtmr.map(toHex),
     report_data: toHex(report.report_data),
-  }
-}
-
-function readCollateral(path: string): Collateral {
-  const text = readInputText(path)
-  try {
-    return JSON.parse(text) as Collateral
-  } catch {
-    throw new Refused('the collateral cannot be read as JSON')
   }
 }
 

@@ -23,21 +23,32 @@ const EXPECTED: Record<CheckName, Expected> = {
     `status ${policy.tcb_statuses.join(' or ') || 'none allowed'}`,
     `advisories ${policy.advisories.join(' ') || 'none'}`,
     `evaluation number from ${policy.tcb_evaluation_min}`,
-    ...(policy.ppids === undefined ? [] : ['a machine your policy lists']),
   ],
-  machine: () => ['debug off, no service TD'],
+  machine: () => ['debug off, not migratable, no service TD'],
+  xfam: ({ xfam_mask }) => [xfam_mask === undefined ? NOT_NAMED : `no bit outside ${xfam_mask}`],
+  enclave: ({ roots_pem }) => [
+    roots_pem === undefined ? 'hardware' : 'simulated, as your policy names its root',
+  ],
   registers: () => ['the log replays to RTMR0 to RTMR3'],
   claims: (_policy, { info }) => [
     stated('app_id', info.app_id),
     stated('instance_id', info.instance_id),
     'each exactly once',
   ],
-  mr_config_id: () => ['the hash of the measured manifest'],
+  mr_config_id: () => ['a commitment to the measured manifest'],
+  app: ({ app_ids }) => listed(app_ids ?? []),
+  key_provider: ({ key_providers }) => listed((key_providers ?? []).map(({ name, id }) => `${name} ${id}`)),
   compose_hash: ({ compose_hashes }) => listed(compose_hashes),
   manifest: (_policy, { info }) => [
     stated('hash', info.compose_hash),
     'images by digest, no shell, no script, listed names only',
   ],
+  rpc_operators: ({ rpc_operators }) =>
+    rpc_operators === undefined
+      ? [NOT_NAMED]
+      : [
+          `at least ${rpc_operators.minimum} of ${rpc_operators.operators.map(({ name }) => name).join(', ')}`,
+        ],
   os_image: (policy) =>
     listed([...policy.os_image_hashes, ...policy.registers.map(({ mrtd }) => `mrtd ${mrtd}`)]),
   report_data: (_policy, { nonce, info }) => [`nonce ${nonce}`, stated('key', info.tee_pubkey)],
@@ -71,6 +82,19 @@ const EXPECTED: Record<CheckName, Expected> = {
           `upgrade authority ${chain.upgrade_authorities.join(' ') || 'none'}`,
         ],
   kms: ({ kms }) => [kms === undefined ? NOT_NAMED : 'the contract allows the measured build'],
+  kms_owner: ({ kms }) => [
+    ...listed(kms?.owners ?? []),
+    ...(kms?.timelock_min_s === undefined ? [] : [`a timelock of at least ${kms.timelock_min_s} s`]),
+  ],
+  exit_delay: ({ chain }) => [
+    chain?.exit_delay_min_s === undefined ? NOT_NAMED : `at least ${chain.exit_delay_min_s} s`,
+  ],
+  admin: ({ chain }) => listed(chain?.admins ?? []),
+  machine_list: ({ ppids }) => listed(ppids ?? []),
+  location: ({ location }) =>
+    location === undefined
+      ? [NOT_NAMED]
+      : [`at least ${location.minimum} of ${location.authorities.map(({ name }) => name).join(', ')}`],
 }
 
 /** The venue's own statement, which the check compares with its proof. */

@@ -1,6 +1,8 @@
 /** Renders a transcript: the verdict, then every check with expected and found values. */
 import type { EvidenceBundle } from '../verify/evidence_bundle'
+import { isPermitted } from '../verify/judge_evidence'
 import type { VerificationPolicy } from '../verify/policy'
+import type { SkipReason } from '../verify/skip_reasons'
 import { CHECKS, type Check, type CheckResult, type Transcript, type Verdict } from '../verify/transcript'
 import { expectedOf } from './expected'
 
@@ -58,7 +60,8 @@ const STEPS = [
   'Manifest: the measured build is yours',
   'Operating system',
   'This answer: nonce, keys, connection',
-  'Chain: the vault knows this machine',
+  'Chain: the vault knows this machine, and who can change that',
+  'Place: which machine it is and where',
 ]
 /** Signs, so that colour is never the only signal. */
 const MARKS: Record<CheckResult, string> = { pass: '✓ pass', fail: '✕ fail', skipped: '– skip' }
@@ -67,12 +70,12 @@ const VERDICTS: Record<Verdict, [mark: string, title: string, meaning: string]> 
   partial: [
     '✓',
     'Accepted, not complete',
-    'Nothing failed, and your policy permits each check that was skipped.',
+    'Nothing failed, and your policy permits the reason of each skip.',
   ],
   incomplete: [
     '–',
     'Incomplete',
-    'Nothing failed, but your policy does not permit every check that was skipped.',
+    'Nothing failed, but your policy does not permit the reason of every skip.',
   ],
   failed: ['✕', 'Refused', 'At least one check failed. Send this venue nothing.'],
 }
@@ -88,7 +91,7 @@ export function showTranscript(shown: Shown): Node[] {
   return [showVerdict(shown.transcript, shown.policy.permitted_skips), showTable(shown)]
 }
 
-function showVerdict(transcript: Transcript, permitted: readonly string[]): Node {
+function showVerdict(transcript: Transcript, permitted: readonly SkipReason[]): Node {
   const { verdict, checks, url, judged_at, intel_root } = transcript
   const [mark, title, meaning] = VERDICTS[verdict]
   const count = (result: CheckResult) => checks.filter((check) => check.result === result).length
@@ -100,9 +103,9 @@ function showVerdict(transcript: Transcript, permitted: readonly string[]): Node
     element('p', 'counts', `${count('pass')} passed, ${count('fail')} failed, ${count('skipped')} skipped`),
     element('p', 'subject', `${url}, judged at ${judged_at}`),
   )
-  const blocking = checks.filter(({ result, name }) => result === 'skipped' && !permitted.includes(name))
+  const blocking = checks.filter((check) => check.result === 'skipped' && !isPermitted(check, permitted))
   if (verdict === 'incomplete')
-    box.append(element('p', 'blocking', `Not permitted: ${blocking.map(nameOf).join(', ')}`))
+    box.append(element('p', 'blocking', `Not permitted: ${blocking.map(blockingName).join(', ')}`))
   if (!intel_root)
     box.append(
       element(
@@ -116,7 +119,9 @@ function showVerdict(transcript: Transcript, permitted: readonly string[]): Node
   return box
 }
 
-const nameOf = ({ number, name }: Check): string => `${number} ${name}`
+/** With the code that a policy lists to permit the skip. */
+const blockingName = ({ number, name, reason_code }: Check): string =>
+  reason_code === '' ? `${number} ${name}` : `${number} ${name} (${reason_code})`
 
 function showTable(shown: Shown): Node {
   const heads = ['Check', 'Result', 'Expected', 'Found'].map((title) => {
@@ -124,7 +129,11 @@ function showTable(shown: Shown): Node {
     head.scope = 'col'
     return head
   })
-  const table = element('table', '', element('caption', '', `${CHECKS.length} checks in six steps`))
+  const table = element(
+    'table',
+    '',
+    element('caption', '', `${CHECKS.length} checks in ${STEPS.length} steps`),
+  )
   table.append(element('thead', '', element('tr', '', ...heads)))
   for (const [index, title] of STEPS.entries()) {
     const step = String(index + 1)

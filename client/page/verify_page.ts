@@ -2,9 +2,10 @@
 import type { Collateral } from '../../protocol/tdx/collateral'
 import { collectEvidence } from '../verify/collect/collect_evidence'
 import { EvidenceUnavailable, fetchTransport } from '../verify/collect/collect_venue'
-import { COLLATERAL_FORM, type EvidenceBundle, requireForm } from '../verify/evidence_bundle'
+import type { EvidenceBundle } from '../verify/evidence_bundle'
 import { judgeEvidence } from '../verify/judge_evidence'
 import { BARE_POLICY, parsePolicy, type VerificationPolicy } from '../verify/policy'
+import { parseCollateral } from '../verify/tdx/collateral_form'
 import { Refused, reasonOf } from '../verify/transcript'
 import { showTranscript } from './show_transcript'
 
@@ -41,7 +42,7 @@ function readDemand(text: FormText): Demand {
     origin: readOrigin(text.url.trim()),
     policy: isEmpty(text.policy) ? BARE_POLICY : parsePolicy(text.policy),
     options: {
-      ...(isEmpty(collateral) ? {} : { collateral: readCollateral(collateral) }),
+      ...(isEmpty(collateral) ? {} : { collateral: parseCollateral(collateral) }),
       // The hash is over the exact bytes, so nothing is trimmed.
       ...(isEmpty(manifest) ? {} : { app_compose: manifest }),
     },
@@ -54,21 +55,6 @@ function readOrigin(text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (url?.protocol !== 'https:') throw new Refused('the venue is named by a URL that begins with https://')
   return url
-}
-
-function readCollateral(text: string): Collateral {
-  let value: unknown
-  try {
-    value = JSON.parse(text)
-  } catch {
-    throw new Refused('the collateral is not JSON')
-  }
-  try {
-    requireForm(value, COLLATERAL_FORM)
-  } catch {
-    throw new Refused('the collateral is not of the form the verifier reads')
-  }
-  return value as Collateral
 }
 
 const byId = <E extends HTMLElement>(id: string): E => document.getElementById(id) as E

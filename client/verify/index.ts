@@ -16,6 +16,7 @@ export {
   BARE_POLICY,
   type ChainPolicy,
   type KmsPolicy,
+  type LocationAuthority,
   type PendingAction,
   parsePolicy,
   type VerificationPolicy,
@@ -24,6 +25,7 @@ export {
 // The judgement, check by check.
 
 export { judgeEvidence } from './judge_evidence'
+export { SKIP_REASONS, type SkipReason } from './skip_reasons'
 export {
   CHECKS,
   type Check,

@@ -21,11 +21,13 @@ export class JsonObject {
     try {
       return JsonObject.of(JSON.parse(text), part)
     } catch (error) {
-      if (error instanceof SyntaxError) throw new Refused(`${part} is not JSON`)
-      throw error
+      if (error instanceof Refused) throw error
+      // SyntaxError, or RangeError for text that is nested too deeply.
+      throw new Refused(`${part} is not JSON`)
     }
   }
-  private static of(value: unknown, part: string): JsonObject {
+  /** @throws Refused unless the value is one object. */
+  static of(value: unknown, part: string): JsonObject {
     if (typeof value !== 'object' || value === null || Array.isArray(value))
       throw new Refused(`${part} is not an object`)
     return new JsonObject(value as Record<string, unknown>, part)
@@ -47,11 +49,11 @@ export class JsonObject {
     const value = this.get(field)
     return typeof value === 'boolean' ? value : this.refuse(field)
   }
-  /** An integer from 0 to 2^32 - 1. */
-  integer(field: string): number {
+  /** An integer from 0 to `max`. */
+  integer(field: string, max = 0xffff_ffff): number {
     const value = this.get(field)
     if (typeof value !== 'number' || !Number.isInteger(value)) return this.refuse(field)
-    return value >= 0 && value <= 0xffff_ffff ? value : this.refuse(field)
+    return value >= 0 && value <= max ? value : this.refuse(field)
   }
   /** An integer from 0 to 2^53 - 1. */
   safeInteger(field: string): number {
@@ -66,7 +68,9 @@ export class JsonObject {
   time(field: string): number {
     const text = this.text(field)
     const unix_ms = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/.test(text) ? Date.parse(text) : Number.NaN
-    return Number.isNaN(unix_ms) ? this.refuse(field) : unix_ms
+    if (Number.isNaN(unix_ms)) return this.refuse(field)
+    // A day that does not exist would otherwise become one of the next month.
+    return new Date(unix_ms).toISOString().startsWith(text.slice(0, -1)) ? unix_ms : this.refuse(field)
   }
   /** `read` of the field; undefined when it is absent. */
   optional<T>(field: string, read: (field: string) => T): T | undefined {

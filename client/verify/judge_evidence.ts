@@ -1,13 +1,29 @@
 /** Runs every check on one bundle of evidence. Pure but for WebCrypto: the same bundle and policy give the same verdict. */
 import { checkBinding, checkEvidence, checkReportData, checkTlsKey } from './checks/binding'
-import { checkKms, checkProgram, checkSettlementSigner, checkVaultState } from './checks/chain'
-import { checkComposeHash, checkManifest } from './checks/manifest'
+import {
+  checkAdmin,
+  checkExitDelay,
+  checkProgram,
+  checkSettlementSigner,
+  checkVaultState,
+} from './checks/chain'
+import { checkAppId, checkKeyProvider, checkKms, checkKmsOwner } from './checks/keys'
+import { checkComposeHash, checkManifest, checkRpcOperators } from './checks/manifest'
 import { checkClaims, checkMrConfigId, checkRegisters } from './checks/measurements'
 import { checkOsImage } from './checks/os_image'
-import { checkCollateral, checkMachine, checkPlatform, checkQuote } from './checks/quote'
+import { checkLocation, checkMachineList } from './checks/place'
+import {
+  checkCollateral,
+  checkEnclave,
+  checkMachine,
+  checkPlatform,
+  checkQuote,
+  checkXfam,
+} from './checks/quote'
 import { type RunCheck, Skipped, type VerificationCase } from './checks/verification_case'
 import type { EvidenceBundle } from './evidence_bundle'
 import type { VerificationPolicy } from './policy'
+import type { SkipReason } from './skip_reasons'
 import { onlyIntel, type TrustedRoots, trustedRoots } from './tdx/collateral'
 import { CHECKS, type Check, type CheckName, reasonOf, type Transcript, type Verdict } from './transcript'
 
@@ -16,11 +32,16 @@ const RUN: Record<CheckName, RunCheck> = {
   quote: checkQuote,
   platform: checkPlatform,
   machine: checkMachine,
+  xfam: checkXfam,
+  enclave: checkEnclave,
   registers: checkRegisters,
   claims: checkClaims,
   mr_config_id: checkMrConfigId,
+  app: checkAppId,
+  key_provider: checkKeyProvider,
   compose_hash: checkComposeHash,
   manifest: checkManifest,
+  rpc_operators: checkRpcOperators,
   os_image: checkOsImage,
   report_data: checkReportData,
   binding: checkBinding,
@@ -30,6 +51,11 @@ const RUN: Record<CheckName, RunCheck> = {
   vault_state: checkVaultState,
   program: checkProgram,
   kms: checkKms,
+  kms_owner: checkKmsOwner,
+  exit_delay: checkExitDelay,
+  admin: checkAdmin,
+  machine_list: checkMachineList,
+  location: checkLocation,
 }
 
 /**
@@ -59,18 +85,25 @@ export async function judgeEvidence(
 async function outcomeOf(
   run: RunCheck,
   verification: VerificationCase,
-): Promise<Pick<Check, 'result' | 'reason' | 'values'>> {
+): Promise<Pick<Check, 'result' | 'reason' | 'reason_code' | 'values'>> {
+  const reason_code = ''
   try {
-    return { result: 'pass', reason: '', values: await run(verification) }
+    return { result: 'pass', reason: '', reason_code, values: await run(verification) }
   } catch (error) {
-    if (error instanceof Skipped) return { result: 'skipped', reason: error.message, values: {} }
-    return { result: 'fail', reason: reasonOf(error), values: {} }
+    if (error instanceof Skipped)
+      return { result: 'skipped', reason: error.message, reason_code: error.code, values: {} }
+    return { result: 'fail', reason: reasonOf(error), reason_code, values: {} }
   }
 }
 
-function verdictOf(checks: readonly Check[], permitted_skips: readonly CheckName[]): Verdict {
+/** A skip without a code rests on a check that did not pass: no policy permits it. */
+export function isPermitted({ reason_code }: Check, permitted_skips: readonly SkipReason[]): boolean {
+  return reason_code !== '' && permitted_skips.includes(reason_code)
+}
+
+function verdictOf(checks: readonly Check[], permitted_skips: readonly SkipReason[]): Verdict {
   if (checks.some((check) => check.result === 'fail')) return 'failed'
   const skipped = checks.filter((check) => check.result === 'skipped')
   if (skipped.length === 0) return 'verified'
-  return skipped.every((check) => permitted_skips.includes(check.name)) ? 'partial' : 'incomplete'
+  return skipped.every((check) => isPermitted(check, permitted_skips)) ? 'partial' : 'incomplete'
 }

@@ -1,6 +1,8 @@
 /** Describes the checks of a verification, their transcript, and the error that fails a check. */
+import { BodyError } from '../../protocol/bodies/body_layout'
 import { MalformedEventLog } from '../../protocol/tdx/event_log'
 import { MalformedQuote } from '../../protocol/tdx/quote'
+import type { SkipReason } from './skip_reasons'
 
 /** Evidence or a document is rejected; every check returns or throws this. The message may be shown: it has no secret. */
 export class Refused extends Error {
@@ -9,8 +11,8 @@ export class Refused extends Error {
 
 /** One sentence for a transcript. An unexpected error rejects too and is named as such. */
 export function reasonOf(error: unknown): string {
-  if (error instanceof Refused || error instanceof MalformedQuote || error instanceof MalformedEventLog)
-    return error.message
+  const known = [Refused, MalformedQuote, MalformedEventLog, BodyError]
+  if (known.some((kind) => error instanceof kind)) return (error as Error).message
   return `unexpected ${error instanceof Error ? `${error.name}: ${error.message}` : 'fault'}`
 }
 
@@ -28,12 +30,17 @@ export const CHECKS = [
   ],
   ['1.2', 'quote', 'the quote is genuine: PCK chain, quoting enclave and signature'],
   ['1.3', 'platform', 'platform, TDX module and quoting enclave are as current as the policy asks'],
-  ['1.4', 'machine', 'the machine runs without debugging and without a service TD'],
+  ['1.4', 'machine', "the machine runs without debugging, migration or service TD on Intel's TDX module"],
+  ['1.5', 'xfam', 'the machine uses no processor features but those the policy names'],
+  ['1.6', 'enclave', 'the venue states the kind of enclave that its quote shows'],
   ['2.1', 'registers', 'the event log leads to the registers in the quote'],
   ['2.2', 'claims', 'the machine measured exactly one app, manifest, instance and key provider'],
   ['2.3', 'mr_config_id', 'the quote itself commits to the measured manifest'],
+  ['2.4', 'app', 'the measured app id is one the policy pins'],
+  ['2.5', 'key_provider', 'the app keys come from a key provider that the policy pins by name and id'],
   ['3.1', 'compose_hash', 'the measured manifest is one the policy pins'],
   ['3.2', 'manifest', 'the manifest text is the measured one and hides nothing'],
+  ['3.3', 'rpc_operators', 'the measured manifest reads the chain from RPC operators that the policy names'],
   ['4.1', 'os_image', 'the operating system is one the policy names'],
   ['5.1', 'report_data', 'the quote carries this nonce and the settlement key'],
   ['5.2', 'binding', 'the settlement key certifies venue, instance, epoch and nonce'],
@@ -43,6 +50,11 @@ export const CHECKS = [
   ['6.2', 'vault_state', 'the vault is open and no unexpected change is announced'],
   ['6.3', 'program', 'the vault program is the expected one and cannot be replaced unexpectedly'],
   ['6.4', 'kms', 'the contract that governs the app keys allows the measured manifest'],
+  ['6.5', 'kms_owner', 'the owner of that contract is one the policy pins, with the timelock it asks for'],
+  ['6.6', 'exit_delay', 'announced changes wait at least as long as the policy asks'],
+  ['6.7', 'admin', 'the administrator of the vault is one the policy pins'],
+  ['7.1', 'machine_list', 'the physical machine is one the policy lists'],
+  ['7.2', 'location', 'authorities that the policy names state where the machine is'],
 ] as const
 export type CheckName = (typeof CHECKS)[number][1]
 
@@ -55,6 +67,8 @@ export type Check = {
   result: CheckResult
   /** The reason of a failure or skip; empty for a pass. */
   reason: string
+  /** Code of a skip that a policy may permit; empty for any other outcome. */
+  reason_code: SkipReason | ''
   /** The values that the check read, for display and logs. */
   values: Record<string, string>
 }
@@ -87,9 +101,11 @@ export function transcriptText(transcript: Transcript): string {
   const { url, judged_at, source, intel_root, checks, verdict } = transcript
   const lines = [`${url} judged at ${judged_at}${source === 'recorded' ? ' from recorded evidence' : ''}`]
   if (!intel_root) lines.push("NOT PRODUCTION: the policy replaced Intel's root, no hardware is proven")
-  for (const { number, result, statement, reason, values } of checks) {
+  for (const { number, result, statement, reason, reason_code, values } of checks) {
     const mark = { pass: 'pass', fail: 'FAIL', skipped: 'skip' }[result]
-    lines.push(`${number} ${mark}  ${statement}${reason === '' ? '' : `: ${reason}`}`)
+    lines.push(
+      `${number} ${mark}  ${statement}${reason === '' ? '' : `: ${reason}`}${reason_code === '' ? '' : ` (${reason_code})`}`,
+    )
     for (const [name, value] of Object.entries(values)) lines.push(`          ${name} ${value}`)
   }
   const count = (result: CheckResult) => checks.filter((check) => check.result === result).length

@@ -46,8 +46,8 @@ export function assemble(config: EngineConfig, ports: EnginePorts, loaded: Loade
   const writer = openWriter(ports, loaded, availability, views, fatal)
   const { sequencer, pump, anchoring } = writer
   /** Stops every acknowledgement at once, cancels included. */
-  const halt = (reason: StopReason) => {
-    availability.stop(reason)
+  const halt = (reason: StopReason, details?: readonly string[]) => {
+    availability.stop(reason, details)
     sequencer.stop(new Refusal('internal'))
     pump.stop()
     anchoring.stop()

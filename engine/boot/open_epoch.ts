@@ -9,7 +9,7 @@ import type { StopReason } from '../sequencer/availability'
 import type { Sequencer } from '../sequencer/sequencer'
 
 /** Why this journal must not trade on this chain. */
-export type ChainFault = Exclude<StopReason, 'journal_failed' | 'restore_incomplete'>
+export type ChainFault = Exclude<StopReason, 'journal_failed' | 'restore_incomplete' | 'self_check'>
 
 /** Undefined when this journal may trade on this chain. */
 export async function checkChain(

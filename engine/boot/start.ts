@@ -7,12 +7,15 @@ import { checkChain, openEpoch, takeEpoch } from './open_epoch'
 import { isSpentTreeOf, restoreSpent, restoreTrees } from './restore'
 
 /**
- * If the chain contradicts the journal, the venue stays up, rejects all commands and reports the reason in its status.
+ * If the self-check or the chain contradicts the venue, it stays up, rejects all commands and reports the reason in its status.
  * With `restore`, state is rebuilt from the chain and `config` holds the incremented generation (`restore.ts`).
  * Rejects when the chain rejects the epoch.
  */
 export async function start(engine: Engine, config: VaultConfig, restore = false): Promise<void> {
   const { state, hash, chain, loaded, sequencer } = engine
+  const { self_check_reasons = [] } = engine.config
+  // Before anything durable: no client would believe this epoch, and it would fence an instance they believe.
+  if (self_check_reasons.length > 0) return engine.halt('self_check', self_check_reasons)
   const reason = restore ? undefined : await checkChain(config, state, loaded.journal)
   if (reason !== undefined) return engine.halt(reason)
   const settings = settingsFor(engine, config)

@@ -17,13 +17,20 @@ const HALT_TEXT: Record<HaltReason, string> = {
 }
 
 /** Why this instance acknowledges no command, not even a cancel. */
-export type StopReason = 'forked' | 'rolled_back' | 'chain_unknown' | 'restore_incomplete' | 'journal_failed'
+export type StopReason =
+  | 'forked'
+  | 'rolled_back'
+  | 'chain_unknown'
+  | 'restore_incomplete'
+  | 'self_check'
+  | 'journal_failed'
 const STOP_TEXT: Record<StopReason, string> = {
   forked: HALT_TEXT.forked,
   rolled_back: HALT_TEXT.rolled_back,
   chain_unknown: 'the chain does not know what this journal finalized: it is another chain or was reset',
   restore_incomplete:
     "the chain's events do not give its spent root: restore into an empty folder, from an RPC that keeps the whole history",
+  self_check: 'clients reject this machine, so it opens no epoch',
   journal_failed: 'the journal failed: the process exits',
 }
 
@@ -49,8 +56,9 @@ export class Availability {
   halt(reason: HaltReason | undefined): void {
     if (this.halted !== 'vault_frozen') this.halted = reason
   }
-  stop(reason: StopReason): void {
-    this.stopped ??= STOP_TEXT[reason]
+  /** @param details public facts beside the reason's sentence */
+  stop(reason: StopReason, details: readonly string[] = []): void {
+    this.stopped ??= [STOP_TEXT[reason], ...details].join(': ')
   }
   /** Trading continues without the read models; the next boot rebuilds them from the journal. */
   readsBroken(): void {

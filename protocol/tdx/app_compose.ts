@@ -1,5 +1,4 @@
-/** Writes the exact text of a dstack app-compose.json and reads the commitment to it in MRCONFIGID. */
-import { isZero } from '../bytes'
+/** Writes the exact text of a dstack app-compose.json. */
 import { FIXED_MEMBERS, PORTS, REQUIREMENTS } from './venue_manifest'
 
 export type AppComposeDecisions = {
@@ -50,22 +49,4 @@ function sorted(value: unknown): unknown {
   if (typeof value !== 'object' || value === null) return value
   const entries = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1))
   return Object.fromEntries(entries.map(([key, inner]) => [key, sorted(inner)]))
-}
-
-/**
- * MRCONFIGID of a dstack TD, in which the owner of the machine commits to the manifest without an event log.
- * `none`: 48 zero bytes, nothing committed. `compose_hash`: form 1, byte 1 then the compose hash then zeros (dstack OS >=
- * 0.5.2). `other`: forms 2 and 3 hash the compose hash together with facts that are not in the quote.
- */
-type MrConfigId =
-  | { form: 'none' }
-  | { form: 'compose_hash'; compose_hash: Uint8Array }
-  | { form: 'other'; tag: number }
-
-export function readMrConfigId(value: Uint8Array): MrConfigId {
-  if (value.length !== 48) throw new RangeError('expected 48 bytes')
-  if (isZero(value)) return { form: 'none' }
-  const tag = value[0]!
-  if (tag !== 1 || !isZero(value.subarray(33))) return { form: 'other', tag }
-  return { form: 'compose_hash', compose_hash: value.slice(1, 33) }
 }

@@ -5,7 +5,7 @@
 
 import { sha384 } from '@noble/hashes/sha2.js'
 import { concatBytes, fromAnyHex, fromHex, toHex, utf8 } from '../bytes'
-import { BOOT_EVENTS_MAX } from '../limits'
+import { BOOT_EVENT_NAME_MAX, BOOT_EVENT_PAYLOAD_MAX, BOOT_EVENTS_MAX } from '../limits'
 
 /** The text is not an event log, or a claim is absent, repeated, late or of the wrong width. Names the part only. */
 export class MalformedEventLog extends Error {
@@ -53,36 +53,49 @@ export function parseEventLog(text: string): BootEvent[] {
   return list.map(readEvent)
 }
 
+/**
+ * A register 3 event is a runtime event and the reverse: its digest follows from name and payload. With a digest taken from
+ * the log, a host could show the boot's genuine claims as nameless events and claims emitted later as those of the boot.
+ */
 function readEvent(item: unknown, index: number): BootEvent {
   const fault = (part: string) => new MalformedEventLog(`event ${index}: ${part} is malformed`)
   if (typeof item !== 'object' || item === null) throw fault('the event')
   const { imr, event_type, digest, event, event_payload, version } = item as Record<string, unknown>
   if (imr !== 0 && imr !== 1 && imr !== 2 && imr !== 3) throw fault('imr')
-  if (typeof event_type !== 'number' || !Number.isInteger(event_type)) throw fault('event_type')
+  if (typeof event_type !== 'number' || !isU32(event_type)) throw fault('event_type')
   if (typeof event !== 'string' || typeof digest !== 'string') throw fault('event or digest')
-  if (typeof event_payload !== 'string') throw fault('event_payload')
-  const payload = fromAnyHex(event_payload)
+  const payload = typeof event_payload === 'string' ? fromAnyHex(event_payload) : undefined
   if (payload === undefined) throw fault('event_payload')
-  if (event_type === RUNTIME_EVENT_TYPE) {
-    if (imr !== 3) throw fault('imr of a runtime event')
+  const is_runtime = event_type === RUNTIME_EVENT_TYPE
+  if (imr === 3) {
+    if (!is_runtime) throw new MalformedEventLog(`event ${index}: register 3 has an event of another type`)
+    if (payload.length > BOOT_EVENT_PAYLOAD_MAX) throw fault('event_payload')
     return { imr, event_type, digest: runtimeDigest(event, payload, version), event, event_payload: payload }
   }
+  if (is_runtime) throw fault('imr of a runtime event')
   const given = fromHex(digest, REGISTER_BYTES)
   if (given === undefined) throw fault('digest')
   return { imr, event_type, digest: given, event, event_payload: payload }
 }
 
+const isU32 = (value: number): boolean => Number.isInteger(value) && value >= 0 && value <= 0xffff_ffff
+
+/** Plain ASCII: no separator, and no two names whose UTF-8 or JSON text is the same. */
+const RUNTIME_NAME = new RegExp(`^[ !#-9;-\\[\\]-~]{1,${BOOT_EVENT_NAME_MAX}}$`)
+
 /**
  * SHA-384 of a runtime event. Version 1: type u32 LE ":" name ":" payload. Version 2 (manifest `event_log_version` 2):
- * the RFC 8785 form of name, payload in hex, and type. A colon in a version 1 name would make the form ambiguous.
+ * the RFC 8785 form of name, payload in hex, and type. The first byte keeps both forms apart. A colon in a name would let
+ * name and payload be cut at another place with the same digest.
+ * @throws MalformedEventLog for a name outside printable ASCII, with a colon, quote or backslash, or for another version
  */
 export function runtimeDigest(name: string, payload: Uint8Array, version: unknown = 1): Uint8Array {
+  if (!RUNTIME_NAME.test(name)) throw new MalformedEventLog('the name of a runtime event is malformed')
   if (version === 2) {
     const members = `"name":${JSON.stringify(name)},"payload":"${toHex(payload)}","type":${RUNTIME_EVENT_TYPE}`
     return sha384(utf8(`{${members}}`))
   }
   if (version !== 1 && version !== null) throw new MalformedEventLog('unknown version of a runtime event')
-  if (name.includes(':')) throw new MalformedEventLog('the name of a runtime event holds a colon')
   const type = new Uint8Array(4)
   new DataView(type.buffer).setUint32(0, RUNTIME_EVENT_TYPE, true)
   return sha384(concatBytes(type, utf8(`:${name}:`), payload))
@@ -102,12 +115,13 @@ export function replayRegisters(
   return registers
 }
 
-const CLAIM_WIDTHS: Record<string, { widths: readonly number[] | 'any'; optional?: true }> = {
+const CLAIM_WIDTHS: Record<string, { widths: readonly number[] | 'any' }> = {
   'app-id': { widths: [20] },
   'compose-hash': { widths: [32] },
   'instance-id': { widths: [20, 0] },
   'key-provider': { widths: 'any' },
-  'os-image-hash': { widths: [32], optional: true },
+  'os-image-hash': { widths: [32] },
+  'system-ready': { widths: [0] },
 }
 
 /**
@@ -115,27 +129,41 @@ const CLAIM_WIDTHS: Record<string, { widths: readonly number[] | 'any'; optional
  * @throws MalformedEventLog unless `system-ready` and every claim occur exactly once in the whole log, in that place.
  */
 export function measuredClaims(events: readonly BootEvent[]): MeasuredClaims {
-  const runtime = events.filter((event) => event.event_type === RUNTIME_EVENT_TYPE)
-  const ready = runtime.findIndex((event) => event.event === 'system-ready')
+  const runtime = events.filter((event) => event.imr === 3)
+  const ready = onlyEvent(runtime, 'system-ready')
+  if (ready === undefined) throw new MalformedEventLog('system-ready occurs 0 times')
   const claim = (name: string): Uint8Array | undefined => {
-    const { widths, optional } = CLAIM_WIDTHS[name]!
-    const found = runtime.flatMap((event, index) => (event.event === name ? [{ event, index }] : []))
-    if (found.length === 0 && optional) return undefined
-    if (found.length !== 1) throw new MalformedEventLog(`${name} occurs ${found.length} times`)
-    const { event, index } = found[0]!
-    if (index > ready) throw new MalformedEventLog(`${name} follows system-ready`)
-    const width = event.event_payload.length
-    if (widths !== 'any' && !widths.includes(width)) throw new MalformedEventLog(`${name} has another width`)
-    return event.event_payload
+    const found = onlyEvent(runtime, name)
+    if (found !== undefined && found.at > ready.at)
+      throw new MalformedEventLog(`${name} follows system-ready`)
+    return found?.payload
   }
-  const readies = runtime.filter((event) => event.event === 'system-ready').length
-  if (readies !== 1) throw new MalformedEventLog(`system-ready occurs ${readies} times`)
+  const demanded = (name: string): Uint8Array => {
+    const payload = claim(name)
+    if (payload === undefined) throw new MalformedEventLog(`${name} occurs 0 times`)
+    return payload
+  }
   const claims: MeasuredClaims = {
-    app_id: claim('app-id')!,
-    compose_hash: claim('compose-hash')!,
-    instance_id: claim('instance-id')!,
-    key_provider: claim('key-provider')!,
+    app_id: demanded('app-id'),
+    compose_hash: demanded('compose-hash'),
+    instance_id: demanded('instance-id'),
+    key_provider: demanded('key-provider'),
   }
   const os_image_hash = claim('os-image-hash')
   return os_image_hash === undefined ? claims : { ...claims, os_image_hash }
+}
+
+/** The one event of this name; undefined when there is none. @throws MalformedEventLog for two, or another width */
+function onlyEvent(
+  runtime: readonly BootEvent[],
+  name: string,
+): { at: number; payload: Uint8Array } | undefined {
+  const found = runtime.flatMap(({ event, event_payload }, at) =>
+    event === name ? [{ at, payload: event_payload }] : [],
+  )
+  if (found.length > 1) throw new MalformedEventLog(`${name} occurs ${found.length} times`)
+  const { widths } = CLAIM_WIDTHS[name]!
+  if (found[0] !== undefined && widths !== 'any' && !widths.includes(found[0].payload.length))
+    throw new MalformedEventLog(`${name} has another width`)
+  return found[0]
 }

@@ -3,6 +3,7 @@
  * A.4). Reads structure only: nothing here says that a quote is genuine. Runs in a browser too.
  */
 import { isZero } from '../bytes'
+import { PCK_CHAIN_BYTES_MAX } from '../limits'
 import { derOfPem } from '../pem'
 
 /** The bytes are not exactly one TDX quote. The message names the part, never its content. */
@@ -82,6 +83,9 @@ class Reader {
     this.at += length
     return this.bytes.slice(this.at - length, this.at)
   }
+  zeros(length: number): void {
+    if (!isZero(this.take(length))) throw new MalformedQuote(`a reserved byte of ${this.part} is not zero`)
+  }
   u16(): number {
     const [low, high] = this.take(2)
     return low! | (high! << 8)
@@ -107,7 +111,7 @@ export function parseQuote(bytes: Uint8Array): Quote {
   if (version !== 4 && version !== 5) throw new MalformedQuote('the version is neither 4 nor 5')
   if (reader.u16() !== ECDSA_P256) throw new MalformedQuote('the attestation key is not ECDSA P-256')
   if (reader.u32() !== TEE_TDX) throw new MalformedQuote('the TEE is not TDX')
-  reader.take(4)
+  reader.zeros(4)
   const qe_vendor_id = reader.take(16)
   const user_data = reader.take(20)
   const report = readBody(reader, version)
@@ -179,19 +183,20 @@ function readSignatureData(bytes: Uint8Array) {
   }
 }
 
+/** Reserved bytes are zero, and so are the fields of key separation (KSS), which Intel's quoting enclave does not use. */
 function readQeReport(bytes: Uint8Array): QeReport {
   const reader = new Reader(bytes, 'the QE report')
   const cpu_svn = reader.take(16)
   const misc_select = reader.take(4)
-  reader.take(28)
+  reader.zeros(28)
   const attributes = reader.take(16)
   const mr_enclave = reader.take(32)
-  reader.take(32)
+  reader.zeros(32)
   const mr_signer = reader.take(32)
-  reader.take(96)
+  reader.zeros(96)
   const isv_prod_id = reader.u16()
   const isv_svn = reader.u16()
-  reader.take(60)
+  reader.zeros(60)
   return {
     cpu_svn,
     misc_select,
@@ -206,6 +211,7 @@ function readQeReport(bytes: Uint8Array): QeReport {
 
 /** The chain is C text: hardware ends it with a zero byte. */
 function readPckChain(bytes: Uint8Array): Uint8Array[] {
+  if (bytes.length > PCK_CHAIN_BYTES_MAX) throw new MalformedQuote('the PCK certificate chain is too long')
   const text_length = bytes.at(-1) === 0 ? bytes.length - 1 : bytes.length
   const text = String.fromCharCode(...bytes.subarray(0, text_length))
   const chain = derOfPem(text, 'CERTIFICATE')

@@ -105,6 +105,8 @@ export type Attestation = {
   report_data: string
   vm_config: string
   tee_pubkey: string
+  /** `development`: a simulated enclave, whose quotes prove nothing under Intel's root. Version 0.1.0 states none. */
+  enclave: 'dstack' | 'development'
   binding: {
     body: string
     signature: string

@@ -88,6 +88,10 @@ export const Attestation = exact({
   report_data: Bytes,
   vm_config: text("The guest agent's hardware configuration, unchanged."),
   tee_pubkey: PublicKey,
+  enclave: t.Union([t.Literal('dstack'), t.Literal('development')], {
+    description:
+      '`development`: a simulated enclave; a verifier rejects it unless its policy names the root.',
+  }),
   binding: exact({
     body: Bytes,
     signature: Signature,

@@ -12,9 +12,12 @@ export const VENUE = new Uint8Array(32).fill(7)
 
 export type Machine = { agent: StandInAgent; data_dir: string; close(): Promise<void> }
 
-export async function openMachine(knobs: Partial<StandInKnobs> = {}): Promise<Machine> {
+export async function openMachine(
+  knobs: Partial<StandInKnobs> = {},
+  app_compose = APP_COMPOSE,
+): Promise<Machine> {
   const data_dir = mkdtempSync(join(tmpdir(), 'tacit-enclave-'))
-  const agent = await openStandInAgent({ data_dir, app_compose: APP_COMPOSE, knobs })
+  const agent = await openStandInAgent({ data_dir, app_compose, knobs })
   const close = async () => {
     await agent.close()
     rmSync(data_dir, { recursive: true, force: true })

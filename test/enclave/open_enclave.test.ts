@@ -167,8 +167,8 @@ test('before the venue is bound nothing is attested or certified', async () => {
 })
 
 test.each([
-  [{ debug: true }, ['the machine runs in debug mode']],
-  [{ wrong_compose_hash: true }, ['MRCONFIGID commits to another manifest', 'another manifest was measured']],
+  [{ debug: true }, ['the machine is under debug: the host reads its memory']],
+  [{ wrong_compose_hash: true }, ['another manifest was measured']],
 ])('the self-check names what %j breaks', async (knobs, reasons) => {
   const broken = await openMachine(knobs)
   const opened = await openOn(broken.agent)

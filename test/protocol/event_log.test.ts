@@ -5,6 +5,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { sha384 } from '@noble/hashes/sha2.js'
 import { fromAnyHex, toHex, utf8 } from '../../protocol/bytes'
+import { BOOT_EVENT_NAME_MAX, BOOT_EVENT_PAYLOAD_MAX } from '../../protocol/limits'
 import {
   MalformedEventLog,
   measuredClaims,
@@ -14,6 +15,7 @@ import {
   runtimeDigest,
 } from '../../protocol/tdx/event_log'
 import { parseQuote } from '../../protocol/tdx/quote'
+import { forgeLog } from '../kit/verify/forged_log'
 
 const QUOTES = join(import.meta.dir, '../../../shared/quotes')
 const present = existsSync(QUOTES)
@@ -81,9 +83,55 @@ test('a claim of another width is refused', () => {
   expect(claims(MEASURED.with(3, runtime('instance-id', ''))).instance_id).toHaveLength(0)
 })
 
-test('a claim under a firmware event type is no claim', () => {
-  const disguised = { ...MEASURED[2]!, event_type: 4, digest: '00'.repeat(48) }
-  expect(() => claims(MEASURED.with(2, disguised))).toThrow('compose-hash occurs 0 times')
+test.each([0, 1, 4, RUNTIME_EVENT_TYPE - 1, RUNTIME_EVENT_TYPE + 1, 0xffff_ffff])(
+  'an event of register 3 under type %d is refused, whatever its digest',
+  (event_type) => {
+    const disguised = { ...MEASURED[2]!, event_type, digest: '00'.repeat(48) }
+    const refused = 'event 2: register 3 has an event of another type'
+    expect(() => claims(MEASURED.with(2, disguised))).toThrow(refused)
+    expect(() => claims(MEASURED.with(2, { ...disguised, event: '' }))).toThrow(refused)
+  },
+)
+
+test('relabelled boot events with their genuine digests are refused; the honest order names both manifests', () => {
+  for (const type of [0, 1, 0x8000_0007]) {
+    const { extended, shown } = forgeLog(MEASURED, type)
+    expect(() => parseEventLog(JSON.stringify(shown))).toThrow('register 3 has an event of another type')
+    expect(() => claims(extended)).toThrow('system-ready occurs 2 times')
+  }
+})
+
+test('names and payloads of runtime events are bounded, and no two names share a digest', () => {
+  const long = 'n'.repeat(BOOT_EVENT_NAME_MAX)
+  const wide = '00'.repeat(BOOT_EVENT_PAYLOAD_MAX)
+  expect(claims([...MEASURED, runtime(long, wide)]).app_id).toHaveLength(20)
+  const refused = [
+    runtime(''),
+    runtime(`${long}n`),
+    runtime('x', `${wide}00`),
+    runtime('compose-hash:'),
+    runtime(':compose-hash'),
+    // A lone surrogate and U+FFFD have one UTF-8 form; quotes and backslashes have two JSON spellings.
+    runtime('\ud800'),
+    runtime('\ufffd'),
+    runtime('a"b'),
+    runtime('a\\b'),
+    runtime('a\n'),
+    { ...runtime('a:b'), version: 2 },
+  ]
+  for (const event of refused)
+    expect(() => parseEventLog(JSON.stringify([...MEASURED, event]))).toThrow(/malformed/)
+})
+
+test('system-ready has no payload', () => {
+  expect(() => claims(MEASURED.with(5, runtime('system-ready', '00')))).toThrow('another width')
+})
+
+test('claims may be digested by version 2, and a version 1 digest is never one of version 2', () => {
+  const second = MEASURED.map((event) => ({ ...event, version: 2 }))
+  expect(toHex(claims(second).compose_hash)).toBe('22'.repeat(32))
+  const registers = (log: unknown[]) => replayRegisters(parseEventLog(JSON.stringify(log)))[3]
+  expect(registers(second)).not.toEqual(registers(MEASURED))
 })
 
 test.each([

@@ -4,7 +4,6 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { concatBytes, toHex } from '../../protocol/bytes'
-import { readMrConfigId } from '../../protocol/tdx/app_compose'
 import { INTEL_ROOT_KEY } from '../../protocol/tdx/collateral'
 import { MalformedQuote, parseQuote } from '../../protocol/tdx/quote'
 import { attestationReportData, evidenceReportData } from '../../protocol/tdx/report_data'
@@ -102,16 +101,4 @@ test('no nonce can make attestation report_data look like evidence', () => {
       },
     ),
   )
-})
-
-test('MRCONFIGID commits to a compose hash only in its first form with zeros behind it', () => {
-  const value = new Uint8Array(48)
-  expect(readMrConfigId(value)).toEqual({ form: 'none' })
-  value.fill(5, 1, 33)
-  value[0] = 1
-  expect(readMrConfigId(value)).toEqual({ form: 'compose_hash', compose_hash: new Uint8Array(32).fill(5) })
-  value[47] = 1
-  expect(readMrConfigId(value)).toEqual({ form: 'other', tag: 1 })
-  value[0] = 2
-  expect(readMrConfigId(value)).toEqual({ form: 'other', tag: 2 })
 })

@@ -88,6 +88,7 @@ export const ATTESTATION: wire.Attestation = {
   report_data: '00'.repeat(64),
   vm_config: '{}',
   tee_pubkey: KEY,
+  enclave: 'dstack',
   binding: {
     body: 'cd',
     signature: SIGNATURE,

@@ -34,7 +34,8 @@ test('the key is shown with a quote over the nonce until the vault is there', as
   expect(decodeBase58(proof['tee_pubkey']!, 32)).toEqual(enclave.identity.tee_pubkey)
   expect(proof['report_data']).toBe(nonce + toHex(sha256(enclave.identity.tee_pubkey)))
   expect(proof['quote']).toContain(proof['report_data']!)
-  expect(Object.keys(proof).sort()).toEqual(['event_log', 'quote', 'report_data', 'tee_pubkey', 'vm_config'])
+  const fields = ['enclave', 'event_log', 'quote', 'report_data', 'tee_pubkey', 'vm_config']
+  expect([Object.keys(proof).sort(), proof['enclave']]).toEqual([fields, 'development'])
   const plain = (await (await get('/attestation')).json()) as Record<string, string>
   expect(plain['report_data']!.slice(0, 64)).toBe('00'.repeat(32))
   expect((await get('/health')).status).toBe(200)

@@ -6,6 +6,7 @@
 import { readFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { BARE_POLICY, parsePolicy } from '../../client/verify/policy'
+import { parseCollateral } from '../../client/verify/tdx/collateral_form'
 import { fromHex } from '../../protocol/bytes'
 import { runCommand, UsageFault } from '../run_command'
 import { readSigner } from './read_signer'
@@ -26,7 +27,7 @@ await runCommand(USAGE, async (args) => {
   if (fromHex(compose_hash, 32) === undefined) throw new UsageFault('--compose-hash is not 64 hex digits')
   const policy = values.policy === undefined ? BARE_POLICY : parsePolicy(readFileSync(values.policy, 'utf8'))
   const given = values.collateral
-  const collateral = given === undefined ? {} : { collateral: JSON.parse(readFileSync(given, 'utf8')) }
+  const collateral = given === undefined ? {} : { collateral: parseCollateral(readFileSync(given, 'utf8')) }
   const signer = await readSigner({ url, compose_hash, policy, ...collateral }, Date.now())
   console.log(JSON.stringify(signer, null, 2))
 })

@@ -1,6 +1,14 @@
 /** The settlement key a machine proves before its vault exists, believed only after quote, event log and nonce agree. */
+import { checkAppId, checkKeyProvider } from '../../client/verify/checks/keys'
+import { checkMrConfigId } from '../../client/verify/checks/measurements'
 import { checkOsImage } from '../../client/verify/checks/os_image'
-import { Skipped, type VerificationCase } from '../../client/verify/checks/verification_case'
+import { checkXfam } from '../../client/verify/checks/quote'
+import {
+  type CheckValues,
+  type RunCheck,
+  Skipped,
+  type VerificationCase,
+} from '../../client/verify/checks/verification_case'
 import { collectCollateral, INTEL_PCS } from '../../client/verify/collect/collect_collateral'
 import type { VerificationPolicy } from '../../client/verify/policy'
 import { openCollateral, trustedRoots } from '../../client/verify/tdx/collateral'
@@ -60,19 +68,26 @@ export async function readSigner(question: SignerQuestion, now_ms: number): Prom
     app_id: toHex(claims.app_id),
     instance_id: toHex(claims.instance_id),
     tcb_status: genuine.finding.status,
-    os_image: await osImage({
+    os_image: await clientChecks({
       policy,
       bundle: { attestation: { vm_config: proof('vm_config') } },
-      established: { genuine, events },
+      established: { genuine, events, claims },
     } as unknown as VerificationCase),
   }
 }
 
-/** The client's own check of the operating system, on what is known before there is a venue. */
-async function osImage(known: VerificationCase): Promise<string> {
+/** The client's own checks, as far as they apply before there is a venue. @returns how the operating system was judged */
+async function clientChecks(known: VerificationCase): Promise<string> {
+  for (const check of [checkXfam, checkMrConfigId, checkAppId, checkKeyProvider])
+    await passedOrSkipped(check, known)
+  const judged = await passedOrSkipped(checkOsImage, known)
+  return typeof judged === 'string' ? judged : String(judged['by'])
+}
+
+/** The values, or the reason of a skip. @throws Refused when the check fails */
+async function passedOrSkipped(check: RunCheck, known: VerificationCase): Promise<CheckValues | string> {
   try {
-    const { by } = await checkOsImage(known)
-    return String(by)
+    return await check(known)
   } catch (error) {
     if (error instanceof Skipped) return error.message
     throw error

@@ -13,6 +13,7 @@ import type { TdReport } from '../../../protocol/tdx/quote'
 import { attestationReportData, evidenceReportData } from '../../../protocol/tdx/report_data'
 import type { Attestation } from '../../../protocol/wire/public'
 import { isSignedByEd25519 } from '../ed25519_web'
+import { readChecksums } from '../evidence_bundle'
 import { Refused, requireThat } from '../transcript'
 import { verifyUnderCollateral } from '../verify_tdx_quote'
 import { spkiOfCertificate } from '../x509/certificate'
@@ -86,7 +87,7 @@ function readSigned({ binding, tee_pubkey }: Attestation) {
 export const checkTlsKey: RunCheck = (verification) => {
   const { spki_sha256 } = verification.bundle
   const bound = toHex(established(verification, 'binding').spki_sha256)
-  if (spki_sha256 === null) throw new Skipped('this platform does not show a connection its TLS key')
+  if (spki_sha256 === null) throw new Skipped('tls_key_hidden')
   requireThat(spki_sha256 === bound, 'the connection ends at another TLS key than the attested one')
   return { spki_sha256 }
 }
@@ -94,7 +95,7 @@ export const checkTlsKey: RunCheck = (verification) => {
 /** Check 5.4: the evidence files carry a genuine quote of the same machine over the certificate of the bound TLS key. */
 export const checkEvidence: RunCheck = async (verification) => {
   const { bundle, policy, now_ms } = verification
-  const { quote_json, cert_pem, sha256sum_txt } = bundle.evidences
+  const { quote_json, cert_pem, sha256sum_txt, more } = bundle.evidences
   const attested = established(verification, 'genuine').quote.report
   const { spki_sha256 } = established(verification, 'binding')
   const collateral = established(verification, 'collateral')
@@ -105,8 +106,13 @@ export const checkEvidence: RunCheck = async (verification) => {
     equalBytes(quote.report.report_data, evidenceReportData(utf8(sha256sum_txt))),
     'the evidence quote is not over sha256sum.txt',
   )
-  const listed = checksums(sha256sum_txt)
-  requireThat(listed.get('cert.pem') === toHex(sha256(utf8(cert_pem))), 'cert.pem is not the listed one')
+  const listed = readChecksums(sha256sum_txt)
+  requireThat(listed.has('cert.pem'), 'cert.pem is not listed')
+  for (const [name, hash] of listed) {
+    const text = name === 'cert.pem' ? cert_pem : Object.hasOwn(more, name) ? more[name] : undefined
+    if (text === undefined) throw new Refused(`${name} is listed and could not be read`)
+    requireThat(toHex(sha256(utf8(text))) === hash, `${name} is not the listed one`)
+  }
   const [leaf] = derOfPem(cert_pem, 'CERTIFICATE') ?? []
   if (leaf === undefined) throw new Refused('cert.pem is not a certificate')
   requireThat(equalBytes(sha256(spkiOfCertificate(leaf)), spki_sha256), 'cert.pem is of another TLS key')
@@ -131,17 +137,4 @@ function requireSameMachine(evidence: TdReport, attested: TdReport): void {
   const others = measured(attested)
   const same = measured(evidence).every((register, at) => equalBytes(register, others[at]!))
   requireThat(same, 'the evidence quote is of another machine')
-}
-
-/** Hashes by file name. @throws Refused for a line in another form than sha256sum's or a repeated name */
-function checksums(text: string): Map<string, string> {
-  const listed = new Map<string, string>()
-  for (const line of text.split('\n').slice(0, -1)) {
-    const [, hash, name] = /^([0-9a-f]{64}) {2}([A-Za-z0-9._-]+)$/.exec(line) ?? []
-    if (hash === undefined || name === undefined || listed.has(name))
-      throw new Refused('sha256sum.txt is malformed')
-    listed.set(name, hash)
-  }
-  requireThat(text.endsWith('\n'), 'sha256sum.txt is cut short')
-  return listed
 }

@@ -1,4 +1,4 @@
-/** Checks 6.1 to 6.4: settlement signer, vault, program and KMS contract. */
+/** Checks 6.1 to 6.3, 6.6 and 6.7: settlement signer, vault, program, exit delay and administrator. */
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
 import { venueId } from '../../../protocol/bodies/venue_id'
 import { equalBytes, toHex } from '../../../protocol/bytes'
@@ -51,7 +51,7 @@ export const checkSettlementSigner: RunCheck = (verification) => {
 
 /** @throws Skipped when the policy names no chain; Refused when it does and the chain was not read. */
 function chainOf({ bundle, policy }: VerificationCase): { chain: ChainRecord; policy: ChainPolicy } {
-  if (policy.chain === undefined) throw new Skipped('the policy names no chain')
+  if (policy.chain === undefined) throw new Skipped('chain_unnamed')
   if (bundle.chain === null)
     throw new Refused(`the chain could not be read: ${bundle.missing.chain ?? 'nothing was recorded'}`)
   return { chain: bundle.chain, policy: policy.chain }
@@ -111,22 +111,26 @@ export const checkProgram: RunCheck = (verification) => {
   return { program_sha256: sha256, upgrade_authority: upgrade_authority ?? 'none: it can never change' }
 }
 
-/** Check 6.4: the contract that governs the app's keys allows the measured manifest. */
-export const checkKms: RunCheck = (verification) => {
-  const { bundle, policy } = verification
-  const { key_provider } = established(verification, 'claims')
-  const name = providerName(new TextDecoder().decode(key_provider))
-  if (name !== 'kms') throw new Skipped(`the app keys come from no KMS (key provider ${name})`)
-  if (policy.kms === undefined) throw new Skipped('the policy names no KMS contract to ask')
-  requireThat(bundle.kms_allowed !== null, `the KMS contract could not be read: ${bundle.missing.kms ?? ''}`)
-  requireThat(bundle.kms_allowed === true, 'the KMS contract does not allow the measured manifest')
-  return { contract: `0x${bundle.info.app_id}` }
+/** Check 6.6: an announced change takes effect after twice this delay, in which users can leave. */
+export const checkExitDelay: RunCheck = (verification) => {
+  const { policy } = chainOf(verification)
+  const config = established(verification, 'config')
+  const { exit_delay_s } = verification.bundle.info
+  requireThat(exit_delay_s === config.exit_delay_s, 'the venue states another exit delay than the vault has')
+  const minimum = policy.exit_delay_min_s
+  if (minimum === undefined) throw new Skipped('exit_delay_unpinned', `; it is ${exit_delay_s} s`)
+  requireThat(
+    exit_delay_s >= minimum,
+    `the exit delay is ${exit_delay_s} s, the policy asks for ${minimum} s`,
+  )
+  return { exit_delay_s: String(exit_delay_s) }
 }
 
-function providerName(text: string): string {
-  try {
-    return String((JSON.parse(text) as { name?: unknown } | null)?.name)
-  } catch {
-    return 'unreadable'
-  }
+/** Check 6.7: key or multisig that administers the vault. */
+export const checkAdmin: RunCheck = (verification) => {
+  const { policy } = chainOf(verification)
+  const admin = encodeBase58(established(verification, 'config').admin)
+  if (policy.admins === undefined) throw new Skipped('admin_unpinned', `; it is ${admin}`)
+  requireThat(policy.admins.includes(admin), `${admin} administers the vault`)
+  return { admin }
 }

@@ -1,7 +1,7 @@
 /** Checks 2.1 to 2.3: runtime registers, the machine's claims, MRCONFIGID. */
 import { equalBytes, toHex } from '../../../protocol/bytes'
-import { readMrConfigId } from '../../../protocol/tdx/app_compose'
 import { measuredClaims, parseEventLog, replayRegisters } from '../../../protocol/tdx/event_log'
+import { judgeMrConfigId } from '../../../protocol/tdx/mr_config_id'
 import { requireThat } from '../transcript'
 import { established, type RunCheck, Skipped } from './verification_case'
 
@@ -26,14 +26,12 @@ export const checkClaims: RunCheck = (verification) => {
   return { app_id, instance_id, key_provider: new TextDecoder().decode(claims.key_provider) }
 }
 
-/** Check 2.3: the quote's own commitment to the manifest. */
+/** Check 2.3: the quote's own commitment to manifest and identity, recomputed from the measured claims. */
 export const checkMrConfigId: RunCheck = (verification) => {
   const { report } = established(verification, 'genuine').quote
-  const { compose_hash } = established(verification, 'claims')
-  const config_id = readMrConfigId(report.mr_config_id)
-  if (config_id.form === 'none') throw new Skipped('the machine was started without one')
-  if (config_id.form === 'other')
-    throw new Skipped(`its form ${config_id.tag} hashes facts outside the quote`)
-  requireThat(equalBytes(config_id.compose_hash, compose_hash), 'MRCONFIGID names another manifest')
-  return { form: 'compose hash' }
+  const found = judgeMrConfigId(report.mr_config_id, established(verification, 'claims'))
+  if (found === 'none') throw new Skipped('mr_config_id_absent')
+  requireThat(found !== 'malformed', 'MRCONFIGID has an unknown form or padding')
+  requireThat(found !== 'other', 'MRCONFIGID commits to other facts than the measured ones')
+  return { form: found }
 }

@@ -10,14 +10,15 @@ import { type CheckValues, established, type RunCheck, Skipped } from './verific
 
 export const checkOsImage: RunCheck = (verification) => {
   const { bundle, policy } = verification
-  const { mr_td, rtmr } = established(verification, 'genuine').quote.report
+  const { mr_td, rtmr, xfam } = established(verification, 'genuine').quote.report
   const events = established(verification, 'events')
   if (policy.registers.length === 0 && policy.os_image_hashes.length === 0)
-    throw new Skipped('the policy names no operating system')
+    throw new Skipped('os_image_unpinned')
   const [mrtd, rtmr0, rtmr1, rtmr2] = [mr_td, ...rtmr].map(toHex)
   const registers: CheckValues = { mrtd: mrtd!, rtmr0: rtmr0!, rtmr1: rtmr1!, rtmr2: rtmr2! }
+  const machine: CheckValues = { ...registers, xfam: toHex(xfam) }
   const pinned = policy.registers.some((tuple) =>
-    Object.entries(tuple).every(([name, value]) => registers[name] === value),
+    Object.entries(tuple).every(([name, value]) => machine[name] === value),
   )
   if (pinned) return { ...registers, by: 'pinned registers' }
   if (policy.os_image_hashes.length === 0)

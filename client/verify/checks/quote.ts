@@ -1,10 +1,10 @@
-/** Checks 1.1 to 1.4: collateral, quote, platform and machine. */
-import { fromAnyHex, toHex } from '../../../protocol/bytes'
+/** Checks 1.1 to 1.6: collateral, quote, platform, machine, processor features and kind of enclave. */
+import { fromAnyHex, fromHex, isZero, toHex } from '../../../protocol/bytes'
 import { onlyIntel, openCollateral } from '../tdx/collateral'
 import { requireMachine, verifyGenuine } from '../tdx/genuine_quote'
 import { requirePlatform } from '../tdx/platform'
-import { Refused } from '../transcript'
-import { established, type RunCheck } from './verification_case'
+import { Refused, requireThat } from '../transcript'
+import { established, type RunCheck, Skipped } from './verification_case'
 
 /** Check 1.1: the collateral is signed in its roles under a trusted root, and current. */
 export const checkCollateral: RunCheck = async (verification) => {
@@ -46,7 +46,9 @@ export const checkQuote: RunCheck = async (verification) => {
 export const checkPlatform: RunCheck = (verification) => {
   const genuine = established(verification, 'genuine')
   const collateral = established(verification, 'collateral')
-  const { status, tcb_date, advisories } = requirePlatform(genuine, collateral, verification.policy)
+  // Check 7.1 judges the machine.
+  const { ppids: _ppids, ...policy } = verification.policy
+  const { status, tcb_date, advisories } = requirePlatform(genuine, collateral, policy)
   return {
     tcb_status: status,
     tcb_date,
@@ -60,4 +62,40 @@ export const checkMachine: RunCheck = (verification) => {
   const { report } = established(verification, 'genuine').quote
   requireMachine(report)
   return { td_attributes: toHex(report.td_attributes), xfam: toHex(report.xfam) }
+}
+
+/** Check 1.5: a feature that the guest does not expect, such as AMX, has state that another build may leave behind. */
+export const checkXfam: RunCheck = (verification) => {
+  const { xfam } = established(verification, 'genuine').quote.report
+  const { xfam_mask } = verification.policy
+  if (xfam_mask === undefined) throw new Skipped('xfam_unpinned', `; XFAM is ${toHex(xfam)}`)
+  const mask = fromHex(xfam_mask, xfam.length)
+  if (mask === undefined) throw new Refused('the XFAM mask of the policy is malformed')
+  const surplus = xfam.map((byte, at) => byte & ~mask[at]!)
+  requireThat(isZero(surplus), `XFAM has bits that the policy does not name: ${toHex(surplus)}`)
+  return { xfam: toHex(xfam), mask: xfam_mask }
+}
+
+/**
+ * Check 1.6: a venue on a simulated enclave says so, and only a policy that names its root accepts it; a venue that says it
+ * runs on hardware has a quote under Intel's root. The quote's root decides: the statement can only make a venue fail.
+ */
+export const checkEnclave: RunCheck = (verification) => {
+  // Venues and bundles before this field state nothing.
+  const { enclave } = verification.bundle.attestation as { enclave?: string }
+  const { policy, roots } = verification
+  if (enclave === undefined) return { enclave: 'not stated' }
+  requireThat(
+    enclave === 'dstack' || enclave === 'development',
+    'the venue states an unknown kind of enclave',
+  )
+  requireThat(
+    enclave !== 'development' || (policy.roots_pem !== undefined && !onlyIntel(roots)),
+    'the venue runs on a simulated enclave: name its root in the policy to accept it',
+  )
+  requireThat(
+    enclave !== 'dstack' || onlyIntel(roots),
+    "the venue states that it runs on hardware, under a root that is not Intel's",
+  )
+  return { enclave }
 }

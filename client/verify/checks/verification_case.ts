@@ -1,9 +1,11 @@
 /** Carries the evidence, the policy and the facts of earlier checks through one verification. */
 import type { BindingBody } from '../../../protocol/bodies/binding'
 import type { BootEvent, MeasuredClaims } from '../../../protocol/tdx/event_log'
+import type { KeyProvider } from '../../../protocol/tdx/mr_config_id'
 import type { ConfigAccount } from '../../../protocol/vault/accounts'
 import type { EvidenceBundle } from '../evidence_bundle'
 import type { VerificationPolicy } from '../policy'
+import { SKIP_REASONS, type SkipReason } from '../skip_reasons'
 import type { OpenedCollateral, TrustedRoots } from '../tdx/collateral'
 import type { GenuineQuote } from '../tdx/genuine_quote'
 
@@ -13,6 +15,10 @@ type Established = {
   genuine: GenuineQuote
   events: BootEvent[]
   claims: MeasuredClaims
+  /** The measured app id, which the policy pins: the address of the app's contract. */
+  pinned_app: Uint8Array
+  /** The measured key provider, which the policy pins with its id. */
+  pinned_key_provider: KeyProvider
   binding: BindingBody
   config: ConfigAccount
 }
@@ -25,9 +31,16 @@ export type VerificationCase = {
   readonly established: Partial<Established>
 }
 
-/** The check has nothing to judge, for the reason in the message. Never a pass. */
+/** The check has nothing to judge, for the reason in the message. Never a pass; a policy permits it by its code. */
 export class Skipped extends Error {
   override readonly name = 'Skipped'
+  /** @param code empty when the check rests on one that did not pass @param detail follows the reason's sentence */
+  constructor(
+    readonly code: SkipReason | '',
+    detail = '',
+  ) {
+    super(code === '' ? detail : `${SKIP_REASONS[code]}${detail}`)
+  }
 }
 
 const FACT_NAMES: Record<keyof Established, string> = {
@@ -35,6 +48,8 @@ const FACT_NAMES: Record<keyof Established, string> = {
   genuine: 'the quote',
   events: 'the event log',
   claims: 'what the machine measured',
+  pinned_app: 'a pinned app id',
+  pinned_key_provider: 'a pinned key provider',
   binding: 'the binding',
   config: 'the vault account',
 }
@@ -45,7 +60,7 @@ export function established<K extends keyof Established>(
   fact: K,
 ): Established[K] {
   const value = verification.established[fact]
-  if (value === undefined) throw new Skipped(`it rests on ${FACT_NAMES[fact]}, which did not hold`)
+  if (value === undefined) throw new Skipped('', `it rests on ${FACT_NAMES[fact]}, which did not hold`)
   return value
 }
 

@@ -5,7 +5,7 @@ import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
 import { toHex, utf8 } from '../../../protocol/bytes'
 import { sha256 } from '../../../protocol/sha256'
 import { findAddress, vaultAddresses } from '../../../protocol/vault/addresses'
-import type { ChainRecord } from '../evidence_bundle'
+import type { ChainRecord, EvidenceBundle } from '../evidence_bundle'
 import { decodeBase64 } from '../json_document'
 import type { ChainPolicy, KmsPolicy } from '../policy'
 import { Refused } from '../transcript'
@@ -64,7 +64,36 @@ export function readProgramData(
 }
 
 /** First four bytes of the hash of the signature (Ethereum contract ABI, "Function selector"). */
-const SELECTOR = toHex(keccak_256(utf8('allowedComposeHashes(bytes32)')).subarray(0, 4))
+const selector = (signature: string): string => toHex(keccak_256(utf8(signature)).subarray(0, 4))
+const ALLOWED = selector('allowedComposeHashes(bytes32)')
+const OWNER = selector('owner()')
+const MIN_DELAY = selector('getMinDelay()')
+
+/** The one word that a contract's read returns, 64 hex digits. @throws RpcUnavailable for any other answer */
+async function readWord(policy: KmsPolicy, to: string, data: string, timeout_ms: number): Promise<string> {
+  const result = await callRpc(policy.rpc_url, 'eth_call', [{ to, data: `0x${data}` }, 'latest'], timeout_ms)
+  const [, word] = typeof result === 'string' ? (/^0x([0-9a-f]{64})$/.exec(result) ?? []) : []
+  if (word === undefined) throw new RpcUnavailable('the contract did not answer with one word')
+  return word
+}
+
+/**
+ * Reads the owner of the app's contract and, when the policy asks for a timelock, the owner's delay.
+ * @throws RpcUnavailable when one of them is not read
+ */
+export async function collectKmsContract(
+  policy: KmsPolicy,
+  app_id: string,
+  timeout_ms: number,
+): Promise<NonNullable<EvidenceBundle['kms_contract']>> {
+  const word = await readWord(policy, `0x${app_id}`, OWNER, timeout_ms)
+  if (!word.startsWith('0'.repeat(24))) throw new RpcUnavailable('the owner is not an address')
+  const owner = `0x${word.slice(24)}`
+  if (policy.timelock_min_s === undefined) return { owner, min_delay_s: null }
+  const delay = BigInt(`0x${await readWord(policy, owner, MIN_DELAY, timeout_ms)}`)
+  const longest = BigInt(Number.MAX_SAFE_INTEGER)
+  return { owner, min_delay_s: Number(delay < longest ? delay : longest) }
+}
 
 /**
  * Asks the app's contract (dstack `DstackApp`) whether a manifest may get the app's keys.
@@ -76,10 +105,9 @@ export async function collectKms(
   compose_hash: string,
   timeout_ms: number,
 ): Promise<boolean> {
-  const call = { to: `0x${app_id}`, data: `0x${SELECTOR}${compose_hash}` }
-  const result = await callRpc(policy.rpc_url, 'eth_call', [call, 'latest'], timeout_ms)
-  if (result === `0x${'0'.repeat(63)}1`) return true
-  if (result === `0x${'0'.repeat(64)}`) return false
+  const word = await readWord(policy, `0x${app_id}`, `${ALLOWED}${compose_hash}`, timeout_ms)
+  if (word === `${'0'.repeat(63)}1`) return true
+  if (word === '0'.repeat(64)) return false
   throw new RpcUnavailable('the contract did not answer with a boolean')
 }
 

@@ -6,8 +6,9 @@ import type { ConnectOptions } from '../../verified_venue'
 import { BUNDLE_FORMAT, type EvidenceBundle } from '../evidence_bundle'
 import type { VerificationPolicy } from '../policy'
 import { Refused, reasonOf } from '../transcript'
-import { collectChain, collectKms } from './collect_chain'
+import { collectChain, collectKms, collectKmsContract } from './collect_chain'
 import { collectCollateral, INTEL_PCS } from './collect_collateral'
+import { collectLocation } from './collect_location'
 import { type AskingTransport, collectVenue, type VenueEvidence } from './collect_venue'
 
 /**
@@ -30,11 +31,21 @@ export async function collectEvidence(
       missing[name] = reasonOf(error)
       return null
     })
-  const { app_id, compose_hash } = venue.info
-  const [collateral, chain, kms_allowed] = await Promise.all([
+  const { app_id, compose_hash, instance_id } = venue.info
+  const { kms, location } = policy
+  const locate = async () => {
+    if (location === undefined) return null
+    const { quote } = venue.attestation
+    const found = await collectLocation(location.authorities, quote, instance_id, timeout_ms)
+    if (found.silent.length > 0) missing.location = 'it did not answer'
+    return found.answers
+  }
+  const [collateral, chain, kms_allowed, kms_contract, answers] = await Promise.all([
     options.collateral ?? orNull('collateral', collateralFor(venue, policy, timeout_ms)),
     policy.chain === undefined ? null : orNull('chain', collectChain(policy.chain, timeout_ms)),
-    policy.kms === undefined ? null : orNull('kms', collectKms(policy.kms, app_id, compose_hash, timeout_ms)),
+    kms === undefined ? null : orNull('kms', collectKms(kms, app_id, compose_hash, timeout_ms)),
+    kms?.owners === undefined ? null : orNull('kms_owner', collectKmsContract(kms, app_id, timeout_ms)),
+    orNull('location', locate()),
   ])
   return {
     format: BUNDLE_FORMAT,
@@ -47,6 +58,8 @@ export async function collectEvidence(
     app_compose: options.app_compose ?? null,
     chain,
     kms_allowed,
+    kms_contract,
+    location: answers ?? [],
     missing,
   }
 }

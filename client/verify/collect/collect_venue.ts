@@ -1,8 +1,20 @@
 /** Reads identity, attestation and evidence files of a venue; judges only their form. */
 import type { Attestation, Info } from '../../../protocol/wire/public'
 import type { Transport } from '../../api/venue_client'
-import { QUOTE_BUSY_RETRIES_MAX, QUOTE_BUSY_WAIT_MAX_MS, VENUE_ANSWER_CHARACTERS_MAX } from '../../limits'
-import { ATTESTATION_FORM, type EvidenceBundle, type Form, INFO_FORM, requireForm } from '../evidence_bundle'
+import {
+  EVIDENCE_FILES_MAX,
+  QUOTE_BUSY_RETRIES_MAX,
+  QUOTE_BUSY_WAIT_MAX_MS,
+  VENUE_ANSWER_CHARACTERS_MAX,
+} from '../../limits'
+import {
+  ATTESTATION_FORM,
+  type EvidenceBundle,
+  type Form,
+  INFO_FORM,
+  readChecksums,
+  requireForm,
+} from '../evidence_bundle'
 
 /** The part of a transport that collecting evidence needs. */
 export type AskingTransport = Pick<Transport, 'base_url' | 'fetch'>
@@ -47,8 +59,26 @@ export async function collectVenue(
   return {
     info: parse(info, INFO_FORM) as Info,
     attestation: parse(attestation, ATTESTATION_FORM) as Attestation,
-    evidences: { quote_json, cert_pem, sha256sum_txt },
+    evidences: { quote_json, cert_pem, sha256sum_txt, more: await getListed(get, sha256sum_txt) },
   }
+}
+
+/** The listed files beside `cert.pem`. One that cannot be had is absent and fails its check, as a malformed list does. */
+async function getListed(
+  get: (path: string) => Promise<string>,
+  sha256sum_txt: string,
+): Promise<Record<string, string>> {
+  let names: string[]
+  try {
+    names = [...readChecksums(sha256sum_txt).keys()].filter((name) => name !== 'cert.pem')
+  } catch {
+    return {}
+  }
+  const files = names.slice(0, EVIDENCE_FILES_MAX).map(async (name): Promise<[string, string][]> => {
+    const text = await get(`/evidences/${name}`).catch(() => undefined)
+    return text === undefined ? [] : [[name, text]]
+  })
+  return Object.fromEntries((await Promise.all(files)).flat())
 }
 
 async function getText(transport: AskingTransport, path: string, timeout_ms: number): Promise<string> {

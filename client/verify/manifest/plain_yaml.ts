@@ -12,7 +12,7 @@ export class UnjudgedYaml extends Error {
 
 export type YamlMap = Map<string, YamlValue>
 type YamlScalar = string | number | boolean
-type YamlValue = YamlScalar | null | YamlMap | YamlScalar[]
+export type YamlValue = YamlScalar | null | YamlMap | YamlScalar[]
 
 type Line = { number: number; indent: number; text: string }
 

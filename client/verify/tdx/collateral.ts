@@ -14,6 +14,7 @@ import {
   requireNotRevoked,
 } from '../x509/chain'
 import { isSignedBy } from '../x509/p256'
+import { readCollateralValue } from './collateral_form'
 import { type QeIdentity, readQeIdentity, readTcbInfo, type TcbInfo } from './tcb_info'
 
 /** The root keys of a verifier, raw P-256 points of 64 bytes: Intel's, or exactly those of its policy. */
@@ -112,10 +113,12 @@ export type OpenedCollateral = {
 
 /** @throws Refused when any part is not signed in its role under a trusted root, or not current at `now_ms`. */
 export async function openCollateral(
-  collateral: Collateral,
+  given: Collateral,
   roots: TrustedRoots,
   now_ms: number,
 ): Promise<OpenedCollateral> {
+  // Callers pass values that came from JSON.
+  const collateral = readCollateralValue(given)
   const { tcb_info_issuer_chain, qe_identity_issuer_chain } = collateral
   const [pck, tcb] = await Promise.all([
     openIssuerChain(collateral.pck_crl_issuer_chain, 'pck_authority', roots, now_ms),

@@ -1,7 +1,8 @@
 /** Judges whether real hardware made a quote, and whether its trust domain is admissible. */
 import { concatBytes, equalBytes, fromHex, isZero } from '../../../protocol/bytes'
 import { sha256 } from '../../../protocol/sha256'
-import { parseQuote, type Quote, type TdReport } from '../../../protocol/tdx/quote'
+import { parseQuote, type QeReport, type Quote, type TdReport } from '../../../protocol/tdx/quote'
+import { tdFault } from '../../../protocol/tdx/td_rules'
 import { Refused, requireThat } from '../transcript'
 import { type Certificate, readCertificate, USAGE } from '../x509/certificate'
 import { requireCurrent, requireIssuedBy, requireNotRevoked } from '../x509/chain'
@@ -14,26 +15,27 @@ import {
   requireUnderRoot,
 } from './collateral'
 import { type PckPlatform, readPckPlatform } from './pck_extension'
+import { matchesMasked } from './tcb_info'
 
-/** Bit 28, SEPT_VE_DISABLE, and nothing else: no debugging, no performance monitoring, no reserved bit. */
-const TD_ATTRIBUTES = fromHex('0000001000000000', 8)!
-const DEBUG_BITS = 0xff
-const SEPT_VE_DISABLE_BYTE = 3
-const SEPT_VE_DISABLE = 0x10
-
-/** The attributes that every trust domain must have (Intel "TDX Module Base Architecture"). @throws Refused */
+/** @throws Refused when the trust domain or its TDX module breaks a rule */
 export function requireMachine(report: TdReport): void {
-  const { td_attributes, mr_service_td_15 } = report
-  requireThat((td_attributes[0]! & DEBUG_BITS) === 0, 'the machine is under debug: the host reads its memory')
-  requireThat(
-    (td_attributes[SEPT_VE_DISABLE_BYTE]! & SEPT_VE_DISABLE) !== 0,
-    'the host may inject memory faults (SEPT_VE_DISABLE is off)',
-  )
-  requireThat(equalBytes(td_attributes, TD_ATTRIBUTES), 'the machine has unexpected attributes')
-  requireThat(
-    mr_service_td_15 === undefined || isZero(mr_service_td_15),
-    'a service TD is bound to the machine',
-  )
+  const fault = tdFault(report)
+  if (fault !== undefined) throw new Refused(fault)
+}
+
+/** INIT and MODE64BIT; PROVISION_KEY, bit 2, is free. DEBUG, bit 1, would show the attestation key to the host. */
+const QE_FLAGS = fromHex('1100000000000000', 8)!
+const QE_FLAGS_MASK = fromHex('fbffffffffffffff', 8)!
+/** Product id of Intel's TD quoting enclave. */
+const TD_QE = 2
+
+/** Rules that no collateral can relax; signer and version follow from Intel's QE identity. @throws Refused */
+function requireQuotingEnclave({ attributes, misc_select, isv_prod_id }: QeReport): void {
+  requireThat((attributes[0]! & 2) === 0, 'the quoting enclave is under debug')
+  const flags = attributes.subarray(0, QE_FLAGS.length)
+  requireThat(matchesMasked(flags, QE_FLAGS_MASK, QE_FLAGS), 'the quoting enclave has other attributes')
+  requireThat(isZero(misc_select), 'the quoting enclave has other miscselect bits')
+  requireThat(isv_prod_id === TD_QE, 'the quoting enclave is another product')
 }
 
 export type GenuineQuote = { quote: Quote; platform: PckPlatform }
@@ -64,6 +66,7 @@ export async function verifyGenuine(
   const certified = concatBytes(key_hash, new Uint8Array(32))
   requireThat(equalBytes(quote.qe_report.report_data, certified), 'the attestation key is not certified')
   requireThat(quote_signed, 'the quote is not signed by its attestation key')
+  requireQuotingEnclave(quote.qe_report)
   return { quote, platform }
 }
 

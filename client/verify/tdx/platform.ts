@@ -1,6 +1,7 @@
 /** Finds the TCB level of platform, TDX module and quoting enclave and judges it by a policy. */
 import { equalBytes, toHex } from '../../../protocol/bytes'
 import type { QeReport, TdReport } from '../../../protocol/tdx/quote'
+import { MODULE_MAJOR, MODULE_SVN } from '../../../protocol/tdx/td_rules'
 import type { VerificationPolicy } from '../policy'
 import { Refused, requireThat } from '../transcript'
 import type { OpenedCollateral } from './collateral'
@@ -15,10 +16,6 @@ import {
   type TcbFinding,
   type TcbInfo,
 } from './tcb_info'
-
-/** Byte of the TDX versions that holds the module's SVN; the next one is its major version. */
-const MODULE_SVN = 0
-const MODULE_MAJOR = 1
 
 /**
  * The first level whose components the platform all reaches (Intel PCS API v4, "TCB level selection"). From major version

@@ -71,6 +71,9 @@ export type TcbInfo = {
 }
 
 const COMPONENTS = 16
+/** Widths of one SGX or TDX component, and of other versions. */
+const U8_MAX = 0xff
+const U16_MAX = 0xffff
 
 /** @throws Refused for any other document. */
 export function readTcbInfo(text: string): TcbInfo {
@@ -106,7 +109,7 @@ function readSigner(signer: JsonObject): ModuleSigner {
 /** Levels of a document whose TCB is one ISV SVN, best first. */
 function readSvnLevels(document: JsonObject): SvnLevel[] {
   return document.objects('tcbLevels').map((level) => ({
-    isv_svn: level.object('tcb').integer('isvsvn'),
+    isv_svn: level.object('tcb').integer('isvsvn', U16_MAX),
     finding: readFinding(level),
   }))
 }
@@ -114,13 +117,13 @@ function readSvnLevels(document: JsonObject): SvnLevel[] {
 function readPlatformLevel(level: JsonObject): PlatformLevel {
   const tcb = level.object('tcb')
   const components = (field: string): number[] => {
-    const svns = tcb.objects(field).map((component) => component.integer('svn'))
+    const svns = tcb.objects(field).map((component) => component.integer('svn', U8_MAX))
     requireThat(svns.length === COMPONENTS, 'a TCB level has not 16 components')
     return svns
   }
   return {
     sgx: components('sgxtcbcomponents'),
-    pce_svn: tcb.integer('pcesvn'),
+    pce_svn: tcb.integer('pcesvn', U16_MAX),
     tdx: components('tdxtcbcomponents'),
     finding: readFinding(level),
   }
@@ -164,7 +167,7 @@ export function readQeIdentity(text: string): QeIdentity {
     attributes: document.bytes('attributes', 16),
     attributes_mask: document.bytes('attributesMask', 16),
     mr_signer: document.bytes('mrsigner', 32),
-    isv_prod_id: document.integer('isvprodid'),
+    isv_prod_id: document.integer('isvprodid', U16_MAX),
     levels: readSvnLevels(document),
   }
 }

@@ -7,9 +7,13 @@ import { parseBundle } from '../../../client/verify/evidence_bundle'
 import { judgeEvidence } from '../../../client/verify/judge_evidence'
 import type { VerificationPolicy } from '../../../client/verify/policy'
 import { CHECKS } from '../../../client/verify/transcript'
+import { generateTls } from '../../../enclave/keys'
 import { demoPolicy } from '../../../sandbox/demo/steps'
 import { buildPage } from '../../../tools/build_page'
 import { VenueProcess } from '../../faults/kit/venue_process'
+import { forgeLog } from '../../kit/verify/forged_log'
+import { lie, mrConfigId } from '../../kit/verify/lying_machine'
+import { openSite } from '../../kit/verify/site'
 import { type Chromium, HAVE_CHROMIUM, openChromium, type Page } from './chromium'
 
 if (!HAVE_CHROMIUM) console.log('skipped: there is no Chromium on this machine')
@@ -48,7 +52,7 @@ describe.skipIf(!HAVE_CHROMIUM)('in Chromium', () => {
 
   const honest = (): VerificationPolicy => {
     const policy = demoPolicy(venue.facts)
-    return { ...policy, permitted_skips: [...policy.permitted_skips, 'tls_key'] }
+    return { ...policy, permitted_skips: [...policy.permitted_skips, 'tls_key_hidden'] }
   }
 
   /** Fills the form as a user's typing would and presses the button; resolves with what then stands on the page. */
@@ -56,12 +60,13 @@ describe.skipIf(!HAVE_CHROMIUM)('in Chromium', () => {
     policy: VerificationPolicy | string,
     url = venue.facts.url,
     manifest = '',
+    collateral = readFileSync(venue.facts.collateral, 'utf8'),
   ): Promise<Outcome> {
     const fields = {
       manifest,
       url,
       policy: typeof policy === 'string' ? policy : JSON.stringify(policy),
-      collateral: readFileSync(venue.facts.collateral, 'utf8'),
+      collateral,
     }
     await page.evaluate(`for (const [id, text] of Object.entries(${JSON.stringify(fields)}))
       document.getElementById(id).value = text`)
@@ -92,7 +97,18 @@ describe.skipIf(!HAVE_CHROMIUM)('in Chromium', () => {
     expect(said).toContain("your policy replaced Intel's root")
     expect(Object.keys(rows)).toEqual(CHECKS.map(([, name]) => name))
     const skipped = Object.keys(rows).filter((name) => rows[name]!.includes('skip\t'))
-    expect(skipped).toEqual(['manifest', 'os_image', 'tls_key', 'kms'])
+    expect(skipped).toEqual([
+      'manifest',
+      'rpc_operators',
+      'os_image',
+      'tls_key',
+      'kms',
+      'kms_owner',
+      'exit_delay',
+      'admin',
+      'machine_list',
+      'location',
+    ])
     expect(rows['tls_key']).toContain(`tacit verify ${venue.facts.url} --policy policy.json`)
     const ends = venue.facts.compose_hash.replace(/^(.{8}).*(.{8})$/, '$1…$2')
     expect(rows['compose_hash']!.split(ends)).toHaveLength(3)
@@ -103,7 +119,7 @@ describe.skipIf(!HAVE_CHROMIUM)('in Chromium', () => {
     const { verdict, said } = await verify(demoPolicy(venue.facts))
     expect(verdict).toBe('incomplete')
     expect(said).toContain('0 failed')
-    expect(said).toContain('Not permitted: 5.3 tls_key')
+    expect(said).toContain('Not permitted: 5.3 tls_key (tls_key_hidden)')
   })
 
   test('a build that the policy does not pin is refused', async () => {
@@ -118,8 +134,8 @@ describe.skipIf(!HAVE_CHROMIUM)('in Chromium', () => {
     const text = readFileSync(venue.facts.manifest, 'utf8')
     const measured = await verify(honest(), venue.facts.url, text)
     expect(measured.verdict).toBe('failed')
-    // A laptop runs its sources and not an image.
-    expect(measured.rows['manifest']).toContain('service venue has no image by digest')
+    // The sandbox runs its sources and not an image.
+    expect(measured.rows['manifest']).toContain('services.venue.image: must be an image by digest')
     const changed = await verify(honest(), venue.facts.url, text.replace('SET_ME', 'SET_YOU'))
     expect(changed.rows['manifest']).toContain('the manifest text is not the measured one')
   })
@@ -129,6 +145,40 @@ describe.skipIf(!HAVE_CHROMIUM)('in Chromium', () => {
     const { verdict, rows } = await verify(policy)
     expect(verdict).toBe('failed')
     expect(rows['collateral']).toContain('fail')
+  })
+
+  test('relabelled boot events are refused, and no permitted skip helps', async () => {
+    const site = await openSite()
+    const { cert_pem, key_pem } = generateTls([], Date.now())
+    const proxy = Bun.serve({
+      hostname: '127.0.0.1',
+      port: 0,
+      tls: { cert: cert_pem, key: key_pem },
+      async fetch(request) {
+        const { pathname, searchParams } = new URL(request.url)
+        const answer = site.answers.get(pathname)
+        const body = await answer?.(searchParams.get('reportData') ?? undefined)
+        return new Response(body ?? '', { headers: { 'access-control-allow-origin': '*' } })
+      },
+    })
+    try {
+      const url = `https://127.0.0.1:${proxy.port}`
+      const permitted_skips = [
+        ...site.policy.permitted_skips,
+        'tls_key_hidden',
+        'mr_config_id_absent',
+      ] as const
+      const policy = { ...site.policy, permitted_skips: [...permitted_skips] }
+      const collateral = JSON.stringify(site.machine.agent.collateral())
+      expect((await verify(policy, url, '', collateral)).verdict).toBe('partial')
+      lie(site, { log: (events) => forgeLog(events, 1), quote: { body: mrConfigId() } })
+      const { verdict, rows } = await verify(policy, url, '', collateral)
+      expect(verdict).toBe('failed')
+      expect(rows['registers']).toContain('register 3 has an event of another type')
+    } finally {
+      await proxy.stop(true)
+      await site.close()
+    }
   })
 
   test('a question that cannot be asked gives no verdict, and none is left from before', async () => {
@@ -183,7 +233,9 @@ describe.skipIf(!HAVE_CHROMIUM)('in Chromium', () => {
     })`)
     expect(await alone.evaluate<string>('document.activeElement.id')).toBe('verify')
     await press('Enter')
-    expect(await judged).toContain('Not permitted: 5.3 tls_key, 6.1 settlement_signer')
+    expect(await judged).toContain(
+      'Not permitted: 5.3 tls_key (tls_key_hidden), 6.1 settlement_signer (chain_unnamed)',
+    )
     expect(alone.faults).toEqual([])
   })
 

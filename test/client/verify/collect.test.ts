@@ -1,7 +1,12 @@
 /** Evidence from outside the venue: collateral from a service in Intel's form, the KMS contract. */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { collectKms, RpcUnavailable, readProgramData } from '../../../client/verify/collect/collect_chain'
+import {
+  collectKms,
+  collectKmsContract,
+  RpcUnavailable,
+  readProgramData,
+} from '../../../client/verify/collect/collect_chain'
 import { collectCollateral } from '../../../client/verify/collect/collect_collateral'
 import { collateralOf, makePki, outcome, quoteOf } from '../../kit/verify/development_pki'
 import { HAVE_QUOTES, realQuotes } from '../../kit/verify/real_quotes'
@@ -65,6 +70,28 @@ test('the KMS contract answers yes or no, and nothing else counts', async () => 
   expect(await ask()).toBe(false)
   for (const answer of [{ result: '0x' }, { result: true }, { error: { code: 3 } }, {}]) {
     kms_answer = answer
+    await expect(ask()).rejects.toThrow(RpcUnavailable)
+  }
+})
+
+test('the owner of the contract is one address, its delay one number, and nothing else counts', async () => {
+  const ask = () => collectKmsContract({ rpc_url: base() }, '11'.repeat(20), TIMEOUT_MS)
+  kms_answer = { result: `0x${'0'.repeat(24)}${'ab'.repeat(20)}` }
+  expect(await ask()).toEqual({ owner: `0x${'ab'.repeat(20)}`, min_delay_s: null })
+  // The fake answers both calls alike: a delay beyond every number is the longest one.
+  const both = await collectKmsContract({ rpc_url: base(), timelock_min_s: 1 }, '11'.repeat(20), TIMEOUT_MS)
+  expect(both.min_delay_s).toBe(Number.MAX_SAFE_INTEGER)
+  const odd = [
+    '0x',
+    `0x${'1'.repeat(64)}`,
+    `0x${'0'.repeat(128)}`,
+    `0x${'0'.repeat(63)}`,
+    `0x${'AB'.repeat(32)}`,
+    5,
+    null,
+  ]
+  for (const result of odd) {
+    kms_answer = { result }
     await expect(ask()).rejects.toThrow(RpcUnavailable)
   }
 })

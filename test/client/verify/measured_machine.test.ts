@@ -4,12 +4,14 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { EvidenceBundle } from '../../../client/verify/evidence_bundle'
 import { judgeEvidence } from '../../../client/verify/judge_evidence'
 import type { VerificationPolicy } from '../../../client/verify/policy'
+import type { SkipReason } from '../../../client/verify/skip_reasons'
 import type { Check, CheckName } from '../../../client/verify/transcript'
 import { fromAnyHex, fromHex, toHex, utf8 } from '../../../protocol/bytes'
 import { sha256 } from '../../../protocol/sha256'
 import { parseEventLog, RUNTIME_EVENT_TYPE, replayRegisters } from '../../../protocol/tdx/event_log'
 import { parseQuote } from '../../../protocol/tdx/quote'
 import { FILLED_COMPOSE, manifestOf } from '../../kit/verify/filled_manifest'
+import { forgeLog } from '../../kit/verify/forged_log'
 import { quoteOfMachine } from '../../kit/verify/machine_quotes'
 import { openSite, type Site } from '../../kit/verify/site'
 
@@ -105,29 +107,68 @@ describe('claims', () => {
   })
 })
 
+describe('relabelled boot events', () => {
+  /** A machine of another build that emits the pinned build's claims after boot; every register agrees. */
+  function relabelled(type: number): EvidenceBundle {
+    const { extended, shown } = forgeLog(JSON.parse(honest.attestation.event_log), type)
+    const bundle = measuredAs((events) => events.splice(0, events.length, ...extended), new Uint8Array(48))
+    return { ...bundle, attestation: { ...bundle.attestation, event_log: JSON.stringify(shown) } }
+  }
+  test('the checks of the event log refuse them, and nothing is read from the log', async () => {
+    for (const type of [0, 1, 0x8000_0007]) {
+      const reason = 'event 9: register 3 has an event of another type'
+      expect(await checkOf('registers', relabelled(type))).toMatchObject({ result: 'fail', reason })
+      for (const name of ['claims', 'mr_config_id', 'compose_hash', 'binding'] as const)
+        expect((await checkOf(name, relabelled(type))).result).toBe('skipped')
+    }
+  })
+  test('a page, which sees no TLS key, refuses them too, and no permitted skip helps', async () => {
+    const hidden: SkipReason[] = ['mr_config_id_absent', 'tls_key_hidden']
+    const permitted_skips = [...site.policy.permitted_skips, ...hidden]
+    const bundle = { ...relabelled(1), spki_sha256: null }
+    expect((await judgeEvidence(bundle, { ...site.policy, permitted_skips }, 'live')).verdict).toBe('failed')
+  })
+})
+
 describe('MRCONFIGID', () => {
+  const judged = (value: Uint8Array) =>
+    checkOf(
+      'mr_config_id',
+      measuredAs(() => {}, value),
+    )
   test('another manifest in it is refused', async () => {
     const value = new Uint8Array(48).fill(8, 1, 33)
     value[0] = 1
-    expect(
-      (
-        await checkOf(
-          'mr_config_id',
-          measuredAs(() => {}, value),
-        )
-      ).reason,
-    ).toMatch(/another manifest/)
+    expect(await judged(value)).toMatchObject({
+      result: 'fail',
+      reason: expect.stringMatching(/other facts/),
+    })
   })
-  test('none and unreadable forms are skipped, never passed', async () => {
-    for (const value of [new Uint8Array(48), new Uint8Array(48).fill(2)])
-      expect(
-        (
-          await checkOf(
-            'mr_config_id',
-            measuredAs(() => {}, value),
-          )
-        ).result,
-      ).toBe('skipped')
+  test('none is skipped, never passed', async () => {
+    expect((await judged(new Uint8Array(48))).result).toBe('skipped')
+  })
+  test('an unknown form, or padding that is not zero, fails and is no skip', async () => {
+    const padded = new Uint8Array(48)
+    padded[0] = 1
+    padded.set(fromAnyHex(site.machine.agent.compose_hash)!, 1)
+    expect((await judged(padded)).result).toBe('pass')
+    const values = [new Uint8Array(48).fill(2), padded.with(47, 1), padded.with(33, 1)]
+    for (const form of [0, 4, 255]) values.push(padded.with(0, form))
+    for (const value of values)
+      expect(await judged(value)).toMatchObject({
+        result: 'fail',
+        reason: expect.stringMatching(/unknown form/),
+      })
+  })
+  test('the forms that hash facts outside the quote fail when the facts are others', async () => {
+    for (const form of [2, 3]) {
+      const value = new Uint8Array(48).fill(8, 1, 33)
+      value[0] = form
+      expect(await judged(value)).toMatchObject({
+        result: 'fail',
+        reason: expect.stringMatching(/other facts/),
+      })
+    }
   })
 })
 
@@ -152,20 +193,50 @@ describe('the manifest text', () => {
 })
 
 describe('the key provider', () => {
-  const under_kms = () =>
+  const provider = { name: 'kms', id: '00' }
+  const under = (measured: object) =>
     measuredAs((events) => {
       const at = events.findIndex((event) => event.event === 'key-provider')
-      events[at] = runtime('key-provider', utf8('{"name":"kms","id":"00"}'))
+      events[at] = runtime('key-provider', utf8(JSON.stringify(measured)))
     })
   const kms = { rpc_url: 'http://127.0.0.1:1' }
-  test('a KMS without a contract to ask is skipped', async () => {
-    expect((await checkOf('kms', under_kms())).result).toBe('skipped')
+  const pins = () => ({ kms, app_ids: [honest.info.app_id], key_providers: [provider] })
+  test('a KMS without a contract to ask is skipped for its reason, other keys for theirs', async () => {
+    expect((await checkOf('kms', under(provider))).reason_code).toBe('kms_without_contract')
+    expect((await checkOf('kms', honest)).reason_code).toBe('keys_without_kms')
   })
   test('a contract that allows the manifest passes; one that does not, or cannot be read, is refused', async () => {
-    const judged = (kms_allowed: boolean | null) => checkOf('kms', { ...under_kms(), kms_allowed }, { kms })
+    const judged = (kms_allowed: boolean | null) =>
+      checkOf('kms', { ...under(provider), kms_allowed }, pins())
     expect((await judged(true)).result).toBe('pass')
     expect((await judged(false)).reason).toMatch(/does not allow/)
     expect((await judged(null)).reason).toMatch(/could not be read/)
+  })
+  test('a contract says nothing about an unpinned app or provider: the skip has no code to permit', async () => {
+    const bundle = { ...under(provider), kms_allowed: true }
+    for (const pin of ['app_ids', 'key_providers'] as const) {
+      const { [pin]: _left_out, ...rest } = pins()
+      expect(await checkOf('kms', bundle, rest)).toMatchObject({ result: 'skipped', reason_code: '' })
+    }
+  })
+  test('a machine that states another provider fails, also when the policy pins that one too', async () => {
+    for (const other of [
+      { name: 'kms', id: '01' },
+      { name: 'local-sgx', id: '00' },
+      { name: 'none', id: '' },
+    ]) {
+      const bundle = { ...under(other), kms_allowed: true }
+      expect(await checkOf('key_provider', bundle, pins())).toMatchObject({ result: 'fail' })
+      expect(await checkOf('kms', bundle, pins())).toMatchObject({ result: 'skipped', reason_code: '' })
+    }
+    const local = { name: 'local-sgx', id: '00' }
+    const both = { ...pins(), key_providers: [provider, local] }
+    const judged = await checkOf('kms', { ...under(local), kms_allowed: true }, both)
+    expect(judged).toMatchObject({ result: 'fail', reason: expect.stringMatching(/come from local-sgx/) })
+  })
+  test('a provider that is not a name and an id fails', async () => {
+    for (const odd of [[], {}, { name: 'kms' }, { name: 'kms', id: '00', more: 1 }])
+      expect(await checkOf('key_provider', under(odd))).toMatchObject({ result: 'fail' })
   })
 })
 

@@ -3,6 +3,8 @@ import { expect, test } from 'bun:test'
 import { parseBundle } from '../../../client/verify/evidence_bundle'
 import { BARE_POLICY, parsePolicy } from '../../../client/verify/policy'
 import { quoteOfFile } from '../../../client/verify/read_quote_file'
+import { SKIP_REASONS } from '../../../client/verify/skip_reasons'
+import { CHECKS } from '../../../client/verify/transcript'
 
 const HASH = 'ab'.repeat(32)
 const KEY = 'So11111111111111111111111111111111111111112'
@@ -16,7 +18,7 @@ const FULL = {
     { mrtd: 'cd'.repeat(48), rtmr0: 'cd'.repeat(48), rtmr1: 'cd'.repeat(48), rtmr2: 'cd'.repeat(48) },
   ],
   environment_names: ['SECRET'],
-  permitted_skips: ['kms'],
+  permitted_skips: ['kms_without_contract'],
   roots_pem: 'text',
   ppids: ['00'.repeat(16)],
   collateral_url: 'https://pccs.example',
@@ -29,8 +31,27 @@ const FULL = {
     upgrade_authorities: [KEY],
     pending_actions: ['set_admin'],
     paused_allowed: true,
+    exit_delay_min_s: 86_400,
+    admins: [KEY],
   },
-  kms: { rpc_url: 'https://eth.example' },
+  kms: { rpc_url: 'https://eth.example', owners: [`0x${'ab'.repeat(20)}`], timelock_min_s: 172_800 },
+  xfam_mask: 'e702060000000000',
+  app_ids: ['ab'.repeat(20)],
+  key_providers: [{ name: 'kms', id: '3059' }],
+  rpc_operators: {
+    operators: [
+      { name: 'one', hosts: ['rpc.one.example', 'rpc.one.example:8443'] },
+      { name: 'two', hosts: ['two.example'] },
+    ],
+    minimum: 2,
+  },
+  location: {
+    authorities: [
+      { name: 'provider', key: KEY, url: 'https://hosts.example', levels: ['registry', 'inspected'] },
+      { name: 'ours', ppids: ['00'.repeat(16)] },
+    ],
+    minimum: 1,
+  },
 }
 
 test('every field is read', () => {
@@ -66,10 +87,69 @@ test('an unknown field, a malformed value or a status nobody may allow is refuse
     { chain: { ...chain, more: 1 } },
     { chain: null },
     { kms: {} },
+    { kms: { ...FULL.kms, owner: [] } },
+    { kms: { ...FULL.kms, owners: ['0x00'] } },
+    { kms: { rpc_url: FULL.kms.rpc_url, timelock_min_s: 1 } },
+    { kms: { ...FULL.kms, timelock_min_s: -1 } },
+    // A contract lies at the app id and governs keys of one KMS: it needs both pins.
+    { app_ids: undefined },
+    { key_providers: undefined },
+    { app_ids: ['ab'.repeat(32)] },
+    { key_providers: [{ name: 'kms', id: '' }] },
+    { key_providers: [{ name: 'kms' }] },
+    { key_providers: [{ name: '', id: '00' }] },
+    { key_providers: [{ name: 'kms', id: '3059', more: 1 }] },
+    { xfam_mask: 'e7' },
+    { xfam_mask: 7 },
+    { registers: [{ ...FULL.registers[0], xfam: 'e7' }] },
+    { rpc_operators: { operators: [], minimum: 1 } },
+    { rpc_operators: { ...FULL.rpc_operators, minimum: 0 } },
+    { rpc_operators: { ...FULL.rpc_operators, minimum: 3 } },
+    { rpc_operators: { operators: FULL.rpc_operators.operators } },
+    { rpc_operators: { operators: [{ name: 'one', hosts: ['https://one.example'] }], minimum: 1 } },
+    {
+      rpc_operators: {
+        operators: [...FULL.rpc_operators.operators, { name: 'three', hosts: ['two.example'] }],
+        minimum: 2,
+      },
+    },
+    { location: { authorities: [], minimum: 1 } },
+    { location: { ...FULL.location, minimum: 3 } },
+    { location: { authorities: [FULL.location.authorities[1], FULL.location.authorities[1]], minimum: 2 } },
+    { location: { authorities: [{ ...FULL.location.authorities[0], levels: ['near'] }], minimum: 1 } },
+    { location: { authorities: [{ ...FULL.location.authorities[0], ppids: [] }], minimum: 1 } },
+    // One key under two names would count twice.
+    {
+      location: {
+        authorities: ['a', 'b'].map((name) => ({ ...FULL.location.authorities[0], name })),
+        minimum: 2,
+      },
+    },
+    { chain: { ...chain, exit_delay_min_s: '1' } },
+    { chain: { ...chain, admins: ['x'] } },
+    { permitted_skips: ['constructor'] },
   ]
   for (const change of faulty)
     expect(() => parsePolicy(JSON.stringify({ ...FULL, ...change }))).toThrow(/the policy/)
   for (const text of ['', '[]', 'null']) expect(() => parsePolicy(text)).toThrow(/the policy/)
+})
+
+test('a policy that still lists names of checks is refused, and the message says how to rewrite it', () => {
+  const said = (name: string) => {
+    try {
+      parsePolicy(JSON.stringify({ ...FULL, permitted_skips: [name] }))
+      return 'accepted'
+    } catch (error) {
+      return (error as Error).message
+    }
+  }
+  expect(said('kms')).toBe(
+    "the policy's permitted_skips list reasons, not checks: instead of kms write kms_without_contract or keys_without_kms",
+  )
+  for (const [, name] of CHECKS) expect(said(name)).toMatch(/permitted_skips/)
+  for (const name of ['os_image', 'manifest', 'tls_key', 'mr_config_id', 'compose_hash', 'program'])
+    expect(said(name)).toMatch(/instead of \w+ write \w+/)
+  for (const code of Object.keys(SKIP_REASONS)) expect(said(code)).toBe('accepted')
 })
 
 test('text that is no bundle is refused', () => {

@@ -12,7 +12,14 @@ import {
   ROOT_NAME,
   sgxExtension,
 } from '../../../sandbox/enclave/authorities'
-import { collateralOf, makePki, NOW_MS, outcome, quoteOf } from '../../kit/verify/development_pki'
+import {
+  collateralOf,
+  makePki,
+  NOW_MS,
+  outcome,
+  quoteOf,
+  withDocument,
+} from '../../kit/verify/development_pki'
 import { fieldFlips } from '../../kit/verify/quote_fields'
 import { type Changes, type Signing, signAnyQuote } from '../../kit/verify/sign_any_quote'
 
@@ -210,6 +217,31 @@ describe('the quoting enclave', () => {
       const changed = { qe_report: (report: Uint8Array) => flip(report, at, 1) }
       expect(await judgeSigned(changed)).toMatch(reason)
     })
+  test('debug, other flags, product and miscselect are refused, whatever collateral allows', async () => {
+    const lax = withDocument(pki, 'qe_identity', (value) =>
+      Object.assign(value, {
+        attributes: '00'.repeat(16),
+        attributesMask: '00'.repeat(16),
+        miscselectMask: '00000000',
+        isvprodid: 3,
+      }),
+    )
+    const judgeLax = (change: (report: Uint8Array) => void) =>
+      outcome(pki, signAnyQuote(quote, rightful, { qe_report: change }), lax)
+    expect(await judgeLax((report) => flip(report, 48, 2))).toMatch(/under debug/)
+    for (const bits of [1, 8, 16, 32, 64, 128])
+      expect(await judgeLax((report) => flip(report, 48, bits))).toMatch(/other attributes/)
+    expect(await judgeLax((report) => flip(report, 16, 1))).toMatch(/miscselect/)
+    expect(await judgeLax((report) => flip(report, 256, 1))).toMatch(/product/)
+    // PROVISION_KEY is free: Intel's enclave has it.
+    expect(await judgeSigned({ qe_report: (report) => flip(report, 48, 4) })).toBe('accepted')
+  })
+  test('a reserved byte of header or report that is not zero is refused', async () => {
+    for (const at of [8, 11])
+      expect(await judgeSigned({ header: (header) => flip(header, at, 1) })).toMatch(/reserved byte/)
+    for (const at of [20, 47, 96, 127, 160, 255, 260, 319])
+      expect(await judgeSigned({ qe_report: (report) => flip(report, at, 1) })).toMatch(/reserved byte/)
+  })
   test('a version below every level is refused', async () => {
     expect(await judgeSigned({ qe_report: (report) => report.fill(0, 258, 260) })).toMatch(/below every/)
   })
@@ -232,7 +264,38 @@ describe('the machine', () => {
   test('every other attribute is refused', async () => {
     for (let bit = 8; bit < 64; bit++) {
       if (bit === 28) continue
-      expect(await judgeSigned(attributes(bit >> 3, 1 << (bit & 7)))).toMatch(/unexpected attributes/)
+      const named = { 29: /MIGRATABLE/, 63: /PERFMON/ }[bit] ?? /unexpected attributes/
+      expect(await judgeSigned(attributes(bit >> 3, 1 << (bit & 7)))).toMatch(named)
+    }
+  })
+  test('a module that Intel did not sign or that has attributes is refused, whatever collateral says', async () => {
+    const lax = withDocument(pki, 'tcb_info', (value) => {
+      const free = { mrsigner: '01'.repeat(48), attributes: '01'.repeat(8), attributesMask: '01'.repeat(8) }
+      const info = value as unknown as { tdxModule: object; tdxModuleIdentities: object[] }
+      for (const signer of [info.tdxModule, ...info.tdxModuleIdentities]) Object.assign(signer, free)
+    })
+    const signed = (from: number, to: number) =>
+      signAnyQuote(quote, rightful, {
+        body: (body) => {
+          body.fill(1, 64, 120)
+          body.fill(0, from, to)
+        },
+      })
+    expect(await outcome(pki, signed(0, 0), lax)).toMatch(/not signed by Intel/)
+    const unsigned = withDocument(pki, 'tcb_info', (value) => {
+      const free = { attributes: '01'.repeat(8), attributesMask: '01'.repeat(8) }
+      const info = value as unknown as { tdxModule: object; tdxModuleIdentities: object[] }
+      for (const signer of [info.tdxModule, ...info.tdxModuleIdentities]) Object.assign(signer, free)
+    })
+    expect(await outcome(pki, signed(64, 112), unsigned)).toMatch(/module has attributes/)
+  })
+  test('a TD 1.5 machine whose module has another major version than at launch is refused', async () => {
+    for (const major of [0, 2, 3]) {
+      const running = quote.slice(48, 64)
+      running[1] = major
+      const judged = await judgeSigned({ td_15: concatBytes(running, new Uint8Array(48)) })
+      expect(judged).not.toBe('accepted')
+      if (major !== 2) expect(judged).toMatch(/another major version/)
     }
   })
   test('a service TD is refused', async () => {

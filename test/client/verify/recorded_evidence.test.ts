@@ -122,14 +122,41 @@ describe('report data', () => {
 
 describe('evidence files', () => {
   const registersOf = () => parseQuote(fromAnyHex(honest.attestation.quote)!).report.rtmr
-  function evidenceOver(cert_pem: string, registers: ReturnType<typeof registersOf>): EvidenceBundle {
-    const sha256sum_txt = `${toHex(sha256(utf8(cert_pem)))}  cert.pem\n`
+  const line = (name: string, text: string) => `${toHex(sha256(utf8(text)))}  ${name}\n`
+  function evidenceOver(
+    cert_pem: string,
+    registers: ReturnType<typeof registersOf>,
+    sha256sum_txt = line('cert.pem', cert_pem),
+    more: Record<string, string> = {},
+  ): EvidenceBundle {
     const report_data = evidenceReportData(utf8(sha256sum_txt))
     const quote_json = JSON.stringify({ quote: toHex(quoteOfMachine(site, { registers, report_data })) })
-    return { ...honest, evidences: { quote_json, cert_pem, sha256sum_txt } }
+    return { ...honest, evidences: { quote_json, cert_pem, sha256sum_txt, more } }
   }
   test('made anew by the same machine over the same certificate, they pass', async () => {
     expect(await failures(evidenceOver(honest.evidences.cert_pem, registersOf()))).toEqual([])
+  })
+  test('every listed file is compared, one that is listed and absent is refused', async () => {
+    const { cert_pem } = honest.evidences
+    const list = line('acme-account.json', '{}') + line('cert.pem', cert_pem)
+    const judged = (more: Record<string, string>, text = list) =>
+      failures(evidenceOver(cert_pem, registersOf(), text, more))
+    expect(await judged({ 'acme-account.json': '{}' })).toEqual([])
+    expect(await judged({ 'acme-account.json': '{} ' })).toEqual([
+      'evidence: acme-account.json is not the listed one',
+    ])
+    expect(await judged({})).toEqual(['evidence: acme-account.json is listed and could not be read'])
+    expect(await judged({}, list + line('constructor', ''))).toEqual([
+      'evidence: acme-account.json is listed and could not be read',
+    ])
+    expect(await judged({}, line('cert.pem', cert_pem) + line('constructor', ''))).toEqual([
+      'evidence: constructor is listed and could not be read',
+    ])
+    expect(await judged({}, line('other.pem', cert_pem))).toEqual(['evidence: cert.pem is not listed'])
+    for (const name of ['../cert.pem', '.hidden', '__proto__'])
+      expect(await judged({}, line('cert.pem', cert_pem) + line(name, ''))).toEqual([
+        'evidence: sha256sum.txt is malformed',
+      ])
   })
   test('of another machine they are refused', async () => {
     const zero = new Uint8Array(48)

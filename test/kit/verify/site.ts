@@ -44,8 +44,8 @@ export type Site = {
   close(): Promise<void>
 }
 
-export async function openSite(knobs: Partial<StandInKnobs> = {}): Promise<Site> {
-  const machine = await openMachine(knobs)
+export async function openSite(knobs: Partial<StandInKnobs> = {}, app_compose?: string): Promise<Site> {
+  const machine = await openMachine(knobs, app_compose)
   const enclave = await openOn(machine.agent)
   const folder = chainFolder()
   const chain = await openEmbeddedChain({ data_dir: folder.dir, slot_ms: SLOT_MS })
@@ -125,6 +125,21 @@ async function openEpoch(
   return { port, info }
 }
 
+/** The reasons for which an honest site's checks are skipped under its policy, in the order of the checks. */
+export const SITE_SKIPS = [
+  'xfam_unpinned',
+  'app_unpinned',
+  'key_provider_unpinned',
+  'manifest_absent',
+  'rpc_operators_unpinned',
+  'os_image_unpinned',
+  'keys_without_kms',
+  'exit_delay_unpinned',
+  'admin_unpinned',
+  'machines_unpinned',
+  'location_unnamed',
+] as const
+
 function policyOf(machine: Machine, chain: OpenedChain, program_id: string): VerificationPolicy {
   return {
     compose_hashes: [machine.agent.compose_hash],
@@ -134,7 +149,7 @@ function policyOf(machine: Machine, chain: OpenedChain, program_id: string): Ver
     os_image_hashes: [],
     registers: [],
     environment_names: [],
-    permitted_skips: ['os_image', 'manifest', 'kms'],
+    permitted_skips: [...SITE_SKIPS],
     roots_pem: machine.agent.root_pem,
     chain: {
       rpc_url: chain.url,

@@ -1,0 +1,56 @@
+/** Makes a site answer as another machine would: a changed event log and TD report, signed again by the site's own keys. */
+import { fromHex, toHex } from '../../../protocol/bytes'
+import { parseEventLog, replayRegisters } from '../../../protocol/tdx/event_log'
+import type { Attestation, Info } from '../../../protocol/wire/public'
+import type { LoggedEvent } from './forged_log'
+import { quoteOfMachine } from './machine_quotes'
+import type { Changes } from './sign_any_quote'
+import type { Site } from './site'
+
+export type Lie = {
+  /** Events in the order of the registers, and as the host shows them. */
+  log?: (honest: LoggedEvent[]) => { extended: LoggedEvent[]; shown: LoggedEvent[] }
+  /** Of both quotes. */
+  quote?: Changes
+  attestation?: (attestation: Attestation) => void
+  info?: Partial<Info>
+}
+
+/** MRCONFIGID of a machine that was started without one, or as given, in a TD report. */
+export const mrConfigId =
+  (value = new Uint8Array(48)) =>
+  (body: Uint8Array): void =>
+    body.set(value, 184)
+
+/** The event log with one payload replaced, shown as it was extended. */
+export const withClaim =
+  (name: string, event_payload: string): NonNullable<Lie['log']> =>
+  (honest) => {
+    const changed = honest.map((event) => (event.event === name ? { ...event, event_payload } : event))
+    return { extended: changed, shown: changed }
+  }
+
+/** Undone by `site.restore()`. */
+export function lie(site: Site, change: Lie): void {
+  const honest = new Map(site.answers)
+  const { quote: changes = {}, log = (events) => ({ extended: events, shown: events }) } = change
+  const sign = (event_log: string, report_data: string) => {
+    const { extended, shown } = log(JSON.parse(event_log) as LoggedEvent[])
+    const registers = replayRegisters(parseEventLog(JSON.stringify(extended)))
+    const facts = { registers, report_data: fromHex(report_data, 64)! }
+    return { quote: toHex(quoteOfMachine(site, facts, changes)), event_log: JSON.stringify(shown) }
+  }
+  site.answers.set('/attestation', async (nonce) => {
+    const attestation = JSON.parse(await honest.get('/attestation')!(nonce)) as Attestation
+    Object.assign(attestation, sign(attestation.event_log, attestation.report_data))
+    change.attestation?.(attestation)
+    return JSON.stringify(attestation)
+  })
+  site.answers.set('/evidences/quote.json', async () => {
+    const file = JSON.parse(await honest.get('/evidences/quote.json')!(undefined)) as Attestation
+    return JSON.stringify({ ...file, ...sign(file.event_log, file.report_data) })
+  })
+  site.answers.set('/info', async () =>
+    JSON.stringify({ ...JSON.parse(await honest.get('/info')!(undefined)), ...change.info }),
+  )
+}

@@ -1,0 +1,181 @@
+/**
+ * A venue under a policy that names every demand there is: keys from a KMS with its contract, two RPC operators, a machine
+ * whose place an authority states. An honest one is `verified`, without a skip.
+ */
+import { keccak_256 } from '@noble/hashes/sha3.js'
+import type { VerificationPolicy } from '../../../client/verify/policy'
+import { encodeBase58 } from '../../../protocol/base58'
+import { encodeLocation, type LocationBody } from '../../../protocol/bodies/location'
+import { fromHex, toHex, utf8 } from '../../../protocol/bytes'
+import { publicKeyOf, sign } from '../../../protocol/sign'
+import { parseQuote } from '../../../protocol/tdx/quote'
+import type { Attestation, Info } from '../../../protocol/wire/public'
+import { PPID, XFAM } from '../../../sandbox/enclave/machine'
+import { fillIn } from '../../../tools/manifest/make_manifest'
+import { COMMITTED_COMPOSE, manifestOf, OPERATOR_VALUES } from './filled_manifest'
+import { type Lie, lie, withClaim } from './lying_machine'
+import { openSite, type Site } from './site'
+
+const PROVIDER = { name: 'kms', id: '3059'.repeat(20) }
+const OWNER = `0x${'0a'.repeat(20)}`
+const AUTHORITY_SEED = new Uint8Array(32).fill(0x71)
+const DAY_S = 86_400
+
+/** State of the app's contract and its owner on a loopback JSON-RPC. */
+type Contract = { allowed: boolean; owner: string; min_delay_s: number | undefined }
+/** The authority's statement; changed members lie. */
+type Authority = { change: Partial<LocationBody>; seed: Uint8Array; silent: boolean }
+
+export type PinnedVenue = {
+  site: Site
+  policy: VerificationPolicy
+  app_compose: string
+  contract: Contract
+  authority: Authority
+  /** Answers as the honest KMS venue does but for the lie, until `site.restore()`. */
+  answerAs(more?: Lie): void
+  /** Honest contract and authority again. */
+  restore(): void
+  close(): Promise<void>
+}
+
+const RPC_URLS = 'SOLANA_RPC_URL=https://rpc.one.example/key,https://two.example/v1'
+
+/** The project's compose file, filled in, under the KMS. */
+function manifest(): string {
+  const values = OPERATOR_VALUES.map((value) => (value.startsWith('SOLANA_RPC_URL=') ? RPC_URLS : value))
+  return manifestOf(fillIn(COMMITTED_COMPOSE, values), { key_provider_id: PROVIDER.id })
+}
+
+export async function openPinnedVenue(): Promise<PinnedVenue> {
+  const app_compose = manifest()
+  const site = await openSite({}, app_compose)
+  const info = JSON.parse(await site.answers.get('/info')!(undefined)) as Info
+  const contract = honestContract()
+  const authority = honestAuthority()
+  const node = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    fetch: (request) => answerCall(request, info, contract),
+  })
+  const hosts = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    fetch: (request) => answerLocation(request, authority),
+  })
+  const base = lieOf()
+  return {
+    site,
+    app_compose,
+    contract,
+    authority,
+    policy: await policyOf(site, info, node.port!, hosts.port!, base),
+    answerAs(more = {}) {
+      lie(site, { ...base, ...more, log: (events) => (more.log ?? kept)(base.log!(events).shown) })
+    },
+    restore() {
+      site.restore()
+      Object.assign(contract, honestContract())
+      Object.assign(authority, honestAuthority())
+    },
+    async close() {
+      await node.stop(true)
+      await hosts.stop(true)
+      await site.close()
+    },
+  }
+}
+
+const kept: NonNullable<Lie['log']> = (events) => ({ extended: events, shown: events })
+const lieOf = (): Lie => ({ log: withClaim('key-provider', toHex(utf8(JSON.stringify(PROVIDER)))) })
+const honestContract = (): Contract => ({ allowed: true, owner: OWNER, min_delay_s: 2 * DAY_S })
+const honestAuthority = (): Authority => ({ change: {}, seed: AUTHORITY_SEED, silent: false })
+
+async function policyOf(
+  site: Site,
+  info: Info,
+  node_port: number,
+  authority_port: number,
+  base: Lie,
+): Promise<VerificationPolicy> {
+  lie(site, base)
+  const attestation = JSON.parse(await site.answers.get('/attestation')!(undefined)) as Attestation
+  site.restore()
+  const { mr_td, rtmr } = parseQuote(fromHex(attestation.quote, attestation.quote.length / 2)!).report
+  const [mrtd, rtmr0, rtmr1, rtmr2] = [mr_td, ...rtmr].map(toHex) as [string, string, string, string]
+  const { evidence } = await site.connect()
+  return {
+    ...site.policy,
+    permitted_skips: [],
+    environment_names: ['TACIT_FEE_ANCHOR'],
+    registers: [{ mrtd, rtmr0, rtmr1, rtmr2, xfam: toHex(XFAM) }],
+    xfam_mask: toHex(XFAM),
+    app_ids: [info.app_id],
+    key_providers: [PROVIDER],
+    ppids: [toHex(PPID)],
+    kms: { rpc_url: `http://127.0.0.1:${node_port}`, owners: [OWNER], timelock_min_s: DAY_S },
+    rpc_operators: {
+      operators: [
+        { name: 'one', hosts: ['rpc.one.example'] },
+        { name: 'two', hosts: ['two.example'] },
+      ],
+      minimum: 2,
+    },
+    location: {
+      authorities: [
+        {
+          name: 'provider',
+          key: encodeBase58(publicKeyOf(AUTHORITY_SEED)),
+          url: `http://127.0.0.1:${authority_port}`,
+          levels: ['registry', 'inspected'],
+        },
+      ],
+      minimum: 1,
+    },
+    chain: {
+      ...site.policy.chain!,
+      exit_delay_min_s: info.exit_delay_s,
+      admins: [adminOf(evidence.chain!.config.data)],
+    },
+  }
+}
+
+/** Byte 80 of the config account. */
+const adminOf = (data: string): string =>
+  encodeBase58(new Uint8Array(Buffer.from(data, 'base64')).slice(80, 112))
+
+const selector = (text: string): string => `0x${toHex(keccak_256(utf8(text)).subarray(0, 4))}`
+const word = (value: number | string): string =>
+  `0x${(typeof value === 'number' ? value.toString(16) : value.slice(2)).padStart(64, '0')}`
+
+async function answerCall(request: Request, info: Info, contract: Contract): Promise<Response> {
+  const { params } = (await request.json()) as { params: [{ to: string; data: string }, string] }
+  const [{ to, data }] = params
+  const at_app = to === `0x${info.app_id}`
+  let result = '0x'
+  if (at_app && data.startsWith(selector('allowedComposeHashes(bytes32)'))) {
+    const asked = data.slice(10) === info.compose_hash
+    result = word(asked && contract.allowed ? 1 : 0)
+  }
+  if (at_app && data === selector('owner()')) result = word(contract.owner)
+  // An owner without a delay is an ordinary account: a call gives no data.
+  if (to === contract.owner && data === selector('getMinDelay()') && contract.min_delay_s !== undefined)
+    result = word(contract.min_delay_s)
+  return Response.json({ jsonrpc: '2.0', id: 1, result })
+}
+
+function answerLocation(request: Request, { change, seed, silent }: Authority): Response {
+  const [, ppid, instance_id] = new URL(request.url).pathname.split('/')
+  if (silent) return new Response('', { status: 404 })
+  const now_s = BigInt(Math.floor(Date.now() / 1000))
+  const body = encodeLocation({
+    ppid: fromHex(ppid!, 16)!,
+    instance_id: fromHex(instance_id!, 20)!,
+    level: 'registry',
+    issued_s: now_s - 60n,
+    expires_s: now_s + 3_600n,
+    site: 'eu-fra1 rack 12',
+    ...change,
+  })
+  return Response.json({ body: toHex(body), signature: toHex(sign(seed, body)) })
+}
