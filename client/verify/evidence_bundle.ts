@@ -93,6 +93,8 @@ export type EvidenceBundle = {
   missing: { collateral?: string; chain?: string; kms?: string; kms_owner?: string; location?: string }
 }
 
+/** The last millisecond that a date can express (ECMAScript, "Time Values and Time Range"). */
+const DATE_MS_MAX = 8.64e15
 const CHAIN_FORM = {
   genesis_hash: 'string',
   slot: 'number',
@@ -114,6 +116,7 @@ export function parseBundle(text: string): EvidenceBundle {
     evidences: { quote_json: 'string', cert_pem: 'string', sha256sum_txt: 'string', more: {} },
   })
   if (bundle.format !== BUNDLE_FORMAT) throw new Refused('the bundle is of another format')
+  if (!(bundle.now_ms >= 0 && bundle.now_ms <= DATE_MS_MAX)) throw new Refused('now_ms is no date')
   if (bundle.collateral !== null) readCollateralValue(bundle.collateral)
   if (bundle.chain !== null) requireForm(bundle.chain, CHAIN_FORM)
   const { enclave } = bundle.attestation as { enclave?: unknown }

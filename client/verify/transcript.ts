@@ -99,18 +99,28 @@ export function isAccepted(transcript: Transcript): boolean {
 /** The transcript for a terminal: one line per check with its values below, the verdict last. */
 export function transcriptText(transcript: Transcript): string {
   const { url, judged_at, source, intel_root, checks, verdict } = transcript
-  const lines = [`${url} judged at ${judged_at}${source === 'recorded' ? ' from recorded evidence' : ''}`]
+  const lines = [
+    `${escaped(url)} judged at ${judged_at}${source === 'recorded' ? ' from recorded evidence' : ''}`,
+  ]
   if (!intel_root) lines.push("NOT PRODUCTION: the policy replaced Intel's root, no hardware is proven")
   for (const { number, result, statement, reason, reason_code, values } of checks) {
     const mark = { pass: 'pass', fail: 'FAIL', skipped: 'skip' }[result]
     lines.push(
-      `${number} ${mark}  ${statement}${reason === '' ? '' : `: ${reason}`}${reason_code === '' ? '' : ` (${reason_code})`}`,
+      `${number} ${mark}  ${statement}${reason === '' ? '' : `: ${escaped(reason)}`}${reason_code === '' ? '' : ` (${reason_code})`}`,
     )
-    for (const [name, value] of Object.entries(values)) lines.push(`          ${name} ${value}`)
+    for (const [name, value] of Object.entries(values)) lines.push(`          ${name} ${escaped(value)}`)
   }
   const count = (result: CheckResult) => checks.filter((check) => check.result === result).length
   lines.push(
     `${verdict.toUpperCase()}: ${count('pass')} passed, ${count('fail')} failed, ${count('skipped')} skipped`,
   )
   return lines.join('\n')
+}
+
+/** Evidence is the machine's own text: control characters of it would rewrite the terminal that shows the verdict. */
+function escaped(text: string): string {
+  return text.replace(
+    /[^\x20-\x7e]/g,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  )
 }

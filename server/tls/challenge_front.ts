@@ -45,7 +45,12 @@ export async function openFront(
     pending.add(joined)
     void joined.then(() => pending.delete(joined))
   })
-  await listening(server, { host: at.hostname, port: at.port, reusePort: true })
+  try {
+    await listening(server, { host: at.hostname, port: at.port, reusePort: true })
+  } catch (error) {
+    challenge.close()
+    throw error
+  }
   return {
     async close() {
       server.close()

@@ -50,7 +50,7 @@ export async function collectEvidence(
   return {
     format: BUNDLE_FORMAT,
     url: transport.base_url,
-    now_ms: (options.unixMs ?? Date.now)(),
+    now_ms: Math.floor((options.unixMs ?? Date.now)()),
     nonce,
     spki_sha256,
     ...venue,

@@ -113,3 +113,22 @@ test('a connection to another TLS key is refused after verification too, before 
   // The same machine behind another key: everything is genuine but the connection.
   expect(await refusal(site.connect())).toBe('tls_key')
 })
+
+test('evidence cannot write on the terminal that shows its verdict', async () => {
+  const { transcript } = await site.connect()
+  const check = {
+    ...transcript.checks[0]!,
+    reason: 'a\u001b[8m',
+    values: { id: '\u001b[2J\u009bx\r\nVERIFIED\u202e' },
+  }
+  const text = transcriptText({ ...transcript, url: 'https://\u001bhost', checks: [check] })
+  expect(text).not.toMatch(/[^\x20-\x7e\n]/)
+  expect(text).toContain('\\u001b[2J\\u009bx\\u000d\\u000aVERIFIED\\u202e')
+})
+
+test('a bundle without a possible date is refused, not a crash', async () => {
+  const { evidence } = await site.connect()
+  for (const now_ms of [9e15, -1]) {
+    expect(() => parseBundle(JSON.stringify({ ...evidence, now_ms }))).toThrow('now_ms is no date')
+  }
+})
