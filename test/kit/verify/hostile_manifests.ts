@@ -122,6 +122,11 @@ export const HOSTILE_MANIFESTS: readonly Row[] = [
     'allowed_envs: must be ["TACIT_FEE_ANCHOR"]',
   ],
   [
+    'another name than the one that is taken',
+    manifest({ allowed_envs: ['TACIT_ACME_DNS_SECRET'] }),
+    'allowed_envs: must be ["TACIT_FEE_ANCHOR"]',
+  ],
+  [
     'a name twice',
     manifest({ allowed_envs: ['TACIT_FEE_ANCHOR', 'TACIT_FEE_ANCHOR'] }),
     'allowed_envs: must be ["TACIT_FEE_ANCHOR"]',
