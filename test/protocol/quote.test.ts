@@ -3,7 +3,7 @@ import { expect, test } from 'bun:test'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
-import { concatBytes, toHex } from '../../protocol/bytes'
+import { concatBytes, fromAnyHex, toHex } from '../../protocol/bytes'
 import { INTEL_ROOT_KEY } from '../../protocol/tdx/collateral'
 import { MalformedQuote, parseQuote } from '../../protocol/tdx/quote'
 import { attestationReportData, evidenceReportData } from '../../protocol/tdx/report_data'
@@ -112,8 +112,10 @@ test('random bytes never parse and never fail in another way', () => {
   )
 })
 
-test('report_data takes a nonce and a key of 32 bytes each', () => {
+test('report_data is a nonce and the hash of a key, 32 bytes each', () => {
   const bytes = new Uint8Array(32)
+  const hash = fromAnyHex('66687aadf862bd776c8fc18b8e9f8e20089714856ee233b3902a591d0d5f2925')!
+  expect(attestationReportData(bytes.fill(0), bytes)).toEqual(concatBytes(bytes, hash))
   for (const wrong of [new Uint8Array(31), new Uint8Array(33)]) {
     expect(() => attestationReportData(wrong, bytes)).toThrow(RangeError)
     expect(() => attestationReportData(bytes, wrong)).toThrow(RangeError)

@@ -127,6 +127,12 @@ const KEYS: Attack[] = [
     check: '2.5',
     lie: provider('local-sgx', '3059'.repeat(20)),
   },
+  {
+    name: 'a provider with an id where the policy pins an empty one',
+    check: '2.5',
+    lie: provider('local-sgx', 'ab'),
+    policy: () => ({ key_providers: [{ name: 'local-sgx', id: '' }] }),
+  },
   { name: 'no KMS at all', check: '2.5', lie: provider('none', '') },
   { name: 'an app id under an empty list', check: '2.4', policy: () => ({ app_ids: [] }) },
   { name: 'a KMS under an empty list', check: '2.5', policy: () => ({ key_providers: [] }) },

@@ -1,7 +1,15 @@
 /** Forged, swapped, empty and outdated collateral is refused, whoever signs it. */
 
 import { describe, expect, test } from 'bun:test'
-import { INTEL_ROOTS, onlyIntel, openCollateral, trustedRoots } from '../../../client/verify/tdx/collateral'
+import { checkEnclave } from '../../../client/verify/checks/quote'
+import type { VerificationCase } from '../../../client/verify/checks/verification_case'
+import {
+  INTEL_ROOTS,
+  onlyIntel,
+  openCollateral,
+  type TrustedRoots,
+  trustedRoots,
+} from '../../../client/verify/tdx/collateral'
 import { verifyUnderCollateral } from '../../../client/verify/verify_tdx_quote'
 import * as x509 from '../../../enclave/x509'
 import { toHex } from '../../../protocol/bytes'
@@ -209,6 +217,10 @@ test("roots are Intel's alone only when no other root, and one at least, is trus
   expect(onlyIntel(INTEL_ROOTS)).toBe(true)
   for (const roots of [[], own, [...INTEL_ROOTS, ...own], [...own, ...INTEL_ROOTS]])
     expect(onlyIntel(roots)).toBe(false)
+  const judged = { bundle: { attestation: { enclave: 'development' } }, policy: { roots_pem: 'text' } }
+  const under = (roots: TrustedRoots) => checkEnclave({ ...judged, roots } as unknown as VerificationCase)
+  expect(under(own)).toEqual({ enclave: 'development' })
+  expect(() => under(INTEL_ROOTS)).toThrow('simulated enclave')
 })
 
 test('collateral opened once is judged again at each use', async () => {
