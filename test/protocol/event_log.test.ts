@@ -5,7 +5,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { sha384 } from '@noble/hashes/sha2.js'
 import { fromAnyHex, toHex, utf8 } from '../../protocol/bytes'
-import { BOOT_EVENT_NAME_MAX, BOOT_EVENT_PAYLOAD_MAX } from '../../protocol/limits'
+import { BOOT_EVENT_NAME_MAX, BOOT_EVENT_PAYLOAD_MAX, BOOT_EVENTS_MAX } from '../../protocol/limits'
 import {
   MalformedEventLog,
   measuredClaims,
@@ -80,6 +80,9 @@ test.each(['app-id', 'compose-hash', 'instance-id', 'key-provider', 'system-read
 test('a claim of another width is refused', () => {
   expect(() => claims(MEASURED.with(2, runtime('compose-hash', '22'.repeat(31))))).toThrow('another width')
   expect(() => claims(MEASURED.with(1, runtime('app-id', '')))).toThrow('another width')
+  expect(() => claims(MEASURED.with(3, runtime('instance-id', '33')))).toThrow('another width')
+  const image = runtime('os-image-hash', '44'.repeat(31))
+  expect(() => claims(MEASURED.toSpliced(1, 0, image))).toThrow('another width')
   expect(claims(MEASURED.with(3, runtime('instance-id', ''))).instance_id).toHaveLength(0)
 })
 
@@ -139,7 +142,11 @@ test.each([
   ['not a list', '{}'],
   ['not an object', '[1]'],
   ['a fifth register', JSON.stringify([{ ...runtime('x'), imr: 4 }])],
-  ['a runtime event of a firmware register', JSON.stringify([{ ...runtime('x'), imr: 0 }])],
+  [
+    'a runtime event of a firmware register',
+    JSON.stringify([{ ...runtime('x'), imr: 0, digest: '00'.repeat(48) }]),
+  ],
+  ['one event too many', JSON.stringify(Array(BOOT_EVENTS_MAX + 1).fill(runtime('x')))],
   ['a short digest', JSON.stringify([{ ...runtime('x'), event_type: 4, digest: '00' }])],
   ['an odd payload', JSON.stringify([runtime('x', '0')])],
   ['a payload in capitals', JSON.stringify([runtime('x', 'AB')])],

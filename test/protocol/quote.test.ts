@@ -3,7 +3,7 @@ import { expect, test } from 'bun:test'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
-import { concatBytes, toHex } from '../../protocol/bytes'
+import { concatBytes, fromAnyHex, toHex } from '../../protocol/bytes'
 import { INTEL_ROOT_KEY } from '../../protocol/tdx/collateral'
 import { MalformedQuote, parseQuote } from '../../protocol/tdx/quote'
 import { attestationReportData, evidenceReportData } from '../../protocol/tdx/report_data'
@@ -60,7 +60,30 @@ test.skipIf(!present)('another version, key type, TEE or certification type is r
   expect(changed(4, 0)).toThrow('not TDX')
   expect(changed(632, 0xff)).toThrow(MalformedQuote)
   expect(changed(636 + 128, 5)).toThrow('not a QE report')
+  expect(changed(1252, 6)).toThrow('no PCK certificate chain')
 })
+
+test.skipIf(!present)('a reserved byte that is not zero is refused', () => {
+  for (const offset of [8, 11, 790, 817, 866, 897, 930, 1025, 1030, 1089]) {
+    const bytes = hardwareQuote()
+    bytes[offset] = 1
+    expect(() => parseQuote(bytes)).toThrow('a reserved byte')
+  }
+})
+
+test.skipIf(!present)(
+  'a byte behind the certification data, or behind the chain inside it, is refused',
+  () => {
+    const longer = (...lengths: number[]) => {
+      const bytes = hardwareQuote()
+      for (const at of lengths)
+        new DataView(bytes.buffer).setUint32(at, bytes[at]! + bytes[at + 1]! * 256 + 1, true)
+      return () => parseQuote(bytes)
+    }
+    expect(longer(632)).toThrow('the signature data has surplus bytes')
+    expect(longer(632, 766)).toThrow('the QE certification data has surplus bytes')
+  },
+)
 
 test.skipIf(!present)('version 5 carries the same body behind a descriptor of its type and length', () => {
   const bytes = hardwareQuote()
@@ -76,6 +99,7 @@ test.skipIf(!present)('version 5 carries the same body behind a descriptor of it
   const td_15 = parseQuote(version_5(3, 648, new Uint8Array(64).fill(9)))
   expect(td_15.report.mr_service_td_15).toEqual(new Uint8Array(48).fill(9))
   expect(() => parseQuote(version_5(3, 584, new Uint8Array()))).toThrow('another length')
+  expect(() => parseQuote(version_5(2, 648, new Uint8Array()))).toThrow('another length')
   expect(() => parseQuote(version_5(1, 584, new Uint8Array()))).toThrow('not a TD report')
 })
 
@@ -86,6 +110,16 @@ test('random bytes never parse and never fail in another way', () => {
     }),
     { numRuns: 100, verbose: 1 },
   )
+})
+
+test('report_data is a nonce and the hash of a key, 32 bytes each', () => {
+  const bytes = new Uint8Array(32)
+  const hash = fromAnyHex('66687aadf862bd776c8fc18b8e9f8e20089714856ee233b3902a591d0d5f2925')!
+  expect(attestationReportData(bytes.fill(0), bytes)).toEqual(concatBytes(bytes, hash))
+  for (const wrong of [new Uint8Array(31), new Uint8Array(33)]) {
+    expect(() => attestationReportData(wrong, bytes)).toThrow(RangeError)
+    expect(() => attestationReportData(bytes, wrong)).toThrow(RangeError)
+  }
 })
 
 test('no nonce can make attestation report_data look like evidence', () => {

@@ -172,6 +172,7 @@ test('other protocols are rejected at the first byte that differs', () => {
     [[22, 3, 1, 0, 50, 1, 0, 0, 200, 2], 10],
     // A record in which bytes follow the message.
     [[22, 3, 1, 0, 200, 1, 0, 0, 100], 9],
+    [[22, 3, 1, 0, 4, 1, 0, 0, 100, 22, 3, 1, 0, 101], 14],
   ]
   for (const [bytes, after] of rows) expect(decidedAfter(Uint8Array.from([...bytes, 255]))).toBe(after)
 })
@@ -194,6 +195,8 @@ test('sizes that do not fit are rejected', () => {
   const rows: [at: number, ...bytes: number[]][] = [
     [session, 33],
     [suites, 0, 5],
+    // Half a suite, behind which the rest fits again.
+    [suites, 0, 5, 0, 0, 0, 0, 0, 2],
     [suites, 0, 0],
     [suites, 0xff, 0xfe],
     [methods, 0],
@@ -214,6 +217,11 @@ test('sizes that do not fit are rejected', () => {
 test('one protocol list at most, and a list that only begins like the challenge is none', () => {
   const twice = { ...CHALLENGE, extensions: [{ type: 16, size: 13 }] }
   expect(verdict(whole(twice))).toBe('malformed')
+  const once = { ...CHALLENGE, extensions: [{ type: 21, size: 13 }] }
+  const message = helloMessage(once)
+  message.copyWithin(message.length - 17, message.length - 34, message.length - 17)
+  expect(verdict(whole(once))).toBe('challenge')
+  expect(verdict(recordsOf(message, [16_384]))).toBe('malformed')
   for (const names of [
     ['acme-', 'tls/1'],
     ['acme', 'acme-'],

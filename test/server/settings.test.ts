@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { sandboxEnvironment } from '../../sandbox/environment'
 import { printedSettings, readConfig } from '../../server/settings/config'
+import { foreignNames } from '../../server/settings/process_environment'
 import { isSandbox } from '../../server/settings/sandbox_mode'
 import { listenAddress, SETTING_NAMES, SETTINGS } from '../../server/settings/settings'
 import { KEY } from '../routes/bodies'
@@ -154,5 +155,30 @@ describe('a laptop', () => {
     } finally {
       rmSync(TACIT_DATA_DIR, { recursive: true })
     }
+  })
+})
+
+describe('names in the environment of a deployment', () => {
+  const FIXED = {
+    SSL_CERT_FILE: '/etc/ssl/certs/ca-certificates.crt',
+    HOME: '/tmp',
+    NODE_ENV: 'production',
+    BUN_RUNTIME_TRANSPILER_CACHE_PATH: '0',
+    DO_NOT_TRACK: '1',
+  }
+  test('are those of image and runtime at their values, and settings', () => {
+    expect(foreignNames({ ...PRODUCTION, ...FIXED, PATH: '/x', HOSTNAME: 'y', TACIT_TYPO: '' })).toEqual([])
+    for (const [name, value] of Object.entries(FIXED))
+      for (const other of ['', `${value}0`, '/data'])
+        expect(foreignNames({ ...FIXED, [name]: other })).toEqual([
+          `${name}: must be ${value} in a deployment`,
+        ])
+  })
+  test('are no others, whatever their value, unless they are not set at all', () => {
+    for (const name of ['LD_PRELOAD', 'home', 'constructor', 'XTACIT_A'])
+      expect(foreignNames({ [name]: '' })).toEqual([
+        `${name}: not allowed in the environment of a deployment`,
+      ])
+    expect(foreignNames({ LD_PRELOAD: undefined })).toEqual([])
   })
 })

@@ -47,6 +47,20 @@ test('beyond the bytes, the address that holds the most loses connections until 
   expect(undecided.bytes).toBe(40)
 })
 
+test('what a connection held is no longer counted to its address once it is gone', () => {
+  const { undecided, dropped, add } = open({ connections: 100, bytes: 100 })
+  const gone = add('gone', 'a')
+  undecided.keep(gone, 90)
+  const small = add('small', 'a')
+  undecided.keep(small, 10)
+  expect(dropped).toEqual([])
+  undecided.remove(gone)
+  undecided.keep(add('large', 'b'), 95)
+  expect(dropped).toEqual(['large'])
+  undecided.remove(small)
+  expect(Reflect.get(undecided, 'addresses')).toHaveProperty('size', 0)
+})
+
 test('after any calls the totals are those of the connections that remain, and within the bounds', () => {
   const step = fc.record({
     kind: fc.constantFrom('add', 'keep', 'remove'),

@@ -118,6 +118,7 @@ const MACHINES: Attack[] = [
     lie: { quote: { body: mrConfigId(new Uint8Array(48).fill(9, 1, 33).with(0, 3)) } },
   },
   { name: 'a machine that is not listed', check: '7.1', policy: () => ({ ppids: ['00'.repeat(16)] }) },
+  { name: 'a machine under an empty list', check: '7.1', policy: () => ({ ppids: [] }) },
 ]
 const KEYS: Attack[] = [
   { name: 'a KMS that the host runs', check: '2.5', lie: provider('kms', '3059'.repeat(19)) },
@@ -126,7 +127,16 @@ const KEYS: Attack[] = [
     check: '2.5',
     lie: provider('local-sgx', '3059'.repeat(20)),
   },
+  {
+    name: 'a provider with an id where the policy pins an empty one',
+    check: '2.5',
+    lie: provider('local-sgx', 'ab'),
+    policy: () => ({ key_providers: [{ name: 'local-sgx', id: '' }] }),
+  },
   { name: 'no KMS at all', check: '2.5', lie: provider('none', '') },
+  { name: 'an app id under an empty list', check: '2.4', policy: () => ({ app_ids: [] }) },
+  { name: 'a KMS under an empty list', check: '2.5', policy: () => ({ key_providers: [] }) },
+  { name: 'an owner of the contract under an empty list', check: '6.5', policy: kms({ owners: [] }) },
   {
     name: "another app id, with the host's own contract",
     check: '2.4',

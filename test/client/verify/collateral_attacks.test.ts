@@ -1,8 +1,17 @@
 /** Forged, swapped, empty and outdated collateral is refused, whoever signs it. */
 
 import { describe, expect, test } from 'bun:test'
-import { openCollateral, trustedRoots } from '../../../client/verify/tdx/collateral'
+import { checkEnclave } from '../../../client/verify/checks/quote'
+import type { VerificationCase } from '../../../client/verify/checks/verification_case'
+import {
+  INTEL_ROOTS,
+  onlyIntel,
+  openCollateral,
+  type TrustedRoots,
+  trustedRoots,
+} from '../../../client/verify/tdx/collateral'
 import { verifyUnderCollateral } from '../../../client/verify/verify_tdx_quote'
+import * as x509 from '../../../enclave/x509'
 import { toHex } from '../../../protocol/bytes'
 import { derOfPem, pemOfDer } from '../../../protocol/pem'
 import type { Collateral } from '../../../protocol/tdx/collateral'
@@ -89,6 +98,26 @@ describe('revocation lists', () => {
       expect(await judge({ root_ca_crl: revoking })).toMatch(/revoked/)
     }
   })
+  test('a signer of the QE identity alone is revoked too', async () => {
+    const issuer = x509.issueCertificate({
+      subject: { common_name: 'DEVELOPMENT ONLY SGX TCB Signing', organization: 'Tacit' },
+      issuer: ROOT_NAME,
+      subject_key: keys.tcb_signing,
+      issuer_key: keys.root,
+      serial: Uint8Array.of(77),
+      not_before_ms: NOW_MS - DAY_MS,
+      not_after_ms: NOW_MS + DAY_MS,
+      extensions: [x509.keyUsage(0, 1), x509.basicConstraints(false)],
+    })
+    const qe_identity_issuer_chain = pem(issuer, authorities.root)
+    expect(await judge({ qe_identity_issuer_chain })).toBe('accepted')
+    const root_ca_crl = list({
+      issuer: ROOT_NAME,
+      issuer_key: keys.root,
+      revoked_serials: [Uint8Array.of(77)],
+    })
+    expect(await judge({ qe_identity_issuer_chain, root_ca_crl })).toMatch(/revoked/)
+  })
   test("a serial number that merely resembles the PCK's revokes nothing", async () => {
     const other = authorities.pck_serial.slice()
     other[19]! ^= 1
@@ -148,6 +177,8 @@ describe('signed documents', () => {
         const changed = withDocument(pki, document, (value) => Object.assign(value, change))
         expect(await judge(changed)).not.toBe('accepted')
       }
+    const other_type = withDocument(pki, 'tcb_info', (value) => Object.assign(value, { tcbType: 1 }))
+    expect(await judge(other_type)).toMatch(/type is unknown/)
   })
 })
 
@@ -180,6 +211,17 @@ describe('issuer chains', () => {
 })
 
 const iso = (unix_ms: number): string => `${new Date(unix_ms).toISOString().slice(0, 19)}Z`
+
+test("roots are Intel's alone only when no other root, and one at least, is trusted", () => {
+  const own = trustedRoots(pki.root_pem)
+  expect(onlyIntel(INTEL_ROOTS)).toBe(true)
+  for (const roots of [[], own, [...INTEL_ROOTS, ...own], [...own, ...INTEL_ROOTS]])
+    expect(onlyIntel(roots)).toBe(false)
+  const judged = { bundle: { attestation: { enclave: 'development' } }, policy: { roots_pem: 'text' } }
+  const under = (roots: TrustedRoots) => checkEnclave({ ...judged, roots } as unknown as VerificationCase)
+  expect(under(own)).toEqual({ enclave: 'development' })
+  expect(() => under(INTEL_ROOTS)).toThrow('simulated enclave')
+})
 
 test('collateral opened once is judged again at each use', async () => {
   const roots = trustedRoots(pki.root_pem)

@@ -104,6 +104,7 @@ test('YAML that could be read in two ways is not judged', () => {
     'a:\tb',
     'a: b\r\nc: d',
     'a: # x\u2028b: c',
+    'a: b\x7f',
     '<<: b',
     'a:\n    b: c\n  d: e',
     '',
@@ -131,7 +132,8 @@ test('YAML that could be read in two ways is not judged', () => {
     'a: ,b',
     'a:\n  - b\n - c',
     'a:\n  - b\n    c',
-    Array.from({ length: 40 }, (_, at) => `${' '.repeat(at)}a:`).join('\n'),
+    'a:\n  b:\n- c',
+    Array.from({ length: 18 }, (_, at) => `${' '.repeat(at)}a:`).join('\n'),
   ]
   for (const text of texts) expect(() => parsePlainYaml(text)).toThrow(UnjudgedYaml)
 })

@@ -1,7 +1,8 @@
 /** TCB levels: the worst finding counts, and a policy says what is good enough. */
 import { describe, expect, test } from 'bun:test'
-import { combineFindings, type TcbStatus } from '../../../client/verify/tdx/tcb_info'
+import { combineFindings, matchesMasked, type TcbStatus } from '../../../client/verify/tdx/tcb_info'
 import { concatBytes } from '../../../protocol/bytes'
+import { CPU_SVN } from '../../../sandbox/enclave/machine'
 import {
   collateralOf,
   makePki,
@@ -41,10 +42,14 @@ describe('levels', () => {
   })
   test('a platform below every level is refused', async () => {
     expect(await changed('tcb_info', (info) => info.tcbLevels.splice(0))).toMatch(/below every TCB level/)
-    const raised = (field: 'sgxtcbcomponents' | 'tdxtcbcomponents', at: number) =>
+    const raised = (field: 'sgxtcbcomponents' | 'tdxtcbcomponents', at: number, svn = 200) =>
       changed('tcb_info', (info) => {
-        for (const { tcb } of info.tcbLevels) (tcb[field] as { svn: number }[])[at] = { svn: 200 }
+        for (const { tcb } of info.tcbLevels) (tcb[field] as { svn: number }[])[at] = { svn }
       })
+    for (const [at, svn] of CPU_SVN.entries()) {
+      expect(await raised('sgxtcbcomponents', at, svn)).toBe('accepted')
+      expect(await raised('sgxtcbcomponents', at, svn + 1)).toMatch(/below every/)
+    }
     for (let at = 0; at < 16; at++) expect(await raised('sgxtcbcomponents', at)).toMatch(/below every/)
     // The module's two bytes are judged by its identity from major version 1 on.
     for (let at = 2; at < 16; at++) expect(await raised('tdxtcbcomponents', at)).toMatch(/below every/)
@@ -86,6 +91,16 @@ describe('levels', () => {
       expect(await with_major((body) => body.fill(1, 112, 113))).toMatch(/other attributes/)
     }
   })
+  test('both bytes of a module of major version 0 are judged by the platform levels', async () => {
+    const major_0 = signAnyQuote(quote, rightful, { body: (body) => void body.fill(0, 1, 2) })
+    for (let at = 0; at < 2; at++) {
+      const raised = withDocument(pki, 'tcb_info', (value) => {
+        for (const { tcb } of (value as unknown as Levelled).tcbLevels)
+          (tcb['tdxtcbcomponents'] as { svn: number }[])[at] = { svn: 200 }
+      })
+      expect(await outcome(pki, major_0, raised)).toMatch(/below every/)
+    }
+  })
   test('an outdated or revoked quoting enclave makes the whole platform so', async () => {
     for (const status of ['OutOfDate', 'Revoked', 'SWHardeningNeeded']) {
       const judged = changed('qe_identity', (identity) => {
@@ -98,6 +113,14 @@ describe('levels', () => {
     })
     const lax = { ...STRICT, tcb_statuses: ['Revoked'] as unknown as ['UpToDate'] }
     expect(await outcome(pki, quote, revoked, lax)).toBe('TCB status Revoked is not allowed')
+  })
+  test('a quoting enclave of another product, attributes or miscselect than its identity is refused', async () => {
+    const identity = (change: object) => changed('qe_identity', (value) => Object.assign(value, change))
+    expect(await identity({ isvprodid: 3 })).toMatch(/another product/)
+    expect(await identity({ miscselect: '01000000', miscselectMask: 'ff'.repeat(4) })).toMatch(/miscselect/)
+    expect(await identity({ attributes: '00'.repeat(16), attributesMask: 'ff'.repeat(16) })).toMatch(
+      /other attributes/,
+    )
   })
   test('a status Intel does not define is refused, also when the policy could not know it', async () => {
     const judged = changed('tcb_info', (info) => {
@@ -142,6 +165,12 @@ describe('the policy', () => {
   })
 })
 
+test('an expected bit outside the mask matches nothing', () => {
+  const byte = (value: number) => Uint8Array.of(value)
+  expect(matchesMasked(byte(3), byte(1), byte(1))).toBe(true)
+  expect(matchesMasked(byte(3), byte(1), byte(3))).toBe(false)
+})
+
 test('findings combine to the worst, and an outdated part keeps what the configuration lacks', () => {
   const finding = (status: TcbStatus) => ({ status, tcb_date: '2025-01-01T00:00:00Z', advisories: [status] })
   const combined = (a: TcbStatus, b: TcbStatus) => {
@@ -155,5 +184,9 @@ test('findings combine to the worst, and an outdated part keeps what the configu
   expect(combined('ConfigurationNeeded', 'SWHardeningNeeded')).toBe('ConfigurationAndSWHardeningNeeded')
   expect(combined('OutOfDate', 'SWHardeningNeeded')).toBe('OutOfDate')
   expect(combined('OutOfDate', 'ConfigurationNeeded')).toBe('OutOfDateConfigurationNeeded')
+  expect(combined('OutOfDate', 'ConfigurationAndSWHardeningNeeded')).toBe('OutOfDateConfigurationNeeded')
   expect(combined('Revoked', 'OutOfDateConfigurationNeeded')).toBe('Revoked')
+  const dates = ['2025-01-01T00:00:00Z', '2023-01-01T00:00:00Z', '2024-01-01T00:00:00Z']
+  const [first, ...rest] = dates.map((tcb_date) => ({ ...finding('UpToDate'), tcb_date }))
+  expect(combineFindings([first!, ...rest]).tcb_date).toBe(dates[1]!)
 })

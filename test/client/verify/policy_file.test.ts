@@ -69,7 +69,6 @@ test('what a policy does not say is the strictest reading', () => {
 test('an unknown field, a malformed value or a status nobody may allow is refused', () => {
   const { chain } = FULL
   const faulty: object[] = [
-    { compose_hash: [HASH] },
     { compose_hashes: HASH },
     { compose_hashes: [HASH.toUpperCase()] },
     { compose_hashes: [HASH.slice(2)] },
@@ -84,10 +83,8 @@ test('an unknown field, a malformed value or a status nobody may allow is refuse
     { chain: { ...chain, program_id: 'zero' } },
     { chain: { ...chain, paused_allowed: 'yes' } },
     { chain: { ...chain, pending_actions: ['anything'] } },
-    { chain: { ...chain, more: 1 } },
     { chain: null },
     { kms: {} },
-    { kms: { ...FULL.kms, owner: [] } },
     { kms: { ...FULL.kms, owners: ['0x00'] } },
     { kms: { rpc_url: FULL.kms.rpc_url, timelock_min_s: 1 } },
     { kms: { ...FULL.kms, timelock_min_s: -1 } },
@@ -98,7 +95,6 @@ test('an unknown field, a malformed value or a status nobody may allow is refuse
     { key_providers: [{ name: 'kms', id: '' }] },
     { key_providers: [{ name: 'kms' }] },
     { key_providers: [{ name: '', id: '00' }] },
-    { key_providers: [{ name: 'kms', id: '3059', more: 1 }] },
     { xfam_mask: 'e7' },
     { xfam_mask: 7 },
     { registers: [{ ...FULL.registers[0], xfam: 'e7' }] },
@@ -110,6 +106,12 @@ test('an unknown field, a malformed value or a status nobody may allow is refuse
     {
       rpc_operators: {
         operators: [...FULL.rpc_operators.operators, { name: 'three', hosts: ['two.example'] }],
+        minimum: 2,
+      },
+    },
+    {
+      rpc_operators: {
+        operators: [...FULL.rpc_operators.operators, { name: 'two', hosts: ['three.example'] }],
         minimum: 2,
       },
     },
@@ -132,6 +134,29 @@ test('an unknown field, a malformed value or a status nobody may allow is refuse
   for (const change of faulty)
     expect(() => parsePolicy(JSON.stringify({ ...FULL, ...change }))).toThrow(/the policy/)
   for (const text of ['', '[]', 'null']) expect(() => parsePolicy(text)).toThrow(/the policy/)
+})
+
+test('an unknown member is a misspelt demand, at every level', () => {
+  const faulty: object[] = [
+    { compose_hash: [HASH] },
+    { kms: { ...FULL.kms, owner: [] } },
+    { chain: { ...FULL.chain, more: 1 } },
+    { key_providers: [{ name: 'kms', id: '3059', more: 1 }] },
+    { registers: [{ ...FULL.registers[0], more: 1 }] },
+    { rpc_operators: { ...FULL.rpc_operators, more: 1 } },
+    {
+      rpc_operators: {
+        ...FULL.rpc_operators,
+        operators: FULL.rpc_operators.operators.map((one) => ({ ...one, more: 1 })),
+      },
+    },
+    { location: { ...FULL.location, more: 1 } },
+    ...FULL.location.authorities.map((one) => ({
+      location: { authorities: [{ ...one, more: 1 }], minimum: 1 },
+    })),
+  ]
+  for (const change of faulty)
+    expect(() => parsePolicy(JSON.stringify({ ...FULL, ...change }))).toThrow(/the policy/)
 })
 
 test('a policy that still lists names of checks is refused, and the message says how to rewrite it', () => {

@@ -77,6 +77,11 @@ const COMPOSE: Row[] = [
     fillIn(FILLED_COMPOSE, ['image=registry.example/tacit:latest']),
     'services.venue.image',
   ],
+  [
+    'an image by a digest that is too long',
+    fillIn(FILLED_COMPOSE, [`image=tacit@sha256:${'ab'.repeat(33)}`]),
+    'services.venue.image',
+  ],
   ['an image by cut digest', fillIn(FILLED_COMPOSE, ['image=tacit@sha256:abcd']), 'services.venue.image'],
   ['an image from the environment', fillIn(FILLED_COMPOSE, ['image=$IMAGE']), 'services.venue.image'],
   ['no image', edited(/ {4}image: .*\n/, ''), 'services.venue.image: missing'],

@@ -93,6 +93,19 @@ export const HOSTILE_MANIFESTS: readonly Row[] = [
     }),
     'port_policy.ports[0].pp',
   ],
+  [
+    'the proxy protocol for the operator',
+    manifest({
+      port_policy: {
+        ports: [
+          { port: 443, pp: false },
+          { port: 8444, pp: true },
+        ],
+        restrict_mode: true,
+      },
+    }),
+    'port_policy.ports[1].pp',
+  ],
   ['events of version 2', manifest({ event_log_version: 2 }), 'event_log_version: must be 1'],
   [
     'a launch token',
@@ -119,6 +132,11 @@ export const HOSTILE_MANIFESTS: readonly Row[] = [
   [
     'a name that nothing takes',
     manifest({ allowed_envs: ['TACIT_ACME_DNS_SECRET', 'TACIT_FEE_ANCHOR'] }),
+    'allowed_envs: must be ["TACIT_FEE_ANCHOR"]',
+  ],
+  [
+    'another name than the one that is taken',
+    manifest({ allowed_envs: ['TACIT_ACME_DNS_SECRET'] }),
     'allowed_envs: must be ["TACIT_FEE_ANCHOR"]',
   ],
   [
