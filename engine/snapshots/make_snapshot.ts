@@ -1,9 +1,10 @@
-/** Makes the next snapshot from the last one and the journal records since. */
+/** Makes the next snapshot from the last one and the journal records since, and finds the segments it makes unneeded. */
 
 import type { JournalRecord } from '../journal/contract'
 import { readRecords } from '../journal/frame'
 import { readSegments } from '../journal/read_segments'
 import { listSegments } from '../journal/segment_files'
+import type { SegmentHeader } from '../journal/segment_header'
 import { openSnapshotStore } from '../journal/snapshot_store'
 import { LIMITS } from '../limits'
 import { decodeState } from '../machine/codec/decode_state'
@@ -80,4 +81,36 @@ function* collecting<T>(chunks: Iterable<T>): Generator<T, void, undefined> {
     if (++taken % COLLECT_EVERY === 0) Bun.gc(true)
     yield chunk
   }
+}
+
+/** A boot must be able to fall back to the second newest snapshot if the newest does not authenticate. */
+const SNAPSHOTS_NEEDED = 2
+
+/** Seq below which segments may be retired: older than the retention and before both needed snapshots. 0 for none. */
+export function retirableBefore(source: SnapshotSource, point: SnapshotPoint): number {
+  const { journal_dir, snapshots_dir, journal_key, retention_ms } = source
+  const snapshots = openSnapshotStore({ dir: snapshots_dir, key: journal_key }).seqs()
+  const oldest_needed = snapshots[SNAPSHOTS_NEEDED - 1]
+  if (oldest_needed === undefined) return 0
+  const where = { dir: journal_dir, key: journal_key }
+  const segments = listSegments(journal_dir, journal_key)
+  let before = 0
+  for (const next of segments.slice(1)) {
+    if (next.seq > oldest_needed) break
+    // Times never decrease, so all records before this one are at least as old.
+    if (!(firstTime(where, next, point) < point.unix_ms - retention_ms)) break
+    before = next.seq + 1
+  }
+  return before
+}
+
+/** Time of a segment's first record; infinite when the record is not known to be durable. */
+function firstTime(
+  where: { dir: string; key: Uint8Array },
+  { seq }: SegmentHeader,
+  point: SnapshotPoint,
+): number {
+  if (seq >= point.seq) return Number.POSITIVE_INFINITY
+  for (const [record] of durableRecords(where, seq + 1, undefined, point.seq)) return record!.unix_ms
+  return Number.POSITIVE_INFINITY
 }

@@ -2,9 +2,8 @@
 
 import { constants, setPriority } from 'node:os'
 import { ReplayDisagrees } from '../sequencer/replayer'
-import { makeSnapshot } from './make_snapshot'
+import { makeSnapshot, retirableBefore } from './make_snapshot'
 import type { Reply, Request, SnapshotSource } from './open_snapshot_maker'
-import { retirableBefore } from './snapshotting'
 
 declare const self: Worker
 

@@ -4,52 +4,10 @@ import { join } from 'node:path'
 import type { EngineConfig } from '../config'
 import { type History, HistoryBroken } from '../history/contract'
 import type { Journal } from '../journal/contract'
-import { listSegments } from '../journal/segment_files'
-import type { SegmentHeader } from '../journal/segment_header'
-import { openSnapshotStore } from '../journal/snapshot_store'
 import { MS_PER_DAY, SNAPSHOT_PACE } from '../limits'
 import type { ChainPort, ClockPort, KeysPort } from '../ports'
 import type { PublicFacts } from '../reads/public_facts'
-import { durableRecords } from './make_snapshot'
-import {
-  openSnapshotMaker,
-  SnapshotDisagrees,
-  type SnapshotMaker,
-  type SnapshotPoint,
-  type SnapshotSource,
-} from './open_snapshot_maker'
-
-/** A boot must be able to fall back to the second newest snapshot if the newest does not authenticate. */
-const SNAPSHOTS_NEEDED = 2
-
-/** Seq below which segments may be retired: older than the retention and before both needed snapshots. 0 for none. */
-export function retirableBefore(source: SnapshotSource, point: SnapshotPoint): number {
-  const { journal_dir, snapshots_dir, journal_key, retention_ms } = source
-  const snapshots = openSnapshotStore({ dir: snapshots_dir, key: journal_key }).seqs()
-  const oldest_needed = snapshots[SNAPSHOTS_NEEDED - 1]
-  if (oldest_needed === undefined) return 0
-  const where = { dir: journal_dir, key: journal_key }
-  const segments = listSegments(journal_dir, journal_key)
-  let before = 0
-  for (const next of segments.slice(1)) {
-    if (next.seq > oldest_needed) break
-    // Times never decrease, so all records before this one are at least as old.
-    if (!(firstTime(where, next, point) < point.unix_ms - retention_ms)) break
-    before = next.seq + 1
-  }
-  return before
-}
-
-/** Time of a segment's first record; infinite when the record is not known to be durable. */
-function firstTime(
-  where: { dir: string; key: Uint8Array },
-  { seq }: SegmentHeader,
-  point: SnapshotPoint,
-): number {
-  if (seq >= point.seq) return Number.POSITIVE_INFINITY
-  for (const [record] of durableRecords(where, seq + 1, undefined, point.seq)) return record!.unix_ms
-  return Number.POSITIVE_INFINITY
-}
+import { openSnapshotMaker, SnapshotDisagrees, type SnapshotMaker } from './open_snapshot_maker'
 
 /** A snapshot is due after `records` records, or after `every_ms` with fewer. */
 type SnapshotPace = {
