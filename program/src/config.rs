@@ -1,22 +1,51 @@
 //! Owns the config account: who may do what, and where the vault stands.
-use crate::account::record::Record;
+use crate::account::record::{Head, Layout, Record};
 use crate::account::Account;
 use crate::bytes::{Bytes32, Word};
 use crate::create::Seeds;
 use crate::error::*;
 
-pub const CONFIG_BYTES: usize = 448;
-const KIND: u8 = 1;
-
 pub const SEED: &[u8] = b"config";
 
-/// Layout: 3 paused · 4 frozen · 6 mint_count u16 · 8 generation · 16 epoch · 24 last_batch · 32 exit_delay_s ·
-/// 40 journal_seq · 48 journal_head · 80 admin · 112 settlement_signer · 144 boot_nonce (16) · 160 compose_hash ·
-/// 192 epoch_slot · 200 spent_count · 208 spent_root · 240 pending_signer · 272 effective_at_s · 280 pending_admin ·
-/// 312 effective_at_s · 320 pending_restore_at_s · 328 paused_at_s · 336 frozen_at_s · 344 reserved.
+#[repr(C)]
+pub struct ConfigData {
+    head: Head,
+    pub paused: u8,
+    pub frozen: u8,
+    _zero: u8,
+    pub mint_count: u16,
+    pub generation: u64,
+    pub epoch: u64,
+    pub last_batch: u64,
+    pub exit_delay_s: u64,
+    journal_seq: u64,
+    journal_head: Bytes32,
+    pub admin: Bytes32,
+    pub settlement_signer: Bytes32,
+    pub boot_nonce: [u8; 16],
+    pub compose_hash: Bytes32,
+    pub epoch_slot: u64,
+    pub spent_count: u64,
+    pub spent_root: Bytes32,
+    pending_signer: Bytes32,
+    pending_signer_at_s: u64,
+    pending_admin: Bytes32,
+    pending_admin_at_s: u64,
+    pub pending_restore_at_s: u64,
+    pub paused_at_s: u64,
+    pub frozen_at_s: u64,
+    _reserved: [u64; 13],
+}
+
+const _: () = assert!(core::mem::size_of::<ConfigData>() == 448);
+
+impl Layout for ConfigData {
+    const KIND: u8 = 1;
+}
+
 #[derive(Clone, Copy)]
 pub struct Config {
-    pub record: Record<CONFIG_BYTES>,
+    pub record: Record<ConfigData>,
     pub account: Account,
 }
 
@@ -29,7 +58,7 @@ pub enum Pending {
 
 impl Config {
     pub fn load(account: Account, program: Word) -> Result<Self, Fault> {
-        Ok(Config { record: Record::load(account, KIND, &Seeds(&[SEED]), program)?, account })
+        Ok(Config { record: Record::load(account, &Seeds(&[SEED]), program)?, account })
     }
 
     pub fn load_writable(account: Account, program: Word) -> Result<Self, Fault> {
@@ -38,19 +67,19 @@ impl Config {
     }
 
     pub fn begin(account: Account, bump: u8) -> Result<Self, Fault> {
-        Ok(Config { record: Record::begin(account, KIND, bump)?, account })
+        Ok(Config { record: Record::begin(account, bump)?, account })
     }
 
     pub fn bump(self) -> u8 {
-        self.record.u8::<2>()
+        get!(self.record, head.bump)
     }
 
     pub fn is_frozen(self) -> bool {
-        self.record.u8::<4>() != 0
+        get!(self.record, frozen) != 0
     }
 
     pub fn is_paused(self) -> bool {
-        self.record.u8::<3>() != 0
+        get!(self.record, paused) != 0
     }
 
     pub fn require_running(self) -> Outcome {
@@ -60,16 +89,16 @@ impl Config {
 
     pub fn require_admin(self, signer: Account) -> Outcome {
         signer.require_signer()?;
-        require(signer.key().equals(self.record.word::<80>()), NOT_ADMIN)
+        require(signer.key().equals(word!(self.record, admin)), NOT_ADMIN)
     }
 
     pub fn require_settlement_signer(self, signer: Account) -> Outcome {
         signer.require_signer()?;
-        require(signer.key().equals(self.record.word::<112>()), NOT_SETTLEMENT_SIGNER)
+        require(signer.key().equals(word!(self.record, settlement_signer)), NOT_SETTLEMENT_SIGNER)
     }
 
     pub fn epoch(self) -> u64 {
-        self.record.u64::<16>()
+        get!(self.record, epoch)
     }
 
     /// A zero epoch means that no instance has opened one yet.
@@ -78,50 +107,54 @@ impl Config {
     }
 
     pub fn exit_delay_s(self) -> u64 {
-        self.record.u64::<32>()
+        get!(self.record, exit_delay_s)
     }
 
     pub fn spent_root(self) -> Word {
-        self.record.word::<208>()
+        word!(self.record, spent_root)
     }
 
     /// The journal only moves forward, and one position has one head.
     pub fn require_journal_forward(self, seq: u64, head: Word) -> Outcome {
-        let stored = self.record.u64::<40>();
+        let stored = get!(self.record, journal_seq);
         require(seq >= stored, JOURNAL_REGRESSED)?;
         let fresh = self.epoch() == 0;
-        require(fresh || seq > stored || head.equals(self.record.word::<48>()), JOURNAL_CONFLICT)
+        require(fresh || seq > stored || head.equals(word!(self.record, journal_head)), JOURNAL_CONFLICT)
     }
 
     pub fn set_journal(self, seq: u64, head: Word) {
-        self.record.set_u64::<40>(seq);
-        self.record.set_word::<48>(head);
+        set!(self.record, journal_seq, seq);
+        set_word!(self.record, journal_head, head);
     }
 
     pub fn pending(self, which: Pending) -> (Bytes32, u64) {
         match which {
-            Pending::Signer => (self.record.word::<240>().load(), self.record.u64::<272>()),
-            Pending::Admin => (self.record.word::<280>().load(), self.record.u64::<312>()),
+            Pending::Signer => {
+                (word!(self.record, pending_signer).load(), get!(self.record, pending_signer_at_s))
+            }
+            Pending::Admin => {
+                (word!(self.record, pending_admin).load(), get!(self.record, pending_admin_at_s))
+            }
         }
     }
 
     pub fn set_pending(self, which: Pending, key: Word, effective_at_s: u64) {
         match which {
             Pending::Signer => {
-                self.record.set_word::<240>(key);
-                self.record.set_u64::<272>(effective_at_s);
+                set_word!(self.record, pending_signer, key);
+                set!(self.record, pending_signer_at_s, effective_at_s);
             }
             Pending::Admin => {
-                self.record.set_word::<280>(key);
-                self.record.set_u64::<312>(effective_at_s);
+                set_word!(self.record, pending_admin, key);
+                set!(self.record, pending_admin_at_s, effective_at_s);
             }
         }
     }
 
     pub fn apply_pending(self, which: Pending, key: Word) {
         match which {
-            Pending::Signer => self.record.set_word::<112>(key),
-            Pending::Admin => self.record.set_word::<80>(key),
+            Pending::Signer => set_word!(self.record, settlement_signer, key),
+            Pending::Admin => set_word!(self.record, admin, key),
         }
         self.set_pending(which, Word::zero(), 0);
     }

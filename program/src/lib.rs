@@ -4,6 +4,7 @@
 //! trusts the settlement signer for conservation inside a batch and enforces everything else itself.
 #![no_std]
 
+#[macro_use]
 mod account;
 mod batch;
 mod bytes;

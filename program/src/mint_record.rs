@@ -1,26 +1,44 @@
 //! Owns the record of a registered mint and its liability counter.
-use crate::account::record::Record;
+use crate::account::record::{Head, Layout, Record};
 use crate::account::Account;
-use crate::bytes::Word;
+use crate::bytes::{Bytes32, Word};
 use crate::create::Seeds;
 use crate::error::*;
-
-pub const MINT_RECORD_BYTES: usize = 160;
-const KIND: u8 = 4;
 
 pub const SEED: &[u8] = b"mint";
 pub const VAULT_SEED: &[u8] = b"vault";
 
-/// Layout: 3 vault_bump · 4 decimals · 5 freezable · 6 mint_index u16 · 8 mint · 40 token_program · 72 vault_token ·
-/// 104 min_deposit · 112 min_exit · 120 liabilities · 128 reserved.
+#[repr(C)]
+pub struct MintRecordData {
+    head: Head,
+    pub vault_bump: u8,
+    pub decimals: u8,
+    pub freezable: u8,
+    pub mint_index: u16,
+    pub mint: Bytes32,
+    pub token_program: Bytes32,
+    pub vault_token: Bytes32,
+    pub min_deposit: u64,
+    pub min_exit: u64,
+    liabilities: u64,
+    _reserved: Bytes32,
+}
+
+pub const MINT_RECORD_BYTES: usize = core::mem::size_of::<MintRecordData>();
+const _: () = assert!(MINT_RECORD_BYTES == 160);
+
+impl Layout for MintRecordData {
+    const KIND: u8 = 4;
+}
+
 #[derive(Clone, Copy)]
-pub struct MintRecord(pub Record<MINT_RECORD_BYTES>);
+pub struct MintRecord(pub Record<MintRecordData>);
 
 impl MintRecord {
     /// `mint` is the key the record must be about; its address is derived from it.
     pub fn load(account: Account, mint: Word, program: Word) -> Result<Self, Fault> {
         let key = mint.load();
-        let record = MintRecord(Record::load(account, KIND, &Seeds(&[SEED, &key.0]), program)?);
+        let record = MintRecord(Record::load(account, &Seeds(&[SEED, &key.0]), program)?);
         require(record.mint().equals(mint), WRONG_ADDRESS)?;
         Ok(record)
     }
@@ -29,50 +47,51 @@ impl MintRecord {
     pub fn load_any(account: Account, program: Word) -> Result<Self, Fault> {
         account.require_owner(program)?;
         require(account.length() == MINT_RECORD_BYTES, WRONG_ACCOUNT)?;
-        MintRecord::load(account, Word::at(unsafe { account.data().add(8) }), program)
+        let unchecked = Record::<MintRecordData>::unchecked(account);
+        MintRecord::load(account, word!(unchecked, mint), program)
     }
 
     pub fn begin(account: Account, bump: u8) -> Result<Self, Fault> {
-        Ok(MintRecord(Record::begin(account, KIND, bump)?))
+        Ok(MintRecord(Record::begin(account, bump)?))
     }
 
     pub fn decimals(self) -> u8 {
-        self.0.u8::<4>()
+        get!(self.0, decimals)
     }
 
     pub fn mint(self) -> Word {
-        self.0.word::<8>()
+        word!(self.0, mint)
     }
 
     pub fn token_program(self) -> Word {
-        self.0.word::<40>()
+        word!(self.0, token_program)
     }
 
     pub fn vault_token(self) -> Word {
-        self.0.word::<72>()
+        word!(self.0, vault_token)
     }
 
     pub fn min_deposit(self) -> u64 {
-        self.0.u64::<104>()
+        get!(self.0, min_deposit)
     }
 
     pub fn min_exit(self) -> u64 {
-        self.0.u64::<112>()
+        get!(self.0, min_exit)
     }
 
     pub fn liabilities(self) -> u64 {
-        self.0.u64::<120>()
+        get!(self.0, liabilities)
     }
 
     pub fn raise_liabilities(self, amount: u64) -> Outcome {
         let raised = self.liabilities().checked_add(amount).ok_or(OVERFLOW)?;
-        self.0.set_u64::<120>(raised);
+        set!(self.0, liabilities, raised);
         Ok(())
     }
 
     pub fn lower_liabilities(self, amount: u64) -> Outcome {
         let lowered = self.liabilities().checked_sub(amount).ok_or(PAYOUT_ABOVE_LIABILITIES)?;
-        self.0.set_u64::<120>(lowered);
+        set!(self.0, liabilities, lowered);
         Ok(())
     }
 }

@@ -2,6 +2,7 @@
 use crate::bytes::{clear, Word};
 use crate::error::*;
 
+#[macro_use]
 pub mod record;
 
 /// Address of an account in the runtime's parameters: duplicate marker u8, signer u8, writable u8, executable u8,
@@ -9,6 +10,9 @@ pub mod record;
 #[derive(Clone, Copy)]
 pub struct Account(*mut u8);
 
+const SIGNER: usize = 1;
+const WRITABLE: usize = 2;
+const EXECUTABLE: usize = 3;
 const KEY: usize = 8;
 const OWNER: usize = 40;
 const LAMPORTS: usize = 72;
@@ -29,15 +33,15 @@ impl Account {
     }
 
     pub fn is_signer(self) -> bool {
-        unsafe { *self.place(1) != 0 }
+        unsafe { *self.place(SIGNER) != 0 }
     }
 
     pub fn is_writable(self) -> bool {
-        unsafe { *self.place(2) != 0 }
+        unsafe { *self.place(WRITABLE) != 0 }
     }
 
     pub fn is_executable(self) -> bool {
-        unsafe { *self.place(3) != 0 }
+        unsafe { *self.place(EXECUTABLE) != 0 }
     }
 
     #[inline(always)]

@@ -1,103 +1,106 @@
-//! Owns typed access to the accounts this program keeps: offsets are checked when the program is compiled.
+//! Owns access to the accounts this program keeps: each is one `repr(C)` struct, read and written by field name.
 use super::Account;
 use crate::bytes::{clear, Word};
 use crate::create::{require_derived, Seeds};
 use crate::error::{require, Fault, WRONG_ACCOUNT};
+use core::mem::size_of;
+
+/// Address of a field.
+macro_rules! field {
+    ($record:expr, $($path:tt)+) => { unsafe { core::ptr::addr_of_mut!((*$record.at()).$($path)+) } };
+}
+
+/// Value of an integer field.
+macro_rules! get {
+    ($record:expr, $($path:tt)+) => {{
+        let at = field!($record, $($path)+);
+        unsafe { at.read_volatile() }
+    }};
+}
+
+macro_rules! set {
+    ($record:expr, $field:ident, $value:expr) => {{
+        let (at, value) = (field!($record, $field), $value);
+        unsafe { at.write_volatile(value) }
+    }};
+}
+
+/// A 32-byte field as a `Word`.
+macro_rules! word {
+    ($record:expr, $($path:tt)+) => { $crate::bytes::Word::at(field!($record, $($path)+) as *const u8) };
+}
+
+/// Copies a `Word` into a 32-byte field.
+macro_rules! set_word {
+    ($record:expr, $field:ident, $value:expr) => {
+        $value.copy_to(field!($record, $field) as *mut u8)
+    };
+}
 
 pub const VERSION: u8 = 1;
 
-/// Data of an account of `SIZE` bytes: kind u8, version u8, bump u8, fields.
-#[derive(Clone, Copy)]
-pub struct Record<const SIZE: usize>(*mut u8);
+/// The first three bytes of every record.
+#[repr(C)]
+pub struct Head {
+    pub kind: u8,
+    pub version: u8,
+    pub bump: u8,
+}
 
-impl<const SIZE: usize> Record<SIZE> {
+/// The data of an account kind: begins with its `Head`, has no implicit padding, aligned to at most 8 bytes.
+pub trait Layout: Sized {
+    const KIND: u8;
+}
+
+/// Address of account data of layout `L`. Account data changes under calls to other programs, so fields are read and
+/// written one by one through `get!`, `set!` and `word!`, never through a reference.
+pub struct Record<L>(*mut L);
+
+impl<L> Clone for Record<L> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<L> Copy for Record<L> {}
+
+impl<L: Layout> Record<L> {
     /// Checks owner, size, kind, version and that the address is the one derived from `seeds`.
-    pub fn load(account: Account, kind: u8, seeds: &Seeds, program: Word) -> Result<Self, Fault> {
+    pub fn load(account: Account, seeds: &Seeds, program: Word) -> Result<Self, Fault> {
         account.require_owner(program)?;
-        require(account.length() == SIZE, WRONG_ACCOUNT)?;
-        let record = Record(account.data());
-        require(record.u8::<0>() == kind && record.u8::<1>() == VERSION, WRONG_ACCOUNT)?;
-        require_derived(account, seeds, record.u8::<2>(), program)?;
+        require(account.length() == size_of::<L>(), WRONG_ACCOUNT)?;
+        let record = Record::unchecked(account);
+        let head = record.head();
+        require(get!(head, kind) == L::KIND && get!(head, version) == VERSION, WRONG_ACCOUNT)?;
+        require_derived(account, seeds, get!(head, bump), program)?;
         Ok(record)
+    }
+
+    /// The caller has checked owner and size.
+    pub fn unchecked(account: Account) -> Self {
+        Record(account.data() as *mut L)
     }
 
     /// Takes over a freshly created account.
-    pub fn begin(account: Account, kind: u8, bump: u8) -> Result<Self, Fault> {
-        require(account.length() == SIZE, WRONG_ACCOUNT)?;
-        let record = Record(account.data());
-        clear(record.0, SIZE);
-        record.set_u8::<0>(kind);
-        record.set_u8::<1>(VERSION);
-        record.set_u8::<2>(bump);
+    pub fn begin(account: Account, bump: u8) -> Result<Self, Fault> {
+        require(account.length() == size_of::<L>(), WRONG_ACCOUNT)?;
+        let record = Record::unchecked(account);
+        clear(account.data(), size_of::<L>());
+        let head = record.head();
+        set!(head, kind, L::KIND);
+        set!(head, version, VERSION);
+        set!(head, bump, bump);
         Ok(record)
     }
 
-    #[inline(always)]
-    fn place<const AT: usize, const WIDTH: usize>(self) -> *mut u8 {
-        const { assert!(AT + WIDTH <= SIZE) };
-        unsafe { self.0.add(AT) }
+    fn head(self) -> Record<Head> {
+        Record(self.0 as *mut Head)
     }
+}
 
+impl<L> Record<L> {
     #[inline(always)]
-    pub fn u8<const AT: usize>(self) -> u8 {
-        unsafe { self.place::<AT, 1>().read_volatile() }
-    }
-
-    #[inline(always)]
-    pub fn set_u8<const AT: usize>(self, value: u8) {
-        unsafe { self.place::<AT, 1>().write_volatile(value) }
-    }
-
-    /// Account data starts 8-aligned, so u64 fields at multiples of 8 are read whole.
-    #[inline(always)]
-    pub fn u64<const AT: usize>(self) -> u64 {
-        const { assert!(AT % 8 == 0) };
-        unsafe { (self.place::<AT, 8>() as *const u64).read_volatile() }
-    }
-
-    #[inline(always)]
-    pub fn set_u64<const AT: usize>(self, value: u64) {
-        const { assert!(AT % 8 == 0) };
-        unsafe { (self.place::<AT, 8>() as *mut u64).write_volatile(value) }
-    }
-
-    #[inline(always)]
-    pub fn u32<const AT: usize>(self) -> u32 {
-        const { assert!(AT % 4 == 0) };
-        unsafe { (self.place::<AT, 4>() as *const u32).read_volatile() }
-    }
-
-    #[inline(always)]
-    pub fn set_u32<const AT: usize>(self, value: u32) {
-        const { assert!(AT % 4 == 0) };
-        unsafe { (self.place::<AT, 4>() as *mut u32).write_volatile(value) }
-    }
-
-    #[inline(always)]
-    pub fn u16<const AT: usize>(self) -> u16 {
-        const { assert!(AT % 2 == 0) };
-        unsafe { (self.place::<AT, 2>() as *const u16).read_volatile() }
-    }
-
-    #[inline(always)]
-    pub fn set_u16<const AT: usize>(self, value: u16) {
-        const { assert!(AT % 2 == 0) };
-        unsafe { (self.place::<AT, 2>() as *mut u16).write_volatile(value) }
-    }
-
-    #[inline(always)]
-    pub fn word<const AT: usize>(self) -> Word {
-        Word::at(self.place::<AT, 32>())
-    }
-
-    #[inline(always)]
-    pub fn set_word<const AT: usize>(self, value: Word) {
-        value.copy_to(self.place::<AT, 32>())
-    }
-
-    /// Start of an array field of `WIDTH` bytes.
-    #[inline(always)]
-    pub fn array<const AT: usize, const WIDTH: usize>(self) -> *mut u8 {
-        self.place::<AT, WIDTH>()
+    pub fn at(self) -> *mut L {
+        self.0
     }
 }

@@ -15,14 +15,14 @@ pub fn run(call: &Call, mut data: Reader) -> Outcome {
     let config = Config::load_writable(config, call.program)?;
     config.require_admin(admin)?;
     if action == CANCEL {
-        require(config.record.u64::<320>() != 0, NOTHING_PENDING)?;
-        config.record.set_u64::<320>(0);
+        require(get!(config.record, pending_restore_at_s) != 0, NOTHING_PENDING)?;
+        set!(config.record, pending_restore_at_s, 0);
         return Ok(());
     }
     require(action == ANNOUNCE, INVALID_DATA)?;
     // Rounded up, so never zero: a stored zero means that nothing is announced.
     let delay_s = config.exit_delay_s().div_ceil(4);
     let effective_at_s = now()?.unix_s.checked_add(delay_s).ok_or(OVERFLOW)?;
-    config.record.set_u64::<320>(effective_at_s);
+    set!(config.record, pending_restore_at_s, effective_at_s);
     Ok(())
 }

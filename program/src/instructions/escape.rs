@@ -1,5 +1,5 @@
 //! `escape`: in a frozen vault the owner of an unspent note takes its tokens, with public data alone.
-use crate::account::record::Record;
+use crate::account::record::{Head, Layout, Record};
 use crate::account::Account;
 use crate::bytes::{Bytes32, Reader, Word};
 use crate::config::Config;
@@ -15,11 +15,25 @@ use crate::payout::{PayoutMint, PAID};
 use crate::tree::{root_from_path, NoteTree, PATH_BYTES};
 use core::cmp::Ordering;
 
-const RECORD_BYTES: usize = 48;
-const RECORD_KIND: u8 = 6;
 const SEED: &[u8] = b"escape";
 /// Places of mint_record, mint, vault_token; the token program stands behind the destination.
 const MINT_PLACES: [usize; 4] = [4, 5, 6, 8];
+
+/// Its existence forbids a second escape of the same note.
+#[repr(C)]
+struct EscapeRecordData {
+    head: Head,
+    _zeros: [u8; 5],
+    nullifier: Bytes32,
+    amount: u64,
+}
+
+const RECORD_BYTES: usize = core::mem::size_of::<EscapeRecordData>();
+const _: () = assert!(RECORD_BYTES == 48);
+
+impl Layout for EscapeRecordData {
+    const KIND: u8 = 6;
+}
 
 struct Proof {
     opening: Opening,
@@ -96,11 +110,10 @@ pub fn run(call: &Call, data: Reader) -> Outcome {
     event.emit(&config, call.program)
 }
 
-/// The record's existence forbids a second escape of the same note.
 fn write_record(account: Account, bump: u8, nullifier: &Bytes32, amount: u64) -> Outcome {
-    let record = Record::<RECORD_BYTES>::begin(account, RECORD_KIND, bump)?;
-    record.set_word::<8>(Word::of(nullifier));
-    record.set_u64::<40>(amount);
+    let record = Record::<EscapeRecordData>::begin(account, bump)?;
+    set_word!(record, nullifier, Word::of(nullifier));
+    set!(record, amount, amount);
     Ok(())
 }
 

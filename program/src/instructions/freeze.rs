@@ -17,15 +17,15 @@ pub fn run(call: &Call, data: Reader) -> Outcome {
     let first = !config.is_frozen();
     if first {
         require(unix_s > request.deadline_s(), DEADLINE_NOT_REACHED)?;
-        config.record.set_u8::<4>(1);
-        config.record.set_u64::<336>(unix_s);
+        set!(config.record, frozen, 1);
+        set!(config.record, frozen_at_s, unix_s);
     }
     let nullifier = request.nullifier().load();
     request.return_bond(bond_payer)?;
 
     let mut event = Event::begin(FROZEN);
     event.word(Word::of(&nullifier));
-    event.u64(config.record.u64::<336>());
+    event.u64(get!(config.record, frozen_at_s));
     event.u8(u8::from(first));
     event.emit(&config, call.program)
 }

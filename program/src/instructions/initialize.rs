@@ -1,7 +1,7 @@
 //! `initialize`: config, empty note tree, empty spent tree and empty known states.
 use crate::account::Account;
 use crate::bytes::{Bytes32, Reader, Word};
-use crate::config::{self, Config, CONFIG_BYTES};
+use crate::config::{self, Config, ConfigData};
 use crate::create::{create, NewAccount, Seeds};
 use crate::error::*;
 use crate::input::Call;
@@ -10,6 +10,8 @@ use crate::note::spent_leaf;
 use crate::poseidon::poseidon_into;
 use crate::syscalls::sol_get_stack_height;
 use crate::tree::{self, empty_subtree, NoteTree, DEPTH, TREE_BYTES};
+use core::mem::size_of;
+use core::ptr::addr_of;
 
 /// Zeros behind the fields. They make the instruction larger than any transaction but a v1 one, so the vault cannot
 /// come to life on a cluster where no escape, which needs about as much, could ever land.
@@ -28,6 +30,22 @@ static IMMUTABLE_LOADER: Bytes32 = Bytes32([
     0x93, 0x37, 0x68, 0x18, 0xdd, 0x47, 0x43, 0x52, 0x21, 0xf3, 0xc6, 0x00, 0x00, 0x00, 0x00,
 ]);
 
+/// The loader's account of a program: tag 2.
+#[repr(C, packed)]
+struct LoadedProgram {
+    _tag: u32,
+    data_address: [u8; 32],
+}
+
+/// The loader's account of a program's code: tag 3.
+#[repr(C, packed)]
+struct ProgramData {
+    _tag: u32,
+    _slot: u64,
+    has_authority: u8,
+    authority: [u8; 32],
+}
+
 pub fn run(call: &Call, mut data: Reader) -> Outcome {
     let [deployer, config, tree, ring, program, program_data, system] = call.exactly()?;
     let (admin, signer, exit_delay_s) = (data.word()?, data.word()?, data.u64()?);
@@ -44,13 +62,13 @@ pub fn run(call: &Call, mut data: Reader) -> Outcome {
         let new = NewAccount { seeds: Seeds(&[seed]), size, owner: call.program, bond: 0 };
         create(deployer, account, &new, call.program)
     };
-    let bump = make(config, config::SEED, CONFIG_BYTES)?;
+    let bump = make(config, config::SEED, size_of::<ConfigData>())?;
     NoteTree::begin(tree, make(tree, tree::SEED, TREE_BYTES)?)?;
     KnownStates::begin(ring, make(ring, known_states::SEED, RING_BYTES)?)?;
     let config = Config::begin(config, bump)?;
-    config.record.set_u64::<32>(exit_delay_s);
-    config.record.set_word::<80>(admin);
-    config.record.set_word::<112>(signer);
+    set!(config.record, exit_delay_s, exit_delay_s);
+    set_word!(config.record, admin, admin);
+    set_word!(config.record, settlement_signer, signer);
     set_empty_spent_root(config)
 }
 
@@ -63,7 +81,7 @@ fn set_empty_spent_root(config: Config) -> Outcome {
         poseidon_into([Word::at(at), empty_subtree(height)], at)?;
         height += 1;
     }
-    config.record.set_word::<208>(Word::at(at));
+    set_word!(config.record, spent_root, Word::at(at));
     Ok(())
 }
 
@@ -77,13 +95,14 @@ fn require_deployer(deployer: Account, program: Account, program_data: Account, 
     }
     let loader = Word::of(&UPGRADEABLE_LOADER);
     program.require_owner(loader)?;
-    // Program: tag u32 = 2, address of the program data. Program data: tag u32 = 3, slot u64, option u8, authority.
-    require(program.length() >= 36 && tag(program) == 2, WRONG_ACCOUNT)?;
-    program_data.require_key(Word::at(unsafe { program.data().add(4) }))?;
+    require(program.length() >= size_of::<LoadedProgram>() && tag(program) == 2, WRONG_ACCOUNT)?;
+    let loaded = program.data() as *const LoadedProgram;
+    program_data.require_key(Word::at(unsafe { addr_of!((*loaded).data_address) } as *const u8))?;
     program_data.require_owner(loader)?;
-    require(program_data.length() >= 45 && tag(program_data) == 3, WRONG_ACCOUNT)?;
-    let has_authority = unsafe { *program_data.data().add(12) } == 1;
-    let authority = Word::at(unsafe { program_data.data().add(13) });
+    require(program_data.length() >= size_of::<ProgramData>() && tag(program_data) == 3, WRONG_ACCOUNT)?;
+    let loaded = program_data.data() as *const ProgramData;
+    let has_authority = unsafe { (*loaded).has_authority } == 1;
+    let authority = Word::at(unsafe { addr_of!((*loaded).authority) } as *const u8);
     require(has_authority && deployer.key().equals(authority), NOT_DEPLOYER)
 }
 

@@ -48,22 +48,22 @@ pub fn run(call: &Call, data: Reader) -> Outcome {
     } else {
         config.require_journal_forward(opening.journal_seq, opening.journal_head)?;
     }
-    require(opening.generation == config.record.u64::<8>(), WRONG_GENERATION)?;
-    config.record.set_u64::<16>(opening.epoch);
-    crate::bytes::copy(config.record.array::<144, 16>(), opening.boot_nonce, 16);
-    config.record.set_word::<160>(opening.compose_hash);
-    config.record.set_u64::<192>(now.slot);
+    require(opening.generation == get!(config.record, generation), WRONG_GENERATION)?;
+    set!(config.record, epoch, opening.epoch);
+    crate::bytes::copy(field!(config.record, boot_nonce) as *mut u8, opening.boot_nonce, 16);
+    set_word!(config.record, compose_hash, opening.compose_hash);
+    set!(config.record, epoch_slot, now.slot);
     config.set_journal(opening.journal_seq, opening.journal_head);
     emit(config, &opening, call)
 }
 
 /// Consumes the announced restore: the journal may start anew, and every old signed body is void with the generation.
 fn restore(config: Config, unix_s: u64) -> Outcome {
-    let effective_at_s = config.record.u64::<320>();
+    let effective_at_s = get!(config.record, pending_restore_at_s);
     require(effective_at_s != 0 && unix_s >= effective_at_s, RESTORE_NOT_AUTHORIZED)?;
-    config.record.set_u64::<320>(0);
-    let generation = config.record.u64::<8>().checked_add(1).ok_or(OVERFLOW)?;
-    config.record.set_u64::<8>(generation);
+    set!(config.record, pending_restore_at_s, 0);
+    let generation = get!(config.record, generation).checked_add(1).ok_or(OVERFLOW)?;
+    set!(config.record, generation, generation);
     Ok(())
 }
 

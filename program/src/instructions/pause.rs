@@ -11,9 +11,9 @@ pub fn run(call: &Call, data: Reader, paused: bool) -> Outcome {
     let config = Config::load_writable(config, call.program)?;
     config.require_admin(admin)?;
     require(config.is_paused() != paused, NOT_PAUSED)?;
-    config.record.set_u8::<3>(u8::from(paused));
+    set!(config.record, paused, u8::from(paused));
     if paused {
-        config.record.set_u64::<328>(now()?.unix_s);
+        set!(config.record, paused_at_s, now()?.unix_s);
     }
     Ok(())
 }

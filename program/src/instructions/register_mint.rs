@@ -19,7 +19,7 @@ pub fn run(call: &Call, mut data: Reader) -> Outcome {
     system.require_system_program()?;
     require_token_program(token_program)?;
     let facts = read_mint(mint, token_program.key())?;
-    let index = config.record.u16::<6>();
+    let index = get!(config.record, mint_count);
     let next = index.checked_add(1).ok_or(TOO_MANY_MINTS)?;
 
     let key = mint.key().load();
@@ -41,18 +41,18 @@ pub fn run(call: &Call, mut data: Reader) -> Outcome {
 
     let record = MintRecord::begin(record, bump)?;
     write(record, index, &facts, vault_bump);
-    record.0.set_word::<8>(Word::of(&key));
-    record.0.set_word::<40>(token_program.key());
-    record.0.set_word::<72>(vault.key());
-    record.0.set_u64::<104>(min_deposit);
-    record.0.set_u64::<112>(min_exit);
-    config.record.set_u16::<6>(next);
+    set_word!(record.0, mint, Word::of(&key));
+    set_word!(record.0, token_program, token_program.key());
+    set_word!(record.0, vault_token, vault.key());
+    set!(record.0, min_deposit, min_deposit);
+    set!(record.0, min_exit, min_exit);
+    set!(config.record, mint_count, next);
     Ok(())
 }
 
 fn write(record: MintRecord, index: u16, facts: &Mint, vault_bump: u8) {
-    record.0.set_u8::<3>(vault_bump);
-    record.0.set_u8::<4>(facts.decimals);
-    record.0.set_u8::<5>(u8::from(facts.freezable));
-    record.0.set_u16::<6>(index);
+    set!(record.0, vault_bump, vault_bump);
+    set!(record.0, decimals, facts.decimals);
+    set!(record.0, freezable, u8::from(facts.freezable));
+    set!(record.0, mint_index, index);
 }

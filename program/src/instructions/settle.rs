@@ -39,7 +39,7 @@ fn begin<'a>(call: &'a Call<'a>, batch: Batch) -> Result<Settlement<'a>, Fault> 
     config.require_settlement_signer(signer)?;
     config.require_running()?;
     config.require_epoch(batch.epoch)?;
-    let expected = config.record.u64::<24>().checked_add(1).ok_or(OVERFLOW)?;
+    let expected = get!(config.record, last_batch).checked_add(1).ok_or(OVERFLOW)?;
     require(batch.batch == expected, BATCH_OUT_OF_SEQUENCE)?;
     config.require_journal_forward(batch.journal_seq, batch.journal_head)?;
     tree.require_writable()?;
@@ -145,11 +145,12 @@ fn record(settlement: &Settlement) -> Outcome {
     let Settlement { batch, config, ring, .. } = settlement;
     if batch.nullifier_count > 0 {
         ring.keep_spent_root(config.spent_root());
-        config.record.set_word::<208>(batch.spent_root);
-        let spent = config.record.u64::<200>().checked_add(batch.nullifier_count as u64).ok_or(OVERFLOW)?;
-        config.record.set_u64::<200>(spent);
+        set_word!(config.record, spent_root, batch.spent_root);
+        let spent =
+            get!(config.record, spent_count).checked_add(batch.nullifier_count as u64).ok_or(OVERFLOW)?;
+        set!(config.record, spent_count, spent);
     }
-    config.record.set_u64::<24>(batch.batch);
+    set!(config.record, last_batch, batch.batch);
     config.set_journal(batch.journal_seq, batch.journal_head);
     Ok(())
 }
@@ -169,7 +170,7 @@ fn emit(settlement: &Settlement) -> Outcome {
     event.u64(settlement.first_leaf_index);
     event.word(tree.root());
     event.word(config.spent_root());
-    event.u64(config.record.u64::<200>());
+    event.u64(get!(config.record, spent_count));
     event.u8(batch.nullifier_count as u8);
     event.u8(batch.output_count as u8);
     event.u8(batch.payout_count as u8);

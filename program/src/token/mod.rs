@@ -2,6 +2,8 @@
 use crate::account::Account;
 use crate::bytes::{Bytes32, Word};
 use crate::error::*;
+use core::mem::size_of;
+use core::ptr::addr_of;
 use extensions::{every_extension, Holder};
 
 mod extensions;
@@ -17,8 +19,32 @@ static TOKEN_2022: Bytes32 = Bytes32([
     0x1a, 0xfc, 0x4d, 0x83, 0xb9, 0x0d, 0x27, 0xfe, 0xbd, 0xf9, 0x28, 0xd8, 0xa1, 0x8b, 0xfc,
 ]);
 
-const MINT_BYTES: usize = 82;
-pub const TOKEN_ACCOUNT_BYTES: usize = 165;
+/// A mint as both token programs store it.
+#[repr(C, packed)]
+struct MintData {
+    _authority: [u8; 36],
+    _supply: u64,
+    decimals: u8,
+    initialized: u8,
+    /// Not zero when a freeze authority is set.
+    freezable: u32,
+    _freeze_authority: [u8; 32],
+}
+
+/// A token account as both token programs store it.
+#[repr(C, packed)]
+struct TokenAccountData {
+    mint: [u8; 32],
+    _owner: [u8; 32],
+    amount: u64,
+    _delegate: [u8; 36],
+    state: u8,
+    _native_and_close: [u8; 56],
+}
+
+const MINT_BYTES: usize = size_of::<MintData>();
+pub const TOKEN_ACCOUNT_BYTES: usize = size_of::<TokenAccountData>();
+const _: () = assert!(MINT_BYTES == 82 && TOKEN_ACCOUNT_BYTES == 165);
 /// A token account of this size would be a multisig; Token-2022 pads extended accounts away from it.
 const MULTISIG_BYTES: usize = 355;
 const INITIALIZED: u8 = 1;
@@ -50,21 +76,18 @@ pub struct Mint {
     pub freezable: bool,
 }
 
-/// Layout: 0 mint authority option and key (36) · 36 supply u64 · 44 decimals u8 · 45 initialized u8 ·
-/// 46 freeze authority option u32 and key (36).
 pub fn read_mint(account: Account, token_program: Word) -> Result<Mint, Fault> {
     account.require_owner(token_program)?;
     require(has_form(account, MINT_BYTES, Holder::Mint, token_program), UNSUPPORTED_MINT)?;
     let (decimals, initialized, freezable) = unsafe {
-        let data = account.data();
-        (*data.add(44), *data.add(45), (data.add(46) as *const u32).read_unaligned() != 0)
+        let data = account.data() as *const MintData;
+        ((*data).decimals, (*data).initialized, addr_of!((*data).freezable).read_unaligned() != 0)
     };
     require(initialized == INITIALIZED, MINT_UNINITIALIZED)?;
     require(every_extension(account, Holder::Mint), UNSUPPORTED_MINT)?;
     Ok(Mint { decimals, freezable })
 }
 
-/// A token account. Layout: 0 mint · 32 owner · 64 amount u64 · 72 delegate (36) · 108 state u8.
 #[derive(Clone, Copy)]
 pub struct TokenAccount(Account);
 
@@ -83,16 +106,20 @@ impl TokenAccount {
         ours.then_some(TokenAccount(account))
     }
 
+    fn at(self) -> *const TokenAccountData {
+        self.0.data() as *const TokenAccountData
+    }
+
     pub fn mint(self) -> Word {
-        Word::at(self.0.data())
+        Word::at(unsafe { addr_of!((*self.at()).mint) } as *const u8)
     }
 
     pub fn amount(self) -> u64 {
-        unsafe { (self.0.data().add(64) as *const u64).read_volatile() }
+        unsafe { addr_of!((*self.at()).amount).read_volatile() }
     }
 
     pub fn state(self) -> TokenState {
-        match unsafe { self.0.data().add(108).read_volatile() } {
+        match unsafe { addr_of!((*self.at()).state).read_volatile() } {
             1 => TokenState::Initialized,
             2 => TokenState::Frozen,
             _ => TokenState::Uninitialized,

@@ -1,5 +1,5 @@
 //! Owns the note tree: append-only, depth 32, only the frontier is kept.
-use crate::account::record::Record;
+use crate::account::record::{Head, Layout, Record};
 use crate::account::Account;
 use crate::bytes::{copy, Bytes32, Word};
 use crate::create::Seeds;
@@ -13,37 +13,52 @@ mod empty_subtrees;
 pub const DEPTH: usize = 32;
 /// Siblings of an inclusion path, 32 bytes each.
 pub const PATH_BYTES: usize = 32 * DEPTH;
-pub const TREE_BYTES: usize = 1_072;
-const KIND: u8 = 2;
 const CAPACITY: u64 = 1 << DEPTH;
 
 pub const SEED: &[u8] = b"tree";
 
-/// Layout: 8 leaf_count · 16 root (32) · 48 frontier (32 × 32).
+#[repr(C)]
+pub struct TreeData {
+    head: Head,
+    _zeros: [u8; 5],
+    leaf_count: u64,
+    root: Bytes32,
+    /// Entry h: the left sibling the next leaf needs at height h.
+    frontier: [Bytes32; DEPTH],
+}
+
+pub const TREE_BYTES: usize = core::mem::size_of::<TreeData>();
+const _: () = assert!(TREE_BYTES == 1_072);
+
+impl Layout for TreeData {
+    const KIND: u8 = 2;
+}
+
 #[derive(Clone, Copy)]
-pub struct NoteTree(Record<TREE_BYTES>);
+pub struct NoteTree(Record<TreeData>);
 
 impl NoteTree {
     pub fn load(account: Account, program: Word) -> Result<Self, Fault> {
-        Ok(NoteTree(Record::load(account, KIND, &Seeds(&[SEED]), program)?))
+        Ok(NoteTree(Record::load(account, &Seeds(&[SEED]), program)?))
     }
 
     pub fn begin(account: Account, bump: u8) -> Outcome {
-        let tree = NoteTree(Record::begin(account, KIND, bump)?);
-        tree.0.set_word::<16>(empty_subtree(DEPTH));
+        let tree = NoteTree(Record::begin(account, bump)?);
+        set_word!(tree.0, root, empty_subtree(DEPTH));
         Ok(())
     }
 
     pub fn leaf_count(self) -> u64 {
-        self.0.u64::<8>()
+        get!(self.0, leaf_count)
     }
 
     pub fn root(self) -> Word {
-        self.0.word::<16>()
+        word!(self.0, root)
     }
 
     fn frontier(self, height: usize) -> *mut u8 {
-        unsafe { self.0.array::<48, 1_024>().add(32 * height) }
+        let frontier = field!(self.0, frontier) as *mut u8;
+        unsafe { frontier.add(32 * height) }
     }
 
     /// Appends `count` leaves that stand in `nodes`, which is overwritten height by height with their ancestors.
@@ -66,8 +81,8 @@ impl NoteTree {
             level = level.parents(Word::of(&left), empty_subtree(height))?;
             height += 1;
         }
-        self.0.set_word::<16>(Word::at(nodes));
-        self.0.set_u64::<8>(total);
+        set_word!(self.0, root, Word::at(nodes));
+        set!(self.0, leaf_count, total);
         Ok(())
     }
 }
