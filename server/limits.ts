@@ -55,12 +55,20 @@ export const HELLO_BYTES_MAX = 16_384
 export const HELLO_RECORDS_MAX = 64
 /** Bounds of a challenge's front; tests use others. */
 export const FRONT_BOUNDS = {
+  /** TCP connections of all fronts of a listener; the one beyond it is closed at once. Each has three file descriptors. */
+  total: 16_384,
   /** Connections that are undecided at a time, and the bytes kept of them. */
   connections: 1_024,
   bytes: 4 * 1024 * 1024,
   /** Time from the start of a connection until its ClientHello, or the handshake of the challenge, is complete. */
   hello_ms: 10_000,
 } as const
+/**
+ * Part of the undecided connections, or of their bytes, from which a network is displaced for its share: 64 connections or
+ * 256 KB. Below it the oldest connection of all is: one connection each from many networks would otherwise displace those
+ * who share an address.
+ */
+export const UNDECIDED_SHARE = 1 / 16
 /**
  * After this many segments without a decision a connection is read at this interval only: segments of one byte cost the
  * venue more than their sender, and a usual ClientHello has at most two. Beyond these segments, all undecided connections

@@ -8,6 +8,7 @@ import {
   type HelloFields,
   helloMessage,
   opensslHello,
+  readWhole,
   recordsOf,
   runtimeHello,
   verdictOf,
@@ -149,6 +150,32 @@ test('no bytes make the reader throw, and none keep it waiting beyond its bounds
   )
 })
 
+test('every value of every byte gives the verdict of a reader of the whole message', async () => {
+  const alone = { ...CHALLENGE, session: 0, suites: 1 }
+  const second = { type: 16, size: 13 }
+  const shapes: HelloFields[] = [
+    PLAIN,
+    CHALLENGE,
+    { ...PLAIN, session: 0, suites: 1, extensions: undefined },
+    { ...alone, extensions: [{ type: 21, size: 0 }] },
+    { ...alone, extensions: [{ type: 17, size: 13 }, second], names_at: 1 },
+    { ...alone, names: ['a', 'bc'], extensions: [{ type: 43, size: 1 }], names_at: 1 },
+    { ...alone, methods: 3, names: ['acme-tls/1', 'x'] },
+  ]
+  const tail = Buffer.alloc(20_000, 22)
+  for (const hello of [await runtimeHello(['acme-tls/1']), ...shapes.map(whole)]) {
+    const bytes = Buffer.concat([hello, tail])
+    for (let at = 0; at < hello.length; at += 1) {
+      for (let byte = 0; byte < 256; byte += 1) {
+        bytes[at] = byte
+        const expected = readWhole(bytes.subarray(0, hello.length))
+        if (verdict(bytes) !== expected) expect([at, byte, verdict(bytes)]).toEqual([at, byte, expected])
+      }
+      bytes[at] = hello[at]!
+    }
+  }
+}, 60_000)
+
 /** Where the reader decides: the number of bytes that it needed. */
 function decidedAfter(bytes: Uint8Array): number {
   const reader = new HelloReader()
@@ -173,6 +200,12 @@ test('other protocols are rejected at the first byte that differs', () => {
     // A record in which bytes follow the message.
     [[22, 3, 1, 0, 200, 1, 0, 0, 100], 9],
     [[22, 3, 1, 0, 4, 1, 0, 0, 100, 22, 3, 1, 0, 101], 14],
+    [[22, 3, 1, 0, 46, 1, 0, 0, 41], 9],
+    [[22, 3, 1, 0, 45, 1, 0, 0, 41, 4], 10],
+    [[22, 3, 1, 0, 4, 1, 0, 0, 41, 22, 3, 1, 0, 0], 14],
+    [[22, 3, 1, 0, 4, 1, 0, 0x3f, 0xfd], 9],
+    [[22, 3, 1, 0, 1, 1, 21], 7],
+    [[22, 3, 1, 0, 1, 1, 22, 2], 8],
   ]
   for (const [bytes, after] of rows) expect(decidedAfter(Uint8Array.from([...bytes, 255]))).toBe(after)
 })
