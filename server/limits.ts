@@ -86,9 +86,11 @@ export const PUBLIC_CERTIFICATE_CHECK_MS = 900_000
 
 /** Time for pending requests once the venue has drained. */
 export const STOP_GRACE_MS = 5_000
-/** Interval of polls of the chain while the vault is absent, and time for pending requests once it exists. */
-export const VAULT_POLL_MS = 5_000
-export const VAULT_STOP_GRACE_MS = 1_000
+/** Interval of attempts while the vault is absent or the own machine cannot be judged, and time for the last requests then. */
+export const START_RETRY_MS = 5_000
+export const PROOF_STOP_GRACE_MS = 1_000
+/** Longest wait for one document of the collateral. */
+export const COLLATERAL_CALL_MS = 10_000
 /** A terminal or service manager signals the whole process group, and npx and `bun run` repeat it: it counts once. */
 export const SIGNAL_ECHO_MS = 200
 /** Shortest and longest slot of the embedded chain. */

@@ -47,7 +47,15 @@ export const CELLS: readonly Cell[] = [
   {
     folder: 'server',
     owns: 'HTTP, sockets, settings and the process',
-    values: [...ENGINE_FACE, ...ENCLAVE_FACE, 'protocol', 'package.json', 'server/manifest.gen'],
+    // The venue judges its own machine by the verifier that clients run: one set of rules.
+    values: [
+      ...ENGINE_FACE,
+      ...ENCLAVE_FACE,
+      'client/verify/index',
+      'protocol',
+      'package.json',
+      'server/manifest.gen',
+    ],
     types: ['engine/config'],
     later: ['sandbox'],
   },
