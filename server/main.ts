@@ -9,7 +9,7 @@
  */
 
 import { parseArgs } from 'node:util'
-import { collectCollateral, INTEL_PCS } from '../client/verify/index'
+import { collectCollateral, INTEL_PCS } from '../client/verify/collect/collect_collateral'
 import { checkConfig, openChain } from '../engine/index'
 import { version } from '../package.json'
 import { openLog } from './edge/log'

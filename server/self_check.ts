@@ -2,10 +2,12 @@
 
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Collateral, judgeMachine, parsePolicy, TCB_STATUSES } from '../client/verify/index'
+import { judgeMachine } from '../client/verify/judge_evidence'
+import { parsePolicy, TCB_STATUSES } from '../client/verify/policy'
 import type { Enclave } from '../enclave/contract'
 import { encodeBase58 } from '../protocol/base58'
 import { fromAnyHex, toHex } from '../protocol/bytes'
+import type { Collateral } from '../protocol/tdx/collateral'
 import { SECRET_NAMES } from '../protocol/tdx/venue_manifest'
 
 /** Collateral is absent or not valid, for the reason in the message: a later attempt may judge the machine. */

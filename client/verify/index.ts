@@ -6,7 +6,6 @@
 // Evidence, collected over plain `fetch`, which neither shows nor pins the TLS key of the connection.
 
 export type { Collateral } from '../../protocol/tdx/collateral'
-export { collectCollateral, INTEL_PCS } from './collect/collect_collateral'
 export { collectEvidence } from './collect/collect_evidence'
 export { type AskingTransport, EvidenceUnavailable, fetchTransport } from './collect/collect_venue'
 export { type ChainRecord, type EvidenceBundle, parseBundle } from './evidence_bundle'
@@ -20,13 +19,12 @@ export {
   type LocationAuthority,
   type PendingAction,
   parsePolicy,
-  TCB_STATUSES,
   type VerificationPolicy,
 } from './policy'
 
 // The judgement, check by check.
 
-export { judgeEvidence, judgeMachine } from './judge_evidence'
+export { judgeEvidence } from './judge_evidence'
 export { SKIP_REASONS, type SkipReason } from './skip_reasons'
 export {
   CHECKS,
