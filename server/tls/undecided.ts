@@ -17,7 +17,7 @@ type Bounds = { connections: number; bytes: number }
  * them. The text is a socket's, so equal bits have equal texts.
  */
 export function networkOf(address: string): string {
-  const ipv4 = address.replace(/^::ffff:(?=[\d.]+$)/, '')
+  const ipv4 = address.replace(/^::ffff:/, '')
   if (!ipv4.includes(':')) return ipv4
   const [head, tail = []] = address.split('::').map((part) => (part === '' ? [] : part.split(':')))
   const zeros = Array<string>(8 - head!.length - tail.length).fill('0')

@@ -247,6 +247,35 @@ test('sizes that do not fit are rejected', () => {
   for (const row of rows) expect([row, verdict(changed(CHALLENGE, ...row))]).toEqual([row, 'malformed'])
 })
 
+/** The message of PLAIN with these bytes as its extensions. */
+function withExtensions(...bytes: number[]): Buffer {
+  const message = [...helloMessage(PLAIN).subarray(0, -1), bytes.length, ...bytes]
+  message[3] = message.length - 4
+  return recordsOf(Uint8Array.from(message), [16_384])
+}
+
+test('vectors of a forbidden size are rejected where the rest of the message fits them', () => {
+  const name = [...Buffer.from('acme-tls/1')]
+  const challenge = [0, 16, 0, 13, 0, 11, 10, ...name]
+  expect(verdict(withExtensions(...challenge))).toBe('challenge')
+  expect(verdict(whole({ ...PLAIN, session: 33 }))).toBe('malformed')
+  expect(verdict(whole({ ...PLAIN, suites: 0 }))).toBe('malformed')
+  expect(verdict(whole({ ...PLAIN, methods: 0 }))).toBe('malformed')
+  for (const names of [[''], ['', 'acme-tls/1'], ['acme-tls/1', '']])
+    expect(verdict(whole({ ...PLAIN, names }))).toBe('malformed')
+  // A name of one byte more than its list, and the next extension behind that byte.
+  const longer = [0, 16, 0, 13, 0, 11, 11, ...name, 0]
+  expect(verdict(withExtensions(...longer, 0, 21, 0, 0))).toBe('malformed')
+})
+
+test('a vector is rejected before its first byte where none fits', () => {
+  const start = withExtensions().length
+  // The smallest protocol list has six bytes with its size; one byte is no type of an extension.
+  expect(decidedAfter(withExtensions(0, 16, 0, 3, 0, 1, 0))).toBe(start + 2)
+  expect(decidedAfter(withExtensions(0, 21, 0, 0, 0))).toBe(start + 4)
+  expect(decidedAfter(Uint8Array.of(22, 3, 1, 0, 44, 1, 0, 0, 40))).toBe(9)
+})
+
 test('one protocol list at most, and a list that only begins like the challenge is none', () => {
   const twice = { ...CHALLENGE, extensions: [{ type: 16, size: 13 }] }
   expect(verdict(whole(twice))).toBe('malformed')
