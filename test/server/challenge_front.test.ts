@@ -250,6 +250,23 @@ test('the deadline counts from the start of the connection, whatever it sends', 
   await front.close()
 })
 
+test('the front ends once every connection that it accepted is forwarded', async () => {
+  const { port, front } = await plainVenue((socket) => socket.once('data', () => socket.write('answer')))
+  const { socket } = stranger(port, HELLO.subarray(0, 60))
+  // Accepted after the stranger, so both are when it answers.
+  const other = stranger(port, HELLO)
+  await new Promise((resolve) => other.socket.once('data', resolve))
+  let is_closed = false
+  const closing = front.close().then(() => {
+    is_closed = true
+  })
+  await Bun.sleep(20)
+  expect(is_closed).toBe(false)
+  socket.write(HELLO.subarray(60))
+  await new Promise((resolve) => socket.once('data', resolve))
+  await closing
+})
+
 test('ends are passed on in both directions, and the last bytes with them', async () => {
   let seen = ''
   const { port } = await plainVenue((socket) => {
