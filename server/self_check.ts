@@ -16,7 +16,7 @@ export class MachineUnjudged extends Error {
 }
 
 export type SelfCheckTerms = {
-  /** Members of the policy that the machine's own manifest does not decide. */
+  /** Further members of the policy, which replace those that the machine itself gives. */
   policy: Record<string, unknown>
   /** Collateral for a quote, from where clients get theirs. */
   collect(quote: Uint8Array): Promise<Collateral>
@@ -55,12 +55,12 @@ export async function selfCheck({ enclave, terms, data_dir, now_ms }: Checked): 
   return checks.filter(({ result }) => result === 'fail').map(({ number, reason }) => `${reason} (${number})`)
 }
 
+/** Every advisory that the collateral names is allowed, because policies differ there. */
 function ownPolicy(app_compose: string | null, collateral: Collateral | null): Record<string, unknown> {
-  const advisories = advisoriesIn(`${collateral?.tcb_info}${collateral?.qe_identity}`)
   const key_provider_id = pinnedProvider(app_compose)
   return {
     tcb_statuses: TCB_STATUSES,
-    ...(advisories.length === 0 ? {} : { advisories }),
+    advisories: advisoriesIn(`${collateral?.tcb_info}${collateral?.qe_identity}`),
     environment_names: SECRET_NAMES,
     ...(key_provider_id === undefined ? {} : { key_providers: [{ name: 'kms', id: key_provider_id }] }),
   }
