@@ -27,8 +27,8 @@ export type EngineConfig = {
   compose_hash: string
   tacit_version: string
   enclave: 'dstack' | 'development'
-  /** Reasons of the enclave's self-check; one of them bars the opening of an epoch. */
-  self_check_reasons?: readonly string[]
+  /** Reasons for which clients reject this machine; one of them bars the opening of an epoch. */
+  self_check_reasons: readonly string[]
   token_ttl_s: number
   /** Longest life of an order in slots. */
   order_life_slots_max: number

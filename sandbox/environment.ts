@@ -81,6 +81,13 @@ type SandboxBuild = {
   program_id: string
 }
 
+/** The members of a policy by which only the imaginary machine under this root is accepted. */
+export const machinePolicy = (roots_pem: string) => ({
+  key_providers: [{ name: DEVELOPMENT_ONLY, id: '' }],
+  xfam_mask: toHex(XFAM),
+  roots_pem,
+})
+
 /**
  * The policy file that accepts this sandbox and nothing else, in the form `tacit verify --policy` reads.
  * @param root_pem path of the root's certificate
@@ -101,9 +108,7 @@ export function sandboxPolicy({ app_id, compose_hash, root_pem, rpc_url, program
       'location_unnamed',
     ],
     app_ids: [app_id],
-    key_providers: [{ name: DEVELOPMENT_ONLY, id: '' }],
-    xfam_mask: toHex(XFAM),
-    roots_pem: readFileSync(root_pem, 'utf8'),
+    ...machinePolicy(readFileSync(root_pem, 'utf8')),
     chain: { rpc_url, program_id, upgrade_authorities: [], pending_actions: [], paused_allowed: false },
   }
   return `${JSON.stringify(policy, null, 2)}\n`

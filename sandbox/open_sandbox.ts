@@ -7,7 +7,7 @@ import { appComposeText } from '../protocol/tdx/app_compose'
 import { joinProcess, type ProcessParts, type Running } from '../server/join_process'
 import { type HostedChain, hostEmbeddedChain } from './chain/host_embedded_chain'
 import { openStandInAgent } from './enclave/open_stand_in'
-import { sandboxPolicy } from './environment'
+import { machinePolicy, sandboxPolicy } from './environment'
 import { OPERATOR_KEY_FILE, type SandboxSecrets, sandboxSecrets } from './secrets'
 
 export { sandboxEnvironment } from './environment'
@@ -29,6 +29,7 @@ export async function openSandbox(parts: ProcessParts): Promise<Running> {
   const running = await joinProcess({
     ...parts,
     config: { ...config, dstack_socket: agent.socket },
+    self_check: { policy: machinePolicy(agent.root_pem), collect: async () => agent.collateral() },
     async openChain(enclave, hash): Promise<ChainPort> {
       if (config.rpc_urls !== undefined) return parts.openChain(enclave, hash)
       chain = await hostEmbeddedChain({

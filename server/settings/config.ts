@@ -21,8 +21,8 @@ export type Config = {
   slot_ms: number
   /** Version of the transactions the venue signs. */
   transactions: 0 | 1
-  /** Without the values that the enclave and the package supply. */
-  engine: Omit<EngineConfig, 'compose_hash' | 'tacit_version'>
+  /** Without the values that the enclave, the package and the self-check supply. */
+  engine: Omit<EngineConfig, 'compose_hash' | 'tacit_version' | 'self_check_reasons'>
 }
 export type AcmeConfig = {
   directory_url: string

@@ -26,6 +26,11 @@ export type Cell = {
 
 const ENGINE_FACE = ['engine/index', 'engine/venue', 'engine/ports', 'engine/commands', 'engine/limits']
 const ENCLAVE_FACE = ['enclave/index', 'enclave/contract', 'enclave/key_paths', 'enclave/limits']
+const VERIFIER = [
+  'client/verify/judge_evidence',
+  'client/verify/policy',
+  'client/verify/collect/collect_collateral',
+]
 /** Types that every part of the engine shares. */
 const CONTRACTS = ['engine/ports', 'engine/commands', 'engine/config', 'engine/venue']
 
@@ -47,7 +52,8 @@ export const CELLS: readonly Cell[] = [
   {
     folder: 'server',
     owns: 'HTTP, sockets, settings and the process',
-    values: [...ENGINE_FACE, ...ENCLAVE_FACE, 'protocol', 'package.json', 'server/manifest.gen'],
+    // The venue judges its own machine by the verifier that clients run: one set of rules.
+    values: [...ENGINE_FACE, ...ENCLAVE_FACE, ...VERIFIER, 'protocol', 'package.json', 'server/manifest.gen'],
     types: ['engine/config'],
     later: ['sandbox'],
   },

@@ -78,6 +78,7 @@ export function testConfig(data_dir: string): EngineConfig {
     compose_hash: 'ab'.repeat(32),
     tacit_version: '0.1.0',
     enclave: 'development',
+    self_check_reasons: [],
     token_ttl_s: 900,
     order_life_slots_max: 10_000,
     settlement_parts_max: 28,

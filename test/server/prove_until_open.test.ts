@@ -5,7 +5,8 @@ import { decodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
 import { sha256 } from '../../protocol/sha256'
 import { openLog } from '../../server/edge/log'
-import { awaitVault } from '../../server/open_awaiting_vault'
+import { proveUntilOpen } from '../../server/prove_until_open'
+import { MachineUnjudged } from '../../server/self_check'
 import { openMachine, openOn } from '../enclave/machine'
 
 const at = { hostname: '127.0.0.1', port: 0 }
@@ -17,7 +18,7 @@ test('the key is shown with a quote over the nonce until the vault is there', as
   const enclave = await openOn(machine.agent)
   let there = false
   const port = Promise.withResolvers<number>()
-  const opened = awaitVault(
+  const opened = proveUntilOpen(
     async () => {
       if (!there) throw new VaultAbsent('the vault does not exist at this program')
       return 'chain'
@@ -54,9 +55,32 @@ test('the key is shown with a quote over the nonce until the vault is there', as
   await machine.close()
 })
 
+test('a machine that cannot be judged yet is waited for, with the reason in the log', async () => {
+  const machine = await openMachine()
+  const enclave = await openOn(machine.agent)
+  const port = Promise.withResolvers<number>()
+  let attempts = 0
+  const opened = proveUntilOpen(
+    async () => {
+      attempts += 1
+      if (attempts < 3) throw new MachineUnjudged('the service did not answer')
+      return 'judged'
+    },
+    { at, enclave, log, retry_ms: 5, listening: port.resolve },
+  )
+  expect(await opened).toBe('judged')
+  const [line, ...more] = lines.filter((one) => one.includes('machine_unjudged'))
+  expect(JSON.parse(line!)).toMatchObject({ level: 'warn', reason: 'the service did not answer' })
+  expect([await port.promise, more]).toEqual([JSON.parse(line!).port, []])
+  await enclave.close()
+  await machine.close()
+})
+
 test('a vault that cannot be read is a fault, not something to wait for', async () => {
   const fault = new VaultUnreadable('the vault has an unknown layout')
   const enclave = { signerProof: () => Promise.reject(fault), tls: undefined as never }
-  const outcome = await awaitVault(() => Promise.reject(fault), { at, enclave, log }).catch((error) => error)
+  const outcome = await proveUntilOpen(() => Promise.reject(fault), { at, enclave, log }).catch(
+    (error) => error,
+  )
   expect(outcome).toBe(fault)
 })

@@ -1,6 +1,6 @@
 /**
- * Serves the proof of the settlement key until the vault exists: the admin reads the key here, verifies the quote over it,
- * and passes it to `initialize`. The venue then continues its start without a restart.
+ * Serves the proof of the settlement key until the start can go on: until the vault exists, to which the admin passes the key
+ * after verifying the quote over it, and until the own machine can be judged. No restart is needed.
  */
 
 import type { Enclave } from '../enclave/contract'
@@ -10,38 +10,39 @@ import { commonHeaders, requestId } from './edge/headers'
 import type { Log } from './edge/log'
 import { openMeters } from './edge/meters'
 import { problemResponse, refusalOf } from './edge/problem'
-import { VAULT_POLL_MS, VAULT_STOP_GRACE_MS } from './limits'
+import { PROOF_STOP_GRACE_MS, START_RETRY_MS } from './limits'
+import { MachineUnjudged } from './self_check'
 import { type Listener, listen } from './tls/listen'
 
 type AwaitingParts = {
   at: { hostname: string; port: number }
   enclave: Pick<Enclave, 'signerProof' | 'tls'>
   log: Log
-  /** Interval of polls of the chain; default VAULT_POLL_MS. */
+  /** Interval of attempts; default START_RETRY_MS. */
   retry_ms?: number
   /** Called once it listens. */
   listening?: (port: number) => void
 }
 
-/** Calls `open` until the vault exists; any other error is thrown. */
-export async function awaitVault<T>(open: () => Promise<T>, parts: AwaitingParts): Promise<T> {
+/** Calls `open` until it throws neither VaultAbsent nor MachineUnjudged; any other error is thrown. */
+export async function proveUntilOpen<T>(open: () => Promise<T>, parts: AwaitingParts): Promise<T> {
   let listener: Listener | undefined
   try {
     for (;;) {
       try {
         return await open()
       } catch (error) {
-        if (!(error instanceof VaultAbsent)) throw error
+        if (!(error instanceof VaultAbsent || error instanceof MachineUnjudged)) throw error
+        listener ??= announce(parts, error)
       }
-      listener ??= announce(parts)
-      await Bun.sleep(parts.retry_ms ?? VAULT_POLL_MS)
+      await Bun.sleep(parts.retry_ms ?? START_RETRY_MS)
     }
   } finally {
-    await listener?.stop(VAULT_STOP_GRACE_MS)
+    await listener?.stop(PROOF_STOP_GRACE_MS)
   }
 }
 
-function announce({ at, enclave, log, listening }: AwaitingParts): Listener {
+function announce({ at, enclave, log, listening }: AwaitingParts, error: Error): Listener {
   const meters = openMeters()
   const listener = listen(
     {
@@ -57,7 +58,8 @@ function announce({ at, enclave, log, listening }: AwaitingParts): Listener {
     },
     { ...at, tls: enclave.tls },
   )
-  log.write('warn', 'vault_absent', { port: listener.port })
+  const event = error instanceof VaultAbsent ? 'vault_absent' : 'machine_unjudged'
+  log.write('warn', event, { port: listener.port, reason: error.message })
   listening?.(listener.port)
   return listener
 }

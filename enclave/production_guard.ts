@@ -1,16 +1,11 @@
-/** Checks the venue's own quote at boot, and keeps production on real hardware. */
+/** Ends the start of a process whose guest agent is absent or, in production, a simulator. */
 
 import { createPublicKey, type KeyObject, verify, X509Certificate } from 'node:crypto'
 import { statSync } from 'node:fs'
-import { concatBytes, equalBytes, fromHex, toHex } from '../protocol/bytes'
+import { concatBytes, equalBytes } from '../protocol/bytes'
 import { sha256 } from '../protocol/sha256'
 import { INTEL_ROOT_KEY } from '../protocol/tdx/collateral'
-import { MalformedEventLog, measuredClaims, parseEventLog, replayRegisters } from '../protocol/tdx/event_log'
-import { judgeMrConfigId } from '../protocol/tdx/mr_config_id'
 import type { Quote } from '../protocol/tdx/quote'
-import { attestationReportData } from '../protocol/tdx/report_data'
-import { tdFault } from '../protocol/tdx/td_rules'
-import type { AgentInfo, AgentQuote } from './agent'
 
 /** Ends the start of the process. */
 class EnclaveRefused extends Error {
@@ -70,45 +65,4 @@ function keyOfPoint(point: Uint8Array): KeyObject {
 
 function pointOfKey(key: KeyObject): Uint8Array {
   return new Uint8Array(key.export({ type: 'spki', format: 'der' }).subarray(-64))
-}
-
-/** The reasons why a client would reject the venue's own quote, if any. `own` is the quote without nonce. */
-export function selfCheck(own: AgentQuote, info: AgentInfo, tee_pubkey: Uint8Array): string[] {
-  const { report } = own.parsed
-  const reasons: string[] = []
-  const must = (holds: boolean, reason: string) => {
-    if (!holds) reasons.push(reason)
-  }
-  const fault = tdFault(report)
-  if (fault !== undefined) reasons.push(fault)
-  const expected = attestationReportData(new Uint8Array(32), tee_pubkey)
-  must(equalBytes(report.report_data, expected), 'report_data does not bind tee_pubkey')
-
-  const compose_hash = sha256(info.app_compose)
-  must(toHex(compose_hash) === info.compose_hash, 'the compose hash is not the hash of the manifest')
-  reasons.push(...checkEventLog(own, info, compose_hash))
-  return reasons
-}
-
-function checkEventLog(own: AgentQuote, info: AgentInfo, compose_hash: Uint8Array): string[] {
-  try {
-    const events = parseEventLog(own.event_log)
-    const registers = replayRegisters(events)
-    const wrong = registers.flatMap((register, index) =>
-      equalBytes(register, own.parsed.report.rtmr[index]!)
-        ? []
-        : [`the event log does not replay to RTMR${index}`],
-    )
-    const claims = measuredClaims(events)
-    if (!equalBytes(claims.compose_hash, compose_hash)) wrong.push('another manifest was measured')
-    if (!equalBytes(claims.app_id, fromHex(info.app_id, 20)!)) wrong.push('another app id was measured')
-    if (toHex(claims.instance_id) !== info.instance_id) wrong.push('another instance id was measured')
-    const config_id = judgeMrConfigId(own.parsed.report.mr_config_id, claims)
-    if (config_id === 'malformed') wrong.push('MRCONFIGID has an unknown form')
-    if (config_id === 'other') wrong.push('MRCONFIGID commits to other facts than the measured ones')
-    return wrong
-  } catch (error) {
-    if (error instanceof MalformedEventLog) return [error.message]
-    throw error
-  }
 }
