@@ -7,7 +7,6 @@ import {
   type Blockhash,
   createKeyPairSignerFromPrivateKeyBytes,
   generateKeyPairSigner,
-  getAddressEncoder,
   getProgramDerivedAddress,
   type Instruction,
   type KeyPairSigner,
@@ -67,7 +66,7 @@ async function programDataAddress(program_id: Uint8Array): Promise<string> {
   return derived
 }
 
-const encode = (text: string): Uint8Array => new Uint8Array(getAddressEncoder().encode(address(text)))
+const encode = (text: string): Uint8Array => decodeBase58(text, 32)!
 
 /** The faucet's lamports and the mints; only the faucet may mint. */
 export function moneyAccounts(faucet: string): [string, BankAccount][] {
@@ -221,7 +220,7 @@ async function land(chain: OpenedChain, admin: KeyPairSigner, instruction: Instr
   })
   machine.enqueue(decodeTransaction(wire))
   machine.advance()
-  const landed = machine.store.transaction(signature)
+  const landed = machine.store.transaction(encodeBase58(signature))
   if (landed?.error !== 'null')
     throw new Error(`genesis transaction failed: ${landed?.error ?? 'not accepted'}`)
 }

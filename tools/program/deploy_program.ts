@@ -2,6 +2,7 @@
 
 import { createKeyPairSignerFromPrivateKeyBytes, type KeyPairSigner } from '@solana/kit'
 import { toInstruction } from '../../engine/chain/client/build_transaction'
+import { addressOf } from '../../engine/chain/client/chain_client'
 import { RpcPool } from '../../engine/chain/client/rpc_pool'
 import { decodeBase58 } from '../../protocol/base58'
 import { equalBytes, utf8 } from '../../protocol/bytes'
@@ -21,7 +22,7 @@ import {
   upgradeProgram,
   writeBuffer,
 } from './loader'
-import { addressOf, CHUNK_BYTES, type DeploymentPlan, planDeployment } from './plan_deployment'
+import { CHUNK_BYTES, type DeploymentPlan, planDeployment } from './plan_deployment'
 
 /**
  * Sends one instruction of the vault's deployer or admin. Resolves with the signature once finalized.

@@ -1,5 +1,5 @@
 /** Plans the deployment of an ELF at a program address from public facts; signs nothing. */
-import { type Address, getAddressDecoder } from '@solana/kit'
+import type { Address } from '@solana/kit'
 import type { RpcPool } from '../../engine/chain/client/rpc_pool'
 import { equalBytes } from '../../protocol/bytes'
 import { sha256 } from '../../protocol/sha256'
@@ -122,5 +122,3 @@ async function rentOf(rpc: RpcPool, bytes: number): Promise<bigint> {
     endpoint.getMinimumBalanceForRentExemption(BigInt(bytes)).send({ abortSignal }),
   )
 }
-
-export const addressOf = (key: Uint8Array): Address => getAddressDecoder().decode(key)

@@ -1,6 +1,5 @@
 /** Lands settlement batches in order; only the batch id on chain decides whether one landed, never an RPC reply. */
 
-import { getBase58Decoder, type Signature } from '@solana/kit'
 import { LIMITS } from '../../limits'
 import type { ChainSinkPort, OutboxPort, SettlementPayload } from '../../ports'
 import type { ChainClient } from '../client/chain_client'
@@ -119,9 +118,7 @@ export class Relayer {
   async #follow(next: number): Promise<void> {
     const live = this.#batches.liveFrom(next)
     const height = await blockHeight(this.client)
-    const signatures = live.map(
-      ({ signed }) => getBase58Decoder().decode(signed.at(-1)!.signature) as Signature,
-    )
+    const signatures = live.map(({ signed }) => signed.at(-1)!.signature)
     const statuses = await transactionStatuses(this.client, signatures)
     const newest = live.at(-1)!.batch_id
     let overtaken = false

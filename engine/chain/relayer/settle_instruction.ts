@@ -1,13 +1,12 @@
 /** Builds the `settle` instruction of a batch and estimates its compute units. */
 
-import { getAddressDecoder } from '@solana/kit'
 import { equalBytes, toHex } from '../../../protocol/bytes'
 import { decodeExitRequest, type ExitRequest } from '../../../protocol/vault/accounts'
 import { exitRequestAddress } from '../../../protocol/vault/addresses'
 import type { VaultInstruction } from '../../../protocol/vault/instruction'
 import { type PayoutFields, settleInstruction } from '../../../protocol/vault/settle'
 import type { Payout, SettlementPayload } from '../../ports'
-import type { ChainClient } from '../client/chain_client'
+import { addressOf, type ChainClient } from '../client/chain_client'
 import { readMintRecords } from '../client/read_vault'
 import type { NoteTreeState } from '../watch/watch_leaves'
 
@@ -85,9 +84,8 @@ export class SettleBuilder {
   /** The open exit requests that the payouts serve. */
   async #requests({ payouts }: SettlementPayload): Promise<ExitRequest[]> {
     const { rpc, vault } = this.client
-    const decoder = getAddressDecoder()
     const addresses = payouts.flatMap(({ nullifier }) =>
-      nullifier ? [decoder.decode(exitRequestAddress(vault.program, nullifier))] : [],
+      nullifier ? [addressOf(exitRequestAddress(vault.program, nullifier))] : [],
     )
     const { value } = await rpc.read((endpoint, abortSignal) =>
       endpoint

@@ -1,6 +1,5 @@
 /** Signs, journals and sends settlement batches; limits the batches ahead and classifies failures. */
 
-import { getBase58Encoder } from '@solana/kit'
 import type { VaultErrorName } from '../../../protocol/vault/errors'
 import { LIMITS } from '../../limits'
 import type { SettlementPayload, SignedBatch } from '../../ports'
@@ -188,7 +187,7 @@ function toSigned({ batch, transaction }: Draft): SignedBatch {
   const { signature, wire, last_valid_block_height } = transaction
   return {
     batch_id: batch.batch_id,
-    signature: new Uint8Array(getBase58Encoder().encode(signature)),
+    signature,
     transaction: wire,
     last_valid_block_height,
   }
