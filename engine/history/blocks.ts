@@ -3,8 +3,8 @@
 import type { Database } from 'bun:sqlite'
 import type * as wire from '../../protocol/wire/trading'
 import { LIMITS } from '../limits'
+import { LruTexts } from '../memory/lru_texts'
 import type { EventText } from './contract'
-import { LruTexts } from './lru_texts'
 import { blockRow, type Unsealer } from './seal'
 
 /** The unit in which events are encrypted and deleted; `unix_ms` is the time of the last event. */
