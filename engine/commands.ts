@@ -1,4 +1,5 @@
 /** Declares the commands that change the venue, as decoded from the journal; form and signatures are already verified. */
+import type { Amount, BaseUnits, Price } from '../protocol/units'
 import type { OrderType, Side } from '../protocol/wire/trading'
 import type { EngineConfig } from './config'
 import type { BatchStage, ExitRequest, HashResult, SettledBatch, SignedBatch } from './ports'
@@ -27,7 +28,7 @@ export type Settings = Pick<
  */
 export type NoteFact = {
   mint: Uint8Array
-  amount: bigint
+  amount: Amount
   blinding: Uint8Array
   /** Present exactly for deposit-form notes. */
   leaf_index: number | undefined
@@ -35,16 +36,16 @@ export type NoteFact = {
   nullifier: Uint8Array
 }
 
-/** A place body (protocol.md "Place"), its signature and the values it covers by hash. Amounts and prices in wire units. */
+/** A place body (protocol.md "Place"), its signature and the values it covers by hash. */
 export type PlaceFields = {
   order_id: Uint8Array
   trading_key: Uint8Array
   symbol: string
   side: Side
   type: OrderType
-  amount: bigint
-  price_limit: bigint
-  min_fill: bigint
+  amount: BaseUnits
+  price_limit: Price
+  min_fill: BaseUnits
   expiry_slot: number
   nonce: bigint
   collateral_commitment: Uint8Array
@@ -102,7 +103,7 @@ export type Withdraw = {
   trading_key: Uint8Array
   commitment: Uint8Array
   destination: Uint8Array
-  amount: bigint
+  amount: Amount
   nonce: bigint
   expiry_slot: number
   change_anchor: Uint8Array
@@ -117,7 +118,7 @@ export type Reshape = {
   trading_key: Uint8Array
   /** Ascending. */
   inputs: Uint8Array[]
-  amounts: bigint[]
+  amounts: Amount[]
   anchor: Uint8Array
   nonce: bigint
   expiry_slot: number
@@ -153,7 +154,7 @@ export type EpochOpened = { kind: 'epoch_opened'; epoch: number; slot: number; s
 export type Reference = {
   kind: 'reference'
   symbol: string
-  price: bigint
+  price: Price
   publish_unix_ms: number
   source: string
 }

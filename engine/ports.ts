@@ -2,6 +2,7 @@
  * Declares the ports of the engine: the interfaces through which it reaches clocks, keys, chain, hashing and accounts.
  * `server/main.ts` joins the real implementations; tests join their own.
  */
+import type { Amount } from '../protocol/units'
 import type { TokenRequest, TokenResponse } from '../protocol/wire/trading'
 import type { AccountRecord, HaltReason } from './commands'
 import type { LimitState, Session } from './venue'
@@ -133,7 +134,7 @@ export type ExitRequest = {
   /** Commitment of the note; the program has verified that its tree contains it. */
   commitment: Uint8Array
   mint: Uint8Array
-  amount: bigint
+  amount: Amount
   destination: Uint8Array
   deadline_unix_s: number
   request_account: Uint8Array
@@ -177,7 +178,7 @@ export type Payout = {
   kind: 'withdrawal' | 'exit'
   mint: Uint8Array
   destination: Uint8Array
-  amount: bigint
+  amount: Amount
   refund_inner: Uint8Array
   /** Exits only: nullifier of the note and of its request; one of the batch's nullifiers. */
   nullifier?: Uint8Array
@@ -247,7 +248,7 @@ export type HashOutput = {
   index_role: number
   owner: Uint8Array
   mint: Uint8Array
-  amount: bigint
+  amount: Amount
 }
 
 /** Input of the `inner` hash that a payout carries so that the program can build a refund note. */

@@ -1,4 +1,5 @@
 /** Defines settlement batches, the content of one `settle` transaction each, from packing to finality. */
+import type { Amount } from '../../../protocol/units'
 import type { HashResult, SignedBatch } from '../../ports'
 import type { TradingKey } from './account'
 import type { Note, NoteFacts } from './note'
@@ -30,7 +31,7 @@ export type SettlementBatch = {
   readonly payouts: (Withdrawal | Exit)[]
   readonly reshapes: Reshape[]
   /** Change of accrued fees by mint index; with it every mint balances. */
-  readonly fees: bigint[]
+  readonly fees: Amount[]
   /** Minimum number of leaves of the known state that the transaction cites. */
   leaf_count_min: number
   /** Capacity used. */
@@ -52,8 +53,8 @@ export type Withdrawal = {
   readonly note: Note
   readonly commitment: string
   readonly destination: Uint8Array
-  readonly amount: bigint
-  readonly fee: bigint
+  readonly amount: Amount
+  readonly fee: Amount
   readonly nonce: bigint
   readonly change_anchor: Uint8Array
   readonly expiry_slot: number
@@ -79,7 +80,7 @@ export type Reshape = {
   readonly inputs: Note[]
   /** Hex; of the inputs, as in the request. */
   readonly commitments: string[]
-  readonly amounts: bigint[]
+  readonly amounts: Amount[]
   readonly nonce: bigint
   readonly anchor: Uint8Array
   readonly expiry_slot: number
@@ -99,7 +100,7 @@ export type Exit = {
   /** Hex. */
   readonly nullifier: string
   readonly mint: Uint8Array
-  readonly amount: bigint
+  readonly amount: Amount
   readonly destination: Uint8Array
   readonly deadline_unix_s: number
   readonly request_account: Uint8Array
@@ -129,7 +130,7 @@ export type Settlement = {
   /** Open exit requests by nullifier. */
   readonly exits: Map<string, Exit>
   /** Accrued fees that are not issued yet, by mint index. */
-  fees: bigint[]
+  fees: Amount[]
   /** Unix day on which fee notes were last issued. */
   fee_day: number
   /** Number of leaves a known state must have to contain all notes spent so far. */
@@ -179,7 +180,7 @@ export function createNote(
 }
 
 /** Changes the accrued fees of a mint; `change` is negative when fees are issued. */
-export function moveFees(state: State, batch: SettlementBatch, mint: number, change: bigint): void {
+export function moveFees(state: State, batch: SettlementBatch, mint: number, change: Amount): void {
   const { fees } = state.settlement
   const accrued = (fees[mint] ?? 0n) + change
   if (accrued < 0n) throw new Error('accrued fees cannot be negative')

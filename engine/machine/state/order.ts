@@ -1,4 +1,5 @@
-/** Defines references to live orders and the record of a fill. Quantities of orders in lots, prices in ticks. */
+/** Defines references to live orders and the record of a fill. */
+import type { BaseUnits, Lots, Price, QuoteUnits, Ticks } from '../../../protocol/units'
 import type { FillStage, OrderType, Side } from '../../../protocol/wire/trading'
 import type { ByteWriter } from '../../memory/byte_stream'
 import { type Chunk, copyBytes, type RowSlab, readU48 } from '../../memory/rows'
@@ -11,17 +12,17 @@ import type { Note } from './note'
 import type { Notes } from './notes'
 import * as row from './order_row'
 
-/** The part of an order in one settlement batch. Amounts and price in wire units. */
+/** The part of an order in one settlement batch. */
 export type FillRecord = {
   readonly account: Account
   readonly order_id: string
   readonly fill_index: number
   readonly symbol: string
   readonly side: Side
-  readonly price: bigint
-  readonly amount: bigint
-  readonly quote_amount: bigint
-  readonly fee: bigint
+  readonly price: Price
+  readonly amount: BaseUnits
+  readonly quote_amount: QuoteUnits
+  readonly fee: QuoteUnits
   readonly batch: number
   readonly settlement_batch: number
   readonly anchor_index: number
@@ -46,9 +47,9 @@ export type OrderFacts = {
   instrument: InstrumentState
   side: Side
   type: OrderType
-  lots: number
-  ticks: number
-  min_lots: number
+  lots: Lots
+  ticks: Ticks
+  min_lots: Lots
   expiry_slot: number
   arrival_slot: number
   /** Number of the first auction it can take part in. */
@@ -64,8 +65,8 @@ export type OrderFacts = {
   replaces: Uint8Array | undefined
   /** Event number of its `order.accepted`. */
   seq: number
-  /** Lots that are not filled. */
-  remaining: number
+  /** Not filled yet. */
+  remaining: Lots
   status: LiveStatus
   /** The note that backs the remainder. */
   collateral: Note
@@ -73,8 +74,8 @@ export type OrderFacts = {
   traded: Traded | undefined
 }
 
-/** Sums in quote units; all fills, hashed or not, by fill index. */
-type Traded = { cumulative_quote: bigint; cumulative_fee: bigint; readonly fills: FillRecord[] }
+/** All fills, hashed or not, by fill index. */
+type Traded = { cumulative_quote: QuoteUnits; cumulative_fee: QuoteUnits; readonly fills: FillRecord[] }
 
 /** The objects that rows refer to by number. */
 export type OrderContext = {
@@ -166,16 +167,16 @@ export class Order {
     return row.TYPES[(this.terms >> 1) & 3]!
   }
 
-  get lots(): number {
+  get lots(): Lots {
     return this.chunk.view.getFloat64(this.at(row.LOTS_AT), true)
   }
 
-  get ticks(): number {
+  get ticks(): Ticks {
     this.at(0)
     return this.context.pool.tick[this.handle]!
   }
 
-  get min_lots(): number {
+  get min_lots(): Lots {
     const { terms } = this
     if ((terms & row.WHOLE_OR_NOTHING) !== 0) return this.lots
     return this.type === 'fok' ? 0 : this.context.pool.minFill(this.handle)
@@ -222,7 +223,7 @@ export class Order {
   }
 
   /** As in the book: 0 after the last fill, while the order is not closed yet. */
-  get remaining(): number {
+  get remaining(): Lots {
     this.at(0)
     return this.context.pool.remaining[this.handle]!
   }
@@ -248,11 +249,11 @@ export class Order {
     notes.dropAt(old)
   }
 
-  get cumulative_quote(): bigint {
+  get cumulative_quote(): QuoteUnits {
     return this.context.traded.get(this.handle)?.cumulative_quote ?? 0n
   }
 
-  get cumulative_fee(): bigint {
+  get cumulative_fee(): QuoteUnits {
     return this.context.traded.get(this.handle)?.cumulative_fee ?? 0n
   }
 

@@ -1,5 +1,6 @@
 /** Defines the result of a command: an answer with events and auctions, or a rejection without effect. */
 import type { RefusalCode, RefusalFacts } from '../../../protocol/refusals'
+import type { Lots, Ticks } from '../../../protocol/units'
 import type * as wire from '../../../protocol/wire/trading'
 import type { Account } from './account'
 
@@ -29,14 +30,14 @@ export type AuctionRecord = {
   /** Counts per instrument from 1. */
   batch: number
   slot: number
-  /** The reference used by the collar and the price rule, in ticks. */
-  reference_ticks: number
+  /** The reference used by the collar and the price rule. */
+  reference_ticks: Ticks
   seed: Uint8Array
   /** Null when nothing traded. */
-  price_ticks: number | null
-  volume_lots: number
+  price_ticks: Ticks | null
+  volume_lots: Lots
   /** By ascending order id. */
-  fills: { order_id: string; lots: number }[]
+  fills: { order_id: string; lots: Lots }[]
   /** Remainders of ioc and fok orders, ascending ids. */
   cancelled: string[]
   /** Orders of this instrument that expired at this slot before the auction, ascending ids. */

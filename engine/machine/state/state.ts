@@ -1,5 +1,6 @@
 /** Defines the whole state of the venue. Only apply functions write it; decide functions read it. */
 import { decodeBase58 } from '../../../protocol/base58'
+import type { Amount } from '../../../protocol/units'
 import type { HaltReason, Settings } from '../../commands'
 import { ByteIndex } from '../../memory/byte_index'
 import type { HashSeed } from '../../memory/id_table'
@@ -15,8 +16,8 @@ type Mint = {
   readonly bytes: Uint8Array
   /** base58. */
   readonly text: string
-  readonly min_withdraw: bigint
-  readonly withdraw_fee: bigint
+  readonly min_withdraw: Amount
+  readonly withdraw_fee: Amount
 }
 
 /** An epoch that this venue intends to open or has opened; `slot` is 0 until it is finalized on chain. */
