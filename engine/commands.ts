@@ -1,5 +1,5 @@
 /** Declares the commands that change the venue, as decoded from the journal; form and signatures are already verified. */
-import type { Amount, BaseUnits, Price } from '../protocol/units'
+import type { Amount, BaseUnits, Price, SlotNumber } from '../protocol/units'
 import type { OrderType, Side } from '../protocol/wire/trading'
 import type { EngineConfig } from './config'
 import type { BatchStage, ExitRequest, HashResult, SettledBatch, SignedBatch } from './ports'
@@ -46,7 +46,7 @@ export type PlaceFields = {
   amount: BaseUnits
   price_limit: Price
   min_fill: BaseUnits
-  expiry_slot: number
+  expiry_slot: SlotNumber
   nonce: bigint
   collateral_commitment: Uint8Array
   /** 1 to 16, in the order their pool hash covers. */
@@ -105,7 +105,7 @@ export type Withdraw = {
   destination: Uint8Array
   amount: Amount
   nonce: bigint
-  expiry_slot: number
+  expiry_slot: SlotNumber
   change_anchor: Uint8Array
   signature: Uint8Array
   opening: NoteFact | undefined
@@ -121,7 +121,7 @@ export type Reshape = {
   amounts: Amount[]
   anchor: Uint8Array
   nonce: bigint
-  expiry_slot: number
+  expiry_slot: SlotNumber
   signature: Uint8Array
   /** Aligned with `inputs`. */
   openings: (NoteFact | undefined)[]
@@ -131,9 +131,9 @@ export type ArmDisconnect = { kind: 'arm_disconnect'; account_id: string; origin
 export type Disconnected = { kind: 'disconnected'; account_id: string; origin: string }
 
 /** A newer confirmed slot of the chain: expiry, timers, auctions and packing happen here. */
-export type Slot = { kind: 'slot'; slot: number }
+export type Slot = { kind: 'slot'; slot: SlotNumber }
 /** Finalized leaves of the note tree in leaf order, verified against a known state of the chain. */
-export type Leaves = { kind: 'leaves'; first_index: number; leaves: Uint8Array[]; slot: number }
+export type Leaves = { kind: 'leaves'; first_index: number; leaves: Uint8Array[]; slot: SlotNumber }
 /** The hashing worker's result for the oldest unhashed settlement batch. */
 export type Hashed = { kind: 'hashed'; batch_id: number; result: HashResult }
 /** Journaled before the signed bytes are sent. */
@@ -149,7 +149,7 @@ export type EpochIntended = {
   transaction: Uint8Array
 }
 /** `open_epoch` is finalized: this instance serves from now on. */
-export type EpochOpened = { kind: 'epoch_opened'; epoch: number; slot: number; signature: Uint8Array }
+export type EpochOpened = { kind: 'epoch_opened'; epoch: number; slot: SlotNumber; signature: Uint8Array }
 /** An oracle price in quote units per whole base token. */
 export type Reference = {
   kind: 'reference'

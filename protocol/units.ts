@@ -1,12 +1,11 @@
 /** Names the units of the venue as types and computes exact money: u64 decimal strings, quote amounts, cumulative fees. */
 
-declare const unit: unique symbol
 /**
  * A number that carries its unit in its type alone. A value of one unit is not assignable to another, so two arguments
  * cannot be swapped. A plain number is assignable to each: a field or parameter names the unit where a value is parsed,
  * decoded or computed, without a cast.
  */
-type Unit<Value, Name> = Value & { readonly [unit]?: Name }
+type Unit<Value, Name> = Value & { readonly unit?: Name }
 
 /** An amount in smallest units of a mint. */
 export type Amount = Unit<bigint, { amount: true }>
@@ -18,6 +17,11 @@ export type Price = Unit<bigint, 'price'>
 /** Multiples of an instrument's lot size, and of its tick size: safe integers. */
 export type Lots = Unit<number, 'lots'>
 export type Ticks = Unit<number, 'ticks'>
+/** A slot of the chain. */
+export type SlotNumber = Unit<number, 'slot'>
+/** Position of a record in the journal, and of an event among those of its account: both count from 1. */
+export type JournalSeq = Unit<number, 'journal_seq'>
+export type EventSeq = Unit<number, 'event_seq'>
 
 export const U64_MAX = 0xffff_ffff_ffff_ffffn
 /** Of the decimals a mint may have. */

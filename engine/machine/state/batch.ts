@@ -1,5 +1,5 @@
 /** Defines settlement batches, the content of one `settle` transaction each, from packing to finality. */
-import type { Amount } from '../../../protocol/units'
+import type { Amount, EventSeq, SlotNumber } from '../../../protocol/units'
 import type { HashResult, SignedBatch } from '../../ports'
 import type { TradingKey } from './account'
 import type { Note, NoteFacts } from './note'
@@ -22,7 +22,7 @@ type Output = {
 export type SettlementBatch = {
   readonly batch_id: number
   /** Slot at which it was packed. */
-  readonly slot: number
+  readonly slot: SlotNumber
   readonly generation: number
   readonly inputs: Note[]
   readonly outputs: Output[]
@@ -57,8 +57,8 @@ export type Withdrawal = {
   readonly fee: Amount
   readonly nonce: bigint
   readonly change_anchor: Uint8Array
-  readonly expiry_slot: number
-  readonly accepted_slot: number
+  readonly expiry_slot: SlotNumber
+  readonly accepted_slot: SlotNumber
   change: Note | undefined
   status: 'accepted' | 'submitted' | 'confirmed' | 'finalized' | 'refunded' | 'voided'
   /** Hex; set once the chain turns the payout into a refund note. */
@@ -66,8 +66,8 @@ export type Withdrawal = {
   settlement_batch: number
   signature: string | undefined
   /** Event numbers of its acceptance and of its newest event. */
-  accepted_seq: number
-  seq: number
+  accepted_seq: EventSeq
+  seq: EventSeq
   ended_unix_ms: number
 }
 
@@ -83,14 +83,14 @@ export type Reshape = {
   readonly amounts: Amount[]
   readonly nonce: bigint
   readonly anchor: Uint8Array
-  readonly expiry_slot: number
-  readonly accepted_slot: number
+  readonly expiry_slot: SlotNumber
+  readonly accepted_slot: SlotNumber
   outputs: Note[]
   status: 'accepted' | 'submitted' | 'confirmed' | 'finalized' | 'voided'
   settlement_batch: number
   signature: string | undefined
-  accepted_seq: number
-  seq: number
+  accepted_seq: EventSeq
+  seq: EventSeq
   ended_unix_ms: number
 }
 
@@ -108,7 +108,7 @@ export type Exit = {
   readonly commitment: string
   /** Of the refund note, as in the request. */
   readonly refund_inner: Uint8Array
-  readonly accepted_slot: number
+  readonly accepted_slot: SlotNumber
   /** Undefined while the engine has not seen the opening of the note. */
   note: Note | undefined
   settlement_batch: number
@@ -136,7 +136,7 @@ export type Settlement = {
   /** Number of leaves a known state must have to contain all notes spent so far. */
   leaf_count_min: number
   /** Newest finalized batch. */
-  landed: { batch_id: number; signature: Uint8Array; slot: number } | undefined
+  landed: { batch_id: number; signature: Uint8Array; slot: SlotNumber } | undefined
 }
 
 /** Makes a note an input of the batch and marks it spent. */

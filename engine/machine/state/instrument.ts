@@ -1,5 +1,5 @@
 /** Defines instruments: terms in integers, order book, reference, batch number, status. */
-import type { BaseUnits, Lots, Price, QuoteUnits, Ticks } from '../../../protocol/units'
+import type { BaseUnits, Lots, Price, QuoteUnits, SlotNumber, Ticks } from '../../../protocol/units'
 import type { Instrument, InstrumentStatus, PriceRule, ReferencePolicy } from '../../../protocol/wire/trading'
 import { type Book, TICK_MAX } from '../book/book'
 import type { State } from './state'
@@ -49,7 +49,7 @@ export function addInstrument(state: State, instrument: InstrumentState): void {
 }
 
 /** The first slot after `slot` at which this instrument closes: instrument k closes at slots = k mod batch_slots. */
-export function nextClose(instrument: InstrumentState, slot: number): number {
+export function nextClose(instrument: InstrumentState, slot: SlotNumber): SlotNumber {
   const { batch_slots } = instrument.terms
   const phase = instrument.index % batch_slots
   const past = (((slot - phase) % batch_slots) + batch_slots) % batch_slots
@@ -57,7 +57,7 @@ export function nextClose(instrument: InstrumentState, slot: number): number {
 }
 
 /** Whether a close lies in `(from, to]`. */
-export function closesWithin(instrument: InstrumentState, from: number, to: number): boolean {
+export function closesWithin(instrument: InstrumentState, from: SlotNumber, to: SlotNumber): boolean {
   return nextClose(instrument, from) <= to
 }
 

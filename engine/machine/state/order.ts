@@ -1,5 +1,5 @@
 /** Defines references to live orders and the record of a fill. */
-import type { BaseUnits, Lots, Price, QuoteUnits, Ticks } from '../../../protocol/units'
+import type { BaseUnits, EventSeq, Lots, Price, QuoteUnits, SlotNumber, Ticks } from '../../../protocol/units'
 import type { FillStage, OrderType, Side } from '../../../protocol/wire/trading'
 import type { ByteWriter } from '../../memory/byte_stream'
 import { type Chunk, copyBytes, type RowSlab, readU48 } from '../../memory/rows'
@@ -26,7 +26,7 @@ export type FillRecord = {
   readonly batch: number
   readonly settlement_batch: number
   readonly anchor_index: number
-  readonly slot: number
+  readonly slot: SlotNumber
   /** Undefined when the fee consumes the proceeds. */
   readonly proceeds: Note | undefined
   readonly change: Note | undefined
@@ -34,7 +34,7 @@ export type FillRecord = {
   /** base58, once signed bytes were sent. */
   signature: string | undefined
   /** Event number of its newest event; 0 before it is hashed. */
-  seq: number
+  seq: EventSeq
 }
 
 type LiveStatus = (typeof row.LIVE_STATUSES)[number]
@@ -50,8 +50,8 @@ export type OrderFacts = {
   lots: Lots
   ticks: Ticks
   min_lots: Lots
-  expiry_slot: number
-  arrival_slot: number
+  expiry_slot: SlotNumber
+  arrival_slot: SlotNumber
   /** Number of the first auction it can take part in. */
   arrival_batch: number
   nonce: bigint
@@ -64,7 +64,7 @@ export type OrderFacts = {
   /** 16 bytes. */
   replaces: Uint8Array | undefined
   /** Event number of its `order.accepted`. */
-  seq: number
+  seq: EventSeq
   /** Not filled yet. */
   remaining: Lots
   status: LiveStatus
@@ -182,11 +182,11 @@ export class Order {
     return this.type === 'fok' ? 0 : this.context.pool.minFill(this.handle)
   }
 
-  get expiry_slot(): number {
+  get expiry_slot(): SlotNumber {
     return this.u48(row.EXPIRY_SLOT_AT)
   }
 
-  get arrival_slot(): number {
+  get arrival_slot(): SlotNumber {
     return this.u48(row.ARRIVAL_SLOT_AT)
   }
 
@@ -199,7 +199,7 @@ export class Order {
     return this.chunk.view.getBigUint64(this.at(row.NONCE_AT), true)
   }
 
-  get seq(): number {
+  get seq(): EventSeq {
     return this.u48(row.SEQ_AT)
   }
 

@@ -1,6 +1,6 @@
 /** Builds the wire objects of orders, fills, withdrawals and reshapes. */
 import { encodeBase58 } from '../../../protocol/base58'
-import type { Lots } from '../../../protocol/units'
+import type { EventSeq, Lots } from '../../../protocol/units'
 import type * as wire from '../../../protocol/wire/trading'
 import type { Reshape, Withdrawal } from './batch'
 import type { FinalOrder } from './final_orders'
@@ -12,7 +12,7 @@ const NO_COMMITMENT = '0'.repeat(64)
 
 /** The fields of a wire order that depend on the event. */
 type OrderVersion = {
-  seq: number
+  seq: EventSeq
   status: wire.OrderStatus
   reason?: wire.CancelReason | undefined
   replaced_by?: string | undefined
