@@ -2,9 +2,7 @@
 
 import { createKeyPairSignerFromPrivateKeyBytes, type KeyPairSigner } from '@solana/kit'
 import { toInstruction } from '../../engine/chain/client/build_transaction'
-import { addressOf } from '../../engine/chain/client/chain_client'
 import { RpcPool } from '../../engine/chain/client/rpc_pool'
-import { decodeBase58 } from '../../protocol/base58'
 import { equalBytes, utf8 } from '../../protocol/bytes'
 import { sha256 } from '../../protocol/sha256'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
@@ -17,7 +15,6 @@ import {
   extendProgram,
   initializeBuffer,
   PROGRAM_BYTES,
-  programDataOf,
   renounceUpgrades,
   upgradeProgram,
   writeBuffer,
@@ -40,11 +37,6 @@ export async function administerVault(
     const instructions = [toInstruction(instruction, signers)]
     return landTransaction(rpc, { payer: signers[0]!, instructions, priority_fee_lamports })
   })
-}
-
-/** Account that holds the code of a program of the upgradeable loader, 32 bytes. */
-export async function programDataAddress(program_id: Uint8Array): Promise<Uint8Array> {
-  return decodeBase58(await programDataOf(addressOf(program_id)), 32)!
 }
 
 type DeployKeys = {

@@ -1,12 +1,5 @@
 /** Instructions of the upgradeable loader (v3) and what its accounts hold (solana-loader-v3-interface). */
-import {
-  AccountRole,
-  type Address,
-  address,
-  getProgramDerivedAddress,
-  type Instruction,
-  type KeyPairSigner,
-} from '@solana/kit'
+import { AccountRole, type Address, address, type Instruction, type KeyPairSigner } from '@solana/kit'
 import { addressOf } from '../../engine/chain/client/chain_client'
 import { decodeBase58 } from '../../protocol/base58'
 import { concatBytes, readU64Le, u64Le } from '../../protocol/bytes'
@@ -25,11 +18,6 @@ export const PROGRAM_DATA_HEADER_BYTES = 45
 
 const u32 = (value: number): Uint8Array => u64Le(value).subarray(0, 4)
 const encode = (text: Address): Uint8Array => decodeBase58(text, 32)!
-
-export async function programDataOf(program: Address): Promise<Address> {
-  const [derived] = await getProgramDerivedAddress({ programAddress: LOADER_V3, seeds: [encode(program)] })
-  return derived
-}
 
 export type ProgramData = { slot: number; authority: Address | undefined; elf: Uint8Array }
 
