@@ -3,7 +3,6 @@
  * bump u8; integers are little-endian; a decoder answers undefined for data that is not exactly its layout. Callers
  * check that the program owns the account.
  */
-import type { Amount } from '../units'
 import { LayoutReader, readLayout } from './layout'
 
 export const ACCOUNT_KIND = {
@@ -205,7 +204,7 @@ export type ExitRequest = {
   nullifier: Uint8Array
   commitment: Uint8Array
   mint: Uint8Array
-  amount: Amount
+  amount: bigint
   destination: Uint8Array
   refund_inner: Uint8Array
   bond_payer: Uint8Array
@@ -234,7 +233,7 @@ export function decodeExitRequest(data: Uint8Array): ExitRequest | undefined {
 }
 
 /** Escape record, 48 bytes: 8 nullifier (32) · 40 amount u64. Its existence forbids a second escape. */
-export function decodeEscapeRecord(data: Uint8Array): { nullifier: Uint8Array; amount: Amount } | undefined {
+export function decodeEscapeRecord(data: Uint8Array): { nullifier: Uint8Array; amount: bigint } | undefined {
   return decodeAccount('escape_record', data, (reader) => ({
     nullifier: reader.skip(5).bytes(32),
     amount: reader.u64(),

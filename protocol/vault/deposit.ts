@@ -3,7 +3,6 @@
  *
  * Data, 41 bytes: 0 discriminator · 1 amount u64 · 9 inner (32, field element, not zero).
  */
-import type { Amount } from '../units'
 import { mintRecordAddress, vaultAddresses, vaultTokenAddress } from './addresses'
 import { INSTRUCTION, listAccounts, type VaultInstruction } from './instruction'
 import { LayoutReader, LayoutWriter } from './layout'
@@ -32,7 +31,7 @@ type DepositFields = {
   mint: Uint8Array
   token_program: Uint8Array
   /** Base units, at least the mint's `min_deposit`. */
-  amount: Amount
+  amount: bigint
   /** `Poseidon(1, owner_hi, owner_lo, blinding)`. */
   inner: Uint8Array
 }
@@ -57,7 +56,7 @@ export function depositInstruction(fields: DepositFields): VaultInstruction {
 }
 
 /** Amount and inner hash of a deposit's data; undefined when the data is not exactly a deposit. */
-export function decodeDeposit(data: Uint8Array): { amount: Amount; inner: Uint8Array } | undefined {
+export function decodeDeposit(data: Uint8Array): { amount: bigint; inner: Uint8Array } | undefined {
   if (data.length !== DEPOSIT_BYTES || data[0] !== INSTRUCTION.deposit) return undefined
   const reader = new LayoutReader(data, 1)
   return { amount: reader.u64(), inner: reader.bytes(32) }

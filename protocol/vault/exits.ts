@@ -1,5 +1,4 @@
 /** Builds the instructions of exits without the venue: `request_exit` (6), `refuse_exit` (7), `freeze` (8), `escape` (9). */
-import type { Amount } from '../units'
 import {
   escapeRecordAddress,
   exitRequestAddress,
@@ -21,7 +20,7 @@ export type NoteOpening = {
   /** `deposit` for notes of the program (deposits and refunds), whose commitment covers the leaf index. */
   form: 'settlement' | 'deposit'
   /** Base units. */
-  amount: Amount
+  amount: bigint
   blinding: Uint8Array
   leaf_index: number
 }
