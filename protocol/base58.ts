@@ -18,7 +18,7 @@ const SHORT_BYTES_MAX = 32
 
 export function encodeBase58(bytes: Uint8Array): string {
   if (bytes.length <= SHORT_BYTES_MAX) return bs58.encode(bytes)
-  const zeros = leadingZeros(bytes)
+  const zeros = leading(0, bytes)
   const ones = ALPHABET[0]!.repeat(zeros)
   if (zeros === bytes.length) return ones
   const number = BigInt(`0x${toHex(bytes.subarray(zeros))}`)
@@ -33,7 +33,7 @@ export function encodeBase58(bytes: Uint8Array): string {
  */
 export function decodeBase58(text: string, width?: number): Uint8Array | undefined {
   if (width !== undefined && text.length > Math.ceil(width * 1.38) + 1) return undefined
-  const zeros = leadingOnes(text)
+  const zeros = leading('1', text)
   const groups: bigint[] = []
   for (let end = text.length; end > zeros; end -= GROUP_DIGITS) {
     let value = 0
@@ -83,14 +83,9 @@ function groupPower(level: number): bigint {
   return GROUP_POWERS[level]!
 }
 
-function leadingZeros(bytes: Uint8Array): number {
+/** How many elements at the start are `value`. */
+function leading<T>(value: T, list: ArrayLike<T>): number {
   let count = 0
-  while (count < bytes.length && bytes[count] === 0) count++
-  return count
-}
-
-function leadingOnes(text: string): number {
-  let count = 0
-  while (count < text.length && text[count] === '1') count++
+  while (list[count] === value) count++
   return count
 }

@@ -184,11 +184,6 @@ export class SettlementSender {
 }
 
 function toSigned({ batch, transaction }: Draft): SignedBatch {
-  const { signature, wire, last_valid_block_height } = transaction
-  return {
-    batch_id: batch.batch_id,
-    signature,
-    transaction: wire,
-    last_valid_block_height,
-  }
+  const { wire, ...rest } = transaction
+  return { batch_id: batch.batch_id, transaction: wire, ...rest }
 }
