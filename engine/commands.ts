@@ -1,4 +1,5 @@
 /** Declares the commands that change the venue, as decoded from the journal; form and signatures are already verified. */
+import type { Amount, BaseUnits, Price, SlotNumber } from '../protocol/units'
 import type { OrderType, Side } from '../protocol/wire/trading'
 import type { EngineConfig } from './config'
 import type { BatchStage, ExitRequest, HashResult, SettledBatch, SignedBatch } from './ports'
@@ -27,7 +28,7 @@ export type Settings = Pick<
  */
 export type NoteFact = {
   mint: Uint8Array
-  amount: bigint
+  amount: Amount
   blinding: Uint8Array
   /** Present exactly for deposit-form notes. */
   leaf_index: number | undefined
@@ -35,17 +36,17 @@ export type NoteFact = {
   nullifier: Uint8Array
 }
 
-/** A place body (protocol.md "Place"), its signature and the values it covers by hash. Amounts and prices in wire units. */
+/** A place body (protocol.md "Place"), its signature and the values it covers by hash. */
 export type PlaceFields = {
   order_id: Uint8Array
   trading_key: Uint8Array
   symbol: string
   side: Side
   type: OrderType
-  amount: bigint
-  price_limit: bigint
-  min_fill: bigint
-  expiry_slot: number
+  amount: BaseUnits
+  price_limit: Price
+  min_fill: BaseUnits
+  expiry_slot: SlotNumber
   nonce: bigint
   collateral_commitment: Uint8Array
   /** 1 to 16, in the order their pool hash covers. */
@@ -102,9 +103,9 @@ export type Withdraw = {
   trading_key: Uint8Array
   commitment: Uint8Array
   destination: Uint8Array
-  amount: bigint
+  amount: Amount
   nonce: bigint
-  expiry_slot: number
+  expiry_slot: SlotNumber
   change_anchor: Uint8Array
   signature: Uint8Array
   opening: NoteFact | undefined
@@ -117,10 +118,10 @@ export type Reshape = {
   trading_key: Uint8Array
   /** Ascending. */
   inputs: Uint8Array[]
-  amounts: bigint[]
+  amounts: Amount[]
   anchor: Uint8Array
   nonce: bigint
-  expiry_slot: number
+  expiry_slot: SlotNumber
   signature: Uint8Array
   /** Aligned with `inputs`. */
   openings: (NoteFact | undefined)[]
@@ -130,9 +131,9 @@ export type ArmDisconnect = { kind: 'arm_disconnect'; account_id: string; origin
 export type Disconnected = { kind: 'disconnected'; account_id: string; origin: string }
 
 /** A newer confirmed slot of the chain: expiry, timers, auctions and packing happen here. */
-export type Slot = { kind: 'slot'; slot: number }
+export type Slot = { kind: 'slot'; slot: SlotNumber }
 /** Finalized leaves of the note tree in leaf order, verified against a known state of the chain. */
-export type Leaves = { kind: 'leaves'; first_index: number; leaves: Uint8Array[]; slot: number }
+export type Leaves = { kind: 'leaves'; first_index: number; leaves: Uint8Array[]; slot: SlotNumber }
 /** The hashing worker's result for the oldest unhashed settlement batch. */
 export type Hashed = { kind: 'hashed'; batch_id: number; result: HashResult }
 /** Journaled before the signed bytes are sent. */
@@ -148,12 +149,12 @@ export type EpochIntended = {
   transaction: Uint8Array
 }
 /** `open_epoch` is finalized: this instance serves from now on. */
-export type EpochOpened = { kind: 'epoch_opened'; epoch: number; slot: number; signature: Uint8Array }
+export type EpochOpened = { kind: 'epoch_opened'; epoch: number; slot: SlotNumber; signature: Uint8Array }
 /** An oracle price in quote units per whole base token. */
 export type Reference = {
   kind: 'reference'
   symbol: string
-  price: bigint
+  price: Price
   publish_unix_ms: number
   source: string
 }

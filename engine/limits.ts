@@ -27,6 +27,8 @@ export const LIMITS = {
   settlement_parts_min: 3,
   settlement_parts_max: 28,
   settlement_parts_v0_max: 6,
+  /** Each has its own book and auctions; a row of an order names one in 16 bits. */
+  instruments_max: 256,
   /** Slots between two auctions of an instrument. */
   batch_slots_max: 100_000,
   /** Fee of an instrument: a tenth of the value. */

@@ -2,9 +2,10 @@
  * Declares the public interface of the engine, which routes call. Writes resolve once their journal record is durable and
  * reject with `Refusal`; reads never show state newer than the durable journal.
  */
+import type { EventSeq, JournalSeq } from '../protocol/units'
 import type * as wire from '../protocol/wire/trading'
 
-export type Page = { after: number; limit: number }
+export type Page = { after: EventSeq; limit: number }
 type OrdersPage = Page & {
   status?: 'open' | wire.OrderStatus | undefined
   symbol?: string | undefined
@@ -22,7 +23,7 @@ export interface OwnTexts {
   withdrawal(account_id: string, withdrawal_id: string): Json<wire.Withdrawal>
   reshape(account_id: string, reshape_id: string): Json<wire.Reshape>
   /** Live orders and the event seq they include: the `snapshot` frame. */
-  snapshot(account_id: string): { seq: number; orders: Json<wire.Order[]> }
+  snapshot(account_id: string): { seq: EventSeq; orders: Json<wire.Order[]> }
 }
 
 /** A logged-in account: created by `login`, resolved on each request by `authenticate`. */
@@ -48,10 +49,10 @@ export interface EventSink {
 }
 export interface Subscription {
   /** First retained and last seq of the account when the subscription began. */
-  readonly seq_first: number
-  readonly seq_last: number
+  readonly seq_first: EventSeq
+  readonly seq_last: EventSeq
   /** Last durable seq now (heartbeats). */
-  seqNow(): number
+  seqNow(): EventSeq
   /** Continues the stream under a newer token of the same account (Venue.refresh). */
   renew(session: Session): void
   close(): void
@@ -100,16 +101,16 @@ export interface Venue {
   settlementHealth(): wire.SettlementHealth
   settlementBatch(batch: number): Promise<wire.SettlementBatchStage>
   settlementOfOrder(account_id: string, order_id: string): Promise<{ order_id: string; fills: wire.Fill[] }>
-  snapshot(account_id: string): Promise<{ seq: number; orders: wire.Order[] }>
+  snapshot(account_id: string): Promise<{ seq: EventSeq; orders: wire.Order[] }>
   /**
    * Replays durable events after `after`, then follows. Throws `after_invalid` when `after` is ahead of the log, and calls
    * `gap` when it is older than retention.
    */
   subscribe(
     session: Session,
-    after: number | undefined,
+    after: EventSeq | undefined,
     sink: EventSink,
-    gap: (seq_from: number, seq_to: number) => void,
+    gap: (seq_from: EventSeq, seq_to: EventSeq) => void,
   ): Promise<Subscription>
 
   // public reads
@@ -143,7 +144,7 @@ export interface Venue {
   /** Applies an operator-signed account record (new, rotated or suspended). */
   provision(record: unknown): Promise<{ account_id: string; version: number }>
   /** Accepts a price signed by a source of an oracle instrument (protocol/bodies/reference_price.ts). */
-  postReference(record: unknown): Promise<{ symbol: string; publish_unix_ms: number; seq: number }>
+  postReference(record: unknown): Promise<{ symbol: string; publish_unix_ms: number; seq: JournalSeq }>
   login(request: wire.TokenRequest): Promise<wire.TokenResponse>
   /** Throws token_invalid, token_expired or token_revoked. */
   authenticate(token: string): Session

@@ -13,7 +13,7 @@ import type {
   Payout,
   SettlementPayload,
 } from '../../engine/ports'
-import { decodeBase58 } from '../../protocol/base58'
+import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import { compareBytes } from '../../protocol/bytes'
 import { reduceWide } from '../../protocol/field'
 import { publicKeyOf } from '../../protocol/sign'
@@ -168,7 +168,7 @@ export class VaultWorld {
     const { wire, signature } = await buildTransaction(built)
     chain.machine.enqueue(decodeTransaction(wire))
     chain.advance(1)
-    const landed = chain.machine.store.transaction(signature)
+    const landed = chain.machine.store.transaction(encodeBase58(signature))
     if (landed?.error !== 'null') throw new Error(`did not land: ${landed?.error}`)
   }
 

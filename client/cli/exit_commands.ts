@@ -1,7 +1,7 @@
 /** Runs `wallet exit request|status|escape|freeze|refuse`: leaves the vault without the venue. */
 import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import { equalBytes, toHex } from '../../protocol/bytes'
-import type { ChainAccess } from '../chain/chain_access'
+import { type ChainAccess, payerKey } from '../chain/chain_access'
 import { escapeNote, freezeVault, refuseExit, requestExit } from '../chain/exit_note'
 import { readExitRequest, readMintRecord, readVaultState } from '../chain/read_vault'
 import { requireLamports, sendInstructions } from '../chain/send_instructions'
@@ -41,7 +41,7 @@ async function payoutAccount(chain: ChainAccess, options: CommandOptions, mint: 
   const { bytes } = ownAccount(chain, mint, token_program)
   if (!(await accountExists(chain, bytes))) {
     await requireLamports(chain, [TOKEN_ACCOUNT_BYTES])
-    const owner = decodeBase58(chain.payer.address, 32)!
+    const owner = payerKey(chain)
     const create = createAssociatedAccount(chain, owner, decodeBase58(mint, 32)!, token_program)
     await sendInstructions(chain, [create], 'confirmed')
   }

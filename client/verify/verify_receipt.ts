@@ -1,8 +1,9 @@
 /** Verifies receipts: the venue's signed statement that a command is in its journal (engine.md "Receipts"). */
 import { decodeBase58 } from '../../protocol/base58'
 import { decodeStatement, STATEMENT_BYTES, type StatementBody } from '../../protocol/bodies/binding'
-import { encodeReceipt, isInReceipt, receiptLeaf } from '../../protocol/bodies/receipt'
+import { encodeReceipt } from '../../protocol/bodies/receipt'
 import { equalBytes, fromHex } from '../../protocol/bytes'
+import { isInReceipt, receiptLeaf } from '../../protocol/receipt_tree'
 import type { Attestation } from '../../protocol/wire/public'
 import type { Receipt } from '../../protocol/wire/trading'
 import { RECEIPT_PATH_MAX } from '../limits'

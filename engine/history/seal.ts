@@ -24,14 +24,14 @@ type SaltOf = (id: number) => Uint8Array | undefined
 
 /** Encrypts contents. The nonce is the salt id and a counter; each opening has a new salt, hence a new key. */
 export class Sealer {
-  readonly #key: Uint8Array
-  #counter = 0
+  private readonly key: Uint8Array
+  private counter = 0
   constructor(
     key: Uint8Array,
     private readonly salt_id: number,
     salt: Uint8Array,
   ) {
-    this.#key = derive(key, salt, 'rows')
+    this.key = derive(key, salt, 'rows')
   }
 
   /** `row` names table and key: a value decrypts only in its own row. */
@@ -40,8 +40,8 @@ export class Sealer {
     const sealed = new Uint8Array(HEADER_BYTES + plain.length)
     const view = new DataView(sealed.buffer)
     view.setUint32(0, this.salt_id, true)
-    setSafe(view, 4, ++this.#counter)
-    const cipher = createCipheriv('aes-256-gcm', this.#key, sealed.subarray(0, 12))
+    setSafe(view, 4, ++this.counter)
+    const cipher = createCipheriv('aes-256-gcm', this.key, sealed.subarray(0, 12))
     cipher.setAAD(Buffer.from(row))
     sealed.set(cipher.update(plain), HEADER_BYTES)
     cipher.final()
@@ -51,7 +51,7 @@ export class Sealer {
 }
 
 export class Unsealer {
-  readonly #keys = new Map<number, Uint8Array>()
+  private readonly keys = new Map<number, Uint8Array>()
   constructor(
     private readonly key: Uint8Array,
     private readonly saltOf: SaltOf,
@@ -63,7 +63,7 @@ export class Unsealer {
     if (sealed.length < HEADER_BYTES || getSafe(view, 4) === 0) throw new Error('not a sealed value')
     const decipher = createDecipheriv(
       'aes-256-gcm',
-      this.#keyOf(view.getUint32(0, true)),
+      this.keyOf(view.getUint32(0, true)),
       sealed.subarray(0, 12),
     )
     decipher.setAAD(Buffer.from(row))
@@ -73,13 +73,13 @@ export class Unsealer {
     return plain.toString('utf8')
   }
 
-  #keyOf(id: number): Uint8Array {
-    const known = this.#keys.get(id)
+  private keyOf(id: number): Uint8Array {
+    const known = this.keys.get(id)
     if (known !== undefined) return known
     const salt = this.saltOf(id)
     if (salt === undefined) throw new Error('sealed under an unknown salt')
     const key = derive(this.key, salt, 'rows')
-    this.#keys.set(id, key)
+    this.keys.set(id, key)
     return key
   }
 }
@@ -96,30 +96,30 @@ const NO_SALT = new Uint8Array(0)
 
 /** Keyed hashes for the disk: 16 bytes per account id, and a mark per status or symbol to filter orders by. */
 export class Names {
-  readonly #key: Uint8Array
-  readonly #marks = new Map<string, number>()
+  private readonly key: Uint8Array
+  private readonly marks = new Map<string, number>()
   constructor(key: Uint8Array) {
-    this.#key = derive(key, NO_SALT, 'names')
+    this.key = derive(key, NO_SALT, 'names')
   }
 
   account(account_id: string): Uint8Array {
-    return new Uint8Array(this.#mac('account', account_id).subarray(0, NAME_BYTES))
+    return new Uint8Array(this.mac('account', account_id).subarray(0, NAME_BYTES))
   }
 
   /** The mark of a status or symbol; it differs between accounts. */
   mark(kind: 'status' | 'symbol', account_id: string, value: string): number {
     const text = `${kind}\u0000${account_id}\u0000${value}`
-    let mark = this.#marks.get(text)
+    let mark = this.marks.get(text)
     if (mark === undefined) {
-      if (this.#marks.size >= LIMITS.history_marks_max) this.#marks.clear()
-      mark = this.#mac(kind, account_id, value).readUIntBE(0, MARK_BYTES)
-      this.#marks.set(text, mark)
+      if (this.marks.size >= LIMITS.history_marks_max) this.marks.clear()
+      mark = this.mac(kind, account_id, value).readUIntBE(0, MARK_BYTES)
+      this.marks.set(text, mark)
     }
     return mark
   }
 
-  #mac(...parts: string[]): Buffer {
-    return createHmac('sha256', this.#key).update(parts.join('\u0000')).digest()
+  private mac(...parts: string[]): Buffer {
+    return createHmac('sha256', this.key).update(parts.join('\u0000')).digest()
   }
 }
 
@@ -130,12 +130,12 @@ export type IdKind = 'order' | 'withdrawal' | 'reshape'
  * looks random, and equal ids stay equal, which an index needs.
  */
 export class HiddenIds {
-  readonly #hide
-  readonly #reveal
+  private readonly cipher
+  private readonly decipher
   constructor(key: Uint8Array, kind: IdKind) {
     const own_key = derive(key, NO_SALT, `ids/${kind}`)
-    this.#hide = createCipheriv('aes-256-ecb', own_key, null).setAutoPadding(false)
-    this.#reveal = createDecipheriv('aes-256-ecb', own_key, null).setAutoPadding(false)
+    this.cipher = createCipheriv('aes-256-ecb', own_key, null).setAutoPadding(false)
+    this.decipher = createDecipheriv('aes-256-ecb', own_key, null).setAutoPadding(false)
   }
 
   /** `id` is 32 hex digits. */
@@ -143,10 +143,10 @@ export class HiddenIds {
     const bytes = Buffer.from(id, 'hex')
     // The cipher would buffer a partial block and prepend it to the next id.
     if (bytes.length !== ID_BYTES) throw new RangeError('an id has 16 bytes')
-    return this.#hide.update(bytes)
+    return this.cipher.update(bytes)
   }
 
   reveal(hidden: Uint8Array): string {
-    return this.#reveal.update(hidden, undefined, 'hex')
+    return this.decipher.update(hidden, undefined, 'hex')
   }
 }

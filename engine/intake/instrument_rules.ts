@@ -1,5 +1,5 @@
 /** Checks an order against the public rules of its instrument, in the order of checks. */
-import { feeUpTo, quoteAmount, U64_MAX } from '../../protocol/units'
+import { type BaseUnits, feeUpTo, type Price, plus, quoteAmount, U64_MAX } from '../../protocol/units'
 import type { Instrument } from '../../protocol/wire/trading'
 import { TICK_MAX } from '../machine/book/book'
 import { refuseField } from './form'
@@ -7,12 +7,12 @@ import type { OrderForm } from './place'
 
 /** The numbers of an instrument, parsed once at load. */
 export type InstrumentRules = {
-  lot_size: bigint
-  tick_size: bigint
+  lot_size: BaseUnits
+  tick_size: Price
   /** Highest price of the book. */
-  max_price: bigint
-  min_amount: bigint
-  max_amount: bigint
+  max_price: Price
+  min_amount: BaseUnits
+  max_amount: BaseUnits
   base_decimals: number
   fee_bps: number
 }
@@ -42,7 +42,7 @@ export function checkInstrumentRules(form: OrderForm, rules: InstrumentRules, at
   if (price_limit === 0n) throw refuseField('price_zero', `${at}price_limit`)
   if (price_limit % rules.tick_size !== 0n) throw refuseField('price_off_tick', `${at}price_limit`)
   const quote = quoteAmount(amount, price_limit, rules.base_decimals)
-  if (quote + feeUpTo(quote, rules.fee_bps) > U64_MAX || price_limit > rules.max_price) {
+  if (plus(quote, feeUpTo(quote, rules.fee_bps)) > U64_MAX || price_limit > rules.max_price) {
     throw refuseField('value_overflow', `${at}price_limit`)
   }
   if (min_fill > amount || min_fill % rules.lot_size !== 0n) {

@@ -1,6 +1,7 @@
 /** Parses the opening of a note and derives the note's commitment and nullifier from it. */
 import { equalBytes, toHex } from '../../protocol/bytes'
 import { nullifierOf, openingCommitment } from '../../protocol/notes/notes'
+import type { Amount } from '../../protocol/units'
 import type { NoteFact } from '../commands'
 import type { State } from '../machine/state/state'
 import { elementOf, integerOf, keyOf, objectOf, path, u64Of } from './form'
@@ -8,7 +9,7 @@ import { elementOf, integerOf, keyOf, objectOf, path, u64Of } from './form'
 /** The secrets of a note that the venue may not know yet. */
 export type Opening = {
   mint: Uint8Array
-  amount: bigint
+  amount: Amount
   blinding: Uint8Array
   /** Present exactly for notes in deposit form. */
   leaf_index: number | undefined

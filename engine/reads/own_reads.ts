@@ -3,10 +3,10 @@
 import { Refusal, type RefusalCode } from '../../protocol/refusals'
 import type * as wire from '../../protocol/wire/trading'
 import type { History, OrderFilter, Owned } from '../history/contract'
-import { LruTexts } from '../history/lru_texts'
 import { hexOf, keyOf, orderIdOf } from '../intake/form'
 import { LIMITS } from '../limits'
 import type { State } from '../machine/state/state'
+import { LruTexts } from '../memory/lru_texts'
 import type { Json, OwnTexts, Page } from '../venue'
 import type { InstrumentReads } from './public_reads'
 

@@ -5,8 +5,8 @@ import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } f
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { concatBytes } from '../../protocol/bytes'
-import { LruTexts } from '../history/lru_texts'
 import { LIMITS } from '../limits'
+import { LruTexts } from '../memory/lru_texts'
 
 const NONCE_BYTES = 12
 const TAG_BYTES = 16

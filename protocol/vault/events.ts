@@ -5,7 +5,7 @@
  * the config account that such an instruction names, so an inner instruction of the program with this discriminator in
  * a successful transaction is genuine. Readers index these and nothing else. Kinds and layouts are only added.
  */
-import { decodeLongBase58 } from '../base58'
+import { decodeBase58 } from '../base58'
 import { INNER_DATA_CHARACTERS_MAX } from '../limits'
 import { INSTRUCTION } from './instruction'
 import { LayoutReader, readLayout } from './layout'
@@ -263,7 +263,7 @@ export function innerDataOf(
   for (const { index: outer, instructions } of groups ?? []) {
     for (const [inner, { programIdIndex, data: text }] of instructions.entries()) {
       if (addresses[programIdIndex] !== program || text.length > INNER_DATA_CHARACTERS_MAX) continue
-      const data = decodeLongBase58(text)
+      const data = decodeBase58(text)
       if (data !== undefined) found.push({ outer, inner, data })
     }
   }

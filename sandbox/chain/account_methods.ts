@@ -1,6 +1,5 @@
 /** Serves the RPC methods for accounts and SPL tokens. */
 
-import { getBase58Decoder } from '@solana/kit'
 import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import { equalBytes, readU64Le } from '../../protocol/bytes'
 import type { BankAccount } from './bank'
@@ -56,10 +55,9 @@ type TokenAccount = { mint: string; owner: string; amount: bigint; program: stri
 export function tokenAccountOf(account: BankAccount | undefined): TokenAccount | undefined {
   if (!account || (account.owner !== TOKEN_PROGRAM && account.owner !== TOKEN_2022_PROGRAM)) return undefined
   if (account.data.length < ACCOUNT_BYTES || account.data[108] === 0) return undefined
-  const base58 = getBase58Decoder()
   return {
-    mint: base58.decode(account.data.subarray(0, 32)),
-    owner: base58.decode(account.data.subarray(32, 64)),
+    mint: encodeBase58(account.data.subarray(0, 32)),
+    owner: encodeBase58(account.data.subarray(32, 64)),
     amount: readU64Le(account.data, 64),
     program: account.owner,
   }

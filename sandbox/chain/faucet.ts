@@ -7,7 +7,6 @@ import {
   type Blockhash,
   createKeyPairSignerFromPrivateKeyBytes,
   createTransactionMessage,
-  getAddressEncoder,
   getProgramDerivedAddress,
   getTransactionEncoder,
   type Instruction,
@@ -17,6 +16,7 @@ import {
   setTransactionMessageLifetimeUsingBlockhash,
   signTransactionMessageWithSigners,
 } from '@solana/kit'
+import { decodeBase58 } from '../../protocol/base58'
 import { concatBytes, u64Le, utf8 } from '../../protocol/bytes'
 import { mintOf, TOKEN_PROGRAM } from './account_methods'
 import { SYSTEM_PROGRAM } from './bank'
@@ -130,8 +130,7 @@ function syncNative(account: Address): Instruction {
 
 /** Address of the associated token account (SPL Associated Token Account: seeds owner, token program, mint). */
 export async function associatedTokenAddress(owner: string, mint: string): Promise<Address> {
-  const encoder = getAddressEncoder()
-  const seeds = [owner, TOKEN_PROGRAM, mint].map((one) => encoder.encode(address(one)))
+  const seeds = [owner, TOKEN_PROGRAM, mint].map((one) => decodeBase58(one, 32)!)
   const [derived] = await getProgramDerivedAddress({ programAddress: ATA_PROGRAM, seeds })
   return derived
 }

@@ -7,8 +7,6 @@ import {
   type Blockhash,
   createKeyPairSignerFromPrivateKeyBytes,
   generateKeyPairSigner,
-  getAddressEncoder,
-  getProgramDerivedAddress,
   type Instruction,
   type KeyPairSigner,
 } from '@solana/kit'
@@ -20,6 +18,7 @@ import {
 import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import {
   mintRecordAddress,
+  programDataAddress,
   TOKEN_PROGRAM as TOKEN_PROGRAM_BYTES,
   vaultAddresses,
 } from '../../protocol/vault/addresses'
@@ -62,12 +61,7 @@ function mintAccount(decimals: number, authority: Uint8Array | undefined): BankA
   return { lamports: MINT_LAMPORTS, data, owner: TOKEN_PROGRAM, executable: false }
 }
 
-async function programDataAddress(program_id: Uint8Array): Promise<string> {
-  const [derived] = await getProgramDerivedAddress({ programAddress: LOADER_V3, seeds: [program_id] })
-  return derived
-}
-
-const encode = (text: string): Uint8Array => new Uint8Array(getAddressEncoder().encode(address(text)))
+const encode = (text: string): Uint8Array => decodeBase58(text, 32)!
 
 /** The faucet's lamports and the mints; only the faucet may mint. */
 export function moneyAccounts(faucet: string): [string, BankAccount][] {
@@ -95,7 +89,7 @@ async function programAccounts(
   authority: string,
   rent: (bytes: number) => bigint,
 ): Promise<[string, BankAccount][]> {
-  const data_address = await programDataAddress(encode(program))
+  const data_address = programDataAddress(encode(program))
   const program_data = new Uint8Array(PROGRAM_DATA_HEADER_BYTES + elf.length)
   program_data[0] = 3
   program_data[12] = 1
@@ -103,13 +97,13 @@ async function programAccounts(
   program_data.set(elf, PROGRAM_DATA_HEADER_BYTES)
   const stub = new Uint8Array(36)
   stub[0] = 2
-  stub.set(encode(data_address), 4)
+  stub.set(data_address, 4)
   const held = (data: Uint8Array, executable: boolean): BankAccount => {
     return { lamports: rent(data.length), data, owner: LOADER_V3, executable }
   }
   // The program account names its data, so the data must exist first.
   return [
-    [data_address, held(program_data, false)],
+    [encodeBase58(data_address), held(program_data, false)],
     [program, held(stub, true)],
   ]
 }
@@ -137,19 +131,20 @@ export async function makeGenesis(chain: OpenedChain, options: GenesisOptions): 
   await chain.faucet.airdrop(admin.address, FUNDING_LAMPORTS)
   await chain.faucet.airdrop(encodeBase58(options.settlement_signer), FUNDING_LAMPORTS)
   chain.machine.advance()
-  const program_data = decodeBase58(await programDataAddress(program), 32)!
+  const program_data = programDataAddress(program)
+  const admin_key = encode(admin.address)
   if (!exists(chain, vaultAddresses(program).config)) {
     const opened = initializeInstruction({
       program,
       program_data,
-      deployer: decodeBase58(admin.address, 32)!,
-      admin: decodeBase58(admin.address, 32)!,
+      deployer: admin_key,
+      admin: admin_key,
       settlement_signer: options.settlement_signer,
       exit_delay_s: options.exit_delay_s ?? EXIT_DELAY_S,
     })
     await land(chain, admin, toInstruction(opened, [admin]))
   }
-  for (const { mint } of GENESIS_MINTS) await registerMint(chain, admin, program, decodeBase58(mint, 32)!)
+  for (const { mint } of GENESIS_MINTS) await registerMint(chain, admin, program, encode(mint))
   if (mayUpgrade(chain, program_data))
     await land(chain, admin, renounceUpgrades(admin, encodeBase58(program_data)))
   store.setFact('genesis_done', Uint8Array.of(1))
@@ -166,7 +161,7 @@ async function installProgram(chain: OpenedChain, path: string, authority: Addre
   machine.install(await programAccounts(program, elf, authority, rent))
   // A program is callable from the slot after the one that deployed it.
   machine.advance()
-  const program_id = decodeBase58(program, 32)!
+  const program_id = encode(program)
   machine.store.setFact('program_id', program_id)
   return program_id
 }
@@ -178,7 +173,7 @@ async function registerMint(
   mint: Uint8Array,
 ): Promise<void> {
   if (exists(chain, mintRecordAddress(program, mint))) return
-  const key = decodeBase58(admin.address, 32)!
+  const key = encode(admin.address)
   const bounds = { min_deposit: 1n, min_exit: 1n }
   const vault = registerMintInstruction({
     program,
@@ -221,7 +216,7 @@ async function land(chain: OpenedChain, admin: KeyPairSigner, instruction: Instr
   })
   machine.enqueue(decodeTransaction(wire))
   machine.advance()
-  const landed = machine.store.transaction(signature)
+  const landed = machine.store.transaction(encodeBase58(signature))
   if (landed?.error !== 'null')
     throw new Error(`genesis transaction failed: ${landed?.error ?? 'not accepted'}`)
 }

@@ -2,10 +2,10 @@
 
 import {
   type CompiledTransactionMessage,
-  getBase58Decoder,
   getCompiledTransactionMessageDecoder,
   getTransactionDecoder,
 } from '@solana/kit'
+import { encodeBase58 } from '../../protocol/base58'
 import type { Commitment, Machine } from './machine'
 import {
   addressAt,
@@ -94,14 +94,13 @@ const transaction: Method = (machine, params) => {
 function transactionJson(bytes: Uint8Array, message: CompiledTransactionMessage, config: Config): unknown {
   const encoding = config['encoding'] ?? 'json'
   if (encoding === 'base64') return [Buffer.from(bytes).toString('base64'), 'base64']
-  if (encoding === 'base58') return [getBase58Decoder().decode(bytes), 'base58']
+  if (encoding === 'base58') return [encodeBase58(bytes), 'base58']
   if (encoding !== 'json' || message.version === 1)
     throw invalidParams('this transaction is served as base64')
   const { header } = message
-  const base58 = getBase58Decoder()
   return {
     signatures: Object.values(getTransactionDecoder().decode(bytes).signatures).map(
-      (one) => one && base58.decode(one),
+      (one) => one && encodeBase58(one),
     ),
     message: {
       accountKeys: message.staticAccounts,
@@ -113,7 +112,7 @@ function transactionJson(bytes: Uint8Array, message: CompiledTransactionMessage,
       instructions: message.instructions.map((instruction) => ({
         programIdIndex: instruction.programAddressIndex,
         accounts: instruction.accountIndices ?? [],
-        data: base58.decode(instruction.data ?? new Uint8Array()),
+        data: encodeBase58(new Uint8Array(instruction.data ?? [])),
         stackHeight: 1,
       })),
       recentBlockhash: (message as { lifetimeToken?: string }).lifetimeToken,

@@ -4,14 +4,13 @@ import {
   type Address,
   type CompiledTransactionMessage,
   type CompiledTransactionMessageWithLifetime,
-  getBase58Decoder,
   getCompiledTransactionMessageDecoder,
   getTransactionDecoder,
   type Transaction,
 } from '@solana/kit'
 import { FailedTransactionMetadata, type TransactionMetadata } from 'litesvm'
 import { requireSize } from '../../engine/chain/client/build_transaction'
-import { encodeLongBase58 } from '../../protocol/base58'
+import { encodeBase58 } from '../../protocol/base58'
 import { mintOf, tokenAccountOf, uiAmount } from './account_methods'
 import type { Bank } from './bank'
 import { encodeJson, RawJson } from './rpc'
@@ -51,7 +50,7 @@ function loadedOf(
   for (const lookup of message.addressTableLookups ?? []) {
     const table = bank.newest(lookup.lookupTableAddress)?.data ?? new Uint8Array()
     const entry = (index: number): string =>
-      getBase58Decoder().decode(
+      encodeBase58(
         table.subarray(LOOKUP_TABLE_HEADER_BYTES + 32 * index, LOOKUP_TABLE_HEADER_BYTES + 32 * index + 32),
       )
     loaded.writable.push(...lookup.writableIndexes.map(entry))
@@ -108,7 +107,7 @@ export function innerInstructionsOf(meta: TransactionMetadata): unknown[] {
       instructions: group.map((inner) => ({
         programIdIndex: inner.instruction().programIdIndex(),
         accounts: [...inner.instruction().accounts()],
-        data: encodeLongBase58(inner.instruction().data()),
+        data: encodeBase58(inner.instruction().data()),
         stackHeight: inner.stackHeight(),
       })),
     }))
@@ -118,7 +117,7 @@ export function innerInstructionsOf(meta: TransactionMetadata): unknown[] {
 export function returnDataOf(meta: TransactionMetadata): Record<string, unknown> | undefined {
   const data = meta.returnData().data()
   if (data.length === 0) return undefined
-  const programId = getBase58Decoder().decode(meta.returnData().programId())
+  const programId = encodeBase58(meta.returnData().programId())
   return { programId, data: [Buffer.from(data).toString('base64'), 'base64'] }
 }
 
@@ -169,7 +168,7 @@ export function decodeTransaction(bytes: Uint8Array): DecodedTransaction {
   // litesvm does not limit the size of transactions.
   requireSize(message.version, bytes.length, message.staticAccounts.length)
   const first = transaction.signatures[message.staticAccounts[0]!]
-  return { bytes, transaction, message, signature: first ? getBase58Decoder().decode(first) : undefined }
+  return { bytes, transaction, message, signature: first ? encodeBase58(first) : undefined }
 }
 
 /** Undefined if the transaction failed before its fee was charged: it does not enter a block. */

@@ -5,8 +5,6 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import {
   AccountRole,
-  type Address,
-  address,
   appendTransactionMessageInstruction,
   compileTransaction,
   createTransactionMessage,
@@ -20,6 +18,7 @@ import {
   type Transaction,
 } from '@solana/kit'
 import { Clock, FailedTransactionMetadata, LiteSVM, type TransactionMetadata } from 'litesvm'
+import { addressOf } from '../../engine/chain/client/chain_client'
 import { encodeBase58 } from '../../protocol/base58'
 import { sha256 } from '../../protocol/sha256'
 import { publicKeyOf } from '../../protocol/sign'
@@ -56,8 +55,6 @@ export function testKey(name: string): TestKey {
   }
 }
 
-export const kitAddress = (key: Uint8Array): Address => address(encodeBase58(key))
-
 export type Landed = {
   ok: true
   events: VaultEvent[]
@@ -83,7 +80,7 @@ export class VaultChain {
   readonly #keys = new Map<string, TestKey>()
 
   constructor() {
-    this.svm.addProgram(kitAddress(this.program), VAULT_SO)
+    this.svm.addProgram(addressOf(this.program), VAULT_SO)
     this.fund(this.payer)
     this.setTime(1_000, 1_800_000_000)
     this.setUpgradeAuthority(this.payer.key)
@@ -105,7 +102,7 @@ export class VaultChain {
   /** Funds a key and lets it sign every transaction that names it as a signer. */
   fund(key: TestKey, sol = 100n): TestKey {
     this.#keys.set(encodeBase58(key.key), key)
-    this.svm.airdrop(kitAddress(key.key), lamports(sol * 1_000_000_000n))
+    this.svm.airdrop(addressOf(key.key), lamports(sol * 1_000_000_000n))
     return key
   }
 
@@ -114,7 +111,7 @@ export class VaultChain {
   }
 
   account(key: Uint8Array): { data: Uint8Array; lamports: bigint; owner: string } | undefined {
-    const account = this.svm.getAccount(kitAddress(key))
+    const account = this.svm.getAccount(addressOf(key))
     if (!account.exists) return undefined
     return {
       data: Uint8Array.from(account.data),
@@ -125,11 +122,11 @@ export class VaultChain {
 
   setAccount(key: Uint8Array, data: Uint8Array, owner: Uint8Array, balance = 10_000_000_000n): void {
     this.svm.setAccount({
-      address: kitAddress(key),
+      address: addressOf(key),
       data,
       executable: false,
       lamports: lamports(balance),
-      programAddress: kitAddress(owner),
+      programAddress: addressOf(owner),
       space: BigInt(data.length),
     })
   }
@@ -160,15 +157,15 @@ export class VaultChain {
     const { program, accounts, data } = instruction
     const message = pipe(
       createTransactionMessage({ version: 1 }),
-      (m) => setTransactionMessageFeePayer(kitAddress(fee_payer.key), m),
+      (m) => setTransactionMessageFeePayer(addressOf(fee_payer.key), m),
       (m) => this.svm.setTransactionMessageLifetimeUsingLatestBlockhash(m),
       (m) => setTransactionMessageComputeUnitLimit(1_400_000, m),
       (m) => setTransactionMessageLoadedAccountsDataSizeLimit(2_000_000, m),
       (m) =>
         appendTransactionMessageInstruction(
           {
-            programAddress: kitAddress(program),
-            accounts: accounts.map((one) => ({ address: kitAddress(one.address), role: roleOf(one) })),
+            programAddress: addressOf(program),
+            accounts: accounts.map((one) => ({ address: addressOf(one.address), role: roleOf(one) })),
             data,
           },
           m,

@@ -225,28 +225,3 @@ function wrongField(form: Form<TSchema>, value: unknown): string {
   }
   return ''
 }
-
-/** Sends the replies of one socket in the order of its commands, in whichever order their results arrive. */
-interface Replies {
-  /** Reserves the next place in the order; the returned function fills it, once. */
-  expect(): (frame: string) => void
-  pending(): number
-}
-
-export function openReplies(send: (frame: string) => void): Replies {
-  const places: { frame: string | undefined }[] = []
-  const flush = () => {
-    while (places.length > 0 && places[0]!.frame !== undefined) send(places.shift()!.frame!)
-  }
-  return {
-    pending: () => places.length,
-    expect() {
-      const place: { frame: string | undefined } = { frame: undefined }
-      places.push(place)
-      return (frame) => {
-        place.frame = frame
-        flush()
-      }
-    },
-  }
-}

@@ -148,11 +148,11 @@ function acmeConfig(read: Singles): AcmeConfig | undefined {
   }
 }
 
-/** The effective settings, one per line, with secrets masked. */
+/** The effective settings, each after a line with its meaning, with secrets masked. */
 export function printedSettings(environment: Environment): string {
   const lines = SETTING_NAMES.map((name) => {
     const text = environment[name] ?? SETTINGS[name].fallback ?? ''
-    return `${name}=${isSecretName(name) && text !== '' ? '(set)' : text}`
+    return `# ${SETTINGS[name].meaning}\n${name}=${isSecretName(name) && text !== '' ? '(set)' : text}`
   })
   return lines.join('\n')
 }

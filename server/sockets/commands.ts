@@ -1,7 +1,7 @@
 /** Runs the operations of one socket and replies in order; a bad frame costs one error, a flood closes the socket. */
 
 import { Refusal } from '../../protocol/refusals'
-import { authenticate, openReplies } from '../edge/answer'
+import { authenticate } from '../edge/answer'
 import { type Form, formOf } from '../edge/body'
 import type { Op, OpCall, OpSocket } from '../edge/endpoint'
 import { problemFields, refusalOf } from '../edge/problem'
@@ -131,5 +131,25 @@ export function openCommands(args: {
       const failed = error instanceof FrameError ? error : new FrameError(new Refusal('internal'), undefined)
       fill(errorFrame(failed.refusal, failed.id, `ws/${stream}`))
     }
+  }
+}
+
+/** Sends the replies of one socket in the order of its commands, in whichever order their results arrive. */
+function openReplies(send: (frame: string) => void) {
+  const places: { frame: string | undefined }[] = []
+  const flush = () => {
+    while (places.length > 0 && places[0]!.frame !== undefined) send(places.shift()!.frame!)
+  }
+  return {
+    pending: () => places.length,
+    /** Reserves the next place in the order; the returned function fills it, once. */
+    expect(): (frame: string) => void {
+      const place: { frame: string | undefined } = { frame: undefined }
+      places.push(place)
+      return (frame) => {
+        place.frame = frame
+        flush()
+      }
+    },
   }
 }

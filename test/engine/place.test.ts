@@ -1,8 +1,9 @@
 /** Placing, resending, cancelling and modifying through the whole engine. */
 import { afterEach, expect, test } from 'bun:test'
-import { encodeReceipt, isInReceipt, receiptLeaf } from '../../protocol/bodies/receipt'
+import { encodeReceipt } from '../../protocol/bodies/receipt'
 import { concatBytes, fromHex, toHex } from '../../protocol/bytes'
 import { verifySignature } from '../../protocol/ed25519'
+import { isInReceipt, receiptLeaf } from '../../protocol/receipt_tree'
 import type * as wire from '../../protocol/wire/trading'
 import { TestSite, type TestVenue } from '../kit/venue/open_test_venue'
 import { refusalOf } from '../kit/venue/refusal_of'

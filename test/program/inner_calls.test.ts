@@ -1,16 +1,17 @@
 /** What the vault does when another program calls it. */
 import { expect, test } from 'bun:test'
+import { addressOf } from '../../engine/chain/client/chain_client'
 import { toHex } from '../../protocol/bytes'
 import { depositCommitment } from '../../protocol/notes/notes'
 import { initializeInstruction } from '../../protocol/vault/admin'
 import { depositInstruction } from '../../protocol/vault/deposit'
 import { EXIT_DELAY_S, element, errorOf, landed, OpenVault } from '../../sandbox/vault/open_vault'
-import { kitAddress, testKey, VaultChain } from '../../sandbox/vault/vault_chain'
+import { testKey, VaultChain } from '../../sandbox/vault/vault_chain'
 import { FORWARDER, FORWARDER_SO, forwarded } from './forwarder'
 
 test('a deposit from inside another program is a deposit like any other', () => {
   const vault = new OpenVault()
-  vault.chain.svm.addProgram(kitAddress(FORWARDER), FORWARDER_SO)
+  vault.chain.svm.addProgram(addressOf(FORWARDER), FORWARDER_SO)
   const [amount, inner] = [5_000n, element('inner')]
   const { events } = landed(vault.chain.send(forwarded(depositInstruction(vault.depositOf(amount, inner)))))
   const deposited = events.find((event) => event.kind === 'deposited')
@@ -21,7 +22,7 @@ test('a deposit from inside another program is a deposit like any other', () => 
 
 test('a vault is never opened from inside another program, whose data may be larger than any transaction', () => {
   const chain = new VaultChain()
-  chain.svm.addProgram(kitAddress(FORWARDER), FORWARDER_SO)
+  chain.svm.addProgram(addressOf(FORWARDER), FORWARDER_SO)
   const opening = initializeInstruction({
     program: chain.program,
     deployer: chain.payer.key,

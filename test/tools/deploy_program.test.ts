@@ -10,13 +10,13 @@ import { encodeBase58 } from '../../protocol/base58'
 import { concatBytes, toHex } from '../../protocol/bytes'
 import { sha256 } from '../../protocol/sha256'
 import { publicKeyOf } from '../../protocol/sign'
+import { programDataAddress } from '../../protocol/vault/addresses'
 import { initializeInstruction, pauseInstruction } from '../../protocol/vault/admin'
 import {
   administerVault,
   type DeployRun,
   deployProgram,
   planProgram,
-  programDataAddress,
 } from '../../tools/program/deploy_program'
 
 const ELF = new Uint8Array(readFileSync(join(import.meta.dir, '../../program/vault.so')))
@@ -61,7 +61,7 @@ test('deploy, initialize, extend and upgrade, renounce', async () => {
     const program = publicKeyOf(keys.program)
     const opened = initializeInstruction({
       program,
-      program_data: await programDataAddress(program),
+      program_data: programDataAddress(program),
       deployer: publicKeyOf(keys.authority),
       admin: publicKeyOf(keys.payer),
       settlement_signer: random(),

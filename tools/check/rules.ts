@@ -175,8 +175,8 @@ export const CELLS: readonly Cell[] = [
   {
     folder: 'engine/reads',
     owns: 'answers to questions',
-    values: ['protocol', 'engine/limits', 'engine/memory', 'engine/history', 'engine/intake'],
-    types: [...CONTRACTS, 'engine/machine', 'engine/sequencer'],
+    values: ['protocol', 'engine/limits', 'engine/memory', 'engine/intake'],
+    types: [...CONTRACTS, 'engine/history', 'engine/machine', 'engine/sequencer'],
   },
   {
     folder: 'engine/accounts',

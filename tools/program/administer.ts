@@ -2,7 +2,7 @@
 import { readDeployment } from '../../engine/chain/client/read_vault'
 import { encodeBase58 } from '../../protocol/base58'
 import { publicKeyOf } from '../../protocol/sign'
-import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../protocol/vault/addresses'
+import { programDataAddress, TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../protocol/vault/addresses'
 import {
   authorizeRestoreInstruction,
   initializeInstruction,
@@ -13,7 +13,7 @@ import {
 } from '../../protocol/vault/admin'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
 import { UsageFault } from '../run_command'
-import { administerVault, programDataAddress } from './deploy_program'
+import { administerVault } from './deploy_program'
 import { amount, type Options, publicKey, readSeed, rpcUrls, text } from './options'
 
 type Action = { seeds: [Uint8Array, ...Uint8Array[]]; instruction: VaultInstruction; means: string }
@@ -77,7 +77,7 @@ async function initialize(program: Uint8Array, values: Options): Promise<Action>
   const authority = readSeed(text(values, 'authority'))
   const instruction = initializeInstruction({
     program,
-    program_data: await programDataAddress(program),
+    program_data: programDataAddress(program),
     deployer: publicKeyOf(authority),
     admin: publicKey(values, 'admin'),
     settlement_signer: publicKey(values, 'signer'),

@@ -2,7 +2,7 @@
 
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { type ChainAccess, openChainAccess } from '../../client/chain/chain_access'
+import { type ChainAccess, openChainAccess, payerKey } from '../../client/chain/chain_access'
 import { readProofs } from '../../client/chain/exit_note'
 import { readExitRequest } from '../../client/chain/read_vault'
 import { sendInstructions, toInstruction } from '../../client/chain/send_instructions'
@@ -79,7 +79,7 @@ export async function refusedExit(leaver: Leaver): Promise<void> {
   const instruction = requestExitInstruction({
     ...{ ...cited, owner, mint, opening, nullifier, path },
     program: decodeBase58(program_id, 32)!,
-    payer: decodeBase58(chain.payer.address, 32)!,
+    payer: payerKey(chain),
     destination: ownAccount(chain, note.mint).bytes,
     refund_inner: noteInner(owner, fromHex(note.blinding, 32)!),
   })

@@ -2,7 +2,7 @@
 
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type ChainAccess, openChainAccess } from '../../client/chain/chain_access'
+import { type ChainAccess, openChainAccess, payerKey } from '../../client/chain/chain_access'
 import { sendInstructions, toInstruction } from '../../client/chain/send_instructions'
 import { createAssociatedAccount, ownAccount, tokenBalance } from '../../client/chain/token_account'
 import { decodeBase58, encodeBase58 } from '../../protocol/base58'
@@ -54,7 +54,7 @@ export async function airdrop(rpc_url: string, address: string, lamports: bigint
 export async function createMint(chain: ChainAccess, decimals: number): Promise<string> {
   const { payer: mint } = await openChainAccess(chain.rpc_url, crypto.getRandomValues(new Uint8Array(32)))
   const rent = await chain.rpc.getMinimumBalanceForRentExemption(BigInt(MINT_BYTES)).send()
-  const [authority, address] = [bytesOf(chain.payer.address), bytesOf(mint.address)]
+  const [authority, address] = [payerKey(chain), bytesOf(mint.address)]
   const create = {
     program: SYSTEM_PROGRAM,
     accounts: [account(authority, true, true), account(address, true, true)],
@@ -82,7 +82,7 @@ export async function fundTrader(
   const { chain } = trader
   const wrapped = mint === native_mint
   await airdrop(chain.rpc_url, chain.payer.address, FEE_LAMPORTS + (wrapped ? amount : 0n))
-  const [owner, address] = [bytesOf(chain.payer.address), bytesOf(mint)]
+  const [owner, address] = [payerKey(chain), bytesOf(mint)]
   const own = ownAccount(chain, mint)
   const before = await tokenBalance(chain, own.bytes)
   await sendInstructions(chain, [createAssociatedAccount(chain, owner, address)], 'confirmed')
@@ -92,7 +92,7 @@ export async function fundTrader(
 }
 
 async function wrap(chain: ChainAccess, own: Uint8Array, amount: bigint): Promise<void> {
-  const owner = bytesOf(chain.payer.address)
+  const owner = payerKey(chain)
   const transfer = {
     program: SYSTEM_PROGRAM,
     accounts: [account(owner, true, true), account(own, true)],
@@ -112,11 +112,7 @@ async function mintTo(
 ): Promise<void> {
   const mint_to_checked = {
     program: TOKEN_PROGRAM,
-    accounts: [
-      account(mint, true),
-      account(to, true),
-      account(bytesOf(authority.payer.address), false, true),
-    ],
+    accounts: [account(mint, true), account(to, true), account(payerKey(authority), false, true)],
     data: concatBytes(Uint8Array.of(14), u64Le(amount), Uint8Array.of(decimals)),
   }
   await sendInstructions(authority, [toInstruction(mint_to_checked, [authority.payer])], 'confirmed')

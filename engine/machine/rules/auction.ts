@@ -1,6 +1,7 @@
 /** Holds one auction of an instrument and applies its result: fills, settlement parts, cancelled remainders, reference. */
 import { paddedAscii, utf8 } from '../../../protocol/bytes'
 import { sha256 } from '../../../protocol/sha256'
+import type { Ticks } from '../../../protocol/units'
 import { ByteWriter } from '../../memory/byte_stream'
 import type { SideFills } from '../book/allocate'
 import { cross } from '../book/cross'
@@ -18,8 +19,8 @@ const HEAD_BYTES = 128
 const ID_BYTES = 16
 const FILL_BYTES = ID_BYTES + 8
 
-/** The reference that an auction may use now, in ticks; if undefined, the auction is skipped and orders rest. */
-export function usableReference(state: State, instrument: InstrumentState): number | undefined {
+/** The reference that an auction may use now; if undefined, the auction is skipped and orders rest. */
+export function usableReference(state: State, instrument: InstrumentState): Ticks | undefined {
   const { reference_policy, symbol } = instrument.terms
   if (reference_policy === 'last') return instrument.reference_ticks
   const rule = state.settings?.reference_sources?.find((one) => one.symbol === symbol)
@@ -36,7 +37,7 @@ export function holdAuction(
   env: Env,
   packer: Packer,
   instrument: InstrumentState,
-  reference_ticks: number,
+  reference_ticks: Ticks,
   expired: string[],
 ): void {
   const { terms, book } = instrument
@@ -100,7 +101,7 @@ function announceFill(state: State, fx: Effects, order: Order): void {
 }
 
 /** Under policy `last` the next reference is the clearing price, or the collar edge beyond which orders crossed. */
-function moveReference(instrument: InstrumentState, ticks: number | null): void {
+function moveReference(instrument: InstrumentState, ticks: Ticks | null): void {
   if (ticks === null || instrument.terms.reference_policy !== 'last') return
   instrument.reference_ticks = ticks
   instrument.book.recenter(ticks)

@@ -1,5 +1,6 @@
 /** Checks whether a note can back a command, locks it and releases it. */
 import { equalBytes } from '../../../protocol/bytes'
+import type { Amount } from '../../../protocol/units'
 import type { NoteFact } from '../../commands'
 import type { Note } from '../state/note'
 import { type RefusedOutcome, refuse } from '../state/outcome'
@@ -9,7 +10,7 @@ import type { State } from '../state/state'
 type OpenedNote = {
   owner: string
   mint: number
-  amount: bigint
+  amount: Amount
   commitment: Uint8Array
   blinding: Uint8Array
   nullifier: Uint8Array

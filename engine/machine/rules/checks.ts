@@ -1,5 +1,7 @@
 /** Checks that several commands share: signer, expiry, nonce, availability and capacity; binds trading keys. */
+
 import { encodeBase58 } from '../../../protocol/base58'
+import type { SlotNumber } from '../../../protocol/units'
 import { LIMITS } from '../../limits'
 import { newList } from '../../memory/handle_list'
 import type { Account, TradingKey } from '../state/account'
@@ -61,8 +63,8 @@ export function bindKey(state: State, signer: Signer): TradingKey {
 /** Refuses `expiry_too_soon` before `first_slot` and `expiry_too_far` beyond the maximum life of an order. */
 export function checkExpiry(
   state: State,
-  expiry_slot: number,
-  first_slot: number,
+  expiry_slot: SlotNumber,
+  first_slot: SlotNumber,
 ): RefusedOutcome | undefined {
   if (expiry_slot < first_slot) return refuse('expiry_too_soon')
   if (expiry_slot > state.slot + settingsOf(state).order_life_slots_max) return refuse('expiry_too_far')

@@ -1,4 +1,5 @@
 /** Decides and applies withdrawals and reshapes, and voids those that will not settle. */
+import { type Amount, plus } from '../../../protocol/units'
 import type { CommandOf } from '../../commands'
 import type { Reshape, Withdrawal } from '../state/batch'
 import { holdAll } from '../state/note'
@@ -52,7 +53,7 @@ function firstResult(known: Withdrawal | Reshape) {
   return withdrawalView({ ...known, ...first, ...unpaid }, known.accepted_seq)
 }
 
-type WithdrawPlan = { ok: true; signer: Signer; note: NoteFound; fee: bigint }
+type WithdrawPlan = { ok: true; signer: Signer; note: NoteFound; fee: Amount }
 
 export function decideWithdraw(
   state: State,
@@ -65,7 +66,7 @@ export function decideWithdraw(
   const note = checkNote(state, { commitment, opening, owner: signer.text, mint: undefined })
   if (!note.ok) return note
   const mint = state.mints[note.note.mint]!
-  if (note.note.amount < command.amount + mint.withdraw_fee) return refuse('collateral_insufficient')
+  if (note.note.amount < plus(command.amount, mint.withdraw_fee)) return refuse('collateral_insufficient')
   if (command.amount === 0n || command.amount < mint.min_withdraw) return refuse('withdraw_below_minimum')
   const busy = checkSubsystems(state, env) ?? checkKeyLimit(signer) ?? checkBacklog(state)
   return busy ?? { ok: true, signer, note, fee: mint.withdraw_fee }

@@ -1,11 +1,19 @@
 /** Decides and applies place and modify commands. */
 import { equalBytes } from '../../../protocol/bytes'
-import { feeUpTo } from '../../../protocol/units'
+import { feeUpTo, type Lots, plus, type Ticks } from '../../../protocol/units'
 import type { CommandOf, PlaceFields } from '../../commands'
 import { TICK_MAX } from '../book/book'
 import { crossesOwn } from '../state/exposure'
 import type { FinalOrder } from '../state/final_orders'
-import { baseOf, type InstrumentState, instrumentOf, nextClose, quoteOf } from '../state/instrument'
+import {
+  baseOf,
+  type InstrumentState,
+  instrumentOf,
+  lotsOf,
+  nextClose,
+  quoteOf,
+  ticksOf,
+} from '../state/instrument'
 import type { Order } from '../state/order'
 import { type Answer, type Effects, type Env, type RefusedOutcome, refuse } from '../state/outcome'
 import type { State } from '../state/state'
@@ -24,14 +32,14 @@ import {
 } from './checks'
 import { endOrder, openOrder } from './order_life'
 
-/** The input of applying an accepted place; quantities in lots, prices in ticks. */
+/** The input of applying an accepted place. */
 export type PlacePlan = {
   ok: true
   signer: Signer
   instrument: InstrumentState
-  lots: number
-  ticks: number
-  min_lots: number
+  lots: Lots
+  ticks: Ticks
+  min_lots: Lots
   note: NoteFound
 }
 
@@ -72,8 +80,8 @@ function decideOrder(
 ): PlacePlan | RefusedOutcome {
   const instrument = instrumentOf(state, body.symbol)
   const { terms } = instrument
-  const ticks = Number(body.price_limit / terms.tick_size)
-  const lots = Number(body.amount / terms.lot_size)
+  const ticks = ticksOf(terms, body.price_limit)
+  const lots = lotsOf(terms, body.amount)
   const expiry = checkExpiry(state, body.expiry_slot, nextClose(instrument, state.slot))
   if (expiry !== undefined) return expiry
   const note = checkNote(state, {
@@ -85,7 +93,7 @@ function decideOrder(
   })
   if (!note.ok) return note
   const quote = quoteOf(terms, lots, ticks)
-  const needed = body.side === 'buy' ? quote + feeUpTo(quote, terms.fee_bps) : baseOf(terms, lots)
+  const needed = body.side === 'buy' ? plus(quote, feeUpTo(quote, terms.fee_bps)) : baseOf(terms, lots)
   if (note.note.amount < needed) return refuse('collateral_insufficient')
   if (crossesOwn(signer.account, instrument, body.side, ticks, old)) return refuse('self_cross')
   const refused =
@@ -96,7 +104,7 @@ function decideOrder(
     checkBacklog(state)
   if (refused !== undefined) return refused
   if (ticks > TICK_MAX) throw new Error('a limit price is beyond what intake lets through')
-  const min_lots = Number(body.min_fill / terms.lot_size)
+  const min_lots = lotsOf(terms, body.min_fill)
   return { ok: true, signer, instrument, lots, ticks, min_lots, note }
 }
 

@@ -1,6 +1,7 @@
 /** Packs fills, withdrawals, reshapes, served exits and fees into settlement batches that each conserve every mint. */
 import { encodeBase58 } from '../../../protocol/base58'
 import { SETTLE_LIMITS } from '../../../protocol/limits'
+import { minus, plus } from '../../../protocol/units'
 import { LIMITS, MS_PER_DAY } from '../../limits'
 import {
   coverLeaf,
@@ -213,7 +214,7 @@ function packWithdrawal(state: State, batch: SettlementBatch, withdrawal: Withdr
   withdrawal.change = createNote(
     state,
     batch,
-    { owner: note.owner, mint: note.mint, amount: note.amount - amount - fee, status: 'free' },
+    { owner: note.owner, mint: note.mint, amount: minus(note.amount, plus(amount, fee)), status: 'free' },
     { anchor: withdrawal.change_anchor, order_id: NO_ORDER_ID, nonce: withdrawal.nonce, index_role: 1 },
   )
   if (withdrawal.change !== undefined) state.notes.hold(withdrawal.change)

@@ -1,4 +1,5 @@
 /** Stores closed orders by id, oldest first, as rows of bytes: as objects, millions of them would be most of the heap. */
+import type { EventSeq, SlotNumber } from '../../../protocol/units'
 import type { CancelReason, OrderStatus } from '../../../protocol/wire/trading'
 import type { ByteReader, ByteWriter } from '../../memory/byte_stream'
 import { type HashSeed, IdTable } from '../../memory/id_table'
@@ -14,11 +15,11 @@ export type FinalOrder = {
   readonly digest: string
   readonly status: Extract<OrderStatus, 'filled' | 'cancelled' | 'expired'>
   readonly reason: CancelReason | undefined
-  readonly arrival_slot: number
-  readonly expiry_slot: number
+  readonly arrival_slot: SlotNumber
+  readonly expiry_slot: SlotNumber
   readonly replaces: string | undefined
   /** Event number of its `order.accepted`. */
-  readonly seq: number
+  readonly seq: EventSeq
   readonly final_unix_ms: number
 }
 
@@ -149,7 +150,7 @@ export class FinalOrders {
     return number === undefined ? undefined : this.read(number)
   }
 
-  oldest(): { expiry_slot: number; final_unix_ms: number } | undefined {
+  oldest(): { expiry_slot: SlotNumber; final_unix_ms: number } | undefined {
     if (this.size === 0) return undefined
     const { view } = this.blockOf(this.first)
     const at = this.rowAt(this.first)

@@ -1,4 +1,5 @@
 /** Stores live orders with all their indexes: by id, by trading key, by expiry slot, in the order of arrival. */
+import type { SlotNumber } from '../../../protocol/units'
 import { dueSlots } from '../../memory/buckets'
 import { HandleLinks, type HandleList, newList } from '../../memory/handle_list'
 import { type HashSeed, IdTable } from '../../memory/id_table'
@@ -17,7 +18,7 @@ export class LiveOrders {
   private readonly all = newList()
   private readonly all_links = new HandleLinks(this.rows, row.ALL_LINKS_AT)
   private readonly key_links = new HandleLinks(this.rows, row.KEY_LINKS_AT)
-  private readonly expiries = new Map<number, HandleList>()
+  private readonly expiries = new Map<SlotNumber, HandleList>()
   private readonly expiry_links = new HandleLinks(this.rows, row.EXPIRY_LINKS_AT)
   private readonly context: OrderContext
 
@@ -86,7 +87,7 @@ export class LiveOrders {
   }
 
   /** The orders that expire at or before `slot`: one list per slot, ascending, each in the order of arrival. */
-  dueUpTo(slot: number): Order[][] {
+  dueUpTo(slot: SlotNumber): Order[][] {
     const due = dueSlots(this.expiries, 0, slot)
     return due.map((at) => this.listed(this.expiries.get(at)!, this.expiry_links))
   }

@@ -1,4 +1,5 @@
 /** Defines references to the notes the engine can spend, deposits with a known opening and its own outputs, and holds on them. */
+import type { Amount } from '../../../protocol/units'
 import type { ByteWriter } from '../../memory/byte_stream'
 import { type Chunk, readU48, writeU48 } from '../../memory/rows'
 import type { TradingKey } from './account'
@@ -23,7 +24,7 @@ export type NoteFacts = {
   key?: TradingKey
   /** Index of the mint in `State.mints`. */
   mint: number
-  amount: bigint
+  amount: Amount
   status: NoteStatus
   /** Undefined while the batch that creates the note is not hashed. */
   commitment?: Uint8Array
@@ -71,7 +72,7 @@ export class Note {
     return this.chunk.view.getUint16(this.at(row.MINT_AT), true)
   }
 
-  get amount(): bigint {
+  get amount(): Amount {
     return this.chunk.view.getBigUint64(this.at(row.AMOUNT_AT), true)
   }
 

@@ -1,5 +1,6 @@
 /** Defines the whole state of the venue. Only apply functions write it; decide functions read it. */
 import { decodeBase58 } from '../../../protocol/base58'
+import type { Amount, SlotNumber } from '../../../protocol/units'
 import type { HaltReason, Settings } from '../../commands'
 import { ByteIndex } from '../../memory/byte_index'
 import type { HashSeed } from '../../memory/id_table'
@@ -15,8 +16,8 @@ type Mint = {
   readonly bytes: Uint8Array
   /** base58. */
   readonly text: string
-  readonly min_withdraw: bigint
-  readonly withdraw_fee: bigint
+  readonly min_withdraw: Amount
+  readonly withdraw_fee: Amount
 }
 
 /** An epoch that this venue intends to open or has opened; `slot` is 0 until it is finalized on chain. */
@@ -26,7 +27,7 @@ export type Epoch = {
   readonly generation: number
   readonly signature: Uint8Array
   readonly transaction: Uint8Array
-  slot: number
+  slot: SlotNumber
 }
 
 export type State = {
@@ -35,7 +36,7 @@ export type State = {
   fee_key: Uint8Array
   fee_anchor: Uint8Array
   /** Newest confirmed slot. */
-  slot: number
+  slot: SlotNumber
   /** Time of the newest command. */
   unix_ms: number
   /** The open epoch; 0 before the first. */
@@ -57,7 +58,7 @@ export type State = {
   /** In the order in which they closed. */
   readonly finals: FinalOrders
   /** Keys with an armed dead-man timer, by the slot at which it fires. */
-  readonly timers: Map<number, Set<TradingKey>>
+  readonly timers: Map<SlotNumber, Set<TradingKey>>
   readonly notes: Notes
   /** Finalized leaves of the note tree. */
   readonly leaves: ByteIndex

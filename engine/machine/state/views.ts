@@ -1,9 +1,10 @@
 /** Builds the wire objects of orders, fills, withdrawals and reshapes. */
 import { encodeBase58 } from '../../../protocol/base58'
+import type { EventSeq, Lots } from '../../../protocol/units'
 import type * as wire from '../../../protocol/wire/trading'
 import type { Reshape, Withdrawal } from './batch'
 import type { FinalOrder } from './final_orders'
-import { baseOf, type InstrumentTerms } from './instrument'
+import { baseOf, type InstrumentTerms, priceOf } from './instrument'
 import type { FillRecord, Order } from './order'
 import type { PlaceAnswer } from './outcome'
 
@@ -11,7 +12,7 @@ const NO_COMMITMENT = '0'.repeat(64)
 
 /** The fields of a wire order that depend on the event. */
 type OrderVersion = {
-  seq: number
+  seq: EventSeq
   status: wire.OrderStatus
   reason?: wire.CancelReason | undefined
   replaced_by?: string | undefined
@@ -31,7 +32,7 @@ export function orderView(order: Order, version: OrderVersion): wire.Order {
     amount,
     filled_amount: remaining === 0 ? amount : amountText(terms, lots - remaining),
     remaining_amount: remaining === lots ? amount : amountText(terms, remaining),
-    price_limit: (BigInt(order.ticks) * terms.tick_size).toString(),
+    price_limit: priceOf(terms, order.ticks).toString(),
     min_fill: amountText(terms, order.min_lots),
     expiry_slot: order.expiry_slot,
     arrival_slot: order.arrival_slot,
@@ -46,7 +47,7 @@ export function orderView(order: Order, version: OrderVersion): wire.Order {
 }
 
 /** Zero is by far the most common amount. */
-function amountText(terms: InstrumentTerms, lots: number): string {
+function amountText(terms: InstrumentTerms, lots: Lots): string {
   return lots === 0 ? '0' : baseOf(terms, lots).toString()
 }
 

@@ -112,7 +112,7 @@ export class EmbeddedSite {
     })
     chain.machine.enqueue(decodeTransaction(wire))
     chain.advance(1)
-    const landed = chain.machine.store.transaction(signature)
+    const landed = chain.machine.store.transaction(encodeBase58(signature))
     if (landed?.error !== 'null') throw new Error(`the deposit did not land: ${landed?.error}`)
     const commitment = depositCommitment({ mint, amount, inner, leaf_index })
     const opening = { mint: encodeBase58(mint), amount: `${amount}`, blinding: toHex(blinding), leaf_index }

@@ -9,7 +9,7 @@ import {
   toInstruction,
 } from '../../../engine/chain/client/build_transaction'
 import type { HashPort } from '../../../engine/ports'
-import { decodeBase58 } from '../../../protocol/base58'
+import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
 import { fromHex } from '../../../protocol/bytes'
 import { nullifierOf } from '../../../protocol/notes/notes'
 import { exitRequestAddress } from '../../../protocol/vault/addresses'
@@ -58,10 +58,10 @@ export async function requestExit(
     compute_units: COMPUTE_UNITS_MAX,
     priority_fee_lamports: 0n,
   })
-  options.sending?.(signature)
+  options.sending?.(encodeBase58(signature))
   chain.machine.enqueue(decodeTransaction(wire))
   chain.advance(1)
-  const landed = chain.machine.store.transaction(signature)
+  const landed = chain.machine.store.transaction(encodeBase58(signature))
   if (landed?.error !== 'null') throw new Error(`the request did not land: ${landed?.error}`)
   return { nullifier, account: exitRequestAddress(program, nullifier) }
 }
