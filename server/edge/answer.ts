@@ -1,4 +1,4 @@
-/** Answers one request of an endpoint in the published order: token, limit, size, schema, handler. */
+/** Answers one request of an endpoint in the published order: token, limit, size, parse, handler. */
 
 import type { TSchema } from '@sinclair/typebox'
 import { type TypeCheck, TypeCompiler } from '@sinclair/typebox/compiler'

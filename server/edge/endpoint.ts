@@ -2,7 +2,7 @@
  * Declares one endpoint (`endpoint`) or one socket (`stream`) by a contract; method and path come from the file's name.
  *
  * Elysia only routes requests. Its own validation would run before authentication, drop unknown fields, convert text to
- * numbers and echo the request, so `answer.ts` checks the contract's schemas in the published order. The reference
+ * numbers and echo the request, so `answer.ts` parses by the contract's schemas in the published order. The reference
  * document is generated from the same schemas.
  */
 
