@@ -1,6 +1,7 @@
 /** Declares the commands that change the venue, as decoded from the journal; form and signatures are already verified. */
-import type { Amount, BaseUnits, Price, SlotNumber } from '../protocol/units'
-import type { OrderType, Side } from '../protocol/wire/trading'
+import type { SlotNumber } from '../protocol/units'
+import type * as wire from '../protocol/wire/trading'
+import type { Parsed } from '../protocol/wire/values'
 import type { EngineConfig } from './config'
 import type { BatchStage, ExitRequest, HashResult, SettledBatch, SignedBatch } from './ports'
 
@@ -26,43 +27,22 @@ export type Settings = Pick<
  * An opened note: the request's opening with the commitment and nullifier derived from it and the signing key
  * (protocol/notes/notes.ts) before the command is journaled.
  */
-export type NoteFact = {
-  mint: Uint8Array
-  amount: Amount
-  blinding: Uint8Array
-  /** Present exactly for deposit-form notes. */
-  leaf_index: number | undefined
-  commitment: Uint8Array
-  nullifier: Uint8Array
-}
+export type NoteFact = Parsed<typeof wire.NoteOpening> & { commitment: Uint8Array; nullifier: Uint8Array }
 
-/** A place body (protocol.md "Place"), its signature and the values it covers by hash. */
-export type PlaceFields = {
-  order_id: Uint8Array
-  trading_key: Uint8Array
-  symbol: string
-  side: Side
-  type: OrderType
-  amount: BaseUnits
-  price_limit: Price
-  min_fill: BaseUnits
-  expiry_slot: SlotNumber
-  nonce: bigint
-  collateral_commitment: Uint8Array
+/** A place body (protocol.md "Place"), its signature and the values it covers by hash. Amounts and prices in wire units. */
+export type PlaceFields = Omit<
+  Parsed<typeof wire.PlaceRequest>,
+  'min_fill' | 'continuation_anchors' | 'opening'
+> & {
+  min_fill: bigint
   /** 1 to 16, in the order their pool hash covers. */
   anchors: Uint8Array[]
-  signature: Uint8Array
   opening: NoteFact | undefined
   /** SHA-256 of the canonical place body; of a modify: of the cancel body followed by the place body. */
   digest: Uint8Array
 }
-export type CancelFields = {
-  order_id: Uint8Array
-  trading_key: Uint8Array
-  cancel_nonce: bigint
-  signature: Uint8Array
-}
-export type CancelAllFields = Omit<CancelFields, 'order_id'> & { symbol: string | undefined }
+export type CancelFields = Parsed<typeof wire.CancelParams>
+export type CancelAllFields = Parsed<typeof wire.CancelAllRequest>
 
 /** Provisioned by the operator; `record` is the signed record as received, opaque here. */
 export type AccountRecord = {
@@ -86,46 +66,23 @@ export type Modify = {
 }
 /** All items take effect or none. */
 export type CancelAll = { kind: 'cancel_all'; account_id: string; items: CancelAllFields[] }
-export type DeadMan = {
-  kind: 'dead_man'
-  account_id: string
-  trading_key: Uint8Array
-  cancel_nonce: bigint
-  /** 0 disarms. */
-  timeout_slots: number
-  signature: Uint8Array
-}
+/** `timeout_slots` 0 disarms. */
+export type DeadMan = { kind: 'dead_man'; account_id: string } & Parsed<typeof wire.DeadManRequest>
 export type Withdraw = {
   kind: 'withdraw'
   account_id: string
   /** First 16 bytes of SHA-256 of the canonical body. */
   withdrawal_id: Uint8Array
-  trading_key: Uint8Array
-  commitment: Uint8Array
-  destination: Uint8Array
-  amount: Amount
-  nonce: bigint
-  expiry_slot: SlotNumber
-  change_anchor: Uint8Array
-  signature: Uint8Array
   opening: NoteFact | undefined
-}
+} & Omit<Parsed<typeof wire.WithdrawalRequest>, 'opening'>
 export type Reshape = {
   kind: 'reshape'
   account_id: string
   /** First 16 bytes of SHA-256 of the canonical body. */
   reshape_id: Uint8Array
-  trading_key: Uint8Array
-  /** Ascending. */
-  inputs: Uint8Array[]
-  amounts: Amount[]
-  anchor: Uint8Array
-  nonce: bigint
-  expiry_slot: SlotNumber
-  signature: Uint8Array
   /** Aligned with `inputs`. */
   openings: (NoteFact | undefined)[]
-}
+} & Omit<Parsed<typeof wire.ReshapeRequest>, 'openings'>
 
 export type ArmDisconnect = { kind: 'arm_disconnect'; account_id: string; origin: string; armed: boolean }
 export type Disconnected = { kind: 'disconnected'; account_id: string; origin: string }
@@ -151,13 +108,7 @@ export type EpochIntended = {
 /** `open_epoch` is finalized: this instance serves from now on. */
 export type EpochOpened = { kind: 'epoch_opened'; epoch: number; slot: SlotNumber; signature: Uint8Array }
 /** An oracle price in quote units per whole base token. */
-export type Reference = {
-  kind: 'reference'
-  symbol: string
-  price: Price
-  publish_unix_ms: number
-  source: string
-}
+export type Reference = { kind: 'reference' } & Omit<Parsed<typeof wire.ReferencePrice>, 'signature'>
 export type ExitRequested = { kind: 'exit_requested'; request: ExitRequest }
 export type HaltReason =
   | 'vault_frozen'

@@ -1,5 +1,7 @@
 /** Executes the operator's calls: reference prices, account records, metrics. */
 import { Refusal } from '../protocol/refusals'
+import type { ReferencePrice } from '../protocol/wire/trading'
+import type { Parsed } from '../protocol/wire/values'
 import type { Engine } from './boot/assemble'
 import { intakeReference } from './intake/reference'
 import type { AccountsPort, VerifiedRecord } from './ports'
@@ -10,14 +12,14 @@ import type { AccountsPort, VerifiedRecord } from './ports'
  */
 export async function postReference(
   engine: Engine,
-  value: unknown,
+  price: Parsed<typeof ReferencePrice>,
 ): Promise<{ symbol: string; publish_unix_ms: number; seq: number }> {
   const { availability, clock, config, intake, sequencer, state } = engine
   availability.requireRunning()
   const sources = config.reference_sources ?? []
   const { venue } = intake
   try {
-    const command = intakeReference({ venue, sources, instruments: state.instruments }, clock.unixMs(), value)
+    const command = intakeReference({ venue, sources, instruments: state.instruments }, clock.unixMs(), price)
     const { seq } = await sequencer.submit(command)
     return { symbol: command.symbol, publish_unix_ms: command.publish_unix_ms, seq }
   } catch (error) {

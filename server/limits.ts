@@ -9,14 +9,6 @@ export const IDLE_S = 60
 export const PATH_NAME_LENGTH_MAX = 64
 /** Characters of a bearer token in a query; ours have 43. */
 export const QUERY_TOKEN_LENGTH_MAX = 512
-/** Characters of an api key, and of a secret or passphrase, before they are hashed. */
-export const API_KEY_LENGTH_MAX = 128
-export const SECRET_LENGTH_MAX = 256
-/** Schema errors examined per value: 16 KB can contain thousands; the earliest codes are among the first. */
-export const SCHEMA_ERRORS_MAX = 64
-/** Items of a page, and leaves, where the query has no `limit`. */
-export const PAGE_ITEMS_DEFAULT = 100
-export const PAGE_LEAVES_DEFAULT = 1_000
 /** When a caller may retry after a 503 without `retry_after_ms`. */
 export const UNAVAILABLE_RETRY_MS = 1_000
 

@@ -13,7 +13,7 @@ export const accountRow = (account: number): string => `account/${account}`
 export const isOpen = (status: wire.OrderStatus): boolean =>
   status === 'accepted' || status === 'partially_filled'
 
-export const isFinalPayment = (status: wire.WithdrawalStatus | wire.ReshapeStatus): boolean =>
+export const isFinalPayment = (status: wire.Withdrawal['status'] | wire.Reshape['status']): boolean =>
   status === 'finalized' || status === 'refunded' || status === 'voided'
 
 /** Sealed value: salt id u32, counter u64, tag 16, ciphertext. */

@@ -1,7 +1,5 @@
 /** Encodes the place body and hashes the anchors that its signature binds (protocol.md "Canonical signed bodies"). */
-import { equalBytes, isZero, utf8 } from '../bytes'
-import { isFieldElement } from '../field'
-import { ANCHORS_MAX } from '../limits'
+import { utf8 } from '../bytes'
 import { sha256 } from '../sha256'
 import type { OrderType, Side } from '../wire/trading'
 import { BodyError, BodyReader, BodyWriter } from './body_layout'
@@ -78,17 +76,6 @@ export function decodePlace(bytes: Uint8Array): PlaceBody {
     collateral_commitment: reader.bytes(32),
     anchor_pool_hash: reader.bytes(32),
   }
-}
-
-/** True for 1 to 16 distinct, non-zero field elements (protocol.md "Continuation anchors"). */
-export function areAnchors(anchors: Uint8Array[]): boolean {
-  if (anchors.length < 1 || anchors.length > ANCHORS_MAX) return false
-  for (let at = 0; at < anchors.length; at++) {
-    const anchor = anchors[at]!
-    if (!isFieldElement(anchor) || isZero(anchor)) return false
-    for (let before = 0; before < at; before++) if (equalBytes(anchors[before]!, anchor)) return false
-  }
-  return true
 }
 
 /** SHA-256("tacit/anchors/v1" ‖ anchors in order). Fill j uses anchor `j mod count`. */

@@ -2,6 +2,8 @@
 
 import type { Venue } from '../../engine/venue'
 import { Refusal } from '../../protocol/refusals'
+import { parserOf } from '../../protocol/wire/parse'
+import { ReferencePrice } from '../../protocol/wire/trading'
 import type { App } from '../edge/app'
 import { parseBody, readBounded } from '../edge/body'
 import { commonHeaders, isHostUsable, REFERENCE_POLICY, requestId } from '../edge/headers'
@@ -28,6 +30,8 @@ type OperatorCall = {
   body: Uint8Array
   header(name: string): string | null
 }
+const parsePrice = parserOf(ReferencePrice)
+
 type Operation = { method: string; run(request: Request, body: Uint8Array): Promise<Response> }
 
 export function operatorApp(parts: OperatorParts): Pick<App, 'fetch'> {
@@ -81,7 +85,7 @@ function operationsOf({ venue, app, log, drain }: OperatorParts): Record<string,
     '/references': {
       method: 'POST',
       async run(request, body) {
-        return json(request, 200, await venue.postReference(parseBody(request, body)))
+        return json(request, 200, await venue.postReference(parsePrice(parseBody(request, body))))
       },
     },
     '/drain': {

@@ -6,7 +6,6 @@ import type { OrderTerms } from '../../client/wallet/prepare'
 import type { Wallet } from '../../client/wallet/wallet'
 import type { History, NewEvent } from '../../engine/history/contract'
 import type { checkInstrumentRules, InstrumentRules } from '../../engine/intake/instrument_rules'
-import type { OrderForm } from '../../engine/intake/place'
 import type { Journal } from '../../engine/journal/contract'
 import type { Book } from '../../engine/machine/book/book'
 import type { collarAround } from '../../engine/machine/book/clearing_price'
@@ -80,7 +79,7 @@ type Subscribing<Seq> = [
 swap<Hub['subscribe'], Subscribing<EventSeq>, Subscribing<JournalSeq>>()
 
 type Priced<Terms, A, P> = Omit<Terms, 'amount' | 'price_limit'> & { amount: A; price_limit: P }
-type Checked<A, P> = [Priced<OrderForm, A, P>, InstrumentRules]
+type Checked<A, P> = [Priced<Arguments<typeof checkInstrumentRules>[0], A, P>, InstrumentRules]
 swap<typeof checkInstrumentRules, Checked<BaseUnits, Price>, Checked<Price, BaseUnits>>()
 type Ordered<A, P> = [Priced<OrderTerms, A, P>]
 swap<(terms: OrderTerms) => void, Ordered<BaseUnits, Price>, Ordered<Price, BaseUnits>>()

@@ -45,7 +45,7 @@ export const CELLS: readonly Cell[] = [
   {
     folder: 'routes',
     owns: 'one endpoint per file',
-    values: ['server/edge', 'server/sockets', 'server/shapes', 'server/limits', 'protocol'],
+    values: ['server/edge', 'server/sockets', 'server/limits', 'protocol'],
     types: [...ENGINE_FACE, ...ENCLAVE_FACE],
     apart: true,
   },
@@ -123,7 +123,7 @@ export const CELLS: readonly Cell[] = [
   },
   {
     folder: 'engine/intake',
-    owns: 'parsing requests and verifying signatures',
+    owns: 'the rules and signatures of requests',
     values: [
       'protocol',
       'engine/limits',
@@ -175,7 +175,7 @@ export const CELLS: readonly Cell[] = [
   {
     folder: 'engine/reads',
     owns: 'answers to questions',
-    values: ['protocol', 'engine/limits', 'engine/memory', 'engine/intake'],
+    values: ['protocol', 'engine/limits', 'engine/memory'],
     types: [...CONTRACTS, 'engine/history', 'engine/machine', 'engine/sequencer'],
   },
   {
@@ -388,7 +388,7 @@ export const EMPTY_NAMES = /(^|_)(utils?|helpers?|managers?|misc|common|stuff)(_
 /** Folders of the documents whose headings are cited, also by the bare name of the file: `protocol.md "Order of checks"`. */
 export const DOCUMENT_FOLDERS: readonly string[] = ['docs/design', 'docs']
 /** Folders whose texts a user reads in the reference: their strings are checked as comments are. */
-export const DOCUMENTED_FOLDERS: readonly string[] = ['routes', 'server/shapes']
+export const DOCUMENTED_FOLDERS: readonly string[] = ['routes', 'protocol/wire']
 /** Names of files that comments and documents mention and that belong to others or exist only at run time. */
 export const FOREIGN_FILES: readonly RegExp[] = [
   /^vmm-cli\.py$/,

@@ -43,7 +43,7 @@ export type PlacePlan = {
   note: NoteFound
 }
 
-/** Intake has checked schema, instrument rules and signature (protocol.md "Order of checks"). */
+/** The request is parsed, and intake has checked instrument rules and signature (protocol.md "Order of checks"). */
 export function decidePlace(state: State, command: CommandOf<'place'>, env: Env): PlacePlan | RefusedOutcome {
   const signer = checkSigner(state, command.account_id, command.trading_key)
   if (!signer.ok) return signer

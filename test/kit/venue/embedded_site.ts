@@ -13,7 +13,7 @@ import {
 import { openChain } from '../../../engine/chain/open_chain'
 import type { EngineConfig } from '../../../engine/config'
 import { openHashing } from '../../../engine/hashing/open_hashing'
-import { openVenue, type Venue } from '../../../engine/index'
+import { openVenue } from '../../../engine/index'
 import type { ChainPort, HashPort } from '../../../engine/ports'
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
 import { toHex } from '../../../protocol/bytes'
@@ -27,6 +27,7 @@ import { makeGenesis } from '../../../sandbox/chain/genesis'
 import { type OpenedChain, openEmbeddedChain } from '../../../sandbox/chain/open_embedded_chain'
 import { decodeTransaction } from '../../../sandbox/chain/transaction_meta'
 import { DEFAULT_TERMS, issueAccount } from '../../../tools/account/issue_account'
+import { type JsonVenue, jsonVenue } from './json_venue'
 import { testConfig, testKeys } from './open_test_venue'
 import { type Deposit, element, type Trader } from './trader'
 
@@ -42,7 +43,7 @@ export class EmbeddedSite {
   readonly keys = testKeys()
   readonly fatal: Error[] = []
   chain!: OpenedChain
-  venue!: Venue
+  venue!: JsonVenue
   hash!: HashPort
   port!: ChainPort
   /** Endpoints of the venues opened from now on; the chain's own where none are named. */
@@ -58,7 +59,7 @@ export class EmbeddedSite {
   }
 
   /** The venue of `data_dir`; the newest one opened is the site's. */
-  async openVenue(data_dir = this.dir, change: Partial<EngineConfig> = {}): Promise<Venue> {
+  async openVenue(data_dir = this.dir, change: Partial<EngineConfig> = {}): Promise<JsonVenue> {
     const hash = await openHashing({ dir: join(data_dir, 'trees'), key: this.keys.journal_key })
     this.hash = hash
     const port = await openChain({
@@ -75,10 +76,11 @@ export class EmbeddedSite {
     const mints = template.mints.map((mint) => ({ ...mint, mint: mint.decimals === 9 ? JTO : USDC }))
     const instruments = template.instruments.map((one) => ({ ...one, base_mint: JTO, quote_mint: USDC }))
     const clock = { unixMs: () => Date.now(), monotonicMs: () => performance.now() }
-    this.venue = await openVenue({
+    const venue = await openVenue({
       config: { ...template, mints, instruments, ...change },
       ports: { clock, keys: this.keys, hash, chain: port, fatal: (error) => void this.fatal.push(error) },
     })
+    this.venue = jsonVenue(venue)
     return this.venue
   }
 
