@@ -1,7 +1,7 @@
 /** Describes binary layouts once for both directions, so that encoding and decoding cannot drift apart. */
 
 import { ByteReader, ByteWriter, CodecError } from './byte_stream'
-import { equalBytes, fromHex, paddedAscii, toHex } from './bytes'
+import { equalBytes, fromHex, toHex } from './bytes'
 
 /** The layout of a value. Integers are little-endian; a value has one encoding, and every other is rejected. */
 export type Codec<T> = {
@@ -136,7 +136,7 @@ export function constant(bytes: Uint8Array): Constant {
 
 /** The 16 bytes that say which layout follows: ASCII, zero padded. */
 export function domain(name: string): Constant {
-  return constant(paddedAscii(name, 16))
+  return constant(ascii(16).encode(name))
 }
 
 /** Reserved bytes. */

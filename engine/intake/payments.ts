@@ -1,7 +1,6 @@
 /** Parses withdrawal and reshape requests into commands. */
-import { bodyId } from '../../protocol/bodies/body_layout'
 import { encodeReshape } from '../../protocol/bodies/reshape'
-import { encodeWithdraw } from '../../protocol/bodies/withdraw'
+import { bodyId, encodeWithdraw } from '../../protocol/bodies/withdraw'
 import { compareBytes, concatBytes } from '../../protocol/bytes'
 import type { Reshape, Withdraw } from '../commands'
 import { LIMITS } from '../limits'
