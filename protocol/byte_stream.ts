@@ -7,7 +7,7 @@ export class CodecError extends Error {
 }
 
 export class ByteWriter {
-  private bytes: Uint8Array
+  private bytes: Uint8Array<ArrayBuffer>
   private view: DataView
   private at = 0
 
@@ -21,7 +21,8 @@ export class ByteWriter {
 
   /** The low `width` bytes of an integer, `width` 1, 2 or 4. @throws RangeError when it does not fit */
   int(value: number, width: 1 | 2 | 4): void {
-    if (!Number.isInteger(value) || value < 0 || value >= 2 ** (8 * width))
+    const most = width === 1 ? 0xff : width === 2 ? 0xffff : 0xffff_ffff
+    if (!Number.isInteger(value) || value < 0 || value > most)
       throw new RangeError(`value does not fit ${width} bytes`)
     const at = this.room(width)
     if (width === 1) this.bytes[at] = value
@@ -95,13 +96,13 @@ export class ByteWriter {
   begin(): void {
     this.at = 0
   }
-  /** The output as a view, valid until the next write. */
-  whole(): Uint8Array {
-    return this.bytes.subarray(0, this.at)
+  /** The output from `from` on as a view, valid until the next write. */
+  whole(from = 0): Uint8Array<ArrayBuffer> {
+    return this.bytes.subarray(from, this.at)
   }
   /** A copy of the output. */
   done(): Uint8Array<ArrayBuffer> {
-    return this.bytes.slice(0, this.at) as Uint8Array<ArrayBuffer>
+    return this.bytes.slice(0, this.at)
   }
 
   private room(width: number): number {

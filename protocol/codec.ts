@@ -27,6 +27,16 @@ export type ValueOf<C extends AnyCodec> = ReturnType<C['read']>
 /** Reused by all values: the result is copied out. No `write` may call `encode`. */
 const scratch = new ByteWriter()
 
+/** The result of reading untrusted bytes; undefined when they are no encoding. */
+export function tryDecode<T>(read: () => T): T | undefined {
+  try {
+    return read()
+  } catch (error) {
+    if (error instanceof CodecError) return undefined
+    throw error
+  }
+}
+
 /** A layout of its own kind, from its size and both directions. */
 export function codec<T>(
   size: number | undefined,
@@ -124,7 +134,7 @@ export function ascii(width: number): Codec<string> {
 }
 
 /** Bytes that every value has: `struct` writes and checks them, and its values do not contain them. */
-export type Constant = Codec<undefined> & { readonly constant: true }
+type Constant = Codec<undefined> & { readonly constant: true }
 
 export function constant(bytes: Uint8Array): Constant {
   const read = (from: ByteReader) => {
@@ -226,7 +236,7 @@ type Fields = Readonly<Record<string, AnyCodec>>
 type StructOf<F extends Fields> = {
   -readonly [K in keyof F as F[K] extends Constant ? never : K]: ValueOf<F[K]>
 }
-export type Struct<F extends Fields, T = StructOf<F>> = Codec<T> & {
+type Struct<F extends Fields, T = StructOf<F>> = Codec<T> & {
   /** Offset of a field. @throws RangeError when a field before it varies in length */
   readonly offsetOf: (field: keyof F) => number
 }

@@ -4,7 +4,7 @@
  */
 
 import { createHmac, type Hmac, hkdfSync, timingSafeEqual } from 'node:crypto'
-import { closeSync, existsSync, fstatSync, openSync, readSync, renameSync, writeSync } from 'node:fs'
+import { closeSync, existsSync, fstatSync, openSync, readSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { concatBytes, readU64Le, u64Le } from '../../protocol/bytes'
 import { NODE_BYTES, PART_BYTES, TREE_DEPTH, type TreeNodes } from '../../protocol/notes/merkle_tree'
@@ -46,16 +46,12 @@ export function writeTreeCache(dir: string, key: Uint8Array, trees: Trees): void
   const path = join(dir, FILE)
   const fd = openSync(`${path}.new`, 'w', 0o600)
   try {
-    writeWhole(fd, hmac.digest())
-    for (const part of bodyOf(trees)) writeWhole(fd, part)
+    writeFileSync(fd, hmac.digest())
+    for (const part of bodyOf(trees)) writeFileSync(fd, part)
   } finally {
     closeSync(fd)
   }
   renameSync(`${path}.new`, path)
-}
-
-function writeWhole(fd: number, bytes: Uint8Array): void {
-  for (let done = 0; done < bytes.length; ) done += writeSync(fd, bytes, done, bytes.length - done)
 }
 
 /** Streams the file into its own buffers. The data is untrusted until the HMAC is verified. */
