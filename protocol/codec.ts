@@ -94,17 +94,25 @@ export const text: Codec<string> = codec(
   (from) => from.text(),
 )
 /** Counted bytes. */
-export const blob: Codec<Uint8Array> = codec(
-  undefined,
-  (to, value) => to.blob(value),
-  (from) => from.blob(),
-)
+export const blob = sized(uint)
 export const bool: Codec<boolean> = codec(1, (to, value) => to.byte(value ? 1 : 0), readBool)
 
 function readBool(from: ByteReader): boolean {
   const byte = from.byte()
   if (byte > 1) throw new CodecError('a flag is neither 0 nor 1')
   return byte === 1
+}
+
+/** Bytes after their number. */
+export function sized(count: Codec<number>): Codec<Uint8Array> {
+  return codec(
+    undefined,
+    (to, value) => {
+      count.write(to, value.length)
+      to.fixed(value, value.length)
+    },
+    (from) => from.fixed(count.read(from)),
+  )
 }
 
 export function fixed(width: number): Codec<Uint8Array> {
