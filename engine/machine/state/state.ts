@@ -20,7 +20,7 @@ type Mint = {
 }
 
 /** An epoch that this venue intends to open or has opened; `slot` is 0 until it is finalized on chain. */
-export type Epoch = {
+type Epoch = {
   readonly epoch: number
   readonly boot_nonce: Uint8Array
   readonly generation: number
