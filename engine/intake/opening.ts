@@ -1,5 +1,5 @@
 /** Parses the opening of a note and derives the note's commitment and nullifier from it. */
-import { equalBytes, toHex } from '../../protocol/bytes'
+import { equalBytes } from '../../protocol/bytes'
 import { nullifierOf, openingCommitment } from '../../protocol/notes/notes'
 import type { NoteFact } from '../commands'
 import type { State } from '../machine/state/state'
@@ -41,8 +41,7 @@ export function openNote(
   opening: Opening | undefined,
   owner: Uint8Array,
 ): NoteFact | undefined {
-  if (opening === undefined || known.notes.has(toHex(wanted)) || !isLeaf(known, wanted, opening))
-    return undefined
+  if (opening === undefined || known.notes.has(wanted) || !isLeaf(known, wanted, opening)) return undefined
   const commitment = openingCommitment({ owner, ...opening })
   return { ...opening, commitment, nullifier: nullifierOf(commitment, opening.blinding) }
 }

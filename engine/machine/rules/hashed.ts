@@ -5,7 +5,7 @@ import type { CommandOf } from '../../commands'
 import { type SettlementBatch, unopenedExits } from '../state/batch'
 import type { Note } from '../state/note'
 import type { Answer, Effects } from '../state/outcome'
-import type { State } from '../state/state'
+import { keyOf, type State } from '../state/state'
 import { fillView } from '../state/views'
 
 /** @throws Error when the result is not for the oldest unhashed batch, or spends a nullifier again */
@@ -61,12 +61,12 @@ export function announceNote(
   kind: 'note.created' | 'note.exited',
   note: Note,
 ): void {
-  const account = state.keys.get(note.owner)?.account
+  const account = keyOf(state, note.owner)?.account
   const { known } = note
   if (account === undefined || !known) return
   const data = (): NoteEvent => ({
-    commitment: note.commitment!,
-    trading_key: note.owner,
+    commitment: note.commitment!.toHex(),
+    trading_key: note.owner_text,
     mint: state.mints[note.mint]!.text,
     amount: note.amount.toString(),
   })

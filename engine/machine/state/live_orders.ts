@@ -48,15 +48,6 @@ export class LiveOrders {
     return handle === undefined ? undefined : this.at(handle)
   }
 
-  /** The same by hex. */
-  get(order_id: string): Order | undefined {
-    return this.find(Uint8Array.fromHex(order_id))
-  }
-
-  has(order_id: string): boolean {
-    return this.table.find(Uint8Array.fromHex(order_id)) !== undefined
-  }
-
   /** A reference to the live order of a handle. */
   at(handle: number): Order {
     return new Order(handle, this.rows.chunkOf(handle), this.rows.placeOf(handle), this.context)

@@ -1,5 +1,6 @@
 /** Defines the whole state of the venue. Only apply functions write it; decide functions read it. */
 import { decodeBase58 } from '../../../protocol/base58'
+import { fromHex } from '../../../protocol/bytes'
 import type { HaltReason, Settings } from '../../commands'
 import { ByteIndex } from '../../memory/byte_index'
 import type { HashSeed } from '../../memory/id_table'
@@ -75,11 +76,11 @@ export type State = {
  * @param orders that the book allocates for at once; growing beyond copies its arrays, which takes a pause
  */
 export function createState(seed: HashSeed, orders?: number): State {
-  const keys = new Map<string, TradingKey>()
   const key_list: TradingKey[] = []
   const instrument_list: InstrumentState[] = []
   const leaves = new ByteIndex(seed)
-  const notes = new Notes({ keys, key_list, leaves }, seed)
+  const key_index = new ByteIndex(seed)
+  const notes = new Notes({ key_index, key_list, leaves }, seed)
   const pool = new OrderPool(orders)
   return {
     settings: undefined,
@@ -92,8 +93,8 @@ export function createState(seed: HashSeed, orders?: number): State {
     epochs: [],
     halted: undefined,
     accounts: new Map(),
-    keys,
-    key_index: new ByteIndex(seed),
+    keys: new Map(),
+    key_index,
     key_list,
     instruments: new Map(),
     instrument_list,
@@ -134,8 +135,20 @@ export function keyBytes(text: string): Uint8Array {
   return bytes
 }
 
-export function hexBytes(text: string, width: number): Uint8Array {
-  const bytes = Uint8Array.fromHex(text)
-  if (bytes.length !== width) throw new Error(`expected ${width} bytes of hex`)
-  return bytes
+/** Puts settings in force. @throws Error for a fee key or anchor of another width */
+export function setSettings(state: State, settings: Settings): void {
+  const fee_anchor = fromHex(settings.fee_anchor, 32)
+  if (fee_anchor === undefined) throw new Error('the configured fee anchor is not 32 bytes of hex')
+  state.fee_key = keyBytes(settings.fee_key)
+  state.fee_anchor = fee_anchor
+  state.settings = settings
+}
+
+/** The bound trading key of these bytes. */
+export function keyOf(
+  { key_index, key_list }: Pick<State, 'key_index' | 'key_list'>,
+  bytes: Uint8Array,
+): TradingKey | undefined {
+  const place = key_index.indexOf(bytes)
+  return place === undefined ? undefined : key_list[place]
 }

@@ -104,9 +104,10 @@ describe('an account record', () => {
     const { record } = await provisioned(accounts, 'bob')
     expect(await codeOf(() => accounts.verifyRecord(record))).toBe('record_stale')
     const next = setStatus(record, 'suspended', OPERATOR_SEED, NOW_MS)
-    const verified = accounts.verifyRecord(next)
-    expect(verified).toMatchObject({ account_id: 'bob', version: 2, status: 'suspended' })
-    expect(JSON.parse(Buffer.from(verified.record).toString())).toEqual(next)
+    const { command, record: same } = accounts.verifyRecord(next)
+    expect(same).toEqual(next)
+    expect(command).toMatchObject({ account_id: 'bob', version: 2, status: 'suspended' })
+    expect(JSON.parse(Buffer.from(command.record).toString())).toEqual(next)
   })
 
   test('cannot take the api key of another account', async () => {

@@ -41,7 +41,12 @@ function add(finals: FinalOrders, number: number): void {
   finals.add({ bytes: concatBytes(...ids), at: 0 }, { ...facts, replaces: replaces !== undefined })
 }
 function named({ key, ...facts }: ReturnType<typeof factsOf>) {
-  return { ...facts, account_id: keys[key]!.account.account_id, trading_key: keys[key]!.text }
+  return {
+    ...facts,
+    digest: Uint8Array.fromHex(facts.digest),
+    account_id: keys[key]!.account.account_id,
+    trading_key: keys[key]!.text,
+  }
 }
 function encoded(finals: FinalOrders): Uint8Array {
   const to = new ByteWriter()
