@@ -1,9 +1,10 @@
 /** Checks whether a note can back a command, locks it and releases it. */
 import { equalBytes } from '../../../protocol/bytes'
 import type { NoteFact } from '../../commands'
+import { keyOf } from '../state/account'
 import type { Note } from '../state/note'
 import { type RefusedOutcome, refuse } from '../state/outcome'
-import { keyOf, type State } from '../state/state'
+import type { State } from '../state/state'
 
 /** A note that is not in the state yet, from its opening. */
 type OpenedNote = {

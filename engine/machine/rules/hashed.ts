@@ -2,10 +2,11 @@
 import { compareBytes } from '../../../protocol/bytes'
 import type { NoteEvent } from '../../../protocol/wire/trading'
 import type { CommandOf } from '../../commands'
+import { keyOf } from '../state/account'
 import { type SettlementBatch, unopenedExits } from '../state/batch'
 import type { Note } from '../state/note'
 import type { Answer, Effects } from '../state/outcome'
-import { keyOf, type State } from '../state/state'
+import type { State } from '../state/state'
 import { fillView } from '../state/views'
 
 /** @throws Error when the result is not for the oldest unhashed batch, or spends a nullifier again */

@@ -2,12 +2,12 @@
 import { encodeBase58 } from '../../../protocol/base58'
 import type { ByteWriter } from '../../../protocol/byte_stream'
 import { type Chunk, readU48, writeU48 } from '../../memory/rows'
-import type { TradingKey } from './account'
+import { keyOf, type TradingKey } from './account'
 import type { Reshape, SettlementBatch, Withdrawal } from './batch'
 import * as row from './note_row'
 import type { Commitments, Notes } from './notes'
 import type { FillRecord } from './order'
-import { keyOf, type State } from './state'
+import type { State } from './state'
 
 /**
  * `free`: backs no command. `in_use`: locked by a live order, withdrawal or reshape. `spent`: an input of a settlement

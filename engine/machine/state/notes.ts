@@ -4,9 +4,10 @@ import type { ByteIndex } from '../../memory/byte_index'
 import { HandleLinks, newList } from '../../memory/handle_list'
 import { type HashSeed, type Ids, IdTable } from '../../memory/id_table'
 import { RowSlab } from '../../memory/rows'
+import { keyOf } from './account'
 import { NOTE_STATUSES, Note, type NoteContext, type NoteFacts } from './note'
 import * as row from './note_row'
-import { keyOf, type State } from './state'
+import type { State } from './state'
 
 const WIDTH = 32
 /** A commitment, then the leaf index cited before the leaf was final. */

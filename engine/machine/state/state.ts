@@ -143,12 +143,3 @@ export function setSettings(state: State, settings: Settings): void {
   state.fee_anchor = fee_anchor
   state.settings = settings
 }
-
-/** The bound trading key of these bytes. */
-export function keyOf(
-  { key_index, key_list }: Pick<State, 'key_index' | 'key_list'>,
-  bytes: Uint8Array,
-): TradingKey | undefined {
-  const place = key_index.indexOf(bytes)
-  return place === undefined ? undefined : key_list[place]
-}

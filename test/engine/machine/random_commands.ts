@@ -12,8 +12,8 @@ import {
   type World,
 } from '../../../bench/kit/machine_world'
 import type { CommandOf, NoteFact } from '../../../engine/commands'
+import { keyOf } from '../../../engine/machine/state/account'
 import type { Note } from '../../../engine/machine/state/note'
-import { keyOf } from '../../../engine/machine/state/state'
 
 export const ACCOUNTS = ['ann', 'ben', 'cyd', 'dan', 'eve', 'fay', 'gus', 'hal']
 
