@@ -80,7 +80,7 @@ export const CELLS: readonly Cell[] = [
     types: CONTRACTS,
   },
   { folder: 'engine/venue', owns: 'the calls of the venue', values: ['protocol'], types: CONTRACTS },
-  { folder: 'engine/memory', owns: 'slabs, tables and byte streams', values: ['protocol'] },
+  { folder: 'engine/memory', owns: 'slabs and tables', values: ['protocol'] },
   {
     folder: 'engine/machine/book',
     owns: 'the order book and the auction',
