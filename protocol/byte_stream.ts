@@ -119,6 +119,7 @@ export class ByteWriter {
 }
 
 const NO_BYTES = new Uint8Array(0)
+const scratch = new DataView(new ArrayBuffer(8))
 
 /**
  * Reads without a DataView: creating one per record costs more than decoding the record. Every read throws CodecError when
@@ -157,10 +158,9 @@ export class ByteReader {
   }
   u64(): bigint {
     const at = this.skip(8)
-    const low = this.u32At(at)
-    const high = this.u32At(at + 4)
-    if (high < 0x20_0000) return BigInt(low + high * 0x1_0000_0000)
-    return BigInt(low) | (BigInt(high) << 32n)
+    scratch.setUint32(0, this.u32At(at), true)
+    scratch.setUint32(4, this.u32At(at + 4), true)
+    return scratch.getBigUint64(0, true)
   }
   /** A copy, so that the decoded value does not keep the whole record alive. */
   fixed(width: number): Uint8Array {
