@@ -51,14 +51,6 @@ export class ByteWriter {
     const at = this.room(width)
     this.bytes.set(value, at)
   }
-  zeros(width: number): void {
-    const at = this.room(width)
-    this.bytes.fill(0, at, at + width)
-  }
-  blob(value: Uint8Array): void {
-    this.uint(value.length)
-    this.fixed(value, value.length)
-  }
   /** Writes `width` bytes of `bytes` from `from` on. */
   copy(bytes: Uint8Array, from: number, width: number): void {
     const at = this.room(width)
@@ -73,7 +65,9 @@ export class ByteWriter {
       const code = value.charCodeAt(char)
       if (code > 0x7f) {
         this.at = before
-        this.blob(utf8(value))
+        const bytes = utf8(value)
+        this.uint(bytes.length)
+        this.fixed(bytes, bytes.length)
         return
       }
       this.bytes[at + char] = code
@@ -176,15 +170,6 @@ export class ByteReader {
   copy(to: Uint8Array, to_at: number, width: number): void {
     const at = this.skip(width)
     copyBytes(this.bytes, at, to, to_at, width)
-  }
-  /** @throws CodecError when one of the next `width` bytes is not zero */
-  zeros(width: number): void {
-    const at = this.skip(width)
-    for (let offset = 0; offset < width; offset++)
-      if (this.bytes[at + offset] !== 0) throw new CodecError('a reserved byte is not zero')
-  }
-  blob(): Uint8Array {
-    return this.fixed(this.uint())
   }
   text(): string {
     const length = this.uint()

@@ -144,9 +144,9 @@ export function ascii(width: number): Codec<string> {
 /** Bytes that every value has: `struct` writes and checks them, and its values do not contain them. */
 type Constant = Codec<undefined> & { readonly constant: true }
 
-export function constant(bytes: Uint8Array): Constant {
+export function constant(bytes: Uint8Array, fault = 'constant bytes differ'): Constant {
   const read = (from: ByteReader) => {
-    if (!equalBytes(from.view(bytes.length), bytes)) throw new CodecError('constant bytes differ')
+    if (!equalBytes(from.view(bytes.length), bytes)) throw new CodecError(fault)
     return undefined
   }
   return { ...codec(bytes.length, (to) => to.fixed(bytes, bytes.length), read), constant: true }
@@ -159,11 +159,7 @@ export function domain(name: string): Constant {
 
 /** Reserved bytes. */
 export function zeros(width: number): Constant {
-  const read = (from: ByteReader) => {
-    from.zeros(width)
-    return undefined
-  }
-  return { ...codec(width, (to) => to.zeros(width), read), constant: true }
+  return constant(new Uint8Array(width), 'a reserved byte is not zero')
 }
 
 /** One of a closed list of words, as its index plus `first` in one byte: words are only added at the end. */

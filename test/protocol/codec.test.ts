@@ -15,8 +15,10 @@ import {
   list,
   mapped,
   option,
+  sized,
   struct,
   text,
+  tryDecode,
   u8,
   u16,
   u32,
@@ -45,6 +47,7 @@ const CASES = [
   ['u64 beyond 2^53', u64, 2n ** 53n + 1n, '0100000000002000'],
   ['text', text, 'aä', '030000000000000061c3a4'],
   ['blob', blob, Uint8Array.of(7), '010000000000000007'],
+  ['bytes with a count of two bytes', sized(u16), Uint8Array.of(7, 8), '02000708'],
   ['bool', bool, true, '01'],
   ['fixed', fixed(2), Uint8Array.of(1, 2), '0102'],
   ['hex', hex(2), '0a0b', '0a0b'],
@@ -141,6 +144,12 @@ describe('a layout', () => {
     expect(toHex(decimal.encode('7'))).toBe('07')
     expect(decimal.decode(Uint8Array.of(7))).toBe('7')
   })
+})
+
+test('reading untrusted bytes gives nothing for a foreign encoding, and hides no other error', () => {
+  expect(tryDecode(() => u16.decode(Uint8Array.of(1, 0)))).toBe(1)
+  expect(tryDecode(() => u16.decode(Uint8Array.of(1)))).toBeUndefined()
+  expect(() => tryDecode(() => ascii(1).encode('ab'))).toThrow(RangeError)
 })
 
 test('a reader joins blocks, wherever a value is cut', () => {
