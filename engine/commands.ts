@@ -84,20 +84,20 @@ export type Reshape = {
   openings: (NoteFact | undefined)[]
 } & Omit<Parsed<typeof wire.ReshapeRequest>, 'openings'>
 
-export type ArmDisconnect = { kind: 'arm_disconnect'; account_id: string; origin: string; armed: boolean }
-export type Disconnected = { kind: 'disconnected'; account_id: string; origin: string }
+type ArmDisconnect = { kind: 'arm_disconnect'; account_id: string; origin: string; armed: boolean }
+type Disconnected = { kind: 'disconnected'; account_id: string; origin: string }
 
 /** A newer confirmed slot of the chain: expiry, timers, auctions and packing happen here. */
-export type Slot = { kind: 'slot'; slot: SlotNumber }
+type Slot = { kind: 'slot'; slot: SlotNumber }
 /** Finalized leaves of the note tree in leaf order, verified against a known state of the chain. */
-export type Leaves = { kind: 'leaves'; first_index: number; leaves: Uint8Array[]; slot: SlotNumber }
+type Leaves = { kind: 'leaves'; first_index: number; leaves: Uint8Array[]; slot: SlotNumber }
 /** The hashing worker's result for the oldest unhashed settlement batch. */
-export type Hashed = { kind: 'hashed'; batch_id: number; result: HashResult }
+type Hashed = { kind: 'hashed'; batch_id: number; result: HashResult }
 /** Journaled before the signed bytes are sent. */
-export type BatchSigned = { kind: 'batch_signed'; signed: SignedBatch }
-export type BatchStaged = { kind: 'batch_stage'; stage: BatchStage }
+type BatchSigned = { kind: 'batch_signed'; signed: SignedBatch }
+type BatchStaged = { kind: 'batch_stage'; stage: BatchStage }
 /** Journaled before `open_epoch` is sent. */
-export type EpochIntended = {
+type EpochIntended = {
   kind: 'epoch_intended'
   epoch: number
   boot_nonce: Uint8Array
@@ -106,10 +106,10 @@ export type EpochIntended = {
   transaction: Uint8Array
 }
 /** `open_epoch` is finalized: this instance serves from now on. */
-export type EpochOpened = { kind: 'epoch_opened'; epoch: number; slot: SlotNumber; signature: Uint8Array }
+type EpochOpened = { kind: 'epoch_opened'; epoch: number; slot: SlotNumber; signature: Uint8Array }
 /** An oracle price in quote units per whole base token. */
 export type Reference = { kind: 'reference' } & Omit<Parsed<typeof wire.ReferencePrice>, 'signature'>
-export type ExitRequested = { kind: 'exit_requested'; request: ExitRequest }
+type ExitRequested = { kind: 'exit_requested'; request: ExitRequest }
 export type HaltReason =
   | 'vault_frozen'
   | 'vault_paused'
@@ -117,18 +117,18 @@ export type HaltReason =
   | 'rolled_back'
   | 'root_mismatch'
   | 'program_error'
-export type Halted = { kind: 'halted'; reason: HaltReason }
-export type Resumed = { kind: 'resumed' }
+type Halted = { kind: 'halted'; reason: HaltReason }
+type Resumed = { kind: 'resumed' }
 /** Opens, pauses or closes an instrument; closing cancels its orders and is final. */
-export type InstrumentStatusSet = {
+type InstrumentStatusSet = {
   kind: 'instrument_status'
   symbol: string
   status: 'active' | 'paused' | 'closed'
 }
 /** Batches that settled before this journal began; nullifiers ascending within each batch. */
-export type SpentRestored = { kind: 'spent_restored'; batches: SettledBatch[] }
+type SpentRestored = { kind: 'spent_restored'; batches: SettledBatch[] }
 /** The first command of a journal, and repeated when a boot finds settings that differ from the state's. */
-export type Configure = { kind: 'configure'; settings: Settings }
+type Configure = { kind: 'configure'; settings: Settings }
 
 export type CommandBody =
   | AccountRecord

@@ -40,9 +40,10 @@ export async function provision(
 ): Promise<{ account_id: string; version: number }> {
   const verified = accounts.verifyRecord(record)
   engine.availability.requireRunning()
-  await engine.sequencer.submit({ kind: 'account_record', ...verified })
+  await engine.sequencer.submit({ kind: 'account_record', ...verified.command })
   accounts.applyRecord(verified)
-  return { account_id: verified.account_id, version: verified.version }
+  const { account_id, version } = verified.record
+  return { account_id, version }
 }
 
 /**

@@ -2,6 +2,8 @@
  * Declares the ports of the engine: the interfaces through which it reaches clocks, keys, chain, hashing and accounts.
  * `server/main.ts` joins the real implementations; tests join their own.
  */
+
+import type { AccountRecord as SignedRecord } from '../protocol/bodies/account_record'
 import type { Amount, JournalSeq, SlotNumber } from '../protocol/units'
 import type { TokenRequest, TokenResponse } from '../protocol/wire/trading'
 import type { AccountRecord, HaltReason } from './commands'
@@ -297,5 +299,5 @@ export interface AccountsPort {
   close(): Promise<void>
 }
 
-/** A record with a verified operator signature and form; `record` holds the bytes as received. */
-export type VerifiedRecord = Omit<AccountRecord, 'kind'>
+/** A record with a verified operator signature and form, and the command that journals it. */
+export type VerifiedRecord = { record: SignedRecord; command: Omit<AccountRecord, 'kind'> }

@@ -22,7 +22,7 @@ export type VenueIdentity = StatementBody
  * The identity that a verified venue is certified for. A venue has another statement key after each restart, so the
  * identity belongs to the receipts of this connection; keep it with them.
  * @param of a verified venue, or a bundle of evidence that was accepted: nothing is verified here
- * @throws Refused, BodyError when the certificate is malformed or certifies another key
+ * @throws Refused, CodecError when the certificate is malformed or certifies another key
  */
 export function identityOf(of: { attestation: Attestation }): VenueIdentity {
   const { certificate, statement_key } = of.attestation.binding

@@ -1,9 +1,11 @@
 /** Encrypts rows for the disk: contents bound to their row, names and ids hidden under keys. */
 
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync } from 'node:crypto'
+import { ByteReader } from '../../protocol/byte_stream'
+import { concatBytes } from '../../protocol/bytes'
+import { fixed, struct, u32, uint } from '../../protocol/codec'
 import type * as wire from '../../protocol/wire/trading'
 import { LIMITS } from '../limits'
-import { getSafe, setSafe } from '../memory/safe_integers'
 
 /** The name of a row is the associated data of its encryption. A block is identified by its first seq. */
 export const blockRow = (account_id: string, seq_first: number): string => `block/${account_id}/${seq_first}`
@@ -16,8 +18,27 @@ export const isOpen = (status: wire.OrderStatus): boolean =>
 export const isFinalPayment = (status: wire.Withdrawal['status'] | wire.Reshape['status']): boolean =>
   status === 'finalized' || status === 'refunded' || status === 'voided'
 
-/** Sealed value: salt id u32, counter u64, tag 16, ciphertext. */
-const HEADER_BYTES = 28
+/** Precedes the ciphertext. */
+const SEALED = struct({ nonce: fixed(12), tag: fixed(16) })
+/** The nonce of `Sealer`. */
+const NONCE = struct({ salt_id: u32, counter: uint })
+
+/** AES-256-GCM of a text, bound to the name of its row. No nonce may be used twice under a key. */
+export function sealText(key: Uint8Array, nonce: Uint8Array, row: string, text: string): Uint8Array {
+  const cipher = createCipheriv('aes-256-gcm', key, nonce).setAAD(Buffer.from(row))
+  const sealed = concatBytes(cipher.update(text, 'utf8'), cipher.final())
+  return concatBytes(SEALED.encode({ nonce, tag: cipher.getAuthTag() }), sealed)
+}
+
+/** @throws Error when the value was not sealed for this row with this key */
+export function unsealText(key: Uint8Array, row: string, sealed: Uint8Array): string {
+  const from = new ByteReader(sealed)
+  const { nonce, tag } = SEALED.read(from)
+  const decipher = createDecipheriv('aes-256-gcm', key, nonce).setAAD(Buffer.from(row)).setAuthTag(tag)
+  const plain = decipher.update(sealed.subarray(from.at))
+  decipher.final()
+  return plain.toString('utf8')
+}
 
 /** Salts by id. Each opening of the database adds one, so only one process encrypts under a key. */
 type SaltOf = (id: number) => Uint8Array | undefined
@@ -36,17 +57,8 @@ export class Sealer {
 
   /** `row` names table and key: a value decrypts only in its own row. */
   seal(row: string, text: string): Uint8Array {
-    const plain = Buffer.from(text)
-    const sealed = new Uint8Array(HEADER_BYTES + plain.length)
-    const view = new DataView(sealed.buffer)
-    view.setUint32(0, this.salt_id, true)
-    setSafe(view, 4, ++this.counter)
-    const cipher = createCipheriv('aes-256-gcm', this.key, sealed.subarray(0, 12))
-    cipher.setAAD(Buffer.from(row))
-    sealed.set(cipher.update(plain), HEADER_BYTES)
-    cipher.final()
-    sealed.set(cipher.getAuthTag(), 12)
-    return sealed
+    const nonce = NONCE.encode({ salt_id: this.salt_id, counter: ++this.counter })
+    return sealText(this.key, nonce, row, text)
   }
 }
 
@@ -59,18 +71,9 @@ export class Unsealer {
 
   /** @throws Error when the value was not sealed for this row with this key */
   unseal(row: string, sealed: Uint8Array): string {
-    const view = new DataView(sealed.buffer, sealed.byteOffset, sealed.byteLength)
-    if (sealed.length < HEADER_BYTES || getSafe(view, 4) === 0) throw new Error('not a sealed value')
-    const decipher = createDecipheriv(
-      'aes-256-gcm',
-      this.keyOf(view.getUint32(0, true)),
-      sealed.subarray(0, 12),
-    )
-    decipher.setAAD(Buffer.from(row))
-    decipher.setAuthTag(sealed.subarray(12, HEADER_BYTES))
-    const plain = decipher.update(sealed.subarray(HEADER_BYTES))
-    decipher.final()
-    return plain.toString('utf8')
+    const { salt_id, counter } = NONCE.read(new ByteReader(sealed))
+    if (counter === 0) throw new Error('not a sealed value')
+    return unsealText(this.keyOf(salt_id), row, sealed)
   }
 
   private keyOf(id: number): Uint8Array {

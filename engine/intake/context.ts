@@ -1,5 +1,5 @@
 /** Defines the venue data that intake reads, its result (a command with the signatures to verify), and the opening of notes. */
-import { concatBytes, equalBytes, toHex } from '../../protocol/bytes'
+import { concatBytes, equalBytes } from '../../protocol/bytes'
 import { nullifierOf, openingCommitment } from '../../protocol/notes/notes'
 import { Refusal } from '../../protocol/refusals'
 import type { Instrument, NoteOpening } from '../../protocol/wire/trading'
@@ -63,7 +63,7 @@ export function openNote(
   opening: Parsed<typeof NoteOpening> | null | undefined,
   owner: Uint8Array,
 ): NoteFact | undefined {
-  if (!opening || known.notes.has(toHex(wanted)) || !isLeaf(known, wanted, opening.leaf_index)) {
+  if (!opening || known.notes.has(wanted) || !isLeaf(known, wanted, opening.leaf_index)) {
     return undefined
   }
   const commitment = openingCommitment({ owner, ...opening })

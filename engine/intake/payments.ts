@@ -1,7 +1,6 @@
 /** Turns withdrawal and reshape requests into commands. */
-import { bodyId } from '../../protocol/bodies/body_layout'
 import { encodeReshape } from '../../protocol/bodies/reshape'
-import { encodeWithdraw } from '../../protocol/bodies/withdraw'
+import { bodyId, encodeWithdraw } from '../../protocol/bodies/withdraw'
 import { Refusal } from '../../protocol/refusals'
 import type { ReshapeRequest, WithdrawalRequest } from '../../protocol/wire/trading'
 import type { Parsed } from '../../protocol/wire/values'

@@ -2,7 +2,7 @@
 import type { SlotNumber } from '../../protocol/units'
 import type { HaltReason } from '../commands'
 import { LIMITS } from '../limits'
-import { hexBytes, type State } from '../machine/state/state'
+import type { State } from '../machine/state/state'
 import type { ChainPort, ChainSinkPort, ExitRequest, HashPort } from '../ports'
 import type { Availability } from './availability'
 import type { Sequencer } from './sequencer'
@@ -79,8 +79,8 @@ export function exitsOpen(state: State): ExitRequest[] {
     const { nullifier, commitment, mint, amount, destination, deadline_unix_s } = exit
     const served = exit.settlement_batch > 0 || waiting.includes(exit)
     return {
-      nullifier: hexBytes(nullifier, 32),
-      commitment: hexBytes(commitment, 32),
+      nullifier,
+      commitment,
       mint,
       amount,
       destination,

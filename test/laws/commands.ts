@@ -94,7 +94,7 @@ export function modify(simulation: Simulation): Came {
 
 const ownNote = ({ collateral }: Order): Usable => ({
   mint: '',
-  commitment: Uint8Array.fromHex(collateral.commitment!),
+  commitment: collateral.commitment!,
   amount: collateral.amount,
   opening: undefined,
 })

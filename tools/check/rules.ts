@@ -86,7 +86,7 @@ export const CELLS: readonly Cell[] = [
     types: CONTRACTS,
   },
   { folder: 'engine/venue', owns: 'the calls of the venue', values: ['protocol'], types: CONTRACTS },
-  { folder: 'engine/memory', owns: 'slabs, tables and byte streams', values: ['protocol'] },
+  { folder: 'engine/memory', owns: 'slabs and tables', values: ['protocol'] },
   {
     folder: 'engine/machine/book',
     owns: 'the order book and the auction',
@@ -175,8 +175,8 @@ export const CELLS: readonly Cell[] = [
   {
     folder: 'engine/reads',
     owns: 'answers to questions',
-    values: ['protocol', 'engine/limits', 'engine/memory'],
-    types: [...CONTRACTS, 'engine/history', 'engine/machine', 'engine/sequencer'],
+    values: ['protocol', 'engine/limits', 'engine/memory', 'engine/history'],
+    types: [...CONTRACTS, 'engine/machine', 'engine/sequencer'],
   },
   {
     folder: 'engine/accounts',

@@ -1,7 +1,8 @@
 /** Decodes a snapshot into a state, including its order books and indexes. */
 import { encodeBase58 } from '../../../protocol/base58'
+import { ByteReader, CodecError } from '../../../protocol/byte_stream'
+import { list, uint } from '../../../protocol/codec'
 import { addToBucket } from '../../memory/buckets'
-import { ByteReader, CodecError } from '../../memory/byte_stream'
 import { newList } from '../../memory/handle_list'
 import type { HashSeed } from '../../memory/id_table'
 import { releaseBytes } from '../../memory/release_bytes'
@@ -13,8 +14,7 @@ import type { Exit, Reshape, Settlement, Withdrawal } from '../state/batch'
 import { addInstrument } from '../state/instrument'
 import { holdAll, type Note, notesOfBatch, notesOfPayment } from '../state/note'
 import type { FillRecord } from '../state/order'
-import { createState, hexBytes, keyBytes, type State } from '../state/state'
-import { list, uint } from './codec'
+import { createState, keyBytes, type State, setSettings } from '../state/state'
 import { STATE_LAYOUT } from './encode_state'
 import {
   account_row,
@@ -43,9 +43,7 @@ export function decodeState(
   orders?: number,
 ): State {
   const from =
-    snapshot instanceof Uint8Array
-      ? new ByteReader(snapshot)
-      : new ByteReader(new Uint8Array(0), true, snapshot)
+    snapshot instanceof Uint8Array ? new ByteReader(snapshot) : new ByteReader(new Uint8Array(0), 0, snapshot)
   if (from.byte() !== STATE_LAYOUT) throw new CodecError('the layout of the snapshot is not known')
   const state = createState(seed, orders)
   readHeading(state, from)
@@ -71,9 +69,7 @@ export function decodeState(
 
 function readHeading(state: State, from: ByteReader): void {
   Object.assign(state, heading.read(from))
-  if (state.settings === undefined) return
-  state.fee_key = keyBytes(state.settings.fee_key)
-  state.fee_anchor = hexBytes(state.settings.fee_anchor, 32)
+  if (state.settings !== undefined) setSettings(state, state.settings)
 }
 
 function readInstruments(state: State, from: ByteReader): void {
@@ -111,13 +107,14 @@ type NoteAt = (place: number) => Note
  * The known notes come first. `settle` stores the commitments and registers the known notes; it needs the leaves, which
  * contain most commitments.
  */
-function readNotes({ notes }: State, from: ByteReader): { noteAt: NoteAt; settle: () => void } {
+function readNotes(state: State, from: ByteReader): { noteAt: NoteAt; settle: () => void } {
+  const { notes } = state
   const known = from.uint()
   const handles = new Uint32Array(from.uint())
   notes.reserve(handles.length, known)
   const commitments = new Uint8Array(new ArrayBuffer(handles.length * 32))
   for (let place = 0; place < handles.length; place++) {
-    handles[place] = readNote(from, notes, commitments, place * 32).handle
+    handles[place] = readNote(from, state, commitments, place * 32).handle
   }
   const settle = () => {
     handles.forEach((handle, place) => {
@@ -175,7 +172,7 @@ function decodeSettlement(from: ByteReader, known: Decoding): Settlement {
     waiting: row.waiting.map(payoutOf),
     batches: new Map(batches.map((batch) => [batch.batch_id, batch])),
     payments: new Map(payments.slice(0, readable).map((payment) => [idOf(payment), payment])),
-    exits: new Map(exits.map((exit) => [exit.nullifier, exit])),
+    exits: new Map(exits.map((exit) => [exit.nullifier.toHex(), exit])),
   }
 }
 

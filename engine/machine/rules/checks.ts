@@ -4,7 +4,7 @@ import { encodeBase58 } from '../../../protocol/base58'
 import type { SlotNumber } from '../../../protocol/units'
 import { LIMITS } from '../../limits'
 import { newList } from '../../memory/handle_list'
-import type { Account, TradingKey } from '../state/account'
+import { type Account, keyOf, type TradingKey } from '../state/account'
 import { type Env, type RefusedOutcome, refuse } from '../state/outcome'
 import { type State, settingsOf } from '../state/state'
 
@@ -28,8 +28,7 @@ export function accountOf(state: State, account_id: string): Account {
 /** Refuses `key_bound`: a trading key belongs to the first account that used it. */
 export function checkSigner(state: State, account_id: string, bytes: Uint8Array): Signer | RefusedOutcome {
   const account = accountOf(state, account_id)
-  const place = state.key_index.indexOf(bytes)
-  const key = place === undefined ? undefined : state.key_list[place]
+  const key = keyOf(state, bytes)
   if (key !== undefined && key.account !== account) return refuse('key_bound')
   return { ok: true, account, text: key?.text ?? encodeBase58(bytes), bytes, key }
 }

@@ -63,7 +63,7 @@ export function decideWithdraw(
   const signer = checkPayment(state, command)
   if (!signer.ok) return signer
   const { commitment, opening } = command
-  const note = checkNote(state, { commitment, opening, owner: signer.text, mint: undefined })
+  const note = checkNote(state, { commitment, opening, owner: signer.bytes, mint: undefined })
   if (!note.ok) return note
   const mint = state.mints[note.note.mint]!
   if (note.note.amount < plus(command.amount, mint.withdraw_fee)) return refuse('collateral_insufficient')
@@ -102,7 +102,7 @@ function checkInputs(
   for (const [at, commitment] of command.inputs.entries()) {
     const mint = notes[0]?.note.mint
     const opening = command.openings[at]
-    const found = checkNote(state, { commitment, opening, owner: signer.text, mint })
+    const found = checkNote(state, { commitment, opening, owner: signer.bytes, mint })
     if (!found.ok) return found
     notes.push(found)
   }
@@ -123,7 +123,7 @@ export function applyWithdraw(
     kind: 'withdrawal',
     withdrawal_id: command.withdrawal_id.toHex(),
     note,
-    commitment: command.commitment.toHex(),
+    commitment: command.commitment,
     destination: command.destination,
     amount: command.amount,
     fee: plan.fee,
@@ -151,7 +151,7 @@ export function applyReshape(
     kind: 'reshape',
     reshape_id: command.reshape_id.toHex(),
     inputs,
-    commitments: command.inputs.map((one) => one.toHex()),
+    commitments: command.inputs,
     amounts: command.amounts,
     anchor: command.anchor,
     outputs: [],

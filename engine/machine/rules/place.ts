@@ -66,7 +66,7 @@ function checkResend(
 ): RefusedOutcome | undefined {
   const known = state.orders.find(order_id) ?? state.finals.find(order_id)
   if (known === undefined) return undefined
-  if (known.digest !== digest.toHex()) return refuse('order_id_taken')
+  if (!equalBytes(known.digest, digest)) return refuse('order_id_taken')
   return refuse('order_exists', { result: resultOf(known) })
 }
 
@@ -87,7 +87,7 @@ function decideOrder(
   const note = checkNote(state, {
     commitment: body.collateral_commitment,
     opening: body.opening,
-    owner: signer.text,
+    owner: signer.bytes,
     mint: body.side === 'buy' ? terms.quote : terms.base,
     released: old?.collateral,
   })
@@ -146,7 +146,7 @@ export function decideModify(
 }
 
 function isReduction(old: Order, place: PlacePlan, replacement: PlaceFields): boolean {
-  const commitment = old.collateral.commitment_bytes
+  const commitment = old.collateral.commitment
   return (
     old.instrument === place.instrument &&
     old.side === replacement.side &&

@@ -50,7 +50,7 @@ export function addFill(state: State, batch: SettlementBatch, order: Order, lots
   })
   const fill: FillRecord = {
     account: order.key.account,
-    order_id: order.order_id,
+    order_id: order.id,
     fill_index,
     symbol: terms.symbol,
     side,
@@ -84,9 +84,9 @@ function exchangeNotes(
   order: Order,
   { fill_index, taken, given }: Exchange,
 ): [proceeds: Note | undefined, change: Note | undefined] {
-  const { order_id, key, nonce, collateral } = order
+  const { id: order_id, key, nonce, collateral } = order
   const { terms } = order.instrument
-  const owner = key.text
+  const owner = key.bytes
   const anchor = order.anchor(fill_index % order.anchor_count)
   const index_role = 2 * fill_index
   const rests = order.remaining > 0

@@ -61,6 +61,15 @@ export function newAccount(account_id: string): Account {
   }
 }
 
+/** The bound trading key of these bytes. */
+export function keyOf(
+  { key_index, key_list }: Pick<State, 'key_index' | 'key_list'>,
+  bytes: Uint8Array,
+): TradingKey | undefined {
+  const place = key_index.indexOf(bytes)
+  return place === undefined ? undefined : key_list[place]
+}
+
 /** Refuses `record_stale` unless the version is above the known one. */
 export function decideAccountRecord(
   state: State,

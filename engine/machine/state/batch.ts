@@ -12,8 +12,8 @@ type BatchProgress = 'built' | 'submitted' | 'confirmed' | 'finalized'
 type Output = {
   readonly note: Note
   readonly anchor: Uint8Array
-  /** Hex; 32 zeros for a note that belongs to no order. */
-  readonly order_id: string
+  /** Zeros for a note that belongs to no order. */
+  readonly order_id: Uint8Array
   readonly nonce: bigint
   /** 2 * index + role. */
   readonly index_role: number
@@ -51,7 +51,7 @@ export type Withdrawal = {
   readonly withdrawal_id: string
   readonly key: TradingKey
   readonly note: Note
-  readonly commitment: string
+  readonly commitment: Uint8Array
   readonly destination: Uint8Array
   readonly amount: Amount
   readonly fee: Amount
@@ -61,8 +61,8 @@ export type Withdrawal = {
   readonly accepted_slot: SlotNumber
   change: Note | undefined
   status: 'accepted' | 'submitted' | 'confirmed' | 'finalized' | 'refunded' | 'voided'
-  /** Hex; set once the chain turns the payout into a refund note. */
-  refund_commitment: string | undefined
+  /** Set once the chain turns the payout into a refund note. */
+  refund_commitment: Uint8Array | undefined
   settlement_batch: number
   signature: string | undefined
   /** Event numbers of its acceptance and of its newest event. */
@@ -78,8 +78,8 @@ export type Reshape = {
   readonly reshape_id: string
   readonly key: TradingKey
   readonly inputs: Note[]
-  /** Hex; of the inputs, as in the request. */
-  readonly commitments: string[]
+  /** Of the inputs, as in the request. */
+  readonly commitments: Uint8Array[]
   readonly amounts: Amount[]
   readonly nonce: bigint
   readonly anchor: Uint8Array
@@ -97,15 +97,14 @@ export type Reshape = {
 /** An exit request seen on chain. The whole note is paid to the destination of the request. */
 export type Exit = {
   readonly kind: 'exit'
-  /** Hex. */
-  readonly nullifier: string
+  readonly nullifier: Uint8Array
   readonly mint: Uint8Array
   readonly amount: Amount
   readonly destination: Uint8Array
   readonly deadline_unix_s: number
   readonly request_account: Uint8Array
-  /** Hex; of the note. */
-  readonly commitment: string
+  /** Of the note. */
+  readonly commitment: Uint8Array
   /** Of the refund note, as in the request. */
   readonly refund_inner: Uint8Array
   readonly accepted_slot: SlotNumber
@@ -127,7 +126,7 @@ export type Settlement = {
   readonly waiting: (Withdrawal | Reshape | Exit)[]
   /** All readable withdrawals and reshapes by id (hex), in the order of acceptance. */
   readonly payments: Map<string, Withdrawal | Reshape>
-  /** Open exit requests by nullifier. */
+  /** Open exit requests by nullifier (hex). */
   readonly exits: Map<string, Exit>
   /** Accrued fees that are not issued yet, by mint index. */
   fees: Amount[]

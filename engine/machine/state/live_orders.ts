@@ -1,9 +1,11 @@
 /** Stores live orders with all their indexes: by id, by trading key, by expiry slot, in the order of arrival. */
+
+import { copyBytes } from '../../../protocol/bytes'
 import type { SlotNumber } from '../../../protocol/units'
 import { dueSlots } from '../../memory/buckets'
 import { HandleLinks, type HandleList, newList } from '../../memory/handle_list'
 import { type HashSeed, IdTable } from '../../memory/id_table'
-import { copyBytes, RowMemory, RowSlab, writeU48 } from '../../memory/rows'
+import { RowMemory, RowSlab, writeU48 } from '../../memory/rows'
 import { SharedTexts } from '../../memory/texts'
 import { AnchorCells } from './anchor_cells'
 import { dropFill, holdFill } from './note'
@@ -46,15 +48,6 @@ export class LiveOrders {
   find(order_id: Uint8Array): Order | undefined {
     const handle = this.table.find(order_id)
     return handle === undefined ? undefined : this.at(handle)
-  }
-
-  /** The same by hex. */
-  get(order_id: string): Order | undefined {
-    return this.find(Uint8Array.fromHex(order_id))
-  }
-
-  has(order_id: string): boolean {
-    return this.table.find(Uint8Array.fromHex(order_id)) !== undefined
   }
 
   /** A reference to the live order of a handle. */

@@ -1,8 +1,9 @@
 /** Defines references to live orders and the record of a fill. */
+import type { ByteWriter } from '../../../protocol/byte_stream'
+import { copyBytes } from '../../../protocol/bytes'
 import type { BaseUnits, EventSeq, Lots, Price, QuoteUnits, SlotNumber, Ticks } from '../../../protocol/units'
 import type { FillStage, OrderType, Side } from '../../../protocol/wire/trading'
-import type { ByteWriter } from '../../memory/byte_stream'
-import { type Chunk, copyBytes, type RowSlab, readU48 } from '../../memory/rows'
+import { type Chunk, type RowSlab, readU48 } from '../../memory/rows'
 import type { SharedTexts } from '../../memory/texts'
 import type { OrderPool } from '../book/order_pool'
 import type { Account, TradingKey } from './account'
@@ -15,7 +16,7 @@ import * as row from './order_row'
 /** The part of an order in one settlement batch. */
 export type FillRecord = {
   readonly account: Account
-  readonly order_id: string
+  readonly order_id: Uint8Array
   readonly fill_index: number
   readonly symbol: string
   readonly side: Side
@@ -111,17 +112,21 @@ export class Order {
     this.life = chunk.view.getUint16(place + row.LIFE_AT, true)
   }
 
-  /** Hex, cached. */
-  get order_id(): string {
+  /** 16 bytes. */
+  get id(): Uint8Array {
     this.at(0)
-    this.id_text ??= this.context.pool.orderId(this.handle).toHex()
+    return this.context.pool.orderId(this.handle)
+  }
+
+  /** The same in hex, cached. */
+  get order_id(): string {
+    this.id_text ??= this.id.toHex()
     return this.id_text
   }
 
-  /** Hex. */
-  get digest(): string {
+  get digest(): Uint8Array {
     const at = this.at(row.DIGEST_AT)
-    return this.chunk.bytes.slice(at, at + row.DIGEST_BYTES).toHex()
+    return this.chunk.bytes.slice(at, at + row.DIGEST_BYTES)
   }
 
   /** Hex. */

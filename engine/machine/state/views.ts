@@ -61,7 +61,7 @@ function knownFills(fills: readonly FillRecord[]): wire.Fill[] {
 export function fillView(fill: FillRecord, seq = fill.seq): wire.Fill {
   const view: wire.Fill = {
     seq,
-    order_id: fill.order_id,
+    order_id: fill.order_id.toHex(),
     fill_index: fill.fill_index,
     symbol: fill.symbol,
     side: fill.side,
@@ -73,10 +73,11 @@ export function fillView(fill: FillRecord, seq = fill.seq): wire.Fill {
     settlement_batch: fill.settlement_batch,
     stage: fill.stage,
     anchor_index: fill.anchor_index,
-    proceeds_commitment: fill.proceeds?.commitment ?? NO_COMMITMENT,
+    proceeds_commitment: fill.proceeds?.commitment?.toHex() ?? NO_COMMITMENT,
     slot: fill.slot,
   }
-  if (fill.change?.commitment !== undefined) view.change_commitment = fill.change.commitment
+  const change = fill.change?.commitment
+  if (change !== undefined) view.change_commitment = change.toHex()
   if (fill.signature !== undefined) view.signature = fill.signature
   return view
 }
@@ -89,15 +90,17 @@ export function placeAnswer(order: Order | FinalOrder): PlaceAnswer {
 export function withdrawalView(withdrawal: Withdrawal, seq = withdrawal.seq): wire.Withdrawal {
   const view: wire.Withdrawal = {
     withdrawal_id: withdrawal.withdrawal_id,
-    commitment: withdrawal.commitment,
+    commitment: withdrawal.commitment.toHex(),
     destination: encodeBase58(withdrawal.destination),
     amount: withdrawal.amount.toString(),
     fee: withdrawal.fee.toString(),
     status: withdrawal.status,
     seq,
   }
-  if (withdrawal.change?.commitment !== undefined) view.change_commitment = withdrawal.change.commitment
-  if (withdrawal.refund_commitment !== undefined) view.refund_commitment = withdrawal.refund_commitment
+  const { refund_commitment } = withdrawal
+  const change = withdrawal.change?.commitment
+  if (change !== undefined) view.change_commitment = change.toHex()
+  if (refund_commitment !== undefined) view.refund_commitment = refund_commitment.toHex()
   if (withdrawal.settlement_batch > 0) view.settlement_batch = withdrawal.settlement_batch
   if (withdrawal.signature !== undefined) view.signature = withdrawal.signature
   return view
@@ -107,11 +110,11 @@ export function withdrawalView(withdrawal: Withdrawal, seq = withdrawal.seq): wi
 export function reshapeView(reshape: Reshape, seq = reshape.seq): wire.Reshape {
   const outputs: wire.Reshape['outputs'] = []
   for (const { commitment, amount } of reshape.outputs) {
-    if (commitment !== undefined) outputs.push({ commitment, amount: amount.toString() })
+    if (commitment !== undefined) outputs.push({ commitment: commitment.toHex(), amount: amount.toString() })
   }
   const view: wire.Reshape = {
     reshape_id: reshape.reshape_id,
-    inputs: reshape.commitments,
+    inputs: reshape.commitments.map((one) => one.toHex()),
     outputs,
     status: reshape.status,
     seq,

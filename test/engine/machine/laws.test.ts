@@ -101,7 +101,7 @@ test('of every order, what was filled, what lives and what was cancelled or expi
       for (const order of newest.values()) {
         expect(BigInt(order.filled_amount) + BigInt(order.remaining_amount)).toBe(BigInt(order.amount))
         expect(filled.get(order.order_id) ?? 0n).toBe(BigInt(order.filled_amount))
-        const live = world.state.orders.has(order.order_id)
+        const live = world.state.orders.find(Uint8Array.fromHex(order.order_id)) !== undefined
         expect(live).toBe(order.status === 'accepted' || order.status === 'partially_filled')
         if (order.status === 'filled') expect(order.remaining_amount).toBe('0')
       }

@@ -57,7 +57,7 @@ function context() {
   const note = world.deposit(key('a'), BASE, 100n)
   const other = world.deposit(key('a'), QUOTE, 100n)
   const foreign = [...world.state.orders.values()].find((one) => one.key.account.account_id === 'bob')!
-  const bobs = Uint8Array.fromHex(foreign.collateral.commitment!)
+  const bobs = foreign.collateral.commitment!
   return { ...given, note, other, bobs }
 }
 type Given = ReturnType<typeof context>

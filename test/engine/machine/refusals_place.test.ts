@@ -85,7 +85,7 @@ const PLACE: PlaceCase[] = [
 const later = { nonce: 12n, expiry_slot: 1_500 }
 function bobs(world: World): Uint8Array {
   const order = [...world.state.orders.values()].find((one) => one.key.account.account_id === 'bob')!
-  return Uint8Array.fromHex(order.collateral.commitment!)
+  return order.collateral.commitment!
 }
 
 for (const { code, change } of PLACE) {
