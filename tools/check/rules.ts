@@ -368,9 +368,6 @@ export const LARGE_FOLDERS: Readonly<Record<string, string>> = {
 /** Functions longer than `LIMITS.function_lines`, as `file name` (or `file top level`), and why one reads them as a whole. */
 export const LONG_FUNCTIONS: Readonly<Record<string, string>> = {}
 
-/** Files whose exports are used from outside the repository, and folders (with `/`) where `default` is. */
-export const PUBLIC_EXPORTS: readonly string[] = ['client/index.ts', 'routes/']
-
 /** Files that a command writes: their size, names and neighbours follow from their source. */
 export const GENERATED: readonly string[] = ['server/manifest.gen.ts']
 
