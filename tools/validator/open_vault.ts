@@ -14,7 +14,7 @@ import type { MintName } from '../../sandbox/demo/balances'
 import { fact } from '../../sandbox/demo/report'
 import type { Trader } from '../../sandbox/demo/trader'
 import type { SandboxFacts, VenueProcess } from '../../sandbox/demo/venue_process'
-import { callRpc, runCommand } from './landed_report'
+import { callRpc, runProcess } from './landed_report'
 
 const PROGRAM = 'tools/program/main.ts'
 /** Size of an SPL Token mint account. */
@@ -134,7 +134,7 @@ export function newKey(dir: string, name: string): KeyFile {
 
 /** Runs one command of `bun run program` with --execute; resolves with the printed signatures. */
 export async function program(rpc_url: string, args: readonly string[]): Promise<string[]> {
-  const out = await runCommand(PROGRAM, [...args, '--rpc', rpc_url, '--execute'])
+  const out = await runProcess(PROGRAM, [...args, '--rpc', rpc_url, '--execute'])
   const signatures = out.match(/[1-9A-HJ-NP-Za-km-z]{86,88}/g) ?? []
   fact(`program ${args[0]}`, `${signatures.length} transactions, the last ${signatures.at(-1) ?? 'none'}`)
   return signatures
@@ -199,7 +199,7 @@ async function readSigner({ data_dir, url }: { data_dir: string; url: string }):
     roots_pem: readFileSync(path('stand-in', 'development-root.pem'), 'utf8'),
   }
   writeFileSync(path('signer-policy.json'), JSON.stringify(policy))
-  const out = await runCommand('tools/signer/main.ts', [
+  const out = await runProcess('tools/signer/main.ts', [
     url,
     ...['--compose-hash', composeHash(path('venue.log'))],
     ...['--collateral', path('stand-in', 'collateral.json')],
