@@ -12,6 +12,8 @@ import { OPERATOR_KEY_FILE, type SandboxSecrets, sandboxSecrets } from './secret
 
 export { sandboxEnvironment } from './environment'
 
+/** That of Solana's own test validator, so that a URL stays valid over restarts. */
+const CHAIN_PORT = 8899
 const PROJECT = join(import.meta.dir, '..')
 /** URLs, addresses and file paths of the running sandbox, for the demo and the wallet; written once it serves. */
 const FACTS_FILE = 'laptop.json'
@@ -34,6 +36,7 @@ export async function openSandbox(parts: ProcessParts): Promise<Running> {
       chain = await hostEmbeddedChain({
         data_dir: join(data_dir, 'chain'),
         slot_ms: config.slot_ms,
+        port: CHAIN_PORT,
         genesis: {
           program_path: join(PROJECT, 'program/vault.so'),
           settlement_signer: enclave.identity.tee_pubkey,
@@ -45,6 +48,8 @@ export async function openSandbox(parts: ProcessParts): Promise<Running> {
           parts.fatal(error)
         },
       })
+      if (!chain.url.endsWith(`:${CHAIN_PORT}`))
+        console.log(`Port ${CHAIN_PORT} is in use: until the next start the chain serves at ${chain.url}.`)
       return openChain({
         rpc_urls: [chain.url],
         program_id: chain.program_id,

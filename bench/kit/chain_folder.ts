@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { createSolanaRpc, createSolanaRpcSubscriptions, type Signature } from '@solana/kit'
+import { createSolanaRpc, type Signature } from '@solana/kit'
 import type { EmbeddedChainOptions } from '../../sandbox/chain/embedded_chain'
 import { type OpenedChain, openEmbeddedChain } from '../../sandbox/chain/open_embedded_chain'
 
@@ -27,8 +27,8 @@ export async function withChain(
 }
 
 /** Unmodified clients of @solana/kit. */
-export function clientsOf(chain: { url: string; ws_url: string }) {
-  return { rpc: createSolanaRpc(chain.url), rpcSubscriptions: createSolanaRpcSubscriptions(chain.ws_url) }
+export function clientsOf(chain: { url: string }) {
+  return { rpc: createSolanaRpc(chain.url) }
 }
 
 /** Calls a method that only the embedded chain has. */

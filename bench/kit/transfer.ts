@@ -31,7 +31,7 @@ export async function fundedWallet(chain: OpenedChain, sol = 10): Promise<KeyPai
 }
 
 export async function signedTransfer(
-  chain: { url: string; ws_url: string },
+  chain: { url: string },
   from: KeyPairSigner,
   to: string,
   amount: bigint,

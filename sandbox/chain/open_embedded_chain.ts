@@ -3,15 +3,13 @@
 import { randomBytes } from 'node:crypto'
 import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { accountMethods } from './account_methods'
 import type { EmbeddedChain, EmbeddedChainOptions } from './embedded_chain'
 import { Faucet, faucetMethods } from './faucet'
 import { moneyAccounts } from './genesis'
-import { historyMethods } from './history_methods'
 import { Machine } from './machine'
-import { sendMethods } from './send_methods'
+import { READ_METHODS } from './methods'
+import { SEND_METHODS } from './send_methods'
 import { serveRpc } from './serve'
-import { slotMethods } from './slot_methods'
 import { Store } from './store'
 
 /** The chain together with what only genesis may touch. */
@@ -36,17 +34,11 @@ export async function openEmbeddedChain(options: EmbeddedChainOptions): Promise<
   const faucet = await Faucet.open(machine, secret(join(options.data_dir, 'faucet.key')))
   if (!machine.bank.newest(faucet.signer.address)) machine.install(moneyAccounts(faucet.signer.address))
   const admin_seed = secret(join(options.data_dir, 'admin.key'))
-  const server = serveRpc(machine, {
-    ...slotMethods,
-    ...accountMethods,
-    ...sendMethods,
-    ...historyMethods,
-    ...faucetMethods(faucet),
-  })
+  const methods = { ...READ_METHODS, ...SEND_METHODS, ...faucetMethods(faucet) }
+  const server = serveRpc(machine, methods, options.port ?? 0)
   const clockwork = startClockwork(machine, options.slot_ms)
   return {
     url: `http://127.0.0.1:${server.port}`,
-    ws_url: `ws://127.0.0.1:${server.port}`,
     genesis_hash: machine.genesis_hash,
     get program_id() {
       return store.fact('program_id')

@@ -52,8 +52,14 @@ function collateralOf(facts: SandboxFacts): Collateral {
 
 export async function verifyVenue(facts: SandboxFacts): Promise<VerifiedVenue> {
   const venue = await connect(facts.url, demoPolicy(facts), { collateral: collateralOf(facts) })
-  for (const line of transcriptText(venue.transcript).split('\n')) console.log(`   ${line}`)
+  fact('verified', `${venue.transcript.verdict}, ${venue.transcript.checks.length} checks`)
   return venue
+}
+
+/** Prints every check with the sentence that says how to read it. */
+export function printTranscript({ transcript }: VerifiedVenue): void {
+  console.log("   Each line is a check of the venue's evidence against the policy that pins this build:")
+  for (const line of transcriptText(transcript).split('\n')) console.log(`   ${line}`)
 }
 
 /** Checks that a policy which pins another compose hash rejects the venue for that reason. */

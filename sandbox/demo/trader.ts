@@ -47,7 +47,7 @@ export class Trader {
     readonly name: string,
     readonly wallet: Wallet,
     private readonly wallet_path: string,
-    /** Replaced after a restart, because the embedded chain then serves on another port. */
+    /** Replaced after a restart, because the embedded chain may then serve on another port. */
     public chain: ChainAccess,
   ) {}
 

@@ -40,6 +40,21 @@ test('closed and hosted again it is the same chain, with its vault', async () =>
   folder.remove()
 }, 20_000)
 
+test('the port that is asked for is taken, and another one while it is in use', async () => {
+  const folders = [chainFolder(), chainFolder()]
+  const [first, second] = folders.map(({ dir }) => dir)
+  const open = (dir: string, port: number) =>
+    hostEmbeddedChain({ data_dir: dir, slot_ms: 20, port, genesis, failed: () => undefined })
+  const probe = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Response() })
+  const port = probe.port!
+  await probe.stop(true)
+  const chains = [await open(first!, port), await open(second!, port)]
+  expect(chains[0]!.url).toBe(`http://127.0.0.1:${port}`)
+  expect(chains[1]!.url).not.toBe(chains[0]!.url)
+  for (const chain of chains) await chain.close()
+  for (const folder of folders) folder.remove()
+}, 20_000)
+
 test('a folder that holds no chain is refused with the reason', async () => {
   const folder = chainFolder()
   writeFileSync(

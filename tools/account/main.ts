@@ -34,8 +34,8 @@ const USAGE = `usage: bun run account COMMAND
       the account can only cancel, or trade again
   post --record RECORD --operator-key KEYFILE --url OPERATOR_LISTENER --venue HEX [--ca CERT_PEM]
       sends a record to the venue's operator listener
-  metrics | drain --operator-key KEYFILE --url OPERATOR_LISTENER --venue HEX [--ca CERT_PEM]
-      reads the venue's metrics, or lets it finish and stop
+  list | metrics | drain --operator-key KEYFILE --url OPERATOR_LISTENER --venue HEX [--ca CERT_PEM]
+      lists the venue's accounts, reads its metrics, or lets it finish and stop
 
 Existing files are never overwritten. A record holds no secret.`
 
@@ -57,6 +57,7 @@ const COMMANDS: Record<string, (options: AccountOptions, seed: Uint8Array) => vo
   suspend: (options, seed) => judge(options, seed, 'suspended'),
   resume: (options, seed) => judge(options, seed, 'active'),
   post: (options) => call(options, 'POST', '/accounts', JSON.stringify(readRecord(options))),
+  list: (options) => call(options, 'GET', '/accounts'),
   metrics: (options) => call(options, 'GET', '/metrics'),
   drain: (options) => call(options, 'POST', '/drain'),
 }

@@ -55,15 +55,14 @@ async function readChain(options: RestoreOptions): Promise<Deployment> {
     return readDeployment(rpc_urls, program)
   }
   const facts = join(data_dir, 'laptop.json')
-  if (existsSync(facts)) {
+  const chain = await openEmbeddedChain({ data_dir: join(data_dir, 'chain'), slot_ms: 0 }).catch((error) => {
+    if (!existsSync(facts)) throw error
+  })
+  // A running sandbox holds the lock of its chain.
+  if (chain === undefined) {
     const { rpc_url, program_id } = JSON.parse(readFileSync(facts, 'utf8')) as Record<string, string>
-    const answers = await fetch(rpc_url!).then(
-      () => true,
-      () => false,
-    )
-    if (answers) return readDeployment([rpc_url!], decodeBase58(program_id!, 32)!)
+    return readDeployment([rpc_url!], decodeBase58(program_id!, 32)!)
   }
-  const chain = await openEmbeddedChain({ data_dir: join(data_dir, 'chain'), slot_ms: 0 })
   try {
     if (chain.program_id === undefined) throw new Error('the chain of this sandbox has no vault')
     return await readDeployment([chain.url], chain.program_id)
