@@ -2,10 +2,10 @@
 import { expect, test } from 'bun:test'
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { callRpc, chainFolder } from '../../bench/kit/chain_folder'
 import { encodeBase58 } from '../../protocol/base58'
 import { hostEmbeddedChain } from '../../sandbox/chain/host_embedded_chain'
 import { VenueProcess } from '../faults/kit/venue_process'
+import { callRpc, chainFolder } from '../kit/chain/chain_folder'
 
 const ROOT = join(import.meta.dir, '../..')
 const genesis = {

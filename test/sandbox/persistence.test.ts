@@ -7,9 +7,9 @@ import {
   lamports,
   type Signature,
 } from '@solana/kit'
-import { chainFolder, clientsOf } from '../../bench/kit/chain_folder'
-import { fundedWallet, signedTransfer } from '../../bench/kit/transfer'
 import { openEmbeddedChain } from '../../sandbox/chain/open_embedded_chain'
+import { chainFolder, clientsOf } from '../kit/chain/chain_folder'
+import { fundedWallet, signedTransfer } from '../kit/chain/transfer'
 
 type Hosted = { url: string; kill(): Promise<void> }
 

@@ -8,9 +8,9 @@ import {
   SOLANA_ERROR__JSON_RPC__SERVER_ERROR_SEND_TRANSACTION_PREFLIGHT_FAILURE,
   walkInstructions,
 } from '@solana/kit'
-import { callRpc, clientsOf, mintTo, withChain } from '../../../bench/kit/chain_folder'
-import { fundedWallet, signedTransfer } from '../../../bench/kit/transfer'
 import { associatedTokenAddress, NATIVE_MINT } from '../../../sandbox/chain/faucet'
+import { callRpc, clientsOf, mintTo, withChain } from '../../kit/chain/chain_folder'
+import { fundedWallet, signedTransfer } from '../../kit/chain/transfer'
 
 const USDC = 'EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v'
 

@@ -3,8 +3,8 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createSolanaRpc, type Signature } from '@solana/kit'
-import type { EmbeddedChainOptions } from '../../sandbox/chain/embedded_chain'
-import { type OpenedChain, openEmbeddedChain } from '../../sandbox/chain/open_embedded_chain'
+import type { EmbeddedChainOptions } from '../../../sandbox/chain/embedded_chain'
+import { type OpenedChain, openEmbeddedChain } from '../../../sandbox/chain/open_embedded_chain'
 
 export function chainFolder(): { dir: string; remove(): void } {
   const dir = mkdtempSync(join(tmpdir(), 'tacit-chain-'))

@@ -16,8 +16,8 @@ import {
   setTransactionMessageLoadedAccountsDataSizeLimit,
   signTransactionMessageWithSigners,
 } from '@solana/kit'
-import { concatBytes, u64Le } from '../../protocol/bytes'
-import type { OpenedChain } from '../../sandbox/chain/open_embedded_chain'
+import { concatBytes, u64Le } from '../../../protocol/bytes'
+import type { OpenedChain } from '../../../sandbox/chain/open_embedded_chain'
 import { clientsOf } from './chain_folder'
 
 /** A wallet with `sol` SOL, funded at once. */
