@@ -1,5 +1,5 @@
 /**
- * Types of an embedded chain: its addresses, its clock and its injected faults.
+ * Types the options of an embedded chain and the faults that a test injects.
  *
  * It models blockhash life, commitment by depth with the state of each level, landing, repeats and forks. It does not
  * model leaders, competing forks at one time, fee markets, write-lock contention, durable nonces, lookup tables or
@@ -45,29 +45,4 @@ export type EmbeddedChainOptions = {
   confirmed_depth?: number
   finalized_depth?: number
   faults?: Faults
-}
-
-export type EmbeddedChain = {
-  /** `http://127.0.0.1:<port>`: JSON-RPC. */
-  readonly url: string
-  readonly genesis_hash: Uint8Array
-  /** The vault program; undefined until `makeGenesis` has run on this data. */
-  readonly program_id: Uint8Array | undefined
-  /** Live faults; assign its fields. */
-  readonly faults: Faults
-  /** Newest slot, at `processed`. */
-  slot(): number
-  /** Produces slots at once, in addition to the timer. */
-  advance(slots: number): void
-  /**
-   * Abandons the newest `depth` blocks: their transactions, account writes and blockhashes are gone, slot numbers go on.
-   * @throws RangeError when it would undo a finalized block
-   */
-  fork(depth: number): void
-  /** While stalled no slot is made; requests are answered from the last one. */
-  stall(stalled: boolean): void
-  /** Moves the chain's clock (`Clock.unix_timestamp`) ahead. */
-  warpTime(seconds: number): void
-  /** Stops serving; everything landed is already on disk. */
-  close(): Promise<void>
 }
