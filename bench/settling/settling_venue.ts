@@ -1,23 +1,16 @@
 /** Runs relayer, watchers and hashing on an embedded chain in its own thread, fed with full batches. */
 
-import { join } from 'node:path'
 import { openChain } from '../../engine/chain/open_chain'
 import { openHashing } from '../../engine/hashing/open_hashing'
 import type { BatchStage, ChainPort, ChainSinkPort, HashPort, SettlementPayload } from '../../engine/ports'
-import { compareBytes } from '../../protocol/bytes'
-import { reduceWide } from '../../protocol/field'
 import { publicKeyOf } from '../../protocol/sign'
 import { type HostedChain, hostEmbeddedChain } from '../../sandbox/chain/host_embedded_chain'
-import { ORDERS } from './batch_work'
+import { elements, ORDERS, PROGRAM, randomField } from './batch_work'
 import { MemoryOutbox } from './memory_outbox'
-
-const PROGRAM = join(import.meta.dir, '../../program/vault.so')
 
 /** `landing_ms`: from signed to confirmed, per batch. */
 type SettleRun = { batches: number; elapsed_s: number; landing_ms: number[] }
 
-/** A value below the field's order, as hashes are. */
-const randomField = (): Uint8Array => reduceWide(crypto.getRandomValues(new Uint8Array(48)))
 /** Slots and leaves are not measured; a halt ends the bench. */
 const SINK: ChainSinkPort = {
   slot: () => undefined,
@@ -27,9 +20,6 @@ const SINK: ChainSinkPort = {
     throw new Error(reason)
   },
 }
-
-const elements = (count: number): Uint8Array[] =>
-  Array.from({ length: count }, randomField).sort(compareBytes)
 
 /** Values that the program cannot check: only their form and order affect the cost of a batch. */
 const payloadOf = (batch_id: number): SettlementPayload => ({

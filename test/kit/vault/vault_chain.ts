@@ -20,9 +20,9 @@ import {
   type Transaction,
 } from '@solana/kit'
 import { Clock, FailedTransactionMetadata, LiteSVM, type TransactionMetadata } from 'litesvm'
-import { encodeBase58 } from '../../protocol/base58'
-import { sha256 } from '../../protocol/sha256'
-import { publicKeyOf } from '../../protocol/sign'
+import { encodeBase58 } from '../../../protocol/base58'
+import { sha256 } from '../../../protocol/sha256'
+import { publicKeyOf } from '../../../protocol/sign'
 import {
   type ConfigAccount,
   decodeConfig,
@@ -32,13 +32,13 @@ import {
   type MintRecord,
   type RingAccount,
   type TreeAccount,
-} from '../../protocol/vault/accounts'
-import { mintRecordAddress, UPGRADEABLE_LOADER, vaultAddresses } from '../../protocol/vault/addresses'
-import { vaultError } from '../../protocol/vault/errors'
-import { decodeEvent, type VaultEvent } from '../../protocol/vault/events'
-import type { VaultInstruction } from '../../protocol/vault/instruction'
+} from '../../../protocol/vault/accounts'
+import { mintRecordAddress, UPGRADEABLE_LOADER, vaultAddresses } from '../../../protocol/vault/addresses'
+import { vaultError } from '../../../protocol/vault/errors'
+import { decodeEvent, type VaultEvent } from '../../../protocol/vault/events'
+import type { VaultInstruction } from '../../../protocol/vault/instruction'
 
-export const VAULT_SO = readFileSync(join(import.meta.dir, '../../program/vault.so'))
+export const VAULT_SO = readFileSync(join(import.meta.dir, '../../../program/vault.so'))
 
 /** A key pair of the tests: deterministic, from a name. */
 type TestKey = { name: string; key: Uint8Array; secret: KeyObject }
