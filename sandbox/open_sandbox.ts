@@ -99,12 +99,13 @@ function appCompose(): string {
   })
 }
 
-function announce(running: Running, data_dir: string, rpc_url: string, secrets: SandboxSecrets): void {
-  const { venue, enclave, listener, operator } = running
+/** Content of `laptop.json`. */
+export type SandboxFacts = ReturnType<typeof factsOf>
+
+function factsOf({ venue, enclave, listener, operator }: Running, data_dir: string, rpc_url: string) {
   const path = (...names: string[]) => join(data_dir, ...names)
-  writeFileSync(path('cert.pem'), enclave.tls.cert_pem)
   const { program_id, config_account } = venue.identity()
-  const facts = {
+  return {
     url: `https://localhost:${listener.port}`,
     operator_url: `https://localhost:${operator.port}`,
     rpc_url,
@@ -115,21 +116,27 @@ function announce(running: Running, data_dir: string, rpc_url: string, secrets: 
     root_pem: path('stand-in', 'development-root.pem'),
     collateral: path('stand-in', 'collateral.json'),
     operator_key: path(OPERATOR_KEY_FILE),
+    /** Exact text of the measured manifest. */
     manifest: path(MANIFEST_FILE),
+    /** Accepts this build and its development root, nothing else. */
     policy: path(POLICY_FILE),
   }
+}
+
+function announce(running: Running, data_dir: string, rpc_url: string, secrets: SandboxSecrets): void {
+  const { venue, enclave } = running
+  const facts = factsOf(running, data_dir, rpc_url)
+  writeFileSync(facts.certificate, enclave.tls.cert_pem)
   writeFileSync(facts.policy, sandboxPolicy({ ...facts, app_id: enclave.identity.app_id }))
-  writeFileSync(path(`${FACTS_FILE}.new`), JSON.stringify(facts, null, 2), { mode: 0o600 })
-  renameSync(path(`${FACTS_FILE}.new`), path(FACTS_FILE))
+  const path = join(data_dir, FACTS_FILE)
+  writeFileSync(`${path}.new`, JSON.stringify(facts, null, 2), { mode: 0o600 })
+  renameSync(`${path}.new`, path)
   console.log(announcement(facts, secrets))
   const { matching, reasons } = venue.status()
   if (matching !== 'running') console.log(`It does not trade: ${reasons.join('; ')}.\n`)
 }
 
-function announcement(
-  facts: Record<'url' | 'rpc_url' | 'certificate' | 'policy' | 'collateral', string>,
-  secrets: SandboxSecrets,
-): string {
+function announcement(facts: SandboxFacts, secrets: SandboxSecrets): string {
   const { url, rpc_url, certificate, policy, collateral } = facts
   const { api_key, api_secret, passphrase } = secrets.demo.credentials
   const curl = `curl --cacert ${certificate}`

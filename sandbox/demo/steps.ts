@@ -31,10 +31,10 @@ import {
 import { DEMO_DEPOSIT_MAX_MS, DEMO_DEPOSIT_POLL_MS, DEMO_LIFE_SLOTS } from '../../client/limits'
 import { decodeBase58 } from '../../protocol/base58'
 import { fromHex } from '../../protocol/bytes'
+import type { SandboxFacts } from '../open_sandbox'
 import type { MintName } from './balances'
 import { check, DemoFailed, fact, short, tokens } from './report'
 import type { Trader } from './trader'
-import type { SandboxFacts } from './venue_process'
 
 const PRICE = 150_000_000n
 const SOL = 1_000_000_000n

@@ -2,6 +2,7 @@
 
 import { join } from 'node:path'
 import { type Instrument, reopenChain, VenueClient, type VerifiedVenue } from '../../client/index'
+import type { SandboxFacts } from '../open_sandbox'
 import { checkSums, checkVault, feesOf, type MintName, printBalances, readBalances } from './balances'
 import { chapter, check, fact } from './report'
 import {
@@ -17,7 +18,7 @@ import {
   withdrawTokens,
 } from './steps'
 import { account, openTrader, type Trader } from './trader'
-import type { SandboxFacts, VenueProcess } from './venue_process'
+import type { VenueProcess } from './venue_process'
 
 const WHOLE_SOL = 1_000_000_000n
 const WHOLE_USDC = 1_000_000n

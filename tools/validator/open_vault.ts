@@ -18,7 +18,8 @@ import {
 import type { MintName } from '../../sandbox/demo/balances'
 import { fact } from '../../sandbox/demo/report'
 import type { Trader } from '../../sandbox/demo/trader'
-import type { SandboxFacts, VenueProcess } from '../../sandbox/demo/venue_process'
+import type { VenueProcess } from '../../sandbox/demo/venue_process'
+import type { SandboxFacts } from '../../sandbox/open_sandbox'
 import { callRpc, runProcess } from './landed_report'
 
 const PROGRAM = 'tools/program/main.ts'
