@@ -7,8 +7,6 @@ import {
   type Instruction,
   type KeyPairSigner,
 } from '@solana/kit'
-import type { ChainAccess } from '../../client/chain/chain_access'
-import { createAssociatedAccount, ownAccount } from '../../client/chain/token_account'
 import {
   buildTransaction,
   COMPUTE_UNITS_MAX,
@@ -20,7 +18,13 @@ import type { VaultInstruction } from '../../protocol/vault/instruction'
 import type { Machine } from './machine'
 import { decimalsOf } from './methods'
 import { addressAt, configAt, invalidParams, type Method } from './rpc'
-import { mintToChecked, transferLamports, wrapLamports } from './token_instructions'
+import {
+  associatedTokenAddress,
+  createAssociatedToken,
+  mintToChecked,
+  transferLamports,
+  wrapLamports,
+} from './token_instructions'
 import { decodeTransaction } from './transaction_meta'
 
 export const NATIVE_MINT = 'So11111111111111111111111111111111111111112'
@@ -62,7 +66,7 @@ export class Faucet {
 
   /** Queues a transfer of lamports; returns its signature. */
   async airdrop(to: string, lamports: bigint): Promise<string> {
-    return this.#send([], [transferLamports(this.#key, bytesOf(to), lamports)])
+    return this.#send([transferLamports(this.#key, bytesOf(to), lamports)])
   }
 
   /** Queues tokens for `owner`'s associated token account, created if absent; lamports are wrapped for the native mint. */
@@ -70,33 +74,20 @@ export class Faucet {
     const decimals = decimalsOf(this.machine.bank.newest(mint))
     if (decimals === undefined) throw new RangeError('mint is not on this chain')
     const account = bytesOf(associatedTokenAddress(owner, mint))
-    const create = createAssociatedAccount(
-      { payer: this.signer } as ChainAccess,
-      bytesOf(owner),
-      bytesOf(mint),
-    )
+    const create = createAssociatedToken(this.#key, account, bytesOf(owner), bytesOf(mint))
     const paid =
       mint === NATIVE_MINT
         ? wrapLamports(this.#key, account, amount)
         : [mintToChecked(bytesOf(mint), account, this.#key, amount, decimals)]
-    return this.#send([create], paid)
+    return this.#send([create, ...paid])
   }
 
   /** A memo with a counter distinguishes equal requests of one slot. */
-  #send(before: Instruction[], paid: VaultInstruction[]): Promise<string> {
+  #send(paid: VaultInstruction[]): Promise<string> {
     const { machine, signer } = this
     const memo = { programAddress: MEMO_PROGRAM, data: utf8(`faucet ${machine.tip}.${this.#count++}`) }
-    return enqueueSigned(machine, signer, [
-      ...before,
-      ...paid.map((one) => toInstruction(one, [signer])),
-      memo,
-    ])
+    return enqueueSigned(machine, signer, [...paid.map((one) => toInstruction(one, [signer])), memo])
   }
-}
-
-/** Address of the associated token account of `owner`, base58. */
-export function associatedTokenAddress(owner: string, mint: string): string {
-  return ownAccount({ payer: { address: owner } } as ChainAccess, mint).text
 }
 
 /** `requestAirdrop` as on a test validator; `tacit_mintTo` exists on the embedded chain only. */

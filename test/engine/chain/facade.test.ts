@@ -8,7 +8,8 @@ import {
   SOLANA_ERROR__JSON_RPC__SERVER_ERROR_SEND_TRANSACTION_PREFLIGHT_FAILURE,
   walkInstructions,
 } from '@solana/kit'
-import { associatedTokenAddress, NATIVE_MINT } from '../../../sandbox/chain/faucet'
+import { NATIVE_MINT } from '../../../sandbox/chain/faucet'
+import { associatedTokenAddress } from '../../../sandbox/chain/token_instructions'
 import { callRpc, clientsOf, mintTo, withChain } from '../../kit/chain/chain_folder'
 import { fundedWallet, signedTransfer } from '../../kit/chain/transfer'
 

@@ -2,7 +2,7 @@
 import { expect, test } from 'bun:test'
 import { decodeBase58 } from '../../../protocol/base58'
 import { compareBytes, toHex } from '../../../protocol/bytes'
-import { associatedTokenAddress } from '../../../sandbox/chain/faucet'
+import { associatedTokenAddress } from '../../../sandbox/chain/token_instructions'
 import { mintTo } from '../../kit/chain/chain_folder'
 import { expectLandedOnce } from '../../kit/chain/landed_once'
 import { USDC, VaultWorld } from '../../kit/chain/vault_world'
