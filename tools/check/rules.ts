@@ -29,6 +29,20 @@ const ENCLAVE_FACE = ['enclave/index', 'enclave/contract', 'enclave/key_paths', 
 /** Types that every part of the engine shares. */
 const CONTRACTS = ['engine/ports', 'engine/commands', 'engine/config', 'engine/venue']
 
+/** The parts that the sequencer runs. */
+const RUNNING = [
+  'protocol',
+  'engine/limits',
+  'engine/memory',
+  'engine/machine',
+  'engine/intake',
+  'engine/journal',
+  'engine/history',
+  'engine/hashing',
+  'engine/streams',
+  'engine/reads',
+]
+
 export const CELLS: readonly Cell[] = [
   {
     folder: 'protocol',
@@ -211,39 +225,13 @@ export const CELLS: readonly Cell[] = [
   {
     folder: 'engine/sequencer',
     owns: 'the one writer: sequence, receipts, outbox',
-    values: [
-      'protocol',
-      'engine/limits',
-      'engine/memory',
-      'engine/machine',
-      'engine/intake',
-      'engine/journal',
-      'engine/history',
-      'engine/hashing',
-      'engine/streams',
-      'engine/reads',
-    ],
+    values: RUNNING,
     types: CONTRACTS,
   },
   {
     folder: 'engine/boot',
     owns: 'load, replay, restore, open and stop',
-    values: [
-      'protocol',
-      'engine/limits',
-      'engine/memory',
-      'engine/machine',
-      'engine/intake',
-      'engine/journal',
-      'engine/history',
-      'engine/hashing',
-      'engine/streams',
-      'engine/reads',
-      'engine/accounts',
-      'engine/sequencer',
-      'engine/snapshots',
-      'engine/ports',
-    ],
+    values: [...RUNNING, 'engine/accounts', 'engine/sequencer', 'engine/snapshots', 'engine/ports'],
     types: CONTRACTS,
   },
   {
