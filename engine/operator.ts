@@ -1,10 +1,11 @@
-/** Executes the operator's calls: reference prices, account records, metrics. */
+/** Executes the operator's calls: reference prices, account records and their list, metrics. */
 import { Refusal } from '../protocol/refusals'
 import type { ReferencePrice } from '../protocol/wire/trading'
 import type { Parsed } from '../protocol/wire/values'
 import type { Engine } from './boot/assemble'
 import { intakeReference } from './intake/reference'
 import type { AccountsPort, VerifiedRecord } from './ports'
+import type { AccountSummary } from './venue'
 
 /**
  * Verifies and journals a source's price, the reference of later auctions. Resolves once durable.
@@ -44,6 +45,15 @@ export async function provision(
   accounts.applyRecord(verified)
   const { account_id, version } = verified.record
   return { account_id, version }
+}
+
+/** The terms in force, by account id; a record's hashes stay inside. */
+export function listAccounts({ state }: Engine): AccountSummary[] {
+  return [...state.accounts.values()]
+    .map(({ account_id, version, status, orders_live_max, keys_max }) => {
+      return { account_id, version, status, orders_live_max, keys_max }
+    })
+    .sort((a, b) => (a.account_id < b.account_id ? -1 : 1))
 }
 
 /**

@@ -49,6 +49,15 @@ export interface EventSink {
   /** The venue is shutting down. */
   bye(reason: 'upgrade' | 'restart', retry_after_ms: number): void
 }
+/** The public terms of an account's newest record. */
+export type AccountSummary = {
+  account_id: string
+  version: number
+  status: 'active' | 'suspended'
+  orders_live_max: number
+  keys_max: number
+}
+
 export interface Subscription {
   /** First retained and last seq of the account when the subscription began. */
   readonly seq_first: EventSeq
@@ -147,6 +156,8 @@ export interface Venue {
   // accounts (in memory; only the records are journaled)
   /** Applies an operator-signed account record (new, rotated or suspended). */
   provision(record: unknown): Promise<{ account_id: string; version: number }>
+  /** Every account's newest record without its credentials, by id. For the operator only. */
+  listAccounts(): AccountSummary[]
   /** Accepts a price signed by a source of an oracle instrument (protocol/bodies/reference_price.ts). */
   postReference(
     price: Parsed<typeof wire.ReferencePrice>,

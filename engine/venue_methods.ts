@@ -5,7 +5,7 @@ import { Refusal } from '../protocol/refusals'
 import type { Engine } from './boot/assemble'
 import { close, drain } from './boot/stop'
 import { checkOrder } from './intake/place'
-import { gaugesOf, postReference, provision } from './operator'
+import { gaugesOf, listAccounts, postReference, provision } from './operator'
 import type { AccountsPort } from './ports'
 import { noncesOf } from './reads/own_reads'
 import { subscribe } from './streams/hub'
@@ -66,6 +66,7 @@ export function venueOf(engine: Engine, accounts: AccountsPort): Venue {
     identity: () => ({ ...identity, epoch: engine.state.epoch }),
     metrics: () => metrics.read(gaugesOf(engine)),
 
+    listAccounts: () => listAccounts(engine),
     provision: counted((record) => provision(engine, accounts, record)),
     postReference: counted((price) => postReference(engine, price)),
     login: counted((request) => accounts.login(request)),

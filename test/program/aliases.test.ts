@@ -15,10 +15,10 @@ import {
 } from '../../protocol/vault/exits'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
 import { settleInstruction } from '../../protocol/vault/settle'
-import { ExitNote } from '../../sandbox/vault/exit_note'
-import { bytes32, EXIT_DELAY_S, element, landed, OpenVault } from '../../sandbox/vault/open_vault'
-import { mintBytes } from '../../sandbox/vault/tokens'
-import { testKey, VaultChain } from '../../sandbox/vault/vault_chain'
+import { ExitNote } from '../kit/vault/exit_note'
+import { bytes32, EXIT_DELAY_S, element, landed, OpenVault } from '../kit/vault/open_vault'
+import { mintBytes } from '../kit/vault/tokens'
+import { testKey, VaultChain } from '../kit/vault/vault_chain'
 
 const payer = testKey('payer')
 

@@ -5,8 +5,8 @@ import { depositCommitment } from '../../protocol/notes/notes'
 import { pauseInstruction } from '../../protocol/vault/admin'
 import { depositInstruction } from '../../protocol/vault/deposit'
 import type { DepositedEvent } from '../../protocol/vault/events'
-import { bytes32, element, errorOf, landed, MIN_DEPOSIT, OpenVault } from '../../sandbox/vault/open_vault'
-import { testKey } from '../../sandbox/vault/vault_chain'
+import { bytes32, element, errorOf, landed, MIN_DEPOSIT, OpenVault } from '../kit/vault/open_vault'
+import { testKey } from '../kit/vault/vault_chain'
 
 const inner = element('inner')
 

@@ -10,9 +10,9 @@ import {
   freezeInstruction,
   requestExitInstruction,
 } from '../../protocol/vault/exits'
-import { ExitNote } from '../../sandbox/vault/exit_note'
-import { EXIT_DELAY_S, element, errorOf, landed } from '../../sandbox/vault/open_vault'
-import { testKey } from '../../sandbox/vault/vault_chain'
+import { ExitNote } from '../kit/vault/exit_note'
+import { EXIT_DELAY_S, element, errorOf, landed } from '../kit/vault/open_vault'
+import { testKey } from '../kit/vault/vault_chain'
 
 const payer = testKey('payer')
 

@@ -5,8 +5,8 @@ import { EMPTY_SUBTREES } from '../../protocol/notes/merkle_tree'
 import { EMPTY_SPENT_ROOT } from '../../protocol/notes/spent_tree'
 import { INITIALIZE_BYTES, type InitializeFields, initializeInstruction } from '../../protocol/vault/admin'
 import { ESCAPE_BYTES, REQUEST_EXIT_BYTES } from '../../protocol/vault/exits'
-import { errorOf, landed } from '../../sandbox/vault/open_vault'
-import { testKey, VaultChain } from '../../sandbox/vault/vault_chain'
+import { errorOf, landed } from '../kit/vault/open_vault'
+import { testKey, VaultChain } from '../kit/vault/vault_chain'
 
 const [admin, signer] = [testKey('admin').key, testKey('signer').key]
 

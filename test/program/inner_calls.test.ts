@@ -5,8 +5,8 @@ import { toHex } from '../../protocol/bytes'
 import { depositCommitment } from '../../protocol/notes/notes'
 import { initializeInstruction } from '../../protocol/vault/admin'
 import { depositInstruction } from '../../protocol/vault/deposit'
-import { EXIT_DELAY_S, element, errorOf, landed, OpenVault } from '../../sandbox/vault/open_vault'
-import { testKey, VaultChain } from '../../sandbox/vault/vault_chain'
+import { EXIT_DELAY_S, element, errorOf, landed, OpenVault } from '../kit/vault/open_vault'
+import { testKey, VaultChain } from '../kit/vault/vault_chain'
 import { FORWARDER, FORWARDER_SO, forwarded } from './forwarder'
 
 test('a deposit from inside another program is a deposit like any other', () => {

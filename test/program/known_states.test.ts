@@ -1,7 +1,7 @@
 /** The ring of known states: earlier states stay citable for at least 2,048 slots, one entry per 16 slots. */
 import { expect, test } from 'bun:test'
 import { isKnownState } from '../../protocol/vault/accounts'
-import { element, elements, errorOf, landed, OpenVault, outputsOf } from '../../sandbox/vault/open_vault'
+import { element, elements, errorOf, landed, OpenVault, outputsOf } from '../kit/vault/open_vault'
 
 const START = { slot: 1_000, unix_s: 1_800_000_000 }
 

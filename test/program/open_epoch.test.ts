@@ -3,8 +3,8 @@
 import { expect, test } from 'bun:test'
 import { authorizeRestoreInstruction } from '../../protocol/vault/admin'
 import { anchorInstruction, type OpenEpochFields, openEpochInstruction } from '../../protocol/vault/epochs'
-import { bytes32, EXIT_DELAY_S, errorOf, landed, OpenVault } from '../../sandbox/vault/open_vault'
-import { type Failed, type Landed, testKey } from '../../sandbox/vault/vault_chain'
+import { bytes32, EXIT_DELAY_S, errorOf, landed, OpenVault } from '../kit/vault/open_vault'
+import { type Failed, type Landed, testKey } from '../kit/vault/vault_chain'
 
 const FIRST: OpenEpochFields = {
   epoch: 1,

@@ -4,16 +4,8 @@ import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { pauseInstruction, unpauseInstruction } from '../../protocol/vault/admin'
 import { settleDataBytes, settleInstruction } from '../../protocol/vault/settle'
-import {
-  bytes32,
-  element,
-  elements,
-  errorOf,
-  landed,
-  OpenVault,
-  outputsOf,
-} from '../../sandbox/vault/open_vault'
-import { testKey } from '../../sandbox/vault/vault_chain'
+import { bytes32, element, elements, errorOf, landed, OpenVault, outputsOf } from '../kit/vault/open_vault'
+import { testKey } from '../kit/vault/vault_chain'
 
 const inner = element('inner')
 

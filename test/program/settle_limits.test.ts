@@ -6,17 +6,9 @@ import { depositInstruction } from '../../protocol/vault/deposit'
 import { refuseExitInstruction, requestExitInstruction } from '../../protocol/vault/exits'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
 import { encodeSettleData, settleInstruction } from '../../protocol/vault/settle'
-import { ExitNote } from '../../sandbox/vault/exit_note'
-import {
-  bytes32,
-  element,
-  elements,
-  errorOf,
-  landed,
-  OpenVault,
-  outputsOf,
-} from '../../sandbox/vault/open_vault'
-import { testKey } from '../../sandbox/vault/vault_chain'
+import { ExitNote } from '../kit/vault/exit_note'
+import { bytes32, element, elements, errorOf, landed, OpenVault, outputsOf } from '../kit/vault/open_vault'
+import { testKey } from '../kit/vault/vault_chain'
 
 function fundedVault(): OpenVault {
   const vault = new OpenVault()

@@ -2,15 +2,7 @@
 import { expect, test } from 'bun:test'
 import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../protocol/vault/addresses'
 import { type PayoutFields, settleInstruction } from '../../protocol/vault/settle'
-import {
-  bytes32,
-  element,
-  elements,
-  errorOf,
-  landed,
-  OpenVault,
-  outputsOf,
-} from '../../sandbox/vault/open_vault'
+import { bytes32, element, elements, errorOf, landed, OpenVault, outputsOf } from '../kit/vault/open_vault'
 
 const refund = element('refund')
 const destination = bytes32('destination')

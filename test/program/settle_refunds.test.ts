@@ -7,8 +7,8 @@ import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM, vaultTokenAddress } from '../../prot
 import { depositInstruction } from '../../protocol/vault/deposit'
 import type { PayoutOutcome } from '../../protocol/vault/events'
 import type { PayoutFields } from '../../protocol/vault/settle'
-import { bytes32, element, elements, landed, OpenVault, outputsOf } from '../../sandbox/vault/open_vault'
-import { tokenBytes } from '../../sandbox/vault/tokens'
+import { bytes32, element, elements, landed, OpenVault, outputsOf } from '../kit/vault/open_vault'
+import { tokenBytes } from '../kit/vault/tokens'
 
 const CLOCK = decodeBase58('SysvarC1ock11111111111111111111111111111111', 32)!
 const refund = element('refund')

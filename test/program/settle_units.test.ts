@@ -2,7 +2,7 @@
 import { expect, test } from 'bun:test'
 import { settleUnits } from '../../engine/chain/relayer/settle_instruction'
 import { u64Le } from '../../protocol/bytes'
-import { elements, landed, OpenVault, outputsOf } from '../../sandbox/vault/open_vault'
+import { elements, landed, OpenVault, outputsOf } from '../kit/vault/open_vault'
 
 /** Of a transaction by its version: two instructions that set its limits come first in a v0 transaction. */
 const V0_LIMITS_UNITS = 300

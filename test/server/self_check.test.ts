@@ -1,6 +1,5 @@
 /** A process on a machine that clients reject: it serves, proves what it is, and neither opens an epoch nor trades. */
 import { expect, test } from 'bun:test'
-import { chainFolder } from '../../bench/kit/chain_folder'
 import { openChain } from '../../engine/chain/open_chain'
 import { makeGenesis } from '../../sandbox/chain/genesis'
 import { openEmbeddedChain } from '../../sandbox/chain/open_embedded_chain'
@@ -9,6 +8,7 @@ import { openLog } from '../../server/edge/log'
 import { joinProcess } from '../../server/join_process'
 import { readConfig } from '../../server/settings/config'
 import { type Machine, openMachine } from '../enclave/machine'
+import { chainFolder } from '../kit/chain/chain_folder'
 
 const PROGRAM = new URL('../../program/vault.so', import.meta.url).pathname
 const SLOT_MS = 10

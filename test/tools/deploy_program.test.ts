@@ -4,7 +4,6 @@ import { expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Address, lamports } from '@solana/kit'
-import { clientsOf, withChain } from '../../bench/kit/chain_folder'
 import { readDeployment } from '../../engine/chain/client/read_vault'
 import { encodeBase58 } from '../../protocol/base58'
 import { concatBytes, toHex } from '../../protocol/bytes'
@@ -18,6 +17,7 @@ import {
   deployProgram,
   planProgram,
 } from '../../tools/program/deploy_program'
+import { clientsOf, withChain } from '../kit/chain/chain_folder'
 
 const ELF = new Uint8Array(readFileSync(join(import.meta.dir, '../../program/vault.so')))
 const random = () => crypto.getRandomValues(new Uint8Array(32))

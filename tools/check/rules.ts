@@ -34,6 +34,20 @@ const VERIFIER = [
 /** Types that every part of the engine shares. */
 const CONTRACTS = ['engine/ports', 'engine/commands', 'engine/config', 'engine/venue']
 
+/** The parts that the sequencer runs. */
+const RUNNING = [
+  'protocol',
+  'engine/limits',
+  'engine/memory',
+  'engine/machine',
+  'engine/intake',
+  'engine/journal',
+  'engine/history',
+  'engine/hashing',
+  'engine/streams',
+  'engine/reads',
+]
+
 export const CELLS: readonly Cell[] = [
   {
     folder: 'protocol',
@@ -217,39 +231,13 @@ export const CELLS: readonly Cell[] = [
   {
     folder: 'engine/sequencer',
     owns: 'the one writer: sequence, receipts, outbox',
-    values: [
-      'protocol',
-      'engine/limits',
-      'engine/memory',
-      'engine/machine',
-      'engine/intake',
-      'engine/journal',
-      'engine/history',
-      'engine/hashing',
-      'engine/streams',
-      'engine/reads',
-    ],
+    values: RUNNING,
     types: CONTRACTS,
   },
   {
     folder: 'engine/boot',
     owns: 'load, replay, restore, open and stop',
-    values: [
-      'protocol',
-      'engine/limits',
-      'engine/memory',
-      'engine/machine',
-      'engine/intake',
-      'engine/journal',
-      'engine/history',
-      'engine/hashing',
-      'engine/streams',
-      'engine/reads',
-      'engine/accounts',
-      'engine/sequencer',
-      'engine/snapshots',
-      'engine/ports',
-    ],
+    values: [...RUNNING, 'engine/accounts', 'engine/sequencer', 'engine/snapshots', 'engine/ports'],
     types: CONTRACTS,
   },
   {
@@ -373,9 +361,6 @@ export const LARGE_FOLDERS: Readonly<Record<string, string>> = {
 
 /** Functions longer than `LIMITS.function_lines`, as `file name` (or `file top level`), and why one reads them as a whole. */
 export const LONG_FUNCTIONS: Readonly<Record<string, string>> = {}
-
-/** Files whose exports are used from outside the repository, and folders (with `/`) where `default` is. */
-export const PUBLIC_EXPORTS: readonly string[] = ['client/index.ts', 'routes/']
 
 /** Files that a command writes: their size, names and neighbours follow from their source. */
 export const GENERATED: readonly string[] = ['server/manifest.gen.ts']

@@ -1,12 +1,12 @@
 /** One endpoint lies: what it says may delay or stop settlement; nothing is paid for it, and the truth goes on. */
 import { expect, test } from 'bun:test'
-import { VaultWorld } from '../../../bench/settling/vault_world'
 import { chainAddresses } from '../../../engine/chain/client/chain_client'
 import { readDeployment, VaultUnreadable } from '../../../engine/chain/client/read_vault'
 import { RpcPool } from '../../../engine/chain/client/rpc_pool'
 import { eventHistory } from '../../../engine/chain/client/vault_events'
 import { encodeBase58 } from '../../../protocol/base58'
 import { bendBatch, LyingEndpoint } from '../../kit/chain/lying_endpoint'
+import { VaultWorld } from '../../kit/chain/vault_world'
 
 const FAR_SLOT = 1_000_000_000
 

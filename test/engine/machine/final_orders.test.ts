@@ -1,12 +1,12 @@
 /** The table of final orders against a plain map: what is found, in which order, and what a snapshot keeps. */
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { FIXED_HASH_SEED, seeded } from '../../../bench/kit/machine_world'
 import { newAccount, type TradingKey } from '../../../engine/machine/state/account'
 import { FinalOrders } from '../../../engine/machine/state/final_orders'
 import { newList } from '../../../engine/memory/handle_list'
 import { ByteReader, ByteWriter } from '../../../protocol/byte_stream'
 import { concatBytes } from '../../../protocol/bytes'
+import { FIXED_HASH_SEED, seeded } from '../../kit/venue/machine_world'
 
 const keys: TradingKey[] = ['a', 'b', 'c'].map((text, index) => ({
   index,

@@ -1,12 +1,12 @@
 /** The laws of matching and settlement over random command streams (matching.md "Laws"). Failures print their seed. */
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { FEE_BPS } from '../../../bench/kit/machine_world'
 import { decodeCommand } from '../../../engine/machine/codec/command_codec'
 import type { SettlementBatch } from '../../../engine/machine/state/batch'
 import { baseOf, quoteOf } from '../../../engine/machine/state/instrument'
 import { feeUpTo } from '../../../protocol/units'
 import type * as wire from '../../../protocol/wire/trading'
+import { FEE_BPS } from '../../kit/venue/machine_world'
 import { PARTS_MAX, played } from './played'
 import { steps } from './random_commands'
 

@@ -2,7 +2,6 @@
 
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { FIXED_HASH_SEED, seeded, World } from '../../../bench/kit/machine_world'
 import { BUY, OrderPool, SELL } from '../../../engine/machine/book/order_pool'
 import { BOOK_KIND } from '../../../engine/machine/rules/order_life'
 import { newAccount, type TradingKey } from '../../../engine/machine/state/account'
@@ -11,6 +10,7 @@ import { Notes } from '../../../engine/machine/state/notes'
 import type { Order, OrderFacts } from '../../../engine/machine/state/order'
 import { ByteIndex } from '../../../engine/memory/byte_index'
 import { newList } from '../../../engine/memory/handle_list'
+import { FIXED_HASH_SEED, seeded, World } from '../../kit/venue/machine_world'
 
 const instruments = new World().state.instrument_list
 

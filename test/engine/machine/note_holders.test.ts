@@ -2,13 +2,13 @@
 
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { FIXED_HASH_SEED, seeded } from '../../../bench/kit/machine_world'
 import { decodeState } from '../../../engine/machine/codec/decode_state'
 import { encodeState } from '../../../engine/machine/codec/encode_state'
 import { type Note, notesOfBatch, notesOfFills, notesOfPayment } from '../../../engine/machine/state/note'
 import { Notes } from '../../../engine/machine/state/notes'
 import type { State } from '../../../engine/machine/state/state'
 import { ByteIndex } from '../../../engine/memory/byte_index'
+import { FIXED_HASH_SEED, seeded } from '../../kit/venue/machine_world'
 import { played } from './played'
 import { steps } from './random_commands'
 

@@ -1,5 +1,8 @@
 /** Random streams of commands against a world: what is drawn decides, what the state offers is aimed at. */
 import fc from 'fast-check'
+import type { CommandOf, NoteFact } from '../../../engine/commands'
+import { keyOf } from '../../../engine/machine/state/account'
+import type { Note } from '../../../engine/machine/state/note'
 import {
   BASE,
   DESTINATION,
@@ -10,10 +13,7 @@ import {
   seeded,
   TICK,
   type World,
-} from '../../../bench/kit/machine_world'
-import type { CommandOf, NoteFact } from '../../../engine/commands'
-import { keyOf } from '../../../engine/machine/state/account'
-import type { Note } from '../../../engine/machine/state/note'
+} from '../../kit/venue/machine_world'
 
 export const ACCOUNTS = ['ann', 'ben', 'cyd', 'dan', 'eve', 'fay', 'gus', 'hal']
 

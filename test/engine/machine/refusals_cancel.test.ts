@@ -1,8 +1,8 @@
 /** Every refusal of cancel, modify, cancel-all and the dead-man timer, in the order of checks. */
 import { expect, test } from 'bun:test'
-import { BASE, key, LOT, SIGNATURE, seeded, TICK, type World } from '../../../bench/kit/machine_world'
 import type { CommandOf } from '../../../engine/commands'
 import type { RefusalCode } from '../../../protocol/refusals'
+import { BASE, key, LOT, SIGNATURE, seeded, TICK, type World } from '../../kit/venue/machine_world'
 import { cancelling, idOf, prepared, refused } from './prepared'
 
 const CANCELS: [RefusalCode, string, string, string, bigint][] = [

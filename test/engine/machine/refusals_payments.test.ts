@@ -1,17 +1,9 @@
 /** Every refusal of withdrawals and reshapes, in the order of checks, and how they settle. */
 import { expect, test } from 'bun:test'
-import {
-  BASE,
-  DESTINATION,
-  key,
-  QUOTE,
-  SIGNATURE,
-  seeded,
-  type World,
-} from '../../../bench/kit/machine_world'
 import type { CommandOf } from '../../../engine/commands'
 import { payloadOf } from '../../../engine/machine/settlement/payload'
 import type { RefusalCode } from '../../../protocol/refusals'
+import { BASE, DESTINATION, key, QUOTE, SIGNATURE, seeded, type World } from '../../kit/venue/machine_world'
 import { idOf, prepared, refused } from './prepared'
 
 type WithdrawChange = Partial<CommandOf<'withdraw'>>

@@ -1,9 +1,9 @@
 /** Every refusal of a place, in the order of checks: each case fails a check and every later one it can. */
 import { expect, test } from 'bun:test'
-import { BASE, key, LOT, QUOTE, SYMBOL, seeded, TICK, type World } from '../../../bench/kit/machine_world'
 import type { CommandOf } from '../../../engine/commands'
 import { LIMITS } from '../../../engine/limits'
 import type { RefusalCode } from '../../../protocol/refusals'
+import { BASE, key, LOT, QUOTE, SYMBOL, seeded, TICK, type World } from '../../kit/venue/machine_world'
 import { prepared, refused } from './prepared'
 
 type PlaceCase = { code: RefusalCode; change: (c: ReturnType<typeof context>) => Partial<CommandOf<'place'>> }

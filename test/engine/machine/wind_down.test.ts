@@ -1,5 +1,10 @@
 /** Forced exits and a frozen vault: notes leave, what did not land is void. */
 import { expect, test } from 'bun:test'
+import type { NoteFact } from '../../../engine/commands'
+import { decodeState } from '../../../engine/machine/codec/decode_state'
+import { encodeState } from '../../../engine/machine/codec/encode_state'
+import { payloadOf } from '../../../engine/machine/settlement/payload'
+import type { ExitRequest } from '../../../engine/ports'
 import {
   BASE,
   DESTINATION,
@@ -10,12 +15,7 @@ import {
   seeded,
   TICK,
   World,
-} from '../../../bench/kit/machine_world'
-import type { NoteFact } from '../../../engine/commands'
-import { decodeState } from '../../../engine/machine/codec/decode_state'
-import { encodeState } from '../../../engine/machine/codec/encode_state'
-import { payloadOf } from '../../../engine/machine/settlement/payload'
-import type { ExitRequest } from '../../../engine/ports'
+} from '../../kit/venue/machine_world'
 
 function venue() {
   const world = new World()

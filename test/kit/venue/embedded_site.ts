@@ -3,8 +3,6 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { clientsOf, mintTo } from '../../../bench/kit/chain_folder'
-import { fundedWallet } from '../../../bench/kit/transfer'
 import {
   buildTransaction,
   type TransactionVersion,
@@ -22,11 +20,13 @@ import { publicKeyOf } from '../../../protocol/sign'
 import { TOKEN_PROGRAM } from '../../../protocol/vault/addresses'
 import { depositInstruction } from '../../../protocol/vault/deposit'
 import type { Faults } from '../../../sandbox/chain/embedded_chain'
-import { associatedTokenAddress } from '../../../sandbox/chain/faucet'
 import { makeGenesis } from '../../../sandbox/chain/genesis'
 import { type OpenedChain, openEmbeddedChain } from '../../../sandbox/chain/open_embedded_chain'
+import { associatedTokenAddress } from '../../../sandbox/chain/token_instructions'
 import { decodeTransaction } from '../../../sandbox/chain/transaction_meta'
 import { DEFAULT_TERMS, issueAccount } from '../../../tools/account/issue_account'
+import { clientsOf, mintTo } from '../chain/chain_folder'
+import { fundedWallet } from '../chain/transfer'
 import { type JsonVenue, jsonVenue } from './json_venue'
 import { testConfig, testKeys } from './open_test_venue'
 import { type Deposit, element, type Trader } from './trader'

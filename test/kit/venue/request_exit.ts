@@ -1,8 +1,6 @@
 /** Asks for a note on chain as its owner does: with the opening, from public data, without the venue. */
 
 import { createKeyPairSignerFromPrivateKeyBytes, type KeyPairSigner } from '@solana/kit'
-import { clientsOf } from '../../../bench/kit/chain_folder'
-import { fundedWallet } from '../../../bench/kit/transfer'
 import {
   buildTransaction,
   COMPUTE_UNITS_MAX,
@@ -16,6 +14,8 @@ import { exitRequestAddress } from '../../../protocol/vault/addresses'
 import { requestExitInstruction } from '../../../protocol/vault/exits'
 import type { OpenedChain } from '../../../sandbox/chain/open_embedded_chain'
 import { decodeTransaction } from '../../../sandbox/chain/transaction_meta'
+import { clientsOf } from '../chain/chain_folder'
+import { fundedWallet } from '../chain/transfer'
 import { type Deposit, element, type Trader } from './trader'
 
 /** Resolves with nullifier and request account once the request landed. @throws Error with what the chain refused */

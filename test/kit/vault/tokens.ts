@@ -1,5 +1,5 @@
 /** Mints and token accounts as bytes, for the program's tests: any state, also those no instruction leads to. */
-import { u64Le } from '../../protocol/bytes'
+import { u64Le } from '../../../protocol/bytes'
 
 export const DECIMALS = 6
 

@@ -2,9 +2,9 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { createSolanaRpc, createSolanaRpcSubscriptions, type Signature } from '@solana/kit'
-import type { EmbeddedChainOptions } from '../../sandbox/chain/embedded_chain'
-import { type OpenedChain, openEmbeddedChain } from '../../sandbox/chain/open_embedded_chain'
+import { createSolanaRpc, type Signature } from '@solana/kit'
+import type { EmbeddedChainOptions } from '../../../sandbox/chain/embedded_chain'
+import { type OpenedChain, openEmbeddedChain } from '../../../sandbox/chain/open_embedded_chain'
 
 export function chainFolder(): { dir: string; remove(): void } {
   const dir = mkdtempSync(join(tmpdir(), 'tacit-chain-'))
@@ -27,8 +27,8 @@ export async function withChain(
 }
 
 /** Unmodified clients of @solana/kit. */
-export function clientsOf(chain: { url: string; ws_url: string }) {
-  return { rpc: createSolanaRpc(chain.url), rpcSubscriptions: createSolanaRpcSubscriptions(chain.ws_url) }
+export function clientsOf(chain: { url: string }) {
+  return { rpc: createSolanaRpc(chain.url) }
 }
 
 /** Calls a method that only the embedded chain has. */

@@ -1,16 +1,16 @@
 /** A venue's state with the facts around it: accounts, deposits, slots, hashing and landing, all through `execute`. */
 
-import type { Command, CommandBody, CommandOf, NoteFact, Settings } from '../../engine/commands'
-import { encodeCommand } from '../../engine/machine/codec/command_codec'
-import { execute } from '../../engine/machine/rules/execute'
-import { nextHashJob } from '../../engine/machine/settlement/payload'
-import type { AccountEventOut, AuctionRecord, Env, Outcome } from '../../engine/machine/state/outcome'
-import { createState } from '../../engine/machine/state/state'
-import type { HashSeed } from '../../engine/memory/id_table'
-import type { HashJob, HashResult } from '../../engine/ports'
-import { encodeBase58 } from '../../protocol/base58'
-import { concatBytes, u64Le, utf8 } from '../../protocol/bytes'
-import { sha256 } from '../../protocol/sha256'
+import type { Command, CommandBody, CommandOf, NoteFact, Settings } from '../../../engine/commands'
+import { encodeCommand } from '../../../engine/machine/codec/command_codec'
+import { execute } from '../../../engine/machine/rules/execute'
+import { nextHashJob } from '../../../engine/machine/settlement/payload'
+import type { AccountEventOut, AuctionRecord, Env, Outcome } from '../../../engine/machine/state/outcome'
+import { createState } from '../../../engine/machine/state/state'
+import type { HashSeed } from '../../../engine/memory/id_table'
+import type { HashJob, HashResult } from '../../../engine/ports'
+import { encodeBase58 } from '../../../protocol/base58'
+import { concatBytes, u64Le, utf8 } from '../../../protocol/bytes'
+import { sha256 } from '../../../protocol/sha256'
 
 export const BASE = seeded('base mint')
 export const QUOTE = seeded('quote mint')

@@ -1,6 +1,6 @@
-/** Measures compute units and transaction bytes of every vault instruction in the SVM, as a Markdown table. */
-import { noteInner } from '../protocol/notes/notes'
-import { TOKEN_PROGRAM } from '../protocol/vault/addresses'
+/** Measures compute units and transaction bytes of every vault instruction in the SVM, as rows of a Markdown table. */
+import { noteInner } from '../../../protocol/notes/notes'
+import { TOKEN_PROGRAM } from '../../../protocol/vault/addresses'
 import {
   authorizeRestoreInstruction,
   initializeInstruction,
@@ -9,18 +9,18 @@ import {
   rotateSignerInstruction,
   setAdminInstruction,
   unpauseInstruction,
-} from '../protocol/vault/admin'
-import { depositInstruction } from '../protocol/vault/deposit'
-import { anchorInstruction } from '../protocol/vault/epochs'
+} from '../../../protocol/vault/admin'
+import { depositInstruction } from '../../../protocol/vault/deposit'
+import { anchorInstruction } from '../../../protocol/vault/epochs'
 import {
   escapeInstruction,
   freezeInstruction,
   refuseExitInstruction,
   requestExitInstruction,
-} from '../protocol/vault/exits'
-import type { VaultInstruction } from '../protocol/vault/instruction'
-import type { SettleFields } from '../protocol/vault/settle'
-import { ExitNote } from '../sandbox/vault/exit_note'
+} from '../../../protocol/vault/exits'
+import type { VaultInstruction } from '../../../protocol/vault/instruction'
+import type { SettleFields } from '../../../protocol/vault/settle'
+import { ExitNote } from '../../kit/vault/exit_note'
 import {
   bytes32,
   EXIT_DELAY_S,
@@ -29,9 +29,9 @@ import {
   landed,
   OpenVault,
   outputsOf,
-} from '../sandbox/vault/open_vault'
-import { mintBytes } from '../sandbox/vault/tokens'
-import { testKey, VaultChain } from '../sandbox/vault/vault_chain'
+} from '../../kit/vault/open_vault'
+import { mintBytes } from '../../kit/vault/tokens'
+import { testKey, VaultChain } from '../../kit/vault/vault_chain'
 
 type Row = [name: string, units: bigint, bytes: number]
 
@@ -154,11 +154,15 @@ function admin(): void {
   measure('unpause', chain, unpauseInstruction(fields))
 }
 
-opening()
-deposits()
-settlements()
-exits()
-admin()
-console.log('| instruction | compute units | transaction bytes (v1) |\n|---|---:|---:|')
-for (const [name, units, bytes] of rows)
-  console.log(`| ${name} | ${units.toLocaleString('en')} | ${bytes.toLocaleString('en')} |`)
+/** `| instruction | compute units | transaction bytes |`, in the order of program/README.md. */
+export function instructionUnits(): string[] {
+  rows.length = 0
+  opening()
+  deposits()
+  settlements()
+  exits()
+  admin()
+  return rows.map(
+    ([name, units, bytes]) => `| ${name} | ${units.toLocaleString('en')} | ${bytes.toLocaleString('en')} |`,
+  )
+}

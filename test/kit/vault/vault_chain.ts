@@ -18,10 +18,10 @@ import {
   type Transaction,
 } from '@solana/kit'
 import { Clock, FailedTransactionMetadata, LiteSVM, type TransactionMetadata } from 'litesvm'
-import { addressOf } from '../../engine/chain/client/chain_client'
-import { encodeBase58 } from '../../protocol/base58'
-import { sha256 } from '../../protocol/sha256'
-import { publicKeyOf } from '../../protocol/sign'
+import { addressOf } from '../../../engine/chain/client/chain_client'
+import { encodeBase58 } from '../../../protocol/base58'
+import { sha256 } from '../../../protocol/sha256'
+import { publicKeyOf } from '../../../protocol/sign'
 import {
   type ConfigAccount,
   decodeConfig,
@@ -31,13 +31,13 @@ import {
   type MintRecord,
   type RingAccount,
   type TreeAccount,
-} from '../../protocol/vault/accounts'
-import { mintRecordAddress, UPGRADEABLE_LOADER, vaultAddresses } from '../../protocol/vault/addresses'
-import { vaultError } from '../../protocol/vault/errors'
-import { decodeEvent, type VaultEvent } from '../../protocol/vault/events'
-import type { VaultInstruction } from '../../protocol/vault/instruction'
+} from '../../../protocol/vault/accounts'
+import { mintRecordAddress, UPGRADEABLE_LOADER, vaultAddresses } from '../../../protocol/vault/addresses'
+import { vaultError } from '../../../protocol/vault/errors'
+import { decodeEvent, type VaultEvent } from '../../../protocol/vault/events'
+import type { VaultInstruction } from '../../../protocol/vault/instruction'
 
-export const VAULT_SO = readFileSync(join(import.meta.dir, '../../program/vault.so'))
+export const VAULT_SO = readFileSync(join(import.meta.dir, '../../../program/vault.so'))
 
 /** A key pair of the tests: deterministic, from a name. */
 type TestKey = { name: string; key: Uint8Array; secret: KeyObject }

@@ -2,9 +2,10 @@
 
 import { join } from 'node:path'
 import { createKeyPairSignerFromPrivateKeyBytes, type Instruction } from '@solana/kit'
-import { buildTransaction, toInstruction } from '../../engine/chain/client/build_transaction'
-import { type ChainOptions, openChain } from '../../engine/chain/open_chain'
-import { openHashing } from '../../engine/hashing/open_hashing'
+import { MemoryOutbox } from '../../../bench/settling/memory_outbox'
+import { buildTransaction, toInstruction } from '../../../engine/chain/client/build_transaction'
+import { type ChainOptions, openChain } from '../../../engine/chain/open_chain'
+import { openHashing } from '../../../engine/hashing/open_hashing'
 import type {
   ChainPort,
   ChainSinkPort,
@@ -12,24 +13,23 @@ import type {
   HashPort,
   Payout,
   SettlementPayload,
-} from '../../engine/ports'
-import { decodeBase58, encodeBase58 } from '../../protocol/base58'
-import { compareBytes } from '../../protocol/bytes'
-import { reduceWide } from '../../protocol/field'
-import { publicKeyOf } from '../../protocol/sign'
-import { TOKEN_PROGRAM } from '../../protocol/vault/addresses'
-import { depositInstruction } from '../../protocol/vault/deposit'
-import type { Faults } from '../../sandbox/chain/embedded_chain'
-import { associatedTokenAddress } from '../../sandbox/chain/faucet'
-import { makeGenesis } from '../../sandbox/chain/genesis'
-import { type OpenedChain, openEmbeddedChain } from '../../sandbox/chain/open_embedded_chain'
-import { decodeTransaction } from '../../sandbox/chain/transaction_meta'
-import { chainFolder, clientsOf, mintTo } from '../kit/chain_folder'
-import { fundedWallet } from '../kit/transfer'
-import { MemoryOutbox } from './memory_outbox'
+} from '../../../engine/ports'
+import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
+import { compareBytes } from '../../../protocol/bytes'
+import { reduceWide } from '../../../protocol/field'
+import { publicKeyOf } from '../../../protocol/sign'
+import { TOKEN_PROGRAM } from '../../../protocol/vault/addresses'
+import { depositInstruction } from '../../../protocol/vault/deposit'
+import type { Faults } from '../../../sandbox/chain/embedded_chain'
+import { makeGenesis } from '../../../sandbox/chain/genesis'
+import { type OpenedChain, openEmbeddedChain } from '../../../sandbox/chain/open_embedded_chain'
+import { associatedTokenAddress } from '../../../sandbox/chain/token_instructions'
+import { decodeTransaction } from '../../../sandbox/chain/transaction_meta'
+import { chainFolder, clientsOf, mintTo } from './chain_folder'
+import { fundedWallet } from './transfer'
 
 export const USDC = 'EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v'
-const PROGRAM = join(import.meta.dir, '../../program/vault.so')
+const PROGRAM = join(import.meta.dir, '../../../program/vault.so')
 const SLOT_MS = 10
 
 export const randomField = (): Uint8Array => reduceWide(crypto.getRandomValues(new Uint8Array(48)))

@@ -1,7 +1,12 @@
 /** A note of a known owner in an open vault, with everything its exit and escape need, for the program's tests. */
-import { depositCommitment, noteInner, nullifierOf, settlementCommitment } from '../../protocol/notes/notes'
-import { TOKEN_PROGRAM } from '../../protocol/vault/addresses'
-import type { EscapeFields, NoteOpening, RequestExitFields } from '../../protocol/vault/exits'
+import {
+  depositCommitment,
+  noteInner,
+  nullifierOf,
+  settlementCommitment,
+} from '../../../protocol/notes/notes'
+import { TOKEN_PROGRAM } from '../../../protocol/vault/addresses'
+import type { EscapeFields, NoteOpening, RequestExitFields } from '../../../protocol/vault/exits'
 import { bytes32, element, elements, landed, OpenVault, outputsOf } from './open_vault'
 import { testKey } from './vault_chain'
 

@@ -1,10 +1,10 @@
 /** Makes the contents of full settlement transactions: orders, withdrawals, served exits, each with a prepared vault. */
 
-import { compareBytes } from '../../protocol/bytes'
-import { depositCommitment, noteInner, nullifierOf } from '../../protocol/notes/notes'
-import { requestExitInstruction } from '../../protocol/vault/exits'
-import type { PayoutFields, SettleFields } from '../../protocol/vault/settle'
-import { bytes32, element, elements, landed, OpenVault, outputsOf } from '../../sandbox/vault/open_vault'
+import { compareBytes } from '../../../protocol/bytes'
+import { depositCommitment, noteInner, nullifierOf } from '../../../protocol/notes/notes'
+import { requestExitInstruction } from '../../../protocol/vault/exits'
+import type { PayoutFields, SettleFields } from '../../../protocol/vault/settle'
+import { bytes32, element, elements, landed, OpenVault, outputsOf } from '../../kit/vault/open_vault'
 
 /** `parts`: capacity that one takes of a batch; `batch_parts`: fixed capacity of the batch for its mint's accounts. */
 export type Shape = {

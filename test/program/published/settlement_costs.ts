@@ -1,7 +1,4 @@
-/**
- * Measures the cost of a settled order, withdrawal or exit, as a Markdown table: `bun bench/settlement_costs.ts`. The relayer's
- * transactions, v1 and v0, as full as the engine packs them and with one of a kind, run in the SVM.
- */
+/** Measures the cost of a settled order, withdrawal or exit in the relayer's v1 and v0 transactions, as Markdown rows. */
 
 import { type Blockhash, createKeyPairSignerFromPrivateKeyBytes, getTransactionDecoder } from '@solana/kit'
 import { FailedTransactionMetadata } from 'litesvm'
@@ -9,12 +6,12 @@ import {
   buildTransaction,
   type TransactionVersion,
   toInstruction,
-} from '../engine/chain/client/build_transaction'
-import { utf8 } from '../protocol/bytes'
-import { sha256 } from '../protocol/sha256'
-import { type SettleFields, settleInstruction } from '../protocol/vault/settle'
-import type { OpenVault } from '../sandbox/vault/open_vault'
-import { readyVault, SHAPES, type Shape } from './settling/settle_shapes'
+} from '../../../engine/chain/client/build_transaction'
+import { utf8 } from '../../../protocol/bytes'
+import { sha256 } from '../../../protocol/sha256'
+import { type SettleFields, settleInstruction } from '../../../protocol/vault/settle'
+import type { OpenVault } from '../../kit/vault/open_vault'
+import { readyVault, SHAPES, type Shape } from './settle_shapes'
 
 const BASE_FEE_LAMPORTS = 5_000
 /** The relayer's floor for a whole transaction. */
@@ -48,17 +45,18 @@ async function costOf(shape: Shape, count: number, version: TransactionVersion):
 }
 
 const shown = (value: number): string => Math.ceil(value).toLocaleString('en')
-console.log(
-  '| of what | form | in one transaction | bytes | compute units | base fee each | bytes each | units each |',
-)
-console.log('|---|---|---:|---:|---:|---:|---:|---:|')
-for (const shape of SHAPES) {
-  for (const version of [1, 0] as const) {
-    const full = Math.floor((PARTS[version] - shape.batch_parts) / shape.parts)
-    for (const amount of [full, 1]) {
-      const { count, bytes, units } = await costOf(shape, amount, version)
-      const each = [BASE_FEE_LAMPORTS / count, bytes / count, units / count].map(shown).join(' | ')
-      console.log(`| ${shape.name} | v${version} | ${count} | ${shown(bytes)} | ${shown(units)} | ${each} |`)
+/** As full as the engine packs them and with one of a kind, in the order of program/README.md. */
+export async function settlementCosts(): Promise<string[]> {
+  const rows: string[] = []
+  for (const shape of SHAPES) {
+    for (const version of [1, 0] as const) {
+      const full = Math.floor((PARTS[version] - shape.batch_parts) / shape.parts)
+      for (const amount of [full, 1]) {
+        const { count, bytes, units } = await costOf(shape, amount, version)
+        const each = [BASE_FEE_LAMPORTS / count, bytes / count, units / count].map(shown).join(' | ')
+        rows.push(`| ${shape.name} | v${version} | ${count} | ${shown(bytes)} | ${shown(units)} | ${each} |`)
+      }
     }
   }
+  return rows
 }

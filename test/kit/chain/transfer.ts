@@ -16,8 +16,8 @@ import {
   setTransactionMessageLoadedAccountsDataSizeLimit,
   signTransactionMessageWithSigners,
 } from '@solana/kit'
-import { concatBytes, u64Le } from '../../protocol/bytes'
-import type { OpenedChain } from '../../sandbox/chain/open_embedded_chain'
+import { concatBytes, u64Le } from '../../../protocol/bytes'
+import type { OpenedChain } from '../../../sandbox/chain/open_embedded_chain'
 import { clientsOf } from './chain_folder'
 
 /** A wallet with `sol` SOL, funded at once. */
@@ -31,7 +31,7 @@ export async function fundedWallet(chain: OpenedChain, sol = 10): Promise<KeyPai
 }
 
 export async function signedTransfer(
-  chain: { url: string; ws_url: string },
+  chain: { url: string },
   from: KeyPairSigner,
   to: string,
   amount: bigint,
