@@ -22,7 +22,7 @@ import {
 } from './checks/quote'
 import { type RunCheck, Skipped, type VerificationCase } from './checks/verification_case'
 import type { EvidenceBundle } from './evidence_bundle'
-import type { VerificationPolicy } from './policy'
+import { requireParsed, type VerificationPolicy } from './policy'
 import type { SkipReason } from './skip_reasons'
 import { onlyIntel, type TrustedRoots, trustedRoots } from './tdx/collateral'
 import { CHECKS, type Check, type CheckName, reasonOf, type Transcript, type Verdict } from './transcript'
@@ -60,13 +60,14 @@ const RUN: Record<CheckName, RunCheck> = {
 
 /**
  * @param source `live` for a bundle that was collected just now over this connection, else `recorded`
- * @throws Refused when the policy's roots are not certificates
+ * @throws Refused when the policy's roots are not certificates or `parsePolicy` did not make it
  */
 export async function judgeEvidence(
   bundle: EvidenceBundle,
   policy: VerificationPolicy,
   source: Transcript['source'],
 ): Promise<Transcript> {
+  requireParsed(policy)
   const roots: TrustedRoots = trustedRoots(policy.roots_pem)
   const verification: VerificationCase = { bundle, policy, roots, now_ms: bundle.now_ms, established: {} }
   const checks: Check[] = []

@@ -53,7 +53,6 @@ const UNREAD = [
   'attestation.vm_config',
   'attestation.enclave',
   'evidences.more',
-  'chain.slot',
   'chain.program.data',
   'chain.program_data.sha256',
   'missing',

@@ -13,7 +13,7 @@ import { manifestOf } from '../../kit/verify/filled_manifest'
 import { ENVIRONMENT, edited, HOSTILE_COMPOSE_FILES, type Row } from '../../kit/verify/hostile_compose'
 import { HOSTILE_MANIFESTS, manifest, OWN } from '../../kit/verify/hostile_manifests'
 
-const lint = (text: string) => lintManifest(text, SECRET_NAMES)
+const lint = (text: string) => lintManifest(text, SECRET_NAMES).faults
 
 /** Gives a manifest to check 3.2, as if it had been measured. */
 async function faultsOfClient(text: string): Promise<string> {
@@ -43,10 +43,10 @@ describe("the venue's own manifest", () => {
     for (const text of texts) expect(await faultsOfClient(text)).toBe('')
   })
   test('takes no secret that the policy of the client does not name', () => {
-    expect(lintManifest(OWN, [])).toEqual([
+    expect(lintManifest(OWN, []).faults).toEqual([
       `${ENVIRONMENT}.TACIT_FEE_ANCHOR: the encrypted environment may not deliver it`,
     ])
-    expect(lintManifest(manifest({ allowed_envs: ['LD_PRELOAD'] }), ['LD_PRELOAD'])[0]).toStartWith(
+    expect(lintManifest(manifest({ allowed_envs: ['LD_PRELOAD'] }), ['LD_PRELOAD']).faults[0]).toStartWith(
       'allowed_envs[0]',
     )
   })

@@ -18,6 +18,7 @@ import { sha256 } from '../../../protocol/sha256'
 import { publicKeyOf, sign } from '../../../protocol/sign'
 import { parseQuote } from '../../../protocol/tdx/quote'
 import { evidenceReportData } from '../../../protocol/tdx/report_data'
+import { changedPolicy } from '../../kit/verify/changed_policy'
 import { quoteOfMachine } from '../../kit/verify/machine_quotes'
 import { openSite, type Site } from '../../kit/verify/site'
 
@@ -30,7 +31,7 @@ beforeAll(async () => {
 afterAll(() => site.close())
 
 async function failures(bundle: EvidenceBundle, change: Partial<VerificationPolicy> = {}): Promise<string[]> {
-  const { checks } = await judgeEvidence(bundle, { ...site.policy, ...change }, 'recorded')
+  const { checks } = await judgeEvidence(bundle, changedPolicy(site.policy, change), 'recorded')
   return checks.filter((one) => one.result === 'fail').map((one) => `${one.name}: ${one.reason}`)
 }
 
