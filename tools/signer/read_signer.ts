@@ -105,7 +105,9 @@ async function fetchProof(url: string, nonce: string): Promise<(name: string) =>
       tls: { rejectUnauthorized: false },
       redirect: 'error',
     })
-  const answer = await askBounded(ask, VENUE_ANSWER_BYTES_MAX, CALL_MS)
+  const answer = await askBounded(ask, VENUE_ANSWER_BYTES_MAX, CALL_MS).catch((error: Error) => {
+    throw new Refused(`the machine ${error.message}`)
+  })
   if (!answer.ok) throw new Refused(`the machine answers ${answer.status}`)
   const proof = (parseJson(new TextDecoder().decode(answer.bytes)) ?? {}) as Record<string, unknown>
   return (name) => {

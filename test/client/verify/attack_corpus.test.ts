@@ -4,8 +4,13 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { runVerify } from '../../../client/cli/verify'
+import { connect } from '../../../client/connect'
+import { judgeEvidence } from '../../../client/verify/judge_evidence'
 import { CHECKS, type Transcript } from '../../../client/verify/transcript'
+import { decodeLocation } from '../../../protocol/bodies/location'
+import { fromAnyHex } from '../../../protocol/bytes'
 import { ATTACKS, type AttackTerms, prepareAttack } from '../../kit/verify/attack_corpus'
+import { changedPolicy } from '../../kit/verify/changed_policy'
 import { openPinnedVenue, type PinnedVenue } from '../../kit/verify/pinned_venue'
 
 const folder = mkdtempSync(join(tmpdir(), 'tacit-corpus-'))
@@ -75,6 +80,25 @@ test('every demand that is left out is a skip with a code, and only its own code
     expect((await judged({ permitted_skips: [code] })).code).toBe(0)
     expect((await judged({ permitted_skips: ['keys_without_kms', 'admin_unpinned'] })).code).toBe(2)
   }
+})
+
+test('a statement about a place holds from its first to its last second', async () => {
+  const { policy } = prepareAttack(venue)
+  const [provider] = policy.location!.authorities
+  const alone = changedPolicy(policy, { location: { authorities: [provider], minimum: 1 } })
+  const collateral = venue.site.machine.agent.collateral()
+  const { app_compose } = venue
+  const { evidence } = await connect(venue.site.url, policy, { collateral, app_compose })
+  const body = evidence.location.find(({ authority }) => authority === provider!.name)!.body
+  const { issued_s, expires_s } = decodeLocation(fromAnyHex(body)!)
+  const judgedAt = async (now_ms: number) => {
+    const { checks } = await judgeEvidence({ ...evidence, now_ms }, alone, 'recorded')
+    return checks.find(({ name }) => name === 'location')!.reason
+  }
+  const [first_ms, last_ms] = [Number(issued_s) * 1000, Number(expires_s) * 1000]
+  expect([await judgedAt(first_ms), await judgedAt(last_ms + 999)]).toEqual(['', ''])
+  expect(await judgedAt(first_ms - 1)).toMatch(/from the future/)
+  expect(await judgedAt(last_ms + 1000)).toMatch(/has expired/)
 })
 
 describe('corpus', () => {

@@ -1,7 +1,7 @@
 /** Forged, swapped, empty and outdated collateral is refused, whoever signs it. */
 
 import { describe, expect, test } from 'bun:test'
-import { checkEnclave } from '../../../client/verify/checks/quote'
+import { checkCollateral, checkEnclave } from '../../../client/verify/checks/quote'
 import type { VerificationCase } from '../../../client/verify/checks/verification_case'
 import {
   INTEL_ROOTS,
@@ -205,6 +205,59 @@ describe('issuer chains', () => {
     ]
     for (const chain of chains) expect(await judge({ tcb_info_issuer_chain: chain })).not.toBe('accepted')
   })
+  const issue = (change: Partial<x509.CertificateRequest>) =>
+    x509.issueCertificate({
+      subject: ROOT_NAME,
+      issuer: ROOT_NAME,
+      subject_key: keys.root,
+      issuer_key: keys.root,
+      serial: Uint8Array.of(78),
+      not_before_ms: NOW_MS - DAY_MS,
+      not_after_ms: NOW_MS + DAY_MS,
+      extensions: [x509.keyUsage(5, 6), x509.basicConstraints(true, 1)],
+      ...change,
+    })
+  test('a root that allows no authority below it stands above a signer and not above the PCK authority', async () => {
+    const root = issue({ extensions: [x509.keyUsage(5, 6), x509.basicConstraints(true, 0)] })
+    expect(await judge({ tcb_info_issuer_chain: pem(authorities.tcb_signing, root) })).toBe('accepted')
+    expect(await judge({ pck_crl_issuer_chain: pem(authorities.platform_authority, root) })).toMatch(
+      /longer than its authority allows/,
+    )
+    const below = issue({})
+    expect(await judge({ pck_crl_issuer_chain: pem(authorities.platform_authority, below) })).toBe('accepted')
+  })
+  test('a root or issuer that names another issuer, is no authority or is not current is refused', async () => {
+    const OTHER = { ...ROOT_NAME, organization: 'Other' }
+    const roots: [Partial<x509.CertificateRequest>, RegExp][] = [
+      [{ issuer: OTHER }, /another name/],
+      [{ subject: OTHER }, /another name/],
+      [{ subject: OTHER, issuer: OTHER }, /another name/],
+      [{ issuer_key: keys.pck }, /not signed by its issuer/],
+      [{ not_before_ms: NOW_MS + 1000 }, /not valid yet/],
+      [{ not_after_ms: NOW_MS - 1000 }, /expired/],
+      [{ extensions: [x509.keyUsage(0, 6), x509.basicConstraints(true, 1)] }, /no authority/],
+    ]
+    for (const [change, reason] of roots) {
+      const chain = pem(authorities.tcb_signing, issue(change))
+      expect(await judge({ qe_identity_issuer_chain: chain })).toMatch(reason)
+    }
+    const signer = {
+      subject: { common_name: 'DEVELOPMENT ONLY SGX TCB Signing', organization: 'Tacit' },
+      subject_key: keys.tcb_signing,
+      extensions: [x509.keyUsage(0, 1), x509.basicConstraints(false)],
+    }
+    const signers: [Partial<x509.CertificateRequest>, RegExp][] = [
+      [{}, /accepted/],
+      [{ issuer: OTHER }, /another name/],
+      [{ issuer_key: keys.pck }, /not signed by its issuer/],
+      [{ not_before_ms: NOW_MS + 1000 }, /not valid yet/],
+      [{ not_after_ms: NOW_MS - 1000 }, /expired/],
+    ]
+    for (const [change, reason] of signers) {
+      const chain = pem(issue({ ...signer, ...change }), authorities.root)
+      expect(await judge({ qe_identity_issuer_chain: chain })).toMatch(reason)
+    }
+  })
   test('collateral is refused once its certificates have expired', async () => {
     expect(await judge({}, NOW_MS + 6 * 365 * DAY_MS)).toMatch(/expired/)
   })
@@ -223,6 +276,13 @@ test("roots are Intel's alone only when no other root, and one at least, is trus
   expect(() => under(INTEL_ROOTS)).toThrow('simulated enclave')
 })
 
+/** A document that ends in a day. */
+function ending(document: 'tcb_info' | 'qe_identity'): Partial<Collateral> {
+  const ends = { nextUpdate: iso(NOW_MS + DAY_MS) }
+  const changed = withDocument(pki, document, (value) => Object.assign(value, ends))
+  return { [document]: changed[document], [`${document}_signature`]: changed[`${document}_signature`] }
+}
+
 test('collateral opened once is judged again at each use', async () => {
   const roots = trustedRoots(pki.root_pem)
   const opened = await openCollateral(honest, roots, NOW_MS)
@@ -233,6 +293,25 @@ test('collateral opened once is judged again at each use', async () => {
   await expect(judge(Number.NaN)).rejects.toThrow(/not a number/)
   for (const now_ms of [NOW_MS + 31 * DAY_MS, Number.NaN])
     await expect(openCollateral(honest, roots, now_ms)).rejects.toThrow()
+  // Each part that ends first, while all others are current.
+  const root_ends = { issuer: ROOT_NAME, issuer_key: keys.root }
+  const later_ms = NOW_MS + 2 * DAY_MS
+  for (const [change, reason] of [
+    [{ pck_crl: list({}) }, 'a revocation list has expired'],
+    [{ root_ca_crl: list(root_ends) }, 'a revocation list has expired'],
+    [ending('tcb_info'), 'TCB info has expired'],
+    [ending('qe_identity'), 'QE identity has expired'],
+  ] as const) {
+    const soon = await openCollateral({ ...honest, ...change }, roots, NOW_MS)
+    await expect(verifyUnderCollateral(quote, soon, STRICT, later_ms)).rejects.toThrow(reason)
+    const valid_until = await checkCollateral({
+      bundle: { collateral: { ...honest, ...change } },
+      roots,
+      now_ms: NOW_MS,
+      established: {},
+    } as unknown as VerificationCase)
+    expect(valid_until['valid_until']).toBe(new Date(NOW_MS + DAY_MS).toISOString())
+  }
   // Lists that outlive the documents: only the documents' own period can refuse.
   const lasting = { this_update_ms: NOW_MS - DAY_MS, next_update_ms: NOW_MS + 60 * DAY_MS }
   const lists = {

@@ -7,9 +7,9 @@ import { parsePlainYaml, UnjudgedYaml } from '../../../client/verify/manifest/pl
 import { Refused } from '../../../client/verify/transcript'
 import { utf8 } from '../../../protocol/bytes'
 import { sha256 } from '../../../protocol/sha256'
-import { SECRET_NAMES } from '../../../protocol/tdx/venue_manifest'
+import { SECRET_NAMES, SETTING_FORMS } from '../../../protocol/tdx/venue_manifest'
 import { judgeManifest } from '../../../tools/manifest/make_manifest'
-import { manifestOf } from '../../kit/verify/filled_manifest'
+import { FILLED_COMPOSE, manifestOf } from '../../kit/verify/filled_manifest'
 import { ENVIRONMENT, edited, HOSTILE_COMPOSE_FILES, type Row } from '../../kit/verify/hostile_compose'
 import { HOSTILE_MANIFESTS, manifest, OWN } from '../../kit/verify/hostile_manifests'
 
@@ -49,6 +49,34 @@ describe("the venue's own manifest", () => {
     expect(lintManifest(manifest({ allowed_envs: ['LD_PRELOAD'] }), ['LD_PRELOAD']).faults[0]).toStartWith(
       'allowed_envs[0]',
     )
+  })
+})
+
+describe('nothing may be left to a default', () => {
+  const faultsWithout = (text: string) => lint(text).map((fault) => fault.replace('compose file: ', ''))
+  test('every member of the manifest is required', () => {
+    const members = Object.entries(JSON.parse(OWN))
+    expect(members.length).toBeGreaterThan(15)
+    for (const [name] of members)
+      expect(
+        faultsWithout(JSON.stringify(Object.fromEntries(members.filter(([one]) => one !== name)))),
+      ).toEqual([`${name}: missing`])
+  })
+  test('every key of the service but its health check is required', () => {
+    const keys = [...FILLED_COMPOSE.matchAll(/^ {4}([a-z_]+):.*\n(?: {5,}.*\n)*/gm)]
+    expect(keys.length).toBeGreaterThan(10)
+    for (const [block, name] of keys) {
+      const faults = faultsWithout(manifestOf(FILLED_COMPOSE.replace(block, '')))
+      expect(faults[0]).toBe(name === 'healthcheck' ? undefined : `services.venue.${name}: missing`)
+    }
+  })
+  test('every setting is required', () => {
+    const settings = [...FILLED_COMPOSE.matchAll(/^ {6}([A-Z_]+):.*\n/gm)]
+    expect(settings.map(([, name]) => name).sort()).toEqual(Object.keys(SETTING_FORMS).sort())
+    for (const [line, name] of settings)
+      expect(faultsWithout(manifestOf(FILLED_COMPOSE.replace(line, '')))[0]).toBe(
+        `services.venue.environment.${name}: missing`,
+      )
   })
 })
 

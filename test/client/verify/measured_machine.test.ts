@@ -214,6 +214,26 @@ describe('the key provider', () => {
     expect((await judged(false)).reason).toMatch(/does not allow/)
     expect((await judged(null)).reason).toMatch(/could not be read/)
   })
+  test('the owner is one that the policy pins, and its delay is known and long enough', async () => {
+    const owner = `0x${'0a'.repeat(20)}`
+    const judged = (kms_contract: EvidenceBundle['kms_contract'], change: object = {}) =>
+      checkOf('kms_owner', { ...under(provider), kms_contract }, { ...pins(), kms: { ...owned, ...change } })
+    const owned = { ...kms, owners: [`0x${'0b'.repeat(20)}`, owner.toUpperCase().replace('X', 'x')] }
+    expect((await judged({ owner, min_delay_s: null })).values).toEqual({ owner })
+    for (const other of ['', '0x', owner.slice(2), `0x${'0a'.repeat(19)}0b`, `0x${'0A'.repeat(20)}`])
+      expect((await judged({ owner: other, min_delay_s: null })).reason).toBe(
+        `${other} owns the KMS contract`,
+      )
+    expect((await judged(null)).reason).toMatch(/could not be read/)
+    const lock = { timelock_min_s: 60 }
+    expect((await judged({ owner, min_delay_s: 60 }, lock)).result).toBe('pass')
+    expect((await judged({ owner, min_delay_s: 59 }, lock)).reason).toMatch(
+      /waits 59 s, the policy asks for 60 s/,
+    )
+    expect((await judged({ owner, min_delay_s: null }, lock)).reason).toMatch(/is no timelock/)
+    const absent = await judged({ owner, min_delay_s: null }, { owners: undefined })
+    expect(absent.reason_code).toBe('kms_owner_unpinned')
+  })
   test('a machine that states another provider fails, also when the policy pins that one too', async () => {
     for (const other of [
       { name: 'kms', id: '01' },

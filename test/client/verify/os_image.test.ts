@@ -1,6 +1,8 @@
 /** The operating system is recomputed from the image's own document, on a real machine's answer. */
 
 import { describe, expect, test } from 'bun:test'
+import { checkOsImage } from '../../../client/verify/checks/os_image'
+import type { VerificationCase } from '../../../client/verify/checks/verification_case'
 import { requireImage } from '../../../client/verify/os_image/expected_digests'
 import {
   decodeCborMap,
@@ -46,6 +48,30 @@ describe.skipIf(!HAVE_QUOTES)('a real machine of dstack 0.6', () => {
       if (events[left_out]!.imr === 3) continue
       expect(() => requireImage(image, report.mr_td, events.toSpliced(left_out, 1))).toThrow(/not those/)
     }
+  })
+  test('check 4.1 recomputes the image that the policy names, and no other', async () => {
+    const { report, events, vm_config } = realMachine()
+    const judge = async (policy: object, known = events) =>
+      checkOsImage({
+        policy,
+        bundle: { attestation: { vm_config } },
+        established: { genuine: { quote: { report } }, events: known },
+      } as unknown as VerificationCase)
+    const named = { os_image_hashes: ['00'.repeat(32), OS_IMAGE_HASH] }
+    expect((await judge(named))['by']).toBe('recomputation')
+    await expect(judge({ os_image_hashes: ['00'.repeat(32)] })).rejects.toThrow(/is not one the policy names/)
+    await expect(judge(named, events.slice(1))).rejects.toThrow(/RTMR0 are not those of the image/)
+    const [mrtd, rtmr0, rtmr1, rtmr2] = [report.mr_td, ...report.rtmr].map(toHex)
+    const pinned = { mrtd, rtmr0, rtmr1, rtmr2, xfam: toHex(report.xfam) }
+    const registers = [{ ...pinned, rtmr0: '00'.repeat(48) }, pinned]
+    expect((await judge({ registers }))['by']).toBe('pinned registers')
+    const others = Object.keys(pinned).map((name) => ({
+      ...pinned,
+      [name]: '00'.repeat(name === 'xfam' ? 8 : 48),
+    }))
+    await expect(judge({ registers: others })).rejects.toThrow(/no operating system the policy names/)
+    expect((await judge({ registers: others, ...named }))['by']).toBe('recomputation')
+    await expect(judge({})).rejects.toThrow(/names no operating system/)
   })
   test('a document that its checksum file does not list is refused', () => {
     const config = JSON.parse(realMachine().vm_config)

@@ -164,6 +164,20 @@ describe('evidence files', () => {
     const bundle = evidenceOver(honest.evidences.cert_pem, [zero, zero, zero, zero])
     expect(await failures(bundle)).toEqual(['evidence: the evidence quote is of another machine'])
   })
+  test('of a machine that differs in one measured field they are refused', async () => {
+    const { cert_pem } = honest.evidences
+    const sha256sum_txt = line('cert.pem', cert_pem)
+    const report_data = evidenceReportData(utf8(sha256sum_txt))
+    // MRTD, MRCONFIGID, RTMR0 to RTMR3 in a TD report.
+    for (const at of [136, 184, 328, 376, 424, 472])
+      for (const byte of [at, at + 47]) {
+        const body = (report: Uint8Array) => report.fill(report[byte]! ^ 1, byte, byte + 1)
+        const quote = quoteOfMachine(site, { registers: registersOf(), report_data }, { body })
+        const quote_json = JSON.stringify({ quote: toHex(quote) })
+        const bundle = { ...honest, evidences: { quote_json, cert_pem, sha256sum_txt, more: {} } }
+        expect(await failures(bundle)).toEqual(['evidence: the evidence quote is of another machine'])
+      }
+  })
   test('with a certificate that the quoted list does not list they are refused', async () => {
     const bundle = evidenceOver('another text', registersOf())
     const evidences = { ...bundle.evidences, cert_pem: honest.evidences.cert_pem }

@@ -181,6 +181,12 @@ const VENUE: Attack[] = [
     policy: () => ({ roots_pem: undefined }),
   },
   {
+    name: 'an enclave of an unknown kind',
+    check: '1.6',
+    reason: 'unknown kind',
+    lie: { attestation: (attestation) => Object.assign(attestation, { enclave: 'sgx' }) },
+  },
+  {
     name: 'a simulated enclave that states hardware',
     check: '1.6',
     lie: { attestation: (attestation) => Object.assign(attestation, { enclave: 'dstack' }) },
