@@ -53,6 +53,8 @@ describe('values', () => {
   test('integers are minimal and not negative', () => {
     expect(readSmallInteger(reader(2, 1, 0x7f))).toBe(127)
     expect(readSmallInteger(reader(2, 2, 0, 0x80))).toBe(128)
+    expect(readSmallInteger(reader(2, 5, 0, 0xff, 0xff, 0xff, 0xff))).toBe(0xffff_ffff)
+    expect(() => readSmallInteger(reader(2, 5, 1, 0, 0, 0, 0))).toThrow(MalformedDer)
     for (const bytes of [
       [2, 0],
       [2, 1, 0x80],

@@ -52,6 +52,14 @@ describe("the venue's own manifest", () => {
   })
 })
 
+test('a text in another form is rejected at its first character that differs', () => {
+  const at = OWN.indexOf('"name"')
+  const near = JSON.stringify(`${OWN.slice(at - 8, at)} ${OWN.slice(at, at + 31)}`)
+  expect(lint(`${OWN.slice(0, at)} ${OWN.slice(at)}`)).toEqual([
+    `character ${at + 1}: must be JSON with sorted keys, each once, and no white space, near ${near}`,
+  ])
+})
+
 describe('nothing may be left to a default', () => {
   const faultsWithout = (text: string) => lint(text).map((fault) => fault.replace('compose file: ', ''))
   test('every member of the manifest is required', () => {
