@@ -12,9 +12,8 @@ export const checkOsImage: RunCheck = (verification) => {
   const { bundle, policy } = verification
   const { mr_td, rtmr, xfam } = established(verification, 'genuine').quote.report
   const events = established(verification, 'events')
-  const { registers: tuples = [], os_image_hashes = [] } = policy
-  if (policy.registers === undefined && policy.os_image_hashes === undefined)
-    throw new Skipped('os_image_unpinned')
+  const { registers: tuples = [], os_image_hashes } = policy
+  if (policy.registers === undefined && os_image_hashes === undefined) throw new Skipped('os_image_unpinned')
   const [mrtd, rtmr0, rtmr1, rtmr2] = [mr_td, ...rtmr].map(toHex)
   const registers: CheckValues = { mrtd: mrtd!, rtmr0: rtmr0!, rtmr1: rtmr1!, rtmr2: rtmr2! }
   const machine: CheckValues = { ...registers, xfam: toHex(xfam) }
@@ -22,7 +21,7 @@ export const checkOsImage: RunCheck = (verification) => {
     Object.entries(tuple).every(([name, value]) => machine[name] === value),
   )
   if (pinned) return { ...registers, by: 'pinned registers' }
-  if (policy.os_image_hashes === undefined)
+  if (os_image_hashes === undefined)
     throw new Refused('the registers are of no operating system the policy names')
   const image = readImageDocument(bundle.attestation.vm_config)
   if (image === undefined) throw new Refused('the machine does not describe its image: pin its registers')

@@ -56,9 +56,8 @@ async function vouch(verification: VerificationCase, authority: LocationAuthorit
   const answer = bundle.location.find(({ authority: name }) => name === authority.name)
   if (answer === undefined) throw new Refused(bundle.missing.location ?? 'it was not asked')
   const [body, signature] = [fromAnyHex(answer.body), fromAnyHex(answer.signature)]
-  const key = decodeBase58(authority.key, 32)
-  if (body === undefined || signature === undefined || key === undefined)
-    throw new Refused('its statement is malformed')
+  if (body === undefined || signature === undefined) throw new Refused('its statement is malformed')
+  const key = decodeBase58(authority.key, 32)!
   requireThat(await isSignedByEd25519(signature, body, key), 'its statement is not signed by its key')
   const statement = decodeLocation(body)
   const { instance_id } = established(verification, 'claims')
@@ -87,9 +86,8 @@ async function requireLogged(
   if (proof === undefined) throw new Refused('it gives no proof of its log')
   const [head, signature] = [fromAnyHex(proof.head), fromAnyHex(proof.signature)]
   const [path, consistency] = [readNodes(proof.path), readNodes(proof.consistency)]
-  const key = decodeBase58(pinned.key, 32)
-  if (!head || !signature || !path || !consistency || !key)
-    throw new Refused('the proof of its log is malformed')
+  if (!head || !signature || !path || !consistency) throw new Refused('the proof of its log is malformed')
+  const key = decodeBase58(pinned.key, 32)!
   requireThat(await isSignedByEd25519(signature, head, key), 'the head of its log is not signed by the log')
   const current = decodeLogHead(head)
   const seen = { size: BigInt(pinned.size), root: fromHex(pinned.root, 32)! }

@@ -124,8 +124,7 @@ const CONFIG = { encoding: 'base64', commitment: 'confirmed' } as const
 
 /** Reads the vault's and the program's accounts of one slot. @throws RpcUnavailable, Refused for an absent or malformed one */
 export async function collectChain(policy: ChainPolicy, timeout_ms: number): Promise<ChainRecord> {
-  const program_id = decodeBase58(policy.program_id, 32)
-  if (program_id === undefined) throw new Refused('the pinned program id is malformed')
+  const program_id = decodeBase58(policy.program_id, 32)!
   const call = (method: string, params: unknown[]) => callRpc(policy.rpc_url, method, params, timeout_ms)
   const data_address = encodeBase58(programDataAddress(program_id))
   const addresses = [encodeBase58(vaultAddresses(program_id).config), policy.program_id, data_address]

@@ -69,7 +69,7 @@ test.each([
   ['location', 'location_unnamed'],
   ['rpc_operators', 'rpc_operators_unpinned'],
   ['kms', 'kms_without_contract'],
-])('%s left out is a skip with the code %s, and no other code permits it', async (field, code) => {
+] as const)('%s left out is a skip with the code %s, and no other code permits it', async (field, code) => {
   const left_out = { [field]: undefined }
   const judged = (change: object) => verifyVenue({ policy: () => ({ ...left_out, ...change }) })
   const refused = await judged({})

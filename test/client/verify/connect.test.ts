@@ -34,6 +34,7 @@ async function refusal(connecting: Promise<unknown>): Promise<string> {
 test('an honest venue is verified, each check is told, and the transport works', async () => {
   const venue = await site.connect()
   expect(venue.transcript.verdict).toBe('partial')
+  expect(venue.evidence.missing).toEqual({})
   expect(venue.transcript.checks.map((check) => check.number)).toEqual(CHECKS.map(([number]) => number))
   const skipped = venue.transcript.checks.filter((check) => check.result === 'skipped')
   expect([...new Set(skipped.map((check) => check.reason_code))]).toEqual([...SITE_SKIPS])
