@@ -4,7 +4,6 @@ import { fromHex } from '../../protocol/bytes'
 import type { Collateral } from '../../protocol/tdx/collateral'
 import type { Attestation, Info } from '../../protocol/wire/public'
 import { parseJson } from './json_document'
-import { readCollateralValue } from './tdx/collateral_form'
 import { Refused } from './transcript'
 
 /** A rule for each field. */
@@ -129,7 +128,6 @@ export function parseBundle(file: string): EvidenceBundle {
     evidences: { quote_json: text, cert_pem: text, sha256sum_txt: text, more: {} },
   })
   if (bundle.format !== BUNDLE_FORMAT) throw new Refused('the bundle is of another format')
-  if (bundle.collateral !== null) readCollateralValue(bundle.collateral)
   if (bundle.chain !== null) requireForm(bundle.chain, CHAIN_FORM)
   const { enclave } = bundle.attestation as { enclave?: unknown }
   if (enclave !== undefined && typeof enclave !== 'string')

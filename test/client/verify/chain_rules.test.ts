@@ -5,7 +5,9 @@ import { generateKeyPairSync, type KeyObject } from 'node:crypto'
 import { readCertificate } from '../../../client/verify/x509/certificate'
 import {
   readRevocationList,
+  requireCurrent,
   requireIssuedBy,
+  requireListCurrent,
   requireListOf,
   requireNotRevoked,
 } from '../../../client/verify/x509/chain'
@@ -53,6 +55,20 @@ test('an authority issues when it is one, may sign certificates and the chain is
   await expect(requireIssuedBy(leaf, named, 0)).rejects.toThrow(/another name/)
 })
 
+test('a common name with a character that could imitate another is refused', () => {
+  const { common_name } = certificate([], { ...OTHER, common_name: 'SGX Root CA' })
+  expect(common_name).toBe('SGX Root CA')
+  for (const odd of ['SGX Root CA\u0000', '\u00e9 SGX Root CA', 'SGX\u00a0Root CA', 'SGX Root C\u0410'])
+    expect(() => certificate([], { ...OTHER, common_name: odd })).toThrow(/not ASCII/)
+})
+
+test('a certificate is valid from its first to its last millisecond', () => {
+  const { not_before_ms, not_after_ms } = leaf
+  for (const now_ms of [not_before_ms, not_after_ms]) expect(() => requireCurrent(leaf, now_ms)).not.toThrow()
+  expect(() => requireCurrent(leaf, not_before_ms - 1)).toThrow(/not valid yet/)
+  expect(() => requireCurrent(leaf, not_after_ms + 1)).toThrow(/has expired/)
+})
+
 const LIST = {
   issuer: AUTHORITY,
   issuer_key: key,
@@ -60,6 +76,14 @@ const LIST = {
   next_update_ms: NOW_MS + DAY_MS,
   revoked_serials: [Uint8Array.of(1)],
 }
+
+test('a revocation list is current from its first to its last millisecond', () => {
+  const list = readRevocationList(issueRevocationList(LIST))
+  for (const now_ms of [list.this_update_ms, list.next_update_ms])
+    expect(() => requireListCurrent(list, now_ms)).not.toThrow()
+  expect(() => requireListCurrent(list, list.this_update_ms - 1)).toThrow(/from the future/)
+  expect(() => requireListCurrent(list, list.next_update_ms + 1)).toThrow(/has expired/)
+})
 
 test('an authority that may not sign revocation lists signs none', async () => {
   const list = readRevocationList(issueRevocationList(LIST))

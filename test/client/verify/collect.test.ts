@@ -8,6 +8,7 @@ import {
   readProgramData,
 } from '../../../client/verify/collect/collect_chain'
 import { collectCollateral } from '../../../client/verify/collect/collect_collateral'
+import { collectVenue, fetchTransport } from '../../../client/verify/collect/collect_venue'
 import { collateralOf, makePki, outcome, quoteOf } from '../../kit/verify/development_pki'
 import { HAVE_QUOTES, realQuotes } from '../../kit/verify/real_quotes'
 import { answerCollateral } from './collateral_service'
@@ -60,6 +61,36 @@ test('a service that fails gives no collateral', async () => {
     await expect(collectCollateral(base(), quoteOf(pki), TIMEOUT_MS)).rejects.toThrow(/answered 500/)
   }
   broken = undefined
+})
+
+test('a venue that is busy with quotes is asked again after the wait it names, any other refusal is final', async () => {
+  let busy = 0
+  let calls = 0
+  const venue = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    fetch(request) {
+      if (!request.url.includes('/attestation')) return new Response('{}')
+      calls++
+      return busy-- > 0
+        ? new Response('', { status: 429, headers: { 'retry-after': '0.01' } })
+        : new Response('', { status: 503 })
+    },
+  })
+  const outcomeOf = (given: number) => {
+    busy = given
+    calls = 0
+    return collectVenue(fetchTransport(new URL(venue.url)), '11'.repeat(32), TIMEOUT_MS).catch(
+      (error: Error) => `${error.message.replace(/.* answered/, '')} after ${calls}`,
+    )
+  }
+  try {
+    expect(await outcomeOf(0)).toBe(' 503 after 1')
+    expect(await outcomeOf(2)).toBe(' 503 after 3')
+    expect(await outcomeOf(9)).toBe(' 429 after 4')
+  } finally {
+    await venue.stop(true)
+  }
 })
 
 test('the KMS contract answers yes or no, and nothing else counts', async () => {
