@@ -182,6 +182,26 @@ describe('signed documents', () => {
   })
 })
 
+/** The root's certificate, or as changed another one under its key. */
+const issue = (change: Partial<x509.CertificateRequest>) =>
+  x509.issueCertificate({
+    subject: ROOT_NAME,
+    issuer: ROOT_NAME,
+    subject_key: keys.root,
+    issuer_key: keys.root,
+    serial: Uint8Array.of(78),
+    not_before_ms: NOW_MS - DAY_MS,
+    not_after_ms: NOW_MS + DAY_MS,
+    extensions: [x509.keyUsage(5, 6), x509.basicConstraints(true, 1)],
+    ...change,
+  })
+/** What makes it one of the TCB signing key. */
+const SIGNER = {
+  subject: { common_name: 'DEVELOPMENT ONLY SGX TCB Signing', organization: 'Tacit' },
+  subject_key: keys.tcb_signing,
+  extensions: [x509.keyUsage(0, 1), x509.basicConstraints(false)],
+}
+
 describe('issuer chains', () => {
   test('a chain under another root is refused', async () => {
     const other = collateralOf(makePki())
@@ -205,18 +225,6 @@ describe('issuer chains', () => {
     ]
     for (const chain of chains) expect(await judge({ tcb_info_issuer_chain: chain })).not.toBe('accepted')
   })
-  const issue = (change: Partial<x509.CertificateRequest>) =>
-    x509.issueCertificate({
-      subject: ROOT_NAME,
-      issuer: ROOT_NAME,
-      subject_key: keys.root,
-      issuer_key: keys.root,
-      serial: Uint8Array.of(78),
-      not_before_ms: NOW_MS - DAY_MS,
-      not_after_ms: NOW_MS + DAY_MS,
-      extensions: [x509.keyUsage(5, 6), x509.basicConstraints(true, 1)],
-      ...change,
-    })
   test('a root that allows no authority below it stands above a signer and not above the PCK authority', async () => {
     const root = issue({ extensions: [x509.keyUsage(5, 6), x509.basicConstraints(true, 0)] })
     expect(await judge({ tcb_info_issuer_chain: pem(authorities.tcb_signing, root) })).toBe('accepted')
@@ -241,11 +249,6 @@ describe('issuer chains', () => {
       const chain = pem(authorities.tcb_signing, issue(change))
       expect(await judge({ qe_identity_issuer_chain: chain })).toMatch(reason)
     }
-    const signer = {
-      subject: { common_name: 'DEVELOPMENT ONLY SGX TCB Signing', organization: 'Tacit' },
-      subject_key: keys.tcb_signing,
-      extensions: [x509.keyUsage(0, 1), x509.basicConstraints(false)],
-    }
     const signers: [Partial<x509.CertificateRequest>, RegExp][] = [
       [{}, /accepted/],
       [{ issuer: OTHER }, /another name/],
@@ -254,7 +257,7 @@ describe('issuer chains', () => {
       [{ not_after_ms: NOW_MS - 1000 }, /expired/],
     ]
     for (const [change, reason] of signers) {
-      const chain = pem(issue({ ...signer, ...change }), authorities.root)
+      const chain = pem(issue({ ...SIGNER, ...change }), authorities.root)
       expect(await judge({ qe_identity_issuer_chain: chain })).toMatch(reason)
     }
   })
@@ -312,6 +315,11 @@ test('collateral opened once is judged again at each use', async () => {
     } as unknown as VerificationCase)
     expect(valid_until['valid_until']).toBe(new Date(NOW_MS + DAY_MS).toISOString())
   }
+  const qe_identity_issuer_chain = pem(issue(SIGNER), authorities.root)
+  const soon = await openCollateral({ ...honest, qe_identity_issuer_chain }, roots, NOW_MS)
+  await expect(verifyUnderCollateral(quote, soon, STRICT, later_ms)).rejects.toThrow(
+    'a certificate has expired',
+  )
   // Lists that outlive the documents: only the documents' own period can refuse.
   const lasting = { this_update_ms: NOW_MS - DAY_MS, next_update_ms: NOW_MS + 60 * DAY_MS }
   const lists = {

@@ -82,6 +82,8 @@ describe('values', () => {
     expect([5, 6, 0, 40].map(bits)).toEqual([true, true, false, false])
     expect(() => readNamedBits(reader(3, 2, 1, 0x07))).toThrow(MalformedDer)
     expect(readOid(reader(6, 3, 0x55, 0x1d, 0x13))).toBe('2.5.29.19')
+    expect(readOid(reader(6, 6, 0x2a, 0x8f, 0xff, 0xff, 0xff, 0x7f))).toBe('1.2.4294967295')
+    expect(() => readOid(reader(6, 7, 0x2a, 0x81, 0x80, 0x80, 0x80, 0x80, 0x00))).toThrow(/too long/)
     for (const bytes of [
       [6, 0],
       [6, 1, 0x80],

@@ -184,6 +184,13 @@ test('an expected bit outside the mask matches nothing', () => {
   const byte = (value: number) => Uint8Array.of(value)
   expect(matchesMasked(byte(3), byte(1), byte(1))).toBe(true)
   expect(matchesMasked(byte(3), byte(1), byte(3))).toBe(false)
+  const two = Uint8Array.of(1, 1)
+  for (const [value, mask, expected] of [
+    [two, byte(1), byte(1)],
+    [byte(1), two, byte(1)],
+    [byte(1), byte(1), two],
+  ] as const)
+    expect(matchesMasked(value, mask, expected)).toBe(false)
 })
 
 test('findings combine to the worst, and an outdated part keeps what the configuration lacks', () => {
