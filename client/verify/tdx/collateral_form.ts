@@ -30,7 +30,5 @@ export function readCollateralValue(value: unknown): Collateral {
 
 /** The same from text. @throws Refused */
 export function parseCollateral(text: string): Collateral {
-  const value = parseJson(text)
-  if (value === undefined) throw new Refused('the collateral is not JSON')
-  return readCollateralValue(value)
+  return readCollateralValue(parseJson(text))
 }

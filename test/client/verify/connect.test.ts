@@ -167,6 +167,11 @@ test('a bundle is judged the same offline, from its file, and later', async () =
   const bundle = parseBundle(JSON.stringify(evidence))
   const again = await judgeEvidence(bundle, site.policy, 'recorded')
   expect({ ...again, source: 'live' }).toEqual(transcript)
+  // Older clients recorded fewer fields.
+  const { kms_contract: _contract, location: _location, ...older } = structuredClone(evidence)
+  Reflect.deleteProperty(older.evidences, 'more')
+  const parsed = parseBundle(JSON.stringify(older))
+  expect(parsed).toEqual({ ...bundle, kms_contract: null, location: [] })
   const late = { ...bundle, now_ms: bundle.now_ms + 40 * 86_400_000 }
   expect((await judgeEvidence(late, site.policy, 'recorded')).verdict).toBe('failed')
 })

@@ -52,6 +52,15 @@ describe("the venue's own manifest", () => {
   })
 })
 
+test('the key of a KMS root has 16 to 256 bytes', () => {
+  const of = (bytes: number) => lint(manifest({ key_provider_id: 'ab'.repeat(bytes) }))
+  expect([of(16), of(256)]).toEqual([[], []])
+  for (const bytes of [0, 15, 257])
+    expect(of(bytes)).toEqual([
+      'key_provider_id: must be the DER public key of the KMS root in lowercase hex',
+    ])
+})
+
 test('a text in another form is rejected at its first character that differs', () => {
   const at = OWN.indexOf('"name"')
   const near = JSON.stringify(`${OWN.slice(at - 8, at)} ${OWN.slice(at, at + 31)}`)

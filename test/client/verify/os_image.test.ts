@@ -1,6 +1,7 @@
 /** The operating system is recomputed from the image's own document, on a real machine's answer. */
 
 import { describe, expect, test } from 'bun:test'
+import { MEMORY_RANGES_MAX } from '../../../client/limits'
 import { checkOsImage } from '../../../client/verify/checks/os_image'
 import type { VerificationCase } from '../../../client/verify/checks/verification_case'
 import { requireImage } from '../../../client/verify/os_image/expected_digests'
@@ -9,7 +10,7 @@ import {
   type ImageDocument,
   readImageDocument,
 } from '../../../client/verify/os_image/image_document'
-import { isKnownMemorySize } from '../../../client/verify/os_image/td_hob'
+import { isKnownMemorySize, tdHobDigest } from '../../../client/verify/os_image/td_hob'
 import { concatBytes, toHex, utf8 } from '../../../protocol/bytes'
 import { sha256 } from '../../../protocol/sha256'
 import { parseEventLog, replayRegisters } from '../../../protocol/tdx/event_log'
@@ -147,6 +148,33 @@ describe('the measurement document', () => {
     expect(read(DOCUMENT, listing({}, 'other') + line)).toBeDefined()
     expect(read(DOCUMENT, line.replace('  ', ' *'))).toBeDefined()
   })
+})
+
+test('the memory witness is whole, in order and of a bounded number of ranges', () => {
+  const GIB = 2 ** 30
+  /** Base page 0, list in page 1, then the ranges as start and length in pages. */
+  const witness = (...ranges: number[]) => Uint8Array.of(0, 1, ranges.length / 2, ...ranges)
+  const of = (count: number) => witness(...Array.from({ length: count }, (_, at) => [at, 1]).flat())
+  expect(tdHobDigest(witness(4, 1, 6, 2), 2 * GIB)).toHaveLength(48)
+  // Order and empty ranges change nothing, anything else does.
+  expect(tdHobDigest(witness(6, 2, 4, 1), 2 * GIB)).toEqual(tdHobDigest(witness(4, 1, 6, 2), 2 * GIB))
+  expect(tdHobDigest(witness(4, 1, 6, 2, 9, 0), 2 * GIB)).toEqual(tdHobDigest(witness(4, 1, 6, 2), 2 * GIB))
+  const digests = [
+    tdHobDigest(witness(4, 1, 6, 2), 2 * GIB),
+    tdHobDigest(witness(4, 1, 6, 1), 2 * GIB),
+    tdHobDigest(witness(4, 1, 7, 2), 2 * GIB),
+    tdHobDigest(witness(4, 1, 6, 2), 3 * GIB),
+    tdHobDigest(witness(4, 1, 6, 2), 0xb000_0000),
+    tdHobDigest(witness(4, 1, 6, 2), 0xb000_0000 - 4096),
+  ]
+  expect(new Set(digests.map(toHex)).size).toBe(digests.length)
+  expect(tdHobDigest(of(MEMORY_RANGES_MAX), 2 * GIB)).toHaveLength(48)
+  const malformed: Uint8Array[] = [Uint8Array.of(), Uint8Array.of(0, 1), witness(), of(MEMORY_RANGES_MAX + 1)]
+  malformed.push(concatBytes(witness(4, 1), Uint8Array.of(0)), witness(4, 1).slice(0, -1))
+  malformed.push(Uint8Array.of(...Array(7).fill(0x80), 0, 1, 1, 4, 1))
+  for (const one of malformed) expect(() => tdHobDigest(one, 2 * GIB)).toThrow(/witness is malformed/)
+  expect(() => tdHobDigest(witness(4, 2, 5, 1), 2 * GIB)).toThrow(/overlap/)
+  expect(() => tdHobDigest(witness(4, 2), 5 * 4096)).toThrow(/overlap/)
 })
 
 test('the kernel measurement is known for the sizes at which QEMU places the disk at one address', () => {
