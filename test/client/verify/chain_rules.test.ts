@@ -11,8 +11,10 @@ import {
   requireListOf,
   requireNotRevoked,
 } from '../../../client/verify/x509/chain'
+import { isSignedBy } from '../../../client/verify/x509/p256'
 import * as der from '../../../enclave/der'
 import * as x509 from '../../../enclave/x509'
+import { concatBytes } from '../../../protocol/bytes'
 import { issueRevocationList } from '../../../sandbox/enclave/authorities'
 import { NOW_MS } from '../../kit/verify/development_pki'
 
@@ -60,6 +62,17 @@ test('a common name with a character that could imitate another is refused', () 
   expect(common_name).toBe('SGX Root CA')
   for (const odd of ['SGX Root CA\u0000', '\u00e9 SGX Root CA', 'SGX\u00a0Root CA', 'SGX Root C\u0410'])
     expect(() => certificate([SIGNS], { ...OTHER, common_name: odd })).toThrow(/not ASCII/)
+})
+
+test('a key or signature of another width signs nothing', async () => {
+  const { public_key, signed, signature } = certificate([SIGNS])
+  expect(await isSignedBy(public_key, signed, signature)).toBe(true)
+  for (const width of [0, 1, 32, 63]) {
+    expect(await isSignedBy(public_key.slice(0, width), signed, signature)).toBe(false)
+    expect(await isSignedBy(public_key, signed, signature.slice(0, width))).toBe(false)
+  }
+  expect(await isSignedBy(concatBytes(public_key, Uint8Array.of(0)), signed, signature)).toBe(false)
+  expect(await isSignedBy(public_key, signed, concatBytes(signature, Uint8Array.of(0)))).toBe(false)
 })
 
 test('a certificate is valid from its first to its last millisecond', () => {
