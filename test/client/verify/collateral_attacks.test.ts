@@ -234,6 +234,15 @@ describe('issuer chains', () => {
     const below = issue({})
     expect(await judge({ pck_crl_issuer_chain: pem(authorities.platform_authority, below) })).toBe('accepted')
   })
+  test("a certificate of the root's key in another role is no root", async () => {
+    const name = { ...ROOT_NAME, common_name: 'DEVELOPMENT ONLY SGX TCB Signing' }
+    const chain = pem(issue({ ...SIGNER, issuer: name }), issue({ subject: name, issuer: name }))
+    expect(await judge({ qe_identity_issuer_chain: chain })).toMatch(/stands in for the role root/)
+    const leaf = issue({ extensions: [x509.keyUsage(5, 6), x509.basicConstraints(false)] })
+    expect(await judge({ qe_identity_issuer_chain: pem(authorities.tcb_signing, leaf) })).toMatch(
+      /root certificate's constraints are wrong/,
+    )
+  })
   test('a root or issuer that names another issuer, is no authority or is not current is refused', async () => {
     const OTHER = { ...ROOT_NAME, organization: 'Other' }
     const roots: [Partial<x509.CertificateRequest>, RegExp][] = [
