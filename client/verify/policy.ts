@@ -222,7 +222,7 @@ function readAuthority(authority: JsonObject): LocationAuthority {
   if (!authority.has('log'))
     return closed(authority, { ...signing, levels: listOf(authority, oneOf(LOCATION_LEVELS))('levels') })
   const log = readLog(authority.object('log'))
-  // One key could sign a statement and a log of it that nobody else sees.
+  // One key could sign a statement and a log of it that no other client sees.
   if (log.key === signing.key) throw new Refused('the policy names one key for an authority and its log')
   return closed(authority, { ...signing, log })
 }

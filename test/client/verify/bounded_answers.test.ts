@@ -37,7 +37,7 @@ const stalled = () =>
       pull: () => Bun.sleep(60_000),
     }),
   )
-/** Well formed for every reader but for its coding, which nobody asked for. */
+/** Well formed for every reader but for its coding, which no reader asks for. */
 const bomb = gzipSync(new Uint8Array(ENDLESS_BYTES).fill(0x20))
 const compressed = () => new Response(bomb, { headers: { 'content-encoding': 'gzip' } })
 

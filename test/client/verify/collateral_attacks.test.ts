@@ -225,7 +225,7 @@ describe('issuer chains', () => {
     ]
     for (const chain of chains) expect(await judge({ tcb_info_issuer_chain: chain })).not.toBe('accepted')
   })
-  test('a root that allows no authority below it stands above a signer and not above the PCK authority', async () => {
+  test('a root that allows no authority below it issues signers and no PCK authority', async () => {
     const root = issue({ extensions: [x509.keyUsage(5, 6), x509.basicConstraints(true, 0)] })
     expect(await judge({ tcb_info_issuer_chain: pem(authorities.tcb_signing, root) })).toBe('accepted')
     expect(await judge({ pck_crl_issuer_chain: pem(authorities.platform_authority, root) })).toMatch(

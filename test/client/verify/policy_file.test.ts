@@ -169,7 +169,7 @@ test('a demand that is present and empty is rejected with its name, a permission
   })
 })
 
-test('a log needs a key of its own and the head of a log that has entries', () => {
+test('a log needs another key than its authority and the head of a log that has entries', () => {
   const LOG_KEY = '11111111111111111111111111111112'
   const { levels: _levels, ...signing } = FULL.location.authorities[0]!
   const parse = (log: object) => {

@@ -23,7 +23,7 @@ export type AttackTerms = {
   lie?: Lie
   /** The authority, contract or a second policy demand that the attack falsifies. */
   prepare?: (venue: PinnedVenue) => void
-  /** Demands instead of those that the honest venue fulfils. */
+  /** Demands that replace the ones of the honest venue. */
   policy?: (policy: VerificationPolicy) => {
     [K in keyof VerificationPolicy]?: VerificationPolicy[K] | undefined
   }
@@ -222,7 +222,7 @@ const LOGS: Attack[] = (
       'statement is not signed by its key',
     ],
     [
-      'a logged statement of a machine that nobody has inspected',
+      'a logged statement of a machine that is not inspected',
       { change: { level: 'registry' } },
       'level registry',
     ],
