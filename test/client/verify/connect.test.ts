@@ -11,6 +11,7 @@ import { CHECKS, transcriptText } from '../../../client/verify/transcript'
 import { generateTls } from '../../../enclave/keys'
 import { changedPolicy } from '../../kit/verify/changed_policy'
 import { openSite, SITE_SKIPS, type Site } from '../../kit/verify/site'
+import { answerCollateral } from './collateral_service'
 
 let site: Site
 beforeAll(async () => {
@@ -35,6 +36,8 @@ test('an honest venue is verified, each check is told, and the transport works',
   const venue = await site.connect()
   expect(venue.transcript.verdict).toBe('partial')
   expect(venue.evidence.missing).toEqual({})
+  const platform = venue.transcript.checks.find((check) => check.name === 'platform')!
+  expect(platform.values).toMatchObject({ tcb_status: 'UpToDate', advisories: 'none' })
   expect(venue.transcript.checks.map((check) => check.number)).toEqual(CHECKS.map(([number]) => number))
   const skipped = venue.transcript.checks.filter((check) => check.result === 'skipped')
   expect([...new Set(skipped.map((check) => check.reason_code))]).toEqual([...SITE_SKIPS])
@@ -160,6 +163,27 @@ test('a transport never leaves its venue', async () => {
 test('collateral that cannot be had refuses the venue', async () => {
   const policy = changedPolicy(site.policy, { collateral_url: 'http://127.0.0.1:1' })
   expect(await refusal(connect(site.url, policy, { timeout_ms: 1000 }))).toBe('collateral')
+})
+
+test('collateral comes from the service that the policy names, for the platform of the quote', async () => {
+  const service = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    fetch: (request) =>
+      answerCollateral(site.machine.agent.collateral(), new URL(request.url).pathname) ??
+      new Response('', { status: 404 }),
+  })
+  const policy = changedPolicy(site.policy, { collateral_url: service.url.origin })
+  try {
+    const { evidence } = await connect(site.url, policy)
+    expect(Object.keys(evidence.collateral!)).toHaveLength(9)
+    const honest = await site.answers.get('/attestation')!('11'.repeat(32))
+    site.answers.set('/attestation', () => JSON.stringify({ ...JSON.parse(honest), quote: 'zz' }))
+    const refused = (await connect(site.url, policy).catch((error: unknown) => error)) as VerificationFailed
+    expect(refused.evidence.missing.collateral).toBe('the quote is not hex')
+  } finally {
+    await service.stop(true)
+  }
 })
 
 test('a bundle is judged the same offline, from its file, and later', async () => {

@@ -41,6 +41,9 @@ describe('structure', () => {
     ])
       expect(() => openDer(Uint8Array.from(bytes), TAG.sequence)).toThrow(MalformedDer)
   })
+  test('an indefinite length is no length of 128', () => {
+    expect(() => reader(0x30, 0x80, ...new Array(128).fill(0)).value(TAG.sequence)).toThrow(/length form/)
+  })
   test('an element that ends within its tag, length or content is cut short', () => {
     for (const bytes of [[], [0x30], [0x30, 0x81], [0x30, 0x82, 0x01], [0x30, 0x02, 0x00]])
       expect(() => reader(...bytes).value(TAG.sequence)).toThrow(/cut short/)

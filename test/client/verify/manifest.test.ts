@@ -52,6 +52,15 @@ describe("the venue's own manifest", () => {
   })
 })
 
+test('a manifest has at most 256 KiB', () => {
+  const of = (bytes: number) => {
+    const short = manifestOf(`${FILLED_COMPOSE}# \n`).length
+    return lint(manifestOf(`${FILLED_COMPOSE}# ${'x'.repeat(bytes - short)}\n`))
+  }
+  expect(of(256 * 1024)).toEqual([])
+  expect(of(256 * 1024 + 1)).toEqual(['it is longer than 256 KiB'])
+})
+
 test('the key of a KMS root has 16 to 256 bytes', () => {
   const of = (bytes: number) => lint(manifest({ key_provider_id: 'ab'.repeat(bytes) }))
   expect([of(16), of(256)]).toEqual([[], []])
