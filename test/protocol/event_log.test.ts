@@ -132,6 +132,10 @@ test('an event type is 32 bits, and events of other registers claim nothing', ()
   expect(() => claims([firmware, ...MEASURED.toSpliced(1, 1)])).toThrow('app-id occurs 0 times')
   for (const event_type of [0, 0xffff_ffff])
     expect(parseEventLog(JSON.stringify([{ ...firmware, event_type }]))[0]!.event_type).toBe(event_type)
+  for (const digest of ['', '00'.repeat(47), '00'.repeat(49), '0g'.repeat(48), 'AB'.repeat(48)])
+    expect(() => parseEventLog(JSON.stringify([{ ...firmware, digest }]))).toThrow(
+      'event 0: digest is malformed',
+    )
   for (const event_type of [-1, 0x1_0000_0000, 1.5, '4', null])
     expect(() => parseEventLog(JSON.stringify([{ ...firmware, event_type }]))).toThrow(
       'event 0: event_type is malformed',

@@ -277,11 +277,13 @@ describe('issuer chains', () => {
 
 const iso = (unix_ms: number): string => `${new Date(unix_ms).toISOString().slice(0, 19)}Z`
 
-test("roots are Intel's alone only when no other root, and one at least, is trusted", () => {
+test("roots are Intel's alone only when no other root, and one at least, is trusted", async () => {
   const own = trustedRoots(pki.root_pem)
   expect(onlyIntel(INTEL_ROOTS)).toBe(true)
   for (const roots of [[], own, [...INTEL_ROOTS, ...own], [...own, ...INTEL_ROOTS]])
     expect(onlyIntel(roots)).toBe(false)
+  const others = trustedRoots(makePki().root_pem + pki.root_pem)
+  await expect(openCollateral(honest, others, NOW_MS)).resolves.toBeDefined()
   const judged = { bundle: { attestation: { enclave: 'development' } }, policy: { roots_pem: 'text' } }
   const under = (roots: TrustedRoots) => checkEnclave({ ...judged, roots } as unknown as VerificationCase)
   expect(under(own)).toEqual({ enclave: 'development' })

@@ -1,6 +1,7 @@
 /** `connect` gives a transport to an honest venue, and to nobody else. */
 import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
 import { connect } from '../../../client/connect'
+import { EVIDENCE_FILES_MAX } from '../../../client/limits'
 import { VerificationFailed } from '../../../client/verified_venue'
 import { collectEvidence } from '../../../client/verify/collect/collect_evidence'
 import { EvidenceUnavailable, fetchTransport } from '../../../client/verify/collect/collect_venue'
@@ -36,6 +37,13 @@ test('an honest venue is verified, each check is told, and the transport works',
   const venue = await site.connect()
   expect(venue.transcript.verdict).toBe('partial')
   expect(venue.evidence.missing).toEqual({})
+  const lines = transcriptText(venue.transcript).split('\n')
+  for (const { number, statement, result, reason, reason_code } of venue.transcript.checks)
+    expect(lines).toContain(
+      result === 'pass'
+        ? `${number} pass  ${statement}`
+        : `${number} skip  ${statement}: ${reason} (${reason_code})`,
+    )
   const platform = venue.transcript.checks.find((check) => check.name === 'platform')!
   expect(platform.values).toMatchObject({ tcb_status: 'UpToDate', advisories: 'none' })
   expect(venue.transcript.checks.map((check) => check.number)).toEqual(CHECKS.map(([number]) => number))
@@ -165,6 +173,16 @@ test('collateral that cannot be had refuses the venue', async () => {
   expect(await refusal(connect(site.url, policy, { timeout_ms: 1000 }))).toBe('collateral')
 })
 
+test('the files that the venue lists are read, up to a number of files', async () => {
+  const names = Array.from({ length: EVIDENCE_FILES_MAX + 2 }, (_, at) => `file-${at}.json`)
+  for (const name of names) site.answers.set(`/evidences/${name}`, () => name)
+  const list = ['cert.pem', ...names].map((name) => `${'00'.repeat(32)}  ${name}\n`).join('')
+  site.answers.set('/evidences/sha256sum.txt', () => list)
+  const refused = (await site.connect().catch((error: unknown) => error)) as VerificationFailed
+  const read = names.slice(0, EVIDENCE_FILES_MAX)
+  expect(refused.evidence.evidences.more).toEqual(Object.fromEntries(read.map((name) => [name, name])))
+})
+
 test('collateral comes from the service that the policy names, for the platform of the quote', async () => {
   const service = Bun.serve({
     hostname: '127.0.0.1',
@@ -191,6 +209,8 @@ test('a bundle is judged the same offline, from its file, and later', async () =
   const bundle = parseBundle(JSON.stringify(evidence))
   const again = await judgeEvidence(bundle, site.policy, 'recorded')
   expect({ ...again, source: 'live' }).toEqual(transcript)
+  expect(transcriptText(again).split('\n')[0]).toEndWith(' from recorded evidence')
+  expect(transcriptText(transcript).split('\n')[0]).not.toContain('recorded')
   // Older clients recorded fewer fields.
   const { kms_contract: _contract, location: _location, ...older } = structuredClone(evidence)
   Reflect.deleteProperty(older.evidences, 'more')

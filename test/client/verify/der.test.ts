@@ -84,6 +84,13 @@ describe('values', () => {
     const bits = readNamedBits(reader(3, 2, 1, 0x06))
     expect([5, 6, 0, 40].map(bits)).toEqual([true, true, false, false])
     expect(() => readNamedBits(reader(3, 2, 1, 0x07))).toThrow(MalformedDer)
+    expect([0, 7, 8].map(readNamedBits(reader(3, 1, 0)))).toEqual([false, false, false])
+    for (const bytes of [
+      [3, 0],
+      [3, 1, 1],
+      [3, 2, 8, 0],
+    ])
+      expect(() => readNamedBits(reader(...bytes))).toThrow(MalformedDer)
     expect(readOid(reader(6, 3, 0x55, 0x1d, 0x13))).toBe('2.5.29.19')
     expect(readOid(reader(6, 6, 0x2a, 0x8f, 0xff, 0xff, 0xff, 0x7f))).toBe('1.2.4294967295')
     expect(() => readOid(reader(6, 7, 0x2a, 0x81, 0x80, 0x80, 0x80, 0x80, 0x00))).toThrow(/too long/)

@@ -52,6 +52,11 @@ describe("the venue's own manifest", () => {
   })
 })
 
+test('a list inside a list, and an empty item, are rejected as that', () => {
+  for (const item of ['-', '- -', '- - x', '-  #'])
+    expect(() => parsePlainYaml(`key:\n  ${item}\n`)).toThrow('line 2: a nested list')
+})
+
 test('a manifest has at most 256 KiB', () => {
   const of = (bytes: number) => {
     const short = manifestOf(`${FILLED_COMPOSE}# \n`).length
