@@ -136,6 +136,8 @@ test('an event type is 32 bits, and events of other registers claim nothing', ()
     expect(() => parseEventLog(JSON.stringify([{ ...firmware, digest }]))).toThrow(
       'event 0: digest is malformed',
     )
+  for (const imr of [4, -1, 1.5, '0', null])
+    expect(() => parseEventLog(JSON.stringify([{ ...firmware, imr }]))).toThrow('event 0: imr is malformed')
   for (const event_type of [-1, 0x1_0000_0000, 1.5, '4', null])
     expect(() => parseEventLog(JSON.stringify([{ ...firmware, event_type }]))).toThrow(
       'event 0: event_type is malformed',

@@ -76,6 +76,8 @@ test('an unknown field, a malformed value or a status nobody may allow is refuse
     { tcb_statuses: ['uptodate'] },
     { tcb_evaluation_min: '17' },
     { tcb_evaluation_min: -1 },
+    { tcb_evaluation_min: 0.5 },
+    { tcb_evaluation_min: 2 ** 32 },
     { permitted_skips: ['everything'] },
     { registers: [{ mrtd: 'cd'.repeat(48) }] },
     { ppids: ['00'] },
