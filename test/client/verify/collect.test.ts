@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import {
+  collectChain,
   collectKms,
   collectKmsContract,
   RpcUnavailable,
@@ -103,6 +104,16 @@ test('the KMS contract answers yes or no, and nothing else counts', async () => 
     kms_answer = answer
     await expect(ask()).rejects.toThrow(RpcUnavailable)
   }
+})
+
+test('a chain without a genesis hash, or without accounts, is none', async () => {
+  const program_id = 'So11111111111111111111111111111111111111112'
+  const policy = { program_id, upgrade_authorities: [], pending_actions: [], paused_allowed: false }
+  const ask = () => collectChain({ ...policy, rpc_url: base() }, TIMEOUT_MS)
+  kms_answer = { result: 5 }
+  await expect(ask()).rejects.toThrow('the genesis hash is malformed')
+  kms_answer = { result: program_id }
+  await expect(ask()).rejects.toThrow('the accounts are malformed')
 })
 
 test('the owner of the contract is one address, its delay one number, and nothing else counts', async () => {
