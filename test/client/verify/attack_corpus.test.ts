@@ -90,6 +90,7 @@ test('a statement about a place holds from its first to its last second', async 
   const collateral = venue.site.machine.agent.collateral()
   const { app_compose } = venue
   const { evidence } = await connect(venue.site.url, policy, { collateral, app_compose })
+  expect(evidence.missing).toEqual({})
   const body = evidence.location.find(({ authority }) => authority === provider!.name)!.body
   const { issued_s, expires_s } = decodeLocation(fromAnyHex(body)!)
   const judgedAt = async (now_ms: number) => {
