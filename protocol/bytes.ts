@@ -42,6 +42,17 @@ export function concatBytes(...parts: Uint8Array[]): Uint8Array {
   return joined
 }
 
+/** Copies byte by byte: for ids and hashes that is faster than creating a view for `set`. */
+export function copyBytes(
+  from: Uint8Array,
+  from_at: number,
+  to: Uint8Array,
+  to_at: number,
+  width: number,
+): void {
+  for (let at = 0; at < width; at++) to[to_at + at] = from[from_at + at]!
+}
+
 /** Equality in time that depends on the length only. */
 export function equalBytes(a: Uint8Array, b: Uint8Array): boolean {
   if (a.length !== b.length) return false

@@ -1,7 +1,8 @@
 /** Stores a growing list of 32-byte keys with lookup by content: finalized leaves by index, spent nullifiers. */
-import type { ByteReader, ByteWriter } from './byte_stream'
+import type { ByteReader, ByteWriter } from '../../protocol/byte_stream'
+import { copyBytes } from '../../protocol/bytes'
 import { type HashSeed, IdTable } from './id_table'
-import { copyBytes, RowMemory } from './rows'
+import { RowMemory } from './rows'
 
 const WIDTH = 32
 

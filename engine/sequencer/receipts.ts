@@ -1,12 +1,12 @@
 /** Signs one receipt per group of records (engine.md "Receipts") and keeps recent receipts for resends. */
 import { encodeReceipt, receiptLeaf } from '../../protocol/bodies/receipt'
-import { concatBytes, toHex } from '../../protocol/bytes'
+import { concatBytes, copyBytes, toHex } from '../../protocol/bytes'
 import { sha256 } from '../../protocol/sha256'
 import type { Receipt } from '../../protocol/wire/trading'
 import type { Appended } from '../journal/contract'
 import { LIMITS } from '../limits'
 import { type HashSeed, IdTable } from '../memory/id_table'
-import { copyBytes, RowMemory } from '../memory/rows'
+import { RowMemory } from '../memory/rows'
 
 /** Prefix of an inner node of an RFC 6962 tree. */
 const NODE = Uint8Array.of(1)

@@ -2,7 +2,7 @@
 import { equalBytes } from '../../protocol/bytes'
 import type { Command } from '../commands'
 import type { JournalRecord, NewRecord } from '../journal/contract'
-import { decodeCommand } from '../machine/codec/command_codec'
+import { decodeReplayed } from '../machine/codec/command_codec'
 import { execute } from '../machine/rules/execute'
 import type { AccountEventOut, Env } from '../machine/state/outcome'
 import type { State } from '../machine/state/state'
@@ -44,7 +44,7 @@ export class Replayer {
     }
     this.end(record.seq)
     if (record.type !== COMMAND_RECORD) throw new ReplayDisagrees(record.seq, 'a record of unknown type')
-    const command = decodeCommand(record.body, 'skipped')
+    const command = decodeReplayed(record.body)
     const events = this.wanted(record.seq, command) ? 'kept' : 'skipped'
     const outcome = execute(this.state, command, this.env, events)
     if (!outcome.ok) throw new ReplayDisagrees(record.seq, `refused with ${outcome.code}`)

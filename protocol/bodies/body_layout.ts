@@ -1,9 +1,9 @@
 /** Writes and reads canonical signed bodies: fixed fields in order, little-endian, zero padded, one encoding per value. */
+import { CodecError } from '../byte_stream'
 import { isZero, readPaddedAscii, readU64Le } from '../bytes'
 import { sha256 } from '../sha256'
 
-/** Bytes that are not the canonical encoding of any body of the layout. */
-export class BodyError extends Error {}
+export const BodyError = CodecError
 
 /** Scratch space of all writers: one DataView per body would cost more than the body. */
 const u64_scratch = new DataView(new ArrayBuffer(8))

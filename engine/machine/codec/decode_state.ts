@@ -1,7 +1,8 @@
 /** Decodes a snapshot into a state, including its order books and indexes. */
 import { encodeBase58 } from '../../../protocol/base58'
+import { ByteReader, CodecError } from '../../../protocol/byte_stream'
+import { list, uint } from '../../../protocol/codec'
 import { addToBucket } from '../../memory/buckets'
-import { ByteReader, CodecError } from '../../memory/byte_stream'
 import { newList } from '../../memory/handle_list'
 import type { HashSeed } from '../../memory/id_table'
 import { releaseBytes } from '../../memory/release_bytes'
@@ -14,7 +15,6 @@ import { addInstrument } from '../state/instrument'
 import { holdAll, type Note, notesOfBatch, notesOfPayment } from '../state/note'
 import type { FillRecord } from '../state/order'
 import { createState, hexBytes, keyBytes, type State } from '../state/state'
-import { list, uint } from './codec'
 import { STATE_LAYOUT } from './encode_state'
 import {
   account_row,
@@ -43,9 +43,7 @@ export function decodeState(
   orders?: number,
 ): State {
   const from =
-    snapshot instanceof Uint8Array
-      ? new ByteReader(snapshot)
-      : new ByteReader(new Uint8Array(0), true, snapshot)
+    snapshot instanceof Uint8Array ? new ByteReader(snapshot) : new ByteReader(new Uint8Array(0), 0, snapshot)
   if (from.byte() !== STATE_LAYOUT) throw new CodecError('the layout of the snapshot is not known')
   const state = createState(seed, orders)
   readHeading(state, from)

@@ -1,10 +1,11 @@
 /** Encodes the whole state: equal states give equal bytes, so their hash compares machines and replays. */
+
+import { ByteWriter } from '../../../protocol/byte_stream'
+import { type Codec, list, uint } from '../../../protocol/codec'
 import { sha256 } from '../../../protocol/sha256'
-import { ByteWriter } from '../../memory/byte_stream'
 import type { Exit, Reshape, Settlement, Withdrawal } from '../state/batch'
 import { ROW_BYTES } from '../state/final_orders'
 import type { State } from '../state/state'
-import { type Codec, list, uint } from './codec'
 import {
   account_row,
   batch_row,

@@ -1,7 +1,23 @@
 /** Defines the layout of a snapshot's tables. A row refers to another object by its index in an earlier table. */
-import type { HaltReason, Settings } from '../../commands'
+
+import type { ByteReader, ByteWriter } from '../../../protocol/byte_stream'
+import {
+  blob,
+  bool,
+  fixed,
+  hex,
+  json,
+  list,
+  mapped,
+  option,
+  struct,
+  text,
+  u64,
+  uint,
+  word,
+} from '../../../protocol/codec'
+import type { Settings } from '../../commands'
 import { LIMITS } from '../../limits'
-import type { ByteReader, ByteWriter } from '../../memory/byte_stream'
 import type { TradingKey } from '../state/account'
 import type { InstrumentState } from '../state/instrument'
 import { NOTE_STATUSES, type Note } from '../state/note'
@@ -9,44 +25,33 @@ import * as row from '../state/note_row'
 import type { Notes } from '../state/notes'
 import type { FillRecord, Order, OrderFacts } from '../state/order'
 import { DIGEST_BYTES, ID_BYTES, IDENTITY_BYTES, LIVE_STATUSES, SIDES, TYPES } from '../state/order_row'
-import type { Epoch } from '../state/state'
-import {
-  blob,
-  bool,
-  fixed,
-  hex,
-  i128,
-  json,
-  list,
-  option,
-  struct,
-  text,
-  u64,
-  uint,
-  word,
-  wordOf,
-} from './codec'
 import { EXIT_TERMS, HALT_REASONS, hash_result, signed_batch } from './command_codec'
 import type { Tables } from './snapshot_tables'
 
 const b32 = fixed(32)
+/** A sum or difference of amounts: sign, then the magnitude. */
+const i128 = mapped(
+  struct({ negative: bool, low: u64, high: u64 }),
+  ({ negative, low, high }) => (negative ? -(low | (high << 64n)) : low | (high << 64n)),
+  (value) => {
+    const size = value < 0n ? -value : value
+    return { negative: value < 0n, low: size & 0xffff_ffff_ffff_ffffn, high: size >> 64n }
+  },
+)
+const side = word(SIDES)
+const type = word(TYPES)
+const note_status = word(NOTE_STATUSES)
+const live_status = word(LIVE_STATUSES)
 const STAGES = ['matched', 'submitted', 'confirmed', 'finalized', 'voided'] as const
 const INSTRUMENT_STATUSES = ['active', 'paused', 'closed'] as const
 
-export const heading = struct<{
-  settings: Settings | undefined
-  slot: number
-  unix_ms: number
-  epoch: number
-  epochs: Epoch[]
-  halted: HaltReason | undefined
-}>({
+export const heading = struct({
   settings: option(json<Settings>()),
   slot: uint,
   unix_ms: uint,
   epoch: uint,
   epochs: list(
-    struct<Epoch>({
+    struct({
       epoch: uint,
       boot_nonce: fixed(16),
       generation: uint,
@@ -112,7 +117,7 @@ export const fill_row = struct({
   order_id: hex(16),
   fill_index: uint,
   symbol: text,
-  side: word(SIDES),
+  side,
   price: u64,
   amount: u64,
   quote_amount: u64,
@@ -141,7 +146,7 @@ export function writeNote(to: ByteWriter, note: Note): void {
   to.text(note.owner)
   to.uint(note.mint)
   to.u64(note.amount)
-  to.byte(NOTE_STATUSES.indexOf(note.status))
+  note_status.write(to, note.status)
   note.encodeCommitment(to)
   for (const [at, flag] of PARTS) {
     const has = (flags & flag) !== 0
@@ -163,7 +168,7 @@ export function readNote(from: ByteReader, notes: Notes, commitments: Uint8Array
     owner: from.text(),
     mint: from.uint(),
     amount: from.u64(),
-    status: wordOf(NOTE_STATUSES, from.byte()),
+    status: note_status.read(from),
   })
   const { bytes, view } = note.chunk
   const flags_at = note.at(row.FLAGS_AT)
@@ -193,8 +198,8 @@ export function writeOrder(to: ByteWriter, order: Order, tables: Tables): void {
   to.copy(IDENTITY, 0, ID_BYTES)
   to.uint(order.key.index)
   to.uint(order.instrument.index)
-  to.byte(SIDES.indexOf(order.side))
-  to.byte(TYPES.indexOf(order.type))
+  side.write(to, order.side)
+  type.write(to, order.type)
   to.uint(order.lots)
   to.uint(order.ticks)
   to.uint(order.min_lots)
@@ -211,7 +216,7 @@ export function writeOrder(to: ByteWriter, order: Order, tables: Tables): void {
   if (order.has_replaced) to.copy(IDENTITY, ID_BYTES + DIGEST_BYTES, ID_BYTES)
   to.uint(order.seq)
   to.uint(order.remaining)
-  to.byte(LIVE_STATUSES.indexOf(order.status))
+  live_status.write(to, order.status)
   to.uint(tables.notes.at(order.collateral))
   to.u64(order.cumulative_quote)
   to.u64(order.cumulative_fee)
@@ -251,8 +256,8 @@ export function readOrder(from: ByteReader, known: OrderDecoding): OrderFacts {
     order_id: readInto(from, ORDER_ID),
     key: known.keys[from.uint()]!,
     instrument: known.instruments[from.uint()]!,
-    side: wordOf(SIDES, from.byte()),
-    type: wordOf(TYPES, from.byte()),
+    side: side.read(from),
+    type: type.read(from),
     lots: from.uint(),
     ticks: from.uint(),
     min_lots: from.uint(),
@@ -266,7 +271,7 @@ export function readOrder(from: ByteReader, known: OrderDecoding): OrderFacts {
     replaces: from.byte() === 1 ? readInto(from, REPLACED_ID) : undefined,
     seq: from.uint(),
     remaining: from.uint(),
-    status: wordOf(LIVE_STATUSES, from.byte()),
+    status: live_status.read(from),
     collateral: known.noteAt(from.uint()),
     traded: undefined,
   }

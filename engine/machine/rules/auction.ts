@@ -1,7 +1,8 @@
 /** Holds one auction of an instrument and applies its result: fills, settlement parts, cancelled remainders, reference. */
+
+import { ByteWriter } from '../../../protocol/byte_stream'
 import { paddedAscii, utf8 } from '../../../protocol/bytes'
 import { sha256 } from '../../../protocol/sha256'
-import { ByteWriter } from '../../memory/byte_stream'
 import type { SideFills } from '../book/allocate'
 import { cross } from '../book/cross'
 import { tradeAt } from '../settlement/add_fill'

@@ -1,6 +1,7 @@
 /** Stores continuation anchors, 36 bytes each; the anchors of one order form a chain. */
-import type { ByteWriter } from '../../memory/byte_stream'
-import { copyBytes, RowSlab } from '../../memory/rows'
+import type { ByteWriter } from '../../../protocol/byte_stream'
+import { copyBytes } from '../../../protocol/bytes'
+import { RowSlab } from '../../memory/rows'
 
 const WIDTH = 32
 /** Handle of the next cell, 0 = none; then the anchor. */

@@ -1,8 +1,9 @@
 /** Stores closed orders by id, oldest first, as rows of bytes: as objects, millions of them would be most of the heap. */
+import type { ByteReader, ByteWriter } from '../../../protocol/byte_stream'
+import { copyBytes } from '../../../protocol/bytes'
 import type { CancelReason, OrderStatus } from '../../../protocol/wire/trading'
-import type { ByteReader, ByteWriter } from '../../memory/byte_stream'
 import { type HashSeed, IdTable } from '../../memory/id_table'
-import { type Chunk, copyBytes, newChunk } from '../../memory/rows'
+import { type Chunk, newChunk } from '../../memory/rows'
 import type { TradingKey } from './account'
 import { ID_BYTES, IDENTITY_BYTES } from './order_row'
 

@@ -1,8 +1,9 @@
 /** Stores live orders with all their indexes: by id, by trading key, by expiry slot, in the order of arrival. */
+import { copyBytes } from '../../../protocol/bytes'
 import { dueSlots } from '../../memory/buckets'
 import { HandleLinks, type HandleList, newList } from '../../memory/handle_list'
 import { type HashSeed, IdTable } from '../../memory/id_table'
-import { copyBytes, RowMemory, RowSlab, writeU48 } from '../../memory/rows'
+import { RowMemory, RowSlab, writeU48 } from '../../memory/rows'
 import { SharedTexts } from '../../memory/texts'
 import { AnchorCells } from './anchor_cells'
 import { dropFill, holdFill } from './note'

@@ -1,5 +1,5 @@
 /** Defines references to the notes the engine can spend, deposits with a known opening and its own outputs, and holds on them. */
-import type { ByteWriter } from '../../memory/byte_stream'
+import type { ByteWriter } from '../../../protocol/byte_stream'
 import { type Chunk, readU48, writeU48 } from '../../memory/rows'
 import type { TradingKey } from './account'
 import type { Reshape, SettlementBatch, Withdrawal } from './batch'

@@ -1,8 +1,9 @@
 /** Stores all notes and their commitments, and finds known notes by commitment. */
+import { copyBytes } from '../../../protocol/bytes'
 import type { ByteIndex } from '../../memory/byte_index'
 import { HandleLinks, newList } from '../../memory/handle_list'
 import { type HashSeed, type Ids, IdTable } from '../../memory/id_table'
-import { copyBytes, RowSlab } from '../../memory/rows'
+import { RowSlab } from '../../memory/rows'
 import { NOTE_STATUSES, Note, type NoteContext, type NoteFacts } from './note'
 import * as row from './note_row'
 import type { State } from './state'

@@ -1,7 +1,8 @@
 /** Defines references to live orders and the record of a fill. Quantities of orders in lots, prices in ticks. */
+import type { ByteWriter } from '../../../protocol/byte_stream'
+import { copyBytes } from '../../../protocol/bytes'
 import type { FillStage, OrderType, Side } from '../../../protocol/wire/trading'
-import type { ByteWriter } from '../../memory/byte_stream'
-import { type Chunk, copyBytes, type RowSlab, readU48 } from '../../memory/rows'
+import { type Chunk, type RowSlab, readU48 } from '../../memory/rows'
 import type { SharedTexts } from '../../memory/texts'
 import type { OrderPool } from '../book/order_pool'
 import type { Account, TradingKey } from './account'

@@ -6,7 +6,7 @@ import { FIXED_HASH_SEED, key, SIGNATURE, seeded, settings, World } from '../../
 import type { CommandBody } from '../../../engine/commands'
 import { decodeCommand, encodeCommand, KINDS } from '../../../engine/machine/codec/command_codec'
 import { ByteIndex } from '../../../engine/memory/byte_index'
-import { ByteReader, ByteWriter } from '../../../engine/memory/byte_stream'
+import { ByteReader, ByteWriter } from '../../../protocol/byte_stream'
 
 const id = seeded('id').slice(0, 16)
 const opening = {

@@ -4,8 +4,8 @@ import fc from 'fast-check'
 import { FIXED_HASH_SEED, seeded } from '../../../bench/kit/machine_world'
 import { newAccount, type TradingKey } from '../../../engine/machine/state/account'
 import { FinalOrders } from '../../../engine/machine/state/final_orders'
-import { ByteReader, ByteWriter } from '../../../engine/memory/byte_stream'
 import { newList } from '../../../engine/memory/handle_list'
+import { ByteReader, ByteWriter } from '../../../protocol/byte_stream'
 import { concatBytes } from '../../../protocol/bytes'
 
 const keys: TradingKey[] = ['a', 'b', 'c'].map((text, index) => ({

@@ -3,7 +3,7 @@
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { FIXED_HASH_SEED, seeded, World } from '../../../bench/kit/machine_world'
-import { decodeCommand } from '../../../engine/machine/codec/command_codec'
+import { decodeCommand, decodeReplayed } from '../../../engine/machine/codec/command_codec'
 import { decodeState } from '../../../engine/machine/codec/decode_state'
 import { encodeBlocks, encodeState, stateHash } from '../../../engine/machine/codec/encode_state'
 import { execute } from '../../../engine/machine/rules/execute'
@@ -21,7 +21,7 @@ test('a replay that skips events and signatures gives the same state and auction
       const world = played(stream)
       const state = createState(FIXED_HASH_SEED)
       const auctions = world.journal.flatMap((bytes) => {
-        const outcome = execute(state, decodeCommand(bytes, 'skipped'), world.env, 'skipped')
+        const outcome = execute(state, decodeReplayed(bytes), world.env, 'skipped')
         if (!outcome.ok) throw new Error(outcome.code)
         expect(outcome.events).toEqual([])
         return outcome.auctions

@@ -2,7 +2,8 @@
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { type HashSeed, IdTable } from '../../../engine/memory/id_table'
-import { copyBytes, RowMemory } from '../../../engine/memory/rows'
+import { RowMemory } from '../../../engine/memory/rows'
+import { copyBytes } from '../../../protocol/bytes'
 import { sha256 } from '../../../protocol/sha256'
 
 const NAMES = 400
