@@ -34,8 +34,8 @@ impl Batch {
         let (epoch, batch, cited_leaf_count, cited_root) =
             (data.u64()?, data.u64()?, data.u64()?, data.word()?);
         let (journal_seq, journal_head) = (data.u64()?, data.word()?);
-        let (nullifier_count, output_count) = (data.u8()? as usize, data.u8()? as usize);
-        let (payout_count, mint_count) = (data.u8()? as usize, data.u8()? as usize);
+        let (mint_count, nullifier_count) = (data.u8()? as usize, data.u8()? as usize);
+        let (output_count, payout_count) = (data.u8()? as usize, data.u8()? as usize);
         require(nullifier_count <= NULLIFIERS_MAX && output_count <= OUTPUTS_MAX, INVALID_DATA)?;
         require(payout_count <= PAYOUTS_MAX && mint_count <= PAYOUT_MINTS_MAX, INVALID_DATA)?;
         require(mint_count <= payout_count, INVALID_DATA)?;

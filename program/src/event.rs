@@ -13,8 +13,8 @@ pub const EPOCH_OPENED: u8 = 3;
 pub const EXIT_REQUESTED: u8 = 4;
 pub const EXIT_REFUSED: u8 = 5;
 pub const FROZEN: u8 = 6;
-pub const PAID: u8 = 8;
-pub const EXIT_CLOSED: u8 = 9;
+pub const PAID: u8 = 7;
+pub const EXIT_CLOSED: u8 = 8;
 
 /// Writes one event into its buffer, front to back. Only one is ever under construction.
 pub struct Event {
