@@ -1,7 +1,14 @@
 /** Builds and decodes the instructions of the payout queue: `pay` (15) and `grow_queue` (16). */
+import { equalBytes } from '../bytes'
 import { bool, list, struct, u8, u16, uint, type ValueOf } from '../codec'
 import { PAY_ENTRIES_MAX } from '../limits'
-import { mintRecordAddress, SYSTEM_PROGRAM, vaultAddresses, vaultTokenAddress } from './addresses'
+import {
+  COMPUTE_BUDGET_PROGRAM,
+  mintRecordAddress,
+  SYSTEM_PROGRAM,
+  vaultAddresses,
+  vaultTokenAddress,
+} from './addresses'
 import { decoded, INSTRUCTION, listAccounts, numberOf, type VaultInstruction } from './instruction'
 
 /** `pay` closes open entries by a transfer, or by the refund note where the destination cannot receive. */
@@ -39,14 +46,17 @@ export function payInstruction(fields: {
 }): VaultInstruction {
   const { program, refund, entries } = fields
   const accounts = listAccounts(PAY_ACCOUNTS, vaultAddresses(program))
-  for (const entry of entries)
-    accounts.push(
-      ...listAccounts(ENTRY_ACCOUNTS, {
-        ...entry,
-        mint_record: mintRecordAddress(program, entry.mint),
-        vault_token: vaultTokenAddress(program, entry.mint),
-      }),
-    )
+  for (const entry of entries) {
+    const own = listAccounts(ENTRY_ACCOUNTS, {
+      ...entry,
+      mint_record: mintRecordAddress(program, entry.mint),
+      vault_token: vaultTokenAddress(program, entry.mint),
+    })
+    // An invoked program may not be writable: an entry for one is refunded, so it is read only.
+    const invoked = [program, COMPUTE_BUDGET_PROGRAM].some((one) => equalBytes(one, entry.destination))
+    if (invoked) own.at(-1)!.writable = false
+    accounts.push(...own)
+  }
   return { program, accounts, data: PAY.encode({ refund, entries: [...entries] }) }
 }
 

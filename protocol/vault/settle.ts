@@ -1,6 +1,7 @@
 /** Builds and decodes `settle` (4), the instruction of one settlement batch. */
 import { equalBytes } from '../bytes'
 import { type Codec, fixed, mapped, struct, u8, u64, uint, type ValueOf, word } from '../codec'
+import { TREE_DEPTH } from '../notes/merkle_tree'
 import { exitRequestAddress, mintRecordAddress, vaultAddresses } from './addresses'
 import { decoded, listAccounts, lists, numberOf, type VaultInstruction } from './instruction'
 
@@ -74,6 +75,32 @@ export const encodeSettleData = (fields: SettleData): Uint8Array => SETTLE_DATA.
 
 /** Undefined when the data is not exactly a `settle`. */
 export const decodeSettleData = (data: Uint8Array): SettleData | undefined => decoded(SETTLE_DATA, data)
+
+/**
+ * Compute units that a transaction with this one instruction needs at most, the instructions of a v0 transaction that
+ * set its limits included: a function of the batch's shape, with the worst place in both trees and in the ring.
+ */
+export function settleUnits(shape: {
+  nullifiers: number
+  outputs: number
+  withdrawals: number
+  exits: number
+}): number {
+  const { nullifiers, outputs, withdrawals, exits } = shape
+  const appended = outputs === 0 ? 0 : 1_200 + 60 * outputs + 835 * worstNoteHashes(outputs)
+  return 19_000 + 56 * nullifiers + appended + 2_400 * withdrawals + 4_400 * exits
+}
+
+/** Hashes of appending `outputs` leaves of which the first ends the left half of the tree: the most of any place. */
+function worstNoteHashes(outputs: number): number {
+  let hashes = 0
+  for (let nodes = outputs, height = 0; height < TREE_DEPTH; height++) {
+    nodes = height === TREE_DEPTH - 1 ? 1 : Math.floor(nodes / 2) + 1
+    if (outputs === 1) nodes = 1
+    hashes += nodes
+  }
+  return hashes
+}
 
 const SETTLE_ACCOUNTS = { settlement_signer: 's', config: 'w', tree: 'w', ring: 'w', program: '' } as const
 

@@ -27,9 +27,11 @@ import {
   type ConfigAccount,
   decodeConfig,
   decodeMintRecord,
+  decodeQueue,
   decodeRing,
   decodeTree,
   type MintRecord,
+  type QueueAccount,
   type RingAccount,
   type TreeAccount,
 } from '../../protocol/vault/accounts'
@@ -150,6 +152,10 @@ export class VaultChain {
 
   ring(): RingAccount {
     return this.#decoded(this.vault.ring, decodeRing)
+  }
+
+  queue(): QueueAccount {
+    return this.#decoded(this.vault.queue, decodeQueue)
   }
 
   mintRecord(mint: Uint8Array): MintRecord {

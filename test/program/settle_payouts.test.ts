@@ -1,158 +1,115 @@
-/** Payouts are paid within liabilities, or come back as refund notes; no destination can halt a batch. */
+/** Payouts become queue entries within the liabilities; the batch reads no account that a stranger chose. */
 import { expect, test } from 'bun:test'
-import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../protocol/vault/addresses'
+import { SETTLE_LIMITS } from '../../protocol/limits'
 import { type PayoutFields, settleInstruction } from '../../protocol/vault/settle'
 import {
   bytes32,
   element,
-  elements,
   errorOf,
   landed,
-  OpenVault,
-  outputsOf,
+  type OpenVault,
+  runningVault,
 } from '../../sandbox/vault/open_vault'
 
 const refund = element('refund')
 const destination = bytes32('destination')
+const [SLOT, NOW_S] = [1_000, 1_800_000_000]
 
-function running(): OpenVault {
-  const vault = new OpenVault()
-  landed(vault.openEpoch())
-  vault.deposit(50_000n, element('inner'))
-  vault.setToken(destination, { owner: bytes32('receiver') })
-  return vault
-}
+const send = (vault: OpenVault, payouts: PayoutFields[]): string =>
+  errorOf(vault.send(vault.batchOf({ payouts })))
 
-test('a withdrawal moves the tokens and lowers the liabilities by exactly its amount', () => {
-  const vault = running()
-  const event = vault.settle({
-    nullifiers: elements('n', 1),
-    payouts: [vault.withdrawal(20_000n, destination)],
+test('a withdrawal moves its amount from the liabilities to the queue and names its entry', () => {
+  const vault = runningVault()
+  const { payouts } = vault.settle({ payouts: [vault.withdrawal(20_000n, destination)] })
+  const entry = { number: 1, place: 0, kind: 'withdrawal', mint: vault.mint, amount: 20_000n } as const
+  const rest = { destination, inner: refund, nullifier: undefined }
+  expect(payouts).toEqual([{ ...entry, ...rest, served: false }])
+  expect(vault.chain.queue()).toMatchObject({
+    next_number: 2,
+    entries: [{ ...entry, ...rest, open: true, queued_at_s: NOW_S, queued_slot: SLOT }],
   })
-  expect(vault.balance(destination)).toBe(20_000n)
-  expect(vault.balance(vault.vault_token)).toBe(30_000n)
-  expect(vault.chain.mintRecord(vault.mint).liabilities).toBe(30_000n)
-  expect(event.payouts).toEqual([
-    {
-      kind: 'withdrawal',
-      outcome: 'paid',
-      mint: vault.mint,
-      amount: 20_000n,
-      destination,
-      inner: refund,
-      nullifier: undefined,
-      refund: undefined,
-    },
-  ])
+  expect(vault.chain.mintRecord(vault.mint)).toMatchObject({ liabilities: 30_000n, queued: 20_000n })
+  expect(vault.balance(vault.vault_token)).toBe(50_000n)
   expect(vault.chain.tree().leaf_count).toBe(1)
 })
 
-test('one batch pays several destinations, also the same one twice', () => {
-  const vault = running()
-  const second = bytes32('second')
-  vault.setToken(second, { owner: bytes32('receiver') })
-  const payouts = [destination, second, destination].map((to) => vault.withdrawal(1_000n, to))
-  const outputs = outputsOf(elements('c', 3))
-  vault.settle({ outputs, payouts })
-  expect([vault.balance(destination), vault.balance(second)]).toEqual([2_000n, 1_000n])
-  expect(vault.chain.mintRecord(vault.mint).liabilities).toBe(47_000n)
-  expect(vault.chain.tree().root).toEqual(vault.tree.root())
+test('one batch queues payouts in several mints', () => {
+  const vault = runningVault()
+  const other = bytes32('other mint')
+  landed(vault.registerMint(other))
+  const foreign = { ...vault.withdrawal(1n, destination), mint: other }
+  expect(send(vault, [vault.withdrawal(1n, destination), foreign])).toBe('payout_above_liabilities')
+  const source = bytes32('other source')
+  vault.setToken(source, { mint: other, owner: vault.trader.key, amount: 5_000n })
+  vault.depositIn(other, source, 5_000n)
+  const { payouts } = vault.settle({ payouts: [foreign, vault.withdrawal(2n, destination), foreign] })
+  expect(payouts.map(({ mint, number }) => [mint, number])).toEqual([
+    [other, 1],
+    [vault.mint, 2],
+    [other, 3],
+  ])
+  expect(vault.chain.mintRecord(other)).toMatchObject({ liabilities: 4_998n, queued: 2n })
 })
 
-test('payouts above the liabilities are refused, also in sum and where they would be refunded', () => {
-  const vault = running()
-  const send = (payouts: PayoutFields[]): string => errorOf(vault.send(vault.batchOf({ payouts })))
-  expect(send([vault.withdrawal(50_001n, destination)])).toBe('payout_above_liabilities')
-  expect(send([vault.withdrawal(50_001n, bytes32('no'))])).toBe('payout_above_liabilities')
+test('payouts above the liabilities are refused, also in sum', () => {
+  const vault = runningVault()
+  expect(send(vault, [vault.withdrawal(50_001n, destination)])).toBe('payout_above_liabilities')
   const half = vault.withdrawal(30_000n, destination)
-  expect(send([half, half])).toBe('payout_above_liabilities')
-  expect(vault.balance(destination)).toBe(0n)
+  expect(send(vault, [half, half])).toBe('payout_above_liabilities')
+  expect(send(vault, [vault.withdrawal(50_000n, destination)])).toBe('landed')
 })
 
-test('a vault that holds less than it owes pays nothing', () => {
-  const vault = running()
-  vault.setToken(vault.vault_token, { owner: vault.chain.vault.config, amount: 49_999n })
-  const batch = vault.batchOf({ payouts: [vault.withdrawal(1_000n, destination)] })
-  expect(errorOf(vault.send(batch))).toBe('insolvent')
+test('a vault that holds less than it owes queues payouts all the same', () => {
+  const vault = runningVault()
+  vault.setToken(vault.vault_token, { owner: vault.chain.vault.config, amount: 1n })
+  expect(send(vault, [vault.withdrawal(1_000n, destination)])).toBe('landed')
 })
 
 test('a payout of nothing, with a bad inner, of an unlisted mint or with stray fields is refused', () => {
-  const vault = running()
+  const vault = runningVault()
   const good = vault.withdrawal(1_000n, destination)
-  const send = (payout: PayoutFields): string => errorOf(vault.send(vault.batchOf({ payouts: [payout] })))
-  expect(send({ ...good, amount: 0n })).toBe('invalid_data')
-  expect(send({ ...good, inner: new Uint8Array(32) })).toBe('not_field_element')
+  expect(send(vault, [{ ...good, amount: 0n }])).toBe('invalid_data')
+  expect(send(vault, [{ ...good, inner: new Uint8Array(32) }])).toBe('not_field_element')
   const batch = settleInstruction(vault.batchOf({ payouts: [good] }))
   const tampered = (at: number, value: number): string => {
     const data = batch.data.slice()
     data[at] = value
-    return errorOf(vault.chain.send({ ...batch, data }, vault.signer))
+    return vault.chain.outcome({ ...batch, data }, vault.signer)
   }
-  expect(tampered(133, 2)).toBe('invalid_data')
-  expect(tampered(134, 1)).toBe('payout_mismatch')
-  expect(tampered(135, 1)).toBe('invalid_data')
-  expect(tampered(132, 2)).toBe('invalid_data')
+  expect(tampered(101, 2)).toBe('invalid_data')
+  expect(tampered(102, 1)).toBe('payout_mismatch')
+  expect(tampered(103, 1)).toBe('invalid_data')
+  expect(tampered(97, 2)).toBe('invalid_data')
+  expect(tampered(97, 0)).toBe('payout_mismatch')
 })
 
-test('the accounts of a payout must be those of its mint, and the destination writable', () => {
-  const vault = running()
+test('more payouts or mints than the limits are refused', () => {
+  const vault = runningVault()
+  const payouts = (count: number) => Array.from({ length: count }, () => vault.withdrawal(10n, destination))
+  expect(send(vault, payouts(SETTLE_LIMITS.payouts + 1))).toBe('invalid_data')
+  expect(send(vault, payouts(SETTLE_LIMITS.payouts))).toBe('landed')
+  const mints = Array.from({ length: SETTLE_LIMITS.payout_mints }, (_, at) => bytes32(`mint ${at}`))
+  for (const mint of mints) landed(vault.registerMint(mint))
+  const each = [vault.mint, ...mints].map((mint) => ({ ...vault.withdrawal(1n, destination), mint }))
+  expect(send(vault, each)).toBe('invalid_data')
+})
+
+test('queue and mint record are the vault’s own, and writable', () => {
+  const vault = runningVault()
   const other = bytes32('other mint')
   landed(vault.registerMint(other))
   const good = settleInstruction(vault.batchOf({ payouts: [vault.withdrawal(1_000n, destination)] }))
-  const foreign = settleInstruction(
-    vault.batchOf({ payouts: [{ ...vault.withdrawal(1_000n, destination), mint: other }] }),
-  )
-  for (const place of [5, 6, 7]) {
-    const address = foreign.accounts[place]!.address
-    const accounts = good.accounts.map((one, index) => (index === place ? { ...one, address } : one))
-    expect([place, errorOf(vault.chain.send({ ...good, accounts }, vault.signer))]).toEqual([
-      place,
-      'wrong_address',
-    ])
+  expect(good.accounts).toHaveLength(7)
+  const at = (place: number, changed: { address?: Uint8Array; writable?: boolean }): string => {
+    const accounts = good.accounts.map((one, index) => (index === place ? { ...one, ...changed } : one))
+    return vault.chain.outcome({ ...good, accounts }, vault.signer)
   }
-  for (const place of [5, 7, 9]) {
-    const accounts = good.accounts.map((one, index) => (index === place ? { ...one, writable: false } : one))
-    expect(errorOf(vault.chain.send({ ...good, accounts }, vault.signer))).toBe('not_writable')
-  }
-  const accounts = good.accounts.map((one, index) => (index === 8 ? { ...one, address: other } : one))
-  expect(errorOf(vault.chain.send({ ...good, accounts }, vault.signer))).toBe('wrong_address')
-})
-
-test('one mint cannot be listed twice', () => {
-  const vault = running()
-  const other = bytes32('other mint')
-  landed(vault.registerMint(other))
-  const payouts = [
-    vault.withdrawal(1_000n, destination),
-    { ...vault.withdrawal(1_000n, destination), mint: other },
-  ]
-  const batch = settleInstruction(vault.batchOf({ payouts }))
-  const accounts = batch.accounts.map((one, index) =>
-    index >= 9 && index < 13 ? batch.accounts[index - 4]! : one,
-  )
-  expect(errorOf(vault.chain.send({ ...batch, accounts }, vault.signer))).toBe('duplicate_account')
-})
-
-test('a batch of 24 payouts and 18 outputs stays within a v1 transaction and its compute budget', () => {
-  const vault = running()
-  const payouts = Array.from({ length: 24 }, (_, index) => {
-    const to = bytes32(`to ${index}`)
-    vault.setToken(to, { owner: vault.trader.key })
-    return vault.withdrawal(1_000n, to)
-  })
-  const event = vault.settle({
-    nullifiers: elements('n', 24),
-    outputs: outputsOf(elements('c', 18)),
-    payouts,
-  })
-  expect(event.bytes).toBeLessThanOrEqual(4_096)
-  expect(Number(event.units)).toBeLessThan(1_400_000)
-  expect(event.payouts.every(({ outcome }) => outcome === 'paid')).toBe(true)
-})
-
-test('the token program of a payout is the recorded one', () => {
-  const vault = running()
-  const wrong = { ...vault.withdrawal(1_000n, destination), token_program: TOKEN_2022_PROGRAM }
-  expect(errorOf(vault.send(vault.batchOf({ payouts: [wrong] })))).toBe('wrong_address')
-  expect(TOKEN_PROGRAM).not.toEqual(TOKEN_2022_PROGRAM)
+  for (const place of [5, 6]) expect(at(place, { writable: false })).toBe('not_writable')
+  expect(at(5, { address: vault.chain.vault.ring })).toBe('wrong_address')
+  expect(at(6, { address: vault.chain.vault.tree })).toBe('wrong_account')
+  expect(at(6, { address: vault.source })).toBe('wrong_owner')
+  const copy = bytes32('copy')
+  vault.chain.setAccount(copy, vault.chain.account(good.accounts[6]!.address)!.data, vault.program)
+  expect(at(6, { address: copy })).toBe('wrong_address')
+  expect(at(0, {})).toBe('landed')
 })
