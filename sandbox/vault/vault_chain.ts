@@ -162,14 +162,14 @@ export class VaultChain {
     return this.#decoded(mintRecordAddress(this.program, mint), decodeMintRecord)
   }
 
-  #signed(instruction: VaultInstruction, fee_payer: TestKey): Transaction {
+  #signed(instruction: VaultInstruction, fee_payer: TestKey, loaded_bytes = 2_000_000): Transaction {
     const { program, accounts, data } = instruction
     const message = pipe(
       createTransactionMessage({ version: 1 }),
       (m) => setTransactionMessageFeePayer(kitAddress(fee_payer.key), m),
       (m) => this.svm.setTransactionMessageLifetimeUsingLatestBlockhash(m),
       (m) => setTransactionMessageComputeUnitLimit(1_400_000, m),
-      (m) => setTransactionMessageLoadedAccountsDataSizeLimit(2_000_000, m),
+      (m) => setTransactionMessageLoadedAccountsDataSizeLimit(loaded_bytes, m),
       (m) =>
         appendTransactionMessageInstruction(
           {
@@ -195,8 +195,8 @@ export class VaultChain {
   }
 
   /** Signs with every known key the instruction names as a signer, and sends one v1 transaction. */
-  send(instruction: VaultInstruction, fee_payer = this.payer): Landed | Failed {
-    const signed = this.#signed(instruction, fee_payer)
+  send(instruction: VaultInstruction, fee_payer = this.payer, loaded_bytes?: number): Landed | Failed {
+    const signed = this.#signed(instruction, fee_payer, loaded_bytes)
     const bytes = getTransactionEncoder().encode(signed).length
     const result = this.svm.sendTransaction(signed)
     this.svm.expireBlockhash()
