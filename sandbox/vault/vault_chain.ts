@@ -63,6 +63,8 @@ export const kitAddress = (key: Uint8Array): Address => address(encodeBase58(key
 export type Landed = {
   ok: true
   events: VaultEvent[]
+  /** Data of every inner instruction. */
+  inner: Uint8Array[]
   units: bigint
   /** Bytes of the whole transaction on the wire. */
   bytes: number
@@ -202,7 +204,9 @@ export class VaultChain {
     this.svm.expireBlockhash()
     if (result instanceof FailedTransactionMetadata)
       return { ok: false, error: describe(result), logs: result.meta().logs() }
-    return { ok: true, events: eventsOf(result), units: result.computeUnitsConsumed(), bytes }
+    const inner = innerData(result)
+    const events = inner.flatMap((data) => decodeEvent(data) ?? [])
+    return { ok: true, events, inner, units: result.computeUnitsConsumed(), bytes }
   }
 
   /** Simulates the instruction: `landed`, or the error's name. */
@@ -217,9 +221,9 @@ function roleOf({ signer, writable }: { signer: boolean; writable: boolean }): A
   return writable ? AccountRole.WRITABLE : AccountRole.READONLY
 }
 
-function eventsOf(result: TransactionMetadata): VaultEvent[] {
+function innerData(result: TransactionMetadata): Uint8Array[] {
   return result
     .innerInstructions()
     .flat()
-    .flatMap((inner) => decodeEvent(inner.instruction().data()) ?? [])
+    .map((inner) => inner.instruction().data())
 }
