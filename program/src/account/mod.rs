@@ -107,10 +107,9 @@ impl Account {
         unsafe { (self.place(LENGTH) as *mut u64).write_volatile(length as u64) }
     }
 
-    /// Gives every lamport to `receiver` and leaves an empty account of the system program behind, so that lamports
-    /// sent to the address later in the transaction revive nothing.
+    /// Gives every lamport of a writable account to `receiver` and leaves an empty account of the system program
+    /// behind, so that lamports sent to the address later in the transaction revive nothing.
     pub fn close(self, receiver: Account) -> Outcome {
-        self.require_writable()?;
         receiver.require_writable()?;
         require(!self.is(receiver), DUPLICATE_ACCOUNT)?;
         let total = receiver.lamports().checked_add(self.lamports()).ok_or(OVERFLOW)?;
