@@ -200,7 +200,7 @@ const queueLayout = (capacity: number) =>
   struct({ header: QUEUE_HEADER, entries: array(QUEUE_ENTRY, capacity) })
 
 /** Entries of the queue after `initialize`, and added by each `grow_queue`. */
-export const QUEUE_GROWTH = 60
+const QUEUE_GROWTH = 60
 
 export const ACCOUNT_BYTES = {
   config: CONFIG.size!,

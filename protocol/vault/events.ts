@@ -38,7 +38,7 @@ const QUEUED_PAYOUT = struct({
   /** The batch marked the exit's request as served. */
   served: bool,
 })
-export type QueuedPayout = ValueOf<typeof QUEUED_PAYOUT>
+type QueuedPayout = ValueOf<typeof QUEUED_PAYOUT>
 
 const SETTLED_HEADER = {
   batch: uint,

@@ -6,7 +6,6 @@ import { exitRequestAddress, mintRecordAddress, vaultAddresses } from './address
 import { decoded, listAccounts, lists, numberOf, type VaultInstruction } from './instruction'
 
 export const PAYOUT_KINDS = ['withdrawal', 'exit'] as const
-export type PayoutKind = (typeof PAYOUT_KINDS)[number]
 
 /** 48 bytes. */
 export const SETTLE_OUTPUT = struct({ commitment: fixed(32), memo: fixed(16) })

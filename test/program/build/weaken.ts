@@ -20,7 +20,7 @@ const FOLDERS = [
 ]
 const FUZZER = 'test/program/fuzz.test.ts'
 /** Measurements that refuse nothing. */
-const APART = new Set(['fuzz.test.ts', 'settle_units.test.ts', 'sizes.test.ts', 'vectors.test.ts'])
+const APART = new Set(['fuzz.test.ts', 'settle/units.test.ts', 'sizes.test.ts', 'vectors.test.ts'])
 
 /** A check in the sources: its text from `at`, and what replaces it. */
 type Check = { file: string; at: number; text: string; replacement: string }
@@ -68,7 +68,8 @@ function main(pattern: RegExp): void {
   symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'))
   const build = join(folder, 'program/build.ts')
   writeFileSync(build, readFileSync(build, 'utf8').replace("  '-Dwarnings',\n", ''))
-  const names = readdirSync(join(folder, 'test/program')).filter((name) => name.endsWith('.test.ts'))
+  const all = readdirSync(join(folder, 'test/program'), { recursive: true, encoding: 'utf8' })
+  const names = all.filter((name) => name.endsWith('.test.ts') && !name.startsWith('build/'))
   const tests = names.filter((name) => !APART.has(name)).map((name) => `test/program/${name}`)
   try {
     for (const check of allChecks()) {

@@ -5,7 +5,7 @@ import type { World, WorldMint } from '../world'
 import type { Planner } from './plan'
 
 /** Frozen by its issuer: nothing moves in or out. */
-export const isHeld = (world: World, { mint }: WorldMint): boolean =>
+const isHeld = (world: World, { mint }: WorldMint): boolean =>
   world.ledger.get(vaultTokenAddress(world.program, mint)).data[108] !== 1
 
 export const planDeposit: Planner = (world) => {

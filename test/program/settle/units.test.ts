@@ -1,10 +1,10 @@
 /** The formula of compute units covers every shape of a batch at every place of both trees, and by little. */
 import { expect, test } from 'bun:test'
-import type { Codec } from '../../protocol/codec'
-import { SETTLE_LIMITS } from '../../protocol/limits'
-import { CONFIG, EXIT_REQUEST, MINT_RECORD, RING, TREE } from '../../protocol/vault/accounts'
-import { exitRequestSeeds, findAddress, mintRecordAddress } from '../../protocol/vault/addresses'
-import { settleDataBytes, settleUnits } from '../../protocol/vault/settle'
+import type { Codec } from '../../../protocol/codec'
+import { SETTLE_LIMITS } from '../../../protocol/limits'
+import { CONFIG, EXIT_REQUEST, MINT_RECORD, RING, TREE } from '../../../protocol/vault/accounts'
+import { exitRequestSeeds, findAddress, mintRecordAddress } from '../../../protocol/vault/addresses'
+import { settleDataBytes, settleUnits } from '../../../protocol/vault/settle'
 import {
   bytes32,
   elements,
@@ -12,7 +12,7 @@ import {
   type OpenVault,
   outputsOf,
   runningVault,
-} from '../../sandbox/vault/open_vault'
+} from '../../../sandbox/vault/open_vault'
 
 /** Instructions that set the limits of a v0 transaction: units, price, loaded data. */
 const V0_LIMITS_UNITS = 3 * 150

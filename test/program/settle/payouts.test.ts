@@ -1,7 +1,7 @@
 /** Payouts become queue entries within the liabilities; the batch reads no account that a stranger chose. */
 import { expect, test } from 'bun:test'
-import { SETTLE_LIMITS } from '../../protocol/limits'
-import { type PayoutFields, settleInstruction } from '../../protocol/vault/settle'
+import { SETTLE_LIMITS } from '../../../protocol/limits'
+import { type PayoutFields, settleInstruction } from '../../../protocol/vault/settle'
 import {
   bytes32,
   element,
@@ -9,7 +9,7 @@ import {
   landed,
   type OpenVault,
   runningVault,
-} from '../../sandbox/vault/open_vault'
+} from '../../../sandbox/vault/open_vault'
 
 const refund = element('refund')
 const destination = bytes32('destination')

@@ -2,8 +2,9 @@
 
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { pauseInstruction, unpauseInstruction } from '../../protocol/vault/admin'
-import { settleDataBytes, settleInstruction } from '../../protocol/vault/settle'
+import { SETTLE_LIMITS } from '../../../protocol/limits'
+import { pauseInstruction, unpauseInstruction } from '../../../protocol/vault/admin'
+import { settleDataBytes, settleInstruction } from '../../../protocol/vault/settle'
 import {
   bytes32,
   element,
@@ -13,8 +14,8 @@ import {
   OpenVault,
   outputsOf,
   runningVault,
-} from '../../sandbox/vault/open_vault'
-import { testKey } from '../../sandbox/vault/vault_chain'
+} from '../../../sandbox/vault/open_vault'
+import { testKey } from '../../../sandbox/vault/vault_chain'
 
 test('a batch appends its outputs and a leaf of the spent log, stores the journal head and says so in one event', () => {
   const vault = runningVault()
@@ -144,6 +145,19 @@ test('an empty batch appends its leaf to the spent log and no note', () => {
   expect(notes).toMatchObject({ leaf_count: before.leaf_count, root: before.root })
   expect(spent_root).toEqual(vault.spent.root())
   expect(spent_root).not.toEqual(before.spent_root)
+})
+
+test('no more nullifiers or outputs than the limits', () => {
+  const vault = runningVault()
+  const outcome = (nullifiers: number, outputs: number): string => {
+    const parts = { nullifiers: elements('n', nullifiers), outputs: outputsOf(elements('c', outputs)) }
+    const { program, accounts, data } = settleInstruction(vault.batchOf(parts))
+    return vault.chain.outcome({ program, accounts, data }, vault.signer)
+  }
+  expect(outcome(SETTLE_LIMITS.nullifiers, 0)).toBe('landed')
+  expect(outcome(SETTLE_LIMITS.nullifiers + 1, 0)).toBe('invalid_data')
+  expect(outcome(0, SETTLE_LIMITS.outputs)).toBe('landed')
+  expect(outcome(0, SETTLE_LIMITS.outputs + 1)).toBe('invalid_data')
 })
 
 test('data of another length and another number of accounts are refused', () => {
