@@ -10,6 +10,7 @@ import {
   vaultTokenAddress,
 } from './addresses'
 import { decoded, INSTRUCTION, listAccounts, numberOf, type VaultInstruction } from './instruction'
+import { appendUnits } from './settle'
 
 /** `pay` closes open entries by a transfer, or by the refund note where the destination cannot receive. */
 const PAY = struct({
@@ -59,6 +60,12 @@ export function payInstruction(fields: {
   }
   return { program, accounts, data: PAY.encode({ refund, entries: [...entries] }) }
 }
+
+/**
+ * Compute units that a transaction with one `pay` of so many entries needs at most, whatever their destinations are: all
+ * become notes, or all are transferred by Token-2022.
+ */
+export const payUnits = (entries: number): number => 4_000 + 9_500 * entries + appendUnits(entries)
 
 /** Undefined when the data is not exactly a `pay`. */
 export const decodePay = (data: Uint8Array): ValueOf<typeof PAY> | undefined => decoded(PAY, data)

@@ -86,19 +86,20 @@ export function settleUnits(shape: {
   exits: number
 }): number {
   const { nullifiers, outputs, withdrawals, exits } = shape
-  const appended = outputs === 0 ? 0 : 1_200 + 60 * outputs + 835 * worstNoteHashes(outputs)
-  return 19_000 + 56 * nullifiers + appended + 2_400 * withdrawals + 4_400 * exits
+  return 19_000 + 56 * nullifiers + appendUnits(outputs) + 2_400 * withdrawals + 4_400 * exits
 }
 
-/** Hashes of appending `outputs` leaves of which the first ends the left half of the tree: the most of any place. */
-function worstNoteHashes(outputs: number): number {
+/** Units of appending notes where the first of them ends the left half of the tree: the most of any place. */
+export function appendUnits(notes: number): number {
+  if (notes === 0) return 0
   let hashes = 0
-  for (let nodes = outputs, height = 0; height < TREE_DEPTH; height++) {
-    nodes = height === TREE_DEPTH - 1 ? 1 : Math.floor(nodes / 2) + 1
-    if (outputs === 1) nodes = 1
+  let nodes = notes
+  for (let height = 0; height < TREE_DEPTH; height++) {
+    const above = height === TREE_DEPTH - 1 ? 1 : Math.floor(nodes / 2) + 1
+    nodes = notes === 1 ? 1 : above
     hashes += nodes
   }
-  return hashes
+  return 1_200 + 60 * notes + 835 * hashes
 }
 
 const SETTLE_ACCOUNTS = { settlement_signer: 's', config: 'w', tree: 'w', ring: 'w', program: '' } as const

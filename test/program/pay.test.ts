@@ -2,6 +2,7 @@
 import { describe, expect, test } from 'bun:test'
 import { decodeBase58 } from '../../protocol/base58'
 import { depositCommitment } from '../../protocol/notes/notes'
+import { TREE } from '../../protocol/vault/accounts'
 import {
   SYSTEM_PROGRAM,
   TOKEN_2022_PROGRAM,
@@ -11,7 +12,7 @@ import {
 import { pauseInstruction } from '../../protocol/vault/admin'
 import type { PayoutOutcome } from '../../protocol/vault/events'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
-import { payInstruction } from '../../protocol/vault/queue'
+import { payInstruction, payUnits } from '../../protocol/vault/queue'
 import {
   bytes32,
   element,
@@ -215,6 +216,35 @@ describe('a Token-2022 mint', () => {
     expect(paid(bytes(1_024)).outcome).toBe('paid')
     expect(paid(bytes(1_025)).outcome).toBe('destination_too_large')
   })
+})
+
+test('the formula of units covers payments of every kind at the dearest place of the tree', () => {
+  for (const count of [1, 2, 8])
+    for (const token_program of [TOKEN_PROGRAM, TOKEN_2022_PROGRAM])
+      for (const usable of [true, false]) {
+        const vault = runningVault()
+        const { chain, program } = vault
+        const mint = bytes32('measured mint')
+        const source = bytes32('measured source')
+        landed(vault.registerMint(mint, {}, token_program))
+        vault.setToken(source, { owner: vault.trader.key, mint, amount: 50_000n }, token_program)
+        vault.depositIn(mint, source, 50_000n, token_program)
+        const extensions = [7, 11, 8].map((type) => ({ type, value: new Uint8Array(type === 7 ? 0 : 1) }))
+        const plain = { mint, owner: vault.trader.key }
+        const bytes = tokenBytes(token_program === TOKEN_PROGRAM ? plain : { ...plain, extensions })
+        const payouts = Array.from({ length: count }, (_, at) => {
+          const to = bytes32(`to ${at}`)
+          if (usable) chain.setAccount(to, bytes, token_program)
+          return { ...vault.withdrawal(10n, to), mint }
+        })
+        vault.settle({ payouts })
+        const tree = { ...chain.tree(), leaf_count: 2 ** 39 - 1 }
+        chain.setAccount(chain.vault.tree, TREE.encode(tree), program)
+        chain.setTime(2_000, NOW_S)
+        const { units } = landed(chain.send(vault.payment()))
+        expect([count, usable, Number(units) + 450 <= payUnits(count)]).toEqual([count, usable, true])
+        if (!usable) expect(payUnits(count)).toBeLessThan(1.6 * Number(units))
+      }
 })
 
 test('a payment that the balance does not cover waits, and becomes a note after seven days', () => {
