@@ -290,6 +290,22 @@ test('an open request is closed only once the vault is frozen, and its bond goes
   expect(errorOf(close(note))).toBe('wrong_owner')
 })
 
+test('a copy of a request at another address is no request', () => {
+  const note = requested()
+  const { vault, nullifier } = note
+  const copy = bytes32('copy')
+  vault.chain.setAccount(copy, requestAccount(note)!.data, vault.program)
+  passDeadline(note)
+  const freezing = freezeInstruction(vault.program, nullifier)
+  freezing.accounts[1]!.address = copy
+  expect(vault.chain.outcome(freezing)).toBe('wrong_address')
+  const batch = settleInstruction(vault.batchOf({ nullifiers: [nullifier], payouts: [note.payout()] }))
+  batch.accounts[7]!.address = copy
+  landed(vault.chain.send(batch, vault.signer))
+  expect(requestOf(note).served).toBe(false)
+  expect(decodeExitRequest(vault.chain.account(copy)!.data)!.served).toBe(false)
+})
+
 test('a missed deadline freezes the vault permanently; queued payouts stay payable', () => {
   const note = requested()
   const { vault, nullifier } = note

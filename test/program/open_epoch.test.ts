@@ -72,6 +72,9 @@ test('only the settlement signer opens an epoch', () => {
 test('a zero nonce, another generation and an unauthorized restore are refused', () => {
   const vault = new OpenVault()
   expect(errorOf(open(vault, { boot_nonce: new Uint8Array(16) }))).toBe('invalid_data')
+  const odd = vault.opening(FIRST)
+  odd.data[97] = 2
+  expect(errorOf(vault.chain.send(odd))).toBe('invalid_data')
   expect(errorOf(open(vault, { generation: 1 }))).toBe('wrong_generation')
   expect(errorOf(open(vault, { restore: true, generation: 1 }))).toBe('restore_not_authorized')
 })
