@@ -12,6 +12,7 @@ export const SYSCALLS: ReadonlySet<string> = new Set([
   'sol_memcpy_',
   'sol_memset_',
   'sol_poseidon',
+  'sol_sha256',
   'sol_try_find_program_address',
 ])
 

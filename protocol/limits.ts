@@ -38,7 +38,9 @@ export const ACCOUNT_KEYS_MAX = 10_000
 export const OPERATOR_CALL_LIFE_MAX_S = 300
 
 /** Bounds of one `settle` that the vault program enforces; a v1 transaction's 4,096 bytes end earlier. */
-export const SETTLE_LIMITS = { nullifiers: 96, outputs: 80, payouts: 24, payout_mints: 8 } as const
+export const SETTLE_LIMITS = { nullifiers: 56, outputs: 80, payouts: 24, payout_mints: 8 } as const
+/** Entries of one `pay`; the vault program has the same bound. */
+export const PAY_ENTRIES_MAX = 8
 /** Account data a transaction may load: the vault, its accounts and the token programs. A v1 transaction must name one. */
 export const LOADED_ACCOUNTS_BYTES_MAX = 2 * 1_048_576
 /** Data of one inner instruction (Agave, MAX_INSTRUCTION_DATA_LEN: 10 KiB), as base58: longer text is not decoded. */

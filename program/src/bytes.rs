@@ -111,6 +111,10 @@ impl Reader {
         Ok(unsafe { *self.take(1)? })
     }
 
+    pub fn u16(&mut self) -> Result<u16, Fault> {
+        Ok(u16::from_le_bytes([self.u8()?, self.u8()?]))
+    }
+
     #[inline(never)]
     pub fn u64(&mut self) -> Result<u64, Fault> {
         Ok(unsafe { (self.take(8)? as *const u64).read_unaligned() })

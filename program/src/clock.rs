@@ -20,6 +20,8 @@ pub fn now() -> Result<Now, Fault> {
 
 /// Bytes every account is charged for besides its data.
 const ACCOUNT_OVERHEAD: u64 = 128;
+/// The runtime's limit.
+const ACCOUNT_BYTES_MAX: u64 = 10 * 1_048_576;
 const ONE: u64 = 0x3ff0_0000_0000_0000;
 const TWO: u64 = 0x4000_0000_0000_0000;
 
@@ -29,7 +31,7 @@ pub fn rent_exempt_minimum(size: u64) -> Result<u64, Fault> {
     let mut rent = [0u64; 3];
     let status = unsafe { sol_get_rent_sysvar(rent.as_mut_ptr() as *mut u8) };
     let [per_byte, threshold, _] = rent;
-    if status != 0 || per_byte > u32::MAX as u64 || size > u16::MAX as u64 {
+    if status != 0 || per_byte > u32::MAX as u64 || size > ACCOUNT_BYTES_MAX {
         return Err(UNSUPPORTED_SYSVAR);
     }
     let single = (ACCOUNT_OVERHEAD + size) * per_byte;

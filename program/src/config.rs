@@ -1,9 +1,10 @@
-//! Owns the config account: who may do what, and where the vault stands.
+//! Reads and writes the config account: who may do what, and how far the vault has come.
 use crate::account::record::{Head, Layout, Record};
 use crate::account::Account;
 use crate::bytes::{Bytes32, Word};
 use crate::create::Seeds;
 use crate::error::*;
+use crate::hash::sha256;
 
 pub const SEED: &[u8] = b"config";
 
@@ -25,8 +26,8 @@ pub struct ConfigData {
     pub boot_nonce: [u8; 16],
     pub compose_hash: Bytes32,
     pub epoch_slot: u64,
-    pub spent_count: u64,
-    pub spent_root: Bytes32,
+    pub commit_seq: u64,
+    pub commit_head: Bytes32,
     pending_signer: Bytes32,
     pending_signer_at_s: u64,
     pending_admin: Bytes32,
@@ -34,10 +35,21 @@ pub struct ConfigData {
     pub pending_restore_at_s: u64,
     pub paused_at_s: u64,
     pub frozen_at_s: u64,
-    _reserved: [u64; 13],
+    venue: Bytes32,
+    pub genesis_hash: Bytes32,
+    outage_at_s: u64,
+    outage_extra_s: u64,
+    pub spent_count: u64,
+    /// Leaves of the note tree after the last batch.
+    pub settled_leaf_count: u64,
+    pub tree: Bytes32,
+    pub ring: Bytes32,
+    pub queue: Bytes32,
+    _reserved: Bytes32,
 }
 
-const _: () = assert!(core::mem::size_of::<ConfigData>() == 448);
+pub const CONFIG_BYTES: usize = core::mem::size_of::<ConfigData>();
+const _: () = assert!(CONFIG_BYTES == 568);
 
 impl Layout for ConfigData {
     const KIND: u8 = 1;
@@ -49,7 +61,7 @@ pub struct Config {
     pub account: Account,
 }
 
-/// Where a pending key and its time stand; signer and admin share the code.
+/// An announced key; signer and admin share the code.
 #[derive(Clone, Copy)]
 pub enum Pending {
     Signer,
@@ -58,16 +70,14 @@ pub enum Pending {
 
 impl Config {
     pub fn load(account: Account, program: Word) -> Result<Self, Fault> {
-        Ok(Config { record: Record::load(account, &Seeds(&[SEED]), program)?, account })
+        let record = Record::of(account, program)?;
+        record.require_derived(account, &Seeds(&[SEED]), program)?;
+        Ok(Config { record, account })
     }
 
     pub fn load_writable(account: Account, program: Word) -> Result<Self, Fault> {
         account.require_writable()?;
         Config::load(account, program)
-    }
-
-    pub fn begin(account: Account, bump: u8) -> Result<Self, Fault> {
-        Ok(Config { record: Record::begin(account, bump)?, account })
     }
 
     pub fn bump(self) -> u8 {
@@ -110,11 +120,30 @@ impl Config {
         get!(self.record, exit_delay_s)
     }
 
-    pub fn spent_root(self) -> Word {
-        word!(self.record, spent_root)
+    pub fn last_batch(self) -> u64 {
+        get!(self.record, last_batch)
     }
 
-    /// The journal only moves forward, and one position has one head.
+    /// Latest second before a request with this deadline can freeze the vault. A declared outage extends the deadlines
+    /// of requests that were open when it began.
+    pub fn last_second(self, deadline_s: u64) -> Result<u64, Fault> {
+        let outage_at_s = get!(self.record, outage_at_s);
+        let requested_at_s = deadline_s.saturating_sub(self.exit_delay_s());
+        let extended = outage_at_s != 0 && requested_at_s < outage_at_s && outage_at_s <= deadline_s;
+        let extra_s = if extended { get!(self.record, outage_extra_s) } else { 0 };
+        deadline_s.checked_add(extra_s).ok_or(OVERFLOW)
+    }
+
+    /// Stores a newer journal position and ignores an older one; one position has one head.
+    pub fn advance_journal(self, seq: u64, head: Word) -> Outcome {
+        let stored = get!(self.record, journal_seq);
+        if seq > stored {
+            self.set_journal(seq, head);
+        }
+        require(seq != stored || head.equals(word!(self.record, journal_head)), JOURNAL_CONFLICT)
+    }
+
+    /// An opening may not precede the stored position. Before the first epoch the position has no head yet.
     pub fn require_journal_forward(self, seq: u64, head: Word) -> Outcome {
         let stored = get!(self.record, journal_seq);
         require(seq >= stored, JOURNAL_REGRESSED)?;
@@ -125,6 +154,19 @@ impl Config {
     pub fn set_journal(self, seq: u64, head: Word) {
         set!(self.record, journal_seq, seq);
         set_word!(self.record, journal_head, head);
+    }
+
+    /// Stores the venue id of the present generation.
+    pub fn set_venue(self, program: Word) {
+        let generation = get!(self.record, generation).to_le_bytes();
+        let venue = sha256([
+            b"tacit/venue/v1"[..].into(),
+            word!(self.record, genesis_hash).into(),
+            program.into(),
+            self.account.key().into(),
+            generation[..].into(),
+        ]);
+        set_word!(self.record, venue, Word::of(&venue));
     }
 
     pub fn pending(self, which: Pending) -> (Bytes32, u64) {

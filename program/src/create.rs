@@ -95,7 +95,8 @@ pub fn create(payer: Account, account: Account, new: &NewAccount, program: Word)
     Ok(bump)
 }
 
-fn fund(payer: Account, account: Account, lamports: u64) -> Outcome {
+/// Transfers lamports from a signer.
+pub fn fund(payer: Account, account: Account, lamports: u64) -> Outcome {
     if lamports == 0 {
         return Ok(());
     }

@@ -13,7 +13,8 @@ pub const EPOCH_OPENED: u8 = 3;
 pub const EXIT_REQUESTED: u8 = 4;
 pub const EXIT_REFUSED: u8 = 5;
 pub const FROZEN: u8 = 6;
-pub const ESCAPED: u8 = 7;
+pub const PAID: u8 = 7;
+pub const EXIT_CLOSED: u8 = 8;
 
 /// Writes one event into its buffer, front to back. Only one is ever under construction.
 pub struct Event {
@@ -54,6 +55,12 @@ impl Event {
         if let Some(at) = self.grow(1) {
             unsafe { at.write(value) }
         }
+    }
+
+    pub fn u16(&mut self, value: u16) {
+        let [low, high] = value.to_le_bytes();
+        self.u8(low);
+        self.u8(high);
     }
 
     #[inline(never)]

@@ -1,9 +1,9 @@
-//! Owns the record of an open exit request.
+//! Reads the record of an exit request.
 use crate::account::record::{Head, Layout, Record};
 use crate::account::Account;
 use crate::bytes::{Bytes32, Word};
 use crate::create::Seeds;
-use crate::error::{require, Fault, Outcome, WRONG_ACCOUNT, WRONG_ADDRESS};
+use crate::error::Fault;
 
 pub const SEED: &[u8] = b"exit";
 
@@ -13,7 +13,9 @@ pub const BOND: u64 = 20_000_000;
 #[repr(C)]
 pub struct ExitRequestData {
     head: Head,
-    _zeros: [u8; 5],
+    /// 1 once a batch has queued the payout.
+    pub served: u8,
+    _zeros: [u8; 4],
     pub nullifier: Bytes32,
     pub commitment: Bytes32,
     pub mint: Bytes32,
@@ -34,57 +36,27 @@ impl Layout for ExitRequestData {
 }
 
 #[derive(Clone, Copy)]
-pub struct ExitRequest {
-    pub record: Record<ExitRequestData>,
-    pub account: Account,
-}
+pub struct ExitRequest(pub Record<ExitRequestData>);
 
 impl ExitRequest {
-    /// `nullifier` derives the address; the caller takes it from the account itself where nothing else names it.
-    pub fn load(account: Account, nullifier: Word, program: Word) -> Result<Self, Fault> {
-        account.require_writable()?;
-        let key = nullifier.load();
-        let record = Record::load(account, &Seeds(&[SEED, &key.0]), program)?;
-        let request = ExitRequest { record, account };
-        require(request.nullifier().equals(nullifier), WRONG_ADDRESS)?;
+    pub fn load(account: Account, program: Word) -> Result<Self, Fault> {
+        let request = ExitRequest(Record::of(account, program)?);
+        let nullifier = request.nullifier().load();
+        request.0.require_derived(account, &Seeds(&[SEED, &nullifier.0]), program)?;
         Ok(request)
     }
 
-    /// Loads a request by the nullifier it carries.
-    pub fn load_any(account: Account, program: Word) -> Result<Self, Fault> {
-        account.require_owner(program)?;
-        require(account.length() == EXIT_REQUEST_BYTES, WRONG_ACCOUNT)?;
-        let unchecked = Record::<ExitRequestData>::unchecked(account);
-        ExitRequest::load(account, word!(unchecked, nullifier), program)
+    /// For an instruction that serves, refuses or closes the request.
+    pub fn load_writable(account: Account, program: Word) -> Result<Self, Fault> {
+        account.require_writable()?;
+        ExitRequest::load(account, program)
     }
 
     pub fn nullifier(self) -> Word {
-        word!(self.record, nullifier)
+        word!(self.0, nullifier)
     }
 
-    pub fn mint(self) -> Word {
-        word!(self.record, mint)
-    }
-
-    pub fn amount(self) -> u64 {
-        get!(self.record, amount)
-    }
-
-    pub fn destination(self) -> Word {
-        word!(self.record, destination)
-    }
-
-    pub fn refund_inner(self) -> Word {
-        word!(self.record, refund_inner)
-    }
-
-    pub fn deadline_s(self) -> u64 {
-        get!(self.record, deadline_s)
-    }
-
-    /// Ends the request; rent and bond go back to who paid them.
-    pub fn return_bond(self, bond_payer: Account) -> Outcome {
-        bond_payer.require_key(word!(self.record, bond_payer))?;
-        self.account.close(bond_payer)
+    pub fn is_served(self) -> bool {
+        get!(self.0, served) != 0
     }
 }

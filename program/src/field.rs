@@ -1,6 +1,6 @@
-//! Owns the check that 32 big-endian bytes are a usable element of BN254's scalar field.
+//! Checks that 32 big-endian bytes are usable elements of BN254's scalar field.
 use crate::bytes::{Bytes32, Word};
-use crate::error::{require, Outcome, NOT_FIELD_ELEMENT};
+use crate::error::{require, Outcome, NOT_ASCENDING, NOT_FIELD_ELEMENT};
 use core::cmp::Ordering;
 
 static MODULUS: Bytes32 = Bytes32([
@@ -14,7 +14,16 @@ pub fn require_element(value: Word) -> Outcome {
     require(value.compare(Word::of(&MODULUS)) == Ordering::Less && !value.is_zero(), NOT_FIELD_ELEMENT)
 }
 
-/// Below the modulus; zero is allowed.
-pub fn require_reduced(value: Word) -> Outcome {
-    require(value.compare(Word::of(&MODULUS)) == Ordering::Less, NOT_FIELD_ELEMENT)
+/// Field elements, none of them zero, in strictly ascending order: position links nothing and nothing repeats. Each
+/// is `stride` bytes behind the one before; only the largest is compared with the modulus.
+pub fn require_ascending(first: *const u8, count: usize, stride: usize) -> Outcome {
+    let mut last = Word::zero();
+    let mut index = 0;
+    while index < count {
+        let next = Word::at(unsafe { first.add(index * stride) });
+        require(next.compare(last) == Ordering::Greater, NOT_ASCENDING)?;
+        last = next;
+        index += 1;
+    }
+    require(last.compare(Word::of(&MODULUS)) == Ordering::Less, NOT_FIELD_ELEMENT)
 }

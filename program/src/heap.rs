@@ -1,15 +1,22 @@
 //! Owns the use of the program's heap: three fixed buffers, no allocator.
+use crate::error::{require, Fault, INVALID_DATA};
 
 const HEAP: u64 = 0x3_0000_0000;
 
 /// Leaves of one append, 32 bytes each; hashed in place level by level.
-pub const LEAVES_MAX: usize = 112;
+pub const LEAVES_MAX: usize = 80;
 
 /// Data of one event; the runtime bounds the data of an inner instruction by this.
 pub const EVENT_BYTES_MAX: usize = 10_240;
 
 pub fn leaves() -> *mut u8 {
     HEAP as *mut u8
+}
+
+/// Place of leaf `index` of the append.
+pub fn leaf(index: usize) -> Result<*mut u8, Fault> {
+    require(index < LEAVES_MAX, INVALID_DATA)?;
+    Ok(unsafe { leaves().add(32 * index) })
 }
 
 pub fn event() -> *mut u8 {

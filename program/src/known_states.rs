@@ -1,17 +1,17 @@
-//! Owns the known states: a ring of 128 earlier note states and one of 32 earlier spent roots.
+//! Keeps the known states: a ring of 120 earlier states of the note tree and the spent log.
 use crate::account::record::{Head, Layout, Record};
 use crate::account::Account;
 use crate::bytes::{Bytes32, Word};
-use crate::create::Seeds;
+use crate::clock::now;
+use crate::config::Config;
 use crate::error::{require, Fault, Outcome, UNKNOWN_SPENT_ROOT, UNKNOWN_STATE};
-use crate::tree::NoteTree;
+use crate::tree::Trees;
 
-const STATES: u32 = 128;
-const SPENT_ROOTS: u32 = 32;
+const STATES: u32 = 120;
 
-/// A state is kept only when the newest kept one is this old, so 128 entries reach back at least 2,048 slots however
-/// often the tree grows.
-const SPACING_SLOTS: u64 = 16;
+/// A state is kept only when the newest kept one is this old, so 120 entries reach back at least 2,160 slots however
+/// often the trees grow.
+const SPACING_SLOTS: u64 = 18;
 
 pub const SEED: &[u8] = b"ring";
 
@@ -22,10 +22,6 @@ pub struct RingData {
     next: u32,
     length: u32,
     states: [State; STATES as usize],
-    spent_next: u32,
-    spent_length: u32,
-    spent_roots: [Bytes32; SPENT_ROOTS as usize],
-    _reserved: u64,
 }
 
 /// `slot` is when the state was left.
@@ -34,10 +30,11 @@ struct State {
     slot: u64,
     leaf_count: u64,
     root: Bytes32,
+    spent_root: Bytes32,
 }
 
 pub const RING_BYTES: usize = core::mem::size_of::<RingData>();
-const _: () = assert!(RING_BYTES == 7_200);
+const _: () = assert!(RING_BYTES == 9_616);
 
 impl Layout for RingData {
     const KIND: u8 = 3;
@@ -47,12 +44,14 @@ impl Layout for RingData {
 pub struct KnownStates(Record<RingData>);
 
 impl KnownStates {
-    pub fn load(account: Account, program: Word) -> Result<Self, Fault> {
-        Ok(KnownStates(Record::load(account, &Seeds(&[SEED]), program)?))
+    pub fn load(account: Account, config: Config, program: Word) -> Result<Self, Fault> {
+        account.require_key(word!(config.record, ring))?;
+        Ok(KnownStates(Record::of(account, program)?))
     }
 
-    pub fn begin(account: Account, bump: u8) -> Outcome {
-        Record::<RingData>::begin(account, bump).map(|_| ())
+    pub fn load_writable(account: Account, config: Config, program: Word) -> Result<Self, Fault> {
+        account.require_writable()?;
+        KnownStates::load(account, config, program)
     }
 
     fn state(self, index: u32) -> *mut State {
@@ -60,64 +59,49 @@ impl KnownStates {
         unsafe { states.add((index % STATES) as usize) }
     }
 
-    fn spent_root(self, index: u32) -> *mut u8 {
-        let roots = field!(self.0, spent_roots) as *mut u8;
-        unsafe { roots.add((index % SPENT_ROOTS) as usize * 32) }
-    }
-
-    /// Keeps the tree's present state, which the caller is about to leave in `slot`.
-    pub fn keep(self, tree: NoteTree, slot: u64) {
+    /// Keeps the present state, which the caller is about to leave.
+    pub fn keep(self, trees: Trees) -> Outcome {
+        let slot = now()?.slot;
         let (next, length) = (get!(self.0, next) % STATES, get!(self.0, length));
         if length > 0 {
             let newest = unsafe { (*self.state(next + STATES - 1)).slot };
             if slot.saturating_sub(newest) < SPACING_SLOTS {
-                return;
+                return Ok(());
             }
         }
         let entry = self.state(next);
         unsafe {
             (*entry).slot = slot;
-            (*entry).leaf_count = tree.leaf_count();
-            tree.root().copy_to((*entry).root.0.as_mut_ptr());
+            (*entry).leaf_count = trees.leaf_count();
+            (*entry).root = trees.root().load();
+            (*entry).spent_root = trees.spent_root().load();
         }
         set!(self.0, next, (next + 1) % STATES);
         set!(self.0, length, if length < STATES { length + 1 } else { STATES });
+        Ok(())
     }
 
-    /// The cited state is the tree's present one or one of the ring.
-    pub fn require_known(self, tree: NoteTree, leaf_count: u64, root: Word) -> Outcome {
-        if leaf_count == tree.leaf_count() && root.equals(tree.root()) {
-            return Ok(());
-        }
+    /// The cited state of the note tree is the present one or one of the ring.
+    pub fn require_known(self, trees: Trees, leaf_count: u64, root: Word) -> Outcome {
+        let present = leaf_count == trees.leaf_count() && root.equals(trees.root());
+        let kept = |state: &State| state.leaf_count == leaf_count && root.equals(Word::of(&state.root));
+        require(present || self.holds(kept), UNKNOWN_STATE)
+    }
+
+    pub fn require_known_spent_root(self, trees: Trees, root: Word) -> Outcome {
+        let kept = |state: &State| root.equals(Word::of(&state.spent_root));
+        require(root.equals(trees.spent_root()) || self.holds(kept), UNKNOWN_SPENT_ROOT)
+    }
+
+    fn holds(self, is_it: impl Fn(&State) -> bool) -> bool {
         let length = get!(self.0, length);
         let mut index = 0;
         while index < length && index < STATES {
-            let entry = self.state(index);
-            let (known, at) = unsafe { ((*entry).leaf_count, (*entry).root.0.as_ptr()) };
-            if known == leaf_count && root.equals(Word::at(at)) {
-                return Ok(());
+            if is_it(unsafe { &*self.state(index) }) {
+                return true;
             }
             index += 1;
         }
-        Err(UNKNOWN_STATE)
-    }
-
-    /// Keeps a spent root that a batch is about to replace.
-    pub fn keep_spent_root(self, root: Word) {
-        let (next, length) = (get!(self.0, spent_next) % SPENT_ROOTS, get!(self.0, spent_length));
-        root.copy_to(self.spent_root(next));
-        set!(self.0, spent_next, (next + 1) % SPENT_ROOTS);
-        set!(self.0, spent_length, if length < SPENT_ROOTS { length + 1 } else { SPENT_ROOTS });
-    }
-
-    pub fn require_known_spent_root(self, current: Word, root: Word) -> Outcome {
-        let length = get!(self.0, spent_length);
-        let mut index = 0;
-        let mut known = root.equals(current);
-        while !known && index < length && index < SPENT_ROOTS {
-            known = root.equals(Word::at(self.spent_root(index)));
-            index += 1;
-        }
-        require(known, UNKNOWN_SPENT_ROOT)
+        false
     }
 }

@@ -1,4 +1,4 @@
-//! Owns the record of a registered mint and its liability counter.
+//! Reads and writes the record of a registered mint: what the vault owes in it.
 use crate::account::record::{Head, Layout, Record};
 use crate::account::Account;
 use crate::bytes::{Bytes32, Word};
@@ -20,12 +20,17 @@ pub struct MintRecordData {
     pub vault_token: Bytes32,
     pub min_deposit: u64,
     pub min_exit: u64,
+    /// Base units owed to notes and accrued fees.
     liabilities: u64,
-    _reserved: Bytes32,
+    /// Base units owed to entries of the payout queue.
+    queued: u64,
+    /// Zeros: sums of a wind-down.
+    _window: [u64; 3],
+    _reserved: [u64; 8],
 }
 
 pub const MINT_RECORD_BYTES: usize = core::mem::size_of::<MintRecordData>();
-const _: () = assert!(MINT_RECORD_BYTES == 160);
+const _: () = assert!(MINT_RECORD_BYTES == 224);
 
 impl Layout for MintRecordData {
     const KIND: u8 = 4;
@@ -35,24 +40,16 @@ impl Layout for MintRecordData {
 pub struct MintRecord(pub Record<MintRecordData>);
 
 impl MintRecord {
-    /// `mint` is the key the record must be about; its address is derived from it.
-    pub fn load(account: Account, mint: Word, program: Word) -> Result<Self, Fault> {
-        let key = mint.load();
-        let record = MintRecord(Record::load(account, &Seeds(&[SEED, &key.0]), program)?);
-        require(record.mint().equals(mint), WRONG_ADDRESS)?;
+    pub fn load(account: Account, program: Word) -> Result<Self, Fault> {
+        let record = MintRecord(Record::of(account, program)?);
+        let mint = record.mint().load();
+        record.0.require_derived(account, &Seeds(&[SEED, &mint.0]), program)?;
         Ok(record)
     }
 
-    /// Loads a record by the mint it carries.
-    pub fn load_any(account: Account, program: Word) -> Result<Self, Fault> {
-        account.require_owner(program)?;
-        require(account.length() == MINT_RECORD_BYTES, WRONG_ACCOUNT)?;
-        let unchecked = Record::<MintRecordData>::unchecked(account);
-        MintRecord::load(account, word!(unchecked, mint), program)
-    }
-
-    pub fn begin(account: Account, bump: u8) -> Result<Self, Fault> {
-        Ok(MintRecord(Record::begin(account, bump)?))
+    pub fn load_writable(account: Account, program: Word) -> Result<Self, Fault> {
+        account.require_writable()?;
+        MintRecord::load(account, program)
     }
 
     pub fn decimals(self) -> u8 {
@@ -83,15 +80,31 @@ impl MintRecord {
         get!(self.0, liabilities)
     }
 
+    pub fn queued(self) -> u64 {
+        get!(self.0, queued)
+    }
+
     pub fn raise_liabilities(self, amount: u64) -> Outcome {
-        let raised = self.liabilities().checked_add(amount).ok_or(OVERFLOW)?;
-        set!(self.0, liabilities, raised);
+        set!(self.0, liabilities, self.liabilities().checked_add(amount).ok_or(OVERFLOW)?);
         Ok(())
     }
 
-    pub fn lower_liabilities(self, amount: u64) -> Outcome {
-        let lowered = self.liabilities().checked_sub(amount).ok_or(PAYOUT_ABOVE_LIABILITIES)?;
-        set!(self.0, liabilities, lowered);
+    /// A payout leaves the liabilities for the queue.
+    pub fn enqueue(self, amount: u64) -> Outcome {
+        set!(self.0, liabilities, self.liabilities().checked_sub(amount).ok_or(PAYOUT_ABOVE_LIABILITIES)?);
+        set!(self.0, queued, self.queued().checked_add(amount).ok_or(OVERFLOW)?);
         Ok(())
+    }
+
+    /// A queued payout was paid or became a note.
+    pub fn dequeue(self, amount: u64) -> Outcome {
+        set!(self.0, queued, self.queued().checked_sub(amount).ok_or(OVERFLOW)?);
+        Ok(())
+    }
+
+    /// The vault's balance covers notes, accrued fees and queued payouts.
+    pub fn require_solvent(self, balance: u64) -> Outcome {
+        let owed = self.liabilities().checked_add(self.queued()).ok_or(OVERFLOW)?;
+        require(balance >= owed, INSOLVENT)
     }
 }

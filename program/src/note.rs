@@ -1,7 +1,7 @@
-//! Owns note hashes: inner, commitment, nullifier and spent leaf.
+//! Hashes notes: inner, commitment, nullifier.
 use crate::bytes::{Bytes32, Word};
 use crate::error::Fault;
-use crate::poseidon::{element, high_half, low_half, poseidon};
+use crate::hash::{element, high_half, low_half, poseidon};
 
 /// `Poseidon(1, owner_hi, owner_lo, blinding)`.
 pub fn note_inner(owner: Word, blinding: Word) -> Result<Bytes32, Fault> {
@@ -26,10 +26,4 @@ pub fn deposit_commitment(mint: Word, amount: u64, inner: Word, leaf_index: u64)
 pub fn nullifier_of(commitment: Word, blinding: Word) -> Result<Bytes32, Fault> {
     let tag = element(3);
     poseidon([Word::of(&tag), commitment, blinding])
-}
-
-/// `Poseidon(5, value, next_value)`.
-pub fn spent_leaf(value: Word, next_value: Word) -> Result<Bytes32, Fault> {
-    let tag = element(5);
-    poseidon([Word::of(&tag), value, next_value])
 }

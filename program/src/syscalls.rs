@@ -12,6 +12,7 @@ extern "C" {
         count: u64,
         result: *mut u8,
     ) -> u64;
+    pub fn sol_sha256(parts: *const u8, count: u64, result: *mut u8) -> u64;
     pub fn sol_get_clock_sysvar(clock: *mut u8) -> u64;
     pub fn sol_get_rent_sysvar(rent: *mut u8) -> u64;
     pub fn sol_get_stack_height() -> u64;

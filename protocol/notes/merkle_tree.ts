@@ -1,7 +1,7 @@
-/** Keeps the append-only note tree: depth 32, `node = Poseidon(left, right)`, empty leaf 0. */
+/** Keeps the append-only note tree: depth 40, `node = Poseidon(left, right)`, empty leaf 0. */
 import { ELEMENT_BYTES, poseidonEach, poseidonOf } from './poseidon'
 
-export const TREE_DEPTH = 32
+export const TREE_DEPTH = 40
 
 function treeNode(left: Uint8Array, right: Uint8Array): Uint8Array {
   return poseidonOf(left, right)
@@ -14,9 +14,9 @@ export const EMPTY_SUBTREES: readonly Uint8Array[] = (() => {
   return roots
 })()
 
-/** The root a leaf leads to through its 32 siblings, from the leaf upwards. */
+/** The root a leaf leads to through its 40 siblings, from the leaf upwards. */
 export function rootFromPath(leaf: Uint8Array, index: number, siblings: readonly Uint8Array[]): Uint8Array {
-  if (siblings.length !== TREE_DEPTH) throw new RangeError('expected 32 siblings')
+  if (siblings.length !== TREE_DEPTH) throw new RangeError('expected 40 siblings')
   let node = leaf
   let place = index
   for (const sibling of siblings) {
@@ -174,7 +174,7 @@ export class MerkleTree {
     }
   }
 
-  /** The 32 siblings of a leaf, from the leaf upwards. @throws RangeError for an index without a leaf. */
+  /** The 40 siblings of a leaf, from the leaf upwards. @throws RangeError for an index without a leaf. */
   siblings(index: number): Uint8Array[] {
     if (index < 0 || index >= this.leaf_count) throw new RangeError('no such leaf')
     let place = index

@@ -12,11 +12,14 @@ import { ADDRESSES_KEPT_MAX } from '../limits'
  */
 export const CONFIG_SEEDS: readonly Uint8Array[] = [utf8('config')]
 
-/** Note tree: leaf count, root and frontier. */
+/** Note tree and spent log: roots and frontiers. */
 export const TREE_SEEDS: readonly Uint8Array[] = [utf8('tree')]
 
-/** Known states: 128 earlier `(leaf_count, note_root)` and 32 earlier spent roots. */
+/** Known states: 120 earlier states of the note tree and the spent log. */
 export const RING_SEEDS: readonly Uint8Array[] = [utf8('ring')]
+
+/** Payout queue. */
+export const QUEUE_SEEDS: readonly Uint8Array[] = [utf8('queue')]
 
 /** Record of a registered mint. `mint`: 32 bytes. */
 export const mintRecordSeeds = (mint: Uint8Array): readonly Uint8Array[] => [utf8('mint'), mint]
@@ -26,9 +29,6 @@ export const vaultTokenSeeds = (mint: Uint8Array): readonly Uint8Array[] => [utf
 
 /** Open exit request of a note. `nullifier`: 32 bytes, big-endian field element. */
 export const exitRequestSeeds = (nullifier: Uint8Array): readonly Uint8Array[] => [utf8('exit'), nullifier]
-
-/** Record that a note escaped a frozen vault. `nullifier`: 32 bytes, big-endian field element. */
-export const escapeRecordSeeds = (nullifier: Uint8Array): readonly Uint8Array[] => [utf8('escape'), nullifier]
 
 function address(text: string): Uint8Array {
   const bytes = decodeBase58(text, 32)
@@ -80,8 +80,14 @@ function derive(seeds: readonly Uint8Array[], program_id: Uint8Array): DerivedAd
   throw new Error('no bump gives an address off the curve')
 }
 
-/** The three state accounts of a vault, 32 bytes each. */
-export type VaultAddresses = { program: Uint8Array; config: Uint8Array; tree: Uint8Array; ring: Uint8Array }
+/** The state accounts of a vault, 32 bytes each. */
+export type VaultAddresses = {
+  program: Uint8Array
+  config: Uint8Array
+  tree: Uint8Array
+  ring: Uint8Array
+  queue: Uint8Array
+}
 
 /** State accounts of the vault under `program_id` (32 bytes). */
 export function vaultAddresses(program_id: Uint8Array): VaultAddresses {
@@ -90,6 +96,7 @@ export function vaultAddresses(program_id: Uint8Array): VaultAddresses {
     config: findAddress(CONFIG_SEEDS, program_id).address,
     tree: findAddress(TREE_SEEDS, program_id).address,
     ring: findAddress(RING_SEEDS, program_id).address,
+    queue: findAddress(QUEUE_SEEDS, program_id).address,
   }
 }
 
@@ -105,6 +112,3 @@ export const vaultTokenAddress = (program_id: Uint8Array, mint: Uint8Array): Uin
 
 export const exitRequestAddress = (program_id: Uint8Array, nullifier: Uint8Array): Uint8Array =>
   findAddress(exitRequestSeeds(nullifier), program_id).address
-
-export const escapeRecordAddress = (program_id: Uint8Array, nullifier: Uint8Array): Uint8Array =>
-  findAddress(escapeRecordSeeds(nullifier), program_id).address

@@ -1,105 +1,73 @@
 /** Builds and decodes the instructions of a running instance: `open_epoch` (3) and `anchor` (5). */
+import { bool, fixed, struct, uint, type ValueOf, zeros } from '../codec'
 import { vaultAddresses } from './addresses'
-import { INSTRUCTION, listAccounts, type VaultInstruction } from './instruction'
-import { LayoutReader, LayoutWriter, readLayout } from './layout'
+import { decoded, listAccounts, numberOf, type VaultInstruction } from './instruction'
 
-// `open_epoch`: fences every earlier instance of the venue.
-// Data, 106 bytes: 0 discriminator · 1 epoch u64 (the new one) · 9 boot_nonce (16, not zero) · 25 compose_hash (32) ·
-// 57 journal_seq u64 · 65 journal_head (32) · 97 restore u8 (0, or 1 to consume an effective `authorize_restore`) ·
-// 98 generation u64 (the one after this instruction).
-// Without restore the journal position may not precede the one on chain, and an equal seq must have an equal head.
-
-const OPEN_EPOCH_BYTES = 106
-
-const OPEN_EPOCH_ACCOUNTS = [
-  { name: 'settlement_signer', signer: true, writable: false },
-  { name: 'config', signer: false, writable: true },
-  { name: 'program', signer: false, writable: false },
-] as const
-
-export type OpenEpochFields = {
+/**
+ * `open_epoch` fences every earlier instance of the venue. 1,232 bytes: the zeros make it fit only a v1 transaction, and
+ * the vault takes no deposits before it, so a cluster where no exit request could land never holds anything.
+ */
+const OPEN_EPOCH = struct({
+  instruction: numberOf('open_epoch'),
   /** The epoch after this instruction: the config's plus one. */
-  epoch: number
-  boot_nonce: Uint8Array
-  compose_hash: Uint8Array
-  journal_seq: number
-  journal_head: Uint8Array
-  /** True raises the generation and accepts any journal position. */
-  restore: boolean
+  epoch: uint,
+  /** Not zero. */
+  boot_nonce: fixed(16),
+  compose_hash: fixed(32),
+  /** Without `restore` not before the position on chain, and of equal head at equal seq. */
+  journal_seq: uint,
+  journal_head: fixed(32),
+  /** True consumes an effective `authorize_restore`, raises the generation and accepts any journal position. */
+  restore: bool,
   /** The config's generation, plus one with `restore`. */
-  generation: number
-}
+  generation: uint,
+  /** The config's. */
+  last_batch: uint,
+  /** The tree account's. */
+  spent_root: fixed(32),
+  /** A known state of the note tree with at least the config's `settled_leaf_count` leaves. */
+  cited_leaf_count: uint,
+  cited_root: fixed(32),
+  padding: zeros(1_232 - 186),
+})
+export type OpenEpochFields = ValueOf<typeof OPEN_EPOCH>
 
-export function openEpochInstruction(
-  fields: OpenEpochFields & { program: Uint8Array; settlement_signer: Uint8Array },
-): VaultInstruction {
-  const data = new LayoutWriter(OPEN_EPOCH_BYTES)
-    .u8(INSTRUCTION.open_epoch)
-    .u64(fields.epoch)
-    .bytes(fields.boot_nonce, 16)
-    .bytes(fields.compose_hash, 32)
-    .u64(fields.journal_seq)
-    .bytes(fields.journal_head, 32)
-    .u8(fields.restore ? 1 : 0)
-    .u64(fields.generation)
-    .finish()
-  const accounts = listAccounts(OPEN_EPOCH_ACCOUNTS, {
-    ...vaultAddresses(fields.program),
-    settlement_signer: fields.settlement_signer,
-  })
-  return { program: fields.program, accounts, data }
+const OPEN_EPOCH_ACCOUNTS = { settlement_signer: 's', config: 'w', tree: '', ring: '', program: '' } as const
+
+type Signed<T> = T & { program: Uint8Array; settlement_signer: Uint8Array }
+
+export function openEpochInstruction(fields: Signed<OpenEpochFields>): VaultInstruction {
+  const { program, settlement_signer } = fields
+  const accounts = listAccounts(OPEN_EPOCH_ACCOUNTS, { ...vaultAddresses(program), settlement_signer })
+  return { program, accounts, data: OPEN_EPOCH.encode(fields) }
 }
 
 /** Undefined when the data is not exactly an `open_epoch`. */
-export function decodeOpenEpoch(data: Uint8Array): OpenEpochFields | undefined {
-  if (data.length !== OPEN_EPOCH_BYTES || data[0] !== INSTRUCTION.open_epoch) return undefined
-  const reader = new LayoutReader(data, 1)
-  return readLayout(() => ({
-    epoch: reader.count(),
-    boot_nonce: reader.bytes(16),
-    compose_hash: reader.bytes(32),
-    journal_seq: reader.count(),
-    journal_head: reader.bytes(32),
-    restore: reader.u8() === 1,
-    generation: reader.count(),
-  }))
-}
+export const decodeOpenEpoch = (data: Uint8Array): OpenEpochFields | undefined => decoded(OPEN_EPOCH, data)
 
-// `anchor`: stores the journal position while nothing settles.
-// Data, 49 bytes: 0 discriminator · 1 epoch u64 · 9 journal_seq u64 · 17 journal_head (32).
+/** `anchor` stores a newer journal position and ignores an older one. 65 bytes. */
+const ANCHOR = struct({
+  instruction: numberOf('anchor'),
+  epoch: uint,
+  journal_seq: uint,
+  journal_head: fixed(32),
+  /**
+   * Latest slot and chain second (unix) at which the anchor lands and stores its position as the commit; both 0 for an
+   * anchor without commit.
+   */
+  not_after_slot: uint,
+  not_after_s: uint,
+})
+export type AnchorFields = ValueOf<typeof ANCHOR>
 
-const ANCHOR_BYTES = 49
+const ANCHOR_ACCOUNTS = { settlement_signer: 's', config: 'w' } as const
 
-const ANCHOR_ACCOUNTS = [
-  { name: 'settlement_signer', signer: true, writable: false },
-  { name: 'config', signer: false, writable: true },
-] as const
-
-type AnchorFields = { epoch: number; journal_seq: number; journal_head: Uint8Array }
-
-export function anchorInstruction(
-  fields: AnchorFields & { program: Uint8Array; settlement_signer: Uint8Array },
-): VaultInstruction {
-  const data = new LayoutWriter(ANCHOR_BYTES)
-    .u8(INSTRUCTION.anchor)
-    .u64(fields.epoch)
-    .u64(fields.journal_seq)
-    .bytes(fields.journal_head, 32)
-    .finish()
-  const accounts = listAccounts(ANCHOR_ACCOUNTS, {
-    settlement_signer: fields.settlement_signer,
-    config: vaultAddresses(fields.program).config,
-  })
-  return { program: fields.program, accounts, data }
+export function anchorInstruction(fields: Signed<AnchorFields>): VaultInstruction {
+  const { program, settlement_signer } = fields
+  const { config } = vaultAddresses(program)
+  const accounts = listAccounts(ANCHOR_ACCOUNTS, { settlement_signer, config })
+  return { program, accounts, data: ANCHOR.encode(fields) }
 }
 
 /** Undefined when the data is not exactly an `anchor`. */
-export function decodeAnchor(data: Uint8Array): AnchorFields | undefined {
-  if (data.length !== ANCHOR_BYTES || data[0] !== INSTRUCTION.anchor) return undefined
-  const reader = new LayoutReader(data, 1)
-  return readLayout(() => ({
-    epoch: reader.count(),
-    journal_seq: reader.count(),
-    journal_head: reader.bytes(32),
-  }))
-}
+export const decodeAnchor = (data: Uint8Array): AnchorFields | undefined => decoded(ANCHOR, data)

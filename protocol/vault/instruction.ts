@@ -1,6 +1,8 @@
 /** Defines the shape of every vault instruction: first byte, account list, encoded data. */
+import { CodecError } from '../byte_stream'
+import { type Codec, codec, constant, mapped, struct, u8 } from '../codec'
 
-/** The first byte of every vault instruction. Numbers are never reused or reordered. */
+/** The first byte of every vault instruction. Numbers are never reused or reordered; 9 was `escape` of version 1. */
 export const INSTRUCTION = {
   initialize: 0,
   register_mint: 1,
@@ -11,17 +13,19 @@ export const INSTRUCTION = {
   request_exit: 6,
   refuse_exit: 7,
   freeze: 8,
-  escape: 9,
   rotate_signer: 10,
   set_admin: 11,
   authorize_restore: 12,
   pause: 13,
   unpause: 14,
+  pay: 15,
+  grow_queue: 16,
+  close_exit: 17,
   /** Carries events; only the program itself can send it. */
   emit: 255,
 } as const
 
-type InstructionName = keyof typeof INSTRUCTION
+export type InstructionName = keyof typeof INSTRUCTION
 
 const NAMES = new Map<number, InstructionName>(
   Object.entries(INSTRUCTION).map(([name, byte]) => [byte, name as InstructionName]),
@@ -31,24 +35,65 @@ const NAMES = new Map<number, InstructionName>(
 export const instructionName = (data: Uint8Array): InstructionName | undefined =>
   data[0] === undefined ? undefined : NAMES.get(data[0])
 
+/** The first byte of an instruction's data. */
+export const numberOf = (name: InstructionName) => constant(Uint8Array.of(INSTRUCTION[name]))
+
+/** The value of untrusted bytes; undefined when they are not exactly its encoding. */
+export function decoded<T>(layout: Codec<T>, bytes: Uint8Array): T | undefined {
+  try {
+    return layout.decode(bytes)
+  } catch (error) {
+    if (error instanceof CodecError) return undefined
+    throw error
+  }
+}
+
+/** A value, or undefined as zeros. */
+export const orZeros = (layout: Codec<Uint8Array>): Codec<Uint8Array | undefined> =>
+  mapped(
+    layout,
+    (bytes): Uint8Array | undefined => (bytes.some((byte) => byte !== 0) ? bytes : undefined),
+    (value) => value ?? new Uint8Array(layout.size!),
+  )
+
+type Lists = Readonly<Record<string, readonly unknown[]>>
+
+/** Several lists: first the length of each in one byte, then their values. */
+export function lists<T extends Lists>(inner: { readonly [K in keyof T]: Codec<T[K][number]> }): Codec<T> {
+  const layouts = Object.entries<Codec<unknown>>(inner)
+  const counts = struct(Object.fromEntries(layouts.map(([name]) => [name, u8])))
+  return codec<T>(
+    undefined,
+    (to, value) => {
+      counts.write(to, Object.fromEntries(layouts.map(([name]) => [name, value[name]!.length])))
+      for (const [name, { write }] of layouts) for (const one of value[name]!) write(to, one)
+    },
+    (from) => {
+      const lengths: Record<string, number> = counts.read(from)
+      const read = ([name, layout]: [string, Codec<unknown>]) =>
+        [name, Array.from({ length: lengths[name]! }, () => layout.read(from))] as const
+      return Object.fromEntries(layouts.map(read)) as unknown as T
+    },
+  )
+}
+
 /** One account of an instruction, ready for any transaction library. `address`: 32 bytes. */
 export type InstructionAccount = { address: Uint8Array; signer: boolean; writable: boolean }
 
 /** Program, accounts in order and data, for any transaction library. */
 export type VaultInstruction = { program: Uint8Array; accounts: InstructionAccount[]; data: Uint8Array }
 
-/** One position of an instruction's account list. */
-type AccountRole = { name: string; signer: boolean; writable: boolean }
+/** Accounts of an instruction in order: `s` signs, `w` is writable. */
+type Roles = Readonly<Record<string, '' | 's' | 'w' | 'sw'>>
 
 /** Lists an instruction's accounts in the order of their roles. */
-export function listAccounts<const Roles extends readonly AccountRole[]>(
-  roles: Roles,
-  addresses: Readonly<Record<Roles[number]['name'], Uint8Array>>,
+export function listAccounts<const R extends Roles>(
+  roles: R,
+  addresses: Readonly<Record<keyof R, Uint8Array>>,
 ): InstructionAccount[] {
-  const by_name: Readonly<Record<string, Uint8Array>> = addresses
-  return roles.map(({ name, signer, writable }) => {
-    const address = by_name[name]
+  return Object.entries(roles).map(([name, role]) => {
+    const address = addresses[name]
     if (address?.length !== 32) throw new RangeError(`account ${name} is not 32 bytes`)
-    return { address, signer, writable }
+    return { address, signer: role.startsWith('s'), writable: role.endsWith('w') }
   })
 }

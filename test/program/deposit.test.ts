@@ -4,14 +4,21 @@ import { FIELD_MODULUS, fieldToBytes } from '../../protocol/field'
 import { depositCommitment } from '../../protocol/notes/notes'
 import { pauseInstruction } from '../../protocol/vault/admin'
 import { depositInstruction } from '../../protocol/vault/deposit'
-import type { DepositedEvent } from '../../protocol/vault/events'
-import { bytes32, element, errorOf, landed, MIN_DEPOSIT, OpenVault } from '../kit/vault/open_vault'
+import {
+  bytes32,
+  element,
+  errorOf,
+  landed,
+  MIN_DEPOSIT,
+  OpenVault,
+  runningVault,
+} from '../kit/vault/open_vault'
 import { testKey } from '../kit/vault/vault_chain'
 
 const inner = element('inner')
 
 test('a deposit moves the tokens, raises the liabilities and appends the note the protocol computes', () => {
-  const vault = new OpenVault()
+  const vault = runningVault(0n)
   const sent = landed(vault.chain.send(depositInstruction(vault.depositOf(5_000n, inner))))
   const commitment = depositCommitment({ mint: vault.mint, amount: 5_000n, inner, leaf_index: 0 })
   vault.tree.append([commitment])
@@ -19,8 +26,8 @@ test('a deposit moves the tokens, raises the liabilities and appends the note th
   expect(vault.balance(vault.source)).toBe(1_000_000_000n - 5_000n)
   expect(vault.chain.mintRecord(vault.mint).liabilities).toBe(5_000n)
   expect(vault.chain.tree()).toMatchObject({ leaf_count: 1, root: vault.tree.root() })
-  const event: DepositedEvent = {
-    kind: 'deposited',
+  const event = {
+    kind: 'deposited' as const,
     leaf_index: 0,
     mint: vault.mint,
     amount: 5_000n,
@@ -33,7 +40,7 @@ test('a deposit moves the tokens, raises the liabilities and appends the note th
 })
 
 test('equal deposits become different notes and every root equals the protocol tree', () => {
-  const vault = new OpenVault()
+  const vault = runningVault(0n)
   for (let count = 1; count <= 9; count++) {
     vault.deposit(MIN_DEPOSIT, inner)
     expect(vault.chain.tree()).toMatchObject({ leaf_count: count, root: vault.tree.root() })
@@ -42,7 +49,7 @@ test('equal deposits become different notes and every root equals the protocol t
 })
 
 test('a deposit below the minimum, of a bad inner or of other length is refused', () => {
-  const vault = new OpenVault()
+  const vault = runningVault(0n)
   const send = (amount: bigint, value: Uint8Array): string =>
     errorOf(vault.chain.send(depositInstruction(vault.depositOf(amount, value))))
   expect(send(MIN_DEPOSIT - 1n, inner)).toBe('below_min_deposit')
@@ -58,7 +65,7 @@ test('a deposit below the minimum, of a bad inner or of other length is refused'
 })
 
 test('the depositor must sign and own the source', () => {
-  const vault = new OpenVault()
+  const vault = runningVault(0n)
   const unsigned = depositInstruction(vault.depositOf(5_000n, inner))
   unsigned.accounts[0]!.signer = false
   expect(errorOf(vault.chain.send(unsigned))).toBe('missing_signature')
@@ -68,14 +75,14 @@ test('the depositor must sign and own the source', () => {
 })
 
 test('the vault cannot deposit from itself', () => {
-  const vault = new OpenVault()
+  const vault = runningVault(0n)
   vault.deposit(5_000n, inner)
   const own = depositInstruction({ ...vault.depositOf(5_000n, inner), source: vault.vault_token })
   expect(errorOf(vault.chain.send(own))).toBe('source_is_vault')
 })
 
 test('each account of a deposit must be the one of this vault and mint', () => {
-  const vault = new OpenVault()
+  const vault = runningVault(0n)
   const other = bytes32('other mint')
   landed(vault.registerMint(other))
   const cases: [number, Uint8Array, string][] = []
@@ -83,7 +90,7 @@ test('each account of a deposit must be the one of this vault and mint', () => {
   const foreign = depositInstruction({ ...vault.depositOf(5_000n, inner), mint: other })
   const at = (name: number): Uint8Array => foreign.accounts[name]!.address
   cases.push([2, vault.source, 'wrong_owner'], [2, vault.chain.vault.tree, 'wrong_account'])
-  cases.push([3, vault.chain.vault.config, 'wrong_account'], [4, vault.chain.vault.tree, 'wrong_account'])
+  cases.push([3, vault.chain.vault.config, 'wrong_address'], [4, vault.chain.vault.tree, 'wrong_address'])
   cases.push([5, at(5), 'wrong_address'], [6, other, 'wrong_address'], [7, at(7), 'wrong_address'])
   cases.push([8, bytes32('token program'), 'wrong_address'], [9, bytes32('program'), 'wrong_address'])
   for (const [place, address, error] of cases) {
@@ -96,7 +103,7 @@ test('each account of a deposit must be the one of this vault and mint', () => {
 })
 
 test('the state accounts must be writable', () => {
-  const vault = new OpenVault()
+  const vault = runningVault(0n)
   for (const place of [3, 4, 5, 7]) {
     const sent = depositInstruction(vault.depositOf(5_000n, inner))
     sent.accounts[place]!.writable = false
@@ -105,7 +112,7 @@ test('the state accounts must be writable', () => {
 })
 
 test('a copy of the config at another address owned by the program is not the config', () => {
-  const vault = new OpenVault()
+  const vault = runningVault(0n)
   const copy = bytes32('copy')
   vault.chain.setAccount(copy, vault.chain.account(vault.chain.vault.config)!.data, vault.program)
   const sent = depositInstruction(vault.depositOf(5_000n, inner))
@@ -114,14 +121,30 @@ test('a copy of the config at another address owned by the program is not the co
 })
 
 test('a paused vault takes no deposit', () => {
-  const vault = new OpenVault()
+  const vault = runningVault(0n)
   landed(vault.chain.send(pauseInstruction({ program: vault.program, admin: vault.admin.key })))
   expect(errorOf(vault.chain.send(depositInstruction(vault.depositOf(5_000n, inner))))).toBe('vault_paused')
 })
 
 test('a vault that holds less than it owes takes no deposit', () => {
-  const vault = new OpenVault()
+  const vault = runningVault(0n)
   vault.deposit(5_000n, inner)
   vault.setToken(vault.vault_token, { owner: vault.chain.vault.config, amount: 4_000n })
   expect(errorOf(vault.chain.send(depositInstruction(vault.depositOf(5_000n, inner))))).toBe('insolvent')
+})
+
+test('queued payouts are owed too', () => {
+  const vault = runningVault(5_000n)
+  vault.settle({ payouts: [vault.withdrawal(4_000n, bytes32('destination'))] })
+  expect(vault.chain.mintRecord(vault.mint)).toMatchObject({ liabilities: 1_000n, queued: 4_000n })
+  const deposit = depositInstruction(vault.depositOf(MIN_DEPOSIT, inner))
+  vault.setToken(vault.vault_token, { owner: vault.chain.vault.config, amount: 4_999n })
+  expect(vault.chain.outcome(deposit)).toBe('insolvent')
+  vault.setToken(vault.vault_token, { owner: vault.chain.vault.config, amount: 5_000n })
+  expect(vault.chain.outcome(deposit)).toBe('landed')
+})
+
+test('a vault without an epoch takes no deposit', () => {
+  const vault = new OpenVault()
+  expect(errorOf(vault.chain.send(depositInstruction(vault.depositOf(5_000n, inner))))).toBe('stale_epoch')
 })

@@ -1,28 +1,38 @@
-/** Forced exit: a request is served, refused with proof, or ends the vault; nothing else closes it. */
-
+/** Forced exit: a request is served, refused with proof, or ends the vault; a served owner always gets the bond back. */
 import { expect, test } from 'bun:test'
-import { decodeExitRequest } from '../../protocol/vault/accounts'
+import { CONFIG, decodeExitRequest, type ExitRequest } from '../../protocol/vault/accounts'
 import { exitRequestAddress } from '../../protocol/vault/addresses'
 import { authorizeRestoreInstruction, pauseInstruction } from '../../protocol/vault/admin'
 import { depositInstruction } from '../../protocol/vault/deposit'
 import {
+  closeExitInstruction,
   freezeInstruction,
   type RequestExitFields,
   refuseExitInstruction,
   requestExitInstruction,
 } from '../../protocol/vault/exits'
-import type { PayoutFields } from '../../protocol/vault/settle'
+import { type PayoutFields, settleInstruction } from '../../protocol/vault/settle'
 import { ExitNote } from '../kit/vault/exit_note'
-import { bytes32, EXIT_DELAY_S, element, elements, errorOf, landed, outputsOf } from '../kit/vault/open_vault'
+import {
+  bytes32,
+  EXIT_DELAY_S,
+  element,
+  elements,
+  errorOf,
+  landed,
+  outputsOf,
+} from '../kit/vault/open_vault'
 import { testKey } from '../kit/vault/vault_chain'
 
 const NOW_S = 1_800_000_000
 const BOND = 20_000_000n
 const bond_payer = testKey('bond payer')
+const refuser = testKey('refuser')
 
 function requested(form: 'deposit' | 'settlement' = 'deposit'): ExitNote {
   const note = new ExitNote(form)
   note.vault.chain.fund(bond_payer)
+  note.vault.chain.fund(refuser)
   landed(note.vault.chain.send(requestExitInstruction(note.requestOf(bond_payer.key))))
   return note
 }
@@ -30,23 +40,35 @@ function requested(form: 'deposit' | 'settlement' = 'deposit'): ExitNote {
 const requestAccount = (note: ExitNote) =>
   note.vault.chain.account(exitRequestAddress(note.vault.program, note.nullifier))
 
-const exitPayout = (note: ExitNote): PayoutFields => ({
-  ...note.vault.withdrawal(note.opening.amount, note.destination, note.refund_inner),
-  kind: 'exit',
-  exit: { nullifier: note.nullifier, bond_payer: bond_payer.key },
-})
+const requestOf = (note: ExitNote): ExitRequest => decodeExitRequest(requestAccount(note)!.data)!
+
+const lamports = (note: ExitNote, key: Uint8Array): bigint => note.vault.chain.account(key)!.lamports
+
+const close = (note: ExitNote) => {
+  const { vault, nullifier } = note
+  const fields = { program: vault.program, nullifier, bond_payer: bond_payer.key }
+  return vault.chain.send(closeExitInstruction(fields))
+}
+
+const freeze = ({ vault, nullifier }: ExitNote) =>
+  vault.chain.send(freezeInstruction(vault.program, nullifier))
+
+const refuse = (note: ExitNote, batch?: number) =>
+  note.vault.chain.send(refuseExitInstruction(note.refusalOf(refuser.key, batch)))
+
+const passDeadline = (note: ExitNote): void => note.vault.chain.setTime(2_000, NOW_S + EXIT_DELAY_S + 1)
 
 for (const form of ['deposit', 'settlement'] as const)
   test(`the owner of a ${form} note requests its exit with public data and a bond`, () => {
     const note = new ExitNote(form)
     note.vault.chain.fund(bond_payer)
     const { events } = landed(note.vault.chain.send(requestExitInstruction(note.requestOf(bond_payer.key))))
-    const account = requestAccount(note)!
     const { nullifier, commitment, destination, refund_inner } = note
     const request = { nullifier, commitment, mint: note.vault.mint, amount: note.opening.amount, destination }
     const deadline_s = NOW_S + EXIT_DELAY_S
-    expect(decodeExitRequest(account.data)).toEqual({
+    expect(requestOf(note)).toMatchObject({
       ...request,
+      served: false,
       refund_inner,
       deadline_s,
       bond_payer: bond_payer.key,
@@ -54,7 +76,8 @@ for (const form of ['deposit', 'settlement'] as const)
     })
     const { leaf_index } = note.opening
     expect(events).toEqual([{ kind: 'exit_requested', ...request, leaf_index, refund_inner, deadline_s }])
-    expect(account.lamports - note.vault.chain.svm.minimumBalanceForRentExemption(240n)).toBe(BOND)
+    const rent = note.vault.chain.svm.minimumBalanceForRentExemption(240n)
+    expect(requestAccount(note)!.lamports - rent).toBe(BOND)
   })
 
 test('a request needs the owner’s signature, the true opening and an inclusion in a known state', () => {
@@ -74,6 +97,7 @@ test('a request needs the owner’s signature, the true opening and an inclusion
   expect(send({ opening: { ...good.opening, leaf_index: 1 } })).toBe('invalid_inclusion')
   expect(send({ opening: { ...good.opening, blinding: element('other') } })).toBe('invalid_inclusion')
   expect(send({ path: [element('sibling'), ...good.path.slice(1)] })).toBe('invalid_inclusion')
+  expect(send({ path: [...good.path.slice(0, -1), element('sibling')] })).toBe('invalid_inclusion')
   expect(send({ cited_root: element('root') })).toBe('unknown_state')
   expect(send({ cited_leaf_count: 0 })).toBe('invalid_inclusion')
   expect(send({ nullifier: element('other') })).toBe('wrong_address')
@@ -87,125 +111,213 @@ test('a note below the minimum cannot request an exit', () => {
   expect(errorOf(sent)).toBe('below_min_exit')
 })
 
-test('one note has one open request', () => {
+test('one note has one request, also while it is served', () => {
   const note = requested()
   const again = requestExitInstruction(note.requestOf(bond_payer.key))
-  expect(errorOf(note.vault.chain.send(again))).toBe('exit_already_requested')
+  expect(note.vault.chain.outcome(again)).toBe('exit_already_requested')
+  note.vault.settle({ nullifiers: [note.nullifier], payouts: [note.payout()] })
+  expect(note.vault.chain.outcome(again)).toBe('exit_already_requested')
 })
 
 test('an exit can be requested while the vault is paused', () => {
   const note = new ExitNote('deposit')
-  note.vault.chain.fund(bond_payer)
-  landed(
-    note.vault.chain.send(pauseInstruction({ program: note.vault.program, admin: note.vault.admin.key })),
-  )
-  landed(note.vault.chain.send(requestExitInstruction(note.requestOf(bond_payer.key))))
-})
-
-test('a served exit pays the destination, closes the request and returns rent and bond', () => {
-  const note = requested()
-  const before = note.vault.chain.account(bond_payer.key)!.lamports
-  const held = requestAccount(note)!.lamports
-  const event = note.vault.settle({ nullifiers: [note.nullifier], payouts: [exitPayout(note)] })
-  expect(event.payouts[0]).toMatchObject({ kind: 'exit', outcome: 'paid', nullifier: note.nullifier })
-  expect(note.vault.balance(note.destination)).toBe(note.opening.amount)
-  expect(requestAccount(note)).toBeUndefined()
-  expect(note.vault.chain.account(bond_payer.key)!.lamports).toBe(before + held)
-})
-
-test('an exit to an unusable destination is served with a refund note', () => {
-  const note = requested()
-  note.vault.setToken(note.destination, { owner: note.vault.trader.key, state: 'frozen' })
-  const event = note.vault.settle({ nullifiers: [note.nullifier], payouts: [exitPayout(note)] })
-  expect(event.payouts[0]).toMatchObject({ outcome: 'destination_frozen', refund: { leaf_index: 1 } })
-  expect(note.vault.chain.tree().root).toEqual(note.vault.tree.root())
-  expect(requestAccount(note)).toBeUndefined()
-})
-
-test('an exit payout must match its request in everything', () => {
-  const note = requested()
   const { vault } = note
-  const good = exitPayout(note)
-  const elsewhere = bytes32('elsewhere')
-  vault.setToken(elsewhere, { owner: vault.trader.key })
-  const nullifiers = [note.nullifier]
-  const batch = vault.batchOf({ nullifiers })
-  const send = (payout: PayoutFields, values = nullifiers): string =>
-    errorOf(vault.send({ ...batch, nullifiers: values, payouts: [payout] }))
-  expect(send({ ...good, amount: good.amount - 1n })).toBe('payout_mismatch')
-  expect(send({ ...good, destination: elsewhere })).toBe('payout_mismatch')
-  expect(send({ ...good, inner: element('other') })).toBe('payout_mismatch')
-  const stolen = { nullifier: note.nullifier, bond_payer: vault.signer.key }
-  expect(send({ ...good, exit: stolen })).toBe('wrong_address')
-  const other = element('other')
-  const foreign = { ...good, exit: { nullifier: other, bond_payer: bond_payer.key } }
-  expect(send(foreign, [other])).toBe('wrong_owner')
+  vault.chain.fund(bond_payer)
+  landed(vault.chain.send(pauseInstruction({ program: vault.program, admin: vault.admin.key })))
+  landed(vault.chain.send(requestExitInstruction(note.requestOf(bond_payer.key))))
 })
 
-test('a request for a spent note is refused with proof, under an earlier spent root too', () => {
+test('a served exit is queued, its request stays, and closing returns rent and bond to who paid them', () => {
+  const note = requested()
+  const event = note.vault.settle({ nullifiers: [note.nullifier], payouts: [note.payout()] })
+  const { nullifier, destination } = note
+  expect(event.payouts[0]).toMatchObject({ kind: 'exit', served: true, nullifier, number: 1 })
+  expect(requestOf(note).served).toBe(true)
+  const [before, held] = [lamports(note, bond_payer.key), requestAccount(note)!.lamports]
+  expect(landed(close(note)).events).toEqual([{ kind: 'exit_closed', nullifier, served: true }])
+  expect(requestAccount(note)).toBeUndefined()
+  expect(lamports(note, bond_payer.key)).toBe(before + held)
+  expect(note.vault.pay()[0]).toMatchObject({ payout: 'exit', outcome: 'paid', nullifier })
+  expect(note.vault.balance(destination)).toBe(note.opening.amount)
+})
+
+test('an exit to an unusable destination becomes the note of its request', () => {
+  const note = requested()
+  note.vault.settle({ nullifiers: [note.nullifier], payouts: [note.payout()] })
+  note.vault.setToken(note.destination, { owner: note.vault.trader.key, state: 'frozen' })
+  const [paid] = note.vault.pay()
+  expect(paid).toMatchObject({
+    outcome: 'destination_frozen',
+    refund: { leaf_index: 1 },
+    inner: note.refund_inner,
+  })
+  expect(note.vault.chain.tree().root).toEqual(note.vault.tree.root())
+})
+
+test('a payout that differs from the request lands and leaves the request open', () => {
+  const differences: Partial<PayoutFields>[] = [
+    { amount: 39_999n },
+    { destination: bytes32('elsewhere') },
+    { inner: element('other') },
+  ]
+  for (const difference of differences) {
+    const note = requested()
+    const payout = { ...note.payout(), ...difference }
+    const { payouts } = note.vault.settle({ nullifiers: [note.nullifier], payouts: [payout] })
+    expect(payouts[0]).toMatchObject({ kind: 'exit', served: false, amount: payout.amount })
+    expect(requestOf(note).served).toBe(false)
+    expect(errorOf(close(note))).toBe('exit_open')
+    landed(refuse(note))
+  }
+})
+
+test('an exit in another mint than its request’s is queued and leaves the request open', () => {
+  const note = requested()
+  const other = bytes32('other mint')
+  const source = bytes32('other source')
+  landed(note.vault.registerMint(other))
+  note.vault.setToken(source, { mint: other, owner: note.vault.trader.key, amount: 50_000n })
+  note.vault.depositIn(other, source, 50_000n)
+  const payout = { ...note.payout(), mint: other }
+  const { payouts } = note.vault.settle({ nullifiers: [note.nullifier], payouts: [payout] })
+  expect(payouts[0]).toMatchObject({ served: false, mint: other })
+})
+
+test('an exit whose request is missing, foreign or served before lands without serving', () => {
+  const note = new ExitNote('deposit')
+  const { vault, nullifier } = note
+  expect(vault.settle({ nullifiers: [nullifier], payouts: [note.payout()] }).payouts[0]!.served).toBe(false)
+  const second = requested()
+  const batch = settleInstruction(
+    second.vault.batchOf({ nullifiers: [second.nullifier], payouts: [second.payout()] }),
+  )
+  for (const address of [second.vault.source, second.vault.chain.vault.config, bytes32('nowhere')]) {
+    const accounts = batch.accounts.map((one, at) => (at === 7 ? { ...one, address } : one))
+    expect(second.vault.chain.outcome({ ...batch, accounts }, second.vault.signer)).toBe('landed')
+  }
+  const payouts = { nullifiers: [second.nullifier], payouts: [{ ...second.payout(), amount: 20_000n }] }
+  second.vault.settle(payouts)
+  landed(second.vault.chain.send(refuseExitInstruction(second.refusalOf(refuser.key))))
+})
+
+test('a request that would be served must be writable', () => {
+  const note = requested()
+  const batch = settleInstruction(
+    note.vault.batchOf({ nullifiers: [note.nullifier], payouts: [note.payout()] }),
+  )
+  const accounts = batch.accounts.map((one, at) => (at === 7 ? { ...one, writable: false } : one))
+  expect(note.vault.chain.outcome({ ...batch, accounts }, note.vault.signer)).toBe('not_writable')
+})
+
+test('a batch serves an exit once, and only for a nullifier it spends', () => {
+  const note = requested()
+  const { vault, nullifier } = note
+  const half = { ...note.payout(), amount: 20_000n }
+  const batch = vault.batchOf({ nullifiers: [nullifier], payouts: [half, half] })
+  expect(errorOf(vault.send(batch))).toBe('payout_mismatch')
+  const { accounts, data, program } = settleInstruction(
+    vault.batchOf({ nullifiers: [nullifier], payouts: [note.payout()] }),
+  )
+  const foreign = data.slice()
+  foreign[101 + 32 + 2] = 1
+  expect(vault.chain.outcome({ program, accounts, data: foreign }, vault.signer)).toBe('payout_mismatch')
+  foreign[101 + 32 + 2] = 64
+  expect(vault.chain.outcome({ program, accounts, data: foreign }, vault.signer)).toBe('payout_mismatch')
+})
+
+test('a request for a spent note is refused with proof, under a kept spent root too', () => {
   for (const later of [false, true]) {
     const note = requested()
-    const { vault } = note
-    vault.settle({ nullifiers: [note.nullifier] })
-    const cited_spent_root = vault.chain.config().spent_root
-    const { leaf, siblings } = vault.spent.witness(note.nullifier)
-    if (later) vault.settle({ nullifiers: elements('more', 2) })
-    const refuser = vault.chain.fund(testKey('refuser'))
-    const held = requestAccount(note)!.lamports
-    const before = vault.chain.account(refuser.key)!.lamports
-    const refuse = refuseExitInstruction({
-      program: vault.program,
-      refuser: refuser.key,
-      nullifier: note.nullifier,
-      cited_spent_root,
-      next_value: leaf.next_value,
-      leaf_index: leaf.index,
-      path: siblings,
-    })
-    const { events } = landed(vault.chain.send(refuse))
-    expect(events).toEqual([{ kind: 'exit_refused', nullifier: note.nullifier, refuser: refuser.key }])
+    const { vault, nullifier } = note
+    vault.settle({ nullifiers: [...elements('others', 2), nullifier].sort(Buffer.compare) })
+    const refusal = refuseExitInstruction(note.refusalOf(refuser.key))
+    if (later) {
+      vault.chain.setTime(1_018, NOW_S)
+      vault.settle({ nullifiers: elements('more', 2) })
+    }
+    const [before, held] = [lamports(note, refuser.key), requestAccount(note)!.lamports]
+    const { events } = landed(vault.chain.send(refusal))
+    expect(events).toEqual([{ kind: 'exit_refused', nullifier, refuser: refuser.key }])
     expect(requestAccount(note)).toBeUndefined()
-    expect(vault.chain.account(refuser.key)!.lamports).toBe(before + held)
+    expect(lamports(note, refuser.key)).toBe(before + held)
   }
 })
 
-test('an unspent note’s request cannot be refused', () => {
+test('a proof of another batch, another list or another root refuses nothing', () => {
   const note = requested()
-  const { vault } = note
+  const { vault, nullifier } = note
   vault.settle({ nullifiers: elements('others', 3) })
-  const { leaf, siblings } = vault.spent.witness(note.nullifier)
-  const refuser = vault.chain.fund(testKey('refuser'))
-  const fields = {
-    program: vault.program,
-    refuser: refuser.key,
-    nullifier: note.nullifier,
-    cited_spent_root: vault.spent.root(),
-    next_value: leaf.next_value,
-    leaf_index: leaf.index,
-    path: siblings,
-  }
-  expect(errorOf(vault.chain.send(refuseExitInstruction(fields)))).toBe('invalid_spent_proof')
-  const unknown = { ...fields, cited_spent_root: element('root') }
-  expect(errorOf(vault.chain.send(refuseExitInstruction(unknown)))).toBe('unknown_spent_root')
+  vault.settle({ nullifiers: elements('more', 1) })
+  const others = note.refusalOf(refuser.key, 1)
+  const send = (change: Partial<typeof others>): string =>
+    errorOf(vault.chain.send(refuseExitInstruction({ ...others, ...change })))
+  expect(send({})).toBe('invalid_spent_proof')
+  expect(send({ nullifiers: [nullifier] })).toBe('invalid_spent_proof')
+  expect(send({ nullifiers: [...others.nullifiers, nullifier] })).toBe('invalid_spent_proof')
+  expect(send({ cited_spent_root: bytes32('root') })).toBe('unknown_spent_root')
+  vault.settle({ nullifiers: [nullifier] })
+  const good = note.refusalOf(refuser.key)
+  const bad = (change: Partial<typeof good>): string =>
+    vault.chain.outcome(refuseExitInstruction({ ...good, ...change }))
+  expect(bad({ batch: 2 })).toBe('invalid_spent_proof')
+  expect(bad({ batch: 0 })).toBe('invalid_spent_proof')
+  expect(bad({ batch: 2 ** 40 + 3 })).toBe('invalid_data')
+  expect(bad({ path: [bytes32('sibling'), ...good.path.slice(1)] })).toBe('invalid_spent_proof')
+  expect(bad({ path: [...good.path.slice(0, -1), bytes32('sibling')] })).toBe('invalid_spent_proof')
+  expect(bad({})).toBe('landed')
 })
 
-test('a missed deadline freezes the vault for ever and returns the bond', () => {
+test('a served request is never refused', () => {
   const note = requested()
-  const { vault } = note
-  const fields = { program: vault.program, nullifier: note.nullifier, bond_payer: bond_payer.key }
-  const freeze = freezeInstruction(fields)
-  vault.chain.setTime(2_000, NOW_S + EXIT_DELAY_S)
-  expect(errorOf(vault.chain.send(freeze))).toBe('deadline_not_reached')
-  vault.chain.setTime(2_000, NOW_S + EXIT_DELAY_S + 1)
-  const stolen = freezeInstruction({ ...fields, bond_payer: vault.trader.key })
+  note.vault.settle({ nullifiers: [note.nullifier], payouts: [note.payout()] })
+  expect(errorOf(refuse(note))).toBe('exit_served')
+  passDeadline(note)
+  expect(errorOf(freeze(note))).toBe('exit_served')
+  landed(close(note))
+})
+
+test('an open request is closed only once the vault is frozen, and its bond goes to who paid it', () => {
+  const note = requested()
+  expect(errorOf(close(note))).toBe('exit_open')
+  passDeadline(note)
+  landed(freeze(note))
+  const { vault, nullifier } = note
+  const stolen = closeExitInstruction({ program: vault.program, nullifier, bond_payer: refuser.key })
   expect(errorOf(vault.chain.send(stolen))).toBe('wrong_address')
-  const before = vault.chain.account(bond_payer.key)!.lamports
-  const held = requestAccount(note)!.lamports
-  const { events } = landed(vault.chain.send(freeze))
+  const [before, held] = [lamports(note, bond_payer.key), requestAccount(note)!.lamports]
+  expect(landed(close(note)).events).toEqual([{ kind: 'exit_closed', nullifier, served: false }])
+  expect(lamports(note, bond_payer.key)).toBe(before + held)
+  expect(errorOf(close(note))).toBe('wrong_owner')
+})
+
+test('a copy of a request at another address is no request', () => {
+  const note = requested()
+  const { vault, nullifier } = note
+  const copy = bytes32('copy')
+  vault.chain.setAccount(copy, requestAccount(note)!.data, vault.program)
+  passDeadline(note)
+  const freezing = freezeInstruction(vault.program, nullifier)
+  freezing.accounts[1]!.address = copy
+  expect(vault.chain.outcome(freezing)).toBe('wrong_address')
+  const batch = settleInstruction(vault.batchOf({ nullifiers: [nullifier], payouts: [note.payout()] }))
+  batch.accounts[7]!.address = copy
+  landed(vault.chain.send(batch, vault.signer))
+  expect(requestOf(note).served).toBe(false)
+  expect(decodeExitRequest(vault.chain.account(copy)!.data)!.served).toBe(false)
+})
+
+test('a missed deadline freezes the vault permanently; queued payouts stay payable', () => {
+  const note = requested()
+  const { vault, nullifier } = note
+  vault.settle({ payouts: [vault.withdrawal(7_000n, note.destination)] })
+  vault.chain.setTime(2_000, NOW_S + EXIT_DELAY_S)
+  expect(errorOf(freeze(note))).toBe('deadline_not_reached')
+  passDeadline(note)
+  const { events } = landed(freeze(note))
   const frozen_at_s = NOW_S + EXIT_DELAY_S + 1
-  expect(events).toEqual([{ kind: 'frozen', nullifier: note.nullifier, frozen_at_s, first: true }])
+  expect(events).toEqual([{ kind: 'frozen', nullifier, frozen_at_s }])
   expect(vault.chain.config()).toMatchObject({ frozen: true, frozen_at_s })
-  expect(vault.chain.account(bond_payer.key)!.lamports).toBe(before + held)
+  expect(errorOf(freeze(note))).toBe('vault_frozen')
   const batch = vault.batchOf({ outputs: outputsOf(elements('c', 1)) })
   expect(errorOf(vault.send(batch))).toBe('vault_frozen')
   const deposit = depositInstruction(vault.depositOf(5_000n, element('x')))
@@ -215,5 +327,27 @@ test('a missed deadline freezes the vault for ever and returns the bond', () => 
   expect(errorOf(vault.registerMint(bytes32('late mint')))).toBe('vault_frozen')
   const admin = { program: vault.program, admin: vault.admin.key }
   landed(vault.chain.send(authorizeRestoreInstruction({ ...admin, action: 'announce' })))
+  vault.pay()
+  expect(vault.balance(note.destination)).toBe(7_000n)
   expect(vault.chain.config().frozen).toBe(true)
+})
+
+test('a declared outage extends the deadlines of requests that were open when it began', () => {
+  const extra_s = 3 * EXIT_DELAY_S
+  const cases: [string, number, boolean][] = [
+    ['began before the request', NOW_S, false],
+    ['began after the request', NOW_S + 1, true],
+    ['began at the deadline', NOW_S + EXIT_DELAY_S, true],
+    ['began past the deadline', NOW_S + EXIT_DELAY_S + 1, false],
+  ]
+  for (const [name, outage_at_s, extended] of cases) {
+    const note = requested()
+    const { chain, program } = note.vault
+    const data = CONFIG.encode({ ...chain.config(), outage_at_s, outage_extra_s: extra_s })
+    chain.setAccount(chain.vault.config, data, program)
+    passDeadline(note)
+    expect([name, errorOf(freeze(note))]).toEqual([name, extended ? 'deadline_not_reached' : 'landed'])
+    chain.setTime(2_000, NOW_S + EXIT_DELAY_S + extra_s + 1)
+    expect([name, errorOf(freeze(note))]).toEqual([name, extended ? 'landed' : 'vault_frozen'])
+  }
 })

@@ -1,5 +1,5 @@
-//! A program between a transaction and the vault: calls the program its first account names with its other accounts
-//! and its own data. Whatever signs and whatever is writable stays so; it adds no signature.
+//! Calls the program that its first account names with its other accounts and the data behind the first byte. That byte
+//! is the bump of this program's address of the seed `multisig`, which then signs wherever it is named, or 0.
 #![no_std]
 
 const ACCOUNTS_MAX: usize = 24;
@@ -38,8 +38,16 @@ struct Instruction {
     data_length: u64,
 }
 
+#[repr(C)]
+struct Bytes {
+    at: *const u8,
+    length: u64,
+}
+
 extern "C" {
     fn abort() -> !;
+    fn sol_create_program_address(seeds: *const u8, count: u64, program: *const u8, address: *mut u8) -> u64;
+    fn sol_memcmp_(a: *const u8, b: *const u8, length: u64, result: *mut i32);
     fn sol_invoke_signed_c(
         instruction: *const u8,
         infos: *const u8,
@@ -87,20 +95,39 @@ pub unsafe extern "C" fn entrypoint(input: *mut u8) -> u64 {
         }
         index += 1;
     }
-    let metas = infos.map(|info| Meta {
-        key: info.key,
-        is_writable: info.is_writable,
-        is_signer: info.is_signer,
-    });
+    let (length, data) = ((at as *const u64).read(), at.add(8));
+    if length == 0 {
+        return 2;
+    }
+    let program = data.add(length as usize);
+    let seeds = [Bytes { at: b"multisig".as_ptr(), length: 8 }, Bytes { at: data, length: 1 }];
+    let mut multisig = [0u8; 32];
+    let signs = *data != 0;
+    let status = sol_create_program_address(seeds.as_ptr() as *const u8, 2, program, multisig.as_mut_ptr());
+    if signs && status != 0 {
+        return 3;
+    }
+    let none = Meta { key: input, is_writable: false, is_signer: false };
+    let mut metas = [none; ACCOUNTS_MAX];
+    index = 0;
+    while index < count {
+        let Info { key, is_writable, is_signer, .. } = infos[index];
+        let mut difference = 0i32;
+        sol_memcmp_(key, multisig.as_ptr(), 32, &mut difference);
+        metas[index] = Meta { key, is_writable, is_signer: is_signer || (signs && difference == 0) };
+        index += 1;
+    }
     let instruction = Instruction {
         program: infos[0].key,
         accounts: metas.as_ptr().add(1),
         account_count: count as u64 - 1,
-        data: at.add(8),
-        data_length: (at as *const u64).read(),
+        data: data.add(1),
+        data_length: length - 1,
     };
     let instruction = &instruction as *const Instruction as *const u8;
-    sol_invoke_signed_c(instruction, infos.as_ptr() as *const u8, count as u64, core::ptr::null(), 0)
+    let signer = Bytes { at: seeds.as_ptr() as *const u8, length: 2 };
+    let signer = &signer as *const Bytes as *const u8;
+    sol_invoke_signed_c(instruction, infos.as_ptr() as *const u8, count as u64, signer, u64::from(signs))
 }
 
 #[panic_handler]

@@ -1,36 +1,75 @@
-/** What the vault does when another program calls it. */
+/** What the vault does when another program calls it: a multisig can do everything an admin can. */
 import { expect, test } from 'bun:test'
-import { addressOf } from '../../engine/chain/client/chain_client'
-import { toHex } from '../../protocol/bytes'
-import { depositCommitment } from '../../protocol/notes/notes'
-import { initializeInstruction } from '../../protocol/vault/admin'
+import { TOKEN_PROGRAM } from '../../protocol/vault/addresses'
+import {
+  authorizeRestoreInstruction,
+  initializeInstruction,
+  pauseInstruction,
+  registerMintInstruction,
+  rotateSignerInstruction,
+  setAdminInstruction,
+  unpauseInstruction,
+} from '../../protocol/vault/admin'
 import { depositInstruction } from '../../protocol/vault/deposit'
-import { EXIT_DELAY_S, element, errorOf, landed, OpenVault } from '../kit/vault/open_vault'
+import type { VaultInstruction } from '../../protocol/vault/instruction'
+import {
+  bytes32,
+  EXIT_DELAY_S,
+  element,
+  errorOf,
+  initializationOf,
+  landed,
+  runningVault,
+} from '../kit/vault/open_vault'
+import { mintBytes } from '../kit/vault/tokens'
+import { addressOf } from '../../engine/chain/client/chain_client'
 import { testKey, VaultChain } from '../kit/vault/vault_chain'
-import { FORWARDER, FORWARDER_SO, forwarded } from './forwarder'
+import { bySignedMultisig, FORWARDER, FORWARDER_SO, forwarded, MULTISIG } from './forwarder'
 
 test('a deposit from inside another program is a deposit like any other', () => {
-  const vault = new OpenVault()
+  const vault = runningVault(0n)
   vault.chain.svm.addProgram(addressOf(FORWARDER), FORWARDER_SO)
-  const [amount, inner] = [5_000n, element('inner')]
-  const { events } = landed(vault.chain.send(forwarded(depositInstruction(vault.depositOf(amount, inner)))))
-  const deposited = events.find((event) => event.kind === 'deposited')
-  const commitment = depositCommitment({ mint: vault.mint, amount, inner, leaf_index: 0 })
-  expect(deposited && toHex(deposited.commitment)).toBe(toHex(commitment))
-  expect(vault.chain.mintRecord(vault.mint).liabilities).toBe(amount)
+  const deposit = depositInstruction(vault.depositOf(5_000n, element('inner')))
+  const { events } = landed(vault.chain.send(forwarded(deposit)))
+  expect(events.map(({ kind }) => kind)).toEqual(['deposited'])
+  expect(vault.chain.mintRecord(vault.mint).liabilities).toBe(5_000n)
 })
 
-test('a vault is never opened from inside another program, whose data may be larger than any transaction', () => {
+test('an epoch is never opened from inside another program, whose data may be larger than any transaction', () => {
+  const vault = runningVault(0n)
+  vault.chain.svm.addProgram(addressOf(FORWARDER), FORWARDER_SO)
+  expect(errorOf(vault.chain.send(forwarded(vault.opening())))).toBe('not_top_level')
+  landed(vault.openEpoch())
+})
+
+test('a multisig deploys the vault and administers it, each time as an inner call that only it signs', () => {
   const chain = new VaultChain()
   chain.svm.addProgram(addressOf(FORWARDER), FORWARDER_SO)
-  const opening = initializeInstruction({
-    program: chain.program,
-    deployer: chain.payer.key,
-    program_data: chain.programData(),
-    admin: testKey('admin').key,
-    settlement_signer: testKey('signer').key,
-    exit_delay_s: EXIT_DELAY_S,
-  })
-  expect(errorOf(chain.send(forwarded(opening)))).toBe('not_top_level')
-  landed(chain.send(opening))
+  const { address } = MULTISIG
+  chain.svm.airdrop(addressOf(address), 100_000_000_000n as never)
+  chain.setUpgradeAuthority(address)
+  const admin = { program: chain.program, admin: address }
+  const mint = bytes32('mint')
+  chain.setAccount(mint, mintBytes(), TOKEN_PROGRAM)
+  const minimums = { min_deposit: 1n, min_exit: 1n }
+  const signer = testKey('next signer').key
+  const steps: VaultInstruction[] = [
+    initializeInstruction({ ...initializationOf(chain), deployer: address, admin: address }),
+    registerMintInstruction({ ...admin, ...minimums, payer: address, mint, token_program: TOKEN_PROGRAM }),
+    pauseInstruction(admin),
+    unpauseInstruction(admin),
+    authorizeRestoreInstruction({ ...admin, action: 'announce' }),
+    authorizeRestoreInstruction({ ...admin, action: 'cancel' }),
+    rotateSignerInstruction({ ...admin, action: 'announce', key: signer }),
+    setAdminInstruction({ ...admin, action: 'announce', key: testKey('next admin').key }),
+    setAdminInstruction({ ...admin, action: 'cancel' }),
+  ]
+  for (const step of steps) {
+    const plain = forwarded(step)
+    expect(['missing_signature', 'not_deployer']).toContain(errorOf(chain.send(plain)))
+    landed(chain.send(bySignedMultisig(step)))
+  }
+  chain.setTime(2_000, 1_800_000_000 + 2 * EXIT_DELAY_S)
+  landed(chain.send(bySignedMultisig(rotateSignerInstruction({ ...admin, action: 'apply' }))))
+  expect(chain.config()).toMatchObject({ admin: address, settlement_signer: signer, mint_count: 1 })
 })

@@ -1,12 +1,24 @@
 /** An epoch fences every earlier instance, and the journal position on chain never goes back without a restore. */
 
 import { expect, test } from 'bun:test'
+import { venueId } from '../../protocol/bodies/venue_id'
 import { authorizeRestoreInstruction } from '../../protocol/vault/admin'
-import { anchorInstruction, type OpenEpochFields, openEpochInstruction } from '../../protocol/vault/epochs'
-import { bytes32, EXIT_DELAY_S, errorOf, landed, OpenVault } from '../kit/vault/open_vault'
+import { anchorInstruction, type OpenEpochFields } from '../../protocol/vault/epochs'
+import {
+  bytes32,
+  EXIT_DELAY_S,
+  element,
+  elements,
+  errorOf,
+  GENESIS_HASH,
+  landed,
+  OpenVault,
+  outputsOf,
+  runningVault,
+} from '../kit/vault/open_vault'
 import { type Failed, type Landed, testKey } from '../kit/vault/vault_chain'
 
-const FIRST: OpenEpochFields = {
+const FIRST = {
   epoch: 1,
   boot_nonce: bytes32('nonce').slice(0, 16),
   compose_hash: bytes32('compose'),
@@ -16,24 +28,8 @@ const FIRST: OpenEpochFields = {
   generation: 0,
 }
 
-function open(vault: OpenVault, fields: Partial<OpenEpochFields> = {}): Landed | Failed {
-  const { program, signer } = vault
-  return vault.chain.send(
-    openEpochInstruction({ ...FIRST, ...fields, program, settlement_signer: signer.key }),
-  )
-}
-
-function anchor(vault: OpenVault, epoch: number, seq: number, head: string): Landed | Failed {
-  const { program, signer } = vault
-  const fields = {
-    program,
-    settlement_signer: signer.key,
-    epoch,
-    journal_seq: seq,
-    journal_head: bytes32(head),
-  }
-  return vault.chain.send(anchorInstruction(fields))
-}
+const open = (vault: OpenVault, fields: Partial<OpenEpochFields> = {}): Landed | Failed =>
+  vault.openEpoch({ ...FIRST, ...fields })
 
 test('the first epoch stores nonce, compose hash and journal position, and says so in an event', () => {
   const vault = new OpenVault()
@@ -55,24 +51,20 @@ test('an epoch is exactly one above the last', () => {
 test('an older disk cannot open an epoch, nor one with another head at the same position', () => {
   const vault = new OpenVault()
   landed(open(vault))
-  landed(anchor(vault, 1, 9, 'nine'))
+  vault.settle({ journal_seq: 9, journal_head: bytes32('nine') })
   expect(errorOf(open(vault, { epoch: 2 }))).toBe('journal_regressed')
   const fork = { epoch: 2, journal_seq: 9, journal_head: bytes32('other') }
   expect(errorOf(open(vault, fork))).toBe('journal_conflict')
   landed(open(vault, { ...fork, journal_head: bytes32('nine') }))
 })
 
-test('only the settlement signer opens an epoch or anchors', () => {
+test('only the settlement signer opens an epoch', () => {
   const vault = new OpenVault()
   const thief = vault.chain.fund(testKey('thief'))
-  const forged = openEpochInstruction({ ...FIRST, program: vault.program, settlement_signer: thief.key })
+  const forged = vault.opening(FIRST)
+  forged.accounts[0]!.address = thief.key
   expect(errorOf(vault.chain.send(forged))).toBe('not_settlement_signer')
-  landed(open(vault))
-  const fields = { epoch: 1, journal_seq: 9, journal_head: bytes32('nine'), program: vault.program }
-  expect(errorOf(vault.chain.send(anchorInstruction({ ...fields, settlement_signer: thief.key })))).toBe(
-    'not_settlement_signer',
-  )
-  const unsigned = anchorInstruction({ ...fields, settlement_signer: vault.signer.key })
+  const unsigned = vault.opening(FIRST)
   unsigned.accounts[0]!.signer = false
   expect(errorOf(vault.chain.send(unsigned))).toBe('missing_signature')
 })
@@ -80,20 +72,11 @@ test('only the settlement signer opens an epoch or anchors', () => {
 test('a zero nonce, another generation and an unauthorized restore are refused', () => {
   const vault = new OpenVault()
   expect(errorOf(open(vault, { boot_nonce: new Uint8Array(16) }))).toBe('invalid_data')
+  const odd = vault.opening(FIRST)
+  odd.data[97] = 2
+  expect(errorOf(vault.chain.send(odd))).toBe('invalid_data')
   expect(errorOf(open(vault, { generation: 1 }))).toBe('wrong_generation')
   expect(errorOf(open(vault, { restore: true, generation: 1 }))).toBe('restore_not_authorized')
-})
-
-test('an anchor belongs to the current epoch and moves the journal forward only', () => {
-  const vault = new OpenVault()
-  expect(errorOf(anchor(vault, 0, 8, 'eight'))).toBe('stale_epoch')
-  landed(open(vault))
-  landed(anchor(vault, 1, 8, 'eight'))
-  expect(vault.chain.config()).toMatchObject({ journal_seq: 8, journal_head: bytes32('eight') })
-  landed(anchor(vault, 1, 8, 'eight'))
-  expect(errorOf(anchor(vault, 1, 7, 'seven'))).toBe('journal_regressed')
-  expect(errorOf(anchor(vault, 1, 8, 'other'))).toBe('journal_conflict')
-  expect(errorOf(anchor(vault, 2, 9, 'nine'))).toBe('stale_epoch')
 })
 
 test('an effective restore raises the generation once and lets the journal start anew', () => {
@@ -101,6 +84,12 @@ test('an effective restore raises the generation once and lets the journal start
   landed(open(vault))
   const admin = { program: vault.program, admin: vault.admin.key }
   landed(vault.chain.send(authorizeRestoreInstruction({ ...admin, action: 'announce' })))
+  const anchored = { epoch: 1, journal_seq: 9, journal_head: bytes32('nine') }
+  const commit = { ...anchored, not_after_slot: 9_999, not_after_s: 1_900_000_000 }
+  const { program, signer } = vault
+  landed(vault.chain.send(anchorInstruction({ ...commit, program, settlement_signer: signer.key })))
+  const before = vault.chain.config()
+  expect(before).toMatchObject({ commit_seq: 9, commit_head: bytes32('nine') })
   const restored = {
     epoch: 2,
     restore: true,
@@ -111,8 +100,51 @@ test('an effective restore raises the generation once and lets the journal start
   expect(errorOf(open(vault, restored))).toBe('restore_not_authorized')
   vault.chain.setTime(2_000, 1_800_000_000 + EXIT_DELAY_S / 4)
   landed(open(vault, restored))
-  expect(vault.chain.config()).toMatchObject({ generation: 1, epoch: 2, journal_seq: 0 })
-  expect(vault.chain.config().pending_restore_at_s).toBeUndefined()
+  const config = vault.chain.config()
+  expect(config).toMatchObject({ generation: 1, epoch: 2, journal_seq: 0 })
+  expect(config).toMatchObject({ commit_seq: 0, commit_head: new Uint8Array(32) })
+  const parts = { genesis_hash: GENESIS_HASH, program_id: program, config_account: vault.chain.vault.config }
+  expect(before.venue).toEqual(venueId({ ...parts, generation: 0 }))
+  expect(config.venue).toEqual(venueId({ ...parts, generation: 1 }))
+  expect(vault.chain.config().pending_restore_at_s).toBe(0)
   expect(errorOf(open(vault, { ...restored, epoch: 3, generation: 2 }))).toBe('restore_not_authorized')
   landed(open(vault, { ...restored, epoch: 3, restore: false }))
+})
+
+test('an opening knows the last batch and the spent log', () => {
+  const vault = runningVault()
+  vault.settle({ nullifiers: elements('n', 1) })
+  expect(errorOf(vault.openEpoch({ last_batch: 0 }))).toBe('batch_out_of_sequence')
+  expect(errorOf(vault.openEpoch({ last_batch: 2 }))).toBe('batch_out_of_sequence')
+  expect(errorOf(vault.openEpoch({ spent_root: bytes32('root') }))).toBe('spent_root_mismatch')
+  landed(vault.openEpoch())
+})
+
+test('an opening cites a known state that is not older than the last batch, whatever is deposited meanwhile', () => {
+  const vault = runningVault()
+  const cite = (state: { leaf_count: number; root: Uint8Array }): string => {
+    const cited = { cited_leaf_count: state.leaf_count, cited_root: state.root }
+    return vault.chain.outcome(vault.opening(cited))
+  }
+  const older = vault.chain.tree()
+  vault.settle({ outputs: outputsOf(elements('c', 2)) })
+  const settled = vault.chain.tree()
+  expect(cite(settled)).toBe('landed')
+  expect(cite({ ...settled, root: bytes32('root') })).toBe('unknown_state')
+  expect(vault.chain.ring().states.some(({ leaf_count }) => leaf_count === older.leaf_count)).toBe(false)
+  vault.chain.setTime(1_018, 1_800_000_000)
+  vault.deposit(5_000n, element('after the batch'))
+  vault.deposit(5_000n, element('and again'))
+  expect(cite(settled)).toBe('landed')
+  vault.chain.setTime(1_036, 1_800_000_000)
+  vault.settle({ outputs: outputsOf(elements('d', 1)) })
+  expect(cite(settled)).toBe('unknown_state')
+})
+
+test('an opening is larger than any transaction but a v1 one, and comes from outside', () => {
+  const vault = new OpenVault()
+  const good = vault.opening()
+  expect(good.data).toHaveLength(1_232)
+  expect(errorOf(vault.chain.send({ ...good, data: good.data.slice(0, 186) }))).toBe('invalid_data')
+  expect(errorOf(vault.chain.send({ ...good, data: Uint8Array.of(...good.data, 0) }))).toBe('invalid_data')
 })

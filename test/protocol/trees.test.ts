@@ -1,8 +1,7 @@
-/** Both trees equal the published vectors; paths and witnesses prove what they say. */
+/** Both trees equal the published vectors; paths prove what they say. */
 
 import { describe, expect, test } from 'bun:test'
-import fc from 'fast-check'
-import { compareBytes, fromHex, toHex } from '../../protocol/bytes'
+import { fromHex, toHex } from '../../protocol/bytes'
 import { fieldToBytes } from '../../protocol/field'
 import {
   EMPTY_SUBTREES,
@@ -11,7 +10,13 @@ import {
   rootFromPath,
   TREE_DEPTH,
 } from '../../protocol/notes/merkle_tree'
-import { EMPTY_SPENT_ROOT, SpentTree, spentLeaf } from '../../protocol/notes/spent_tree'
+import {
+  EMPTY_SPENT_SUBTREES,
+  SPENT_LOG_DEPTH,
+  SpentLog,
+  spentLogLeaf,
+  spentRootFromPath,
+} from '../../protocol/notes/spent_log'
 import { isInReceipt, receiptTree, treeLeaf } from '../../protocol/rfc6962_tree'
 import { sha256 } from '../../protocol/sha256'
 import receipt_vector from '../vectors/receipt_tree.json'
@@ -85,57 +90,43 @@ describe('note tree', () => {
   })
 })
 
-describe('spent tree', () => {
-  const batches = tree_vector.spent_tree.batches.map((batch) => batch.map(b))
+describe('spent log', () => {
+  const { batches, leaves, roots, empty_root, siblings_of_batch_2 } = tree_vector.spent_log
+  const logOf = (count: number): SpentLog => {
+    const log = new SpentLog()
+    for (const leaf of leaves.slice(0, count)) log.append(b(leaf))
+    return log
+  }
 
-  test('roots equal their vectors, batch by batch and all at once', () => {
-    const tree = new SpentTree()
-    expect(toHex(EMPTY_SPENT_ROOT)).toBe(tree_vector.spent_tree.empty_root)
+  test('leaves and roots equal their vectors, batch by batch, an empty batch too', () => {
+    expect(toHex(new SpentLog().root())).toBe(empty_root)
+    expect(toHex(EMPTY_SPENT_SUBTREES[SPENT_LOG_DEPTH]!)).toBe(empty_root)
     batches.forEach((batch, at) => {
-      tree.insert(batch)
-      expect(toHex(tree.root())).toBe(tree_vector.spent_tree.roots[at]!)
+      expect(toHex(spentLogLeaf(at + 1, batch.map(b)))).toBe(leaves[at]!)
+      expect(toHex(logOf(at + 1).root())).toBe(roots[at]!)
     })
-    const at_once = new SpentTree()
-    at_once.insertBatches(batches)
-    expect(at_once.root()).toEqual(tree.root())
-    expect(tree.spent_count).toBe(batches.flat().length)
+    expect(logOf(batches.length).siblings(1).map(toHex)).toEqual(siblings_of_batch_2)
   })
 
-  test('a value is inserted once, ascending and non-zero, else nothing changes', () => {
-    const tree = new SpentTree()
-    tree.insert(batches[0]!)
-    const root = tree.root()
-    expect(() => tree.insert(batches[0]!)).toThrow(RangeError)
-    expect(() => tree.insert([...batches[1]!].reverse())).toThrow(RangeError)
-    expect(() => tree.insert([new Uint8Array(32)])).toThrow(RangeError)
-    expect(() => tree.insertBatches([batches[1]!, batches[1]!])).toThrow(RangeError)
-    expect(tree.root()).toEqual(root)
+  test('for every size and batch the path proves its own leaf and place only', () => {
+    const log = new SpentLog()
+    const leafOf = (at: number) => spentLogLeaf(at + 1, [])
+    for (let size = 1; size <= 17; size++) {
+      log.append(leafOf(size - 1))
+      expect(log.batch_count).toBe(size)
+      for (let index = 0; index < size; index++) {
+        const path = log.siblings(index)
+        expect(spentRootFromPath(leafOf(index), index, path)).toEqual(log.root())
+        expect(spentRootFromPath(leafOf(index + 1), index, path)).not.toEqual(log.root())
+        expect(spentRootFromPath(leafOf(index), index + 1, path)).not.toEqual(log.root())
+      }
+    }
   })
 
-  test('witnesses prove presence and absence, and a cache restores the tree', () => {
-    const value = fc.bigInt({ min: 1n, max: 2n ** 250n })
-    fc.assert(
-      fc.property(fc.uniqueArray(value, { minLength: 1, maxLength: 12 }), value, (spent, probe) => {
-        const tree = new SpentTree()
-        tree.insert(spent.map(fieldToBytes).sort(compareBytes))
-        const cache = tree.cache()
-        const copy = new SpentTree({
-          values: [...cache.values],
-          nodes: cache.nodes.map((level) => level.map((part) => part.slice())),
-        })
-        for (const each of [tree, copy]) {
-          const { leaf, siblings, present } = each.witness(fieldToBytes(probe))
-          expect(rootFromPath(spentLeaf(leaf.value, leaf.next_value), leaf.index, siblings)).toEqual(
-            tree.root(),
-          )
-          expect(present).toBe(spent.includes(probe))
-          const next_is_none = leaf.next_value.every((byte) => byte === 0)
-          if (!present) expect(compareBytes(leaf.value, fieldToBytes(probe))).toBeLessThan(0)
-          if (!next_is_none) expect(compareBytes(fieldToBytes(probe), leaf.next_value)).toBeLessThan(0)
-        }
-      }),
-      { numRuns: 8 },
-    )
+  test('a batch that is not there and a path of another length are refused', () => {
+    const log = logOf(2)
+    for (const index of [-1, 2, 0.5]) expect(() => log.siblings(index)).toThrow(RangeError)
+    expect(() => spentRootFromPath(b(leaves[0]!), 0, log.siblings(0).slice(1))).toThrow(RangeError)
   })
 })
 

@@ -102,10 +102,14 @@ impl Account {
         self.length() == 0 && self.owner().equals(Word::zero())
     }
 
-    /// Gives every lamport to `receiver` and leaves an empty account of the system program behind, so that lamports
-    /// sent to the address later in the transaction revive nothing.
+    /// Zeros appear at the end; the runtime allows 10,240 more bytes per instruction.
+    pub fn set_length(self, length: usize) {
+        unsafe { (self.place(LENGTH) as *mut u64).write_volatile(length as u64) }
+    }
+
+    /// Gives every lamport of a writable account to `receiver` and leaves an empty account of the system program
+    /// behind, so that lamports sent to the address later in the transaction revive nothing.
     pub fn close(self, receiver: Account) -> Outcome {
-        self.require_writable()?;
         receiver.require_writable()?;
         require(!self.is(receiver), DUPLICATE_ACCOUNT)?;
         let total = receiver.lamports().checked_add(self.lamports()).ok_or(OVERFLOW)?;
@@ -113,8 +117,8 @@ impl Account {
         unsafe {
             receiver.lamports_at().write_volatile(total);
             self.lamports_at().write_volatile(0);
-            (self.place(LENGTH) as *mut u64).write_volatile(0);
         }
+        self.set_length(0);
         Word::zero().copy_to(self.place(OWNER));
         Ok(())
     }

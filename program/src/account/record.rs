@@ -1,8 +1,8 @@
 //! Owns access to the accounts this program keeps: each is one `repr(C)` struct, read and written by field name.
 use super::Account;
-use crate::bytes::{clear, Word};
+use crate::bytes::Word;
 use crate::create::{require_derived, Seeds};
-use crate::error::{require, Fault, WRONG_ACCOUNT};
+use crate::error::{require, Fault, Outcome, WRONG_ACCOUNT};
 use core::mem::size_of;
 
 /// Address of a field.
@@ -37,7 +37,7 @@ macro_rules! set_word {
     };
 }
 
-pub const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// The first three bytes of every record.
 #[repr(C)]
@@ -65,32 +65,37 @@ impl<L> Clone for Record<L> {
 impl<L> Copy for Record<L> {}
 
 impl<L: Layout> Record<L> {
-    /// Checks owner, size, kind, version and that the address is the one derived from `seeds`.
-    pub fn load(account: Account, seeds: &Seeds, program: Word) -> Result<Self, Fault> {
-        account.require_owner(program)?;
+    /// Checks owner, size, kind and version. Only `create` gives an address of ours to this program and only `begin`
+    /// writes a kind, so what passes was made by this program for that kind.
+    pub fn of(account: Account, program: Word) -> Result<Self, Fault> {
+        let record = Record::of_at_least(account, program)?;
         require(account.length() == size_of::<L>(), WRONG_ACCOUNT)?;
-        let record = Record::unchecked(account);
-        let head = record.head();
-        require(get!(head, kind) == L::KIND && get!(head, version) == VERSION, WRONG_ACCOUNT)?;
-        require_derived(account, seeds, get!(head, bump), program)?;
         Ok(record)
     }
 
-    /// The caller has checked owner and size.
-    pub fn unchecked(account: Account) -> Self {
-        Record(account.data() as *mut L)
+    /// As `of`, for a layout with entries behind its fields.
+    pub fn of_at_least(account: Account, program: Word) -> Result<Self, Fault> {
+        account.require_owner(program)?;
+        require(account.length() >= size_of::<L>(), WRONG_ACCOUNT)?;
+        let record = Record(account.data() as *mut L);
+        let head = record.head();
+        require(get!(head, kind) == L::KIND && get!(head, version) == VERSION, WRONG_ACCOUNT)?;
+        Ok(record)
     }
 
-    /// Takes over a freshly created account.
-    pub fn begin(account: Account, bump: u8) -> Result<Self, Fault> {
-        require(account.length() == size_of::<L>(), WRONG_ACCOUNT)?;
-        let record = Record::unchecked(account);
-        clear(account.data(), size_of::<L>());
+    /// Checks also that the address is the one derived from `seeds`.
+    pub fn require_derived(self, account: Account, seeds: &Seeds, program: Word) -> Outcome {
+        require_derived(account, seeds, get!(self.head(), bump), program)
+    }
+
+    /// Takes over a freshly created account, which is zeros.
+    pub fn begin(account: Account, bump: u8) -> Self {
+        let record = Record(account.data() as *mut L);
         let head = record.head();
         set!(head, kind, L::KIND);
         set!(head, version, VERSION);
         set!(head, bump, bump);
-        Ok(record)
+        record
     }
 
     fn head(self) -> Record<Head> {
@@ -99,6 +104,12 @@ impl<L: Layout> Record<L> {
 }
 
 impl<L> Record<L> {
+    /// A layout inside account data; the caller has checked the account.
+    #[inline(always)]
+    pub fn at_address(at: *mut L) -> Self {
+        Record(at)
+    }
+
     #[inline(always)]
     pub fn at(self) -> *mut L {
         self.0

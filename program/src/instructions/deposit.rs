@@ -1,6 +1,5 @@
 //! `deposit`: takes tokens and appends the deposit-form note of exactly that mint and amount.
 use crate::bytes::{Reader, Word};
-use crate::clock::now;
 use crate::config::Config;
 use crate::error::*;
 use crate::event::{Event, DEPOSITED};
@@ -12,7 +11,7 @@ use crate::mint_record::MintRecord;
 use crate::note::deposit_commitment;
 use crate::token::read_vault;
 use crate::transfer::Transfer;
-use crate::tree::NoteTree;
+use crate::tree::Trees;
 
 pub fn run(call: &Call, mut data: Reader) -> Outcome {
     let [depositor, source, config, tree, ring, record, mint, vault, token_program, us] = call.exactly()?;
@@ -22,11 +21,12 @@ pub fn run(call: &Call, mut data: Reader) -> Outcome {
     let config = Config::load(config, call.program)?;
     config.require_running()?;
     depositor.require_signer()?;
-    tree.require_writable()?;
-    ring.require_writable()?;
-    record.require_writable()?;
-    let (tree, ring) = (NoteTree::load(tree, call.program)?, KnownStates::load(ring, call.program)?);
-    let record = MintRecord::load(record, mint.key(), call.program)?;
+    // An opening fits only a v1 transaction: where no exit request could land there is nothing to exit from.
+    require(config.epoch() != 0, STALE_EPOCH)?;
+    let trees = Trees::load_writable(tree, config, call.program)?;
+    let ring = KnownStates::load_writable(ring, config, call.program)?;
+    let record = MintRecord::load_writable(record, call.program)?;
+    mint.require_key(record.mint())?;
     token_program.require_key(record.token_program())?;
     let token = read_vault(vault, record.vault_token(), token_program.key())?;
     source.require_writable()?;
@@ -39,13 +39,13 @@ pub fn run(call: &Call, mut data: Reader) -> Outcome {
         .from_signer(depositor)?;
     require(before.checked_add(amount) == Some(token.amount()), TRANSFER_MISMATCH)?;
     record.raise_liabilities(amount)?;
-    require(token.amount() >= record.liabilities(), INSOLVENT)?;
+    record.require_solvent(token.amount())?;
 
-    let leaf_index = tree.leaf_count();
+    let leaf_index = trees.leaf_count();
     let commitment = deposit_commitment(mint.key(), amount, inner, leaf_index)?;
-    ring.keep(tree, now()?.slot);
+    ring.keep(trees)?;
     Word::of(&commitment).copy_to(heap::leaves());
-    tree.append(heap::leaves(), 1)?;
+    trees.append(heap::leaves(), 1)?;
 
     let mut event = Event::begin(DEPOSITED);
     event.u64(leaf_index);
@@ -53,7 +53,7 @@ pub fn run(call: &Call, mut data: Reader) -> Outcome {
     event.u64(amount);
     event.word(inner);
     event.word(Word::of(&commitment));
-    event.word(tree.root());
+    event.word(trees.root());
     event.word(depositor.key());
     event.emit(&config, call.program)
 }

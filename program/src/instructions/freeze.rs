@@ -1,31 +1,27 @@
-//! `freeze`: an unserved, unrefused request past its deadline ends the vault; in a frozen vault it returns the bond.
-use crate::bytes::{Reader, Word};
+//! `freeze`: a request past its deadline, neither served nor refused, ends the vault.
+use crate::bytes::Reader;
 use crate::clock::now;
 use crate::config::Config;
-use crate::error::{require, Outcome, DEADLINE_NOT_REACHED};
+use crate::error::*;
 use crate::event::{Event, FROZEN};
 use crate::exit_request::ExitRequest;
 use crate::input::Call;
 
 pub fn run(call: &Call, data: Reader) -> Outcome {
-    let [config, account, bond_payer, us] = call.exactly()?;
+    let [config, account, us] = call.exactly()?;
     data.end()?;
     us.require_key(call.program)?;
     let config = Config::load_writable(config, call.program)?;
-    let request = ExitRequest::load_any(account, call.program)?;
+    require(!config.is_frozen(), VAULT_FROZEN)?;
+    let request = ExitRequest::load(account, call.program)?;
+    require(!request.is_served(), EXIT_SERVED)?;
     let unix_s = now()?.unix_s;
-    let first = !config.is_frozen();
-    if first {
-        require(unix_s > request.deadline_s(), DEADLINE_NOT_REACHED)?;
-        set!(config.record, frozen, 1);
-        set!(config.record, frozen_at_s, unix_s);
-    }
-    let nullifier = request.nullifier().load();
-    request.return_bond(bond_payer)?;
+    require(unix_s > config.last_second(get!(request.0, deadline_s))?, DEADLINE_NOT_REACHED)?;
+    set!(config.record, frozen, 1);
+    set!(config.record, frozen_at_s, unix_s);
 
     let mut event = Event::begin(FROZEN);
-    event.word(Word::of(&nullifier));
-    event.u64(get!(config.record, frozen_at_s));
-    event.u8(u8::from(first));
+    event.word(request.nullifier());
+    event.u64(unix_s);
     event.emit(&config, call.program)
 }

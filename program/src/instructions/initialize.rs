@@ -1,22 +1,17 @@
-//! `initialize`: config, empty note tree, empty spent tree and empty known states.
+//! `initialize`: creates config, empty trees, empty known states and the payout queue.
+use crate::account::record::Record;
 use crate::account::Account;
 use crate::bytes::{Bytes32, Reader, Word};
-use crate::config::{self, Config, ConfigData};
+use crate::config::{self, Config, CONFIG_BYTES};
 use crate::create::{create, NewAccount, Seeds};
 use crate::error::*;
 use crate::input::Call;
-use crate::known_states::{self, KnownStates, RING_BYTES};
-use crate::note::spent_leaf;
-use crate::poseidon::poseidon_into;
-use crate::syscalls::sol_get_stack_height;
-use crate::tree::{self, empty_subtree, NoteTree, DEPTH, TREE_BYTES};
+use crate::known_states::{self, RingData, RING_BYTES};
+use crate::queue::{self, Queue, QUEUE_BYTES};
+use crate::tree::{self, Trees, TREES_BYTES};
 use core::mem::size_of;
 use core::ptr::addr_of;
 
-/// Zeros behind the fields. They make the instruction larger than any transaction but a v1 one, so the vault cannot
-/// come to life on a cluster where no escape, which needs about as much, could ever land.
-const PADDING: usize = 2_816 - 73;
-const TOP_LEVEL: u64 = 1;
 const EXIT_DELAY_MAX_S: u64 = 31_536_000;
 
 /// BPFLoaderUpgradeab1e11111111111111111111111
@@ -47,14 +42,12 @@ struct ProgramData {
 }
 
 pub fn run(call: &Call, mut data: Reader) -> Outcome {
-    let [deployer, config, tree, ring, program, program_data, system] = call.exactly()?;
+    let [deployer, config, tree, ring, queue, program, program_data, system] = call.exactly()?;
     let (admin, signer, exit_delay_s) = (data.word()?, data.word()?, data.u64()?);
-    data.take(PADDING)?;
+    let genesis_hash = data.word()?;
     data.end()?;
-    // An inner instruction may be larger than the transaction that caused it, which would void the size proof.
-    require(unsafe { sol_get_stack_height() } == TOP_LEVEL, NOT_TOP_LEVEL)?;
     require(exit_delay_s >= 1 && exit_delay_s <= EXIT_DELAY_MAX_S, INVALID_DATA)?;
-    require(!admin.is_zero() && !signer.is_zero(), INVALID_DATA)?;
+    require(!admin.is_zero() && !signer.is_zero() && !genesis_hash.is_zero(), INVALID_DATA)?;
     system.require_system_program()?;
     require_deployer(deployer, program, program_data, call.program)?;
 
@@ -62,26 +55,19 @@ pub fn run(call: &Call, mut data: Reader) -> Outcome {
         let new = NewAccount { seeds: Seeds(&[seed]), size, owner: call.program, bond: 0 };
         create(deployer, account, &new, call.program)
     };
-    let bump = make(config, config::SEED, size_of::<ConfigData>())?;
-    NoteTree::begin(tree, make(tree, tree::SEED, TREE_BYTES)?)?;
-    KnownStates::begin(ring, make(ring, known_states::SEED, RING_BYTES)?)?;
-    let config = Config::begin(config, bump)?;
+    let bump = make(config, config::SEED, CONFIG_BYTES)?;
+    Trees::begin(tree, make(tree, tree::SEED, TREES_BYTES)?);
+    Record::<RingData>::begin(ring, make(ring, known_states::SEED, RING_BYTES)?);
+    Queue::begin(queue, make(queue, queue::SEED, QUEUE_BYTES)?);
+    let config = Config { record: Record::begin(config, bump), account: config };
     set!(config.record, exit_delay_s, exit_delay_s);
     set_word!(config.record, admin, admin);
     set_word!(config.record, settlement_signer, signer);
-    set_empty_spent_root(config)
-}
-
-/// The spent tree starts with leaf 0 = Poseidon(5, 0, 0), the head of its list.
-fn set_empty_spent_root(config: Config) -> Outcome {
-    let mut node = spent_leaf(Word::zero(), Word::zero())?;
-    let at = node.0.as_mut_ptr();
-    let mut height = 0;
-    while height < DEPTH {
-        poseidon_into([Word::at(at), empty_subtree(height)], at)?;
-        height += 1;
-    }
-    set_word!(config.record, spent_root, Word::at(at));
+    set_word!(config.record, genesis_hash, genesis_hash);
+    set_word!(config.record, tree, tree.key());
+    set_word!(config.record, ring, ring.key());
+    set_word!(config.record, queue, queue.key());
+    config.set_venue(call.program);
     Ok(())
 }
 

@@ -6,13 +6,15 @@ use crate::input::Call;
 mod anchor;
 mod authorize_restore;
 mod change_key;
+mod close_exit;
 mod deposit;
 mod emit;
-mod escape;
 mod freeze;
+mod grow_queue;
 mod initialize;
 mod open_epoch;
 mod pause;
+mod pay;
 mod refuse_exit;
 mod register_mint;
 mod request_exit;
@@ -31,12 +33,14 @@ pub fn dispatch(call: &Call, mut data: Reader) -> Outcome {
         6 => request_exit::run(call, data),
         7 => refuse_exit::run(call, data),
         8 => freeze::run(call, data),
-        9 => escape::run(call, data),
         10 => change_key::run(call, data, Pending::Signer),
         11 => change_key::run(call, data, Pending::Admin),
         12 => authorize_restore::run(call, data),
         13 => pause::run(call, data, true),
         14 => pause::run(call, data, false),
+        15 => pay::run(call, data),
+        16 => grow_queue::run(call, data),
+        17 => close_exit::run(call, data),
         crate::event::EMIT => emit::run(call),
         _ => Err(UNKNOWN_INSTRUCTION),
     }

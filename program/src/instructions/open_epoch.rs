@@ -1,10 +1,14 @@
 //! `open_epoch`: the booting instance fences every earlier one.
+use crate::account::Account;
 use crate::bytes::{compare, Reader, Word};
 use crate::clock::now;
 use crate::config::Config;
 use crate::error::*;
 use crate::event::{Event, EPOCH_OPENED};
 use crate::input::Call;
+use crate::known_states::KnownStates;
+use crate::syscalls::sol_get_stack_height;
+use crate::tree::Trees;
 use core::cmp::Ordering;
 
 struct Opening {
@@ -15,7 +19,16 @@ struct Opening {
     journal_head: Word,
     restore: u8,
     generation: u64,
+    last_batch: u64,
+    spent_root: Word,
+    cited_leaf_count: u64,
+    cited_root: Word,
 }
+
+/// Zeros behind the fields. They make the instruction larger than any transaction but a v1 one, so no vault takes
+/// deposits on a cluster where no exit request, which needs more, could ever land.
+const PADDING: usize = 1_232 - 186;
+const TOP_LEVEL: u64 = 1;
 
 fn read(mut data: Reader) -> Result<Opening, Fault> {
     let opening = Opening {
@@ -26,8 +39,15 @@ fn read(mut data: Reader) -> Result<Opening, Fault> {
         journal_head: data.word()?,
         restore: data.u8()?,
         generation: data.u64()?,
+        last_batch: data.u64()?,
+        spent_root: data.word()?,
+        cited_leaf_count: data.u64()?,
+        cited_root: data.word()?,
     };
+    data.take(PADDING)?;
     data.end()?;
+    // An inner instruction may be larger than the transaction that caused it, which would void the size proof.
+    require(unsafe { sol_get_stack_height() } == TOP_LEVEL, NOT_TOP_LEVEL)?;
     require(opening.restore <= 1, INVALID_DATA)?;
     let zero = Word::zero().as_ptr();
     require(compare(opening.boot_nonce, zero, 16) != Ordering::Equal, INVALID_DATA)?;
@@ -35,16 +55,17 @@ fn read(mut data: Reader) -> Result<Opening, Fault> {
 }
 
 pub fn run(call: &Call, data: Reader) -> Outcome {
-    let [signer, config, us] = call.exactly()?;
+    let [signer, config, tree, ring, us] = call.exactly()?;
     let opening = read(data)?;
     us.require_key(call.program)?;
     let config = Config::load_writable(config, call.program)?;
     config.require_settlement_signer(signer)?;
     let expected = config.epoch().checked_add(1).ok_or(OVERFLOW)?;
     require(opening.epoch == expected, EPOCH_OUT_OF_SEQUENCE)?;
+    require_present(config, tree, ring, &opening, call.program)?;
     let now = now()?;
     if opening.restore == 1 {
-        restore(config, now.unix_s)?;
+        restore(config, now.unix_s, call.program)?;
     } else {
         config.require_journal_forward(opening.journal_seq, opening.journal_head)?;
     }
@@ -58,13 +79,34 @@ pub fn run(call: &Call, data: Reader) -> Outcome {
 }
 
 /// Consumes the announced restore: the journal may start anew, and every old signed body is void with the generation.
-fn restore(config: Config, unix_s: u64) -> Outcome {
+fn restore(config: Config, unix_s: u64, program: Word) -> Outcome {
     let effective_at_s = get!(config.record, pending_restore_at_s);
     require(effective_at_s != 0 && unix_s >= effective_at_s, RESTORE_NOT_AUTHORIZED)?;
     set!(config.record, pending_restore_at_s, 0);
     let generation = get!(config.record, generation).checked_add(1).ok_or(OVERFLOW)?;
     set!(config.record, generation, generation);
+    set!(config.record, commit_seq, 0);
+    set_word!(config.record, commit_head, Word::zero());
+    config.set_venue(program);
     Ok(())
+}
+
+/// The instance knows every batch, and a note state that no deposit or refund can take from it: one that is known and
+/// not older than the last batch.
+fn require_present(
+    config: Config,
+    tree: Account,
+    ring: Account,
+    opening: &Opening,
+    program: Word,
+) -> Outcome {
+    let trees = Trees::load(tree, config, program)?;
+    let ring = KnownStates::load(ring, config, program)?;
+    require(opening.last_batch == config.last_batch(), BATCH_OUT_OF_SEQUENCE)?;
+    require(opening.spent_root.equals(trees.spent_root()), SPENT_ROOT_MISMATCH)?;
+    let settled = get!(config.record, settled_leaf_count);
+    require(opening.cited_leaf_count >= settled, UNKNOWN_STATE)?;
+    ring.require_known(trees, opening.cited_leaf_count, opening.cited_root)
 }
 
 fn emit(config: Config, opening: &Opening, call: &Call) -> Outcome {

@@ -1,31 +1,33 @@
-//! `refuse_exit`: proof that a requested note is already spent; the bond goes to who proves it.
+//! `refuse_exit`: proof that a batch spent the requested note; the bond goes to who proves it.
 use crate::bytes::{Reader, Word};
 use crate::config::Config;
-use crate::error::{require, Outcome, INVALID_SPENT_PROOF};
+use crate::error::*;
 use crate::event::{Event, EXIT_REFUSED};
 use crate::exit_request::ExitRequest;
-use crate::field::require_reduced;
 use crate::input::Call;
 use crate::known_states::KnownStates;
-use crate::note::spent_leaf;
-use crate::tree::{root_from_path, PATH_BYTES};
+use crate::tree::{spent_leaf, spent_root_from_path, Trees, PATH_BYTES};
 
 pub fn run(call: &Call, mut data: Reader) -> Outcome {
-    let [refuser, config, ring, account, us] = call.exactly()?;
-    let (cited_root, next_value, leaf_index) = (data.word()?, data.word()?, data.u64()?);
+    let [refuser, config, tree, ring, account, us] = call.exactly()?;
+    let (cited_root, batch, count) = (data.word()?, data.u64()?, data.u8()? as usize);
+    let nullifiers = data.take(32 * count)?;
     let path = data.take(PATH_BYTES)?;
     data.end()?;
     us.require_key(call.program)?;
     refuser.require_signer()?;
     let config = Config::load(config, call.program)?;
-    let ring = KnownStates::load(ring, call.program)?;
-    let request = ExitRequest::load_any(account, call.program)?;
-    ring.require_known_spent_root(config.spent_root(), cited_root)?;
-    require_reduced(next_value)?;
+    let trees = Trees::load(tree, config, call.program)?;
+    let ring = KnownStates::load(ring, config, call.program)?;
+    let request = ExitRequest::load_writable(account, call.program)?;
+    require(!request.is_served(), EXIT_SERVED)?;
+    ring.require_known_spent_root(trees, cited_root)?;
+    let index = batch.checked_sub(1).ok_or(INVALID_SPENT_PROOF)?;
+    let root = spent_root_from_path(spent_leaf(batch, nullifiers, count), index, path)?;
     let nullifier = request.nullifier().load();
-    let leaf = spent_leaf(Word::of(&nullifier), next_value)?;
-    let root = root_from_path(Word::of(&leaf), leaf_index, path)?;
-    require(Word::of(&root).equals(cited_root), INVALID_SPENT_PROOF)?;
+    let spent =
+        (0..count).any(|at| Word::at(unsafe { nullifiers.add(32 * at) }).equals(Word::of(&nullifier)));
+    require(spent && Word::of(&root).equals(cited_root), INVALID_SPENT_PROOF)?;
     account.close(refuser)?;
 
     let mut event = Event::begin(EXIT_REFUSED);

@@ -1,4 +1,5 @@
 //! `register_mint`: a mint's record, liability counter and vault token account.
+use crate::account::record::Record;
 use crate::bytes::{Reader, Word};
 use crate::config::Config;
 use crate::create::{create, NewAccount, Seeds};
@@ -39,7 +40,7 @@ pub fn run(call: &Call, mut data: Reader) -> Outcome {
     let vault_bump = create(payer, vault, &vault_new, call.program)?;
     initialize_token_account(token_program, vault, mint, config.account.key())?;
 
-    let record = MintRecord::begin(record, bump)?;
+    let record = MintRecord(Record::begin(record, bump));
     write(record, index, &facts, vault_bump);
     set_word!(record.0, mint, Word::of(&key));
     set_word!(record.0, token_program, token_program.key());

@@ -12,7 +12,7 @@ use crate::input::Call;
 use crate::known_states::KnownStates;
 use crate::mint_record::MintRecord;
 use crate::opening::Opening;
-use crate::tree::{root_from_path, NoteTree, PATH_BYTES};
+use crate::tree::{root_from_path, Trees, PATH_BYTES};
 
 struct Request {
     opening: Opening,
@@ -46,9 +46,10 @@ pub fn run(call: &Call, data: Reader) -> Outcome {
     owner.require_signer()?;
     let config = Config::load(config, call.program)?;
     require(!config.is_frozen(), VAULT_FROZEN)?;
-    let (tree, ring) = (NoteTree::load(tree, call.program)?, KnownStates::load(ring, call.program)?);
-    let mint_record = MintRecord::load_any(mint_record, call.program)?;
-    ring.require_known(tree, request.cited_leaf_count, request.cited_root)?;
+    let trees = Trees::load(tree, config, call.program)?;
+    let ring = KnownStates::load(ring, config, call.program)?;
+    let mint_record = MintRecord::load(mint_record, call.program)?;
+    ring.require_known(trees, request.cited_leaf_count, request.cited_root)?;
     let opening = &request.opening;
     require(opening.amount >= mint_record.min_exit(), BELOW_MIN_EXIT)?;
     let note = opening.open(mint_record.mint(), owner.key())?;
@@ -65,7 +66,7 @@ pub fn run(call: &Call, data: Reader) -> Outcome {
     let now = now()?;
     let deadline_s = now.unix_s.checked_add(config.exit_delay_s()).ok_or(OVERFLOW)?;
     let bump = create(payer, account, &new, call.program)?;
-    let record = Record::<ExitRequestData>::begin(account, bump)?;
+    let record = Record::<ExitRequestData>::begin(account, bump);
     set_word!(record, nullifier, Word::of(&note.nullifier));
     set_word!(record, commitment, Word::of(&note.commitment));
     set_word!(record, mint, mint_record.mint());

@@ -1,51 +1,60 @@
-//! Owns the note tree: append-only, depth 32, only the frontier is kept.
+//! Computes the roots of the note tree and of the spent log: append-only, depth 40, only the frontiers are kept.
 use crate::account::record::{Head, Layout, Record};
 use crate::account::Account;
 use crate::bytes::{copy, Bytes32, Word};
-use crate::create::Seeds;
+use crate::config::Config;
 use crate::error::{require, Fault, Outcome, INVALID_DATA, TREE_FULL};
+use crate::hash::{poseidon_into, sha256, Slice};
 use crate::heap::LEAVES_MAX;
-use crate::poseidon::poseidon_into;
-use empty_subtrees::EMPTY_SUBTREES;
+use empty_subtrees::{EMPTY_BATCHES, EMPTY_NOTES};
 
 mod empty_subtrees;
 
-pub const DEPTH: usize = 32;
+pub const DEPTH: usize = 40;
 /// Siblings of an inclusion path, 32 bytes each.
 pub const PATH_BYTES: usize = 32 * DEPTH;
 const CAPACITY: u64 = 1 << DEPTH;
 
 pub const SEED: &[u8] = b"tree";
 
+/// Entry h of a frontier: the left sibling that the next leaf needs at height h, meaningful where bit h of the leaf
+/// count is set. The spent log has a leaf for each batch, so its leaf count is config's `last_batch`.
 #[repr(C)]
-pub struct TreeData {
+pub struct TreesData {
     head: Head,
     _zeros: [u8; 5],
     leaf_count: u64,
     root: Bytes32,
-    /// Entry h: the left sibling the next leaf needs at height h.
     frontier: [Bytes32; DEPTH],
+    spent_root: Bytes32,
+    spent_frontier: [Bytes32; DEPTH],
 }
 
-pub const TREE_BYTES: usize = core::mem::size_of::<TreeData>();
-const _: () = assert!(TREE_BYTES == 1_072);
+pub const TREES_BYTES: usize = core::mem::size_of::<TreesData>();
+const _: () = assert!(TREES_BYTES == 2_640);
 
-impl Layout for TreeData {
+impl Layout for TreesData {
     const KIND: u8 = 2;
 }
 
 #[derive(Clone, Copy)]
-pub struct NoteTree(Record<TreeData>);
+pub struct Trees(Record<TreesData>);
 
-impl NoteTree {
-    pub fn load(account: Account, program: Word) -> Result<Self, Fault> {
-        Ok(NoteTree(Record::load(account, &Seeds(&[SEED]), program)?))
+impl Trees {
+    pub fn load(account: Account, config: Config, program: Word) -> Result<Self, Fault> {
+        account.require_key(word!(config.record, tree))?;
+        Ok(Trees(Record::of(account, program)?))
     }
 
-    pub fn begin(account: Account, bump: u8) -> Outcome {
-        let tree = NoteTree(Record::begin(account, bump)?);
-        set_word!(tree.0, root, empty_subtree(DEPTH));
-        Ok(())
+    pub fn load_writable(account: Account, config: Config, program: Word) -> Result<Self, Fault> {
+        account.require_writable()?;
+        Trees::load(account, config, program)
+    }
+
+    pub fn begin(account: Account, bump: u8) {
+        let trees = Trees(Record::begin(account, bump));
+        set_word!(trees.0, root, Word::of(&EMPTY_NOTES[DEPTH]));
+        set_word!(trees.0, spent_root, Word::of(&EMPTY_BATCHES[DEPTH]));
     }
 
     pub fn leaf_count(self) -> u64 {
@@ -56,12 +65,11 @@ impl NoteTree {
         word!(self.0, root)
     }
 
-    fn frontier(self, height: usize) -> *mut u8 {
-        let frontier = field!(self.0, frontier) as *mut u8;
-        unsafe { frontier.add(32 * height) }
+    pub fn spent_root(self) -> Word {
+        word!(self.0, spent_root)
     }
 
-    /// Appends `count` leaves that stand in `nodes`, which is overwritten height by height with their ancestors.
+    /// Appends the `count` note commitments in `nodes`, which is overwritten height by height with their ancestors.
     pub fn append(self, nodes: *mut u8, count: usize) -> Outcome {
         let first = self.leaf_count();
         require(count <= LEAVES_MAX, INVALID_DATA)?;
@@ -70,19 +78,45 @@ impl NoteTree {
             return Ok(());
         }
         let total = first + count as u64;
+        let frontier = field!(self.0, frontier) as *mut Bytes32;
         let mut level = Level { nodes, first, count };
         let mut height = 0;
         while height < DEPTH {
-            let left = Word::at(self.frontier(height)).load();
+            let at = unsafe { frontier.add(height) };
+            let left = unsafe { *at };
             let complete = total >> height;
             if complete & 1 == 1 && complete > level.first {
-                copy(self.frontier(height), level.node((complete - 1 - level.first) as usize), 32);
+                copy(at as *mut u8, level.node((complete - 1 - level.first) as usize), 32);
             }
-            level = level.parents(Word::of(&left), empty_subtree(height))?;
+            level = level.parents(Word::of(&left), Word::of(&EMPTY_NOTES[height]))?;
             height += 1;
         }
         set_word!(self.0, root, Word::at(nodes));
         set!(self.0, leaf_count, total);
+        Ok(())
+    }
+
+    /// Appends the leaf of batch `index` + 1 to the spent log, which has `index` leaves.
+    pub fn append_spent(self, index: u64, leaf: Bytes32) -> Outcome {
+        require(index < CAPACITY, TREE_FULL)?;
+        let frontier = field!(self.0, spent_frontier) as *mut Bytes32;
+        let mut node = leaf;
+        let mut complete = true;
+        let mut height = 0;
+        while height < DEPTH {
+            let at = unsafe { frontier.add(height) };
+            if index >> height & 1 == 1 {
+                node = spent_node(Word::at(at as *const u8), Word::of(&node));
+            } else {
+                if complete {
+                    unsafe { *at = node };
+                    complete = false;
+                }
+                node = spent_node(Word::of(&node), Word::of(&EMPTY_BATCHES[height]));
+            }
+            height += 1;
+        }
+        set_word!(self.0, spent_root, Word::of(&node));
         Ok(())
     }
 }
@@ -116,11 +150,7 @@ impl Level {
     }
 }
 
-pub fn empty_subtree(height: usize) -> Word {
-    Word::of(&EMPTY_SUBTREES[if height > DEPTH { DEPTH } else { height }])
-}
-
-/// The root a leaf leads to through 32 siblings of 32 bytes, from the leaf upwards.
+/// The note root that a leaf leads to through 40 siblings of 32 bytes, from the leaf upwards.
 pub fn root_from_path(leaf: Word, index: u64, path: *const u8) -> Result<Bytes32, Fault> {
     require(index < CAPACITY, INVALID_DATA)?;
     let mut node = leaf.load();
@@ -130,6 +160,30 @@ pub fn root_from_path(leaf: Word, index: u64, path: *const u8) -> Result<Bytes32
         let sibling = Word::at(unsafe { path.add(32 * height) });
         let pair = if index >> height & 1 == 1 { [sibling, Word::at(at)] } else { [Word::at(at), sibling] };
         poseidon_into(pair, at)?;
+        height += 1;
+    }
+    Ok(node)
+}
+
+/// Leaf of a batch in the spent log: its id and the nullifiers it spends, in their order.
+pub fn spent_leaf(batch: u64, nullifiers: *const u8, count: usize) -> Bytes32 {
+    let id = batch.to_le_bytes();
+    sha256([b"tacit/spent/v1"[..].into(), id[..].into(), Slice::of(nullifiers, 32 * count)])
+}
+
+fn spent_node(left: Word, right: Word) -> Bytes32 {
+    sha256([[1u8][..].into(), left.into(), right.into()])
+}
+
+/// The spent root that a leaf leads to through 40 siblings of 32 bytes, from the leaf upwards.
+pub fn spent_root_from_path(leaf: Bytes32, index: u64, path: *const u8) -> Result<Bytes32, Fault> {
+    require(index < CAPACITY, INVALID_DATA)?;
+    let mut node = leaf;
+    let mut height = 0;
+    while height < DEPTH {
+        let sibling = Word::at(unsafe { path.add(32 * height) });
+        let own = Word::of(&node);
+        node = if index >> height & 1 == 1 { spent_node(sibling, own) } else { spent_node(own, sibling) };
         height += 1;
     }
     Ok(node)

@@ -1,12 +1,7 @@
-/** A note of a known owner in an open vault, with everything its exit and escape need, for the program's tests. */
-import {
-  depositCommitment,
-  noteInner,
-  nullifierOf,
-  settlementCommitment,
-} from '../../../protocol/notes/notes'
-import { TOKEN_PROGRAM } from '../../../protocol/vault/addresses'
-import type { EscapeFields, NoteOpening, RequestExitFields } from '../../../protocol/vault/exits'
+/** A note of a known owner in an open vault, with everything its exit needs, for the program's tests. */
+import { depositCommitment, noteInner, nullifierOf, settlementCommitment } from '../../../protocol/notes/notes'
+import type { NoteOpening, RefuseExitFields, RequestExitFields } from '../../../protocol/vault/exits'
+import type { PayoutFields } from '../../../protocol/vault/settle'
 import { bytes32, element, elements, landed, OpenVault, outputsOf } from './open_vault'
 import { testKey } from './vault_chain'
 
@@ -57,24 +52,23 @@ export class ExitNote {
     }
   }
 
-  /** The fields of an escape under the final roots. */
-  escapeOf(payer: Uint8Array): EscapeFields {
-    const { vault, owner, opening, nullifier, destination } = this
-    const { leaf, siblings } = vault.spent.witness(nullifier)
+  /** The payout that serves the request. */
+  payout(): PayoutFields {
+    const { vault, nullifier, opening, destination, refund_inner } = this
+    return { ...vault.withdrawal(opening.amount, destination, refund_inner), nullifier }
+  }
+
+  /** The proof that `batch`, the last by default, spent the note. */
+  refusalOf(refuser: Uint8Array, batch = this.vault.batches.length): RefuseExitFields {
+    const { vault, nullifier } = this
     return {
       program: vault.program,
-      owner: owner.key,
-      payer,
-      mint: vault.mint,
-      token_program: TOKEN_PROGRAM,
-      destination,
-      opening,
+      refuser,
       nullifier,
-      low_value: leaf.value,
-      low_next: leaf.next_value,
-      low_index: leaf.index,
-      path: vault.tree.siblings(opening.leaf_index),
-      low_path: siblings,
+      cited_spent_root: vault.spent.root(),
+      batch,
+      nullifiers: [...vault.batches[batch - 1]!],
+      path: vault.spent.siblings(batch - 1),
     }
   }
 

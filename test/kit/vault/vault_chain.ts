@@ -26,9 +26,11 @@ import {
   type ConfigAccount,
   decodeConfig,
   decodeMintRecord,
+  decodeQueue,
   decodeRing,
   decodeTree,
   type MintRecord,
+  type QueueAccount,
   type RingAccount,
   type TreeAccount,
 } from '../../../protocol/vault/accounts'
@@ -58,6 +60,8 @@ export function testKey(name: string): TestKey {
 export type Landed = {
   ok: true
   events: VaultEvent[]
+  /** Data of every inner instruction. */
+  inner: Uint8Array[]
   units: bigint
   /** Bytes of the whole transaction on the wire. */
   bytes: number
@@ -149,18 +153,22 @@ export class VaultChain {
     return this.#decoded(this.vault.ring, decodeRing)
   }
 
+  queue(): QueueAccount {
+    return this.#decoded(this.vault.queue, decodeQueue)
+  }
+
   mintRecord(mint: Uint8Array): MintRecord {
     return this.#decoded(mintRecordAddress(this.program, mint), decodeMintRecord)
   }
 
-  #signed(instruction: VaultInstruction, fee_payer: TestKey): Transaction {
+  #signed(instruction: VaultInstruction, fee_payer: TestKey, loaded_bytes = 2_000_000): Transaction {
     const { program, accounts, data } = instruction
     const message = pipe(
       createTransactionMessage({ version: 1 }),
       (m) => setTransactionMessageFeePayer(addressOf(fee_payer.key), m),
       (m) => this.svm.setTransactionMessageLifetimeUsingLatestBlockhash(m),
       (m) => setTransactionMessageComputeUnitLimit(1_400_000, m),
-      (m) => setTransactionMessageLoadedAccountsDataSizeLimit(2_000_000, m),
+      (m) => setTransactionMessageLoadedAccountsDataSizeLimit(loaded_bytes, m),
       (m) =>
         appendTransactionMessageInstruction(
           {
@@ -186,14 +194,16 @@ export class VaultChain {
   }
 
   /** Signs with every known key the instruction names as a signer, and sends one v1 transaction. */
-  send(instruction: VaultInstruction, fee_payer = this.payer): Landed | Failed {
-    const signed = this.#signed(instruction, fee_payer)
+  send(instruction: VaultInstruction, fee_payer = this.payer, loaded_bytes?: number): Landed | Failed {
+    const signed = this.#signed(instruction, fee_payer, loaded_bytes)
     const bytes = getTransactionEncoder().encode(signed).length
     const result = this.svm.sendTransaction(signed)
     this.svm.expireBlockhash()
     if (result instanceof FailedTransactionMetadata)
       return { ok: false, error: describe(result), logs: result.meta().logs() }
-    return { ok: true, events: eventsOf(result), units: result.computeUnitsConsumed(), bytes }
+    const inner = innerData(result)
+    const events = inner.flatMap((data) => decodeEvent(data) ?? [])
+    return { ok: true, events, inner, units: result.computeUnitsConsumed(), bytes }
   }
 
   /** Simulates the instruction: `landed`, or the error's name. */
@@ -208,9 +218,9 @@ function roleOf({ signer, writable }: { signer: boolean; writable: boolean }): A
   return writable ? AccountRole.WRITABLE : AccountRole.READONLY
 }
 
-function eventsOf(result: TransactionMetadata): VaultEvent[] {
+function innerData(result: TransactionMetadata): Uint8Array[] {
   return result
     .innerInstructions()
     .flat()
-    .flatMap((inner) => decodeEvent(inner.instruction().data()) ?? [])
+    .map((inner) => inner.instruction().data())
 }

@@ -66,7 +66,8 @@ function insolvency(world: World, draft: Draft): string | undefined {
   for (const { mint } of world.mints) {
     const record = decodeMintRecord(draft.at(mintRecordAddress(world.program, mint)).data)
     const held = tokensIn(draft.at(vaultTokenAddress(world.program, mint)))
-    if (record === undefined || held < record.liabilities) return 'a vault holds less than it owes'
+    if (record === undefined || held < record.liabilities + record.queued)
+      return 'a vault holds less than it owes'
   }
   return undefined
 }
@@ -109,8 +110,9 @@ function follow(world: World, reports: Map<string, Report>): string | undefined 
   world.follow(report)
   const root = world.ledger.get(world.vault.tree).data.slice(16, 48)
   if (!equalBytes(root, world.tree.root())) return 'the note root is not that of the tree beside the chain'
-  if (!equalBytes(world.config().spent_root, world.spent.root()))
-    return 'the spent root is not that of the tree beside the chain'
+  const spent_root = world.ledger.get(world.vault.tree).data.slice(1_328, 1_360)
+  if (!equalBytes(spent_root, world.spent.root()))
+    return 'the spent root is not that of the log beside the chain'
   return undefined
 }
 

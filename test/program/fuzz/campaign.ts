@@ -26,7 +26,7 @@ const WORLD_RUNS = 700
 const HONEST_ONE_IN = 5
 const LOOK_CLOSELY_ONE_IN = 8
 /** Where another state of the vault follows from what an attacker alone can do; the rest is undone. */
-const KEPT = new Set(['deposit', 'request_exit', 'refuse_exit', 'freeze', 'escape'])
+const KEPT = new Set(['deposit', 'request_exit', 'refuse_exit', 'freeze', 'close_exit', 'pay', 'refund'])
 
 const count = (counts: Map<string, number>, name: string): void =>
   void counts.set(name, (counts.get(name) ?? 0) + 1)
@@ -66,6 +66,8 @@ const WEIGHTED = PLANS.flatMap(({ name, weight }) => Array.from({ length: weight
 const NOTES_BEFORE_FREEZE = 16
 /** Longer than any exit may wait. */
 const OVERDUE_S = 1_100
+/** After which a queue entry may be refunded. */
+const WEEK_S = 604_800
 
 /** Time passes, now and then much of it; answers the name of the next honest instruction. */
 function nextStep(world: World): string {
@@ -73,6 +75,7 @@ function nextStep(world: World): string {
     if (!world.config().frozen) world.passTime(2, OVERDUE_S)
     return 'freeze'
   }
+  if (world.chance.oneIn(40)) world.passTime(2, WEEK_S)
   if (world.chance.oneIn(3))
     world.passTime(world.chance.below(12), world.chance.below(world.chance.oneIn(6) ? 900 : 60))
   return world.chance.pick(WEIGHTED)
@@ -135,7 +138,8 @@ function settleAttempt(
   if (done.wrong !== undefined) return done.wrong
   tally.landed += 1
   count(tally.landed_by, names.join(' + '))
-  if (names.every((name) => KEPT.has(name)) && world.chance.oneIn(4)) return done.keep()
+  const kept = names.every((name) => KEPT.has(name) && (world.freezes || name !== 'freeze'))
+  if (kept && world.chance.oneIn(4)) return done.keep()
   done.undo()
   return undefined
 }

@@ -8,16 +8,17 @@ import {
   nullifierOf,
   settlementCommitment,
 } from '../../../protocol/notes/notes'
-import { SpentTree } from '../../../protocol/notes/spent_tree'
+import { SpentLog, spentLogLeaf } from '../../../protocol/notes/spent_log'
 import { sha256 } from '../../../protocol/sha256'
 import {
   type ConfigAccount,
   decodeConfig,
   decodeExitRequest,
+  decodeQueue,
   type ExitRequest,
+  type QueueAccount,
 } from '../../../protocol/vault/accounts'
 import {
-  escapeRecordAddress,
   exitRequestAddress,
   SYSTEM_PROGRAM,
   TOKEN_2022_PROGRAM,
@@ -67,7 +68,11 @@ export class World {
   readonly mints: WorldMint[] = []
   readonly notes: Note[] = []
   readonly tree = new MerkleTree()
-  spent = new SpentTree()
+  readonly spent = new SpentLog()
+  /** Nullifiers of every batch, from batch 1. */
+  readonly batches: Uint8Array[][] = []
+  /** The batch that spent a nullifier (hex). */
+  readonly spent_in = new Map<string, number>()
   clock: Clock = { slot: 1_000, unix_s: 1_800_000_000 }
   /** Raised by everything that may change which transactions are valid. */
   version = 0
@@ -79,7 +84,7 @@ export class World {
 
   constructor(seed: number, elf: Uint8Array) {
     this.chance = new Chance(seed)
-    this.freezes = this.chance.oneIn(2)
+    this.freezes = this.chance.oneIn(4)
     const programs = [this.program, this.other_program, this.unborn_program]
     for (const program of programs) {
       this.chain.addProgram(program, elf)
@@ -124,9 +129,9 @@ export class World {
 
   /** An account in the words of a finding. */
   nameOf(address: Uint8Array): string {
-    const { config, tree, ring } = this.vault
+    const { config, tree, ring, queue } = this.vault
     const { sponsor, attacker } = this
-    const names = Object.entries({ config, tree, ring, sponsor, attacker })
+    const names = Object.entries({ config, tree, ring, queue, sponsor, attacker })
     return names.find(([, known]) => toHex(known) === toHex(address))?.[0] ?? encodeBase58(address)
   }
 
@@ -165,10 +170,17 @@ export class World {
 
   /** Notes whose tokens are still owed. */
   unspent(): Note[] {
-    return this.notes.filter(({ nullifier }) => {
-      const escaped = this.ledger.get(escapeRecordAddress(this.program, nullifier)).data.length > 0
-      return !escaped && !this.spent.has(nullifier)
-    })
+    return this.notes.filter((note) => !this.isSpent(note))
+  }
+
+  isSpent({ nullifier }: Note): boolean {
+    return this.spent_in.has(toHex(nullifier))
+  }
+
+  queue(): QueueAccount {
+    const queue = decodeQueue(this.ledger.get(this.vault.queue).data)
+    if (queue === undefined) throw new Error('the vault has no queue')
+    return queue
   }
 
   /** The inner hash of a note to come. */
@@ -211,13 +223,17 @@ export class World {
   }
 
   /** Follows what a kept transaction did to the fuzzed vault. */
-  follow({ appended, spent, mints }: Report): void {
+  follow({ appended, batches, mints }: Report): void {
     for (const mint of mints) this.mints.push({ mint, token_program: this.ledger.get(mint).owner })
     for (const one of appended) {
       const note = this.#noteOf(one, this.tree.leaf_count)
       this.tree.append([one.commitment])
       if (note !== undefined) this.notes.push(note)
     }
-    this.spent.insert(spent)
+    for (const nullifiers of batches) {
+      this.batches.push(nullifiers)
+      for (const nullifier of nullifiers) this.spent_in.set(toHex(nullifier), this.batches.length)
+      this.spent.append(spentLogLeaf(this.batches.length, nullifiers))
+    }
   }
 }

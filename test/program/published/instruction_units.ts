@@ -46,18 +46,17 @@ function measure(name: string, chain: VaultChain, instruction: VaultInstruction,
 function opening(): void {
   const chain = new VaultChain()
   const { program } = chain
-  const fields = {
-    program,
-    deployer: payer.key,
-    program_data: chain.programData(),
-    exit_delay_s: EXIT_DELAY_S,
-  }
-  const keys = { admin: testKey('admin').key, settlement_signer: testKey('signer').key }
-  measure('initialize', chain, initializeInstruction({ ...fields, ...keys }))
+  measure('initialize', chain, initializeInstruction(initializationOf(chain)))
   const vault = new OpenVault()
   const mint = bytes32('second mint')
   vault.chain.setAccount(mint, mintBytes(), TOKEN_PROGRAM)
-  const registration = { program, admin: keys.admin, payer: payer.key, mint, token_program: TOKEN_PROGRAM }
+  const registration = {
+    program,
+    admin: vault.admin.key,
+    payer: payer.key,
+    mint,
+    token_program: TOKEN_PROGRAM,
+  }
   measure(
     'register_mint',
     vault.chain,
@@ -66,12 +65,13 @@ function opening(): void {
   const { units, bytes } = landed(vault.openEpoch())
   rows.push(['open_epoch', units, bytes])
   const signer = { program, settlement_signer: vault.signer.key }
-  const position = { epoch: 1, journal_seq: 9, journal_head: bytes32('head') }
+  const limits = { not_after_slot: 9_999, not_after_s: 1_900_000_000 }
+  const position = { epoch: 1, journal_seq: 9, journal_head: bytes32('head'), ...limits }
   measure('anchor', vault.chain, anchorInstruction({ ...signer, ...position }), vault.signer)
 }
 
 function deposits(): void {
-  const vault = new OpenVault()
+  const vault = runningVault(0n)
   const inner = noteInner(vault.trader.key, element('blinding'))
   measure('deposit, first leaf', vault.chain, depositInstruction(vault.depositOf(5_000n, inner)))
   for (let count = 0; count < 6; count++) vault.deposit(5_000n, inner)
@@ -79,9 +79,7 @@ function deposits(): void {
 }
 
 function settled(name: string, parts: (vault: OpenVault) => Partial<SettleFields>): void {
-  const vault = new OpenVault()
-  landed(vault.openEpoch())
-  vault.deposit(500_000n, element('inner'))
+  const vault = runningVault(500_000n)
   const { units, bytes } = vault.settle(parts(vault))
   rows.push([name, units, bytes])
 }
@@ -93,47 +91,46 @@ function settlements(): void {
       outputs: outputsOf(elements('c', 2 * orders)),
     }))
   for (const payouts of [1, 8, 24])
-    settled(`settle, ${payouts} withdrawals, paid`, (vault) => ({
+    settled(`settle, ${payouts} withdrawals`, (vault) => ({
       nullifiers: elements('n', payouts),
-      payouts: Array.from({ length: payouts }, (_, index) => {
-        vault.setToken(bytes32(`to ${index}`), { owner: vault.trader.key })
-        return vault.withdrawal(1_000n, bytes32(`to ${index}`))
-      }),
+      payouts: Array.from({ length: payouts }, (_, index) =>
+        vault.withdrawal(1_000n, bytes32(`to ${index}`)),
+      ),
     }))
-  settled('settle, 24 withdrawals, all refunded', (vault) => ({
-    nullifiers: elements('n', 24),
-    payouts: Array.from({ length: 24 }, (_, index) => vault.withdrawal(1_000n, bytes32(`no ${index}`))),
-  }))
+}
+
+function payments(): void {
+  for (const entries of [1, 8])
+    for (const outcome of ['paid', 'refunded']) {
+      const vault = runningVault(500_000n)
+      const payouts = Array.from({ length: entries }, (_, index) => {
+        const to = bytes32(`to ${index}`)
+        if (outcome === 'paid') vault.setToken(to, { owner: vault.trader.key })
+        return vault.withdrawal(1_000n, to)
+      })
+      vault.settle({ payouts })
+      measure(`pay, ${entries} ${outcome}`, vault.chain, vault.payment())
+    }
+  const { chain, program } = runningVault()
+  measure('grow_queue', chain, growQueueInstruction(program, payer.key))
 }
 
 function exits(): void {
   const served = new ExitNote('deposit')
-  const { vault } = served
+  const { vault, nullifier } = served
   measure('request_exit', vault.chain, requestExitInstruction(served.requestOf(payer.key)))
-  const payout = vault.withdrawal(served.opening.amount, served.destination, served.refund_inner)
-  const exit = { nullifier: served.nullifier, bond_payer: payer.key }
-  const event = vault.settle({ nullifiers: [served.nullifier], payouts: [{ ...payout, kind: 'exit', exit }] })
+  const event = vault.settle({ nullifiers: [nullifier], payouts: [served.payout()] })
   rows.push(['settle, 1 exit', event.units, event.bytes])
+  const closing = { program: vault.program, nullifier, bond_payer: payer.key }
+  measure('close_exit', vault.chain, closeExitInstruction(closing))
   const spent = new ExitNote('deposit')
   landed(spent.vault.chain.send(requestExitInstruction(spent.requestOf(payer.key))))
-  spent.vault.settle({ nullifiers: [spent.nullifier] })
-  const { leaf, siblings } = spent.vault.spent.witness(spent.nullifier)
-  const proof = { next_value: leaf.next_value, leaf_index: leaf.index, path: siblings }
-  const refusal = { program: vault.program, refuser: payer.key, nullifier: spent.nullifier, ...proof }
-  const cited_spent_root = spent.vault.spent.root()
-  measure('refuse_exit', spent.vault.chain, refuseExitInstruction({ ...refusal, cited_spent_root }))
-  escapes()
-}
-
-function escapes(): void {
-  const note = new ExitNote('deposit')
-  const { chain, program } = note.vault
-  note.mingle()
-  landed(chain.send(requestExitInstruction(note.requestOf(payer.key))))
-  chain.setTime(2_000, 1_800_000_000 + EXIT_DELAY_S + 1)
-  const fields = { program, nullifier: note.nullifier, bond_payer: payer.key }
-  measure('freeze', chain, freezeInstruction(fields))
-  measure('escape', chain, escapeInstruction(note.escapeOf(payer.key)))
+  spent.vault.settle({ nullifiers: [...elements('n', 55), spent.nullifier].sort(compareBytes) })
+  measure('refuse_exit, 56 nullifiers', spent.vault.chain, refuseExitInstruction(spent.refusalOf(payer.key)))
+  const late = new ExitNote('deposit')
+  landed(late.vault.chain.send(requestExitInstruction(late.requestOf(payer.key))))
+  late.vault.chain.setTime(2_000, 1_800_000_000 + EXIT_DELAY_S + 1)
+  measure('freeze', late.vault.chain, freezeInstruction(late.vault.program, late.nullifier))
 }
 
 function admin(): void {

@@ -67,8 +67,7 @@ const exits: Shape['batchOf'] = (vault, count) => {
     }
     landed(chain.send(requestExitInstruction({ program, ...asked, ...cited })))
     vault.setToken(destination, { owner: trader.key })
-    const paid = vault.withdrawal(amount, destination, refund_inner)
-    return { ...paid, kind: 'exit', exit: { nullifier, bond_payer: chain.payer.key } }
+    return { ...vault.withdrawal(amount, destination, refund_inner), nullifier }
   })
   const nullifiers = notes.map(({ nullifier }) => nullifier).sort(compareBytes)
   return vault.batchOf({ nullifiers, payouts })

@@ -1,33 +1,58 @@
 /** Decoders accept exactly what encoders and program write, and nothing longer, shorter or foreign. */
-
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
+import { fromHex, toHex } from '../../../protocol/bytes'
+import type { Codec } from '../../../protocol/codec'
 import {
   ACCOUNT_BYTES,
-  ACCOUNT_KIND,
+  CONFIG,
   decodeConfig,
-  decodeEscapeRecord,
   decodeExitRequest,
   decodeMintRecord,
+  decodeQueue,
   decodeRing,
   decodeTree,
+  EXIT_REQUEST,
+  isKnownState,
+  MINT_RECORD,
+  RING,
+  TREE,
 } from '../../../protocol/vault/accounts'
 import { decodeDeposit } from '../../../protocol/vault/deposit'
 import { decodeAnchor, decodeOpenEpoch } from '../../../protocol/vault/epochs'
-import { decodeEvent, EVENT_KIND } from '../../../protocol/vault/events'
-import { instructionName } from '../../../protocol/vault/instruction'
-import { LayoutWriter } from '../../../protocol/vault/layout'
+import { decodeEvent } from '../../../protocol/vault/events'
+import { INSTRUCTION, type InstructionName, instructionName } from '../../../protocol/vault/instruction'
+import { decodePay } from '../../../protocol/vault/queue'
 import { decodeSettleData, encodeSettleData, type SettleData } from '../../../protocol/vault/settle'
+import vector from '../../vectors/vault.json'
 
 const bytes = (size: number) => fc.uint8Array({ minLength: size, maxLength: size })
 const count = fc.nat()
+const { accounts, events, instructions } = vector
+
+const ofHex = (hex: string): Uint8Array => fromHex(hex, hex.length / 2)!
+
+/** An account of the vectors with the zeros at its end. */
+function account(name: keyof typeof accounts): Uint8Array {
+  const data = new Uint8Array(accounts[name].bytes)
+  data.set(ofHex(accounts[name].hex))
+  return data
+}
+
+/** An instruction of the vectors, of `size` bytes with the zeros at its end. */
+function instruction(name: keyof typeof instructions, size?: number): Uint8Array {
+  const data = ofHex(instructions[name])
+  if (size === undefined) return data
+  const padded = new Uint8Array(size)
+  padded.set(data)
+  return padded
+}
 
 const settle: fc.Arbitrary<SettleData> = fc.record({
   epoch: count,
   batch: count,
   cited_leaf_count: count,
   cited_root: bytes(32),
-  spent_root: bytes(32),
   journal_seq: count,
   journal_head: bytes(32),
   payout_mints: fc.nat({ max: 8 }),
@@ -37,8 +62,9 @@ const settle: fc.Arbitrary<SettleData> = fc.record({
     fc.record({
       kind: fc.constantFrom('withdrawal' as const, 'exit' as const),
       mint: fc.nat({ max: 7 }),
-      nullifier: fc.nat({ max: 95 }),
+      nullifier: fc.nat({ max: 55 }),
       amount: fc.bigInt({ min: 0n, max: (1n << 64n) - 1n }),
+      destination: bytes(32),
       inner: bytes(32),
     }),
     { maxLength: 3 },
@@ -57,55 +83,156 @@ test('settle data comes back as it went in, and a byte more or less makes it for
   )
 })
 
+const DECODERS = {
+  config: decodeConfig,
+  tree: decodeTree,
+  ring: decodeRing,
+  mint_record: decodeMintRecord,
+  exit_request: decodeExitRequest,
+  queue: decodeQueue,
+} as const
+
 test('every account decoder knows its kind, version and size only', () => {
-  const decoders = {
-    config: decodeConfig,
-    tree: decodeTree,
-    ring: decodeRing,
-    mint_record: decodeMintRecord,
-    exit_request: decodeExitRequest,
-    escape_record: decodeEscapeRecord,
-  } as const
-  for (const [name, decode] of Object.entries(decoders)) {
-    const kind = name as keyof typeof ACCOUNT_KIND
-    const data = new Uint8Array(ACCOUNT_BYTES[kind])
-    expect(decode(data)).toBeUndefined()
-    data[0] = ACCOUNT_KIND[kind]
-    data[1] = 1
+  for (const [name, decode] of Object.entries(DECODERS) as [keyof typeof DECODERS, typeof decodeQueue][]) {
+    const data = account(name)
+    expect([name, data.length]).toEqual([name, ACCOUNT_BYTES[name]])
     expect(decode(data)).toBeDefined()
     expect(decode(data.slice(1))).toBeUndefined()
     expect(decode(Uint8Array.of(...data, 0))).toBeUndefined()
-    data[1] = 2
-    expect(decode(data)).toBeUndefined()
+    for (const at of [0, 1]) {
+      const foreign = data.slice()
+      foreign[at]! ^= 0x40
+      expect([name, at, decode(foreign)]).toEqual([name, at, undefined])
+    }
   }
 })
 
+test('what the program wrote is encoded again byte by byte', () => {
+  const layouts = {
+    config: CONFIG,
+    tree: TREE,
+    ring: RING,
+    mint_record: MINT_RECORD,
+    exit_request: EXIT_REQUEST,
+  }
+  for (const [name, layout] of Object.entries(layouts) as [keyof typeof layouts, Codec<unknown>][]) {
+    const data = account(name)
+    expect([name, toHex(layout.encode(layout.decode(data)))]).toEqual([name, toHex(data)])
+  }
+})
+
+test('fields are at the places that the documents name', () => {
+  const places = (
+    ['journal_seq', 'admin', 'commit_seq', 'venue', 'spent_count', 'tree', 'queue'] as const
+  ).map((field) => CONFIG.offsetOf(field))
+  expect(places).toEqual([40, 80, 200, 344, 424, 440, 504])
+  expect(TREE.offsetOf('spent_root')).toBe(1_328)
+  expect(TREE.offsetOf('spent_frontier')).toBe(1_360)
+  expect(RING.offsetOf('states')).toBe(16)
+  expect([MINT_RECORD.offsetOf('liabilities'), MINT_RECORD.offsetOf('queued')]).toEqual([120, 128])
+  expect([EXIT_REQUEST.offsetOf('served'), EXIT_REQUEST.offsetOf('deadline_s')]).toEqual([3, 208])
+})
+
+test('the accounts of the vectors say what happened', () => {
+  const config = decodeConfig(account('config'))!
+  expect(config).toMatchObject({
+    epoch: 2,
+    last_batch: 1,
+    spent_count: 2,
+    commit_seq: 5,
+    settled_leaf_count: 4,
+  })
+  const tree = decodeTree(account('tree'))!
+  const ring = decodeRing(account('ring'))!
+  expect(tree.leaf_count).toBe(5)
+  expect(ring.states.map(({ slot, leaf_count }) => [slot, leaf_count])).toEqual([
+    [1_000, 0],
+    [1_018, 2],
+  ])
+  expect(isKnownState(tree, tree, ring)).toBe(true)
+  expect(isKnownState(ring.states[0]!, tree, ring)).toBe(true)
+  expect(isKnownState({ ...ring.states[0]!, leaf_count: 1 }, tree, ring)).toBe(false)
+  const queue = decodeQueue(account('queue'))!
+  expect(queue).toMatchObject({ next_number: 4, capacity: 60 })
+  expect(queue.entries).toMatchObject([
+    { number: 3, place: 2, kind: 'withdrawal', amount: 800n, queued_slot: 1_018 },
+  ])
+  expect(decodeMintRecord(account('mint_record'))).toMatchObject({ liabilities: 4_200n, queued: 800n })
+  expect(decodeExitRequest(account('exit_request'))).toMatchObject({ served: true, amount: 40_000n })
+})
+
+test('every event of the vectors decodes, and a byte more or less makes it foreign', () => {
+  const kinds = Object.entries(events).map(([name, hex]) => {
+    const data = ofHex(hex)
+    expect(decodeEvent(data.slice(0, -1))).toBeUndefined()
+    expect(decodeEvent(Uint8Array.of(...data, 0))).toBeUndefined()
+    expect(decodeEvent(Uint8Array.of(254, ...data.slice(1)))).toBeUndefined()
+    return [name, decodeEvent(data)!.kind]
+  })
+  expect(kinds).toEqual([
+    ['request_exit', 'exit_requested'],
+    ['deposit', 'deposited'],
+    ['settle', 'settled'],
+    ['pay', 'paid'],
+    ['close_exit', 'exit_closed'],
+    ['open_epoch', 'epoch_opened'],
+    ['refuse_exit', 'exit_refused'],
+    ['freeze', 'frozen'],
+  ])
+  const settled = decodeEvent(ofHex(events.settle))
+  const queued = settled?.kind === 'settled' ? settled.payouts : []
+  expect(queued.map(({ number, place, kind, served }) => [number, place, kind, served])).toEqual([
+    [1, 0, 'exit', true],
+    [2, 1, 'withdrawal', false],
+    [3, 2, 'withdrawal', false],
+  ])
+  expect(decodeEvent(ofHex(events.pay))).toMatchObject({
+    number: 2,
+    outcome: 'destination_missing',
+    refund: { leaf_index: 4 },
+  })
+})
+
+test('instructions of the vectors decode', () => {
+  for (const [name, hex] of Object.entries(instructions))
+    expect(instructionName(ofHex(hex))).toBe(name as InstructionName)
+  expect(decodeSettleData(instruction('settle'))).toMatchObject({ epoch: 1, batch: 1, payout_mints: 1 })
+  expect(decodeDeposit(instruction('deposit'))).toMatchObject({ amount: 5_000n })
+  expect(decodeAnchor(instruction('anchor', 65))).toMatchObject({ journal_seq: 5, not_after_slot: 2_000 })
+  expect(decodeOpenEpoch(instruction('open_epoch', 1_232))).toMatchObject({ epoch: 2, last_batch: 1 })
+  expect(decodePay(instruction('pay', 23))).toEqual({
+    refund: false,
+    entries: [
+      { place: 0, number: 1 },
+      { place: 1, number: 2 },
+    ],
+  })
+})
+
 test('random bytes are no event, account or instruction, and no decoder throws', () => {
-  const decoders = [decodeEvent, decodeSettleData, decodeDeposit, decodeOpenEpoch, decodeAnchor, decodeRing]
+  const others = [decodeEvent, decodeSettleData, decodeDeposit, decodeOpenEpoch, decodeAnchor, decodePay]
+  const decoders = [...Object.values(DECODERS), ...others]
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 300 }), (data) => {
       for (const decode of decoders) expect(() => decode(data)).not.toThrow()
     }),
   )
-  for (const kind of Object.values(EVENT_KIND)) {
+  for (let kind = 0; kind < 10; kind++) {
     expect(decodeEvent(Uint8Array.of(255, kind))).toBeUndefined()
-    expect(decodeEvent(Uint8Array.of(254, kind, ...new Uint8Array(300)))).toBeUndefined()
     expect(decodeEvent(Uint8Array.of(255, kind, ...new Uint8Array(3_000)))).toBeUndefined()
   }
 })
 
 test('a counter beyond what JavaScript holds exactly makes data foreign instead of wrong', () => {
-  const data = new LayoutWriter(49)
-    .u8(5)
-    .u64(1n << 60n)
-    .u64(1)
-    .zeros(32)
-    .finish()
+  const data = instruction('anchor', 65)
+  data[8] = 0x10
   expect(decodeAnchor(data)).toBeUndefined()
 })
 
 test('data names its instruction by the first byte', () => {
-  expect(instructionName(Uint8Array.of(4, 1))).toBe('settle')
+  for (const [name, number] of Object.entries(INSTRUCTION))
+    expect(instructionName(Uint8Array.of(number, 1))).toBe(name as InstructionName)
+  expect(instructionName(Uint8Array.of(9))).toBeUndefined()
   expect(instructionName(Uint8Array.of(99))).toBeUndefined()
   expect(instructionName(new Uint8Array())).toBeUndefined()
 })

@@ -19,7 +19,13 @@ export type Appended = {
 }
 
 /** What a transaction did to one vault, for the world to follow. */
-export type Report = { vault: Uint8Array; appended: Appended[]; spent: Uint8Array[]; mints: Uint8Array[] }
+export type Report = {
+  vault: Uint8Array
+  appended: Appended[]
+  /** Nullifiers of each batch. */
+  batches: Uint8Array[][]
+  mints: Uint8Array[]
+}
 
 export type Clock = { slot: number; unix_s: number }
 
@@ -62,6 +68,8 @@ export function mustBeSystem(account: Placed): void {
 export const mustSign = (account: Named): void => must(account.signer, 'a signature is missing')
 export const mustBeWritable = (account: Named): void => must(account.writable, 'an account is read-only')
 
+export const VERSION = 2
+
 /** An account of the vault: owner, address, size, kind and version. */
 export function ownAccount(
   call: Call,
@@ -73,13 +81,13 @@ export function ownAccount(
   const { owner, data } = account.state
   must(same(owner, call.vault.program), 'an account of another owner')
   must(same(account.address, address), 'an account at another address')
-  must(data.length === size && data[0] === kind && data[1] === 1, 'an account of another kind')
+  must(data.length === size && data[0] === kind && data[1] === VERSION, 'an account of another kind')
   return data
 }
 
 const MODULUS = Buffer.from('30644e72e131a029b85045b68181585d2833e84879b9709143e1f593f0000001', 'hex')
 
-export const isReduced = (value: Uint8Array): boolean => compareBytes(value, MODULUS) < 0
+const isReduced = (value: Uint8Array): boolean => compareBytes(value, MODULUS) < 0
 
 export function mustBeElement(value: Uint8Array): void {
   must(isReduced(value) && !isZero(value), 'a value is no field element')

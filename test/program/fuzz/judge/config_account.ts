@@ -1,5 +1,7 @@
 /** The config account as the judge knows it: places of `README.md`, and who may act. */
+import { venueId } from '../../../../protocol/bodies/venue_id'
 import { ACCOUNT_BYTES } from '../../../../protocol/vault/accounts'
+import type { VaultAddresses } from '../../../../protocol/vault/addresses'
 import { type Call, must, mustBeWritable, mustSign, ownAccount, type Placed, same } from './call'
 import { setU64, u64At, wordAt } from './fields'
 
@@ -18,13 +20,20 @@ export const CONFIG = {
   boot_nonce: 144,
   compose_hash: 160,
   epoch_slot: 192,
-  spent_count: 200,
-  spent_root: 208,
+  commit_seq: 200,
+  commit_head: 208,
   pending_signer: 240,
   pending_admin: 280,
   pending_restore_at_s: 320,
   paused_at_s: 328,
   frozen_at_s: 336,
+  venue: 344,
+  genesis_hash: 376,
+  spent_count: 424,
+  settled_leaf_count: 432,
+  tree: 440,
+  ring: 472,
+  queue: 504,
 } as const
 
 export const configOf = (call: Call, account: Placed): Uint8Array =>
@@ -62,6 +71,19 @@ export function mustGoForward(config: Uint8Array, seq: bigint, head: Uint8Array)
   must(seq >= stored, 'the journal goes back')
   const conflict = seq === stored && !same(head, wordAt(config, CONFIG.journal_head))
   must(!conflict || u64At(config, CONFIG.epoch) === 0n, 'two heads at one position')
+}
+
+/** A newer position is stored, an older one ignored, and one position has one head. */
+export function advanceJournal(config: Uint8Array, seq: bigint, head: Uint8Array): void {
+  const stored = u64At(config, CONFIG.journal_seq)
+  if (seq > stored) setJournal(config, seq, head)
+  must(seq !== stored || same(head, wordAt(config, CONFIG.journal_head)), 'two heads at one position')
+}
+
+export function setVenue(config: Uint8Array, { program, config: config_account }: VaultAddresses): void {
+  const genesis_hash = wordAt(config, CONFIG.genesis_hash)
+  const generation = Number(u64At(config, CONFIG.generation))
+  config.set(venueId({ genesis_hash, program_id: program, config_account, generation }), CONFIG.venue)
 }
 
 export function setJournal(config: Uint8Array, seq: bigint, head: Uint8Array): void {

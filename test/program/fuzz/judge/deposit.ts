@@ -11,10 +11,18 @@ import {
   type Placed,
   same,
 } from './call'
-import { configOf, mustRun } from './config_account'
-import { Fields, setU64, u64At } from './fields'
+import { CONFIG, configOf, mustRun } from './config_account'
+import { Fields, u64At } from './fields'
 import { appendLeaves, keepState, leafCount, ringOf, treeOf } from './note_states'
-import { MINT_RECORD, mintRecordOf, moveTokens, mustBeVaultToken, mustHold, tokensIn } from './tokens'
+import {
+  addTo,
+  MINT_RECORD,
+  mintRecordOf,
+  moveTokens,
+  mustBeSolvent,
+  mustBeVaultToken,
+  mustHold,
+} from './tokens'
 
 export function judgeDeposit(call: Call): void {
   const [
@@ -33,7 +41,9 @@ export function judgeDeposit(call: Call): void {
   const [amount, inner] = [fields.u64(), fields.word()]
   fields.end()
   mustBeProgram(call, us)
-  mustRun(configOf(call, config))
+  const state = configOf(call, config)
+  mustRun(state)
+  must(u64At(state, CONFIG.epoch) > 0n, 'a deposit before the first epoch')
   mustSign(depositor)
   for (const account of [tree_account, ring_account, record_account]) mustBeWritable(account)
   const [tree, ring] = [treeOf(call, tree_account), ringOf(call, ring_account)]
@@ -44,8 +54,8 @@ export function judgeDeposit(call: Call): void {
   mustBeElement(inner)
   moveTokens(source, vault, mint.address, amount)
   mustHold(depositor, source.state, amount)
-  setU64(record, MINT_RECORD.liabilities, u64At(record, MINT_RECORD.liabilities) + amount)
-  must(tokensIn(vault.state) >= u64At(record, MINT_RECORD.liabilities), 'the vault owes more than it has')
+  addTo(record, MINT_RECORD.liabilities, amount)
+  mustBeSolvent(record, vault)
   const made_of = { mint: mint.address, amount, inner }
   const commitment = depositCommitment({ ...made_of, leaf_index: Number(leafCount(tree)) })
   keepState(ring, tree, call.clock.slot)

@@ -1,6 +1,5 @@
-/** What `request_exit`, `refuse_exit` and `freeze` must be and do. */
-
-import { spentLeaves } from '../../../../protocol/notes/spent_tree'
+/** What `request_exit`, `refuse_exit`, `freeze` and `close_exit` must be and do. */
+import { spentLogLeaf, spentRootFromPath } from '../../../../protocol/notes/spent_log'
 import { ACCOUNT_BYTES } from '../../../../protocol/vault/accounts'
 import { exitRequestAddress, exitRequestSeeds } from '../../../../protocol/vault/addresses'
 import {
@@ -8,16 +7,16 @@ import {
   type Call,
   closeAccount,
   createAccount,
-  isReduced,
+  Illegal,
   must,
   mustBeElement,
   mustBeProgram,
   mustBeSystem,
-  mustBeWritable,
   mustSign,
   ownAccount,
   type Placed,
   same,
+  VERSION,
 } from './call'
 import { CONFIG, configOf, isFrozen, writableConfig } from './config_account'
 import { Fields, setU64, u64At, wordAt } from './fields'
@@ -27,6 +26,7 @@ import { MINT_RECORD, mintRecordOf } from './tokens'
 
 const BOND = 20_000_000n
 export const REQUEST = {
+  served: 3,
   nullifier: 8,
   commitment: 40,
   mint: 72,
@@ -38,22 +38,22 @@ export const REQUEST = {
   slot: 216,
 }
 
-/** An open request, by the nullifier it must be about. */
-export function requestOf(call: Call, account: Placed, nullifier: Uint8Array): Uint8Array {
-  mustBeWritable(account)
-  const address = exitRequestAddress(call.vault.program, nullifier)
+/** A request, which must be at the address of the nullifier it holds. */
+function requestOf(call: Call, account: Placed): Uint8Array {
+  const { data } = account.state
+  must(data.length === ACCOUNT_BYTES.exit_request, 'no request')
+  const address = exitRequestAddress(call.vault.program, wordAt(data, REQUEST.nullifier))
   return ownAccount(call, account, address, 5, ACCOUNT_BYTES.exit_request)
 }
 
-const anyRequestOf = (call: Call, account: Placed): Uint8Array => {
-  must(account.state.data.length === ACCOUNT_BYTES.exit_request, 'no request')
-  return requestOf(call, account, wordAt(account.state.data, REQUEST.nullifier))
-}
-
-/** Rent and bond go back to who paid them. */
-export function returnBond(request: Uint8Array, account: Placed, bond_payer: Placed): void {
-  must(same(bond_payer.address, wordAt(request, REQUEST.bond_payer)), 'the bond of another')
-  closeAccount(account, bond_payer)
+/** The request that an account holds; undefined for every other account. */
+export function requestIn(call: Call, account: Placed): Uint8Array | undefined {
+  try {
+    return requestOf(call, account)
+  } catch (error) {
+    if (error instanceof Illegal) return undefined
+    throw error
+  }
 }
 
 export function judgeRequestExit(call: Call): void {
@@ -64,7 +64,7 @@ export function judgeRequestExit(call: Call): void {
   const fields = new Fields(call.data)
   const opening = readOpening(fields)
   const [cited_count, cited_root] = [fields.u64(), fields.word()]
-  const [destination, refund_inner, path] = [fields.word(), fields.word(), fields.words(32)]
+  const [destination, refund_inner, path] = [fields.word(), fields.word(), fields.words(40)]
   fields.end()
   mustBeElement(refund_inner)
   mustBeProgram(call, us)
@@ -86,7 +86,7 @@ export function judgeRequestExit(call: Call): void {
     owner: call.vault.program,
   }
   const { data, bump } = createAccount(call, payer, account, { ...made, bond: BOND })
-  data.set([5, 1, bump])
+  data.set([5, VERSION, bump])
   data.set(nullifier, REQUEST.nullifier)
   data.set(commitment, REQUEST.commitment)
   data.set(mint, REQUEST.mint)
@@ -99,7 +99,8 @@ export function judgeRequestExit(call: Call): void {
 }
 
 export function judgeRefuseExit(call: Call): void {
-  const [refuser, config_account, ring, account, us] = accountsOf(call, 5) as [
+  const [refuser, config_account, tree_account, ring_account, account, us] = accountsOf(call, 6) as [
+    Placed,
     Placed,
     Placed,
     Placed,
@@ -107,29 +108,47 @@ export function judgeRefuseExit(call: Call): void {
     Placed,
   ]
   const fields = new Fields(call.data)
-  const [cited_root, next_value, index, path] = [fields.word(), fields.word(), fields.u64(), fields.words(32)]
+  const [cited_root, batch] = [fields.word(), fields.u64()]
+  const [nullifiers, path] = [fields.words(fields.u8()), fields.words(40)]
   fields.end()
   mustBeProgram(call, us)
   mustSign(refuser)
-  const config = configOf(call, config_account)
-  const request = anyRequestOf(call, account)
-  mustKnowSpentRoot(ringOf(call, ring), wordAt(config, CONFIG.spent_root), cited_root)
-  must(isReduced(next_value), 'a value is no field element')
-  const [leaf] = spentLeaves([{ value: wordAt(request, REQUEST.nullifier), next_value }])
-  must(same(rootOf(leaf!, index, path), cited_root), 'a note that is not spent')
+  configOf(call, config_account)
+  const [tree, ring] = [treeOf(call, tree_account), ringOf(call, ring_account)]
+  const request = requestOf(call, account)
+  must(request[REQUEST.served] === 0, 'a served request refused')
+  mustKnowSpentRoot(ring, tree, cited_root)
+  must(batch >= 1n && batch <= 1n << 40n, 'no such batch')
+  const nullifier = wordAt(request, REQUEST.nullifier)
+  must(
+    nullifiers.some((one) => same(one, nullifier)),
+    'a batch that does not spend the note',
+  )
+  const root = spentRootFromPath(spentLogLeaf(Number(batch), nullifiers), Number(batch) - 1, path)
+  must(same(root, cited_root), 'a batch that is not in the log')
   closeAccount(account, refuser)
 }
 
 export function judgeFreeze(call: Call): void {
-  const [config_account, account, bond_payer, us] = accountsOf(call, 4) as [Placed, Placed, Placed, Placed]
+  const [config_account, account, us] = accountsOf(call, 3) as [Placed, Placed, Placed]
   new Fields(call.data).end()
   mustBeProgram(call, us)
   const config = writableConfig(call, config_account)
-  const request = anyRequestOf(call, account)
-  if (!isFrozen(config)) {
-    must(BigInt(call.clock.unix_s) > u64At(request, REQUEST.deadline_s), 'a freeze before the deadline')
-    config[CONFIG.frozen] = 1
-    setU64(config, CONFIG.frozen_at_s, BigInt(call.clock.unix_s))
-  }
-  returnBond(request, account, bond_payer)
+  must(!isFrozen(config), 'frozen already')
+  const request = requestOf(call, account)
+  must(request[REQUEST.served] === 0, 'a freeze for a served request')
+  must(BigInt(call.clock.unix_s) > u64At(request, REQUEST.deadline_s), 'a freeze before the deadline')
+  config[CONFIG.frozen] = 1
+  setU64(config, CONFIG.frozen_at_s, BigInt(call.clock.unix_s))
+}
+
+export function judgeCloseExit(call: Call): void {
+  const [config, account, bond_payer, us] = accountsOf(call, 4) as [Placed, Placed, Placed, Placed]
+  new Fields(call.data).end()
+  mustBeProgram(call, us)
+  const frozen = isFrozen(configOf(call, config))
+  const request = requestOf(call, account)
+  must(request[REQUEST.served] === 1 || frozen, 'an open request closed')
+  must(same(bond_payer.address, wordAt(request, REQUEST.bond_payer)), 'the bond of another')
+  closeAccount(account, bond_payer)
 }

@@ -1,10 +1,11 @@
 /** What `initialize` must be and do. */
 import { isZero } from '../../../../protocol/bytes'
 import { EMPTY_SUBTREES } from '../../../../protocol/notes/merkle_tree'
-import { EMPTY_SPENT_ROOT } from '../../../../protocol/notes/spent_tree'
+import { EMPTY_SPENT_SUBTREES } from '../../../../protocol/notes/spent_log'
 import { ACCOUNT_BYTES } from '../../../../protocol/vault/accounts'
 import {
   CONFIG_SEEDS,
+  QUEUE_SEEDS,
   RING_SEEDS,
   TREE_SEEDS,
   UPGRADEABLE_LOADER,
@@ -18,15 +19,17 @@ import {
   mustBeSystem,
   type Placed,
   same,
+  VERSION,
 } from './call'
-import { CONFIG } from './config_account'
-import { Fields, setU64, wordAt } from './fields'
+import { CONFIG, setVenue } from './config_account'
+import { Fields, setU32, setU64, wordAt } from './fields'
+import { QUEUE } from './queue'
 
-const PADDING = 2_743
 const EXIT_DELAY_MAX_S = 31_536_000n
 
 export function judgeInitialize(call: Call): void {
-  const [deployer, config, tree, ring, program, program_data, system] = accountsOf(call, 7) as [
+  const [deployer, config, tree, ring, queue, program, program_data, system] = accountsOf(call, 8) as [
+    Placed,
     Placed,
     Placed,
     Placed,
@@ -35,13 +38,12 @@ export function judgeInitialize(call: Call): void {
     Placed,
     Placed,
   ]
-  must(!call.inner, 'a vault opened from inside another program')
   const fields = new Fields(call.data)
   const [admin, signer, exit_delay_s] = [fields.word(), fields.word(), fields.u64()]
-  fields.bytes(PADDING)
+  const genesis_hash = fields.word()
   fields.end()
   must(exit_delay_s >= 1n && exit_delay_s <= EXIT_DELAY_MAX_S, 'an exit delay out of range')
-  must(!isZero(admin) && !isZero(signer), 'a zero key')
+  must(!isZero(admin) && !isZero(signer) && !isZero(genesis_hash), 'a zero key')
   mustBeSystem(system)
   mustBeProgram(call, program)
   must(same(program.state.owner, UPGRADEABLE_LOADER), 'another loader')
@@ -51,14 +53,23 @@ export function judgeInitialize(call: Call): void {
   const make = (account: Placed, seeds: readonly Uint8Array[], kind: number, size: number): Uint8Array => {
     const made = { seeds, size, owner: call.vault.program, bond: 0n }
     const { data, bump } = createAccount(call, deployer, account, made)
-    data.set([kind, 1, bump])
+    data.set([kind, VERSION, bump])
     return data
   }
   const fresh = make(config, CONFIG_SEEDS, 1, ACCOUNT_BYTES.config)
-  make(tree, TREE_SEEDS, 2, ACCOUNT_BYTES.tree).set(EMPTY_SUBTREES[32]!, 16)
+  const trees = make(tree, TREE_SEEDS, 2, ACCOUNT_BYTES.tree)
+  trees.set(EMPTY_SUBTREES[40]!, 16)
+  trees.set(EMPTY_SPENT_SUBTREES[40]!, 1_328)
   make(ring, RING_SEEDS, 3, ACCOUNT_BYTES.ring)
+  const entries = make(queue, QUEUE_SEEDS, 7, ACCOUNT_BYTES.queue)
+  setU64(entries, QUEUE.next_number, 1n)
+  setU32(entries, QUEUE.capacity, 60)
+  fresh.set(genesis_hash, CONFIG.genesis_hash)
+  fresh.set(tree.address, CONFIG.tree)
+  fresh.set(ring.address, CONFIG.ring)
+  fresh.set(queue.address, CONFIG.queue)
+  setVenue(fresh, call.vault)
   setU64(fresh, CONFIG.exit_delay_s, exit_delay_s)
   fresh.set(admin, CONFIG.admin)
   fresh.set(signer, CONFIG.settlement_signer)
-  fresh.set(EMPTY_SPENT_ROOT, CONFIG.spent_root)
 }

@@ -1,14 +1,16 @@
-/** The note tree and the ring of known states as the judge keeps them. */
+/** The note tree, the spent log and the ring of known states as the judge keeps them. */
 import { EMPTY_SUBTREES, TREE_DEPTH } from '../../../../protocol/notes/merkle_tree'
 import { poseidonEach } from '../../../../protocol/notes/poseidon'
+import { EMPTY_SPENT_SUBTREES, SPENT_LOG_DEPTH, spentLogLeaf } from '../../../../protocol/notes/spent_log'
+import { sha256 } from '../../../../protocol/sha256'
 import { ACCOUNT_BYTES } from '../../../../protocol/vault/accounts'
 import { type Call, must, ownAccount, type Placed, same } from './call'
 import { setU32, setU64, u32At, u64At, wordAt } from './fields'
 
-const STATES = 128
-const SPACING_SLOTS = 16n
-const SPENT_ROOTS = 32
-const SPENT_AT = 6_160
+const STATES = 120
+const STATE_BYTES = 80
+const SPACING_SLOTS = 18n
+const [SPENT_ROOT_AT, SPENT_FRONTIER_AT] = [1_328, 1_360]
 
 export const treeOf = (call: Call, account: Placed): Uint8Array =>
   ownAccount(call, account, call.vault.tree, 2, ACCOUNT_BYTES.tree)
@@ -16,7 +18,8 @@ export const ringOf = (call: Call, account: Placed): Uint8Array =>
   ownAccount(call, account, call.vault.ring, 3, ACCOUNT_BYTES.ring)
 
 export const leafCount = (tree: Uint8Array): bigint => u64At(tree, 8)
-export const noteRoot = (tree: Uint8Array): Uint8Array => wordAt(tree, 16)
+const noteRoot = (tree: Uint8Array): Uint8Array => wordAt(tree, 16)
+export const spentRoot = (tree: Uint8Array): Uint8Array => wordAt(tree, SPENT_ROOT_AT)
 const frontierAt = (height: number): number => 48 + 32 * height
 
 /** Appends level by level: root, count, and the left siblings that a next leaf will need. */
@@ -40,37 +43,45 @@ export function appendLeaves(tree: Uint8Array, leaves: readonly Uint8Array[]): v
   setU64(tree, 8, BigInt(total))
 }
 
-/** Keeps the state that is about to be left, unless the newest one is younger than 16 slots. */
+/** Keeps the state that is about to be left, unless the newest one is younger than 18 slots. */
 export function keepState(ring: Uint8Array, tree: Uint8Array, slot: number): void {
   const [next, length] = [u32At(ring, 8), u32At(ring, 12)]
-  const entry = (index: number): number => 16 + 48 * ((index + STATES) % STATES)
+  const entry = (index: number): number => 16 + STATE_BYTES * ((index + STATES) % STATES)
   if (length > 0 && BigInt(slot) < u64At(ring, entry(next - 1)) + SPACING_SLOTS) return
   setU64(ring, entry(next), BigInt(slot))
   setU64(ring, entry(next) + 8, leafCount(tree))
   ring.set(noteRoot(tree), entry(next) + 16)
+  ring.set(spentRoot(tree), entry(next) + 48)
   setU32(ring, 8, (next + 1) % STATES)
   setU32(ring, 12, Math.min(length + 1, STATES))
 }
 
 export function mustKnowState(ring: Uint8Array, tree: Uint8Array, count: bigint, root: Uint8Array): void {
-  const kept = Array.from({ length: u32At(ring, 12) }, (_, index) => 16 + 48 * index)
+  const kept = Array.from({ length: u32At(ring, 12) }, (_, index) => 16 + STATE_BYTES * index)
   const known =
     (count === leafCount(tree) && same(root, noteRoot(tree))) ||
     kept.some((at) => u64At(ring, at + 8) === count && same(root, wordAt(ring, at + 16)))
   must(known, 'an unknown state is cited')
 }
 
-export function keepSpentRoot(ring: Uint8Array, root: Uint8Array): void {
-  const [next, length] = [u32At(ring, SPENT_AT), u32At(ring, SPENT_AT + 4)]
-  ring.set(root, SPENT_AT + 8 + 32 * next)
-  setU32(ring, SPENT_AT, (next + 1) % SPENT_ROOTS)
-  setU32(ring, SPENT_AT + 4, Math.min(length + 1, SPENT_ROOTS))
+/** Appends the leaf of the batch behind `last_batch` others. */
+export function appendBatch(tree: Uint8Array, last_batch: number, nullifiers: readonly Uint8Array[]): void {
+  must(last_batch < 2 ** SPENT_LOG_DEPTH, 'the spent log is full')
+  let node = spentLogLeaf(last_batch + 1, nullifiers)
+  let complete = true
+  for (let height = 0; height < SPENT_LOG_DEPTH; height++) {
+    const at = SPENT_FRONTIER_AT + 32 * height
+    const isRight = Math.floor(last_batch / 2 ** height) % 2 === 1
+    if (!isRight && complete) tree.set(node, at)
+    complete &&= isRight
+    const pair = isRight ? [wordAt(tree, at), node] : [node, EMPTY_SPENT_SUBTREES[height]!]
+    node = sha256(Uint8Array.of(1), ...pair)
+  }
+  tree.set(node, SPENT_ROOT_AT)
 }
 
-export function mustKnowSpentRoot(ring: Uint8Array, current: Uint8Array, root: Uint8Array): void {
-  const kept = Array.from({ length: u32At(ring, SPENT_AT + 4) }, (_, index) => SPENT_AT + 8 + 32 * index)
-  must(
-    same(root, current) || kept.some((at) => same(root, wordAt(ring, at))),
-    'an unknown spent root is cited',
-  )
+export function mustKnowSpentRoot(ring: Uint8Array, tree: Uint8Array, root: Uint8Array): void {
+  const kept = Array.from({ length: u32At(ring, 12) }, (_, index) => 16 + STATE_BYTES * index)
+  const known = same(root, spentRoot(tree)) || kept.some((at) => same(root, wordAt(ring, at + 48)))
+  must(known, 'an unknown spent root is cited')
 }

@@ -36,6 +36,6 @@ export function openNote(
 }
 
 export function rootOf(leaf: Uint8Array, index: bigint, path: readonly Uint8Array[]): Uint8Array {
-  must(index < 1n << 32n, 'a leaf index out of range')
+  must(index < 1n << 40n, 'a leaf index out of range')
   return rootFromPath(leaf, Number(index), path)
 }

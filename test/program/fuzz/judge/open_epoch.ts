@@ -1,22 +1,35 @@
 /** What `open_epoch` and `anchor` must be and do. */
 import { isZero } from '../../../../protocol/bytes'
-import { accountsOf, type Call, must, mustBeProgram, type Placed } from './call'
+import { accountsOf, type Call, must, mustBeProgram, type Placed, same } from './call'
 import {
+  advanceJournal,
   CONFIG,
   mustBeEpoch,
   mustBeSigner,
   mustGoForward,
   setJournal,
+  setVenue,
   writableConfig,
 } from './config_account'
-import { Fields, setU64, u64At } from './fields'
+import { Fields, setU64, u64At, wordAt } from './fields'
+import { mustKnowState, ringOf, spentRoot, treeOf } from './note_states'
 
 export function judgeOpenEpoch(call: Call): void {
-  const [signer, config_account, us] = accountsOf(call, 3) as [Placed, Placed, Placed]
+  const [signer, config_account, tree_account, ring_account, us] = accountsOf(call, 5) as [
+    Placed,
+    Placed,
+    Placed,
+    Placed,
+    Placed,
+  ]
   const fields = new Fields(call.data)
   const [epoch, boot_nonce, compose_hash] = [fields.u64(), fields.bytes(16), fields.word()]
   const [seq, head, restore, generation] = [fields.u64(), fields.word(), fields.u8(), fields.u64()]
+  const [last_batch, spent_root] = [fields.u64(), fields.word()]
+  const [cited_count, cited_root] = [fields.u64(), fields.word()]
+  fields.bytes(1_232 - 186)
   fields.end()
+  must(!call.inner, 'an epoch opened from inside another program')
   must(restore <= 1, 'a restore flag that is none')
   must(!isZero(boot_nonce), 'an empty boot nonce')
   mustBeProgram(call, us)
@@ -28,8 +41,15 @@ export function judgeOpenEpoch(call: Call): void {
     must(from_s !== 0n && BigInt(call.clock.unix_s) >= from_s, 'a restore that is not authorized')
     setU64(config, CONFIG.pending_restore_at_s, 0n)
     setU64(config, CONFIG.generation, u64At(config, CONFIG.generation) + 1n)
+    config.fill(0, CONFIG.commit_seq, CONFIG.commit_head + 32)
+    setVenue(config, call.vault)
   } else mustGoForward(config, seq, head)
   must(generation === u64At(config, CONFIG.generation), 'another generation')
+  const [tree, ring] = [treeOf(call, tree_account), ringOf(call, ring_account)]
+  must(last_batch === u64At(config, CONFIG.last_batch), 'another last batch')
+  must(same(spent_root, spentRoot(tree)), 'another spent root')
+  must(cited_count >= u64At(config, CONFIG.settled_leaf_count), 'a state before the last batch')
+  mustKnowState(ring, tree, cited_count, cited_root)
   setU64(config, CONFIG.epoch, epoch)
   config.set(boot_nonce, CONFIG.boot_nonce)
   config.set(compose_hash, CONFIG.compose_hash)
@@ -41,10 +61,19 @@ export function judgeAnchor(call: Call): void {
   const [signer, config_account] = accountsOf(call, 2) as [Placed, Placed]
   const fields = new Fields(call.data)
   const [epoch, seq, head] = [fields.u64(), fields.u64(), fields.word()]
+  const [not_after_slot, not_after_s] = [fields.u64(), fields.u64()]
   fields.end()
+  must((not_after_slot === 0n) === (not_after_s === 0n), 'half a limit')
   const config = writableConfig(call, config_account)
   mustBeSigner(config, signer)
   mustBeEpoch(config, epoch)
-  mustGoForward(config, seq, head)
-  setJournal(config, seq, head)
+  advanceJournal(config, seq, head)
+  if (not_after_slot === 0n) return
+  const { slot, unix_s } = call.clock
+  must(BigInt(slot) <= not_after_slot && BigInt(unix_s) <= not_after_s, 'an expired commit')
+  const stored = u64At(config, CONFIG.commit_seq)
+  must(seq >= stored, 'the commit goes back')
+  must(seq > stored || same(head, wordAt(config, CONFIG.commit_head)), 'two heads of one commit')
+  setU64(config, CONFIG.commit_seq, seq)
+  config.set(head, CONFIG.commit_head)
 }

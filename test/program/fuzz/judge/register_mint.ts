@@ -1,7 +1,7 @@
 /** What `register_mint` must be and do. */
 import { ACCOUNT_BYTES } from '../../../../protocol/vault/accounts'
 import { mintRecordSeeds, vaultTokenSeeds } from '../../../../protocol/vault/addresses'
-import { accountsOf, type Call, createAccount, must, mustBeSystem, type Placed } from './call'
+import { accountsOf, type Call, createAccount, must, mustBeSystem, type Placed, VERSION } from './call'
 import { CONFIG, isFrozen, mustBeAdmin, writableConfig } from './config_account'
 import { Fields, setU16, setU64, u16At } from './fields'
 import { isTokenProgram, MINT_RECORD, mustBeMint } from './tokens'
@@ -37,7 +37,7 @@ export function judgeRegisterMint(call: Call): void {
   token.set(config_account.address, 32)
   token[108] = 1
   const { data } = made
-  data.set([4, 1, made.bump, vault_bump, mint.state.data[44]!, mint.state.data[46] === 0 ? 0 : 1])
+  data.set([4, VERSION, made.bump, vault_bump, mint.state.data[44]!, mint.state.data[46] === 0 ? 0 : 1])
   setU16(data, 6, index)
   data.set(mint.address, MINT_RECORD.mint)
   data.set(token_program.address, MINT_RECORD.token_program)

@@ -16,6 +16,7 @@ export const MINT_RECORD = {
   min_deposit: 104,
   min_exit: 112,
   liabilities: 120,
+  queued: 128,
 }
 
 /** The record of the mint whose address is `mint`. */
@@ -81,6 +82,7 @@ export function payoutOutcome(
   if (state.data[108] === 2) return 4
   if (state.data[108] !== 1) return 3
   if (same(destination.address, vault.address)) return 5
+  if (state.data.length > 1_024) return 8
   if (extensionsOf(state.data)?.every(accountMayHave) !== true) return 6
   return vault.state.data[108] === 1 ? 0 : 7
 }
@@ -91,6 +93,17 @@ export function mustBeVaultToken(account: Placed, record: Uint8Array, token_prog
   must(same(account.address, wordAt(record, MINT_RECORD.vault_token)), 'another vault token account')
   mustBeWritable(account)
   must(isTokenAccount(account.state, token_program.address), 'the vault token account is none')
+}
+
+/** What the vault owes in a mint, to notes and to queued payouts, is there. */
+export function mustBeSolvent(record: Uint8Array, vault: Placed): void {
+  const owed = u64At(record, MINT_RECORD.liabilities) + u64At(record, MINT_RECORD.queued)
+  must(tokensIn(vault.state) >= owed, 'the vault owes more than it has')
+}
+
+/** Adds to a sum of a mint record, or takes from it. */
+export function addTo(record: Uint8Array, at: number, amount: bigint): void {
+  setU64(record, at, u64At(record, at) + amount)
 }
 
 /** Moves tokens as the token program does, under its rules that concern the vault. */

@@ -1,39 +1,45 @@
 /** Judges a whole transaction that landed: what it must have been, and what every account must hold after it. */
 import { toHex } from '../../../../protocol/bytes'
 import { SYSTEM_PROGRAM, type VaultAddresses, vaultAddresses } from '../../../../protocol/vault/addresses'
-import type { VaultInstruction } from '../../../../protocol/vault/instruction'
+import {
+  type InstructionName,
+  instructionName,
+  type VaultInstruction,
+} from '../../../../protocol/vault/instruction'
 import { innerOf } from '../../forwarder'
 import { namedAccounts } from '../message'
 import { judgeAuthorizeRestore, judgeKeyChange, judgePause } from './admin'
 import { type Call, type Clock, Illegal, must, mustBeWritable, mustSign, type Report, same } from './call'
 import { judgeDeposit } from './deposit'
-import { judgeEscape } from './escape'
-import { judgeFreeze, judgeRefuseExit, judgeRequestExit } from './exits'
+import { judgeCloseExit, judgeFreeze, judgeRefuseExit, judgeRequestExit } from './exits'
 import { u64At } from './fields'
 import { judgeInitialize } from './initialize'
 import type { Draft } from './ledger'
 import { judgeAnchor, judgeOpenEpoch } from './open_epoch'
+import { judgeGrowQueue, judgePay } from './queue'
 import { judgeRegisterMint } from './register_mint'
 import { judgeSettle } from './settle'
 import { isTokenProgram, moveTokens, mustHold } from './tokens'
 
-const JUDGES: readonly ((call: Call) => void)[] = [
-  judgeInitialize,
-  judgeRegisterMint,
-  judgeDeposit,
-  judgeOpenEpoch,
-  judgeSettle,
-  judgeAnchor,
-  judgeRequestExit,
-  judgeRefuseExit,
-  judgeFreeze,
-  judgeEscape,
-  (call) => judgeKeyChange(call, 'signer'),
-  (call) => judgeKeyChange(call, 'admin'),
-  judgeAuthorizeRestore,
-  (call) => judgePause(call, true),
-  (call) => judgePause(call, false),
-]
+const JUDGES: { readonly [name in InstructionName]?: (call: Call) => void } = {
+  initialize: judgeInitialize,
+  register_mint: judgeRegisterMint,
+  deposit: judgeDeposit,
+  open_epoch: judgeOpenEpoch,
+  settle: judgeSettle,
+  anchor: judgeAnchor,
+  request_exit: judgeRequestExit,
+  refuse_exit: judgeRefuseExit,
+  freeze: judgeFreeze,
+  rotate_signer: (call) => judgeKeyChange(call, 'signer'),
+  set_admin: (call) => judgeKeyChange(call, 'admin'),
+  authorize_restore: judgeAuthorizeRestore,
+  pause: (call) => judgePause(call, true),
+  unpause: (call) => judgePause(call, false),
+  pay: judgePay,
+  grow_queue: judgeGrowQueue,
+  close_exit: judgeCloseExit,
+}
 
 /** A transfer of lamports: number u32 = 2, amount u64. */
 function judgeSystem(call: Call): void {
@@ -61,7 +67,8 @@ function judgeTokens(call: Call): void {
 
 function judgeInstruction(call: Call): void {
   const { program } = call.vault
-  const ours = JUDGES[call.data[0] ?? JUDGES.length]
+  const name = instructionName(call.data)
+  const ours = name && JUDGES[name]
   const others = isTokenProgram(program) ? judgeTokens : ours
   const judge = same(program, SYSTEM_PROGRAM) ? judgeSystem : others
   must(judge !== undefined, 'an instruction that does not exist')
@@ -87,7 +94,7 @@ export function judgeTransaction(
       const key = toHex(program)
       const vault = vaults.get(key) ?? vaultAddresses(program)
       vaults.set(key, vault)
-      const report = reports.get(key) ?? { vault: program, appended: [], spent: [], mints: [] }
+      const report = reports.get(key) ?? { vault: program, appended: [], batches: [], mints: [] }
       reports.set(key, report)
       const flagged = accounts.map(({ address }) => named.get(toHex(address))!)
       judgeInstruction({ ...chain, vault, data, report, accounts: flagged, inner: inside !== undefined })

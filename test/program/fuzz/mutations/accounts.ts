@@ -19,7 +19,7 @@ const someAccount = (world: World, { accounts }: VaultInstruction): number =>
 
 /** Every account worth naming in the place of another. */
 function strangers(world: World): Uint8Array[] {
-  const { config, tree, ring, program } = world.vault
+  const { config, tree, ring, queue, program } = world.vault
   const other = vaultAddresses(world.other_program)
   const mint = world.chance.pick(world.mints)
   const note = world.notes.length > 0 ? world.chance.pick(world.notes) : undefined
@@ -32,10 +32,12 @@ function strangers(world: World): Uint8Array[] {
     config,
     tree,
     ring,
+    queue,
     program,
     other.config,
     other.tree,
     other.ring,
+    other.queue,
     other.program,
     mint.mint,
     ...of_mints,
@@ -64,6 +66,7 @@ const otherVault = ofOne((world, instruction) => {
     [toHex(world.vault.config), other.config],
     [toHex(world.vault.tree), other.tree],
     [toHex(world.vault.ring), other.ring],
+    [toHex(world.vault.queue), other.queue],
     [toHex(world.vault.program), other.program],
     ...world.mints.flatMap(({ mint }): [string, Uint8Array][] => [
       [toHex(mintRecordAddress(world.program, mint)), mintRecordAddress(world.other_program, mint)],

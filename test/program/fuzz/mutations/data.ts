@@ -5,6 +5,7 @@ import { type Mutation, ofOne } from './mutation'
 
 const MODULUS = Buffer.from('30644e72e131a029b85045b68181585d2833e84879b9709143e1f593f0000001', 'hex')
 const SETTLE = 4
+const SETTLE_HEADER_BYTES = 101
 const U64_MAX = (1n << 64n) - 1n
 
 const ofData = (change: (world: World, data: Uint8Array) => Uint8Array): Mutation =>
@@ -17,7 +18,7 @@ const extend = ofData((world, data) =>
 )
 const extendByZero = ofData((_, data) => Uint8Array.from([...data, 0]))
 const discriminator = ofData((world, data) => {
-  data[0] = world.chance.oneIn(8) ? 255 : world.chance.below(17)
+  data[0] = world.chance.oneIn(8) ? 255 : world.chance.below(19)
   return data
 })
 
@@ -31,7 +32,7 @@ const flipBit = ofData((world, data) => {
 })
 const setByte = ofData((world, data) => {
   if (data.length > 0)
-    data[placeIn(world, data)] = world.chance.pick([0, 1, 2, 3, 24, 25, 80, 96, 97, 127, 255])
+    data[placeIn(world, data)] = world.chance.pick([0, 1, 2, 3, 8, 9, 24, 25, 56, 57, 80, 81, 127, 255])
   return data
 })
 
@@ -75,8 +76,8 @@ function wordFor(world: World, data: Uint8Array): Uint8Array {
     new Uint8Array(32).fill(255),
     data.slice(at, at + 32),
     ledger.get(vault.tree).data.slice(16, 48),
-    ledger.get(vault.config).data.slice(208, 240),
-    ledger.get(vault.ring).data.slice(6_168, 6_200),
+    ledger.get(vault.tree).data.slice(1_328, 1_360),
+    ledger.get(vault.ring).data.slice(64, 96),
     ledger.get(vault.ring).data.slice(32, 64),
     world.attacker,
     world.chance.element(),
@@ -87,7 +88,7 @@ function wordFor(world: World, data: Uint8Array): Uint8Array {
 const setWord = ofData((world, data) => {
   const at = world.chance.oneIn(3)
     ? placeIn(world, data)
-    : world.chance.pick([1, 2, 9, 10, 25, 33, 50, 57, 58, 65, 66, 82, 97, 98, 122, 130, 133, 165, 197])
+    : world.chance.pick([1, 2, 9, 10, 25, 33, 42, 50, 58, 65, 74, 82, 90, 98, 101, 114, 122, 133, 154, 165])
   const word = wordFor(world, data)
   if (at + 32 <= data.length && word.length === 32) data.set(word, at)
   return data
@@ -95,8 +96,8 @@ const setWord = ofData((world, data) => {
 
 /** Swaps two nullifiers, outputs or siblings, or puts one in the place of both. */
 const moveSpan = ofData((world, data) => {
-  const width = world.chance.pick([8, 32, 32, 43, 48])
-  const front = 133 + (width === 48 ? 32 * (data[129] ?? 0) : 0)
+  const width = world.chance.pick([8, 10, 32, 32, 48, 75])
+  const front = SETTLE_HEADER_BYTES + (width === 48 ? 32 * (data[98] ?? 0) : 0)
   const count = Math.min(4, Math.floor((data.length - front) / width))
   if (count < 2) return data
   const [a, b] = [front + width * world.chance.below(count), front + width * world.chance.below(count)]
@@ -106,11 +107,12 @@ const moveSpan = ofData((world, data) => {
   return data
 })
 
-/** One field of one payout of a batch: kind u8, mint u8, nullifier u8, amount u64, inner (32). */
+/** One field of one payout of a batch: kind u8, mint u8, nullifier u8, amount u64, destination (32), inner (32). */
 const payoutField = ofData((world, data) => {
-  const [nullifiers, outputs, payouts] = [data[129] ?? 0, data[130] ?? 0, data[131] ?? 0]
-  const at = 133 + 32 * nullifiers + 48 * outputs + 43 * world.chance.below(Math.max(1, payouts))
-  if (data[0] !== SETTLE || payouts === 0 || at + 43 > data.length) return data
+  const [nullifiers, outputs, payouts] = [data[98] ?? 0, data[99] ?? 0, data[100] ?? 0]
+  const at =
+    SETTLE_HEADER_BYTES + 32 * nullifiers + 48 * outputs + 75 * world.chance.below(Math.max(1, payouts))
+  if (data[0] !== SETTLE || payouts === 0 || at + 75 > data.length) return data
   const view = new DataView(data.buffer)
   const changes = [
     () => data.set([1 - data[at]!], at),
@@ -118,7 +120,8 @@ const payoutField = ofData((world, data) => {
     () => data.set([world.chance.below(4)], at + 2),
     () =>
       view.setBigUint64(at + 3, view.getBigUint64(at + 3, true) + world.chance.pick([1n, -1n, 1_000n]), true),
-    () => data.set(world.newInner(), at + 11),
+    () => data.set(world.attacker, at + 11),
+    () => data.set(world.newInner(), at + 43),
   ]
   world.chance.pick(changes)()
   return data

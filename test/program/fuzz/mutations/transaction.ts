@@ -1,7 +1,6 @@
 /** Mutations of whole transactions: repeated and mixed instructions, lamports and tokens sent along. */
 import { u64Le } from '../../../../protocol/bytes'
 import {
-  escapeRecordAddress,
   exitRequestAddress,
   mintRecordAddress,
   SYSTEM_PROGRAM,
@@ -19,15 +18,14 @@ const backwards: Mutation = (_, instructions) => [...instructions].reverse()
 /** Lamports of the attacker's to any account of the vault, also to one that is still to be made. */
 function sentLamports(world: World): VaultInstruction {
   const note = world.notes.length > 0 ? [world.chance.pick(world.notes)] : []
-  const { config, tree, ring } = world.vault
+  const { config, tree, ring, queue } = world.vault
   const targets = [
     config,
     tree,
     ring,
+    queue,
     mintRecordAddress(world.program, world.chance.pick(world.mints).mint),
-    ...note.flatMap(({ nullifier }) =>
-      [exitRequestAddress, escapeRecordAddress].map((of) => of(world.program, nullifier)),
-    ),
+    ...note.map(({ nullifier }) => exitRequestAddress(world.program, nullifier)),
   ]
   const amount = world.chance.pick([1_000_000n, 2_000_000n, 30_000_000n])
   return {

@@ -1,6 +1,6 @@
 /** Plans of the admin: announced keys, restores, pauses. */
 
-import type { PendingKey } from '../../../../protocol/vault/accounts'
+import type { ConfigAccount } from '../../../../protocol/vault/accounts'
 import {
   type AdminAction,
   authorizeRestoreInstruction,
@@ -15,7 +15,10 @@ import type { Planner } from './plan'
 const adminOf = (world: World) => ({ program: world.program, admin: world.config().admin })
 
 /** Mostly what the state asks for; now and then any of the three. */
-function actionFor(world: World, pending: PendingKey | undefined): { action: AdminAction; due: boolean } {
+function actionFor(
+  world: World,
+  pending: ConfigAccount['pending_signer'],
+): { action: AdminAction; due: boolean } {
   const effective = pending !== undefined && pending.effective_at_s <= world.clock.unix_s
   const wanted = effective ? 'apply' : pending === undefined ? 'announce' : 'cancel'
   const action = world.chance.oneIn(3) ? world.chance.pick(['announce', 'apply', 'cancel'] as const) : wanted
@@ -38,7 +41,7 @@ export const planSetAdmin: Planner = (world) => {
 }
 
 export const planAuthorizeRestore: Planner = (world) => {
-  const pending = world.config().pending_restore_at_s !== undefined
+  const pending = world.config().pending_restore_at_s !== 0
   const action = pending || world.chance.oneIn(4) ? 'cancel' : 'announce'
   return {
     instruction: authorizeRestoreInstruction({ ...adminOf(world), action }),

@@ -1,11 +1,11 @@
 /** Every plan by the name of its instruction, and what a thief would try. */
 import { planAuthorizeRestore, planPause, planRotateSigner, planSetAdmin, planUnpause } from './admin'
 import { planDeposit } from './deposit'
-import { planEscape, planFreeze, planRefuseExit, planRequestExit } from './exits'
-import { planForgedEscape, planForgedRefusal, planForgedRequest } from './forgeries'
+import { planCloseExit, planFreeze, planRefuseExit, planRequestExit } from './exits'
+import { planForgedRefusal, planForgedRequest } from './forgeries'
 import { planAnchor, planInitialize, planOpenEpoch, planRegisterMint } from './opening'
 import type { Planner } from './plan'
-import { planSettle } from './settle'
+import { planGrowQueue, planPay, planRefund, planSettle } from './settle'
 
 /** `weight`: how often an honest world takes it, 0 for never. `aim`: how often it is mutated. */
 export const PLANS: readonly { name: string; plan: Planner; weight: number; aim: number }[] = [
@@ -18,10 +18,12 @@ export const PLANS: readonly { name: string; plan: Planner; weight: number; aim:
   { name: 'request_exit', plan: planRequestExit, weight: 14, aim: 5 },
   { name: 'refuse_exit', plan: planRefuseExit, weight: 4, aim: 4 },
   { name: 'freeze', plan: planFreeze, weight: 1, aim: 4 },
-  { name: 'escape', plan: planEscape, weight: 6, aim: 10 },
+  { name: 'close_exit', plan: planCloseExit, weight: 4, aim: 5 },
+  { name: 'pay', plan: planPay, weight: 8, aim: 10 },
+  { name: 'refund', plan: planRefund, weight: 3, aim: 4 },
+  { name: 'grow_queue', plan: planGrowQueue, weight: 1, aim: 2 },
   { name: 'forged request_exit', plan: planForgedRequest, weight: 0, aim: 2 },
   { name: 'forged refuse_exit', plan: planForgedRefusal, weight: 0, aim: 2 },
-  { name: 'forged escape', plan: planForgedEscape, weight: 0, aim: 5 },
   { name: 'rotate_signer', plan: planRotateSigner, weight: 1, aim: 2 },
   { name: 'set_admin', plan: planSetAdmin, weight: 1, aim: 2 },
   { name: 'authorize_restore', plan: planAuthorizeRestore, weight: 1, aim: 1 },

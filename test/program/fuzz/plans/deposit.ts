@@ -5,11 +5,11 @@ import type { World, WorldMint } from '../world'
 import type { Planner } from './plan'
 
 /** Frozen by its issuer: nothing moves in or out. */
-export const isHeld = (world: World, { mint }: WorldMint): boolean =>
+const isHeld = (world: World, { mint }: WorldMint): boolean =>
   world.ledger.get(vaultTokenAddress(world.program, mint)).data[108] !== 1
 
 export const planDeposit: Planner = (world) => {
-  const { paused, frozen } = world.config()
+  const { epoch, paused, frozen } = world.config()
   const mint = world.chance.pick(world.mints)
   const depositor = world.chance.pick(world.traders)
   const source = world.newToken({ mint: mint.mint, owner: depositor, amount: 1n << 40n }, mint.token_program)
@@ -22,5 +22,5 @@ export const planDeposit: Planner = (world) => {
     amount,
     inner: world.newInner(),
   })
-  return { instruction, due: !paused && !frozen && !isHeld(world, mint) }
+  return { instruction, due: epoch > 0 && !paused && !frozen && !isHeld(world, mint) }
 }

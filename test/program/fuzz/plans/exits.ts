@@ -1,13 +1,14 @@
-/** Plans of note owners and of everybody: exit requests, refusals, the freeze, escapes. */
+/** Plans of note owners and of everybody: exit requests, refusals, the freeze, closings. */
+import { toHex } from '../../../../protocol/bytes'
 import { MerkleTree } from '../../../../protocol/notes/merkle_tree'
+import type { ExitRequest } from '../../../../protocol/vault/accounts'
 import {
-  escapeInstruction,
+  closeExitInstruction,
   freezeInstruction,
   refuseExitInstruction,
   requestExitInstruction,
 } from '../../../../protocol/vault/exits'
 import type { Note, World } from '../world'
-import { isHeld } from './deposit'
 import { due, type Planner } from './plan'
 import { citedState, destinationOf } from './settle'
 
@@ -49,56 +50,43 @@ export const planRequestExit: Planner = (world) => {
 }
 
 export const planRefuseExit: Planner = (world) => {
-  const refused = world.notes.filter((one) => world.requestOf(one) && world.spent.has(one.nullifier))
+  const refused = world.notes.filter((one) => world.requestOf(one)?.served === false && world.isSpent(one))
   const note = pickFrom(world, refused)
   if (note === undefined) return undefined
-  const { leaf, siblings } = world.spent.witness(note.nullifier)
+  const batch = world.spent_in.get(toHex(note.nullifier))!
   const instruction = refuseExitInstruction({
     program: world.program,
     refuser: world.attacker,
     nullifier: note.nullifier,
     cited_spent_root: world.spent.root(),
-    next_value: leaf.next_value,
-    leaf_index: leaf.index,
-    path: siblings,
+    batch,
+    nullifiers: world.batches[batch - 1]!,
+    path: world.spent.siblings(batch - 1),
   })
   return due(instruction)
 }
 
-/** With or without reason: whether it must land, the state says. */
-export const planFreeze: Planner = (world) => {
+const anyRequest = (world: World): ExitRequest | undefined => {
   const note = pickFrom(
     world,
     world.notes.filter((one) => world.requestOf(one)),
   )
-  const request = note && world.requestOf(note)
-  if (request === undefined) return undefined
-  const overdue = request.deadline_s < world.clock.unix_s
-  const { nullifier, bond_payer } = request
-  const instruction = freezeInstruction({ program: world.program, nullifier, bond_payer })
-  return { instruction, due: overdue || world.config().frozen }
+  return note && world.requestOf(note)
 }
 
-export const planEscape: Planner = (world) => {
-  const note = pickFrom(world, world.unspent())
-  if (note === undefined) return undefined
-  const { leaf, siblings } = world.spent.witness(note.nullifier)
-  const request = world.requestOf(note)
-  const instruction = escapeInstruction({
-    program: world.program,
-    owner: note.owner,
-    payer: world.sponsor,
-    mint: note.mint,
-    token_program: note.token_program,
-    destination: destinationOf(world, note, true),
-    opening: note,
-    nullifier: note.nullifier,
-    low_value: leaf.value,
-    low_next: leaf.next_value,
-    low_index: leaf.index,
-    path: world.tree.siblings(note.leaf_index),
-    low_path: siblings,
-    ...(request !== undefined && { bond_payer: request.bond_payer }),
-  })
-  return { instruction, due: world.config().frozen && !isHeld(world, note) }
+/** With or without reason: whether it must land, the state says. */
+export const planFreeze: Planner = (world) => {
+  const request = anyRequest(world)
+  if (request === undefined) return undefined
+  const overdue = request.deadline_s < world.clock.unix_s && !request.served
+  const instruction = freezeInstruction(world.program, request.nullifier)
+  return { instruction, due: overdue && !world.config().frozen }
+}
+
+export const planCloseExit: Planner = (world) => {
+  const request = anyRequest(world)
+  if (request === undefined) return undefined
+  const { nullifier, bond_payer, served } = request
+  const instruction = closeExitInstruction({ program: world.program, nullifier, bond_payer })
+  return { instruction, due: served || world.config().frozen }
 }

@@ -6,12 +6,8 @@ import {
   nullifierOf,
   settlementCommitment,
 } from '../../../../protocol/notes/notes'
-import { SpentTree } from '../../../../protocol/notes/spent_tree'
-import {
-  escapeInstruction,
-  refuseExitInstruction,
-  requestExitInstruction,
-} from '../../../../protocol/vault/exits'
+import { SpentLog, spentLogLeaf } from '../../../../protocol/notes/spent_log'
+import { refuseExitInstruction, requestExitInstruction } from '../../../../protocol/vault/exits'
 import type { Note, World } from '../world'
 import type { Planner } from './plan'
 import { citedState, destinationOf } from './settle'
@@ -55,60 +51,24 @@ export const planForgedRequest: Planner = (world) => {
   return { instruction, due: false }
 }
 
-/** A request for an unspent note refused by a spent tree of the thief's, or by the leaf beside the note. */
+/** A request for an unspent note refused by a log of the thief's, or by another batch of the vault's. */
 export const planForgedRefusal: Planner = (world) => {
   const open = world.unspent().filter((note) => world.requestOf(note))
   if (open.length === 0) return undefined
   const { nullifier } = world.chance.pick(open)
-  const own = new SpentTree()
-  own.insert([nullifier])
-  const tree = world.chance.oneIn(3) ? world.spent : own
-  const { leaf, siblings } = tree.witness(nullifier)
+  const own = new SpentLog()
+  own.append(spentLogLeaf(1, [nullifier]))
+  const theirs = world.batches.length > 0 && world.chance.oneIn(3)
+  const batch = theirs ? 1 + world.chance.below(world.batches.length) : 1
+  const log = theirs ? world.spent : own
   const instruction = refuseExitInstruction({
     program: world.program,
     refuser: world.attacker,
     nullifier,
-    cited_spent_root: world.chance.oneIn(3) ? world.spent.root() : tree.root(),
-    next_value: leaf.next_value,
-    leaf_index: leaf.index,
-    path: siblings,
-  })
-  return { instruction, due: false }
-}
-
-/** The leaf whose next is the note's nullifier, the note's own leaf, or one of an empty tree. */
-function absenceOf(world: World, { nullifier }: Note) {
-  const empty = new SpentTree()
-  const { leaf, siblings, present } = world.spent.witness(nullifier)
-  if (!present || world.chance.oneIn(3)) return empty.witness(nullifier)
-  if (world.chance.oneIn(2)) return { leaf, siblings }
-  const below = nullifier.slice()
-  below[31]! -= 1
-  return world.spent.witness(below)
-}
-
-/** A spent, an escaped or an invented note escapes. */
-export const planForgedEscape: Planner = (world) => {
-  const unspent = new Set(world.unspent())
-  const gone = world.notes.filter((note) => !unspent.has(note))
-  const invented = inventedNote(world)
-  const real = gone.length > 0 && !world.chance.oneIn(3)
-  const note = real ? world.chance.pick(gone) : invented.note
-  const { leaf, siblings } = real ? absenceOf(world, note) : world.spent.witness(note.nullifier)
-  const instruction = escapeInstruction({
-    program: world.program,
-    owner: note.owner,
-    payer: world.sponsor,
-    mint: note.mint,
-    token_program: note.token_program,
-    destination: destinationOf(world, note, true),
-    opening: note,
-    nullifier: note.nullifier,
-    low_value: leaf.value,
-    low_next: leaf.next_value,
-    low_index: leaf.index,
-    path: real ? world.tree.siblings(note.leaf_index) : invented.tree.siblings(0),
-    low_path: siblings,
+    cited_spent_root: world.chance.oneIn(3) ? world.spent.root() : log.root(),
+    batch,
+    nullifiers: theirs && world.chance.oneIn(2) ? world.batches[batch - 1]! : [nullifier],
+    path: log.siblings(batch - 1),
   })
   return { instruction, due: false }
 }

@@ -1,5 +1,6 @@
 /** Plans that begin something: a vault, a mint, an epoch, an anchor. */
 
+import { decodeTree } from '../../../../protocol/vault/accounts'
 import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../../../protocol/vault/addresses'
 import { initializeInstruction, registerMintInstruction } from '../../../../protocol/vault/admin'
 import { anchorInstruction, openEpochInstruction } from '../../../../protocol/vault/epochs'
@@ -18,6 +19,7 @@ export function initialization(world: World, program: Uint8Array) {
     admin: admin!,
     settlement_signer: settlement_signer!,
     exit_delay_s: EXIT_DELAY_S,
+    genesis_hash: world.officers[3]!,
   })
 }
 
@@ -53,8 +55,9 @@ export const planRegisterMint: Planner = (world) => {
 export const planOpenEpoch: Planner = (world) => {
   const config = world.config()
   const from_s = config.pending_restore_at_s
-  const authorized = from_s !== undefined && from_s <= world.clock.unix_s
+  const authorized = from_s !== 0 && from_s <= world.clock.unix_s
   const restore = authorized || world.chance.oneIn(6)
+  const tree = decodeTree(world.ledger.get(world.vault.tree).data)!
   const instruction = openEpochInstruction({
     program: world.program,
     settlement_signer: config.settlement_signer,
@@ -65,18 +68,27 @@ export const planOpenEpoch: Planner = (world) => {
     journal_head: config.journal_head,
     restore,
     generation: config.generation + (restore ? 1 : 0),
+    last_batch: config.last_batch,
+    spent_root: tree.spent_root,
+    cited_leaf_count: tree.leaf_count,
+    cited_root: tree.root,
   })
   return { instruction, due: authorized === restore }
 }
 
 export const planAnchor: Planner = (world) => {
   const config = world.config()
+  const { slot, unix_s } = world.clock
+  const limits = world.chance.oneIn(2) ? { not_after_slot: slot + 2, not_after_s: unix_s + 30 } : undefined
   const instruction = anchorInstruction({
     program: world.program,
     settlement_signer: config.settlement_signer,
     epoch: config.epoch,
     journal_seq: config.journal_seq + 1,
     journal_head: world.chance.bytes(32),
+    not_after_slot: 0,
+    not_after_s: 0,
+    ...limits,
   })
-  return { instruction, due: config.epoch > 0 }
+  return { instruction, due: config.epoch > 0 && config.commit_seq <= config.journal_seq }
 }

@@ -1,11 +1,11 @@
-/** Plans of settlement batches: trades, withdrawals to good and bad destinations, served exits. */
+/** Plans of settlement batches: trades, withdrawals to good and bad destinations, served exits; and of payments. */
 import { compareBytes, toHex } from '../../../../protocol/bytes'
-import { SpentTree } from '../../../../protocol/notes/spent_tree'
 import { decodeRing, decodeTree } from '../../../../protocol/vault/accounts'
 import { vaultTokenAddress } from '../../../../protocol/vault/addresses'
+import { growQueueInstruction, payInstruction } from '../../../../protocol/vault/queue'
 import { type PayoutFields, settleInstruction } from '../../../../protocol/vault/settle'
 import type { Note, World, WorldMint } from '../world'
-import type { Planner } from './plan'
+import { due, type Plan, type Planner } from './plan'
 
 /** The present state, or now and then an earlier one. */
 export function citedState(world: World): { leaf_count: number; root: Uint8Array } {
@@ -26,6 +26,8 @@ export function destinationOf(world: World, { mint, token_program }: WorldMint, 
     () => world.newToken({ mint, owner, state: 'frozen' }, token_program),
     () => world.newToken({ mint, owner, state: 'uninitialized' }, token_program),
     () => world.newToken({ mint, owner, extensions: [{ type: 8, value: Uint8Array.of(1) }] }, token_program),
+    () =>
+      world.newToken({ mint, owner, extensions: [{ type: 7, value: new Uint8Array(900) }] }, token_program),
     () => vaultTokenAddress(world.program, mint),
     () => world.vault.config,
   ]
@@ -46,9 +48,8 @@ function payoutsOf(world: World, notes: readonly Note[], mint: WorldMint): Payou
   return notes.flatMap((note): PayoutFields[] => {
     const request = world.requestOf(note)
     if (request === undefined || world.chance.oneIn(4)) return []
-    const exit = { nullifier: note.nullifier, bond_payer: request.bond_payer }
     const { amount, destination, refund_inner: inner } = request
-    return [{ kind: 'exit', ...mint, destination, amount, inner, exit }]
+    return [{ mint: mint.mint, destination, amount, inner, nullifier: note.nullifier }]
   })
 }
 
@@ -59,8 +60,7 @@ function withdrawalsOf(world: World, total: bigint, mint: WorldMint): PayoutFiel
   return amounts
     .filter((amount) => amount > 0n)
     .map((amount) => ({
-      kind: 'withdrawal',
-      ...mint,
+      mint: mint.mint,
       destination: destinationOf(world, mint, world.chance.oneIn(2)),
       amount,
       inner: world.newInner(),
@@ -68,17 +68,6 @@ function withdrawalsOf(world: World, total: bigint, mint: WorldMint): PayoutFiel
 }
 
 const sum = (amounts: readonly bigint[]): bigint => amounts.reduce((total, amount) => total + amount, 0n)
-
-function spentRootAfter(world: World, nullifiers: readonly Uint8Array[]): Uint8Array {
-  if (nullifiers.length === 0) return world.config().spent_root
-  const { values, nodes } = world.spent.cache()
-  const after = new SpentTree({
-    values: [...values],
-    nodes: nodes.map((level) => level.map((part) => part.slice())),
-  })
-  after.insert(nullifiers)
-  return after.root()
-}
 
 export const planSettle: Planner = (world) => {
   const config = world.config()
@@ -92,7 +81,9 @@ export const planSettle: Planner = (world) => {
   const total = sum(notes.map(({ amount }) => amount))
   const exits = payoutsOf(world, notes, mint)
   const withdrawals = withdrawalsOf(world, total - sum(exits.map(({ amount }) => amount)), mint)
-  const payouts = [...exits, ...withdrawals]
+  const { capacity, entries } = world.queue()
+  const room = capacity - entries.length >= 8
+  const payouts = room ? [...exits, ...withdrawals] : []
   const left = total - sum(payouts.map(({ amount }) => amount))
   const amounts = split(world, left, 1 + world.chance.below(3))
   const commitments = amounts.map((amount) => world.newOutput(mint, amount)).sort(compareBytes)
@@ -104,7 +95,6 @@ export const planSettle: Planner = (world) => {
     batch: config.last_batch + 1,
     cited_leaf_count: leaf_count,
     cited_root: root,
-    spent_root: spentRootAfter(world, nullifiers),
     journal_seq: config.journal_seq + 1,
     journal_head: world.chance.bytes(32),
     nullifiers,
@@ -113,3 +103,30 @@ export const planSettle: Planner = (world) => {
   })
   return { instruction, due: config.epoch > 0 && !config.paused && !config.frozen }
 }
+
+/** Some open entries; `refund` asks for their notes. */
+function paymentOf(world: World, refund: boolean): Plan | undefined {
+  const { entries } = world.queue()
+  if (entries.length === 0) return undefined
+  const chosen = Array.from({ length: 1 + world.chance.below(3) }, () => world.chance.pick(entries))
+  const paid = chosen.map(({ place, number, mint, destination }) => {
+    const { token_program } = world.mints.find((one) => toHex(one.mint) === toHex(mint))!
+    return { place, number, mint, token_program, destination }
+  })
+  const old = chosen.every(({ queued_at_s }) => queued_at_s + WEEK_S <= world.clock.unix_s)
+  const instruction = payInstruction({ program: world.program, refund, entries: paid })
+  return { instruction, due: old || !refund }
+}
+
+const WEEK_S = 604_800
+
+export const planPay: Planner = (world) => paymentOf(world, false)
+export const planRefund: Planner = (world) => paymentOf(world, true)
+
+/** Larger queues only cost the fuzzer time. */
+const CAPACITY_ENOUGH = 120
+
+export const planGrowQueue: Planner = (world) =>
+  world.queue().capacity >= CAPACITY_ENOUGH
+    ? undefined
+    : due(growQueueInstruction(world.program, world.sponsor))

@@ -1,8 +1,8 @@
 /** Batches that were built before their predecessors landed: what lets a relayer send several at once. */
 import { expect, test } from 'bun:test'
-import { isKnownState } from '../../protocol/vault/accounts'
-import type { SettleFields } from '../../protocol/vault/settle'
-import { element, elements, errorOf, landed, OpenVault, outputsOf } from '../kit/vault/open_vault'
+import { isKnownState } from '../../../protocol/vault/accounts'
+import type { SettleFields } from '../../../protocol/vault/settle'
+import { element, elements, errorOf, landed, OpenVault, outputsOf } from '../../kit/vault/open_vault'
 
 const AHEAD = 8
 

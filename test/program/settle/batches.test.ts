@@ -2,46 +2,47 @@
 
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { pauseInstruction, unpauseInstruction } from '../../protocol/vault/admin'
-import { settleDataBytes, settleInstruction } from '../../protocol/vault/settle'
-import { bytes32, element, elements, errorOf, landed, OpenVault, outputsOf } from '../kit/vault/open_vault'
-import { testKey } from '../kit/vault/vault_chain'
+import { SETTLE_LIMITS } from '../../../protocol/limits'
+import { pauseInstruction, unpauseInstruction } from '../../../protocol/vault/admin'
+import { settleDataBytes, settleInstruction } from '../../../protocol/vault/settle'
+import {
+  bytes32,
+  element,
+  elements,
+  errorOf,
+  landed,
+  OpenVault,
+  outputsOf,
+  runningVault,
+} from '../../kit/vault/open_vault'
+import { testKey } from '../../kit/vault/vault_chain'
 
-const inner = element('inner')
-
-function running(): OpenVault {
-  const vault = new OpenVault()
-  landed(vault.openEpoch())
-  vault.deposit(50_000n, inner)
-  return vault
-}
-
-test('a batch appends its outputs, stores spent root and journal head and says so in one event', () => {
-  const vault = running()
+test('a batch appends its outputs and a leaf of the spent log, stores the journal head and says so in one event', () => {
+  const vault = runningVault()
   const [nullifiers, outputs] = [elements('n', 2), outputsOf(elements('c', 4))]
   const event = vault.settle({ nullifiers, outputs })
   expect(event).toMatchObject({ kind: 'settled', batch: 1, epoch: 1, first_leaf_index: 1, spent_count: 2 })
   expect(event).toMatchObject({ nullifiers, outputs, payouts: [], note_root: vault.tree.root() })
   expect(event.spent_root).toEqual(vault.spent.root())
-  expect(vault.chain.tree()).toMatchObject({ leaf_count: 5, root: vault.tree.root() })
-  const config = vault.chain.config()
-  expect(config).toMatchObject({
+  const spent_root = vault.spent.root()
+  expect(vault.chain.tree()).toMatchObject({ leaf_count: 5, root: vault.tree.root(), spent_root })
+  expect(vault.chain.config()).toMatchObject({
     last_batch: 1,
     journal_seq: 1,
     journal_head: bytes32('head 1'),
     spent_count: 2,
+    settled_leaf_count: 5,
   })
-  expect(config.spent_root).toEqual(vault.spent.root())
 })
 
-test('any sequence of deposits and batches gives the roots of the protocol tree', () => {
+test('any sequence of deposits and batches gives the roots of the protocol’s trees', () => {
   const step = fc.oneof(
     fc.constant({ outputs: 0 }),
     fc.record({ outputs: fc.integer({ min: 1, max: 9 }), nullifiers: fc.integer({ min: 0, max: 3 }) }),
   )
   fc.assert(
     fc.property(fc.array(step, { minLength: 1, maxLength: 6 }), (steps) => {
-      const vault = running()
+      const vault = runningVault()
       steps.forEach((parts, index) => {
         if (!('nullifiers' in parts)) vault.deposit(1_000n, element(`inner ${index}`))
         else {
@@ -51,7 +52,7 @@ test('any sequence of deposits and batches gives the roots of the protocol tree'
         const tree = vault.chain.tree()
         expect(tree.root).toEqual(vault.tree.root())
         expect(tree.leaf_count).toBe(vault.tree.leaf_count)
-        expect(vault.chain.config().spent_root).toEqual(vault.spent.root())
+        expect(tree.spent_root).toEqual(vault.spent.root())
       })
     }),
     { numRuns: 12 },
@@ -59,17 +60,18 @@ test('any sequence of deposits and batches gives the roots of the protocol tree'
 })
 
 test('28 orders with two outputs each fit one v1 transaction and its compute budget', () => {
-  const vault = running()
+  const vault = runningVault()
   const parts = { nullifiers: elements('n', 28), outputs: outputsOf(elements('c', 56)) }
   const { bytes, units } = vault.settle(parts)
-  expect(settleDataBytes(28, 56, 0)).toBe(3_717)
-  expect(bytes).toBeLessThanOrEqual(4_096)
+  expect(settleDataBytes(28, 56, 0)).toBe(3_685)
+  // A fee payer of its own adds a signature and an address.
+  expect(bytes + 96).toBeLessThanOrEqual(4_072)
   expect(Number(units)).toBeLessThan(1_400_000)
   expect(vault.chain.tree().root).toEqual(vault.tree.root())
 })
 
 test('a batch cannot land twice, nor can one be skipped', () => {
-  const vault = running()
+  const vault = runningVault()
   const batch = vault.batchOf({ outputs: outputsOf(elements('c', 2)) })
   landed(vault.send(batch))
   expect(errorOf(vault.send(batch))).toBe('batch_out_of_sequence')
@@ -77,7 +79,7 @@ test('a batch cannot land twice, nor can one be skipped', () => {
 })
 
 test('an epoch that is not current fences its instance', () => {
-  const vault = running()
+  const vault = runningVault()
   const batch = vault.batchOf({ outputs: outputsOf(elements('c', 2)) })
   landed(vault.openEpoch())
   expect(errorOf(vault.send(batch))).toBe('stale_epoch')
@@ -91,7 +93,7 @@ test('before the first epoch nothing settles', () => {
 })
 
 test('only the settlement signer settles', () => {
-  const vault = running()
+  const vault = runningVault()
   const batch = vault.batchOf({ outputs: outputsOf(elements('c', 1)) })
   const thief = vault.chain.fund(testKey('thief'))
   const forged = { ...batch, settlement_signer: thief.key }
@@ -102,54 +104,64 @@ test('only the settlement signer settles', () => {
 })
 
 test('a state the vault never had is refused, and so is a wrong count for a right root', () => {
-  const vault = running()
+  const vault = runningVault()
   const batch = vault.batchOf({ outputs: outputsOf(elements('c', 1)) })
   expect(errorOf(vault.send({ ...batch, cited_root: bytes32('root') }))).toBe('unknown_state')
   expect(errorOf(vault.send({ ...batch, cited_leaf_count: 2 }))).toBe('unknown_state')
 })
 
 test('nullifiers and commitments must ascend strictly and be field elements', () => {
-  const vault = running()
+  const vault = runningVault()
   const [first, second] = elements('x', 2) as [Uint8Array, Uint8Array]
   const tooLarge = new Uint8Array(32).fill(0xff)
   const cases: [Uint8Array[], string][] = [
     [[second, first], 'not_ascending'],
     [[first, first], 'not_ascending'],
-    [[new Uint8Array(32), first], 'not_field_element'],
+    [[new Uint8Array(32), first], 'not_ascending'],
     [[first, tooLarge], 'not_field_element'],
   ]
   const batch = vault.batchOf()
   for (const [values, error] of cases) {
-    const spending = { ...batch, nullifiers: values, spent_root: element('spent') }
-    expect(errorOf(vault.send(spending))).toBe(error)
+    expect(errorOf(vault.send({ ...batch, nullifiers: values }))).toBe(error)
     expect(errorOf(vault.send({ ...batch, outputs: outputsOf(values) }))).toBe(error)
   }
 })
 
-test('the spent root changes exactly when something is spent', () => {
-  const vault = running()
-  const outputs = outputsOf(elements('c', 1))
-  const batch = vault.batchOf({ outputs })
-  expect(errorOf(vault.send({ ...batch, spent_root: element('spent') }))).toBe('spent_root_mismatch')
-  const unchanged = { ...batch, nullifiers: elements('n', 1) }
-  expect(errorOf(vault.send(unchanged))).toBe('spent_root_mismatch')
-  const foreign = { ...unchanged, spent_root: new Uint8Array(32).fill(0xff) }
-  expect(errorOf(vault.send(foreign))).toBe('not_field_element')
+test('an older journal position is ignored, and one position has one head', () => {
+  const vault = runningVault()
+  vault.settle({ journal_seq: 10, journal_head: bytes32('ten') })
+  const stored = { journal_seq: 10, journal_head: bytes32('ten') }
+  expect(errorOf(vault.send(vault.batchOf({ journal_seq: 10 })))).toBe('journal_conflict')
+  landed(vault.send(vault.batchOf({ journal_seq: 9 })))
+  landed(vault.send(vault.batchOf(stored)))
+  expect(vault.chain.config()).toMatchObject(stored)
 })
 
-test('the journal position never goes back and one position has one head', () => {
-  const vault = running()
-  const outputs = outputsOf(elements('c', 1))
-  vault.settle({ outputs, journal_seq: 10, journal_head: bytes32('ten') })
-  const batch = vault.batchOf({ outputs })
-  expect(errorOf(vault.send({ ...batch, journal_seq: 9 }))).toBe('journal_regressed')
-  expect(errorOf(vault.send({ ...batch, journal_seq: 10 }))).toBe('journal_conflict')
-  landed(vault.send({ ...batch, journal_seq: 10, journal_head: bytes32('ten') }))
+test('an empty batch appends its leaf to the spent log and no note', () => {
+  const vault = runningVault()
+  const before = vault.chain.tree()
+  vault.settle({})
+  const { spent_root, ...notes } = vault.chain.tree()
+  expect(notes).toMatchObject({ leaf_count: before.leaf_count, root: before.root })
+  expect(spent_root).toEqual(vault.spent.root())
+  expect(spent_root).not.toEqual(before.spent_root)
 })
 
-test('an empty batch and a batch of other length are refused', () => {
-  const vault = running()
-  expect(errorOf(vault.send(vault.batchOf()))).toBe('empty_batch')
+test('no more nullifiers or outputs than the limits', () => {
+  const vault = runningVault()
+  const outcome = (nullifiers: number, outputs: number): string => {
+    const parts = { nullifiers: elements('n', nullifiers), outputs: outputsOf(elements('c', outputs)) }
+    const { program, accounts, data } = settleInstruction(vault.batchOf(parts))
+    return vault.chain.outcome({ program, accounts, data }, vault.signer)
+  }
+  expect(outcome(SETTLE_LIMITS.nullifiers, 0)).toBe('landed')
+  expect(outcome(SETTLE_LIMITS.nullifiers + 1, 0)).toBe('invalid_data')
+  expect(outcome(0, SETTLE_LIMITS.outputs)).toBe('landed')
+  expect(outcome(0, SETTLE_LIMITS.outputs + 1)).toBe('invalid_data')
+})
+
+test('data of another length and another number of accounts are refused', () => {
+  const vault = runningVault()
   const good = settleInstruction(vault.batchOf({ outputs: outputsOf(elements('c', 2)) }))
   const cut = { ...good, data: good.data.slice(0, -1) }
   expect(errorOf(vault.chain.send(cut, vault.signer))).toBe('invalid_data')
@@ -160,21 +172,21 @@ test('an empty batch and a batch of other length are refused', () => {
 })
 
 test('the state accounts must be those of this vault, writable, each in its place', () => {
-  const vault = running()
+  const vault = runningVault()
   const good = settleInstruction(vault.batchOf({ outputs: outputsOf(elements('c', 2)) }))
   for (const place of [1, 2, 3]) {
     const accounts = good.accounts.map((one, index) => (index === place ? { ...one, writable: false } : one))
     expect(errorOf(vault.chain.send({ ...good, accounts }, vault.signer))).toBe('not_writable')
   }
   const { config, tree, ring } = vault.chain.vault
-  for (const [place, address] of [
-    [1, tree],
-    [2, ring],
-    [3, config],
-    [2, config],
+  for (const [place, address, error] of [
+    [1, tree, 'wrong_account'],
+    [2, ring, 'wrong_address'],
+    [3, config, 'wrong_address'],
+    [2, config, 'wrong_address'],
   ] as const) {
     const accounts = good.accounts.map((one, index) => (index === place ? { ...one, address } : one))
-    expect(errorOf(vault.chain.send({ ...good, accounts }, vault.signer))).toBe('wrong_account')
+    expect(errorOf(vault.chain.send({ ...good, accounts }, vault.signer))).toBe(error)
   }
   for (const [place, source] of [
     [1, config],
@@ -189,7 +201,7 @@ test('the state accounts must be those of this vault, writable, each in its plac
 })
 
 test('a paused vault settles nothing until it is unpaused', () => {
-  const vault = running()
+  const vault = runningVault()
   const admin = { program: vault.program, admin: vault.admin.key }
   const batch = vault.batchOf({ outputs: outputsOf(elements('c', 1)) })
   landed(vault.chain.send(pauseInstruction(admin)))

@@ -1,0 +1,135 @@
+/**
+ * Every short sequence of what can happen to one note: no served owner loses a bond, nothing is paid twice, and an open
+ * request can always be served, refused or closed.
+ */
+import { expect, test } from 'bun:test'
+import { SpentLog, spentLogLeaf } from '../../protocol/notes/spent_log'
+import { decodeExitRequest, type ExitRequest } from '../../protocol/vault/accounts'
+import { exitRequestAddress, mintRecordAddress, SYSTEM_PROGRAM } from '../../protocol/vault/addresses'
+import {
+  closeExitInstruction,
+  freezeInstruction,
+  refuseExitInstruction,
+  requestExitInstruction,
+} from '../../protocol/vault/exits'
+import type { VaultInstruction } from '../../protocol/vault/instruction'
+import { type PayoutFields, settleInstruction } from '../../protocol/vault/settle'
+import { ExitNote } from '../kit/vault/exit_note'
+import { bytes32, EXIT_DELAY_S } from '../kit/vault/open_vault'
+import { addressOf } from '../../engine/chain/client/chain_client'
+import { testKey } from '../kit/vault/vault_chain'
+
+const LENGTH = 6
+const bond_payer = testKey('bond payer')
+const refuser = testKey('refuser')
+const note = new ExitNote('deposit')
+const { vault, nullifier } = note
+const { chain, program } = vault
+for (const key of [bond_payer, refuser]) chain.fund(key)
+const elsewhere = bytes32('elsewhere')
+vault.setToken(elsewhere, { owner: vault.trader.key })
+const request_account = exitRequestAddress(program, nullifier)
+const { config, tree, ring, queue } = chain.vault
+const records = [config, tree, ring, queue, mintRecordAddress(program, vault.mint)]
+const tokens = [vault.vault_token, note.destination, elsewhere]
+const touched = [...records, ...tokens, request_account, bond_payer.key, refuser.key]
+const REQUESTING = requestExitInstruction(note.requestOf(bond_payer.key))
+const log = new SpentLog()
+log.append(spentLogLeaf(1, [nullifier]))
+/** Only one batch is ever sent in a sequence, because an honest signer spends a note once. */
+const REFUSAL = refuseExitInstruction({
+  program,
+  refuser: refuser.key,
+  nullifier,
+  cited_spent_root: log.root(),
+  batch: 1,
+  nullifiers: [nullifier],
+  path: log.siblings(0),
+})
+const CLOSING = closeExitInstruction({ program, nullifier, bond_payer: bond_payer.key })
+const FREEZING = freezeInstruction(program, nullifier)
+const serving = () => settleInstruction(vault.batchOf({ nullifiers: [nullifier], payouts: [note.payout()] }))
+const differing = { ...note.payout(), destination: elsewhere }
+
+/** What happened so far, beside what the accounts say. */
+type History = { spent: boolean; served: boolean; paid: boolean; frozen: boolean }
+
+const START: History = { spent: false, served: false, paid: false, frozen: false }
+
+const request = (): ExitRequest | undefined => {
+  const account = chain.account(request_account)
+  return account && decodeExitRequest(account.data)
+}
+
+/** What can be tried, and what has happened where it lands; undefined where nobody could send it. */
+function stepsOf(old: History): Record<string, [VaultInstruction, History] | undefined> {
+  const spend = (payouts: PayoutFields[]) =>
+    settleInstruction(vault.batchOf({ nullifiers: [nullifier], payouts }))
+  const spent = { ...old, spent: true }
+  const waiting = chain.queue().entries.length > 0
+  return {
+    request: [REQUESTING, { ...old, served: false }],
+    serve: old.spent ? undefined : [serving(), { ...spent, served: request() !== undefined }],
+    'serve differently': old.spent ? undefined : [spend([differing]), spent],
+    'spend otherwise': old.spent ? undefined : [spend([]), spent],
+    refuse: [REFUSAL, old],
+    close: [CLOSING, old],
+    freeze: [FREEZING, { ...old, frozen: true }],
+    pay: waiting ? [vault.payment(), { ...old, paid: true }] : undefined,
+  }
+}
+
+const setTime = (late: boolean): void => chain.setTime(2_000, 1_800_000_000 + (late ? 2 * EXIT_DELAY_S : 0))
+
+const snapshot = () => touched.map((key) => ({ key, account: chain.svm.getAccount(addressOf(key)) }))
+
+function restore(accounts: ReturnType<typeof snapshot>): void {
+  for (const { key, account } of accounts)
+    if (account.exists) chain.svm.setAccount(account)
+    else chain.setAccount(key, new Uint8Array(), SYSTEM_PROGRAM, 0n)
+}
+
+const held = (key: Uint8Array): bigint => chain.account(key)?.lamports ?? 0n
+const bonds = (): bigint =>
+  [bond_payer.key, refuser.key, request_account].reduce((sum, key) => sum + held(key), 0n)
+const ALL_BONDS = bonds()
+
+/** What must hold after every sequence. */
+function judge(path: string, history: History): void {
+  const same = (found: unknown, wanted: unknown) => expect([path, found]).toEqual([path, wanted])
+  const { liabilities, queued } = chain.mintRecord(vault.mint)
+  const received = vault.balance(note.destination) + vault.balance(elsewhere)
+  same(received, history.paid ? note.opening.amount : 0n)
+  same(vault.balance(vault.vault_token), liabilities + queued)
+  same(bonds(), ALL_BONDS)
+  same(chain.config().frozen, history.frozen)
+  const present = request()
+  if (present === undefined) return
+  same(present.served, history.served)
+  same(chain.outcome(CLOSING), history.served || history.frozen ? 'landed' : 'exit_open')
+  if (history.spent) same(chain.outcome(REFUSAL), history.served ? 'exit_served' : 'landed')
+  else if (!history.frozen) same(chain.outcome(serving(), vault.signer), 'landed')
+}
+
+let states = 0
+
+function explore(path: string[], history: History): void {
+  states += 1
+  judge(path.join(', '), history)
+  if (path.length === LENGTH) return
+  for (const [name, step] of Object.entries(stepsOf(history))) {
+    if (step === undefined) continue
+    const before = snapshot()
+    setTime(history.frozen || name === 'freeze')
+    const fee_payer = name.startsWith('s') ? vault.signer : chain.payer
+    if (chain.send(step[0], fee_payer).ok) explore([...path, name], step[1])
+    restore(before)
+    setTime(history.frozen)
+  }
+}
+
+test('every sequence of requests, batches, refusals, closings, freezes and payments', () => {
+  setTime(false)
+  explore([], START)
+  expect(states).toBeGreaterThan(150)
+}, 30_000)

@@ -1,0 +1,96 @@
+/** Every kind of transaction fits 4,096 bytes, with a fee payer that signs nothing else. */
+import { expect, test } from 'bun:test'
+import { SETTLE_LIMITS } from '../../protocol/limits'
+import { depositInstruction } from '../../protocol/vault/deposit'
+import { anchorInstruction } from '../../protocol/vault/epochs'
+import {
+  closeExitInstruction,
+  freezeInstruction,
+  refuseExitInstruction,
+  requestExitInstruction,
+} from '../../protocol/vault/exits'
+import type { VaultInstruction } from '../../protocol/vault/instruction'
+import { growQueueInstruction } from '../../protocol/vault/queue'
+import { settleInstruction } from '../../protocol/vault/settle'
+import { ExitNote } from '../kit/vault/exit_note'
+import {
+  bytes32,
+  EXIT_DELAY_S,
+  element,
+  elements,
+  landed,
+  outputsOf,
+  runningVault,
+} from '../kit/vault/open_vault'
+import { testKey } from '../kit/vault/vault_chain'
+
+const payer = testKey('bond payer')
+
+/** Lands the instruction and answers the bytes of its transaction. */
+function size({ vault }: Pick<ExitNote, 'vault'>, instruction: VaultInstruction): number {
+  const { bytes } = landed(vault.chain.send(instruction))
+  expect(bytes).toBeLessThanOrEqual(4_096)
+  return bytes
+}
+
+function requested(): ExitNote {
+  const note = new ExitNote('deposit')
+  note.vault.chain.fund(payer)
+  landed(note.vault.chain.send(requestExitInstruction(note.requestOf(payer.key))))
+  return note
+}
+
+test('settlements: 28 orders; 13 exits; 24 withdrawals with their change', () => {
+  const vault = runningVault(1_000_000n)
+  const orders = { nullifiers: elements('n', 28), outputs: outputsOf(elements('c', 56)) }
+  expect(size({ vault }, settleInstruction(vault.batchOf(orders)))).toBe(4_064)
+  const nullifiers = elements('e', 13)
+  const exits = nullifiers.map((nullifier) => ({ ...vault.withdrawal(1n, bytes32('to')), nullifier }))
+  expect(size({ vault }, settleInstruction(vault.batchOf({ nullifiers, payouts: exits })))).toBe(2_366)
+  const withdrawals = Array.from({ length: 24 }, () => vault.withdrawal(1n, bytes32('to')))
+  const outputs = outputsOf(elements('d', 24))
+  const full = vault.batchOf({ nullifiers: elements('w', 8), outputs, payouts: withdrawals })
+  expect(size({ vault }, settleInstruction(full))).toBe(3_754)
+})
+
+test('payments: 8 entries in one mint', () => {
+  const vault = runningVault()
+  const payouts = Array.from({ length: 8 }, (_, at) => vault.withdrawal(1n, bytes32(`to ${at}`)))
+  vault.settle({ payouts })
+  expect(size({ vault }, vault.payment())).toBe(822)
+})
+
+test('exits: a refusal of a batch with the most nullifiers is the largest', () => {
+  const note = requested()
+  const nullifiers = [...elements('n', SETTLE_LIMITS.nullifiers - 1), note.nullifier].sort(Buffer.compare)
+  note.vault.settle({ nullifiers })
+  expect(size(note, refuseExitInstruction(note.refusalOf(note.vault.chain.payer.key)))).toBe(3_430)
+  const fresh = new ExitNote('deposit')
+  fresh.vault.chain.fund(payer)
+  expect(size(fresh, requestExitInstruction(fresh.requestOf(payer.key)))).toBe(2_009)
+})
+
+test('everything else', () => {
+  const note = requested()
+  const { vault, nullifier } = note
+  const { program, signer } = vault
+  const position = { journal_seq: 1, journal_head: bytes32('head'), not_after_slot: 0, not_after_s: 0 }
+  const anchor = anchorInstruction({ program, settlement_signer: signer.key, epoch: 1, ...position })
+  const sizes = {
+    anchor: size(note, anchor),
+    open_epoch: size(note, vault.opening()),
+    deposit: size(note, depositInstruction(vault.depositOf(5_000n, element('inner')))),
+    grow_queue: size(note, growQueueInstruction(program, vault.chain.payer.key)),
+  }
+  vault.chain.setTime(2_000, 1_800_000_000 + EXIT_DELAY_S + 1)
+  const freeze = size(note, freezeInstruction(program, nullifier))
+  const close_exit = size(note, closeExitInstruction({ program, nullifier, bond_payer: payer.key }))
+  expect({ ...sizes, freeze, close_exit }).toEqual({
+    anchor: 377,
+    open_epoch: 1_611,
+    deposit: 585,
+    grow_queue: 283,
+    freeze: 250,
+    close_exit: 283,
+  })
+})

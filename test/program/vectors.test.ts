@@ -1,0 +1,127 @@
+/**
+ * `test/vectors/vault.json` is what the program writes and reads: accounts and events of one story, and the data of every
+ * instruction that lands in it. `UPDATE_GOLDEN=1` writes the file.
+ */
+import { expect, test } from 'bun:test'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { toHex } from '../../protocol/bytes'
+import { exitRequestAddress, mintRecordAddress } from '../../protocol/vault/addresses'
+import {
+  initializeInstruction,
+  registerMintInstruction,
+  setAdminInstruction,
+} from '../../protocol/vault/admin'
+import { depositInstruction } from '../../protocol/vault/deposit'
+import { anchorInstruction } from '../../protocol/vault/epochs'
+import {
+  closeExitInstruction,
+  freezeInstruction,
+  refuseExitInstruction,
+  requestExitInstruction,
+} from '../../protocol/vault/exits'
+import type { VaultInstruction } from '../../protocol/vault/instruction'
+import { growQueueInstruction } from '../../protocol/vault/queue'
+import { settleInstruction } from '../../protocol/vault/settle'
+import { ExitNote } from '../kit/vault/exit_note'
+import {
+  bytes32,
+  EXIT_DELAY_S,
+  element,
+  elements,
+  initializationOf,
+  landed,
+  outputsOf,
+} from '../kit/vault/open_vault'
+import { testKey } from '../kit/vault/vault_chain'
+
+const FILE = join(import.meta.dir, '../vectors/vault.json')
+
+/** Data without the zeros at its end, and its whole size. */
+function trimmed(data: Uint8Array): { bytes: number; hex: string } {
+  return { bytes: data.length, hex: toHex(data).replace(/(00)+$/, '') }
+}
+
+const instructions: Record<string, string> = {}
+const events: Record<string, string> = {}
+
+function send(name: string, { vault }: ExitNote, instruction: VaultInstruction): void {
+  instructions[name] = toHex(instruction.data).replace(/(00)+$/, '')
+  const { inner } = landed(vault.chain.send(instruction))
+  for (const data of inner) if (data[0] === 255) events[name] = toHex(data)
+}
+
+function story(): object {
+  const note = new ExitNote('deposit')
+  const { vault, nullifier } = note
+  const { chain, program, signer } = vault
+  const payer = chain.fund(testKey('bond payer')).key
+  instructions['initialize'] = toHex(initializeInstruction(initializationOf(chain)).data)
+  const registration = { program, admin: vault.admin.key, payer, mint: vault.mint, token_program: vault.mint }
+  const minimums = { min_deposit: 1_000n, min_exit: 500n }
+  instructions['register_mint'] = toHex(registerMintInstruction({ ...registration, ...minimums }).data)
+  const announce = {
+    program,
+    admin: vault.admin.key,
+    action: 'announce',
+    key: bytes32('next admin'),
+  } as const
+  send('set_admin', note, setAdminInstruction(announce))
+  const position = { journal_seq: 5, journal_head: bytes32('head 5') }
+  const limits = { not_after_slot: 2_000, not_after_s: 1_900_000_000 }
+  send(
+    'anchor',
+    note,
+    anchorInstruction({ program, settlement_signer: signer.key, epoch: 1, ...position, ...limits }),
+  )
+  send('request_exit', note, requestExitInstruction(note.requestOf(payer)))
+  send('deposit', note, depositInstruction(vault.depositOf(5_000n, element('inner'))))
+  const nullifiers = [...elements('n', 1), nullifier].sort(Buffer.compare)
+  const payouts = [
+    note.payout(),
+    vault.withdrawal(700n, bytes32('nowhere')),
+    vault.withdrawal(800n, bytes32('too')),
+  ]
+  const parts = { nullifiers, outputs: outputsOf(elements('c', 2)), payouts }
+  chain.setTime(1_018, 1_800_000_100)
+  send('settle', note, settleInstruction(vault.batchOf(parts)))
+  const request = trimmed(chain.account(exitRequestAddress(program, nullifier))!.data)
+  send('pay', note, vault.payment(chain.queue().entries.slice(0, 2)))
+  const queue = trimmed(chain.account(chain.vault.queue)!.data)
+  send('grow_queue', note, growQueueInstruction(program, payer))
+  send('close_exit', note, closeExitInstruction({ program, nullifier, bond_payer: payer }))
+  send('open_epoch', note, vault.opening())
+  const { config, tree, ring } = chain.vault
+  const at = (key: Uint8Array) => trimmed(chain.account(key)!.data)
+  const record = at(mintRecordAddress(program, vault.mint))
+  return {
+    config: at(config),
+    tree: at(tree),
+    ring: at(ring),
+    mint_record: record,
+    exit_request: request,
+    queue,
+  }
+}
+
+/** A request refused by a proof, and one that freezes the vault. */
+function endings(): void {
+  const refused = new ExitNote('deposit')
+  const payer = refused.vault.chain.fund(testKey('bond payer')).key
+  landed(refused.vault.chain.send(requestExitInstruction(refused.requestOf(payer))))
+  refused.vault.settle({ nullifiers: [refused.nullifier] })
+  send('refuse_exit', refused, refuseExitInstruction(refused.refusalOf(payer)))
+  const late = new ExitNote('settlement')
+  late.vault.chain.fund(testKey('bond payer'))
+  landed(late.vault.chain.send(requestExitInstruction(late.requestOf(payer))))
+  late.vault.chain.setTime(2_000, 1_800_000_000 + EXIT_DELAY_S + 1)
+  send('freeze', late, freezeInstruction(late.vault.program, late.nullifier))
+}
+
+test('accounts, events and instructions of the program are those of the vector file', () => {
+  const accounts = story()
+  endings()
+  const text = `${JSON.stringify({ accounts, events, instructions }, null, 2)}\n`
+  if (process.env['UPDATE_GOLDEN'] === '1') writeFileSync(FILE, text)
+  expect(existsSync(FILE) ? readFileSync(FILE, 'utf8') : '').toBe(text)
+})
