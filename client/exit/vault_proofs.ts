@@ -1,10 +1,10 @@
 /**
- * Makes inclusion and absence proofs from public history alone. Both trees are rebuilt and compared with the vault's
- * accounts first, so a proof is either valid or not made.
+ * Makes proofs of inclusion and of spending from public history alone. Note tree and spent log are rebuilt and compared
+ * with the vault's accounts first, so a proof is either valid or not made.
  */
 import { equalBytes, toHex } from '../../protocol/bytes'
 import { MerkleTree } from '../../protocol/notes/merkle_tree'
-import { SpentTree } from '../../protocol/notes/spent_tree'
+import { SpentLog, spentLogLeaf } from '../../protocol/notes/spent_log'
 import type { VaultState } from '../chain/read_vault'
 import type { VaultHistory } from '../wallet/vault_history'
 
@@ -19,7 +19,7 @@ export class ProofUnavailable extends Error {
 const MEANINGS = {
   not_in_tree: 'the note is not in the tree of the chain: it has not landed yet, or never will',
   spent: 'the note is spent',
-  not_spent: 'the note is not spent, so its request stands',
+  not_spent: 'the note is not spent, so its request stays open',
   history_differs: 'the history does not lead to the roots of the vault: ask another node',
 } as const
 
@@ -27,44 +27,33 @@ type Inclusion = {
   leaf_index: number
   cited_leaf_count: number
   cited_root: Uint8Array
-  /** 32 siblings from the leaf upwards. */
+  /** 40 siblings from the leaf upwards. */
   siblings: Uint8Array[]
 }
-type Absence = {
-  low_value: Uint8Array
-  low_next: Uint8Array
-  low_index: number
-  siblings: Uint8Array[]
-}
-type Presence = {
+type Spending = {
   cited_spent_root: Uint8Array
-  next_value: Uint8Array
-  leaf_index: number
+  batch: number
+  /** All of the batch. */
+  nullifiers: Uint8Array[]
+  /** 40 siblings of the batch's leaf, from the leaf upwards. */
   path: Uint8Array[]
 }
 
 /** Read `vault` before `history`, so that the history covers it. */
 export class VaultProofs {
   private readonly trees = new Map<number, MerkleTree>()
-  private spent_tree: SpentTree | undefined
+  private checked_log: CheckedLog | undefined
 
   constructor(
     readonly history: VaultHistory,
     readonly vault: VaultState,
   ) {}
 
-  /** Rebuilds both trees and compares their roots with the accounts. @throws ProofUnavailable */
+  /** Rebuilds note tree and spent log and compares their roots with the accounts. @throws ProofUnavailable */
   check(): void {
     const { leaf_count, root } = this.vault.tree
     this.treeOf(leaf_count, root)
-    this.spentTree()
-  }
-
-  /** @throws ProofUnavailable */
-  leafIndexOf(commitment: Uint8Array): number {
-    const leaf_index = this.history.leaves.findIndex((leaf) => equalBytes(leaf, commitment))
-    if (leaf_index === -1) throw new ProofUnavailable('not_in_tree')
-    return leaf_index
+    this.spentLog()
   }
 
   /**
@@ -73,20 +62,11 @@ export class VaultProofs {
    * @throws ProofUnavailable
    */
   inclusion(commitment: Uint8Array): Inclusion {
-    const leaf_index = this.leafIndexOf(commitment)
+    const leaf_index = this.history.leaves.findIndex((leaf) => equalBytes(leaf, commitment))
     const { tree, ring } = this.vault
+    if (leaf_index === -1 || leaf_index >= tree.leaf_count) throw new ProofUnavailable('not_in_tree')
     const kept = ring.states.findLast((state) => state.leaf_count > leaf_index)
-    return this.inclusionUnder(leaf_index, kept ?? tree)
-  }
-
-  /** Under the current state of the tree, as an escape from a frozen vault requires. @throws ProofUnavailable */
-  finalInclusion(commitment: Uint8Array): Inclusion {
-    return this.inclusionUnder(this.leafIndexOf(commitment), this.vault.tree)
-  }
-
-  private inclusionUnder(leaf_index: number, state: { leaf_count: number; root: Uint8Array }): Inclusion {
-    const { leaf_count, root } = state
-    if (leaf_index >= leaf_count) throw new ProofUnavailable('not_in_tree')
+    const { leaf_count, root } = kept ?? tree
     const siblings = this.treeOf(leaf_count, root).siblings(leaf_index)
     return { leaf_index, cited_leaf_count: leaf_count, cited_root: root, siblings }
   }
@@ -103,30 +83,55 @@ export class VaultProofs {
     return tree
   }
 
-  /** Absence under the vault's current spent root. @throws ProofUnavailable */
-  absence(nullifier: Uint8Array): Absence {
-    const { leaf, siblings, present } = this.spentTree().witness(nullifier)
-    if (present || this.history.escaped.has(toHex(nullifier))) throw new ProofUnavailable('spent')
-    return { low_value: leaf.value, low_next: leaf.next_value, low_index: leaf.index, siblings }
+  /** Rejects a note that a batch of the checked history spent. @throws ProofUnavailable */
+  requireUnspent(nullifier: Uint8Array): void {
+    this.spentLog()
+    if (this.history.spent.has(toHex(nullifier))) throw new ProofUnavailable('spent')
   }
 
-  /** Presence under the vault's current spent root; closes an exit request for a spent note. @throws ProofUnavailable */
-  presence(nullifier: Uint8Array): Presence {
-    const { leaf, siblings: path, present } = this.spentTree().witness(nullifier)
-    if (!present) throw new ProofUnavailable('not_spent')
-    const { index: leaf_index, next_value } = leaf
-    return { cited_spent_root: this.vault.config.spent_root, next_value, leaf_index, path }
+  /**
+   * Shows the batch that spent a nullifier, under the newest ring state that covers it, else under the current root.
+   * @throws ProofUnavailable
+   */
+  spending(nullifier: Uint8Array): Spending {
+    const { last_batch } = this.vault.config
+    const { log, ring_batches } = this.spentLog()
+    const batch = this.history.spent.get(toHex(nullifier))
+    if (batch === undefined || batch > last_batch) throw new ProofUnavailable('not_spent')
+    const kept = ring_batches.findLast((count) => count >= batch)
+    const cited = kept === undefined ? log : logOf(this.history.nullifier_batches.slice(0, kept))
+    const nullifiers = [...this.history.nullifier_batches[batch - 1]!]
+    return { cited_spent_root: cited.root(), batch, nullifiers, path: cited.siblings(batch - 1) }
   }
 
-  private spentTree(): SpentTree {
-    if (this.spent_tree === undefined) {
-      const { spent_count, spent_root, last_batch } = this.vault.config
-      const tree = new SpentTree()
-      tree.insertBatches(this.history.nullifier_batches.slice(0, last_batch))
-      if (tree.spent_count !== spent_count || !equalBytes(tree.root(), spent_root))
-        throw new ProofUnavailable('history_differs')
-      this.spent_tree = tree
-    }
-    return this.spent_tree
+  private spentLog(): CheckedLog {
+    if (this.checked_log !== undefined) return this.checked_log
+    const { config, tree, ring } = this.vault
+    const { spent_count, last_batch } = config
+    const batches = this.history.nullifier_batches.slice(0, last_batch)
+    const kept = new Set(ring.states.map(({ spent_root }) => toHex(spent_root)))
+    const ring_batches: number[] = []
+    const log = logOf(batches, (batch, root) => kept.has(toHex(root)) && ring_batches.push(batch))
+    const spent = batches.reduce((sum, { length }) => sum + length, 0)
+    if (log.batch_count !== last_batch || spent !== spent_count || !equalBytes(log.root(), tree.spent_root))
+      throw new ProofUnavailable('history_differs')
+    this.checked_log = { log, ring_batches }
+    return this.checked_log
   }
+}
+
+/** `ring_batches`: batches in the log at each state of the ring, ascending. */
+type CheckedLog = { log: SpentLog; ring_batches: readonly number[] }
+
+/** @param each receives batch id and root after each batch */
+export function logOf(
+  batches: readonly (readonly Uint8Array[])[],
+  each: (batch: number, root: Uint8Array) => unknown = () => {},
+): SpentLog {
+  const log = new SpentLog()
+  for (const nullifiers of batches) {
+    log.append(spentLogLeaf(log.batch_count + 1, nullifiers))
+    each(log.batch_count, log.root())
+  }
+  return log
 }
