@@ -129,8 +129,6 @@ export type VaultMint = {
 export type SettledBatch = {
   batch_id: number
   nullifiers: Uint8Array[]
-  /** Numbers of its payouts, ascending. */
-  payouts: number[]
   signature: Uint8Array
   slot: SlotNumber
 }
