@@ -46,8 +46,9 @@ export class SpentLog {
     return this.levels[0]!.length
   }
 
-  root(): Uint8Array {
-    return this.node(SPENT_LOG_DEPTH, 0)
+  /** @param batch_count of the log as it was after so many batches */
+  root(batch_count = this.batch_count): Uint8Array {
+    return this.node(SPENT_LOG_DEPTH, 0, batch_count)
   }
 
   /** Appends the next batch's leaf. */
@@ -57,23 +58,35 @@ export class SpentLog {
     for (let height = 0; height < SPENT_LOG_DEPTH; height++) {
       place = Math.floor(place / 2)
       this.levels[height + 1]![place] = spentNode(
-        this.node(height, 2 * place),
-        this.node(height, 2 * place + 1),
+        this.node(height, 2 * place, this.batch_count),
+        this.node(height, 2 * place + 1, this.batch_count),
       )
     }
   }
 
-  /** The 40 siblings of a batch under the present root, from the leaf upwards. @throws RangeError for another index */
-  siblings(index: number): Uint8Array[] {
-    if (!Number.isInteger(index) || index < 0 || index >= this.batch_count)
+  /**
+   * The 40 siblings of a batch, from the leaf upwards, under the root after `batch_count` batches.
+   * @throws RangeError for an index or a count beyond the log
+   */
+  siblings(index: number, batch_count = this.batch_count): Uint8Array[] {
+    const ends = [index + 1, batch_count, this.batch_count]
+    if (!ends.every(Number.isInteger) || index < 0 || index >= batch_count || batch_count > this.batch_count)
       throw new RangeError('no such batch')
     return Array.from({ length: SPENT_LOG_DEPTH }, (_, height) => {
       const place = Math.floor(index / 2 ** height)
-      return this.node(height, place % 2 === 1 ? place - 1 : place + 1)
+      return this.node(height, place % 2 === 1 ? place - 1 : place + 1, batch_count)
     })
   }
 
-  private node(height: number, place: number): Uint8Array {
-    return this.levels[height]![place] ?? EMPTY_SPENT_SUBTREES[height]!
+  /** The node of the log after `batch_count` batches: a kept one, an empty subtree, or one with the last batch inside. */
+  private node(height: number, place: number, batch_count: number): Uint8Array {
+    const first = place * 2 ** height
+    if (first >= batch_count) return EMPTY_SPENT_SUBTREES[height]!
+    if (batch_count === this.batch_count || first + 2 ** height <= batch_count)
+      return this.levels[height]![place]!
+    return spentNode(
+      this.node(height - 1, 2 * place, batch_count),
+      this.node(height - 1, 2 * place + 1, batch_count),
+    )
   }
 }
