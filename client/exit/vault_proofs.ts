@@ -5,6 +5,7 @@
 import { equalBytes, toHex } from '../../protocol/bytes'
 import { MerkleTree } from '../../protocol/notes/merkle_tree'
 import { SpentLog, spentLogLeaf } from '../../protocol/notes/spent_log'
+import type { RingAccount } from '../../protocol/vault/accounts'
 import type { VaultState } from '../chain/read_vault'
 import type { VaultHistory } from '../wallet/vault_history'
 
@@ -98,10 +99,9 @@ export class VaultProofs {
     const { log, ring_batches } = this.spentLog()
     const batch = this.history.spent.get(toHex(nullifier))
     if (batch === undefined || batch > last_batch) throw new ProofUnavailable('not_spent')
-    const kept = ring_batches.findLast((count) => count >= batch)
-    const cited = kept === undefined ? log : logOf(this.history.nullifier_batches.slice(0, kept))
+    const count = [...ring_batches.values()].findLast((batches) => batches >= batch) ?? last_batch
     const nullifiers = [...this.history.nullifier_batches[batch - 1]!]
-    return { cited_spent_root: cited.root(), batch, nullifiers, path: cited.siblings(batch - 1) }
+    return { cited_spent_root: log.root(count), batch, nullifiers, path: log.siblings(batch - 1, count) }
   }
 
   private spentLog(): CheckedLog {
@@ -109,9 +109,7 @@ export class VaultProofs {
     const { config, tree, ring } = this.vault
     const { spent_count, last_batch } = config
     const batches = this.history.nullifier_batches.slice(0, last_batch)
-    const kept = new Set(ring.states.map(({ spent_root }) => toHex(spent_root)))
-    const ring_batches: number[] = []
-    const log = logOf(batches, (batch, root) => kept.has(toHex(root)) && ring_batches.push(batch))
+    const { log, ring_batches } = rebuildLog(batches, ring)
     const spent = batches.reduce((sum, { length }) => sum + length, 0)
     if (log.batch_count !== last_batch || spent !== spent_count || !equalBytes(log.root(), tree.spent_root))
       throw new ProofUnavailable('history_differs')
@@ -120,18 +118,20 @@ export class VaultProofs {
   }
 }
 
-/** `ring_batches`: batches in the log at each state of the ring, ascending. */
-type CheckedLog = { log: SpentLog; ring_batches: readonly number[] }
+type CheckedLog = {
+  log: SpentLog
+  /** Batches in the log, by hex of the root, at each state of the ring; ascending. */
+  ring_batches: ReadonlyMap<string, number>
+}
 
-/** @param each receives batch id and root after each batch */
-export function logOf(
-  batches: readonly (readonly Uint8Array[])[],
-  each: (batch: number, root: Uint8Array) => unknown = () => {},
-): SpentLog {
+export function rebuildLog(batches: readonly (readonly Uint8Array[])[], ring: RingAccount): CheckedLog {
+  const kept = new Set(ring.states.map(({ spent_root }) => toHex(spent_root)))
   const log = new SpentLog()
-  for (const nullifiers of batches) {
-    log.append(spentLogLeaf(log.batch_count + 1, nullifiers))
-    each(log.batch_count, log.root())
+  const ring_batches = new Map<string, number>()
+  for (const nullifiers of [undefined, ...batches]) {
+    if (nullifiers !== undefined) log.append(spentLogLeaf(log.batch_count + 1, nullifiers))
+    const root = toHex(log.root())
+    if (kept.has(root)) ring_batches.set(root, log.batch_count)
   }
-  return log
+  return { log, ring_batches }
 }
