@@ -136,6 +136,7 @@ export async function makeGenesis(chain: OpenedChain, options: GenesisOptions): 
       admin: admin_key,
       settlement_signer: options.settlement_signer,
       exit_delay_s: options.exit_delay_s ?? EXIT_DELAY_S,
+      genesis_hash: chain.genesis_hash,
     })
     await land(chain, admin, toInstruction(opened, [admin]))
   }

@@ -1,4 +1,4 @@
-/** The wallet's commands as processes in a folder of their own, on a chain where no venue ever ran. */
+/** The wallet's commands as processes in a folder of their own, on a chain without a venue: the test itself settles. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { encodeBase58 } from '../../protocol/base58'
@@ -6,6 +6,7 @@ import { publicKeyOf } from '../../protocol/sign'
 import { makeGenesis } from '../../sandbox/chain/genesis'
 import { type OpenedChain, openEmbeddedChain } from '../../sandbox/chain/open_embedded_chain'
 import { callRpc, chainFolder } from '../kit/chain/chain_folder'
+import { SettlingSigner } from './settling_signer'
 
 const CLI = join(import.meta.dir, '../../client/cli/wallet.ts')
 const PROGRAM = join(import.meta.dir, '../../program/vault.so')
@@ -18,14 +19,16 @@ export class CliSite {
     readonly folder: { dir: string; remove(): void },
     readonly chain: OpenedChain,
     readonly program_id: string,
+    readonly signer: SettlingSigner,
   ) {}
 
   static async open(): Promise<CliSite> {
     const folder = chainFolder()
     const chain = await openEmbeddedChain({ data_dir: join(folder.dir, 'chain'), slot_ms: 10 })
-    const settlement_signer = publicKeyOf(crypto.getRandomValues(new Uint8Array(32)))
-    const genesis = { program_path: PROGRAM, settlement_signer, exit_delay_s: EXIT_DELAY_S }
-    return new CliSite(folder, chain, encodeBase58(await makeGenesis(chain, genesis)))
+    const seed = crypto.getRandomValues(new Uint8Array(32))
+    const genesis = { program_path: PROGRAM, settlement_signer: publicKeyOf(seed), exit_delay_s: EXIT_DELAY_S }
+    const program_id = encodeBase58(await makeGenesis(chain, genesis))
+    return new CliSite(folder, chain, program_id, await SettlingSigner.open(chain, seed, program_id))
   }
 
   path(name: string): string {

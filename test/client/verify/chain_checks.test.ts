@@ -5,7 +5,11 @@ import { VerificationFailed } from '../../../client/verified_venue'
 import type { ChainPolicy } from '../../../client/verify/policy'
 import { toInstruction } from '../../../engine/chain/client/build_transaction'
 import { decodeBase58 } from '../../../protocol/base58'
-import { pauseInstruction, rotateSignerInstruction } from '../../../protocol/vault/admin'
+import {
+  authorizeRestoreInstruction,
+  pauseInstruction,
+  rotateSignerInstruction,
+} from '../../../protocol/vault/admin'
 import type { VaultInstruction } from '../../../protocol/vault/instruction'
 import { landOn } from '../../kit/verify/land_on'
 import { openSite, type Site } from '../../kit/verify/site'
@@ -94,6 +98,13 @@ test('an announced change is refused unless the policy expects it', async () => 
   )
   expect(await reasons()).toEqual(['vault_state: the administrator has announced rotate_signer'])
   expect(await reasons({ pending_actions: ['rotate_signer'] })).toEqual([])
+  await asAdmin((fields) => authorizeRestoreInstruction({ ...fields, action: 'announce' }))
+  const pending_actions = ['rotate_signer' as const]
+  expect(await reasons({ pending_actions })).toEqual([
+    'vault_state: the administrator has announced authorize_restore',
+  ])
+  await asAdmin((fields) => authorizeRestoreInstruction({ ...fields, action: 'cancel' }))
+  expect(await reasons({ pending_actions })).toEqual([])
 })
 
 test('a paused vault is refused unless the policy allows it', async () => {
