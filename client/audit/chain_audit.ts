@@ -49,7 +49,7 @@ export type ChainAudit = {
 export function auditChain(events: readonly VaultEvent[], vault: VaultState): ChainAudit {
   const note_tree = auditNoteTree(events, vault)
   const spent_log = auditSpentLog(events, vault)
-  const queue = auditQueue(events, vault)
+  const queue = auditQueue(events, vault, spent_log.missing === undefined)
   const parts = [note_tree, spent_log, queue]
   const differs = parts.some(({ faults }) => faults.length > 0)
   const incomplete = parts.some(({ missing }) => missing !== undefined)
@@ -135,7 +135,7 @@ type Ordered = { leaves: Uint8Array[]; missing?: string; fault?: string }
 function inOrder(appends: readonly Append[], count: number): Ordered {
   const leaves: Uint8Array[] = []
   for (const { at, first, leaves: more } of appends) {
-    if (leaves.length >= count) break
+    if (first >= count) break
     if (first > leaves.length) return { leaves, missing: `leaf ${leaves.length}` }
     if (first < leaves.length) return { leaves, fault: `${at} takes a place that another has` }
     leaves.push(...more)
@@ -214,8 +214,15 @@ function firstDifference(settled: readonly EventOf<'settled'>[]): string {
   return 'every batch agrees with itself; the account holds another spent root'
 }
 
-/** Every payout that a batch queued is in the queue's account as it was queued, or an event closed it. */
-function auditQueue(events: readonly VaultEvent[], { config, queue }: VaultState): QueueAudit {
+/**
+ * Every payout that a batch queued is in the queue's account as it was queued, or an event closed it.
+ * @param whole whether every batch is among the events; without one nothing is judged
+ */
+function auditQueue(
+  events: readonly VaultEvent[],
+  { config, queue }: VaultState,
+  whole: boolean,
+): QueueAudit {
   const queued = new Map(
     settledUpTo(events, config.last_batch).flatMap(({ payouts }) => payouts.map((one) => [one.number, one])),
   )
@@ -234,13 +241,13 @@ function auditQueue(events: readonly VaultEvent[], { config, queue }: VaultState
     closed.add(event.number)
   }
   const lost = [...queued.keys()].find((number) => !open.has(number) && !closed.has(number))
-  const missing = lost === undefined ? undefined : `the payment of entry ${lost}`
+  const missing = lost === undefined || !whole ? undefined : `the payment of entry ${lost}`
   const { capacity, entries } = queue
   const oldest_slot = entries.reduce<number | undefined>(
     (oldest, { queued_slot }) => Math.min(oldest ?? queued_slot, queued_slot),
     undefined,
   )
-  return { length: entries.length, capacity, oldest_slot, faults, missing }
+  return { length: entries.length, capacity, oldest_slot, faults: whole ? faults : [], missing }
 }
 
 type Terms = { mint: Uint8Array; destination: Uint8Array; inner: Uint8Array; amount: bigint }

@@ -11,6 +11,9 @@ import { SettlingSigner } from './settling_signer'
 const CLI = join(import.meta.dir, '../../client/cli/wallet.ts')
 const PROGRAM = join(import.meta.dir, '../../program/vault.so')
 export const EXIT_DELAY_S = 600
+/** Mints of the embedded chain. */
+export const USDC = 'EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v'
+export const JTO = 'jtojtomepa8beP8AuQc6eXt5FriJwfFMwQx2v2f9mCL'
 
 export type Said = { code: number; out: string; error: string }
 
@@ -26,7 +29,11 @@ export class CliSite {
     const folder = chainFolder()
     const chain = await openEmbeddedChain({ data_dir: join(folder.dir, 'chain'), slot_ms: 10 })
     const seed = crypto.getRandomValues(new Uint8Array(32))
-    const genesis = { program_path: PROGRAM, settlement_signer: publicKeyOf(seed), exit_delay_s: EXIT_DELAY_S }
+    const genesis = {
+      program_path: PROGRAM,
+      settlement_signer: publicKeyOf(seed),
+      exit_delay_s: EXIT_DELAY_S,
+    }
     const program_id = encodeBase58(await makeGenesis(chain, genesis))
     return new CliSite(folder, chain, program_id, await SettlingSigner.open(chain, seed, program_id))
   }

@@ -217,7 +217,13 @@ test('a withdrawal explains its note while it waits, and its refund is found onc
   expect(recovered(history).counters(0).commands).toBe(1)
   const commitment = toHex(history.pay(1, 'refund_due')!)
   const { notes } = recovered(history, 0, endless).state
-  expect(notes[1]).toMatchObject({ commitment, amount: '900', leaf_index: 1, origin: 'refund', state: 'free' })
+  expect(notes[1]).toMatchObject({
+    commitment,
+    amount: '900',
+    leaf_index: 1,
+    origin: 'refund',
+    state: 'free',
+  })
 })
 
 test('a nullifier that a dishonest signer spends twice leaves the history readable', () => {

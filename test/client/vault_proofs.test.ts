@@ -92,7 +92,11 @@ test('a history that ends early, or lies about a note or a nullifier, gives no p
   const settled = whole.findIndex(({ kind }) => kind === 'settled')
   const batch = whole[settled]!
   if (batch.kind === 'settled')
-    history.events.splice(0, whole.length, ...whole.with(settled, { ...batch, nullifiers: [nullifier(second)] }))
+    history.events.splice(
+      0,
+      whole.length,
+      ...whole.with(settled, { ...batch, nullifiers: [nullifier(second)] }),
+    )
   expect(reasonOf(() => proofs().check())).toBe('history_differs')
   const [deposited] = whole
   if (deposited?.kind === 'deposited')

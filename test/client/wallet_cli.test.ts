@@ -7,8 +7,7 @@ import { readExitRequest } from '../../client/chain/read_vault'
 import { nullifierOfNote } from '../../client/exit/prepare_exit'
 import { loadWallet } from '../../client/wallet/wallet_file'
 import { toHex } from '../../protocol/bytes'
-const USDC = 'EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v'
-import { CliSite, EXIT_DELAY_S, notesIn, said } from './cli_site'
+import { CliSite, EXIT_DELAY_S, notesIn, said, USDC } from './cli_site'
 
 const AUDIT = join(import.meta.dir, '../../client/cli/audit_chain.ts')
 
@@ -136,7 +135,9 @@ test('after a missed deadline anyone freezes the vault: bonds return, and notes 
   await requested(note!)
   site.chain.advance(10)
   const open = (await audit()).out
-  expect(open).toMatch(/exits {8}1 requests neither served nor refused\n {2}[0-9a-f]{64} {2}300 of \w+, deadline 20/)
+  expect(open).toMatch(
+    /exits {8}1 requests neither served nor refused\n {2}[0-9a-f]{64} {2}300 of \w+, deadline 20/,
+  )
   site.chain.warpTime(EXIT_DELAY_S + 10)
   site.chain.advance(2)
   const frozen = await exit('freeze', '--note', note!)
