@@ -4,7 +4,6 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { auditChain } from '../../client/audit/chain_audit'
 import { openChainAccess } from '../../client/chain/chain_access'
-import { deposit } from '../../client/chain/deposit'
 import { payPayout, readProofs, requestExit } from '../../client/chain/exit_note'
 import { readVaultEvents } from '../../client/chain/read_history'
 import { readVaultState, type VaultState } from '../../client/chain/read_vault'
@@ -41,14 +40,10 @@ beforeAll(async () => {
   site = await CliSite.open()
   program_id = site.program_id
   const chain = await openChainAccess(site.chain.url, crypto.getRandomValues(new Uint8Array(32)))
-  await site.fund(chain.payer.address, USDC, '100000')
+  await site.fund(chain.payer.address, USDC, '1')
   const wallet = new Wallet(crypto.getRandomValues(new Uint8Array(32)))
-  const notes: WalletNote[] = []
-  const take = async (amount: bigint) => {
-    notes.push((await deposit(chain, wallet, { program_id, mint: USDC, amount, key_index: 0 })).note)
-  }
+  const notes = await site.deposit(wallet, 5_000n, 6_000n, 7_000n, 8_000n)
   const spends = (...at: number[]) => at.map((one) => nullifierOfNote(notes[one]!))
-  for (const amount of [5_000n, 6_000n, 7_000n, 8_000n]) await take(amount)
   await site.signer.settle({ nullifiers: spends(0), outputs: outputs('a', 'b', 'c') })
   const to = (destination: Uint8Array, amount: bigint) => {
     return { mint: decodeBase58(USDC, 32)!, amount, destination, inner: element(`refund ${amount}`) }
@@ -58,14 +53,14 @@ beforeAll(async () => {
   const numbers = await site.signer.settle({ nullifiers: spends(1), payouts })
   await site.signer.settle({})
   for (const number of numbers) await payPayout(chain, { program_id, number, refund: false })
-  await take(9_000n)
+  notes.push(...(await site.deposit(wallet, 9_000n)))
   const rest = { outputs: outputs('d', 'e'), payouts: [to(own, 1_000n)] }
   await site.signer.settle({ nullifiers: spends(2, 4), ...rest })
   leaving = notes[3]!
   const proofs = await readProofs(chain, program_id)
   await requestExit(chain, wallet, leaving, { program_id, destination: own, proofs })
   site.chain.advance(60)
-  await take(1_500n)
+  await site.deposit(wallet, 1_500n)
   site.chain.advance(10)
   node = new LyingNode(site.chain.url)
   vault = await readVaultState(chain, program_id)

@@ -1,6 +1,9 @@
 /** The wallet's commands as processes in a folder of their own, on a chain without a venue: the test itself settles. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { openChainAccess } from '../../client/chain/chain_access'
+import { deposit } from '../../client/chain/deposit'
+import type { Wallet, WalletNote } from '../../client/wallet/wallet'
 import { encodeBase58 } from '../../protocol/base58'
 import { publicKeyOf } from '../../protocol/sign'
 import { makeGenesis } from '../../sandbox/chain/genesis'
@@ -59,6 +62,17 @@ export class CliSite {
     const key_file = JSON.stringify([...seed, ...publicKeyOf(seed)])
     writeFileSync(this.path(name), key_file, { mode: 0o600 })
     return encodeBase58(publicKeyOf(seed))
+  }
+  /** Deposits of a wallet's key 0, each final, from a payer of their own. */
+  async deposit(wallet: Wallet, ...amounts: bigint[]): Promise<WalletNote[]> {
+    const chain = await openChainAccess(this.chain.url, crypto.getRandomValues(new Uint8Array(32)))
+    await this.fund(chain.payer.address, USDC, String(amounts.reduce((sum, amount) => sum + amount)))
+    const notes: WalletNote[] = []
+    for (const amount of amounts) {
+      const terms = { program_id: this.program_id, mint: USDC, amount, key_index: 0 }
+      notes.push((await deposit(chain, wallet, terms)).note)
+    }
+    return notes
   }
   async fund(owner: string, mint: string, amount: string): Promise<void> {
     await callRpc(this.chain, 'requestAirdrop', [owner, 5_000_000_000])
