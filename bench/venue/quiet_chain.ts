@@ -117,8 +117,9 @@ export class QuietChain implements ChainPort {
     this.land(args).catch(() => undefined)
   }
 
-  async anchor(seq: number, head: Uint8Array): Promise<void> {
+  async anchor(_: number, { seq, head }: { seq: number; head: Uint8Array }): Promise<number> {
     this.keepHead(seq, head)
+    return seq
   }
 
   async close(): Promise<void> {

@@ -3,7 +3,7 @@ import { Refusal, type RefusalCode } from '../../protocol/refusals'
 import type { SystemStatus } from '../../protocol/wire/trading'
 import type { HaltReason } from '../commands'
 import { LIMITS } from '../limits'
-import type { ChainPort } from '../ports'
+import { type ChainPort, SETTLEMENT_REASONS } from '../ports'
 
 /** Meaning of each reason for readers of the status, with the next step. */
 const HALT_TEXT: Record<HaltReason, string> = {
@@ -34,6 +34,10 @@ const STOP_TEXT: Record<StopReason, string> = {
   journal_failed: 'the journal failed: the process exits',
 }
 
+const OVERDUE: readonly string[] = Object.entries(SETTLEMENT_REASONS).flatMap(([reason, kind]) =>
+  kind === 'overdue' ? [reason] : [],
+)
+
 export class Availability {
   /** The epoch is open and commands are accepted. */
   private serving = false
@@ -44,7 +48,10 @@ export class Availability {
   private stopped: string | undefined
   private reads_broken = false
 
-  constructor(private readonly chain: ChainPort) {}
+  constructor(
+    private readonly chain: ChainPort,
+    private readonly isAnchorOverdue: () => boolean,
+  ) {}
 
   serve(): void {
     this.serving = true
@@ -52,9 +59,9 @@ export class Availability {
   drain(): void {
     this.draining = true
   }
-  /** `undefined` ends a halt. A frozen vault stays frozen. */
+  /** The durable halt of the state; `undefined` without one. */
   halt(reason: HaltReason | undefined): void {
-    if (this.halted !== 'vault_frozen') this.halted = reason
+    this.halted = reason
   }
   /** @param details public facts beside the reason's sentence */
   stop(reason: StopReason, details: readonly string[] = []): void {
@@ -86,7 +93,9 @@ export class Availability {
   }
 
   status(): Pick<SystemStatus, 'ready' | 'matching' | 'settlement' | 'draining' | 'reasons'> {
-    const { settlement, reasons } = this.chain.health()
+    const { settlement, reasons: degraded } = this.chain.health()
+    const reasons = this.isAnchorOverdue() ? [...degraded, 'anchor_overdue'] : degraded
+    const overdue = reasons.some((reason) => OVERDUE.includes(reason))
     const stalled = this.chain.view().lag_ms > LIMITS.chain_lag_max_ms
     const all = [
       ...(this.serving || this.stopped !== undefined ? [] : ['the epoch is not open yet']),
@@ -98,7 +107,7 @@ export class Availability {
       ...reasons,
     ]
     const matching = this.matching()
-    const ready = matching === 'running' && settlement !== 'unwired' && !stalled && !this.draining
+    const ready = matching === 'running' && settlement !== 'unwired' && !stalled && !overdue && !this.draining
     return { ready, matching, settlement, draining: this.draining, reasons: [...new Set(all)] }
   }
 

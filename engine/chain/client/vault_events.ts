@@ -2,7 +2,7 @@
 
 import { type Address, decodeTransactionFromRpcResponse, type Signature } from '@solana/kit'
 import { decodeEvent, innerDataOf, type VaultEvent } from '../../../protocol/vault/events'
-import type { ChainClient } from './chain_client'
+import type { VaultReader } from './read_vault'
 
 const PAGE = 100
 /** Transactions read at the same time. */
@@ -23,7 +23,7 @@ export type LandedEvent = {
  * @throws ChainUnavailable
  */
 export async function vaultEvents(
-  client: Pick<ChainClient, 'rpc' | 'address'>,
+  client: VaultReader,
   signature: Signature,
   commitment: 'confirmed' | 'finalized',
 ): Promise<LandedEvent[] | undefined> {
@@ -67,7 +67,7 @@ export function leavesOf(event: VaultEvent): EventLeaf[] {
  * @throws ChainUnavailable
  */
 export async function* eventHistory(
-  client: Pick<ChainClient, 'rpc' | 'address'>,
+  client: VaultReader,
   account: Address,
   commitment: 'confirmed' | 'finalized',
 ): AsyncGenerator<LandedEvent[]> {

@@ -7,8 +7,10 @@ import { exitRequestAddress } from '../../../protocol/vault/addresses'
 import type { VaultInstruction } from '../../../protocol/vault/instruction'
 import { type PayoutFields, settleInstruction } from '../../../protocol/vault/settle'
 import type { Payout, SettlementPayload } from '../../ports'
+import { COMPUTE_UNITS_MAX } from '../client/build_transaction'
 import type { ChainClient } from '../client/chain_client'
 import { readMintRecords } from '../client/read_vault'
+import type { Reader } from '../client/rpc_pool'
 import type { NoteTreeState } from '../watch/watch_leaves'
 
 type Counted = Record<'nullifiers' | 'outputs' | 'payouts', readonly unknown[]>
@@ -19,12 +21,12 @@ const UNITS_PER_OUTPUT = 1_200
 const UNITS_PER_NULLIFIER = 100
 
 /**
- * Compute limit of a batch that cannot be simulated because its predecessors have not landed: 10 to 33 % above the measured
- * use (`program/README.md`), less if an append crosses a multiple of a high power of two, because each level costs one more
- * hash. Undefined for a batch with payouts: their cost depends on the destinations and needs a simulation.
+ * Compute limit: 10 to 33 % above the measured use (`program/README.md`), less if an append crosses a multiple of a high
+ * power of two, because each level costs one more hash. What payouts cost depends on their destinations, so a batch with
+ * payouts asks for the most that there is.
  */
-export function settleUnits({ nullifiers, outputs, payouts }: Counted): number | undefined {
-  if (payouts.length > 0) return undefined
+export function settleUnits({ nullifiers, outputs, payouts }: Counted): number {
+  if (payouts.length > 0) return COMPUTE_UNITS_MAX
   return BASE_UNITS + UNITS_PER_OUTPUT * outputs.length + UNITS_PER_NULLIFIER * nullifiers.length
 }
 
@@ -72,9 +74,12 @@ export class SettleBuilder {
 
   async #tokenProgram(mint: Uint8Array): Promise<Uint8Array> {
     const key = toHex(mint)
+    const { rpc, address } = this.client
     if (!this.#token_programs.has(key)) {
-      for (const { record } of await readMintRecords(this.client)) {
-        this.#token_programs.set(toHex(record.mint), record.token_program)
+      const read = async (reader: Reader) =>
+        (await readMintRecords({ rpc: reader, address })).map(({ record }) => [record.mint, record.token_program])
+      for (const [of, program] of await rpc.agree(read, (mints) => mints.flat().map(toHex).join())) {
+        this.#token_programs.set(toHex(of!), program!)
       }
     }
     const program = this.#token_programs.get(key)
@@ -82,21 +87,23 @@ export class SettleBuilder {
     return program
   }
 
-  /** The open exit requests that the payouts serve. */
+  /** The open exit requests that the payouts serve, as a quorum shows them. */
   async #requests({ payouts }: SettlementPayload): Promise<ExitRequest[]> {
     const { rpc, vault } = this.client
     const decoder = getAddressDecoder()
     const addresses = payouts.flatMap(({ nullifier }) =>
       nullifier ? [decoder.decode(exitRequestAddress(vault.program, nullifier))] : [],
     )
-    const { value } = await rpc.read((endpoint, abortSignal) =>
-      endpoint
-        .getMultipleAccounts(addresses, { commitment: 'confirmed', encoding: 'base64' })
-        .send({ abortSignal }),
+    const read = async (reader: Reader) => {
+      const { value } = await reader.read((endpoint, abortSignal) =>
+        endpoint
+          .getMultipleAccounts(addresses, { commitment: 'confirmed', encoding: 'base64' })
+          .send({ abortSignal }),
+      )
+      return value.map((account) => account?.data[0] ?? '')
+    }
+    return (await rpc.agree(read, (accounts) => accounts.join())).flatMap(
+      (data) => decodeExitRequest(new Uint8Array(Buffer.from(data, 'base64'))) ?? [],
     )
-    return value.flatMap((account) => {
-      const request = account && decodeExitRequest(new Uint8Array(Buffer.from(account.data[0], 'base64')))
-      return request ? [request] : []
-    })
   }
 }

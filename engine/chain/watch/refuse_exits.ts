@@ -6,7 +6,7 @@ import type { HashPort, SpentWitness } from '../../ports'
 import type { ChainClient } from '../client/chain_client'
 import { supervise } from '../client/health'
 import { landInstruction } from '../client/land_instruction'
-import { type OpenExit, readVault, type VaultSnapshot } from '../client/read_vault'
+import { type OpenExit, readVaults, type VaultSnapshot } from '../client/read_vault'
 import { ChainProgramError } from '../client/transaction_status'
 
 type Hold = { batch_max: number; slot_max: number }
@@ -50,11 +50,11 @@ export class ExitRefusal {
       for (const nullifier of kept.keys()) if (!open.has(nullifier)) kept.delete(nullifier)
     }
     if (open.size === 0) return
-    const vault = await readVault(this.client, 'confirmed')
+    const shown = (await readVaults(this.client, 'confirmed')).map(({ value }) => value)
     const known: [Uint8Array, SpentWitness][] = []
     for (const [name, { nullifier }] of open) {
-      const proof = await this.#proofOf(name, nullifier, vault)
-      if (!proof || !isKnown(vault, proof)) continue
+      const proof = await this.#proofOf(name, nullifier, shown)
+      if (!proof || !this.#isKnown(shown, proof)) continue
       const hold = this.#holds.get(name)!
       hold.slot_max = Math.min(hold.slot_max, this.client.view.now().slot + LIMITS.exit_refusal_cite_slots)
       known.push([nullifier, proof])
@@ -65,10 +65,11 @@ export class ExitRefusal {
   async #proofOf(
     name: string,
     nullifier: Uint8Array,
-    vault: VaultSnapshot,
+    shown: readonly VaultSnapshot[],
   ): Promise<SpentWitness | undefined> {
     const kept = this.#proofs.get(name)
-    const is_past = kept && kept.last_batch_id <= vault.config.last_batch && !isKnown(vault, kept)
+    const landed = this.client.rpc.reached(shown.map(({ config }) => config.last_batch)) ?? 0
+    const is_past = kept && kept.last_batch_id <= landed && !this.#isKnown(shown, kept)
     if (kept && !is_past) return kept
     const fresh = await this.hash.spentWitness(nullifier)
     if (!fresh.present) return undefined
@@ -104,8 +105,12 @@ export class ExitRefusal {
       if (!(error instanceof ChainProgramError)) throw error
     }
   }
-}
 
-function isKnown({ config, ring }: VaultSnapshot, { spent_root }: SpentWitness): boolean {
-  return [config.spent_root, ...ring.spent_roots].some((root) => equalBytes(root, spent_root))
+  /** Whether a quorum of providers shows the proof's root as one that the program accepts. */
+  #isKnown(shown: readonly VaultSnapshot[], { spent_root }: SpentWitness): boolean {
+    const known = shown.filter(({ config, ring }) =>
+      [config.spent_root, ...ring.spent_roots].some((root) => equalBytes(root, spent_root)),
+    )
+    return known.length >= this.client.rpc.quorum
+  }
 }

@@ -41,7 +41,7 @@ function openExit(
   nullifier: string,
 ): Exit | undefined {
   const { request } = command
-  const note = noteOf(state, request)
+  const note = noteOfRequest(state, request)
   if (note?.status === 'spent') return undefined
   const exit: Exit = {
     kind: 'exit',
@@ -81,10 +81,10 @@ export function takeForExit(state: State, fx: Effects, exit: Exit, note: Note): 
 }
 
 /**
- * The known note of a request. The program has checked nullifier against commitment; the check here keeps false
- * chain data from freezing the note with another nullifier.
+ * The known note of a request. The program has checked nullifier against commitment; the check here keeps false chain data
+ * from freezing the note with another nullifier, which nobody but its owner can compute.
  */
-function noteOf(state: State, request: ExitRequest): Note | undefined {
+export function noteOfRequest(state: State, request: ExitRequest): Note | undefined {
   const note = state.notes.find(request.commitment)
   if (note === undefined) return undefined
   const own = note.nullifier ?? nullifierOf(request.commitment, note.blinding!).toHex()

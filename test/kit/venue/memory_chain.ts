@@ -143,10 +143,13 @@ export class MemoryChain implements ChainPort {
   start(args: StartArgs): void {
     this.args = args
   }
-  async anchor(seq: number, head: Uint8Array): Promise<void> {
+  async anchor(seq: number, own: { seq: number; head: Uint8Array }): Promise<number> {
     if (this.anchor_fails) throw new Error('the cluster does not answer')
-    this.ledger.anchors.push({ seq, head })
-    this.ledger.config = { ...this.ledger.config, journal_seq: seq, journal_head: head }
+    const { config, anchors } = this.ledger
+    if (config.journal_seq >= seq) return config.journal_seq
+    anchors.push(own)
+    this.ledger.config = { ...config, journal_seq: own.seq, journal_head: own.head }
+    return own.seq
   }
   async close(): Promise<void> {
     this.args = undefined
