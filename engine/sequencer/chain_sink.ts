@@ -1,8 +1,8 @@
 /** Turns observations of the chain watcher into journaled commands. */
 import type { HaltReason } from '../commands'
 import { LIMITS } from '../limits'
-import { hexBytes, type State } from '../machine/state/state'
 import { noteOfRequest } from '../machine/rules/exit'
+import { hexBytes, type State } from '../machine/state/state'
 import type { ChainSinkPort, ExitRequest, HashPort } from '../ports'
 import type { Availability } from './availability'
 import type { Sequencer } from './sequencer'

@@ -89,7 +89,8 @@ export async function anchor(
 async function readPosition(client: ChainClient, own: { seq: number; head: Uint8Array }): Promise<number> {
   const positions = (await readVaults(client, 'finalized')).map(({ value: { config } }) => {
     const is_own =
-      config.journal_seq < own.seq || (config.journal_seq === own.seq && equalBytes(config.journal_head, own.head))
+      config.journal_seq < own.seq ||
+      (config.journal_seq === own.seq && equalBytes(config.journal_head, own.head))
     return is_own ? config.journal_seq : 0
   })
   return client.rpc.reached(positions) ?? 0

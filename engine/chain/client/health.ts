@@ -12,7 +12,10 @@ export class ChainHealth {
   readonly #reasons = new Set<SettlementReason>()
   readonly #watched = new Map<SettlementReason, () => boolean>()
   /** By fact and provider: since when its answers deviate without a break, and for how long they did at the last one. */
-  readonly #deviating = new Map<string, { reason: ProviderReason; at: number; since_ms: number; ms: number }>()
+  readonly #deviating = new Map<
+    string,
+    { reason: ProviderReason; at: number; since_ms: number; ms: number }
+  >()
 
   /** @param slot_ms expected slot time, in which the patience with a provider is measured */
   constructor(

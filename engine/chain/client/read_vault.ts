@@ -83,7 +83,9 @@ export async function readAgreedVault(client: Pick<ChainClient, 'rpc' | 'address
     const answers = await rpc.all((reader) => readVault({ rpc: reader, address }, 'finalized'))
     const slot_min = rpc.reached(answers.map(({ value }) => value.slot))! - LIMITS.chain_lag_slots_max
     const shown = answers.map(({ value }) => value).filter(({ slot }) => slot >= slot_min)
-    const supported = shown.filter((one) => shown.filter((other) => supports(other, one)).length >= rpc.quorum)
+    const supported = shown.filter(
+      (one) => shown.filter((other) => supports(other, one)).length >= rpc.quorum,
+    )
     // Two that exclude each other: the next read is of a later slot.
     const newest = supported.find((one) => supported.every((other) => supports(one, other)))
     if (newest) return newest
@@ -189,7 +191,9 @@ export async function readGenesis(rpc: RpcPool): Promise<Uint8Array> {
 }
 
 /** Addresses and records of all registered mints, in order of registration. @throws ChainUnavailable */
-export async function readMintRecords(client: VaultReader): Promise<{ address: Address; record: MintRecord }[]> {
+export async function readMintRecords(
+  client: VaultReader,
+): Promise<{ address: Address; record: MintRecord }[]> {
   const { accounts } = await readAccounts(client, 'mint_record', 'finalized')
   return accounts
     .map(({ address, data }) => ({ address, record: decodeMintRecord(data) }))

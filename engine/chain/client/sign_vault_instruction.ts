@@ -1,6 +1,12 @@
 /** Signs a vault instruction with a blockhash, a fixed compute limit and a priority fee that grows while it waits. */
 
-import { type AccountMeta, AccountRole, type Address, type Base64EncodedWireTransaction, getBase64Decoder } from '@solana/kit'
+import {
+  type AccountMeta,
+  AccountRole,
+  type Address,
+  type Base64EncodedWireTransaction,
+  getBase64Decoder,
+} from '@solana/kit'
 import type { VaultInstruction } from '../../../protocol/vault/instruction'
 import { LIMITS } from '../../limits'
 import { type Built, buildFitting, type Lifetime, MICRO_LAMPORTS, toInstruction } from './build_transaction'
@@ -41,7 +47,9 @@ export class Terms {
     const { rpc, fees } = this.client
     try {
       const answers = await rpc.all((reader) =>
-        reader.read((endpoint, abortSignal) => endpoint.getRecentPrioritizationFees(accounts).send({ abortSignal })),
+        reader.read((endpoint, abortSignal) =>
+          endpoint.getRecentPrioritizationFees(accounts).send({ abortSignal }),
+        ),
       )
       const prices = answers.map(({ value }) => {
         const paid = value.map((slot) => Number(slot.prioritizationFee)).sort((a, b) => a - b)

@@ -54,7 +54,11 @@ export class SlotView {
    * of this provider. A slot ahead of the agreed one counts as that, so a false claim makes no other answer late.
    * @param seen by provider: newest slot of the reader's earlier answers; updated
    */
-  fresh<T extends { slot: number }>(level: Level, answers: readonly Answer<T>[], seen: number[] = []): Answer<T>[] {
+  fresh<T extends { slot: number }>(
+    level: Level,
+    answers: readonly Answer<T>[],
+    seen: number[] = [],
+  ): Answer<T>[] {
     for (const { at, value } of answers) this.#show(level, at, value.slot)
     const agreed = this.#agreed[level]
     return answers.filter(({ at, value: { slot } }) => {

@@ -95,7 +95,9 @@ export async function agreedStatuses(
 ): Promise<AgreedStatus[]> {
   const answers = await rpc.all((reader) => transactionStatuses({ rpc: reader }, signatures))
   return signatures.map((_, index) => {
-    const votes = answers.map(({ at, value }): Answer<TransactionStatus | undefined> => ({ at, value: value[index] }))
+    const votes = answers.map(
+      ({ at, value }): Answer<TransactionStatus | undefined> => ({ at, value: value[index] }),
+    )
     const agreed = rpc.majority(votes, outcomeOf)
     if (!agreed) return { kind: 'undecided' }
     const status = agreed[0]!.value

@@ -11,7 +11,12 @@ import { broadcast } from '../client/land_instruction'
 import { readVaults, type VaultSnapshot } from '../client/read_vault'
 import { type Answer, backoffMs } from '../client/rpc_pool'
 import { signVaultInstruction, Terms } from '../client/sign_vault_instruction'
-import { type AgreedStatus, agreedStatuses, isPayerShort, type TransactionFailure } from '../client/transaction_status'
+import {
+  type AgreedStatus,
+  agreedStatuses,
+  isPayerShort,
+  type TransactionFailure,
+} from '../client/transaction_status'
 import { agreedSettled } from '../watch/settled'
 import type { KnownStates } from '../watch/watch_leaves'
 import type { Verdicts } from '../watch/watcher'
@@ -43,7 +48,11 @@ const RETRIED: readonly (VaultErrorName | undefined)[] = [
   'vault_paused',
 ]
 /** Another instance settles this vault. */
-const FORKED: readonly (VaultErrorName | undefined)[] = ['stale_epoch', 'not_settlement_signer', 'journal_conflict']
+const FORKED: readonly (VaultErrorName | undefined)[] = [
+  'stale_epoch',
+  'not_settlement_signer',
+  'journal_conflict',
+]
 
 export class Relayer {
   readonly #batches: RelayedBatches
@@ -188,7 +197,8 @@ export class Relayer {
         return false
       }
       const since = batch.unsentFor(slot)
-      if (batch.isPending && (since >= LIMITS.rebroadcast_slots || (lost && since > 0))) await this.#send(batch)
+      if (batch.isPending && (since >= LIMITS.rebroadcast_slots || (lost && since > 0)))
+        await this.#send(batch)
     }
     return true
   }
@@ -213,15 +223,23 @@ export class Relayer {
       if (again && !follows && !this.#batches.of(batch_id - 1).isExecuted) break
       if (again && batch.signings >= LIMITS.batch_signings_ahead_max) break
       const { leaf_count_min } = payload
-      const state = ahead ? args.states.citeKept(shown, leaf_count_min) : args.states.cite(shown, leaf_count_min)
+      const state = ahead
+        ? args.states.citeKept(shown, leaf_count_min)
+        : args.states.cite(shown, leaf_count_min)
       if (!state || !batch.maySign(client.view.now().slot)) break
       args.verdicts.ownBatch(batch_id)
       terms ??= await Terms.read(client, batch.signings)
-      const instruction = await this.#builder.build(payload, { epoch: args.epoch, state, ...args.outbox.head() })
+      const instruction = await this.#builder.build(payload, {
+        epoch: args.epoch,
+        state,
+        ...args.outbox.head(),
+      })
       const limits = { compute_units: settleUnits(payload), waited_ms: ahead ? 0 : this.#waitedMs() }
       const built = await signVaultInstruction(client, instruction, terms, limits)
-      client.health.set('transaction_failing', 'failure' in built)
-      if ('failure' in built) break
+      if ('failure' in built) {
+        client.health.set('transaction_failing', true)
+        break
+      }
       drafts.push({ batch, transaction: built.signed, ahead })
       follows = ahead
       if (drafts.length >= LIMITS.batches_journaled_max) await this.#journalAndSend(drafts.splice(0))
@@ -254,7 +272,8 @@ export class Relayer {
 
   async #recordSubmitted({ batch_id, sentSignature: signature }: RelayedBatch): Promise<void> {
     const { slot } = this.client.view.now()
-    if (signature) await this.args.outbox.recordStage({ batch_id, stage: 'submitted', signature, slot, payouts: [] })
+    if (signature)
+      await this.args.outbox.recordStage({ batch_id, stage: 'submitted', signature, slot, payouts: [] })
   }
 
   /** The failure of the next batch is a verdict only if the program rejected it, for good and at finalized. */
@@ -274,7 +293,6 @@ export class Relayer {
 
   /** The quorum shows that the next batch was not rejected after all, or that it landed. */
   #acquit(): void {
-    this.client.health.set('transaction_failing', false)
     if (this.#convicted === undefined) return
     this.#convicted = undefined
     this.args.verdicts.standing('program_error', false)
@@ -326,10 +344,14 @@ export class Relayer {
   async #record(batch: RelayedBatch, stage: BatchStage): Promise<void> {
     await this.args.outbox.recordStage(stage)
     batch.confirmed(stage.signature)
+    this.client.health.set('transaction_failing', false)
     if (stage.stage !== 'finalized') return
     this.#batches.finalized(batch.batch_id)
     this.#open = batch.batch_id + 1
-    this.#newest_final = { signature: getBase58Decoder().decode(stage.signature) as Signature, slot: stage.slot }
+    this.#newest_final = {
+      signature: getBase58Decoder().decode(stage.signature) as Signature,
+      slot: stage.slot,
+    }
   }
 }
 

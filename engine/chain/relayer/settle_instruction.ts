@@ -77,7 +77,10 @@ export class SettleBuilder {
     const { rpc, address } = this.client
     if (!this.#token_programs.has(key)) {
       const read = async (reader: Reader) =>
-        (await readMintRecords({ rpc: reader, address })).map(({ record }) => [record.mint, record.token_program])
+        (await readMintRecords({ rpc: reader, address })).map(({ record }) => [
+          record.mint,
+          record.token_program,
+        ])
       for (const [of, program] of await rpc.agree(read, (mints) => mints.flat().map(toHex).join())) {
         this.#token_programs.set(toHex(of!), program!)
       }

@@ -20,7 +20,9 @@ export async function agreedSettled(
   signatures: readonly Uint8Array[],
   level: Level,
 ): Promise<BatchStage | undefined> {
-  const answers = await rpc.all((reader) => findSettled({ rpc: reader, address }, batch_id, signatures, level))
+  const answers = await rpc.all((reader) =>
+    findSettled({ rpc: reader, address }, batch_id, signatures, level),
+  )
   return health.decide('settled', answers, keyOf, (stage) => stage === undefined)
 }
 

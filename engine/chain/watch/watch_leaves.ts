@@ -119,7 +119,8 @@ export class LeafWatch {
       if (count <= this.#next || count > first + leaves.length) continue
       const piece = leaves.slice(this.#next - first, count - first)
       const own = await this.hash.appendLeaves(this.#next, piece)
-      if (!states.some((state) => state.leaf_count === own.leaf_count && equalBytes(state.root, own.root))) continue
+      if (!states.some((state) => state.leaf_count === own.leaf_count && equalBytes(state.root, own.root)))
+        continue
       this.states.verified(own)
       if (own.leaf_count !== count) continue
       await this.sink.leaves(this.#next, piece, this.client.view.agreed('finalized'))
@@ -138,7 +139,11 @@ export class LeafWatch {
 }
 
 /** Undefined while the provider's history does not show all of them. @throws ChainUnavailable */
-async function collectLeaves(client: VaultReader, from: number, to: number): Promise<Uint8Array[] | undefined> {
+async function collectLeaves(
+  client: VaultReader,
+  from: number,
+  to: number,
+): Promise<Uint8Array[] | undefined> {
   const leaves: (Uint8Array | undefined)[] = new Array(to - from).fill(undefined)
   let missing = to - from
   for await (const events of eventHistory(client, client.address.tree, 'finalized')) {

@@ -59,8 +59,11 @@ export class Watcher {
     const agreed = client.rpc.reached(counts)
     if (agreed === undefined) return answers
     progress.advance(client.view.agreed(level), agreed)
-    for (const [index, { at, value }] of answers.entries()) {
-      client.health.judge(`progress ${level}`, at, progress.agrees(at, value.slot, counts[index]!))
+    const agree = answers.map(({ at, value }, index) => progress.agrees(at, value.slot, counts[index]!))
+    // Without a quorum any of them may be the false one.
+    const decided = agree.filter(Boolean).length >= client.rpc.quorum
+    for (const [index, { at }] of answers.entries()) {
+      client.health.judge(`progress ${level}`, at, decided && agree[index]!)
     }
     return answers
   }
@@ -70,7 +73,9 @@ export class Watcher {
     const { rpc, view, health } = this.client
     const landed = this.newestFinal()
     if (!landed || view.agreed('finalized') <= landed.slot + LIMITS.chain_lag_slots_max) return
-    for (const { at, value } of await rpc.all((reader) => transactionStatuses({ rpc: reader }, [landed.signature]))) {
+    for (const { at, value } of await rpc.all((reader) =>
+      transactionStatuses({ rpc: reader }, [landed.signature]),
+    )) {
       health.judge('history', at, value[0]?.error === null && value[0].slot === landed.slot)
     }
   }
@@ -80,7 +85,7 @@ export class Watcher {
 class Progress {
   /** Ascending. */
   readonly #agreed: { slot: number; count: number }[] = []
-  /** By provider: its first count that the quorum has not reached, and the agreed slot at that time. */
+  /** By provider: its first count that the quorum has not reached, and the slot of that answer. */
   readonly #claims = new Map<number, { slot: number; count: number }>()
 
   advance(slot: number, count: number): void {
@@ -90,14 +95,14 @@ class Progress {
     if (old > 0) this.#agreed.splice(0, old)
   }
 
-  agrees(at: number, slot: number, count: number, now = slot): boolean {
+  agrees(at: number, slot: number, count: number): boolean {
     const due = this.#agreed.findLast((one) => one.slot <= slot - LIMITS.chain_lag_slots_max)
     const { count: reached } = this.#agreed.at(-1)!
     if (count <= reached) this.#claims.delete(at)
     const known = this.#claims.get(at)
-    if (count > reached && (!known || known.count <= reached)) this.#claims.set(at, { slot: now, count })
+    if (count > reached && (!known || known.count <= reached)) this.#claims.set(at, { slot, count })
     const claim = this.#claims.get(at)
-    return count >= (due?.count ?? 0) && (!claim || now - claim.slot <= LIMITS.chain_lag_slots_max)
+    return count >= (due?.count ?? 0) && (!claim || slot - claim.slot <= LIMITS.chain_lag_slots_max)
   }
 }
 
@@ -167,7 +172,9 @@ export class Verdicts {
     if (config.last_batch > last_batch && !this.#isOwn(config.last_batch)) return 'rolled_back'
     const head = outbox.head()
     if (config.journal_seq > head.seq) return 'rolled_back'
-    return config.journal_seq === head.seq && !equalBytes(config.journal_head, head.head) ? 'forked' : undefined
+    return config.journal_seq === head.seq && !equalBytes(config.journal_head, head.head)
+      ? 'forked'
+      : undefined
   }
 
   /** Marks a batch as this venue's before the relayer acts on it: its payload may be deleted before the next check. */

@@ -31,7 +31,6 @@ test('batches land through the other provider, and nothing is degraded', async (
   await world.boot({ connect: { rpc_urls: [old.url, world.chain.url] } })
   for (let batch = 1; batch <= 3; batch++) world.outbox.add(world.nextPayload())
   await world.outbox.until(() => world.outbox.stageOf(3) === 'finalized')
-  expect(old.refused).toContain('simulateTransaction')
   expect(old.refused).toContain('sendTransaction')
   expect(world.sink.halts).toEqual([])
   expect(world.port.health().reasons).toEqual([])
@@ -48,7 +47,7 @@ test('what every provider refuses for its form is told at once', async () => {
     (error: Error) => error.message,
   )
   expect(refusal).toContain('failed to deserialize the transaction')
-  expect(old.map(({ refused }) => refused)).toEqual([['simulateTransaction'], ['simulateTransaction']])
+  expect(old.map(({ refused }) => refused)).toEqual([['sendTransaction'], ['sendTransaction']])
   await world.close()
   for (const { stop } of old) stop()
 })
