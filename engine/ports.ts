@@ -41,8 +41,11 @@ export interface ChainPort {
   readSettled(after: number): Promise<SettledBatch[]>
   /** Confirmed slot now, its age and the measured slot time. */
   view(): { slot: number; lag_ms: number; slot_ms: number }
-  /** `reasons` are names of `SETTLEMENT_REASONS` and, for each provider under alarm, `PROVIDER_REASON: HOST`. */
-  health(): { settlement: 'wired' | 'degraded' | 'unwired'; reasons: string[] }
+  /**
+   * `reasons` are names of `SETTLEMENT_REASONS` and, for each provider under alarm, `PROVIDER_REASON: HOST`; `overdue` if
+   * one of them makes the venue not ready.
+   */
+  health(): { settlement: 'wired' | 'degraded' | 'unwired'; reasons: string[]; overdue: boolean }
   /**
    * Signs `open_epoch`, hands the bytes to `record` before sending, resolves when finalized.
    * @throws EpochTaken

@@ -95,7 +95,7 @@ export class QuietChain implements ChainPort {
     return { slot: this.kept.slot, lag_ms: 0, slot_ms: this.slot_ms }
   }
   health(): ReturnType<ChainPort['health']> {
-    return { settlement: 'wired', reasons: [] }
+    return { settlement: 'wired', reasons: [], overdue: false }
   }
 
   async openEpoch(

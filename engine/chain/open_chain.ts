@@ -68,10 +68,7 @@ export async function openChain(options: ChainOptions): Promise<ChainPort> {
     readMints: () => readMints(client),
     readSettled: (after) => readSettled(client, after),
     view: () => view.now(),
-    health: () => ({
-      settlement: health.reasons().length > 0 ? 'degraded' : 'wired',
-      reasons: health.reasons(),
-    }),
+    health: () => health.report(),
     async openEpoch(args, record) {
       const landing = await openEpoch(client, args, record)
       epoch = args.epoch

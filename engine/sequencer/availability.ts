@@ -3,7 +3,7 @@ import { Refusal, type RefusalCode } from '../../protocol/refusals'
 import type { SystemStatus } from '../../protocol/wire/trading'
 import type { HaltReason } from '../commands'
 import { LIMITS } from '../limits'
-import { type ChainPort, SETTLEMENT_REASONS } from '../ports'
+import type { ChainPort, SettlementReason } from '../ports'
 
 /** Meaning of each reason for readers of the status, with the next step. */
 const HALT_TEXT: Record<HaltReason, string> = {
@@ -33,10 +33,6 @@ const STOP_TEXT: Record<StopReason, string> = {
   self_check: 'clients reject this machine, so it opens no epoch',
   journal_failed: 'the journal failed: the process exits',
 }
-
-const OVERDUE: readonly string[] = Object.entries(SETTLEMENT_REASONS).flatMap(([reason, kind]) =>
-  kind === 'overdue' ? [reason] : [],
-)
 
 export class Availability {
   /** The epoch is open and commands are accepted. */
@@ -93,9 +89,8 @@ export class Availability {
   }
 
   status(): Pick<SystemStatus, 'ready' | 'matching' | 'settlement' | 'draining' | 'reasons'> {
-    const { settlement, reasons: degraded } = this.chain.health()
-    const reasons = this.isAnchorOverdue() ? [...degraded, 'anchor_overdue'] : degraded
-    const overdue = reasons.some((reason) => OVERDUE.includes(reason))
+    const { settlement, reasons, overdue } = this.chain.health()
+    const unanchored: SettlementReason[] = this.isAnchorOverdue() ? ['anchor_overdue'] : []
     const stalled = this.chain.view().lag_ms > LIMITS.chain_lag_max_ms
     const all = [
       ...(this.serving || this.stopped !== undefined ? [] : ['the epoch is not open yet']),
@@ -104,10 +99,17 @@ export class Availability {
       ...(stalled ? ['the chain view does not advance; nothing expires meanwhile'] : []),
       ...(this.reads_broken ? ['the read models failed: restart to rebuild them from the journal'] : []),
       ...(this.draining ? ['draining for a restart'] : []),
+      ...unanchored,
       ...reasons,
     ]
     const matching = this.matching()
-    const ready = matching === 'running' && settlement !== 'unwired' && !stalled && !overdue && !this.draining
+    const ready =
+      matching === 'running' &&
+      settlement !== 'unwired' &&
+      !stalled &&
+      !overdue &&
+      unanchored.length === 0 &&
+      !this.draining
     return { ready, matching, settlement, draining: this.draining, reasons: [...new Set(all)] }
   }
 

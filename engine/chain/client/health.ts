@@ -2,7 +2,7 @@
 
 import { isSolanaError } from '@solana/kit'
 import { LIMITS } from '../../limits'
-import type { ProviderReason, SettlementReason } from '../../ports'
+import { type ChainPort, type ProviderReason, SETTLEMENT_REASONS, type SettlementReason } from '../../ports'
 import type { ChainClient } from './chain_client'
 import { VaultUnreadable } from './read_vault'
 import { type Answer, backoffMs, ChainUnavailable, type RpcPool } from './rpc_pool'
@@ -64,6 +64,14 @@ export class ChainHealth {
       if (agrees || !agreed || !mayLag(answer.value)) this.judge(fact, answer.at, agrees)
     }
     return agreed?.[0]?.value
+  }
+
+  report(): ReturnType<ChainPort['health']> {
+    const reasons = this.reasons()
+    const overdue = Object.entries(SETTLEMENT_REASONS).some(
+      ([reason, kind]) => kind === 'overdue' && reasons.includes(reason),
+    )
+    return { settlement: reasons.length > 0 ? 'degraded' : 'wired', reasons, overdue }
   }
 
   reasons(): string[] {

@@ -86,7 +86,7 @@ export async function signVaultInstruction(
  * Lamports for `compute_units` at `price` micro-lamports, at least the floor; beyond `fee_growth_after_ms` in proportion to
  * the time waited; at most the cap.
  */
-export function priorityFee(
+function priorityFee(
   { floor_lamports, cap_lamports }: ChainClient['fees'],
   price: bigint,
   compute_units: number,

@@ -1,7 +1,7 @@
 /**
  * Everything at once: sends dropped, replies lost and doubled, blocks taken back, blockhashes that die young, a send-only
- * endpoint that is dead, a provider that dies and comes back, others that fail, and one that lies; calm spells between, so that batches
- * go ahead again. Every batch becomes final once and every payout is paid once.
+ * endpoint that is dead, a provider that dies and comes back, others that fail, and one that lies; calm spells
+ * between, so that batches go ahead again. Every batch becomes final once and every payout is paid once.
  * TACIT_STORM_BATCHES sets how many batches.
  */
 import { expect, test } from 'bun:test'

@@ -79,7 +79,7 @@ export class Ledger {
 
 export class MemoryChain implements ChainPort {
   private args: StartArgs | undefined
-  health_now: ReturnType<ChainPort['health']> = { settlement: 'wired', reasons: [] }
+  health_now: ReturnType<ChainPort['health']> = { settlement: 'wired', reasons: [], overdue: false }
   lag_ms = 0
   /** Set to make the next calls of `anchor` fail. */
   anchor_fails = false
