@@ -3,6 +3,7 @@ import { describe, expect, test } from 'bun:test'
 import { createKeyPairSignerFromPrivateKeyBytes } from '@solana/kit'
 import { USDC, VaultWorld } from '../../../bench/settling/vault_world'
 import { toInstruction } from '../../../engine/chain/client/build_transaction'
+import { readDeployment } from '../../../engine/chain/client/read_vault'
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
 import { toHex } from '../../../protocol/bytes'
 import { pauseInstruction, unpauseInstruction } from '../../../protocol/vault/admin'
@@ -48,12 +49,16 @@ async function settles(world: VaultWorld, count = 2): Promise<void> {
   await world.outbox.until(() => world.outbox.stageOf(last) === 'finalized')
 }
 
-/** With the truth nothing remains: every batch landed once, no halt, no alarm. */
+/** With the truth nothing remains: every batch landed once and was recorded as it landed, no halt, no alarm. */
 async function expectRecovered(world: VaultWorld, liar: LyingEndpoint): Promise<void> {
   liar.lies = {}
   await settles(world, 1)
   await until(() => reasons(world).length === 0)
   await expectLandedOnce(world, world.outbox.payloads.size)
+  for (const { batch_id, stage, slot, signature } of world.outbox.stages) {
+    if (stage === 'submitted') expect(world.outbox.stageOf(batch_id)).not.toBe('submitted')
+    else expect(slot).toBe(world.chain.machine.store.transaction(encodeBase58(signature))!.slot)
+  }
   expect([...world.sink.standing]).toEqual([])
 }
 
@@ -66,7 +71,18 @@ const ON_BATCHES: Kind[] = [
   ['old accounts as new ones', lies.missingDeposit],
   ['landed transactions that are not found', lies.notFound],
   ['a forged transaction error', lies.forgedError],
+  ['invented leaves', lies.inventedLeaves],
+  ['a batch less', lies.lowerBatch],
+  ['other transactions than those that landed', lies.forgedTransactions],
 ]
+/** With these a quorum of two cannot know what landed. */
+const HOLD_UP_TWO = [
+  lies.stale,
+  lies.missingDeposit,
+  lies.notFound,
+  lies.lowerBatch,
+  lies.forgedTransactions,
+] as unknown[]
 
 describe('one lying of three', () => {
   test.each(ON_BATCHES)(
@@ -81,10 +97,24 @@ describe('one lying of three', () => {
         expect(reasons(world).every((reason) => reason.endsWith(liar.host))).toBe(true)
         expect(world.sink.halts).toEqual([])
         await expectRecovered(world, liar)
+        // No batch was taken back, as after a fork.
+        const submitted = world.outbox.stages.filter(({ stage }) => stage === 'submitted')
+        expect(submitted).toHaveLength(world.outbox.payloads.size)
       })
     },
     30_000,
   )
+
+  test('invented leaves: a real deposit counts all the same', async () => {
+    await withLiar(3, async (world, liar) => {
+      await world.sink.until(() => world.sink.told.length === 1)
+      liar.lies = lies.inventedLeaves()
+      await until(() => liar.lied > 0)
+      await world.deposit(2_000n)
+      await world.sink.until(() => world.sink.told.length === 2)
+      await expectRecovered(world, liar)
+    })
+  }, 30_000)
 
   test('a missing deposit: it counts all the same', async () => {
     await withLiar(3, async (world, liar) => {
@@ -159,9 +189,7 @@ describe('one lying of three', () => {
 })
 
 describe('one lying of two', () => {
-  test.each(
-    ON_BATCHES.filter(([, make]) => ![lies.stale, lies.missingDeposit, lies.notFound].includes(make)),
-  )(
+  test.each(ON_BATCHES.filter(([, make]) => !HOLD_UP_TWO.includes(make)))(
     '%s: no halt, batches land',
     async (_, make) => {
       await withLiar(2, async (world, liar) => {
@@ -177,17 +205,12 @@ describe('one lying of two', () => {
     30_000,
   )
 
-  test.each([
-    ['stale accounts', lies.stale],
-    ['old accounts as new ones', lies.missingDeposit],
-    ['landed transactions that are not found', lies.notFound],
-  ] as Kind[])(
+  test.each(ON_BATCHES.filter(([, make]) => HOLD_UP_TWO.includes(make)))(
     '%s: settlement waits, the status says so, and goes on by itself',
     async (_, make) => {
       await withLiar(2, async (world, liar) => {
         await settles(world)
         liar.lies = make()
-        await until(() => liar.lied > 5)
         world.outbox.add(world.nextPayload())
         await until(() => alarmed(world, liar))
         const from = world.chain.slot()
@@ -315,6 +338,49 @@ describe('the only provider lies', () => {
     })
   }, 30_000)
 })
+
+test.each([
+  ['the chain moved on', 7053, 'finalized'],
+  ['the batch was overtaken', 7052, 'finalized'],
+  ['an anchor was newer', 7054, 'finalized'],
+  ['the vault is paused', 7020, 'finalized'],
+  ['a verdict that is not final', 7061, 'confirmed'],
+] as const)(
+  '%s: no verdict on the batch',
+  async (_, code, level) => {
+    await withLiar(1, async (world, liar) => {
+      const { lied } = liar
+      liar.lies = { ...lies.forgedError(code, level), sendTransaction: () => 'dropped' }
+      world.outbox.add(world.nextPayload())
+      await until(() => liar.lied > lied + 10)
+      expect(world.sink.halts).toEqual([])
+      await expectRecovered(world, liar)
+    })
+  },
+  30_000,
+)
+
+test('an anchor is sent although the only provider shows a position far ahead', async () => {
+  await withLiar(1, async (world, liar) => {
+    liar.lies = lies.advancedHead()
+    const { seq, head } = world.outbox.head()
+    expect(await world.port.anchor(seq, { seq, head })).toBe(seq)
+    const honest = await readDeployment([world.chain.url], world.program)
+    expect(honest.config.journal_seq).toBe(seq)
+  })
+}, 30_000)
+
+test('a provider that drops what it is sent holds nothing up while a send-only endpoint takes it', async () => {
+  const world = await VaultWorld.open()
+  const liar = new LyingEndpoint(world.chain.url)
+  liar.lies = { sendTransaction: () => 'dropped' }
+  await world.boot({ connect: { rpc_urls: [liar.url], rpc_send_urls: [world.chain.url] } })
+  await world.deposit(1_000n)
+  await settles(world)
+  await expectLandedOnce(world, 2)
+  await world.close()
+  await liar.stop()
+}, 30_000)
 
 test('a pause that ends while the liar shows another state is lifted by the quorum', async () => {
   await withLiar(3, async (world, liar) => {

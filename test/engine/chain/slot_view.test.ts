@@ -59,7 +59,7 @@ async function playedView(providers: number) {
     }),
   )
   const rpc = new RpcPool(
-    servers.map(({ port }) => `http://127.0.0.1:${port}`),
+    servers.map(({ port }) => `http://127.0.0.1:${port}/secret-key`),
     1_000,
   )
   const time = { ms: 0 }

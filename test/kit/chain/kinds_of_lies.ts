@@ -1,7 +1,7 @@
 /** Lists what a provider can lie about for as long as it wants, one kind at a time. */
 import { encodeBase58 } from '../../../protocol/base58'
 import { u64Le } from '../../../protocol/bytes'
-import { bendConfig, type Lie } from './lying_endpoint'
+import { bendBatch, bendConfig, bendTree, type Lie } from './lying_endpoint'
 
 type Lies = Record<string, Lie>
 type Context = { context: { slot: number } }
@@ -53,6 +53,28 @@ function first(with_slot: boolean): Lie {
   }
 }
 
+/** The tree with five leaves more and a root that nothing has. */
+export const inventedLeaves = (): Lies => ({
+  getMultipleAccounts: (result) =>
+    bendTree(result, (data) => {
+      data.set(u64Le(data.readBigUInt64LE(8) + 5n), 8)
+      data.set(new Uint8Array(32).fill(9), 16)
+    }),
+})
+
+/** A batch less than landed. */
+export const lowerBatch = (): Lies => ({
+  getMultipleAccounts: (result) => bendBatch(result, (last) => last - 1),
+})
+
+/** Transactions in a later slot than theirs, so that what is recorded of them would be false. */
+export const forgedTransactions = (): Lies => ({
+  getTransaction: (result) => {
+    const found = result as { slot: number } | null
+    return found === null ? undefined : { ...found, slot: found.slot + 1 }
+  },
+})
+
 export const stale = (): Lies => ({ getMultipleAccounts: first(true) })
 
 /** Accounts as they were, at the newest slot, and no newer transactions. */
@@ -71,12 +93,12 @@ export const notFound = (): Lies => ({
 })
 
 /** Every signature is final and failed with an error of the program. */
-export const forgedError = (code = 7061): Lies => ({
+export const forgedError = (code = 7061, confirmationStatus = 'finalized'): Lies => ({
   getSignatureStatuses: (result) => {
     const { context, value } = result as Context & { value: unknown[] }
     const err = { InstructionError: [0, { Custom: code }] }
     const status = { slot: context.slot, confirmations: null, err, status: { Err: err } }
-    return { context, value: value.map(() => ({ ...status, confirmationStatus: 'finalized' })) }
+    return { context, value: value.map(() => ({ ...status, confirmationStatus })) }
   },
 })
 

@@ -12,7 +12,7 @@ type Accounts = {
 }
 
 /** Where the config account keeps its batch id, and how the program begins it (protocol/vault/accounts.ts). */
-const CONFIG_BYTES = 448
+const ACCOUNT_BYTES: Record<number, number> = { 1: 448, 2: 1_072 }
 const LAST_BATCH_AT = 24
 const FAR_SLOTS = 1_000_000_000
 const REMEMBERED = 60
@@ -79,11 +79,18 @@ export class LyingEndpoint {
   }
 }
 
+type Change = (data: Buffer) => void
+
 /** An answer in which `change` was made to the config account's bytes. */
-export function bendConfig(result: unknown, change: (data: Buffer) => void): unknown {
+export const bendConfig = (result: unknown, change: Change): unknown => bendAccounts(result, 1, change)
+/** The same for the note tree. */
+export const bendTree = (result: unknown, change: Change): unknown => bendAccounts(result, 2, change)
+
+/** @param kind first byte of the account */
+function bendAccounts(result: unknown, kind: number, change: Change): unknown {
   for (const account of (result as Accounts).value) {
     const data = account && Buffer.from(account.data[0], 'base64')
-    if (data?.length !== CONFIG_BYTES || data[0] !== 1) continue
+    if (!data || data.length !== ACCOUNT_BYTES[kind] || data[0] !== kind) continue
     change(data)
     account!.data[0] = data.toString('base64')
   }
