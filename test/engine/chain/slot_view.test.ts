@@ -120,6 +120,7 @@ test('who is far ahead, or behind for longer than allowed, is named by host, wit
   shown[0] = 100 + LIMITS.chain_ahead_slots_max + 1
   const answers = (behind: number) => [snapshot(0, shown[0]!), snapshot(1, 100), snapshot(2, 100 - behind)]
   const { chain_lag_slots_max: lag } = LIMITS
+  expect(hosts.join()).not.toContain('secret-key')
   expect(view.fresh('confirmed', answers(lag)).map(({ at }) => at)).toEqual([0, 1, 2])
   expect(view.fresh('confirmed', answers(lag + 1)).map(({ at }) => at)).toEqual([0, 1])
   time.ms = lag * 20 - 1
