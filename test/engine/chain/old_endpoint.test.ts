@@ -1,7 +1,7 @@
 /** Providers that read no v1 transaction: one of several holds nothing up, and where all are, v0 serves. */
 import { expect, test } from 'bun:test'
 import { VaultWorld } from '../../../bench/settling/vault_world'
-import { epochOfSigned } from '../../../engine/chain/relayer/batch'
+import { epochOfSigned, RelayedBatch } from '../../../engine/chain/relayer/batch'
 
 type Call = { id: unknown; method: string }
 
@@ -61,5 +61,8 @@ test('six orders, two outputs each, fill a packet, and another run finds the epo
   const [signed] = world.outbox.signings
   expect(signed!.transaction.length).toBe(1_226)
   expect(epochOfSigned(signed!)).toBe(world.epoch)
+  // What an earlier epoch signed is fenced: it is not sent again.
+  expect(new RelayedBatch(1, signed, world.epoch, 0).isOpen).toBe(true)
+  expect(new RelayedBatch(1, signed, world.epoch + 1, 0).isOpen).toBe(false)
   await world.close()
 })

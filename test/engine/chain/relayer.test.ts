@@ -153,6 +153,28 @@ test('the fee grows with the time that a batch waits, from 2 s on, up to the cap
   await world.close()
 })
 
+test('nothing is sent before the journal has it', async () => {
+  const world = await VaultWorld.open()
+  await world.deposit(1_000n)
+  await world.boot()
+  const [before, after]: number[][] = [[], []]
+  let sent = 0
+  world.chain.faults.rpc = (method) => {
+    if (method === 'sendTransaction') sent += 1
+    return undefined
+  }
+  world.outbox.onSigned = async () => {
+    before!.push(sent)
+    await Bun.sleep(100)
+    after!.push(sent)
+  }
+  world.outbox.add(world.nextPayload())
+  await world.outbox.until(() => world.outbox.stageOf(1) === 'finalized')
+  expect(after).toEqual(before!)
+  expect(sent).toBeGreaterThan(0)
+  await world.close()
+})
+
 test('a crash between journal and send, and one between send and answer, are healed from the journal', async () => {
   const world = await VaultWorld.open()
   await world.deposit(1_000n)
