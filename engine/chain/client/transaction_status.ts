@@ -114,11 +114,3 @@ function outcomeOf(status: TransactionStatus | undefined): string {
   const failure = failureOf(status.error)
   return failure.kind === 'program' ? `rejected: ${failure.text}` : `failed: ${failure.name}`
 }
-
-/** Confirmed block height; past a transaction's last valid height the transaction is expired. @throws ChainUnavailable */
-export async function blockHeight({ rpc }: { rpc: Reader }): Promise<number> {
-  const height = await rpc.read((endpoint, abortSignal) =>
-    endpoint.getBlockHeight({ commitment: 'confirmed' }).send({ abortSignal }),
-  )
-  return Number(height)
-}

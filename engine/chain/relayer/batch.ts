@@ -1,5 +1,4 @@
 /** The life of a settlement batch between packing and finality, as one state machine, and the batches under way. */
-import { getBase58Decoder, type Signature } from '@solana/kit'
 import { decodeSettleData } from '../../../protocol/vault/settle'
 import { LIMITS } from '../../limits'
 import type { OutboxPort, SignedBatch } from '../../ports'
@@ -94,13 +93,12 @@ export class RelayedBatch {
     this.#sent_slot = Number.NEGATIVE_INFINITY
   }
 
-  get newest(): SignedBatch | undefined {
-    return this.#signed.at(-1)
+  get phase(): Phase {
+    return this.#phase
   }
 
-  /** In the form that status reads take; only of a signed batch. */
-  get newestSignature(): Signature {
-    return getBase58Decoder().decode(this.newest!.signature) as Signature
+  get newest(): SignedBatch | undefined {
+    return this.#signed.at(-1)
   }
 
   /** Every signature under which it may have landed; oldest first. */
@@ -108,18 +106,9 @@ export class RelayedBatch {
     return this.#signed.map(({ signature }) => signature)
   }
 
-  /** Signature to report it as submitted with. */
-  get sentSignature(): Uint8Array | undefined {
-    return this.newest?.signature ?? this.#landed
-  }
-
-  /** While the newest transaction is followed; not signed again meanwhile. */
-  get isOpen(): boolean {
-    return this.#phase !== 'unsigned'
-  }
-
-  get isExecuted(): boolean {
-    return this.#phase === 'executed'
+  /** Signature under which it landed as far as was seen. */
+  get landed(): Uint8Array | undefined {
+    return this.#landed
   }
 
   get isConfirmed(): boolean {
@@ -129,10 +118,6 @@ export class RelayedBatch {
   /** Signed before the batch was next to land, so its failure is no verdict. */
   get isAhead(): boolean {
     return this.#ahead
-  }
-
-  get signings(): number {
-    return this.#signed.length
   }
 
   maySign(slot: number): boolean {
@@ -148,11 +133,6 @@ export class RelayedBatch {
   isExpired(slot: number, height: number): boolean {
     if (slot - this.#signed_slot > LIMITS.transaction_life_slots_max) return true
     return this.#phase === 'live' && height > this.newest!.last_valid_block_height
-  }
-
-  /** No block holds it and no provider rejected it: it is sent again. */
-  get isPending(): boolean {
-    return this.#phase === 'live'
   }
 }
 
@@ -187,7 +167,10 @@ export class RelayedBatches {
   /** The run of open batches from `batch_id` on, ascending without gaps: each may land after the one before. */
   openFrom(batch_id: number): RelayedBatch[] {
     const open: RelayedBatch[] = []
-    for (let batch = this.of(batch_id); batch.isOpen && open.length < LIMITS.rpc_statuses_max; ) {
+    for (
+      let batch = this.of(batch_id);
+      batch.phase !== 'unsigned' && open.length < LIMITS.rpc_statuses_max;
+    ) {
       open.push(batch)
       batch = this.of(batch.batch_id + 1)
     }

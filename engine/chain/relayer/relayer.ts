@@ -161,7 +161,7 @@ export class Relayer {
     const height = this.client.view.agreed('height')
     const statuses = await agreedStatuses(
       this.client,
-      open.map((batch) => batch.newestSignature),
+      open.map(({ newest }) => signatureText(newest!.signature)),
     )
     const newest = open.at(-1)!.batch_id
     let overtaken = false
@@ -190,14 +190,14 @@ export class Relayer {
   async #sendAgain(followed: readonly RelayedBatch[], height: number, lost: boolean): Promise<boolean> {
     for (const batch of followed) {
       // Later batches cannot land first; they are signed again after this one.
-      if (!batch.isOpen) return true
+      if (batch.phase === 'unsigned') return true
       const { slot } = this.client.view.now()
       if (batch.isExpired(slot, height)) {
         batch.expired(slot)
         return false
       }
       const since = batch.unsentFor(slot)
-      if (batch.isPending && (since >= LIMITS.rebroadcast_slots || (lost && since > 0)))
+      if (batch.phase === 'live' && (since >= LIMITS.rebroadcast_slots || (lost && since > 0)))
         await this.#send(batch)
     }
     return true
@@ -217,18 +217,19 @@ export class Relayer {
       const payload = args.outbox.payload(batch_id)
       const batch = this.#batches.of(batch_id)
       if (!payload) break
-      if (batch.isOpen) continue
+      if (batch.phase !== 'unsigned') continue
       const ahead = batch_id > next
-      const again = ahead && batch.signings > 0
-      if (again && !follows && !this.#batches.of(batch_id - 1).isExecuted) break
-      if (again && batch.signings >= LIMITS.batch_signings_ahead_max) break
+      const signings = batch.signatures().length
+      const again = ahead && signings > 0
+      if (again && !follows && this.#batches.of(batch_id - 1).phase !== 'executed') break
+      if (again && signings >= LIMITS.batch_signings_ahead_max) break
       const { leaf_count_min } = payload
       const state = ahead
         ? args.states.citeKept(shown, leaf_count_min)
         : args.states.cite(shown, leaf_count_min)
       if (!state || !batch.maySign(client.view.now().slot)) break
       args.verdicts.ownBatch(batch_id)
-      terms ??= await Terms.read(client, batch.signings)
+      terms ??= await Terms.read(client, signings)
       const instruction = await this.#builder.build(payload, {
         epoch: args.epoch,
         state,
@@ -270,7 +271,8 @@ export class Relayer {
     await broadcast(this.client, batch.newest!.transaction)
   }
 
-  async #recordSubmitted({ batch_id, sentSignature: signature }: RelayedBatch): Promise<void> {
+  async #recordSubmitted({ batch_id, newest, landed }: RelayedBatch): Promise<void> {
+    const signature = newest?.signature ?? landed
     const { slot } = this.client.view.now()
     if (signature)
       await this.args.outbox.recordStage({ batch_id, stage: 'submitted', signature, slot, payouts: [] })
@@ -327,7 +329,7 @@ export class Relayer {
       const batch = this.#batches.of(batch_id)
       const level = batch_id <= finalized ? 'finalized' : 'confirmed'
       // For a foreign batch the verdict on config decides.
-      all_ours = batch.signings > 0 || this.args.outbox.payload(batch_id) !== undefined
+      all_ours = batch.newest !== undefined || this.args.outbox.payload(batch_id) !== undefined
       if (!all_ours || (level === 'confirmed' && batch.isConfirmed)) continue
       this.args.verdicts.ownBatch(batch_id)
       reads.push({ batch, found: agreedSettled(this.client, batch_id, batch.signatures(), level) })
@@ -349,11 +351,13 @@ export class Relayer {
     this.#batches.finalized(batch.batch_id)
     this.#open = batch.batch_id + 1
     this.#newest_final = {
-      signature: getBase58Decoder().decode(stage.signature) as Signature,
+      signature: signatureText(stage.signature),
       slot: stage.slot,
     }
   }
 }
+
+const signatureText = (bytes: Uint8Array) => getBase58Decoder().decode(bytes) as Signature
 
 function isVerdict(failure: TransactionFailure): failure is TransactionFailure & { kind: 'program' } {
   return failure.kind === 'program' && !RETRIED.includes(failure.name)

@@ -3,6 +3,7 @@ import { expect, test } from 'bun:test'
 import { RpcPool } from '../../../engine/chain/client/rpc_pool'
 import { agreedStatuses } from '../../../engine/chain/client/transaction_status'
 import { RelayedBatch } from '../../../engine/chain/relayer/batch'
+import { KnownStates } from '../../../engine/chain/watch/watch_leaves'
 import { LIMITS } from '../../../engine/limits'
 
 const signed = (last_valid_block_height: number) => ({
@@ -14,18 +15,18 @@ const signed = (last_valid_block_height: number) => ({
 
 test('a signed batch stays as it is until its height is past or it is too old', () => {
   const batch = new RelayedBatch(1, undefined, 1, 100)
-  expect([batch.isOpen, batch.maySign(100)]).toEqual([false, true])
+  expect([batch.phase, batch.maySign(100)]).toEqual(['unsigned', true])
   batch.signed(signed(150), 100, false)
-  expect([batch.isOpen, batch.isPending, batch.maySign(1_000)]).toEqual([true, true, false])
+  expect([batch.phase, batch.maySign(1_000)]).toEqual(['live', false])
   expect(batch.isExpired(110, 150)).toBe(false)
   expect(batch.isExpired(110, 151)).toBe(true)
   const old = 100 + LIMITS.transaction_life_slots_max
   expect(batch.isExpired(old, 0)).toBe(false)
   expect(batch.isExpired(old + 1, 0)).toBe(true)
   batch.executed()
-  expect([batch.isExpired(110, 151), batch.isPending, batch.isExecuted]).toEqual([false, false, true])
+  expect([batch.isExpired(110, 151), batch.phase]).toEqual([false, 'executed'])
   batch.pending()
-  expect([batch.isPending, batch.isExecuted]).toEqual([true, false])
+  expect(batch.phase).toBe('live')
 })
 
 test('after expiry it is signed only on answers that are all younger', () => {
@@ -43,8 +44,13 @@ test('a rejection that is not final keeps its transaction; a failure frees it; a
   batch.submitted(101)
   expect(batch.unsentFor(105)).toBe(4)
   batch.rejected()
-  expect([batch.isOpen, batch.isPending, batch.maySign(101)]).toEqual([true, false, false])
-  expect([batch.refused(), batch.isOpen, batch.maySign(101), batch.refused()]).toEqual([1, false, true, 2])
+  expect([batch.phase, batch.maySign(101)]).toEqual(['rejected', false])
+  expect([batch.refused(), batch.phase, batch.maySign(101), batch.refused()]).toEqual([
+    1,
+    'unsigned',
+    true,
+    2,
+  ])
   batch.confirmed(new Uint8Array(64).fill(1))
   expect(batch.isConfirmed).toBe(true)
   batch.reorged()
@@ -98,4 +104,19 @@ test.each([
   const [status] = await agreedStatuses({ rpc }, ['' as never])
   expect(status).toMatchObject(expected)
   pool.close()
+})
+
+test('a state is cited only if the own tree has its root and a quorum shows it', () => {
+  const state = (leaf_count: number, byte: number) => ({ leaf_count, root: new Uint8Array(32).fill(byte) })
+  const shows = (tree: object, ...states: object[]) => ({ tree, ring: { states } }) as never
+  const states = new KnownStates(2)
+  const [kept, current] = [state(5, 1), state(6, 2)]
+  for (const own of [kept, current]) states.verified(own)
+  expect(states.cite([shows(current, kept), shows(state(4, 9))], 0)).toBeUndefined()
+  expect(states.cite([shows(current, kept), shows(state(7, 9), kept)], 0)).toEqual(kept)
+  expect(states.cite([shows(current, kept), shows(current, kept)], 6)).toEqual(current)
+  expect(states.citeKept([shows(current, kept), shows(current, kept)], 6)).toBeUndefined()
+  // One provider has moved on and keeps what is another's current state.
+  expect(states.cite([shows(current), shows(state(7, 9), current)], 6)).toEqual(current)
+  expect(states.cite([shows(state(5, 3)), shows(state(5, 3))], 0)).toBeUndefined()
 })

@@ -72,6 +72,7 @@ const ON_BATCHES: Kind[] = [
   ['landed transactions that are not found', lies.notFound],
   ['a forged transaction error', lies.forgedError],
   ['invented leaves', lies.inventedLeaves],
+  ['another root', lies.forgedRoot],
   ['a batch less', lies.lowerBatch],
   ['other transactions than those that landed', lies.forgedTransactions],
 ]

@@ -62,6 +62,11 @@ export const inventedLeaves = (): Lies => ({
     }),
 })
 
+/** Another root of the same tree. */
+export const forgedRoot = (): Lies => ({
+  getMultipleAccounts: (result) => bendTree(result, (data) => data.set(new Uint8Array(32).fill(9), 16)),
+})
+
 /** A batch less than landed. */
 export const lowerBatch = (): Lies => ({
   getMultipleAccounts: (result) => bendBatch(result, (last) => last - 1),
