@@ -252,11 +252,8 @@ export const LIMITS = {
   batches_journaled_max: 8,
   /** Slots between two broadcasts of the same bytes. */
   rebroadcast_slots: 4,
-  /**
-   * A blockhash lives 150 blocks. After twice as many slots a transaction counts as expired, even if a node claims a lower
-   * block height; should it land after all, the batch id or the epoch on chain lets only one of two take effect.
-   */
-  transaction_life_slots_max: 300,
+  /** A blockhash lives 150 blocks; a provider that names a later end by more than twice as many invents it. */
+  blockhash_life_max: 300,
   /** A batch that is next to land for longer than this makes the venue not ready. */
   settlement_delay_slots_max: 300,
   /** Verified states of the note tree that are kept; the chain keeps 128 and older ones cannot be cited. */

@@ -55,7 +55,6 @@ async function untilFinalized(
   end_ms: number,
 ): Promise<number | undefined> {
   const { view, rpc, health } = client
-  const signed_slot = view.now().slot
   for (let sent_slot = Number.NEGATIVE_INFINITY; !rpc.closed && view.options.monotonicMs() < end_ms; ) {
     const height = view.agreed('height')
     // Read after the height: a signature unknown past its last valid height can no longer land.
@@ -68,8 +67,7 @@ async function untilFinalized(
     if (status.kind === 'executed' && status.final) return status.slot
     const { slot, slot_ms } = view.now()
     const open = status.kind === 'unknown' || status.kind === 'undecided'
-    const expired = status.kind === 'unknown' && height > signed.last_valid_block_height
-    if (open && (expired || slot - signed_slot > LIMITS.transaction_life_slots_max)) return undefined
+    if (open && height > signed.last_valid_block_height) return undefined
     if (open && slot - sent_slot >= LIMITS.rebroadcast_slots) {
       sent_slot = slot
       await broadcast(client, signed.wire)

@@ -28,7 +28,7 @@ export class Terms {
       const { value } = await endpoint.getLatestBlockhash({ commitment: 'confirmed' }).send({ abortSignal })
       // Outside these bounds the blockhash is dead or invented, and the transaction could not land.
       const life = Number(value.lastValidBlockHeight) - view.agreed('height')
-      const lives = life > 0 && life <= LIMITS.transaction_life_slots_max
+      const lives = life > 0 && life <= LIMITS.blockhash_life_max
       if (!lives) throw new ChainUnavailable('the blockhash of a provider has no possible height')
       return value
     }, attempt)

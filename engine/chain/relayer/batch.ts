@@ -2,7 +2,6 @@
 import { decodeSettleData } from '../../../protocol/vault/settle'
 import { LIMITS } from '../../limits'
 import type { OutboxPort, SignedBatch } from '../../ports'
-import type { SlotView } from '../client/slot_view'
 import { transactionInstructions } from '../client/transaction_status'
 
 type Phase =
@@ -22,7 +21,6 @@ export class RelayedBatch {
   #ahead: boolean
   #confirmed = false
   #landed: Uint8Array | undefined
-  #signed_slot: number
   #sent_slot = Number.NEGATIVE_INFINITY
   #sign_slot_min = 0
   #refusals = 0
@@ -32,18 +30,15 @@ export class RelayedBatch {
     readonly batch_id: number,
     journaled: SignedBatch | undefined,
     epoch: number,
-    slot: number,
   ) {
     this.#signed = journaled ? [journaled] : []
     this.#phase = journaled && epochOfSigned(journaled) === epoch ? 'live' : 'unsigned'
     // The journal does not record how an earlier run signed it; `true` draws no verdict from a failure.
     this.#ahead = journaled !== undefined
-    this.#signed_slot = slot
   }
 
-  signed(signed: SignedBatch, slot: number, ahead: boolean): void {
+  signed(signed: SignedBatch, ahead: boolean): void {
     this.#signed.push(signed)
-    this.#signed_slot = slot
     this.#ahead = ahead
     this.#phase = 'live'
   }
@@ -129,9 +124,8 @@ export class RelayedBatch {
     return slot - this.#sent_slot
   }
 
-  /** Whether the newest transaction can no longer land at block height `height`, or is too old at `slot`. */
-  isExpired(slot: number, height: number): boolean {
-    if (slot - this.#signed_slot > LIMITS.transaction_life_slots_max) return true
+  /** Whether the newest transaction is in no block and can no longer land at block height `height`. */
+  isExpired(height: number): boolean {
     return this.#phase === 'live' && height > this.newest!.last_valid_block_height
   }
 }
@@ -148,17 +142,14 @@ export function epochOfSigned(signed: SignedBatch): number | undefined {
 export class RelayedBatches {
   readonly #batches = new Map<number, RelayedBatch>()
 
-  constructor(
-    readonly view: Pick<SlotView, 'now'>,
-    readonly args: { outbox: OutboxPort; epoch: number },
-  ) {}
+  constructor(readonly args: { outbox: OutboxPort; epoch: number }) {}
 
   /** On first use in this run, a batch resumes from its journaled transaction. */
   of(batch_id: number): RelayedBatch {
     let batch = this.#batches.get(batch_id)
     if (!batch) {
       const { outbox, epoch } = this.args
-      batch = new RelayedBatch(batch_id, outbox.signed(batch_id), epoch, this.view.now().slot)
+      batch = new RelayedBatch(batch_id, outbox.signed(batch_id), epoch)
       this.#batches.set(batch_id, batch)
     }
     return batch

@@ -75,7 +75,7 @@ export class Relayer {
     readonly client: ChainClient,
     readonly args: RelayerArgs,
   ) {
-    this.#batches = new RelayedBatches(client.view, args)
+    this.#batches = new RelayedBatches(args)
     this.#builder = new SettleBuilder(client)
     const max_ms = () => LIMITS.settlement_delay_slots_max * client.view.slotMs()
     client.health.watch('batch_delayed', () => this.#due !== undefined && this.#waitedMs() > max_ms())
@@ -192,7 +192,7 @@ export class Relayer {
       // Later batches cannot land first; they are signed again after this one.
       if (batch.phase === 'unsigned') return true
       const { slot } = this.client.view.now()
-      if (batch.isExpired(slot, height)) {
+      if (batch.isExpired(height)) {
         batch.expired(slot)
         return false
       }
@@ -254,10 +254,9 @@ export class Relayer {
     if (drafts.length === 0 || this.args.verdicts.isHalted()) return
     const signed = drafts.map(toSigned)
     await Promise.all(signed.map((one) => this.args.outbox.recordSigned(one)))
-    const { slot } = this.client.view.now()
     for (const [at, { batch, ahead }] of drafts.entries()) {
       for (const later of this.#batches.after(batch.batch_id)) later.superseded()
-      batch.signed(signed[at]!, slot, ahead)
+      batch.signed(signed[at]!, ahead)
     }
     for (const { batch } of drafts) {
       await this.#send(batch)

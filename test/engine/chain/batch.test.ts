@@ -13,33 +13,30 @@ const signed = (last_valid_block_height: number) => ({
   last_valid_block_height,
 })
 
-test('a signed batch stays as it is until its height is past or it is too old', () => {
-  const batch = new RelayedBatch(1, undefined, 1, 100)
+test('a signed batch stays as it is until its height is past', () => {
+  const batch = new RelayedBatch(1, undefined, 1)
   expect([batch.phase, batch.maySign(100)]).toEqual(['unsigned', true])
-  batch.signed(signed(150), 100, false)
+  batch.signed(signed(150), false)
   expect([batch.phase, batch.maySign(1_000)]).toEqual(['live', false])
-  expect(batch.isExpired(110, 150)).toBe(false)
-  expect(batch.isExpired(110, 151)).toBe(true)
-  const old = 100 + LIMITS.transaction_life_slots_max
-  expect(batch.isExpired(old, 0)).toBe(false)
-  expect(batch.isExpired(old + 1, 0)).toBe(true)
+  expect(batch.isExpired(150)).toBe(false)
+  expect(batch.isExpired(151)).toBe(true)
   batch.executed()
-  expect([batch.isExpired(110, 151), batch.phase]).toEqual([false, 'executed'])
+  expect([batch.isExpired(151), batch.phase]).toEqual([false, 'executed'])
   batch.pending()
   expect(batch.phase).toBe('live')
 })
 
 test('after expiry it is signed only on answers that are all younger', () => {
-  const batch = new RelayedBatch(1, undefined, 1, 100)
-  batch.signed(signed(150), 100, false)
+  const batch = new RelayedBatch(1, undefined, 1)
+  batch.signed(signed(150), false)
   batch.expired(200)
   expect(batch.maySign(200 + LIMITS.chain_lag_slots_max)).toBe(false)
   expect(batch.maySign(201 + LIMITS.chain_lag_slots_max)).toBe(true)
 })
 
 test('a rejection that is not final keeps its transaction; a failure frees it; a fork sends it at once', () => {
-  const batch = new RelayedBatch(1, undefined, 1, 100)
-  batch.signed(signed(150), 100, true)
+  const batch = new RelayedBatch(1, undefined, 1)
+  batch.signed(signed(150), true)
   expect([batch.isAhead, batch.unsentFor(101)]).toEqual([true, Number.POSITIVE_INFINITY])
   batch.submitted(101)
   expect(batch.unsentFor(105)).toBe(4)

@@ -353,7 +353,7 @@ test.each([
       const { lied } = liar
       liar.lies = { ...lies.forgedError(code, level), sendTransaction: () => 'dropped' }
       world.outbox.add(world.nextPayload())
-      await until(() => liar.lied > lied + 10)
+      await until(() => liar.lied > lied + 5)
       expect(world.sink.halts).toEqual([])
       await expectRecovered(world, liar)
     })

@@ -62,7 +62,7 @@ test('six orders, two outputs each, fill a packet, and another run finds the epo
   expect(signed!.transaction.length).toBe(1_226)
   expect(epochOfSigned(signed!)).toBe(world.epoch)
   // What an earlier epoch signed is fenced: it is not sent again.
-  expect(new RelayedBatch(1, signed, world.epoch, 0).phase).toBe('live')
-  expect(new RelayedBatch(1, signed, world.epoch + 1, 0).phase).toBe('unsigned')
+  expect(new RelayedBatch(1, signed, world.epoch).phase).toBe('live')
+  expect(new RelayedBatch(1, signed, world.epoch + 1).phase).toBe('unsigned')
   await world.close()
 })
