@@ -361,6 +361,29 @@ test.each([
   30_000,
 )
 
+test('the config that a boot reads is one that a quorum shows', async () => {
+  await withLiar(1, async (world, liar) => {
+    liar.lies = lies.frozen()
+    const honest = world.chain.url
+    const { config } = await readDeployment([liar.url, honest, honest], world.program)
+    expect(config.frozen).toBe(false)
+    const two = await readDeployment([liar.url, honest], world.program).catch((error: Error) => error.message)
+    expect(two).toContain('do not agree')
+  })
+}, 30_000)
+
+test('a batch that was declared rejected and shows as landed lifts the halt', async () => {
+  await withLiar(1, async (world, liar) => {
+    const landed = lies.lowerBatch()
+    liar.lies = { ...lies.forgedError(), ...landed }
+    world.outbox.add(world.nextPayload())
+    await world.sink.until(() => world.sink.standing.has('program_error'))
+    liar.lies = { ...lies.forgedError() }
+    await world.sink.until(() => !world.sink.standing.has('program_error'))
+    await expectRecovered(world, liar)
+  })
+}, 30_000)
+
 test('an anchor is sent although the only provider shows a position far ahead', async () => {
   await withLiar(1, async (world, liar) => {
     liar.lies = lies.advancedHead()

@@ -66,6 +66,24 @@ test.each([1, 0] as const)(
   20_000,
 )
 
+test('without a kept state to cite only the next batch is signed, and none fails', async () => {
+  const world = await VaultWorld.open()
+  await world.deposit(1_000_000n)
+  await world.boot()
+  await world.sink.until(() => world.sink.told.length === 1)
+  world.chain.stall(true)
+  for (let batch = 1; batch <= 3; batch++) world.outbox.add(world.nextPayload())
+  await world.outbox.until(() => world.outbox.stageOf(1) === 'submitted')
+  // Time for more than one step of the relayer.
+  await Bun.sleep(200)
+  expect(signedIds(world)).toEqual([1])
+  world.chain.stall(false)
+  await world.outbox.until(() => world.outbox.stageOf(3) === 'finalized')
+  expect(signedIds(world)).toEqual([1, 2, 3])
+  await expectLandedOnce(world, 3)
+  await world.close()
+}, 20_000)
+
 test('behind a lost batch all fail once; it is sent again at once and they follow in its wake, not one by one', async () => {
   const world = await stalledWorld()
   await sendAhead(world, FULL)

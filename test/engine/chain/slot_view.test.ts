@@ -134,6 +134,9 @@ test('who is far ahead, or behind for longer than allowed, is named by host, wit
   const seen: number[] = []
   expect(view.fresh('confirmed', [snapshot(1, 100)], seen)).toHaveLength(1)
   expect(view.fresh('confirmed', [snapshot(1, 99)], seen)).toHaveLength(0)
+  // A slot far ahead counts as the agreed one: later answers of the same provider count again.
+  expect(view.fresh('confirmed', [snapshot(1, 1_000_000)], seen)).toHaveLength(1)
+  expect(view.fresh('confirmed', [snapshot(1, view.now().slot)], seen)).toHaveLength(1)
   await stop()
 })
 
