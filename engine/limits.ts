@@ -62,6 +62,8 @@ export const LIMITS = {
   oracle_ahead_max_ms: 5_000,
   /** Exit requests open at a time. */
   exits_open_max: 10_000,
+  /** Places of the vault's payout queue until the chain shows another number. */
+  queue_capacity_first: 60,
   /** Closed orders whose ids are kept; past their expiry slot the oldest are deleted first. */
   final_orders_max: 4_000_000,
   /** Withdrawals and reshapes kept after they ended; past their expiry slot the oldest are deleted first. */

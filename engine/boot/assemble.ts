@@ -124,7 +124,7 @@ function openWriter(
     },
   })
   const landings = new Landings(state)
-  const outbox = new Outbox(state, journal, sequencer)
+  const outbox = new Outbox(state, journal, sequencer, hash)
   const pump = new HashPump(state, hash, sequencer, fatal)
   const anchoring = new Anchoring(
     chain,
