@@ -156,6 +156,8 @@ export const LIMITS = {
   facts_characters_max: 1024 * 1024,
   /** Time for which one read of the chain answers all callers. */
   chain_reading_fresh_ms: 2_000,
+  /** Time between two measurements of the trees' growth. */
+  growth_mark_ms: 3_600_000,
   /** A day with fewer accounts withholds the numbers of an instrument. */
   statistics_accounts_min: 5,
   /** Whole days between the end of a day and its publication, and days that are published. */

@@ -150,6 +150,9 @@ function openReads(
       (commitment) => state.leaves.indexOf(commitment),
     ),
     settlement: new SettlementReads(chain, facts.landed),
-    transparency: new TransparencyReads({ settings, chain, clock, facts }, first),
+    transparency: new TransparencyReads(
+      { settings, chain, clock, facts, exits: () => state.settlement.exits.values() },
+      first,
+    ),
   }
 }

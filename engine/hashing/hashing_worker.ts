@@ -78,7 +78,10 @@ function answer(request: HashingRequest): unknown {
       }
     case 'spent_path': {
       const { batch_id, batch_count } = request
-      return { siblings: trees.spent.siblings(batch_id - 1, batch_count), root: trees.spent.root(batch_count) }
+      return {
+        siblings: trees.spent.siblings(batch_id - 1, batch_count),
+        root: trees.spent.root(batch_count),
+      }
     }
     case 'close':
       return writeTreeCache(cache_dir, cache_key, trees)

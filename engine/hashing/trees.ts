@@ -38,7 +38,10 @@ export function appendLeaves(trees: Trees, first_index: number, leaves: Uint8Arr
 }
 
 /** Appends the batches after the last one and skips earlier ones. @throws Error on a gap */
-export function restoreSpent({ spent }: Trees, batches: { batch_id: number; nullifiers: Uint8Array[] }[]): void {
+export function restoreSpent(
+  { spent }: Trees,
+  batches: { batch_id: number; nullifiers: Uint8Array[] }[],
+): void {
   const known = spent.leaf_count
   const fresh = batches.filter((batch) => batch.batch_id > known)
   if (fresh.some((batch, at) => batch.batch_id !== known + 1 + at))

@@ -192,8 +192,7 @@ export class MerkleTree {
    * @throws RangeError for an index without a leaf, and for more leaves than there are
    */
   siblings(index: number, leaf_count = this.leaf_count): Uint8Array[] {
-    if (index < 0 || index >= leaf_count || leaf_count > this.leaf_count)
-      throw new RangeError('no such leaf')
+    if (index < 0 || index >= leaf_count || leaf_count > this.leaf_count) throw new RangeError('no such leaf')
     let place = index
     return Array.from({ length: TREE_DEPTH }, (_, height) => {
       const sibling = place % 2 === 1 ? place - 1 : place + 1
@@ -215,7 +214,9 @@ export class MerkleTree {
     const first = index * 2 ** height
     if (first >= leaf_count) return this.hashing.empty[height]!
     if (leaf_count < this.leaf_count && first + 2 ** height > leaf_count) {
-      const [left, right] = [2 * index, 2 * index + 1].map((child) => this.node(height - 1, child, leaf_count))
+      const [left, right] = [2 * index, 2 * index + 1].map((child) =>
+        this.node(height - 1, child, leaf_count),
+      )
       return this.hashing.parents(concatBytes(left!, right!))
     }
     return this.levels[height]?.at(index) ?? this.risen(0, height, [index])

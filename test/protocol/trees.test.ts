@@ -94,7 +94,7 @@ describe('spent log', () => {
   const { batches, leaves, roots, empty_root, siblings_of_batch_2 } = tree_vector.spent_log
   const logOf = (count: number): SpentLog => {
     const log = new SpentLog()
-    for (const leaf of leaves.slice(0, count)) log.append(b(leaf))
+    log.append(leaves.slice(0, count).map(b))
     return log
   }
 
@@ -112,8 +112,8 @@ describe('spent log', () => {
     const log = new SpentLog()
     const leafOf = (at: number) => spentLogLeaf(at + 1, [])
     for (let size = 1; size <= 17; size++) {
-      log.append(leafOf(size - 1))
-      expect(log.batch_count).toBe(size)
+      log.append([leafOf(size - 1)])
+      expect(log.leaf_count).toBe(size)
       for (let index = 0; index < size; index++) {
         const path = log.siblings(index)
         expect(spentRootFromPath(leafOf(index), index, path)).toEqual(log.root())

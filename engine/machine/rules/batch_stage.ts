@@ -54,14 +54,19 @@ function stagePayout(
 ): void {
   const { queued, exits } = state.settlement
   const closed =
-    payout.kind === 'exit' ? !exits.has(payout.nullifier.toHex()) : payout.status === 'paid' || payout.status === 'refunded'
+    payout.kind === 'exit'
+      ? !exits.has(payout.nullifier.toHex())
+      : payout.status === 'paid' || payout.status === 'refunded'
   if (stage === 'submitted') queued.delete(payout.payout_number)
   else if (!closed) queued.set(payout.payout_number, payout)
   if (payout.kind === 'exit' || closed) return
   payout.signature = signature
-  if (stage === 'submitted') payout.payout_stage = payout.payout_signature = payout.refund_commitment = undefined
+  if (stage === 'submitted')
+    payout.payout_stage = payout.payout_signature = payout.refund_commitment = undefined
   payout.status = stage
-  payout.seq = fx.emit(payout.key.account, `withdrawal.${payout.status}`, (seq) => withdrawalView(payout, seq))
+  payout.seq = fx.emit(payout.key.account, `withdrawal.${payout.status}`, (seq) =>
+    withdrawalView(payout, seq),
+  )
 }
 
 function stageReshape(

@@ -17,7 +17,8 @@ import { announceNote } from './hashed'
 export function applyPayoutStage(state: State, fx: Effects, command: CommandOf<'payout_stage'>): Answer {
   const { stage } = command
   const { settlement } = state
-  if (stage.number >= settlement.next_payout) throw new Error('the chain names a payout that was never packed')
+  if (stage.number >= settlement.next_payout)
+    throw new Error('the chain names a payout that was never packed')
   const payout = settlement.queued.get(stage.number)
   if (payout === undefined) return { kind: 'done' }
   const final = stage.stage === 'finalized'
@@ -54,12 +55,7 @@ function stageWithdrawal(state: State, fx: Effects, withdrawal: Withdrawal, stag
 }
 
 /** The program has turned the payout into a note in deposit form; the chain determined its leaf. */
-function registerRefund(
-  state: State,
-  fx: Effects,
-  withdrawal: Withdrawal,
-  refund_leaf_index: number,
-): void {
+function registerRefund(state: State, fx: Effects, withdrawal: Withdrawal, refund_leaf_index: number): void {
   const commitment = withdrawal.refund_commitment!
   // The owner may have requested its exit already, when only the request identified the note.
   const exit = [...state.settlement.exits.values()].find((one) => equalBytes(one.commitment, commitment))

@@ -149,12 +149,13 @@ test('a payout the chain refused comes back as a note that can be used', () => {
   world.must({ kind: 'slot', slot: world.state.slot + 1 })
   world.hashAll()
   const refund_commitment = seeded('refund note')
-  const payouts = [
-    { outcome: 'refunded' as const, refund_commitment, refund_leaf_index: world.state.leaves.size },
-  ]
-  world.stage(1, 'submitted', { payouts: [] })
-  world.stage(1, 'confirmed', { payouts })
-  world.stage(1, 'finalized', { payouts })
+  const refund = {
+    outcome: 'refunded' as const,
+    refund_commitment,
+    refund_leaf_index: world.state.leaves.size,
+  }
+  for (const stage of ['submitted', 'confirmed', 'finalized'] as const) world.stage(1, stage)
+  for (const stage of ['confirmed', 'finalized'] as const) world.payout(1, stage, refund)
   const [refunded, created] = world.events.slice(-2).map((one) => one.event)
   expect(refunded).toMatchObject({
     kind: 'withdrawal.refunded',
