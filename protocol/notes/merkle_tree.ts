@@ -192,7 +192,9 @@ export class MerkleTree {
    * @throws RangeError for an index without a leaf, and for more leaves than there are
    */
   siblings(index: number, leaf_count = this.leaf_count): Uint8Array[] {
-    if (index < 0 || index >= leaf_count || leaf_count > this.leaf_count) throw new RangeError('no such leaf')
+    const whole = Number.isInteger(index) && Number.isInteger(leaf_count)
+    if (!whole || index < 0 || index >= leaf_count || leaf_count > this.leaf_count)
+      throw new RangeError('no such leaf')
     let place = index
     return Array.from({ length: TREE_DEPTH }, (_, height) => {
       const sibling = place % 2 === 1 ? place - 1 : place + 1

@@ -111,14 +111,21 @@ describe('spent log', () => {
   test('for every size and batch the path proves its own leaf and place only', () => {
     const log = new SpentLog()
     const leafOf = (at: number) => spentLogLeaf(at + 1, [])
+    const roots = [log.root()]
     for (let size = 1; size <= 17; size++) {
       log.append([leafOf(size - 1)])
       expect(log.leaf_count).toBe(size)
+      roots.push(log.root())
       for (let index = 0; index < size; index++) {
         const path = log.siblings(index)
         expect(spentRootFromPath(leafOf(index), index, path)).toEqual(log.root())
         expect(spentRootFromPath(leafOf(index + 1), index, path)).not.toEqual(log.root())
         expect(spentRootFromPath(leafOf(index), index + 1, path)).not.toEqual(log.root())
+        for (let then = index + 1; then <= size; then++) {
+          const root = spentRootFromPath(leafOf(index), index, log.siblings(index, then))
+          expect(root).toEqual(log.root(then))
+          expect(root).toEqual(roots[then]!)
+        }
       }
     }
   })

@@ -159,7 +159,7 @@ test('type bytes stand for ever in the order of their first publication', () => 
   expect(KINDS.join(' ')).toBe(
     'configure account_record place cancel modify cancel_all dead_man withdraw reshape arm_disconnect disconnected ' +
       'slot leaves hashed batch_signed batch_stage epoch_intended epoch_opened reference exit_requested halted ' +
-      'resumed instrument_status spent_restored',
+      'resumed instrument_status spent_restored payout_stage queue_capacity queue_restored',
   )
 })
 

@@ -134,6 +134,7 @@ test('a withdrawal locks its note, pays in a batch, gives the change back, and a
     'withdrawal.submitted',
     'withdrawal.confirmed',
     'withdrawal.finalized',
+    'withdrawal.paid',
   ])
   expect(world.events[from + 1]!.event.data).toMatchObject({ amount: '47' })
   expect(world.state.settlement.fees[0]).toBe(3n)

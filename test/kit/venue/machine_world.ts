@@ -216,8 +216,8 @@ export class World {
     this.must({ kind: 'payout_stage', stage: { number, stage, outcome, signature, slot, ...change } })
   }
 
-  /** Takes every hashed batch to finality, its outputs into the tree, and pays its payouts. */
-  landAll(): void {
+  /** Takes every hashed batch to finality and its outputs into the tree. */
+  landBatches(): void {
     for (const batch of [...this.state.settlement.batches.values()]) {
       if (batch.hashed === undefined) break
       const leaves = batch.hashed.outputs.map((output) => output.commitment)
@@ -226,6 +226,11 @@ export class World {
       this.stage(batch.batch_id, 'finalized')
       this.must({ kind: 'leaves', first_index: this.state.leaves.size, leaves, slot: this.state.slot })
     }
+  }
+
+  /** The same, and pays every payout. */
+  landAll(): void {
+    this.landBatches()
     for (const number of [...this.state.settlement.queued.keys()]) this.payout(number, 'finalized')
   }
 }
