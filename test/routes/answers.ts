@@ -54,7 +54,7 @@ export const STATUS: wire.SystemStatus = {
 export const INCLUSION: wire.TreeInclusion = {
   commitment: HASH,
   leaf_index: 0,
-  siblings: Array.from({ length: 32 }, () => HASH),
+  siblings: Array.from({ length: 40 }, () => HASH),
   root: HASH,
   leaf_count: 1,
   usable: true,
