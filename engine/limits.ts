@@ -62,6 +62,8 @@ export const LIMITS = {
   oracle_ahead_max_ms: 5_000,
   /** Exit requests open at a time. */
   exits_open_max: 10_000,
+  /** Places of the vault's payout queue until the chain shows another number. */
+  queue_capacity_first: 60,
   /** Closed orders whose ids are kept; past their expiry slot the oldest are deleted first. */
   final_orders_max: 4_000_000,
   /** Withdrawals and reshapes kept after they ended; past their expiry slot the oldest are deleted first. */
@@ -154,6 +156,8 @@ export const LIMITS = {
   facts_characters_max: 1024 * 1024,
   /** Time for which one read of the chain answers all callers. */
   chain_reading_fresh_ms: 2_000,
+  /** Time between two measurements of the trees' growth. */
+  growth_mark_ms: 3_600_000,
   /** A day with fewer accounts withholds the numbers of an instrument. */
   statistics_accounts_min: 5,
   /** Whole days between the end of a day and its publication, and days that are published. */

@@ -15,7 +15,7 @@ import { voidPayment } from './payment'
 
 /**
  * `confirmed` freezes the note, `finalized` queues the exit, `vanished` (a fork) unlocks the note. A request for a spent note
- * is ignored: once its batch is on chain, the program rejects the request with the spent tree.
+ * is ignored: once its batch is on chain, the chain port refuses the request with the spent log.
  */
 export function applyExit(state: State, fx: Effects, command: CommandOf<'exit_requested'>): Answer {
   const { request } = command
@@ -51,6 +51,7 @@ function openExit(state: State, fx: Effects, request: ExitRequest): Exit | undef
     accepted_slot: state.slot,
     note: undefined,
     settlement_batch: 0,
+    payout_number: 0,
   }
   state.settlement.exits.set(exit.nullifier.toHex(), exit)
   if (note !== undefined) takeForExit(state, fx, exit, note)

@@ -156,8 +156,13 @@ test('a refund whose owner asked for it before the venue knew it is frozen, or g
       world.stage(1, 'confirmed')
       world.close()
     }
-    const outcome = { outcome: 'refunded', refund_commitment: refund.commitment, refund_leaf_index: 9 }
-    world.stage(1, 'finalized', { payouts: [outcome] })
+    world.stage(1, 'finalized')
+    const outcome = {
+      outcome: 'refunded' as const,
+      refund_commitment: refund.commitment,
+      refund_leaf_index: 9,
+    }
+    world.payout(1, 'finalized', outcome)
     expect(world.state.notes.find(refund.commitment)?.status).toBe(served ? undefined : 'exiting')
     world.close()
     world.hashAll()
