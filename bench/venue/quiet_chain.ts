@@ -68,8 +68,11 @@ export class QuietChain implements ChainPort {
       settlement_signer: named('signer'),
       exit_delay_s: 604_800,
       generation: 0,
+      commit_seq: 0,
+      commit_head: new Uint8Array(32),
       spent_root: new Uint8Array(32),
       spent_count: 0,
+      queue: { capacity: 60, next_number: 1, entries: [] },
       note_root: new Uint8Array(32),
       frozen: false,
       paused: false,
@@ -95,7 +98,7 @@ export class QuietChain implements ChainPort {
     return { slot: this.kept.slot, lag_ms: 0, slot_ms: this.slot_ms }
   }
   health(): ReturnType<ChainPort['health']> {
-    return { settlement: 'wired', reasons: [] }
+    return { settlement: 'wired', reasons: [], overdue: false }
   }
 
   async openEpoch(
@@ -117,8 +120,9 @@ export class QuietChain implements ChainPort {
     this.land(args).catch(() => undefined)
   }
 
-  async anchor(seq: number, head: Uint8Array): Promise<void> {
+  async anchor(_: number, { seq, head }: { seq: number; head: Uint8Array }): Promise<number> {
     this.keepHead(seq, head)
+    return seq
   }
 
   async close(): Promise<void> {
@@ -149,7 +153,7 @@ export class QuietChain implements ChainPort {
       const first = this.kept.leaf_count
       this.kept.leaf_count += payload.outputs.length
       for (const stage of ['submitted', 'confirmed', 'finalized'] as const) {
-        const fact: BatchStage = { batch_id, stage, signature, slot: this.kept.slot, payouts: [] }
+        const fact: BatchStage = { batch_id, stage, signature, slot: this.kept.slot }
         await outbox.recordStage(fact)
       }
       const leaves = payload.outputs.map(({ commitment }) => commitment)

@@ -1,4 +1,5 @@
-/** Keeps the append-only note tree: depth 40, `node = Poseidon(left, right)`, empty leaf 0. */
+/** Keeps append-only trees of depth 40: the note tree (`node = Poseidon(left, right)`, empty leaf 0) and the spent log. */
+import { concatBytes } from '../bytes'
 import { ELEMENT_BYTES, poseidonEach, poseidonOf } from './poseidon'
 
 export const TREE_DEPTH = 40
@@ -115,6 +116,16 @@ function padded(part: Uint8Array): Uint8Array {
 /** The nodes of each level, leaves first, in the parts of `TreeLevel.nodes`; empty for a level that is not kept. */
 export type TreeNodes = readonly (readonly Uint8Array[])[]
 
+/** How a tree hashes. */
+export type TreeHashing = {
+  /** By height: the root of an empty subtree. */
+  readonly empty: readonly Uint8Array[]
+  /** The parents of adjacent pairs of nodes, concatenated. */
+  readonly parents: (nodes: Uint8Array) => Uint8Array
+}
+
+const POSEIDON: TreeHashing = { empty: EMPTY_SUBTREES, parents: (nodes) => poseidonEach(2, nodes) }
+
 /** Keeps its nodes, so that a batch of changes costs one hash per touched parent. */
 export class MerkleTree {
   /** By height. Undefined for the `skipped` levels above the leaves: their nodes are computed on demand. */
@@ -128,6 +139,7 @@ export class MerkleTree {
   constructor(
     nodes?: TreeNodes,
     private readonly skipped = 0,
+    private readonly hashing = POSEIDON,
   ) {
     this.levels = Array.from({ length: TREE_DEPTH + 1 }, (_, height) =>
       height > 0 && height <= skipped ? undefined : new TreeLevel(nodes?.[height]),
@@ -138,8 +150,9 @@ export class MerkleTree {
     return this.leaves.length
   }
 
-  root(): Uint8Array {
-    return this.node(TREE_DEPTH, 0)
+  /** @param leaf_count of the tree as it was with so many leaves */
+  root(leaf_count = this.leaf_count): Uint8Array {
+    return this.node(TREE_DEPTH, 0, leaf_count)
   }
 
   leaf(index: number): Uint8Array {
@@ -174,14 +187,19 @@ export class MerkleTree {
     }
   }
 
-  /** The 40 siblings of a leaf, from the leaf upwards. @throws RangeError for an index without a leaf. */
-  siblings(index: number): Uint8Array[] {
-    if (index < 0 || index >= this.leaf_count) throw new RangeError('no such leaf')
+  /**
+   * The 40 siblings of a leaf, from the leaf upwards, under the root with `leaf_count` leaves.
+   * @throws RangeError for an index without a leaf, and for more leaves than there are
+   */
+  siblings(index: number, leaf_count = this.leaf_count): Uint8Array[] {
+    const whole = Number.isInteger(index) && Number.isInteger(leaf_count)
+    if (!whole || index < 0 || index >= leaf_count || leaf_count > this.leaf_count)
+      throw new RangeError('no such leaf')
     let place = index
     return Array.from({ length: TREE_DEPTH }, (_, height) => {
       const sibling = place % 2 === 1 ? place - 1 : place + 1
       place = Math.floor(place / 2)
-      return this.node(height, sibling)
+      return this.node(height, sibling, leaf_count)
     })
   }
 
@@ -194,17 +212,22 @@ export class MerkleTree {
     return this.levels[0]!
   }
 
-  private node(height: number, index: number): Uint8Array {
-    const level = this.levels[height]
-    if (level !== undefined) return level.at(index) ?? EMPTY_SUBTREES[height]!
-    if (index * 2 ** height >= this.leaf_count) return EMPTY_SUBTREES[height]!
-    return this.risen(0, height, [index])
+  private node(height: number, index: number, leaf_count: number): Uint8Array {
+    const first = index * 2 ** height
+    if (first >= leaf_count) return this.hashing.empty[height]!
+    if (leaf_count < this.leaf_count && first + 2 ** height > leaf_count) {
+      const [left, right] = [2 * index, 2 * index + 1].map((child) =>
+        this.node(height - 1, child, leaf_count),
+      )
+      return this.hashing.parents(concatBytes(left!, right!))
+    }
+    return this.levels[height]?.at(index) ?? this.risen(0, height, [index])
   }
 
   /** Computes the nodes `rise` levels above the kept level `height`. */
   private risen(height: number, rise: number, indexes: readonly number[]): Uint8Array {
-    let nodes = this.levels[height]!.groups(indexes, 2 ** rise, EMPTY_SUBTREES[height]!)
-    for (let step = 0; step < rise; step++) nodes = poseidonEach(2, nodes)
+    let nodes = this.levels[height]!.groups(indexes, 2 ** rise, this.hashing.empty[height]!)
+    for (let step = 0; step < rise; step++) nodes = this.hashing.parents(nodes)
     return nodes
   }
 }

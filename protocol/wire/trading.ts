@@ -257,11 +257,14 @@ const withdrawalFields = {
   destination: Address,
   amount: U64,
   fee: U64,
-  status: oneOf(['accepted', 'submitted', 'confirmed', 'finalized', 'refunded', 'voided']),
+  status: oneOf(['accepted', 'submitted', 'confirmed', 'finalized', 'paid', 'refunded', 'voided']),
   change_commitment: t.Optional(Hash),
   refund_commitment: t.Optional(Hash),
   settlement_batch: t.Optional(Count),
   signature: t.Optional(TransactionSignature),
+  payout_number: t.Optional(Count),
+  payout_stage: t.Optional(oneOf(['submitted', 'confirmed', 'finalized'])),
+  payout_signature: t.Optional(TransactionSignature),
   seq: Seq,
 }
 export const Withdrawal = exact(withdrawalFields)
@@ -317,6 +320,7 @@ export const EventKind = oneOf([
   'withdrawal.submitted',
   'withdrawal.confirmed',
   'withdrawal.finalized',
+  'withdrawal.paid',
   'withdrawal.refunded',
   'withdrawal.voided',
   'reshape.accepted',

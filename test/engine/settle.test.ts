@@ -53,7 +53,7 @@ test('every output of a settled batch stands in the finalized tree under a verif
   await outputsStandInTree(open, payload)
   const inclusion = await open.venue.treeInclusion(2)
   expect(inclusion).toMatchObject({ root, usable: true })
-  expect(inclusion.siblings).toHaveLength(32)
+  expect(inclusion.siblings).toHaveLength(40)
   const again = await open.venue.treeInclusion(fromHex(inclusion.commitment, 32)!)
   expect(again.leaf_index).toBe(2)
 })
@@ -69,7 +69,7 @@ test('a withdrawal pays out through a batch and reports its stages', async () =>
   const payload = await open.chain.settleNext()
   expect(payload.payouts.map(({ amount }) => amount)).toEqual([2_000_000n])
   const withdrawal = await open.venue.withdrawal('alice', accepted.withdrawal_id)
-  expect(withdrawal).toMatchObject({ status: 'finalized', settlement_batch: 1 })
+  expect(withdrawal).toMatchObject({ status: 'paid', settlement_batch: 1, payout_number: 1 })
 })
 
 test('a reshape splits a note into the amounts it names', async () => {

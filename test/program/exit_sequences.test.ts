@@ -35,7 +35,7 @@ const tokens = [vault.vault_token, note.destination, elsewhere]
 const touched = [...records, ...tokens, request_account, bond_payer.key, refuser.key]
 const REQUESTING = requestExitInstruction(note.requestOf(bond_payer.key))
 const log = new SpentLog()
-log.append(spentLogLeaf(1, [nullifier]))
+log.append([spentLogLeaf(1, [nullifier])])
 /** Only one batch is ever sent in a sequence, because an honest signer spends a note once. */
 const REFUSAL = refuseExitInstruction({
   program,

@@ -94,7 +94,7 @@ describe('spent log', () => {
   const { batches, leaves, roots, empty_root, siblings_of_batch_2 } = tree_vector.spent_log
   const logOf = (count: number): SpentLog => {
     const log = new SpentLog()
-    for (const leaf of leaves.slice(0, count)) log.append(b(leaf))
+    log.append(leaves.slice(0, count).map(b))
     return log
   }
 
@@ -111,14 +111,21 @@ describe('spent log', () => {
   test('for every size and batch the path proves its own leaf and place only', () => {
     const log = new SpentLog()
     const leafOf = (at: number) => spentLogLeaf(at + 1, [])
+    const roots = [log.root()]
     for (let size = 1; size <= 17; size++) {
-      log.append(leafOf(size - 1))
-      expect(log.batch_count).toBe(size)
+      log.append([leafOf(size - 1)])
+      expect(log.leaf_count).toBe(size)
+      roots.push(log.root())
       for (let index = 0; index < size; index++) {
         const path = log.siblings(index)
         expect(spentRootFromPath(leafOf(index), index, path)).toEqual(log.root())
         expect(spentRootFromPath(leafOf(index + 1), index, path)).not.toEqual(log.root())
         expect(spentRootFromPath(leafOf(index), index + 1, path)).not.toEqual(log.root())
+        for (let then = index + 1; then <= size; then++) {
+          const root = spentRootFromPath(leafOf(index), index, log.siblings(index, then))
+          expect(root).toEqual(log.root(then))
+          expect(root).toEqual(roots[then]!)
+        }
       }
     }
   })

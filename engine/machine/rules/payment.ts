@@ -49,7 +49,13 @@ function checkResend(state: State, command: PaymentCommand): RefusedOutcome | un
 function firstResult(known: Withdrawal | Reshape) {
   const first = { status: 'accepted' as const, settlement_batch: 0, signature: undefined }
   if (known.kind === 'reshape') return reshapeView({ ...known, ...first, outputs: [] }, known.accepted_seq)
-  const unpaid = { change: undefined, refund_commitment: undefined }
+  const unpaid = {
+    change: undefined,
+    refund_commitment: undefined,
+    payout_number: 0,
+    payout_stage: undefined,
+    payout_signature: undefined,
+  }
   return withdrawalView({ ...known, ...first, ...unpaid }, known.accepted_seq)
 }
 
@@ -130,6 +136,10 @@ export function applyWithdraw(
     change_anchor: command.change_anchor,
     change: undefined,
     refund_commitment: undefined,
+    refund_blinding: undefined,
+    payout_number: 0,
+    payout_stage: undefined,
+    payout_signature: undefined,
   }
   const { account } = terms.key
   withdrawal.seq = fx.emit(account, 'withdrawal.accepted', (seq) => withdrawalView(withdrawal, seq))

@@ -103,6 +103,9 @@ export function withdrawalView(withdrawal: Withdrawal, seq = withdrawal.seq): wi
   if (refund_commitment !== undefined) view.refund_commitment = refund_commitment.toHex()
   if (withdrawal.settlement_batch > 0) view.settlement_batch = withdrawal.settlement_batch
   if (withdrawal.signature !== undefined) view.signature = withdrawal.signature
+  if (withdrawal.payout_number > 0) view.payout_number = withdrawal.payout_number
+  if (withdrawal.payout_stage !== undefined) view.payout_stage = withdrawal.payout_stage
+  if (withdrawal.payout_signature !== undefined) view.payout_signature = withdrawal.payout_signature
   return view
 }
 

@@ -46,15 +46,23 @@ test('the venue as a whole neither makes nor loses money', () => {
     fc.property(steps, (stream) => {
       const paid = [0n, 0n, 0n]
       const packed = new Set<number>()
+      const mints = new Map<string, number>()
       const world = played(stream, ({ state }) => {
         for (const batch of state.settlement.batches.values()) {
           if (packed.has(batch.batch_id)) continue
           packed.add(batch.batch_id)
           for (const payout of batch.payouts) {
-            if (payout.kind === 'withdrawal') paid[payout.note.mint]! += payout.amount
+            if (payout.kind !== 'withdrawal') continue
+            paid[payout.note.mint]! += payout.amount
+            mints.set(payout.withdrawal_id, payout.note.mint)
           }
         }
       })
+      for (const { event } of world.events) {
+        if (event.kind !== 'withdrawal.refunded') continue
+        const { withdrawal_id, amount } = event.data as wire.Withdrawal
+        paid[mints.get(withdrawal_id)!]! -= BigInt(amount)
+      }
       const held = new Map([...world.state.notes.values()].map((note) => [note.handle, note]))
       for (const batch of world.state.settlement.batches.values()) {
         for (const { note } of batch.outputs) held.set(note.handle, note)

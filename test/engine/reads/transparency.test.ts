@@ -12,7 +12,7 @@ test('one reading answers everybody for two seconds; without the chain it is tol
   const facts = new PublicFacts(`${site.dir}/other_facts`, new Uint8Array(32).fill(5))
   const clock = { now: 0, monotonicMs: () => clock.now, unixMs: () => 0 }
   const first = { config: await chain.readConfig(), mints: await chain.readMints() }
-  const reads = new TransparencyReads({ settings: config, chain, clock, facts }, first)
+  const reads = new TransparencyReads({ settings: config, chain, clock, facts, exits: () => [] }, first)
   const count = () => chain.ledger.config.leaf_count
 
   const [one, other] = await Promise.all([reads.read(), reads.read()])
