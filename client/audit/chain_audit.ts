@@ -2,7 +2,7 @@
 import { equalBytes, toHex } from '../../protocol/bytes'
 import { MerkleTree, TREE_DEPTH } from '../../protocol/notes/merkle_tree'
 import { depositCommitment } from '../../protocol/notes/notes'
-import { SPENT_LOG_DEPTH } from '../../protocol/notes/spent_log'
+import type { SpentLog } from '../../protocol/notes/spent_log'
 import type { EventOf, VaultEvent } from '../../protocol/vault/events'
 import type { VaultState } from '../chain/read_vault'
 import { rebuildLog } from '../exit/vault_proofs'
@@ -81,21 +81,17 @@ function auditNoteTree(events: readonly VaultEvent[], { slot, tree, ring }: Vaul
   if (missing !== undefined || fault !== undefined)
     return { ...judged, faults: fault === undefined ? [] : [fault] }
   const rebuilt = new MerkleTree()
+  rebuilt.append(leaves)
+  const found = rebuilt.root()
   const faults = appends
     .filter(({ misfit }) => misfit)
     .map(({ at }) => `${at} names another note than its leaf`)
-  const states = ring.states.filter((state) => state.leaf_count <= count)
-  states.sort((a, b) => a.leaf_count - b.leaf_count)
-  for (const { leaf_count, root } of states) {
-    rebuilt.append(leaves.slice(rebuilt.leaf_count, leaf_count))
-    if (!equalBytes(rebuilt.root(), root))
+  for (const { leaf_count, root } of ring.states)
+    if (leaf_count <= count && !equalBytes(rebuilt.root(leaf_count), root))
       faults.push(`the known state of ${leaf_count} leaves in the ring is none of this history`)
-  }
-  rebuilt.append(leaves.slice(rebuilt.leaf_count))
-  const found = rebuilt.root()
-  if (!equalBytes(found, expected)) faults.push(firstWrongAppend(appends, count))
+  if (!equalBytes(found, expected)) faults.push(firstWrongAppend(appends, rebuilt))
   const [oldest] = ring.states
-  const slots_left = oldest && slotsLeft(TREE_DEPTH, count, count - oldest.leaf_count, slot - oldest.slot)
+  const slots_left = oldest && slotsLeft(count, count - oldest.leaf_count, slot - oldest.slot)
   return { ...judged, found, faults, slots_left }
 }
 
@@ -145,16 +141,15 @@ function inOrder(appends: readonly Append[], count: number): Ordered {
     : { leaves: leaves.slice(0, count) }
 }
 
-/** Replays the history and compares each event with the root that it states itself. */
-function firstWrongAppend(appends: readonly Append[], count: number): string {
-  const tree = new MerkleTree()
-  for (const { at, first, leaves, note_root } of appends) {
-    if (first >= count) break
-    tree.append(leaves)
-    if (note_root !== undefined && !equalBytes(tree.root(), note_root))
-      return `${at} is the first whose root is not that of its leaves`
-  }
-  return 'every event agrees with itself; the account holds another root'
+/** Compares the tree after each event with the root that the event states itself. */
+function firstWrongAppend(appends: readonly Append[], rebuilt: MerkleTree): string {
+  const wrong = appends.find(({ first, leaves, note_root }) => {
+    const end = first + leaves.length
+    return note_root && end <= rebuilt.leaf_count && !equalBytes(rebuilt.root(end), note_root)
+  })
+  return wrong === undefined
+    ? 'every event agrees with itself; the account holds another root'
+    : `${wrong.at} is the first whose root is not that of its leaves`
 }
 
 /** Rebuilds the spent log batch by batch. The program does not see whether an earlier batch spent a nullifier: this does. */
@@ -173,14 +168,13 @@ function auditSpentLog(events: readonly VaultEvent[], { slot, config, tree, ring
   const found = log.root()
   const spent = settled.reduce((sum, { nullifiers }) => sum + nullifiers.length, 0)
   const faults = spentAgain(settled)
-  if (spent !== spent_count || !equalBytes(found, expected)) faults.push(firstDifference(settled))
+  if (spent !== spent_count || !equalBytes(found, expected)) faults.push(firstDifference(settled, log))
   for (const { leaf_count, spent_root } of ring.states)
     if (!ring_batches.has(toHex(spent_root)))
       faults.push(`the known state of ${leaf_count} leaves in the ring has a spent root of no batch`)
   const [oldest] = ring.states
   const before = oldest && ring_batches.get(toHex(oldest.spent_root))
-  const slots_left =
-    before === undefined ? undefined : slotsLeft(SPENT_LOG_DEPTH, count, count - before, slot - oldest!.slot)
+  const slots_left = before === undefined ? undefined : slotsLeft(count, count - before, slot - oldest!.slot)
   return { ...judged, found, faults, slots_left }
 }
 
@@ -199,12 +193,8 @@ function spentAgain(settled: readonly EventOf<'settled'>[]): string[] {
   return faults
 }
 
-/** Replays the batches and compares each with the root and count that it states itself. */
-function firstDifference(settled: readonly EventOf<'settled'>[]): string {
-  const { log } = rebuildLog(
-    settled.map(({ nullifiers }) => nullifiers),
-    { states: [] },
-  )
+/** Compares the log after each batch with the root and count that the batch states itself. */
+function firstDifference(settled: readonly EventOf<'settled'>[], log: SpentLog): string {
   let count = 0
   for (const { batch, nullifiers, spent_count, spent_root } of settled) {
     count += nullifiers.length
@@ -258,7 +248,7 @@ const isSamePayout = (queued: Terms | undefined, other: Terms): boolean =>
   equalBytes(queued.destination, other.destination) &&
   equalBytes(queued.inner, other.inner)
 
-/** Slots until a tree of this depth is full; undefined for one that does not grow. */
-function slotsLeft(depth: number, count: number, grown: number, slots: number): number | undefined {
-  return grown > 0 && slots > 0 ? Math.floor(((2 ** depth - count) * slots) / grown) : undefined
+/** Slots until a tree is full; undefined for one that does not grow. */
+function slotsLeft(count: number, grown: number, slots: number): number | undefined {
+  return grown > 0 && slots > 0 ? Math.floor(((2 ** TREE_DEPTH - count) * slots) / grown) : undefined
 }

@@ -42,8 +42,8 @@ type Spending = {
 
 /** Read `vault` before `history`, so that the history covers it. */
 export class VaultProofs {
-  private readonly trees = new Map<number, MerkleTree>()
-  private checked_log: CheckedLog | undefined
+  private note_tree: MerkleTree | undefined
+  private spent_log: RebuiltLog | undefined
 
   constructor(
     readonly history: VaultHistory,
@@ -52,8 +52,7 @@ export class VaultProofs {
 
   /** Rebuilds note tree and spent log and compares their roots with the accounts. @throws ProofUnavailable */
   check(): void {
-    const { leaf_count, root } = this.vault.tree
-    this.treeOf(leaf_count, root)
+    this.noteTree()
     this.spentLog()
   }
 
@@ -66,22 +65,22 @@ export class VaultProofs {
     const leaf_index = this.history.leaves.findIndex((leaf) => equalBytes(leaf, commitment))
     const { tree, ring } = this.vault
     if (leaf_index === -1 || leaf_index >= tree.leaf_count) throw new ProofUnavailable('not_in_tree')
-    const kept = ring.states.findLast((state) => state.leaf_count > leaf_index)
-    const { leaf_count, root } = kept ?? tree
-    const siblings = this.treeOf(leaf_count, root).siblings(leaf_index)
+    const notes = this.noteTree()
+    const { leaf_count, root } = ring.states.findLast((state) => state.leaf_count > leaf_index) ?? tree
+    if (!equalBytes(notes.root(leaf_count), root)) throw new ProofUnavailable('history_differs')
+    const siblings = notes.siblings(leaf_index, leaf_count)
     return { leaf_index, cited_leaf_count: leaf_count, cited_root: root, siblings }
   }
 
-  private treeOf(leaf_count: number, root: Uint8Array): MerkleTree {
-    let tree = this.trees.get(leaf_count)
-    if (tree === undefined) {
-      tree = new MerkleTree()
-      tree.append(this.history.leaves.slice(0, leaf_count))
-      if (tree.leaf_count !== leaf_count || !equalBytes(tree.root(), root))
-        throw new ProofUnavailable('history_differs')
-      this.trees.set(leaf_count, tree)
-    }
-    return tree
+  private noteTree(): MerkleTree {
+    if (this.note_tree !== undefined) return this.note_tree
+    const { leaf_count, root } = this.vault.tree
+    const notes = new MerkleTree()
+    notes.append(this.history.leaves.slice(0, leaf_count))
+    if (notes.leaf_count !== leaf_count || !equalBytes(notes.root(), root))
+      throw new ProofUnavailable('history_differs')
+    this.note_tree = notes
+    return notes
   }
 
   /** Rejects a note that a batch of the checked history spent. @throws ProofUnavailable */
@@ -99,39 +98,41 @@ export class VaultProofs {
     const { log, ring_batches } = this.spentLog()
     const batch = this.history.spent.get(toHex(nullifier))
     if (batch === undefined || batch > last_batch) throw new ProofUnavailable('not_spent')
-    const count = [...ring_batches.values()].findLast((batches) => batches >= batch) ?? last_batch
+    const [newest = 0] = ring_batches.values()
+    const count = newest >= batch ? newest : last_batch
     const nullifiers = [...this.history.nullifier_batches[batch - 1]!]
     return { cited_spent_root: log.root(count), batch, nullifiers, path: log.siblings(batch - 1, count) }
   }
 
-  private spentLog(): CheckedLog {
-    if (this.checked_log !== undefined) return this.checked_log
+  private spentLog(): RebuiltLog {
+    if (this.spent_log !== undefined) return this.spent_log
     const { config, tree, ring } = this.vault
     const { spent_count, last_batch } = config
     const batches = this.history.nullifier_batches.slice(0, last_batch)
-    const { log, ring_batches } = rebuildLog(batches, ring)
+    const rebuilt = rebuildLog(batches, ring)
     const spent = batches.reduce((sum, { length }) => sum + length, 0)
-    if (log.batch_count !== last_batch || spent !== spent_count || !equalBytes(log.root(), tree.spent_root))
+    const whole = batches.length === last_batch && spent === spent_count
+    if (!whole || !equalBytes(rebuilt.log.root(), tree.spent_root))
       throw new ProofUnavailable('history_differs')
-    this.checked_log = { log, ring_batches }
-    return this.checked_log
+    this.spent_log = rebuilt
+    return rebuilt
   }
 }
 
-type CheckedLog = {
+type RebuiltLog = {
   log: SpentLog
-  /** Batches in the log, by hex of the root, at each state of the ring; ascending. */
+  /** Batches in the log, by hex of its root, at each state of the ring that it went through; newest first. */
   ring_batches: ReadonlyMap<string, number>
 }
 
-export function rebuildLog(batches: readonly (readonly Uint8Array[])[], ring: RingAccount): CheckedLog {
-  const kept = new Set(ring.states.map(({ spent_root }) => toHex(spent_root)))
+export function rebuildLog(batches: readonly (readonly Uint8Array[])[], ring: RingAccount): RebuiltLog {
   const log = new SpentLog()
+  log.append(batches.map((nullifiers, at) => spentLogLeaf(at + 1, nullifiers)))
+  const kept = new Set(ring.states.map(({ spent_root }) => toHex(spent_root)))
   const ring_batches = new Map<string, number>()
-  for (const nullifiers of [undefined, ...batches]) {
-    if (nullifiers !== undefined) log.append(spentLogLeaf(log.batch_count + 1, nullifiers))
-    const root = toHex(log.root())
-    if (kept.has(root)) ring_batches.set(root, log.batch_count)
+  for (let count = batches.length; count >= 0 && ring_batches.size < kept.size; count--) {
+    const root = toHex(log.root(count))
+    if (kept.has(root)) ring_batches.set(root, count)
   }
   return { log, ring_batches }
 }
