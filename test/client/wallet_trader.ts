@@ -23,7 +23,6 @@ import type { EmbeddedSite } from '../kit/venue/embedded_site'
 
 const LIFE_SLOTS = 5_000
 const FEE_LAMPORTS = 5_000_000_000n
-/** What the settlement of each kind ends with. */
 /** Last events of fills, reshapes and withdrawals. */
 const LAST = /^(fill|reshape)\.(finalized|voided)$|^withdrawal\.(paid|refunded|voided)$/
 const STAGED = /^(fill|withdrawal|reshape)\./
