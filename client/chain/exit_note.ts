@@ -88,7 +88,10 @@ export async function closeExit(
   return sendInstructions(chain, [toInstruction(close, [])], 'confirmed')
 }
 
-/** Closes a request, not served, for a spent note. Any payer may, and gets the bond. @throws ProofUnavailable, TransactionFailed */
+/**
+ * Closes a request, not served, for a spent note. Any payer may, and gets the bond.
+ * @throws ProofUnavailable, TransactionFailed
+ */
 export async function refuseExit(
   chain: ChainAccess,
   of: { program_id: string; nullifier: Uint8Array; proofs: VaultProofs },

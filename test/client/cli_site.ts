@@ -1,15 +1,21 @@
 /** The wallet's commands as processes in a folder of their own, on a chain without a venue: the test itself settles. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { openChainAccess } from '../../client/chain/chain_access'
+import { type ChainAccess, openChainAccess, payerKey } from '../../client/chain/chain_access'
 import { deposit } from '../../client/chain/deposit'
+import { readVaultEvents } from '../../client/chain/read_history'
+import { programBytes, readVaultState } from '../../client/chain/read_vault'
+import { sendInstructions, toInstruction } from '../../client/chain/send_instructions'
 import type { Wallet, WalletNote } from '../../client/wallet/wallet'
 import { encodeBase58 } from '../../protocol/base58'
+import { compareBytes } from '../../protocol/bytes'
 import { publicKeyOf } from '../../protocol/sign'
+import { openEpochInstruction } from '../../protocol/vault/epochs'
+import type { VaultInstruction } from '../../protocol/vault/instruction'
+import { type SettleFields, settleInstruction } from '../../protocol/vault/settle'
 import { makeGenesis } from '../../sandbox/chain/genesis'
 import { type OpenedChain, openEmbeddedChain } from '../../sandbox/chain/open_embedded_chain'
 import { callRpc, chainFolder } from '../kit/chain/chain_folder'
-import { SettlingSigner } from './settling_signer'
 
 const CLI = join(import.meta.dir, '../../client/cli/wallet.ts')
 const PROGRAM = join(import.meta.dir, '../../program/vault.so')
@@ -93,3 +99,67 @@ export async function said(child: ReturnType<CliSite['start']>): Promise<Said> {
   return { code, out, error }
 }
 export const notesIn = (out: string): string[] => out.match(/^[0-9a-f]{64}/gm) ?? []
+
+type BatchParts = Partial<Pick<SettleFields, 'nullifiers' | 'outputs' | 'payouts'>>
+
+/** The settlement signer: opens the epoch and lands batches that a test makes. */
+class SettlingSigner {
+  private constructor(
+    private readonly site: OpenedChain,
+    private readonly chain: ChainAccess,
+    private readonly program_id: string,
+  ) {}
+
+  /** Opens the vault's first epoch. @param seed of the key that genesis made the signer */
+  static async open(site: OpenedChain, seed: Uint8Array, program_id: string): Promise<SettlingSigner> {
+    const signer = new SettlingSigner(site, await openChainAccess(site.url, seed), program_id)
+    const { config, tree } = await signer.vault()
+    const { generation, epoch, last_batch, journal_seq, journal_head } = config
+    await signer.send(
+      openEpochInstruction({
+        ...signer.keys(),
+        ...{ epoch: epoch + 1, generation, last_batch, journal_seq, journal_head, restore: false },
+        boot_nonce: new Uint8Array(16).fill(1),
+        compose_hash: new Uint8Array(32),
+        spent_root: tree.spent_root,
+        cited_leaf_count: tree.leaf_count,
+        cited_root: tree.root,
+      }),
+    )
+    return signer
+  }
+
+  /** Lands the next batch; it is final when this returns. @returns the numbers of its payouts */
+  async settle({ nullifiers = [], outputs = [], payouts = [] }: BatchParts): Promise<number[]> {
+    const { config, tree } = await this.vault()
+    const batch = config.last_batch + 1
+    await this.send(
+      settleInstruction({
+        ...this.keys(),
+        epoch: config.epoch,
+        batch,
+        cited_leaf_count: tree.leaf_count,
+        cited_root: tree.root,
+        journal_seq: config.journal_seq + 1,
+        journal_head: new Uint8Array(32).fill(batch),
+        nullifiers: nullifiers.toSorted(compareBytes),
+        outputs,
+        payouts,
+      }),
+    )
+    for (const event of await readVaultEvents(this.chain, this.program_id))
+      if (event.kind === 'settled' && event.batch === batch) return event.payouts.map(({ number }) => number)
+    throw new Error('the batch is not in the history')
+  }
+
+  private vault() {
+    return readVaultState(this.chain, this.program_id, 'confirmed')
+  }
+  private keys() {
+    return { program: programBytes(this.program_id), settlement_signer: payerKey(this.chain) }
+  }
+  private async send(instruction: VaultInstruction): Promise<void> {
+    await sendInstructions(this.chain, [toInstruction(instruction, [this.chain.payer])], 'confirmed')
+    this.site.advance(10)
+  }
+}
