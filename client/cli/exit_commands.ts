@@ -72,7 +72,7 @@ export async function exitRequest(options: CommandOptions): Promise<void> {
     console.log(`deadline     ${timeOf(open.deadline_s)}: unserved by then, anyone may freeze the vault`)
 }
 
-/** The vault, then every note that is unspent or has an exit. */
+/** The vault with its queue, whose payouts anyone may pay, then every note that is unspent or has an exit. */
 export async function exitStatus(options: CommandOptions): Promise<void> {
   const [wallet, program_id, chain] = [options.walletToChange(), options.program(), options.reader()]
   const { history } = await currentProofs(options, chain)
@@ -81,6 +81,8 @@ export async function exitStatus(options: CommandOptions): Promise<void> {
   console.log(`vault        ${config.frozen ? `frozen since ${timeOf(config.frozen_at_s)}` : 'not frozen'}`)
   if (config.frozen) for (const line of FROZEN) console.log(`             ${line}`)
   console.log(`queue        ${queue.entries.length} payouts wait, ${queue.capacity} places`)
+  for (const { number, amount, mint, destination } of queue.entries)
+    console.log(`  ${number}: ${amount} of ${encodeBase58(mint)} to ${encodeBase58(destination)}`)
   let shown = 0
   for (const note of wallet.state.notes) {
     const nullifier = nullifierOfNote(note)
@@ -88,8 +90,8 @@ export async function exitStatus(options: CommandOptions): Promise<void> {
     if (note.state === 'spent' && exit === undefined) continue
     const request = await readExitRequest(chain, program_id, nullifier)
     const stage = stageOf(exit, request?.deadline_s, queue.entries)
-    const bond = exit !== undefined && request !== undefined && (request.served || config.frozen)
-    const rest = bond ? "; 'exit close' returns the bond" : ''
+    const ended = request !== undefined && (request.served || config.frozen)
+    const rest = ended ? "; 'exit close' returns the bond" : ''
     console.log(`${note.commitment}  ${note.amount} of ${note.mint}: ${stage}${rest}`)
     shown += 1
   }
