@@ -3,7 +3,7 @@ import { KnownStates } from '../../engine/chain/watch/watch_leaves'
 import { appendLeaves } from '../../engine/hashing/trees'
 import { openPayouts } from '../../engine/machine/settlement/payload'
 import type { BatchStage, PayoutStage } from '../../engine/ports'
-import { toHex } from '../../protocol/bytes'
+import { equalBytes, toHex } from '../../protocol/bytes'
 import { PAY_ENTRIES_MAX } from '../../protocol/limits'
 import { decodeExitRequest } from '../../protocol/vault/accounts'
 import { exitRequestAddress, TOKEN_PROGRAM } from '../../protocol/vault/addresses'
@@ -147,12 +147,15 @@ export class Relay {
   async #pay(): Promise<void> {
     const { chain, venue, settlement_seed } = this
     const { program } = chain
-    const open = new Set(openPayouts(venue.state).map(({ number }) => number))
-    const entries = chain
-      .queue()
-      .filter(({ number }) => open.has(number))
-      .slice(0, PAY_ENTRIES_MAX)
-      .map((entry) => ({ ...entry, token_program: TOKEN_PROGRAM }))
+    const open = new Map(openPayouts(venue.state).map((payout) => [payout.number, payout]))
+    const due = chain.queue().filter(({ number }) => open.has(number))
+    for (const { number, mint, destination, amount } of due) {
+      const own = open.get(number)!
+      const equal = equalBytes(own.mint, mint) && equalBytes(own.destination, destination)
+      if (!equal || own.amount !== amount)
+        throw new Error(`the program gave number ${number} to another payout`)
+    }
+    const entries = due.slice(0, PAY_ENTRIES_MAX).map((entry) => ({ ...entry, token_program: TOKEN_PROGRAM }))
     if (entries.length > 0)
       await chain.send(payInstruction({ program, refund: false, entries }), [settlement_seed])
     for (const nullifier of this.#served) {
