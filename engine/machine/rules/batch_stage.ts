@@ -64,6 +64,7 @@ function stagePayout(
   if (stage === 'submitted')
     payout.payout_stage = payout.payout_signature = payout.refund_commitment = undefined
   payout.status = stage
+  payout.ended_unix_ms = 0
   payout.seq = fx.emit(payout.key.account, `withdrawal.${payout.status}`, (seq) =>
     withdrawalView(payout, seq),
   )
