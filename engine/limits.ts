@@ -258,14 +258,23 @@ export const LIMITS = {
 
   /** Slots between two polls; a request's deadline is days away. */
   exits_look_slots: 8,
-  /** Batches that may follow the one whose spent root an exit refusal cites; the chain keeps 32 such roots. */
-  batches_behind_refusal_max: 24,
-  /** Slots for which settlement waits for an exit refusal, once per request. */
-  exit_refusal_hold_slots_max: 64,
-  /** The same once the chain knows the root that the refusal cites. */
-  exit_refusal_cite_slots: 8,
-  /** Longest wait for an exit refusal to land. */
-  exit_refusal_max_ms: 60_000,
+  /** Roots of the spent log among which an exit refusal looks for one that the chain keeps: it keeps one of 18 slots. */
+  exit_refusal_roots_max: 128,
+  /** Longest wait for an instruction that ends an exit request, or adds places to the payout queue, to land. */
+  exit_end_max_ms: 60_000,
+
+  // Payout queue
+
+  /** Payments sent and not ended. */
+  payments_in_flight_max: 64,
+  /** A larger destination is paid in a transaction of its own. */
+  payout_destination_bytes_max: 1_024,
+  /** Age from which the program returns an entry as a note without a transfer. */
+  payout_refund_after_s: 7 * 86_400,
+  /** Places of the payout queue when it cannot grow further. */
+  queue_capacity_max: 1_020,
+  /** Times that the wait before the next attempt doubles, from `exits_look_slots`. */
+  retry_doublings_max: 12,
 } as const
 
 /** Snapshot interval in records, which bounds the replay of a boot, and in time; `look_ms` is the poll interval. */

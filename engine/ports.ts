@@ -92,6 +92,8 @@ export const SETTLEMENT_REASONS = {
   fee_payer_low: 'degraded',
   transaction_failing: 'degraded',
   batch_delayed: 'overdue',
+  payout_overdue: 'overdue',
+  payout_failing: 'degraded',
   anchor_overdue: 'overdue',
   program_error: 'degraded',
   vault_frozen: 'degraded',
