@@ -13,6 +13,7 @@ import {
 import type { VaultInstruction } from '../../../protocol/vault/instruction'
 import { landOn } from '../../kit/verify/land_on'
 import { openSite, type Site } from '../../kit/verify/site'
+import { LyingNode } from '../lying_node'
 
 let site: Site
 beforeAll(async () => {
@@ -55,29 +56,33 @@ test('an endpoint that does not answer refuses the venue', async () => {
   expect((await reasons({ rpc_url: 'http://127.0.0.1:1' }))[0]).toMatch(/chain could not be read/)
 })
 
-test('a program account that names other data than its own is refused', async () => {
+/** The reasons under an endpoint that flips a bit of byte `at` in account `index`: config, program, program data. */
+async function reasonsUnderLie(index: number, at: number): Promise<string[]> {
   const { rpc_url } = site.policy.chain!
-  const lying = Bun.serve({
-    hostname: '127.0.0.1',
-    port: 0,
-    async fetch(request) {
-      const answer = await fetch(rpc_url, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json' },
-        body: await request.text(),
-      }).then((response) => response.json() as Promise<{ result: { value?: { data: [string] }[] } }>)
-      const program = answer.result.value?.[1]
-      if (program !== undefined) {
-        const data = Buffer.from(program.data[0], 'base64')
-        data[4]! ^= 1
-        program.data[0] = data.toString('base64')
-      }
-      return Response.json(answer)
+  const lying = new LyingNode(rpc_url)
+  lying.lies = {
+    getMultipleAccounts: (result) => {
+      const account = (result as { value: { data: [string] }[] }).value[index]!
+      const data = Buffer.from(account.data[0], 'base64')
+      data[at]! ^= 1
+      account.data[0] = data.toString('base64')
+      return result
     },
-  })
-  const lied = await reasons({ rpc_url: `http://127.0.0.1:${lying.port}` })
-  await lying.stop(true)
-  expect(lied[0]).toMatch(/names other data/)
+  }
+  const found = await reasons({ rpc_url: lying.url })
+  await lying.stop()
+  return found
+}
+
+test('a program account that names other data than its own is refused', async () => {
+  expect((await reasonsUnderLie(1, 4))[0]).toMatch(/names other data/)
+})
+
+test('a vault that was initialized with the genesis hash of another cluster is refused', async () => {
+  const venue_at = 344
+  expect(await reasonsUnderLie(0, venue_at)).toContain(
+    'settlement_signer: the vault was initialized for another cluster',
+  )
 })
 
 test('a vault that accepts another settlement key is refused', async () => {
