@@ -132,7 +132,7 @@ export type VaultConfig = {
   pending: { action: string; effective_unix_s: number; value: string }[]
 }
 
-export type PayoutQueue = {
+type PayoutQueue = {
   capacity: number
   /** The number that the next payout receives; numbers start at 1. */
   next_number: number
