@@ -211,7 +211,7 @@ export interface OutboxPort {
   recordPayout(stage: PayoutStage): Promise<void>
   /**
    * Proves that a batch spent the nullifier, under the root of the spent log after `batch_count` batches: the chain's
-   * `last_batch`. Undefined when none of these batches spent it.
+   * `last_batch`. Undefined when none of these batches spent it, and for a count beyond the hashed batches.
    */
   spentProof(nullifier: Uint8Array, batch_count: number): Promise<SpentProof | undefined>
   /** Journal head to store on chain. */
