@@ -106,6 +106,7 @@ test('a batch is proved spent under every root the chain had since, and not befo
     }
   }
   expect(await outbox.spentProof(new Uint8Array(32), 2)).toBeUndefined()
+  expect(await outbox.spentProof(spent[0]!, 3)).toBeUndefined()
 })
 
 test('a venue restored from chain goes on with the numbers of the queue and pays what was open', async () => {
