@@ -76,10 +76,12 @@ function matches({ data }: BankAccount, { memcmp, dataSize }: Filter): boolean {
 const programAccounts: Method = (machine, params) => {
   const config = configAt(machine, params, 1)
   const filters = (config['filters'] ?? []) as Filter[]
-  return machine.bank
-    .ownedBy(addressAt(params, 0), machine.slotAt(commitmentOf(config)))
+  const slot = machine.slotAt(commitmentOf(config))
+  const value = machine.bank
+    .ownedBy(addressAt(params, 0), slot)
     .filter(([, account]) => filters.every((filter) => matches(account, filter)))
     .map(([pubkey, account]) => ({ pubkey, account: accountJson(account, config) }))
+  return config['withContext'] === true ? { context: { slot }, value } : value
 }
 
 const minimumBalance: Method = ({ bank }, [bytes]) => {
