@@ -1,7 +1,7 @@
 /** Opens the next epoch on chain and anchors the journal head. */
 import { equalBytes } from '../../../protocol/bytes'
-import type { VaultErrorName } from '../../../protocol/vault/errors'
 import { anchorInstruction, openEpochInstruction } from '../../../protocol/vault/epochs'
+import type { VaultErrorName } from '../../../protocol/vault/errors'
 import { LIMITS } from '../../limits'
 import { type ChainPort, EpochTaken } from '../../ports'
 import type { ChainClient } from './chain_client'

@@ -16,7 +16,10 @@ export class Patience<K> {
   mayTry(key: K, slot: number): boolean {
     const failure = this.failures.get(key)
     if (!failure) return true
-    return slot - failure.slot >= LIMITS.exits_look_slots * 2 ** Math.min(failure.count, LIMITS.retry_doublings_max)
+    return (
+      slot - failure.slot >=
+      LIMITS.exits_look_slots * 2 ** Math.min(failure.count, LIMITS.retry_doublings_max)
+    )
   }
 
   /** Forgets all other keys. */

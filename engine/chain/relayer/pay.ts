@@ -55,7 +55,9 @@ export class PayLoop {
     const { health, view } = client
     const max_ms = () => LIMITS.settlement_delay_slots_max * view.slotMs()
     health.watch('payout_overdue', () =>
-      [...this.since_ms.keys()].some((number) => !this.rejected.has(number) && this.waitedMs(number) > max_ms()),
+      [...this.since_ms.keys()].some(
+        (number) => !this.rejected.has(number) && this.waitedMs(number) > max_ms(),
+      ),
     )
     health.watch('payout_failing', () => this.rejected.size > 0)
   }
@@ -107,8 +109,9 @@ export class PayLoop {
     const { rpc } = this.client
     const crowded = rpc.majority(confirmed, (queue) => String(isCrowded(queue)))
     this.crowded = crowded !== undefined && isCrowded(crowded[0]!.value)
-    const capacity = rpc.majority(finalized, (queue) => String(queue.capacity))?.[0]!.value.capacity
-    if (capacity === undefined || capacity === this.capacity) return
+    const [agreed] = rpc.majority(finalized, (queue) => String(queue.capacity)) ?? []
+    if (agreed === undefined || agreed.value.capacity === this.capacity) return
+    const { capacity } = agreed.value
     await this.args.sink.queueCapacity(capacity)
     this.capacity = capacity
   }
@@ -123,8 +126,8 @@ export class PayLoop {
   /** The entry as a quorum shows it open at one place. */
   private openEntry(answers: readonly Answer<Queue>[], number: number): Entry | undefined {
     const shown = answers.map(({ at, value }) => ({ at, value: stateOf(value, number) }))
-    const state = this.client.rpc.majority(shown, keyOfState)?.[0]!.value
-    return typeof state === 'object' ? state : undefined
+    const [agreed] = this.client.rpc.majority(shown, keyOfState) ?? []
+    return typeof agreed?.value === 'object' ? agreed.value : undefined
   }
 
   private isClosed(answers: readonly Answer<Queue>[], number: number): boolean {
@@ -209,8 +212,11 @@ export class PayLoop {
   /** Large and unknown destinations, and entries that failed before, each have a transaction of their own. */
   private async grouped(due: readonly Entry[]): Promise<Group[]> {
     const small = await this.smallDestinations(due)
-    const isAlone = (entry: Entry) => this.patience.count(entry.number) > 0 || !small.has(toHex(entry.destination))
-    const groups = due.filter(isAlone).map((entry): Group => ({ entries: [entry], refund: this.mayRefund(entry) }))
+    const isAlone = (entry: Entry) =>
+      this.patience.count(entry.number) > 0 || !small.has(toHex(entry.destination))
+    const groups = due
+      .filter(isAlone)
+      .map((entry): Group => ({ entries: [entry], refund: this.mayRefund(entry) }))
     const others = due.filter((entry) => !isAlone(entry))
     for (let at = 0; at < others.length; at += PAY_ENTRIES_MAX)
       groups.push({ entries: others.slice(at, at + PAY_ENTRIES_MAX), refund: false })
@@ -219,7 +225,9 @@ export class PayLoop {
 
   /** Its transfer failed, and it is old enough for the program to return it as a note. */
   private mayRefund({ number, queued_at_s }: Entry): boolean {
-    return this.rejected.has(number) && this.args.unixMs() >= (queued_at_s + LIMITS.payout_refund_after_s) * 1_000
+    return (
+      this.rejected.has(number) && this.args.unixMs() >= (queued_at_s + LIMITS.payout_refund_after_s) * 1_000
+    )
   }
 
   private async smallDestinations(due: readonly Entry[]): Promise<Set<string>> {
@@ -228,12 +236,17 @@ export class PayLoop {
     for (let first = 0; first < due.length; first += LIMITS.rpc_accounts_max) {
       const some = due.slice(first, first + LIMITS.rpc_accounts_max)
       const addresses = some.map(({ destination }): Address => addressOf(destination))
-      const config = { commitment: 'confirmed', encoding: 'base64', dataSlice: { offset: 0, length: 0 } } as const
+      const config = {
+        commitment: 'confirmed',
+        encoding: 'base64',
+        dataSlice: { offset: 0, length: 0 },
+      } as const
       const { value } = await rpc.read((endpoint, abortSignal) =>
         endpoint.getMultipleAccounts(addresses, config).send({ abortSignal }),
       )
       for (const [at, account] of value.entries()) {
-        if (account && account.space <= LIMITS.payout_destination_bytes_max) small.add(toHex(some[at]!.destination))
+        if (account && account.space <= LIMITS.payout_destination_bytes_max)
+          small.add(toHex(some[at]!.destination))
       }
     }
     return small

@@ -112,7 +112,10 @@ export class Relayer {
   }
 
   /** It rises when a quorum shows more batches and falls when a quorum shows fewer. */
-  private lastBatch(before: number | undefined, answers: readonly Answer<VaultSnapshot>[]): number | undefined {
+  private lastBatch(
+    before: number | undefined,
+    answers: readonly Answer<VaultSnapshot>[],
+  ): number | undefined {
     const { rpc } = this.client
     const shown = answers.map(({ value }) => value.config.last_batch)
     const most = rpc.reached(shown)
@@ -180,9 +183,13 @@ export class Relayer {
   }
 
   /** Rebroadcasts batches that no block contains yet; immediately if they were lost, because a later one was executed. */
-  private async sendAgain(followed: readonly RelayedBatch[], height: number, lost: boolean): Promise<boolean> {
+  private async sendAgain(
+    followed: readonly RelayedBatch[],
+    height: number,
+    lost: boolean,
+  ): Promise<boolean> {
     for (const batch of followed) {
-      // Later batches cannot land first; they are signed again after this one.
+      // Later batches cannot land first.
       if (batch.phase === 'unsigned') return true
       const { slot } = this.client.view.now()
       if (batch.isExpired(height)) {
@@ -278,12 +285,14 @@ export class Relayer {
   private async recordSubmitted({ batch_id, newest, landed }: RelayedBatch): Promise<void> {
     const signature = newest?.signature ?? landed
     const { slot } = this.client.view.now()
-    if (signature)
-      await this.args.outbox.recordStage({ batch_id, stage: 'submitted', signature, slot })
+    if (signature) await this.args.outbox.recordStage({ batch_id, stage: 'submitted', signature, slot })
   }
 
   /** The failure of the next batch is a verdict only if the program rejected it, for good and at finalized. */
-  private async refused(batch: RelayedBatch, { failure, final }: AgreedStatus & { kind: 'failed' }): Promise<void> {
+  private async refused(
+    batch: RelayedBatch,
+    { failure, final }: AgreedStatus & { kind: 'failed' },
+  ): Promise<void> {
     const { health, rpc } = this.client
     if (!isVerdict(failure)) {
       if (isPayerShort(failure)) health.set('fee_payer_low', true)

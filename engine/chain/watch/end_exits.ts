@@ -30,20 +30,22 @@ export class ExitEnds {
     return supervise(this.client, async () => {
       const { requests, batch_count } = this.exits.finalized()
       this.patience.keep(new Set(requests.map(({ nullifier }) => toHex(nullifier))))
-      await Promise.all(requests.map((request) => this.end(request, batch_count)))
+      const due: OpenExit[] = []
+      for (const request of requests) if (await this.isDue(request, batch_count)) due.push(request)
+      await Promise.all(due.slice(0, LIMITS.payments_in_flight_max).map((request) => this.end(request)))
       await rpc.sleep(LIMITS.exits_look_slots * view.slotMs())
       return !this.verdicts.isDisowned()
     })
   }
 
-  /** @param batch_count settlement batches that had landed when the request was read */
-  private async end(request: OpenExit, batch_count: number): Promise<void> {
-    const { client, patience } = this
-    const { nullifier, bond_payer, served } = request
-    const name = toHex(nullifier)
-    if (!patience.mayTry(name, client.view.now().slot)) return
-    // A later batch may have served the request meanwhile.
-    if (!served && !(await this.outbox.spentProof(nullifier, batch_count))) return
+  /** @param batch_count batches that had landed when the request was read: a later one may have served it meanwhile */
+  private async isDue({ nullifier, served }: OpenExit, batch_count: number): Promise<boolean> {
+    if (!this.patience.mayTry(toHex(nullifier), this.client.view.now().slot)) return false
+    return served || (await this.outbox.spentProof(nullifier, batch_count)) !== undefined
+  }
+
+  private async end({ nullifier, bond_payer, served }: OpenExit): Promise<void> {
+    const { client } = this
     const close = () => closeExitInstruction({ program: client.vault.program, nullifier, bond_payer })
     const prepare = async () => (served ? close() : this.refusal(nullifier))
     try {
@@ -53,7 +55,7 @@ export class ExitEnds {
       if (!(error instanceof ChainProgramError || error instanceof ChainUnavailable)) throw error
     }
     // Finalized means ended; the next reading that still shows it is an earlier one or shows a failure.
-    patience.failed(name, client.view.now().slot)
+    this.patience.failed(toHex(nullifier), client.view.now().slot)
   }
 
   /**

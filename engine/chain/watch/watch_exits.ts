@@ -71,7 +71,8 @@ export class ExitWatch {
     for (const [account, request] of finalized.flatMap(({ value }) => [...value.requests])) {
       if (agreed.has(account)) continue
       const votes = finalized.map(({ at, value }) => ({ at, value: value.requests.get(account) }))
-      const isAlike = (one: OpenExit) => isSame(one, request) && equalBytes(one.bond_payer, request.bond_payer)
+      const isAlike = (one: OpenExit) =>
+        isSame(one, request) && equalBytes(one.bond_payer, request.bond_payer)
       const group = rpc.majority(votes, (one) => (one ? String(isAlike(one)) : 'absent'))
       for (const vote of votes) if (!group?.includes(vote)) deviating.add(vote.at)
       const [first] = group ?? []
