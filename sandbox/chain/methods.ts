@@ -33,7 +33,11 @@ function accountJson(account: BankAccount | undefined, config: Config): unknown 
   if (!account) return null
   requireBase64(config)
   const { lamports, owner, executable, data } = account
-  const encoded = [Buffer.from(data).toString('base64'), 'base64']
+  const { offset = 0, length = data.length } = (config['dataSlice'] ?? {}) as {
+    offset?: number
+    length?: number
+  }
+  const encoded = [Buffer.from(data.subarray(offset, offset + length)).toString('base64'), 'base64']
   return { lamports, owner, executable, rentEpoch: RENT_EPOCH, space: data.length, data: encoded }
 }
 

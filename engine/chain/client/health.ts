@@ -99,7 +99,6 @@ export async function supervise(
       health.set('internal_error', false)
     } catch (error) {
       if (rpc.closed) return
-      console.error('DBG', error)
       const outside =
         error instanceof ChainUnavailable || error instanceof VaultUnreadable || isSolanaError(error)
       health.set(outside ? 'rpc_unreachable' : 'internal_error', true)

@@ -7,7 +7,7 @@ import { vaultAddresses } from '../../../protocol/vault/addresses'
 import { associatedTokenAddress } from '../../../sandbox/chain/token_instructions'
 import { mintTo } from '../../kit/chain/chain_folder'
 import { expectLandedOnce } from '../../kit/chain/landed_once'
-import { randomField, USDC, VaultWorld } from '../../kit/chain/vault_world'
+import { USDC, VaultWorld } from '../../kit/chain/vault_world'
 
 const FULL = LIMITS.batches_ahead_max + 1
 

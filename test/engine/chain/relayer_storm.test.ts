@@ -13,7 +13,7 @@ import { associatedTokenAddress } from '../../../sandbox/chain/token_instruction
 import { mintTo } from '../../kit/chain/chain_folder'
 import { delayingLies, LyingEndpoint } from '../../kit/chain/lying_endpoint'
 import { fundedWallet } from '../../kit/chain/transfer'
-import { randomField, USDC, VaultWorld } from '../../kit/chain/vault_world'
+import { USDC, VaultWorld } from '../../kit/chain/vault_world'
 import { Random } from '../../laws/random'
 
 const BATCHES = Number(process.env['TACIT_STORM_BATCHES'] ?? 14)

@@ -115,7 +115,7 @@ async function largestOf(parts_max: number, version: TransactionVersion): Promis
         largest = Math.max(largest, wire.length)
       }
     }),
-    { numRuns: 40 },
+    { numRuns: 40, examples: [[Array.from({ length: 60 }, () => ({ kind: 'trade', mint: 0, count: 1 }))]] },
   )
   return largest
 }

@@ -15,7 +15,7 @@ import type {
   SettlementPayload,
 } from '../../../engine/ports'
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
-import { compareBytes } from '../../../protocol/bytes'
+import { compareBytes, equalBytes } from '../../../protocol/bytes'
 import { reduceWide } from '../../../protocol/field'
 import { publicKeyOf } from '../../../protocol/sign'
 import { TOKEN_PROGRAM } from '../../../protocol/vault/addresses'
@@ -115,6 +115,14 @@ export class VaultWorld {
     const program = await makeGenesis(chain, { program_path: PROGRAM, ...keys })
     const world = new VaultWorld(seed, chain, program, fee_seed)
     world.hash = await openHashing({ dir: world.#folder.dir, key: new Uint8Array(32) })
+    world.outbox.spentProof = async (nullifier, batch_count) => {
+      const spends = ({ nullifiers }: SettlementPayload) =>
+        nullifiers.some((one) => equalBytes(one, nullifier))
+      const spent = [...world.outbox.payloads.values()].find(spends)
+      if (!spent || spent.batch_id > batch_count) return undefined
+      const { batch_id, nullifiers } = spent
+      return { batch_id, nullifiers, ...(await world.hash.spentPath(batch_id, batch_count)) }
+    }
     return world
   }
 

@@ -74,7 +74,7 @@ export class EmbeddedSite {
       transactions: this.transactions,
     })
     this.port = port
-    const settlement_parts_max = this.transactions === 0 ? 6 : 28
+    const settlement_parts_max = this.transactions === 0 ? 5 : 28
     const template = { ...testConfig(data_dir), settlement_parts_max }
     const mints = template.mints.map((mint) => ({ ...mint, mint: mint.decimals === 9 ? JTO : USDC }))
     const instruments = template.instruments.map((one) => ({ ...one, base_mint: JTO, quote_mint: USDC }))
