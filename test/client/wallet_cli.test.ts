@@ -95,7 +95,9 @@ test('an exit is requested, served, paid and closed; status names each stage fro
   expect((await exit('pay', '--note', note!)).error).toContain('no batch has served this note yet')
   expect(await site.signer.settle(batch)).toEqual([1])
   expect(await statusOf(note!)).toMatch(/served, payout 1 waits in the queue; 'exit close' returns the bond/)
-  expect((await exit('status')).out).toMatch(/queue {8}1 payouts wait, 60 places\n {2}1: \d00 of \w+ to \w+\n/)
+  expect((await exit('status')).out).toMatch(
+    /queue {8}1 payouts wait, 60 places\n {2}1: \d00 of \w+ to \w+\n/,
+  )
   expect((await exit('freeze', '--note', note!)).error).toContain('exit_served')
   expect((await exit('pay', '--note', note!, '--refund')).error).toContain('refund_not_due')
   expect(await exit('close', '--note', note!)).toMatchObject({ code: 0, error: '' })
