@@ -1,18 +1,16 @@
 /**
  * Measures Poseidon: `bun bench/poseidon.ts`. Hashes per second of each implementation and arity, the hashing of a full
- * settlement batch over a spent tree of 100,000 nullifiers, and 1,024 leaves appended to the note tree; compiled and
+ * settlement batch, and 1,024 leaves appended to the note tree; compiled and
  * pure in turns in the same run, in processor time of one thread: steadier than wall time where others share the machine.
  */
 import { emptyTrees, hashBatch, type Trees } from '../engine/hashing/trees'
 import type { HashJob } from '../engine/ports'
 import { loadNativePoseidon } from '../native/load_poseidon'
-import { compareBytes } from '../protocol/bytes'
 import { MerkleTree } from '../protocol/notes/merkle_tree'
 import { installPoseidon, type PoseidonHasher, poseidonEach, purePoseidon } from '../protocol/notes/poseidon'
-import { SpentTree } from '../protocol/notes/spent_tree'
 import { type Figure, median, numbers, random, report } from './kit/figures'
 
-const { spent, rounds } = numbers({ spent: 100_000, rounds: 7 })
+const { rounds } = numbers({ rounds: 7 })
 /** Contents of one settle transaction. */
 const ORDERS = 28
 const LEAVES = 1_024
@@ -68,15 +66,8 @@ function note(figure: string, unit: string, value: number): void {
 }
 
 installPoseidon(implementations[0]![1])
-const filled = new SpentTree()
-filled.insert(elements(spent).sort(compareBytes))
 /** Each implementation gets equal trees. */
-const trees = new Map<string, Trees>()
-for (const [name] of implementations) {
-  const { values, nodes } = filled.cache()
-  const own = { values: [...values], nodes: nodes.map((level) => level.map((part) => part.slice())) }
-  trees.set(name, { ...emptyTrees(), spent: new SpentTree(own) })
-}
+const trees = new Map<string, Trees>(implementations.map(([name]) => [name, emptyTrees()]))
 
 for (let round = 1; round <= rounds; round++) {
   const job = settlementBatch(round)

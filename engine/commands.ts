@@ -3,7 +3,15 @@ import type { SlotNumber } from '../protocol/units'
 import type * as wire from '../protocol/wire/trading'
 import type { Parsed } from '../protocol/wire/values'
 import type { EngineConfig } from './config'
-import type { BatchStage, ExitRequest, HashResult, SettledBatch, SignedBatch } from './ports'
+import type {
+  BatchStage,
+  ExitRequest,
+  HashResult,
+  OpenPayout,
+  PayoutStage,
+  SettledBatch,
+  SignedBatch,
+} from './ports'
 
 /** The part of the operator's configuration that decisions depend on. Journaled, so replay does not read the current one. */
 export type Settings = Pick<
@@ -96,6 +104,9 @@ type Hashed = { kind: 'hashed'; batch_id: number; result: HashResult }
 /** Journaled before the signed bytes are sent. */
 type BatchSigned = { kind: 'batch_signed'; signed: SignedBatch }
 type BatchStaged = { kind: 'batch_stage'; stage: BatchStage }
+type PayoutStaged = { kind: 'payout_stage'; stage: PayoutStage }
+/** Places of the vault's payout queue. */
+type QueueCapacity = { kind: 'queue_capacity'; capacity: number }
 /** Journaled before `open_epoch` is sent. */
 type EpochIntended = {
   kind: 'epoch_intended'
@@ -127,6 +138,8 @@ type InstrumentStatusSet = {
 }
 /** Batches that settled before this journal began; nullifiers ascending within each batch. */
 type SpentRestored = { kind: 'spent_restored'; batches: SettledBatch[] }
+/** The payout queue as the batches before this journal left it. */
+type QueueRestored = { kind: 'queue_restored'; next_payout: number; payouts: Omit<OpenPayout, 'batch_id'>[] }
 /** The first command of a journal, and repeated when a boot finds settings that differ from the state's. */
 type Configure = { kind: 'configure'; settings: Settings }
 
@@ -146,6 +159,8 @@ export type CommandBody =
   | Hashed
   | BatchSigned
   | BatchStaged
+  | PayoutStaged
+  | QueueCapacity
   | EpochIntended
   | EpochOpened
   | Reference
@@ -155,6 +170,7 @@ export type CommandBody =
   | InstrumentStatusSet
   | Configure
   | SpentRestored
+  | QueueRestored
 
 /** A command with the wall-clock time it was sequenced at: a fact for stamps and retention, not a choice. */
 export type Command = CommandBody & { unix_ms: number }

@@ -15,11 +15,11 @@ export const LIMITS = {
   token_ttl_max_s: 86_400,
   /**
    * Parts of a settlement batch. Below the minimum a reshape of four notes into four would not fit; a v1 transaction
-   * carries 28, one packet six: 458 bytes without them, 128 each, 1,232 in all.
+   * carries 28, one packet five: 523 bytes without them, 128 each, of 1,232.
    */
   settlement_parts_min: 3,
   settlement_parts_max: 28,
-  settlement_parts_v0_max: 6,
+  settlement_parts_v0_max: 5,
   /** Each has its own book and auctions; a row of an order names one in 16 bits. */
   instruments_max: 256,
   /** Slots between two auctions of an instrument. */
@@ -62,6 +62,8 @@ export const LIMITS = {
   oracle_ahead_max_ms: 5_000,
   /** Exit requests open at a time. */
   exits_open_max: 10_000,
+  /** Places of the vault's payout queue until the chain shows another number. */
+  queue_capacity_first: 60,
   /** Closed orders whose ids are kept; past their expiry slot the oldest are deleted first. */
   final_orders_max: 4_000_000,
   /** Withdrawals and reshapes kept after they ended; past their expiry slot the oldest are deleted first. */
@@ -154,6 +156,8 @@ export const LIMITS = {
   facts_characters_max: 1024 * 1024,
   /** Time for which one read of the chain answers all callers. */
   chain_reading_fresh_ms: 2_000,
+  /** Time between two measurements of the trees' growth. */
+  growth_mark_ms: 3_600_000,
   /** A day with fewer accounts withholds the numbers of an instrument. */
   statistics_accounts_min: 5,
   /** Whole days between the end of a day and its publication, and days that are published. */
@@ -254,14 +258,23 @@ export const LIMITS = {
 
   /** Slots between two polls; a request's deadline is days away. */
   exits_look_slots: 8,
-  /** Batches that may follow the one whose spent root an exit refusal cites; the chain keeps 32 such roots. */
-  batches_behind_refusal_max: 24,
-  /** Slots for which settlement waits for an exit refusal, once per request. */
-  exit_refusal_hold_slots_max: 64,
-  /** The same once the chain knows the root that the refusal cites. */
-  exit_refusal_cite_slots: 8,
-  /** Longest wait for an exit refusal to land. */
-  exit_refusal_max_ms: 60_000,
+  /** Roots of the spent log among which an exit refusal looks for one that the chain keeps: it keeps one of 18 slots. */
+  exit_refusal_roots_max: 128,
+  /** Longest wait for an instruction that ends an exit request, or adds places to the payout queue, to land. */
+  exit_end_max_ms: 60_000,
+
+  // Payout queue
+
+  /** Payments sent and not ended. */
+  payments_in_flight_max: 64,
+  /** A larger destination is paid in a transaction of its own. */
+  payout_destination_bytes_max: 1_024,
+  /** Age from which the program returns an entry as a note without a transfer. */
+  payout_refund_after_s: 7 * 86_400,
+  /** Places of the payout queue when it cannot grow further. */
+  queue_capacity_max: 1_020,
+  /** Times that the wait before the next attempt doubles, from `exits_look_slots`. */
+  retry_doublings_max: 12,
 } as const
 
 /** Snapshot interval in records, which bounds the replay of a boot, and in time; `look_ms` is the poll interval. */

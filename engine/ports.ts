@@ -92,6 +92,8 @@ export const SETTLEMENT_REASONS = {
   fee_payer_low: 'degraded',
   transaction_failing: 'degraded',
   batch_delayed: 'overdue',
+  payout_overdue: 'overdue',
+  payout_failing: 'degraded',
   anchor_overdue: 'overdue',
   program_error: 'degraded',
   vault_frozen: 'degraded',
@@ -118,13 +120,26 @@ export type VaultConfig = {
   last_batch: number
   journal_seq: JournalSeq
   journal_head: Uint8Array
+  /** Journal position of the last commit; 0 and zeros before the first. */
+  commit_seq: JournalSeq
+  commit_head: Uint8Array
+  /** Root of the spent log, whose leaves are the batches up to `last_batch`; from the tree record. */
   spent_root: Uint8Array
   spent_count: number
+  queue: PayoutQueue
   leaf_count: number
   note_root: Uint8Array
   frozen: boolean
   paused: boolean
   pending: { action: string; effective_unix_s: number; value: string }[]
+}
+
+type PayoutQueue = {
+  capacity: number
+  /** The number that the next payout receives; numbers start at 1. */
+  next_number: number
+  /** Open entries in ascending order of numbers. */
+  entries: (Omit<Payout, 'refund_inner'> & { queued_slot: SlotNumber })[]
 }
 
 export type VaultMint = {
@@ -152,12 +167,14 @@ export interface ChainSinkPort {
   /** A new confirmed slot, monotone. */
   slot(slot: SlotNumber): void
   /** Finalized leaves in leaf order, whose root equals the chain's known state at `first_index + leaves.length`. */
-  leaves(first_index: number, leaves: Uint8Array[], slot: number): Promise<void>
+  leaves(first_index: number, leaves: Uint8Array[], slot: SlotNumber): Promise<void>
   /**
    * Resolves with whether the request counts. A `confirmed` one may be a single provider's claim: it counts only with the
    * nullifier and commitment of a note that the engine holds, which its owner alone can know.
    */
   exitRequested(fact: ExitRequest): Promise<boolean>
+  /** Places of the payout queue, finalized; reported when the number differs from the last one (60 at first). */
+  queueCapacity(capacity: number): Promise<void>
   /** The vault is frozen or paused, or the chain contradicts the journal: matching stops with this reason. */
   halted(reason: HaltReason): void
   /** The providers show that `reason` does not hold, or no longer: a halt for it ends. */
@@ -190,6 +207,15 @@ export interface OutboxPort {
   signed(batch_id: number): SignedBatch | undefined
   recordSigned(signed: SignedBatch): Promise<void>
   recordStage(stage: BatchStage): Promise<void>
+  /** Payouts of batches that are at least confirmed, until each is finally paid or refunded. Ascending by number. */
+  openPayouts(): OpenPayout[]
+  /** Stages of different payouts come in any order. A number without an open payout is ignored. */
+  recordPayout(stage: PayoutStage): Promise<void>
+  /**
+   * Proves that a batch spent the nullifier, under the root of the spent log after `batch_count` batches: the chain's
+   * `last_batch`. Undefined when none of these batches spent it, and for a count beyond the hashed batches.
+   */
+  spentProof(nullifier: Uint8Array, batch_count: number): Promise<SpentProof | undefined>
   /** Journal head to store on chain. */
   head(): { seq: JournalSeq; head: Uint8Array }
 }
@@ -202,14 +228,14 @@ export type SettlementPayload = {
   /** Ascending by commitment. */
   outputs: { commitment: Uint8Array; memo: Uint8Array }[]
   payouts: Payout[]
-  spent_root: Uint8Array
-  spent_count: number
   /** A cited known state must have at least this many leaves (covers every deposit spent so far). */
   leaf_count_min: number
 }
 
 /** One payout of a settlement batch (a withdrawal or a served exit). */
 export type Payout = {
+  /** The number that the program gives the payout's entry of the queue. */
+  number: number
   kind: 'withdrawal' | 'exit'
   mint: Uint8Array
   destination: Uint8Array
@@ -232,13 +258,38 @@ export type BatchStage = {
   stage: 'submitted' | 'confirmed' | 'finalized'
   signature: Uint8Array
   slot: SlotNumber
-  /** Per payout, in payload order; known from `confirmed` on. */
-  payouts: { outcome: 'paid' | 'refunded'; refund_commitment?: Uint8Array; refund_leaf_index?: number }[]
+}
+
+/** A payout that waits in the queue of the vault. `batch_id` is 0 for one queued before this journal began. */
+export type OpenPayout = Pick<Payout, 'number' | 'mint' | 'destination' | 'amount'> & { batch_id: number }
+
+/** How a transaction with `pay` closed a payout. */
+export type PayoutStage = {
+  number: number
+  /** `submitted`: sent and not landed, or no longer landed after a fork. */
+  stage: 'submitted' | 'confirmed' | 'finalized'
+  /** Undefined exactly for `submitted`. */
+  outcome: 'paid' | 'refunded' | undefined
+  /** Of the refund note; both exactly when refunded. */
+  refund_commitment?: Uint8Array | undefined
+  refund_leaf_index?: number | undefined
+  signature: Uint8Array
+  slot: SlotNumber
+}
+
+/** Shows a batch in the spent log (protocol/notes/spent_log.ts). */
+export type SpentProof = {
+  batch_id: number
+  /** All of the batch, ascending. */
+  nullifiers: Uint8Array[]
+  /** 40, from the leaf upwards. */
+  siblings: Uint8Array[]
+  root: Uint8Array
 }
 
 // Hashing: field elements are 32 bytes big-endian
 
-/** The worker that owns Poseidon, the mirrored note tree (finalized leaves) and the spent tree. */
+/** The worker that owns Poseidon, the mirrored note tree (finalized leaves) and the spent log. */
 export interface HashPort {
   /**
    * Batches come in order of batch_id; asking again for the newest one gives the same result. The trees are derived: at
@@ -249,15 +300,16 @@ export interface HashPort {
   appendLeaves(first_index: number, leaves: Uint8Array[]): Promise<{ leaf_count: number; root: Uint8Array }>
   /** The note tree at the newest appended leaf. */
   root(): { leaf_count: number; root: Uint8Array }
-  spent(): { spent_count: number; spent_root: Uint8Array; last_batch_id: number }
+  /** The spent log after the newest hashed batch, whose id is `batch_count`. */
+  spent(): { batch_count: number; root: Uint8Array }
   /** Up to `limit` leaves from `from` on; fewer at the end of the tree. */
   leaves(from: number, limit: number): Promise<Uint8Array[]>
   inclusion(
     leaf_index: number,
   ): Promise<{ leaf: Uint8Array; siblings: Uint8Array[]; root: Uint8Array; leaf_count: number }>
-  /** The spent leaf that shows a nullifier present or absent under the newest hashed batch's root. */
-  spentWitness(nullifier: Uint8Array): Promise<SpentWitness>
-  /** Inserts batches the journal already holds, in order; feeds a worker that starts behind the journal. */
+  /** The path of a batch in the spent log as it was after `batch_count` batches; siblings from the leaf upwards. */
+  spentPath(batch_id: number, batch_count: number): Promise<Pick<SpentProof, 'siblings' | 'root'>>
+  /** Appends batches the journal already holds, in order; feeds a worker that starts behind the journal. */
   restoreSpent(batches: { batch_id: number; nullifiers: Uint8Array[] }[]): Promise<void>
   close(): Promise<void>
 }
@@ -289,26 +341,12 @@ export type HashOutput = {
 /** Input of the `inner` hash that a payout carries so that the program can build a refund note. */
 export type HashRefund = Pick<HashOutput, 'anchor' | 'nonce' | 'generation' | 'index_role' | 'owner'>
 
-/** All arrays aligned with the job's. `spent_root` is the root after inserting the nullifiers in ascending order. */
+/** All arrays aligned with the job's. */
 export type HashResult = {
   nullifiers: Uint8Array[]
   outputs: { blinding: Uint8Array; commitment: Uint8Array; memo: Uint8Array }[]
   refund_inners: Uint8Array[]
   refund_blindings: Uint8Array[]
-  spent_root: Uint8Array
-  spent_count: number
-}
-
-/** A nullifier's own leaf of the spent tree, or the leaf below its place when absent (protocol/notes/spent_tree.ts). */
-export type SpentWitness = {
-  present: boolean
-  leaf_index: number
-  next_value: Uint8Array
-  /** 32, from the leaf upwards. */
-  siblings: Uint8Array[]
-  spent_root: Uint8Array
-  /** Batch after which the tree has this root. */
-  last_batch_id: number
 }
 
 // Accounts: login, tokens, limits and signed records (engine/accounts)

@@ -41,8 +41,8 @@ export const OPERATOR_CALL_LIFE_MAX_S = 300
 export const SETTLE_LIMITS = { nullifiers: 56, outputs: 80, payouts: 24, payout_mints: 8 } as const
 /** Entries of one `pay`; the vault program has the same bound. */
 export const PAY_ENTRIES_MAX = 8
-/** Account data a transaction may load: the vault, its accounts and the token programs. A v1 transaction must name one. */
-export const LOADED_ACCOUNTS_BYTES_MAX = 2 * 1_048_576
+/** Account data a transaction may load: the runtime's maximum, because strangers choose the size of some accounts. */
+export const LOADED_ACCOUNTS_BYTES_MAX = 64 * 1_048_576
 /** Data of one inner instruction (Agave, MAX_INSTRUCTION_DATA_LEN: 10 KiB), as base58: longer text is not decoded. */
 export const INNER_DATA_CHARACTERS_MAX = Math.ceil(10_240 * 1.366)
 /** Program addresses kept, because each derivation costs curve arithmetic; the map is emptied beyond it. */

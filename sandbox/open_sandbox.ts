@@ -1,8 +1,10 @@
 /** Runs a whole venue on one machine: simulated guest agent, embedded chain, demo account, and commands to try. */
 import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { KEY_PATHS } from '../enclave/key_paths'
 import { openChain } from '../engine/chain/open_chain'
 import type { ChainPort } from '../engine/index'
+import { publicKeyOf } from '../protocol/sign'
 import { appComposeText } from '../protocol/tdx/app_compose'
 import { joinProcess, type ProcessParts, type Running } from '../server/join_process'
 import { type HostedChain, hostEmbeddedChain } from './chain/host_embedded_chain'
@@ -34,6 +36,7 @@ export async function openSandbox(parts: ProcessParts): Promise<Running> {
     self_check: { policy: machinePolicy(agent.root_pem), collect: async () => agent.collateral() },
     async openChain(enclave, hash): Promise<ChainPort> {
       if (config.rpc_urls !== undefined) return parts.openChain(enclave, hash)
+      const fee_seed = await enclave.deriveKey(KEY_PATHS.fees)
       chain = await hostEmbeddedChain({
         data_dir: join(data_dir, 'chain'),
         slot_ms: config.slot_ms,
@@ -41,6 +44,7 @@ export async function openSandbox(parts: ProcessParts): Promise<Running> {
         genesis: {
           program_path: join(PROJECT, 'program/vault.so'),
           settlement_signer: enclave.identity.tee_pubkey,
+          fee_payer: publicKeyOf(fee_seed),
         },
         failed(error) {
           console.error(
@@ -55,6 +59,7 @@ export async function openSandbox(parts: ProcessParts): Promise<Running> {
         rpc_urls: [chain.url],
         program_id: chain.program_id,
         settlement_seed: enclave.settlement_seed,
+        fee_seed,
         hash,
         slot_ms: config.slot_ms,
         transactions: config.transactions,

@@ -14,7 +14,9 @@ import {
   openVenue,
   type Venue,
 } from '../engine/index'
+import { encodeBase58 } from '../protocol/base58'
 import { fromHex } from '../protocol/bytes'
+import { publicKeyOf } from '../protocol/sign'
 import { createApp } from './edge/app'
 import type { Log } from './edge/log'
 import { STOP_GRACE_MS } from './limits'
@@ -58,7 +60,8 @@ export async function joinProcess(parts: ProcessParts): Promise<Running> {
     tls: { names: config.tls_names },
   })
   const { compose_hash } = enclave.identity
-  log.write('info', 'enclave_open', { mode: enclave.identity.kind, compose_hash })
+  const fee_payer = encodeBase58(publicKeyOf(await enclave.deriveKey(KEY_PATHS.fees)))
+  log.write('info', 'enclave_open', { mode: enclave.identity.kind, compose_hash, fee_payer })
   const venue = await openEngine(parts, enclave)
   const { epoch, ...identity } = venue.identity()
   const venue_id = fromHex(identity.venue, 32)!

@@ -1,4 +1,5 @@
 #!/usr/bin/env bun
+
 /**
  * Starts the process: reads the environment, joins the parts, and drains on SIGTERM or Ctrl-C.
  *
@@ -10,6 +11,7 @@
 
 import { parseArgs } from 'node:util'
 import { collectCollateral, INTEL_PCS } from '../client/verify/collect/collect_collateral'
+import { KEY_PATHS } from '../enclave/key_paths'
 import { checkConfig, openChain } from '../engine/index'
 import { version } from '../package.json'
 import { openLog } from './edge/log'
@@ -120,12 +122,13 @@ function parts(with_config: Config): ProcessParts {
       policy: {},
       collect: (quote) => collectCollateral(INTEL_PCS, quote, COLLATERAL_CALL_MS),
     },
-    openChain: (enclave, hash) =>
+    openChain: async (enclave, hash) =>
       openChain({
         rpc_urls: with_config.rpc_urls!,
         rpc_send_urls: with_config.rpc_send_urls,
         program_id: with_config.program_id!,
         settlement_seed: enclave.settlement_seed,
+        fee_seed: await enclave.deriveKey(KEY_PATHS.fees),
         hash,
         transactions: with_config.transactions,
         monotonicMs: clock.monotonicMs,

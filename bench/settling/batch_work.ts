@@ -4,17 +4,17 @@ import { join } from 'node:path'
 import { createKeyPairSignerFromPrivateKeyBytes } from '@solana/kit'
 import { FailedTransactionMetadata } from 'litesvm'
 import { buildTransaction, toInstruction } from '../../engine/chain/client/build_transaction'
-import { settleUnits } from '../../engine/chain/relayer/settle_instruction'
 import { emptyTrees, hashBatch } from '../../engine/hashing/trees'
 import type { HashJob } from '../../engine/ports'
 import { encodeBase58 } from '../../protocol/base58'
 import { compareBytes } from '../../protocol/bytes'
 import { reduceWide } from '../../protocol/field'
+import { LOADED_ACCOUNTS_BYTES_MAX } from '../../protocol/limits'
 import { publicKeyOf } from '../../protocol/sign'
 import { decodeTree } from '../../protocol/vault/accounts'
 import { vaultAddresses } from '../../protocol/vault/addresses'
 import { openEpochInstruction } from '../../protocol/vault/epochs'
-import { type SettleFields, settleInstruction } from '../../protocol/vault/settle'
+import { type SettleFields, settleInstruction, settleUnits } from '../../protocol/vault/settle'
 import { enqueueSigned } from '../../sandbox/chain/faucet'
 import { makeGenesis } from '../../sandbox/chain/genesis'
 import { openEmbeddedChain } from '../../sandbox/chain/open_embedded_chain'
@@ -63,7 +63,8 @@ function hashJob(batch_id: number): HashJob {
 
 /** Signature, write locks, data and execution as the cluster's cost model adds them up. */
 function costUnits(units: number, writable: number, data_bytes: number): number {
-  const [SIGNATURE, WRITE_LOCK, LOADED_PAGE, PAGES] = [720, 300, 8, 64]
+  const [SIGNATURE, WRITE_LOCK, LOADED_PAGE] = [720, 300, 8]
+  const PAGES = LOADED_ACCOUNTS_BYTES_MAX / 32_768
   return Math.ceil(units + SIGNATURE + WRITE_LOCK * writable + data_bytes / 4 + LOADED_PAGE * PAGES)
 }
 
@@ -78,7 +79,7 @@ export async function settlementWork(): Promise<BatchWork> {
   const { batch, program_ms, sign_ms } = await inFolder('batch-work', runBatch)
   const instruction = settleInstruction(batch)
   // A batch asks by formula, and the block reserves what is asked for.
-  const asked = settleUnits({ ...batch, payouts: [] })
+  const asked = settleUnits({ nullifiers: ORDERS, outputs: 2 * ORDERS, withdrawals: 0, exits: 0 })
   const writable = instruction.accounts.filter((account) => account.writable).length + 1
   return { hash_ms, sign_ms, program_ms, cost_units: costUnits(asked, writable, instruction.data.length) }
 }
@@ -93,20 +94,19 @@ async function runBatch(data_dir: string) {
   const boot_nonce = crypto.getRandomValues(new Uint8Array(16))
   const opening = { epoch: 1, boot_nonce, compose_hash: randomField(), restore: false, generation: 0 }
   const journal = { journal_seq: 1, journal_head: randomField() }
-  const epoch = { program, settlement_signer, ...opening, ...journal }
+  const before = decodeTree(chain.machine.bank.newest(encodeBase58(vaultAddresses(program).tree))!.data)!
+  const cited = { cited_leaf_count: before.leaf_count, cited_root: before.root }
+  const state = { last_batch: 0, spent_root: before.spent_root, ...cited }
+  const epoch = { program, settlement_signer, ...opening, ...journal, ...state }
   await enqueueSigned(chain.machine, payer, [toInstruction(openEpochInstruction(epoch), [payer])])
   chain.advance(1)
-  const tree = chain.machine.bank.newest(encodeBase58(vaultAddresses(program).tree))
-  const { leaf_count, root } = decodeTree(tree!.data)!
   const memo = new Uint8Array(16)
   const batch: SettleFields = {
     program,
     settlement_signer,
     epoch: 1,
     batch: 1,
-    cited_leaf_count: leaf_count,
-    cited_root: root,
-    spent_root: randomField(),
+    ...cited,
     journal_seq: 2,
     journal_head: randomField(),
     nullifiers: elements(ORDERS),

@@ -1,5 +1,13 @@
 /** Keeps the outbox in memory as a journal would, and rejects records that a journal must never contain. */
-import type { BatchStage, OutboxPort, SettlementPayload, SignedBatch } from '../../engine/ports'
+import type {
+  BatchStage,
+  OpenPayout,
+  OutboxPort,
+  PayoutStage,
+  SettlementPayload,
+  SignedBatch,
+  SpentProof,
+} from '../../engine/ports'
 import { encodeBase58 } from '../../protocol/base58'
 import { u64Le, utf8 } from '../../protocol/bytes'
 import { sha256 } from '../../protocol/sha256'
@@ -8,11 +16,14 @@ export class MemoryOutbox implements OutboxPort {
   readonly payloads = new Map<number, SettlementPayload>()
   readonly signings: SignedBatch[] = []
   readonly stages: BatchStage[] = []
+  readonly payouts: PayoutStage[] = []
   readonly violations: string[] = []
   /** Called with each signed transaction before `recordSigned` resolves. */
   onSigned: (signed: SignedBatch) => Promise<void> | void = () => {}
   /** Called with each stage after it is recorded. */
   onStage: (stage: BatchStage) => void = () => {}
+  spentProof: (nullifier: Uint8Array, batch_count: number) => Promise<SpentProof | undefined> = async () =>
+    undefined
   #seq = 1
   #head = sha256(utf8('test journal'))
   #waiting: { batch_id: number; resolve: () => void }[] = []
@@ -60,6 +71,27 @@ export class MemoryOutbox implements OutboxPort {
     this.stages.push(stage)
     this.onStage(stage)
     this.#append()
+  }
+
+  openPayouts(): OpenPayout[] {
+    return [...this.payloads.values()].flatMap(({ batch_id, payouts }) => {
+      const landed = this.stageOf(batch_id)
+      if (landed !== 'confirmed' && landed !== 'finalized') return []
+      return payouts
+        .filter(({ number }) => this.payoutOf(number)?.stage !== 'finalized')
+        .map(({ number, mint, destination, amount }) => ({ number, mint, destination, amount, batch_id }))
+    })
+  }
+
+  async recordPayout(stage: PayoutStage): Promise<void> {
+    if (this.payoutOf(stage.number)?.stage === 'finalized')
+      this.violations.push(`payout ${stage.number} was final and became ${stage.stage}`)
+    this.payouts.push(stage)
+    this.#append()
+  }
+
+  payoutOf(number: number): PayoutStage | undefined {
+    return this.payouts.findLast((stage) => stage.number === number)
   }
 
   head(): { seq: number; head: Uint8Array } {

@@ -20,6 +20,7 @@ const SINK: ChainSinkPort = {
     throw new Error(reason)
   },
   resumed: () => undefined,
+  queueCapacity: async () => undefined,
 }
 
 /** Values that the program cannot check: only their form and order affect the cost of a batch. */
@@ -28,8 +29,6 @@ const payloadOf = (batch_id: number): SettlementPayload => ({
   nullifiers: elements(ORDERS),
   outputs: elements(2 * ORDERS).map((commitment) => ({ commitment, memo: randomField().slice(0, 16) })),
   payouts: [],
-  spent_root: randomField(),
-  spent_count: ORDERS * batch_id,
   leaf_count_min: 0,
 })
 
@@ -44,14 +43,16 @@ export class SettlingVenue {
 
   static async open(data_dir: string, slot_ms: number): Promise<SettlingVenue> {
     const settlement_seed = crypto.getRandomValues(new Uint8Array(32))
+    const fee_seed = crypto.getRandomValues(new Uint8Array(32))
     const failed = (error: Error): never => {
       throw error
     }
-    const genesis = { program_path: PROGRAM, settlement_signer: publicKeyOf(settlement_seed) }
+    const settlement_signer = publicKeyOf(settlement_seed)
+    const genesis = { program_path: PROGRAM, settlement_signer, fee_payer: publicKeyOf(fee_seed) }
     const chain = await hostEmbeddedChain({ data_dir, slot_ms, genesis, failed })
     const hash = await openHashing({ dir: data_dir, key: new Uint8Array(32) })
     const { program_id, url } = chain
-    const port = await openChain({ rpc_urls: [url], program_id, settlement_seed, hash, slot_ms })
+    const port = await openChain({ rpc_urls: [url], program_id, settlement_seed, fee_seed, hash, slot_ms })
     const venue = new SettlingVenue(chain, hash, port)
     await venue.#boot()
     return venue

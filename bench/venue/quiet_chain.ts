@@ -68,8 +68,11 @@ export class QuietChain implements ChainPort {
       settlement_signer: named('signer'),
       exit_delay_s: 604_800,
       generation: 0,
+      commit_seq: 0,
+      commit_head: new Uint8Array(32),
       spent_root: new Uint8Array(32),
       spent_count: 0,
+      queue: { capacity: 60, next_number: 1, entries: [] },
       note_root: new Uint8Array(32),
       frozen: false,
       paused: false,
@@ -150,7 +153,7 @@ export class QuietChain implements ChainPort {
       const first = this.kept.leaf_count
       this.kept.leaf_count += payload.outputs.length
       for (const stage of ['submitted', 'confirmed', 'finalized'] as const) {
-        const fact: BatchStage = { batch_id, stage, signature, slot: this.kept.slot, payouts: [] }
+        const fact: BatchStage = { batch_id, stage, signature, slot: this.kept.slot }
         await outbox.recordStage(fact)
       }
       const leaves = payload.outputs.map(({ commitment }) => commitment)

@@ -124,7 +124,7 @@ function openWriter(
     },
   })
   const landings = new Landings(state)
-  const outbox = new Outbox(state, journal, sequencer)
+  const outbox = new Outbox(state, journal, sequencer, hash)
   const pump = new HashPump(state, hash, sequencer, fatal)
   const anchoring = new Anchoring(
     chain,
@@ -150,6 +150,9 @@ function openReads(
       (commitment) => state.leaves.indexOf(commitment),
     ),
     settlement: new SettlementReads(chain, facts.landed),
-    transparency: new TransparencyReads({ settings, chain, clock, facts }, first),
+    transparency: new TransparencyReads(
+      { settings, chain, clock, facts, exits: () => state.settlement.exits.values() },
+      first,
+    ),
   }
 }

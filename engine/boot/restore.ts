@@ -18,7 +18,7 @@ export async function restoreTrees(state: State, hash: HashPort): Promise<void> 
     const batch = Array.from({ length: count }, (_, at) => leaves.at(from + at).slice())
     await hash.appendLeaves(from, batch)
   }
-  const missing = [...spentBatches(state, hash.spent().last_batch_id)]
+  const missing = [...spentBatches(state, hash.spent().batch_count)]
   if (missing.length > 0) await hash.restoreSpent(missing)
 }
 
@@ -37,9 +37,13 @@ export function restoredConfig(vault: VaultConfig): VaultConfig {
   return { ...vault, generation: vault.generation + 1 }
 }
 
-/** Journals the settled batches that this journal lacks. @throws HistoryIncomplete, ChainUnavailable */
+/**
+ * Journals the settled batches that this journal lacks, and the payout queue of `vault`.
+ * @throws HistoryIncomplete, ChainUnavailable
+ */
 export async function restoreSpent(
   chain: Pick<ChainPort, 'readSettled'>,
+  vault: VaultConfig,
   state: State,
   sequencer: Sequencer,
 ): Promise<void> {
@@ -50,14 +54,12 @@ export async function restoreSpent(
       batches: batches.slice(at, at + LIMITS.restore_batches_per_command_max),
     })
   }
+  const { next_number: next_payout, entries: payouts } = vault.queue
+  await sequencer.submit({ kind: 'queue_restored', next_payout, payouts })
 }
 
-/** Whether the worker's spent tree, fed from the journal, equals the chain's. */
-export function isSpentTreeOf(hash: HashPort, vault: VaultConfig): boolean {
-  const { spent_count, spent_root, last_batch_id } = hash.spent()
-  return (
-    spent_count === vault.spent_count &&
-    last_batch_id === vault.last_batch &&
-    equalBytes(spent_root, vault.spent_root)
-  )
+/** Whether the worker's spent log, fed from the journal, equals the chain's. */
+export function isSpentLogOf(hash: HashPort, vault: VaultConfig): boolean {
+  const { batch_count, root } = hash.spent()
+  return batch_count === vault.last_batch && equalBytes(root, vault.spent_root)
 }

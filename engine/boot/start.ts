@@ -4,7 +4,7 @@ import type { VaultConfig } from '../ports'
 import { ChainSink, exitsOpen } from '../sequencer/chain_sink'
 import type { Engine } from './assemble'
 import { checkChain, openEpoch, takeEpoch } from './open_epoch'
-import { isSpentTreeOf, restoreSpent, restoreTrees } from './restore'
+import { isSpentLogOf, restoreSpent, restoreTrees } from './restore'
 
 /**
  * If the self-check or the chain contradicts the venue, it stays up, rejects all commands and reports the reason in its status.
@@ -22,9 +22,9 @@ export async function start(engine: Engine, config: VaultConfig, restore = false
   if (JSON.stringify(settings) !== JSON.stringify(state.settings)) {
     await sequencer.submit({ kind: 'configure', settings })
   }
-  if (restore) await restoreSpent(chain, state, sequencer)
+  if (restore) await restoreSpent(chain, config, state, sequencer)
   await restoreTrees(state, hash)
-  if (restore && !isSpentTreeOf(hash, config)) return engine.halt('restore_incomplete')
+  if (restore && !isSpentLogOf(hash, config)) return engine.halt('restore_incomplete')
   const ports = { chain, journal: loaded.journal, sequencer }
   const { compose_hash } = engine.config
   const opened = restore

@@ -11,8 +11,9 @@ import { ChainHealth } from './client/health'
 import { readConfig, readGenesis, readMints } from './client/read_vault'
 import { RpcPool } from './client/rpc_pool'
 import { SlotView } from './client/slot_view'
+import { PayLoop } from './relayer/pay'
 import { Relayer } from './relayer/relayer'
-import { ExitRefusal } from './watch/refuse_exits'
+import { ExitEnds } from './watch/end_exits'
 import { readSettled } from './watch/settled'
 import { ExitWatch } from './watch/watch_exits'
 import { KnownStates, LeafWatch } from './watch/watch_leaves'
@@ -25,8 +26,10 @@ export type ChainOptions = {
   rpc_send_urls?: readonly string[]
   /** Vault program, 32 bytes. */
   program_id: Uint8Array
-  /** Ed25519 seed of the settlement signer, which also pays fees; 32 bytes. */
+  /** Ed25519 seed of the settlement signer, 32 bytes. */
   settlement_seed: Uint8Array
+  /** Ed25519 seed of the fee payer, 32 bytes. */
+  fee_seed: Uint8Array
   /** Mirror of the note tree, against which finalized roots are checked. */
   hash: HashPort
   /** Initial estimate of the slot time, until it is measured. Default 400. */
@@ -39,6 +42,8 @@ export type ChainOptions = {
   /** 0 for endpoints that do not forward v1 transactions. Default 1. */
   transactions?: TransactionVersion
   monotonicMs?: () => number
+  /** Default: the system's clock. */
+  unixMs?: () => number
 }
 
 /** Half a cent to a few cents per batch; 0.1 SOL pays for some thousand batches. */
@@ -95,6 +100,7 @@ async function connect(options: ChainOptions): Promise<ChainClient> {
   const monotonicMs = options.monotonicMs ?? (() => performance.now())
   const health = new ChainHealth(rpc, monotonicMs, slot_ms)
   const signer = await createKeyPairSignerFromPrivateKeyBytes(options.settlement_seed)
+  const payer = await createKeyPairSignerFromPrivateKeyBytes(options.fee_seed)
   const view = new SlotView(rpc, health, {
     monotonicMs,
     slot_ms,
@@ -106,13 +112,15 @@ async function connect(options: ChainOptions): Promise<ChainClient> {
     view,
     signer,
     signer_key: decodeBase58(signer.address, 32)!,
+    payer,
+    payer_key: decodeBase58(payer.address, 32)!,
     fees: { ...FEES, ...options.fees },
     transactions: options.transactions ?? 1,
     ...chainAddresses(options.program_id),
   }
 }
 
-/** Starts watcher, relayer and exit refusal. The relayer signs nothing while a verdict of the watcher stands. */
+/** Starts watcher, relayer, payments and the ends of exit requests. The relayer signs nothing while a verdict of the watcher stands. */
 function startLoops(
   client: ChainClient,
   options: ChainOptions,
@@ -123,12 +131,12 @@ function startLoops(
   const states = new KnownStates(client.rpc.quorum)
   const verdicts = new Verdicts({ client, sink, outbox, last_batch, own_boot_nonces })
   const exits = new ExitWatch(client, sink, args.exits_open)
-  const refusal = new ExitRefusal(client, options.hash, () => exits.finalized())
   const { monotonicMs } = view.options
-  const batchMax = () => refusal.batchMax()
-  const relayer = new Relayer(client, { outbox, states, epoch, monotonicMs, verdicts, batchMax })
+  const relayer = new Relayer(client, { outbox, states, epoch, monotonicMs, verdicts })
+  const payments = new PayLoop(client, { sink, outbox, verdicts, unixMs: options.unixMs ?? Date.now })
+  const ends = new ExitEnds(client, outbox, exits, verdicts)
   const leaves = new LeafWatch(client, options.hash, states, sink, args.leaf_count)
   const watcher = new Watcher(client, verdicts, leaves, exits, () => relayer.newestFinal())
   view.onSlot((slot) => sink.slot(slot))
-  return [watcher.run(), relayer.run(), refusal.run()]
+  return [watcher.run(), relayer.run(), payments.run(), payments.grow(), ends.run()]
 }

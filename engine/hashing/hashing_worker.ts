@@ -4,7 +4,7 @@ import { mkdirSync } from 'node:fs'
 import { loadNativePoseidon } from '../../native/load_poseidon'
 import { installPoseidon } from '../../protocol/notes/poseidon'
 import { collectWhenQuiet } from '../memory/idle_gc'
-import type { HashJob, SpentWitness } from '../ports'
+import type { HashJob } from '../ports'
 import { readTreeCache, writeTreeCache } from './tree_cache'
 import { appendLeaves, emptyTrees, hashBatch, restoreSpent, type Trees } from './trees'
 
@@ -15,22 +15,21 @@ export type HashingRequest =
   | { op: 'restore_spent'; batches: { batch_id: number; nullifiers: Uint8Array[] }[] }
   | { op: 'leaves'; from: number; limit: number }
   | { op: 'inclusion'; leaf_index: number }
-  | { op: 'spent_witness'; nullifier: Uint8Array }
+  | { op: 'spent_path'; batch_id: number; batch_count: number }
   | { op: 'close' }
 /** State of the trees, mirrored by the main thread after each reply. */
 export type HashingView = {
   leaf_count: number
   root: Uint8Array
-  spent_count: number
+  batch_count: number
   spent_root: Uint8Array
-  last_batch_id: number
 }
 export type HashingReply = { id: number; view: HashingView } & ({ value: unknown } | { error: string })
 
 const native = loadNativePoseidon()
 if (native !== undefined) installPoseidon(native)
 
-/** Leaves and nullifiers between two cache writes: this many and this share of all, because each writes the whole. */
+/** Leaves and batches between two cache writes: this many and this share of all, because each writes the whole. */
 const CACHE_EVERY = 4096
 const CACHE_SHARE = 1 / 16
 
@@ -48,7 +47,7 @@ function open(request: { dir: string; key: Uint8Array }): void {
 
 function changed(by: number): void {
   changes += by
-  const all = trees.notes.leaf_count + trees.spent.spent_count
+  const all = trees.notes.leaf_count + trees.spent.leaf_count
   if (changes < Math.max(CACHE_EVERY, CACHE_SHARE * all)) return
   writeTreeCache(cache_dir, cache_key, trees)
   changes = 0
@@ -60,7 +59,7 @@ function answer(request: HashingRequest): unknown {
       return open(request)
     case 'hash_batch': {
       const result = hashBatch(trees, request.job)
-      changed(request.job.inputs.length)
+      changed(1)
       return result
     }
     case 'append_leaves':
@@ -77,27 +76,24 @@ function answer(request: HashingRequest): unknown {
         leaf: trees.notes.leaf(request.leaf_index),
         siblings: trees.notes.siblings(request.leaf_index),
       }
-    case 'spent_witness':
-      return spentWitness(request.nullifier)
+    case 'spent_path': {
+      const { batch_id, batch_count } = request
+      return {
+        siblings: trees.spent.siblings(batch_id - 1, batch_count),
+        root: trees.spent.root(batch_count),
+      }
+    }
     case 'close':
       return writeTreeCache(cache_dir, cache_key, trees)
   }
-}
-
-function spentWitness(nullifier: Uint8Array): SpentWitness {
-  const { leaf, siblings, present } = trees.spent.witness(nullifier)
-  const { index: leaf_index, next_value } = leaf
-  const { last_batch_id } = trees
-  return { present, leaf_index, next_value, siblings, spent_root: trees.spent.root(), last_batch_id }
 }
 
 function view(): HashingView {
   return {
     leaf_count: trees.notes.leaf_count,
     root: trees.notes.root(),
-    spent_count: trees.spent.spent_count,
+    batch_count: trees.spent.leaf_count,
     spent_root: trees.spent.root(),
-    last_batch_id: trees.last_batch_id,
   }
 }
 

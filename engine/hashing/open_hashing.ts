@@ -1,6 +1,6 @@
 /** Opens the hashing worker and implements HashPort over it. */
 
-import type { HashPort, HashResult, SpentWitness } from '../ports'
+import type { HashPort, HashResult, SpentProof } from '../ports'
 import type { HashingReply, HashingRequest, HashingView } from './hashing_worker'
 
 /**
@@ -31,13 +31,10 @@ export async function openHashing({ dir, key }: { dir: string; key: Uint8Array }
       }
       return { ...proof, root: view.root, leaf_count: view.leaf_count }
     },
-    spentWitness: async (nullifier) => (await ask({ op: 'spent_witness', nullifier })) as SpentWitness,
+    spentPath: async (batch_id, batch_count) =>
+      (await ask({ op: 'spent_path', batch_id, batch_count })) as Pick<SpentProof, 'siblings' | 'root'>,
     root: () => ({ leaf_count: view.leaf_count, root: view.root }),
-    spent: () => ({
-      spent_count: view.spent_count,
-      spent_root: view.spent_root,
-      last_batch_id: view.last_batch_id,
-    }),
+    spent: () => ({ batch_count: view.batch_count, root: view.spent_root }),
     leaves: async (from, limit) => (await ask({ op: 'leaves', from, limit })) as Uint8Array[],
     async close() {
       await ask({ op: 'close' })

@@ -7,30 +7,21 @@ import { createHmac, type Hmac, hkdfSync, timingSafeEqual } from 'node:crypto'
 import { closeSync, existsSync, openSync, readSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { ByteReader, CodecError } from '../../protocol/byte_stream'
-import { concatBytes, u64Le } from '../../protocol/bytes'
-import { fixed, list } from '../../protocol/codec'
+import { u64Le } from '../../protocol/bytes'
 import { NODE_BYTES, PART_BYTES, TREE_DEPTH, type TreeNodes } from '../../protocol/notes/merkle_tree'
-import { SpentTree } from '../../protocol/notes/spent_tree'
+import { SpentLog } from '../../protocol/notes/spent_log'
 import { noteTree, type Trees } from './trees'
 
 const FILE = 'trees.cache'
 const TAG_BYTES = 32
 
 function cacheKey(key: Uint8Array): Uint8Array {
-  return new Uint8Array(hkdfSync('sha256', key, new Uint8Array(0), 'tacit/tree-cache/v2', 32))
+  return new Uint8Array(hkdfSync('sha256', key, new Uint8Array(0), 'tacit/tree-cache/v3', 32))
 }
 
-const VALUES_AT_A_TIME = 4096
-
 function* bodyOf(trees: Trees): Generator<Uint8Array> {
-  const spent = trees.spent.cache()
-  yield u64Le(trees.last_batch_id)
   yield* levelsOf(trees.notes.nodes())
-  yield u64Le(spent.values.length)
-  for (let from = 0; from < spent.values.length; from += VALUES_AT_A_TIME) {
-    yield concatBytes(...spent.values.slice(from, from + VALUES_AT_A_TIME))
-  }
-  yield* levelsOf(spent.nodes)
+  yield* levelsOf(trees.spent.nodes())
 }
 
 function* levelsOf(levels: TreeNodes): Generator<Uint8Array> {
@@ -96,11 +87,9 @@ function readTrees(fd: number, key: Uint8Array): Trees | undefined {
   readSync(fd, tag)
   const hmac = createHmac('sha256', cacheKey(key))
   const from = new ByteReader(new Uint8Array(0), 0, blocksOf(fd, hmac))
-  const last_batch_id = from.uint()
   const notes = readNodes(from)
-  const values = list(fixed(NODE_BYTES)).read(from)
   const spent = readNodes(from)
   from.done()
   if (!timingSafeEqual(hmac.digest(), tag)) return undefined
-  return { last_batch_id, notes: noteTree(notes), spent: new SpentTree({ values, nodes: spent }) }
+  return { notes: noteTree(notes), spent: new SpentLog(spent) }
 }

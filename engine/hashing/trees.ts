@@ -1,4 +1,4 @@
-/** Updates the hashing worker's note tree and spent tree, and hashes settlement batches. */
+/** Updates the hashing worker's note tree and spent log, and hashes settlement batches. */
 
 import { compareBytes, equalBytes } from '../../protocol/bytes'
 import { MerkleTree, type TreeNodes } from '../../protocol/notes/merkle_tree'
@@ -9,11 +9,11 @@ import {
   outputBlinding,
   settlementCommitment,
 } from '../../protocol/notes/notes'
-import { SpentTree } from '../../protocol/notes/spent_tree'
+import { SpentLog, spentLogLeaf } from '../../protocol/notes/spent_log'
 import type { HashJob, HashOutput, HashRefund, HashResult } from '../ports'
 
-/** Finalized note leaves and spent nullifiers; `last_batch_id` is the newest batch in the spent tree. */
-export type Trees = { notes: MerkleTree; spent: SpentTree; last_batch_id: number }
+/** Finalized note leaves, and the spent log of the hashed batches. */
+export type Trees = { notes: MerkleTree; spent: SpentLog }
 
 /** Levels of the note tree that are recomputed rather than stored: leaves come in runs and paths are read singly. */
 const NOTE_LEVELS_SKIPPED = 2
@@ -23,7 +23,7 @@ export function noteTree(nodes?: TreeNodes): MerkleTree {
 }
 
 export function emptyTrees(): Trees {
-  return { notes: noteTree(), spent: new SpentTree(), last_batch_id: 0 }
+  return { notes: noteTree(), spent: new SpentLog() }
 }
 
 /** Appends the new part of `leaves`, which start at `first_index`. @throws Error on a gap or a changed leaf */
@@ -37,14 +37,16 @@ export function appendLeaves(trees: Trees, first_index: number, leaves: Uint8Arr
   trees.notes.append(leaves.slice(overlap.length))
 }
 
-/** Inserts the batches after the last one and skips earlier ones. @throws Error on a gap */
-export function restoreSpent(trees: Trees, batches: { batch_id: number; nullifiers: Uint8Array[] }[]): void {
-  const fresh = batches.filter((batch) => batch.batch_id > trees.last_batch_id)
-  fresh.forEach((batch, at) => {
-    if (batch.batch_id !== trees.last_batch_id + 1 + at) throw new Error('settlement batches leave a gap')
-  })
-  trees.spent.insertBatches(fresh.map((batch) => batch.nullifiers))
-  trees.last_batch_id += fresh.length
+/** Appends the batches after the last one and skips earlier ones. @throws Error on a gap */
+export function restoreSpent(
+  { spent }: Trees,
+  batches: { batch_id: number; nullifiers: Uint8Array[] }[],
+): void {
+  const known = spent.leaf_count
+  const fresh = batches.filter((batch) => batch.batch_id > known)
+  if (fresh.some((batch, at) => batch.batch_id !== known + 1 + at))
+    throw new Error('settlement batches leave a gap')
+  spent.append(fresh.map(({ batch_id, nullifiers }) => spentLogLeaf(batch_id, nullifiers)))
 }
 
 function hashOutput(output: HashOutput): HashResult['outputs'][number] {
@@ -59,31 +61,24 @@ function refundBlinding(refund: HashRefund): Uint8Array {
 }
 
 /**
- * Hashes the next settlement batch and inserts its nullifiers. The newest batch may be requested again (a crash lost
- * the result before it was journaled); the spent tree then stays unchanged.
- * @throws Error when the batch is neither the newest nor the next, or spends a nullifier twice
+ * Hashes the next settlement batch and appends it to the spent log. The newest batch may be requested again (a crash lost
+ * the result before it was journaled); the log then stays unchanged.
+ * @throws Error when the batch is neither the newest nor the next, or differs from the one hashed before
  */
-export function hashBatch(trees: Trees, job: HashJob): HashResult {
-  if (job.batch_id !== trees.last_batch_id && job.batch_id !== trees.last_batch_id + 1) {
-    throw new Error('settlement batches are hashed in order')
-  }
+export function hashBatch({ spent }: Trees, job: HashJob): HashResult {
+  const { batch_id } = job
   const nullifiers = job.inputs.map((input) =>
     input.nullifier === undefined ? nullifierOf(input.commitment, input.blinding) : input.nullifier,
   )
-  if (job.batch_id === trees.last_batch_id) {
-    if (!nullifiers.every((nullifier) => trees.spent.has(nullifier)))
-      throw new Error('a hashed batch changed')
-  } else {
-    trees.spent.insert([...nullifiers].sort(compareBytes))
-    trees.last_batch_id = job.batch_id
-  }
+  const leaf = spentLogLeaf(batch_id, [...nullifiers].sort(compareBytes))
+  if (batch_id === spent.leaf_count + 1) spent.append([leaf])
+  else if (batch_id !== spent.leaf_count) throw new Error('settlement batches are hashed in order')
+  else if (!equalBytes(leaf, spent.leaf(batch_id - 1))) throw new Error('a hashed batch changed')
   const refund_blindings = job.refunds.map(refundBlinding)
   return {
     nullifiers,
     outputs: job.outputs.map(hashOutput),
     refund_inners: job.refunds.map((refund, at) => noteInner(refund.owner, refund_blindings[at]!)),
     refund_blindings,
-    spent_root: trees.spent.root(),
-    spent_count: trees.spent.spent_count,
   }
 }

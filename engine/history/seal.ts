@@ -15,8 +15,11 @@ export const accountRow = (account: number): string => `account/${account}`
 export const isOpen = (status: wire.OrderStatus): boolean =>
   status === 'accepted' || status === 'partially_filled'
 
-export const isFinalPayment = (status: wire.Withdrawal['status'] | wire.Reshape['status']): boolean =>
-  status === 'finalized' || status === 'refunded' || status === 'voided'
+/** A withdrawal ends with its payout, a reshape with its settlement batch. */
+export const isFinalPayment = (payment: wire.Withdrawal | wire.Reshape): boolean =>
+  ('withdrawal_id' in payment ? ['paid', 'refunded', 'voided'] : ['finalized', 'voided']).includes(
+    payment.status,
+  )
 
 /** Precedes the ciphertext. */
 const SEALED = struct({ nonce: fixed(12), tag: fixed(16) })

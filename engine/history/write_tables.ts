@@ -52,7 +52,7 @@ function rowWriter(db: Database, key: Uint8Array, names: Names): RowWriter {
       'withdrawal_id' in data
         ? payment_ids.withdrawal.hide(data.withdrawal_id)
         : payment_ids.reshape.hide(data.reshape_id)
-    payment.run(id, account, event.seq, isFinalPayment(data.status) ? 1 : 0, event.unix_ms)
+    payment.run(id, account, event.seq, isFinalPayment(data) ? 1 : 0, event.unix_ms)
   }
 
   return function* (account, account_id, events) {

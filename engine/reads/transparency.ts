@@ -1,20 +1,26 @@
-/** Reads the public figures that anyone can check on chain: balances, liabilities, roots, signer, admin actions. */
+/** Reads the public figures that anyone can check on chain: balances, roots, payouts, exits, signer, admin actions. */
 
 import { encodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
+import { PAGE_ITEMS_MAX } from '../../protocol/limits'
+import { TREE_DEPTH } from '../../protocol/notes/merkle_tree'
 import type { Transparency } from '../../protocol/wire/trading'
 import type { EngineConfig } from '../config'
-import { LIMITS } from '../limits'
+import { LIMITS, MS_PER_DAY } from '../limits'
+import type { Exit } from '../machine/state/batch'
 import type { ChainPort, ClockPort, VaultConfig, VaultMint } from '../ports'
 import type { PublicFacts } from './public_facts'
 
 /** The last chain read, in the shape of the answer. */
-type Reading = {
+type Reading = Pick<Transparency, 'payout_queue'> & {
   mints: Omit<Transparency['mints'][number], 'stale'>[]
-  tree: Transparency['tree']
+  tree: Omit<Transparency['tree'], 'remaining_days'>
   settlement: Omit<Transparency['settlement'], 'last_signature'>
   pending: VaultConfig['pending']
 }
+
+/** Leaves of both trees at a time. */
+type Mark = { at_ms: number; leaf_count: number; batch_count: number }
 
 export class TransparencyReads {
   private reading: Reading
@@ -22,6 +28,8 @@ export class TransparencyReads {
   private answer: Transparency | undefined
   private read_ms = Number.NEGATIVE_INFINITY
   private under_way: Promise<Transparency> | undefined
+  /** Of the last day, an hour apart and more, oldest first. */
+  private marks: Mark[] = []
 
   /** @param first read before the epoch was opened, so the first read() refreshes it */
   constructor(
@@ -30,6 +38,7 @@ export class TransparencyReads {
       chain: ChainPort
       clock: ClockPort
       facts: PublicFacts
+      exits: () => Iterable<Exit>
     },
     first: { config: VaultConfig; mints: VaultMint[] },
   ) {
@@ -57,6 +66,7 @@ export class TransparencyReads {
       const [config, mints] = await Promise.all([chain.readConfig(), chain.readMints()])
       this.reading = readingOf(config, mints, settings)
       this.read_ms = clock.monotonicMs()
+      this.mark()
     } catch {
       // The answer is marked stale; /system/status reports the chain's health.
       stale = true
@@ -65,11 +75,39 @@ export class TransparencyReads {
     return this.answer
   }
 
-  private answerOf({ mints, tree, settlement, pending }: Reading, stale: boolean): Transparency {
-    const { facts, clock } = this.parts
+  private mark(): void {
+    const { leaf_count, spent_log_count: batch_count } = this.reading.tree
+    const last = this.marks.at(-1)
+    if (last === undefined || this.read_ms - last.at_ms >= LIMITS.growth_mark_ms)
+      this.marks.push({ at_ms: this.read_ms, leaf_count, batch_count })
+    while (this.marks.length > 1 && this.read_ms - this.marks[1]!.at_ms >= MS_PER_DAY) this.marks.shift()
+  }
+
+  private remainingDays(count: number, counted: 'leaf_count' | 'batch_count'): number | null {
+    const [first] = this.marks
+    if (first === undefined || count <= first[counted]) return null
+    const days = (this.read_ms - first.at_ms) / MS_PER_DAY
+    return Math.floor(((2 ** TREE_DEPTH - count) * days) / (count - first[counted]))
+  }
+
+  private answerOf(
+    { mints, tree, payout_queue, settlement, pending }: Reading,
+    stale: boolean,
+  ): Transparency {
+    const { facts, clock, exits } = this.parts
     return Object.freeze({
       mints: mints.map((mint) => ({ ...mint, stale })),
-      tree,
+      tree: { ...tree, remaining_days: this.remainingDays(tree.leaf_count, 'leaf_count') },
+      spent_log_remaining_days: this.remainingDays(tree.spent_log_count, 'batch_count'),
+      payout_queue,
+      exits: [...exits()]
+        .filter(({ settlement_batch }) => settlement_batch === 0)
+        .sort((a, b) => a.deadline_unix_s - b.deadline_unix_s)
+        .slice(0, PAGE_ITEMS_MAX)
+        .map(({ nullifier, deadline_unix_s }) => ({
+          nullifier: toHex(nullifier),
+          deadline: deadline_unix_s,
+        })),
       settlement: { ...settlement, last_signature: facts.landed.last()?.signature ?? null },
       admin: { pending },
       builds: facts.builds.all(),
@@ -86,6 +124,12 @@ function readingOf(config: VaultConfig, mints: readonly VaultMint[], settings: E
       leaf_count: config.leaf_count,
       spent_root: toHex(config.spent_root),
       spent_count: config.spent_count,
+      spent_log_root: toHex(config.spent_root),
+      spent_log_count: config.last_batch,
+    },
+    payout_queue: {
+      length: config.queue.entries.length,
+      oldest_slot: config.queue.entries[0]?.queued_slot ?? null,
     },
     settlement: {
       signer: encodeBase58(config.settlement_signer),

@@ -40,6 +40,11 @@ export class ChainSink implements ChainSinkPort {
     return true
   }
 
+  async queueCapacity(capacity: number): Promise<void> {
+    if (capacity === this.state.settlement.queue_capacity) return
+    await this.sequencer.submit({ kind: 'queue_capacity', capacity })
+  }
+
   halted(reason: HaltReason): void {
     if (reason === 'forked' || reason === 'rolled_back') {
       this.disown(reason)

@@ -40,7 +40,7 @@ export class HashPump {
   private async run(): Promise<void> {
     try {
       while (!this.stopped) {
-        // A batch enters the spent tree only when the auction that created it is durable.
+        // A batch enters the spent log only when the auction that created it is durable.
         await this.sequencer.durable()
         const job = nextHashJob(this.state)
         if (job === undefined) break

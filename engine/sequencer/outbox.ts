@@ -1,8 +1,9 @@
 /** Serves durable payloads to the relayer, journals the stages it reports, and waits for batches to land. */
 import type { Journal } from '../journal/contract'
-import { payloadOf } from '../machine/settlement/payload'
+import { openPayouts, payloadOf } from '../machine/settlement/payload'
+import { spentBatch } from '../machine/state/batch'
 import type { State } from '../machine/state/state'
-import type { OutboxPort } from '../ports'
+import type { HashPort, OutboxPort, PayoutStage, SpentProof } from '../ports'
 import type { Sequencer } from './sequencer'
 
 export class Outbox implements OutboxPort {
@@ -14,6 +15,7 @@ export class Outbox implements OutboxPort {
     private readonly state: State,
     private readonly journal: Journal,
     private readonly sequencer: Sequencer,
+    private readonly hash: Pick<HashPort, 'spentPath'>,
   ) {
     this.batch_durable = state.settlement.last_hashed
   }
@@ -47,6 +49,21 @@ export class Outbox implements OutboxPort {
 
   async recordStage(stage: Parameters<OutboxPort['recordStage']>[0]): Promise<void> {
     await this.sequencer.submit({ kind: 'batch_stage', stage })
+  }
+
+  openPayouts() {
+    return openPayouts(this.state)
+  }
+
+  async recordPayout(stage: PayoutStage): Promise<void> {
+    await this.sequencer.submit({ kind: 'payout_stage', stage })
+  }
+
+  async spentProof(nullifier: Uint8Array, batch_count: number): Promise<SpentProof | undefined> {
+    const spent = spentBatch(this.state, nullifier)
+    const { last_hashed } = this.state.settlement
+    if (spent === undefined || spent.batch_id > batch_count || batch_count > last_hashed) return undefined
+    return { ...spent, ...(await this.hash.spentPath(spent.batch_id, batch_count)) }
   }
 
   head() {

@@ -1,4 +1,5 @@
-/** Keeps the append-only note tree: depth 40, `node = Poseidon(left, right)`, empty leaf 0. */
+/** Keeps append-only trees of depth 40: the note tree (`node = Poseidon(left, right)`, empty leaf 0) and the spent log. */
+import { concatBytes } from '../bytes'
 import { ELEMENT_BYTES, poseidonEach, poseidonOf } from './poseidon'
 
 export const TREE_DEPTH = 40
@@ -115,7 +116,17 @@ function padded(part: Uint8Array): Uint8Array {
 /** The nodes of each level, leaves first, in the parts of `TreeLevel.nodes`; empty for a level that is not kept. */
 export type TreeNodes = readonly (readonly Uint8Array[])[]
 
-/** Keeps its nodes, so that a batch of changes costs one hash per touched parent. */
+/** How a tree hashes. */
+type TreeHashing = {
+  /** By height: the root of an empty subtree. */
+  readonly empty: readonly Uint8Array[]
+  /** The parents of adjacent pairs of nodes, concatenated. */
+  readonly parents: (nodes: Uint8Array) => Uint8Array
+}
+
+const POSEIDON: TreeHashing = { empty: EMPTY_SUBTREES, parents: (nodes) => poseidonEach(2, nodes) }
+
+/** Keeps its nodes, so that a batch of leaves costs one hash per touched parent. */
 export class MerkleTree {
   /** By height. Undefined for the `skipped` levels above the leaves: their nodes are computed on demand. */
   private readonly levels: readonly (TreeLevel | undefined)[]
@@ -123,11 +134,12 @@ export class MerkleTree {
   /**
    * @param nodes from `nodes()` of a tree with the same `skipped`; the tree owns them afterwards.
    * @param skipped number of levels above the leaves whose nodes are not kept. Skipping two saves three eighths of the
-   * memory and adds four hashes to a path and to a change of a single leaf.
+   * memory and adds four hashes to a path and to the append of a single leaf.
    */
   constructor(
     nodes?: TreeNodes,
     private readonly skipped = 0,
+    private readonly hashing = POSEIDON,
   ) {
     this.levels = Array.from({ length: TREE_DEPTH + 1 }, (_, height) =>
       height > 0 && height <= skipped ? undefined : new TreeLevel(nodes?.[height]),
@@ -138,8 +150,9 @@ export class MerkleTree {
     return this.leaves.length
   }
 
-  root(): Uint8Array {
-    return this.node(TREE_DEPTH, 0)
+  /** @param leaf_count of the tree as it was with so many leaves */
+  root(leaf_count = this.leaf_count): Uint8Array {
+    return this.node(TREE_DEPTH, 0, leaf_count)
   }
 
   leaf(index: number): Uint8Array {
@@ -148,40 +161,38 @@ export class MerkleTree {
     return leaf
   }
 
+  /** Appends with one batch of hashes per level. */
   append(leaves: readonly Uint8Array[]): void {
-    const first = this.leaf_count
-    this.change(new Map(leaves.map((leaf, at) => [first + at, leaf])))
-  }
-
-  /** Sets leaves by index, with one batch of hashes per level. New indexes must follow the last leaf without a gap. */
-  change(leaves: ReadonlyMap<number, Uint8Array>): void {
-    let touched = [...leaves.keys()].sort((a, b) => a - b)
-    for (const index of touched) this.leaves.set(index, leaves.get(index)!)
+    if (leaves.length === 0) return
+    let first = this.leaf_count
+    for (const leaf of leaves) this.leaves.set(this.leaf_count, leaf)
+    let last = this.leaf_count - 1
     for (let height = 0; height < TREE_DEPTH; ) {
       const rise = height === 0 ? 1 + this.skipped : 1
-      const above: number[] = []
-      for (const index of touched) {
-        const parent = Math.floor(index / 2 ** rise)
-        if (above.at(-1) !== parent) above.push(parent)
-      }
+      ;[first, last] = [Math.floor(first / 2 ** rise), Math.floor(last / 2 ** rise)]
+      const above = Array.from({ length: last - first + 1 }, (_, at) => first + at)
       const hashes = this.risen(height, rise, above)
       height += rise
       const level = this.levels[height]!
       above.forEach((index, at) => {
         level.set(index, hashes.subarray(at * NODE_BYTES, (at + 1) * NODE_BYTES))
       })
-      touched = above
     }
   }
 
-  /** The 40 siblings of a leaf, from the leaf upwards. @throws RangeError for an index without a leaf. */
-  siblings(index: number): Uint8Array[] {
-    if (index < 0 || index >= this.leaf_count) throw new RangeError('no such leaf')
+  /**
+   * The 40 siblings of a leaf, from the leaf upwards, under the root with `leaf_count` leaves.
+   * @throws RangeError for an index without a leaf, and for more leaves than there are
+   */
+  siblings(index: number, leaf_count = this.leaf_count): Uint8Array[] {
+    const whole = Number.isInteger(index) && Number.isInteger(leaf_count)
+    if (!whole || index < 0 || index >= leaf_count || leaf_count > this.leaf_count)
+      throw new RangeError('no such leaf')
     let place = index
     return Array.from({ length: TREE_DEPTH }, (_, height) => {
       const sibling = place % 2 === 1 ? place - 1 : place + 1
       place = Math.floor(place / 2)
-      return this.node(height, sibling)
+      return this.node(height, sibling, leaf_count)
     })
   }
 
@@ -194,17 +205,22 @@ export class MerkleTree {
     return this.levels[0]!
   }
 
-  private node(height: number, index: number): Uint8Array {
-    const level = this.levels[height]
-    if (level !== undefined) return level.at(index) ?? EMPTY_SUBTREES[height]!
-    if (index * 2 ** height >= this.leaf_count) return EMPTY_SUBTREES[height]!
-    return this.risen(0, height, [index])
+  private node(height: number, index: number, leaf_count: number): Uint8Array {
+    const first = index * 2 ** height
+    if (first >= leaf_count) return this.hashing.empty[height]!
+    if (leaf_count < this.leaf_count && first + 2 ** height > leaf_count) {
+      const [left, right] = [2 * index, 2 * index + 1].map((child) =>
+        this.node(height - 1, child, leaf_count),
+      )
+      return this.hashing.parents(concatBytes(left!, right!))
+    }
+    return this.levels[height]?.at(index) ?? this.risen(0, height, [index])
   }
 
   /** Computes the nodes `rise` levels above the kept level `height`. */
   private risen(height: number, rise: number, indexes: readonly number[]): Uint8Array {
-    let nodes = this.levels[height]!.groups(indexes, 2 ** rise, EMPTY_SUBTREES[height]!)
-    for (let step = 0; step < rise; step++) nodes = poseidonEach(2, nodes)
+    let nodes = this.levels[height]!.groups(indexes, 2 ** rise, this.hashing.empty[height]!)
+    for (let step = 0; step < rise; step++) nodes = this.hashing.parents(nodes)
     return nodes
   }
 }

@@ -1,8 +1,9 @@
 /** Keeps the spent log: an append-only SHA-256 tree of depth 40 with a leaf for each settlement batch. */
 import { concatBytes, u64Le, utf8 } from '../bytes'
 import { sha256 } from '../sha256'
+import { MerkleTree, NODE_BYTES, TREE_DEPTH, type TreeNodes } from './merkle_tree'
 
-export const SPENT_LOG_DEPTH = 40
+export const SPENT_LOG_DEPTH = TREE_DEPTH
 
 const LEAF_DOMAIN = utf8('tacit/spent/v1')
 const NODE_TAG = Uint8Array.of(1)
@@ -36,44 +37,16 @@ export function spentRootFromPath(
   return node
 }
 
-/** Keeps every node, 64 bytes for each batch, so that any batch can be proved. */
-export class SpentLog {
-  /** Nodes by height that a leaf contributed to. */
-  private readonly levels: Uint8Array[][] = Array.from({ length: SPENT_LOG_DEPTH + 1 }, () => [])
-
-  /** Batches in the log; the next one has this index. */
-  get batch_count(): number {
-    return this.levels[0]!.length
+/** The spent log; its leaves are those of `spentLogLeaf`, the leaf of batch n at index n - 1. Keeps 64 bytes for each batch. */
+export class SpentLog extends MerkleTree {
+  constructor(nodes?: TreeNodes) {
+    super(nodes, 0, { empty: EMPTY_SPENT_SUBTREES, parents: spentParents })
   }
+}
 
-  root(): Uint8Array {
-    return this.node(SPENT_LOG_DEPTH, 0)
-  }
-
-  /** Appends the next batch's leaf. */
-  append(leaf: Uint8Array): void {
-    let place = this.batch_count
-    this.levels[0]!.push(leaf)
-    for (let height = 0; height < SPENT_LOG_DEPTH; height++) {
-      place = Math.floor(place / 2)
-      this.levels[height + 1]![place] = spentNode(
-        this.node(height, 2 * place),
-        this.node(height, 2 * place + 1),
-      )
-    }
-  }
-
-  /** The 40 siblings of a batch under the present root, from the leaf upwards. @throws RangeError for another index */
-  siblings(index: number): Uint8Array[] {
-    if (!Number.isInteger(index) || index < 0 || index >= this.batch_count)
-      throw new RangeError('no such batch')
-    return Array.from({ length: SPENT_LOG_DEPTH }, (_, height) => {
-      const place = Math.floor(index / 2 ** height)
-      return this.node(height, place % 2 === 1 ? place - 1 : place + 1)
-    })
-  }
-
-  private node(height: number, place: number): Uint8Array {
-    return this.levels[height]![place] ?? EMPTY_SPENT_SUBTREES[height]!
-  }
+function spentParents(nodes: Uint8Array): Uint8Array {
+  const parents: Uint8Array[] = []
+  for (let at = 0; at < nodes.length; at += 2 * NODE_BYTES)
+    parents.push(sha256(NODE_TAG, nodes.subarray(at, at + 2 * NODE_BYTES)))
+  return concatBytes(...parents)
 }

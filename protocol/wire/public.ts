@@ -108,7 +108,7 @@ export type TreeRoot = Static<typeof TreeRoot>
 export const TreeInclusion = exact({
   commitment: Hash,
   leaf_index: Count,
-  siblings: t.Array(Hash, { minItems: 32, maxItems: 32 }),
+  siblings: t.Array(Hash, { minItems: 40, maxItems: 40 }),
   root: Hash,
   leaf_count: Count,
   usable: t.Boolean({
@@ -161,6 +161,13 @@ export const Attestation = exact({
   }),
 })
 export type Attestation = Static<typeof Attestation>
+const RemainingDays = nullable(
+  Integer(
+    0,
+    Number.MAX_SAFE_INTEGER,
+    'Days until the tree is full at the rate of the last day; null while the rate is unknown.',
+  ),
+)
 export const Transparency = exact({
   mints: t.Array(
     exact({
@@ -178,7 +185,20 @@ export const Transparency = exact({
       stale: t.Boolean({ description: 'The figures could not be refreshed; they are unknown, not zero.' }),
     }),
   ),
-  tree: exact({ root: Hash, leaf_count: Count, spent_root: Hash, spent_count: Count }),
+  tree: exact({
+    root: Hash,
+    leaf_count: Count,
+    remaining_days: RemainingDays,
+    spent_root: Hash,
+    spent_count: Count,
+    spent_log_root: Hash,
+    spent_log_count: Count,
+  }),
+  spent_log_remaining_days: RemainingDays,
+  payout_queue: exact({ length: Count, oldest_slot: nullable(Slot) }),
+  exits: t.Array(exact({ nullifier: Hash, deadline: Integer(0, Number.MAX_SAFE_INTEGER, 'Unix seconds.') }), {
+    description: 'Requests that no batch has served, the nearest deadline first; at most 500.',
+  }),
   settlement: exact({
     signer: PublicKey,
     epoch: Count,

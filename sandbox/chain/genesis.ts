@@ -37,7 +37,7 @@ const GENESIS_MINTS = [
 
 const FAUCET_LAMPORTS = 10n ** 18n
 const MINT_LAMPORTS = 1_461_600n
-/** Lamports of the admin and of the settlement signer: 100 SOL each. */
+/** Lamports of the admin and of the fee payer: 100 SOL each. */
 const FUNDING_LAMPORTS = 100_000_000_000n
 const EXIT_DELAY_S = 7 * 86_400
 
@@ -106,8 +106,10 @@ async function programAccounts(
 export type GenesisOptions = {
   /** The built vault program, an sBPF ELF. */
   program_path: string
-  /** 32-byte public key that alone may settle; gets 100 SOL for fees. */
+  /** 32-byte public key that alone may settle. */
   settlement_signer: Uint8Array
+  /** Public key that gets 100 SOL for the venue's fees; default the settlement signer. */
+  fee_payer?: Uint8Array
   /** Seconds an exit request may wait; default seven days. */
   exit_delay_s?: number
 }
@@ -124,7 +126,8 @@ export async function makeGenesis(chain: OpenedChain, options: GenesisOptions): 
   const program = chain.program_id ?? (await installProgram(chain, options.program_path, admin.address))
   if (store.fact('genesis_done')) return program
   await chain.faucet.airdrop(admin.address, FUNDING_LAMPORTS)
-  await chain.faucet.airdrop(encodeBase58(options.settlement_signer), FUNDING_LAMPORTS)
+  const { settlement_signer, fee_payer = settlement_signer } = options
+  await chain.faucet.airdrop(encodeBase58(fee_payer), FUNDING_LAMPORTS)
   chain.machine.advance()
   const program_data = programDataAddress(program)
   const admin_key = encode(admin.address)
@@ -134,8 +137,9 @@ export async function makeGenesis(chain: OpenedChain, options: GenesisOptions): 
       program_data,
       deployer: admin_key,
       admin: admin_key,
-      settlement_signer: options.settlement_signer,
+      settlement_signer,
       exit_delay_s: options.exit_delay_s ?? EXIT_DELAY_S,
+      genesis_hash: chain.machine.genesis_hash,
     })
     await land(chain, admin, toInstruction(opened, [admin]))
   }

@@ -20,6 +20,7 @@ type LogFields = {
   version?: string
   venue?: string
   compose_hash?: string
+  fee_payer?: string
   epoch?: number
   slot?: number
   seq?: number
@@ -46,6 +47,7 @@ const ALLOWED: readonly (keyof LogFields)[] = [
   'version',
   'venue',
   'compose_hash',
+  'fee_payer',
   'epoch',
   'slot',
   'seq',

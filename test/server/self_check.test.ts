@@ -1,6 +1,9 @@
 /** A process on a machine that clients reject: it serves, proves what it is, and neither opens an epoch nor trades. */
+
 import { expect, test } from 'bun:test'
+import { KEY_PATHS } from '../../enclave/key_paths'
 import { openChain } from '../../engine/chain/open_chain'
+import { publicKeyOf } from '../../protocol/sign'
 import { makeGenesis } from '../../sandbox/chain/genesis'
 import { openEmbeddedChain } from '../../sandbox/chain/open_embedded_chain'
 import { machinePolicy, sandboxEnvironment } from '../../sandbox/environment'
@@ -38,11 +41,13 @@ async function startOn(machine: Machine) {
       policy: machinePolicy(machine.agent.root_pem),
       collect: async () => machine.agent.collateral(),
     },
-    async openChain({ identity, settlement_seed }, hash) {
-      const settlement_signer = identity.tee_pubkey
-      const program_id = await makeGenesis(chain, { program_path: PROGRAM, settlement_signer })
+    async openChain(enclave, hash) {
+      const { identity, settlement_seed } = enclave
+      const fee_seed = await enclave.deriveKey(KEY_PATHS.fees)
+      const keys = { settlement_signer: identity.tee_pubkey, fee_payer: publicKeyOf(fee_seed) }
+      const program_id = await makeGenesis(chain, { program_path: PROGRAM, ...keys })
       const { monotonicMs } = clock
-      const endpoint = { rpc_urls: [chain.url], program_id, settlement_seed }
+      const endpoint = { rpc_urls: [chain.url], program_id, settlement_seed, fee_seed }
       return openChain({ ...endpoint, hash, slot_ms: SLOT_MS, monotonicMs })
     },
   })

@@ -130,9 +130,9 @@ describe('settings', () => {
     ])
     const v0 = { ...PRODUCTION, TACIT_SETTLEMENT_TRANSACTIONS: 'v0' }
     expect(readConfig(v0).faults).toEqual([
-      'TACIT_SETTLEMENT_PARTS_MAX: at most 6 with TACIT_SETTLEMENT_TRANSACTIONS=v0',
+      'TACIT_SETTLEMENT_PARTS_MAX: at most 5 with TACIT_SETTLEMENT_TRANSACTIONS=v0',
     ])
-    expect(readConfig({ ...v0, TACIT_SETTLEMENT_PARTS_MAX: '6' }).config?.transactions).toBe(0)
+    expect(readConfig({ ...v0, TACIT_SETTLEMENT_PARTS_MAX: '5' }).config?.transactions).toBe(0)
   })
 
   test('are printed with their meanings, secrets masked', () => {

@@ -66,6 +66,7 @@ test('deploy, initialize, extend and upgrade, renounce', async () => {
       admin: publicKeyOf(keys.payer),
       settlement_signer: random(),
       exit_delay_s: 3_600,
+      genesis_hash: chain.machine.genesis_hash,
     })
     const authority = encodeBase58(publicKeyOf(keys.authority)) as Address
     await clientsOf(chain).rpc.requestAirdrop(authority, lamports(10_000_000_000n)).send()

@@ -1,6 +1,6 @@
 /** Runs the vault's one-instruction commands: chooses the signers and prints the effect before sending. */
 import { type Options, UsageFault } from '../../client/cli/command'
-import { readDeployment } from '../../engine/chain/client/read_vault'
+import { readDeployment, readGenesis } from '../../engine/chain/client/read_vault'
 import { encodeBase58 } from '../../protocol/base58'
 import { publicKeyOf } from '../../protocol/sign'
 import { programDataAddress, TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../protocol/vault/addresses'
@@ -13,7 +13,7 @@ import {
   unpauseInstruction,
 } from '../../protocol/vault/admin'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
-import { administerVault } from './deploy_program'
+import { administerVault, withRpc } from './deploy_program'
 
 export const TEXTS = [
   ...(['rpc', 'payer', 'authority', 'admin', 'program', 'elf', 'signer', 'exit-delay', 'mint'] as const),
@@ -84,6 +84,7 @@ async function actionOf(command: string, options: ProgramOptions): Promise<Actio
 
 async function initialize(program: Uint8Array, options: ProgramOptions): Promise<Action> {
   const authority = options.seed('authority')
+  const genesis_hash = await withRpc(rpcUrls(options), readGenesis)
   const instruction = initializeInstruction({
     program,
     program_data: programDataAddress(program),
@@ -91,6 +92,7 @@ async function initialize(program: Uint8Array, options: ProgramOptions): Promise
     admin: options.address('admin'),
     settlement_signer: options.address('signer'),
     exit_delay_s: Number(options.amount('exit-delay', '604800')),
+    genesis_hash,
   })
   return { seeds: [authority], instruction, means: 'the vault opens with this admin and settlement signer' }
 }

@@ -162,7 +162,8 @@ async function landed(
   step(name, await landTransaction(rpc, { payer, instructions, priority_fee_lamports }))
 }
 
-async function withRpc<T>(rpc_urls: readonly string[], use: (rpc: RpcPool) => Promise<T>): Promise<T> {
+/** Opens the endpoints for one use. */
+export async function withRpc<T>(rpc_urls: readonly string[], use: (rpc: RpcPool) => Promise<T>): Promise<T> {
   const rpc = new RpcPool(rpc_urls, CALL_MS)
   try {
     return await use(rpc)

@@ -72,7 +72,7 @@ async function play(rpc_url: string, data_dir: string): Promise<void> {
   await report(rpc_url, program_id)
 }
 
-const V0 = { TACIT_SETTLEMENT_TRANSACTIONS: 'v0', TACIT_SETTLEMENT_PARTS_MAX: '6' }
+const V0 = { TACIT_SETTLEMENT_TRANSACTIONS: 'v0', TACIT_SETTLEMENT_PARTS_MAX: '5' }
 
 async function leave(
   cast: Cast,

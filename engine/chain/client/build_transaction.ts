@@ -109,7 +109,7 @@ function messageV1(draft: TransactionDraft) {
   )
 }
 
-/** Sets no limit for loaded accounts: its 8 bytes would push the sixth order part out of the packet. */
+/** Sets no limit for loaded accounts: its 8 bytes would push the fifth order part out of the packet. */
 function messageV0(draft: TransactionDraft) {
   const units = BigInt(draft.compute_units)
   // A v0 transaction sets a price per unit; rounding up costs at most one micro-lamport per unit more than v1.

@@ -1,4 +1,4 @@
-/** Defines the context of every chain operation: endpoints, the vault's addresses, the settlement signer and health. */
+/** Defines the context of every chain operation: endpoints, the vault's addresses, the signers and health. */
 import type { Address, KeyPairSigner } from '@solana/kit'
 import { encodeBase58 } from '../../../protocol/base58'
 import { type VaultAddresses, vaultAddresses } from '../../../protocol/vault/addresses'
@@ -19,10 +19,14 @@ export type ChainClient = {
   readonly rpc: RpcPool
   readonly vault: VaultAddresses
   /** The same addresses as text. */
-  readonly address: { program: Address; config: Address; tree: Address; ring: Address }
+  readonly address: { program: Address; config: Address; tree: Address; ring: Address; queue: Address }
   readonly signer: KeyPairSigner
   /** Public key of `signer`, 32 bytes. */
   readonly signer_key: Uint8Array
+  /** Pays every fee, and receives the bonds of refused exit requests; signs no settlement. */
+  readonly payer: KeyPairSigner
+  /** Public key of `payer`, 32 bytes. */
+  readonly payer_key: Uint8Array
   readonly fees: FeeSettings
   /** Preferred version of the transactions it signs. */
   readonly transactions: TransactionVersion
@@ -44,6 +48,7 @@ export function chainAddresses(program_id: Uint8Array): Pick<ChainClient, 'vault
       config: addressOf(vault.config),
       tree: addressOf(vault.tree),
       ring: addressOf(vault.ring),
+      queue: addressOf(vault.queue),
     },
   }
 }

@@ -1,12 +1,16 @@
 /** Opens the next epoch on chain and anchors the journal head. */
 import { equalBytes } from '../../../protocol/bytes'
 import { anchorInstruction, openEpochInstruction } from '../../../protocol/vault/epochs'
+import type { VaultErrorName } from '../../../protocol/vault/errors'
 import { LIMITS } from '../../limits'
 import { type ChainPort, EpochTaken } from '../../ports'
 import type { ChainClient } from './chain_client'
 import { type Landing, landInstruction } from './land_instruction'
 import { readAgreedVault, readVaults } from './read_vault'
 import { ChainProgramError } from './transaction_status'
+
+/** A batch or a deposit landed after the vault was read: the next reading states it. */
+const OUTDATED: readonly VaultErrorName[] = ['batch_out_of_sequence', 'spent_root_mismatch', 'unknown_state']
 
 /**
  * Opens the next epoch on chain, which fences every earlier instance of this venue. Resolves once finalized; immediately if
@@ -20,12 +24,15 @@ export async function openEpoch(
 ): Promise<Landing> {
   let newest: Landing = { slot: 0, signature: new Uint8Array(64) }
   const prepare = async () => {
-    const { config, slot } = await readAgreedVault(client)
+    const { config, tree, ring, slot } = await readAgreedVault(client)
     if (config.epoch === args.epoch && equalBytes(config.boot_nonce, args.boot_nonce)) {
       newest = { ...newest, slot: config.epoch_slot || slot }
       return undefined
     }
     if (config.epoch !== args.epoch - 1) throw new EpochTaken(`the chain is at epoch ${config.epoch}`)
+    // A state of the ring stays known while deposits land.
+    const kept = ring.states.findLast(({ leaf_count }) => leaf_count >= config.settled_leaf_count)
+    const cited = kept ?? tree
     return openEpochInstruction({
       program: client.vault.program,
       settlement_signer: client.signer_key,
@@ -36,10 +43,15 @@ export async function openEpoch(
       journal_head: args.head,
       restore: args.restore,
       generation: config.generation + (args.restore ? 1 : 0),
+      last_batch: config.last_batch,
+      spent_root: tree.spent_root,
+      cited_leaf_count: cited.leaf_count,
+      cited_root: cited.root,
     })
   }
   const landing = await landInstruction(client, {
     prepare,
+    retried: OUTDATED,
     record: async (signature, transaction) => {
       newest = { slot: 0, signature }
       await record(signature, transaction)
@@ -72,17 +84,12 @@ export async function anchor(
     covered = await readPosition(client, own)
     if (covered >= seq) return undefined
     const { program } = client.vault
-    const position = { epoch, journal_seq: own.seq, journal_head: own.head }
+    const limits = { not_after_slot: 0, not_after_s: 0 }
+    const position = { epoch, journal_seq: own.seq, journal_head: own.head, ...limits }
     return anchorInstruction({ program, settlement_signer: client.signer_key, ...position })
   }
-  try {
-    const landing = await landInstruction(client, { prepare, deadline_ms: LIMITS.anchor_max_ms })
-    return landing ? own.seq : covered
-  } catch (error) {
-    // A settlement with a newer head landed first, which makes this anchor unnecessary.
-    if (error instanceof ChainProgramError && error.failure.name === 'journal_regressed') return own.seq
-    throw error
-  }
+  const landing = await landInstruction(client, { prepare, deadline_ms: LIMITS.anchor_max_ms })
+  return landing ? own.seq : covered
 }
 
 /** The finalized journal position that a quorum of providers shows; one that is not of the own journal does not count. */

@@ -1,5 +1,6 @@
-/** Lands one instruction of the settlement signer: sign, record, rebroadcast, sign again after expiry, until finalized. */
+/** Lands one instruction: sign, record, rebroadcast, sign again after expiry, until finalized. */
 
+import type { VaultErrorName } from '../../../protocol/vault/errors'
 import type { VaultInstruction } from '../../../protocol/vault/instruction'
 import { LIMITS } from '../../limits'
 import type { SignedTransaction } from './build_transaction'
@@ -10,12 +11,14 @@ import { type AgreedStatus, agreedStatuses, ChainProgramError, isPayerShort } fr
 
 export type Landing = { slot: number; signature: Uint8Array }
 
-/** Compute limit of `open_epoch`, `anchor` and `refuse_exit`, which use at most 36 thousand (`program/README.md`). */
+/** Compute limit of every instruction landed here, which use at most 17 thousand (`program/README.md`). */
 const INSTRUCTION_UNITS = 60_000
 
 type LandingPlan = {
   /** Builds the instruction for each signature; undefined when the chain already shows its effect. */
   prepare: () => Promise<VaultInstruction | undefined>
+  /** Errors of the program after which it is prepared and signed again. */
+  retried?: readonly VaultErrorName[]
   /** Stores signature and bytes before they are sent. */
   record?: (signature: Uint8Array, transaction: Uint8Array) => Promise<void>
   /** Time limit; without it only closing the client ends the attempt. */
@@ -41,7 +44,10 @@ export async function landInstruction(client: ChainClient, plan: LandingPlan): P
     const { signed } = built
     const { signature } = signed
     await plan.record?.(signature, signed.wire)
-    const slot = await untilFinalized(client, signed, end_ms)
+    const slot = await untilFinalized(client, signed, end_ms).catch((error: unknown) => {
+      const rejected = error instanceof ChainProgramError ? error.failure.name : undefined
+      if (!rejected || !plan.retried?.includes(rejected)) throw error
+    })
     if (slot !== undefined) return { slot, signature }
   }
   throw new ChainUnavailable('the connection to the chain was closed or the deadline passed')

@@ -1,18 +1,19 @@
-/** Reads the vault's accounts: config, trees, known states, mints and exit requests. */
+/** Reads the vault's accounts: config, trees, known states, payout queue, mints and exit requests. */
 
-import type { Address, Base58EncodedBytes, Commitment } from '@solana/kit'
+import type { Address, Commitment } from '@solana/kit'
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
 import { readU64Le, toHex } from '../../../protocol/bytes'
 import {
   ACCOUNT_BYTES,
-  ACCOUNT_KIND,
   type ConfigAccount,
   decodeConfig,
   decodeExitRequest,
   decodeMintRecord,
+  decodeQueue,
   decodeRing,
   decodeTree,
   type MintRecord,
+  type QueueAccount,
   type RingAccount,
   type TreeAccount,
 } from '../../../protocol/vault/accounts'
@@ -39,7 +40,38 @@ export class VaultAbsent extends VaultUnreadable {}
  * @throws VaultUnreadable, ChainUnavailable
  */
 async function readVault({ rpc, address }: VaultReader, commitment: Commitment): Promise<VaultSnapshot> {
-  const addresses = [address.config, address.tree, address.ring]
+  const { slot, data } = await readState({ rpc, address }, ['config', 'tree', 'ring'], commitment)
+  return { slot, ...decodeVault(data) }
+}
+
+function decodeVault(data: readonly Uint8Array[]): Omit<VaultSnapshot, 'slot'> {
+  const [config, tree, ring] = [decodeConfig(data[0]!), decodeTree(data[1]!), decodeRing(data[2]!)]
+  if (!config || !tree || !ring) throw new VaultUnreadable('the vault has an unknown layout')
+  return { config, tree, ring }
+}
+
+/** The payout queue of one slot. @throws VaultUnreadable, ChainUnavailable */
+export async function readQueue(
+  client: VaultReader,
+  commitment: Commitment,
+): Promise<QueueAccount & { slot: number }> {
+  const { slot, data } = await readState(client, ['queue'], commitment)
+  return { slot, ...queueOf(data[0]!) }
+}
+
+function queueOf(data: Uint8Array): QueueAccount {
+  const queue = decodeQueue(data)
+  if (!queue) throw new VaultUnreadable('the payout queue has an unknown layout')
+  return queue
+}
+
+/** Data of state accounts, all of one slot. */
+async function readState(
+  { rpc, address }: VaultReader,
+  names: readonly (keyof ChainClient['address'])[],
+  commitment: Commitment,
+): Promise<{ slot: number; data: Uint8Array[] }> {
+  const addresses = names.map((name) => address[name])
   const { context, value } = await rpc.read((endpoint, abortSignal) =>
     endpoint.getMultipleAccounts(addresses, { commitment, encoding: 'base64' }).send({ abortSignal }),
   )
@@ -47,10 +79,14 @@ async function readVault({ rpc, address }: VaultReader, commitment: Commitment):
     if (account?.owner !== address.program) throw new VaultAbsent('the vault does not exist at this program')
     return bytesOf(account.data[0])
   })
-  const decoded = { config: decodeConfig(data[0]!), tree: decodeTree(data[1]!), ring: decodeRing(data[2]!) }
-  const { config: vault, tree, ring } = decoded
-  if (!vault || !tree || !ring) throw new VaultUnreadable('the vault has an unknown layout')
-  return { slot: Number(context.slot), config: vault, tree, ring }
+  return { slot: Number(context.slot), data }
+}
+
+type WholeVault = VaultSnapshot & { queue: QueueAccount }
+
+async function readWhole(client: VaultReader): Promise<WholeVault> {
+  const { slot, data } = await readState(client, ['config', 'tree', 'ring', 'queue'], 'finalized')
+  return { slot, ...decodeVault(data), queue: queueOf(data[3]!) }
 }
 
 /**
@@ -70,11 +106,11 @@ export async function readVaults(
  * The newest finalized vault that a quorum of providers supports: shows it, or a later state of the same history.
  * @throws VaultUnreadable, ChainUnavailable
  */
-export async function readAgreedVault(client: Pick<ChainClient, 'rpc' | 'address'>): Promise<VaultSnapshot> {
+export async function readAgreedVault(client: Pick<ChainClient, 'rpc' | 'address'>): Promise<WholeVault> {
   const { rpc, address } = client
   for (let attempt = 0; attempt < LIMITS.rpc_attempts_max && !rpc.closed; attempt++) {
     if (attempt > 0) await rpc.sleep(backoffMs(attempt))
-    const answers = await rpc.all((reader) => readVault({ rpc: reader, address }, 'finalized'))
+    const answers = await rpc.all((reader) => readWhole({ rpc: reader, address }))
     const slot_min = rpc.reached(answers.map(({ value }) => value.slot))! - LIMITS.chain_lag_slots_max
     const shown = answers.map(({ value }) => value).filter(({ slot }) => slot >= slot_min)
     const supported = shown.filter(
@@ -88,7 +124,7 @@ export async function readAgreedVault(client: Pick<ChainClient, 'rpc' | 'address
 }
 
 /** Whether `other` is `one` or follows it: counters did not go back, and all else is equal where its counter is. */
-function supports(other: VaultSnapshot, one: VaultSnapshot): boolean {
+function supports(other: WholeVault, one: WholeVault): boolean {
   const [later, earlier] = [historyOf(other), historyOf(one)]
   return earlier.every(([counter, rest], at) => {
     const [counter_later, rest_later] = later[at]!
@@ -97,19 +133,32 @@ function supports(other: VaultSnapshot, one: VaultSnapshot): boolean {
 }
 
 /** Each counter of the vault with what it determines; what only the admin changes is under a counter that never moves. */
-function historyOf({ config, tree }: VaultSnapshot): [counter: number, rest: string][] {
-  const { journal_seq, journal_head, last_batch, spent_count, spent_root, ...rest } = config
+function historyOf({ config, tree, queue }: WholeVault): [counter: number, rest: string][] {
+  const { journal_seq, journal_head, commit_seq, commit_head, ...others } = config
+  const { last_batch, spent_count, settled_leaf_count, ...rest } = others
+  const { next_number, entries, capacity } = queue
   return [
     [journal_seq, toHex(journal_head)],
-    [last_batch, `${spent_count} ${toHex(spent_root)}`],
+    [commit_seq, toHex(commit_head)],
+    [last_batch, `${spent_count} ${settled_leaf_count} ${toHex(tree.spent_root)}`],
     [tree.leaf_count, toHex(tree.root)],
-    [0, JSON.stringify(rest, (_, value) => (value instanceof Uint8Array ? toHex(value) : value))],
+    // Entries that were ever queued and those that were ever closed.
+    [2 * (next_number - 1) - entries.length, textOf([next_number, entries])],
+    [capacity, ''],
+    [0, textOf(rest)],
   ]
+}
+
+function textOf(value: unknown): string {
+  return JSON.stringify(value, (_, one) => {
+    if (typeof one === 'bigint') return String(one)
+    return one instanceof Uint8Array ? toHex(one) : one
+  })
 }
 
 /** The vault's configuration and roots at finalized, as a quorum supports them. @throws VaultUnreadable, ChainUnavailable */
 export async function readConfig(client: Pick<ChainClient, 'rpc' | 'address'>): Promise<VaultConfig> {
-  const { config, tree } = await readAgreedVault(client)
+  const { config, tree, queue } = await readAgreedVault(client)
   return {
     admin: config.admin,
     settlement_signer: config.settlement_signer,
@@ -120,8 +169,19 @@ export async function readConfig(client: Pick<ChainClient, 'rpc' | 'address'>): 
     last_batch: config.last_batch,
     journal_seq: config.journal_seq,
     journal_head: config.journal_head,
-    spent_root: config.spent_root,
+    commit_seq: config.commit_seq,
+    commit_head: config.commit_head,
+    spent_root: tree.spent_root,
     spent_count: config.spent_count,
+    queue: {
+      capacity: queue.capacity,
+      next_number: queue.next_number,
+      entries: queue.entries
+        .map(({ number, kind, mint, amount, destination, nullifier, queued_slot }) => {
+          return { number, kind, mint, amount, destination, queued_slot, ...(nullifier && { nullifier }) }
+        })
+        .sort((a, b) => a.number - b.number),
+    },
     leaf_count: tree.leaf_count,
     note_root: tree.root,
     frozen: config.frozen,
@@ -141,7 +201,7 @@ function pendingOf(config: ConfigAccount): VaultConfig['pending'] {
     const value = encodeBase58(pending_admin.key)
     pending.push({ action: 'set_admin', effective_unix_s: pending_admin.effective_at_s, value })
   }
-  if (pending_restore_at_s !== undefined) {
+  if (pending_restore_at_s > 0) {
     pending.push({
       action: 'authorize_restore',
       effective_unix_s: pending_restore_at_s,
@@ -232,9 +292,10 @@ async function readBalances(
   })
 }
 
-export type OpenExit = Omit<ExitRequest, 'stage'>
+/** `served`: a batch has queued its payout, and only the bond is left. */
+export type OpenExit = Omit<ExitRequest, 'stage'> & { served: boolean; bond_payer: Uint8Array }
 
-/** The open exit requests of one slot by request account, earliest deadline first. @throws ChainUnavailable */
+/** The exit requests of one slot by request account, earliest deadline first. @throws ChainUnavailable */
 export async function readExitRequests(
   client: VaultReader,
   commitment: Commitment,
@@ -244,22 +305,27 @@ export async function readExitRequests(
   for (const { address, data } of accounts) {
     const decoded = decodeExitRequest(data)
     if (!decoded) continue
-    const { deadline_s: deadline_unix_s, bond_payer: _, requested_slot: __, ...fields } = decoded
-    requests.push([address, { ...fields, deadline_unix_s, request_account: decodeBase58(address, 32)! }])
+    const { nullifier, commitment, mint, amount, destination, refund_inner, served, bond_payer } = decoded
+    requests.push([
+      address,
+      {
+        ...{ nullifier, commitment, mint, amount, destination, refund_inner, served, bond_payer },
+        deadline_unix_s: decoded.deadline_s,
+        request_account: decodeBase58(address, 32)!,
+      },
+    ])
   }
   return { slot, requests: new Map(requests.sort(([, a], [, b]) => a.deadline_unix_s - b.deadline_unix_s)) }
 }
 
-/** All accounts of the program of one kind: filtered by size and by the first byte, which is the kind. */
+/** All accounts of the program of one kind: each kind has a size that no other has. */
 async function readAccounts(
   { rpc, address }: VaultReader,
   kind: 'mint_record' | 'exit_request',
   commitment: Commitment,
 ): Promise<{ slot: number; accounts: { address: Address; data: Uint8Array }[] }> {
-  const first_byte = encodeBase58(Uint8Array.of(ACCOUNT_KIND[kind])) as Base58EncodedBytes
   const size = { dataSize: BigInt(ACCOUNT_BYTES[kind]) }
-  const start = { memcmp: { offset: 0n, bytes: first_byte, encoding: 'base58' } } as const
-  const config = { commitment, encoding: 'base64', filters: [size, start], withContext: true } as const
+  const config = { commitment, encoding: 'base64', filters: [size], withContext: true } as const
   const { context, value } = await rpc.read((endpoint, abortSignal) =>
     endpoint.getProgramAccounts(address.program, config).send({ abortSignal }),
   )

@@ -70,15 +70,15 @@ export async function signVaultInstruction(
   terms: Terms,
   { compute_units, waited_ms }: { compute_units: number; waited_ms: number },
 ): Promise<Built> {
-  const { signer, fees, transactions } = client
-  const instruction = toInstruction(vault, [signer])
+  const { signer, payer, fees, transactions } = client
+  const instruction = toInstruction(vault, [signer, payer])
   const writes = (instruction.accounts as AccountMeta[]).filter(
     ({ role }) => role === AccountRole.WRITABLE || role === AccountRole.WRITABLE_SIGNER,
   )
   const price = await terms.price(writes.map(({ address }) => address))
   const priority_fee_lamports = priorityFee(fees, price, compute_units, waited_ms)
   const { lifetime } = terms
-  const draft = { payer: signer, instructions: [instruction], lifetime, compute_units, priority_fee_lamports }
+  const draft = { payer, instructions: [instruction], lifetime, compute_units, priority_fee_lamports }
   return buildFitting(draft, transactions)
 }
 

@@ -30,7 +30,7 @@ export function failureOf(error: unknown): TransactionFailure {
   return { kind: 'program', name: known?.name, text: known?.name ?? `custom error ${code}` }
 }
 
-/** The settlement signer cannot pay the fee: its balance is too low, or it was never funded. */
+/** The fee payer cannot pay the fee: its balance is too low, or it was never funded. */
 export function isPayerShort(failure: TransactionFailure): boolean {
   return failure.kind === 'transient' && ['InsufficientFundsForFee', 'AccountNotFound'].includes(failure.name)
 }

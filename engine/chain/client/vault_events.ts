@@ -55,12 +55,9 @@ type EventLeaf = { leaf_index: number; commitment: Uint8Array }
 /** The leaves that an event appended, in order. */
 export function leavesOf(event: VaultEvent): EventLeaf[] {
   if (event.kind === 'deposited') return [{ leaf_index: event.leaf_index, commitment: event.commitment }]
+  if (event.kind === 'paid') return event.refund ? [event.refund] : []
   if (event.kind !== 'settled') return []
-  const outputs = event.outputs.map(({ commitment }, at) => ({
-    leaf_index: event.first_leaf_index + at,
-    commitment,
-  }))
-  return [...outputs, ...event.payouts.flatMap(({ refund }) => (refund ? [refund] : []))]
+  return event.outputs.map(({ commitment }, at) => ({ leaf_index: event.first_leaf_index + at, commitment }))
 }
 
 /**

@@ -73,11 +73,6 @@ export class RelayedBatch {
     this.#sign_slot_min = slot + LIMITS.chain_lag_slots_max + 1
   }
 
-  /** An earlier batch was signed again: this one cites an older journal head, which the program rejects after it. */
-  superseded(): void {
-    this.#phase = 'unsigned'
-  }
-
   confirmed(signature: Uint8Array): void {
     this.#confirmed = true
     this.#landed = signature

@@ -1,8 +1,10 @@
 /** Lands settlement batches in order; only the batch id that a quorum shows on chain decides whether one landed. */
 
 import type { VaultErrorName } from '../../../protocol/vault/errors'
+import type { VaultInstruction } from '../../../protocol/vault/instruction'
+import { settleInstruction, settleUnits } from '../../../protocol/vault/settle'
 import { LIMITS } from '../../limits'
-import type { BatchStage, OutboxPort, SignedBatch } from '../../ports'
+import type { BatchStage, OutboxPort, SettlementPayload, SignedBatch } from '../../ports'
 import type { SignedTransaction } from '../client/build_transaction'
 import type { ChainClient } from '../client/chain_client'
 import { supervise } from '../client/health'
@@ -17,10 +19,9 @@ import {
   type TransactionFailure,
 } from '../client/transaction_status'
 import { agreedSettled } from '../watch/settled'
-import type { KnownStates } from '../watch/watch_leaves'
+import type { KnownStates, NoteTreeState } from '../watch/watch_leaves'
 import type { Verdicts } from '../watch/watcher'
 import { AheadWindow, type RelayedBatch, RelayedBatches } from './batch'
-import { SettleBuilder, settleUnits } from './settle_instruction'
 
 type RelayerArgs = {
   outbox: OutboxPort
@@ -28,8 +29,6 @@ type RelayerArgs = {
   epoch: number
   monotonicMs: () => number
   verdicts: Verdicts
-  /** Highest batch id that may be signed now. */
-  batchMax: () => number
 }
 
 /** A transaction of a batch that is not journaled yet. */
@@ -42,7 +41,6 @@ const PARALLEL = 16
 const RETRIED: readonly (VaultErrorName | undefined)[] = [
   'batch_out_of_sequence',
   'unknown_state',
-  'journal_regressed',
   'vault_frozen',
   'vault_paused',
 ]
@@ -54,69 +52,70 @@ const FORKED: readonly (VaultErrorName | undefined)[] = [
 ]
 
 export class Relayer {
-  readonly #batches: RelayedBatches
-  readonly #builder: SettleBuilder
-  readonly #window = new AheadWindow()
-  readonly #seen = { confirmed: [] as number[], finalized: [] as number[] }
+  private readonly batches: RelayedBatches
+  private readonly window = new AheadWindow()
+  private readonly seen = { confirmed: [] as number[], finalized: [] as number[] }
   /** Newest batch on chain at each level. */
-  #landed: number | undefined
-  #finalized: number | undefined
+  private landed: number | undefined
+  private finalized: number | undefined
   /** Lowest batch whose finality is not recorded. */
-  #open: number | undefined
-  #newest_final: { signature: Uint8Array; slot: number } | undefined
+  private open: number | undefined
+  private newest_final: { signature: Uint8Array; slot: number } | undefined
   /** The oldest batch that no quorum shows as landed, and since when it is due. */
-  #due: { batch_id: number; since_ms: number } | undefined
+  private due: { batch_id: number; since_ms: number } | undefined
   /** The batch whose rejection stopped settlement. */
-  #convicted: number | undefined
-  #waiting: { batch_id: number; ready: Promise<void> } | undefined
+  private convicted: number | undefined
+  private waiting: { batch_id: number; ready: Promise<void> } | undefined
 
   constructor(
-    readonly client: ChainClient,
-    readonly args: RelayerArgs,
+    private readonly client: ChainClient,
+    private readonly args: RelayerArgs,
   ) {
-    this.#batches = new RelayedBatches(args)
-    this.#builder = new SettleBuilder(client)
+    this.batches = new RelayedBatches(args)
     const max_ms = () => LIMITS.settlement_delay_slots_max * client.view.slotMs()
-    client.health.watch('batch_delayed', () => this.#due !== undefined && this.#waitedMs() > max_ms())
+    client.health.watch('batch_delayed', () => this.due !== undefined && this.waitedMs() > max_ms())
   }
 
   /** Runs until the client closes or another instance holds the vault. */
   run(): Promise<void> {
     return supervise(this.client, async () => {
-      if (!this.args.verdicts.isDisowned()) await this.#step()
+      if (!this.args.verdicts.isDisowned()) await this.step()
       return !this.args.verdicts.isDisowned()
     })
   }
 
   /** The newest batch that became final in this run. */
   newestFinal(): { signature: Uint8Array; slot: number } | undefined {
-    return this.#newest_final
+    return this.newest_final
   }
 
-  async #step(): Promise<void> {
+  private async step(): Promise<void> {
     const { client, args } = this
-    this.#noteDue()
+    this.noteDue()
     const { slot } = client.view.now()
     const [finalized, confirmed] = await Promise.all([
-      readVaults(client, 'finalized', this.#seen.finalized),
-      readVaults(client, 'confirmed', this.#seen.confirmed),
+      readVaults(client, 'finalized', this.seen.finalized),
+      readVaults(client, 'confirmed', this.seen.confirmed),
     ])
-    this.#finalized = this.#lastBatch(this.#finalized, finalized)
-    this.#landed = this.#lastBatch(this.#landed, confirmed)
-    const landed = this.#landed
-    if (this.#finalized !== undefined && landed !== undefined) {
-      this.#window.landed(landed)
-      if (this.#convicted !== undefined && landed >= this.#convicted) this.#acquit()
-      await this.#report(this.#finalized, landed)
-      if (args.outbox.payload(landed + 1)) await this.#relay(landed + 1, confirmed)
-      else if (this.#open === landed + 1) return this.#idle(landed + 1)
+    this.finalized = this.lastBatch(this.finalized, finalized)
+    this.landed = this.lastBatch(this.landed, confirmed)
+    const landed = this.landed
+    if (this.finalized !== undefined && landed !== undefined) {
+      this.window.landed(landed)
+      if (this.convicted !== undefined && landed >= this.convicted) this.acquit()
+      await this.report(this.finalized, landed)
+      if (args.outbox.payload(landed + 1)) await this.relay(landed + 1, confirmed)
+      else if (this.open === landed + 1) return this.idle(landed + 1)
     }
     // Confirmed state changes at most once per slot: poll once per slot.
     await client.view.after(slot)
   }
 
   /** It rises when a quorum shows more batches and falls when a quorum shows fewer. */
-  #lastBatch(before: number | undefined, answers: readonly Answer<VaultSnapshot>[]): number | undefined {
+  private lastBatch(
+    before: number | undefined,
+    answers: readonly Answer<VaultSnapshot>[],
+  ): number | undefined {
     const { rpc } = this.client
     const shown = answers.map(({ value }) => value.config.last_batch)
     const most = rpc.reached(shown)
@@ -124,39 +123,39 @@ export class Relayer {
     return Math.min(before, -rpc.reached(shown.map((batch) => -batch))!)
   }
 
-  #noteDue(): void {
-    let batch_id = this.#open
+  private noteDue(): void {
+    let batch_id = this.open
     if (batch_id === undefined) return
-    while (this.#batches.of(batch_id).isConfirmed) batch_id += 1
-    if (!this.args.outbox.payload(batch_id)) this.#due = undefined
-    else if (this.#due?.batch_id !== batch_id) this.#due = { batch_id, since_ms: this.args.monotonicMs() }
+    while (this.batches.of(batch_id).isConfirmed) batch_id += 1
+    if (!this.args.outbox.payload(batch_id)) this.due = undefined
+    else if (this.due?.batch_id !== batch_id) this.due = { batch_id, since_ms: this.args.monotonicMs() }
   }
 
-  #waitedMs(): number {
-    return this.#due ? this.args.monotonicMs() - this.#due.since_ms : 0
+  private waitedMs(): number {
+    return this.due ? this.args.monotonicMs() - this.due.since_ms : 0
   }
 
   /** Nothing in flight: waits for the next payload, or for the next poll of the chain. */
-  async #idle(batch_id: number): Promise<void> {
-    if (this.#waiting?.batch_id !== batch_id) {
-      this.#waiting = { batch_id, ready: this.args.outbox.waitForPayload(batch_id) }
+  private async idle(batch_id: number): Promise<void> {
+    if (this.waiting?.batch_id !== batch_id) {
+      this.waiting = { batch_id, ready: this.args.outbox.waitForPayload(batch_id) }
     }
-    await Promise.race([this.#waiting.ready, this.client.rpc.sleep(4 * this.client.view.slotMs())])
-    if (this.args.outbox.payload(batch_id) === undefined) this.#waiting = undefined
+    await Promise.race([this.waiting.ready, this.client.rpc.sleep(4 * this.client.view.slotMs())])
+    if (this.args.outbox.payload(batch_id) === undefined) this.waiting = undefined
   }
 
   /** Follows the batches in flight, then signs and sends those that wait. */
-  async #relay(next: number, confirmed: readonly Answer<VaultSnapshot>[]): Promise<void> {
+  private async relay(next: number, confirmed: readonly Answer<VaultSnapshot>[]): Promise<void> {
     const { verdicts } = this.args
     verdicts.ownBatch(next)
-    const open = this.#batches.openFrom(next)
-    if (open.length > 0 && !(await this.#follow(open))) return
+    const open = this.batches.openFrom(next)
+    if (open.length > 0 && !(await this.follow(open))) return
     const shown = confirmed.map(({ value }) => value)
-    if (!verdicts.isHalted()) await this.#sign(next, shown)
+    if (!verdicts.isHalted()) await this.sign(next, shown)
   }
 
   /** Reads the status of the transactions in flight and rebroadcasts them in order. False when the step ends here. */
-  async #follow(open: readonly RelayedBatch[]): Promise<boolean> {
+  private async follow(open: readonly RelayedBatch[]): Promise<boolean> {
     const height = this.client.view.agreed('height')
     const statuses = await agreedStatuses(
       this.client,
@@ -166,29 +165,31 @@ export class Relayer {
     let overtaken = false
     for (const [at, batch] of open.entries()) {
       const status = statuses[at]!
-      if (at === 0 && status.kind !== 'undecided' && status.kind !== 'failed') this.#acquit()
+      if (at === 0 && status.kind !== 'undecided' && status.kind !== 'failed') this.acquit()
       if (status.kind === 'executed') batch.executed()
       if (status.kind === 'unknown') batch.pending()
       if (status.kind !== 'failed') continue
       if (at === 0 && !batch.isAhead) {
-        await this.#refused(batch, status)
+        await this.refused(batch, status)
         return false
       }
       batch.refused()
-      // An anchor landed between them: nothing was reordered.
-      if (status.failure.kind === 'program' && status.failure.name === 'journal_regressed') continue
       // Counts any other failure as a reordering; a permanent one shows when the batch is next to land.
-      this.#window.overtaken(batch.batch_id, newest)
+      this.window.overtaken(batch.batch_id, newest)
       overtaken = true
     }
     if (this.args.verdicts.isHalted()) return false
-    return this.#sendAgain(open, height, overtaken)
+    return this.sendAgain(open, height, overtaken)
   }
 
   /** Rebroadcasts batches that no block contains yet; immediately if they were lost, because a later one was executed. */
-  async #sendAgain(followed: readonly RelayedBatch[], height: number, lost: boolean): Promise<boolean> {
+  private async sendAgain(
+    followed: readonly RelayedBatch[],
+    height: number,
+    lost: boolean,
+  ): Promise<boolean> {
     for (const batch of followed) {
-      // Later batches cannot land first; they are signed again after this one.
+      // Later batches cannot land first.
       if (batch.phase === 'unsigned') return true
       const { slot } = this.client.view.now()
       if (batch.isExpired(height)) {
@@ -197,7 +198,7 @@ export class Relayer {
       }
       const since = batch.unsentFor(slot)
       if (batch.phase === 'live' && (since >= LIMITS.rebroadcast_slots || (lost && since > 0)))
-        await this.#send(batch)
+        await this.send(batch)
     }
     return true
   }
@@ -206,21 +207,20 @@ export class Relayer {
    * Signs the next batch to land and those behind it, as long as every predecessor is in flight. A batch that failed ahead is
    * signed again once its predecessor was executed, at most `batch_signings_ahead_max` times; after that when it is next.
    */
-  async #sign(next: number, shown: readonly VaultSnapshot[]): Promise<void> {
+  private async sign(next: number, shown: readonly VaultSnapshot[]): Promise<void> {
     const { args, client } = this
     let terms: Terms | undefined
     const drafts: Draft[] = []
     let follows = false
-    const last = Math.min(next + this.#window.size, args.batchMax())
-    for (let batch_id = next; batch_id <= last; batch_id++) {
+    for (let batch_id = next; batch_id <= next + this.window.size; batch_id++) {
       const payload = args.outbox.payload(batch_id)
-      const batch = this.#batches.of(batch_id)
+      const batch = this.batches.of(batch_id)
       if (!payload) break
       if (batch.phase !== 'unsigned') continue
       const ahead = batch_id > next
       const signings = batch.signatures().length
       const again = ahead && signings > 0
-      if (again && !follows && this.#batches.of(batch_id - 1).phase !== 'executed') break
+      if (again && !follows && this.batches.of(batch_id - 1).phase !== 'executed') break
       if (again && signings >= LIMITS.batch_signings_ahead_max) break
       const { leaf_count_min } = payload
       const state = ahead
@@ -229,12 +229,8 @@ export class Relayer {
       if (!state || !batch.maySign(client.view.now().slot)) break
       args.verdicts.ownBatch(batch_id)
       terms ??= await Terms.read(client, signings)
-      const instruction = await this.#builder.build(payload, {
-        epoch: args.epoch,
-        state,
-        ...args.outbox.head(),
-      })
-      const limits = { compute_units: settleUnits(payload), waited_ms: ahead ? 0 : this.#waitedMs() }
+      const limits = { compute_units: unitsOf(payload), waited_ms: ahead ? 0 : this.waitedMs() }
+      const instruction = this.settle(payload, state)
       const built = await signVaultInstruction(client, instruction, terms, limits)
       if ('failure' in built) {
         client.health.set('transaction_failing', true)
@@ -242,42 +238,61 @@ export class Relayer {
       }
       drafts.push({ batch, transaction: built.signed, ahead })
       follows = ahead
-      if (drafts.length >= LIMITS.batches_journaled_max) await this.#journalAndSend(drafts.splice(0))
+      if (drafts.length >= LIMITS.batches_journaled_max) await this.journalAndSend(drafts.splice(0))
     }
-    await this.#journalAndSend(drafts)
+    await this.journalAndSend(drafts)
+  }
+
+  private settle(payload: SettlementPayload, state: NoteTreeState): VaultInstruction {
+    const { vault, signer_key } = this.client
+    const { outbox, epoch } = this.args
+    const { seq: journal_seq, head: journal_head } = outbox.head()
+    const { batch_id: batch, nullifiers, outputs, payouts } = payload
+    return settleInstruction({
+      program: vault.program,
+      settlement_signer: signer_key,
+      epoch,
+      batch,
+      cited_leaf_count: state.leaf_count,
+      cited_root: state.root,
+      journal_seq,
+      journal_head,
+      nullifiers,
+      outputs,
+      payouts: payouts.map(({ refund_inner: inner, ...payout }) => ({ ...payout, inner })),
+    })
   }
 
   /** Journals the drafts in one group, then sends them one after the other: in parallel they could arrive out of order. */
-  async #journalAndSend(drafts: readonly Draft[]): Promise<void> {
+  private async journalAndSend(drafts: readonly Draft[]): Promise<void> {
     // Nothing is sent once this venue has to stop.
     if (drafts.length === 0 || this.args.verdicts.isHalted()) return
     const signed = drafts.map(toSigned)
     await Promise.all(signed.map((one) => this.args.outbox.recordSigned(one)))
-    for (const [at, { batch, ahead }] of drafts.entries()) {
-      for (const later of this.#batches.after(batch.batch_id)) later.superseded()
-      batch.signed(signed[at]!, ahead)
-    }
+    for (const [at, { batch, ahead }] of drafts.entries()) batch.signed(signed[at]!, ahead)
     for (const { batch } of drafts) {
-      await this.#send(batch)
-      await this.#recordSubmitted(batch)
+      await this.send(batch)
+      await this.recordSubmitted(batch)
     }
   }
 
   /** Sends the newest transaction, for the first time or again. */
-  async #send(batch: RelayedBatch): Promise<void> {
+  private async send(batch: RelayedBatch): Promise<void> {
     batch.submitted(this.client.view.now().slot)
     await broadcast(this.client, batch.newest!.transaction)
   }
 
-  async #recordSubmitted({ batch_id, newest, landed }: RelayedBatch): Promise<void> {
+  private async recordSubmitted({ batch_id, newest, landed }: RelayedBatch): Promise<void> {
     const signature = newest?.signature ?? landed
     const { slot } = this.client.view.now()
-    if (signature)
-      await this.args.outbox.recordStage({ batch_id, stage: 'submitted', signature, slot, payouts: [] })
+    if (signature) await this.args.outbox.recordStage({ batch_id, stage: 'submitted', signature, slot })
   }
 
   /** The failure of the next batch is a verdict only if the program rejected it, for good and at finalized. */
-  async #refused(batch: RelayedBatch, { failure, final }: AgreedStatus & { kind: 'failed' }): Promise<void> {
+  private async refused(
+    batch: RelayedBatch,
+    { failure, final }: AgreedStatus & { kind: 'failed' },
+  ): Promise<void> {
     const { health, rpc } = this.client
     if (!isVerdict(failure)) {
       if (isPayerShort(failure)) health.set('fee_payer_low', true)
@@ -287,44 +302,44 @@ export class Relayer {
     }
     batch.rejected()
     if (!final) return
-    this.#convicted = batch.batch_id
+    this.convicted = batch.batch_id
     this.args.verdicts.standing(FORKED.includes(failure.name) ? 'forked' : 'program_error', true)
   }
 
   /** The quorum shows that the next batch was not rejected after all, or that it landed. */
-  #acquit(): void {
-    if (this.#convicted === undefined) return
-    this.#convicted = undefined
+  private acquit(): void {
+    if (this.convicted === undefined) return
+    this.convicted = undefined
     this.args.verdicts.standing('program_error', false)
   }
 
   /** Records, strictly in order, how far batches landed, and those that a fork took back. */
-  async #report(finalized: number, landed: number): Promise<void> {
-    this.#open ??= this.#firstOpen(finalized)
+  private async report(finalized: number, landed: number): Promise<void> {
+    this.open ??= this.firstOpen(finalized)
     // The same payloads are sent again, in order.
-    for (const batch of this.#batches.after(landed)) {
+    for (const batch of this.batches.after(landed)) {
       if (!batch.isConfirmed) continue
-      await this.#recordSubmitted(batch)
+      await this.recordSubmitted(batch)
       batch.reorged()
     }
-    for (let first = this.#open; first <= landed; first += PARALLEL) {
-      if (!(await this.#reportSome(first, Math.min(landed, first + PARALLEL - 1), finalized))) return
+    for (let first = this.open; first <= landed; first += PARALLEL) {
+      if (!(await this.reportSome(first, Math.min(landed, first + PARALLEL - 1), finalized))) return
     }
   }
 
   /** Batches finalized while this venue was down still have their payload: they are recorded first. */
-  #firstOpen(finalized: number): number {
+  private firstOpen(finalized: number): number {
     let open = finalized + 1
     while (open > 1 && this.args.outbox.payload(open - 1)) open -= 1
     return open
   }
 
   /** Reads in parallel, records in order. False when later batches must wait, so that stages stay in order. */
-  async #reportSome(first: number, last: number, finalized: number): Promise<boolean> {
+  private async reportSome(first: number, last: number, finalized: number): Promise<boolean> {
     const reads: { batch: RelayedBatch; found: Promise<BatchStage | undefined> }[] = []
     let all_ours = true
     for (let batch_id = first; batch_id <= last && all_ours; batch_id++) {
-      const batch = this.#batches.of(batch_id)
+      const batch = this.batches.of(batch_id)
       const level = batch_id <= finalized ? 'finalized' : 'confirmed'
       // For a foreign batch the verdict on config decides.
       all_ours = batch.newest !== undefined || this.args.outbox.payload(batch_id) !== undefined
@@ -336,23 +351,29 @@ export class Relayer {
     for (const [at, stage] of stages.entries()) {
       // The providers' history lags behind the account.
       if (!stage) return false
-      await this.#record(reads[at]!.batch, stage)
+      await this.record(reads[at]!.batch, stage)
     }
     return all_ours
   }
 
-  async #record(batch: RelayedBatch, stage: BatchStage): Promise<void> {
+  private async record(batch: RelayedBatch, stage: BatchStage): Promise<void> {
     await this.args.outbox.recordStage(stage)
     batch.confirmed(stage.signature)
     this.client.health.set('transaction_failing', false)
     if (stage.stage !== 'finalized') return
-    this.#batches.finalized(batch.batch_id)
-    this.#open = batch.batch_id + 1
-    this.#newest_final = {
+    this.batches.finalized(batch.batch_id)
+    this.open = batch.batch_id + 1
+    this.newest_final = {
       signature: stage.signature,
       slot: stage.slot,
     }
   }
+}
+
+function unitsOf({ nullifiers, outputs, payouts }: SettlementPayload): number {
+  const exits = payouts.filter(({ kind }) => kind === 'exit').length
+  const counts = { nullifiers: nullifiers.length, outputs: outputs.length }
+  return settleUnits({ ...counts, withdrawals: payouts.length - exits, exits })
 }
 
 function isVerdict(failure: TransactionFailure): failure is TransactionFailure & { kind: 'program' } {

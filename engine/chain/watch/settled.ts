@@ -1,7 +1,6 @@
 /** Finds landed settlement batches: one by its id, or all of them from events. */
 
 import { toHex } from '../../../protocol/bytes'
-import type { SettledEvent } from '../../../protocol/vault/events'
 import type { BatchStage, SettledBatch } from '../../ports'
 import type { ChainClient } from '../client/chain_client'
 import type { VaultReader } from '../client/read_vault'
@@ -10,7 +9,7 @@ import { eventHistory, type LandedEvent, vaultEvents } from '../client/vault_eve
 type Level = 'confirmed' | 'finalized'
 
 /**
- * The landed transaction of a batch and the outcome of its payouts, as a quorum of providers shows them. Tries the journaled
+ * The landed transaction of a batch, as a quorum of providers shows them. Tries the journaled
  * signatures, newest first, then the config account's history. Undefined while no quorum serves it. @throws ChainUnavailable
  */
 export async function agreedSettled(
@@ -51,14 +50,9 @@ async function findSettled(
 function stageOf(events: LandedEvent[] | undefined, batch_id: number, stage: Level): BatchStage | undefined {
   for (const { event, signature, slot } of events ?? []) {
     if (event.kind !== 'settled' || event.batch !== batch_id) continue
-    return { batch_id, stage, signature, slot, payouts: event.payouts.map(outcomeOf) }
+    return { batch_id, stage, signature, slot }
   }
   return undefined
-}
-
-function outcomeOf({ refund }: SettledEvent['payouts'][number]): BatchStage['payouts'][number] {
-  if (!refund) return { outcome: 'paid' }
-  return { outcome: 'refunded', refund_commitment: refund.commitment, refund_leaf_index: refund.leaf_index }
 }
 
 /**

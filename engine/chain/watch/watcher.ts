@@ -46,7 +46,8 @@ export class Watcher {
     const { slot } = client.view.now()
     if (slot - this.#exits_slot < LIMITS.exits_look_slots) return
     this.#exits_slot = slot
-    await this.exits.follow()
+    const batches = client.rpc.reached(finalized.map(({ value }) => value.config.last_batch))
+    if (batches !== undefined) await this.exits.follow(batches)
     await this.#audit()
   }
 
@@ -186,14 +187,14 @@ export class Verdicts {
   }
 }
 
-/** Polls the settlement signer's balance until the client closes; sets or clears `fee_payer_low`. */
-export async function watchPayer({ rpc, signer, health, fees }: ChainClient): Promise<void> {
+/** Polls the fee payer's balance until the client closes; sets or clears `fee_payer_low`. */
+export async function watchPayer({ rpc, payer, health, fees }: ChainClient): Promise<void> {
   while (!rpc.closed) {
     try {
       const low = await rpc.agree(
         async (reader) => {
           const { value } = await reader.read((endpoint, abortSignal) =>
-            endpoint.getBalance(signer.address, { commitment: 'confirmed' }).send({ abortSignal }),
+            endpoint.getBalance(payer.address, { commitment: 'confirmed' }).send({ abortSignal }),
           )
           return value < fees.balance_min_lamports
         },

@@ -16,7 +16,7 @@ import {
   word,
 } from '../../../protocol/codec'
 import type * as commands from '../../commands'
-import type { BatchStage } from '../../ports'
+import type { PayoutStage } from '../../ports'
 import { SIDES, TYPES } from '../state/order_row'
 
 const b16 = fixed(16)
@@ -50,8 +50,6 @@ export const hash_result = struct({
   outputs: list(struct({ blinding: b32, commitment: b32, memo: b16 })),
   refund_inners: list(b32),
   refund_blindings: list(b32),
-  spent_root: b32,
-  spent_count: uint,
 })
 export const signed_batch = struct({
   batch_id: uint,
@@ -59,18 +57,24 @@ export const signed_batch = struct({
   transaction: blob,
   last_valid_block_height: uint,
 })
-const outcome = struct({
-  outcome: word(['paid', 'refunded']),
-  refund_commitment: option(b32),
-  refund_leaf_index: option(uint),
-})
 const batch_stage = struct({
   batch_id: uint,
   stage: word(['submitted', 'confirmed', 'finalized']),
   signature: b64,
   slot: uint,
-  payouts: list(outcome) as Codec<BatchStage['payouts']>,
 })
+export const PAYOUT_STAGES = ['submitted', 'confirmed', 'finalized'] as const
+const payout_stage = struct({
+  number: uint,
+  stage: word(PAYOUT_STAGES),
+  outcome: option(word(['paid', 'refunded'])),
+  refund_commitment: option(b32),
+  refund_leaf_index: option(uint),
+  signature: b64,
+  slot: uint,
+}) as Codec<PayoutStage>
+/** The terms of a payout. */
+export const PAYOUT_TERMS = { number: uint, mint: b32, destination: b32, amount: u64 }
 /** The terms of an exit request without its note and stage. */
 export const EXIT_TERMS = {
   mint: b32,
@@ -183,6 +187,9 @@ const LAYOUTS = {
     ...stamp,
     batches: list(struct({ batch_id: uint, nullifiers: list(b32), signature: b64, slot: uint })),
   }),
+  payout_stage: struct({ ...stamp, stage: payout_stage }),
+  queue_capacity: struct({ ...stamp, capacity: uint }),
+  queue_restored: struct({ ...stamp, next_payout: uint, payouts: list(struct(PAYOUT_TERMS)) }),
 }
 export const KINDS = Object.keys(LAYOUTS) as commands.CommandKind[]
 

@@ -1,7 +1,7 @@
 /** Decodes a snapshot into a state, including its order books and indexes. */
 import { encodeBase58 } from '../../../protocol/base58'
 import { ByteReader, CodecError } from '../../../protocol/byte_stream'
-import { list, uint } from '../../../protocol/codec'
+import { list, uint, type ValueOf } from '../../../protocol/codec'
 import { addToBucket } from '../../memory/buckets'
 import { newList } from '../../memory/handle_list'
 import type { HashSeed } from '../../memory/id_table'
@@ -10,7 +10,7 @@ import { Book } from '../book/book'
 import { addKey } from '../rules/checks'
 import { restOrder } from '../rules/order_life'
 import { newAccount, type TradingKey } from '../state/account'
-import type { Exit, Reshape, Settlement, Withdrawal } from '../state/batch'
+import type { Exit, Reshape, RestoredPayout, Settlement, Withdrawal } from '../state/batch'
 import { addInstrument } from '../state/instrument'
 import { holdAll, type Note, notesOfBatch, notesOfPayment } from '../state/note'
 import type { FillRecord } from '../state/order'
@@ -170,10 +170,25 @@ function decodeSettlement(from: ByteReader, known: Decoding): Settlement {
   return {
     ...row,
     waiting: row.waiting.map(payoutOf),
+    queued: new Map(row.queued.map((one) => queuedOf(one, payoutOf))),
     batches: new Map(batches.map((batch) => [batch.batch_id, batch])),
     payments: new Map(payments.slice(0, readable).map((payment) => [idOf(payment), payment])),
     exits: new Map(exits.map((exit) => [exit.nullifier.toHex(), exit])),
   }
+}
+
+type Queued = ValueOf<typeof settlement_row>['queued'][number]
+
+function queuedOf(
+  { payment, restored }: Queued,
+  payoutOf: (ref: NonNullable<Queued['payment']>) => Withdrawal | Reshape | Exit,
+): [number, Withdrawal | Exit | RestoredPayout] {
+  if (restored !== undefined) {
+    const { number, ...terms } = restored
+    return [number, { kind: 'restored', ...terms }]
+  }
+  const payout = payoutOf(payment!) as Withdrawal | Exit
+  return [payout.payout_number, payout]
 }
 
 function decodePayment(from: ByteReader, { keys, noteAt }: Decoding): Withdrawal | Reshape {

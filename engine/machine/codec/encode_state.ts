@@ -24,7 +24,7 @@ import {
 import { type Tables, tablesOf } from './snapshot_tables'
 
 /** Layout version, the first byte of a snapshot. */
-export const STATE_LAYOUT = 2
+export const STATE_LAYOUT = 3
 /** Approximate length of a block. */
 const BLOCK_BYTES = 1024 * 1024
 
@@ -125,7 +125,15 @@ function encodeSettlement(to: ByteWriter, settlement: Settlement, tables: Tables
       reshapes: batch.reshapes.map(tables.payments.at),
     })),
   )
-  settlement_row.write(to, { ...settlement, waiting: settlement.waiting.map(refOf) })
+  settlement_row.write(to, {
+    ...settlement,
+    waiting: settlement.waiting.map(refOf),
+    queued: [...settlement.queued].map(([number, payout]) =>
+      payout.kind === 'restored'
+        ? { payment: undefined, restored: { number, ...payout } }
+        : { payment: refOf(payout), restored: undefined },
+    ),
+  })
 }
 
 function encodePayment(to: ByteWriter, payment: Withdrawal | Reshape, tables: Tables): void {

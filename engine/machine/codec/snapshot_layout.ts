@@ -25,7 +25,14 @@ import * as row from '../state/note_row'
 import type { FillRecord, Order, OrderFacts } from '../state/order'
 import { DIGEST_BYTES, ID_BYTES, IDENTITY_BYTES, LIVE_STATUSES, SIDES, TYPES } from '../state/order_row'
 import { keyBytes, type State } from '../state/state'
-import { EXIT_TERMS, HALT_REASONS, hash_result, signed_batch } from './command_codec'
+import {
+  EXIT_TERMS,
+  HALT_REASONS,
+  hash_result,
+  PAYOUT_STAGES,
+  PAYOUT_TERMS,
+  signed_batch,
+} from './command_codec'
 import type { Tables } from './snapshot_tables'
 
 const b32 = fixed(32)
@@ -314,6 +321,13 @@ export const batch_row = struct({
   signed: option(signed_batch),
 })
 
+const PAYOUT_PROGRESS = {
+  payout_number: uint,
+  payout_stage: option(word(PAYOUT_STAGES)),
+  payout_signature: option(text),
+  refund_commitment: option(b32),
+}
+
 export const withdrawal_row = struct({
   withdrawal_id: hex(16),
   key: uint,
@@ -327,8 +341,9 @@ export const withdrawal_row = struct({
   expiry_slot: uint,
   accepted_slot: uint,
   change: option(uint),
-  status: word(['accepted', 'submitted', 'confirmed', 'finalized', 'refunded', 'voided']),
-  refund_commitment: option(b32),
+  status: word(['accepted', 'submitted', 'confirmed', 'finalized', 'paid', 'refunded', 'voided']),
+  refund_blinding: option(b32),
+  ...PAYOUT_PROGRESS,
   settlement_batch: uint,
   signature: option(text),
   accepted_seq: uint,
@@ -362,13 +377,21 @@ export const exit_row = struct({
   accepted_slot: uint,
   note: option(uint),
   settlement_batch: uint,
+  ...PAYOUT_PROGRESS,
 })
+
+/** Exactly one of the two. */
+const queued_row = struct({ payment: option(payment_ref), restored: option(struct(PAYOUT_TERMS)) })
 
 export const settlement_row = struct({
   last_batch: uint,
   last_hashed: uint,
   unlanded: uint,
   waiting: list(payment_ref),
+  queued: list(queued_row),
+  next_payout: uint,
+  payouts_open: uint,
+  queue_capacity: uint,
   fees: list(u64),
   fee_day: uint,
   leaf_count_min: uint,

@@ -1,15 +1,13 @@
 /** Applies the progress of a settlement batch on chain, including a return to `submitted` after a fork. */
 import { encodeBase58 } from '../../../protocol/base58'
-import { equalBytes } from '../../../protocol/bytes'
 import type { CommandOf } from '../../commands'
 import type { BatchStage } from '../../ports'
-import type { Reshape, SettlementBatch, Withdrawal } from '../state/batch'
+import { type Exit, type Reshape, type SettlementBatch, UNPAID, type Withdrawal } from '../state/batch'
 import { dropAll, notesOfBatch, retireNote } from '../state/note'
 import type { Answer, Effects } from '../state/outcome'
 import type { State } from '../state/state'
 import { fillView, reshapeView, withdrawalView } from '../state/views'
-import { takeForExit } from './exit'
-import { announceNote } from './hashed'
+import { announceExit } from './exit'
 
 export function applyBatchSigned(state: State, command: CommandOf<'batch_signed'>): Answer {
   const batch = state.settlement.batches.get(command.signed.batch_id)
@@ -37,7 +35,7 @@ export function applyBatchStage(state: State, fx: Effects, command: CommandOf<'b
     fill.signature = signature
     fill.seq = fx.emit(fill.account, `fill.${stage.stage}`, (seq) => fillView(fill, seq))
   }
-  stageWithdrawals(state, fx, batch, stage, signature)
+  for (const payout of batch.payouts) stagePayout(state, fx, payout, stage.stage, signature)
   for (const reshape of batch.reshapes) stageReshape(state, fx, reshape, stage, signature)
   if (stage.stage === 'finalized') finalize(state, batch, stage)
   return { kind: 'done' }
@@ -47,63 +45,33 @@ function unlandedOf(batch: SettlementBatch, progress: SettlementBatch['progress'
   return progress === 'built' || progress === 'submitted' ? batch.fills.length : 0
 }
 
-function stageWithdrawals(
+/** A payout enters the vault's queue with its batch, and leaves it when a fork drops the batch. */
+function stagePayout(
   state: State,
   fx: Effects,
-  batch: SettlementBatch,
-  stage: BatchStage,
+  payout: Withdrawal | Exit,
+  stage: BatchStage['stage'],
   signature: string,
 ): void {
-  let refund = 0
-  batch.payouts.forEach((payout, at) => {
-    if (payout.kind === 'exit') return
-    const blinding = batch.hashed!.refund_blindings[refund++]!
-    const outcome = stage.payouts[at]
-    const refunded = outcome?.outcome === 'refunded' ? outcome : undefined
-    payout.signature = signature
-    payout.refund_commitment = refunded?.refund_commitment
-    const final = stage.stage === 'finalized'
-    payout.status = final && refunded !== undefined ? 'refunded' : stage.stage
-    if (final) payout.ended_unix_ms = state.unix_ms
-    payout.seq = fx.emit(payout.key.account, `withdrawal.${payout.status}`, (seq) =>
-      withdrawalView(payout, seq),
-    )
-    if (payout.status === 'refunded') registerRefund(state, fx, payout, blinding, refunded!)
-  })
-}
-
-/** The program has turned the payout into a note in deposit form; the chain determined its leaf. */
-function registerRefund(
-  state: State,
-  fx: Effects,
-  withdrawal: Withdrawal,
-  blinding: Uint8Array,
-  outcome: BatchStage['payouts'][number],
-): void {
-  const commitment = withdrawal.refund_commitment
-  if (commitment === undefined || outcome.refund_leaf_index === undefined) {
-    throw new Error('a refund came without its note')
+  const { queued } = state.settlement
+  const { payout_number } = payout
+  if (payout.payout_stage === 'finalized') return
+  const was_queued = queued.has(payout_number)
+  if (stage === 'submitted') {
+    queued.delete(payout_number)
+    Object.assign(payout, { ...UNPAID, payout_number })
+  } else queued.set(payout_number, payout)
+  if (payout.kind === 'exit') {
+    const is_queued = stage !== 'submitted'
+    if (is_queued !== was_queued) announceExit(state, fx, payout, is_queued ? 'served' : 'requested')
+    return
   }
-  // The owner may have requested its exit already, when only the request identified the note.
-  const exit = [...state.settlement.exits.values()].find((one) => equalBytes(one.commitment, commitment))
-  if (exit !== undefined && exit.settlement_batch > 0) return
-  const known = state.notes.find(commitment)
-  const note =
-    known ??
-    state.notes.create({
-      owner: withdrawal.key.bytes,
-      key: withdrawal.key,
-      mint: withdrawal.note.mint,
-      amount: withdrawal.amount,
-      status: 'free',
-      commitment,
-      blinding,
-      leaf_index: outcome.refund_leaf_index,
-    })
-  // A known note was opened by its owner after the leaf became final, and may already back a command.
-  if (known === undefined) state.notes.register(note)
-  announceNote(state, fx, 'note.created', note)
-  if (exit !== undefined) takeForExit(state, fx, exit, note)
+  payout.signature = signature
+  payout.status = stage
+  payout.ended_unix_ms = 0
+  payout.seq = fx.emit(payout.key.account, `withdrawal.${payout.status}`, (seq) =>
+    withdrawalView(payout, seq),
+  )
 }
 
 function stageReshape(
@@ -123,11 +91,6 @@ function finalize(state: State, batch: SettlementBatch, stage: BatchStage): void
   const { settlement } = state
   settlement.batches.delete(batch.batch_id)
   settlement.landed = { batch_id: batch.batch_id, signature: stage.signature, slot: stage.slot }
-  for (const payout of batch.payouts) {
-    if (payout.kind !== 'exit') continue
-    settlement.exits.delete(payout.nullifier.toHex())
-    if (payout.note !== undefined) state.notes.drop(payout.note)
-  }
   for (const note of batch.inputs) {
     const leaf_index = state.leaves.indexOf(note.commitment!)
     if (leaf_index !== undefined) retireNote(state, note, leaf_index)

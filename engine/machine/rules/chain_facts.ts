@@ -51,6 +51,23 @@ export function applySpentRestored(state: State, command: CommandOf<'spent_resto
   return { kind: 'done' }
 }
 
+/** The packer takes no more places of the queue than this. */
+export function applyQueueCapacity(state: State, command: CommandOf<'queue_capacity'>): Answer {
+  state.settlement.queue_capacity = command.capacity
+  return { kind: 'done' }
+}
+
+/** Restores the numbers and open entries of the payout queue. @throws Error after this venue packed a batch */
+export function applyQueueRestored(state: State, command: CommandOf<'queue_restored'>): Answer {
+  const { settlement } = state
+  if (settlement.batches.size > 0) throw new Error('the restored payout queue comes before any batch')
+  settlement.next_payout = command.next_payout
+  settlement.payouts_open = command.payouts.length
+  for (const { number, mint, destination, amount } of command.payouts)
+    settlement.queued.set(number, { kind: 'restored', mint, destination, amount })
+  return { kind: 'done' }
+}
+
 /** Ignores a price that is not newer than the known one, and one for an instrument without an oracle. */
 export function applyReference(state: State, command: CommandOf<'reference'>): Answer {
   const instrument = instrumentOf(state, command.symbol)

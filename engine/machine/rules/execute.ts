@@ -18,6 +18,8 @@ import {
   applyEpochIntended,
   applyEpochOpened,
   applyLeaves,
+  applyQueueCapacity,
+  applyQueueRestored,
   applyReference,
   applySpentRestored,
 } from './chain_facts'
@@ -26,6 +28,7 @@ import { applyExit } from './exit'
 import { applyHalted, applyInstrumentStatus, applyResumed } from './halt'
 import { applyHashed } from './hashed'
 import { applyReshape, applyWithdraw, decideReshape, decideWithdraw } from './payment'
+import { applyPayoutStage } from './payout_stage'
 import { applyModify, applyPlace, decideModify, decidePlace } from './place'
 import { applySlot } from './slot'
 
@@ -128,6 +131,10 @@ function applyFact(
       return applyBatchSigned(state, command)
     case 'batch_stage':
       return applyBatchStage(state, fx, command)
+    case 'payout_stage':
+      return applyPayoutStage(state, fx, command)
+    case 'queue_capacity':
+      return applyQueueCapacity(state, command)
     case 'epoch_intended':
       return applyEpochIntended(state, command)
     case 'epoch_opened':
@@ -150,5 +157,7 @@ function applyFact(
       return applyConfigure(state, command)
     case 'spent_restored':
       return applySpentRestored(state, command)
+    case 'queue_restored':
+      return applyQueueRestored(state, command)
   }
 }

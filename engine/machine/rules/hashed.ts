@@ -3,7 +3,7 @@ import { compareBytes } from '../../../protocol/bytes'
 import type { NoteEvent } from '../../../protocol/wire/trading'
 import type { CommandOf } from '../../commands'
 import { keyOf } from '../state/account'
-import { type SettlementBatch, unopenedExits } from '../state/batch'
+import { type SettlementBatch, unopenedExits, withdrawalsOf } from '../state/batch'
 import type { Note } from '../state/note'
 import type { Answer, Effects } from '../state/outcome'
 import type { State } from '../state/state'
@@ -25,6 +25,8 @@ export function applyHashed(state: State, fx: Effects, command: CommandOf<'hashe
     state.notes.register(note)
     announceNote(state, fx, 'note.created', note)
   })
+  for (const [at, withdrawal] of withdrawalsOf(batch).entries())
+    withdrawal.refund_blinding = result.refund_blindings[at]
   batch.hashed = result
   settlement.last_hashed = batch_id
   for (const fill of batch.fills) {
@@ -34,7 +36,7 @@ export function applyHashed(state: State, fx: Effects, command: CommandOf<'hashe
 }
 
 function checkShape(batch: SettlementBatch, { result }: CommandOf<'hashed'>): void {
-  const refunds = batch.payouts.filter((payout) => payout.kind === 'withdrawal').length
+  const refunds = withdrawalsOf(batch).length
   const fits =
     result.nullifiers.length === batch.inputs.length + unopenedExits(batch).length &&
     result.outputs.length === batch.outputs.length &&
@@ -43,7 +45,7 @@ function checkShape(batch: SettlementBatch, { result }: CommandOf<'hashed'>): vo
   if (!fits) throw new Error('a hash result does not fit its batch')
 }
 
-/** Appends in the order of the spent tree: ascending within the batch. */
+/** Appends in the order of the spent log: ascending within the batch. */
 function spendNullifiers(state: State, batch: SettlementBatch, nullifiers: Uint8Array[]): void {
   batch.inputs.forEach((note, at) => {
     note.setNullifier(nullifiers[at]!)

@@ -140,51 +140,51 @@ class Walk {
   }
 }
 
+type Waiting = Withdrawal | Reshape | Exit
+
 const NO_ORDER_ID = new Uint8Array(16)
 /** A part is the space of one nullifier and two outputs with memos: 128 bytes of a transaction. */
 const PART_BYTES = 128
 const NULLIFIER_BYTES = 32
 const OUTPUT_BYTES = 48
-/** A payout with its accounts, nullifier and change. The accounts of a mint are needed once per batch. */
+/** A payout with its nullifier, change and exit request. The record of a mint is needed once per batch. */
 const PAYOUT_PARTS = 2
 const PAYOUT_MINT_PARTS = 1
 
 /**
  * Packs withdrawals, reshapes and served exits, oldest first. They join an open batch. They open a new one only when no batch
- * is on its way to the chain, when they fill one, or when the oldest has waited `payment_wait_slots_max`.
+ * is on its way to the chain, when they fill one, or when the oldest has waited `payment_wait_slots_max`. Payouts wait while
+ * the vault's queue has no room; reshapes do not wait for them.
  */
 export function packPayments(state: State, packer: Packer): void {
-  const { waiting } = state.settlement
-  const may_open = mayOpen(state)
-  let packed = 0
-  for (const payment of waiting) {
+  const { waiting, queue_capacity, payouts_open } = state.settlement
+  let room = queue_capacity - payouts_open
+  const ready = waiting.filter(({ kind }) => kind === 'reshape' || room-- > 0)
+  const may_open = mayOpen(state, ready)
+  const packed = new Set<Waiting>()
+  for (const payment of ready) {
     const joins = packer.room >= partsOf(state, payment, packer.batch)
     if (!joins && !may_open) break
     if (!joins) packer.seal()
     packOne(state, packer.take(partsOf(state, payment, packer.batch)), payment)
-    packed += 1
+    packed.add(payment)
   }
-  waiting.splice(0, packed)
+  waiting.splice(0, waiting.length, ...waiting.filter((payment) => !packed.has(payment)))
 }
 
-function mayOpen(state: State): boolean {
-  const { waiting, batches } = state.settlement
-  const first = waiting[0]
+function mayOpen(state: State, ready: readonly Waiting[]): boolean {
+  const first = ready[0]
   if (first === undefined) return false
-  const idle = [...batches.values()].every(
+  const idle = [...state.settlement.batches.values()].every(
     (batch) => batch.progress !== 'built' && batch.progress !== 'submitted',
   )
-  const full = waiting.length * PAYOUT_PARTS >= settingsOf(state).settlement_parts_max
+  const full = ready.length * PAYOUT_PARTS >= settingsOf(state).settlement_parts_max
   const waited = state.slot - first.accepted_slot >= LIMITS.payment_wait_slots_max
   return idle || full || waited
 }
 
 /** Parts that a payment needs in a batch; infinite if the batch already pays the maximum number of mints. */
-function partsOf(
-  state: State,
-  payment: Withdrawal | Reshape | Exit,
-  batch: SettlementBatch | undefined,
-): number {
+function partsOf(state: State, payment: Waiting, batch: SettlementBatch | undefined): number {
   if (payment.kind === 'reshape') {
     const bytes = payment.inputs.length * NULLIFIER_BYTES + payment.amounts.length * OUTPUT_BYTES
     return Math.ceil(bytes / PART_BYTES)
@@ -198,8 +198,12 @@ function mintOf(state: State, payout: Withdrawal | Exit): string {
   return payout.kind === 'exit' ? payout.mint.toHex() : state.mints[payout.note.mint]!.bytes.toHex()
 }
 
-function packOne(state: State, batch: SettlementBatch, payment: Withdrawal | Reshape | Exit): void {
+function packOne(state: State, batch: SettlementBatch, payment: Waiting): void {
   payment.settlement_batch = batch.batch_id
+  if (payment.kind !== 'reshape') {
+    payment.payout_number = state.settlement.next_payout++
+    state.settlement.payouts_open += 1
+  }
   if (payment.kind === 'withdrawal') packWithdrawal(state, batch, payment)
   else if (payment.kind === 'reshape') packReshape(state, batch, payment)
   else packExit(state, batch, payment)

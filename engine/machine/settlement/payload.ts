@@ -1,7 +1,7 @@
 /** Reads a settlement batch as the immutable payload that the relayer signs, and as the job of the hashing worker. */
 import { compareBytes, concatBytes } from '../../../protocol/bytes'
-import type { HashJob, HashResult, Payout, SettlementPayload } from '../../ports'
-import { type SettlementBatch, unopenedExits } from '../state/batch'
+import type { HashJob, HashResult, OpenPayout, Payout, SettlementPayload } from '../../ports'
+import { type SettlementBatch, unopenedExits, withdrawalsOf } from '../state/batch'
 import type { State } from '../state/state'
 
 /** Undefined until the batch is hashed, and after it is finalized. */
@@ -16,8 +16,6 @@ export function payloadOf(state: State, batch_id: number): SettlementPayload | u
       .map(({ commitment, memo }) => ({ commitment, memo }))
       .sort((a, b) => compareBytes(a.commitment, b.commitment)),
     payouts: payoutsOf(state, batch, hashed),
-    spent_root: hashed.spent_root,
-    spent_count: hashed.spent_count,
     leaf_count_min: batch.leaf_count_min,
   }
 }
@@ -26,14 +24,25 @@ export function payloadOf(state: State, batch_id: number): SettlementPayload | u
 function payoutsOf(state: State, batch: SettlementBatch, hashed: HashResult): Payout[] {
   let refund = 0
   return batch.payouts.map((payout) => {
-    const { kind, destination, amount } = payout
+    const { kind, destination, amount, payout_number: number } = payout
     if (kind === 'exit') {
       const { mint, refund_inner, nullifier } = payout
-      return { kind, mint, destination, amount, refund_inner, nullifier }
+      return { number, kind, mint, destination, amount, refund_inner, nullifier }
     }
     const { bytes: mint } = state.mints[payout.note.mint]!
-    return { kind, mint, destination, amount, refund_inner: hashed.refund_inners[refund++]! }
+    return { number, kind, mint, destination, amount, refund_inner: hashed.refund_inners[refund++]! }
   })
+}
+
+/** Payouts in the vault's queue that are not finally closed, ascending by number. */
+export function openPayouts(state: State): OpenPayout[] {
+  const open = [...state.settlement.queued].map(([number, payout]) => {
+    const { destination, amount } = payout
+    const mint = payout.kind === 'withdrawal' ? state.mints[payout.note.mint]!.bytes : payout.mint
+    const batch_id = payout.kind === 'restored' ? 0 : payout.settlement_batch
+    return { number, mint, destination, amount, batch_id }
+  })
+  return open.sort((a, b) => a.number - b.number)
 }
 
 /**
@@ -63,10 +72,8 @@ export function nextHashJob(state: State): HashJob | undefined {
       mint: state.mints[note.mint]!.bytes,
       amount: note.amount,
     })),
-    refunds: batch.payouts.flatMap((payout) => {
-      if (payout.kind === 'exit') return []
-      const { change_anchor: anchor, nonce, key } = payout
-      return [{ anchor, nonce, generation, index_role: 3, owner: key.bytes }]
+    refunds: withdrawalsOf(batch).map(({ change_anchor: anchor, nonce, key }) => {
+      return { anchor, nonce, generation, index_role: 3, owner: key.bytes }
     }),
   }
 }

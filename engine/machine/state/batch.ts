@@ -1,6 +1,6 @@
 /** Defines settlement batches, the content of one `settle` transaction each, from packing to finality. */
 import type { Amount, EventSeq, SlotNumber } from '../../../protocol/units'
-import type { HashResult, SignedBatch } from '../../ports'
+import type { HashResult, PayoutStage, SignedBatch } from '../../ports'
 import type { TradingKey } from './account'
 import type { Note, NoteFacts } from './note'
 import type { FillRecord } from './order'
@@ -44,8 +44,19 @@ export type SettlementBatch = {
   signed: SignedBatch | undefined
 }
 
+/** Of a withdrawal or exit: the transaction that pays it or turns it into a refund note. */
+type PayoutProgress = {
+  /** 0 until it is packed. */
+  payout_number: number
+  payout_stage: PayoutStage['stage'] | undefined
+  /** base58. */
+  payout_signature: string | undefined
+  /** Set once the chain turns the payout into a refund note. */
+  refund_commitment: Uint8Array | undefined
+}
+
 /** A payout of part of a note to a token account. */
-export type Withdrawal = {
+export type Withdrawal = PayoutProgress & {
   readonly kind: 'withdrawal'
   /** Hex. */
   readonly withdrawal_id: string
@@ -60,9 +71,10 @@ export type Withdrawal = {
   readonly expiry_slot: SlotNumber
   readonly accepted_slot: SlotNumber
   change: Note | undefined
-  status: 'accepted' | 'submitted' | 'confirmed' | 'finalized' | 'refunded' | 'voided'
-  /** Set once the chain turns the payout into a refund note. */
-  refund_commitment: Uint8Array | undefined
+  /** That of its settlement batch until the payout is final. */
+  status: 'accepted' | 'submitted' | 'confirmed' | 'finalized' | 'paid' | 'refunded' | 'voided'
+  /** Of the refund note that the chain may append; known once the batch is hashed. */
+  refund_blinding: Uint8Array | undefined
   settlement_batch: number
   signature: string | undefined
   /** Event numbers of its acceptance and of its newest event. */
@@ -95,7 +107,7 @@ export type Reshape = {
 }
 
 /** An exit request seen on chain. The whole note is paid to the destination of the request. */
-export type Exit = {
+export type Exit = PayoutProgress & {
   readonly kind: 'exit'
   readonly nullifier: Uint8Array
   readonly mint: Uint8Array
@@ -113,6 +125,21 @@ export type Exit = {
   settlement_batch: number
 }
 
+export const UNPAID: PayoutProgress = {
+  payout_number: 0,
+  payout_stage: undefined,
+  payout_signature: undefined,
+  refund_commitment: undefined,
+}
+
+/** A payout that a batch before this journal queued. */
+export type RestoredPayout = {
+  readonly kind: 'restored'
+  readonly mint: Uint8Array
+  readonly destination: Uint8Array
+  readonly amount: Amount
+}
+
 export type Settlement = {
   /** Unfinalized batches by id, ascending. */
   readonly batches: Map<number, SettlementBatch>
@@ -126,7 +153,15 @@ export type Settlement = {
   readonly waiting: (Withdrawal | Reshape | Exit)[]
   /** All readable withdrawals and reshapes by id (hex), in the order of acceptance. */
   readonly payments: Map<string, Withdrawal | Reshape>
-  /** Open exit requests by nullifier (hex). */
+  /** Payouts in the vault's queue by number: their batch is at least confirmed, and they are not finally closed. */
+  readonly queued: Map<number, Withdrawal | Exit | RestoredPayout>
+  /** Number of the next payout, from 1. The program counts the same. */
+  next_payout: number
+  /** Payouts packed and not finally closed. */
+  payouts_open: number
+  /** Places of the vault's payout queue. */
+  queue_capacity: number
+  /** Exit requests by nullifier (hex), until their payout is final. */
   readonly exits: Map<string, Exit>
   /** Accrued fees that are not issued yet, by mint index. */
   fees: Amount[]
@@ -161,6 +196,11 @@ export function unopenedExits(batch: SettlementBatch): Exit[] {
   return batch.payouts.filter((payout) => payout.kind === 'exit').filter((exit) => exit.note === undefined)
 }
 
+/** In the order of their refunds in the hash job and its result. */
+export function withdrawalsOf(batch: SettlementBatch): Withdrawal[] {
+  return batch.payouts.filter((payout) => payout.kind === 'withdrawal')
+}
+
 type NewNote = Pick<NoteFacts, 'owner' | 'key' | 'mint' | 'amount'> & { status: 'free' | 'in_use' }
 
 /** Makes a new note an output of the batch; undefined for a zero amount, which creates no output. */
@@ -189,18 +229,36 @@ export function moveFees(state: State, batch: SettlementBatch, mint: number, cha
 
 /**
  * The nullifiers of hashed batches with an id above `after`: batches ascending, nullifiers ascending within each. The hashing
- * worker rebuilds the spent tree from them at boot.
+ * worker rebuilds the spent log from them at boot.
  */
 export function* spentBatches(
   state: State,
   after = 0,
 ): Generator<{ batch_id: number; nullifiers: Uint8Array[] }> {
-  const { nullifiers, nullifier_ends } = state
-  for (let at = after; at < nullifier_ends.length; at++) {
-    const batch: Uint8Array[] = []
-    for (let place = nullifier_ends[at - 1] ?? 0; place < nullifier_ends[at]!; place++) {
-      batch.push(nullifiers.at(place).slice())
-    }
-    yield { batch_id: at + 1, nullifiers: batch }
+  for (let batch_id = after + 1; batch_id <= state.nullifier_ends.length; batch_id++)
+    yield { batch_id, nullifiers: nullifiersOf(state, batch_id) }
+}
+
+/** The hashed batch that spent a nullifier, with all of its nullifiers; undefined when none did. */
+export function spentBatch(
+  state: State,
+  nullifier: Uint8Array,
+): { batch_id: number; nullifiers: Uint8Array[] } | undefined {
+  const place = state.nullifiers.indexOf(nullifier)
+  if (place === undefined) return undefined
+  const { nullifier_ends: ends } = state
+  let [low, high] = [0, ends.length - 1]
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if (ends[middle]! > place) high = middle
+    else low = middle + 1
   }
+  return { batch_id: low + 1, nullifiers: nullifiersOf(state, low + 1) }
+}
+
+function nullifiersOf({ nullifiers, nullifier_ends }: State, batch_id: number): Uint8Array[] {
+  const first = nullifier_ends[batch_id - 2] ?? 0
+  return Array.from({ length: nullifier_ends[batch_id - 1]! - first }, (_, at) =>
+    nullifiers.at(first + at).slice(),
+  )
 }

@@ -3,6 +3,7 @@ import { decodeBase58 } from '../../../protocol/base58'
 import { fromHex } from '../../../protocol/bytes'
 import type { Amount, SlotNumber } from '../../../protocol/units'
 import type { HaltReason, Settings } from '../../commands'
+import { LIMITS } from '../../limits'
 import { ByteIndex } from '../../memory/byte_index'
 import type { HashSeed } from '../../memory/id_table'
 import { OrderPool } from '../book/order_pool'
@@ -63,7 +64,7 @@ export type State = {
   readonly notes: Notes
   /** Finalized leaves of the note tree. */
   readonly leaves: ByteIndex
-  /** Spent nullifiers in the order of the spent tree. */
+  /** Spent nullifiers in the order of the spent log. */
   readonly nullifiers: ByteIndex
   /** `nullifiers.size` after each hashed batch; index = batch id - 1. */
   readonly nullifier_ends: number[]
@@ -115,6 +116,10 @@ export function createState(seed: HashSeed, orders?: number): State {
       unlanded: 0,
       waiting: [],
       payments: new Map(),
+      queued: new Map(),
+      next_payout: 1,
+      payouts_open: 0,
+      queue_capacity: LIMITS.queue_capacity_first,
       exits: new Map(),
       fees: [],
       fee_day: 0,

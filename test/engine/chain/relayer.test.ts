@@ -196,7 +196,7 @@ test('a crash between journal and send, and one between send and answer, are hea
   await world.boot()
   await world.outbox.until(() => world.outbox.stageOf(1) === 'finalized')
   await expectLandedOnce(world, 1)
-  expect(world.epoch).toBe(3)
+  expect(world.epoch).toBe(4)
   await world.close()
 })
 
@@ -205,12 +205,17 @@ test('payouts: a usable destination is paid, an unusable one comes back as a not
   await world.deposit(1_000_000n)
   await world.boot()
   const { mint, destination } = await payee(world)
-  const inner = world.nextPayload().outputs[0]!.commitment
-  const paid = { kind: 'withdrawal' as const, mint, destination, amount: 400n, refund_inner: inner }
-  const missing = { ...paid, destination: crypto.getRandomValues(new Uint8Array(32)), amount: 300n }
+  const paid = world.payout({ mint, destination, amount: 400n })
+  const missing = world.payout({
+    mint,
+    destination: crypto.getRandomValues(new Uint8Array(32)),
+    amount: 300n,
+  })
   world.outbox.add(world.nextPayload([paid, missing]))
-  await world.outbox.until(() => world.outbox.stageOf(1) === 'finalized')
-  const { payouts } = world.outbox.stages.at(-1)!
+  await world.outbox.until(() =>
+    [1, 2].every((number) => world.outbox.payoutOf(number)?.stage === 'finalized'),
+  )
+  const payouts = [world.outbox.payoutOf(1)!, world.outbox.payoutOf(2)!]
   expect(payouts.map((payout) => payout.outcome)).toEqual(['paid', 'refunded'])
   await world.sink.until(() => world.sink.told.length === 5)
   expect(payouts[1]!.refund_leaf_index).toBe(4)
@@ -235,10 +240,7 @@ test('a payout above what the vault owes stops the relayer with program_error', 
   await world.deposit(1_000n)
   await world.boot()
   const { mint, destination } = await payee(world)
-  const refund_inner = world.nextPayload().outputs[0]!.commitment
-  world.outbox.add(
-    world.nextPayload([{ kind: 'withdrawal', mint, destination, amount: 1_001n, refund_inner }]),
-  )
+  world.outbox.add(world.nextPayload([world.payout({ mint, destination, amount: 1_001n })]))
   await world.sink.until(() => world.sink.halts.length > 0)
   expect(world.sink.halts).toEqual(['program_error'])
   expect(world.port.health()).toMatchObject({ settlement: 'degraded', reasons: ['program_error'] })

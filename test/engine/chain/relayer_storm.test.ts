@@ -13,7 +13,7 @@ import { associatedTokenAddress } from '../../../sandbox/chain/token_instruction
 import { mintTo } from '../../kit/chain/chain_folder'
 import { delayingLies, LyingEndpoint } from '../../kit/chain/lying_endpoint'
 import { fundedWallet } from '../../kit/chain/transfer'
-import { randomField, USDC, VaultWorld } from '../../kit/chain/vault_world'
+import { USDC, VaultWorld } from '../../kit/chain/vault_world'
 import { Random } from '../../laws/random'
 
 const BATCHES = Number(process.env['TACIT_STORM_BATCHES'] ?? 14)
@@ -48,15 +48,8 @@ test(`${BATCHES} batches through a storm: each final once, nothing paid twice`, 
   let paid = 0n
   const mint = decodeBase58(USDC, 32)!
   for (let batch = 1; batch <= BATCHES; batch++) {
-    const payout = {
-      kind: 'withdrawal' as const,
-      mint,
-      destination,
-      amount: PAID,
-      refund_inner: randomField(),
-    }
     storm.raging = Math.floor(batch / SPELL) % 2 === 0
-    const payouts = random.chance(0.3) ? [payout] : []
+    const payouts = random.chance(0.3) ? [world.payout({ mint, destination, amount: PAID })] : []
     paid += PAID * BigInt(payouts.length)
     mortal.silent = random.chance(0.2)
     liar.silent = random.chance(0.1)
@@ -65,6 +58,7 @@ test(`${BATCHES} batches through a storm: each final once, nothing paid twice`, 
     if (behind > 0) await world.outbox.until(() => world.outbox.stageOf(behind) === 'finalized')
   }
   await world.outbox.until(() => world.outbox.stageOf(BATCHES) === 'finalized')
+  await world.outbox.until(() => world.outbox.openPayouts().length === 0)
   const finals = world.outbox.stages.filter(({ stage }) => stage === 'finalized')
   expect(finals.map(({ batch_id }) => batch_id)).toEqual(Array.from({ length: BATCHES }, (_, at) => at + 1))
   expect([...world.outbox.violations, ...world.sink.violations, ...world.sink.halts]).toEqual([])

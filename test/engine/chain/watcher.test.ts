@@ -1,5 +1,6 @@
 /** The engine learns finalized leaves without gaps, and stops when the chain contradicts its journal. */
 import { expect, test } from 'bun:test'
+import { lamports } from '@solana/kit'
 import { MemoryOutbox } from '../../../bench/settling/memory_outbox'
 import { toInstruction } from '../../../engine/chain/client/build_transaction'
 import { openHashing } from '../../../engine/hashing/open_hashing'
@@ -7,7 +8,7 @@ import { EpochTaken } from '../../../engine/ports'
 import { toHex } from '../../../protocol/bytes'
 import { publicKeyOf } from '../../../protocol/sign'
 import { openEpochInstruction } from '../../../protocol/vault/epochs'
-import { chainFolder } from '../../kit/chain/chain_folder'
+import { chainFolder, clientsOf } from '../../kit/chain/chain_folder'
 import { MemorySink, randomField, VaultWorld } from '../../kit/chain/vault_world'
 
 test('deposits arrive once, in leaf order, and only up to a root the own tree reproduces', async () => {
@@ -92,12 +93,18 @@ test('an epoch opened by somebody else with the same key means forked', async ()
   const world = await VaultWorld.open()
   await world.boot()
   const signer = await world.settlementSigner()
+  await clientsOf(world.chain).rpc.requestAirdrop(signer.address, lamports(1_000_000_000n)).send()
+  const config = await world.port.readConfig()
   const instruction = openEpochInstruction({
     program: world.program,
     settlement_signer: publicKeyOf(world.seed),
     epoch: 2,
     boot_nonce: crypto.getRandomValues(new Uint8Array(16)),
     compose_hash: new Uint8Array(32),
+    last_batch: 0,
+    spent_root: config.spent_root,
+    cited_leaf_count: config.leaf_count,
+    cited_root: config.note_root,
     journal_seq: 100,
     journal_head: new Uint8Array(32).fill(9),
     restore: false,

@@ -32,8 +32,6 @@ const result = {
   outputs: [{ blinding: seeded('y'), commitment: seeded('z'), memo: id }],
   refund_inners: [],
   refund_blindings: [seeded('w')],
-  spent_root: seeded('r'),
-  spent_count: 2 ** 40,
 }
 const request = {
   nullifier: seeded('n'),
@@ -46,7 +44,7 @@ const request = {
   refund_inner: seeded('i'),
   stage: 'vanished' as const,
 }
-const payout = { outcome: 'refunded' as const, refund_commitment: seeded('c'), refund_leaf_index: 4 }
+const refund = { outcome: 'refunded' as const, refund_commitment: seeded('c'), refund_leaf_index: 4 }
 
 const COMMANDS: CommandBody[] = [
   { kind: 'configure', settings: settings() },
@@ -111,7 +109,17 @@ const COMMANDS: CommandBody[] = [
   { kind: 'batch_signed', signed },
   {
     kind: 'batch_stage',
-    stage: { batch_id: 3, stage: 'confirmed', signature: SIGNATURE, slot: 4, payouts: [payout] },
+    stage: { batch_id: 3, stage: 'confirmed', signature: SIGNATURE, slot: 4 },
+  },
+  {
+    kind: 'payout_stage',
+    stage: { number: 3, stage: 'finalized', signature: SIGNATURE, slot: 4, ...refund },
+  },
+  { kind: 'queue_capacity', capacity: 120 },
+  {
+    kind: 'queue_restored',
+    next_payout: 4,
+    payouts: [{ number: 3, mint: seeded('m'), destination: seeded('d'), amount: 5n }],
   },
   {
     kind: 'epoch_intended',
@@ -151,7 +159,7 @@ test('type bytes stand for ever in the order of their first publication', () => 
   expect(KINDS.join(' ')).toBe(
     'configure account_record place cancel modify cancel_all dead_man withdraw reshape arm_disconnect disconnected ' +
       'slot leaves hashed batch_signed batch_stage epoch_intended epoch_opened reference exit_requested halted ' +
-      'resumed instrument_status spent_restored',
+      'resumed instrument_status spent_restored payout_stage queue_capacity queue_restored',
   )
 })
 

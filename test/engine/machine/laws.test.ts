@@ -46,15 +46,23 @@ test('the venue as a whole neither makes nor loses money', () => {
     fc.property(steps, (stream) => {
       const paid = [0n, 0n, 0n]
       const packed = new Set<number>()
+      const mints = new Map<string, number>()
       const world = played(stream, ({ state }) => {
         for (const batch of state.settlement.batches.values()) {
           if (packed.has(batch.batch_id)) continue
           packed.add(batch.batch_id)
           for (const payout of batch.payouts) {
-            if (payout.kind === 'withdrawal') paid[payout.note.mint]! += payout.amount
+            if (payout.kind !== 'withdrawal') continue
+            paid[payout.note.mint]! += payout.amount
+            mints.set(payout.withdrawal_id, payout.note.mint)
           }
         }
       })
+      for (const { event } of world.events) {
+        if (event.kind !== 'withdrawal.refunded') continue
+        const { withdrawal_id, amount } = event.data as wire.Withdrawal
+        paid[mints.get(withdrawal_id)!]! -= BigInt(amount)
+      }
       const held = new Map([...world.state.notes.values()].map((note) => [note.handle, note]))
       for (const batch of world.state.settlement.batches.values()) {
         for (const { note } of batch.outputs) held.set(note.handle, note)
@@ -74,6 +82,29 @@ test('the venue as a whole neither makes nor loses money', () => {
         return total
       })
       expect(now).toEqual(opened)
+    }),
+    RUNS,
+  )
+})
+
+test('payouts are numbered without a gap, and no more are open than the queue has places', () => {
+  fc.assert(
+    fc.property(steps, fc.integer({ min: 1, max: 4 }), (stream, capacity) => {
+      const numbers = new Set<number>()
+      played(stream, (world) => {
+        const { settlement } = world.state
+        if (settlement.queue_capacity !== capacity) world.must({ kind: 'queue_capacity', capacity })
+        const on_their_way = new Set(settlement.queued.keys())
+        for (const { payouts } of settlement.batches.values()) {
+          for (const { payout_number, payout_stage } of payouts) {
+            if (payout_stage !== 'finalized') on_their_way.add(payout_number)
+            numbers.add(payout_number)
+          }
+        }
+        expect(settlement.payouts_open).toBe(on_their_way.size)
+        expect(settlement.payouts_open).toBeLessThanOrEqual(capacity)
+        expect([...numbers]).toEqual(Array.from({ length: settlement.next_payout - 1 }, (_, at) => at + 1))
+      })
     }),
     RUNS,
   )

@@ -14,6 +14,7 @@ import {
   outputBlinding,
   settlementCommitment,
 } from '../../../protocol/notes/notes'
+import { spentLogLeaf } from '../../../protocol/notes/spent_log'
 import type * as wire from '../../../protocol/wire/trading'
 import { BASE, key, LOT, QUOTE, TICK, World } from '../../kit/venue/machine_world'
 
@@ -64,7 +65,7 @@ test('outputs carry the commitments and memos that a wallet recomputes from anch
     [quote.nullifier, base.nullifier].map((one) => one.toHex()).sort(),
   )
   expect([...spentBatches(world.state)]).toEqual([{ batch_id: 1, nullifiers: payload.nullifiers }])
-  expect(payload.spent_root).toEqual(trees.spent.root())
+  expect(trees.spent.leaf(0)).toEqual(spentLogLeaf(1, payload.nullifiers))
 })
 
 test('an exit request is matched to a note the venue made itself by its nullifier alone', () => {
@@ -104,5 +105,6 @@ test('an exit request is matched to a note the venue made itself by its nullifie
   })
   expect(events).toMatchObject([
     { account_id: 'alice', event: { kind: 'note.exited', data: { commitment: commitment.toHex() } } },
+    { account_id: 'alice', event: { kind: 'exit.requested', data: { commitment: commitment.toHex() } } },
   ])
 })

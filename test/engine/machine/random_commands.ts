@@ -29,6 +29,7 @@ export type Step = {
     | 'slot'
     | 'hash'
     | 'land'
+    | 'payout'
     | 'fork'
   who: number
   second_key: boolean
@@ -52,6 +53,7 @@ const weighted: [number, Step['op']][] = [
   [3, 'slot'],
   [2, 'hash'],
   [1, 'land'],
+  [1, 'payout'],
   [1, 'fork'],
 ]
 
@@ -108,7 +110,10 @@ export function play(world: World, step: Step, serial: number): void {
       return
     case 'land':
       world.hashAll()
-      world.landAll()
+      world.landBatches()
+      return
+    case 'payout':
+      closePayout(world, step, serial)
       return
     case 'fork':
       fork(world)
@@ -203,6 +208,29 @@ function pay(world: World, step: Step, serial: number): void {
   const part = 1n + BigInt(step.pick % 19)
   const rest = { reshape_id: id, inputs: [commitment], amounts: [part, note.amount - part], anchor }
   world.run({ kind: 'reshape', ...common, ...rest, openings: [undefined] })
+}
+
+/** An open payout is sent, confirmed or final, paid or refunded. */
+function closePayout(world: World, step: Step, serial: number): void {
+  const open = [...world.state.settlement.queued.keys()]
+  const number = open[step.pick % Math.max(1, open.length)]
+  if (number === undefined) return
+  const stage = (['submitted', 'confirmed', 'finalized'] as const)[step.pick % 3]!
+  const refund = {
+    outcome: 'refunded' as const,
+    refund_commitment: seeded(`refund ${serial}`),
+    refund_leaf_index: world.state.leaves.size,
+  }
+  const refunds = stage !== 'submitted' && step.flips < 4
+  world.payout(number, stage, refunds ? refund : {})
+  // The program appends the note: its leaf is final with the payout.
+  if (refunds && stage === 'finalized')
+    world.must({
+      kind: 'leaves',
+      first_index: refund.refund_leaf_index,
+      leaves: [refund.refund_commitment],
+      slot: world.state.slot,
+    })
 }
 
 /** The newest confirmed batch disappears from the chain and comes again. */

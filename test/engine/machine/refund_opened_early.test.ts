@@ -1,4 +1,4 @@
-/** A refund note that its owner opens as soon as its leaf is final stays the one note when its batch comes. */
+/** A refund note that its owner opens as soon as its leaf is final stays the one note when its payout ends. */
 import { expect, test } from 'bun:test'
 import type { CommandBody, NoteFact } from '../../../engine/commands'
 import { payloadOf } from '../../../engine/machine/settlement/payload'
@@ -45,7 +45,7 @@ const USES: Record<string, (world: World, name: string, nonce: bigint, named: Na
   }),
 }
 
-/** A withdrawal that the chain refunded: its leaf is final, the news that its batch is final is still on the way. */
+/** A withdrawal that the chain refunded: its leaf is final, the news that its payout is final is still on the way. */
 function refundedOnChain() {
   const world = new World()
   world.account('alice')
@@ -56,10 +56,10 @@ function refundedOnChain() {
   // The program's note, by the opening its owner learns from chain: in deposit form, at the leaf of its deposit.
   const note = world.deposit(key('a'), BASE, REFUNDED)
   const refund = { refund_commitment: note.commitment, refund_leaf_index: note.leaf_index }
-  const payouts = [{ outcome: 'refunded' as const, ...refund }]
-  world.stage(1, 'submitted', { payouts: [] })
-  world.stage(1, 'confirmed', { payouts })
-  return { world, note, finalize: () => world.stage(1, 'finalized', { payouts }) }
+  const outcome = { outcome: 'refunded' as const, ...refund }
+  for (const stage of ['submitted', 'confirmed', 'finalized'] as const) world.stage(1, stage)
+  world.payout(1, 'confirmed', outcome)
+  return { world, note, finalize: () => world.payout(1, 'finalized', outcome) }
 }
 
 /** Every use of the note, with and without its opening, is refused and changes nothing. */
@@ -79,7 +79,7 @@ function owed({ state }: World): bigint {
 }
 
 for (const [use, commandOf] of Object.entries(USES)) {
-  test(`a refund note that backs ${use} before its batch is final cannot be used again after`, () => {
+  test(`a refund note that backs ${use} before its payout is final cannot be used again after`, () => {
     const { world, note, finalize } = refundedOnChain()
     world.must(commandOf(world, 'second', 2n, { commitment: note.commitment, opening: note }))
     const held = world.state.notes.find(note.commitment)!
@@ -91,7 +91,7 @@ for (const [use, commandOf] of Object.entries(USES)) {
 }
 
 for (const use of ['a withdrawal', 'a reshape']) {
-  test(`a refund note that ${use} spends before its batch is final stays spent, and every unit is owed once`, () => {
+  test(`a refund note that ${use} spends before its payout is final stays spent, and every unit is owed once`, () => {
     const { world, note, finalize } = refundedOnChain()
     world.must(USES[use]!(world, 'second', 2n, { commitment: note.commitment, opening: note }))
     for (let step = 0; step < 30 && !world.state.settlement.batches.has(2); step++) {
@@ -111,7 +111,7 @@ for (const use of ['a withdrawal', 'a reshape']) {
   })
 }
 
-test('a refund note whose order was cancelled before its batch is final is free once, with one note', () => {
+test('a refund note whose order was cancelled before its payout is final is free once, with one note', () => {
   const { world, note, finalize } = refundedOnChain()
   world.must(USES['an order']!(world, 'second', 2n, { commitment: note.commitment, opening: note }))
   world.must({ ...ALICE, kind: 'cancel', order_id: idOf('second'), cancel_nonce: 1n })

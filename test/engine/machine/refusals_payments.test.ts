@@ -134,6 +134,7 @@ test('a withdrawal locks its note, pays in a batch, gives the change back, and a
     'withdrawal.submitted',
     'withdrawal.confirmed',
     'withdrawal.finalized',
+    'withdrawal.paid',
   ])
   expect(world.events[from + 1]!.event.data).toMatchObject({ amount: '47' })
   expect(world.state.settlement.fees[0]).toBe(3n)
@@ -149,12 +150,13 @@ test('a payout the chain refused comes back as a note that can be used', () => {
   world.must({ kind: 'slot', slot: world.state.slot + 1 })
   world.hashAll()
   const refund_commitment = seeded('refund note')
-  const payouts = [
-    { outcome: 'refunded' as const, refund_commitment, refund_leaf_index: world.state.leaves.size },
-  ]
-  world.stage(1, 'submitted', { payouts: [] })
-  world.stage(1, 'confirmed', { payouts })
-  world.stage(1, 'finalized', { payouts })
+  const refund = {
+    outcome: 'refunded' as const,
+    refund_commitment,
+    refund_leaf_index: world.state.leaves.size,
+  }
+  for (const stage of ['submitted', 'confirmed', 'finalized'] as const) world.stage(1, stage)
+  for (const stage of ['confirmed', 'finalized'] as const) world.payout(1, stage, refund)
   const [refunded, created] = world.events.slice(-2).map((one) => one.event)
   expect(refunded).toMatchObject({
     kind: 'withdrawal.refunded',

@@ -49,7 +49,7 @@ const kinds = (world: World) => world.events.map((one) => one.event.kind)
 test('a confirmed exit request freezes the note and cancels its order; final, it is paid in a batch', () => {
   const { world, note, used, order, request } = venue()
   request('confirmed')
-  expect(kinds(world)).toEqual(['order.accepted', 'order.cancelled', 'note.exited'])
+  expect(kinds(world)).toEqual(['order.accepted', 'order.cancelled', 'note.exited', 'exit.requested'])
   expect(world.state.finals.find(Uint8Array.fromHex(order))!.reason).toBe('note_exited')
   const again = world.run(world.placing('alice', key('a'), { side: 'sell', ...used }))
   expect(again).toMatchObject({ ok: false, code: 'note_in_use' })
@@ -156,8 +156,13 @@ test('a refund whose owner asked for it before the venue knew it is frozen, or g
       world.stage(1, 'confirmed')
       world.close()
     }
-    const outcome = { outcome: 'refunded', refund_commitment: refund.commitment, refund_leaf_index: 9 }
-    world.stage(1, 'finalized', { payouts: [outcome] })
+    world.stage(1, 'finalized')
+    const outcome = {
+      outcome: 'refunded' as const,
+      refund_commitment: refund.commitment,
+      refund_leaf_index: 9,
+    }
+    world.payout(1, 'finalized', outcome)
     expect(world.state.notes.find(refund.commitment)?.status).toBe(served ? undefined : 'exiting')
     world.close()
     world.hashAll()

@@ -4,14 +4,14 @@ import { chainAddresses } from '../../../engine/chain/client/chain_client'
 import { RpcPool } from '../../../engine/chain/client/rpc_pool'
 import { eventHistory } from '../../../engine/chain/client/vault_events'
 import { toHex } from '../../../protocol/bytes'
-import type { SettledEvent } from '../../../protocol/vault/events'
+import type { EventOf } from '../../../protocol/vault/events'
 import type { VaultWorld } from './vault_world'
 
 /** Settled batches as anybody reads them from the finalized chain, oldest first. */
-async function settledOnChain(world: VaultWorld): Promise<SettledEvent[]> {
+async function settledOnChain(world: VaultWorld): Promise<EventOf<'settled'>[]> {
   const rpc = new RpcPool([world.chain.url], 5_000)
   const { address } = chainAddresses(world.program)
-  const settled: SettledEvent[] = []
+  const settled: EventOf<'settled'>[] = []
   for await (const events of eventHistory({ rpc, address }, address.config, 'finalized')) {
     for (const { event } of events) if (event.kind === 'settled') settled.unshift(event)
   }

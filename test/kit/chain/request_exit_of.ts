@@ -40,5 +40,6 @@ export async function requestExitOf(world: VaultWorld, amount: bigint) {
   })
   const send = () => world.send(owner, toInstruction(instruction, [owner]))
   await send()
-  return { nullifier, destination, refund_inner, send, account: exitRequestAddress(world.program, nullifier) }
+  const account = exitRequestAddress(world.program, nullifier)
+  return { nullifier, destination, refund_inner, send, account, owner: key }
 }

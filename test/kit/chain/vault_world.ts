@@ -15,7 +15,7 @@ import type {
   SettlementPayload,
 } from '../../../engine/ports'
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
-import { compareBytes } from '../../../protocol/bytes'
+import { compareBytes, equalBytes } from '../../../protocol/bytes'
 import { reduceWide } from '../../../protocol/field'
 import { publicKeyOf } from '../../../protocol/sign'
 import { TOKEN_PROGRAM } from '../../../protocol/vault/addresses'
@@ -40,6 +40,7 @@ export class MemorySink implements ChainSinkPort {
   readonly slots: number[] = []
   readonly halts: string[] = []
   readonly exits: ExitRequest[] = []
+  readonly capacities: number[] = []
   /** Halts that were not lifted. */
   readonly standing = new Set<string>()
   /** Whether a request names a note that the engine holds. */
@@ -62,6 +63,10 @@ export class MemorySink implements ChainSinkPort {
     this.exits.push(request)
     this.#changed()
     return true
+  }
+  async queueCapacity(capacity: number): Promise<void> {
+    this.capacities.push(capacity)
+    this.#changed()
   }
   halted(reason: string): void {
     this.halts.push(reason)
@@ -92,29 +97,42 @@ export class VaultWorld {
   port!: ChainPort
   hash!: HashPort
   epoch = 0
+  private payouts = 0
   readonly #folder = chainFolder()
   private constructor(
     readonly seed: Uint8Array,
     readonly chain: OpenedChain,
     readonly program: Uint8Array,
+    readonly fee_seed: Uint8Array,
   ) {}
 
   static async open(faults: Faults = {}, finalized_depth = 8): Promise<VaultWorld> {
     const seed = crypto.getRandomValues(new Uint8Array(32))
     const folder = chainFolder()
     const chain = await openEmbeddedChain({ data_dir: folder.dir, slot_ms: SLOT_MS, faults, finalized_depth })
-    const program = await makeGenesis(chain, { program_path: PROGRAM, settlement_signer: publicKeyOf(seed) })
-    const world = new VaultWorld(seed, chain, program)
+    const fee_seed = crypto.getRandomValues(new Uint8Array(32))
+    const keys = { settlement_signer: publicKeyOf(seed), fee_payer: publicKeyOf(fee_seed) }
+    const program = await makeGenesis(chain, { program_path: PROGRAM, ...keys })
+    const world = new VaultWorld(seed, chain, program, fee_seed)
     world.hash = await openHashing({ dir: world.#folder.dir, key: new Uint8Array(32) })
+    world.outbox.spentProof = async (nullifier, batch_count) => {
+      const spends = ({ nullifiers }: SettlementPayload) =>
+        nullifiers.some((one) => equalBytes(one, nullifier))
+      const spent = [...world.outbox.payloads.values()].find(spends)
+      if (!spent || spent.batch_id > batch_count) return undefined
+      const { batch_id, nullifiers } = spent
+      return { batch_id, nullifiers, ...(await world.hash.spentPath(batch_id, batch_count)) }
+    }
     return world
   }
 
   connect(options: Partial<ChainOptions> = {}): Promise<ChainPort> {
-    const { chain, program: program_id, seed: settlement_seed, hash } = this
+    const { chain, program: program_id, seed: settlement_seed, fee_seed, hash } = this
     return openChain({
       rpc_urls: [chain.url],
       program_id,
       settlement_seed,
+      fee_seed,
       hash,
       slot_ms: SLOT_MS,
       ...options,
@@ -124,17 +142,19 @@ export class VaultWorld {
   /** Boots an instance: connects, opens the next epoch, starts watching and relaying. */
   async boot(options: { connect?: Partial<ChainOptions>; same_epoch?: boolean } = {}): Promise<void> {
     this.port = await this.connect(options.connect)
-    if (!options.same_epoch) {
-      const boot_nonce = crypto.getRandomValues(new Uint8Array(16))
-      this.boot_nonces.push(boot_nonce)
-      this.epoch += 1
-      const position = { compose_hash: new Uint8Array(32), ...this.outbox.head(), restore: false }
-      await this.port.openEpoch({ epoch: this.epoch, boot_nonce, ...position }, async () => {})
-    }
+    if (!options.same_epoch) await this.openEpoch(this.port)
     const leaf_count = this.sink.told.length
     const { sink, outbox, epoch, boot_nonces: own_boot_nonces, exits_open } = this
     const last_batch = outbox.payloads.size
     this.port.start({ sink, outbox, leaf_count, last_batch, epoch, own_boot_nonces, exits_open })
+  }
+
+  private async openEpoch(port: ChainPort): Promise<void> {
+    const boot_nonce = crypto.getRandomValues(new Uint8Array(16))
+    this.boot_nonces.push(boot_nonce)
+    this.epoch += 1
+    const position = { compose_hash: new Uint8Array(32), ...this.outbox.head(), restore: false }
+    await port.openEpoch({ epoch: this.epoch, boot_nonce, ...position }, async () => {})
   }
 
   /** Deposits `amounts` one after the other from a fresh wallet; resolves once they landed. */
@@ -145,6 +165,12 @@ export class VaultWorld {
   /** Like `deposit`, with inner hashes of the caller's choice. */
   async depositAs(innerOf: () => Uint8Array, amounts: bigint[]): Promise<void> {
     const { chain, program } = this
+    if (this.epoch === 0) {
+      // The vault takes no deposit before an instance opened an epoch.
+      const port = await this.connect()
+      await this.openEpoch(port)
+      await port.close()
+    }
     const wallet = await fundedWallet(chain)
     await mintTo(chain, USDC, wallet.address, amounts.reduce((a, b) => a + b) + 1n)
     const source = decodeBase58(await associatedTokenAddress(wallet.address, USDC), 32)!
@@ -195,10 +221,14 @@ export class VaultWorld {
       nullifiers: Array.from({ length: spent }, randomField).sort(compareBytes),
       outputs: outputs.sort((a, b) => compareBytes(a.commitment, b.commitment)),
       payouts,
-      spent_root: randomField(),
-      spent_count: 2 * batch_id,
       leaf_count_min: 1,
     }
+  }
+
+  /** A payout with the number that the program will give it; payloads carry payouts in the order of these calls. */
+  payout(fields: Pick<Payout, 'mint' | 'destination' | 'amount'> & Partial<Payout>): Payout {
+    this.payouts += 1
+    return { number: this.payouts, kind: 'withdrawal', refund_inner: randomField(), ...fields }
   }
 
   async settlementSigner() {

@@ -178,7 +178,7 @@ export class OpenVault {
     const event = events.find((one) => one.kind === 'settled')
     if (event === undefined) throw new Error('no settled event')
     this.tree.append(event.outputs.map(({ commitment }) => commitment))
-    this.spent.append(spentLogLeaf(event.batch, event.nullifiers))
+    this.spent.append([spentLogLeaf(event.batch, event.nullifiers)])
     this.batches.push(event.nullifiers)
     return { ...event, units, bytes }
   }

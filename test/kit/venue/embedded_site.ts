@@ -41,6 +41,7 @@ const OPERATOR_SEED = new Uint8Array(32).fill(8)
 export class EmbeddedSite {
   readonly dir = mkdtempSync(join(tmpdir(), 'tacit-embedded-'))
   readonly keys = testKeys()
+  readonly fee_seed = crypto.getRandomValues(new Uint8Array(32))
   readonly fatal: Error[] = []
   chain!: OpenedChain
   venue!: JsonVenue
@@ -55,7 +56,8 @@ export class EmbeddedSite {
   async openChain(faults: Faults = {}): Promise<void> {
     this.chain = await openEmbeddedChain({ data_dir: join(this.dir, 'chain'), slot_ms: SLOT_MS, faults })
     const settlement_signer = publicKeyOf(this.keys.settlement_seed)
-    this.program = await makeGenesis(this.chain, { program_path: PROGRAM, settlement_signer })
+    const fee_payer = publicKeyOf(this.fee_seed)
+    this.program = await makeGenesis(this.chain, { program_path: PROGRAM, settlement_signer, fee_payer })
   }
 
   /** The venue of `data_dir`; the newest one opened is the site's. */
@@ -66,12 +68,13 @@ export class EmbeddedSite {
       rpc_urls: this.rpc_urls ?? [this.chain.url],
       program_id: this.program,
       settlement_seed: this.keys.settlement_seed,
+      fee_seed: this.fee_seed,
       hash,
       slot_ms: SLOT_MS,
       transactions: this.transactions,
     })
     this.port = port
-    const settlement_parts_max = this.transactions === 0 ? 6 : 28
+    const settlement_parts_max = this.transactions === 0 ? 5 : 28
     const template = { ...testConfig(data_dir), settlement_parts_max }
     const mints = template.mints.map((mint) => ({ ...mint, mint: mint.decimals === 9 ? JTO : USDC }))
     const instruments = template.instruments.map((one) => ({ ...one, base_mint: JTO, quote_mint: USDC }))

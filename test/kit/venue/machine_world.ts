@@ -7,7 +7,7 @@ import { nextHashJob } from '../../../engine/machine/settlement/payload'
 import type { AccountEventOut, AuctionRecord, Env, Outcome } from '../../../engine/machine/state/outcome'
 import { createState } from '../../../engine/machine/state/state'
 import type { HashSeed } from '../../../engine/memory/id_table'
-import type { HashJob, HashResult } from '../../../engine/ports'
+import type { HashJob, HashResult, PayoutStage } from '../../../engine/ports'
 import { encodeBase58 } from '../../../protocol/base58'
 import { concatBytes, u64Le, utf8 } from '../../../protocol/bytes'
 import { sha256 } from '../../../protocol/sha256'
@@ -85,8 +85,6 @@ function hashOf(job: HashJob): HashResult {
     }),
     refund_inners: job.refunds.map((refund) => sha256(utf8('inner'), refund.anchor)),
     refund_blindings: job.refunds.map((refund) => sha256(utf8('refund'), refund.anchor)),
-    spent_root: seeded(`spent root ${job.batch_id}`),
-    spent_count: job.inputs.length,
   }
 }
 
@@ -203,17 +201,23 @@ export class World {
   }
 
   stage(batch_id: number, stage: 'submitted' | 'confirmed' | 'finalized', change = {}): void {
-    const batch = this.state.settlement.batches.get(batch_id)!
-    const payouts = batch.payouts.map(() => ({ outcome: 'paid' as const }))
     const signature = new Uint8Array(64).fill(batch_id)
     this.must({
       kind: 'batch_stage',
-      stage: { batch_id, stage, signature, slot: this.state.slot, payouts, ...change },
+      stage: { batch_id, stage, signature, slot: this.state.slot, ...change },
     })
   }
 
+  /** A payout as the chain shows it; paid unless `change` says otherwise. */
+  payout(number: number, stage: PayoutStage['stage'], change: Partial<PayoutStage> = {}): void {
+    const signature = new Uint8Array(64).fill(100 + number)
+    const outcome = stage === 'submitted' ? undefined : 'paid'
+    const { slot } = this.state
+    this.must({ kind: 'payout_stage', stage: { number, stage, outcome, signature, slot, ...change } })
+  }
+
   /** Takes every hashed batch to finality and its outputs into the tree. */
-  landAll(): void {
+  landBatches(): void {
     for (const batch of [...this.state.settlement.batches.values()]) {
       if (batch.hashed === undefined) break
       const leaves = batch.hashed.outputs.map((output) => output.commitment)
@@ -222,6 +226,12 @@ export class World {
       this.stage(batch.batch_id, 'finalized')
       this.must({ kind: 'leaves', first_index: this.state.leaves.size, leaves, slot: this.state.slot })
     }
+  }
+
+  /** The same, and pays every payout. */
+  landAll(): void {
+    this.landBatches()
+    for (const number of [...this.state.settlement.queued.keys()]) this.payout(number, 'finalized')
   }
 }
 

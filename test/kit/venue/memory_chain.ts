@@ -1,6 +1,6 @@
 /**
  * A chain in memory behind ChainPort, with slots moved by hand. It holds what the vault program enforces: sequence,
- * epoch, both roots, liabilities; it recomputes every root on its own trees.
+ * epoch, liabilities, the payout queue; it computes both roots on its own trees.
  */
 import { expect } from 'bun:test'
 import type {
@@ -15,7 +15,7 @@ import type {
 import { toHex } from '../../../protocol/bytes'
 import { MerkleTree } from '../../../protocol/notes/merkle_tree'
 import { depositCommitment, noteInner } from '../../../protocol/notes/notes'
-import { SpentTree } from '../../../protocol/notes/spent_tree'
+import { SpentLog, spentLogLeaf } from '../../../protocol/notes/spent_log'
 
 type StartArgs = Parameters<ChainPort['start']>[0]
 type Mint = { mint: Uint8Array; decimals: number }
@@ -24,7 +24,7 @@ type Mint = { mint: Uint8Array; decimals: number }
 export class Ledger {
   slot = 100
   readonly notes = new MerkleTree()
-  readonly spent = new SpentTree()
+  readonly spent = new SpentLog()
   readonly settled: SettlementPayload[] = []
   readonly anchors: { seq: number; head: Uint8Array }[] = []
   readonly liabilities = new Map<string, bigint>()
@@ -38,8 +38,11 @@ export class Ledger {
     last_batch: 0,
     journal_seq: 0,
     journal_head: new Uint8Array(32),
+    commit_seq: 0,
+    commit_head: new Uint8Array(32),
     spent_root: this.spent.root(),
     spent_count: 0,
+    queue: { capacity: 60, next_number: 1, entries: [] },
     leaf_count: 0,
     note_root: this.notes.root(),
     frozen: false,
@@ -175,8 +178,8 @@ export class MemoryChain implements ChainPort {
     await this.sink.leaves(from, leaves, slot)
   }
 
-  /** Lands the next settlement batch, through submitted, confirmed and finalized. */
-  async settleNext(): Promise<SettlementPayload> {
+  /** Lands the next settlement batch, through submitted, confirmed and finalized, and by default pays its payouts. */
+  async settleNext(pays = true): Promise<SettlementPayload> {
     const batch_id = this.ledger.config.last_batch + 1
     await this.outbox.waitForPayload(batch_id)
     const payload = this.outbox.payload(batch_id)
@@ -189,12 +192,13 @@ export class MemoryChain implements ChainPort {
     }
     await this.outbox.recordSigned(signed)
     expect(this.outbox.signed(batch_id)).toEqual(signed)
-    await this.stage(signed, payload, 'submitted')
+    await this.stage(signed, 'submitted')
     this.apply(payload)
-    await this.stage(signed, payload, 'confirmed')
+    await this.stage(signed, 'confirmed')
     const first = this.ledger.notes.leaf_count - payload.outputs.length
-    await this.stage(signed, payload, 'finalized')
+    await this.stage(signed, 'finalized')
     await this.finalizeLeaves(first)
+    if (pays) await this.payAll()
     return payload
   }
 
@@ -202,10 +206,16 @@ export class MemoryChain implements ChainPort {
   private apply(payload: SettlementPayload): void {
     const { ledger } = this
     if (ledger.notes.leaf_count < payload.leaf_count_min) throw new Error('unknown state')
-    ledger.spent.insert(payload.nullifiers)
-    expect(toHex(ledger.spent.root())).toBe(toHex(payload.spent_root))
+    ledger.spent.append([spentLogLeaf(payload.batch_id, payload.nullifiers)])
     ledger.append(payload.outputs.map(({ commitment }) => commitment))
-    for (const payout of payload.payouts) ledger.add(payout.mint, -payout.amount)
+    const { queue, spent_count } = ledger.config
+    const entries = [...queue.entries]
+    for (const { refund_inner, ...payout } of payload.payouts) {
+      ledger.add(payout.mint, -payout.amount)
+      expect(payout.number).toBe(queue.next_number + entries.length - queue.entries.length)
+      entries.push({ ...payout, queued_slot: ledger.slot })
+    }
+    if (entries.length > queue.capacity) throw new Error('the payout queue is full')
     ledger.settled.push(payload)
     const { seq, head } = this.outbox.head()
     ledger.config = {
@@ -213,18 +223,33 @@ export class MemoryChain implements ChainPort {
       last_batch: payload.batch_id,
       journal_seq: seq,
       journal_head: head,
-      spent_root: payload.spent_root,
-      spent_count: payload.spent_count,
+      spent_root: ledger.spent.root(),
+      spent_count: spent_count + payload.nullifiers.length,
+      queue: { ...queue, next_number: queue.next_number + payload.payouts.length, entries },
     }
   }
 
-  private stage(signed: SignedBatch, payload: SettlementPayload, stage: BatchStage['stage']): Promise<void> {
+  /** Pays every open payout, as the relayer's transactions do. */
+  async payAll(): Promise<void> {
+    const { ledger } = this
+    for (const { number } of this.outbox.openPayouts()) {
+      const { queue } = ledger.config
+      const entries = queue.entries.filter((entry) => entry.number !== number)
+      expect(entries).toHaveLength(queue.entries.length - 1)
+      ledger.config = { ...ledger.config, queue: { ...queue, entries } }
+      for (const stage of ['confirmed', 'finalized'] as const) {
+        const signature = bytes(64)
+        await this.outbox.recordPayout({ number, stage, outcome: 'paid', signature, slot: ledger.slot })
+      }
+    }
+  }
+
+  private stage(signed: SignedBatch, stage: BatchStage['stage']): Promise<void> {
     return this.outbox.recordStage({
       batch_id: signed.batch_id,
       stage,
       signature: signed.signature,
       slot: this.ledger.slot,
-      payouts: payload.payouts.map(() => ({ outcome: 'paid' as const })),
     })
   }
 

@@ -1,14 +1,17 @@
 /** A venue reduced to what a verifier sees: real enclave, real vault on an embedded chain, evidence over TLS. */
+
 import { join } from 'node:path'
 import { connect } from '../../../client/connect'
 import type { ConnectOptions, VerifiedVenue } from '../../../client/verified_venue'
 import { parsePolicy, type VerificationPolicy } from '../../../client/verify/policy'
 import type { TlsMaterial } from '../../../enclave/contract'
+import { KEY_PATHS } from '../../../enclave/key_paths'
 import { openChain } from '../../../engine/chain/open_chain'
 import type { HashPort } from '../../../engine/ports'
 import { encodeBase58 } from '../../../protocol/base58'
 import { venueId } from '../../../protocol/bodies/venue_id'
 import { fromHex, toHex } from '../../../protocol/bytes'
+import { publicKeyOf } from '../../../protocol/sign'
 import type { Info } from '../../../protocol/wire/public'
 import { makeGenesis } from '../../../sandbox/chain/genesis'
 import { type OpenedChain, openEmbeddedChain } from '../../../sandbox/chain/open_embedded_chain'
@@ -100,8 +103,10 @@ async function openEpoch(
 ): Promise<{ port: Awaited<ReturnType<typeof openChain>>; info: Info }> {
   const { app_id, instance_id, tee_pubkey, compose_hash } = enclave.identity
   const { settlement_seed } = enclave
-  const program_id = await makeGenesis(chain, { program_path: PROGRAM, settlement_signer: tee_pubkey })
-  const endpoint = { rpc_urls: [chain.url], program_id, settlement_seed, slot_ms: SLOT_MS }
+  const fee_seed = await enclave.deriveKey(KEY_PATHS.fees)
+  const keys = { settlement_signer: tee_pubkey, fee_payer: publicKeyOf(fee_seed) }
+  const program_id = await makeGenesis(chain, { program_path: PROGRAM, ...keys })
+  const endpoint = { rpc_urls: [chain.url], program_id, settlement_seed, fee_seed, slot_ms: SLOT_MS }
   const port = await openChain({ ...endpoint, hash: NO_HASHING })
   const boot = { epoch: 1, boot_nonce: new Uint8Array(16).fill(1), compose_hash: fromHex(compose_hash, 32)! }
   await port.openEpoch({ ...boot, seq: 0, head: new Uint8Array(32), restore: false }, async () => {})

@@ -233,7 +233,7 @@ export class World {
     for (const nullifiers of batches) {
       this.batches.push(nullifiers)
       for (const nullifier of nullifiers) this.spent_in.set(toHex(nullifier), this.batches.length)
-      this.spent.append(spentLogLeaf(this.batches.length, nullifiers))
+      this.spent.append([spentLogLeaf(this.batches.length, nullifiers)])
     }
   }
 }

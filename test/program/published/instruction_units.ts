@@ -1,4 +1,5 @@
 /** Measures compute units and transaction bytes of every vault instruction in the SVM, as rows of a Markdown table. */
+import { compareBytes } from '../../../protocol/bytes'
 import { noteInner } from '../../../protocol/notes/notes'
 import { TOKEN_PROGRAM } from '../../../protocol/vault/addresses'
 import {
@@ -13,12 +14,13 @@ import {
 import { depositInstruction } from '../../../protocol/vault/deposit'
 import { anchorInstruction } from '../../../protocol/vault/epochs'
 import {
-  escapeInstruction,
+  closeExitInstruction,
   freezeInstruction,
   refuseExitInstruction,
   requestExitInstruction,
 } from '../../../protocol/vault/exits'
 import type { VaultInstruction } from '../../../protocol/vault/instruction'
+import { growQueueInstruction } from '../../../protocol/vault/queue'
 import type { SettleFields } from '../../../protocol/vault/settle'
 import { ExitNote } from '../../kit/vault/exit_note'
 import {
@@ -26,9 +28,11 @@ import {
   EXIT_DELAY_S,
   element,
   elements,
+  initializationOf,
   landed,
   OpenVault,
   outputsOf,
+  runningVault,
 } from '../../kit/vault/open_vault'
 import { mintBytes } from '../../kit/vault/tokens'
 import { testKey, VaultChain } from '../../kit/vault/vault_chain'
@@ -157,6 +161,7 @@ export function instructionUnits(): string[] {
   opening()
   deposits()
   settlements()
+  payments()
   exits()
   admin()
   return rows.map(

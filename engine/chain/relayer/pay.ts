@@ -1,0 +1,317 @@
+/** Closes entries of the payout queue: sends `pay`, reports each outcome, and adds places before they run out. */
+import type { Address } from '@solana/kit'
+import { toHex } from '../../../protocol/bytes'
+import { PAY_ENTRIES_MAX } from '../../../protocol/limits'
+import type { QueueAccount } from '../../../protocol/vault/accounts'
+import { growQueueInstruction, payInstruction, payUnits } from '../../../protocol/vault/queue'
+import { LIMITS } from '../../limits'
+import type { ChainSinkPort, OutboxPort, PayoutStage } from '../../ports'
+import type { SignedTransaction } from '../client/build_transaction'
+import { addressOf, type ChainClient } from '../client/chain_client'
+import { supervise } from '../client/health'
+import { broadcast, landInstruction } from '../client/land_instruction'
+import { Patience } from '../client/patience'
+import { readMintRecords, readQueue } from '../client/read_vault'
+import type { Answer, Reader } from '../client/rpc_pool'
+import { signVaultInstruction, Terms } from '../client/sign_vault_instruction'
+import { agreedStatuses, isPayerShort } from '../client/transaction_status'
+import { agreedPaid } from '../watch/paid'
+import type { Verdicts } from '../watch/watcher'
+
+type Entry = QueueAccount['entries'][number]
+type Queue = QueueAccount & { slot: number }
+type Flight = { numbers: number[]; signed: SignedTransaction; sent_slot: number }
+/** Entries of one transaction. `refund` returns them as notes without a transfer. */
+type Group = { entries: Entry[]; refund: boolean }
+
+type PayArgs = {
+  sink: Pick<ChainSinkPort, 'queueCapacity'>
+  outbox: Pick<OutboxPort, 'openPayouts' | 'recordPayout'>
+  verdicts: Pick<Verdicts, 'isDisowned'>
+  unixMs: () => number
+}
+
+/** Nothing waits for a payment: a settlement neither needs it nor shares a transaction with it. */
+export class PayLoop {
+  private flights: Flight[] = []
+  /** By number: every signature of this run under which it may have been closed. */
+  private readonly signatures = new Map<number, Uint8Array[]>()
+  /** By number: the stage last reported in this run. */
+  private readonly reported = new Map<number, PayoutStage>()
+  /** By number: since when a quorum shows it open. */
+  private readonly since_ms = new Map<number, number>()
+  private readonly patience = new Patience<number>()
+  /** Numbers whose payment the program rejected, alone in its transaction. */
+  private readonly rejected = new Set<number>()
+  private readonly token_programs = new Map<string, Uint8Array>()
+  private readonly seen = { confirmed: [] as number[], finalized: [] as number[] }
+  private capacity: number | undefined
+  private crowded = false
+
+  constructor(
+    private readonly client: ChainClient,
+    private readonly args: PayArgs,
+  ) {
+    const { health, view } = client
+    const max_ms = () => LIMITS.settlement_delay_slots_max * view.slotMs()
+    health.watch('payout_overdue', () =>
+      [...this.since_ms.keys()].some(
+        (number) => !this.rejected.has(number) && this.waitedMs(number) > max_ms(),
+      ),
+    )
+    health.watch('payout_failing', () => this.rejected.size > 0)
+  }
+
+  /** Runs until the client closes or another instance holds the vault. */
+  run(): Promise<void> {
+    const { rpc, view } = this.client
+    return supervise(this.client, async () => {
+      await this.step()
+      const slots = this.args.outbox.openPayouts().length > 0 ? 1 : LIMITS.exits_look_slots
+      await rpc.sleep(slots * view.slotMs())
+      return !this.args.verdicts.isDisowned()
+    })
+  }
+
+  /** Keeps a third of the queue's places free; ends like `run`. */
+  grow(): Promise<void> {
+    const { rpc, view, vault, payer_key } = this.client
+    return supervise(this.client, async () => {
+      const prepare = async () => (this.crowded ? growQueueInstruction(vault.program, payer_key) : undefined)
+      if (this.crowded) await landInstruction(this.client, { prepare, deadline_ms: LIMITS.exit_end_max_ms })
+      await rpc.sleep(2 * LIMITS.exits_look_slots * view.slotMs())
+      return !this.args.verdicts.isDisowned()
+    })
+  }
+
+  private async step(): Promise<void> {
+    const [finalized, confirmed] = await Promise.all([this.read('finalized'), this.read('confirmed')])
+    const { quorum } = this.client.rpc
+    if (finalized.length < quorum || confirmed.length < quorum) return
+    await this.noteCapacity(finalized, confirmed)
+    const numbers = this.args.outbox.openPayouts().map(({ number }) => number)
+    this.forget(new Set(numbers))
+    await this.followFlights()
+    await this.report(numbers, finalized, confirmed)
+    await this.pay(numbers.flatMap((number) => this.openEntry(confirmed, number) ?? []))
+  }
+
+  private async read(level: 'confirmed' | 'finalized'): Promise<Answer<Queue>[]> {
+    const { rpc, view, address } = this.client
+    const answers = await rpc.all((reader) => readQueue({ rpc: reader, address }, level))
+    return view.fresh(level, answers, this.seen[level])
+  }
+
+  private async noteCapacity(
+    finalized: readonly Answer<Queue>[],
+    confirmed: readonly Answer<Queue>[],
+  ): Promise<void> {
+    const { rpc } = this.client
+    const crowded = rpc.majority(confirmed, (queue) => String(isCrowded(queue)))
+    this.crowded = crowded !== undefined && isCrowded(crowded[0]!.value)
+    const [agreed] = rpc.majority(finalized, (queue) => String(queue.capacity)) ?? []
+    if (agreed === undefined || agreed.value.capacity === this.capacity) return
+    const { capacity } = agreed.value
+    await this.args.sink.queueCapacity(capacity)
+    this.capacity = capacity
+  }
+
+  private forget(open: ReadonlySet<number>): void {
+    this.patience.keep(open)
+    for (const kept of [this.signatures, this.reported, this.since_ms, this.rejected]) {
+      for (const number of kept.keys()) if (!open.has(number)) kept.delete(number)
+    }
+  }
+
+  /** The entry as a quorum shows it open at one place. */
+  private openEntry(answers: readonly Answer<Queue>[], number: number): Entry | undefined {
+    const shown = answers.map(({ at, value }) => ({ at, value: stateOf(value, number) }))
+    const [agreed] = this.client.rpc.majority(shown, keyOfState) ?? []
+    return typeof agreed?.value === 'object' ? agreed.value : undefined
+  }
+
+  private isClosed(answers: readonly Answer<Queue>[], number: number): boolean {
+    const closed = answers.filter(({ value }) => stateOf(value, number) === 'closed')
+    return closed.length >= this.client.rpc.quorum
+  }
+
+  /** Reports the outcome of closed entries, and entries that a fork opened again. */
+  private async report(
+    numbers: readonly number[],
+    finalized: readonly Answer<Queue>[],
+    confirmed: readonly Answer<Queue>[],
+  ): Promise<void> {
+    const due = { confirmed: [] as number[], finalized: [] as number[] }
+    for (const number of numbers) {
+      const known = this.reported.get(number)
+      if (this.isClosed(confirmed, number)) {
+        this.since_ms.delete(number)
+        const level = this.isClosed(finalized, number) ? 'finalized' : 'confirmed'
+        if (known?.stage !== level) due[level].push(number)
+      } else if (known?.stage === 'confirmed' && confirmed.length > 0) {
+        await this.record({ ...openAgain(known), slot: this.client.view.now().slot })
+      }
+    }
+    for (const level of ['finalized', 'confirmed'] as const) {
+      if (due[level].length === 0) continue
+      const signatures = new Set(due[level].flatMap((number) => this.signatures.get(number) ?? []))
+      const stages = await agreedPaid(this.client, due[level], [...signatures], level)
+      for (const stage of stages) await this.record(stage)
+    }
+  }
+
+  private async record(stage: PayoutStage): Promise<void> {
+    await this.args.outbox.recordPayout(stage)
+    this.reported.set(stage.number, stage)
+  }
+
+  /** Rebroadcasts transactions that no block contains yet, and drops those that ended. */
+  private async followFlights(): Promise<void> {
+    if (this.flights.length === 0) return
+    const { view, health } = this.client
+    const height = view.agreed('height')
+    const statuses = await agreedStatuses(
+      this.client,
+      this.flights.map(({ signed }) => signed.signature),
+    )
+    const { slot } = view.now()
+    const flying: Flight[] = []
+    for (const [at, flight] of this.flights.entries()) {
+      const status = statuses[at]!
+      if (status.kind === 'failed') {
+        if (isPayerShort(status.failure)) health.set('fee_payer_low', true)
+        for (const number of flight.numbers) this.patience.failed(number, slot)
+        const [alone, ...others] = flight.numbers
+        if (status.failure.kind === 'program' && others.length === 0) this.rejected.add(alone!)
+      } else if (status.kind === 'executed') {
+        if (!status.final) flying.push(flight)
+      } else if (height <= flight.signed.last_valid_block_height) {
+        flying.push(flight)
+        if (slot - flight.sent_slot >= LIMITS.rebroadcast_slots) {
+          flight.sent_slot = slot
+          await broadcast(this.client, flight.signed.wire)
+        }
+      }
+    }
+    this.flights = flying
+  }
+
+  private async pay(open: readonly Entry[]): Promise<void> {
+    const { view } = this.client
+    const { slot } = view.now()
+    for (const { number } of open)
+      if (!this.since_ms.has(number)) this.since_ms.set(number, view.options.monotonicMs())
+    const flying = new Set(this.flights.flatMap(({ numbers }) => numbers))
+    const due = open.filter(({ number }) => !flying.has(number) && this.patience.mayTry(number, slot))
+    if (due.length === 0) return
+    const terms = await Terms.read(this.client, 0)
+    const room = LIMITS.payments_in_flight_max - this.flights.length
+    for (const group of (await this.grouped(due)).slice(0, Math.max(0, room))) await this.send(group, terms)
+  }
+
+  /** Large and unknown destinations, and entries that failed before, each have a transaction of their own. */
+  private async grouped(due: readonly Entry[]): Promise<Group[]> {
+    const small = await this.smallDestinations(due)
+    const isAlone = (entry: Entry) =>
+      this.patience.count(entry.number) > 0 || !small.has(toHex(entry.destination))
+    const groups = due
+      .filter(isAlone)
+      .map((entry): Group => ({ entries: [entry], refund: this.mayRefund(entry) }))
+    const others = due.filter((entry) => !isAlone(entry))
+    for (let at = 0; at < others.length; at += PAY_ENTRIES_MAX)
+      groups.push({ entries: others.slice(at, at + PAY_ENTRIES_MAX), refund: false })
+    return groups
+  }
+
+  /** Its transfer failed, and it is old enough for the program to return it as a note. */
+  private mayRefund({ number, queued_at_s }: Entry): boolean {
+    return (
+      this.rejected.has(number) && this.args.unixMs() >= (queued_at_s + LIMITS.payout_refund_after_s) * 1_000
+    )
+  }
+
+  private async smallDestinations(due: readonly Entry[]): Promise<Set<string>> {
+    const { rpc } = this.client
+    const small = new Set<string>()
+    for (let first = 0; first < due.length; first += LIMITS.rpc_accounts_max) {
+      const some = due.slice(first, first + LIMITS.rpc_accounts_max)
+      const addresses = some.map(({ destination }): Address => addressOf(destination))
+      const config = {
+        commitment: 'confirmed',
+        encoding: 'base64',
+        dataSlice: { offset: 0, length: 0 },
+      } as const
+      const { value } = await rpc.read((endpoint, abortSignal) =>
+        endpoint.getMultipleAccounts(addresses, config).send({ abortSignal }),
+      )
+      for (const [at, account] of value.entries()) {
+        if (account && account.space <= LIMITS.payout_destination_bytes_max)
+          small.add(toHex(some[at]!.destination))
+      }
+    }
+    return small
+  }
+
+  private async send({ entries, refund }: Group, terms: Terms): Promise<void> {
+    const { client } = this
+    const named = []
+    for (const { place, number, mint, destination } of entries)
+      named.push({ place, number, mint, destination, token_program: await this.tokenProgram(mint) })
+    const instruction = payInstruction({ program: client.vault.program, refund, entries: named })
+    const waited_ms = Math.max(...entries.map(({ number }) => this.waitedMs(number)))
+    const limits = { compute_units: payUnits(entries.length), waited_ms }
+    const built = await signVaultInstruction(client, instruction, terms, limits)
+    if ('failure' in built) throw new RangeError('the payments fit no transaction')
+    const { signed } = built
+    const numbers = entries.map(({ number }) => number)
+    const { slot } = client.view.now()
+    const { signature } = signed
+    for (const number of numbers) {
+      this.signatures.set(number, [...(this.signatures.get(number) ?? []), signature])
+      await this.record({ number, stage: 'submitted', outcome: undefined, signature, slot })
+    }
+    this.flights.push({ numbers, signed, sent_slot: slot })
+    await broadcast(client, signed.wire)
+  }
+
+  private waitedMs(number: number): number {
+    const since_ms = this.since_ms.get(number)
+    return since_ms === undefined ? 0 : this.client.view.options.monotonicMs() - since_ms
+  }
+
+  /** A registered mint never changes. */
+  private async tokenProgram(mint: Uint8Array): Promise<Uint8Array> {
+    const { rpc, address } = this.client
+    if (!this.token_programs.has(toHex(mint))) {
+      const read = async (reader: Reader) =>
+        (await readMintRecords({ rpc: reader, address })).map(({ record }) => record)
+      const keyOf = (records: { mint: Uint8Array; token_program: Uint8Array }[]) =>
+        records.map((one) => `${toHex(one.mint)} ${toHex(one.token_program)}`).join()
+      for (const record of await rpc.agree(read, keyOf))
+        this.token_programs.set(toHex(record.mint), record.token_program)
+    }
+    const program = this.token_programs.get(toHex(mint))
+    if (!program) throw new RangeError('the queue names a mint that the vault does not have')
+    return program
+  }
+}
+
+/** `absent`: not queued yet, or no longer after a fork. */
+function stateOf({ entries, next_number }: QueueAccount, number: number): Entry | 'closed' | 'absent' {
+  const entry = entries.find((one) => one.number === number)
+  if (entry) return entry
+  return number < next_number ? 'closed' : 'absent'
+}
+
+function keyOfState(state: Entry | 'closed' | 'absent'): string {
+  if (typeof state === 'string') return state
+  return `${state.place} ${toHex(state.mint)} ${toHex(state.destination)}`
+}
+
+function openAgain({ number, signature }: PayoutStage): Omit<PayoutStage, 'slot'> {
+  return { number, stage: 'submitted', outcome: undefined, signature }
+}
+
+function isCrowded({ capacity, entries }: QueueAccount): boolean {
+  return capacity < LIMITS.queue_capacity_max && 3 * (capacity - entries.length) < capacity
+}

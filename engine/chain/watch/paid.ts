@@ -1,0 +1,71 @@
+/** Finds how entries of the payout queue were closed, from the events of the transactions that closed them. */
+import { toHex } from '../../../protocol/bytes'
+import type { PayoutStage } from '../../ports'
+import type { ChainClient } from '../client/chain_client'
+import type { VaultReader } from '../client/read_vault'
+import { eventHistory, type LandedEvent, vaultEvents } from '../client/vault_events'
+
+type Level = 'confirmed' | 'finalized'
+type Found = Map<number, PayoutStage>
+
+/**
+ * Outcomes of closed payouts as a quorum of providers shows them, in the order of `numbers`. Tries `signatures` first, then
+ * the history of the queue, because anyone may pay. Omits a payout of which no quorum serves the transaction.
+ * @throws ChainUnavailable
+ */
+export async function agreedPaid(
+  { rpc, address, health }: Pick<ChainClient, 'rpc' | 'address' | 'health'>,
+  numbers: readonly number[],
+  signatures: readonly Uint8Array[],
+  level: Level,
+): Promise<PayoutStage[]> {
+  const answers = await rpc.all((reader) => findPaid({ rpc: reader, address }, numbers, signatures, level))
+  return numbers.flatMap((number) => {
+    const votes = answers.map(({ at, value }) => ({ at, value: value.get(number) }))
+    return health.decide('paid', votes, keyOf, (stage) => stage === undefined) ?? []
+  })
+}
+
+function keyOf(stage: PayoutStage | undefined): string {
+  return JSON.stringify(stage, (_, value) => (value instanceof Uint8Array ? toHex(value) : value)) ?? 'absent'
+}
+
+async function findPaid(
+  client: VaultReader,
+  numbers: readonly number[],
+  signatures: readonly Uint8Array[],
+  level: Level,
+): Promise<Found> {
+  const found: Found = new Map()
+  const wanted = new Set(numbers)
+  for (const signature of signatures) take(found, wanted, await vaultEvents(client, signature, level), level)
+  if (wanted.size === 0) return found
+  for await (const events of eventHistory(client, client.address.queue, level)) {
+    take(found, wanted, events, level)
+    // A payout is closed after it was queued.
+    for (const { event } of events)
+      if (event.kind === 'settled') for (const { number } of event.payouts) wanted.delete(number)
+    if (wanted.size === 0) break
+  }
+  return found
+}
+
+/** Moves the payouts that `events` close from `wanted` to `found`. */
+function take(found: Found, wanted: Set<number>, events: LandedEvent[] | undefined, stage: Level): void {
+  for (const { event, signature, slot } of events ?? []) {
+    if (event.kind !== 'paid' || !wanted.delete(event.number)) continue
+    const { number, refund } = event
+    const closed = { number, stage, signature, slot }
+    found.set(
+      number,
+      refund
+        ? {
+            ...closed,
+            outcome: 'refunded',
+            refund_commitment: refund.commitment,
+            refund_leaf_index: refund.leaf_index,
+          }
+        : { ...closed, outcome: 'paid' },
+    )
+  }
+}
