@@ -4,7 +4,7 @@ import { Registry } from '../engine/accounts/registry'
 import { Tokens } from '../engine/accounts/tokens'
 import { publicKeyOf } from '../protocol/sign'
 import { DEFAULT_TERMS, issueAccount } from '../tools/account/issue_account'
-import { median, printTable } from './kit/figures'
+import { median, report } from './kit/figures'
 
 const ROUNDS = 7
 const CALLS = 200_000
@@ -35,15 +35,10 @@ function nsPerCall(call: (at: number) => void): number {
   return Math.round(median(times))
 }
 
-const rows = [
-  [
-    'authenticate one of 10,000 tokens',
-    nsPerCall((at) => void tokens.authenticate(issued[at % TOKENS]!)),
-    'ns',
-  ],
-  ['take from the account limit', nsPerCall(() => void limits.take('bench', 0.1)), 'ns'],
-]
+const authenticate = nsPerCall((at) => void tokens.authenticate(issued[at % TOKENS]!))
+const take = nsPerCall(() => void limits.take('bench', 0.1))
 tokens.close()
-printTable(['figure', 'value', 'unit'], rows)
-for (const [figure, value, unit] of rows)
-  console.log(JSON.stringify({ bench: 'accounts', figure, value, unit }))
+report('accounts', [
+  { figure: 'authenticate one of 10,000 tokens', value: authenticate, unit: 'ns' },
+  { figure: 'take from the account limit', value: take, unit: 'ns' },
+])

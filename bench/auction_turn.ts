@@ -4,79 +4,89 @@
  * event texts with their entries in the read models, which follow once the record is durable.
  */
 
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import type { Command, CommandBody } from '../engine/commands'
 import { withTexts } from '../engine/history/event_text'
 import { openHistory } from '../engine/history/open_history'
 import { encodeCommand } from '../engine/machine/codec/command_codec'
+import { execute } from '../engine/machine/rules/execute'
+import type { Outcome } from '../engine/machine/state/outcome'
+import { createState, type State } from '../engine/machine/state/state'
 import { auctionRecord } from '../engine/sequencer/records'
-import { type Figure, median, numbers, random, report } from './kit/figures'
-import { LOT, TICK, World } from './kit/machine_world'
-import { ACCOUNTS, named } from './venue/bench_config'
+import { type Figure, inFolder, median, numbers, random, report } from './kit/figures'
+import { ACCOUNTS, benchConfig, elementNamed, LOT, named, REFERENCE_TICKS, TICK } from './venue/bench_config'
+import { firstOrder, publicKeys } from './venue/fund_notes'
 
 const { fills, rounds } = numbers({ fills: 1_000, rounds: 60 })
 const WARM_UP = 20
-const KEYS = 512
-const CENTER = 1_000
+const SLOT = 1_000
+const UNIX_MS = 1_700_000_000_000
+const env = { batchSeed: (symbol: string, batch: number) => named(`seed ${symbol} ${batch}`) }
 
-const keys = Array.from({ length: KEYS }, (_, at) => named(`key ${at}`))
-const world = new World({ settlement_parts_max: 28 })
-for (let at = 0; at < ACCOUNTS; at++) {
-  world.account(`bench-${at}`, { orders_live_max: 1_000_000, keys_max: KEYS })
+function run(state: State, body: CommandBody): Extract<Outcome, { ok: true }> {
+  const outcome = execute(state, { ...body, unix_ms: UNIX_MS } as Command, env)
+  if (!outcome.ok) throw new Error(`refused: ${outcome.code}`)
+  return outcome
 }
-const next = random(11)
 
 /** Buys of even accounts, sells of odd ones: each order crosses all of the other side. */
-function restOrders(): void {
-  for (let at = 0; at < fills; at++) {
-    const key = at % KEYS
-    const away = next() % 100
-    world.place(`bench-${key % ACCOUNTS}`, keys[key]!, {
-      side: key % 2 === 0 ? 'buy' : 'sell',
-      amount: LOT * BigInt(1 + (next() % 1_000)),
-      price_limit: TICK * BigInt(key % 2 === 0 ? CENTER + away : CENTER - away),
-    })
-  }
+function crossingOrders(): CommandBody[] {
+  const keys = publicKeys(fills)
+  const next = random(11)
+  return Array.from({ length: fills }, (_, at) => {
+    const order = firstOrder(at, keys[at % keys.length]!, elementNamed(`note ${at}`), SLOT, true)
+    const away = order.side === 'buy' ? next() % 100 : -(next() % 100)
+    const price_limit = TICK * BigInt(REFERENCE_TICKS + away)
+    return { ...order, price_limit, amount: LOT * BigInt(1 + (next() % 1_000)) }
+  })
 }
 
-const dir = mkdtempSync(join(tmpdir(), 'tacit-bench-turn-'))
-const history = await openHistory({ dir, key: named('history'), retention_days: 30 })
-/** Milliseconds and number of fills of each measured round. */
-const taken = { state: [] as number[], record: [] as number[], reads: [] as number[], all: [] as number[] }
-const fills_of_round: number[] = []
-let seq = 1
+/** A venue's state with these orders in its book. */
+function restingState(orders: readonly CommandBody[]): State {
+  const { instruments, mints, fee_key, fee_anchor, order_life_slots_max } = benchConfig('')
+  const { settlement_parts_max, retention_days } = benchConfig('')
+  const terms = { order_life_slots_max, settlement_parts_max, retention_days, generation: 0 }
+  const state = createState([0x7ac17ac1, 0x5eed5eed])
+  run(state, { kind: 'configure', settings: { instruments, mints, fee_key, fee_anchor, ...terms } })
+  run(state, { kind: 'slot', slot: SLOT })
+  for (let at = 0; at < ACCOUNTS; at++) {
+    const limits = { orders_live_max: 1_000_000, keys_max: 10_000, record: new Uint8Array() }
+    const account_id = `bench-${at}`
+    run(state, { kind: 'account_record', account_id, version: 1, status: 'active', ...limits })
+  }
+  const leaves = orders.map((_, at) => elementNamed(`note ${at}`))
+  run(state, { kind: 'leaves', first_index: 0, leaves, slot: SLOT })
+  for (const order of orders) run(state, order)
+  return state
+}
 
-for (let round = 0; round < WARM_UP + rounds; round++) {
-  restOrders()
-  const before = world.state.settlement.unlanded
-  await history.flush()
-  const started = Bun.nanoseconds()
-  const { events, auctions } = world.close()
-  const applied = Bun.nanoseconds()
-  const command = encodeCommand({ kind: 'slot', slot: world.state.slot, unix_ms: world.unix_ms })
-  const records = [command, ...auctions.map((auction) => auctionRecord(auction, world.unix_ms).body)]
-  const recorded = Bun.nanoseconds()
-  history.record(seq, withTexts(events))
-  const ended = Bun.nanoseconds()
-  if (round >= WARM_UP) {
+/** Milliseconds of each measured round. */
+const taken = { state: [] as number[], record: [] as number[], reads: [] as number[], all: [] as number[] }
+let filled = 0
+
+const orders = crossingOrders()
+for (let round = 0; round < WARM_UP + rounds; round++)
+  await inFolder('auction-turn', async (dir) => {
+    const history = await openHistory({ dir, key: named('history'), retention_days: 30 })
+    const state = restingState(orders)
+    const started = Bun.nanoseconds()
+    const { events, auctions } = run(state, { kind: 'slot', slot: SLOT + 2 })
+    const applied = Bun.nanoseconds()
+    const command = encodeCommand({ kind: 'slot', slot: state.slot, unix_ms: UNIX_MS })
+    const records = [command, ...auctions.map((auction) => auctionRecord(auction, UNIX_MS).body)]
+    const recorded = Bun.nanoseconds()
+    history.record(records.length, withTexts(events))
+    const ended = Bun.nanoseconds()
+    filled = state.settlement.unlanded
+    await history.close()
+    if (round < WARM_UP) return
     taken.state.push((applied - started) / 1e6)
     taken.record.push((recorded - applied) / 1e6)
     taken.reads.push((ended - recorded) / 1e6)
     taken.all.push((ended - started) / 1e6)
-    fills_of_round.push(world.state.settlement.unlanded - before)
-  }
-  seq += records.length
-  world.hashAll()
-  world.landAll()
-  world.journal.length = world.events.length = world.auctions.length = 0
-}
-await history.close()
-rmSync(dir, { recursive: true })
+  })
 
-const fills_each = `${median(fills_of_round)} fills`
 const figure = (name: string, values: number[]): Figure => {
-  const beside = `${fills_each}, best ${Math.min(...values).toPrecision(3)}`
+  const beside = `${filled} fills, best ${Math.min(...values).toPrecision(3)}`
   return { figure: `auction turn, ${name}`, value: median(values), unit: 'ms', beside }
 }
 report('auction_turn', [

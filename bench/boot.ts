@@ -4,18 +4,14 @@
  * ran, and replays the rest; then again after a clean stop.
  */
 
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { startChild } from './kit/child_process'
-import { numbers, report } from './kit/figures'
+import { runBench, startChild } from './kit/child_process'
+import { numbers } from './kit/figures'
 import { syncLimit, verifyLimit } from './machine_limits'
 import type { Opened } from './venue/engine_process'
 
 const { commands } = numbers({ commands: 100_000 })
-const dir = mkdtempSync(join(tmpdir(), 'tacit-bench-boot-'))
 
-async function boot(): Promise<Opened & { drain_ms: number }> {
+async function boot(dir: string): Promise<Opened & { drain_ms: number }> {
   const child = startChild('venue/engine_process.ts')
   const opened = await child.ask<Opened>('open', { dir })
   const drain_ms = await child.ask<number>('drain')
@@ -23,16 +19,16 @@ async function boot(): Promise<Opened & { drain_ms: number }> {
   return { ...opened, drain_ms }
 }
 
-try {
+await runBench('boot', [], async (dir) => {
   const writer = startChild('venue/engine_process.ts')
   await writer.ask('open', { dir })
   await writer.ask('fund', { notes: 1_024 })
   await writer.ask('commands', { commands })
   await writer.end()
-  const replayed = await boot()
-  const again = await boot()
+  const replayed = await boot(dir)
+  const again = await boot(dir)
   const per_s = (replayed.replayed * 1_000) / replayed.ms
-  report('boot', [
+  return [
     {
       figure: 'boot after a crash',
       value: replayed.ms / 1_000,
@@ -56,7 +52,5 @@ try {
     { figure: 'clean stop with a snapshot', value: replayed.drain_ms, unit: 'ms' },
     { figure: 'Ed25519 verify, one core', value: verifyLimit().per_second, unit: '1/s' },
     { figure: 'fdatasync', value: await syncLimit(), unit: '1/s' },
-  ])
-} finally {
-  rmSync(dir, { recursive: true, force: true })
-}
+  ]
+})

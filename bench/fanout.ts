@@ -5,11 +5,8 @@
  * group commit in the venue's process, where caches are as cold and readers as idle as between the venue's waves.
  */
 
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { startChild } from './kit/child_process'
-import { type Figure, median, numbers, report } from './kit/figures'
+import { runBench, startChild } from './kit/child_process'
+import { type Figure, median, numbers } from './kit/figures'
 import type { RawFacts, RawWave } from './kit/raw_server'
 import type { Received } from './load/event_sockets'
 import { ACCOUNTS } from './venue/bench_config'
@@ -19,7 +16,6 @@ const { sockets, waves, rounds } = numbers({ sockets: 200, waves: 60, rounds: 9 
 const PER_WAVE = 16
 const WARM_ROUNDS = 2
 const deliveries = sockets * waves * PER_WAVE
-const dir = mkdtempSync(join(tmpdir(), 'tacit-bench-fanout-'))
 const venue = startChild('venue/venue_process.ts')
 const generator = startChild('load/load_process.ts')
 const bare = startChild('kit/raw_server.ts')
@@ -51,8 +47,8 @@ async function rounded(round: (received: Promise<unknown>) => Promise<number>) {
   return { cpu_ms: median(values), arrived: arrived! }
 }
 
-const figures: Figure[] = []
-try {
+await runBench('fanout', [venue, generator, bare], async (dir) => {
+  const figures: Figure[] = []
   const facts = await venue.ask<VenueFacts>('start', { dir, notes: 4_096 })
   const { tokens } = facts
   const alone: number[] = []
@@ -89,8 +85,5 @@ try {
     { figure: 'processor time, times raw', value: own_us / raw_us, unit: 'x', target: '<= 1.5' },
     { figure: "times raw in the venue's process", value: own_us / beside_us, unit: 'x' },
   )
-} finally {
-  await Promise.all([venue.end(), generator.end(), bare.end()])
-  rmSync(dir, { recursive: true, force: true })
-}
-report('fanout', figures)
+  return figures
+})

@@ -5,12 +5,9 @@
  * `writes` and `arrivals` bound the strangers' writes and connections per second: they share the machine's cores. Loopback only.
  */
 
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { connect } from 'node:tls'
-import { startChild } from './kit/child_process'
-import { type Figure, numbers, quantile, report } from './kit/figures'
+import { runBench, startChild } from './kit/child_process'
+import { type Figure, numbers, quantile } from './kit/figures'
 import { ATTACKS, type AttackDone, type AttackPlan } from './load/strangers'
 import type { VenueFacts, VenueUsage } from './venue/venue_process'
 
@@ -23,7 +20,6 @@ const { seconds, strangers, idle, writes, arrivals } = numbers({
 })
 const PROBE_MS = 10_000
 
-const dir = mkdtempSync(join(tmpdir(), 'tacit-bench-front-'))
 const venue = startChild('venue/venue_process.ts')
 const crowd = startChild('load/strangers.ts')
 
@@ -86,8 +82,8 @@ async function under(attack: (typeof ATTACKS)[number], port: number): Promise<At
   return { quiet, attacked, done, rss_mb: rss_bytes / 2 ** 20 }
 }
 
-const figures: Figure[] = []
-try {
+await runBench('front', [venue, crowd], async (dir) => {
+  const figures: Figure[] = []
   const { port } = await venue.ask<VenueFacts>('start', { dir, notes: 1 })
   await series(port)
   const direct = new Map<string, Attacked>()
@@ -110,8 +106,5 @@ try {
       { figure: `${attack}, unanswered`, value: attacked.failed, unit: '', target: '0' },
     )
   }
-} finally {
-  await Promise.all([venue.end(), crowd.end()])
-  rmSync(dir, { recursive: true, force: true })
-}
-report('front', figures)
+  return figures
+})

@@ -4,7 +4,7 @@
  */
 import { readdirSync } from 'node:fs'
 import { basename, join } from 'node:path'
-import { answerHelp } from '../client/cli/options'
+import { runCommand, UsageFault } from '../client/cli/command'
 
 /** A bench is a file of this folder that begins by saying how it is run. */
 const names = readdirSync(import.meta.dir)
@@ -19,26 +19,20 @@ for (const name of names) {
 const USAGE = `usage: bun run bench [NAME…] [--flag value…]
 Flags go to every bench named; without a name every bench runs. Benches: ${benches.sort().join(', ')}`
 
-const given = process.argv.slice(2)
-answerHelp(USAGE)
-const flags_from = given.findIndex((word) => word.startsWith('--'))
-const wanted = flags_from < 0 ? given : given.slice(0, flags_from)
-const flags = flags_from < 0 ? [] : given.slice(flags_from)
-if (wanted.length === 0 && flags.length > 0) reject('flags need the name of a bench')
-const unknown = wanted.filter((name) => !benches.includes(name))
-if (unknown.length > 0) reject(`no such bench: ${unknown.join(', ')}`)
-
-let failed = false
-for (const name of wanted.length > 0 ? wanted : benches.sort()) {
-  console.log(`\n== ${name}`)
-  const child = Bun.spawn([process.execPath, join(import.meta.dir, `${name}.ts`), ...flags], {
-    stdio: ['ignore', 'inherit', 'inherit'],
-  })
-  failed = (await child.exited) !== 0 || failed
-}
-process.exit(failed ? 1 : 0)
-
-function reject(reason: string): never {
-  console.error(`${reason}\n\n${USAGE}`)
-  process.exit(64)
-}
+await runCommand(USAGE, async (given) => {
+  const flags_from = given.findIndex((word) => word.startsWith('--'))
+  const wanted = flags_from < 0 ? given : given.slice(0, flags_from)
+  const flags = flags_from < 0 ? [] : given.slice(flags_from)
+  if (wanted.length === 0 && flags.length > 0) throw new UsageFault('flags need the name of a bench')
+  const unknown = wanted.filter((name) => !benches.includes(name))
+  if (unknown.length > 0) throw new UsageFault(`no such bench: ${unknown.join(', ')}`)
+  let failed = false
+  for (const name of wanted.length > 0 ? wanted : benches.sort()) {
+    console.log(`\n== ${name}`)
+    const child = Bun.spawn([process.execPath, join(import.meta.dir, `${name}.ts`), ...flags], {
+      stdio: ['ignore', 'inherit', 'inherit'],
+    })
+    failed = (await child.exited) !== 0 || failed
+  }
+  return !failed
+})

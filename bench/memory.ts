@@ -4,22 +4,18 @@
  * worker only at boot, so its tree is part of the loaded figure and not of the placed one.
  */
 
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { ORDER_BYTES } from '../engine/machine/book/order_pool'
-import { startChild } from './kit/child_process'
-import { type Figure, numbers, report } from './kit/figures'
+import { runBench, startChild } from './kit/child_process'
+import { type Figure, numbers } from './kit/figures'
 import type { Held, Opened } from './venue/engine_process'
 
 const { orders } = numbers({ orders: 100_000 })
 const MB = 1024 * 1024
-const dir = mkdtempSync(join(tmpdir(), 'tacit-bench-memory-'))
 
 /** The target is stated for a million resting orders. */
 const target = orders === 1_000_000 ? { target: '< 512' } : {}
 
-try {
+await runBench('memory', [], async (dir) => {
   const child = startChild('venue/engine_process.ts')
   const empty = await child.ask<Opened>('open', { dir })
   const placed = await child.ask<Held>('rest', { orders })
@@ -29,7 +25,10 @@ try {
   await child.ask('drain')
   await child.end()
   // The first boot builds the tree of the leaves; later boots reuse it.
-  await bootOnce()
+  const first = startChild('venue/engine_process.ts')
+  await first.ask('open', { dir })
+  await first.ask('close')
+  await first.end()
   const after = startChild('venue/engine_process.ts')
   const loaded = await after.ask<Opened>('open', { dir })
   const loaded_settled = await after.ask<Held>('settle')
@@ -48,7 +47,7 @@ try {
     beside: `book ${ORDER_BYTES} bytes`,
   })
   const resting = { beside: `${orders} resting` }
-  report('memory', [
+  return [
     resident('empty', empty, {}),
     resident('orders placed, at once', placed, resting),
     resident('most while a snapshot is made', snapshot, resting),
@@ -58,14 +57,5 @@ try {
     perOrder('placed', placed_settled),
     perOrder('loaded', loaded_settled),
     { figure: 'boot with so many resting', value: loaded.ms / 1000, unit: 's', beside: `${orders} resting` },
-  ])
-} finally {
-  rmSync(dir, { recursive: true, force: true })
-}
-
-async function bootOnce(): Promise<void> {
-  const child = startChild('venue/engine_process.ts')
-  await child.ask('open', { dir })
-  await child.ask('close')
-  await child.end()
-}
+  ]
+})

@@ -3,23 +3,19 @@
  * sells that cross in every batch, so auctions are held, notes hashed and settlement batches landed meanwhile.
  */
 
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { startChild } from './kit/child_process'
-import { type Figure, numbers, report } from './kit/figures'
+import { runBench, startChild } from './kit/child_process'
+import { type Figure, numbers } from './kit/figures'
 import type { LoadReport } from './load/load_process'
 import { syncLimit, verifyLimit } from './machine_limits'
 import { openLoopGauge } from './venue/loop_gauge'
 import type { VenueFacts, VenueUsage } from './venue/venue_process'
 
 const { orders, rate } = numbers({ orders: 8_192, rate: 1_000 })
-const figures: Figure[] = []
-const dir = mkdtempSync(join(tmpdir(), 'tacit-bench-pauses-'))
 const venue = startChild('venue/venue_process.ts')
 const generator = startChild('load/load_process.ts')
 
-try {
+await runBench('pauses', [venue, generator], async (dir) => {
+  const figures: Figure[] = []
   const facts = await venue.ask<VenueFacts>('start', {
     dir,
     notes: orders,
@@ -66,8 +62,5 @@ try {
     { figure: 'Ed25519 verify, one core', value: verifyLimit().per_second, unit: '1/s' },
     { figure: 'fdatasync', value: await syncLimit(), unit: '1/s' },
   )
-} finally {
-  await Promise.all([venue.end(), generator.end()])
-  rmSync(dir, { recursive: true, force: true })
-}
-report('pauses', figures)
+  return figures
+})

@@ -4,11 +4,8 @@
  * signatures, the load from its own process, a quarter of the orders to warm up. Orders rest and do not match.
  */
 
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { startChild } from './kit/child_process'
-import { type Figure, numbers, quantile, report } from './kit/figures'
+import { runBench, startChild } from './kit/child_process'
+import { type Figure, numbers, quantile } from './kit/figures'
 import type { RawFacts } from './kit/raw_server'
 import type { LoadReport } from './load/load_process'
 import { pacedSyncs, syncLimit, verifyLimit } from './machine_limits'
@@ -16,8 +13,6 @@ import type { ThreadTimes } from './venue/thread_time'
 import type { VenueFacts, VenueUsage } from './venue/venue_process'
 
 const { orders, lanes, load } = numbers({ orders: 60_000, lanes: 64, load: 0.5 })
-const figures: Figure[] = []
-const dir = mkdtempSync(join(tmpdir(), 'tacit-bench-place-'))
 const venue = startChild('venue/venue_process.ts')
 const generator = startChild('load/load_process.ts')
 const raw = startChild('kit/raw_server.ts')
@@ -114,7 +109,8 @@ function latencyFigures({ report }: Phase): Figure[] {
   ]
 }
 
-try {
+await runBench('place', [venue, generator, raw], async (dir) => {
+  const figures: Figure[] = []
   const facts = await venue.ask<VenueFacts>('start', { dir, notes: orders })
   const warm = Math.floor(orders / 4)
   const fast = Math.floor(orders / 4)
@@ -169,8 +165,5 @@ try {
     { figure: 'commands per group commit', value: full.usage.commands / full.usage.groups, unit: '1' },
   )
   figures.push(...latencyFigures(half), ...(await diskFigures()))
-} finally {
-  await Promise.all([venue.end(), generator.end(), raw.end()])
-  rmSync(dir, { recursive: true, force: true })
-}
-report('place', figures)
+  return figures
+})

@@ -4,11 +4,8 @@
  * Lists are read repeatedly, like by a polling client; `bun bench/history.ts` measures the first read of a page.
  */
 
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { startChild } from './kit/child_process'
-import { type Figure, median, numbers, report } from './kit/figures'
+import { runBench, startChild } from './kit/child_process'
+import { type Figure, median, numbers } from './kit/figures'
 import type { RawFacts } from './kit/raw_server'
 import type { LoadReport } from './load/load_process'
 import { hexOf, named, pairNamed, SYMBOL } from './venue/bench_config'
@@ -31,8 +28,6 @@ const PATHS: [path: string, bearer: boolean][] = [
   ['/transparency', false],
 ]
 const WARM_ROUNDS = 3
-const figures: Figure[] = []
-const dir = mkdtempSync(join(tmpdir(), 'tacit-bench-reads-'))
 const venue = startChild('venue/venue_process.ts')
 const generator = startChild('load/load_process.ts')
 const raw = startChild('kit/raw_server.ts')
@@ -56,7 +51,8 @@ async function measure(
 const venueCpu = async () => (await venue.ask<VenueUsage>('usage')).cpu_ms
 const rawCpu = () => raw.ask<number>('cpuMs')
 
-try {
+await runBench('reads', [venue, generator, raw], async (dir) => {
+  const figures: Figure[] = []
   const facts = await venue.ask<VenueFacts>('start', { dir, notes: 2_000 })
   const bare = await raw.ask<RawFacts>('start', { answer_bytes: 100 })
   for (const [path, bearer] of PATHS) {
@@ -81,8 +77,5 @@ try {
     figures.push({ figure: `GET ${name}, processor time`, value: cpu, unit: 'us', beside })
     figures.push({ figure: `GET ${name}, times raw`, value: cpu / raw_cpu, unit: 'x', target: '<= 1.5' })
   }
-} finally {
-  await Promise.all([venue.end(), generator.end(), raw.end()])
-  rmSync(dir, { recursive: true, force: true })
-}
-report('reads', figures)
+  return figures
+})

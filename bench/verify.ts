@@ -4,9 +4,6 @@
  * the same number of signatures, and a longer revocation list. Prints a table and one JSON line per figure.
  */
 
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { QuoteVerifier } from '@phala/dcap-qvl'
 import { openCollateral, trustedRoots } from '../client/verify/tdx/collateral'
 import { verifyTdxQuote, verifyUnderCollateral } from '../client/verify/verify_tdx_quote'
@@ -16,37 +13,27 @@ import { issueAuthorities } from '../sandbox/enclave/authorities'
 import { issueCollateral } from '../sandbox/enclave/collateral'
 import { loadKeys } from '../sandbox/enclave/keys'
 import { signQuote, startQuotingEnclave } from '../sandbox/enclave/sign_quote'
-import { median, printTable, quantile } from './kit/figures'
+import { type Figure, inFolder, median, quantile, report } from './kit/figures'
 
 const ROUNDS = Number(process.argv[2]) || 200
 const WARM_UP = 30
 const now_ms = Date.now()
 const policy = { tcb_statuses: ['UpToDate' as const], advisories: [], tcb_evaluation_min: 0 }
 
-function makeEvidence() {
-  const folder = mkdtempSync(join(tmpdir(), 'tacit-bench-'))
-  try {
-    const keys = loadKeys(folder, new Uint8Array(32))
-    const authorities = issueAuthorities(folder, keys, now_ms)
-    const register = new Uint8Array(48)
-    const quote = signQuote(startQuotingEnclave(authorities, keys.pck), {
-      registers: [register, register, register, register],
-      compose_hash: new Uint8Array(32),
-      debug: false,
-      out_of_date: false,
-      report_data: new Uint8Array(64),
-    })
-    return {
-      quote,
-      root: authorities.root,
-      collateral: issueCollateral(keys, authorities, NO_FAULTS, now_ms),
-    }
-  } finally {
-    rmSync(folder, { recursive: true, force: true })
-  }
-}
-
-const { quote, root, collateral } = makeEvidence()
+const { quote, root, collateral } = await inFolder('verify', (folder) => {
+  const keys = loadKeys(folder, new Uint8Array(32))
+  const authorities = issueAuthorities(folder, keys, now_ms)
+  const register = new Uint8Array(48)
+  const quote = signQuote(startQuotingEnclave(authorities, keys.pck), {
+    registers: [register, register, register, register],
+    compose_hash: new Uint8Array(32),
+    debug: false,
+    out_of_date: false,
+    report_data: new Uint8Array(64),
+  })
+  const collateral = issueCollateral(keys, authorities, NO_FAULTS, now_ms)
+  return { quote, root: authorities.root, collateral }
+})
 const roots = trustedRoots(pemOfDer(root, 'CERTIFICATE'))
 const opened = await openCollateral(collateral, roots, now_ms)
 const oracle = QuoteVerifier.newWithRootCa(Buffer.from(root))
@@ -73,11 +60,12 @@ for (let round = -WARM_UP; round < ROUNDS; round++)
     cpu.set(name, cpu.get(name)! + (user + system) / 1000)
   }
 
-const digits = (value: number): number => Number(value.toPrecision(3))
-const rows = SUBJECTS.map(([name]) => {
+const figures = SUBJECTS.flatMap(([name]): Figure[] => {
   const times = wall.get(name)!
-  return [name, digits(median(times)), digits(quantile(times, 0.99)), digits(cpu.get(name)! / ROUNDS)]
+  return [
+    { figure: `${name}, p50`, value: median(times), unit: 'ms' },
+    { figure: `${name}, p99`, value: quantile(times, 0.99), unit: 'ms' },
+    { figure: `${name}, processor time`, value: cpu.get(name)! / ROUNDS, unit: 'ms' },
+  ]
 })
-printTable(['verification of one quote', 'median ms', 'p99 ms', 'CPU ms'], rows)
-for (const [figure, median_ms, p99_ms, cpu_ms] of rows)
-  console.log(JSON.stringify({ bench: 'verify', figure, median_ms, p99_ms, cpu_ms, rounds: ROUNDS }))
+report('verify', figures)

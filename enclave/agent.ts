@@ -1,6 +1,6 @@
 /** Calls the dstack guest agent over its unix socket (guest API v0, JSON transport): `/Info`, `/GetKey`, `/GetQuote`. */
 
-import { equalBytes, fromAnyHex, fromHex, toHex, utf8 } from '../protocol/bytes'
+import { equalBytes, fromAnyHex, fromHex, toHex } from '../protocol/bytes'
 import { MalformedQuote, parseQuote, type Quote } from '../protocol/tdx/quote'
 import type { KeyPath } from './key_paths'
 
@@ -69,8 +69,8 @@ export type AgentInfo = {
   instance_id: string
   /** 64 hex digits, as stated by the agent; the self-check compares it with the measured one. */
   compose_hash: string
-  /** The app-compose.json of this boot; its SHA-256 is the compose hash. */
-  app_compose: Uint8Array
+  /** Exact text of the app-compose.json of this boot, as stated by the agent. */
+  app_compose: string
 }
 
 /**
@@ -86,7 +86,7 @@ export async function getInfo(socket: string, time_limit_ms: number): Promise<Ag
   const compose_hash = hex(answer['compose_hash'] ?? tcb_info['compose_hash'], 32)
   const { app_compose } = tcb_info
   if (typeof app_compose !== 'string') throw new AgentFailure('Info', 'shape')
-  return { app_id, instance_id, compose_hash, app_compose: utf8(app_compose) }
+  return { app_id, instance_id, compose_hash, app_compose }
 }
 
 /** `tcb_info` is JSON inside a string. */

@@ -8,6 +8,8 @@ export type EnclaveIdentity = {
   instance_id: string
   /** 64 hex digits. */
   compose_hash: string
+  /** Exact text of the manifest, as the guest agent states it. */
+  app_compose: string
   kind: 'dstack' | 'development'
   /** Raw 32-byte Ed25519 public key of the settlement signer; base58 of it is `tee_pubkey`. */
   tee_pubkey: Uint8Array
@@ -55,7 +57,5 @@ export interface Enclave {
   /** An evidence file by name, such as `quote.json`; undefined for an unknown name. */
   evidence(name: string): { content_type: string; body: string } | undefined
   evidenceNames(): string[]
-  /** Outcome of the boot self-check: own quote, replay, compose hash, key binding. */
-  readonly self_check: { ok: boolean; reasons: string[] }
   close(): Promise<void>
 }

@@ -11,8 +11,8 @@ import type { Enclave, EnclaveIdentity, TlsMaterial, VenueBinding } from './cont
 import { KEY_PATHS, type KeyPath } from './key_paths'
 import { type SigningKey, signingKey } from './keys'
 import { ENCLAVE_LIMITS, type EnclaveLimits } from './limits'
+import { requireRoot, requireSocket } from './production_guard'
 import { QuoteQueue } from './quote_queue'
-import { requireRoot, requireSocket, selfCheck } from './self_check'
 import { ServedIdentity } from './served_identity'
 
 export { challengeCertificate, type IssuedCertificate } from './acme/certificates'
@@ -30,7 +30,7 @@ export type EnclaveOptions = {
 }
 
 /**
- * Ready when it resolves, except for `bind`. The verdict of the self-check is in `self_check`.
+ * Ready when it resolves, except for `bind`.
  * @throws EnclaveRefused where it must not start; AgentFailure when the agent gives no usable answer.
  */
 export async function openEnclave(options: EnclaveOptions): Promise<Enclave> {
@@ -46,7 +46,6 @@ export async function openEnclave(options: EnclaveOptions): Promise<Enclave> {
   const served = await ServedIdentity.open(tls.names, settlement_key.public_key, ownQuote, limits)
   try {
     requireRoot(kind, served.current.plain_quote.parsed)
-    const reasons = selfCheck(served.current.plain_quote, info, settlement_key.public_key)
     return new OpenEnclave({
       kind,
       socket: agent.socket,
@@ -56,7 +55,6 @@ export async function openEnclave(options: EnclaveOptions): Promise<Enclave> {
       settlement_key,
       queue,
       served,
-      reasons,
     })
   } catch (error) {
     served.close()
@@ -73,25 +71,21 @@ type Parts = {
   settlement_key: SigningKey
   queue: QuoteQueue
   served: ServedIdentity
-  reasons: string[]
 }
 type Bound = VenueBinding & { certificate: StatementCertificate }
 
 class OpenEnclave implements Enclave {
   readonly identity: EnclaveIdentity
   readonly settlement_seed: Uint8Array
-  readonly self_check: { ok: boolean; reasons: string[] }
   /** New for each boot: its certificate names the epoch, and a key of an older epoch must not survive. */
   private readonly statement_key = signingKey(crypto.getRandomValues(new Uint8Array(32)))
   private bound: Bound | undefined
   private last_plain: { slot: number; quote: AgentQuote; tls: TlsMaterial; answer: Attestation } | undefined
 
   constructor(private readonly parts: Parts) {
-    const { kind, info, settlement_key, settlement_seed, reasons } = parts
-    const { app_id, instance_id, compose_hash } = info
-    this.identity = { app_id, instance_id, compose_hash, kind, tee_pubkey: settlement_key.public_key }
+    const { kind, info, settlement_key, settlement_seed } = parts
+    this.identity = { ...info, kind, tee_pubkey: settlement_key.public_key }
     this.settlement_seed = settlement_seed
-    this.self_check = { ok: reasons.length === 0, reasons }
   }
 
   async deriveKey(path: KeyPath): Promise<Uint8Array> {

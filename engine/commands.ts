@@ -1,5 +1,7 @@
 /** Declares the commands that change the venue, as decoded from the journal; form and signatures are already verified. */
-import type { OrderType, Side } from '../protocol/wire/trading'
+import type { SlotNumber } from '../protocol/units'
+import type * as wire from '../protocol/wire/trading'
+import type { Parsed } from '../protocol/wire/values'
 import type { EngineConfig } from './config'
 import type { BatchStage, ExitRequest, HashResult, SettledBatch, SignedBatch } from './ports'
 
@@ -25,43 +27,22 @@ export type Settings = Pick<
  * An opened note: the request's opening with the commitment and nullifier derived from it and the signing key
  * (protocol/notes/notes.ts) before the command is journaled.
  */
-export type NoteFact = {
-  mint: Uint8Array
-  amount: bigint
-  blinding: Uint8Array
-  /** Present exactly for deposit-form notes. */
-  leaf_index: number | undefined
-  commitment: Uint8Array
-  nullifier: Uint8Array
-}
+export type NoteFact = Parsed<typeof wire.NoteOpening> & { commitment: Uint8Array; nullifier: Uint8Array }
 
 /** A place body (protocol.md "Place"), its signature and the values it covers by hash. Amounts and prices in wire units. */
-export type PlaceFields = {
-  order_id: Uint8Array
-  trading_key: Uint8Array
-  symbol: string
-  side: Side
-  type: OrderType
-  amount: bigint
-  price_limit: bigint
+export type PlaceFields = Omit<
+  Parsed<typeof wire.PlaceRequest>,
+  'min_fill' | 'continuation_anchors' | 'opening'
+> & {
   min_fill: bigint
-  expiry_slot: number
-  nonce: bigint
-  collateral_commitment: Uint8Array
   /** 1 to 16, in the order their pool hash covers. */
   anchors: Uint8Array[]
-  signature: Uint8Array
   opening: NoteFact | undefined
   /** SHA-256 of the canonical place body; of a modify: of the cancel body followed by the place body. */
   digest: Uint8Array
 }
-export type CancelFields = {
-  order_id: Uint8Array
-  trading_key: Uint8Array
-  cancel_nonce: bigint
-  signature: Uint8Array
-}
-export type CancelAllFields = Omit<CancelFields, 'order_id'> & { symbol: string | undefined }
+export type CancelFields = Parsed<typeof wire.CancelParams>
+export type CancelAllFields = Parsed<typeof wire.CancelAllRequest>
 
 /** Provisioned by the operator; `record` is the signed record as received, opaque here. */
 export type AccountRecord = {
@@ -85,61 +66,38 @@ export type Modify = {
 }
 /** All items take effect or none. */
 export type CancelAll = { kind: 'cancel_all'; account_id: string; items: CancelAllFields[] }
-export type DeadMan = {
-  kind: 'dead_man'
-  account_id: string
-  trading_key: Uint8Array
-  cancel_nonce: bigint
-  /** 0 disarms. */
-  timeout_slots: number
-  signature: Uint8Array
-}
+/** `timeout_slots` 0 disarms. */
+export type DeadMan = { kind: 'dead_man'; account_id: string } & Parsed<typeof wire.DeadManRequest>
 export type Withdraw = {
   kind: 'withdraw'
   account_id: string
   /** First 16 bytes of SHA-256 of the canonical body. */
   withdrawal_id: Uint8Array
-  trading_key: Uint8Array
-  commitment: Uint8Array
-  destination: Uint8Array
-  amount: bigint
-  nonce: bigint
-  expiry_slot: number
-  change_anchor: Uint8Array
-  signature: Uint8Array
   opening: NoteFact | undefined
-}
+} & Omit<Parsed<typeof wire.WithdrawalRequest>, 'opening'>
 export type Reshape = {
   kind: 'reshape'
   account_id: string
   /** First 16 bytes of SHA-256 of the canonical body. */
   reshape_id: Uint8Array
-  trading_key: Uint8Array
-  /** Ascending. */
-  inputs: Uint8Array[]
-  amounts: bigint[]
-  anchor: Uint8Array
-  nonce: bigint
-  expiry_slot: number
-  signature: Uint8Array
   /** Aligned with `inputs`. */
   openings: (NoteFact | undefined)[]
-}
+} & Omit<Parsed<typeof wire.ReshapeRequest>, 'openings'>
 
-export type ArmDisconnect = { kind: 'arm_disconnect'; account_id: string; origin: string; armed: boolean }
-export type Disconnected = { kind: 'disconnected'; account_id: string; origin: string }
+type ArmDisconnect = { kind: 'arm_disconnect'; account_id: string; origin: string; armed: boolean }
+type Disconnected = { kind: 'disconnected'; account_id: string; origin: string }
 
 /** A newer confirmed slot of the chain: expiry, timers, auctions and packing happen here. */
-export type Slot = { kind: 'slot'; slot: number }
+type Slot = { kind: 'slot'; slot: SlotNumber }
 /** Finalized leaves of the note tree in leaf order, verified against a known state of the chain. */
-export type Leaves = { kind: 'leaves'; first_index: number; leaves: Uint8Array[]; slot: number }
+type Leaves = { kind: 'leaves'; first_index: number; leaves: Uint8Array[]; slot: SlotNumber }
 /** The hashing worker's result for the oldest unhashed settlement batch. */
-export type Hashed = { kind: 'hashed'; batch_id: number; result: HashResult }
+type Hashed = { kind: 'hashed'; batch_id: number; result: HashResult }
 /** Journaled before the signed bytes are sent. */
-export type BatchSigned = { kind: 'batch_signed'; signed: SignedBatch }
-export type BatchStaged = { kind: 'batch_stage'; stage: BatchStage }
+type BatchSigned = { kind: 'batch_signed'; signed: SignedBatch }
+type BatchStaged = { kind: 'batch_stage'; stage: BatchStage }
 /** Journaled before `open_epoch` is sent. */
-export type EpochIntended = {
+type EpochIntended = {
   kind: 'epoch_intended'
   epoch: number
   boot_nonce: Uint8Array
@@ -148,16 +106,10 @@ export type EpochIntended = {
   transaction: Uint8Array
 }
 /** `open_epoch` is finalized: this instance serves from now on. */
-export type EpochOpened = { kind: 'epoch_opened'; epoch: number; slot: number; signature: Uint8Array }
+type EpochOpened = { kind: 'epoch_opened'; epoch: number; slot: SlotNumber; signature: Uint8Array }
 /** An oracle price in quote units per whole base token. */
-export type Reference = {
-  kind: 'reference'
-  symbol: string
-  price: bigint
-  publish_unix_ms: number
-  source: string
-}
-export type ExitRequested = { kind: 'exit_requested'; request: ExitRequest }
+export type Reference = { kind: 'reference' } & Omit<Parsed<typeof wire.ReferencePrice>, 'signature'>
+type ExitRequested = { kind: 'exit_requested'; request: ExitRequest }
 export type HaltReason =
   | 'vault_frozen'
   | 'vault_paused'
@@ -165,18 +117,18 @@ export type HaltReason =
   | 'rolled_back'
   | 'root_mismatch'
   | 'program_error'
-export type Halted = { kind: 'halted'; reason: HaltReason }
-export type Resumed = { kind: 'resumed' }
+type Halted = { kind: 'halted'; reason: HaltReason }
+type Resumed = { kind: 'resumed' }
 /** Opens, pauses or closes an instrument; closing cancels its orders and is final. */
-export type InstrumentStatusSet = {
+type InstrumentStatusSet = {
   kind: 'instrument_status'
   symbol: string
   status: 'active' | 'paused' | 'closed'
 }
 /** Batches that settled before this journal began; nullifiers ascending within each batch. */
-export type SpentRestored = { kind: 'spent_restored'; batches: SettledBatch[] }
+type SpentRestored = { kind: 'spent_restored'; batches: SettledBatch[] }
 /** The first command of a journal, and repeated when a boot finds settings that differ from the state's. */
-export type Configure = { kind: 'configure'; settings: Settings }
+type Configure = { kind: 'configure'; settings: Settings }
 
 export type CommandBody =
   | AccountRecord

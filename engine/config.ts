@@ -27,8 +27,8 @@ export type EngineConfig = {
   compose_hash: string
   tacit_version: string
   enclave: 'dstack' | 'development'
-  /** Reasons of the enclave's self-check; one of them bars the opening of an epoch. */
-  self_check_reasons?: readonly string[]
+  /** Reasons for which clients reject this machine; one of them bars the opening of an epoch. */
+  self_check_reasons: readonly string[]
   token_ttl_s: number
   /** Longest life of an order in slots. */
   order_life_slots_max: number
@@ -68,7 +68,6 @@ export function checkConfig(config: EngineConfig): string[] {
     ...checkSettings(config),
     ...config.mints.flatMap((mint, index) => checkMint(mint, `mints[${index}].`)),
     ...repeated(config.mints.map((mint) => mint.mint)).map((mint) => `mints: ${mint} is named twice`),
-    ...(config.instruments.length === 0 ? ['instruments: at least one is required'] : []),
     ...config.instruments.flatMap((instrument, index) =>
       checkInstrument(instrument, `instruments[${index}].`, config.mints),
     ),
@@ -87,6 +86,10 @@ function checkSettings(config: EngineConfig): string[] {
     max: number,
   ) => need(isWithin(config[name], min, max), `${name}: ${min} to ${max}`)
   const fee_anchor = fromHex(config.fee_anchor, 32)
+  need(
+    isWithin(config.instruments.length, 1, LIMITS.instruments_max),
+    `instruments: 1 to ${LIMITS.instruments_max} are required`,
+  )
   need(config.data_dir !== '', 'data_dir: a folder is required')
   need(decodeBase58(config.fee_key, 32) !== undefined, 'fee_key: not a base58 Ed25519 public key')
   need(

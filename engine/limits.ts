@@ -1,12 +1,5 @@
 /** Sets every bound of the engine: sizes, queues, waits and rates. */
-import {
-  ANCHORS_MAX,
-  CANCEL_ALL_MAX,
-  DEAD_MAN_SLOTS_MAX,
-  PAGE_ITEMS_MAX,
-  PAGE_LEAVES_MAX,
-  RESHAPE_NOTES_MAX,
-} from '../protocol/limits'
+import { ANCHORS_MAX, PAGE_ITEMS_MAX } from '../protocol/limits'
 
 export const LIMITS = {
   // Settings: defaults, and the ranges that an operator may choose from
@@ -27,6 +20,8 @@ export const LIMITS = {
   settlement_parts_min: 3,
   settlement_parts_max: 28,
   settlement_parts_v0_max: 6,
+  /** Each has its own book and auctions; a row of an order names one in 16 bits. */
+  instruments_max: 256,
   /** Slots between two auctions of an instrument. */
   batch_slots_max: 100_000,
   /** Fee of an instrument: a tenth of the value. */
@@ -63,12 +58,6 @@ export const LIMITS = {
   account_origins_max: 64,
   /** Continuation anchors of one order. */
   anchors_max: ANCHORS_MAX,
-  /** Bodies in one cancel-all request. */
-  cancel_all_items_max: CANCEL_ALL_MAX,
-  /** Inputs, and outputs, of one reshape. */
-  reshape_notes_max: RESHAPE_NOTES_MAX,
-  /** Longest dead-man timer. */
-  dead_man_slots_max: DEAD_MAN_SLOTS_MAX,
   /** An oracle price may be published this far ahead of the venue's clock. */
   oracle_ahead_max_ms: 5_000,
   /** Exit requests open at a time. */
@@ -155,8 +144,6 @@ export const LIMITS = {
 
   /** Events that one read, or one step of a resuming stream, returns. */
   page_items_max: PAGE_ITEMS_MAX,
-  /** Leaves of one page. */
-  page_leaves_max: PAGE_LEAVES_MAX,
   /** Rows that one filtered page of orders scans before it ends early with `next_after`. */
   history_scan_rows_max: 5_000,
   /** Characters of the cache of opened event blocks. */

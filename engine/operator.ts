@@ -1,8 +1,11 @@
-/** Executes the operator's calls: reference prices, account records, metrics. */
+/** Executes the operator's calls: reference prices, account records and their list, metrics. */
 import { Refusal } from '../protocol/refusals'
+import type { ReferencePrice } from '../protocol/wire/trading'
+import type { Parsed } from '../protocol/wire/values'
 import type { Engine } from './boot/assemble'
 import { intakeReference } from './intake/reference'
 import type { AccountsPort, VerifiedRecord } from './ports'
+import type { AccountSummary } from './venue'
 
 /**
  * Verifies and journals a source's price, the reference of later auctions. Resolves once durable.
@@ -10,14 +13,14 @@ import type { AccountsPort, VerifiedRecord } from './ports'
  */
 export async function postReference(
   engine: Engine,
-  value: unknown,
+  price: Parsed<typeof ReferencePrice>,
 ): Promise<{ symbol: string; publish_unix_ms: number; seq: number }> {
   const { availability, clock, config, intake, sequencer, state } = engine
   availability.requireRunning()
   const sources = config.reference_sources ?? []
   const { venue } = intake
   try {
-    const command = intakeReference({ venue, sources, instruments: state.instruments }, clock.unixMs(), value)
+    const command = intakeReference({ venue, sources, instruments: state.instruments }, clock.unixMs(), price)
     const { seq } = await sequencer.submit(command)
     return { symbol: command.symbol, publish_unix_ms: command.publish_unix_ms, seq }
   } catch (error) {
@@ -38,9 +41,19 @@ export async function provision(
 ): Promise<{ account_id: string; version: number }> {
   const verified = accounts.verifyRecord(record)
   engine.availability.requireRunning()
-  await engine.sequencer.submit({ kind: 'account_record', ...verified })
+  await engine.sequencer.submit({ kind: 'account_record', ...verified.command })
   accounts.applyRecord(verified)
-  return { account_id: verified.account_id, version: verified.version }
+  const { account_id, version } = verified.record
+  return { account_id, version }
+}
+
+/** The terms in force, by account id; a record's hashes stay inside. */
+export function listAccounts({ state }: Engine): AccountSummary[] {
+  return [...state.accounts.values()]
+    .map(({ account_id, version, status, orders_live_max, keys_max }) => {
+      return { account_id, version, status, orders_live_max, keys_max }
+    })
+    .sort((a, b) => (a.account_id < b.account_id ? -1 : 1))
 }
 
 /**

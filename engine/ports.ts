@@ -2,6 +2,9 @@
  * Declares the ports of the engine: the interfaces through which it reaches clocks, keys, chain, hashing and accounts.
  * `server/main.ts` joins the real implementations; tests join their own.
  */
+
+import type { AccountRecord as SignedRecord } from '../protocol/bodies/account_record'
+import type { Amount, JournalSeq, SlotNumber } from '../protocol/units'
 import type { TokenRequest, TokenResponse } from '../protocol/wire/trading'
 import type { AccountRecord, HaltReason } from './commands'
 import type { LimitState, Session } from './venue'
@@ -40,7 +43,7 @@ export interface ChainPort {
   /** Finalized settlement batches with an id above `after`, ascending. */
   readSettled(after: number): Promise<SettledBatch[]>
   /** Confirmed slot now, its age and the measured slot time. */
-  view(): { slot: number; lag_ms: number; slot_ms: number }
+  view(): { slot: SlotNumber; lag_ms: number; slot_ms: number }
   health(): { settlement: 'wired' | 'degraded' | 'unwired'; reasons: string[] }
   /**
    * Signs `open_epoch`, hands the bytes to `record` before sending, resolves when finalized.
@@ -51,12 +54,12 @@ export interface ChainPort {
       epoch: number
       boot_nonce: Uint8Array
       compose_hash: Uint8Array
-      seq: number
+      seq: JournalSeq
       head: Uint8Array
       restore: boolean
     },
     record: (signature: Uint8Array, transaction: Uint8Array) => Promise<void>,
-  ): Promise<{ slot: number; signature: Uint8Array }>
+  ): Promise<{ slot: SlotNumber; signature: Uint8Array }>
   /** Starts watching and relaying. `own_boot_nonces` are the journaled ones; any other on chain means `forked`. */
   start(args: {
     sink: ChainSinkPort
@@ -69,7 +72,7 @@ export interface ChainPort {
     exits_open: ExitRequest[]
   }): void
   /** Stores (seq, head) on chain while no settlement carries them. */
-  anchor(seq: number, head: Uint8Array): Promise<void>
+  anchor(seq: JournalSeq, head: Uint8Array): Promise<void>
   close(): Promise<void>
 }
 
@@ -86,7 +89,7 @@ export type VaultConfig = {
   boot_nonce: Uint8Array
   generation: number
   last_batch: number
-  journal_seq: number
+  journal_seq: JournalSeq
   journal_head: Uint8Array
   spent_root: Uint8Array
   spent_count: number
@@ -106,7 +109,7 @@ export type VaultMint = {
   freezable: boolean
   min_deposit: bigint
   min_exit: bigint
-  slot: number
+  slot: SlotNumber
 }
 
 /** A settlement batch as read from its event; nullifiers ascending. */
@@ -114,15 +117,15 @@ export type SettledBatch = {
   batch_id: number
   nullifiers: Uint8Array[]
   signature: Uint8Array
-  slot: number
+  slot: SlotNumber
 }
 
 /** Receives the chain watcher's observations. Every promise resolves once the fact is durable. */
 export interface ChainSinkPort {
   /** A new confirmed slot, monotone. */
-  slot(slot: number): void
+  slot(slot: SlotNumber): void
   /** Finalized leaves in leaf order, whose root equals the chain's known state at `first_index + leaves.length`. */
-  leaves(first_index: number, leaves: Uint8Array[], slot: number): Promise<void>
+  leaves(first_index: number, leaves: Uint8Array[], slot: SlotNumber): Promise<void>
   exitRequested(fact: ExitRequest): Promise<void>
   /** The vault is frozen or paused, or the chain contradicts the journal: matching stops with this reason. */
   halted(reason: HaltReason): void
@@ -133,7 +136,7 @@ export type ExitRequest = {
   /** Commitment of the note; the program has verified that its tree contains it. */
   commitment: Uint8Array
   mint: Uint8Array
-  amount: bigint
+  amount: Amount
   destination: Uint8Array
   deadline_unix_s: number
   request_account: Uint8Array
@@ -155,7 +158,7 @@ export interface OutboxPort {
   recordSigned(signed: SignedBatch): Promise<void>
   recordStage(stage: BatchStage): Promise<void>
   /** Journal head to store on chain. */
-  head(): { seq: number; head: Uint8Array }
+  head(): { seq: JournalSeq; head: Uint8Array }
 }
 
 /** Immutable once built (settlement.md): only blockhash, fee, epoch, head and cited known state vary when signed again. */
@@ -177,7 +180,7 @@ export type Payout = {
   kind: 'withdrawal' | 'exit'
   mint: Uint8Array
   destination: Uint8Array
-  amount: bigint
+  amount: Amount
   refund_inner: Uint8Array
   /** Exits only: nullifier of the note and of its request; one of the batch's nullifiers. */
   nullifier?: Uint8Array
@@ -195,7 +198,7 @@ export type BatchStage = {
   batch_id: number
   stage: 'submitted' | 'confirmed' | 'finalized'
   signature: Uint8Array
-  slot: number
+  slot: SlotNumber
   /** Per payout, in payload order; known from `confirmed` on. */
   payouts: { outcome: 'paid' | 'refunded'; refund_commitment?: Uint8Array; refund_leaf_index?: number }[]
 }
@@ -247,7 +250,7 @@ export type HashOutput = {
   index_role: number
   owner: Uint8Array
   mint: Uint8Array
-  amount: bigint
+  amount: Amount
 }
 
 /** Input of the `inner` hash that a payout carries so that the program can build a refund note. */
@@ -296,5 +299,5 @@ export interface AccountsPort {
   close(): Promise<void>
 }
 
-/** A record with a verified operator signature and form; `record` holds the bytes as received. */
-export type VerifiedRecord = Omit<AccountRecord, 'kind'>
+/** A record with a verified operator signature and form, and the command that journals it. */
+export type VerifiedRecord = { record: SignedRecord; command: Omit<AccountRecord, 'kind'> }

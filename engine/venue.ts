@@ -1,10 +1,13 @@
 /**
- * Declares the public interface of the engine, which routes call. Writes resolve once their journal record is durable and
+ * Declares the public interface of the engine, which routes call. Requests arrive parsed by `parserOf`. Writes resolve once their journal record is durable and
  * reject with `Refusal`; reads never show state newer than the durable journal.
  */
+import type { EventSeq, JournalSeq } from '../protocol/units'
 import type * as wire from '../protocol/wire/trading'
+import type { Parsed } from '../protocol/wire/values'
+import type { CancelAllFields, CancelFields } from './commands'
 
-export type Page = { after: number; limit: number }
+export type Page = { after: EventSeq; limit: number }
 type OrdersPage = Page & {
   status?: 'open' | wire.OrderStatus | undefined
   symbol?: string | undefined
@@ -22,7 +25,7 @@ export interface OwnTexts {
   withdrawal(account_id: string, withdrawal_id: string): Json<wire.Withdrawal>
   reshape(account_id: string, reshape_id: string): Json<wire.Reshape>
   /** Live orders and the event seq they include: the `snapshot` frame. */
-  snapshot(account_id: string): { seq: number; orders: Json<wire.Order[]> }
+  snapshot(account_id: string): { seq: EventSeq; orders: Json<wire.Order[]> }
 }
 
 /** A logged-in account: created by `login`, resolved on each request by `authenticate`. */
@@ -46,12 +49,21 @@ export interface EventSink {
   /** The venue is shutting down. */
   bye(reason: 'upgrade' | 'restart', retry_after_ms: number): void
 }
+/** The public terms of an account's newest record. */
+export type AccountSummary = {
+  account_id: string
+  version: number
+  status: 'active' | 'suspended'
+  orders_live_max: number
+  keys_max: number
+}
+
 export interface Subscription {
   /** First retained and last seq of the account when the subscription began. */
-  readonly seq_first: number
-  readonly seq_last: number
+  readonly seq_first: EventSeq
+  readonly seq_last: EventSeq
   /** Last durable seq now (heartbeats). */
-  seqNow(): number
+  seqNow(): EventSeq
   /** Continues the stream under a newer token of the same account (Venue.refresh). */
   renew(session: Session): void
   close(): void
@@ -62,23 +74,24 @@ export type LimitState = { capacity: number; refill_per_s: number; remaining: nu
 
 export interface Venue {
   // writes, by an account
-  place(account_id: string, request: wire.PlaceRequest, origin?: string): Promise<wire.PlaceResult>
-  cancel(account_id: string, order_id: string, request: wire.CancelRequest): Promise<wire.CancelResult>
+  place(
+    account_id: string,
+    request: Parsed<typeof wire.PlaceRequest>,
+    origin?: string,
+  ): Promise<wire.PlaceResult>
+  cancel(account_id: string, request: CancelFields): Promise<wire.CancelResult>
+  /** `order_id` is the old order. */
   modify(
     account_id: string,
-    order_id: string,
-    request: wire.ModifyRequest,
+    request: Parsed<typeof wire.ModifyParams>,
     origin?: string,
   ): Promise<wire.ModifyResult>
-  cancelAll(account_id: string, requests: wire.CancelAllRequest[]): Promise<wire.CancelAllResult>
-  deadMan(account_id: string, request: wire.DeadManRequest): Promise<wire.DeadManResult>
-  withdraw(
-    account_id: string,
-    request: wire.WithdrawalRequest,
-  ): Promise<wire.Withdrawal & { receipt: wire.Receipt }>
-  reshape(account_id: string, request: wire.ReshapeRequest): Promise<wire.Reshape & { receipt: wire.Receipt }>
+  cancelAll(account_id: string, items: CancelAllFields[]): Promise<wire.CancelAllResult>
+  deadMan(account_id: string, request: Parsed<typeof wire.DeadManRequest>): Promise<wire.DeadManResult>
+  withdraw(account_id: string, request: Parsed<typeof wire.WithdrawalRequest>): Promise<wire.WithdrawalResult>
+  reshape(account_id: string, request: Parsed<typeof wire.ReshapeRequest>): Promise<wire.ReshapeResult>
   /** Every check of a place that depends on nothing hidden; throws Refusal, books nothing. */
-  check(account_id: string, request: wire.CheckRequest): void
+  check(account_id: string, request: Parsed<typeof wire.CheckRequest>): void
   /** Arms or disarms cancel-on-disconnect for orders placed with this `origin` (one socket). Journaled. */
   armDisconnect(account_id: string, origin: string, armed: boolean): Promise<void>
   /** The socket `origin` closed; cancels its orders if armed. */
@@ -95,21 +108,22 @@ export interface Venue {
   events(account_id: string, page: Page): Promise<wire.Page<wire.AccountEvent>>
   withdrawal(account_id: string, withdrawal_id: string): Promise<wire.Withdrawal>
   reshapeOf(account_id: string, reshape_id: string): Promise<wire.Reshape>
-  treeInclusion(query: { commitment?: string; leaf_index?: number }): Promise<wire.TreeInclusion>
+  /** Of a commitment or of the leaf at an index; throws `leaf_unknown`. */
+  treeInclusion(leaf: Uint8Array | number): Promise<wire.TreeInclusion>
   treeLeaves(from: number, limit: number): Promise<wire.TreeLeaves>
   settlementHealth(): wire.SettlementHealth
   settlementBatch(batch: number): Promise<wire.SettlementBatchStage>
-  settlementOfOrder(account_id: string, order_id: string): Promise<{ order_id: string; fills: wire.Fill[] }>
-  snapshot(account_id: string): Promise<{ seq: number; orders: wire.Order[] }>
+  settlementOfOrder(account_id: string, order_id: string): Promise<wire.OrderStages>
+  snapshot(account_id: string): Promise<{ seq: EventSeq; orders: wire.Order[] }>
   /**
    * Replays durable events after `after`, then follows. Throws `after_invalid` when `after` is ahead of the log, and calls
    * `gap` when it is older than retention.
    */
   subscribe(
     session: Session,
-    after: number | undefined,
+    after: EventSeq | undefined,
     sink: EventSink,
-    gap: (seq_from: number, seq_to: number) => void,
+    gap: (seq_from: EventSeq, seq_to: EventSeq) => void,
   ): Promise<Subscription>
 
   // public reads
@@ -142,8 +156,12 @@ export interface Venue {
   // accounts (in memory; only the records are journaled)
   /** Applies an operator-signed account record (new, rotated or suspended). */
   provision(record: unknown): Promise<{ account_id: string; version: number }>
+  /** Every account's newest record without its credentials, by id. For the operator only. */
+  listAccounts(): AccountSummary[]
   /** Accepts a price signed by a source of an oracle instrument (protocol/bodies/reference_price.ts). */
-  postReference(record: unknown): Promise<{ symbol: string; publish_unix_ms: number; seq: number }>
+  postReference(
+    price: Parsed<typeof wire.ReferencePrice>,
+  ): Promise<{ symbol: string; publish_unix_ms: number; seq: JournalSeq }>
   login(request: wire.TokenRequest): Promise<wire.TokenResponse>
   /** Throws token_invalid, token_expired or token_revoked. */
   authenticate(token: string): Session

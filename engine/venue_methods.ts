@@ -5,7 +5,7 @@ import { Refusal } from '../protocol/refusals'
 import type { Engine } from './boot/assemble'
 import { close, drain } from './boot/stop'
 import { checkOrder } from './intake/place'
-import { gaugesOf, postReference, provision } from './operator'
+import { gaugesOf, listAccounts, postReference, provision } from './operator'
 import type { AccountsPort } from './ports'
 import { noncesOf } from './reads/own_reads'
 import { subscribe } from './streams/hub'
@@ -18,11 +18,9 @@ export function venueOf(engine: Engine, accounts: AccountsPort): Venue {
   const counted = countRefusals((code) => metrics.refused(code))
   return {
     place: counted((account_id, request, origin) => writes.place(account_id, request, origin)),
-    cancel: counted((account_id, order_id, request) => writes.cancel(account_id, order_id, request)),
-    modify: counted((account_id, order_id, request, origin) =>
-      writes.modify(account_id, order_id, request, origin),
-    ),
-    cancelAll: counted((account_id, requests) => writes.cancelAll(account_id, requests)),
+    cancel: counted((account_id, request) => writes.cancel(account_id, request)),
+    modify: counted((account_id, request, origin) => writes.modify(account_id, request, origin)),
+    cancelAll: counted((account_id, items) => writes.cancelAll(account_id, items)),
     deadMan: counted((account_id, request) => writes.deadMan(account_id, request)),
     withdraw: counted((account_id, request) => writes.withdraw(account_id, request)),
     reshape: counted((account_id, request) => writes.reshape(account_id, request)),
@@ -49,7 +47,7 @@ export function venueOf(engine: Engine, accounts: AccountsPort): Venue {
       const { seq, orders } = own.snapshot(account_id)
       return { seq, orders: JSON.parse(orders) }
     },
-    treeInclusion: (query) => tree.inclusion(query),
+    treeInclusion: (leaf) => tree.inclusion(leaf),
     treeLeaves: (from, limit) => tree.leaves(from, limit),
     settlementHealth: () => settlement.health(),
     settlementBatch: async (batch) => settlement.batch(batch),
@@ -68,8 +66,9 @@ export function venueOf(engine: Engine, accounts: AccountsPort): Venue {
     identity: () => ({ ...identity, epoch: engine.state.epoch }),
     metrics: () => metrics.read(gaugesOf(engine)),
 
+    listAccounts: () => listAccounts(engine),
     provision: counted((record) => provision(engine, accounts, record)),
-    postReference: counted((record) => postReference(engine, record)),
+    postReference: counted((price) => postReference(engine, price)),
     login: counted((request) => accounts.login(request)),
     authenticate: (token) => accounts.authenticate(token),
     revoke: (session) => accounts.revoke(session),

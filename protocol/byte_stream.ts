@@ -7,7 +7,7 @@ export class CodecError extends Error {
 }
 
 export class ByteWriter {
-  private bytes: Uint8Array
+  private bytes: Uint8Array<ArrayBuffer>
   private view: DataView
   private at = 0
 
@@ -21,7 +21,8 @@ export class ByteWriter {
 
   /** The low `width` bytes of an integer, `width` 1, 2 or 4. @throws RangeError when it does not fit */
   int(value: number, width: 1 | 2 | 4): void {
-    if (!Number.isInteger(value) || value < 0 || value >= 2 ** (8 * width))
+    const most = width === 1 ? 0xff : width === 2 ? 0xffff : 0xffff_ffff
+    if (!Number.isInteger(value) || value < 0 || value > most)
       throw new RangeError(`value does not fit ${width} bytes`)
     const at = this.room(width)
     if (width === 1) this.bytes[at] = value
@@ -50,14 +51,6 @@ export class ByteWriter {
     const at = this.room(width)
     this.bytes.set(value, at)
   }
-  zeros(width: number): void {
-    const at = this.room(width)
-    this.bytes.fill(0, at, at + width)
-  }
-  blob(value: Uint8Array): void {
-    this.uint(value.length)
-    this.fixed(value, value.length)
-  }
   /** Writes `width` bytes of `bytes` from `from` on. */
   copy(bytes: Uint8Array, from: number, width: number): void {
     const at = this.room(width)
@@ -72,7 +65,9 @@ export class ByteWriter {
       const code = value.charCodeAt(char)
       if (code > 0x7f) {
         this.at = before
-        this.blob(utf8(value))
+        const bytes = utf8(value)
+        this.uint(bytes.length)
+        this.fixed(bytes, bytes.length)
         return
       }
       this.bytes[at + char] = code
@@ -95,13 +90,13 @@ export class ByteWriter {
   begin(): void {
     this.at = 0
   }
-  /** The output as a view, valid until the next write. */
-  whole(): Uint8Array {
-    return this.bytes.subarray(0, this.at)
+  /** The output from `from` on as a view, valid until the next write. */
+  whole(from = 0): Uint8Array<ArrayBuffer> {
+    return this.bytes.subarray(from, this.at)
   }
   /** A copy of the output. */
   done(): Uint8Array<ArrayBuffer> {
-    return this.bytes.slice(0, this.at) as Uint8Array<ArrayBuffer>
+    return this.bytes.slice(0, this.at)
   }
 
   private room(width: number): number {
@@ -118,6 +113,7 @@ export class ByteWriter {
 }
 
 const NO_BYTES = new Uint8Array(0)
+const scratch = new DataView(new ArrayBuffer(8))
 
 /**
  * Reads without a DataView: creating one per record costs more than decoding the record. Every read throws CodecError when
@@ -156,10 +152,9 @@ export class ByteReader {
   }
   u64(): bigint {
     const at = this.skip(8)
-    const low = this.u32At(at)
-    const high = this.u32At(at + 4)
-    if (high < 0x20_0000) return BigInt(low + high * 0x1_0000_0000)
-    return BigInt(low) | (BigInt(high) << 32n)
+    scratch.setUint32(0, this.u32At(at), true)
+    scratch.setUint32(4, this.u32At(at + 4), true)
+    return scratch.getBigUint64(0, true)
   }
   /** A copy, so that the decoded value does not keep the whole record alive. */
   fixed(width: number): Uint8Array {
@@ -175,15 +170,6 @@ export class ByteReader {
   copy(to: Uint8Array, to_at: number, width: number): void {
     const at = this.skip(width)
     copyBytes(this.bytes, at, to, to_at, width)
-  }
-  /** @throws CodecError when one of the next `width` bytes is not zero */
-  zeros(width: number): void {
-    const at = this.skip(width)
-    for (let offset = 0; offset < width; offset++)
-      if (this.bytes[at + offset] !== 0) throw new CodecError('a reserved byte is not zero')
-  }
-  blob(): Uint8Array {
-    return this.fixed(this.uint())
   }
   text(): string {
     const length = this.uint()

@@ -1,4 +1,4 @@
-/** Encodes, decodes, compares and joins byte arrays: hex, little-endian integers, padded ASCII. */
+/** Encodes, decodes, compares and joins byte arrays: hex and little-endian integers. */
 
 const HEX_DIGITS = /^[0-9a-f]*$/
 const HEX_OF_BYTE = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'))
@@ -96,22 +96,4 @@ export function readU64Le(bytes: Uint8Array, at: number): bigint {
 
 export function utf8(text: string): Uint8Array {
   return encoder.encode(text)
-}
-
-/** ASCII followed by zeros. @throws RangeError when it is longer than `width` or not printable ASCII. */
-export function paddedAscii(text: string, width: number): Uint8Array {
-  if (text.length > width || !/^[\x20-\x7e]*$/.test(text))
-    throw new RangeError(`text does not fit ${width} ASCII bytes`)
-  const bytes = new Uint8Array(width)
-  bytes.set(utf8(text))
-  return bytes
-}
-
-/** Reads zero-padded ASCII; undefined when a byte follows the padding or is not printable. */
-export function readPaddedAscii(bytes: Uint8Array): string | undefined {
-  const end = bytes.indexOf(0)
-  const body = end === -1 ? bytes : bytes.subarray(0, end)
-  if (end !== -1 && !isZero(bytes.subarray(end))) return undefined
-  if (!body.every((byte) => byte >= 0x20 && byte <= 0x7e)) return undefined
-  return String.fromCharCode(...body)
 }

@@ -1,7 +1,7 @@
 /** Describes binary layouts once for both directions, so that encoding and decoding cannot drift apart. */
 
 import { ByteReader, ByteWriter, CodecError } from './byte_stream'
-import { equalBytes, fromHex, paddedAscii, toHex } from './bytes'
+import { equalBytes, fromHex, toHex } from './bytes'
 
 /** The layout of a value. Integers are little-endian; a value has one encoding, and every other is rejected. */
 export type Codec<T> = {
@@ -26,6 +26,16 @@ export type ValueOf<C extends AnyCodec> = ReturnType<C['read']>
 
 /** Reused by all values: the result is copied out. No `write` may call `encode`. */
 const scratch = new ByteWriter()
+
+/** The result of reading untrusted bytes; undefined when they are no encoding. */
+export function tryDecode<T>(read: () => T): T | undefined {
+  try {
+    return read()
+  } catch (error) {
+    if (error instanceof CodecError) return undefined
+    throw error
+  }
+}
 
 /** A layout of its own kind, from its size and both directions. */
 export function codec<T>(
@@ -84,17 +94,25 @@ export const text: Codec<string> = codec(
   (from) => from.text(),
 )
 /** Counted bytes. */
-export const blob: Codec<Uint8Array> = codec(
-  undefined,
-  (to, value) => to.blob(value),
-  (from) => from.blob(),
-)
+export const blob = sized(uint)
 export const bool: Codec<boolean> = codec(1, (to, value) => to.byte(value ? 1 : 0), readBool)
 
 function readBool(from: ByteReader): boolean {
   const byte = from.byte()
   if (byte > 1) throw new CodecError('a flag is neither 0 nor 1')
   return byte === 1
+}
+
+/** Bytes after their number. */
+export function sized(count: Codec<number>): Codec<Uint8Array> {
+  return codec(
+    undefined,
+    (to, value) => {
+      count.write(to, value.length)
+      to.fixed(value, value.length)
+    },
+    (from) => from.fixed(count.read(from)),
+  )
 }
 
 export function fixed(width: number): Codec<Uint8Array> {
@@ -124,11 +142,11 @@ export function ascii(width: number): Codec<string> {
 }
 
 /** Bytes that every value has: `struct` writes and checks them, and its values do not contain them. */
-export type Constant = Codec<undefined> & { readonly constant: true }
+type Constant = Codec<undefined> & { readonly constant: true }
 
-export function constant(bytes: Uint8Array): Constant {
+export function constant(bytes: Uint8Array, fault = 'constant bytes differ'): Constant {
   const read = (from: ByteReader) => {
-    if (!equalBytes(from.view(bytes.length), bytes)) throw new CodecError('constant bytes differ')
+    if (!equalBytes(from.view(bytes.length), bytes)) throw new CodecError(fault)
     return undefined
   }
   return { ...codec(bytes.length, (to) => to.fixed(bytes, bytes.length), read), constant: true }
@@ -136,16 +154,12 @@ export function constant(bytes: Uint8Array): Constant {
 
 /** The 16 bytes that say which layout follows: ASCII, zero padded. */
 export function domain(name: string): Constant {
-  return constant(paddedAscii(name, 16))
+  return constant(ascii(16).encode(name))
 }
 
 /** Reserved bytes. */
 export function zeros(width: number): Constant {
-  const read = (from: ByteReader) => {
-    from.zeros(width)
-    return undefined
-  }
-  return { ...codec(width, (to) => to.zeros(width), read), constant: true }
+  return constant(new Uint8Array(width), 'a reserved byte is not zero')
 }
 
 /** One of a closed list of words, as its index plus `first` in one byte: words are only added at the end. */
@@ -226,7 +240,7 @@ type Fields = Readonly<Record<string, AnyCodec>>
 type StructOf<F extends Fields> = {
   -readonly [K in keyof F as F[K] extends Constant ? never : K]: ValueOf<F[K]>
 }
-export type Struct<F extends Fields, T = StructOf<F>> = Codec<T> & {
+type Struct<F extends Fields, T = StructOf<F>> = Codec<T> & {
   /** Offset of a field. @throws RangeError when a field before it varies in length */
   readonly offsetOf: (field: keyof F) => number
 }

@@ -6,10 +6,16 @@ export const BODY_BYTES_MAX = 16_384
 export const FRAME_BYTES_MAX = 16_384
 /** Characters of a frame's id, which is held until the answer repeats it. */
 export const FRAME_ID_LENGTH_MAX = 64
+/** Characters of an api key, and of a secret or passphrase, before they are hashed. */
+export const API_KEY_LENGTH_MAX = 128
+export const SECRET_LENGTH_MAX = 256
 /** Events, orders or fills of one page: bounds the cost of one read. */
 export const PAGE_ITEMS_MAX = 500
 /** Leaves of one page: 670 KB of text. */
 export const PAGE_LEAVES_MAX = 10_000
+/** Items of a page, and leaves, where the query has no `limit`. */
+export const PAGE_ITEMS_DEFAULT = 100
+export const PAGE_LEAVES_DEFAULT = 1_000
 
 /** Continuation anchors of one order: each is stored as long as the order lives. */
 export const ANCHORS_MAX = 16

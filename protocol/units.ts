@@ -1,4 +1,27 @@
-/** Exact money: u64 decimal strings, the quote amount of a trade and the cumulative fee. */
+/** Names the units of the venue as types and computes exact money: u64 decimal strings, quote amounts, cumulative fees. */
+
+/**
+ * A number that carries its unit in its type alone. A value of one unit is not assignable to another, so two arguments
+ * cannot be swapped. A plain number is assignable to each: a field or parameter names the unit where a value is parsed,
+ * decoded or computed, without a cast.
+ */
+type Unit<Value, Name> = Value & { readonly unit?: Name }
+
+/** An amount in smallest units of a mint. */
+export type Amount = Unit<bigint, { amount: true }>
+/** An amount of the base mint, or of the quote mint, of an instrument. */
+export type BaseUnits = Unit<bigint, { amount: true; base: true }>
+export type QuoteUnits = Unit<bigint, { amount: true; quote: true }>
+/** Quote units per whole base token. */
+export type Price = Unit<bigint, 'price'>
+/** Multiples of an instrument's lot size, and of its tick size: safe integers. */
+export type Lots = Unit<number, 'lots'>
+export type Ticks = Unit<number, 'ticks'>
+/** A slot of the chain. */
+export type SlotNumber = Unit<number, 'slot'>
+/** Position of a record in the journal, and of an event among those of its account: both count from 1. */
+export type JournalSeq = Unit<number, 'journal_seq'>
+export type EventSeq = Unit<number, 'event_seq'>
 
 export const U64_MAX = 0xffff_ffff_ffff_ffffn
 /** Of the decimals a mint may have. */
@@ -17,7 +40,7 @@ export function parseU64(text: string): bigint | undefined {
  * loads only when `lot_size * tick_size` is a multiple of `10^base_decimals` (protocol.md "Instruments").
  * @throws RangeError when the division leaves a remainder.
  */
-export function quoteAmount(amount: bigint, price: bigint, base_decimals: number): bigint {
+export function quoteAmount(amount: BaseUnits, price: Price, base_decimals: number): QuoteUnits {
   const scale = POWERS_OF_TEN[base_decimals] ?? 10n ** BigInt(base_decimals)
   const product = amount * price
   if (product % scale !== 0n) throw new RangeError('amount off lot or price off tick')
@@ -28,6 +51,14 @@ export function quoteAmount(amount: bigint, price: bigint, base_decimals: number
  * Fee due on everything an order has traded so far: `ceil(cumulative_quote * fee_bps / 10_000)`. A fill is charged this
  * less the fees the order was charged before, so the fee at the limit always covers all fills.
  */
-export function feeUpTo(cumulative_quote: bigint, fee_bps: number): bigint {
+export function feeUpTo(cumulative_quote: QuoteUnits, fee_bps: number): QuoteUnits {
   return (cumulative_quote * BigInt(fee_bps) + 9_999n) / 10_000n
+}
+
+/** The sum and the difference of two amounts of one mint. */
+export function plus<A extends Amount>(one: A, other: A): A {
+  return ((one as bigint) + other) as A
+}
+export function minus<A extends Amount>(one: A, other: A): A {
+  return ((one as bigint) - other) as A
 }

@@ -1,6 +1,6 @@
-import { COST, endpoint, t } from '../server/edge/endpoint'
-import { Attestation } from '../server/shapes/venue'
-import { exact } from '../server/shapes/wire'
+import { Attestation } from '../protocol/wire/public'
+import { exact, t } from '../protocol/wire/values'
+import { COST, endpoint } from '../server/edge/endpoint'
 
 /**
  * GET /attestation: the hardware quote, the event log to replay against it, and the binding of the served TLS key.

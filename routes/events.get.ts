@@ -1,6 +1,6 @@
-import { COST, endpoint, integerOf } from '../server/edge/endpoint'
-import { PAGE_ITEMS_DEFAULT } from '../server/limits'
-import { AccountEvent, PageQuery, page } from '../server/shapes/events'
+import { PAGE_ITEMS_DEFAULT } from '../protocol/limits'
+import { AccountEvent, PageQuery, page } from '../protocol/wire/trading'
+import { COST, endpoint } from '../server/edge/endpoint'
 
 /** GET /events: the account's numbered events, the same objects and numbers as on the sockets. */
 export default endpoint(
@@ -17,7 +17,7 @@ export default endpoint(
   },
   ({ venue, account_id, query }) =>
     venue.own.events(account_id, {
-      after: integerOf(query.after, 0),
-      limit: integerOf(query.limit, PAGE_ITEMS_DEFAULT),
+      after: query.after ?? 0,
+      limit: query.limit ?? PAGE_ITEMS_DEFAULT,
     }),
 )

@@ -1,7 +1,6 @@
-import { COST, endpoint, integerOf } from '../server/edge/endpoint'
-import { PAGE_ITEMS_DEFAULT } from '../server/limits'
-import { PageQuery, page } from '../server/shapes/events'
-import { Fill } from '../server/shapes/orders'
+import { PAGE_ITEMS_DEFAULT } from '../protocol/limits'
+import { Fill, PageQuery, page } from '../protocol/wire/trading'
+import { COST, endpoint } from '../server/edge/endpoint'
 
 /** GET /fills: the account's fills in the order of matching, with the same content as on `/ws/fills`. */
 export default endpoint(
@@ -19,7 +18,7 @@ export default endpoint(
   },
   ({ venue, account_id, query }) =>
     venue.own.fills(account_id, {
-      after: integerOf(query.after, 0),
-      limit: integerOf(query.limit, PAGE_ITEMS_DEFAULT),
+      after: query.after ?? 0,
+      limit: query.limit ?? PAGE_ITEMS_DEFAULT,
     }),
 )

@@ -1,5 +1,5 @@
+import { Health } from '../protocol/wire/public'
 import { endpoint } from '../server/edge/endpoint'
-import { Health } from '../server/shapes/venue'
 
 /** GET /health: liveness; checks nothing but that the process answers. */
 export default endpoint(

@@ -1,6 +1,6 @@
 import { encodeBase58 } from '../protocol/base58'
+import { Info } from '../protocol/wire/public'
 import { endpoint } from '../server/edge/endpoint'
-import { Info } from '../server/shapes/venue'
 
 /** GET /info: image and venue, a claim that only `/attestation` proves. */
 export default endpoint(

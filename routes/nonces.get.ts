@@ -1,5 +1,6 @@
+import { Nonces } from '../protocol/wire/trading'
+import { asText, exact, PublicKey } from '../protocol/wire/values'
 import { COST, endpoint } from '../server/edge/endpoint'
-import { exact, PublicKey, U64 } from '../server/shapes/wire'
 
 /** GET /nonces: the last nonces of an own trading key; "0" where none was used. */
 export default endpoint(
@@ -8,8 +9,8 @@ export default endpoint(
     tag: 'orders',
     bearer: true,
     cost: COST.read,
-    query: exact({ trading_key: PublicKey }),
-    answer: { status: 200, body: exact({ place_nonce: U64, cancel_nonce: U64 }) },
+    query: exact({ trading_key: asText(PublicKey) }),
+    answer: { status: 200, body: Nonces },
     refuses: ['key_bound'],
   },
   ({ venue, account_id, query }) => venue.nonces(account_id, query.trading_key),

@@ -1,8 +1,7 @@
-import { COST, endpoint, integerOf, t } from '../server/edge/endpoint'
-import { PAGE_ITEMS_DEFAULT } from '../server/limits'
-import { page, pageFields } from '../server/shapes/events'
-import { Order, OrderStatus } from '../server/shapes/orders'
-import { exact, SymbolName } from '../server/shapes/wire'
+import { PAGE_ITEMS_DEFAULT } from '../protocol/limits'
+import { Order, OrderStatus, page, pageFields } from '../protocol/wire/trading'
+import { exact, SymbolName, t } from '../protocol/wire/values'
+import { COST, endpoint } from '../server/edge/endpoint'
 
 /** GET /orders: the account's orders, sorted by the seq of their first event, which does not change while paging. */
 export default endpoint(
@@ -24,8 +23,8 @@ export default endpoint(
   },
   ({ venue, account_id, query: { after, limit, status, symbol } }) =>
     venue.own.orders(account_id, {
-      after: integerOf(after, 0),
-      limit: integerOf(limit, PAGE_ITEMS_DEFAULT),
+      after: after ?? 0,
+      limit: limit ?? PAGE_ITEMS_DEFAULT,
       status,
       symbol,
     }),

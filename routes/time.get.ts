@@ -1,5 +1,5 @@
+import { ServerTime } from '../protocol/wire/public'
 import { endpoint } from '../server/edge/endpoint'
-import { ServerTime } from '../server/shapes/venue'
 
 /** GET /time: slot and time, from which a client computes the `expiry_slot` of a wall-clock time. */
 export default endpoint(

@@ -1,5 +1,5 @@
+import { Transparency } from '../protocol/wire/public'
 import { endpoint } from '../server/edge/endpoint'
-import { Transparency } from '../server/shapes/venue'
 
 /** GET /transparency: liabilities against vaults per mint, settlement, pending administration, builds, daily figures. */
 export default endpoint(

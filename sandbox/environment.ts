@@ -13,35 +13,17 @@ const SOL = 'So11111111111111111111111111111111111111112'
 const USDC = 'EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v'
 const JTO = 'jtojtomepa8beP8AuQc6eXt5FriJwfFMwQx2v2f9mCL'
 
-const MINTS = [
-  { mint: SOL, decimals: 9, min_withdraw: '1000000', withdraw_fee: '100000' },
-  { mint: USDC, decimals: 6, min_withdraw: '1000000', withdraw_fee: '50000' },
-  { mint: JTO, decimals: 9, min_withdraw: '100000000', withdraw_fee: '10000000' },
-]
-const COMMON = {
-  quote_mint: USDC,
-  base_decimals: 9,
-  quote_decimals: 6,
-  batch_slots: 5,
-  collar_bps: 500,
-  fee_bps: 5,
-  reference_policy: 'last',
-  price_rule: 'std4',
-  volume_tolerance_bps: 0,
-}
+const MINTS = mintsOf(USDC).concat({
+  mint: JTO,
+  decimals: 9,
+  min_withdraw: '100000000',
+  withdraw_fee: '10000000',
+})
 /** lot_size * tick_size is a multiple of 10^9: quote amounts are exact. */
 const INSTRUMENTS = [
+  solInstrument(USDC),
   {
-    symbol: 'SOL-USDC',
-    base_mint: SOL,
-    lot_size: '1000000',
-    tick_size: '1000',
-    min_amount: '10000000',
-    max_amount: '1000000000000',
-    initial_reference: '150000000',
-    ...COMMON,
-  },
-  {
+    ...solInstrument(USDC),
     symbol: 'JTO-USDC',
     base_mint: JTO,
     lot_size: '100000000',
@@ -49,9 +31,38 @@ const INSTRUMENTS = [
     min_amount: '1000000000',
     max_amount: '100000000000000',
     initial_reference: '2500000',
-    ...COMMON,
   },
 ]
+
+/** Wrapped SOL and a mint of 6 decimals. */
+export function mintsOf(usdc: string) {
+  return [
+    { mint: SOL, decimals: 9, min_withdraw: '1000000', withdraw_fee: '100000' },
+    { mint: usdc, decimals: 6, min_withdraw: '1000000', withdraw_fee: '50000' },
+  ]
+}
+
+/** SOL against a mint of 6 decimals. */
+export function solInstrument(quote_mint: string) {
+  return {
+    symbol: 'SOL-USDC',
+    base_mint: SOL,
+    quote_mint,
+    base_decimals: 9,
+    quote_decimals: 6,
+    lot_size: '1000000',
+    tick_size: '1000',
+    min_amount: '10000000',
+    max_amount: '1000000000000',
+    batch_slots: 5,
+    collar_bps: 500,
+    fee_bps: 5,
+    initial_reference: '150000000',
+    reference_policy: 'last',
+    price_rule: 'std4',
+    volume_tolerance_bps: 0,
+  }
+}
 
 /** Settings of the environment win; secrets are generated in the data folder on the first start. */
 export async function sandboxEnvironment(environment: Environment): Promise<Environment> {
@@ -81,6 +92,13 @@ type SandboxBuild = {
   program_id: string
 }
 
+/** The members of a policy by which only the imaginary machine under this root is accepted. */
+export const machinePolicy = (roots_pem: string) => ({
+  key_providers: [{ name: DEVELOPMENT_ONLY, id: '' }],
+  xfam_mask: toHex(XFAM),
+  roots_pem,
+})
+
 /**
  * The policy file that accepts this sandbox and nothing else, in the form `tacit verify --policy` reads.
  * @param root_pem path of the root's certificate
@@ -101,9 +119,7 @@ export function sandboxPolicy({ app_id, compose_hash, root_pem, rpc_url, program
       'location_unnamed',
     ],
     app_ids: [app_id],
-    key_providers: [{ name: DEVELOPMENT_ONLY, id: '' }],
-    xfam_mask: toHex(XFAM),
-    roots_pem: readFileSync(root_pem, 'utf8'),
+    ...machinePolicy(readFileSync(root_pem, 'utf8')),
     chain: { rpc_url, program_id, upgrade_authorities: [], pending_actions: [], paused_allowed: false },
   }
   return `${JSON.stringify(policy, null, 2)}\n`

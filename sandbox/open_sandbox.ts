@@ -7,11 +7,13 @@ import { appComposeText } from '../protocol/tdx/app_compose'
 import { joinProcess, type ProcessParts, type Running } from '../server/join_process'
 import { type HostedChain, hostEmbeddedChain } from './chain/host_embedded_chain'
 import { openStandInAgent } from './enclave/open_stand_in'
-import { sandboxPolicy } from './environment'
+import { machinePolicy, sandboxPolicy } from './environment'
 import { OPERATOR_KEY_FILE, type SandboxSecrets, sandboxSecrets } from './secrets'
 
 export { sandboxEnvironment } from './environment'
 
+/** That of Solana's own test validator, so that a URL stays valid over restarts. */
+const CHAIN_PORT = 8899
 const PROJECT = join(import.meta.dir, '..')
 /** URLs, addresses and file paths of the running sandbox, for the demo and the wallet; written once it serves. */
 const FACTS_FILE = 'laptop.json'
@@ -29,11 +31,13 @@ export async function openSandbox(parts: ProcessParts): Promise<Running> {
   const running = await joinProcess({
     ...parts,
     config: { ...config, dstack_socket: agent.socket },
+    self_check: { policy: machinePolicy(agent.root_pem), collect: async () => agent.collateral() },
     async openChain(enclave, hash): Promise<ChainPort> {
       if (config.rpc_urls !== undefined) return parts.openChain(enclave, hash)
       chain = await hostEmbeddedChain({
         data_dir: join(data_dir, 'chain'),
         slot_ms: config.slot_ms,
+        port: CHAIN_PORT,
         genesis: {
           program_path: join(PROJECT, 'program/vault.so'),
           settlement_signer: enclave.identity.tee_pubkey,
@@ -45,6 +49,8 @@ export async function openSandbox(parts: ProcessParts): Promise<Running> {
           parts.fatal(error)
         },
       })
+      if (!chain.url.endsWith(`:${CHAIN_PORT}`))
+        console.log(`Port ${CHAIN_PORT} is in use: until the next start the chain serves at ${chain.url}.`)
       return openChain({
         rpc_urls: [chain.url],
         program_id: chain.program_id,
@@ -94,12 +100,13 @@ function appCompose(): string {
   })
 }
 
-function announce(running: Running, data_dir: string, rpc_url: string, secrets: SandboxSecrets): void {
-  const { venue, enclave, listener, operator } = running
+/** Content of `laptop.json`. */
+export type SandboxFacts = ReturnType<typeof factsOf>
+
+function factsOf({ venue, enclave, listener, operator }: Running, data_dir: string, rpc_url: string) {
   const path = (...names: string[]) => join(data_dir, ...names)
-  writeFileSync(path('cert.pem'), enclave.tls.cert_pem)
   const { program_id, config_account } = venue.identity()
-  const facts = {
+  return {
     url: `https://localhost:${listener.port}`,
     operator_url: `https://localhost:${operator.port}`,
     rpc_url,
@@ -110,21 +117,27 @@ function announce(running: Running, data_dir: string, rpc_url: string, secrets: 
     root_pem: path('stand-in', 'development-root.pem'),
     collateral: path('stand-in', 'collateral.json'),
     operator_key: path(OPERATOR_KEY_FILE),
+    /** Exact text of the measured manifest. */
     manifest: path(MANIFEST_FILE),
+    /** Accepts this build and its development root, nothing else. */
     policy: path(POLICY_FILE),
   }
+}
+
+function announce(running: Running, data_dir: string, rpc_url: string, secrets: SandboxSecrets): void {
+  const { venue, enclave } = running
+  const facts = factsOf(running, data_dir, rpc_url)
+  writeFileSync(facts.certificate, enclave.tls.cert_pem)
   writeFileSync(facts.policy, sandboxPolicy({ ...facts, app_id: enclave.identity.app_id }))
-  writeFileSync(path(`${FACTS_FILE}.new`), JSON.stringify(facts, null, 2), { mode: 0o600 })
-  renameSync(path(`${FACTS_FILE}.new`), path(FACTS_FILE))
+  const path = join(data_dir, FACTS_FILE)
+  writeFileSync(`${path}.new`, JSON.stringify(facts, null, 2), { mode: 0o600 })
+  renameSync(`${path}.new`, path)
   console.log(announcement(facts, secrets))
   const { matching, reasons } = venue.status()
   if (matching !== 'running') console.log(`It does not trade: ${reasons.join('; ')}.\n`)
 }
 
-function announcement(
-  facts: Record<'url' | 'rpc_url' | 'certificate' | 'policy' | 'collateral', string>,
-  secrets: SandboxSecrets,
-): string {
+function announcement(facts: SandboxFacts, secrets: SandboxSecrets): string {
   const { url, rpc_url, certificate, policy, collateral } = facts
   const { api_key, api_secret, passphrase } = secrets.demo.credentials
   const curl = `curl --cacert ${certificate}`

@@ -18,9 +18,10 @@ import { fromHex } from '../protocol/bytes'
 import { createApp } from './edge/app'
 import type { Log } from './edge/log'
 import { STOP_GRACE_MS } from './limits'
-import { awaitVault } from './open_awaiting_vault'
 import { operatorApp } from './operator/operator'
+import { proveUntilOpen } from './prove_until_open'
 import { openDocuments } from './reference/page'
+import { type SelfCheckTerms, selfCheck } from './self_check'
 import type { Config } from './settings/config'
 import { type Listener, listen, requireFreePort, rotating, SELF_SIGNED } from './tls/listen'
 import { openCertificates } from './tls/open_certificates'
@@ -30,6 +31,8 @@ export type ProcessParts = {
   version: string
   log: Log
   clock: ClockPort
+  /** The own machine is judged by these. */
+  self_check: SelfCheckTerms
   openChain(enclave: Enclave, hash: HashPort): Promise<ChainPort>
   /** Ends the process at once: its memory may be ahead of the disk. */
   fatal(error: Error): void
@@ -101,23 +104,27 @@ export async function joinProcess(parts: ProcessParts): Promise<Running> {
 
 /** Each derived key has one purpose and is the same for every boot of the app. */
 async function openEngine(parts: ProcessParts, enclave: Enclave): Promise<Venue> {
-  const { config, version, clock, fatal } = parts
+  const { config, version, clock, fatal, log } = parts
+  const { data_dir } = config.engine
+  const proving = <T>(open: () => Promise<T>) => proveUntilOpen(open, { at: config.listen, enclave, log })
+  const self_check_reasons = await proving(() =>
+    selfCheck({ enclave, terms: parts.self_check, data_dir, now_ms: clock.unixMs() }),
+  )
   const [journal_key, tie_break_key, credential_key, hashing_key] = await Promise.all([
     enclave.deriveKey(KEY_PATHS.journal),
     enclave.deriveKey(KEY_PATHS.tie_break),
     enclave.deriveKey(KEY_PATHS.credential),
     enclave.deriveKey(KEY_PATHS.hashing),
   ])
-  const hash = await openHashing({ dir: join(config.engine.data_dir, 'hashing'), key: hashing_key })
-  const { listen: at } = config
-  const chain = await awaitVault(() => parts.openChain(enclave, hash), { at, enclave, log: parts.log })
+  const hash = await openHashing({ dir: join(data_dir, 'hashing'), key: hashing_key })
+  const chain = await proving(() => parts.openChain(enclave, hash))
   return openVenue({
     config: {
       ...config.engine,
       compose_hash: enclave.identity.compose_hash,
       tacit_version: version,
       signature_thread: availableParallelism() > 1,
-      self_check_reasons: enclave.self_check.reasons,
+      self_check_reasons,
     },
     ports: {
       clock,

@@ -9,14 +9,6 @@ export const IDLE_S = 60
 export const PATH_NAME_LENGTH_MAX = 64
 /** Characters of a bearer token in a query; ours have 43. */
 export const QUERY_TOKEN_LENGTH_MAX = 512
-/** Characters of an api key, and of a secret or passphrase, before they are hashed. */
-export const API_KEY_LENGTH_MAX = 128
-export const SECRET_LENGTH_MAX = 256
-/** Schema errors examined per value: 16 KB can contain thousands; the earliest codes are among the first. */
-export const SCHEMA_ERRORS_MAX = 64
-/** Items of a page, and leaves, where the query has no `limit`. */
-export const PAGE_ITEMS_DEFAULT = 100
-export const PAGE_LEAVES_DEFAULT = 1_000
 /** When a caller may retry after a 503 without `retry_after_ms`. */
 export const UNAVAILABLE_RETRY_MS = 1_000
 
@@ -55,12 +47,20 @@ export const HELLO_BYTES_MAX = 16_384
 export const HELLO_RECORDS_MAX = 64
 /** Bounds of a challenge's front; tests use others. */
 export const FRONT_BOUNDS = {
+  /** TCP connections of all fronts of a listener; the one beyond it is closed at once. Each has three file descriptors. */
+  total: 16_384,
   /** Connections that are undecided at a time, and the bytes kept of them. */
   connections: 1_024,
   bytes: 4 * 1024 * 1024,
   /** Time from the start of a connection until its ClientHello, or the handshake of the challenge, is complete. */
   hello_ms: 10_000,
 } as const
+/**
+ * Part of the undecided connections, or of their bytes, from which a network is displaced for its share: 64 connections or
+ * 256 KB. Below it the oldest connection of all is: one connection each from many networks would otherwise displace those
+ * who share an address.
+ */
+export const UNDECIDED_SHARE = 1 / 16
 /**
  * After this many segments without a decision a connection is read at this interval only: segments of one byte cost the
  * venue more than their sender, and a usual ClientHello has at most two. Beyond these segments, all undecided connections
@@ -78,9 +78,11 @@ export const PUBLIC_CERTIFICATE_CHECK_MS = 900_000
 
 /** Time for pending requests once the venue has drained. */
 export const STOP_GRACE_MS = 5_000
-/** Interval of polls of the chain while the vault is absent, and time for pending requests once it exists. */
-export const VAULT_POLL_MS = 5_000
-export const VAULT_STOP_GRACE_MS = 1_000
+/** Interval of attempts while the vault is absent or the own machine cannot be judged, and time for the last requests then. */
+export const START_RETRY_MS = 5_000
+export const PROOF_STOP_GRACE_MS = 1_000
+/** Longest wait for one document of the collateral. */
+export const COLLATERAL_CALL_MS = 10_000
 /** A terminal or service manager signals the whole process group, and npx and `bun run` repeat it: it counts once. */
 export const SIGNAL_ECHO_MS = 200
 /** Shortest and longest slot of the embedded chain. */

@@ -9,12 +9,13 @@
  */
 
 import { parseArgs } from 'node:util'
+import { collectCollateral, INTEL_PCS } from '../client/verify/collect/collect_collateral'
 import { checkConfig, openChain } from '../engine/index'
 import { version } from '../package.json'
 import { openLog } from './edge/log'
 import { placeOf } from './edge/problem'
 import { joinProcess, type ProcessParts, type Running } from './join_process'
-import { SIGNAL_ECHO_MS } from './limits'
+import { COLLATERAL_CALL_MS, SIGNAL_ECHO_MS } from './limits'
 import { type Config, printedSettings, readConfig } from './settings/config'
 import { foreignNames } from './settings/process_environment'
 import { isSandbox, missingSandbox } from './settings/sandbox_mode'
@@ -41,7 +42,12 @@ if (faults !== undefined || foreign.length > 0) reject([...foreign, ...(faults ?
 if (options.check) {
   // Only the enclave knows the compose hash; the check needs any well-formed value.
   const compose_hash = '0'.repeat(64)
-  const wrong = checkConfig({ ...config.engine, compose_hash, tacit_version: version })
+  const wrong = checkConfig({
+    ...config.engine,
+    compose_hash,
+    tacit_version: version,
+    self_check_reasons: [],
+  })
   if (wrong.length > 0) reject(wrong)
   console.log(printedSettings(environment))
   process.exit(0)
@@ -110,6 +116,10 @@ function parts(with_config: Config): ProcessParts {
     clock,
     fatal,
     drain: () => end('operator'),
+    self_check: {
+      policy: {},
+      collect: (quote) => collectCollateral(INTEL_PCS, quote, COLLATERAL_CALL_MS),
+    },
     openChain: (enclave, hash) =>
       openChain({
         rpc_urls: with_config.rpc_urls!,

@@ -111,18 +111,6 @@ const PLANTS: readonly Plant[] = [
     /lower folder/,
   ],
   [
-    'an unused export',
-    used('protocol/a.ts', 'export const a = 1'),
-    /protocol\/a\.ts:2 unused-export .*imports a,/,
-    /delete it/,
-  ],
-  [
-    'an export used in its own file',
-    used('protocol/a.ts', 'export const a = 1\na.toFixed()'),
-    /unused-export a is used only in its own file/,
-    /drop `export`/,
-  ],
-  [
     'a missing document',
     used('protocol/a.ts', '// See docs/absent.md.'),
     /a\.ts:2 cited-file docs\/absent\.md/,
@@ -227,14 +215,6 @@ const KEPT: readonly [string, Record<string, string>][] = [
   ],
   ['a key that is a number', inDecide('', '  ;[1][at + 1]')],
   [
-    'an export that is used through a namespace',
-    {
-      ...used('client/dead.ts', 'export const one = 1'),
-      ...used('client/face.ts', "export * as dead from './dead'"),
-      ...used('client/main.ts', "import { dead } from './face'\n\ndead.one.toFixed()"),
-    },
-  ],
-  [
     'a native function that is listed',
     {
       ...inDecide("import { native } from '../../../protocol/sha256'", '  native()'),
@@ -257,6 +237,32 @@ const KEPT: readonly [string, Record<string, string>][] = [
 
 test.each([...KEPT])('%s breaks no rule', (_, files) => {
   expect(checkTree(new Map(Object.entries({ ...HOUSE, ...files })))).toEqual([])
+})
+
+test('knip, which `bun run check` runs last, refuses exports without an importer', () => {
+  const root = mkdtempSync(join(tmpdir(), 'tacit-knip-'))
+  const { $schema: _, entry: __, ...settings } = JSON.parse(readFileSync(join(ROOT, 'knip.json'), 'utf8'))
+  const files = {
+    'knip.json': JSON.stringify({ ...settings, entry: ['client/main.ts'] }),
+    'package.json': '{ "name": "house" }',
+    'client/main.ts': "import { used } from './a'\nimport './own'\n\nused.toFixed()\n",
+    'client/a.ts': 'export const used = 1\nexport const a = 1\nexport type A = 1\n',
+    'client/own.ts': 'export const a = 1\na.toFixed()\n',
+  }
+  for (const [file, text] of Object.entries(files)) {
+    mkdirSync(join(root, dirname(file)), { recursive: true })
+    writeFileSync(join(root, file), text)
+  }
+  symlinkSync(join(ROOT, 'node_modules'), join(root, 'node_modules'))
+  const { check } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')).scripts as { check: string }
+  const command = check.split(' && ').at(-1)!
+  const run = Bun.spawnSync([join(ROOT, 'node_modules/.bin', command)], { cwd: root })
+  expect(run.exitCode).toBe(1)
+  expect(run.stdout.toString().match(/client\/[a-z]+\.ts:\d+/g)).toEqual([
+    'client/a.ts:2',
+    'client/own.ts:1',
+    'client/a.ts:3',
+  ])
 })
 
 test('every exception names a file that exists', () => {

@@ -10,7 +10,8 @@ import { currentRoutes, ROUTES, writeManifest } from './routes_manifest'
 const ROOT = join(import.meta.dir, '..')
 const MAIN = join(ROOT, 'server/main.ts')
 /** Folders whose code the venue runs. */
-const SOURCES = ['protocol', 'native', 'engine', 'enclave', 'server', 'routes', 'sandbox', 'tools/account']
+const OWN = ['protocol', 'native', 'engine', 'enclave', 'server', 'routes', 'client/verify', 'sandbox']
+const SOURCES = [...OWN, 'tools/account', 'tools/program']
 /** Polling takes under 2 ms and, unlike file events, sees new folders and works on every mounted file system. */
 const POLL_MS = 200
 const LOAD_MS_MAX = 20_000

@@ -38,7 +38,7 @@ function routeOf(file: string): RouteFile {
   if (match === null || !METHODS.has(match[2]!)) {
     throw new Error(
       `routes/${file}: this is not the name of a route. Name it <path>.<${[...METHODS].join('|')}>.ts, for example ` +
-        'routes/orders/[order_id].get.ts for GET /orders/{order_id}. Shared code belongs in server/edge/ or server/shapes/.',
+        'routes/orders/[order_id].get.ts for GET /orders/{order_id}. Shared code belongs in server/edge/ or protocol/wire/.',
     )
   }
   const segments = match[1]!.split('/')

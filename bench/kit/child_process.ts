@@ -1,5 +1,7 @@
 /** Runs parts of a bench as child processes and queries them by name, one question at a time. */
 
+import { type Figure, inFolder, report } from './figures'
+
 type Question = { name: string; argument: unknown }
 type Reply = { value: unknown } | { error: string }
 
@@ -36,6 +38,19 @@ export function startChild(file: string, env: Record<string, string> = {}): Chil
       child.kill('SIGTERM')
       await child.exited
     },
+  }
+}
+
+/** Measures in a temporary folder, ends the child processes, and reports the figures. */
+export async function runBench(
+  name: string,
+  children: readonly Child[],
+  measure: (dir: string) => Promise<Figure[]>,
+): Promise<void> {
+  try {
+    report(name, await inFolder(name, measure))
+  } finally {
+    await Promise.all(children.map((child) => child.end()))
   }
 }
 

@@ -1,4 +1,7 @@
 /** Reads the flags of benchmarks, draws reproducible random numbers, and summarizes and prints figures. */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 
 /** xorshift32: the same seed gives the same unsigned 32-bit integers on every machine. */
@@ -28,6 +31,16 @@ export function numbers<const D extends Record<string, number>>(defaults: D): { 
     process.exit(64)
   }
   return read as { [K in keyof D]: number }
+}
+
+/** Runs `use` in a temporary folder, which is removed afterwards. */
+export async function inFolder<T>(bench: string, use: (dir: string) => Promise<T> | T): Promise<T> {
+  const dir = mkdtempSync(join(tmpdir(), `tacit-bench-${bench}-`))
+  try {
+    return await use(dir)
+  } finally {
+    rmSync(dir, { recursive: true, force: true })
+  }
 }
 
 export function median(values: number[]): number {

@@ -3,7 +3,7 @@ import { answerQuestions } from '../kit/child_process'
 import { quantile } from '../kit/figures'
 import { EventSockets } from './event_sockets'
 import { HttpsLanes, type Target } from './https_lanes'
-import { closedLoop, type LoadResult, openLoop } from './run_load'
+import { closedLoop, openLoop, type Tally } from './run_load'
 import { getRequest, type PlaceLoad, signedPlaces } from './signed_places'
 
 export type LoadReport = {
@@ -66,7 +66,7 @@ async function openLanes(target: Target, count: number): Promise<HttpsLanes> {
   return open
 }
 
-function reportOf(result: LoadResult): LoadReport {
+function reportOf(result: Tally): LoadReport {
   const { answered, statuses, failure, body_bytes, elapsed_ms } = result
   const latencies = [...result.latencies_ms]
   return {

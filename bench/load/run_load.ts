@@ -2,32 +2,23 @@
 import { random } from '../kit/figures'
 import type { Answered, HttpsLanes } from './https_lanes'
 
-export type LoadResult = {
-  answered: number
-  elapsed_ms: number
+/** The answers of one load. */
+export class Tally {
+  readonly latencies_ms: Float64Array
+  /** The same from the moment of sending, without the generator's delay. */
+  readonly since_sent_ms: Float64Array
+  /** Open loop: the generator's delay after the planned moment. */
+  readonly lateness_ms: Float64Array
   /** Answers by status. */
-  statuses: Record<string, number>
+  readonly statuses: Record<string, number> = {}
   /** First body of an answer that was not a success. */
   failure: string | undefined
-  /** Of the last answer. */
-  body_bytes: number
-  latencies_ms: Float64Array
-  /** The same from the moment of sending, without the generator's delay. */
-  since_sent_ms: Float64Array
-  /** Open loop: the generator's delay after the planned moment. */
-  lateness_ms: Float64Array
-}
-
-class Tally {
-  readonly latencies_ms: Float64Array
-  readonly since_sent_ms: Float64Array
-  readonly lateness_ms: Float64Array
-  readonly statuses: Record<string, number> = {}
-  failure: string | undefined
   answered = 0
+  /** Of the last answer. */
   body_bytes = 0
+  elapsed_ms = 0
   private readonly began = performance.now()
-  readonly finished = Promise.withResolvers<void>()
+  private readonly finished = Promise.withResolvers<void>()
 
   constructor(private readonly count: number) {
     this.latencies_ms = new Float64Array(count)
@@ -45,23 +36,16 @@ class Tally {
     if (this.answered === this.count) this.finished.resolve()
   }
 
-  result(): LoadResult {
-    const { answered, statuses, failure, body_bytes, latencies_ms, since_sent_ms, lateness_ms } = this
-    return {
-      answered,
-      statuses,
-      failure,
-      body_bytes,
-      latencies_ms,
-      since_sent_ms,
-      lateness_ms,
-      elapsed_ms: performance.now() - this.began,
-    }
+  /** Resolves once every request is answered. */
+  async complete(): Promise<this> {
+    await this.finished.promise
+    this.elapsed_ms = performance.now() - this.began
+    return this
   }
 }
 
 /** Closed loop: every lane sends its next request when it has its answer, which gives the venue's maximum. */
-export async function closedLoop(lanes: HttpsLanes, requests: readonly Buffer[]): Promise<LoadResult> {
+export async function closedLoop(lanes: HttpsLanes, requests: readonly Buffer[]): Promise<Tally> {
   const tally = new Tally(requests.length)
   let next = 0
   const send = () => {
@@ -75,8 +59,7 @@ export async function closedLoop(lanes: HttpsLanes, requests: readonly Buffer[])
     if (went) next++
   }
   for (let lane = lanes.idle; lane > 0; lane--) send()
-  await tally.finished.promise
-  return tally.result()
+  return await tally.complete()
 }
 
 /**
@@ -87,7 +70,7 @@ export async function openLoop(
   lanes: HttpsLanes,
   requests: readonly Buffer[],
   per_second: number,
-): Promise<LoadResult> {
+): Promise<Tally> {
   const tally = new Tally(requests.length)
   const next = random(5)
   const due_ms = new Float64Array(requests.length)
@@ -113,7 +96,5 @@ export async function openLoop(
     }
   }
   const timer = setInterval(sendDue, 1)
-  await tally.finished.promise
-  clearInterval(timer)
-  return tally.result()
+  return await tally.complete().finally(() => clearInterval(timer))
 }

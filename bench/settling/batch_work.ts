@@ -1,17 +1,36 @@
 /** Measures one full settlement batch without the chain's delays: hashing, signing, execution, and compute units. */
 
+import { join } from 'node:path'
 import { createKeyPairSignerFromPrivateKeyBytes } from '@solana/kit'
+import { FailedTransactionMetadata } from 'litesvm'
 import { buildTransaction, toInstruction } from '../../engine/chain/client/build_transaction'
 import { settleUnits } from '../../engine/chain/relayer/settle_instruction'
 import { emptyTrees, hashBatch } from '../../engine/hashing/trees'
 import type { HashJob } from '../../engine/ports'
-import { settleInstruction } from '../../protocol/vault/settle'
-import { element, elements, landed, OpenVault, outputsOf } from '../../sandbox/vault/open_vault'
-import { median } from '../kit/figures'
+import { encodeBase58 } from '../../protocol/base58'
+import { compareBytes } from '../../protocol/bytes'
+import { reduceWide } from '../../protocol/field'
+import { publicKeyOf } from '../../protocol/sign'
+import { decodeTree } from '../../protocol/vault/accounts'
+import { vaultAddresses } from '../../protocol/vault/addresses'
+import { openEpochInstruction } from '../../protocol/vault/epochs'
+import { type SettleFields, settleInstruction } from '../../protocol/vault/settle'
+import { enqueueSigned } from '../../sandbox/chain/faucet'
+import { makeGenesis } from '../../sandbox/chain/genesis'
+import { openEmbeddedChain } from '../../sandbox/chain/open_embedded_chain'
+import { decodeTransaction } from '../../sandbox/chain/transaction_meta'
+import { inFolder, median } from '../kit/figures'
 
+export const PROGRAM = join(import.meta.dir, '../../program/vault.so')
 /** Orders of a full v1 transaction, each with what it gets and what is left over. */
 export const ORDERS = 28
 const ROUNDS = 15
+
+/** A value below the field's order, as hashes are. */
+export const randomField = (): Uint8Array => reduceWide(crypto.getRandomValues(new Uint8Array(48)))
+/** Ascending, as a batch holds them. */
+export const elements = (count: number): Uint8Array[] =>
+  Array.from({ length: count }, randomField).sort(compareBytes)
 
 /** Milliseconds of one core. */
 async function spent(run: () => unknown): Promise<number> {
@@ -26,20 +45,15 @@ async function spent(run: () => unknown): Promise<number> {
 }
 
 function hashJob(batch_id: number): HashJob {
-  const part = (name: string): Uint8Array => element(`${name} of ${batch_id}`)
-  const output = { order_id: part('order').slice(0, 16), nonce: 4n, generation: 1, owner: part('owner') }
-  const names = (kind: string, count: number): string[] =>
-    Array.from({ length: count }, (_, at) => `${kind} ${at}`)
+  const output = { order_id: randomField().slice(0, 16), nonce: 4n, generation: 1, owner: randomField() }
+  const mint = randomField()
   return {
     batch_id,
-    inputs: names('input', ORDERS).map((name) => ({
-      commitment: part(name),
-      blinding: part(`${name} blinding`),
-    })),
-    outputs: names('output', 2 * ORDERS).map((name, at) => ({
+    inputs: elements(ORDERS).map((commitment) => ({ commitment, blinding: randomField() })),
+    outputs: elements(2 * ORDERS).map((anchor, at) => ({
       ...output,
-      mint: part('mint'),
-      anchor: part(name),
+      mint,
+      anchor,
       index_role: at % 2,
       amount: BigInt(at + 1),
     })),
@@ -61,28 +75,55 @@ export async function settlementWork(): Promise<BatchWork> {
   const jobs = Array.from({ length: ROUNDS }, (_, at) => hashJob(at + 1))
   const hash_ms = await spent(() => hashBatch(trees, jobs[batch_id++]!))
 
-  const vault = new OpenVault()
-  landed(vault.openEpoch())
-  const nullifiers = elements('n', ORDERS)
-  const batch = vault.batchOf({ nullifiers, outputs: outputsOf(elements('c', 2 * ORDERS)) })
+  const { batch, program_ms, sign_ms } = await inFolder('batch-work', runBatch)
   const instruction = settleInstruction(batch)
-  const program_ms = await spent(() => vault.chain.outcome(instruction, vault.signer))
-
-  const payer = await createKeyPairSignerFromPrivateKeyBytes(element('seed'))
-  const own = settleInstruction({ ...batch, settlement_signer: vault.signer.key })
-  own.accounts[0] = { ...own.accounts[0]!, signer: false }
-  const lifetime = { blockhash: payer.address as never, lastValidBlockHeight: 1n }
-  const draft = {
-    payer,
-    instructions: [toInstruction(own, [])],
-    lifetime,
-    compute_units: 120_000,
-    priority_fee_lamports: 1_000n,
-  }
-  const sign_ms = await spent(() => buildTransaction({ ...draft, instructions: [toInstruction(own, [])] }))
-
   // A batch that goes ahead asks by formula, and the block reserves what is asked for.
   const asked = settleUnits({ ...batch, payouts: [] })!
   const writable = instruction.accounts.filter((account) => account.writable).length + 1
   return { hash_ms, sign_ms, program_ms, cost_units: costUnits(asked, writable, instruction.data.length) }
+}
+
+/** Signs and simulates one full batch on an embedded chain whose epoch is open. */
+async function runBatch(data_dir: string) {
+  const seed = randomField()
+  const settlement_signer = publicKeyOf(seed)
+  const chain = await openEmbeddedChain({ data_dir, slot_ms: 0 })
+  const program = await makeGenesis(chain, { program_path: PROGRAM, settlement_signer })
+  const payer = await createKeyPairSignerFromPrivateKeyBytes(new Uint8Array(seed))
+  const boot_nonce = crypto.getRandomValues(new Uint8Array(16))
+  const opening = { epoch: 1, boot_nonce, compose_hash: randomField(), restore: false, generation: 0 }
+  const journal = { journal_seq: 1, journal_head: randomField() }
+  const epoch = { program, settlement_signer, ...opening, ...journal }
+  await enqueueSigned(chain.machine, payer, [toInstruction(openEpochInstruction(epoch), [payer])])
+  chain.advance(1)
+  const tree = chain.machine.bank.newest(encodeBase58(vaultAddresses(program).tree))
+  const { leaf_count, root } = decodeTree(tree!.data)!
+  const memo = new Uint8Array(16)
+  const batch: SettleFields = {
+    program,
+    settlement_signer,
+    epoch: 1,
+    batch: 1,
+    cited_leaf_count: leaf_count,
+    cited_root: root,
+    spent_root: randomField(),
+    journal_seq: 2,
+    journal_head: randomField(),
+    nullifiers: elements(ORDERS),
+    payouts: [],
+    outputs: elements(2 * ORDERS).map((commitment) => ({ commitment, memo })),
+  }
+  const { blockhash } = chain.machine.blockhashes.at(chain.machine.tip)
+  const lifetime = { blockhash: blockhash as never, lastValidBlockHeight: 1n }
+  const draft = { payer, lifetime, compute_units: 120_000, priority_fee_lamports: 1_000n }
+  const sign = () =>
+    buildTransaction({ ...draft, instructions: [toInstruction(settleInstruction(batch), [payer])] })
+  const { transaction } = decodeTransaction((await sign()).wire)
+  const { svm } = chain.machine.bank
+  const trial = svm.simulateTransaction(transaction)
+  if (trial instanceof FailedTransactionMetadata) throw new Error(`the batch does not settle: ${trial}`)
+  const program_ms = await spent(() => svm.simulateTransaction(transaction))
+  const sign_ms = await spent(sign)
+  await chain.close()
+  return { batch, program_ms, sign_ms }
 }

@@ -1,23 +1,25 @@
 /** Runs relayer, watchers and hashing on an embedded chain in its own thread, fed with full batches. */
 
-import { join } from 'node:path'
 import { openChain } from '../../engine/chain/open_chain'
 import { openHashing } from '../../engine/hashing/open_hashing'
-import type { BatchStage, ChainPort, HashPort, SettlementPayload } from '../../engine/ports'
-import { compareBytes } from '../../protocol/bytes'
+import type { BatchStage, ChainPort, ChainSinkPort, HashPort, SettlementPayload } from '../../engine/ports'
 import { publicKeyOf } from '../../protocol/sign'
 import { type HostedChain, hostEmbeddedChain } from '../../sandbox/chain/host_embedded_chain'
-import { ORDERS } from './batch_work'
+import { elements, ORDERS, PROGRAM, randomField } from './batch_work'
 import { MemoryOutbox } from './memory_outbox'
-import { MemorySink, randomField } from './vault_world'
-
-const PROGRAM = join(import.meta.dir, '../../program/vault.so')
 
 /** `landing_ms`: from signed to confirmed, per batch. */
 type SettleRun = { batches: number; elapsed_s: number; landing_ms: number[] }
 
-const elements = (count: number): Uint8Array[] =>
-  Array.from({ length: count }, randomField).sort(compareBytes)
+/** Slots and leaves are not measured; a halt ends the bench. */
+const SINK: ChainSinkPort = {
+  slot: () => undefined,
+  leaves: async () => undefined,
+  exitRequested: async () => undefined,
+  halted(reason) {
+    throw new Error(reason)
+  },
+}
 
 /** Values that the program cannot check: only their form and order affect the cost of a batch. */
 const payloadOf = (batch_id: number): SettlementPayload => ({
@@ -32,7 +34,6 @@ const payloadOf = (batch_id: number): SettlementPayload => ({
 
 export class SettlingVenue {
   readonly outbox = new MemoryOutbox()
-  readonly sink = new MemorySink()
 
   private constructor(
     readonly chain: HostedChain,
@@ -59,9 +60,9 @@ export class SettlingVenue {
     const boot_nonce = crypto.getRandomValues(new Uint8Array(16))
     const position = { compose_hash: new Uint8Array(32), ...this.outbox.head(), restore: false }
     await this.port.openEpoch({ epoch: 1, boot_nonce, ...position }, async () => {})
-    const { sink, outbox } = this
+    const { outbox } = this
     const known = { leaf_count: 0, last_batch: 0, epoch: 1, own_boot_nonces: [boot_nonce], exits_open: [] }
-    this.port.start({ sink, outbox, ...known })
+    this.port.start({ sink: SINK, outbox, ...known })
   }
 
   /** Batches without end for `seconds`; counts from the first confirmed to the last. */

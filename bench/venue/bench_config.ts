@@ -75,6 +75,7 @@ export function benchConfig(data_dir: string): EngineConfig {
   const [base, quote] = MINTS.map(({ mint }) => encodeBase58(mint))
   return {
     data_dir,
+    self_check_reasons: [],
     instruments: [
       {
         symbol: SYMBOL,

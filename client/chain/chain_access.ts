@@ -4,7 +4,6 @@ import {
   type Address,
   createKeyPairSignerFromPrivateKeyBytes,
   createSolanaRpc,
-  getAddressDecoder,
   getBase64Encoder,
   isSolanaError,
   type KeyPairSigner,
@@ -12,6 +11,7 @@ import {
   SOLANA_ERROR__RPC__TRANSPORT_HTTP_ERROR,
   type SolanaRpcApi,
 } from '@solana/kit'
+import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import { NODE_READ_ATTEMPTS_MAX, NODE_READ_WAIT_FIRST_MS } from '../limits'
 
 /** A node of the client's choice; the venue is never asked about the chain. */
@@ -79,7 +79,12 @@ export function sleep(ms: number): Promise<void> {
 }
 
 export function addressOf(bytes: Uint8Array): Address {
-  return getAddressDecoder().decode(bytes)
+  return encodeBase58(bytes) as Address
+}
+
+/** Public key of the payer, 32 bytes. */
+export function payerKey({ payer }: ChainAccess): Uint8Array {
+  return decodeBase58(payer.address, 32)!
 }
 
 /** Account data as JSON-RPC carries it. */

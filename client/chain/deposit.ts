@@ -6,7 +6,7 @@ import { noteInner, openingCommitment } from '../../protocol/notes/notes'
 import { depositInstruction } from '../../protocol/vault/deposit'
 import type { DepositedEvent } from '../../protocol/vault/events'
 import { takeDepositBlinding, type Wallet, type WalletNote } from '../wallet/wallet'
-import type { ChainAccess } from './chain_access'
+import { type ChainAccess, payerKey } from './chain_access'
 import { eventsOf, readTransactionData } from './read_history'
 import { readMintRecord } from './read_vault'
 import {
@@ -39,7 +39,7 @@ async function depositOf(chain: ChainAccess, terms: DepositTerms, inner: Uint8Ar
   await requireTokens(chain, terms.mint, token_program, terms.amount)
   const built = depositInstruction({
     program: decodeBase58(terms.program_id, 32)!,
-    depositor: decodeBase58(chain.payer.address, 32)!,
+    depositor: payerKey(chain),
     source: ownAccount(chain, terms.mint, token_program).bytes,
     mint: decodeBase58(terms.mint, 32)!,
     token_program,

@@ -1,13 +1,12 @@
 /** Sends the transactions of an exit without the venue: request, freeze after a missed deadline, escape, refusal. */
 import { createKeyPairSignerFromPrivateKeyBytes, type KeyPairSigner, type Signature } from '@solana/kit'
-import { decodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
 import { ACCOUNT_BYTES, type ExitRequest } from '../../protocol/vault/accounts'
 import { freezeInstruction, refuseExitInstruction } from '../../protocol/vault/exits'
 import { nullifierOfNote, prepareEscape, prepareExitRequest } from '../exit/prepare_exit'
 import { VaultProofs } from '../exit/vault_proofs'
 import { takeDepositBlinding, type Wallet, type WalletNote } from '../wallet/wallet'
-import type { ChainAccess, ChainReader } from './chain_access'
+import { type ChainAccess, type ChainReader, payerKey } from './chain_access'
 import { type ReadHistoryOptions, readVaultHistory } from './read_history'
 import { programBytes, readExitRequest, readMintRecord, readVaultState } from './read_vault'
 import { requireLamports, sendInstructions, TransactionFailed, toInstruction } from './send_instructions'
@@ -26,7 +25,6 @@ export async function readProofs(
 function ownerOf(wallet: Wallet, note: WalletNote): Promise<KeyPairSigner> {
   return createKeyPairSignerFromPrivateKeyBytes(wallet.tradingSeed(note.key_index))
 }
-const payerBytes = (chain: ChainAccess): Uint8Array => decodeBase58(chain.payer.address, 32)!
 
 /**
  * Demands on chain that the venue pays a note out. Costs the payer a bond of 0.02 SOL and rent, both returned on service,
@@ -45,7 +43,7 @@ export async function requestExit(
   await requireLamports(chain, [ACCOUNT_BYTES.exit_request], true)
   const before = note.state
   const { blinding: refund_blinding, giveBack } = takeDepositBlinding(wallet, note.key_index)
-  const terms = { program, payer: payerBytes(chain), destination: to.destination, refund_blinding }
+  const terms = { program, payer: payerKey(chain), destination: to.destination, refund_blinding }
   let sending = false
   try {
     const request = prepareExitRequest(wallet, note, to.proofs, terms)
@@ -82,7 +80,7 @@ export async function refuseExit(
   const { nullifier, program_id, proofs } = of
   await openRequest(chain, program_id, nullifier)
   const proof = proofs.presence(nullifier)
-  const terms = { program: programBytes(program_id), refuser: payerBytes(chain), nullifier }
+  const terms = { program: programBytes(program_id), refuser: payerKey(chain), nullifier }
   const refuse = refuseExitInstruction({ ...terms, ...proof })
   return sendInstructions(chain, [toInstruction(refuse, [chain.payer])], 'confirmed')
 }
@@ -115,7 +113,7 @@ export async function escapeNote(
   await requireLamports(chain, [ACCOUNT_BYTES.escape_record])
   const { token_program } = await readMintRecord(chain, program_id, note.mint)
   const open = await readExitRequest(chain, program_id, nullifierOfNote(note))
-  const terms = { program: programBytes(program_id), payer: payerBytes(chain), destination, token_program }
+  const terms = { program: programBytes(program_id), payer: payerKey(chain), destination, token_program }
   const bond = open === undefined ? {} : { bond_payer: open.bond_payer }
   const prepared = prepareEscape(wallet, note, proofs, { ...terms, ...bond })
   const instruction = toInstruction(prepared, [await ownerOf(wallet, note), chain.payer])

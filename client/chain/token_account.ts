@@ -3,7 +3,14 @@
 import { AccountRole, type AccountSignerMeta, type Instruction } from '@solana/kit'
 import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import { findAddress, SYSTEM_PROGRAM, TOKEN_PROGRAM } from '../../protocol/vault/addresses'
-import { addressOf, bytesOfBase64, type ChainAccess, type ChainReader, patientRead } from './chain_access'
+import {
+  addressOf,
+  bytesOfBase64,
+  type ChainAccess,
+  type ChainReader,
+  patientRead,
+  payerKey,
+} from './chain_access'
 
 const ASSOCIATED_TOKEN_PROGRAM = decodeBase58('ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL', 32)!
 /** `CreateIdempotent`: an account that exists is left as it is. */
@@ -82,7 +89,7 @@ export function ownAccount(
   mint: string,
   token_program?: Uint8Array,
 ): { bytes: Uint8Array; text: string } {
-  const owner = decodeBase58(chain.payer.address, 32)!
+  const owner = payerKey(chain)
   const bytes = associatedAccount(owner, decodeBase58(mint, 32)!, token_program)
   return { bytes, text: encodeBase58(bytes) }
 }

@@ -1,5 +1,4 @@
 /** Runs `bun run audit-chain`: recomputes both roots of a vault from the chain and compares them with its accounts. */
-import { parseArgs } from 'node:util'
 import { toHex } from '../../protocol/bytes'
 import { auditChain, type ChainAudit, type RootAudit } from '../audit/chain_audit'
 import { chainFailure, openChainReader } from '../chain/chain_access'
@@ -7,51 +6,33 @@ import { readVaultEvents } from '../chain/read_history'
 import { NotAVault, readVaultState } from '../chain/read_vault'
 import { hashFast } from '../wallet/hash_fast'
 import { HistoryIncomplete } from '../wallet/vault_history'
-import { answerHelp } from './options'
+import { type Failure, Options, runCommand, UsageFault } from './command'
 
 const USAGE = `usage: bun run audit-chain --rpc URL --program ADDRESS [--json]
 Reads every transaction of the vault from the node, so the node must keep the whole history; what it says is as true as the
 node: ask one of your own, or several.
 exit code: 0 agrees, 1 differs, 2 the history is incomplete, 3 no vault or no answer, 64 usage`
 const EXIT = { agrees: 0, differs: 1, incomplete: 2 } as const
-const NO_ANSWER = 3
-const USAGE_FAULT = 64
 
-const text = { type: 'string' } as const
-const OPTIONS = { rpc: text, program: text, json: { type: 'boolean' } } as const
+let rpc = ''
 
 async function run(args: string[]): Promise<number> {
-  answerHelp(USAGE)
-  const asked = optionsOf(args)
-  if (asked === undefined) {
-    console.error(USAGE)
-    return USAGE_FAULT
-  }
-  const { rpc, program, json } = asked
-  try {
-    const chain = openChainReader(rpc)
-    const vault = await readVaultState(chain, program)
-    const audit = auditChain(await readVaultEvents(chain, program), vault)
-    console.log(json ? JSON.stringify(printed(audit), null, 2) : report(audit))
-    return EXIT[audit.verdict]
-  } catch (error) {
-    const failure = chainFailure(error, rpc)
-    console.error(failure ?? (error as Error).message)
-    if (failure !== undefined || error instanceof NotAVault) return NO_ANSWER
-    if (error instanceof HistoryIncomplete) return EXIT.incomplete
-    if (error instanceof RangeError) return USAGE_FAULT
-    throw error
-  }
+  const options = new Options(args, { texts: ['rpc', 'program'], flags: ['json'] })
+  rpc = options.text('rpc')
+  if (!URL.canParse(rpc)) throw new UsageFault()
+  const [chain, program] = [openChainReader(rpc), options.text('program')]
+  const vault = await readVaultState(chain, program)
+  const audit = auditChain(await readVaultEvents(chain, program), vault)
+  console.log(options.flag('json') ? JSON.stringify(printed(audit), null, 2) : report(audit))
+  return EXIT[audit.verdict]
 }
 
-function optionsOf(args: string[]): { rpc: string; program: string; json: boolean } | undefined {
-  try {
-    const { rpc, program, json = false } = parseArgs({ args, options: OPTIONS }).values
-    if (rpc === undefined || program === undefined || !URL.canParse(rpc)) return undefined
-    return { rpc, program, json }
-  } catch {
-    return undefined
-  }
+function judge(error: Error): Failure | undefined {
+  const failure = chainFailure(error, rpc)
+  const message = failure ?? error.message
+  if (failure !== undefined || error instanceof NotAVault) return { code: 3, message }
+  if (error instanceof HistoryIncomplete) return { code: EXIT.incomplete, message }
+  return error instanceof RangeError ? { code: 64, message } : undefined
 }
 
 function report({ slot, note_tree, spent_tree, verdict }: ChainAudit): string {
@@ -78,4 +59,4 @@ function printed({ slot, note_tree, spent_tree, verdict }: ChainAudit): object {
 }
 
 hashFast()
-process.exit(await run(process.argv.slice(2)))
+await runCommand(USAGE, run, judge)

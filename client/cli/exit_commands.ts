@@ -1,7 +1,7 @@
 /** Runs `wallet exit request|status|escape|freeze|refuse`: leaves the vault without the venue. */
 import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import { equalBytes, toHex } from '../../protocol/bytes'
-import type { ChainAccess } from '../chain/chain_access'
+import { type ChainAccess, payerKey } from '../chain/chain_access'
 import { escapeNote, freezeVault, refuseExit, requestExit } from '../chain/exit_note'
 import { readExitRequest, readMintRecord, readVaultState } from '../chain/read_vault'
 import { requireLamports, sendInstructions } from '../chain/send_instructions'
@@ -14,15 +14,16 @@ import {
 } from '../chain/token_account'
 import { nullifierOfNote } from '../exit/prepare_exit'
 import { ProofUnavailable } from '../exit/vault_proofs'
+import { Refused } from '../verify/transcript'
 import { markSpent } from '../wallet/absorb_recovered'
 import type { Wallet, WalletNote } from '../wallet/wallet'
 import { saveWallet } from '../wallet/wallet_file'
-import { type CommandOptions, CommandRefused } from './options'
+import type { CommandOptions } from './options'
 import { currentProofs, syncWallet } from './recover_notes'
 
 /**
  * The token account that an exit pays: `--destination`, or the payer's own, created when absent.
- * @throws CommandRefused for a destination that the vault cannot pay: the tokens would return as another note
+ * @throws Refused for a destination that the vault cannot pay: the tokens would return as another note
  */
 async function payoutAccount(chain: ChainAccess, options: CommandOptions, mint: string): Promise<Uint8Array> {
   const { token_program } = await readMintRecord(chain, options.program(), mint)
@@ -31,17 +32,16 @@ async function payoutAccount(chain: ChainAccess, options: CommandOptions, mint: 
     const account = await readTokenAccount(chain, named, token_program)
     const whose = `--destination ${encodeBase58(named)}`
     const instead = "name one, or leave --destination out for the payer's own"
-    if (account === undefined)
-      throw new CommandRefused(`${whose} is not a token account of ${mint}: ${instead}`)
+    if (account === undefined) throw new Refused(`${whose} is not a token account of ${mint}: ${instead}`)
     if (!equalBytes(account.mint, decodeBase58(mint, 32)!))
-      throw new CommandRefused(`${whose} holds ${encodeBase58(account.mint)}, not ${mint}: ${instead}`)
-    if (account.frozen) throw new CommandRefused(`${whose} is frozen by the mint's authority: ${instead}`)
+      throw new Refused(`${whose} holds ${encodeBase58(account.mint)}, not ${mint}: ${instead}`)
+    if (account.frozen) throw new Refused(`${whose} is frozen by the mint's authority: ${instead}`)
     return named
   }
   const { bytes } = ownAccount(chain, mint, token_program)
   if (!(await accountExists(chain, bytes))) {
     await requireLamports(chain, [TOKEN_ACCOUNT_BYTES])
-    const owner = decodeBase58(chain.payer.address, 32)!
+    const owner = payerKey(chain)
     const create = createAssociatedAccount(chain, owner, decodeBase58(mint, 32)!, token_program)
     await sendInstructions(chain, [create], 'confirmed')
   }
@@ -49,11 +49,9 @@ async function payoutAccount(chain: ChainAccess, options: CommandOptions, mint: 
 }
 
 function noteOf(options: CommandOptions, wallet: Wallet): WalletNote {
-  const note = wallet.note(toHex(options.field('note')))
+  const note = wallet.note(toHex(options.hex32('note')))
   if (note === undefined)
-    throw new CommandRefused(
-      "the wallet has no such note: 'notes' lists what it has, 'sync' finds what it lacks",
-    )
+    throw new Refused("the wallet has no such note: 'notes' lists what it has, 'sync' finds what it lacks")
   return note
 }
 const timeOf = (unix_s: number): string => new Date(unix_s * 1000).toISOString()
@@ -107,7 +105,7 @@ export async function exitEscape(options: CommandOptions): Promise<void> {
       const signature = await escapeNote(chain, wallet, note, { program_id, destination, proofs })
       console.log(`escaped      ${note.amount} of ${note.mint} in ${signature}`)
     } catch (error) {
-      const passed = error instanceof ProofUnavailable || error instanceof CommandRefused
+      const passed = error instanceof ProofUnavailable || error instanceof Refused
       if (one !== undefined || !passed) throw error
       if (error instanceof ProofUnavailable && error.reason === 'spent') note.state = 'spent'
       else left += 1
@@ -116,20 +114,20 @@ export async function exitEscape(options: CommandOptions): Promise<void> {
     saveWallet(options.text('wallet'), wallet)
   }
   if (notes.length === 0) console.log('nothing to escape: the wallet has no unspent note')
-  if (left > 0) throw new CommandRefused(`${left} notes did not escape, for the reasons above`)
+  if (left > 0) throw new Refused(`${left} notes did not escape, for the reasons above`)
 }
 
 /** Any payer may freeze; `--nullifier` names a request without a wallet. */
 export async function exitFreeze(options: CommandOptions): Promise<void> {
   const named = options.optional('nullifier') !== undefined
-  const nullifier = named ? options.field('nullifier') : nullifierOfNote(noteOf(options, options.wallet()))
+  const nullifier = named ? options.hex32('nullifier') : nullifierOfNote(noteOf(options, options.wallet()))
   const signature = await freezeVault(await options.chain(), options.program(), nullifier)
   console.log(`frozen       in ${signature}: every owner may escape now`)
 }
 
 /** Any payer may close a request for a spent note and gets its bond. `--wallet` names the place of the kept history. */
 export async function exitRefuse(options: CommandOptions): Promise<void> {
-  const nullifier = options.field('nullifier')
+  const nullifier = options.hex32('nullifier')
   const chain = await options.chain()
   const proofs = await currentProofs(options, chain)
   const signature = await refuseExit(chain, { program_id: options.program(), nullifier, proofs })

@@ -4,11 +4,12 @@ import type { ChainReader } from '../chain/chain_access'
 import { keptProofs } from '../chain/kept_proofs'
 import type { VaultProofs } from '../exit/vault_proofs'
 import { GAP_LIMITS } from '../limits'
+import { Refused } from '../verify/transcript'
 import { absorbRecovered } from '../wallet/absorb_recovered'
 import { type GapLimits, recoverWallet } from '../wallet/recover'
 import type { Wallet } from '../wallet/wallet'
 import { saveWallet } from '../wallet/wallet_file'
-import { type CommandOptions, CommandRefused, lockWallet, readSeed } from './options'
+import { type CommandOptions, lockWallet } from './options'
 import { printNotes } from './wallet_commands'
 
 /** Transactions between two lines of progress. */
@@ -40,10 +41,10 @@ function historyPath(options: CommandOptions): string {
  * drops its live orders.
  */
 export async function recoverNotes(options: CommandOptions): Promise<void> {
-  const seed = readSeed(options.text('seed-file'))
+  const seed = options.seed('seed-file')
   const path = options.text('wallet')
   if (existsSync(path) && !options.flag('replace'))
-    throw new CommandRefused(`${path} exists: 'sync' brings it up to date, --replace writes over it`)
+    throw new Refused(`${path} exists: 'sync' brings it up to date, --replace writes over it`)
   lockWallet(path)
   const chain = options.reader()
   rmSync(historyPath(options), { force: true })

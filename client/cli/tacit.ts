@@ -1,14 +1,18 @@
 #!/usr/bin/env bun
-/**
- * Runs `tacit`, the command of traders and auditors.
- *   tacit verify URL [--policy FILE] [--collateral FILE] [--manifest FILE] [--bundle OUT] [--json]
- *   tacit verify --offline BUNDLE [--policy FILE] [--json]
- */
-import { answerHelp } from './options'
+/** Runs `tacit`, the command of traders and auditors: `tacit verify`. */
+import { EvidenceUnavailable } from '../verify/collect/collect_venue'
+import { Refused } from '../verify/transcript'
+import { runCommand, UsageFault } from './command'
 import { runVerify, VERIFY_USAGE } from './verify'
 
-const [command, ...rest] = process.argv.slice(2)
-answerHelp(VERIFY_USAGE)
-if (command === 'verify') process.exit(await runVerify(rest))
-console.error(VERIFY_USAGE)
-process.exit(64)
+await runCommand(
+  VERIFY_USAGE,
+  ([command, ...args]) => {
+    if (command !== 'verify') throw new UsageFault()
+    return runVerify(args)
+  },
+  (error) => {
+    if (error instanceof EvidenceUnavailable) return { code: 3, message: error.message }
+    return error instanceof Refused ? { code: 64, message: error.message } : undefined
+  },
+)

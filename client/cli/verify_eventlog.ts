@@ -10,7 +10,7 @@ import { judgeMrConfigId } from '../../protocol/tdx/mr_config_id'
 import { parseQuote } from '../../protocol/tdx/quote'
 import { quoteOfFile } from '../verify/read_quote_file'
 import { Refused, reasonOf, requireThat } from '../verify/transcript'
-import { answerHelp, readInputText } from './options'
+import { readInputText, runCommand, UsageFault } from './command'
 
 function verdict(path: string): Record<string, unknown> {
   const text = readInputText(path)
@@ -56,17 +56,14 @@ function parse(text: string): unknown {
 const USAGE = `usage: bun run verify-eventlog FILE
 FILE is an answer of GetQuote or /attestation, or an event log alone.
 exit code: 0 accept, 1 reject, 64 usage`
-answerHelp(USAGE)
-const [path, surplus] = process.argv.slice(2)
-if (path === undefined || surplus !== undefined) {
-  console.error(USAGE)
-  process.exit(64)
-}
-let answer: Record<string, unknown>
-try {
-  answer = verdict(path)
-} catch (error) {
-  answer = { verdict: 'reject', reason: reasonOf(error) }
-}
-console.log(JSON.stringify(answer))
-process.exit(answer['verdict'] === 'accept' ? 0 : 1)
+await runCommand(USAGE, ([path, surplus]) => {
+  if (path === undefined || path.startsWith('-') || surplus !== undefined) throw new UsageFault()
+  let answer: Record<string, unknown>
+  try {
+    answer = verdict(path)
+  } catch (error) {
+    answer = { verdict: 'reject', reason: reasonOf(error) }
+  }
+  console.log(JSON.stringify(answer))
+  return answer['verdict'] === 'accept'
+})

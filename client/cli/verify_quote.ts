@@ -1,13 +1,4 @@
-/**
- * Runs `bun run verify-quote`: judges whether a TDX quote is genuine and its platform current at a given time.
- *   --quote FILE       raw bytes, hex, or a GetQuote answer
- *   --collateral FILE  JSON as dcap-qvl writes it
- *   --now ISO          time at which periods are judged; default now
- *   --root PEM         replaces Intel's root: development only
- *   --policy FILE      TCB statuses, advisories, minimum evaluation number, physical machines
- * Prints one JSON verdict. Exit code: 0 accept, 1 reject, 64 usage.
- */
-import { parseArgs } from 'node:util'
+/** Runs `bun run verify-quote`: judges whether a TDX quote is genuine and its platform current at a given time. */
 import { toHex } from '../../protocol/bytes'
 import { BARE_POLICY, parsePolicy } from '../verify/policy'
 import { quoteOfFile } from '../verify/read_quote_file'
@@ -15,7 +6,7 @@ import { onlyIntel, openCollateral, trustedRoots } from '../verify/tdx/collatera
 import { parseCollateral } from '../verify/tdx/collateral_form'
 import { Refused, reasonOf } from '../verify/transcript'
 import { describePlatform, verifyUnderCollateral } from '../verify/verify_tdx_quote'
-import { answerHelp, readInput, readInputText } from './options'
+import { Options, readInput, runCommand } from './command'
 
 const USAGE = `usage: bun run verify-quote --quote FILE --collateral FILE [--now ISO] [--root PEM] [--policy FILE]
   --quote       raw bytes, hex, or the answer of GetQuote or /attestation
@@ -25,16 +16,17 @@ const USAGE = `usage: bun run verify-quote --quote FILE --collateral FILE [--now
   --policy      TCB statuses, advisories, minimum evaluation number, physical machines
 exit code: 0 accept, 1 reject, 64 usage`
 
-type Options = { quote: string; collateral: string; now?: string; root?: string; policy?: string }
+type QuoteOptions = Options<'quote' | 'collateral' | 'now' | 'root' | 'policy'>
 
-async function verdict(options: Options): Promise<Record<string, unknown>> {
-  const now_ms = options.now === undefined ? Date.now() : Date.parse(options.now)
+async function verdict(options: QuoteOptions): Promise<Record<string, unknown>> {
+  const now = options.optional('now')
+  const now_ms = now === undefined ? Date.now() : Date.parse(now)
   if (Number.isNaN(now_ms)) throw new Refused('the time is malformed')
-  const policy = options.policy === undefined ? BARE_POLICY : parsePolicy(readInputText(options.policy))
-  const roots_pem = options.root === undefined ? policy.roots_pem : readInputText(options.root)
-  const roots = trustedRoots(roots_pem)
-  const collateral = await openCollateral(parseCollateral(readInputText(options.collateral)), roots, now_ms)
-  const bytes = quoteOfFile(readInput(options.quote))
+  const given = options.file('policy')
+  const policy = given === undefined ? BARE_POLICY : parsePolicy(given)
+  const roots = trustedRoots(options.file('root') ?? policy.roots_pem)
+  const collateral = await openCollateral(parseCollateral(options.file('collateral')!), roots, now_ms)
+  const bytes = quoteOfFile(readInput(options.text('quote')))
   const verified = await verifyUnderCollateral(bytes, collateral, policy, now_ms)
   const { report } = verified.quote
   return {
@@ -50,26 +42,14 @@ async function verdict(options: Options): Promise<Record<string, unknown>> {
   }
 }
 
-function readOptions(): Options | undefined {
-  const text = { type: 'string' } as const
-  const options = { quote: text, collateral: text, now: text, root: text, policy: text }
-  try {
-    const { values } = parseArgs({ options })
-    return values.quote === undefined || values.collateral === undefined ? undefined : (values as Options)
-  } catch {
-    return undefined
-  }
-}
-
-answerHelp(USAGE)
-const options = readOptions()
-if (options === undefined) {
-  console.error(USAGE)
-  process.exit(64)
-}
-const answer = await verdict(options).catch((error: unknown) => ({
-  verdict: 'reject',
-  reason: reasonOf(error),
-}))
-console.log(JSON.stringify(answer))
-process.exit(answer.verdict === 'accept' ? 0 : 1)
+await runCommand(USAGE, async (args) => {
+  const texts = ['quote', 'collateral', 'now', 'root', 'policy'] as const
+  const options: QuoteOptions = new Options(args, { texts })
+  for (const name of ['quote', 'collateral'] as const) options.text(name)
+  const answer = await verdict(options).catch((error: unknown) => ({
+    verdict: 'reject',
+    reason: reasonOf(error),
+  }))
+  console.log(JSON.stringify(answer))
+  return answer['verdict'] === 'accept'
+})

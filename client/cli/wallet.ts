@@ -4,11 +4,13 @@ import { chainFailure } from '../chain/chain_access'
 import { NotAVault } from '../chain/read_vault'
 import { TransactionFailed } from '../chain/send_instructions'
 import { ProofUnavailable } from '../exit/vault_proofs'
+import { Refused } from '../verify/transcript'
 import { hashFast } from '../wallet/hash_fast'
 import { HistoryIncomplete } from '../wallet/vault_history'
 import { NotAWallet } from '../wallet/wallet_file'
+import { type Failure, runCommand } from './command'
 import { exitEscape, exitFreeze, exitRefuse, exitRequest, exitStatus } from './exit_commands'
-import { answerHelp, CommandOptions, CommandRefused } from './options'
+import { CommandOptions } from './options'
 import { recoverNotes, syncNotes } from './recover_notes'
 import { askFaucet, createWallet, depositTokens, listNotes, showAddress } from './wallet_commands'
 
@@ -50,25 +52,24 @@ const REFUSALS = [TransactionFailed, ProofUnavailable, HistoryIncomplete, NotAVa
 
 const SENT = "what was sent already may still land: 'sync' or 'exit status' tells"
 
-async function run(): Promise<number> {
-  answerHelp(USAGE)
-  let options: CommandOptions | undefined
-  try {
-    options = CommandOptions.parse(process.argv.slice(2))
-    const command = COMMANDS[options.words.join(' ')]
-    if (command === undefined) throw new CommandRefused(USAGE)
-    hashFast()
-    await command(options)
-    return 0
-  } catch (error) {
-    const failure = chainFailure(error, options?.optional('rpc') ?? 'the node')
-    const told = failure !== undefined || [...REFUSALS, CommandRefused, NotAWallet].some(isKind(error))
-    if (!told) throw error
-    console.error(failure ?? (error as Error).message)
-    if (failure !== undefined && options?.optional('payer') !== undefined) console.error(SENT)
-    if (failure !== undefined) return 2
-    return REFUSALS.some(isKind(error)) ? 1 : 64
-  }
+/** The command's options once they are parsed: a failure names the node, and what may have been sent. */
+let options: CommandOptions | undefined
+
+async function run(args: string[]): Promise<void> {
+  options = CommandOptions.parse(args)
+  const command = COMMANDS[options.words.join(' ')]
+  if (command === undefined) throw new Refused(USAGE)
+  hashFast()
+  await command(options)
+}
+
+function judge(error: Error): Failure | undefined {
+  const { message } = error
+  const failure = chainFailure(error, options?.optional('rpc') ?? 'the node')
+  if (failure !== undefined)
+    return { code: 2, message: options?.optional('payer') === undefined ? failure : `${failure}\n${SENT}` }
+  if (REFUSALS.some(isKind(error))) return { code: 1, message }
+  return [Refused, NotAWallet].some(isKind(error)) ? { code: 64, message } : undefined
 }
 
 const isKind = (error: unknown) => (kind: abstract new (...args: never[]) => Error) => error instanceof kind
@@ -77,4 +78,4 @@ process.once('SIGINT', () => {
   console.error(`stopped; ${SENT}`)
   process.exit(130)
 })
-process.exit(await run())
+await runCommand(USAGE, run, judge)

@@ -7,22 +7,23 @@ import { deposit } from '../chain/deposit'
 import { airdrop, mintTo } from '../chain/embedded_faucet'
 import { ownAccount, tokenBalance } from '../chain/token_account'
 import { FAUCET_POLL_MS } from '../limits'
+import { Refused } from '../verify/transcript'
 import { Wallet } from '../wallet/wallet'
 import { saveWallet } from '../wallet/wallet_file'
-import { type CommandOptions, CommandRefused, readSeed } from './options'
+import type { CommandOptions } from './options'
 
 /** `wallet create`: a new seed file and an empty wallet. Never overwrites a file: a lost seed is lost money. */
 export function createWallet(options: CommandOptions): void {
   const path = options.text('seed-file')
   const wallet_path = options.optional('wallet')
   if (wallet_path !== undefined && existsSync(wallet_path))
-    throw new CommandRefused(`${wallet_path} exists: name another`)
+    throw new Refused(`${wallet_path} exists: name another`)
   const seed = crypto.getRandomValues(new Uint8Array(32))
   let file: number
   try {
     file = openSync(path, 'wx', 0o600)
   } catch {
-    throw new CommandRefused(`${path} exists, or cannot be made: name another, a seed is never written over`)
+    throw new Refused(`${path} exists, or cannot be made: name another, a seed is never written over`)
   }
   writeSync(file, `${toHex(seed)}\n`)
   fsyncSync(file)
@@ -43,10 +44,10 @@ export function showAddress(options: CommandOptions): void {
   const seed_file = options.optional('seed-file')
   const payer = options.optional('payer')
   if (payer === undefined || seed_file !== undefined || options.optional('wallet') !== undefined) {
-    const wallet = seed_file === undefined ? options.wallet() : new Wallet(readSeed(seed_file))
+    const wallet = seed_file === undefined ? options.wallet() : new Wallet(options.seed('seed-file'))
     console.log(`trading key  ${wallet.tradingKeyText(options.count('key', 0))}`)
   }
-  if (payer !== undefined) console.log(`payer        ${encodeBase58(publicKeyOf(readSeed(payer)))}`)
+  if (payer !== undefined) console.log(`payer        ${encodeBase58(publicKeyOf(options.seed('payer')))}`)
 }
 
 /** `wallet notes`: the notes in a wallet file. */
@@ -69,7 +70,7 @@ const FEE_LAMPORTS = 1_000_000_000n
 /** `wallet faucet`: SOL for fees and tokens of a mint, on an embedded chain only. */
 export async function askFaucet(options: CommandOptions): Promise<void> {
   const chain = await options.chain()
-  const [mint, amount] = [encodeBase58(options.address('mint')), options.amount()]
+  const [mint, amount] = [encodeBase58(options.address('mint')), options.units()]
   const account = ownAccount(chain, mint)
   const before = await tokenBalance(chain, account.bytes)
   await airdrop(chain, FEE_LAMPORTS)
@@ -86,7 +87,7 @@ export async function depositTokens(options: CommandOptions): Promise<void> {
   const terms = {
     program_id: options.program(),
     mint: encodeBase58(options.address('mint')),
-    amount: options.amount(),
+    amount: options.units(),
     key_index: options.count('key', 0),
     keep,
   }

@@ -93,6 +93,15 @@ export type EvidenceBundle = {
   missing: { collateral?: string; chain?: string; kms?: string; kms_owner?: string; location?: string }
 }
 
+/** The part of a bundle that states what the machine is, without a venue on it or a connection to it. */
+export type MachineEvidence = Pick<
+  EvidenceBundle,
+  'now_ms' | 'nonce' | 'collateral' | 'app_compose' | 'missing'
+> & {
+  info: Pick<Info, 'app_id' | 'instance_id' | 'compose_hash' | 'tee_pubkey'>
+  attestation: Omit<Attestation, 'binding'>
+}
+
 /** The last millisecond that a date can express (ECMAScript, "Time Values and Time Range"). */
 const DATE_MS_MAX = 8.64e15
 const CHAIN_FORM = {

@@ -20,14 +20,19 @@ import {
   checkQuote,
   checkXfam,
 } from './checks/quote'
-import { type RunCheck, Skipped, type VerificationCase } from './checks/verification_case'
-import type { EvidenceBundle } from './evidence_bundle'
+import {
+  type RunCheck,
+  type RunMachineCheck,
+  Skipped,
+  type VerificationCase,
+} from './checks/verification_case'
+import type { EvidenceBundle, MachineEvidence } from './evidence_bundle'
 import type { VerificationPolicy } from './policy'
 import type { SkipReason } from './skip_reasons'
-import { onlyIntel, type TrustedRoots, trustedRoots } from './tdx/collateral'
+import { onlyIntel, trustedRoots } from './tdx/collateral'
 import { CHECKS, type Check, type CheckName, reasonOf, type Transcript, type Verdict } from './transcript'
 
-const RUN: Record<CheckName, RunCheck> = {
+const RUN_ON_MACHINE = {
   collateral: checkCollateral,
   quote: checkQuote,
   platform: checkPlatform,
@@ -44,6 +49,10 @@ const RUN: Record<CheckName, RunCheck> = {
   rpc_operators: checkRpcOperators,
   os_image: checkOsImage,
   report_data: checkReportData,
+} satisfies Partial<Record<CheckName, RunMachineCheck>>
+
+const RUN: Record<CheckName, RunCheck> = {
+  ...RUN_ON_MACHINE,
   binding: checkBinding,
   tls_key: checkTlsKey,
   evidence: checkEvidence,
@@ -67,24 +76,45 @@ export async function judgeEvidence(
   policy: VerificationPolicy,
   source: Transcript['source'],
 ): Promise<Transcript> {
-  const roots: TrustedRoots = trustedRoots(policy.roots_pem)
-  const verification: VerificationCase = { bundle, policy, roots, now_ms: bundle.now_ms, established: {} }
-  const checks: Check[] = []
-  for (const [number, name, statement] of CHECKS)
-    checks.push({ number, name, statement, ...(await outcomeOf(RUN[name], verification)) })
+  const checks = await runChecks(RUN, bundle, policy)
   return {
     url: bundle.url,
     judged_at: new Date(bundle.now_ms).toISOString(),
     source,
-    intel_root: onlyIntel(roots),
+    intel_root: onlyIntel(trustedRoots(policy.roots_pem)),
     verdict: verdictOf(checks, policy.permitted_skips),
     checks,
   }
 }
 
-async function outcomeOf(
-  run: RunCheck,
-  verification: VerificationCase,
+/**
+ * Runs the checks that need neither vault nor connection: those by which a venue judges its own machine.
+ * @throws Refused when the policy's roots are not certificates
+ */
+export function judgeMachine(evidence: MachineEvidence, policy: VerificationPolicy): Promise<Check[]> {
+  return runChecks(RUN_ON_MACHINE, evidence, policy)
+}
+
+/** In the order of the checks; one that is not in `runs` has no outcome. */
+async function runChecks<B extends MachineEvidence>(
+  runs: Partial<Record<CheckName, RunCheck<B>>>,
+  bundle: B,
+  policy: VerificationPolicy,
+): Promise<Check[]> {
+  const roots = trustedRoots(policy.roots_pem)
+  const verification = { bundle, policy, roots, now_ms: bundle.now_ms, established: {} }
+  const checks: Check[] = []
+  for (const [number, name, statement] of CHECKS) {
+    const run = runs[name]
+    if (run === undefined) continue
+    checks.push({ number, name, statement, ...(await outcomeOf(run, verification)) })
+  }
+  return checks
+}
+
+async function outcomeOf<B extends MachineEvidence>(
+  run: RunCheck<B>,
+  verification: VerificationCase<B>,
 ): Promise<Pick<Check, 'result' | 'reason' | 'reason_code' | 'values'>> {
   const reason_code = ''
   try {

@@ -1,5 +1,5 @@
 /** Describes the checks of a verification, their transcript, and the error that fails a check. */
-import { BodyError } from '../../protocol/bodies/body_layout'
+import { CodecError } from '../../protocol/byte_stream'
 import { MalformedEventLog } from '../../protocol/tdx/event_log'
 import { MalformedQuote } from '../../protocol/tdx/quote'
 import type { SkipReason } from './skip_reasons'
@@ -11,7 +11,7 @@ export class Refused extends Error {
 
 /** One sentence for a transcript. An unexpected error rejects too and is named as such. */
 export function reasonOf(error: unknown): string {
-  const known = [Refused, MalformedQuote, MalformedEventLog, BodyError]
+  const known = [Refused, MalformedQuote, MalformedEventLog, CodecError]
   if (known.some((kind) => error instanceof kind)) return (error as Error).message
   return `unexpected ${error instanceof Error ? `${error.name}: ${error.message}` : 'fault'}`
 }

@@ -1,8 +1,9 @@
 /** Verifies receipts: the venue's signed statement that a command is in its journal (engine.md "Receipts"). */
 import { decodeBase58 } from '../../protocol/base58'
 import { decodeStatement, STATEMENT_BYTES, type StatementBody } from '../../protocol/bodies/binding'
-import { encodeReceipt, isInReceipt, receiptLeaf } from '../../protocol/bodies/receipt'
+import { encodeReceipt } from '../../protocol/bodies/receipt'
 import { equalBytes, fromHex } from '../../protocol/bytes'
+import { isInReceipt, receiptLeaf } from '../../protocol/receipt_tree'
 import type { Attestation } from '../../protocol/wire/public'
 import type { Receipt } from '../../protocol/wire/trading'
 import { RECEIPT_PATH_MAX } from '../limits'
@@ -21,7 +22,7 @@ export type VenueIdentity = StatementBody
  * The identity that a verified venue is certified for. A venue has another statement key after each restart, so the
  * identity belongs to the receipts of this connection; keep it with them.
  * @param of a verified venue, or a bundle of evidence that was accepted: nothing is verified here
- * @throws Refused, BodyError when the certificate is malformed or certifies another key
+ * @throws Refused, CodecError when the certificate is malformed or certifies another key
  */
 export function identityOf(of: { attestation: Attestation }): VenueIdentity {
   const { certificate, statement_key } = of.attestation.binding

@@ -3,7 +3,7 @@ import { decodeBase58 } from '../../protocol/base58'
 import { fromHex, toHex } from '../../protocol/bytes'
 import { deriveAnchor } from '../../protocol/notes/derive'
 import { type BlindingParts, openingCommitment, outputBlinding } from '../../protocol/notes/notes'
-import { feeUpTo } from '../../protocol/units'
+import { type Amount, feeUpTo } from '../../protocol/units'
 import type { AccountEvent, Fill, NoteEvent, Order, Reshape, Withdrawal } from '../../protocol/wire/trading'
 import type { Wallet, WalletNote, WalletOrder, WalletPayment } from './wallet'
 
@@ -187,7 +187,7 @@ function absorbExited(wallet: Wallet, data: NoteEvent): void {
 /** The owning key of an output and the parts of its blinding. */
 type OutputSource = BlindingParts & { key_index: number }
 type MadeNote = Pick<WalletNote, 'commitment' | 'mint' | 'state' | 'origin' | 'leaf_index'> & {
-  amount: bigint
+  amount: Amount
 }
 
 /** @throws WalletMismatch when the source gives another commitment; the wallet is unchanged */

@@ -1,7 +1,9 @@
 /** Updates a wallet from the chain: recovered notes, spent notes, refunds and counters. */
+
 import { encodeBase58 } from '../../protocol/base58'
 import { fromHex, toHex } from '../../protocol/bytes'
 import { depositCommitment, noteInner, nullifierOf } from '../../protocol/notes/notes'
+import type { Amount } from '../../protocol/units'
 import type { Nonces } from '../../protocol/wire/trading'
 import { ownOutput, paymentSource } from './absorb'
 import type { KeyScan } from './recover'
@@ -65,7 +67,7 @@ export function alignCounters(wallet: Wallet, key_index: number, nonces: Nonces)
 export type RecoveredNote = {
   commitment: Uint8Array
   mint: Uint8Array
-  amount: bigint
+  amount: Amount
   blinding: Uint8Array
   leaf_index?: number
   origin: WalletNote['origin']

@@ -5,11 +5,18 @@
  * at once, so a rejected request leaves a gap, which nonces allow.
  */
 import { decodeBase58 } from '../../protocol/base58'
-import { bodyId } from '../../protocol/bodies/body_layout'
+import { bodyId } from '../../protocol/bodies/withdraw'
 import { toHex } from '../../protocol/bytes'
 import { ANCHORS_PER_COMMAND, deriveAnchor, deriveOrderId } from '../../protocol/notes/derive'
 import { sign } from '../../protocol/sign'
-import { feeUpTo, quoteAmount } from '../../protocol/units'
+import {
+  type Amount,
+  type BaseUnits,
+  feeUpTo,
+  type Price,
+  quoteAmount,
+  type SlotNumber,
+} from '../../protocol/units'
 import type {
   CancelAllRequest,
   CancelRequest,
@@ -35,17 +42,17 @@ export type OrderTerms = {
   /** Default `limit`. */
   type?: OrderType
   /** Base units, a multiple of the instrument's lot. */
-  amount: bigint
+  amount: BaseUnits
   /** Quote units per whole base token, a multiple of the instrument's tick. */
-  price_limit: bigint
+  price_limit: Price
   /** Base units; by default any fill is accepted. */
-  min_fill?: bigint
+  min_fill?: BaseUnits
   /** Last slot in which the order may trade. */
-  expiry_slot: number
+  expiry_slot: SlotNumber
 }
 
 /** The least a note must hold to back an order: the amount (sell), or the quote amount at the limit with its fee (buy). */
-export function collateralOf(terms: OrderTerms): { mint: string; amount: bigint } {
+export function collateralOf(terms: OrderTerms): { mint: string; amount: Amount } {
   const { instrument, side, amount, price_limit } = terms
   if (side === 'sell') return { mint: instrument.base_mint, amount }
   const quote = quoteAmount(amount, price_limit, instrument.base_decimals)
@@ -162,7 +169,7 @@ export function prepareReshape(
   wallet: Wallet,
   venue: Uint8Array,
   notes: WalletNote[],
-  to: { amounts: bigint[]; expiry_slot: number },
+  to: { amounts: Amount[]; expiry_slot: SlotNumber },
 ): ReshapeRequest {
   const { key_index } = notes[0]!
   const command = wallet.counters(key_index).commands++
@@ -193,7 +200,7 @@ export function prepareWithdrawal(
   wallet: Wallet,
   venue: Uint8Array,
   note: WalletNote,
-  to: { destination: string; amount: bigint; expiry_slot: number },
+  to: { destination: string; amount: Amount; expiry_slot: SlotNumber },
 ): WithdrawalRequest {
   if (decodeBase58(to.destination, 32) === undefined)
     throw new RangeError('the destination is not a token account address')

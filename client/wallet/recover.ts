@@ -1,4 +1,5 @@
 /** Recovers every note of a seed from the vault's public history (protocol.md "Wallet derivation and recovery"). */
+
 import { encodeBase58 } from '../../protocol/base58'
 import { equalBytes } from '../../protocol/bytes'
 import { RESHAPE_NOTES_MAX } from '../../protocol/limits'
@@ -16,6 +17,7 @@ import {
   outputBlinding,
   settlementCommitment,
 } from '../../protocol/notes/notes'
+import type { Amount } from '../../protocol/units'
 import { GAP_LIMITS } from '../limits'
 import { keepProgramNotes, keepRecovered, REFUND_INDEX_ROLE, type RecoveredNote } from './absorb_recovered'
 import { tagOf, type VaultHistory } from './vault_history'
@@ -206,7 +208,7 @@ function findOutput(history: VaultHistory, owner: Uint8Array, blinding: Uint8Arr
  */
 function fewestInputs(
   spent: readonly SpentNote[],
-  made: { mint: string; batch: number; sum: bigint },
+  made: { mint: string; batch: number; sum: Amount },
 ): number {
   const alike = spent.filter(({ mint, batch }) => mint === made.mint && batch === made.batch)
   const amounts = alike.map(({ amount }) => BigInt(amount))
@@ -216,7 +218,7 @@ function fewestInputs(
 }
 
 /** Whether `count` of the amounts from index `from` on sum to `sum`. */
-function sumsTo(amounts: readonly bigint[], sum: bigint, count: number, from: number): boolean {
+function sumsTo(amounts: readonly Amount[], sum: Amount, count: number, from: number): boolean {
   if (count === 0) return sum === 0n
   for (let at = from; at <= amounts.length - count; at++)
     if (amounts[at]! <= sum && sumsTo(amounts, sum - amounts[at]!, count - 1, at + 1)) return true

@@ -1,5 +1,7 @@
 /** Indexes the vault's whole public history for a wallet's lookups and rejects one with a gap. */
+
 import { toHex } from '../../protocol/bytes'
+import type { Amount } from '../../protocol/units'
 import type { SettledEvent, VaultEvent } from '../../protocol/vault/events'
 
 /** A settlement output with its memo. */
@@ -8,7 +10,7 @@ type ChainOutput = { commitment: Uint8Array; memo: Uint8Array; batch: number; le
 type ProgramNote = {
   commitment: Uint8Array
   mint: Uint8Array
-  amount: bigint
+  amount: Amount
   leaf_index: number
   origin: 'deposit' | 'refund'
 }

@@ -1,7 +1,9 @@
 /** The wallet: one seed, the counters of what was derived from it, its notes and its open orders. */
+
 import { encodeBase58 } from '../../protocol/base58'
 import { deriveDepositBlinding, deriveTradingKey } from '../../protocol/notes/derive'
 import { publicKeyOf } from '../../protocol/sign'
+import type { Amount } from '../../protocol/units'
 
 /** A note of the wallet. `pending`: backs a command; `spent`: consumed; `free`: usable. */
 export type WalletNote = {
@@ -127,17 +129,17 @@ export class Wallet {
     return this.state.notes.filter((note) => note.mint === mint && note.state === 'free')
   }
   /** Base units of a mint in unspent notes, pending ones included. */
-  balance(mint: string): bigint {
+  balance(mint: string): Amount {
     const owned = this.state.notes.filter((note) => note.mint === mint && note.state !== 'spent')
     return owned.reduce((sum, note) => sum + BigInt(note.amount), 0n)
   }
-  payFee(mint: string, amount: bigint): void {
+  payFee(mint: string, amount: Amount): void {
     const paid = this.state.fees.find((fee) => fee.mint === mint)
     if (paid === undefined) this.state.fees.push({ mint, amount: String(amount) })
     else paid.amount = String(BigInt(paid.amount) + amount)
   }
   /** The smallest free note that covers `amount`. */
-  noteFor(mint: string, amount: bigint): WalletNote | undefined {
+  noteFor(mint: string, amount: Amount): WalletNote | undefined {
     const fitting = this.freeNotes(mint).filter((note) => BigInt(note.amount) >= amount)
     return fitting.sort((a, b) => (BigInt(a.amount) < BigInt(b.amount) ? -1 : 1))[0]
   }

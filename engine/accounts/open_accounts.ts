@@ -45,12 +45,13 @@ export async function openAccounts(options: AccountsOptions): Promise<Accounts> 
     onEnded: (token_id, ended) => tokens.onEnded(token_id, ended),
     verifyRecord: (record) => registry.verify(record),
     applyRecord(verified) {
-      const before = registry.get(verified.account_id)?.record
+      const { account_id } = verified.record
+      const before = registry.get(account_id)?.record
       const account = registry.apply(verified)
       if (account === undefined || before === undefined) return
-      limits.follow(verified.account_id)
+      limits.follow(account_id)
       const { secret_hash, status } = account.record
-      if (status === 'suspended' || secret_hash !== before.secret_hash) tokens.revokeAll(verified.account_id)
+      if (status === 'suspended' || secret_hash !== before.secret_hash) tokens.revokeAll(account_id)
     },
     expire: () => tokens.expire(),
     async close() {

@@ -54,12 +54,12 @@ export class Registry {
     if (known === undefined && this.by_id.size >= LIMITS.accounts_max)
       throw new Refusal('record_invalid', { field: 'account_id' })
     const { account_id, version, status, orders_live_max, keys_max } = record
-    return { account_id, version, status, orders_live_max, keys_max, record: utf8(JSON.stringify(record)) }
+    const bytes = utf8(JSON.stringify(record))
+    return { record, command: { account_id, version, status, orders_live_max, keys_max, record: bytes } }
   }
 
   /** Stores a verified record; undefined if the stored one is at least as new. */
-  apply(verified: VerifiedRecord): Account | undefined {
-    const record = JSON.parse(new TextDecoder().decode(verified.record)) as AccountRecord
+  apply({ record }: VerifiedRecord): Account | undefined {
     const known = this.by_id.get(record.account_id)
     if (known !== undefined && record.version <= known.record.version) return undefined
     const secret_salt = fromHex(record.secret_salt, 32)!

@@ -13,7 +13,7 @@ import { isSpentTreeOf, restoreSpent, restoreTrees } from './restore'
  */
 export async function start(engine: Engine, config: VaultConfig, restore = false): Promise<void> {
   const { state, hash, chain, loaded, sequencer } = engine
-  const { self_check_reasons = [] } = engine.config
+  const { self_check_reasons } = engine.config
   // Before anything durable: no client would believe this epoch, and it would fence an instance they believe.
   if (self_check_reasons.length > 0) return engine.halt('self_check', self_check_reasons)
   const reason = restore ? undefined : await checkChain(config, state, loaded.journal)

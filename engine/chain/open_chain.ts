@@ -1,13 +1,14 @@
 /** Opens the ChainPort to Solana: one implementation for the embedded chain, devnet and mainnet. */
 
-import { createKeyPairSignerFromPrivateKeyBytes, getBase58Encoder } from '@solana/kit'
+import { createKeyPairSignerFromPrivateKeyBytes } from '@solana/kit'
+import { decodeBase58 } from '../../protocol/base58'
 import { LIMITS } from '../limits'
 import type { ChainPort, HashPort } from '../ports'
 import type { TransactionVersion } from './client/build_transaction'
 import { type ChainClient, chainAddresses, type FeeSettings } from './client/chain_client'
 import { anchor, openEpoch } from './client/epoch'
 import { ChainHealth } from './client/health'
-import { readConfig, readMints } from './client/read_vault'
+import { readConfig, readGenesisHash, readMints } from './client/read_vault'
 import { RpcPool } from './client/rpc_pool'
 import { SlotView } from './client/slot_view'
 import { Relayer } from './relayer/relayer'
@@ -54,12 +55,12 @@ const FEES: FeeSettings = {
 export async function openChain(options: ChainOptions): Promise<ChainPort> {
   const client = await connect(options)
   const { rpc, view, health } = client
-  const genesis = await rpc.read((endpoint, abortSignal) => endpoint.getGenesisHash().send({ abortSignal }))
+  const genesis_hash = await readGenesisHash(rpc)
   await readConfig(client)
   const loops: Promise<unknown>[] = [view.run(), watchPayer(client)]
   let epoch = 0
   return {
-    genesis_hash: new Uint8Array(getBase58Encoder().encode(genesis)),
+    genesis_hash,
     program_id: client.vault.program,
     config_account: client.vault.config,
     readConfig: () => readConfig(client),
@@ -103,7 +104,7 @@ async function connect(options: ChainOptions): Promise<ChainClient> {
     health,
     view,
     signer,
-    signer_key: new Uint8Array(getBase58Encoder().encode(signer.address)),
+    signer_key: decodeBase58(signer.address, 32)!,
     fees: { ...FEES, ...options.fees },
     transactions: options.transactions ?? 1,
     ...chainAddresses(options.program_id),

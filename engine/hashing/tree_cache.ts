@@ -4,9 +4,11 @@
  */
 
 import { createHmac, type Hmac, hkdfSync, timingSafeEqual } from 'node:crypto'
-import { closeSync, existsSync, fstatSync, openSync, readSync, renameSync, writeSync } from 'node:fs'
+import { closeSync, existsSync, openSync, readSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { concatBytes, readU64Le, u64Le } from '../../protocol/bytes'
+import { ByteReader, CodecError } from '../../protocol/byte_stream'
+import { concatBytes, u64Le } from '../../protocol/bytes'
+import { fixed, list } from '../../protocol/codec'
 import { NODE_BYTES, PART_BYTES, TREE_DEPTH, type TreeNodes } from '../../protocol/notes/merkle_tree'
 import { SpentTree } from '../../protocol/notes/spent_tree'
 import { noteTree, type Trees } from './trees'
@@ -46,67 +48,32 @@ export function writeTreeCache(dir: string, key: Uint8Array, trees: Trees): void
   const path = join(dir, FILE)
   const fd = openSync(`${path}.new`, 'w', 0o600)
   try {
-    writeWhole(fd, hmac.digest())
-    for (const part of bodyOf(trees)) writeWhole(fd, part)
+    writeFileSync(fd, hmac.digest())
+    for (const part of bodyOf(trees)) writeFileSync(fd, part)
   } finally {
     closeSync(fd)
   }
   renameSync(`${path}.new`, path)
 }
 
-function writeWhole(fd: number, bytes: Uint8Array): void {
-  for (let done = 0; done < bytes.length; ) done += writeSync(fd, bytes, done, bytes.length - done)
+/** Blocks of the file. The data is untrusted until the HMAC, which is fed with each block, is verified. */
+function* blocksOf(fd: number, hmac: Hmac): Generator<Uint8Array> {
+  for (;;) {
+    const block = new Uint8Array(PART_BYTES)
+    const length = readSync(fd, block)
+    if (length === 0) return
+    hmac.update(block.subarray(0, length))
+    yield block.subarray(0, length)
+  }
 }
 
-/** Streams the file into its own buffers. The data is untrusted until the HMAC is verified. */
-class CacheReader {
-  private readonly hmac: Hmac
-  private left: number
-
-  constructor(
-    private readonly fd: number,
-    key: Uint8Array,
-  ) {
-    this.hmac = createHmac('sha256', cacheKey(key))
-    this.left = fstatSync(fd).size
-  }
-
-  /** @throws RangeError when the file has fewer bytes */
-  run(length: number): Uint8Array {
-    if (length > this.left) throw new RangeError('the cache is cut short')
-    const bytes = new Uint8Array(length)
-    for (let done = 0; done < length; ) {
-      const got = readSync(this.fd, bytes, done, length - done, null)
-      if (got === 0) throw new RangeError('the cache is cut short')
-      done += got
-    }
-    this.left -= length
-    return bytes
-  }
-  private body(length: number): Uint8Array {
-    const bytes = this.run(length)
-    this.hmac.update(bytes)
-    return bytes
-  }
-  count(): number {
-    return Number(readU64Le(this.body(8), 0))
-  }
-  values(): Uint8Array[] {
-    const count = this.count()
-    const bytes = this.body(count * NODE_BYTES)
-    return Array.from({ length: count }, (_, at) => bytes.slice(at * NODE_BYTES, (at + 1) * NODE_BYTES))
-  }
-  nodes(): Uint8Array[][] {
-    return Array.from({ length: TREE_DEPTH + 1 }, () => this.parts(this.count() * NODE_BYTES))
-  }
-  private parts(length: number): Uint8Array[] {
+function readNodes(from: ByteReader): Uint8Array[][] {
+  return Array.from({ length: TREE_DEPTH + 1 }, () => {
     const parts: Uint8Array[] = []
-    for (let left = length; left > 0; left -= PART_BYTES) parts.push(this.body(Math.min(left, PART_BYTES)))
+    for (let left = from.uint() * NODE_BYTES; left > 0; left -= PART_BYTES)
+      parts.push(from.fixed(Math.min(left, PART_BYTES)))
     return parts
-  }
-  agrees(tag: Uint8Array): boolean {
-    return this.left === 0 && timingSafeEqual(this.hmac.digest(), tag)
-  }
+  })
 }
 
 /** The cached trees; undefined when the file is missing, truncated or does not authenticate. */
@@ -115,21 +82,25 @@ export function readTreeCache(dir: string, key: Uint8Array): Trees | undefined {
   if (!existsSync(path)) return undefined
   const fd = openSync(path, 'r')
   try {
-    return readTrees(new CacheReader(fd, key))
+    return readTrees(fd, key)
   } catch (error) {
-    if (error instanceof RangeError) return undefined
+    if (error instanceof CodecError || error instanceof RangeError) return undefined
     throw error
   } finally {
     closeSync(fd)
   }
 }
 
-function readTrees(reader: CacheReader): Trees | undefined {
-  const tag = reader.run(TAG_BYTES)
-  const last_batch_id = reader.count()
-  const notes = reader.nodes()
-  const values = reader.values()
-  const spent = reader.nodes()
-  if (!reader.agrees(tag)) return undefined
+function readTrees(fd: number, key: Uint8Array): Trees | undefined {
+  const tag = new Uint8Array(TAG_BYTES)
+  readSync(fd, tag)
+  const hmac = createHmac('sha256', cacheKey(key))
+  const from = new ByteReader(new Uint8Array(0), 0, blocksOf(fd, hmac))
+  const last_batch_id = from.uint()
+  const notes = readNodes(from)
+  const values = list(fixed(NODE_BYTES)).read(from)
+  const spent = readNodes(from)
+  from.done()
+  if (!timingSafeEqual(hmac.digest(), tag)) return undefined
   return { last_batch_id, notes: noteTree(notes), spent: new SpentTree({ values, nodes: spent }) }
 }

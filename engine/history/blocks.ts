@@ -3,8 +3,8 @@
 import type { Database } from 'bun:sqlite'
 import type * as wire from '../../protocol/wire/trading'
 import { LIMITS } from '../limits'
+import { LruTexts } from '../memory/lru_texts'
 import type { EventText } from './contract'
-import { LruTexts } from './lru_texts'
 import { blockRow, type Unsealer } from './seal'
 
 /** The unit in which events are encrypted and deleted; `unix_ms` is the time of the last event. */
@@ -55,44 +55,44 @@ type Block = { seq_first: number; texts: readonly string[] }
 
 /** Opens blocks and caches the most recently used, so that a page of neighbouring events opens each block once. */
 export class BlockReader {
-  readonly #db: Database
-  readonly #unsealer: Unsealer
+  private readonly db: Database
+  private readonly unsealer: Unsealer
   /** By account id and first seq, which identify a block permanently. */
-  readonly #opened = new LruTexts<Block>(LIMITS.history_blocks_characters_max)
+  private readonly opened = new LruTexts<Block>(LIMITS.history_blocks_characters_max)
 
   /** Successive reads mostly hit the same block. */
-  #last: { account_id: string; block: Block } = { account_id: '', block: { seq_first: 0, texts: [] } }
+  private last: { account_id: string; block: Block } = { account_id: '', block: { seq_first: 0, texts: [] } }
 
   constructor(db: Database, unsealer: Unsealer) {
-    this.#db = db
-    this.#unsealer = unsealer
+    this.db = db
+    this.unsealer = unsealer
   }
 
   /** The text of one event that a row points at. @throws Error when the event is missing */
   at(owner: Owner, seq: number): string {
-    const { account_id, block } = this.#last
+    const { account_id, block } = this.last
     const near = account_id === owner.account_id ? block.texts[seq - block.seq_first] : undefined
     if (near !== undefined) return near
-    const place = this.#db
+    const place = this.db
       .query<Place, [number, number]>(
         'SELECT rowid, seq_first, seq_last FROM blocks WHERE account = ? AND seq_last >= ? ORDER BY seq_last LIMIT 1',
       )
       .get(owner.account, seq)
-    const text = place === null ? undefined : this.#open(owner, place).texts[seq - place.seq_first]
+    const text = place === null ? undefined : this.open(owner, place).texts[seq - place.seq_first]
     if (text === undefined) throw new Error('a row points at an event that is not there')
     return text
   }
 
   /** Events with after < seq < before. */
   between(owner: Owner, after: number, before: number, limit: number): EventText[] {
-    const places = this.#db
+    const places = this.db
       .query<Place, [number, number, number]>(
         'SELECT rowid, seq_first, seq_last FROM blocks WHERE account = ? AND seq_last > ? AND seq_first < ? ORDER BY seq_last',
       )
       .iterate(owner.account, after, before)
     const found: EventText[] = []
     for (const place of places) {
-      const { seq_first, texts } = this.#open(owner, place)
+      const { seq_first, texts } = this.open(owner, place)
       const end = Math.min(seq_first + texts.length, before)
       for (let seq = Math.max(seq_first, after + 1); seq < end && found.length < limit; seq++) {
         found.push({ seq, text: texts[seq - seq_first]! })
@@ -102,22 +102,22 @@ export class BlockReader {
     return found
   }
 
-  #open({ account_id }: Owner, { rowid, seq_first, seq_last }: Place): Block {
+  private open({ account_id }: Owner, { rowid, seq_first, seq_last }: Place): Block {
     const name = blockRow(account_id, seq_first)
-    const block = this.#opened.get(name) ?? this.#unseal(name, { rowid, seq_first, seq_last })
-    this.#last = { account_id, block }
+    const block = this.opened.get(name) ?? this.unseal(name, { rowid, seq_first, seq_last })
+    this.last = { account_id, block }
     return block
   }
 
-  #unseal(name: string, { rowid, seq_first, seq_last }: Place): Block {
-    const row = this.#db
+  private unseal(name: string, { rowid, seq_first, seq_last }: Place): Block {
+    const row = this.db
       .query<{ sealed: Uint8Array }, [number]>('SELECT sealed FROM blocks WHERE rowid = ?')
       .get(rowid)
     if (row === null) throw new Error('a block is missing')
-    const text = this.#unsealer.unseal(name, row.sealed)
+    const text = this.unsealer.unseal(name, row.sealed)
     const block = { seq_first, texts: text.split('\n') }
     if (block.texts.length !== seq_last - seq_first + 1) throw new Error('a block has other events')
-    this.#opened.set(name, block, text.length)
+    this.opened.set(name, block, text.length)
     return block
   }
 }

@@ -1,5 +1,6 @@
 /** Declares the read models derived from the journal, and the messages between their two threads. */
 
+import type { EventSeq, JournalSeq } from '../../protocol/units'
 import type * as wire from '../../protocol/wire/trading'
 
 /** `text` is the event as JSON. */
@@ -8,10 +9,10 @@ export type OrderFilter = {
   /** 'open' means accepted or partially_filled. */
   status?: 'open' | wire.OrderStatus | undefined
   symbol?: string | undefined
-  after: number
+  after: EventSeq
   limit: number
 }
-export type EventText = { seq: number; text: string }
+export type EventText = { seq: EventSeq; text: string }
 /** A resource as JSON text, with the account that owns it. */
 export type Owned = { account_id: string; text: string }
 
@@ -26,18 +27,18 @@ export interface History {
    * Records the events of one journal record, in journal order; call it also for records without events, so that the
    * watermark advances. A journal_seq that is already recorded is ignored.
    */
-  record(journal_seq: number, events: readonly NewEvent[]): void
+  record(journal_seq: JournalSeq, events: readonly NewEvent[]): void
   /** Journal seq up to which the history is durable: replay records from the next one. 0 = rebuild from the start. */
-  watermark(): number
+  watermark(): JournalSeq
   /** Events recorded and not yet written. Beyond `history_backlog_events_max` record throws: await flush() before. */
   backlog(): number
 
   /** Events with seq > after, ascending. */
-  events(account_id: string, after: number, limit: number): wire.Page<EventText>
+  events(account_id: string, after: EventSeq, limit: number): wire.Page<EventText>
   /** First retained event; seqLast + 1 when none is retained. */
-  seqFirst(account_id: string): number
+  seqFirst(account_id: string): EventSeq
   /** Last event of the account, retained or not; 0 before its first event. */
-  seqLast(account_id: string): number
+  seqLast(account_id: string): EventSeq
   /** Newest state of the order and of its fills. */
   order(order_id: string): Owned | undefined
   /**
@@ -46,7 +47,7 @@ export interface History {
    */
   orders(account_id: string, filter: OrderFilter): wire.Page<string>
   /** Newest state of each fill, ordered by the seq of its first event (fill.matched). */
-  fills(account_id: string, after: number, limit: number): wire.Page<string>
+  fills(account_id: string, after: EventSeq, limit: number): wire.Page<string>
   withdrawal(withdrawal_id: string): Owned | undefined
   reshape(reshape_id: string): Owned | undefined
 

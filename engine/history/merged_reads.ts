@@ -31,7 +31,7 @@ export class MergedReads {
   order(order_id: string): Owned | undefined {
     const found = this.overlay.order(order_id) ?? this.store.order(order_id)
     if (found === undefined) return undefined
-    return { account_id: found.account_id, text: this.#withFills(order_id, found.text) }
+    return { account_id: found.account_id, text: this.withFills(order_id, found.text) }
   }
 
   orders(account_id: string, filter: OrderFilter): wire.Page<string> {
@@ -57,7 +57,7 @@ export class MergedReads {
     found.sort((a, b) => a.seq - b.seq)
     const page = pageOf(found, limit)
     const next_after = page.next_after ?? known ?? null
-    return { items: page.items.map(({ order_id, text }) => this.#withFills(order_id, text)), next_after }
+    return { items: page.items.map(({ order_id, text }) => this.withFills(order_id, text)), next_after }
   }
 
   fills(account_id: string, after: number, limit: number): wire.Page<string> {
@@ -81,7 +81,7 @@ export class MergedReads {
   }
 
   /** Fills change after their order is closed, so the newest fill of each index replaces the one in the order event. */
-  #withFills(order_id: string, text: string): string {
+  private withFills(order_id: string, text: string): string {
     if (isUnfilled(text)) return text
     const order = JSON.parse(text) as wire.Order
     const fills = new Map<number, string>()

@@ -44,132 +44,132 @@ export async function openHistory(options: HistoryOptions): Promise<History> {
 }
 
 class WorkerHistory implements History {
-  readonly #worker: Worker
-  readonly #dir: string
-  readonly #retention_ms: number
-  readonly #store: Store
-  readonly #writes: WriteBehind
-  readonly #reads: MergedReads
+  private readonly worker: Worker
+  private readonly dir: string
+  private readonly retention_ms: number
+  private readonly store: Store
+  private readonly writes: WriteBehind
+  private readonly reads: MergedReads
   /** Newest seq of each account recorded or read since the opening; bounded by `accounts_max`. */
-  readonly #seqs = new Map<string, number>()
-  #prunes = 0
-  #watermark: number
-  #broken: HistoryBroken | undefined
-  #closed = false
-  #pruning: { resolve: () => void; reject: (error: Error) => void }[] = []
-  #on_closed: (() => void) | undefined
+  private readonly seqs = new Map<string, number>()
+  private prune_count = 0
+  private written: number
+  private broken: HistoryBroken | undefined
+  private closed = false
+  private pruning: { resolve: () => void; reject: (error: Error) => void }[] = []
+  private on_closed: (() => void) | undefined
 
   constructor(worker: Worker, { dir, key, retention_days }: HistoryOptions, watermark: number) {
-    this.#worker = worker
-    this.#dir = dir
-    this.#retention_ms = retention_days * MS_PER_DAY
-    this.#watermark = watermark
-    this.#store = new Store(openReadable(dir), key)
-    this.#writes = new WriteBehind(watermark, (accounts, until) =>
-      this.#post({ op: 'write', accounts, watermark: until }),
+    this.worker = worker
+    this.dir = dir
+    this.retention_ms = retention_days * MS_PER_DAY
+    this.written = watermark
+    this.store = new Store(openReadable(dir), key)
+    this.writes = new WriteBehind(watermark, (accounts, until) =>
+      this.post({ op: 'write', accounts, watermark: until }),
     )
-    this.#reads = new MergedReads(this.#store, this.#writes.overlay)
-    worker.onmessage = ({ data }: MessageEvent<Reply>) => this.#receive(data)
-    worker.onerror = ({ message }) => this.#break(`the history worker failed: ${message}`)
+    this.reads = new MergedReads(this.store, this.writes.overlay)
+    worker.onmessage = ({ data }: MessageEvent<Reply>) => this.receive(data)
+    worker.onerror = ({ message }) => this.break(`the history worker failed: ${message}`)
   }
 
   record(journal_seq: number, events: readonly NewEvent[]): void {
-    if (this.#broken !== undefined || this.#closed) return
-    if (!this.#writes.record(journal_seq, events)) return
-    for (const { account_id, event } of events) this.#seqs.set(account_id, event.seq)
+    if (this.broken !== undefined || this.closed) return
+    if (!this.writes.record(journal_seq, events)) return
+    for (const { account_id, event } of events) this.seqs.set(account_id, event.seq)
   }
-  watermark = (): number => (this.#broken === undefined ? this.#watermark : 0)
-  backlog = (): number => (this.#broken === undefined ? this.#writes.backlog : 0)
+  watermark = (): number => (this.broken === undefined ? this.written : 0)
+  backlog = (): number => (this.broken === undefined ? this.writes.backlog : 0)
 
-  prunes = (): number => this.#prunes
+  prunes = (): number => this.prune_count
   events = (account_id: string, after: number, limit: number): wire.Page<EventText> =>
-    this.#read((reads) => reads.events(account_id, after, limit))
-  seqFirst = (account_id: string): number => this.#read((reads) => reads.seqFirst(account_id))
+    this.read((reads) => reads.events(account_id, after, limit))
+  seqFirst = (account_id: string): number => this.read((reads) => reads.seqFirst(account_id))
   seqLast(account_id: string): number {
-    this.#check()
-    let seq = this.#seqs.get(account_id)
+    this.check()
+    let seq = this.seqs.get(account_id)
     if (seq === undefined) {
-      seq = this.#read((reads) => reads.seqLast(account_id))
-      if (seq > 0) this.#seqs.set(account_id, seq)
+      seq = this.read((reads) => reads.seqLast(account_id))
+      if (seq > 0) this.seqs.set(account_id, seq)
     }
     return seq
   }
-  order = (order_id: string): Owned | undefined => this.#read((reads) => reads.order(order_id))
+  order = (order_id: string): Owned | undefined => this.read((reads) => reads.order(order_id))
   orders = (account_id: string, filter: OrderFilter): wire.Page<string> =>
-    this.#read((reads) => reads.orders(account_id, filter))
+    this.read((reads) => reads.orders(account_id, filter))
   fills = (account_id: string, after: number, limit: number): wire.Page<string> =>
-    this.#read((reads) => reads.fills(account_id, after, limit))
-  withdrawal = (id: string): Owned | undefined => this.#read((reads) => reads.payment('withdrawal', id))
-  reshape = (id: string): Owned | undefined => this.#read((reads) => reads.payment('reshape', id))
+    this.read((reads) => reads.fills(account_id, after, limit))
+  withdrawal = (id: string): Owned | undefined => this.read((reads) => reads.payment('withdrawal', id))
+  reshape = (id: string): Owned | undefined => this.read((reads) => reads.payment('reshape', id))
 
   async prune(now_unix_ms: number): Promise<void> {
     // Unwritten events may be old too, because a replay records events of any age.
     await this.flush()
-    this.#post({ op: 'prune', cutoff_unix_ms: now_unix_ms - this.#retention_ms })
-    await new Promise<void>((resolve, reject) => this.#pruning.push({ resolve, reject }))
+    this.post({ op: 'prune', cutoff_unix_ms: now_unix_ms - this.retention_ms })
+    await new Promise<void>((resolve, reject) => this.pruning.push({ resolve, reject }))
   }
 
   async flush(): Promise<void> {
-    this.#check()
-    await this.#writes.flush()
+    this.check()
+    await this.writes.flush()
   }
 
   async close(): Promise<void> {
-    if (this.#closed) return
+    if (this.closed) return
     // A history that breaks during the flush is rebuilt at the next opening, so closing still succeeds.
-    if (this.#broken === undefined) await this.#writes.flush().catch(() => undefined)
-    this.#closed = true
-    if (this.#broken === undefined) {
+    if (this.broken === undefined) await this.writes.flush().catch(() => undefined)
+    this.closed = true
+    if (this.broken === undefined) {
       await new Promise<void>((resolve) => {
-        this.#on_closed = resolve
-        this.#post({ op: 'close' })
+        this.on_closed = resolve
+        this.post({ op: 'close' })
       })
     }
-    this.#worker.terminate()
-    this.#store.close()
+    this.worker.terminate()
+    this.store.close()
   }
 
-  #read<T>(read: (reads: MergedReads) => T): T {
-    this.#check()
+  private read<T>(read: (reads: MergedReads) => T): T {
+    this.check()
     try {
-      return this.#store.consistently(() => read(this.#reads))
+      return this.store.consistently(() => read(this.reads))
     } catch {
-      throw this.#break('the history database is unreadable')
+      throw this.break('the history database is unreadable')
     }
   }
 
-  #check(): void {
-    if (this.#broken !== undefined) throw this.#broken
-    if (this.#closed) throw new HistoryBroken('the history is closed')
+  private check(): void {
+    if (this.broken !== undefined) throw this.broken
+    if (this.closed) throw new HistoryBroken('the history is closed')
   }
 
-  #receive(reply: Reply): void {
+  private receive(reply: Reply): void {
     if (reply.op === 'written') {
-      this.#watermark = reply.watermark
-      this.#writes.written()
+      this.written = reply.watermark
+      this.writes.written()
     } else if (reply.op === 'pruned') {
-      this.#prunes++
-      this.#pruning.shift()?.resolve()
-    } else if (reply.op === 'failed') this.#break(reply.message)
-    else if (reply.op === 'closed') this.#on_closed?.()
+      this.prune_count++
+      this.pruning.shift()?.resolve()
+    } else if (reply.op === 'failed') this.break(reply.message)
+    else if (reply.op === 'closed') this.on_closed?.()
   }
 
   /** From here on reads throw and records are dropped; the mark makes the next opening rebuild the database. */
-  #break(message: string): HistoryBroken {
-    if (this.#broken !== undefined) return this.#broken
-    this.#broken = new HistoryBroken(message)
-    this.#writes.abandon(this.#broken)
-    for (const { reject } of this.#pruning.splice(0)) reject(this.#broken)
-    this.#on_closed?.()
+  private break(message: string): HistoryBroken {
+    if (this.broken !== undefined) return this.broken
+    this.broken = new HistoryBroken(message)
+    this.writes.abandon(this.broken)
+    for (const { reject } of this.pruning.splice(0)) reject(this.broken)
+    this.on_closed?.()
     try {
-      markBroken(this.#dir)
+      markBroken(this.dir)
     } catch {
       // If the folder is not writable, the journal fails too, which stops the venue.
     }
-    return this.#broken
+    return this.broken
   }
 
-  #post(request: Request): void {
-    this.#worker.postMessage(request)
+  private post(request: Request): void {
+    this.worker.postMessage(request)
   }
 }

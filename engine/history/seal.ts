@@ -1,9 +1,11 @@
 /** Encrypts rows for the disk: contents bound to their row, names and ids hidden under keys. */
 
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync } from 'node:crypto'
+import { ByteReader } from '../../protocol/byte_stream'
+import { concatBytes } from '../../protocol/bytes'
+import { fixed, struct, u32, uint } from '../../protocol/codec'
 import type * as wire from '../../protocol/wire/trading'
 import { LIMITS } from '../limits'
-import { getSafe, setSafe } from '../memory/safe_integers'
 
 /** The name of a row is the associated data of its encryption. A block is identified by its first seq. */
 export const blockRow = (account_id: string, seq_first: number): string => `block/${account_id}/${seq_first}`
@@ -13,45 +15,55 @@ export const accountRow = (account: number): string => `account/${account}`
 export const isOpen = (status: wire.OrderStatus): boolean =>
   status === 'accepted' || status === 'partially_filled'
 
-export const isFinalPayment = (status: wire.WithdrawalStatus | wire.ReshapeStatus): boolean =>
+export const isFinalPayment = (status: wire.Withdrawal['status'] | wire.Reshape['status']): boolean =>
   status === 'finalized' || status === 'refunded' || status === 'voided'
 
-/** Sealed value: salt id u32, counter u64, tag 16, ciphertext. */
-const HEADER_BYTES = 28
+/** Precedes the ciphertext. */
+const SEALED = struct({ nonce: fixed(12), tag: fixed(16) })
+/** The nonce of `Sealer`. */
+const NONCE = struct({ salt_id: u32, counter: uint })
+
+/** AES-256-GCM of a text, bound to the name of its row. No nonce may be used twice under a key. */
+export function sealText(key: Uint8Array, nonce: Uint8Array, row: string, text: string): Uint8Array {
+  const cipher = createCipheriv('aes-256-gcm', key, nonce).setAAD(Buffer.from(row))
+  const sealed = concatBytes(cipher.update(text, 'utf8'), cipher.final())
+  return concatBytes(SEALED.encode({ nonce, tag: cipher.getAuthTag() }), sealed)
+}
+
+/** @throws Error when the value was not sealed for this row with this key */
+export function unsealText(key: Uint8Array, row: string, sealed: Uint8Array): string {
+  const from = new ByteReader(sealed)
+  const { nonce, tag } = SEALED.read(from)
+  const decipher = createDecipheriv('aes-256-gcm', key, nonce).setAAD(Buffer.from(row)).setAuthTag(tag)
+  const plain = decipher.update(sealed.subarray(from.at))
+  decipher.final()
+  return plain.toString('utf8')
+}
 
 /** Salts by id. Each opening of the database adds one, so only one process encrypts under a key. */
 type SaltOf = (id: number) => Uint8Array | undefined
 
 /** Encrypts contents. The nonce is the salt id and a counter; each opening has a new salt, hence a new key. */
 export class Sealer {
-  readonly #key: Uint8Array
-  #counter = 0
+  private readonly key: Uint8Array
+  private counter = 0
   constructor(
     key: Uint8Array,
     private readonly salt_id: number,
     salt: Uint8Array,
   ) {
-    this.#key = derive(key, salt, 'rows')
+    this.key = derive(key, salt, 'rows')
   }
 
   /** `row` names table and key: a value decrypts only in its own row. */
   seal(row: string, text: string): Uint8Array {
-    const plain = Buffer.from(text)
-    const sealed = new Uint8Array(HEADER_BYTES + plain.length)
-    const view = new DataView(sealed.buffer)
-    view.setUint32(0, this.salt_id, true)
-    setSafe(view, 4, ++this.#counter)
-    const cipher = createCipheriv('aes-256-gcm', this.#key, sealed.subarray(0, 12))
-    cipher.setAAD(Buffer.from(row))
-    sealed.set(cipher.update(plain), HEADER_BYTES)
-    cipher.final()
-    sealed.set(cipher.getAuthTag(), 12)
-    return sealed
+    const nonce = NONCE.encode({ salt_id: this.salt_id, counter: ++this.counter })
+    return sealText(this.key, nonce, row, text)
   }
 }
 
 export class Unsealer {
-  readonly #keys = new Map<number, Uint8Array>()
+  private readonly keys = new Map<number, Uint8Array>()
   constructor(
     private readonly key: Uint8Array,
     private readonly saltOf: SaltOf,
@@ -59,27 +71,18 @@ export class Unsealer {
 
   /** @throws Error when the value was not sealed for this row with this key */
   unseal(row: string, sealed: Uint8Array): string {
-    const view = new DataView(sealed.buffer, sealed.byteOffset, sealed.byteLength)
-    if (sealed.length < HEADER_BYTES || getSafe(view, 4) === 0) throw new Error('not a sealed value')
-    const decipher = createDecipheriv(
-      'aes-256-gcm',
-      this.#keyOf(view.getUint32(0, true)),
-      sealed.subarray(0, 12),
-    )
-    decipher.setAAD(Buffer.from(row))
-    decipher.setAuthTag(sealed.subarray(12, HEADER_BYTES))
-    const plain = decipher.update(sealed.subarray(HEADER_BYTES))
-    decipher.final()
-    return plain.toString('utf8')
+    const { salt_id, counter } = NONCE.read(new ByteReader(sealed))
+    if (counter === 0) throw new Error('not a sealed value')
+    return unsealText(this.keyOf(salt_id), row, sealed)
   }
 
-  #keyOf(id: number): Uint8Array {
-    const known = this.#keys.get(id)
+  private keyOf(id: number): Uint8Array {
+    const known = this.keys.get(id)
     if (known !== undefined) return known
     const salt = this.saltOf(id)
     if (salt === undefined) throw new Error('sealed under an unknown salt')
     const key = derive(this.key, salt, 'rows')
-    this.#keys.set(id, key)
+    this.keys.set(id, key)
     return key
   }
 }
@@ -96,30 +99,30 @@ const NO_SALT = new Uint8Array(0)
 
 /** Keyed hashes for the disk: 16 bytes per account id, and a mark per status or symbol to filter orders by. */
 export class Names {
-  readonly #key: Uint8Array
-  readonly #marks = new Map<string, number>()
+  private readonly key: Uint8Array
+  private readonly marks = new Map<string, number>()
   constructor(key: Uint8Array) {
-    this.#key = derive(key, NO_SALT, 'names')
+    this.key = derive(key, NO_SALT, 'names')
   }
 
   account(account_id: string): Uint8Array {
-    return new Uint8Array(this.#mac('account', account_id).subarray(0, NAME_BYTES))
+    return new Uint8Array(this.mac('account', account_id).subarray(0, NAME_BYTES))
   }
 
   /** The mark of a status or symbol; it differs between accounts. */
   mark(kind: 'status' | 'symbol', account_id: string, value: string): number {
     const text = `${kind}\u0000${account_id}\u0000${value}`
-    let mark = this.#marks.get(text)
+    let mark = this.marks.get(text)
     if (mark === undefined) {
-      if (this.#marks.size >= LIMITS.history_marks_max) this.#marks.clear()
-      mark = this.#mac(kind, account_id, value).readUIntBE(0, MARK_BYTES)
-      this.#marks.set(text, mark)
+      if (this.marks.size >= LIMITS.history_marks_max) this.marks.clear()
+      mark = this.mac(kind, account_id, value).readUIntBE(0, MARK_BYTES)
+      this.marks.set(text, mark)
     }
     return mark
   }
 
-  #mac(...parts: string[]): Buffer {
-    return createHmac('sha256', this.#key).update(parts.join('\u0000')).digest()
+  private mac(...parts: string[]): Buffer {
+    return createHmac('sha256', this.key).update(parts.join('\u0000')).digest()
   }
 }
 
@@ -130,12 +133,12 @@ export type IdKind = 'order' | 'withdrawal' | 'reshape'
  * looks random, and equal ids stay equal, which an index needs.
  */
 export class HiddenIds {
-  readonly #hide
-  readonly #reveal
+  private readonly cipher
+  private readonly decipher
   constructor(key: Uint8Array, kind: IdKind) {
     const own_key = derive(key, NO_SALT, `ids/${kind}`)
-    this.#hide = createCipheriv('aes-256-ecb', own_key, null).setAutoPadding(false)
-    this.#reveal = createDecipheriv('aes-256-ecb', own_key, null).setAutoPadding(false)
+    this.cipher = createCipheriv('aes-256-ecb', own_key, null).setAutoPadding(false)
+    this.decipher = createDecipheriv('aes-256-ecb', own_key, null).setAutoPadding(false)
   }
 
   /** `id` is 32 hex digits. */
@@ -143,10 +146,10 @@ export class HiddenIds {
     const bytes = Buffer.from(id, 'hex')
     // The cipher would buffer a partial block and prepend it to the next id.
     if (bytes.length !== ID_BYTES) throw new RangeError('an id has 16 bytes')
-    return this.#hide.update(bytes)
+    return this.cipher.update(bytes)
   }
 
   reveal(hidden: Uint8Array): string {
-    return this.#reveal.update(hidden, undefined, 'hex')
+    return this.decipher.update(hidden, undefined, 'hex')
   }
 }

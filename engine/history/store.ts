@@ -15,41 +15,41 @@ type HiddenOrder = { seq: number; id: Uint8Array; event: number }
 type HiddenFill = HiddenOrder & { fill_index: number }
 
 export class Store {
-  readonly #db: Database
-  readonly #names: Names
-  readonly #ids: Record<IdKind, HiddenIds>
-  readonly #unsealer: Unsealer
-  readonly #blocks: BlockReader
+  private readonly db: Database
+  private readonly names: Names
+  private readonly ids: Record<IdKind, HiddenIds>
+  private readonly unsealer: Unsealer
+  private readonly blocks: BlockReader
   /** In both directions; numbers are permanent within a database. Bounded by `accounts_max`. */
-  readonly #numbers = new Map<string, number>()
-  readonly #account_ids = new Map<number, string>()
+  private readonly numbers = new Map<string, number>()
+  private readonly account_ids = new Map<number, string>()
 
   constructor(db: Database, key: Uint8Array) {
-    this.#db = db
-    this.#names = new Names(key)
-    this.#ids = {
+    this.db = db
+    this.names = new Names(key)
+    this.ids = {
       order: new HiddenIds(key, 'order'),
       withdrawal: new HiddenIds(key, 'withdrawal'),
       reshape: new HiddenIds(key, 'reshape'),
     }
-    this.#unsealer = new Unsealer(key, saltReader(db))
-    this.#blocks = new BlockReader(db, this.#unsealer)
+    this.unsealer = new Unsealer(key, saltReader(db))
+    this.blocks = new BlockReader(db, this.unsealer)
   }
 
   /** Runs `read` in one transaction, so that it sees no concurrent writes or deletes. */
   consistently<T>(read: () => T): T {
-    this.#db.query('BEGIN').run()
+    this.db.query('BEGIN').run()
     try {
       return read()
     } finally {
-      this.#db.query('COMMIT').run()
+      this.db.query('COMMIT').run()
     }
   }
 
   account(account_id: string): { seq_first: number; seq_last: number } | undefined {
-    const account = this.#numberOf(account_id)
+    const account = this.numberOf(account_id)
     if (account === undefined) return undefined
-    const found = this.#db
+    const found = this.db
       .query<{ seq_first: number; seq_last: number }, [number]>(
         'SELECT seq_first, seq_last FROM accounts WHERE account = ?',
       )
@@ -59,24 +59,24 @@ export class Store {
 
   /** Events with after < seq < before. */
   events(account_id: string, after: number, before: number, limit: number): EventText[] {
-    const account = this.#numberOf(account_id)
+    const account = this.numberOf(account_id)
     const seq_first = this.account(account_id)?.seq_first
     if (account === undefined || seq_first === undefined) return []
-    return this.#blocks.between({ account_id, account }, Math.max(after, seq_first - 1), before, limit)
+    return this.blocks.between({ account_id, account }, Math.max(after, seq_first - 1), before, limit)
   }
 
   order(order_id: string): Owned | undefined {
-    const row = this.#db
+    const row = this.db
       .query<Pointer, [Uint8Array]>('SELECT account, event FROM orders WHERE id = ?')
-      .get(this.#ids.order.hide(order_id))
-    return row === null ? undefined : this.#owned(row, 'order', order_id)
+      .get(this.ids.order.hide(order_id))
+    return row === null ? undefined : this.owned(row, 'order', order_id)
   }
 
   /** seq of the order's first event. */
   orderSeq(order_id: string): number | undefined {
-    return this.#db
+    return this.db
       .query<{ seq: number }, [Uint8Array]>('SELECT seq FROM orders WHERE id = ?')
-      .get(this.#ids.order.hide(order_id))?.seq
+      .get(this.ids.order.hide(order_id))?.seq
   }
 
   /**
@@ -87,7 +87,7 @@ export class Store {
     account_id: string,
     filter: Omit<OrderFilter, 'limit'>,
   ): { through: number | undefined; rows: Iterable<OrderRow> } {
-    const account = this.#numberOf(account_id)
+    const account = this.numberOf(account_id)
     if (account === undefined) return { through: undefined, rows: [] }
     const open = filter.status === 'open'
     const from = `FROM orders WHERE account = ? AND seq > ?${open ? ' AND open = 1' : ''}`
@@ -95,89 +95,89 @@ export class Store {
     const values = [account, filter.after]
     if (filter.status !== undefined && !open) {
       conditions.push(' AND status = ?')
-      values.push(this.#names.mark('status', account_id, filter.status))
+      values.push(this.names.mark('status', account_id, filter.status))
     }
     if (filter.symbol !== undefined) {
       conditions.push(' AND symbol = ?')
-      values.push(this.#names.mark('symbol', account_id, filter.symbol))
+      values.push(this.names.mark('symbol', account_id, filter.symbol))
     }
-    const through = conditions.length === 0 ? undefined : this.#scanEnd(from, account, filter.after)
+    const through = conditions.length === 0 ? undefined : this.scanEnd(from, account, filter.after)
     if (through !== undefined) {
       conditions.push(' AND seq <= ?')
       values.push(through)
     }
-    const select = this.#db.query<HiddenOrder, number[]>(
+    const select = this.db.query<HiddenOrder, number[]>(
       `SELECT seq, id, event ${from}${conditions.join('')} ORDER BY seq`,
     )
-    return { through, rows: this.#openOrders({ account_id, account }, select.iterate(...values)) }
+    return { through, rows: this.openOrders({ account_id, account }, select.iterate(...values)) }
   }
 
-  #scanEnd(from: string, account: number, after: number): number | undefined {
-    return this.#db
+  private scanEnd(from: string, account: number, after: number): number | undefined {
+    return this.db
       .query<{ seq: number }, [number, number, number]>(`SELECT seq ${from} ORDER BY seq LIMIT 1 OFFSET ?`)
       .get(account, after, LIMITS.history_scan_rows_max)?.seq
   }
 
-  *#openOrders(owner: Owner, rows: Iterable<HiddenOrder>): Generator<OrderRow> {
+  private *openOrders(owner: Owner, rows: Iterable<HiddenOrder>): Generator<OrderRow> {
     for (const { seq, id, event } of rows) {
-      const order_id = this.#ids.order.reveal(id)
-      yield { seq, order_id, text: this.#resource(owner, event, 'order', order_id) }
+      const order_id = this.ids.order.reveal(id)
+      yield { seq, order_id, text: this.resource(owner, event, 'order', order_id) }
     }
   }
 
   fillsOf(order_id: string): FillRow[] {
-    return this.#db
+    return this.db
       .query<HiddenFill & Pointer, [Uint8Array]>(
         'SELECT account, seq, id, fill_index, event FROM fills WHERE id = ? ORDER BY fill_index',
       )
-      .all(this.#ids.order.hide(order_id))
-      .map((row) => this.#openFill({ account_id: this.#accountId(row.account), account: row.account }, row))
+      .all(this.ids.order.hide(order_id))
+      .map((row) => this.openFill({ account_id: this.accountId(row.account), account: row.account }, row))
   }
 
   fillSeq(order_id: string, fill_index: number): number | undefined {
-    return this.#db
+    return this.db
       .query<{ seq: number }, [Uint8Array, number]>('SELECT seq FROM fills WHERE id = ? AND fill_index = ?')
-      .get(this.#ids.order.hide(order_id), fill_index)?.seq
+      .get(this.ids.order.hide(order_id), fill_index)?.seq
   }
 
   /** Fills of the account ascending by creation, with the seq of their first event. */
   fills(account_id: string, after: number, limit: number): FillRow[] {
-    const account = this.#numberOf(account_id)
+    const account = this.numberOf(account_id)
     if (account === undefined) return []
-    return this.#db
+    return this.db
       .query<HiddenFill, [number, number, number]>(
         'SELECT seq, id, fill_index, event FROM fills WHERE account = ? AND seq > ? ORDER BY seq LIMIT ?',
       )
       .all(account, after, limit)
-      .map((row) => this.#openFill({ account_id, account }, row))
+      .map((row) => this.openFill({ account_id, account }, row))
   }
 
-  #openFill(owner: Owner, { seq, id, fill_index, event }: HiddenFill): FillRow {
-    const order_id = this.#ids.order.reveal(id)
-    const text = this.#resource(owner, event, 'fill', order_id)
+  private openFill(owner: Owner, { seq, id, fill_index, event }: HiddenFill): FillRow {
+    const order_id = this.ids.order.reveal(id)
+    const text = this.resource(owner, event, 'fill', order_id)
     if (!text.includes(`"fill_index":${fill_index},`)) throw new Error('a row points at another fill')
     return { seq, order_id, fill_index, text }
   }
 
   payment(kind: 'withdrawal' | 'reshape', payment_id: string): Owned | undefined {
-    const row = this.#db
+    const row = this.db
       .query<Pointer, [Uint8Array]>('SELECT account, event FROM payments WHERE id = ?')
-      .get(this.#ids[kind].hide(payment_id))
-    return row === null ? undefined : this.#owned(row, kind, payment_id)
+      .get(this.ids[kind].hide(payment_id))
+    return row === null ? undefined : this.owned(row, kind, payment_id)
   }
 
   close(): void {
-    this.#db.close()
+    this.db.close()
   }
 
-  #owned({ account, event }: Pointer, subject: IdKind, id: string): Owned {
-    const account_id = this.#accountId(account)
-    return { account_id, text: this.#resource({ account_id, account }, event, subject, id) }
+  private owned({ account, event }: Pointer, subject: IdKind, id: string): Owned {
+    const account_id = this.accountId(account)
+    return { account_id, text: this.resource({ account_id, account }, event, subject, id) }
   }
 
   /** The data of the event a row points at. Verifies the resource, because row pointers are not authenticated. */
-  #resource(owner: Owner, event: number, subject: IdKind | 'fill', id: string): string {
-    const text = this.#blocks.at(owner, event)
+  private resource(owner: Owner, event: number, subject: IdKind | 'fill', id: string): string {
+    const text = this.blocks.at(owner, event)
     const field = `${subject === 'fill' ? 'order' : subject}_id`
     if (!text.includes(`"kind":"${subject}.`) || !text.includes(`"${field}":"${id}"`)) {
       throw new Error('a row points at the event of another')
@@ -185,26 +185,26 @@ export class Store {
     return dataText(text)
   }
 
-  #numberOf(account_id: string): number | undefined {
-    let account = this.#numbers.get(account_id)
+  private numberOf(account_id: string): number | undefined {
+    let account = this.numbers.get(account_id)
     if (account === undefined) {
-      account = this.#db
+      account = this.db
         .query<{ account: number }, [Uint8Array]>('SELECT account FROM accounts WHERE name = ?')
-        .get(this.#names.account(account_id))?.account
-      if (account !== undefined) this.#numbers.set(account_id, account)
+        .get(this.names.account(account_id))?.account
+      if (account !== undefined) this.numbers.set(account_id, account)
     }
     return account
   }
 
-  #accountId(account: number): string {
-    let account_id = this.#account_ids.get(account)
+  private accountId(account: number): string {
+    let account_id = this.account_ids.get(account)
     if (account_id === undefined) {
-      const row = this.#db
+      const row = this.db
         .query<{ sealed: Uint8Array }, [number]>('SELECT sealed FROM accounts WHERE account = ?')
         .get(account)
       if (row === null) throw new Error('a row of an account that is not there')
-      account_id = this.#unsealer.unseal(accountRow(account), row.sealed)
-      this.#account_ids.set(account, account_id)
+      account_id = this.unsealer.unseal(accountRow(account), row.sealed)
+      this.account_ids.set(account, account_id)
     }
     return account_id
   }

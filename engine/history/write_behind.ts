@@ -9,90 +9,90 @@ type Batch = { layer: Layer; records: number; watermark: number }
 
 export class WriteBehind {
   readonly overlay = new Overlay()
-  /** Oldest first; the worker has the first `#in_flight`, the last is still being filled. */
-  readonly #batches: Batch[] = [newBatch(this.overlay)]
-  #in_flight = 0
-  #recorded: number
-  #backlog = 0
-  #timer: ReturnType<typeof setTimeout> | undefined
-  #flushing: { until: number; resolve: () => void; reject: (error: Error) => void }[] = []
+  /** Oldest first; the worker has the first `in_flight`, the last is still being filled. */
+  private readonly batches: Batch[] = [newBatch(this.overlay)]
+  private in_flight = 0
+  private recorded: number
+  private unwritten = 0
+  private timer: ReturnType<typeof setTimeout> | undefined
+  private flushing: { until: number; resolve: () => void; reject: (error: Error) => void }[] = []
 
   constructor(
     watermark: number,
     private readonly send: (accounts: NewLines[], watermark: number) => void,
   ) {
-    this.#recorded = watermark
+    this.recorded = watermark
   }
 
   get backlog(): number {
-    return this.#backlog
+    return this.unwritten
   }
 
   /** False if the record is already recorded. */
   record(journal_seq: number, events: readonly NewEvent[]): boolean {
-    if (journal_seq <= this.#recorded) return false
-    if (this.#backlog + events.length > LIMITS.history_backlog_events_max)
+    if (journal_seq <= this.recorded) return false
+    if (this.unwritten + events.length > LIMITS.history_backlog_events_max)
       throw new RangeError('the history is too far behind: flush before recording more')
-    const batch = this.#batches.at(-1) as Batch
+    const batch = this.batches.at(-1) as Batch
     for (const event of events) batch.layer.add(event)
     batch.records++
     batch.watermark = journal_seq
-    this.#recorded = journal_seq
-    this.#backlog += events.length
+    this.recorded = journal_seq
+    this.unwritten += events.length
     if (
       batch.layer.size >= LIMITS.history_batch_events_max ||
       batch.records >= LIMITS.history_batch_records_max
     )
-      this.#complete()
+      this.complete()
     else if (events.length > 0)
-      this.#timer ??= setTimeout(() => this.#complete(), LIMITS.history_batch_delay_ms)
+      this.timer ??= setTimeout(() => this.complete(), LIMITS.history_batch_delay_ms)
     return true
   }
 
   /** Closes the filling batch and sends what the in-flight limit allows. */
-  #complete(): void {
-    clearTimeout(this.#timer)
-    this.#timer = undefined
-    const batch = this.#batches.at(-1) as Batch
+  private complete(): void {
+    clearTimeout(this.timer)
+    this.timer = undefined
+    const batch = this.batches.at(-1) as Batch
     if (batch.records > 0) {
       this.overlay.begin()
-      this.#batches.push(newBatch(this.overlay))
+      this.batches.push(newBatch(this.overlay))
     }
-    this.#hand()
+    this.hand()
   }
 
-  #hand(): void {
+  private hand(): void {
     while (
-      this.#in_flight < LIMITS.history_batches_in_flight_max &&
-      this.#in_flight < this.#batches.length - 1
+      this.in_flight < LIMITS.history_batches_in_flight_max &&
+      this.in_flight < this.batches.length - 1
     ) {
-      const { layer, watermark } = this.#batches[this.#in_flight] as Batch
-      this.#in_flight++
+      const { layer, watermark } = this.batches[this.in_flight] as Batch
+      this.in_flight++
       this.send(linesOf(layer), watermark)
     }
   }
 
   /** Drops the oldest batch after it became durable. */
   written(): void {
-    const batch = this.#batches.shift() as Batch
-    this.#in_flight--
-    this.#backlog -= batch.layer.size
+    const batch = this.batches.shift() as Batch
+    this.in_flight--
+    this.unwritten -= batch.layer.size
     this.overlay.dropOldest()
-    this.#hand()
-    while (this.#flushing[0] !== undefined && this.#flushing[0].until <= batch.watermark)
-      this.#flushing.shift()?.resolve()
+    this.hand()
+    while (this.flushing[0] !== undefined && this.flushing[0].until <= batch.watermark)
+      this.flushing.shift()?.resolve()
   }
 
   flush(): Promise<void> {
-    this.#complete()
-    if (this.#batches.length === 1) return Promise.resolve()
-    return new Promise((resolve, reject) => this.#flushing.push({ until: this.#recorded, resolve, reject }))
+    this.complete()
+    if (this.batches.length === 1) return Promise.resolve()
+    return new Promise((resolve, reject) => this.flushing.push({ until: this.recorded, resolve, reject }))
   }
 
   /** Rejects pending flushes: nothing more is written. */
   abandon(error: Error): void {
-    clearTimeout(this.#timer)
-    for (const { reject } of this.#flushing.splice(0)) reject(error)
+    clearTimeout(this.timer)
+    for (const { reject } of this.flushing.splice(0)) reject(error)
   }
 }
 

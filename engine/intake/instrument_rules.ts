@@ -1,18 +1,18 @@
 /** Checks an order against the public rules of its instrument, in the order of checks. */
-import { feeUpTo, quoteAmount, U64_MAX } from '../../protocol/units'
-import type { Instrument } from '../../protocol/wire/trading'
+import { Refusal, type RefusalCode } from '../../protocol/refusals'
+import { type BaseUnits, feeUpTo, type Price, plus, quoteAmount, U64_MAX } from '../../protocol/units'
+import type { CheckRequest, Instrument } from '../../protocol/wire/trading'
+import type { Parsed } from '../../protocol/wire/values'
 import { TICK_MAX } from '../machine/book/book'
-import { refuseField } from './form'
-import type { OrderForm } from './place'
 
 /** The numbers of an instrument, parsed once at load. */
 export type InstrumentRules = {
-  lot_size: bigint
-  tick_size: bigint
+  lot_size: BaseUnits
+  tick_size: Price
   /** Highest price of the book. */
-  max_price: bigint
-  min_amount: bigint
-  max_amount: bigint
+  max_price: Price
+  min_amount: BaseUnits
+  max_amount: BaseUnits
   base_decimals: number
   fee_bps: number
 }
@@ -33,22 +33,22 @@ export function rulesOf(instrument: Omit<Instrument, 'status'>): InstrumentRules
  * Refuses `amount_out_of_range`, `amount_off_lot`, `price_zero`, `price_off_tick`, `value_overflow` and
  * `min_fill_invalid` (protocol.md "Instruments", matching.md "Intake" rule 1). `at` prefixes field names.
  */
-export function checkInstrumentRules(form: OrderForm, rules: InstrumentRules, at = ''): void {
-  const { amount, price_limit, min_fill } = form
-  if (amount < rules.min_amount || amount > rules.max_amount) {
-    throw refuseField('amount_out_of_range', `${at}amount`)
+export function checkInstrumentRules(
+  { type, amount, price_limit, min_fill = 0n }: Parsed<typeof CheckRequest>,
+  rules: InstrumentRules,
+  at = '',
+): void {
+  const refuse = (code: RefusalCode, field: string): never => {
+    throw new Refusal(code, { field: at + field })
   }
-  if (amount % rules.lot_size !== 0n) throw refuseField('amount_off_lot', `${at}amount`)
-  if (price_limit === 0n) throw refuseField('price_zero', `${at}price_limit`)
-  if (price_limit % rules.tick_size !== 0n) throw refuseField('price_off_tick', `${at}price_limit`)
+  if (amount < rules.min_amount || amount > rules.max_amount) refuse('amount_out_of_range', 'amount')
+  if (amount % rules.lot_size !== 0n) refuse('amount_off_lot', 'amount')
+  if (price_limit === 0n) refuse('price_zero', 'price_limit')
+  if (price_limit % rules.tick_size !== 0n) refuse('price_off_tick', 'price_limit')
   const quote = quoteAmount(amount, price_limit, rules.base_decimals)
-  if (quote + feeUpTo(quote, rules.fee_bps) > U64_MAX || price_limit > rules.max_price) {
-    throw refuseField('value_overflow', `${at}price_limit`)
+  if (plus(quote, feeUpTo(quote, rules.fee_bps)) > U64_MAX || price_limit > rules.max_price) {
+    refuse('value_overflow', 'price_limit')
   }
-  if (min_fill > amount || min_fill % rules.lot_size !== 0n) {
-    throw refuseField('min_fill_invalid', `${at}min_fill`)
-  }
-  if (form.type === 'fok' && min_fill !== 0n && min_fill !== amount) {
-    throw refuseField('min_fill_invalid', `${at}min_fill`)
-  }
+  if (min_fill > amount || min_fill % rules.lot_size !== 0n) refuse('min_fill_invalid', 'min_fill')
+  if (type === 'fok' && min_fill !== 0n && min_fill !== amount) refuse('min_fill_invalid', 'min_fill')
 }

@@ -92,7 +92,7 @@ function writeGroups(
     randomFillSync(group, GROUP_SALT_AT, 16)
     head = headAfter(head, group)
     heads.set(head, i * 32)
-    seq += groupRecords(group, 0)
+    seq += groupRecords(group)
     bytes += group.length
   })
   writer.writeFrame(

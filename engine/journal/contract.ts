@@ -1,11 +1,13 @@
 /** Declares the journal's interface, records and errors, and the messages between its two threads. */
 
+import type { JournalSeq } from '../../protocol/units'
+
 /** A command or fact to make durable. `type` is 0..65535, `unix_ms` an integer below 2^53. */
 export type NewRecord = { type: number; unix_ms: number; body: Uint8Array }
 /** A stored record; `body` may be a view into a larger buffer and must not be modified. */
-export type JournalRecord = NewRecord & { seq: number }
+export type JournalRecord = NewRecord & { seq: JournalSeq }
 /** Where a group ended: seq of its last record and the chain head after it (32 bytes). */
-export type Appended = { seq_last: number; head: Uint8Array }
+export type Appended = { seq_last: JournalSeq; head: Uint8Array }
 
 /**
  * The append-only command log (engine.md "Journal"). One call of `append` writes one group; after a crash a group is
@@ -25,13 +27,13 @@ export interface Journal {
    * Every durable record with seq >= from_seq, as of the call. Verifies each group and throws JournalDamaged. The
    * chain head after record from_seq - 1 must equal `head_before` if given, which binds a snapshot to this journal.
    */
-  read(from_seq: number, head_before?: Uint8Array): AsyncIterable<JournalRecord>
+  read(from_seq: JournalSeq, head_before?: Uint8Array): AsyncIterable<JournalRecord>
   /** Like `read`, in arrays: replay then does not await each record. */
-  readBatches(from_seq: number, head_before?: Uint8Array): AsyncIterable<JournalRecord[]>
+  readBatches(from_seq: JournalSeq, head_before?: Uint8Array): AsyncIterable<JournalRecord[]>
   /** Durable end: seq of the last record (0 when empty) and the head after it. */
-  head(): { seq: number; head: Uint8Array }
+  head(): { seq: JournalSeq; head: Uint8Array }
   /** First stored seq; head().seq + 1 when no record is stored. */
-  firstSeq(): number
+  firstSeq(): JournalSeq
   /** Highest fenced epoch, 0 for none. */
   epoch(): number
   /** Groups appended and not yet durable. At `journal_pending_groups_max` append fails: reject commands earlier. */
@@ -39,7 +41,7 @@ export interface Journal {
   /** Records durably that `epoch` writes from here on. Throws RangeError for an epoch below the current one. */
   fence(epoch: number): Promise<void>
   /** Deletes segments whose records are all below `before_seq`; never the last segment. */
-  retire(before_seq: number): Promise<void>
+  retire(before_seq: JournalSeq): Promise<void>
   /** Waits for pending appends, then releases the folder. */
   close(): Promise<void>
 }
@@ -67,7 +69,7 @@ export class JournalDamaged extends Error {
   override readonly name = 'JournalDamaged'
   constructor(
     /** First record that is not trustworthy. */
-    readonly seq: number,
+    readonly seq: JournalSeq,
     readonly file: string,
     /** Byte offset in `file`. */
     readonly offset: number,

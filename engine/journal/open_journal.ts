@@ -119,20 +119,20 @@ export async function openJournal(options: JournalOptions): Promise<Journal> {
 type Waiting = { seq_last: number; resolve: (appended: Appended) => void; reject: (error: Error) => void }
 
 class WorkerJournal implements Journal {
-  readonly #worker: Worker
-  readonly #stop: () => void
-  readonly #group_bytes_max: number
-  #durable: { seq: number; head: Uint8Array }
-  #seq_next: number
-  #epoch: number
-  #first_seq: number
-  #waiting: Waiting[] = []
-  #retiring: { resolve: () => void; reject: (error: Error) => void }[] = []
-  readonly #readers = new Map<number, JournalReader>()
-  #readers_made = 0
-  #closed: Error | undefined
-  #stopped = false
-  #on_closed: (() => void) | undefined
+  private readonly worker: Worker
+  private readonly stop: () => void
+  private readonly group_bytes_max: number
+  private durable: { seq: number; head: Uint8Array }
+  private seq_next: number
+  private fenced_epoch: number
+  private first_seq: number
+  private waiting: Waiting[] = []
+  private retiring: { resolve: () => void; reject: (error: Error) => void }[] = []
+  private readonly readers = new Map<number, JournalReader>()
+  private readers_made = 0
+  private closed: Error | undefined
+  private stopped = false
+  private on_closed: (() => void) | undefined
 
   constructor(
     worker: Worker,
@@ -140,40 +140,40 @@ class WorkerJournal implements Journal {
     opened: { seq: number; head: Uint8Array; epoch: number; first_seq: number },
     group_bytes_max: number,
   ) {
-    this.#worker = worker
-    this.#stop = stop
-    this.#group_bytes_max = group_bytes_max
-    this.#durable = { seq: opened.seq, head: opened.head }
-    this.#seq_next = opened.seq + 1
-    this.#epoch = opened.epoch
-    this.#first_seq = opened.first_seq
-    worker.onmessage = ({ data }: MessageEvent<Reply>) => this.#receive(data)
-    worker.onerror = ({ message }) => this.#fail(new JournalClosed(`the journal worker failed: ${message}`))
+    this.worker = worker
+    this.stop = stop
+    this.group_bytes_max = group_bytes_max
+    this.durable = { seq: opened.seq, head: opened.head }
+    this.seq_next = opened.seq + 1
+    this.fenced_epoch = opened.epoch
+    this.first_seq = opened.first_seq
+    worker.onmessage = ({ data }: MessageEvent<Reply>) => this.receive(data)
+    worker.onerror = ({ message }) => this.fail(new JournalClosed(`the journal worker failed: ${message}`))
   }
 
   append(records: readonly NewRecord[]): Promise<Appended> {
-    if (this.#closed !== undefined) return Promise.reject(this.#closed)
+    if (this.closed !== undefined) return Promise.reject(this.closed)
     if (records.length === 0) throw new RangeError('a group has at least one record')
-    const group = encodeGroup(records, this.#seq_next)
-    if (group.length > this.#group_bytes_max)
-      throw new RangeError(`a group has at most ${this.#group_bytes_max} bytes`)
-    if (this.#waiting.length >= LIMITS.journal_pending_groups_max) {
-      this.#fail(new JournalClosed('the disk is too slow'))
-      return Promise.reject(this.#closed)
+    const group = encodeGroup(records, this.seq_next)
+    if (group.length > this.group_bytes_max)
+      throw new RangeError(`a group has at most ${this.group_bytes_max} bytes`)
+    if (this.waiting.length >= LIMITS.journal_pending_groups_max) {
+      this.fail(new JournalClosed('the disk is too slow'))
+      return Promise.reject(this.closed)
     }
-    this.#seq_next += records.length
-    const appended = this.#wait(this.#seq_next - 1)
-    this.#post({ op: 'append', group }, [group.buffer])
+    this.seq_next += records.length
+    const appended = this.wait(this.seq_next - 1)
+    this.post({ op: 'append', group }, [group.buffer])
     return appended
   }
 
   async fence(epoch: number): Promise<void> {
-    if (!Number.isSafeInteger(epoch) || epoch < this.#epoch)
-      throw new RangeError(`epoch ${this.#epoch} already writes here`)
-    if (this.#closed !== undefined) throw this.#closed
-    const done = this.#wait(this.#seq_next - 1)
-    this.#post({ op: 'fence', epoch })
-    this.#epoch = epoch
+    if (!Number.isSafeInteger(epoch) || epoch < this.fenced_epoch)
+      throw new RangeError(`epoch ${this.fenced_epoch} already writes here`)
+    if (this.closed !== undefined) throw this.closed
+    const done = this.wait(this.seq_next - 1)
+    this.post({ op: 'fence', epoch })
+    this.fenced_epoch = epoch
     await done
   }
 
@@ -183,79 +183,79 @@ class WorkerJournal implements Journal {
 
   readBatches(from_seq: number, head_before?: Uint8Array): AsyncGenerator<JournalRecord[], void, undefined> {
     if (!Number.isSafeInteger(from_seq) || from_seq < 1) throw new RangeError('seq counts from 1')
-    if (this.#closed !== undefined) throw this.#closed
-    const id = ++this.#readers_made
-    const post = (request: Request) => this.#post(request)
-    const reader = journalReader(id, from_seq, head_before, post, () => this.#readers.delete(id))
-    this.#readers.set(id, reader)
+    if (this.closed !== undefined) throw this.closed
+    const id = ++this.readers_made
+    const post = (request: Request) => this.post(request)
+    const reader = journalReader(id, from_seq, head_before, post, () => this.readers.delete(id))
+    this.readers.set(id, reader)
     return reader.batches()
   }
 
-  head = (): { seq: number; head: Uint8Array } => this.#durable
-  firstSeq = (): number => this.#first_seq
-  epoch = (): number => this.#epoch
-  pending = (): number => this.#waiting.length
+  head = (): { seq: number; head: Uint8Array } => this.durable
+  firstSeq = (): number => this.first_seq
+  epoch = (): number => this.fenced_epoch
+  pending = (): number => this.waiting.length
 
   retire(before_seq: number): Promise<void> {
-    if (this.#closed !== undefined) return Promise.reject(this.#closed)
-    this.#post({ op: 'retire', before_seq })
-    return new Promise((resolve, reject) => this.#retiring.push({ resolve, reject }))
+    if (this.closed !== undefined) return Promise.reject(this.closed)
+    this.post({ op: 'retire', before_seq })
+    return new Promise((resolve, reject) => this.retiring.push({ resolve, reject }))
   }
 
   async close(): Promise<void> {
-    if (this.#closed !== undefined) return
-    this.#closed = new JournalClosed('the journal is closed')
+    if (this.closed !== undefined) return
+    this.closed = new JournalClosed('the journal is closed')
     await new Promise<void>((resolve) => {
-      this.#on_closed = resolve
-      this.#post({ op: 'close' })
+      this.on_closed = resolve
+      this.post({ op: 'close' })
     })
-    this.#release(this.#closed)
+    this.release(this.closed)
   }
 
-  #wait(seq_last: number): Promise<Appended> {
-    return new Promise((resolve, reject) => this.#waiting.push({ seq_last, resolve, reject }))
+  private wait(seq_last: number): Promise<Appended> {
+    return new Promise((resolve, reject) => this.waiting.push({ seq_last, resolve, reject }))
   }
 
-  #post(request: Request, moved: ArrayBuffer[] = []): void {
-    if (this.#stopped) return
-    this.#worker.postMessage(request, moved)
+  private post(request: Request, moved: ArrayBuffer[] = []): void {
+    if (this.stopped) return
+    this.worker.postMessage(request, moved)
   }
 
-  #receive(reply: Reply): void {
-    if (reply.op === 'durable') this.#settle(reply.heads)
-    else if (reply.op === 'failed') this.#fail(new JournalClosed(reply.failure.message))
-    else if (reply.op === 'closed') this.#on_closed?.()
+  private receive(reply: Reply): void {
+    if (reply.op === 'durable') this.settle(reply.heads)
+    else if (reply.op === 'failed') this.fail(new JournalClosed(reply.failure.message))
+    else if (reply.op === 'closed') this.on_closed?.()
     else if (reply.op === 'chunk' || reply.op === 'read_failed')
-      this.#readers.get(reply.reader)?.receive(reply)
+      this.readers.get(reply.reader)?.receive(reply)
     else if (reply.op === 'retired') {
-      this.#first_seq = reply.first_seq
-      this.#retiring.shift()?.resolve()
+      this.first_seq = reply.first_seq
+      this.retiring.shift()?.resolve()
     }
   }
 
-  #settle(heads: Uint8Array): void {
+  private settle(heads: Uint8Array): void {
     const count = heads.length / 32
-    const settled = this.#waiting.splice(0, count)
+    const settled = this.waiting.splice(0, count)
     settled.forEach(({ seq_last, resolve }, i) => {
       const head = heads.subarray(i * 32, i * 32 + 32)
-      this.#durable = { seq: seq_last, head }
+      this.durable = { seq: seq_last, head }
       resolve({ seq_last, head })
     })
   }
 
   /** After a failed write memory may be ahead of disk, so appends and reads fail from here on. */
-  #fail(error: Error): void {
-    this.#closed ??= error
-    this.#release(error)
-    this.#on_closed?.()
+  private fail(error: Error): void {
+    this.closed ??= error
+    this.release(error)
+    this.on_closed?.()
   }
 
-  #release(error: Error): void {
-    if (this.#stopped) return
-    this.#stopped = true
-    this.#stop()
-    for (const { reject } of this.#waiting.splice(0)) reject(error)
-    for (const { reject } of this.#retiring.splice(0)) reject(error)
-    for (const reader of this.#readers.values()) reader.abandon(error)
+  private release(error: Error): void {
+    if (this.stopped) return
+    this.stopped = true
+    this.stop()
+    for (const { reject } of this.waiting.splice(0)) reject(error)
+    for (const { reject } of this.retiring.splice(0)) reject(error)
+    for (const reader of this.readers.values()) reader.abandon(error)
   }
 }

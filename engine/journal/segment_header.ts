@@ -1,13 +1,10 @@
 /** Encodes the first sector of a segment file: its number, its chain point and the salt of its keys. */
 import { createHmac, hkdfSync, timingSafeEqual } from 'node:crypto'
-import { isZeroRange } from '../../protocol/bytes'
-import { getSafe, setSafe } from '../memory/safe_integers'
+import { utf8 } from '../../protocol/bytes'
+import { constant, fixed, struct, tryDecode, uint, type ValueOf, zeros } from '../../protocol/codec'
 
 /** A disk writes a sector atomically: whole or not at all. */
 export const SECTOR_BYTES = 512
-const MAGIC = new TextEncoder().encode('TACITJ01')
-const SIGNED_BYTES = 112
-const TAG_BYTES = 32
 
 /** State of the chain between two frames. */
 export type ChainPoint = {
@@ -24,13 +21,24 @@ export type ChainPoint = {
  * The header states where the previous segment ends. Publishing it (one rename) therefore truncates a torn tail: bytes
  * behind that end are ignored even where they still exist.
  */
-export type SegmentHeader = ChainPoint & {
-  number: number
-  salt: Uint8Array
+const SIGNED = struct({
+  magic: constant(utf8('TACITJ01')),
+  number: uint,
+  seq: uint,
+  epoch: uint,
   /** Valid frames of the previous segment, and the offset after the last of them; 0 in the first segment. */
-  previous_frames: number
-  previous_end: number
-}
+  previous_frames: uint,
+  previous_end: uint,
+  head: fixed(32),
+  salt: fixed(32),
+})
+export type SegmentHeader = ValueOf<typeof SIGNED>
+/** `tag` is an HMAC-SHA-256. */
+const SECTOR = struct({
+  signed: fixed(SIGNED.size!),
+  tag: fixed(32),
+  reserved: zeros(SECTOR_BYTES - SIGNED.size! - 32),
+})
 
 /** Keys of one segment: AES-256-GCM for its frames, HMAC-SHA-256 for its header (HKDF, RFC 5869). */
 export type SegmentKeys = { frame: Uint8Array; header: Uint8Array }
@@ -41,20 +49,9 @@ export function segmentKeys(key: Uint8Array, number: number, salt: Uint8Array): 
   return { frame: derive('frame'), header: derive('header') }
 }
 
-/** One sector: magic 8, number 8, seq 8, epoch 8, previous_frames 8, previous_end 8, head 32, salt 32, HMAC 32, zeros. */
 export function encodeSegmentHeader(header: SegmentHeader, keys: SegmentKeys): Uint8Array {
-  const sector = new Uint8Array(SECTOR_BYTES)
-  const view = new DataView(sector.buffer)
-  sector.set(MAGIC, 0)
-  setSafe(view, 8, header.number)
-  setSafe(view, 16, header.seq)
-  setSafe(view, 24, header.epoch)
-  setSafe(view, 32, header.previous_frames)
-  setSafe(view, 40, header.previous_end)
-  sector.set(header.head, 48)
-  sector.set(header.salt, 80)
-  sector.set(tagOf(sector, keys), SIGNED_BYTES)
-  return sector
+  const signed = SIGNED.encode(header)
+  return SECTOR.encode({ signed, tag: tagOf(signed, keys) })
 }
 
 /** Decodes a header; undefined when it does not authenticate: damaged, or written under another key. */
@@ -63,26 +60,15 @@ export function decodeSegmentHeader(
   number: number,
   key: Uint8Array,
 ): { header: SegmentHeader; keys: SegmentKeys } | undefined {
-  if (sector.length < SECTOR_BYTES || !MAGIC.every((byte, i) => sector[i] === byte)) return undefined
-  const salt = sector.slice(80, 112)
-  const keys = segmentKeys(key, number, salt)
-  if (!timingSafeEqual(tagOf(sector, keys), sector.subarray(SIGNED_BYTES, SIGNED_BYTES + TAG_BYTES)))
-    return undefined
-  if (!isZeroRange(sector, SIGNED_BYTES + TAG_BYTES, SECTOR_BYTES)) return undefined
-  const view = new DataView(sector.buffer, sector.byteOffset, SECTOR_BYTES)
-  if (getSafe(view, 8) !== number) return undefined
-  const header = {
-    number,
-    seq: getSafe(view, 16),
-    epoch: getSafe(view, 24),
-    previous_frames: getSafe(view, 32),
-    previous_end: getSafe(view, 40),
-    head: sector.slice(48, 80),
-    salt,
-  }
-  return { header, keys }
+  return tryDecode(() => {
+    const { signed, tag } = SECTOR.decode(sector.subarray(0, SECTOR_BYTES))
+    const header = SIGNED.decode(signed)
+    const keys = segmentKeys(key, number, header.salt)
+    if (!timingSafeEqual(tagOf(signed, keys), tag) || header.number !== number) return undefined
+    return { header, keys }
+  })
 }
 
-function tagOf(sector: Uint8Array, keys: SegmentKeys): Uint8Array {
-  return createHmac('sha256', keys.header).update(sector.subarray(0, SIGNED_BYTES)).digest()
+function tagOf(signed: Uint8Array, keys: SegmentKeys): Uint8Array {
+  return createHmac('sha256', keys.header).update(signed).digest()
 }

@@ -99,13 +99,13 @@ type WriterOptions = {
 }
 
 export class SegmentWriter {
-  readonly #options: WriterOptions
-  readonly #buffer: Uint8Array
-  #fd: number | undefined
-  #keys: SegmentKeys | undefined
-  #last: { number: number; end: Position } | undefined
-  #writes = 0
-  #syncs = 0
+  private readonly options: WriterOptions
+  private readonly buffer: Uint8Array
+  private fd: number | undefined
+  private keys: SegmentKeys | undefined
+  private last: { number: number; end: Position } | undefined
+  private writes = 0
+  private syncs = 0
 
   /** `last` is the end of the newest segment on disk, to which nothing more is written. */
   constructor(
@@ -113,25 +113,25 @@ export class SegmentWriter {
     last: { number: number; end: Position } | undefined,
     frame_bytes_max: number,
   ) {
-    this.#options = options
-    this.#last = last
-    this.#buffer = new Uint8Array(frame_bytes_max)
+    this.options = options
+    this.last = last
+    this.buffer = new Uint8Array(frame_bytes_max)
   }
 
   get position(): Position | undefined {
-    return this.#last?.end
+    return this.last?.end
   }
 
   /** Plaintext bytes that still fit into the current segment; negative when it is full or no segment is open. */
   get room(): number {
-    if (this.#fd === undefined || this.#last === undefined) return -1
-    return this.#options.segment_bytes - this.#last.end.offset - FRAME_HEADER_BYTES
+    if (this.fd === undefined || this.last === undefined) return -1
+    return this.options.segment_bytes - this.last.end.offset - FRAME_HEADER_BYTES
   }
 
   /** Makes the spare the next segment. The rename also fixes the end of the previous segment. */
   startSegment(): SegmentHeader {
-    const { dir, key, salt } = this.#options
-    const previous = this.#last
+    const { dir, key, salt } = this.options
+    const previous = this.last
     const number = (previous?.number ?? 0) + 1
     const end = previous?.end
     const header: SegmentHeader = {
@@ -149,23 +149,23 @@ export class SegmentWriter {
     fsyncSync(fd)
     renameSync(join(dir, SPARE_NAME), join(dir, segmentName(number)))
     syncFolder(dir)
-    if (this.#fd !== undefined) closeSync(this.#fd)
+    if (this.fd !== undefined) closeSync(this.fd)
     // Frees unused space. Bytes behind `previous_end` are ignored anyway, so a crash before this step is harmless.
     if (previous !== undefined) truncateSync(join(dir, segmentName(previous.number)), previous.end.offset)
-    this.#fd = fd
-    this.#keys = keys
-    this.#last = { number, end: segmentStart(header) }
+    this.fd = fd
+    this.keys = keys
+    this.last = { number, end: segmentStart(header) }
     return header
   }
 
   /** Writes and syncs one frame up to `to`; durable on return. Any error closes the journal. */
   writeFrame(groups: readonly Uint8Array[], plain_bytes: number, to: ChainPoint): void {
-    const last = this.#last
-    if (this.#fd === undefined || this.#keys === undefined || last === undefined)
+    const last = this.last
+    if (this.fd === undefined || this.keys === undefined || last === undefined)
       throw new Error('no segment is open')
     const from = last.end
     const bytes = frameBytes(plain_bytes)
-    const frame = this.#buffer.subarray(0, bytes)
+    const frame = this.buffer.subarray(0, bytes)
     const header = {
       frame: from.frames,
       plain_bytes,
@@ -174,21 +174,21 @@ export class SegmentWriter {
       groups: groups.length,
       epoch: to.epoch,
     }
-    sealFrame(frame, header, groups, from.head, this.#keys.frame)
-    if (++this.#writes === this.#options.faults.write_fails_at) {
-      writeWhole(this.#fd, frame, bytes >> 1, from.offset)
+    sealFrame(frame, header, groups, from.head, this.keys.frame)
+    if (++this.writes === this.options.faults.write_fails_at) {
+      writeWhole(this.fd, frame, bytes >> 1, from.offset)
       throw Object.assign(new Error('ENOSPC: no space left on device, write'), { code: 'ENOSPC' })
     }
-    writeWhole(this.#fd, frame, bytes, from.offset)
-    if (++this.#syncs === this.#options.faults.sync_fails_at)
+    writeWhole(this.fd, frame, bytes, from.offset)
+    if (++this.syncs === this.options.faults.sync_fails_at)
       throw Object.assign(new Error('EIO: i/o error, fdatasync'), { code: 'EIO' })
-    fdatasyncSync(this.#fd)
-    this.#last = { number: last.number, end: { ...to, frames: from.frames + 1, offset: from.offset + bytes } }
+    fdatasyncSync(this.fd)
+    this.last = { number: last.number, end: { ...to, frames: from.frames + 1, offset: from.offset + bytes } }
   }
 
   close(): void {
-    if (this.#fd !== undefined) closeSync(this.#fd)
-    this.#fd = undefined
+    if (this.fd !== undefined) closeSync(this.fd)
+    this.fd = undefined
   }
 }
 

@@ -4,10 +4,12 @@ import { createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
 import { mkdirSync, readdirSync, statSync } from 'node:fs'
 import { type FileHandle, open, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import { utf8 } from '../../protocol/bytes'
+import { constant, fixed, struct, uint, type ValueOf } from '../../protocol/codec'
 import { LIMITS } from '../limits'
 import { releaseBytes } from '../memory/release_bytes'
-import { readSafe, setSafe } from '../memory/safe_integers'
-import { readRange } from './segment_files'
+import { nonceOf } from './frame'
+import { readRange, syncFolder } from './segment_files'
 
 export type Snapshot = {
   /** Journal seq of the state, and the chain head after that record. */
@@ -36,9 +38,17 @@ export interface SnapshotStore {
 
 const SNAPSHOT_NAME = /^(\d{16})\.snapshot$/
 const UNFINISHED_NAME = 'snapshot.unfinished'
-const MAGIC = new TextEncoder().encode('TACITS01')
-/** Header: magic 8, seq 8, bytes 8, head 32, salt 32. It is the associated data of each piece. */
-const HEADER_BYTES = 88
+/** The associated data of each piece. */
+const HEADER = struct({
+  magic: constant(utf8('TACITS01')),
+  seq: uint,
+  /** Of the state. */
+  bytes: uint,
+  head: fixed(32),
+  salt: fixed(32),
+})
+type Header = ValueOf<typeof HEADER>
+const HEADER_BYTES = HEADER.size!
 const PIECE_BYTES = 1024 * 1024
 const TAG_BYTES = 16
 
@@ -58,7 +68,7 @@ export function openSnapshotStore({ dir, key }: { dir: string; key: Uint8Array }
     async writeSnapshot(seq, head, blocks) {
       let bytes = 0
       for (const block of blocks()) bytes += block.length
-      const header = encodeHeader(seq, head, bytes)
+      const header = { seq, bytes, head, salt: new Uint8Array(randomBytes(32)) }
       const unfinished = join(dir, UNFINISHED_NAME)
       const file = await open(unfinished, 'w', 0o600)
       try {
@@ -68,7 +78,7 @@ export function openSnapshotStore({ dir, key }: { dir: string; key: Uint8Array }
         await file.close()
       }
       await rename(unfinished, join(dir, `${String(seq).padStart(16, '0')}.snapshot`))
-      await syncFolder(dir)
+      syncFolder(dir)
       for (const name of names().slice(LIMITS.snapshots_kept)) await rm(join(dir, name))
     },
     async newestValid(seq_max = Number.MAX_SAFE_INTEGER) {
@@ -86,27 +96,9 @@ export function openSnapshotStore({ dir, key }: { dir: string; key: Uint8Array }
 
 const seqOf = (name: string): number => Number(SNAPSHOT_NAME.exec(name)![1])
 
-function encodeHeader(seq: number, head: Uint8Array, bytes: number): Uint8Array<ArrayBuffer> {
-  if (head.length !== 32) throw new RangeError('a head has 32 bytes')
-  const header = new Uint8Array(HEADER_BYTES)
-  const view = new DataView(header.buffer)
-  header.set(MAGIC, 0)
-  setSafe(view, 8, seq)
-  setSafe(view, 16, bytes)
-  header.set(head, 24)
-  header.set(randomBytes(32), 56)
-  return header
-}
-
 /** The salt gives each file its own key, so the piece number is a nonce used once; the header fixes the piece count. */
-function pieceKey(key: Uint8Array, header: Uint8Array): Uint8Array {
-  return new Uint8Array(hkdfSync('sha256', key, header.subarray(56, 88), 'tacit/snapshot/v1', 32))
-}
-
-function pieceNonce(piece: number): Uint8Array<ArrayBuffer> {
-  const iv = new Uint8Array(12)
-  new DataView(iv.buffer).setUint32(0, piece, true)
-  return iv
+function pieceKey(key: Uint8Array, { salt }: Header): Uint8Array<ArrayBuffer> {
+  return new Uint8Array(hkdfSync('sha256', key, salt, 'tacit/snapshot/v1', 32))
 }
 
 /** An empty state has one piece, so a header alone is never a valid snapshot. */
@@ -134,43 +126,40 @@ function* inPieces(blocks: Iterable<Uint8Array>): Generator<Uint8Array<ArrayBuff
 /** crypto.subtle encrypts off this thread; the event loop runs between pieces. */
 async function writePieces(
   file: FileHandle,
-  header: Uint8Array<ArrayBuffer>,
+  header: Header,
   key: Uint8Array,
   pieces: Iterable<Uint8Array<ArrayBuffer>>,
 ): Promise<void> {
-  const raw = pieceKey(key, header) as Uint8Array<ArrayBuffer>
-  const piece_key = await crypto.subtle.importKey('raw', raw, 'AES-GCM', false, ['encrypt'])
-  await writeWhole(file, header, 0)
-  let at = HEADER_BYTES
+  const piece_key = await crypto.subtle.importKey('raw', pieceKey(key, header), 'AES-GCM', false, ['encrypt'])
+  const additionalData = HEADER.encode(header)
+  await file.writeFile(additionalData)
+  let written = HEADER_BYTES
   let piece = 0
   for (const plain of pieces) {
-    const iv = pieceNonce(piece++)
-    const how = { name: 'AES-GCM', iv, additionalData: header, tagLength: TAG_BYTES * 8 }
+    const how = { name: 'AES-GCM', iv: nonceOf(piece++), additionalData, tagLength: TAG_BYTES * 8 }
     const sealed = new Uint8Array(await crypto.subtle.encrypt(how, piece_key, plain))
-    await writeWhole(file, sealed, at)
-    at += sealed.length
+    await file.writeFile(sealed)
+    written += sealed.length
   }
-  if (at !== fileBytes(header)) throw new Error('a state changed while its snapshot was written')
+  if (written !== fileBytes(header)) throw new Error('a state changed while its snapshot was written')
 }
 
-const bytesOf = (header: Uint8Array): number => readSafe(header, 16)
-
-function fileBytes(header: Uint8Array): number {
-  return HEADER_BYTES + bytesOf(header) + pieceCount(bytesOf(header)) * TAG_BYTES
+function fileBytes({ bytes }: Header): number {
+  return HEADER_BYTES + bytes + pieceCount(bytes) * TAG_BYTES
 }
 
 /**
  * Each piece is valid until the next is requested.
  * @throws Error when a piece is missing or does not authenticate
  */
-function* readPieces(dir: string, name: string, key: Uint8Array, header: Uint8Array): Generator<Uint8Array> {
+function* readPieces(dir: string, name: string, key: Uint8Array, header: Header): Generator<Uint8Array> {
   const piece_key = pieceKey(key, header)
-  const total = bytesOf(header)
-  for (let piece = 0, at = HEADER_BYTES; piece < pieceCount(total); piece++) {
-    const length = Math.min(PIECE_BYTES, total - piece * PIECE_BYTES)
+  const associated = HEADER.encode(header)
+  for (let piece = 0, at = HEADER_BYTES; piece < pieceCount(header.bytes); piece++) {
+    const length = Math.min(PIECE_BYTES, header.bytes - piece * PIECE_BYTES)
     const sealed = readRange(dir, name, at, length + TAG_BYTES)
-    const opener = createDecipheriv('aes-256-gcm', piece_key, pieceNonce(piece), { authTagLength: TAG_BYTES })
-    opener.setAAD(header)
+    const opener = createDecipheriv('aes-256-gcm', piece_key, nonceOf(piece), { authTagLength: TAG_BYTES })
+    opener.setAAD(associated)
     opener.setAuthTag(sealed.subarray(length))
     const plain = opener.update(sealed.subarray(0, length))
     opener.final()
@@ -184,29 +173,12 @@ function* readPieces(dir: string, name: string, key: Uint8Array, header: Uint8Ar
 /** Undefined for any error: a snapshot only shortens the replay, so an invalid one is not used. */
 function readSnapshot(dir: string, name: string, key: Uint8Array): Snapshot | undefined {
   try {
-    const header = readRange(dir, name, 0, HEADER_BYTES)
-    if (header.length !== HEADER_BYTES || !MAGIC.every((byte, i) => header[i] === byte)) return undefined
+    const header = HEADER.decode(readRange(dir, name, 0, HEADER_BYTES))
     if (statSync(join(dir, name)).size !== fileBytes(header)) return undefined
     const blocks = () => readPieces(dir, name, key, header)
     for (const _ of blocks());
-    return { seq: readSafe(header, 8), head: header.slice(24, 56), blocks }
+    return { seq: header.seq, head: header.head, blocks }
   } catch {
     return undefined
-  }
-}
-
-async function syncFolder(dir: string): Promise<void> {
-  const folder = await open(dir, 'r')
-  try {
-    await folder.sync()
-  } finally {
-    await folder.close()
-  }
-}
-
-async function writeWhole(file: FileHandle, bytes: Uint8Array, at: number): Promise<void> {
-  for (let done = 0; done < bytes.length; ) {
-    const { bytesWritten } = await file.write(bytes, done, bytes.length - done, at + done)
-    done += bytesWritten
   }
 }

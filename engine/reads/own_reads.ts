@@ -3,10 +3,9 @@
 import { Refusal, type RefusalCode } from '../../protocol/refusals'
 import type * as wire from '../../protocol/wire/trading'
 import type { History, OrderFilter, Owned } from '../history/contract'
-import { LruTexts } from '../history/lru_texts'
-import { hexOf, keyOf, orderIdOf } from '../intake/form'
 import { LIMITS } from '../limits'
 import type { State } from '../machine/state/state'
+import { LruTexts } from '../memory/lru_texts'
 import type { Json, OwnTexts, Page } from '../venue'
 import type { InstrumentReads } from './public_reads'
 
@@ -77,17 +76,15 @@ export class OwnReads implements OwnTexts {
   }
 
   withdrawal(account_id: string, withdrawal_id: string): Json<wire.Withdrawal> {
-    hexOf(withdrawal_id, 'withdrawal_id', 16)
     return owned(account_id, this.history.withdrawal(withdrawal_id), 'withdrawal_unknown')
   }
 
   reshape(account_id: string, reshape_id: string): Json<wire.Reshape> {
-    hexOf(reshape_id, 'reshape_id', 16)
     return owned(account_id, this.history.reshape(reshape_id), 'reshape_unknown')
   }
 
   /** An own order's fills with their settlement stages. */
-  settlementOfOrder(account_id: string, order_id: string): { order_id: string; fills: wire.Fill[] } {
+  settlementOfOrder(account_id: string, order_id: string): wire.OrderStages {
     const { fills } = JSON.parse(this.order(account_id, order_id)) as wire.Order
     return { order_id, fills }
   }
@@ -111,7 +108,6 @@ export class OwnReads implements OwnTexts {
   }
 
   private readOrder(name: string, order_id: string): Owned | undefined {
-    orderIdOf(order_id)
     const found = this.history.order(order_id)
     if (found !== undefined) this.cache.set(name, found)
     return found
@@ -138,14 +134,11 @@ function owned(account_id: string, found: Owned | undefined, unknown: RefusalCod
 
 /**
  * Last nonces of an own trading key; "0" for a key that never signed an accepted command. Throws `key_bound` for a key
- * of another account and `field_invalid` for an invalid key.
+ * of another account.
  */
 export function noncesOf(state: State, account_id: string, trading_key: string): wire.Nonces {
   const key = state.keys.get(trading_key)
-  if (key === undefined) {
-    keyOf(trading_key, 'trading_key')
-    return { place_nonce: '0', cancel_nonce: '0' }
-  }
+  if (key === undefined) return { place_nonce: '0', cancel_nonce: '0' }
   if (key.account.account_id !== account_id) throw new Refusal('key_bound')
   return { place_nonce: key.place_nonce.toString(), cancel_nonce: key.cancel_nonce.toString() }
 }

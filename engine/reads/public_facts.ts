@@ -1,6 +1,7 @@
 /** Stores public facts that are not part of the state: landed batches, builds, daily statistics. */
 
 import { encodeBase58 } from '../../protocol/base58'
+import type { JournalSeq } from '../../protocol/units'
 import type { Fill, SettlementBatchStage, Transparency } from '../../protocol/wire/trading'
 import type { Command, Settings } from '../commands'
 import { LIMITS, MS_PER_DAY } from '../limits'
@@ -131,7 +132,7 @@ export class PublicFacts {
   }
 
   /** Journal seq up to which facts are recorded; 0 = rebuild from the start. */
-  watermark(): number {
+  watermark(): JournalSeq {
     return this.rows.get<number>('watermark') ?? 0
   }
 
@@ -141,7 +142,12 @@ export class PublicFacts {
   }
 
   /** Records one durable command with its events and the current build; ignores seqs up to the watermark. */
-  record(seq: number, command: Command, events: readonly AccountEventOut[], build: Settings['build']): void {
+  record(
+    seq: JournalSeq,
+    command: Command,
+    events: readonly AccountEventOut[],
+    build: Settings['build'],
+  ): void {
     const filled = DailyStatistics.concerns(events)
     if (!filled && !FACT_COMMANDS.includes(command.kind)) return
     if (seq <= this.watermark()) return
@@ -159,7 +165,7 @@ export class PublicFacts {
   }
 
   /** Sets the watermark to `seq` and makes the facts durable, as a boot from a snapshot of `seq` requires. */
-  mark(seq: number): void {
+  mark(seq: JournalSeq): void {
     this.rows.set('watermark', seq)
     this.rows.sync()
   }

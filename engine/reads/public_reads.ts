@@ -5,8 +5,6 @@ import { TREE_DEPTH } from '../../protocol/notes/merkle_tree'
 import { Refusal } from '../../protocol/refusals'
 import type * as wire from '../../protocol/wire/trading'
 import type { EngineConfig } from '../config'
-import { elementOf, integerOf, refuseField } from '../intake/form'
-import { LIMITS } from '../limits'
 import type { State } from '../machine/state/state'
 import type { ChainPort, HashPort } from '../ports'
 import type { LandedBatches } from './public_facts'
@@ -66,7 +64,7 @@ export class SettlementReads {
 
   /** Throws `batch_unknown` for a batch that is not on chain. */
   batch(batch: number): wire.SettlementBatchStage {
-    const found = this.landed.batch(integerOf(batch, 'batch'))
+    const found = this.landed.batch(batch)
     if (found === undefined) throw new Refusal('batch_unknown')
     return found
   }
@@ -97,9 +95,9 @@ export class TreeReads {
     return { root: toHex(root), leaf_count, depth: TREE_DEPTH, slot, batch_id }
   }
 
-  /** Requires exactly one of the two. Throws `field_missing`, `field_unknown`, `field_invalid` and `leaf_unknown`. */
-  async inclusion(query: { commitment?: string; leaf_index?: number }): Promise<wire.TreeInclusion> {
-    const leaf_index = this.indexOf(query)
+  /** Of a commitment or of the leaf at an index. Throws `leaf_unknown`. */
+  async inclusion(leaf: Uint8Array | number): Promise<wire.TreeInclusion> {
+    const leaf_index = typeof leaf === 'number' ? leaf : this.placeOf(leaf)
     if (leaf_index === undefined || leaf_index >= this.hash.root().leaf_count)
       throw new Refusal('leaf_unknown')
     const proof = await this.hash.inclusion(leaf_index)
@@ -114,21 +112,9 @@ export class TreeReads {
   }
 
   async leaves(from: number, limit: number): Promise<wire.TreeLeaves> {
-    integerOf(from, 'from')
-    if (!Number.isSafeInteger(limit) || limit < 1 || limit > LIMITS.page_leaves_max) {
-      throw refuseField('field_invalid', 'limit')
-    }
     const leaves = await this.hash.leaves(from, limit)
     // Same version as the leaves: the reply that carried them updated the root.
     const { root, leaf_count } = this.hash.root()
     return { from, leaves: leaves.map(toHex), root: toHex(root), leaf_count }
-  }
-
-  private indexOf(query: { commitment?: string; leaf_index?: number }): number | undefined {
-    const { commitment, leaf_index } = query
-    if (commitment === undefined && leaf_index === undefined) throw refuseField('field_missing', 'commitment')
-    if (commitment !== undefined && leaf_index !== undefined) throw refuseField('field_unknown', 'leaf_index')
-    if (leaf_index !== undefined) return integerOf(leaf_index, 'leaf_index')
-    return this.placeOf(elementOf(commitment, 'commitment'))
   }
 }

@@ -1,15 +1,12 @@
 /** Stores small derived rows on the untrusted disk: values encrypted and bound to their name, names hidden. */
 
 import { Database } from 'bun:sqlite'
-import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto'
+import { createHmac, hkdfSync, randomBytes } from 'node:crypto'
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { concatBytes } from '../../protocol/bytes'
-import { LruTexts } from '../history/lru_texts'
+import { sealText, unsealText } from '../history/seal'
 import { LIMITS } from '../limits'
-
-const NONCE_BYTES = 12
-const TAG_BYTES = 16
+import { LruTexts } from '../memory/lru_texts'
 
 export class SealedRows {
   private readonly db: Database
@@ -36,7 +33,7 @@ export class SealedRows {
   }
 
   set(name: string, value: unknown): void {
-    const sealed = this.seal(name, JSON.stringify(value))
+    const sealed = sealText(this.values, randomBytes(12), name, JSON.stringify(value))
     this.db.query('INSERT OR REPLACE INTO facts (name, value) VALUES (?, ?)').run(this.nameOf(name), sealed)
     this.known.delete(name)
   }
@@ -79,23 +76,11 @@ export class SealedRows {
     return new Uint8Array(createHmac('sha256', this.names).update(name).digest().subarray(0, 16))
   }
 
-  private seal(name: string, text: string): Uint8Array {
-    const nonce = randomBytes(NONCE_BYTES)
-    const cipher = createCipheriv('aes-256-gcm', this.values, nonce).setAAD(Buffer.from(name))
-    const body = concatBytes(cipher.update(text, 'utf8'), cipher.final())
-    return concatBytes(nonce, cipher.getAuthTag(), body)
-  }
-
+  /** Undefined for a row that was modified on disk: it counts as lost, and is rebuilt from the journal. */
   private open(name: string, sealed: Uint8Array): unknown {
-    const decipher = createDecipheriv('aes-256-gcm', this.values, sealed.subarray(0, NONCE_BYTES))
-    decipher.setAAD(Buffer.from(name))
-    decipher.setAuthTag(sealed.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES))
     try {
-      const body = decipher.update(sealed.subarray(NONCE_BYTES + TAG_BYTES))
-      decipher.final()
-      return JSON.parse(body.toString('utf8'))
+      return JSON.parse(unsealText(this.values, name, sealed))
     } catch {
-      // A row that was modified on disk counts as lost; it is rebuilt from the journal.
       return undefined
     }
   }

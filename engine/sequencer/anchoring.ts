@@ -1,4 +1,5 @@
 /** Anchors the journal head on chain while nothing settles, so that a rolled-back disk is detected (settlement.md "Rollback"). */
+import type { JournalSeq } from '../../protocol/units'
 import { LIMITS } from '../limits'
 import type { ChainPort } from '../ports'
 
@@ -6,18 +7,18 @@ export class Anchoring {
   private seq_dirty = 0
   private seq_anchored = 0
   /** Newest dirty record of each time span, oldest first; only records that no finalized head covers. */
-  private marks: { seq: number; at_ms: number }[] = []
+  private marks: { seq: JournalSeq; at_ms: number }[] = []
   private timer: ReturnType<typeof setTimeout> | undefined
   private stopped = false
 
   constructor(
     private readonly chain: ChainPort,
-    private readonly head: () => { seq: number; head: Uint8Array },
+    private readonly head: () => { seq: JournalSeq; head: Uint8Array },
     private readonly monotonicMs: () => number,
   ) {}
 
   /** Schedules an anchor for the durable record `seq`, on which a client or the book depends. */
-  dirty(seq: number): void {
+  dirty(seq: JournalSeq): void {
     this.seq_dirty = seq
     const at_ms = this.monotonicMs()
     const last = this.marks.at(-1)
@@ -49,7 +50,7 @@ export class Anchoring {
     clearTimeout(this.timer)
   }
 
-  private async cover(seq_due: number): Promise<void> {
+  private async cover(seq_due: JournalSeq): Promise<void> {
     this.covered((await this.chain.readConfig()).journal_seq)
     if (seq_due <= this.seq_anchored) return
     const { seq, head } = this.head()
@@ -57,7 +58,7 @@ export class Anchoring {
     this.covered(seq)
   }
 
-  private covered(seq: number): void {
+  private covered(seq: JournalSeq): void {
     this.seq_anchored = Math.max(this.seq_anchored, seq)
     this.marks = this.marks.filter((mark) => mark.seq > this.seq_anchored)
   }

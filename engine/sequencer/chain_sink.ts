@@ -1,7 +1,8 @@
 /** Turns observations of the chain watcher into journaled commands. */
+import type { SlotNumber } from '../../protocol/units'
 import type { HaltReason } from '../commands'
 import { LIMITS } from '../limits'
-import { hexBytes, type State } from '../machine/state/state'
+import type { State } from '../machine/state/state'
 import type { ChainPort, ChainSinkPort, ExitRequest, HashPort } from '../ports'
 import type { Availability } from './availability'
 import type { Sequencer } from './sequencer'
@@ -21,14 +22,14 @@ export class ChainSink implements ChainSinkPort {
     private readonly disown: (reason: 'forked' | 'rolled_back') => void,
   ) {}
 
-  slot(slot: number): void {
+  slot(slot: SlotNumber): void {
     if (slot <= this.state.slot || this.availability.isStopped()) return
     this.unlessStopped(this.sequencer.submit({ kind: 'slot', slot }))
     if (this.state.halted === 'vault_paused' && !this.looking) void this.lookForUnpause()
   }
 
   /** Appends to the mirrored tree first, which rejects a leaf that differs from its own. */
-  async leaves(first_index: number, leaves: Uint8Array[], slot: number): Promise<void> {
+  async leaves(first_index: number, leaves: Uint8Array[], slot: SlotNumber): Promise<void> {
     await this.hash.appendLeaves(first_index, leaves)
     const end = first_index + leaves.length
     while (this.state.leaves.size < end) {
@@ -78,8 +79,8 @@ export function exitsOpen(state: State): ExitRequest[] {
     const { nullifier, commitment, mint, amount, destination, deadline_unix_s } = exit
     const served = exit.settlement_batch > 0 || waiting.includes(exit)
     return {
-      nullifier: hexBytes(nullifier, 32),
-      commitment: hexBytes(commitment, 32),
+      nullifier,
+      commitment,
       mint,
       amount,
       destination,

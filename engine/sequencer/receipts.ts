@@ -1,15 +1,12 @@
 /** Signs one receipt per group of records (engine.md "Receipts") and keeps recent receipts for resends. */
-import { encodeReceipt, receiptLeaf } from '../../protocol/bodies/receipt'
+import { encodeReceipt } from '../../protocol/bodies/receipt'
 import { concatBytes, copyBytes, toHex } from '../../protocol/bytes'
-import { sha256 } from '../../protocol/sha256'
+import { receiptLeaf, receiptTree } from '../../protocol/receipt_tree'
 import type { Receipt } from '../../protocol/wire/trading'
 import type { Appended } from '../journal/contract'
 import { LIMITS } from '../limits'
 import { type HashSeed, IdTable } from '../memory/id_table'
 import { RowMemory } from '../memory/rows'
-
-/** Prefix of an inner node of an RFC 6962 tree. */
-const NODE = Uint8Array.of(1)
 
 export type ReceiptSigner = {
   venue: Uint8Array
@@ -49,26 +46,6 @@ export function receiptsOf(
 export function receiptOf({ common, leaves }: ReceiptGroup, index: number): Receipt {
   const each = Array.from({ length: leaves.length / 32 }, (_, at) => leaves.subarray(32 * at, 32 * at + 32))
   return { ...common, index, path: receiptTree(each).paths[index]! }
-}
-
-/**
- * Root and all audit paths, in hex, of an RFC 6962 tree in one pass: computing the path of each leaf separately would hash
- * a group of n commands n times. The text of a node is shared by all paths that contain it.
- */
-export function receiptTree(leaves: readonly Uint8Array[]): { root: Uint8Array; paths: string[][] } {
-  const paths: string[][] = leaves.map(() => [])
-  const climb = (from: number, to: number): Uint8Array => {
-    if (to - from === 1) return leaves[from]!
-    let size = 1
-    while (size * 2 < to - from) size *= 2
-    const left = climb(from, from + size)
-    const right = climb(from + size, to)
-    const left_text = toHex(left)
-    const right_text = toHex(right)
-    for (let at = from; at < to; at++) paths[at]!.push(at < from + size ? right_text : left_text)
-    return sha256(NODE, left, right)
-  }
-  return { root: climb(0, leaves.length), paths }
 }
 
 /** Row of a command: id of the resource it created, number of its group, index in the group. */

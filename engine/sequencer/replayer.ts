@@ -1,5 +1,7 @@
 /** Replays journal records on a state one by one and compares every auction with its recorded result. */
+
 import { equalBytes } from '../../protocol/bytes'
+import type { JournalSeq } from '../../protocol/units'
 import type { Command } from '../commands'
 import type { JournalRecord, NewRecord } from '../journal/contract'
 import { decodeReplayed } from '../machine/codec/command_codec'
@@ -13,7 +15,7 @@ export class ReplayDisagrees extends Error {
   override readonly name = 'ReplayDisagrees'
   constructor(
     /** Journal seq of the record that differs. */
-    readonly seq: number,
+    readonly seq: JournalSeq,
     reason: string,
   ) {
     super(`replay disagrees with the journal at seq ${seq}: ${reason}`)
@@ -30,7 +32,7 @@ export class Replayer {
     private readonly state: State,
     private readonly env: Env,
     /** Whether the events of a command are needed; building them costs more than applying the command. */
-    private readonly wanted: (seq: number, command: Command) => boolean = () => true,
+    private readonly wanted: (seq: JournalSeq, command: Command) => boolean = () => true,
   ) {}
 
   /**
@@ -53,7 +55,7 @@ export class Replayer {
   }
 
   /** Verifies that no auction record is missing before `seq`. @throws ReplayDisagrees */
-  end(seq: number): void {
+  end(seq: JournalSeq): void {
     if (this.expected.length > 0) throw new ReplayDisagrees(seq, 'an auction was not held then')
   }
 }

@@ -2,11 +2,13 @@
 
 import { createHmac } from 'node:crypto'
 import { venueId } from '../../protocol/bodies/venue_id'
-import { concatBytes, paddedAscii, u64Le } from '../../protocol/bytes'
+import { ascii, fixed, struct, uint } from '../../protocol/codec'
 import type { Env } from '../machine/state/outcome'
 import { type State, settingsOf } from '../machine/state/state'
 
-/** HMAC-SHA256(enclave key, venue ‖ epoch u64 ‖ symbol padded to 16 ‖ batch number u64); integers little-endian. */
+const SEEDED = struct({ venue: fixed(32), epoch: uint, symbol: ascii(16), batch: uint })
+
+/** HMAC-SHA256 of auction and venue under the enclave key. */
 export function batchSeed(
   key: Uint8Array,
   venue: Uint8Array,
@@ -14,7 +16,7 @@ export function batchSeed(
   symbol: string,
   batch: number,
 ): Uint8Array {
-  const message = concatBytes(venue, u64Le(epoch), paddedAscii(symbol, 16), u64Le(batch))
+  const message = SEEDED.encode({ venue, epoch, symbol, batch })
   return new Uint8Array(createHmac('sha256', key).update(message).digest())
 }
 

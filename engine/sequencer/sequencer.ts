@@ -2,7 +2,9 @@
  * Runs the single writer: executes commands in arrival order, journals them in groups, and releases answers only when
  * durable. Memory may be ahead of the disk.
  */
+
 import { Refusal } from '../../protocol/refusals'
+import type { JournalSeq } from '../../protocol/units'
 import type { Receipt } from '../../protocol/wire/trading'
 import type { Command, CommandBody } from '../commands'
 import type { Journal, NewRecord } from '../journal/contract'
@@ -19,7 +21,7 @@ type Accepted = Extract<Outcome, { ok: true }>
 /** A command applied in memory and not yet durable. */
 export type Entry = {
   /** Journal seq of the command's record; its auction records follow. */
-  seq: number
+  seq: JournalSeq
   command: Command
   outcome: Accepted
   records: NewRecord[]
@@ -29,7 +31,7 @@ export type Entry = {
 /** `receipt` and `group` are present for a client's command once a signer is set. */
 type Sequenced = {
   answer: Answer
-  seq: number
+  seq: JournalSeq
   receipt: Receipt | undefined
   group: ReceiptGroup | undefined
 }
@@ -49,9 +51,9 @@ type SequencerPorts = {
 
 export class Sequencer {
   /** Newest record applied in memory. */
-  seq_executed: number
+  seq_executed: JournalSeq
   /** Newest record on disk. */
-  seq_durable: number
+  seq_durable: JournalSeq
   private queue: Entry[] = []
   private busy = false
   private signer: ReceiptSigner | undefined
@@ -173,7 +175,7 @@ export class Sequencer {
     return this.queue.splice(0, count)
   }
 
-  private release(group: Entry[], appended: { seq_last: number; head: Uint8Array }): void {
+  private release(group: Entry[], appended: { seq_last: JournalSeq; head: Uint8Array }): void {
     const leaves: Uint8Array[] = []
     for (const { body_and_signature } of group) {
       if (body_and_signature !== undefined) leaves.push(body_and_signature)
@@ -196,20 +198,20 @@ export class Sequencer {
   }
 }
 
-type Waiter = { seq: number; resolve: () => void; reject: (reason: Error) => void }
+type Waiter = { seq: JournalSeq; resolve: () => void; reject: (reason: Error) => void }
 
 /** Callers waiting for a journal seq to become durable, released in order. */
 class Waiters {
   /** Ascending by seq: callers wait for the newest executed record, which only grows. */
   private waiting: Waiter[] = []
 
-  at(seq: number): Promise<void> {
+  at(seq: JournalSeq): Promise<void> {
     return new Promise((resolve, reject) => {
       this.waiting.push({ seq, resolve, reject })
     })
   }
 
-  releaseUpTo(seq: number): void {
+  releaseUpTo(seq: JournalSeq): void {
     const first_later = this.waiting.findIndex((waiter) => waiter.seq > seq)
     const ready = this.waiting.splice(0, first_later === -1 ? this.waiting.length : first_later)
     for (const waiter of ready) waiter.resolve()

@@ -3,7 +3,8 @@
 import { venueId } from '../../protocol/bodies/venue_id'
 import { Refusal } from '../../protocol/refusals'
 import type * as wire from '../../protocol/wire/trading'
-import type { CommandBody } from '../commands'
+import type { Parsed } from '../../protocol/wire/values'
+import type { CancelAllFields, CancelFields, CommandBody } from '../commands'
 import type { EngineConfig } from '../config'
 import { intakeCancel, intakeCancelAll, intakeDeadMan } from '../intake/cancel'
 import { type Intake, intakeOf, type Signed } from '../intake/context'
@@ -13,6 +14,7 @@ import { SIGNATURES_INLINE, type Signatures, SignatureThread } from '../intake/s
 import type { Answer } from '../machine/state/outcome'
 import type { State } from '../machine/state/state'
 import type { ChainPort } from '../ports'
+import type { Venue } from '../venue'
 import type { Availability } from './availability'
 import type { DisconnectGrace } from './disconnect_grace'
 import { randomHashSeed } from './hash_seed'
@@ -32,51 +34,40 @@ type WriteParts = {
   receipts: ReceiptCache
 }
 
+type Write = 'place' | 'cancel' | 'modify' | 'cancelAll' | 'deadMan' | 'withdraw' | 'reshape'
+
 /** A refusal that follows from the request alone is thrown synchronously; every other one rejects the promise. */
-class Writes {
+class Writes implements Pick<Venue, Write> {
   constructor(private readonly parts: WriteParts) {}
 
-  place(account_id: string, request: wire.PlaceRequest, origin?: string): Promise<wire.PlaceResult> {
+  place(account_id: string, request: Parsed<typeof wire.PlaceRequest>, origin?: string) {
     const signed = intakePlace(this.parts.intake, account_id, request, origin)
     return this.submit('place', account_id, signed, ({ order_id }) => order_id)
   }
 
-  cancel(account_id: string, order_id: string, request: wire.CancelRequest): Promise<wire.CancelResult> {
-    const signed = intakeCancel(this.parts.intake, account_id, order_id, request)
-    return this.submit('cancel', account_id, signed)
+  cancel(account_id: string, request: CancelFields) {
+    return this.submit('cancel', account_id, intakeCancel(this.parts.intake, account_id, request))
   }
 
-  modify(
-    account_id: string,
-    order_id: string,
-    request: wire.ModifyRequest,
-    origin?: string,
-  ): Promise<wire.ModifyResult> {
-    const signed = intakeModify(this.parts.intake, account_id, order_id, request, origin)
+  modify(account_id: string, request: Parsed<typeof wire.ModifyParams>, origin?: string) {
+    const signed = intakeModify(this.parts.intake, account_id, request, origin)
     return this.submit('modify', account_id, signed, ({ replacement }) => replacement.order_id)
   }
 
-  cancelAll(account_id: string, requests: wire.CancelAllRequest[]): Promise<wire.CancelAllResult> {
-    const signed = intakeCancelAll(this.parts.intake, account_id, requests)
-    return this.submit('cancel_all', account_id, signed)
+  cancelAll(account_id: string, items: CancelAllFields[]) {
+    return this.submit('cancel_all', account_id, intakeCancelAll(this.parts.intake, account_id, items))
   }
 
-  deadMan(account_id: string, request: wire.DeadManRequest): Promise<wire.DeadManResult> {
+  deadMan(account_id: string, request: Parsed<typeof wire.DeadManRequest>) {
     return this.submit('dead_man', account_id, intakeDeadMan(this.parts.intake, account_id, request))
   }
 
-  withdraw(
-    account_id: string,
-    request: wire.WithdrawalRequest,
-  ): Promise<wire.Withdrawal & { receipt: wire.Receipt }> {
+  withdraw(account_id: string, request: Parsed<typeof wire.WithdrawalRequest>) {
     const signed = intakeWithdrawal(this.parts.intake, account_id, request)
     return this.submit('withdraw', account_id, signed, ({ withdrawal_id }) => withdrawal_id)
   }
 
-  reshape(
-    account_id: string,
-    request: wire.ReshapeRequest,
-  ): Promise<wire.Reshape & { receipt: wire.Receipt }> {
+  reshape(account_id: string, request: Parsed<typeof wire.ReshapeRequest>) {
     const signed = intakeReshape(this.parts.intake, account_id, request)
     return this.submit('reshape', account_id, signed, ({ reshape_id }) => reshape_id)
   }

@@ -1,6 +1,7 @@
 /** Delivers durable events to the streams of their account in seq order, and resumes a stream without a gap. */
 
 import { Refusal } from '../../protocol/refusals'
+import type { EventSeq } from '../../protocol/units'
 import type { AccountEvent } from '../../protocol/wire/trading'
 import { type History, HistoryBroken } from '../history/contract'
 import { LIMITS } from '../limits'
@@ -8,7 +9,7 @@ import type { AccountsPort } from '../ports'
 import type { EventSink, EventWithText, Session, Subscription } from '../venue'
 
 /** `cursor` is the last seq sent; `live` once the stream has caught up with the log. */
-type Stream = { account_id: string; sink: EventSink; cursor: number; live: boolean; open: boolean }
+type Stream = { account_id: string; sink: EventSink; cursor: EventSeq; live: boolean; open: boolean }
 
 type HubStream = Omit<Subscription, 'renew'> & {
   /** Closes the stream because its token expired or was revoked. */
@@ -45,9 +46,9 @@ export class Hub {
    */
   subscribe(
     account_id: string,
-    after: number | undefined,
+    after: EventSeq | undefined,
     sink: EventSink,
-    gap: (seq_from: number, seq_to: number) => void,
+    gap: (seq_from: EventSeq, seq_to: EventSeq) => void,
   ): HubStream {
     const seq_last = this.history.seqLast(account_id)
     const seq_first = this.history.seqFirst(account_id)
@@ -114,7 +115,7 @@ export class Hub {
   }
 
   /** Runs one turn after subscribe(), so that the caller has its subscription before the first event. */
-  private start(stream: Stream, gap: (seq_from: number, seq_to: number) => void): void {
+  private start(stream: Stream, gap: (seq_from: EventSeq, seq_to: EventSeq) => void): void {
     this.reading(stream, () => {
       const seq_first = this.history.seqFirst(stream.account_id)
       if (stream.cursor >= seq_first - 1) return
@@ -150,7 +151,7 @@ export class Hub {
     }
   }
 
-  private seqLast(stream: Stream): number {
+  private seqLast(stream: Stream): EventSeq {
     let seq = stream.cursor
     this.reading(stream, () => {
       seq = this.history.seqLast(stream.account_id)
@@ -178,9 +179,9 @@ export async function subscribe(
   hub: Hub,
   accounts: AccountsPort,
   session: Session,
-  after: number | undefined,
+  after: EventSeq | undefined,
   sink: EventSink,
-  gap: (seq_from: number, seq_to: number) => void,
+  gap: (seq_from: EventSeq, seq_to: EventSeq) => void,
 ): Promise<Subscription> {
   const { end, close, ...stream } = hub.subscribe(session.account_id, after, sink, gap)
   let stopListening = accounts.onEnded(session.token_id, end)

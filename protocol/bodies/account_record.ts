@@ -1,33 +1,34 @@
 /**
  * The account record: what an operator signs to make, change, rotate or suspend an account. It holds no secret, only what
  * recognises one, so it may be kept and posted in the open.
- *
- * Canonical signed bytes, 312, integers u64 little-endian, text ASCII zero padded:
- * | at | bytes | field |
- * |---|---|---|
- * | 0 | 16 | `tacit/account/v1` |
- * | 16 | 32 | account_id |
- * | 48 | 8 | version |
- * | 56 | 1 | status: 0 active, 1 suspended |
- * | 57 | 7 | zero |
- * | 64 | 16 | api_key |
- * | 80 | 32 | secret_salt |
- * | 112 | 32 | secret_hash |
- * | 144 | 8 | rate_capacity |
- * | 152 | 8 | rate_refill_per_s |
- * | 160 | 8 | orders_live_max |
- * | 168 | 8 | keys_max |
- * | 176 | 8 | issued_unix_ms |
- * | 184 | 128 | passphrase_hash |
  */
 import { createHmac } from 'node:crypto'
-import { concatBytes, fromHex, paddedAscii, toHex, u64Le, utf8 } from '../bytes'
+import { fromHex, toHex, utf8 } from '../bytes'
+import { ascii, domain, hex, struct, uint, word, zeros } from '../codec'
 import { verifySignature } from '../ed25519'
 import { ACCOUNT_KEYS_MAX, ACCOUNT_ORDERS_LIVE_MAX, ACCOUNT_RATE_MAX } from '../limits'
 import { sign } from '../sign'
 
 const ACCOUNT_DOMAIN = 'tacit/account/v1'
-export const ACCOUNT_RECORD_BYTES = 312
+/** What the operator signs. */
+const SIGNED = struct({
+  domain: domain(ACCOUNT_DOMAIN),
+  account_id: ascii(32),
+  version: uint,
+  status: word(['active', 'suspended']),
+  reserved: zeros(7),
+  api_key: hex(16),
+  secret_salt: hex(32),
+  secret_hash: hex(32),
+  rate_capacity: uint,
+  rate_refill_per_s: uint,
+  orders_live_max: uint,
+  keys_max: uint,
+  issued_unix_ms: uint,
+  passphrase_hash: ascii(128),
+})
+/** The bytes the operator signs. The fields must be well formed. */
+export const accountRecordBytes: (fields: AccountFields) => Uint8Array = SIGNED.encode
 
 /** Hex fields are lowercase; numbers are JSON integers. */
 export type AccountFields = {
@@ -73,25 +74,6 @@ const FIELDS = 14
 /** HMAC-SHA256 of the secret's text under the record's salt. The secret is 256 random bits, so one pass is enough. */
 export function secretHash(salt: Uint8Array, api_secret: string): Uint8Array {
   return createHmac('sha256', salt).update(utf8(api_secret)).digest()
-}
-
-/** The 312 bytes the operator signs. The fields must be well formed. */
-export function accountRecordBytes(fields: AccountFields): Uint8Array {
-  return concatBytes(
-    paddedAscii(ACCOUNT_DOMAIN, 16),
-    paddedAscii(fields.account_id, 32),
-    u64Le(fields.version),
-    u64Le(fields.status === 'active' ? 0 : 1),
-    fromHex(fields.api_key, 16)!,
-    fromHex(fields.secret_salt, 32)!,
-    fromHex(fields.secret_hash, 32)!,
-    u64Le(fields.rate_capacity),
-    u64Le(fields.rate_refill_per_s),
-    u64Le(fields.orders_live_max),
-    u64Le(fields.keys_max),
-    u64Le(fields.issued_unix_ms),
-    paddedAscii(fields.passphrase_hash, 128),
-  )
 }
 
 /** Signs a record with the 32-byte operator seed. @throws RangeError when a field is not well formed. */

@@ -1,22 +1,22 @@
 /**
  * Signed calls to the operator's listener. Each call carries three headers: `x-tacit-operator-nonce` (u64, decimal),
  * `x-tacit-operator-expiry` (unix seconds, decimal) and `x-tacit-operator-signature` (64 bytes, lowercase hex), the
- * Ed25519 signature by the operator key over 136 bytes:
- * | at | bytes | field |
- * |---|---|---|
- * | 0 | 16 | `tacit/operator/1` |
- * | 16 | 32 | venue |
- * | 48 | 8 | nonce, u64 little-endian |
- * | 56 | 8 | expiry_unix_s, u64 little-endian |
- * | 64 | 8 | method, upper case ASCII, zero padded |
- * | 72 | 32 | SHA-256 of the request target (path with query) |
- * | 104 | 32 | SHA-256 of the body |
+ * Ed25519 signature by the operator key over the bytes of `operatorRequestBytes`.
  */
-import { concatBytes, paddedAscii, toHex, u64Le, utf8 } from '../bytes'
+import { toHex, utf8 } from '../bytes'
+import { ascii, domain, fixed, struct, u64, uint } from '../codec'
 import { sha256 } from '../sha256'
 import { sign } from '../sign'
 
-export const OPERATOR_REQUEST_BYTES = 136
+const SIGNED = struct({
+  domain: domain('tacit/operator/1'),
+  venue: fixed(32),
+  nonce: u64,
+  expiry_unix_s: uint,
+  method: ascii(8),
+  target_sha256: fixed(32),
+  body_sha256: fixed(32),
+})
 export const OPERATOR_HEADERS = {
   nonce: 'x-tacit-operator-nonce',
   expiry: 'x-tacit-operator-expiry',
@@ -38,15 +38,8 @@ export type OperatorRequest = {
 }
 
 export function operatorRequestBytes(request: OperatorRequest): Uint8Array {
-  return concatBytes(
-    paddedAscii('tacit/operator/1', 16),
-    request.venue,
-    u64Le(request.nonce),
-    u64Le(request.expiry_unix_s),
-    paddedAscii(request.method, 8),
-    sha256(utf8(request.target)),
-    sha256(request.body),
-  )
+  const { target, body, ...fields } = request
+  return SIGNED.encode({ ...fields, target_sha256: sha256(utf8(target)), body_sha256: sha256(body) })
 }
 
 /** The three headers of a call, signed with the 32-byte operator seed. */

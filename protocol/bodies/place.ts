@@ -1,8 +1,6 @@
 /** Encodes the place body and hashes the anchors that its signature binds (protocol.md "Canonical signed bodies"). */
-import { equalBytes, isZero, utf8 } from '../bytes'
+import { utf8 } from '../bytes'
 import { ascii, domain, fixed, struct, u64, word, zeros } from '../codec'
-import { isFieldElement } from '../field'
-import { ANCHORS_MAX } from '../limits'
 import { sha256 } from '../sha256'
 import type { OrderType, Side } from '../wire/trading'
 
@@ -32,17 +30,6 @@ export const { encode: encodePlace, decode: decodePlace } = struct({
   collateral_commitment: fixed(32),
   anchor_pool_hash: fixed(32),
 })
-
-/** True for 1 to 16 distinct, non-zero field elements (protocol.md "Continuation anchors"). */
-export function areAnchors(anchors: Uint8Array[]): boolean {
-  if (anchors.length < 1 || anchors.length > ANCHORS_MAX) return false
-  for (let at = 0; at < anchors.length; at++) {
-    const anchor = anchors[at]!
-    if (!isFieldElement(anchor) || isZero(anchor)) return false
-    for (let before = 0; before < at; before++) if (equalBytes(anchors[before]!, anchor)) return false
-  }
-  return true
-}
 
 /** SHA-256("tacit/anchors/v1" ‖ anchors in order). Fill j uses anchor `j mod count`. */
 export function anchorPoolHash(anchors: Uint8Array[]): Uint8Array {

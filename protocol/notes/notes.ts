@@ -1,7 +1,9 @@
 /** Hashes notes (protocol.md "Notes, commitments, tree") and encodes their memos (protocol.md "Wallet derivation"). */
+
 import { concatBytes, equalBytes, readU64Le, u64Le, utf8 } from '../bytes'
 import { fieldFromBytes, splitKey } from '../field'
 import { sha256 } from '../sha256'
+import type { Amount } from '../units'
 import { poseidonOf } from './poseidon'
 
 /** `Poseidon(1, owner_hi, owner_lo, blinding)`: hides the owner, a trading key. */
@@ -13,7 +15,7 @@ export function noteInner(owner: Uint8Array, blinding: Uint8Array): Uint8Array {
 /** `Poseidon(2, mint_hi, mint_lo, amount, inner)`: the form of every settlement output. */
 export function settlementCommitment(note: {
   mint: Uint8Array
-  amount: bigint
+  amount: Amount
   inner: Uint8Array
 }): Uint8Array {
   const [hi, lo] = splitKey(note.mint)
@@ -23,7 +25,7 @@ export function settlementCommitment(note: {
 /** Commitment of a deposit or refund, computed by the program: its inner also covers the leaf index. */
 export function depositCommitment(note: {
   mint: Uint8Array
-  amount: bigint
+  amount: Amount
   inner: Uint8Array
   leaf_index: number
 }): Uint8Array {
@@ -35,7 +37,7 @@ export function depositCommitment(note: {
 export function openingCommitment(opening: {
   owner: Uint8Array
   mint: Uint8Array
-  amount: bigint
+  amount: Amount
   blinding: Uint8Array
   leaf_index?: number | undefined
 }): Uint8Array {
@@ -87,13 +89,13 @@ export function memoTag(blinding: Uint8Array): Uint8Array {
 }
 
 /** The memo of a settlement output, 16 bytes: the recovery tag, then the amount XOR the next 8 bytes of the digest. */
-export function encodeMemo(blinding: Uint8Array, amount: bigint): Uint8Array {
+export function encodeMemo(blinding: Uint8Array, amount: Amount): Uint8Array {
   const digest = sha256(MEMO_DOMAIN, blinding)
   return concatBytes(digest.subarray(0, 8), u64Le(amount ^ readU64Le(digest, 8)))
 }
 
 /** The amount in a memo of this blinding; undefined when the tag belongs to another blinding. */
-export function decodeMemo(memo: Uint8Array, blinding: Uint8Array): bigint | undefined {
+export function decodeMemo(memo: Uint8Array, blinding: Uint8Array): Amount | undefined {
   const digest = sha256(MEMO_DOMAIN, blinding)
   if (memo.length !== MEMO_BYTES || !equalBytes(memo.subarray(0, 8), digest.subarray(0, 8))) return undefined
   return readU64Le(memo, 8) ^ readU64Le(digest, 8)

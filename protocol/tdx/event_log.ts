@@ -5,6 +5,7 @@
 
 import { sha384 } from '@noble/hashes/sha2.js'
 import { concatBytes, fromAnyHex, fromHex, toHex, utf8 } from '../bytes'
+import { u32 } from '../codec'
 import { BOOT_EVENT_NAME_MAX, BOOT_EVENT_PAYLOAD_MAX, BOOT_EVENTS_MAX } from '../limits'
 
 /** The text is not an event log, or a claim is absent, repeated, late or of the wrong width. Names the part only. */
@@ -96,9 +97,7 @@ export function runtimeDigest(name: string, payload: Uint8Array, version: unknow
     return sha384(utf8(`{${members}}`))
   }
   if (version !== 1 && version !== null) throw new MalformedEventLog('unknown version of a runtime event')
-  const type = new Uint8Array(4)
-  new DataView(type.buffer).setUint32(0, RUNTIME_EVENT_TYPE, true)
-  return sha384(concatBytes(type, utf8(`:${name}:`), payload))
+  return sha384(concatBytes(u32.encode(RUNTIME_EVENT_TYPE), utf8(`:${name}:`), payload))
 }
 
 /** RTMR0-3 that the events produce: each starts at zero and becomes SHA-384(register ‖ digest) per event. */

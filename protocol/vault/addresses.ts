@@ -100,6 +100,10 @@ export function vaultAddresses(program_id: Uint8Array): VaultAddresses {
   }
 }
 
+/** The account that holds the code of a program of the upgradeable loader. */
+export const programDataAddress = (program_id: Uint8Array): Uint8Array =>
+  findAddress([program_id], UPGRADEABLE_LOADER).address
+
 export const mintRecordAddress = (program_id: Uint8Array, mint: Uint8Array): Uint8Array =>
   findAddress(mintRecordSeeds(mint), program_id).address
 

@@ -5,7 +5,7 @@
  * with this discriminator in a successful transaction is genuine. Readers index these and nothing else. Kinds and layouts
  * are only added.
  */
-import { decodeLongBase58 } from '../base58'
+import { decodeBase58 } from '../base58'
 import { bool, type Codec, fixed, mapped, struct, u16, u64, uint, union, type ValueOf, word } from '../codec'
 import { INNER_DATA_CHARACTERS_MAX } from '../limits'
 import { decoded, lists, numberOf, orZeros } from './instruction'
@@ -181,7 +181,7 @@ export function innerDataOf(
   for (const { index: outer, instructions } of groups ?? []) {
     for (const [inner, { programIdIndex, data: text }] of instructions.entries()) {
       if (addresses[programIdIndex] !== program || text.length > INNER_DATA_CHARACTERS_MAX) continue
-      const data = decodeLongBase58(text)
+      const data = decodeBase58(text)
       if (data !== undefined) found.push({ outer, inner, data })
     }
   }

@@ -1,117 +1,204 @@
-/** Defines the JSON shapes of the public reads: instruments, time, status, trees, settlement, identity, attestation. */
-import type { FillStage } from './trading'
+/** Describes the JSON shapes of login, problems and public reads: instruments, status, trees, settlement, identity. */
 
-export type InstrumentStatus = 'active' | 'paused' | 'closed'
-export type ReferencePolicy = 'last' | 'oracle'
-export type PriceRule = 'std4' | 'ref'
-export type Instrument = {
-  symbol: string
-  base_mint: string
-  quote_mint: string
-  base_decimals: number
-  quote_decimals: number
-  lot_size: string
-  tick_size: string
-  min_amount: string
-  max_amount: string
-  batch_slots: number
-  collar_bps: number
-  fee_bps: number
-  initial_reference: string
-  reference_policy: ReferencePolicy
-  price_rule: PriceRule
-  volume_tolerance_bps: number
-  status: InstrumentStatus
-}
+import { API_KEY_LENGTH_MAX, MINT_DECIMALS_MAX, SECRET_LENGTH_MAX } from '../limits'
+import {
+  Address,
+  Bytes,
+  Count,
+  exact,
+  Hash,
+  Integer,
+  Milliseconds,
+  nullable,
+  oneOf,
+  PublicKey,
+  Signature,
+  Slot,
+  type Static,
+  SymbolName,
+  TransactionSignature,
+  t,
+  U64,
+} from './values'
 
-export type TokenRequest = { api_key: string; api_secret: string; passphrase: string }
-export type TokenResponse = {
-  access_token: string
-  token_type: 'Bearer'
-  expires_in: number
-  account_id: string
+const text = (description: string) => t.String({ description })
+export const Decimals = Integer(0, MINT_DECIMALS_MAX)
+
+export const TokenRequest = exact({
+  api_key: t.String({ minLength: 1, maxLength: API_KEY_LENGTH_MAX }),
+  api_secret: t.String({ minLength: 1, maxLength: SECRET_LENGTH_MAX }),
+  passphrase: t.String({ minLength: 1, maxLength: SECRET_LENGTH_MAX }),
+})
+export type TokenRequest = Static<typeof TokenRequest>
+export const TokenResponse = exact({
+  access_token: text('Opaque bearer token.'),
+  token_type: t.Literal('Bearer'),
+  expires_in: Count,
+  account_id: text('Stable identifier of the account.'),
+})
+export type TokenResponse = Static<typeof TokenResponse>
+
+/** RFC 9457 problem document; `code` is stable, `applied` speaks of the command; `unknown` goes with status 500 only. */
+export const Problem = exact({
+  type: t.String(),
+  title: t.String(),
+  status: t.Integer(),
+  detail: t.String(),
+  code: t.String(),
+  message: t.String(),
+  request_id: t.String(),
+  applied: oneOf(['no', 'yes', 'unknown']),
+  field: t.Optional(t.String()),
+  nonce_last: t.Optional(t.String()),
+  retry_after_ms: t.Optional(t.Integer()),
+  status_now: t.Optional(t.String()),
+  subsystem: t.Optional(t.String()),
+  result: t.Optional(t.Unknown()),
+})
+export type Problem = Static<typeof Problem> & Record<string, unknown>
+
+export const Health = exact({ status: t.Literal('ok'), uptime_ms: Milliseconds })
+const SettlementStatus = oneOf(['wired', 'degraded', 'unwired'])
+const EnclaveKind = ['dstack', 'development'] as const
+export const SystemStatus = exact({
+  ready: t.Boolean(),
+  matching: oneOf(['running', 'paused', 'stopped']),
+  settlement: SettlementStatus,
+  chain: exact({ slot: Slot, lag_ms: Milliseconds, genesis_hash: Address }),
+  enclave: oneOf(EnclaveKind),
+  draining: t.Boolean(),
+  reasons: t.Array(t.String()),
+})
+export type SystemStatus = Static<typeof SystemStatus>
+export const ServerTime = exact({
+  slot: Slot,
+  unix_ms: Milliseconds,
+  slot_ms: t.Number({ minimum: 0, description: 'Measured milliseconds per slot.' }),
+})
+export type ServerTime = Static<typeof ServerTime>
+
+const instrumentFields = {
+  symbol: SymbolName,
+  base_mint: Address,
+  quote_mint: Address,
+  base_decimals: Decimals,
+  quote_decimals: Decimals,
+  lot_size: U64,
+  tick_size: U64,
+  min_amount: U64,
+  max_amount: U64,
+  batch_slots: Count,
+  collar_bps: Count,
+  fee_bps: Count,
+  initial_reference: U64,
+  reference_policy: oneOf(['last', 'oracle']),
+  price_rule: oneOf(['std4', 'ref']),
+  volume_tolerance_bps: Count,
 }
-export type ServerTime = { slot: number; unix_ms: number; slot_ms: number }
-export type SystemStatus = {
-  ready: boolean
-  matching: 'running' | 'paused' | 'stopped'
-  settlement: 'wired' | 'degraded' | 'unwired'
-  chain: { slot: number; lag_ms: number; genesis_hash: string }
-  enclave: 'dstack' | 'development'
-  draining: boolean
-  reasons: string[]
-}
-export type TreeRoot = { root: string; leaf_count: number; depth: number; slot: number; batch_id: number }
-export type TreeInclusion = {
-  commitment: string
-  leaf_index: number
-  siblings: string[]
-  root: string
-  leaf_count: number
-  usable: boolean
-}
-export type TreeLeaves = { from: number; leaves: string[]; root: string; leaf_count: number }
-export type SettlementHealth = {
-  status: 'wired' | 'degraded' | 'unwired'
-  last_batch: number
-  last_signature: string | null
-  last_slot: number | null
-}
-export type SettlementBatchStage = { batch: number; signature: string; slot: number; stage: FillStage }
-export type Transparency = {
-  mints: {
-    mint: string
-    decimals: number
-    vault: string
-    vault_balance: string
-    outstanding: string
-    freezable: boolean
-    min_deposit: string
-    min_withdraw: string
-    min_exit: string
-    withdraw_fee: string
-    slot: number
-    stale: boolean
-  }[]
-  tree: { root: string; leaf_count: number; spent_root: string; spent_count: number }
-  settlement: {
-    signer: string
-    epoch: number
-    generation: number
-    last_batch: number
-    last_signature: string | null
-  }
-  admin: { pending: { action: string; effective_unix_s: number; value: string }[] }
-  builds: { compose_hash: string; tacit_version: string; from_slot: number }[]
-  statistics: { days: { day: string; symbol: string; fills: number | null; volume: string | null }[] }
-}
-export type Info = {
-  app_id: string
-  instance_id: string
-  compose_hash: string
-  tee_pubkey: string
-  tacit_version: string
-  venue: string
-  config_account: string
-  program_id: string
-  genesis_hash: string
-  generation: number
-  epoch: number
-  exit_delay_s: number
-}
-export type Attestation = {
-  quote: string
-  event_log: string
-  report_data: string
-  vm_config: string
-  tee_pubkey: string
-  /** `development`: a simulated enclave, whose quotes prove nothing under Intel's root. Version 0.1.0 states none. */
-  enclave: 'dstack' | 'development'
-  binding: {
-    body: string
-    signature: string
-    certificate: string
-    certificate_signature: string
-    statement_key: string
-  }
-}
+/** The terms of an instrument, as the settings name them. */
+export const InstrumentTerms = exact(instrumentFields)
+export const Instrument = exact({ ...instrumentFields, status: oneOf(['active', 'paused', 'closed']) })
+export type Instrument = Static<typeof Instrument>
+export type InstrumentStatus = Instrument['status']
+export type ReferencePolicy = Instrument['reference_policy']
+export type PriceRule = Instrument['price_rule']
+
+export const TreeRoot = exact({ root: Hash, leaf_count: Count, depth: Count, slot: Slot, batch_id: Count })
+export type TreeRoot = Static<typeof TreeRoot>
+export const TreeInclusion = exact({
+  commitment: Hash,
+  leaf_index: Count,
+  siblings: t.Array(Hash, { minItems: 32, maxItems: 32 }),
+  root: Hash,
+  leaf_count: Count,
+  usable: t.Boolean({
+    description: 'Inside the finalized known state. Says nothing about whether the note is spent.',
+  }),
+})
+export type TreeInclusion = Static<typeof TreeInclusion>
+export const TreeLeaves = exact({ from: Count, leaves: t.Array(Hash), root: Hash, leaf_count: Count })
+export type TreeLeaves = Static<typeof TreeLeaves>
+
+export const SettlementHealth = exact({
+  status: SettlementStatus,
+  last_batch: Count,
+  last_signature: nullable(TransactionSignature),
+  last_slot: nullable(Slot),
+})
+export type SettlementHealth = Static<typeof SettlementHealth>
+
+export const Info = exact({
+  app_id: text('Id derived from the deployer and the compose configuration.'),
+  instance_id: text('Identifier of this VM instance.'),
+  compose_hash: Hash,
+  tee_pubkey: PublicKey,
+  tacit_version: text('Build version of the engine.'),
+  venue: Hash,
+  config_account: Address,
+  program_id: Address,
+  genesis_hash: Address,
+  generation: Count,
+  epoch: Count,
+  exit_delay_s: Count,
+})
+export type Info = Static<typeof Info>
+export const Attestation = exact({
+  quote: Bytes,
+  event_log: text("The guest agent's boot event log, unchanged."),
+  report_data: Bytes,
+  vm_config: text("The guest agent's hardware configuration, unchanged."),
+  tee_pubkey: PublicKey,
+  enclave: oneOf(EnclaveKind, {
+    description:
+      '`development`: a simulated enclave; a verifier rejects it unless its policy names the root.',
+  }),
+  binding: exact({
+    body: Bytes,
+    signature: Signature,
+    certificate: Bytes,
+    certificate_signature: Signature,
+    statement_key: PublicKey,
+  }),
+})
+export type Attestation = Static<typeof Attestation>
+export const Transparency = exact({
+  mints: t.Array(
+    exact({
+      mint: Address,
+      decimals: Decimals,
+      vault: Address,
+      vault_balance: U64,
+      outstanding: U64,
+      freezable: t.Boolean(),
+      min_deposit: U64,
+      min_withdraw: U64,
+      min_exit: U64,
+      withdraw_fee: U64,
+      slot: Slot,
+      stale: t.Boolean({ description: 'The figures could not be refreshed; they are unknown, not zero.' }),
+    }),
+  ),
+  tree: exact({ root: Hash, leaf_count: Count, spent_root: Hash, spent_count: Count }),
+  settlement: exact({
+    signer: PublicKey,
+    epoch: Count,
+    generation: Count,
+    last_batch: Count,
+    last_signature: nullable(TransactionSignature),
+  }),
+  admin: exact({
+    pending: t.Array(exact({ action: t.String(), effective_unix_s: Count, value: t.String() })),
+  }),
+  builds: t.Array(exact({ compose_hash: Hash, tacit_version: t.String(), from_slot: Slot })),
+  statistics: exact({
+    days: t.Array(
+      exact({
+        day: t.String({ pattern: '^[0-9]{4}-[0-9]{2}-[0-9]{2}$' }),
+        symbol: SymbolName,
+        fills: nullable(Count),
+        volume: nullable(U64),
+      }),
+    ),
+  }),
+})
+export type Transparency = Static<typeof Transparency>

@@ -1,219 +1,366 @@
 /**
- * The JSON shapes both sides speak: request bodies, resources, list pages and stream frames.
- *
- * Forms (protocol.md "Values on the wire"): keys, mints and transaction signatures are base58; ids, commitments,
- * anchors, hashes and order signatures are lowercase hex of exact width; u64 values are canonical decimal strings;
- * slots, seq, milliseconds and indexes are JSON integers up to 2^53-1.
- *
- * Shapes of the public reads (instruments, status, trees, attestation) are in protocol/wire/public.ts.
+ * Describes the JSON shapes of an account once: request bodies, their results, resources, events and list pages. Each
+ * constant is the document and, through `parserOf`, the parser; the type of its name is the JSON (protocol.md "Request
+ * bodies"; api.md "Shapes"). Shapes of the public reads are in public.ts.
  */
+
+import { compareBytes } from '../bytes'
+import {
+  CANCEL_ALL_MAX,
+  DEAD_MAN_SLOTS_MAX,
+  PAGE_ITEMS_DEFAULT,
+  PAGE_ITEMS_MAX,
+  RESHAPE_NOTES_MAX,
+} from '../limits'
+import {
+  Address,
+  AmountText,
+  Anchors,
+  asText,
+  BaseUnitsText,
+  CommandId,
+  Count,
+  exact,
+  FieldElement,
+  group,
+  Hash,
+  Integer,
+  Milliseconds,
+  Nonce,
+  nullable,
+  OrderId,
+  OrderType as OrderTypeName,
+  oneOf,
+  PositiveAmountText,
+  PriceText,
+  PublicKey,
+  QueryInteger,
+  Seq,
+  Side as SideName,
+  Signature,
+  Slot,
+  SourceName,
+  type Static,
+  SymbolName,
+  TransactionSignature,
+  type TSchema,
+  t,
+  U64,
+} from './values'
+
 export type * from './public'
 
-export type Side = 'buy' | 'sell'
-export type OrderType = 'limit' | 'ioc' | 'fok'
+export type Side = Static<typeof SideName>
+export type OrderType = Static<typeof OrderTypeName>
 
 /** Opens a note the venue does not know; pinned by the signed commitment. `leaf_index` exactly for deposit-form notes. */
-export type NoteOpening = { mint: string; amount: string; blinding: string; leaf_index?: number }
+export const NoteOpening = exact({
+  mint: Address,
+  amount: AmountText,
+  blinding: FieldElement,
+  leaf_index: t.Optional(Integer(0, 2 ** 32 - 1, 'Exactly for notes of deposit form.')),
+})
+export type NoteOpening = Static<typeof NoteOpening>
 
+// Commands.
+
+const checkFields = {
+  order_id: OrderId,
+  trading_key: PublicKey,
+  symbol: SymbolName,
+  side: SideName,
+  type: OrderTypeName,
+  amount: BaseUnitsText,
+  price_limit: PriceText,
+  min_fill: t.Optional(BaseUnitsText),
+  expiry_slot: Slot,
+  nonce: Nonce,
+  collateral_commitment: FieldElement,
+  continuation_anchors: Anchors,
+  opening: t.Optional(NoteOpening),
+}
 /** A place body without `signature`: the body of POST /orders/check. */
-export type CheckRequest = {
-  order_id: string
-  trading_key: string
-  symbol: string
-  side: Side
-  type: OrderType
-  amount: string
-  price_limit: string
-  min_fill?: string
-  expiry_slot: number
-  nonce: string
-  collateral_commitment: string
-  continuation_anchors: string[]
-  opening?: NoteOpening
-}
-export type PlaceRequest = CheckRequest & { signature: string }
-export type CancelRequest = { trading_key: string; cancel_nonce: string; signature: string }
-export type ModifyRequest = { cancel_nonce: string; cancel_signature: string; replacement: PlaceRequest }
-export type CancelAllRequest = {
-  trading_key: string
-  symbol?: string
-  cancel_nonce: string
-  signature: string
-}
-export type DeadManRequest = {
-  trading_key: string
-  cancel_nonce: string
-  timeout_slots: number
-  signature: string
-}
-export type WithdrawalRequest = {
-  trading_key: string
-  commitment: string
-  destination: string
-  amount: string
-  nonce: string
-  expiry_slot: number
-  change_anchor: string
-  signature: string
-  opening?: NoteOpening
-}
-export type ReshapeRequest = {
-  trading_key: string
-  inputs: string[]
-  amounts: string[]
-  anchor: string
-  nonce: string
-  expiry_slot: number
-  signature: string
-  openings?: (NoteOpening | null)[]
-}
+export const CheckRequest = exact(checkFields)
+export type CheckRequest = Static<typeof CheckRequest>
+export const PlaceRequest = exact({ ...checkFields, signature: Signature })
+export type PlaceRequest = Static<typeof PlaceRequest>
+
+const cancelFields = { trading_key: PublicKey, cancel_nonce: Nonce, signature: Signature }
+export const CancelRequest = exact(cancelFields)
+export type CancelRequest = Static<typeof CancelRequest>
+const modifyFields = { cancel_nonce: Nonce, cancel_signature: Signature, replacement: PlaceRequest }
+export const ModifyRequest = exact(modifyFields)
+export type ModifyRequest = Static<typeof ModifyRequest>
+/** Params of cancel and modify on a socket: the body of the REST call and the id from its path. */
+export const CancelParams = exact({ order_id: OrderId, ...cancelFields })
+export const ModifyParams = exact({ order_id: OrderId, ...modifyFields })
+
+export const CancelAllRequest = exact({ ...cancelFields, symbol: t.Optional(SymbolName) })
+export type CancelAllRequest = Static<typeof CancelAllRequest>
+export const CancelAllBody = t.Union([
+  CancelAllRequest,
+  t.Array(CancelAllRequest, { minItems: 1, maxItems: CANCEL_ALL_MAX }),
+])
+export const DeadManRequest = exact({
+  ...cancelFields,
+  timeout_slots: Integer(
+    0,
+    Number.MAX_SAFE_INTEGER,
+    `Slots until it fires, at most ${DEAD_MAN_SLOTS_MAX}; 0 disarms.`,
+  ),
+})
+export type DeadManRequest = Static<typeof DeadManRequest>
+
+export const WithdrawalRequest = exact({
+  trading_key: PublicKey,
+  commitment: FieldElement,
+  destination: Address,
+  amount: PositiveAmountText,
+  nonce: Nonce,
+  expiry_slot: Slot,
+  change_anchor: FieldElement,
+  signature: Signature,
+  opening: t.Optional(NoteOpening),
+})
+export type WithdrawalRequest = Static<typeof WithdrawalRequest>
+
+const RESHAPE_NOTES = { minItems: 1, maxItems: RESHAPE_NOTES_MAX }
+const isAscending = (inputs: Uint8Array[]) =>
+  inputs.every((input, index) => index === 0 || compareBytes(inputs[index - 1]!, input) < 0)
+export const ReshapeRequest = exact({
+  trading_key: PublicKey,
+  inputs: group(FieldElement, RESHAPE_NOTES, 'reshape_invalid', isAscending),
+  amounts: group(AmountText, RESHAPE_NOTES, 'reshape_invalid', (amounts) => !amounts.includes(0n)),
+  anchor: FieldElement,
+  nonce: Nonce,
+  expiry_slot: Slot,
+  signature: Signature,
+  openings: t.Optional(
+    t.Array(nullable(NoteOpening), {
+      ...RESHAPE_NOTES,
+      description: 'Aligned with inputs; null where the venue knows the note.',
+    }),
+  ),
+})
+export type ReshapeRequest = Static<typeof ReshapeRequest>
+
+/** A price signed by a source of an oracle instrument: the body of POST /references on the operator's port. */
+export const ReferencePrice = exact({
+  symbol: SymbolName,
+  price: PriceText,
+  publish_unix_ms: Milliseconds,
+  source: SourceName,
+  signature: Signature,
+})
+
+// Results.
 
 /** Proof that a command is in the journal (engine.md "Receipts"); protocol/bodies/receipt.ts checks it. */
-export type Receipt = {
-  epoch: number
-  seq: number
-  head: string
-  root: string
-  index: number
-  path: string[]
-  signature: string
-}
+export const Receipt = exact({
+  epoch: Count,
+  seq: Count,
+  head: Hash,
+  root: Hash,
+  index: Count,
+  path: t.Array(Hash),
+  signature: Signature,
+})
+export type Receipt = Static<typeof Receipt>
+export const OrderStatus = oneOf(['accepted', 'partially_filled', 'filled', 'cancelled', 'expired'])
+export type OrderStatus = Static<typeof OrderStatus>
 
-export type OrderStatus = 'accepted' | 'partially_filled' | 'filled' | 'cancelled' | 'expired'
-export type CancelReason =
-  | 'by_owner'
-  | 'cancel_all'
-  | 'disconnect'
-  | 'deadman'
-  | 'ioc_remainder'
-  | 'fok_unfilled'
-  | 'replaced'
-  | 'note_exited'
-  | 'instrument_closed'
-  | 'vault_frozen'
+const placedFields = {
+  order_id: OrderId,
+  status: OrderStatus,
+  arrival_slot: Slot,
+  seq: Seq,
+  receipt: Receipt,
+}
+export const PlaceResult = exact(placedFields)
+export type PlaceResult = Static<typeof PlaceResult>
+export const CancelResult = exact({
+  order_id: OrderId,
+  status: t.Literal('cancelled'),
+  seq: Seq,
+  receipt: Receipt,
+})
+export type CancelResult = Static<typeof CancelResult>
+export const ModifyResult = exact({ old_order_id: OrderId, ...placedFields })
+export type ModifyResult = Static<typeof ModifyResult>
+export const CancelAllResult = exact({ cancelled: t.Array(OrderId), seq: Seq, receipt: Receipt })
+export type CancelAllResult = Static<typeof CancelAllResult>
+export const DeadManResult = exact({ expires_slot: nullable(Slot), seq: Seq, receipt: Receipt })
+export type DeadManResult = Static<typeof DeadManResult>
 
-export type PlaceResult = {
-  order_id: string
-  status: OrderStatus
-  arrival_slot: number
-  seq: number
-  receipt: Receipt
-}
-export type CancelResult = { order_id: string; status: 'cancelled'; seq: number; receipt: Receipt }
-export type ModifyResult = {
-  old_order_id: string
-  order_id: string
-  status: OrderStatus
-  arrival_slot: number
-  seq: number
-  receipt: Receipt
-}
-export type CancelAllResult = { cancelled: string[]; seq: number; receipt: Receipt }
-export type DeadManResult = { expires_slot: number | null; seq: number; receipt: Receipt }
+// Resources.
 
-export type FillStage = 'matched' | 'submitted' | 'confirmed' | 'finalized' | 'voided'
-export type Fill = {
-  seq: number
-  order_id: string
-  fill_index: number
-  symbol: string
-  side: Side
-  price: string
-  amount: string
-  quote_amount: string
-  fee: string
-  batch: number
-  settlement_batch?: number
-  stage: FillStage
-  anchor_index: number
-  proceeds_commitment: string
-  change_commitment?: string
-  signature?: string
-  slot: number
-}
-export type Order = {
-  order_id: string
-  trading_key: string
-  symbol: string
-  side: Side
-  type: OrderType
-  amount: string
-  filled_amount: string
-  remaining_amount: string
-  price_limit: string
-  min_fill: string
-  expiry_slot: number
-  arrival_slot: number
-  status: OrderStatus
-  reason?: CancelReason
-  replaces?: string
-  replaced_by?: string
-  fills: Fill[]
-  seq: number
-}
+const CancelReason = oneOf([
+  'by_owner',
+  'cancel_all',
+  'disconnect',
+  'deadman',
+  'ioc_remainder',
+  'fok_unfilled',
+  'replaced',
+  'note_exited',
+  'instrument_closed',
+  'vault_frozen',
+])
+export type CancelReason = Static<typeof CancelReason>
+export const FillStage = oneOf(['matched', 'submitted', 'confirmed', 'finalized', 'voided'])
+export type FillStage = Static<typeof FillStage>
+export const Fill = exact({
+  seq: Seq,
+  order_id: OrderId,
+  fill_index: Count,
+  symbol: SymbolName,
+  side: SideName,
+  price: U64,
+  amount: U64,
+  quote_amount: U64,
+  fee: U64,
+  batch: Count,
+  settlement_batch: t.Optional(Count),
+  stage: FillStage,
+  anchor_index: Count,
+  proceeds_commitment: Hash,
+  change_commitment: t.Optional(Hash),
+  signature: t.Optional(TransactionSignature),
+  slot: Slot,
+})
+export type Fill = Static<typeof Fill>
+export const Order = exact({
+  order_id: OrderId,
+  trading_key: PublicKey,
+  symbol: SymbolName,
+  side: SideName,
+  type: OrderTypeName,
+  amount: U64,
+  filled_amount: U64,
+  remaining_amount: U64,
+  price_limit: U64,
+  min_fill: U64,
+  expiry_slot: Slot,
+  arrival_slot: Slot,
+  status: OrderStatus,
+  reason: t.Optional(CancelReason),
+  replaces: t.Optional(OrderId),
+  replaced_by: t.Optional(OrderId),
+  fills: t.Array(Fill),
+  seq: Seq,
+})
+export type Order = Static<typeof Order>
 
-export type WithdrawalStatus = 'accepted' | 'submitted' | 'confirmed' | 'finalized' | 'refunded' | 'voided'
-export type Withdrawal = {
-  withdrawal_id: string
-  commitment: string
-  destination: string
-  amount: string
-  fee: string
-  status: WithdrawalStatus
-  change_commitment?: string
-  refund_commitment?: string
-  settlement_batch?: number
-  signature?: string
-  seq: number
+const withdrawalFields = {
+  withdrawal_id: CommandId,
+  commitment: Hash,
+  destination: Address,
+  amount: U64,
+  fee: U64,
+  status: oneOf(['accepted', 'submitted', 'confirmed', 'finalized', 'refunded', 'voided']),
+  change_commitment: t.Optional(Hash),
+  refund_commitment: t.Optional(Hash),
+  settlement_batch: t.Optional(Count),
+  signature: t.Optional(TransactionSignature),
+  seq: Seq,
 }
-export type ReshapeStatus = 'accepted' | 'submitted' | 'confirmed' | 'finalized' | 'voided'
-export type Reshape = {
-  reshape_id: string
-  inputs: string[]
-  outputs: { commitment: string; amount: string }[]
-  status: ReshapeStatus
-  settlement_batch?: number
-  signature?: string
-  seq: number
+export const Withdrawal = exact(withdrawalFields)
+export type Withdrawal = Static<typeof Withdrawal>
+export const WithdrawalResult = exact({ ...withdrawalFields, receipt: Receipt })
+export type WithdrawalResult = Static<typeof WithdrawalResult>
+
+const reshapeFields = {
+  reshape_id: CommandId,
+  inputs: t.Array(Hash),
+  outputs: t.Array(exact({ commitment: Hash, amount: U64 })),
+  status: oneOf(['accepted', 'submitted', 'confirmed', 'finalized', 'voided']),
+  settlement_batch: t.Optional(Count),
+  signature: t.Optional(TransactionSignature),
+  seq: Seq,
 }
+export const Reshape = exact(reshapeFields)
+export type Reshape = Static<typeof Reshape>
+export const ReshapeResult = exact({ ...reshapeFields, receipt: Receipt })
+export type ReshapeResult = Static<typeof ReshapeResult>
+
+export const SettlementBatchStage = exact({
+  batch: Count,
+  signature: TransactionSignature,
+  slot: Slot,
+  stage: FillStage,
+})
+export type SettlementBatchStage = Static<typeof SettlementBatchStage>
+export const OrderStages = exact({ order_id: OrderId, fills: t.Array(Fill) })
+export type OrderStages = Static<typeof OrderStages>
+
+export const Nonces = exact({ place_nonce: U64, cancel_nonce: U64 })
+export type Nonces = Static<typeof Nonces>
+
+// Events and pages.
+
 /** Data of a `note.created` or `note.exited` event: a note of one of the account's keys. */
-export type NoteEvent = { commitment: string; trading_key: string; mint: string; amount: string }
-
-export type EventKind =
-  | 'order.accepted'
-  | 'order.partially_filled'
-  | 'order.filled'
-  | 'order.cancelled'
-  | 'order.expired'
-  | 'order.replaced'
-  | 'fill.matched'
-  | 'fill.submitted'
-  | 'fill.confirmed'
-  | 'fill.finalized'
-  | 'fill.voided'
-  | `withdrawal.${WithdrawalStatus}`
-  | `reshape.${ReshapeStatus}`
-  | 'note.created'
-  | 'note.exited'
+const NoteEvent = exact({ commitment: Hash, trading_key: PublicKey, mint: Address, amount: U64 })
+export type NoteEvent = Static<typeof NoteEvent>
+export const EventKind = oneOf([
+  'order.accepted',
+  'order.partially_filled',
+  'order.filled',
+  'order.cancelled',
+  'order.expired',
+  'order.replaced',
+  'fill.matched',
+  'fill.submitted',
+  'fill.confirmed',
+  'fill.finalized',
+  'fill.voided',
+  'withdrawal.accepted',
+  'withdrawal.submitted',
+  'withdrawal.confirmed',
+  'withdrawal.finalized',
+  'withdrawal.refunded',
+  'withdrawal.voided',
+  'reshape.accepted',
+  'reshape.submitted',
+  'reshape.confirmed',
+  'reshape.finalized',
+  'reshape.voided',
+  'note.created',
+  'note.exited',
+])
+export type EventKind = Static<typeof EventKind>
 /** One numbered fact of an account; the same object on REST and on every socket. */
-export type AccountEvent = {
-  seq: number
-  kind: EventKind
-  slot: number
-  unix_ms: number
-  data: Order | Fill | Withdrawal | Reshape | NoteEvent
-}
-export type Page<T> = { items: T[]; next_after: number | null }
-export type Nonces = { place_nonce: string; cancel_nonce: string }
+export const AccountEvent = exact({
+  seq: Seq,
+  kind: EventKind,
+  slot: Slot,
+  unix_ms: Milliseconds,
+  data: t.Union([Order, Fill, Withdrawal, Reshape, NoteEvent]),
+})
+export type AccountEvent = Static<typeof AccountEvent>
 
-/** RFC 9457 problem document; `code` is stable, `applied` speaks of the command; `unknown` goes with status 500 only. */
-export type Problem = {
-  type: string
-  title: string
-  status: number
-  detail: string
-  code: string
-  message: string
-  request_id: string
-  applied: 'no' | 'yes' | 'unknown'
-} & Record<string, unknown>
+export const page = <S extends TSchema>(item: S) =>
+  exact({
+    items: t.Array(item),
+    next_after: t.Union([Seq, t.Null()], {
+      description: 'Pass as `after` for the next page; null at the end.',
+    }),
+  })
+export type Page<T> = { items: T[]; next_after: number | null }
+export const pageFields = {
+  after: t.Optional(
+    QueryInteger('What follows this place: `next_after` of the page before; 0 or absent for the first.'),
+  ),
+  limit: t.Optional(
+    QueryInteger(
+      `Items per page, 1 to ${PAGE_ITEMS_MAX}; ${PAGE_ITEMS_DEFAULT} if absent.`,
+      1,
+      PAGE_ITEMS_MAX,
+    ),
+  ),
+}
+export const PageQuery = exact(pageFields)
+
+// Ids in a path: commands take the bytes, reads the text.
+
+export const OrderPath = exact({ order_id: OrderId })
+export const OrderTextPath = exact({ order_id: asText(OrderId) })

@@ -1,5 +1,5 @@
+import { TokenRequest, TokenResponse } from '../../protocol/wire/public'
 import { endpoint } from '../../server/edge/endpoint'
-import { TokenRequest, TokenResponse } from '../../server/shapes/venue'
 
 /** POST /auth/token: exchanges credentials for a bearer token. Wrong secrets never block a login with the right one. */
 export default endpoint(

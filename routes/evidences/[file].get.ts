@@ -1,7 +1,7 @@
 import { Refusal } from '../../protocol/refusals'
-import { endpoint, t } from '../../server/edge/endpoint'
+import { exact, t } from '../../protocol/wire/values'
+import { endpoint } from '../../server/edge/endpoint'
 import { PATH_NAME_LENGTH_MAX } from '../../server/limits'
-import { exact } from '../../server/shapes/wire'
 
 /** GET /evidences/{file}: the files that bind the served TLS certificate to a key held inside the enclave. */
 export default endpoint(

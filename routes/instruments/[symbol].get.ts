@@ -1,7 +1,7 @@
-import { endpoint, t } from '../../server/edge/endpoint'
+import { Instrument } from '../../protocol/wire/public'
+import { exact, t } from '../../protocol/wire/values'
+import { endpoint } from '../../server/edge/endpoint'
 import { PATH_NAME_LENGTH_MAX } from '../../server/limits'
-import { Instrument } from '../../server/shapes/venue'
-import { exact } from '../../server/shapes/wire'
 
 /** GET /instruments/{symbol}: one instrument. Any other text answers `instrument_unknown`, never `field_invalid`. */
 export default endpoint(

@@ -1,6 +1,6 @@
+import { ReshapeRequest, ReshapeResult } from '../../protocol/wire/trading'
 import { COST, endpoint } from '../../server/edge/endpoint'
 import { RESHAPE_REFUSALS } from '../../server/edge/problem'
-import { ReshapeRequest, ReshapeResult } from '../../server/shapes/notes'
 
 /** POST /notes/reshape: merges or splits own notes of one key and mint in a coming settlement batch. */
 export default endpoint(

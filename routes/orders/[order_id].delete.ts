@@ -1,6 +1,6 @@
+import { CancelRequest, CancelResult, OrderPath } from '../../protocol/wire/trading'
 import { COST, endpoint } from '../../server/edge/endpoint'
 import { CANCEL_REFUSALS } from '../../server/edge/problem'
-import { CancelRequest, CancelResult, OrderParams } from '../../server/shapes/orders'
 
 /** DELETE /orders/{order_id}: cancels one live order by the signature of its trading key. */
 export default endpoint(
@@ -11,10 +11,10 @@ export default endpoint(
     tag: 'orders',
     bearer: true,
     cost: COST.cancel,
-    params: OrderParams,
+    params: OrderPath,
     body: CancelRequest,
     answer: { status: 200, body: CancelResult },
     refuses: CANCEL_REFUSALS,
   },
-  ({ venue, account_id, params, body }) => venue.cancel(account_id, params.order_id, body),
+  ({ venue, account_id, params, body }) => venue.cancel(account_id, { ...params, ...body }),
 )

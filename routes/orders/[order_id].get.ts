@@ -1,5 +1,5 @@
+import { Order, OrderTextPath } from '../../protocol/wire/trading'
 import { COST, endpoint } from '../../server/edge/endpoint'
-import { Order, OrderParams } from '../../server/shapes/orders'
 
 /** GET /orders/{order_id}: an own order with its fills, live or final. */
 export default endpoint(
@@ -8,7 +8,7 @@ export default endpoint(
     tag: 'orders',
     bearer: true,
     cost: COST.read,
-    params: OrderParams,
+    params: OrderTextPath,
     answer: { status: 200, body: Order },
     refuses: ['not_owner', 'order_unknown'],
   },

@@ -1,6 +1,6 @@
+import { ModifyRequest, ModifyResult, OrderPath } from '../../protocol/wire/trading'
 import { COST, endpoint } from '../../server/edge/endpoint'
 import { MODIFY_REFUSALS } from '../../server/edge/problem'
-import { ModifyRequest, ModifyResult, OrderParams } from '../../server/shapes/orders'
 
 /** PUT /orders/{order_id}: cancels the order and books its replacement; both or neither take effect. */
 export default endpoint(
@@ -12,10 +12,10 @@ export default endpoint(
     tag: 'orders',
     bearer: true,
     cost: COST.modify,
-    params: OrderParams,
+    params: OrderPath,
     body: ModifyRequest,
     answer: { status: 202, body: ModifyResult },
     refuses: MODIFY_REFUSALS,
   },
-  ({ venue, account_id, params, body }) => venue.modify(account_id, params.order_id, body),
+  ({ venue, account_id, params, body }) => venue.modify(account_id, { ...params, ...body }),
 )

@@ -1,6 +1,6 @@
+import { CancelAllBody, CancelAllResult } from '../../protocol/wire/trading'
 import { COST, endpoint } from '../../server/edge/endpoint'
 import { CANCEL_ALL_REFUSALS } from '../../server/edge/problem'
-import { CancelAllBody, CancelAllResult } from '../../server/shapes/orders'
 
 /** POST /orders/cancel-all: cancels every live order of a key, or of a key and symbol, by that key's signature. */
 export default endpoint(

@@ -1,7 +1,7 @@
-import { COST, endpoint, t } from '../../server/edge/endpoint'
+import { CheckRequest } from '../../protocol/wire/trading'
+import { exact, t } from '../../protocol/wire/values'
+import { COST, endpoint } from '../../server/edge/endpoint'
 import { CHECK_REFUSALS } from '../../server/edge/problem'
-import { CheckRequest } from '../../server/shapes/orders'
-import { exact } from '../../server/shapes/wire'
 
 /** POST /orders/check: runs the checks of a place that depend on no hidden state; books nothing. */
 export default endpoint(

@@ -1,6 +1,6 @@
+import { DeadManRequest, DeadManResult } from '../../protocol/wire/trading'
 import { COST, endpoint } from '../../server/edge/endpoint'
 import { DEAD_MAN_REFUSALS } from '../../server/edge/problem'
-import { DeadManRequest, DeadManResult } from '../../server/shapes/orders'
 
 /** POST /orders/dead-man: cancels a key's orders unless renewed within `timeout_slots`; 0 disarms. */
 export default endpoint(

@@ -1,5 +1,5 @@
+import { SystemStatus } from '../../protocol/wire/public'
 import { endpoint } from '../../server/edge/endpoint'
-import { SystemStatus } from '../../server/shapes/venue'
 
 /** GET /system/status: readiness, always 200; gives the reasons behind answers 503. */
 export default endpoint(

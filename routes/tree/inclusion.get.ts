@@ -1,7 +1,7 @@
 import { Refusal } from '../../protocol/refusals'
-import { COST, endpoint, t } from '../../server/edge/endpoint'
-import { TreeInclusion } from '../../server/shapes/notes'
-import { exact, Hash, QueryInteger } from '../../server/shapes/wire'
+import { TreeInclusion } from '../../protocol/wire/public'
+import { exact, FieldElement, QueryInteger, t } from '../../protocol/wire/values'
+import { COST, endpoint } from '../../server/edge/endpoint'
 
 /** GET /tree/inclusion: the siblings on the path from one leaf to the root. */
 export default endpoint(
@@ -12,18 +12,18 @@ export default endpoint(
     bearer: true,
     cost: COST.read,
     query: exact({
-      commitment: t.Optional(Hash),
+      commitment: t.Optional(FieldElement),
       leaf_index: t.Optional(QueryInteger('Index of the leaf.')),
     }),
     answer: { status: 200, body: TreeInclusion },
-    refuses: ['field_element_invalid', 'leaf_unknown'],
+    refuses: ['leaf_unknown'],
   },
   ({ venue, query: { commitment, leaf_index } }) => {
     if (commitment !== undefined && leaf_index !== undefined) {
       throw new Refusal('field_invalid', { field: 'leaf_index' })
     }
-    if (commitment !== undefined) return venue.treeInclusion({ commitment })
-    if (leaf_index !== undefined) return venue.treeInclusion({ leaf_index: Number(leaf_index) })
-    throw new Refusal('field_missing', { field: 'commitment' })
+    const leaf = commitment ?? leaf_index
+    if (leaf === undefined) throw new Refusal('field_missing', { field: 'commitment' })
+    return venue.treeInclusion(leaf)
   },
 )

@@ -1,8 +1,7 @@
-import { PAGE_LEAVES_MAX } from '../../protocol/limits'
-import { COST, endpoint, integerOf, t } from '../../server/edge/endpoint'
-import { PAGE_LEAVES_DEFAULT } from '../../server/limits'
-import { TreeLeaves } from '../../server/shapes/notes'
-import { exact, QueryInteger, QueryLimit } from '../../server/shapes/wire'
+import { PAGE_LEAVES_DEFAULT, PAGE_LEAVES_MAX } from '../../protocol/limits'
+import { TreeLeaves } from '../../protocol/wire/public'
+import { exact, QueryInteger, t } from '../../protocol/wire/values'
+import { COST, endpoint } from '../../server/edge/endpoint'
 
 /** GET /tree/leaves: a range of finalized leaves, from which a wallet builds its own proofs. */
 export default endpoint(
@@ -14,14 +13,14 @@ export default endpoint(
     query: exact({
       from: t.Optional(QueryInteger('Index of the first leaf; 0 if absent.')),
       limit: t.Optional(
-        QueryLimit(
-          PAGE_LEAVES_MAX,
+        QueryInteger(
           `Leaves per answer, 1 to ${PAGE_LEAVES_MAX}; ${PAGE_LEAVES_DEFAULT} if absent.`,
+          1,
+          PAGE_LEAVES_MAX,
         ),
       ),
     }),
     answer: { status: 200, body: TreeLeaves },
   },
-  ({ venue, query }) =>
-    venue.treeLeaves(integerOf(query.from, 0), integerOf(query.limit, PAGE_LEAVES_DEFAULT)),
+  ({ venue, query }) => venue.treeLeaves(query.from ?? 0, query.limit ?? PAGE_LEAVES_DEFAULT),
 )

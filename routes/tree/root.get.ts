@@ -1,5 +1,5 @@
+import { TreeRoot } from '../../protocol/wire/public'
 import { endpoint } from '../../server/edge/endpoint'
-import { TreeRoot } from '../../server/shapes/notes'
 
 /** GET /tree/root: the finalized tree of note commitments. */
 export default endpoint(

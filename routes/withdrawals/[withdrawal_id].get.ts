@@ -1,6 +1,6 @@
+import { Withdrawal } from '../../protocol/wire/trading'
+import { asText, CommandId, exact } from '../../protocol/wire/values'
 import { COST, endpoint } from '../../server/edge/endpoint'
-import { Withdrawal } from '../../server/shapes/notes'
-import { CommandId, exact } from '../../server/shapes/wire'
 
 /** GET /withdrawals/{withdrawal_id}: an own withdrawal and its stage. */
 export default endpoint(
@@ -9,7 +9,7 @@ export default endpoint(
     tag: 'notes',
     bearer: true,
     cost: COST.read,
-    params: exact({ withdrawal_id: CommandId }),
+    params: exact({ withdrawal_id: asText(CommandId) }),
     answer: { status: 200, body: Withdrawal },
     refuses: ['not_owner', 'withdrawal_unknown'],
   },

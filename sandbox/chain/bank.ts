@@ -106,4 +106,4 @@ export class Bank {
 }
 
 export const SYSTEM_PROGRAM = '11111111111111111111111111111111'
-export const SLOTS_PER_EPOCH = 432_000
+const SLOTS_PER_EPOCH = 432_000

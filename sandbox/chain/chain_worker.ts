@@ -3,7 +3,7 @@ import { type GenesisOptions, makeGenesis } from './genesis'
 import { type OpenedChain, openEmbeddedChain } from './open_embedded_chain'
 
 export type ChainRequest =
-  | { op: 'open'; data_dir: string; slot_ms: number; genesis: GenesisOptions }
+  | { op: 'open'; data_dir: string; slot_ms: number; port?: number; genesis: GenesisOptions }
   | { op: 'close' }
 export type ChainReply =
   | { op: 'opened'; url: string; program_id: Uint8Array }
@@ -16,9 +16,9 @@ let chain: OpenedChain | undefined
 
 const reply = (message: ChainReply): void => postMessage(message)
 
-async function open({ data_dir, slot_ms, genesis }: ChainRequest & { op: 'open' }): Promise<void> {
+async function open({ genesis, ...options }: ChainRequest & { op: 'open' }): Promise<void> {
   try {
-    chain = await openEmbeddedChain({ data_dir, slot_ms })
+    chain = await openEmbeddedChain(options)
     const program_id = await makeGenesis(chain, genesis)
     reply({ op: 'opened', url: chain.url, program_id })
   } catch (error) {

@@ -1,8 +1,9 @@
 /**
- * Types of an embedded chain: its addresses, its clock and its injected faults.
+ * Types the options of an embedded chain and the faults that a test injects.
  *
  * It models blockhash life, commitment by depth with the state of each level, landing, repeats and forks. It does not
- * model leaders, competing forks at one time, fee markets, write-lock contention or durable nonces.
+ * model leaders, competing forks at one time, fee markets, write-lock contention, durable nonces, lookup tables or
+ * subscriptions.
  */
 
 /**
@@ -20,10 +21,6 @@ export type Faults = {
   refuse_v1?: boolean | undefined
   /** The fault of one RPC request; undefined answers it normally. */
   rpc?: ((method: string) => RpcFault | undefined) | undefined
-  /** Each subscription notification is delivered twice. */
-  notify_twice?: boolean | undefined
-  /** Subscription notifications are lost, the socket stays open. */
-  notify_never?: boolean | undefined
 }
 export type RpcFault = {
   latency_ms?: number
@@ -42,35 +39,10 @@ export type EmbeddedChainOptions = {
   data_dir: string
   /** Milliseconds per slot; 0 makes slots only through `advance`. */
   slot_ms: number
+  /** Port of the server; default any that is free, which is also taken where this one is in use. */
+  port?: number
   /** Slots behind the tip at which a block is confirmed (default 1) and finalized (default 8). */
   confirmed_depth?: number
   finalized_depth?: number
   faults?: Faults
-}
-
-export type EmbeddedChain = {
-  /** `http://127.0.0.1:<port>`: JSON-RPC. */
-  readonly url: string
-  /** `ws://127.0.0.1:<port>`: subscriptions. */
-  readonly ws_url: string
-  readonly genesis_hash: Uint8Array
-  /** The vault program; undefined until `makeGenesis` has run on this data. */
-  readonly program_id: Uint8Array | undefined
-  /** Live faults; assign its fields. */
-  readonly faults: Faults
-  /** Newest slot, at `processed`. */
-  slot(): number
-  /** Produces slots at once, in addition to the timer. */
-  advance(slots: number): void
-  /**
-   * Abandons the newest `depth` blocks: their transactions, account writes and blockhashes are gone, slot numbers go on.
-   * @throws RangeError when it would undo a finalized block
-   */
-  fork(depth: number): void
-  /** While stalled no slot is made; requests are answered from the last one. */
-  stall(stalled: boolean): void
-  /** Moves the chain's clock (`Clock.unix_timestamp`) ahead. */
-  warpTime(seconds: number): void
-  /** Stops serving; everything landed is already on disk. */
-  close(): Promise<void>
 }

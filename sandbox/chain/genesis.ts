@@ -3,32 +3,30 @@
 import { readFileSync } from 'node:fs'
 import {
   type Address,
-  address,
-  type Blockhash,
   createKeyPairSignerFromPrivateKeyBytes,
   generateKeyPairSigner,
-  getAddressEncoder,
-  getProgramDerivedAddress,
   type Instruction,
   type KeyPairSigner,
 } from '@solana/kit'
-import {
-  buildTransaction,
-  COMPUTE_UNITS_MAX,
-  toInstruction,
-} from '../../engine/chain/client/build_transaction'
+import { toInstruction } from '../../engine/chain/client/build_transaction'
 import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import {
   mintRecordAddress,
-  TOKEN_PROGRAM as TOKEN_PROGRAM_BYTES,
+  programDataAddress,
+  TOKEN_PROGRAM,
   vaultAddresses,
 } from '../../protocol/vault/addresses'
 import { initializeInstruction, registerMintInstruction } from '../../protocol/vault/admin'
-import { TOKEN_PROGRAM } from './account_methods'
+import {
+  LOADER_V3,
+  PROGRAM_BYTES,
+  PROGRAM_DATA_HEADER_BYTES,
+  renounceUpgrades,
+} from '../../tools/program/loader'
 import { type BankAccount, SYSTEM_PROGRAM } from './bank'
-import { NATIVE_MINT } from './faucet'
+import { enqueueSigned, NATIVE_MINT } from './faucet'
 import type { OpenedChain } from './open_embedded_chain'
-import { decodeTransaction } from './transaction_meta'
+import { MINT_BYTES } from './token_instructions'
 
 /** Mints of the demo instruments, at their mainnet addresses. */
 const GENESIS_MINTS = [
@@ -37,12 +35,8 @@ const GENESIS_MINTS = [
   { mint: 'jtojtomepa8beP8AuQc6eXt5FriJwfFMwQx2v2f9mCL', decimals: 9, faucet: true },
 ] as const
 
-const LOADER_V3 = address('BPFLoaderUpgradeab1e11111111111111111111111')
 const FAUCET_LAMPORTS = 10n ** 18n
 const MINT_LAMPORTS = 1_461_600n
-const MINT_BYTES = 82
-/** Program data: tag u32 = 3, slot u64, authority option u8, authority (32), then the ELF. */
-const PROGRAM_DATA_HEADER_BYTES = 45
 /** Lamports of the admin and of the settlement signer: 100 SOL each. */
 const FUNDING_LAMPORTS = 100_000_000_000n
 const EXIT_DELAY_S = 7 * 86_400
@@ -59,15 +53,10 @@ function mintAccount(decimals: number, authority: Uint8Array | undefined): BankA
   }
   data[44] = decimals
   data[45] = 1
-  return { lamports: MINT_LAMPORTS, data, owner: TOKEN_PROGRAM, executable: false }
+  return { lamports: MINT_LAMPORTS, data, owner: encodeBase58(TOKEN_PROGRAM), executable: false }
 }
 
-async function programDataAddress(program_id: Uint8Array): Promise<string> {
-  const [derived] = await getProgramDerivedAddress({ programAddress: LOADER_V3, seeds: [program_id] })
-  return derived
-}
-
-const encode = (text: string): Uint8Array => new Uint8Array(getAddressEncoder().encode(address(text)))
+const encode = (text: string): Uint8Array => decodeBase58(text, 32)!
 
 /** The faucet's lamports and the mints; only the faucet may mint. */
 export function moneyAccounts(faucet: string): [string, BankAccount][] {
@@ -90,26 +79,26 @@ export function moneyAccounts(faucet: string): [string, BankAccount][] {
  * @param rent rent-exempt lamports of an account of that many bytes
  */
 async function programAccounts(
-  program: string,
+  program: Address,
   elf: Uint8Array,
-  authority: string,
+  authority: Address,
   rent: (bytes: number) => bigint,
 ): Promise<[string, BankAccount][]> {
-  const data_address = await programDataAddress(encode(program))
+  const data_address = programDataAddress(encode(program))
   const program_data = new Uint8Array(PROGRAM_DATA_HEADER_BYTES + elf.length)
   program_data[0] = 3
   program_data[12] = 1
   program_data.set(encode(authority), 13)
   program_data.set(elf, PROGRAM_DATA_HEADER_BYTES)
-  const stub = new Uint8Array(36)
+  const stub = new Uint8Array(PROGRAM_BYTES)
   stub[0] = 2
-  stub.set(encode(data_address), 4)
+  stub.set(data_address, 4)
   const held = (data: Uint8Array, executable: boolean): BankAccount => {
     return { lamports: rent(data.length), data, owner: LOADER_V3, executable }
   }
   // The program account names its data, so the data must exist first.
   return [
-    [data_address, held(program_data, false)],
+    [encodeBase58(data_address), held(program_data, false)],
     [program, held(stub, true)],
   ]
 }
@@ -137,21 +126,22 @@ export async function makeGenesis(chain: OpenedChain, options: GenesisOptions): 
   await chain.faucet.airdrop(admin.address, FUNDING_LAMPORTS)
   await chain.faucet.airdrop(encodeBase58(options.settlement_signer), FUNDING_LAMPORTS)
   chain.machine.advance()
-  const program_data = decodeBase58(await programDataAddress(program), 32)!
+  const program_data = programDataAddress(program)
+  const admin_key = encode(admin.address)
   if (!exists(chain, vaultAddresses(program).config)) {
     const opened = initializeInstruction({
       program,
       program_data,
-      deployer: decodeBase58(admin.address, 32)!,
-      admin: decodeBase58(admin.address, 32)!,
+      deployer: admin_key,
+      admin: admin_key,
       settlement_signer: options.settlement_signer,
       exit_delay_s: options.exit_delay_s ?? EXIT_DELAY_S,
     })
     await land(chain, admin, toInstruction(opened, [admin]))
   }
-  for (const { mint } of GENESIS_MINTS) await registerMint(chain, admin, program, decodeBase58(mint, 32)!)
+  for (const { mint } of GENESIS_MINTS) await registerMint(chain, admin, program, encode(mint))
   if (mayUpgrade(chain, program_data))
-    await land(chain, admin, renounceUpgrades(admin, encodeBase58(program_data)))
+    await land(chain, admin, renounceUpgrades(encodeBase58(program_data) as Address, admin))
   store.setFact('genesis_done', Uint8Array.of(1))
   // Readers ask for finalized state: the vault must be visible to the first request.
   chain.advance(chain.machine.depth.finalized)
@@ -166,7 +156,7 @@ async function installProgram(chain: OpenedChain, path: string, authority: Addre
   machine.install(await programAccounts(program, elf, authority, rent))
   // A program is callable from the slot after the one that deployed it.
   machine.advance()
-  const program_id = decodeBase58(program, 32)!
+  const program_id = encode(program)
   machine.store.setFact('program_id', program_id)
   return program_id
 }
@@ -178,26 +168,17 @@ async function registerMint(
   mint: Uint8Array,
 ): Promise<void> {
   if (exists(chain, mintRecordAddress(program, mint))) return
-  const key = decodeBase58(admin.address, 32)!
+  const key = encode(admin.address)
   const bounds = { min_deposit: 1n, min_exit: 1n }
   const vault = registerMintInstruction({
     program,
     admin: key,
     payer: key,
     mint,
-    token_program: TOKEN_PROGRAM_BYTES,
+    token_program: TOKEN_PROGRAM,
     ...bounds,
   })
   await land(chain, admin, toInstruction(vault, [admin]))
-}
-
-/** Loader v3 SetAuthority (4) without a new authority: the program can never change again. */
-function renounceUpgrades(admin: KeyPairSigner, program_data: string): Instruction {
-  const accounts = [
-    { address: address(program_data), role: 1 },
-    { address: admin.address, role: 2, signer: admin },
-  ]
-  return { programAddress: LOADER_V3, accounts, data: Uint8Array.of(4, 0, 0, 0) }
 }
 
 function mayUpgrade(chain: OpenedChain, program_data: Uint8Array): boolean {
@@ -210,16 +191,7 @@ function exists(chain: OpenedChain, account: Uint8Array): boolean {
 
 async function land(chain: OpenedChain, admin: KeyPairSigner, instruction: Instruction): Promise<void> {
   const { machine } = chain
-  const { blockhash } = machine.blockhashes.at(machine.tip)
-  const lastValidBlockHeight = BigInt(machine.lastValidHeight(blockhash)!)
-  const { wire, signature } = await buildTransaction({
-    payer: admin,
-    instructions: [instruction],
-    lifetime: { blockhash: blockhash as Blockhash, lastValidBlockHeight },
-    compute_units: COMPUTE_UNITS_MAX,
-    priority_fee_lamports: 0n,
-  })
-  machine.enqueue(decodeTransaction(wire))
+  const signature = await enqueueSigned(machine, admin, [instruction])
   machine.advance()
   const landed = machine.store.transaction(signature)
   if (landed?.error !== 'null')

@@ -8,6 +8,8 @@ import type { GenesisOptions } from './genesis'
 type HostOptions = {
   data_dir: string
   slot_ms: number
+  /** Preferred port; another when it is in use. */
+  port?: number
   genesis: GenesisOptions
   /** The chain stopped unexpectedly after it was open: the venue must end. */
   failed(error: Error): void

@@ -77,9 +77,6 @@ export class Machine {
   /** Slots up to this one were produced by an earlier run and count as finalized. */
   readonly #floor: number
   #pending: { decoded: DecodedTransaction; land_slot: number }[] = []
-  /** Transactions of slots that are not finalized, for log subscriptions. */
-  #recent = new Map<number, Landed[]>()
-  readonly #listeners = new Set<() => void>()
 
   constructor(
     readonly store: Store,
@@ -140,8 +137,8 @@ export class Machine {
     this.#pending.push({ decoded, land_slot: this.tip + 1 + (this.faults.landing_delay_slots ?? 0) })
   }
 
-  /** Produces one slot: lands the due transactions, stores the block, then makes it visible. */
-  advance(): void {
+  /** Produces one slot: lands the due transactions, stores the block, then makes it visible. @returns what landed */
+  advance(): Landed[] {
     const previous = this.blockhashes.at(this.tip)
     const slot = this.tip + 1
     const blockhash = Blockhashes.hashOf(this.genesis_hash, slot, this.#forks)
@@ -151,12 +148,8 @@ export class Machine {
     this.store.commit(block, landed, this.#written(slot))
     this.blockhashes.add(block)
     this.tip = slot
-    this.#recent.set(slot, landed)
-    const finalized = this.slotAt('finalized')
-    this.bank.finalize(finalized)
-    // One slot of margin: subscriptions still read the slot that just became finalized.
-    for (const known of this.#recent.keys()) if (known < finalized - 1) this.#recent.delete(known)
-    this.#announce()
+    this.bank.finalize(this.slotAt('finalized'))
+    return landed
   }
 
   #land(block: Block): Landed[] {
@@ -197,28 +190,12 @@ export class Machine {
       blocks,
       [...changed].map((address) => [address, this.bank.newest(address)]),
     )
-    for (const slot of this.#recent.keys()) if (slot > target) this.#recent.set(slot, [])
     // The abandoned slots exist on the new fork as empty blocks; they can be abandoned again.
     for (const block of blocks) this.bank.begin(block.slot, block.unix_s)
-    this.#announce()
-  }
-
-  landedIn(slot: number): Landed[] {
-    return this.#recent.get(slot) ?? []
   }
 
   warpTime(seconds: number): void {
     this.#time_offset_s += seconds
-  }
-
-  /** Calls `listener` after each slot and fork; returns the function that removes it. */
-  watch(listener: () => void): () => void {
-    this.#listeners.add(listener)
-    return () => this.#listeners.delete(listener)
-  }
-
-  #announce(): void {
-    for (const listener of this.#listeners) listener()
   }
 
   *#written(slot: number): Iterable<[string, BankAccount | undefined]> {

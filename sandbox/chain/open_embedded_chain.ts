@@ -1,32 +1,26 @@
-/** Opens the embedded chain: litesvm with its state on disk, served by JSON-RPC and WebSocket on loopback. */
+/** Opens the embedded chain: litesvm with its state on disk, served by JSON-RPC on loopback. */
 
 import { randomBytes } from 'node:crypto'
 import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { accountMethods } from './account_methods'
-import type { EmbeddedChain, EmbeddedChainOptions } from './embedded_chain'
+import type { EmbeddedChainOptions } from './embedded_chain'
 import { Faucet, faucetMethods } from './faucet'
 import { moneyAccounts } from './genesis'
-import { historyMethods } from './history_methods'
 import { Machine } from './machine'
-import { sendMethods } from './send_methods'
+import { READ_METHODS } from './methods'
+import { SEND_METHODS } from './send_methods'
 import { serveRpc } from './serve'
-import { slotMethods } from './slot_methods'
 import { Store } from './store'
 
-/** The chain together with what only genesis may touch. */
-export type OpenedChain = EmbeddedChain & {
-  readonly machine: Machine
-  readonly faucet: Faucet
-  readonly admin_seed: Uint8Array
-}
+/** The running chain, with its inner parts for genesis and tests. */
+export type OpenedChain = Awaited<ReturnType<typeof openEmbeddedChain>>
 
 /**
  * Continues the chain in `data_dir`, or begins one with a random genesis hash. A landed transaction is on disk before
  * it is reported, so a killed process loses only pending transactions.
  * @throws when another process has this chain open
  */
-export async function openEmbeddedChain(options: EmbeddedChainOptions): Promise<OpenedChain> {
+export async function openEmbeddedChain(options: EmbeddedChainOptions) {
   mkdirSync(options.data_dir, { recursive: true, mode: 0o700 })
   chmodSync(options.data_dir, 0o700)
   const store = new Store(join(options.data_dir, 'chain.sqlite'))
@@ -36,33 +30,39 @@ export async function openEmbeddedChain(options: EmbeddedChainOptions): Promise<
   const faucet = await Faucet.open(machine, secret(join(options.data_dir, 'faucet.key')))
   if (!machine.bank.newest(faucet.signer.address)) machine.install(moneyAccounts(faucet.signer.address))
   const admin_seed = secret(join(options.data_dir, 'admin.key'))
-  const server = serveRpc(machine, {
-    ...slotMethods,
-    ...accountMethods,
-    ...sendMethods,
-    ...historyMethods,
-    ...faucetMethods(faucet),
-  })
+  const methods = { ...READ_METHODS, ...SEND_METHODS, ...faucetMethods(faucet) }
+  const server = serveRpc(machine, methods, options.port ?? 0)
   const clockwork = startClockwork(machine, options.slot_ms)
   return {
+    /** `http://127.0.0.1:<port>`: JSON-RPC. */
     url: `http://127.0.0.1:${server.port}`,
-    ws_url: `ws://127.0.0.1:${server.port}`,
     genesis_hash: machine.genesis_hash,
-    get program_id() {
+    /** The vault program; undefined until `makeGenesis` has run on this data. */
+    get program_id(): Uint8Array | undefined {
       return store.fact('program_id')
     },
+    /** Live faults; assign its fields. */
     faults,
     machine,
     faucet,
     admin_seed,
+    /** Newest slot, at `processed`. */
     slot: () => machine.tip,
-    advance(slots) {
+    /** Produces slots at once, in addition to the timer. */
+    advance(slots: number): void {
       for (let made = 0; made < slots; made++) machine.advance()
     },
-    fork: (slots) => machine.fork(slots),
+    /**
+     * Abandons the newest `depth` blocks: their transactions, account writes and blockhashes are gone, slot numbers go on.
+     * @throws RangeError when it would undo a finalized block
+     */
+    fork: (depth: number) => machine.fork(depth),
+    /** While stalled no slot is made; requests are answered from the last one. */
     stall: clockwork.stall,
-    warpTime: (seconds) => machine.warpTime(seconds),
-    async close() {
+    /** Moves the chain's clock (`Clock.unix_timestamp`) ahead. */
+    warpTime: (seconds: number) => machine.warpTime(seconds),
+    /** Stops serving; everything landed is already on disk. */
+    async close(): Promise<void> {
       clockwork.stop()
       await server.stop()
       store.close()

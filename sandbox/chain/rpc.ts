@@ -66,8 +66,8 @@ export function configAt(machine: Machine, params: unknown[], index: number): Co
 }
 
 /** Default `finalized`, as on a node. @throws RpcError for an unknown level */
-export function commitmentOf(config: Config, name = 'commitment'): Commitment {
-  const level = config[name] ?? 'finalized'
+export function commitmentOf(config: Config): Commitment {
+  const level = config['commitment'] ?? 'finalized'
   if (level === 'processed' || level === 'confirmed' || level === 'finalized') return level
   throw invalidParams('unknown commitment')
 }
@@ -91,7 +91,20 @@ export function textAt(params: unknown[], index: number): string {
   return text
 }
 
-/** `{context, value}`, the result of every account read. */
-export function withContext(machine: Machine, config: Config, value: unknown): unknown {
-  return { context: { apiVersion: '4.2.0', slot: machine.slotAt(commitmentOf(config)) }, value }
+/** @throws RpcError for an encoding other than base64; `jsonParsed` becomes base64, as on a node without a parser */
+export function requireBase64({ encoding }: Config): void {
+  if (encoding !== 'base64' && encoding !== 'jsonParsed') throw invalidParams('ask for encoding base64')
+}
+
+/** A method with its configuration at `index`; the result names the slot of the commitment that was asked for. */
+export function inContext(
+  index: number,
+  read: (machine: Machine, params: unknown[], level: Commitment, config: Config) => unknown,
+): Method {
+  return (machine, params) => {
+    const config = configAt(machine, params, index)
+    const level = commitmentOf(config)
+    const context = { apiVersion: '4.2.0', slot: machine.slotAt(level) }
+    return { context, value: read(machine, params, level, config) }
+  }
 }

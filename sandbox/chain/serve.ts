@@ -1,7 +1,6 @@
-/** The loopback server: JSON-RPC over HTTP, subscriptions over WebSocket, one port. */
+/** Serves JSON-RPC over HTTP on loopback. */
 import type { Machine } from './machine'
 import { encodeJson, type Method, RPC_CODE, RpcError } from './rpc'
-import { Subscriptions } from './subscriptions'
 
 const BODY_BYTES_MAX = 1_000_000
 const LOOPBACK_HOST = /^(127\.0\.0\.1|localhost)(:\d+)?$/
@@ -14,20 +13,15 @@ class ReplyLost extends Error {}
 
 type RpcServer = { port: number; stop(): Promise<void> }
 
-export function serveRpc(machine: Machine, methods: Record<string, Method>): RpcServer {
-  const sockets = new Map<Subscriptions, { close(code: number): void }>()
-  const stopWatching = machine.watch(() => {
-    for (const subscriptions of sockets.keys()) subscriptions.poll()
-  })
-  const server = Bun.serve<{ subscriptions?: Subscriptions }>({
+/** Serves on `port`, or on any free one where it is 0 or in use. */
+export function serveRpc(machine: Machine, methods: Record<string, Method>, port: number): RpcServer {
+  const options = {
     hostname: '127.0.0.1',
-    port: 0,
     maxRequestBodySize: BODY_BYTES_MAX,
-    fetch(request, self) {
+    fetch(request: Request) {
       // A page in a browser must not reach this server through a name that resolves to loopback.
       if (!LOOPBACK_HOST.test(request.headers.get('host') ?? ''))
         return new Response('wrong host', { status: 421 })
-      if (self.upgrade(request, { data: {} })) return undefined
       if (request.method === 'OPTIONS')
         return new Response(null, { status: 204, headers: readableBy(request) })
       if (request.method !== 'POST') return new Response('POST only', { status: 405 })
@@ -36,32 +30,17 @@ export function serveRpc(machine: Machine, methods: Record<string, Method>): Rpc
       }
       return answerHttp(machine, methods, request)
     },
-    websocket: {
-      open(socket) {
-        socket.data.subscriptions = new Subscriptions(machine, (text) => socket.send(text))
-        sockets.set(socket.data.subscriptions, socket)
-      },
-      message(socket, text) {
-        const { subscriptions } = socket.data
-        if (!subscriptions) return
-        void answerText(machine, methods, String(text), subscriptions).then((reply) => {
-          socket.send(reply)
-          // A fact that already holds (a landed signature) must not wait for the next slot.
-          subscriptions.poll()
-        })
-      },
-      close(socket) {
-        if (socket.data.subscriptions) sockets.delete(socket.data.subscriptions)
-      },
-    },
-  })
-  return {
-    port: server.port!,
-    async stop() {
-      stopWatching()
-      for (const socket of sockets.values()) socket.close(1000)
-      await server.stop(true)
-    },
+  }
+  const server = listen(options, port)
+  return { port: server.port!, stop: () => server.stop(true) }
+}
+
+function listen(options: Omit<Bun.Serve.Options<undefined>, 'port'>, port: number) {
+  try {
+    return Bun.serve({ ...options, port } as never)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error
+    return Bun.serve({ ...options, port: 0 } as never)
   }
 }
 
@@ -90,29 +69,21 @@ async function answerHttp(
   }
 }
 
-async function answerText(
-  machine: Machine,
-  methods: Record<string, Method>,
-  text: string,
-  subscriptions?: Subscriptions,
-): Promise<string> {
+async function answerText(machine: Machine, methods: Record<string, Method>, text: string): Promise<string> {
   let body: unknown
   try {
     body = JSON.parse(text)
   } catch {
     return encodeJson(failure(null, new RpcError(RPC_CODE.parse_error, 'Parse error')))
   }
-  if (!Array.isArray(body)) return encodeJson(await answer(machine, methods, body as Request_, subscriptions))
-  return encodeJson(
-    await Promise.all(body.map((one) => answer(machine, methods, one as Request_, subscriptions))),
-  )
+  if (!Array.isArray(body)) return encodeJson(await answer(machine, methods, body as Request_))
+  return encodeJson(await Promise.all(body.map((one) => answer(machine, methods, one as Request_))))
 }
 
 async function answer(
   machine: Machine,
   methods: Record<string, Method>,
   request: Request_,
-  subscriptions: Subscriptions | undefined,
 ): Promise<unknown> {
   const id = request?.id ?? null
   try {
@@ -121,7 +92,7 @@ async function answer(
     return {
       jsonrpc: '2.0',
       id,
-      result: (await run(machine, methods, request.method, params, subscriptions)) ?? null,
+      result: (await run(machine, methods, request.method, params)) ?? null,
     }
   } catch (error) {
     if (error instanceof ReplyLost) throw error
@@ -134,14 +105,11 @@ async function run(
   methods: Record<string, Method>,
   name: string,
   params: unknown[],
-  subscriptions: Subscriptions | undefined,
 ): Promise<unknown> {
   const fault = machine.faults.rpc?.(name)
   if (fault?.latency_ms) await Bun.sleep(fault.latency_ms)
   if (fault?.status) throw new ReplyLost(String(fault.status))
   if (fault?.error) throw new RpcError(fault.error.code, fault.error.message)
-  const subscribed = subscriptions?.handle(name, params)
-  if (subscribed !== undefined) return subscribed
   const method = Object.hasOwn(methods, name) ? methods[name] : undefined
   if (!method) throw new RpcError(RPC_CODE.method_not_found, 'Method not found')
   const result = await method(machine, params)

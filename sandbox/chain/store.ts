@@ -16,7 +16,6 @@ export type Landed = {
   unix_s: number
   /** Every address in the transaction. */
   mentions: string[]
-  logs: string[]
 }
 export type Block = { slot: number; height: number; blockhash: string; unix_s: number }
 type StoredTransaction = {

@@ -4,60 +4,27 @@ import {
   type Address,
   type CompiledTransactionMessage,
   type CompiledTransactionMessageWithLifetime,
-  getBase58Decoder,
   getCompiledTransactionMessageDecoder,
   getTransactionDecoder,
   type Transaction,
 } from '@solana/kit'
 import { FailedTransactionMetadata, type TransactionMetadata } from 'litesvm'
 import { requireSize } from '../../engine/chain/client/build_transaction'
-import { encodeLongBase58 } from '../../protocol/base58'
-import { mintOf, tokenAccountOf, uiAmount } from './account_methods'
+import { encodeBase58 } from '../../protocol/base58'
 import type { Bank } from './bank'
 import { encodeJson, RawJson } from './rpc'
 import type { Landed } from './store'
 
-type TransactionAccounts = {
-  /** Static accounts, then loaded writable, then loaded readonly: the order instruction indexes refer to. */
-  addresses: string[]
-  writable: boolean[]
-  loaded: { writable: string[]; readonly: string[] }
-}
-
-const LOOKUP_TABLE_HEADER_BYTES = 56
-
-export function accountsOf(message: CompiledTransactionMessage, bank: Bank): TransactionAccounts {
+/** The addresses of a message, in the order that instruction indexes refer to, and those it may write. */
+function accountsOf(message: CompiledTransactionMessage): { addresses: string[]; writable: string[] } {
   const { numSignerAccounts, numReadonlySignerAccounts, numReadonlyNonSignerAccounts } = message.header
-  const fixed = message.staticAccounts as readonly Address[]
-  const writable = fixed.map((_, at) =>
+  const addresses = message.staticAccounts as readonly Address[]
+  const writable = addresses.filter((_, at) =>
     at < numSignerAccounts
       ? at < numSignerAccounts - numReadonlySignerAccounts
-      : at < fixed.length - numReadonlyNonSignerAccounts,
+      : at < addresses.length - numReadonlyNonSignerAccounts,
   )
-  const loaded = loadedOf(message, bank)
-  return {
-    addresses: [...fixed, ...loaded.writable, ...loaded.readonly],
-    writable: [...writable, ...loaded.writable.map(() => true), ...loaded.readonly.map(() => false)],
-    loaded,
-  }
-}
-
-function loadedOf(
-  message: CompiledTransactionMessage,
-  bank: Bank,
-): { writable: string[]; readonly: string[] } {
-  const loaded: { writable: string[]; readonly: string[] } = { writable: [], readonly: [] }
-  if (message.version !== 0) return loaded
-  for (const lookup of message.addressTableLookups ?? []) {
-    const table = bank.newest(lookup.lookupTableAddress)?.data ?? new Uint8Array()
-    const entry = (index: number): string =>
-      getBase58Decoder().decode(
-        table.subarray(LOOKUP_TABLE_HEADER_BYTES + 32 * index, LOOKUP_TABLE_HEADER_BYTES + 32 * index + 32),
-      )
-    loaded.writable.push(...lookup.writableIndexes.map(entry))
-    loaded.readonly.push(...lookup.readonlyIndexes.map(entry))
-  }
-  return loaded
+  return { addresses: [...addresses], writable }
 }
 
 /** TransactionError as RPC JSON: a name (`"BlockhashNotFound"`), or an object with one member (`{InstructionError: [0, {Custom: 1}]}`). */
@@ -84,23 +51,10 @@ function instructionErrorOf(text: string): TransactionErrorJson {
   return /^\w+/.exec(text)?.[0] ?? text
 }
 
-type Balances = { lamports: bigint[]; tokens: Record<string, unknown>[] }
+const lamportsOf = (bank: Bank, addresses: string[]): bigint[] =>
+  addresses.map((address) => bank.newest(address)?.lamports ?? 0n)
 
-function balancesOf(bank: Bank, addresses: string[]): Balances {
-  const balances: Balances = { lamports: [], tokens: [] }
-  addresses.forEach((address, accountIndex) => {
-    const account = bank.newest(address)
-    balances.lamports.push(account?.lamports ?? 0n)
-    const token = tokenAccountOf(account)
-    const decimals = token && mintOf(bank.newest(token.mint))?.decimals
-    if (!token || decimals === undefined) return
-    const { mint, owner, amount, program: programId } = token
-    balances.tokens.push({ accountIndex, mint, owner, programId, uiTokenAmount: uiAmount(amount, decimals) })
-  })
-  return balances
-}
-
-export function innerInstructionsOf(meta: TransactionMetadata): unknown[] {
+function innerInstructionsOf(meta: TransactionMetadata): unknown[] {
   return meta
     .innerInstructions()
     .map((group, index) => ({
@@ -108,17 +62,17 @@ export function innerInstructionsOf(meta: TransactionMetadata): unknown[] {
       instructions: group.map((inner) => ({
         programIdIndex: inner.instruction().programIdIndex(),
         accounts: [...inner.instruction().accounts()],
-        data: encodeLongBase58(inner.instruction().data()),
+        data: encodeBase58(inner.instruction().data()),
         stackHeight: inner.stackHeight(),
       })),
     }))
     .filter((group) => group.instructions.length > 0)
 }
 
-export function returnDataOf(meta: TransactionMetadata): Record<string, unknown> | undefined {
+function returnDataOf(meta: TransactionMetadata): Record<string, unknown> | undefined {
   const data = meta.returnData().data()
   if (data.length === 0) return undefined
-  const programId = getBase58Decoder().decode(meta.returnData().programId())
+  const programId = encodeBase58(meta.returnData().programId())
   return { programId, data: [Buffer.from(data).toString('base64'), 'base64'] }
 }
 
@@ -127,27 +81,26 @@ function feeOf(result: TransactionMetadata | FailedTransactionMetadata): bigint 
   return BigInt(/fee: (\d+)/.exec(result.toString())?.[1] ?? '0')
 }
 
-/** `meta` as getTransaction returns it. */
+/** `meta` as getTransaction returns it, without the balances of tokens. */
 function metaJson(args: {
   error: string
   fee: bigint
-  before: Balances
-  after: Balances
-  accounts: TransactionAccounts
+  before: bigint[]
+  after: bigint[]
   meta: TransactionMetadata
 }): string {
-  const { error, fee, before, after, accounts, meta } = args
+  const { error, fee, before, after, meta } = args
   return encodeJson({
     err: new RawJson(error),
     status: error === 'null' ? { Ok: null } : { Err: new RawJson(error) },
     fee,
-    preBalances: before.lamports,
-    postBalances: after.lamports,
-    preTokenBalances: before.tokens,
-    postTokenBalances: after.tokens,
+    preBalances: before,
+    postBalances: after,
+    preTokenBalances: [],
+    postTokenBalances: [],
     innerInstructions: innerInstructionsOf(meta),
     logMessages: meta.logs(),
-    loadedAddresses: accounts.loaded,
+    loadedAddresses: { writable: [], readonly: [] },
     returnData: returnDataOf(meta),
     rewards: [],
     computeUnitsConsumed: meta.computeUnitsConsumed(),
@@ -162,14 +115,16 @@ export type DecodedTransaction = {
   signature: string | undefined
 }
 
-/** @throws TransactionTooLarge, or the decoder's error unless the bytes are a transaction */
+/** @throws TransactionTooLarge, RangeError for a lookup table, or the decoder's error unless the bytes are a transaction */
 export function decodeTransaction(bytes: Uint8Array): DecodedTransaction {
   const transaction = getTransactionDecoder().decode(bytes)
   const message = getCompiledTransactionMessageDecoder().decode(transaction.messageBytes)
   // litesvm does not limit the size of transactions.
   requireSize(message.version, bytes.length, message.staticAccounts.length)
+  if (message.version === 0 && message.addressTableLookups?.length)
+    throw new RangeError('the embedded chain has no address lookup tables')
   const first = transaction.signatures[message.staticAccounts[0]!]
-  return { bytes, transaction, message, signature: first ? getBase58Decoder().decode(first) : undefined }
+  return { bytes, transaction, message, signature: first ? encodeBase58(first) : undefined }
 }
 
 /** Undefined if the transaction failed before its fee was charged: it does not enter a block. */
@@ -179,15 +134,13 @@ export function executeTransaction(
   slot: number,
   unix_s: number,
 ): Landed | undefined {
-  const accounts = accountsOf(decoded.message, bank)
-  accounts.addresses.forEach((address, at) => {
-    if (accounts.writable[at]) bank.remember(address)
-  })
-  const before = balancesOf(bank, accounts.addresses)
+  const { addresses, writable } = accountsOf(decoded.message)
+  for (const address of writable) bank.remember(address)
+  const before = lamportsOf(bank, addresses)
   const result = bank.svm.sendTransaction(decoded.transaction)
   const failed = result instanceof FailedTransactionMetadata
-  const after = balancesOf(bank, accounts.addresses)
-  if (failed && before.lamports[0] === after.lamports[0]) return undefined
+  const after = lamportsOf(bank, addresses)
+  if (failed && before[0] === after[0]) return undefined
   const error = failed ? encodeJson(transactionErrorOf(result.toString())) : 'null'
   const meta = failed ? result.meta() : result
   return {
@@ -195,9 +148,8 @@ export function executeTransaction(
     slot,
     bytes: decoded.bytes,
     error,
-    meta: metaJson({ error, fee: feeOf(result), before, after, accounts, meta }),
+    meta: metaJson({ error, fee: feeOf(result), before, after, meta }),
     unix_s,
-    mentions: [...new Set(accounts.addresses)],
-    logs: meta.logs(),
+    mentions: [...new Set(addresses)],
   }
 }

@@ -2,8 +2,7 @@
 /** `bun run demo`: plays the whole story against a real venue process, from verification to money in a token account. */
 import { mkdirSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { parseArgs } from 'node:util'
-import { answerHelp } from '../../client/cli/options'
+import { Options, runCommand } from '../../client/cli/command'
 import { chapter, check, DemoFailed } from './report'
 import { fund } from './steps'
 import { playStory, tradersDir } from './story'
@@ -17,52 +16,37 @@ const MINTS = {
 const USAGE = `usage: bun run demo [--data DIR]
 Plays the whole story against its own venue. DIR holds the venue's data, also of an earlier demo. Default data/demo.`
 
-const values = readOptions()
-const data_dir = resolve(values.data ?? 'data/demo')
-const traders_dir = tradersDir(data_dir)
-try {
-  mkdirSync(traders_dir, { recursive: true, mode: 0o700 })
-} catch (error) {
-  console.error(
-    `the folder ${data_dir} cannot be written (${(error as { code?: string }).code}): name another with --data`,
-  )
-  process.exit(1)
-}
-const venue_process = new VenueProcess(data_dir, {
-  TACIT_LISTEN: '127.0.0.1:0',
-  TACIT_OPERATOR_LISTEN: '127.0.0.1:0',
-  TACIT_SLOT_MS: '200',
-})
-
-// Ends the venue with the demo: otherwise it would lock the folder against the next demo.
-for (const [signal, code] of [
-  ['SIGINT', 130],
-  ['SIGTERM', 143],
-  ['SIGHUP', 129],
-] as const)
-  process.once(signal, () => void venue_process.kill().finally(() => process.exit(code)))
-
-try {
-  chapter('A venue starts on an embedded chain, and is verified before a word is said to it')
-  const facts = await venue_process.start()
-  const { ada, bob } = await playStory({ venue_process, facts, traders_dir, mints: MINTS, fund })
-  for (const trader of [ada, bob]) trader.close()
-  check((await venue_process.stop()) === 0, 'SIGTERM: the venue drains, anchors and exits with 0')
-  console.log('\nThe demo ends: everything it promised was seen to hold.')
-} catch (error) {
-  await venue_process.kill()
-  if (!(error instanceof DemoFailed)) throw error
-  console.error(`\nThe demo stopped: ${error.message}`)
-  process.exit(1)
-}
-process.exit(0)
-
-function readOptions(): { data?: string } {
-  answerHelp(USAGE)
+await runCommand(USAGE, async (args) => {
+  const data_dir = resolve(new Options(args, { texts: ['data'] }).text('data', 'data/demo'))
+  const traders_dir = tradersDir(data_dir)
   try {
-    return parseArgs({ options: { data: { type: 'string' } } }).values
+    mkdirSync(traders_dir, { recursive: true, mode: 0o700 })
   } catch (error) {
-    console.error(`${(error as Error).message}\n\n${USAGE}`)
-    process.exit(64)
+    const { code } = error as { code?: string }
+    throw new Error(`the folder ${data_dir} cannot be written (${code}): name another with --data`)
   }
-}
+  const venue_process = new VenueProcess(data_dir, {
+    TACIT_LISTEN: '127.0.0.1:0',
+    TACIT_OPERATOR_LISTEN: '127.0.0.1:0',
+    TACIT_SLOT_MS: '200',
+  })
+  // Ends the venue with the demo: otherwise it would lock the folder against the next demo.
+  for (const [signal, code] of [
+    ['SIGINT', 130],
+    ['SIGTERM', 143],
+    ['SIGHUP', 129],
+  ] as const)
+    process.once(signal, () => void venue_process.kill().finally(() => process.exit(code)))
+  try {
+    chapter('A venue starts on an embedded chain, and is verified before a word is said to it')
+    const facts = await venue_process.start()
+    const { ada, bob } = await playStory({ venue_process, facts, traders_dir, mints: MINTS, fund })
+    for (const trader of [ada, bob]) trader.close()
+    check((await venue_process.stop()) === 0, 'SIGTERM: the venue drains, anchors and exits with 0')
+    console.log('\nThe demo ends: everything it promised was seen to hold.')
+  } catch (error) {
+    await venue_process.kill()
+    if (!(error instanceof DemoFailed)) console.error(error)
+    throw new Error(`\nThe demo stopped: ${(error as Error).message}`)
+  }
+})

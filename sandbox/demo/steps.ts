@@ -31,10 +31,10 @@ import {
 import { DEMO_DEPOSIT_MAX_MS, DEMO_DEPOSIT_POLL_MS, DEMO_LIFE_SLOTS } from '../../client/limits'
 import { decodeBase58 } from '../../protocol/base58'
 import { fromHex } from '../../protocol/bytes'
+import type { SandboxFacts } from '../open_sandbox'
 import type { MintName } from './balances'
 import { check, DemoFailed, fact, short, tokens } from './report'
 import type { Trader } from './trader'
-import type { SandboxFacts } from './venue_process'
 
 const PRICE = 150_000_000n
 const SOL = 1_000_000_000n
@@ -52,8 +52,14 @@ function collateralOf(facts: SandboxFacts): Collateral {
 
 export async function verifyVenue(facts: SandboxFacts): Promise<VerifiedVenue> {
   const venue = await connect(facts.url, demoPolicy(facts), { collateral: collateralOf(facts) })
-  for (const line of transcriptText(venue.transcript).split('\n')) console.log(`   ${line}`)
+  fact('verified', `${venue.transcript.verdict}, ${venue.transcript.checks.length} checks`)
   return venue
+}
+
+/** Prints every check with the sentence that says how to read it. */
+export function printTranscript({ transcript }: VerifiedVenue): void {
+  console.log("   Each line is a check of the venue's evidence against the policy that pins this build:")
+  for (const line of transcriptText(transcript).split('\n')) console.log(`   ${line}`)
 }
 
 /** Checks that a policy which pins another compose hash rejects the venue for that reason. */

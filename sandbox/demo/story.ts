@@ -1,7 +1,8 @@
 /** Plays the story of every demo: two traders deposit, trade, survive a kill, settle, withdraw, and the books balance. */
 
 import { join } from 'node:path'
-import { type Instrument, reopenChain, VenueClient } from '../../client/index'
+import { type Instrument, reopenChain, VenueClient, type VerifiedVenue } from '../../client/index'
+import type { SandboxFacts } from '../open_sandbox'
 import { checkSums, checkVault, feesOf, type MintName, printBalances, readBalances } from './balances'
 import { chapter, check, fact } from './report'
 import {
@@ -9,6 +10,7 @@ import {
   forcedRefusals,
   otherKinds,
   partialOverThreeBatches,
+  printTranscript,
   refuseOtherBuild,
   untilSettled,
   untilUsable,
@@ -16,7 +18,7 @@ import {
   withdrawTokens,
 } from './steps'
 import { account, openTrader, type Trader } from './trader'
-import type { SandboxFacts, VenueProcess } from './venue_process'
+import type { VenueProcess } from './venue_process'
 
 const WHOLE_SOL = 1_000_000_000n
 const WHOLE_USDC = 1_000_000n
@@ -36,8 +38,14 @@ export type Stage = {
 export type Cast = { ada: Trader; bob: Trader; sol: Instrument }
 
 /** Verifies the venue, then connects each trader's account and event stream to it. */
-export async function connectAll(stage: Stage, facts: SandboxFacts, traders: Trader[]): Promise<Instrument> {
+export async function connectAll(
+  stage: Stage,
+  facts: SandboxFacts,
+  traders: Trader[],
+  show: (venue: VerifiedVenue) => void = () => {},
+): Promise<Instrument> {
   const venue = await verifyVenue(facts)
+  show(venue)
   for (const trader of traders) {
     trader.chain = reopenChain(trader.chain, facts.rpc_url)
     const credentials = await account(stage.traders_dir, trader.name, facts, venue.info.venue)
@@ -58,7 +66,7 @@ export async function playStory(stage: Stage): Promise<Cast> {
     openTrader(stage.traders_dir, 'bob', facts.rpc_url),
   ])
   const traders = [ada, bob]
-  const sol = await connectAll(stage, facts, traders)
+  const sol = await connectAll(stage, facts, traders, printTranscript)
 
   chapter('Two traders deposit; only their keys can spend the notes')
   await stage.fund(ada, USDC, 4_000n * WHOLE_USDC)

@@ -29,8 +29,8 @@ import { DEMO_EVENT_MAX_MS, DEMO_LIFE_SLOTS } from '../../client/limits'
 import { encodeBase58 } from '../../protocol/base58'
 import { fromHex } from '../../protocol/bytes'
 import { publicKeyOf } from '../../protocol/sign'
+import type { SandboxFacts } from '../open_sandbox'
 import { DemoFailed, fact, short } from './report'
-import type { SandboxFacts } from './venue_process'
 
 type Terms = { side: Side; type?: OrderType; amount: bigint; price: bigint; min_fill?: bigint }
 
@@ -47,7 +47,7 @@ export class Trader {
     readonly name: string,
     readonly wallet: Wallet,
     private readonly wallet_path: string,
-    /** Replaced after a restart, because the embedded chain then serves on another port. */
+    /** Replaced after a restart, because the embedded chain may then serve on another port. */
     public chain: ChainAccess,
   ) {}
 

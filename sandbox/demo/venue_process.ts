@@ -3,26 +3,8 @@ import { existsSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Subprocess } from 'bun'
 import { DEMO_START_MAX_MS, DEMO_START_POLL_MS } from '../../client/limits'
+import type { SandboxFacts } from '../open_sandbox'
 import { DemoFailed } from './report'
-
-/** Content of `laptop.json`, which a venue with sandbox defaults writes to its data folder for other tools. */
-export type SandboxFacts = {
-  url: string
-  operator_url: string
-  rpc_url: string
-  program_id: string
-  config_account: string
-  compose_hash: string
-  /** Paths. */
-  certificate: string
-  root_pem: string
-  collateral: string
-  operator_key: string
-  /** Exact text of the measured manifest. */
-  manifest: string
-  /** Names this build and its development root. */
-  policy: string
-}
 
 const MAIN = new URL('../../server/main.ts', import.meta.url).pathname
 

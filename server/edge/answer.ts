@@ -1,9 +1,11 @@
-/** Answers one request of an endpoint in the published order: token, limit, size, schema, handler. */
+/** Answers one request of an endpoint in the published order: token, limit, size, parse, handler. */
 
 import type { TSchema } from '@sinclair/typebox'
+import { type TypeCheck, TypeCompiler } from '@sinclair/typebox/compiler'
 import type { Session, Venue } from '../../engine/venue'
 import { Refusal } from '../../protocol/refusals'
-import { type Form, formOf, parseBody, readBounded, readQuery } from './body'
+import { parserOf } from '../../protocol/wire/parse'
+import { parseBody, readBounded, readQuery } from './body'
 import { declaredRefusals } from './declared'
 import type { Contract, Endpoint, Text } from './endpoint'
 import { commonHeaders, type HeaderMap, requestId } from './headers'
@@ -101,12 +103,12 @@ export function socketToken(request: Request): string | undefined {
   return given[0]
 }
 
-type Parts = { params?: Form<never>; query?: Form<never>; body?: Form<never> }
-function partsOf(contract: Contract): Parts {
+type Parts = { [K in 'params' | 'query' | 'body']: ((value: unknown) => unknown) | undefined }
+function partsOf({ params, query, body }: Contract): Parts {
   return {
-    ...(contract.params === undefined ? {} : { params: formOf(contract.params, 'path') as Form<never> }),
-    ...(contract.query === undefined ? {} : { query: formOf(contract.query, 'query') as Form<never> }),
-    ...(contract.body === undefined ? {} : { body: formOf(contract.body, 'body') as Form<never> }),
+    params: params && parserOf(params, 'path'),
+    query: query && parserOf(query, 'query'),
+    body: body && parserOf(body, 'body'),
   }
 }
 
@@ -132,9 +134,9 @@ function callsOf(services: Services, parts: Parts) {
     started_ms,
     session,
     account_id: session?.account_id,
-    params: parts.params?.check(params),
-    query: parts.query?.check(readQuery(request.url)),
-    body: parts.body?.check(body),
+    params: parts.params?.(params),
+    query: parts.query?.(readQuery(request.url)),
+    body: parts.body?.(body),
   })
 }
 
@@ -195,10 +197,14 @@ function replyOf(contract: Contract, services: Services, route: string) {
  * were built from the wire's shapes and are validated only with `checks_texts`.
  */
 function answerTexts(body: TSchema, services: Services, route: string): (value: unknown) => string {
-  const form = formOf(body, 'answer')
+  // Compiled at the first answer, so that the start does not wait for every schema.
+  let compiled: TypeCheck<TSchema> | undefined
   const check = (value: unknown) => {
-    if (form.fits(value)) return
-    services.log.write('error', 'answer_undeclared', { route, field: wrongField(form, value) })
+    compiled ??= TypeCompiler.Compile(body)
+    if (compiled.Check(value)) return
+    const pointer = compiled.Errors(value).First()?.path ?? ''
+    const field = pointer.slice(1).replaceAll('/', '.')
+    services.log.write('error', 'answer_undeclared', { route, field })
     throw new Refusal('internal')
   }
   /** JSON of frozen values: the venue returns the same object until it replaces it. */
@@ -214,39 +220,5 @@ function answerTexts(body: TSchema, services: Services, route: string): (value: 
     const text = JSON.stringify(value)
     if (typeof value === 'object' && value !== null && Object.isFrozen(value)) texts.set(value, text)
     return text
-  }
-}
-
-function wrongField(form: Form<TSchema>, value: unknown): string {
-  try {
-    form.check(value)
-  } catch (error) {
-    if (error instanceof Refusal) return error.facts.field ?? ''
-  }
-  return ''
-}
-
-/** Sends the replies of one socket in the order of its commands, in whichever order their results arrive. */
-interface Replies {
-  /** Reserves the next place in the order; the returned function fills it, once. */
-  expect(): (frame: string) => void
-  pending(): number
-}
-
-export function openReplies(send: (frame: string) => void): Replies {
-  const places: { frame: string | undefined }[] = []
-  const flush = () => {
-    while (places.length > 0 && places[0]!.frame !== undefined) send(places.shift()!.frame!)
-  }
-  return {
-    pending: () => places.length,
-    expect() {
-      const place: { frame: string | undefined } = { frame: undefined }
-      places.push(place)
-      return (frame) => {
-        place.frame = frame
-        flush()
-      }
-    },
   }
 }

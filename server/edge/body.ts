@@ -1,12 +1,7 @@
-/** Parses requests and frames: bounded bodies, queries, strict JSON, and schemas whose first error becomes a refusal. */
+/** Reads bodies, queries and JSON of requests and frames: bounded and strict; schemas parse their values afterwards. */
 
-import type { Static, TSchema } from '@sinclair/typebox'
-import { type TypeCheck, TypeCompiler } from '@sinclair/typebox/compiler'
-import { type ValueError, ValueErrorType } from '@sinclair/typebox/errors'
 import { BODY_BYTES_MAX } from '../../protocol/limits'
-import { REFUSALS, Refusal, type RefusalCode } from '../../protocol/refusals'
-import { SCHEMA_ERRORS_MAX } from '../limits'
-import type { RefusalHint } from '../shapes/wire'
+import { Refusal } from '../../protocol/refusals'
 
 // Bodies.
 
@@ -145,90 +140,4 @@ function membersKept(root: unknown): number {
     for (const entry of entries) if (typeof entry === 'object' && entry !== null) open.push(entry)
   }
   return members
-}
-
-// Schemas.
-
-/** Position of each code in the order of checks. */
-const RANK = new Map(REFUSALS.map((entry, index) => [entry.code, index]))
-
-export type Form<S extends TSchema> = {
-  /** The same value, typed. Throws a Refusal that names the `field`, but neither its value nor a name the caller chose. */
-  check(value: unknown): Static<S>
-  fits(value: unknown): boolean
-}
-
-/** Compiled on first use, so that startup does not wait for every schema. `root` names the value itself in `field`. */
-export function formOf<S extends TSchema>(schema: S, root = 'body'): Form<S> {
-  let compiled: TypeCheck<S> | undefined
-  const compile = () => {
-    compiled ??= TypeCompiler.Compile(schema)
-    return compiled
-  }
-  return {
-    fits: (value) => compile().Check(value),
-    check(value) {
-      if (!compile().Check(value)) throw refusalFor(schema, value, root)
-      return value as Static<S>
-    },
-  }
-}
-
-/** The error whose code comes first in the order of checks. */
-function refusalFor(schema: TSchema, value: unknown, root: string): Refusal {
-  const branch = branchOf(schema, value)
-  let first: { code: RefusalCode; field: string } | undefined
-  let seen = 0
-  for (const error of TypeCompiler.Compile(branch).Errors(value)) {
-    const code = codeOf(error)
-    if (first === undefined || RANK.get(code)! < RANK.get(first.code)!) {
-      first = { code, field: fieldOf(error, root) }
-    }
-    seen += 1
-    if (seen >= SCHEMA_ERRORS_MAX) break
-  }
-  return new Refusal(first?.code ?? 'field_invalid', { field: first?.field ?? root })
-}
-
-/** For a body that is an object or a list of them: the branch of its kind, so that the refusal names a field. */
-function branchOf(schema: TSchema, value: unknown): TSchema {
-  const branches = schema['anyOf'] as TSchema[] | undefined
-  if (branches === undefined) return schema
-  const wanted = Array.isArray(value) ? 'array' : 'object'
-  return branches.find((candidate) => candidate['type'] === wanted) ?? schema
-}
-
-function codeOf(error: ValueError): RefusalCode {
-  const hints = (error.schema as Partial<RefusalHint>)['x-refusal']
-  switch (error.type) {
-    case ValueErrorType.ObjectRequiredProperty:
-      return 'field_missing'
-    case ValueErrorType.ObjectAdditionalProperties:
-      return 'field_unknown'
-    case ValueErrorType.StringFormat:
-      return matchesPattern(error) ? (hints?.format ?? 'field_invalid') : 'field_invalid'
-    case ValueErrorType.ArrayMinItems:
-    case ValueErrorType.ArrayMaxItems:
-      return hints?.items ?? 'field_invalid'
-    default:
-      return 'field_invalid'
-  }
-}
-
-function matchesPattern(error: ValueError): boolean {
-  const pattern = error.schema['pattern'] as string | undefined
-  return pattern === undefined || new RegExp(pattern).test(String(error.value))
-}
-
-/** `/replacement/continuation_anchors/0` is written `replacement.continuation_anchors[0]`. */
-function fieldOf(error: ValueError, root: string): string {
-  const steps = error.path.split('/').slice(1)
-  // The name of an unknown field is the caller's text: name only the object that contains it.
-  if (error.type === ValueErrorType.ObjectAdditionalProperties) steps.pop()
-  let field = ''
-  for (const step of steps) {
-    if (/^[0-9]+$/.test(step)) field += `[${step}]`
-    else field += field === '' ? step : `.${step}`
-  }
-  return field === '' ? root : field
 }

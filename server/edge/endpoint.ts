@@ -2,7 +2,7 @@
  * Declares one endpoint (`endpoint`) or one socket (`stream`) by a contract; method and path come from the file's name.
  *
  * Elysia only routes requests. Its own validation would run before authentication, drop unknown fields, convert text to
- * numbers and echo the request, so `answer.ts` checks the contract's schemas in the published order. The reference
+ * numbers and echo the request, so `answer.ts` parses by the contract's schemas in the published order. The reference
  * document is generated from the same schemas.
  */
 
@@ -10,10 +10,10 @@ import type { Static, TObject, TSchema } from '@sinclair/typebox'
 import type { Json, Session } from '../../engine/venue'
 import type { RefusalCode } from '../../protocol/refusals'
 import type { EventKind } from '../../protocol/wire/trading'
+import type { Parsed } from '../../protocol/wire/values'
 import type { HeaderMap } from './headers'
 import type { Services } from './services'
 
-export { integerOf, t } from '../shapes/wire'
 export { COST } from './rate'
 
 /** A page or a file: text with a content type other than JSON. */
@@ -43,14 +43,14 @@ export type Contract = {
 }
 
 type Part<C extends Contract, K extends 'params' | 'query' | 'body'> = C[K] extends TSchema
-  ? { readonly [P in K]: Static<C[K]> }
+  ? { readonly [P in K]: Parsed<C[K]> }
   : unknown
 type Caller<C extends Contract> = C['bearer'] extends true
   ? { readonly account_id: string; readonly session: Session }
   : C['bearer'] extends 'optional'
     ? { readonly account_id: string | undefined }
     : unknown
-/** Argument of a handler: the services, the caller, and the validated parts of the request that its contract declares. */
+/** Argument of a handler: the services, the caller, and the parsed parts of the request that its contract declares. */
 type Call<C extends Contract> = Services & Caller<C> & Part<C, 'params'> & Part<C, 'query'> & Part<C, 'body'>
 type Result<C extends Contract> = C['answer'] extends { readonly body: infer S extends TSchema }
   ? Readonly<Static<S>> | Json<Static<S>>

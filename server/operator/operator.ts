@@ -2,6 +2,8 @@
 
 import type { Venue } from '../../engine/venue'
 import { Refusal } from '../../protocol/refusals'
+import { parserOf } from '../../protocol/wire/parse'
+import { ReferencePrice } from '../../protocol/wire/trading'
 import type { App } from '../edge/app'
 import { parseBody, readBounded } from '../edge/body'
 import { commonHeaders, isHostUsable, REFERENCE_POLICY, requestId } from '../edge/headers'
@@ -28,7 +30,9 @@ type OperatorCall = {
   body: Uint8Array
   header(name: string): string | null
 }
-type Operation = { method: string; run(request: Request, body: Uint8Array): Promise<Response> }
+const parsePrice = parserOf(ReferencePrice)
+
+type Operation = (request: Request, body: Uint8Array) => Promise<Response> | Response
 
 export function operatorApp(parts: OperatorParts): Pick<App, 'fetch'> {
   const { log, check } = parts
@@ -48,16 +52,17 @@ export function operatorApp(parts: OperatorParts): Pick<App, 'fetch'> {
         }
         const page = pages[pathname]
         if (page !== undefined && request.method === 'GET') return page()
-        const operation = Object.hasOwn(operations, pathname) ? operations[pathname]! : undefined
-        if (operation === undefined && page === undefined) throw new Refusal('route_unknown')
-        if (operation?.method !== request.method) throw new Refusal('method_not_allowed')
+        if (page === undefined && methodsOf(operations, pathname).length === 0)
+          throw new Refusal('route_unknown')
+        const operation = operations.get(`${request.method} ${pathname}`)
+        if (operation === undefined) throw new Refusal('method_not_allowed')
         const body = await readBounded(request)
         const header = (name: string) => request.headers.get(name)
         check({ method: request.method, target: pathname + search, body, header })
-        return await operation.run(request, body)
+        return await operation(request, body)
       } catch (error) {
         const refusal = refusalOf(error, log, { request_id, route: `operator ${request.method}` })
-        const allow = Object.hasOwn(operations, pathname) ? operations[pathname]!.method : 'GET'
+        const allow = methodsOf(operations, pathname).join(', ') || 'GET'
         const headers = {
           ...(refusal.status === 405 ? { allow } : {}),
           ...(refusal.status === 401 ? { 'www-authenticate': 'Tacit-Operator' } : {}),
@@ -68,37 +73,45 @@ export function operatorApp(parts: OperatorParts): Pick<App, 'fetch'> {
   }
 }
 
-function operationsOf({ venue, app, log, drain }: OperatorParts): Record<string, Operation> {
-  return {
-    '/accounts': {
-      method: 'POST',
-      async run(request, body) {
+/** By method and path. */
+function operationsOf({ venue, app, log, drain }: OperatorParts): Map<string, Operation> {
+  return new Map<string, Operation>([
+    ['GET /accounts', (request) => json(request, 200, { items: venue.listAccounts() })],
+    [
+      'POST /accounts',
+      async (request, body) => {
         const applied = await venue.provision(parseBody(request, body))
         log.write('info', 'account_record_applied')
         return json(request, 200, applied)
       },
-    },
-    '/references': {
-      method: 'POST',
-      async run(request, body) {
-        return json(request, 200, await venue.postReference(parseBody(request, body)))
-      },
-    },
-    '/drain': {
-      method: 'POST',
-      async run(request) {
+    ],
+    [
+      'POST /references',
+      async (request, body) =>
+        json(request, 200, await venue.postReference(parsePrice(parseBody(request, body)))),
+    ],
+    [
+      'POST /drain',
+      (request) => {
         drain()
         return json(request, 202, { draining: true })
       },
-    },
-    '/metrics': {
-      method: 'GET',
-      async run(request) {
+    ],
+    [
+      'GET /metrics',
+      (request) => {
         const rows = [...venue.metrics(), ...app.meters.read(), ...processMetrics()]
         return text(request, PROMETHEUS_TYPE, prometheusText(rows))
       },
-    },
-  }
+    ],
+  ])
+}
+
+function methodsOf(operations: ReadonlyMap<string, Operation>, path: string): string[] {
+  return [...operations.keys()].flatMap((name) => {
+    const [method, of] = name.split(' ')
+    return of === path ? method! : []
+  })
 }
 
 function json(request: Request, status: number, value: unknown): Response {

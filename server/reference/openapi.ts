@@ -1,22 +1,24 @@
-/** Builds the OpenAPI 3.0.3 document of all routes: `@elysiajs/swagger` lists their contracts, and the rest corrects its output. */
+/** Builds the OpenAPI 3.0.3 document of all routes from their contracts; `@elysiajs/swagger` serves it. */
 
 import { swagger } from '@elysiajs/swagger'
 import { Elysia } from 'elysia'
 import { REFUSAL_BY_CODE, type RefusalCode } from '../../protocol/refusals'
+import { Problem } from '../../protocol/wire/public'
+import type { TObject } from '../../protocol/wire/values'
 import { declaredRefusals } from '../edge/declared'
-import type { Endpoint, MountedRoute, Stream } from '../edge/endpoint'
+import type { Contract, MountedRoute } from '../edge/endpoint'
 import { COST } from '../edge/rate'
-import { exact, type TSchema, t } from '../shapes/wire'
 import { StreamQuery } from '../sockets/upgrade'
 
 export type Json = { [name: string]: unknown }
+type Parameter = { name: string; in: string; required: boolean; description?: string; schema: Json }
 export type Operation = {
   summary: string
   description?: string
   operationId: string
   tags: string[]
   security?: unknown[]
-  parameters?: { name: string; in: string; required: boolean; description?: string; schema: Json }[]
+  parameters?: Parameter[]
   requestBody?: { required: boolean; content: Record<string, { schema: Json }> }
   responses: Record<
     string,
@@ -38,23 +40,6 @@ Errors are application/problem+json with a stable code and \`applied\`; any 4xx 
 REST and sockets draw on one bucket per account, whose size and refill \`RateLimit-Policy\` names; an empty one answers 429.
 A place costs ${COST.place}, a cancel ${COST.cancel}, a modify ${COST.modify}, a read ${COST.read}.
 A withdrawal or a reshape costs ${COST.withdraw}.`
-
-const Problem = exact({
-  type: t.String(),
-  title: t.String(),
-  status: t.Integer(),
-  detail: t.String(),
-  code: t.String(),
-  message: t.String(),
-  request_id: t.String(),
-  applied: t.Union([t.Literal('no'), t.Literal('yes'), t.Literal('unknown')]),
-  field: t.Optional(t.String()),
-  nonce_last: t.Optional(t.String()),
-  retry_after_ms: t.Optional(t.Integer()),
-  status_now: t.Optional(t.String()),
-  subsystem: t.Optional(t.String()),
-  result: t.Optional(t.Unknown()),
-})
 
 const TAGS = [
   ['account', 'Log in, log out.'],
@@ -78,114 +63,53 @@ const RETRY_AFTER: Json = {
 
 /** Deterministic for a manifest and version. */
 export async function openApiOf(manifest: readonly MountedRoute[], version: string): Promise<OpenApi> {
-  const app = new Elysia().use(
-    swagger({
-      path: '/swagger',
-      excludeStaticFile: false,
-      exclude: ['/swagger', '/swagger/json'],
-      documentation: {
-        info: { title: 'Tacit', version, description: DESCRIPTION },
-        components: { securitySchemes: { bearer: { type: 'http', scheme: 'bearer' } } },
-        tags: TAGS.map(([name, description]) => ({ name, description })),
-      },
-    }),
-  )
-  for (const { method, path, route } of manifest) {
-    app.route(
-      method.toUpperCase(),
-      listedPath(path).replace(/\{([^}]+)\}/g, ':$1'),
-      (() => '') as never,
-      hooksOf(route) as never,
-    )
-  }
-  const response = await app.handle(new Request('http://localhost/swagger/json'))
-  return fixDocument((await response.json()) as OpenApi, manifest)
-}
-
-/** The plugin serves its own document under /swagger, so these routes are listed to it under another path. */
-function listedPath(path: string): string {
-  return path.startsWith('/swagger') ? `/-${path}` : path
-}
-
-function hooksOf(route: Endpoint | Stream): Record<string, unknown> {
-  const codes = declaredRefusals(route)
-  const refused = Object.fromEntries(codes.map((code) => [REFUSAL_BY_CODE.get(code)!.status, Problem]))
-  if (route.kind === 'stream') {
-    const { summary, description } = route.contract
-    return {
-      query: StreamQuery,
-      response: { 101: t.String(), ...refused },
-      detail: { summary, description, tags: ['streams'] },
-    }
-  }
-  const { contract } = route
-  const success: TSchema = 'text' in contract.answer ? t.String() : contract.answer.body
-  return {
-    parse: 'json',
-    ...(contract.params === undefined ? {} : { params: contract.params }),
-    ...(contract.query === undefined ? {} : { query: contract.query }),
-    ...(contract.body === undefined ? {} : { body: contract.body }),
-    response: { [contract.answer.status]: success, ...refused },
-    detail: {
-      summary: contract.summary,
-      ...(contract.description === undefined ? {} : { description: contract.description }),
-      tags: [contract.tag],
-      ...(contract.bearer === undefined ? {} : { security: securityOf(contract.bearer) }),
-    },
-  }
-}
-
-/** An optional token: the bearer scheme or none. */
-function securityOf(bearer: true | 'optional'): Record<string, never[]>[] {
-  return bearer === true ? [{ bearer: [] }] : [{ bearer: [] }, {}]
-}
-
-/** Restores what the plugin drops or gets wrong: paths, operation ids, answers with every code, the problem schema. */
-function fixDocument(document: OpenApi, manifest: readonly MountedRoute[]): OpenApi {
   const paths: OpenApi['paths'] = {}
   for (const mounted of manifest) {
     const { method, path } = mounted
-    const listed = document.paths[listedPath(path)]?.[method]
-    if (listed === undefined) throw new Error(`${method} ${path} is missing from the reference document`)
-    paths[path] = { ...paths[path], [method]: fixOperation(listed, mounted) }
+    paths[path] = { ...paths[path], [method]: operationOf(mounted) }
   }
-  return {
-    openapi: document.openapi,
-    info: document.info,
-    tags: document.tags,
+  const documentation = {
+    info: { title: 'Tacit', version, description: DESCRIPTION },
+    tags: TAGS.map(([name, description]) => ({ name, description })),
     paths,
     components: {
-      securitySchemes: (document.components as Record<string, Json>)['securitySchemes']!,
-      schemas: { Problem: openSchema(fixSchema(Problem as unknown as Json)) },
+      securitySchemes: { bearer: { type: 'http', scheme: 'bearer' } },
+      schemas: { Problem: openSchema(fixSchema(Problem)) },
     },
   }
+  const app = new Elysia().use(swagger({ path: '/swagger', documentation: documentation as never }))
+  const response = await app.handle(new Request('http://localhost/swagger/json'))
+  return (await response.json()) as OpenApi
 }
 
-function fixOperation(listed: Operation, mounted: MountedRoute): Operation {
-  const { route, method, path } = mounted
-  const { summary, description, tags, security, parameters, requestBody } = listed
-  return {
+function operationOf({ method, path, route }: MountedRoute): Operation {
+  const { summary, description } = route.contract
+  const shared = {
     operationId: operationId(method, path),
     summary,
     ...(description === undefined ? {} : { description }),
-    tags,
-    ...(route.kind === 'stream'
-      ? { security: [{ bearer: [] }] }
-      : security === undefined
-        ? {}
-        : { security }),
-    ...(parameters === undefined || parameters.length === 0
-      ? {}
-      : { parameters: parameters.map(fixParameter) }),
-    ...(requestBody === undefined
-      ? {}
-      : {
-          requestBody: {
-            required: true,
-            content: { 'application/json': { schema: fixSchema(firstSchema(requestBody.content)) } },
-          },
-        }),
-    responses: { ...success(listed, mounted), ...refused(declaredRefusals(route)) },
+  }
+  const refusals = refused(declaredRefusals(route))
+  if (route.kind === 'stream') {
+    return {
+      ...shared,
+      tags: ['streams'],
+      security: [{ bearer: [] }],
+      parameters: parametersOf('query', StreamQuery),
+      responses: { 101: { description: SUCCESS_TEXT[101]! }, ...refusals },
+    }
+  }
+  const { tag, bearer, params, query, body, answer } = route.contract
+  const parameters = [...parametersOf('path', params), ...parametersOf('query', query)]
+  const content = { 'application/json': { schema: fixSchema(body ?? {}) } }
+  return {
+    ...shared,
+    tags: [tag],
+    // An optional token: the bearer scheme or none.
+    ...(bearer === undefined ? {} : { security: [{ bearer: [] }, ...(bearer === true ? [] : [{}])] }),
+    ...(parameters.length === 0 ? {} : { parameters }),
+    ...(body === undefined ? {} : { requestBody: { required: true, content } }),
+    responses: { [answer.status]: success(answer), ...refusals },
   }
 }
 
@@ -194,20 +118,17 @@ function operationId(method: string, path: string): string {
   return [method, ...words].join('_')
 }
 
-function fixParameter(parameter: NonNullable<Operation['parameters']>[number]) {
-  const { name, schema, description } = parameter
-  return {
+function parametersOf(place: 'path' | 'query', schema: TObject | undefined): Parameter[] {
+  return Object.entries(schema?.properties ?? {}).map(([name, { description, type, ...keywords }]) => ({
     name,
-    in: parameter.in,
-    required: parameter.in === 'path' || parameter.required,
+    in: place,
+    required: schema!.required?.includes(name) ?? false,
     ...(description === undefined ? {} : { description }),
-    schema: fixSchema(schema),
-  }
+    schema: fixSchema({ type, ...keywords }),
+  }))
 }
 
-function success(listed: Operation, { route }: MountedRoute): Operation['responses'] {
-  if (route.kind === 'stream') return { 101: { description: SUCCESS_TEXT[101]! } }
-  const { answer } = route.contract
+function success(answer: Contract['answer']): Operation['responses'][string] {
   const description = SUCCESS_TEXT[answer.status]!
   if ('text' in answer) {
     const types = typeof answer.text === 'string' ? [answer.text] : answer.text
@@ -215,14 +136,12 @@ function success(listed: Operation, { route }: MountedRoute): Operation['respons
       type,
       { schema: { type: type.endsWith('/json') ? 'object' : 'string' } },
     ])
-    return { [answer.status]: { description, content: Object.fromEntries(content) } }
+    return { description, content: Object.fromEntries(content) }
   }
-  const schema = openSchema(fixSchema(firstSchema(listed.responses[answer.status]!.content!)))
-  return { [answer.status]: { description, content: { 'application/json': { schema } } } }
-}
-
-function firstSchema(content: Record<string, { schema: Json }>): Json {
-  return Object.values(content)[0]!.schema
+  // Of an object, in this order: the document's bytes do not depend on how TypeBox orders keywords.
+  const { type, properties, required } = answer.body
+  const schema = type === 'object' ? { type, properties, required } : answer.body
+  return { description, content: { 'application/json': { schema: openSchema(fixSchema(schema)) } } }
 }
 
 /** One response per status; its description lists the codes in the order of checks. */
@@ -245,15 +164,13 @@ function refused(codes: readonly RefusalCode[]): Operation['responses'] {
 
 /** Converts a TypeBox schema to the OpenAPI 3.0.3 dialect: no `const`, no `null` type, query integers as integers. */
 export function fixSchema(schema: Json): Json {
-  const { 'x-maximum': maximum, ...rest } = schema
-  if (maximum !== undefined) return integer(rest, 1, maximum as number)
-  if (rest['format'] === 'safe-integer') return integer(rest, 0, Number.MAX_SAFE_INTEGER)
-  if ('const' in rest) {
-    const { const: only, ...others } = rest
+  if ('x-integer' in schema) return { type: 'integer', ...(schema['x-integer'] as Json) }
+  if ('const' in schema) {
+    const { const: only, ...others } = schema
     return { ...others, enum: [only] }
   }
-  if (Array.isArray(rest['anyOf'])) return fixUnion(rest as Json & { anyOf: Json[] })
-  return Object.fromEntries(Object.entries(rest).map(([name, value]) => [name, fixKeyword(name, value)]))
+  if (Array.isArray(schema['anyOf'])) return fixUnion(schema as Json & { anyOf: Json[] })
+  return Object.fromEntries(Object.entries(schema).map(([name, value]) => [name, fixKeyword(name, value)]))
 }
 
 function fixKeyword(name: string, value: unknown): unknown {
@@ -273,10 +190,6 @@ function fixUnion({ anyOf, ...rest }: Json & { anyOf: Json[] }): Json {
   }
   if (members.length === 1) return { ...fixSchema(members[0]!), ...rest, ...nullable }
   return { ...rest, anyOf: members.map(fixSchema), ...nullable }
-}
-
-function integer({ description }: Json, minimum: number, maximum: number): Json {
-  return { type: 'integer', minimum, maximum, ...(description === undefined ? {} : { description }) }
 }
 
 /** Schema of an answer: answers may gain fields, so it is not closed; keywords for requests are removed. */

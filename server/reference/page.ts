@@ -2,10 +2,10 @@
 
 import { FRAME_BYTES_MAX, FRAME_ID_LENGTH_MAX } from '../../protocol/limits'
 import { REFUSALS } from '../../protocol/refusals'
+import { EventKind } from '../../protocol/wire/trading'
 import type { MountedRoute } from '../edge/endpoint'
 import type { Documents } from '../edge/services'
 import { MANIFEST } from '../manifest'
-import { EventKind } from '../shapes/events'
 import { fixSchema, type Json, type OpenApi, type Operation, openApiOf } from './openapi'
 
 export async function openDocuments(version: string): Promise<Documents> {
@@ -154,7 +154,7 @@ function operations({ path, route }: MountedRoute): Html {
   const blocks = Object.entries(route.contract.ops).map(
     ([op, { schema, cost }]) =>
       html`<tr><td><code>${op}</code></td><td>${String(cost)}</td><td>${
-        schema === undefined ? raw('') : schemaTable(fixSchema(schema as unknown as Json))
+        schema === undefined ? raw('') : schemaTable(fixSchema(schema))
       }</td></tr>`,
   )
   return html`<h3>Commands on <code>${path}</code></h3>

@@ -21,8 +21,8 @@ export type Config = {
   slot_ms: number
   /** Version of the transactions the venue signs. */
   transactions: 0 | 1
-  /** Without the values that the enclave and the package supply. */
-  engine: Omit<EngineConfig, 'compose_hash' | 'tacit_version'>
+  /** Without the values that the enclave, the package and the self-check supply. */
+  engine: Omit<EngineConfig, 'compose_hash' | 'tacit_version' | 'self_check_reasons'>
 }
 export type AcmeConfig = {
   directory_url: string
@@ -33,56 +33,28 @@ export type AcmeConfig = {
 }
 type ConfigOutcome = { config: Config; faults?: never } | { config?: never; faults: string[] }
 
-type Outcomes = { [N in SettingName]: Settings[N] | Fault }
-type ListName = 'TACIT_INSTRUMENTS' | 'TACIT_MINTS' | 'TACIT_REFERENCE_SOURCES'
-type Singles = Omit<Settings, ListName>
-
 /**
  * Reports errors in two steps: unknown names and malformed settings first; if there are none, wrong entries of lists and
  * settings that contradict each other.
  */
 export function readConfig(environment: Environment): ConfigOutcome {
-  const outcomes = readSettings(environment)
-  const faults = [...unknownSettings(environment), ...formFaults(outcomes)]
-  const {
-    TACIT_INSTRUMENTS: instruments,
-    TACIT_MINTS: mints,
-    TACIT_REFERENCE_SOURCES: reference_sources,
-    ...singles
-  } = outcomes
-  if (faults.length > 0 || !areRead(singles)) return { faults }
-  const wrong = contradictions(singles)
-  if (instruments instanceof Fault || mints instanceof Fault || reference_sources instanceof Fault) {
-    const lists = Object.entries({
-      TACIT_INSTRUMENTS: instruments,
-      TACIT_MINTS: mints,
-      TACIT_REFERENCE_SOURCES: reference_sources,
-    })
-    return { faults: [...namedFaults(lists), ...wrong] }
-  }
-  if (wrong.length > 0) return { faults: wrong }
-  return { config: configOf(singles, { instruments, mints, reference_sources }) }
+  const outcomes = SETTING_NAMES.map((name) => [name, readSetting(name, environment[name])] as const)
+  const faultsOf = (in_entry: boolean) =>
+    outcomes.flatMap(([name, outcome]) =>
+      outcome instanceof Fault && outcome.in_entry === in_entry ? [`${name}: ${outcome.sentence}`] : [],
+    )
+  const malformed = [...unknownSettings(environment), ...faultsOf(false)]
+  if (malformed.length > 0) return { faults: malformed }
+  // Only lists may hold a fault now, and no contradiction is about them.
+  const read = Object.fromEntries(outcomes) as Settings
+  const faults = [...faultsOf(true).sort(), ...contradictions(read)]
+  return faults.length > 0 ? { faults } : { config: configOf(read) }
 }
 
-function readSettings(environment: Environment): Outcomes {
-  const outcomes: Partial<Outcomes> = {}
-  for (const name of SETTING_NAMES) readSetting(outcomes, name, environment[name])
-  if (!isWhole(outcomes)) throw new Error('a setting was not read')
-  return outcomes
-}
-
-function readSetting<N extends SettingName>(outcomes: Partial<Outcomes>, name: N, given: string | undefined) {
+function readSetting(name: SettingName, given: string | undefined): unknown {
   const { fallback, read } = SETTINGS[name]
   const text = given ?? fallback
-  outcomes[name] = text === undefined ? new Fault('required') : read(text)
-}
-
-function isWhole(outcomes: Partial<Outcomes>): outcomes is Outcomes {
-  return SETTING_NAMES.every((name) => name in outcomes)
-}
-
-function areRead(outcomes: Omit<Outcomes, ListName>): outcomes is Singles {
-  return !Object.values(outcomes).some((outcome) => outcome instanceof Fault)
+  return text === undefined ? new Fault('required') : read(text)
 }
 
 function unknownSettings(environment: Environment): string[] {
@@ -91,22 +63,7 @@ function unknownSettings(environment: Environment): string[] {
     .map((name) => `${name}: no such setting`)
 }
 
-function formFaults(outcomes: Outcomes): string[] {
-  return namedFaults(
-    Object.entries(outcomes).filter(([, outcome]) => outcome instanceof Fault && !outcome.in_entry),
-  )
-}
-
-function namedFaults(outcomes: [string, unknown][]): string[] {
-  return outcomes.flatMap(([name, outcome]) =>
-    outcome instanceof Fault ? [`${name}: ${outcome.sentence}`] : [],
-  )
-}
-
-function configOf(
-  read: Singles,
-  lists: Pick<EngineConfig, 'instruments' | 'mints' | 'reference_sources'>,
-): Config {
+function configOf(read: Settings): Config {
   return {
     listen: read.TACIT_LISTEN,
     operator_listen: read.TACIT_OPERATOR_LISTEN,
@@ -120,7 +77,9 @@ function configOf(
     transactions: read.TACIT_SETTLEMENT_TRANSACTIONS,
     engine: {
       data_dir: read.TACIT_DATA_DIR,
-      ...lists,
+      instruments: read.TACIT_INSTRUMENTS,
+      mints: read.TACIT_MINTS,
+      reference_sources: read.TACIT_REFERENCE_SOURCES,
       fee_key: read.TACIT_FEE_KEY,
       fee_anchor: read.TACIT_FEE_ANCHOR,
       operator_key: read.TACIT_OPERATOR_KEY,
@@ -134,7 +93,7 @@ function configOf(
   }
 }
 
-function acmeConfig(read: Singles): AcmeConfig | undefined {
+function acmeConfig(read: Settings): AcmeConfig | undefined {
   if (read.TACIT_ACME_DIRECTORY === '') return undefined
   return {
     directory_url: read.TACIT_ACME_DIRECTORY,
@@ -148,17 +107,17 @@ function acmeConfig(read: Singles): AcmeConfig | undefined {
   }
 }
 
-/** The effective settings, one per line, with secrets masked. */
+/** The effective settings, each after a line with its meaning, with secrets masked. */
 export function printedSettings(environment: Environment): string {
   const lines = SETTING_NAMES.map((name) => {
     const text = environment[name] ?? SETTINGS[name].fallback ?? ''
-    return `${name}=${isSecretName(name) && text !== '' ? '(set)' : text}`
+    return `# ${SETTINGS[name].meaning}\n${name}=${isSecretName(name) && text !== '' ? '(set)' : text}`
   })
   return lines.join('\n')
 }
 
 /** Errors of settings that are each well-formed and exclude one another. */
-function contradictions(read: Singles): string[] {
+function contradictions(read: Settings): string[] {
   const faults: string[] = []
   const embedded = read.SOLANA_RPC_URL === undefined
   const production = read.TACIT_ENCLAVE === 'dstack'
@@ -179,7 +138,7 @@ function contradictions(read: Singles): string[] {
 }
 
 /** An authority certifies names that it can resolve, and only where the challenge can be answered. */
-function acmeContradictions(read: Singles): string[] {
+function acmeContradictions(read: Settings): string[] {
   const faults: string[] = []
   const names = read.TACIT_TLS_NAMES
   const public_name = /^[a-z0-9-]+(\.[a-z0-9-]+)*\.[a-z][a-z0-9-]*$/

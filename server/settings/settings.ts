@@ -7,10 +7,20 @@ import { LIMITS } from '../../engine/limits'
 import { decodeBase58 } from '../../protocol/base58'
 import { Refusal } from '../../protocol/refusals'
 import type { VenueSetting } from '../../protocol/tdx/venue_manifest'
-import { formOf } from '../edge/body'
+import { parserOf } from '../../protocol/wire/parse'
+import { Decimals, InstrumentTerms } from '../../protocol/wire/public'
+import {
+  Address,
+  exact,
+  Integer,
+  PublicKey,
+  type Static,
+  SymbolName,
+  type TSchema,
+  t,
+  U64,
+} from '../../protocol/wire/values'
 import { EMBEDDED_SLOT_MAX_MS, EMBEDDED_SLOT_MIN_MS } from '../limits'
-import { Decimals, Instrument } from '../shapes/venue'
-import { Address, exact, Integer, PublicKey, SymbolName, type TSchema, t, U64 } from '../shapes/wire'
 
 type Setting<T> = {
   readonly meaning: string
@@ -31,8 +41,6 @@ export class Fault {
 const expected = (form: string) => new Fault(`expected ${form}`)
 
 const KEY_FORM = '32 bytes in base58'
-const { status: _status, ...instrument_fields } = Instrument.properties
-const ListedInstrument = exact(instrument_fields)
 const Mint = exact({ mint: Address, decimals: Decimals, min_withdraw: U64, withdraw_fee: U64 })
 const ReferenceSource = exact({
   symbol: SymbolName,
@@ -134,7 +142,7 @@ const ROWS = {
   TACIT_MINTS: { meaning: 'Mints the venue settles in, a JSON array.', read: listOf(Mint) },
   TACIT_INSTRUMENTS: {
     meaning: 'Instruments, a JSON array.',
-    read: listOf(ListedInstrument),
+    read: listOf(InstrumentTerms),
   },
   TACIT_REFERENCE_SOURCES: {
     meaning:
@@ -199,13 +207,15 @@ function integer(min: number, max: number) {
   }
 }
 
-/** Validates entries against their schema; an error names the index and field of the entry. */
+/** Validates entries, which stay text, against their schema; an error names the index and field of the entry. */
 function listOf<S extends TSchema>(entry: S) {
-  const form = formOf(t.Array(entry), 'list')
-  return (text: string) => {
+  const parse = parserOf(t.Array(entry), 'list')
+  return (text: string): Static<S>[] | Fault => {
     try {
       const list: unknown = JSON.parse(text)
-      return Array.isArray(list) ? form.check(list) : expected('a JSON array')
+      if (!Array.isArray(list)) return expected('a JSON array')
+      parse(list)
+      return list
     } catch (error) {
       if (error instanceof SyntaxError) return expected('a JSON array')
       if (error instanceof Refusal) return new Fault(`${error.facts.field} (${error.code})`, true)

@@ -1,30 +1,36 @@
 /** Runs the operations of one socket and replies in order; a bad frame costs one error, a flood closes the socket. */
 
 import { Refusal } from '../../protocol/refusals'
-import { authenticate, openReplies } from '../edge/answer'
-import { type Form, formOf } from '../edge/body'
+import { parserOf } from '../../protocol/wire/parse'
+import {
+  CancelAllBody,
+  CancelParams,
+  DeadManRequest,
+  ModifyParams,
+  PlaceRequest,
+} from '../../protocol/wire/trading'
+import { exact, type Parsed, type TSchema, t } from '../../protocol/wire/values'
+import { authenticate } from '../edge/answer'
 import type { Op, OpCall, OpSocket } from '../edge/endpoint'
 import { problemFields, refusalOf } from '../edge/problem'
 import { COST, openBucket } from '../edge/rate'
 import type { Services } from '../edge/services'
 import { FRAME_RATE, REPLIES_MAX } from '../limits'
-import { CancelAllBody, CancelParams, DeadManRequest, ModifyParams, PlaceRequest } from '../shapes/orders'
-import { exact, type Static, type TSchema, t } from '../shapes/wire'
 import { FrameError, readFrame } from './frames'
 
 /** An operation with params and without token. */
 function op<S extends TSchema>(
   schema: S,
   cost: number,
-  run: (call: OpCall, params: Static<S>) => unknown,
+  run: (call: OpCall, params: Parsed<S>) => unknown,
 ): Op {
-  const form: Form<S> = formOf(schema, 'params')
+  const parse = parserOf(schema, 'params')
   return {
     schema,
     cost,
     start(call, params, token) {
       if (token !== undefined) throw new Refusal('field_unknown', { field: 'frame' })
-      return run(call, form.check(params))
+      return run(call, parse(params))
     },
   }
 }
@@ -60,11 +66,11 @@ export const TRADING_OPS: Readonly<Record<string, Op>> = {
   'order.place': op(PlaceRequest, COST.place, ({ venue, socket }, params) =>
     venue.place(socket.account_id, params, socket.origin),
   ),
-  'order.cancel': op(CancelParams, COST.cancel, ({ venue, socket }, { order_id, ...body }) =>
-    venue.cancel(socket.account_id, order_id, body),
+  'order.cancel': op(CancelParams, COST.cancel, ({ venue, socket }, params) =>
+    venue.cancel(socket.account_id, params),
   ),
-  'order.modify': op(ModifyParams, COST.modify, ({ venue, socket }, { order_id, ...body }) =>
-    venue.modify(socket.account_id, order_id, body, socket.origin),
+  'order.modify': op(ModifyParams, COST.modify, ({ venue, socket }, params) =>
+    venue.modify(socket.account_id, params, socket.origin),
   ),
   'order.cancel_all': op(CancelAllBody, COST.cancel, ({ venue, socket }, params) => {
     const bodies = Array.isArray(params) ? params : [params]
@@ -131,5 +137,25 @@ export function openCommands(args: {
       const failed = error instanceof FrameError ? error : new FrameError(new Refusal('internal'), undefined)
       fill(errorFrame(failed.refusal, failed.id, `ws/${stream}`))
     }
+  }
+}
+
+/** Sends the replies of one socket in the order of its commands, in whichever order their results arrive. */
+function openReplies(send: (frame: string) => void) {
+  const places: { frame: string | undefined }[] = []
+  const flush = () => {
+    while (places.length > 0 && places[0]!.frame !== undefined) send(places.shift()!.frame!)
+  }
+  return {
+    pending: () => places.length,
+    /** Reserves the next place in the order; the returned function fills it, once. */
+    expect(): (frame: string) => void {
+      const place: { frame: string | undefined } = { frame: undefined }
+      places.push(place)
+      return (frame) => {
+        place.frame = frame
+        flush()
+      }
+    },
   }
 }

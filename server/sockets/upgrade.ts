@@ -2,8 +2,10 @@
 
 import type { Session, Subscription } from '../../engine/venue'
 import { Refusal } from '../../protocol/refusals'
+import { parserOf } from '../../protocol/wire/parse'
+import { exact, QueryInteger, t } from '../../protocol/wire/values'
 import { type Answering, authenticate, socketToken } from '../edge/answer'
-import { formOf, readQuery } from '../edge/body'
+import { readQuery } from '../edge/body'
 import type { Stream, StreamContract } from '../edge/endpoint'
 import { commonHeaders, requestId } from '../edge/headers'
 import type { Meters } from '../edge/meters'
@@ -11,7 +13,6 @@ import { problemResponse, refusalOf } from '../edge/problem'
 import { COST, limitHeaders } from '../edge/rate'
 import type { OpenSocket, Services, Sockets } from '../edge/services'
 import { QUERY_TOKEN_LENGTH_MAX, SOCKETS_TICK_MS } from '../limits'
-import { exact, QueryInteger, t } from '../shapes/wire'
 import { Connection, type Start } from './connection'
 import type { Transport } from './outbox'
 
@@ -36,7 +37,7 @@ export const StreamQuery = exact({
   ),
   after: t.Optional(QueryInteger('Resume after this seq.')),
 })
-const query = formOf(StreamQuery, 'query')
+const parseQuery = parserOf(StreamQuery, 'query')
 
 export function upgrading(
   stream: Stream,
@@ -91,8 +92,7 @@ async function connect(
 /** The seq to resume after. Throws `after_invalid` if malformed; the subscription rejects one ahead of the log. */
 function resumePoint(asked: Record<string, string>): number | undefined {
   try {
-    const { after } = query.check(asked)
-    return after === undefined ? undefined : Number(after)
+    return parseQuery(asked).after
   } catch (error) {
     if (error instanceof Refusal && error.facts.field === 'after') throw new Refusal('after_invalid')
     throw error

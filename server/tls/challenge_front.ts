@@ -10,17 +10,21 @@ import { HelloReader } from './client_hello'
 import { Undecided } from './undecided'
 
 export type ChallengeAnswer = { cert_pem: string; key_pem: string }
-export type FrontBounds = { connections: number; bytes: number; hello_ms: number }
+export type FrontBounds = { total: number; connections: number; bytes: number; hello_ms: number }
 export type Front = {
   /** Stops accepting; resolves when every accepted connection is forwarded or closed. Forwarded ones stay open. */
   close(): Promise<void>
 }
 
-/** Shares the port with the listener that it replaces. */
+/**
+ * Shares the port with the listener that it replaces.
+ * @param accepted the open connections of this front and of the listener's earlier ones
+ */
 export async function openFront(
   at: { hostname: string; port: number },
   venue_port: number,
   answer: ChallengeAnswer,
+  accepted: Set<object>,
   bounds: FrontBounds = FRONT_BOUNDS,
 ): Promise<Front> {
   const challenge = createTlsServer({
@@ -41,6 +45,10 @@ export async function openFront(
   const undecided = new Undecided<Socket>(bounds, (client) => client.destroy())
   const pending = new Set<Promise<void>>()
   const server = createServer({ allowHalfOpen: true }, (client) => {
+    // The runtime's `maxConnections` would not count the connections of earlier fronts.
+    if (accepted.size >= bounds.total) return client.destroy()
+    accepted.add(client)
+    client.once('close', () => accepted.delete(client))
     const joined = accept(client, undecided, targets)
     pending.add(joined)
     void joined.then(() => pending.delete(joined))
@@ -104,7 +112,7 @@ function accept(
 type Decision = {
   kept(bytes: number): void
   /** The client is paused and `first` contains all that it sent. */
-  decided(port_of: 'venue' | 'challenge', first: readonly Uint8Array[]): void
+  decided(port_of: 'venue' | 'challenge', first: Uint8Array[]): void
 }
 
 /** Reads until the ClientHello is complete; closes a connection that sends none. */
@@ -131,7 +139,7 @@ function readHello(client: Socket, { kept, decided }: Decision): void {
     // From here on an end is forwarded.
     client.off('end', end)
     client.pause()
-    decided(verdict, [...held.blocks(), part])
+    decided(verdict, [...held.take(), part])
   }
   client.on('data', read)
   client.on('end', end)
@@ -142,7 +150,7 @@ const BLOCK_BYTES = 2_048
 
 /** Copies segments into blocks, once each: kept as they are, segments of one byte would cost an object each. */
 class HeldBytes {
-  private readonly full: Uint8Array[] = []
+  private full: Uint8Array[] = []
   private last = new Uint8Array(0)
   private used = 0
 
@@ -159,8 +167,12 @@ class HeldBytes {
     return allocated
   }
 
-  blocks(): Uint8Array[] {
-    return [...this.full, this.last.subarray(0, this.used)]
+  /** Keeps nothing: the connection may stay open for hours. */
+  take(): Uint8Array[] {
+    const blocks = [...this.full, this.last.subarray(0, this.used)]
+    this.full = []
+    this.last = new Uint8Array(0)
+    return blocks
   }
 
   private grow(): number {
@@ -171,10 +183,10 @@ class HeldBytes {
   }
 }
 
-/** Passes bytes on in both directions; each waits for the other side to accept them. */
-function join(client: Socket, port: number, first: readonly Uint8Array[], joined: () => void): void {
+/** Passes bytes on in both directions, `first` before them; each side waits for the other to accept them. Empties `first`. */
+function join(client: Socket, port: number, first: Uint8Array[], joined: () => void): void {
   const inner = tcpConnect({ host: '127.0.0.1', port, allowHalfOpen: true }, () => {
-    for (const part of first) if (part.length > 0) inner.write(part)
+    for (const part of first.splice(0)) if (part.length > 0) inner.write(part)
     inner.pipe(client)
     client.pipe(inner)
   })

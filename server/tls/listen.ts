@@ -46,6 +46,7 @@ export function listen(app: Pick<App, 'fetch'>, options: ListenOptions): Listene
   let material = options.tls
   let diverted = false
   let front: Front | undefined
+  const fronted = new Set<object>()
   let stopped = false
   const replaceBy = (server: Server<SocketData>) => {
     const replaced = current
@@ -66,7 +67,7 @@ export function listen(app: Pick<App, 'fetch'>, options: ListenOptions): Listene
       if (diverted) throw new Error('one challenge at a time')
       diverted = true
       const inner = serve(app, { ...options, hostname: '127.0.0.1' }, 0, material)
-      const opening = openFront({ hostname: options.hostname, port }, inner.port!, answer)
+      const opening = openFront({ hostname: options.hostname, port }, inner.port!, answer, fronted)
       const opened = await opening.catch((error) => {
         diverted = false
         void inner.stop(true)

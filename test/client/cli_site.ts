@@ -1,11 +1,11 @@
 /** The wallet's commands as processes in a folder of their own, on a chain where no venue ever ran. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { callRpc, chainFolder } from '../../bench/kit/chain_folder'
 import { encodeBase58 } from '../../protocol/base58'
 import { publicKeyOf } from '../../protocol/sign'
 import { makeGenesis } from '../../sandbox/chain/genesis'
 import { type OpenedChain, openEmbeddedChain } from '../../sandbox/chain/open_embedded_chain'
+import { callRpc, chainFolder } from '../kit/chain/chain_folder'
 
 const CLI = join(import.meta.dir, '../../client/cli/wallet.ts')
 const PROGRAM = join(import.meta.dir, '../../program/vault.so')

@@ -1,12 +1,12 @@
 /** Copies of seeds that never see a venue: brought up to date from a kept history while the session goes on. */
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { chainFolder } from '../../bench/kit/chain_folder'
 import { openChainReader } from '../../client/chain/chain_access'
 import { keptProofs } from '../../client/chain/kept_proofs'
 import { absorbRecovered } from '../../client/wallet/absorb_recovered'
 import { type GapLimits, recoverWallet } from '../../client/wallet/recover'
 import { Wallet } from '../../client/wallet/wallet'
+import { chainFolder } from '../kit/chain/chain_folder'
 
 export class Followers {
   private readonly folder = chainFolder()

@@ -2,8 +2,6 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { chainFolder } from '../../bench/kit/chain_folder'
-import { VaultWorld } from '../../bench/settling/vault_world'
 import { openChainReader } from '../../client/chain/chain_access'
 import { type KeptProofs, keptProofs } from '../../client/chain/kept_proofs'
 import { readVaultHistory } from '../../client/chain/read_history'
@@ -11,6 +9,8 @@ import { extendHistory, type KeptTransaction, loadHistory } from '../../client/w
 import { encodeBase58 } from '../../protocol/base58'
 import { SpentTree } from '../../protocol/notes/spent_tree'
 import { decodeEvent } from '../../protocol/vault/events'
+import { chainFolder } from '../kit/chain/chain_folder'
+import { VaultWorld } from '../kit/chain/vault_world'
 import { LyingNode } from './lying_node'
 
 let world: VaultWorld

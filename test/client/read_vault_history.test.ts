@@ -1,6 +1,5 @@
 /** The public history is read whole from a node that is busy, lies by omission, or pages; or it is not read at all. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { VaultWorld } from '../../bench/settling/vault_world'
 import { openChainReader } from '../../client/chain/chain_access'
 import { readProofs } from '../../client/chain/exit_note'
 import { readVaultHistory } from '../../client/chain/read_history'
@@ -9,6 +8,7 @@ import { HistoryIncomplete } from '../../client/wallet/vault_history'
 import { encodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
 import type { RpcFault } from '../../sandbox/chain/embedded_chain'
+import { VaultWorld } from '../kit/chain/vault_world'
 import { bytes } from '../kit/venue/memory_chain'
 
 let world: VaultWorld

@@ -86,7 +86,7 @@ test('a destination that could not be paid, a note that is not there', async () 
 }, 30_000)
 
 async function accountOf(mint: string): Promise<string> {
-  const { associatedTokenAddress } = await import('../../sandbox/chain/faucet')
+  const { associatedTokenAddress } = await import('../../sandbox/chain/token_instructions')
   return associatedTokenAddress(payer, mint)
 }
 

@@ -77,7 +77,7 @@ export class WalletTrader {
     const last = Math.max(...made.map(({ note }) => note.leaf_index!))
     for (;;) {
       const known = last < site.venue.treeRoot().leaf_count
-      if (known && (await site.venue.treeInclusion({ leaf_index: last })).usable) break
+      if (known && (await site.venue.treeInclusion(last)).usable) break
       await Bun.sleep(5)
     }
     return made.map(({ note }) => note)

@@ -13,7 +13,7 @@ import { verifySignature } from '../../protocol/ed25519'
 import { sha256 } from '../../protocol/sha256'
 import { parseQuote } from '../../protocol/tdx/quote'
 import { attestationReportData, evidenceReportData } from '../../protocol/tdx/report_data'
-import { type Machine, openMachine, openOn, VENUE } from './machine'
+import { APP_COMPOSE, type Machine, openMachine, openOn, VENUE } from './machine'
 
 let machine: Machine
 let enclave: Enclave
@@ -32,9 +32,9 @@ const NONCE = 'ab'.repeat(32)
 const bytes = (hex: string) => fromAnyHex(hex)!
 const reportData = (quote: string) => toHex(parseQuote(bytes(quote)).report.report_data)
 
-test('a healthy machine passes its own check', () => {
-  expect(enclave.self_check).toEqual({ ok: true, reasons: [] })
-  expect(enclave.identity).toMatchObject({ kind: 'development', compose_hash: machine.agent.compose_hash })
+test('the identity is what the agent states', () => {
+  const { compose_hash } = machine.agent
+  expect(enclave.identity).toMatchObject({ kind: 'development', compose_hash, app_compose: APP_COMPOSE })
 })
 
 test('a nonce is quoted together with the settlement key', async () => {
@@ -164,17 +164,6 @@ test('before the venue is bound nothing is attested or certified', async () => {
   await expect(unbound.attestation()).rejects.toMatchObject({ code: 'enclave_unavailable' })
   expect(() => unbound.statement()).toThrow()
   await unbound.close()
-})
-
-test.each([
-  [{ debug: true }, ['the machine is under debug: the host reads its memory']],
-  [{ wrong_compose_hash: true }, ['another manifest was measured']],
-])('the self-check names what %j breaks', async (knobs, reasons) => {
-  const broken = await openMachine(knobs)
-  const opened = await openOn(broken.agent)
-  expect(opened.self_check).toEqual({ ok: false, reasons })
-  await opened.close()
-  await broken.close()
 })
 
 test('production refuses a stand-in', async () => {

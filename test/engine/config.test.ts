@@ -2,6 +2,7 @@
 
 import { expect, test } from 'bun:test'
 import { checkConfig, type EngineConfig } from '../../engine/config'
+import { LIMITS } from '../../engine/limits'
 import { testConfig } from '../kit/venue/open_test_venue'
 
 const good = testConfig('/data')
@@ -42,6 +43,17 @@ for (const [what, change, setting] of faulty) {
     expect(faults.some((fault) => fault.startsWith(`instruments[0].${setting}`))).toBe(true)
   })
 }
+
+test('the number of instruments is bounded, and the bound is named', () => {
+  const listed = (count: number): EngineConfig => ({
+    ...good,
+    instruments: Array.from({ length: count }, (_, at) => ({ ...good.instruments[0]!, symbol: `S-${at}` })),
+  })
+  expect(checkConfig(listed(LIMITS.instruments_max))).toEqual([])
+  const bounds = `instruments: 1 to ${LIMITS.instruments_max} are required`
+  expect(checkConfig(listed(LIMITS.instruments_max + 1))).toEqual([bounds])
+  expect(checkConfig(listed(0))).toEqual([bounds])
+})
 
 test('names are unique', () => {
   const twice = { ...good, instruments: [good.instruments[0]!, good.instruments[0]!] }

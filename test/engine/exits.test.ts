@@ -1,6 +1,6 @@
 /** Exit requests on the real chain with the venue on: each ends right by itself, whatever its note is doing. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { fundedWallet } from '../../bench/kit/transfer'
+import { fundedWallet } from '../kit/chain/transfer'
 import { JTO, USDC } from '../kit/venue/embedded_site'
 import { EmbeddedTrading } from '../kit/venue/embedded_trading'
 import { requestExit } from '../kit/venue/request_exit'

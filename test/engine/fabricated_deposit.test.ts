@@ -49,7 +49,7 @@ test('a fabricated deposit is never paid; the truth stops the venue, and a resto
   const real = await world.deposited(world.alice, USDC, 5_000_000n)
   const fake = await fabricate(world.alice, 5_000_000n)
   while (venue.treeRoot().leaf_count < 2) await soon()
-  while (!(await venue.treeInclusion({ leaf_index: 1 })).usable) await soon()
+  while (!(await venue.treeInclusion(1)).usable) await soon()
   const destination = await world.payee(USDC)
   const { withdrawal_id } = await venue.withdraw(
     'alice',
@@ -75,7 +75,7 @@ test('a fabricated deposit is never paid; the truth stops the venue, and a resto
   const { seed, key, trading_key } = world.alice
   const alice = Object.assign(world.trader('alice'), { seed, key, trading_key })
   while (site.venue.treeRoot().leaf_count < 2) await soon()
-  while (!(await site.venue.treeInclusion({ leaf_index: 1 })).usable) await soon()
+  while (!(await site.venue.treeInclusion(1)).usable) await soon()
   const kept = await site.venue.withdraw('alice', alice.withdrawal(real, 4_000_000n, destination))
   while ((await site.venue.withdrawal('alice', kept.withdrawal_id)).status !== 'finalized') await soon()
   expect(world.balance(destination)).toBe(4_000_001n)

@@ -1,5 +1,6 @@
 /** From crossing orders to finalized notes, through hashing and the relayer's ports. */
 import { afterEach, expect, test } from 'bun:test'
+import { fromHex } from '../../protocol/bytes'
 import { TestSite, type TestVenue } from '../kit/venue/open_test_venue'
 import { outputsStandInTree } from '../kit/venue/outputs_in_tree'
 import { Trader } from '../kit/venue/trader'
@@ -50,10 +51,10 @@ test('every output of a settled batch stands in the finalized tree under a verif
   const { root, leaf_count } = open.venue.treeRoot()
   expect(leaf_count).toBe(2 + payload.outputs.length)
   await outputsStandInTree(open, payload)
-  const inclusion = await open.venue.treeInclusion({ leaf_index: 2 })
+  const inclusion = await open.venue.treeInclusion(2)
   expect(inclusion).toMatchObject({ root, usable: true })
   expect(inclusion.siblings).toHaveLength(32)
-  const again = await open.venue.treeInclusion({ commitment: inclusion.commitment })
+  const again = await open.venue.treeInclusion(fromHex(inclusion.commitment, 32)!)
   expect(again.leaf_index).toBe(2)
 })
 

@@ -7,11 +7,11 @@ import {
   getTransactionDecoder,
   type Signature,
 } from '@solana/kit'
-import { clientsOf } from '../../bench/kit/chain_folder'
 import { PACKET_BYTES_MAX } from '../../engine/chain/client/build_transaction'
 import { encodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
 import { publicKeyOf } from '../../protocol/sign'
+import { clientsOf } from '../kit/chain/chain_folder'
 import { JTO, USDC } from '../kit/venue/embedded_site'
 import { EmbeddedTrading, soon } from '../kit/venue/embedded_trading'
 import { requestExit } from '../kit/venue/request_exit'

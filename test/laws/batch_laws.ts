@@ -33,12 +33,13 @@ export class BatchLaws {
     const { terms } = state.instruments.get(fill.symbol)!
     if (fill.quote_amount * 10n ** BigInt(terms.base_decimals) !== fill.amount * fill.price)
       throw new Error('a fill is not worth amount times price')
-    const sum = this.#orders.get(fill.order_id) ?? { quote: 0n, fee: 0n }
+    const order_id = fill.order_id.toHex()
+    const sum = this.#orders.get(order_id) ?? { quote: 0n, fee: 0n }
     sum.quote += fill.quote_amount
     sum.fee += fill.fee
-    this.#orders.set(fill.order_id, sum)
+    this.#orders.set(order_id, sum)
     const due = (sum.quote * BigInt(terms.fee_bps) + BPS - 1n) / BPS
-    if (sum.fee !== due) throw new Error(`order ${fill.order_id} paid ${sum.fee} where ${due} is due`)
+    if (sum.fee !== due) throw new Error(`order ${order_id} paid ${sum.fee} where ${due} is due`)
   }
 }
 
@@ -62,10 +63,10 @@ function owners(state: State, batch: SettlementBatch, keys: ReadonlyMap<string, 
   const add = (owner: string, mint: number, amount: bigint): void => {
     rest.set(`${owner} ${mint}`, (rest.get(`${owner} ${mint}`) ?? 0n) + amount)
   }
-  for (const { owner, mint, amount } of batch.inputs) add(owner, mint, amount)
+  for (const { owner_text, mint, amount } of batch.inputs) add(owner_text, mint, amount)
   for (const { note, anchor } of batch.outputs) {
     // Fees of earlier batches that become a note: nobody pays for it here.
-    if (anchor !== state.fee_anchor) add(note.owner, note.mint, -note.amount)
+    if (anchor !== state.fee_anchor) add(note.owner_text, note.mint, -note.amount)
   }
   for (const fill of batch.fills) {
     const { terms } = state.instruments.get(fill.symbol)!
@@ -76,7 +77,8 @@ function owners(state: State, batch: SettlementBatch, keys: ReadonlyMap<string, 
   }
   for (const payout of batch.payouts) {
     const { note, amount } = payout
-    if (note !== undefined) add(note.owner, note.mint, -amount - (payout.kind === 'exit' ? 0n : payout.fee))
+    if (note !== undefined)
+      add(note.owner_text, note.mint, -amount - (payout.kind === 'exit' ? 0n : payout.fee))
   }
   for (const [who, amount] of rest) {
     if (amount !== 0n) throw new Error(`batch ${batch.batch_id}: ${who} is off by ${amount}`)

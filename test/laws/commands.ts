@@ -1,8 +1,8 @@
 /** What traders, oracles and the operator of a simulated venue ask of it. */
 
-import { LOT, SIGNATURE, TICK } from '../../bench/kit/machine_world'
 import type { CommandBody, PlaceFields } from '../../engine/commands'
 import type { Order } from '../../engine/machine/state/order'
+import { LOT, SIGNATURE, TICK } from '../kit/venue/machine_world'
 import type { Came } from './operations'
 import { type OrderTerms, orderTerms } from './order_terms'
 import { INSTRUMENTS, ORACLE, REFERENCE_TICKS } from './sim_settings'
@@ -94,7 +94,7 @@ export function modify(simulation: Simulation): Came {
 
 const ownNote = ({ collateral }: Order): Usable => ({
   mint: '',
-  commitment: Uint8Array.fromHex(collateral.commitment!),
+  commitment: collateral.commitment!,
   amount: collateral.amount,
   opening: undefined,
 })

@@ -1,6 +1,5 @@
 /** Exit requests of a simulation: for notes that are free, back a live order or are unknown; spent ones are refused. */
 import type { Note } from '../../engine/machine/state/note'
-import { encodeBase58 } from '../../protocol/base58'
 import { equalBytes, toHex } from '../../protocol/bytes'
 import { noteInner, nullifierOf } from '../../protocol/notes/notes'
 import { exitRequestAddress } from '../../protocol/vault/addresses'
@@ -36,7 +35,9 @@ export async function exitLiveOrder(simulation: Simulation): Promise<Came> {
   const came = await request(simulation, note)
   if (came !== undefined) return came
   const collateral = toHex(note!.commitment)
-  const left = [...venue.state.orders.values()].some((order) => order.collateral.commitment === collateral)
+  const left = [...venue.state.orders.values()].some(
+    (order) => order.collateral.commitment?.toHex() === collateral,
+  )
   if (left) throw new Error('an order outlived the exit of its note')
   return undefined
 }
@@ -93,9 +94,9 @@ const openings = (simulation: Simulation, notes: readonly KnownNote[]): Asked[] 
 /** What its owner knows of a note of the venue's, once it stands in the finalized tree. */
 function openingOf({ venue, traders }: Simulation, note: KnownNote): Asked | undefined {
   const { state } = venue
-  const owner = traders.findIndex(({ key }) => encodeBase58(key) === note.owner)
+  const owner = traders.findIndex(({ key }) => equalBytes(key, note.owner))
   if (owner === -1 || note.commitment === undefined || note.blinding === undefined) return undefined
-  const commitment = Uint8Array.fromHex(note.commitment)
+  const { commitment } = note
   const leaf_index = state.leaves.indexOf(commitment)
   if (leaf_index === undefined) return undefined
   const { blinding, amount } = note

@@ -3,7 +3,7 @@
 import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
 import { vaultTokenAddress } from '../../protocol/vault/addresses'
-import { associatedTokenAddress } from '../../sandbox/chain/faucet'
+import { associatedTokenAddress } from '../../sandbox/chain/token_instructions'
 import { MINTS } from './sim_settings'
 import type { Simulation } from './simulation'
 

@@ -74,7 +74,7 @@ export class Holdings {
       }
     }
     for (const [commitment, { mint, amount }] of this.#refunds) {
-      if (state.notes.has(commitment)) this.#refunds.delete(commitment)
+      if (state.notes.has(Uint8Array.fromHex(commitment))) this.#refunds.delete(commitment)
       else add(mint, amount)
     }
     for (const [commitment, note] of this.unopened) {
@@ -105,5 +105,5 @@ function* held(state: State): Iterable<Note> {
 function isKnown(state: State, { commitment, nullifier }: OpenNote): boolean {
   const exit = state.settlement.exits.get(toHex(nullifier))
   const packed = exit !== undefined && exit.note === undefined && exit.settlement_batch > 0
-  return packed || state.notes.has(toHex(commitment)) || state.nullifiers.has(nullifier)
+  return packed || state.notes.has(commitment) || state.nullifiers.has(nullifier)
 }

@@ -1,10 +1,10 @@
 /** What each order was, and what auctions gave it, kept beside the venue: original = filled + live + ended, at every step. */
 
-import { LOT, TICK } from '../../bench/kit/machine_world'
 import type { Command } from '../../engine/commands'
 import type { AuctionRecord, Outcome } from '../../engine/machine/state/outcome'
 import type { State } from '../../engine/machine/state/state'
 import type { Order as WireOrder } from '../../protocol/wire/trading'
+import { LOT, TICK } from '../kit/venue/machine_world'
 
 type Accepted = Extract<Outcome, { ok: true }>
 type Kept = {

@@ -1,8 +1,8 @@
 /** The terms of the next order of a trader: backed by a note it has, near the price, mostly clear of its own orders. */
 
-import { FEE_BPS, LOT } from '../../bench/kit/machine_world'
 import type { State } from '../../engine/machine/state/state'
 import type { OrderType, Side } from '../../protocol/wire/trading'
+import { FEE_BPS, LOT } from '../kit/venue/machine_world'
 import type { Random } from './random'
 import { INSTRUMENTS, REFERENCE_TICKS } from './sim_settings'
 import type { Simulation } from './simulation'

@@ -1,8 +1,8 @@
 /** Money that comes, goes and changes its form: deposits, withdrawals and reshapes of a simulation. */
 
-import { LOT, SIGNATURE } from '../../bench/kit/machine_world'
 import { decodeBase58 } from '../../protocol/base58'
 import { compareBytes, toHex } from '../../protocol/bytes'
+import { LOT, SIGNATURE } from '../kit/venue/machine_world'
 import type { Came } from './operations'
 import { MINTS, REFERENCE_TICKS, USDC } from './sim_settings'
 import { type Simulation, TRADERS } from './simulation'

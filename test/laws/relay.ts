@@ -93,10 +93,8 @@ export class Relay {
     }
     for (const exit of [...venue.state.settlement.exits.values()]) {
       if (exit.settlement_batch > 0 || chain.data(exit.request_account) !== undefined) continue
-      const { nullifier, commitment, deadline_unix_s, ...known } = exit
-      const request = { ...known, deadline_s: deadline_unix_s, leaf_index: 0 }
-      const [gone, of] = [Uint8Array.fromHex(nullifier), Uint8Array.fromHex(commitment)]
-      this.#exit({ ...request, kind: 'exit_requested', nullifier: gone, commitment: of }, 'vanished')
+      const { deadline_unix_s: deadline_s, ...known } = exit
+      this.#exit({ ...known, kind: 'exit_requested', deadline_s, leaf_index: 0 }, 'vanished')
     }
   }
 

@@ -111,10 +111,9 @@ export class SimChain {
 
   /** One slot; answers the vault's events in it. @throws Error when a transaction failed that must not */
   advance(): VaultEvent[] {
-    this.chain.advance(1)
+    const landed = this.chain.machine.advance()
     this.#accounts.clear()
-    const { machine } = this.chain
-    const events = machine.landedIn(this.tip).flatMap(({ signature, error, meta }) => {
+    const events = landed.flatMap(({ signature, error, meta }) => {
       if (error === 'null') return eventsOf(meta)
       const name = nameOf(error)
       if (!this.#settlements.has(signature) || !HARMLESS.includes(name))

@@ -1,8 +1,8 @@
 /** What a simulated venue trades: three instruments over three mints, every reference policy and price rule among them. */
 
-import { settings, TICK } from '../../bench/kit/machine_world'
 import type { Settings } from '../../engine/commands'
 import { encodeBase58 } from '../../protocol/base58'
+import { settings, TICK } from '../kit/venue/machine_world'
 
 export const USDC = 'EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v'
 export const JTO = 'jtojtomepa8beP8AuQc6eXt5FriJwfFMwQx2v2f9mCL'

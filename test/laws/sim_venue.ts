@@ -1,5 +1,5 @@
 /** The engine's state machine with its hashing, driven by hand: commands in, a journal out, deaths and boots in between. */
-import { FIXED_HASH_SEED, seeded } from '../../bench/kit/machine_world'
+
 import type { Command, CommandBody, Settings } from '../../engine/commands'
 import { appendLeaves, emptyTrees, hashBatch, restoreSpent, type Trees } from '../../engine/hashing/trees'
 import { decodeCommand, encodeCommand } from '../../engine/machine/codec/command_codec'
@@ -12,6 +12,7 @@ import type { Env, Outcome } from '../../engine/machine/state/outcome'
 import { createState, type State } from '../../engine/machine/state/state'
 import { toHex } from '../../protocol/bytes'
 import { sha256 } from '../../protocol/sha256'
+import { FIXED_HASH_SEED, seeded } from '../kit/venue/machine_world'
 
 /** Commands after which the next snapshot is due. */
 const SNAPSHOT_EVERY = 20_000

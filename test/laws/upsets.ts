@@ -1,7 +1,7 @@
 /** What goes wrong around a venue: forks, slots nobody saw, processes that die and others that start. */
 
-import { LOT } from '../../bench/kit/machine_world'
 import { decodeBase58 } from '../../protocol/base58'
+import { LOT } from '../kit/venue/machine_world'
 import type { Came } from './operations'
 import { DEATHS, FAIR } from './relay'
 import { JTO } from './sim_settings'

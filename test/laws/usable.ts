@@ -15,13 +15,13 @@ export const isCrowded = ({ venue, holdings }: Simulation): boolean =>
 
 export function usable({ venue, traders, holdings }: Simulation, owner: number, mint?: string): Usable[] {
   const { state } = venue
-  const text = encodeBase58(traders[owner]!.key)
+  const { key } = traders[owner]!
   const found: Usable[] = []
   for (const note of state.notes.values()) {
-    if (note.status !== 'free' || note.owner !== text) continue
+    if (note.status !== 'free' || !equalBytes(note.owner, key)) continue
     const { text: of } = state.mints[note.mint]!
     if (mint !== undefined && of !== mint) continue
-    const commitment = Uint8Array.fromHex(note.commitment!)
+    const commitment = note.commitment!
     found.push({ mint: of, commitment, amount: note.amount, opening: undefined })
   }
   const bytes = mint === undefined ? undefined : decodeBase58(mint, 32)!

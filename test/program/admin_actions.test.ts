@@ -7,8 +7,8 @@ import {
   setAdminInstruction,
   unpauseInstruction,
 } from '../../protocol/vault/admin'
-import { EXIT_DELAY_S, errorOf, landed, OpenVault } from '../../sandbox/vault/open_vault'
-import { testKey } from '../../sandbox/vault/vault_chain'
+import { EXIT_DELAY_S, errorOf, landed, OpenVault } from '../kit/vault/open_vault'
+import { testKey } from '../kit/vault/vault_chain'
 
 const NOW_S = 1_800_000_000
 const EFFECTIVE_S = NOW_S + 2 * EXIT_DELAY_S

@@ -25,7 +25,7 @@ import {
 import { INSTRUCTION, type InstructionName, type VaultInstruction } from '../../protocol/vault/instruction'
 import { growQueueInstruction } from '../../protocol/vault/queue'
 import { settleInstruction } from '../../protocol/vault/settle'
-import { ExitNote } from '../../sandbox/vault/exit_note'
+import { ExitNote } from '../kit/vault/exit_note'
 import {
   bytes32,
   EXIT_DELAY_S,
@@ -34,9 +34,9 @@ import {
   landed,
   OpenVault,
   runningVault,
-} from '../../sandbox/vault/open_vault'
-import { mintBytes } from '../../sandbox/vault/tokens'
-import { testKey, VaultChain } from '../../sandbox/vault/vault_chain'
+} from '../kit/vault/open_vault'
+import { mintBytes } from '../kit/vault/tokens'
+import { testKey, VaultChain } from '../kit/vault/vault_chain'
 
 const payer = testKey('payer')
 

@@ -2,8 +2,8 @@
 import { expect, test } from 'bun:test'
 import { pauseInstruction } from '../../protocol/vault/admin'
 import { type AnchorFields, anchorInstruction } from '../../protocol/vault/epochs'
-import { bytes32, errorOf, landed, OpenVault, runningVault } from '../../sandbox/vault/open_vault'
-import { testKey } from '../../sandbox/vault/vault_chain'
+import { bytes32, errorOf, landed, OpenVault, runningVault } from '../kit/vault/open_vault'
+import { testKey } from '../kit/vault/vault_chain'
 
 const [SLOT, NOW_S] = [1_000, 1_800_000_000]
 const PLAIN = { not_after_slot: 0, not_after_s: 0 }

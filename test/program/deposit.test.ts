@@ -12,8 +12,8 @@ import {
   MIN_DEPOSIT,
   OpenVault,
   runningVault,
-} from '../../sandbox/vault/open_vault'
-import { testKey } from '../../sandbox/vault/vault_chain'
+} from '../kit/vault/open_vault'
+import { testKey } from '../kit/vault/vault_chain'
 
 const inner = element('inner')
 

@@ -3,6 +3,7 @@
  * request can always be served, refused or closed.
  */
 import { expect, test } from 'bun:test'
+import { addressOf } from '../../engine/chain/client/chain_client'
 import { SpentLog, spentLogLeaf } from '../../protocol/notes/spent_log'
 import { decodeExitRequest, type ExitRequest } from '../../protocol/vault/accounts'
 import { exitRequestAddress, mintRecordAddress, SYSTEM_PROGRAM } from '../../protocol/vault/addresses'
@@ -14,9 +15,9 @@ import {
 } from '../../protocol/vault/exits'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
 import { type PayoutFields, settleInstruction } from '../../protocol/vault/settle'
-import { ExitNote } from '../../sandbox/vault/exit_note'
-import { bytes32, EXIT_DELAY_S } from '../../sandbox/vault/open_vault'
-import { kitAddress, testKey } from '../../sandbox/vault/vault_chain'
+import { ExitNote } from '../kit/vault/exit_note'
+import { bytes32, EXIT_DELAY_S } from '../kit/vault/open_vault'
+import { testKey } from '../kit/vault/vault_chain'
 
 const LENGTH = 6
 const bond_payer = testKey('bond payer')
@@ -80,7 +81,7 @@ function stepsOf(old: History): Record<string, [VaultInstruction, History] | und
 
 const setTime = (late: boolean): void => chain.setTime(2_000, 1_800_000_000 + (late ? 2 * EXIT_DELAY_S : 0))
 
-const snapshot = () => touched.map((key) => ({ key, account: chain.svm.getAccount(kitAddress(key)) }))
+const snapshot = () => touched.map((key) => ({ key, account: chain.svm.getAccount(addressOf(key)) }))
 
 function restore(accounts: ReturnType<typeof snapshot>): void {
   for (const { key, account } of accounts)

@@ -12,17 +12,9 @@ import {
   requestExitInstruction,
 } from '../../protocol/vault/exits'
 import { type PayoutFields, settleInstruction } from '../../protocol/vault/settle'
-import { ExitNote } from '../../sandbox/vault/exit_note'
-import {
-  bytes32,
-  EXIT_DELAY_S,
-  element,
-  elements,
-  errorOf,
-  landed,
-  outputsOf,
-} from '../../sandbox/vault/open_vault'
-import { testKey } from '../../sandbox/vault/vault_chain'
+import { ExitNote } from '../kit/vault/exit_note'
+import { bytes32, EXIT_DELAY_S, element, elements, errorOf, landed, outputsOf } from '../kit/vault/open_vault'
+import { testKey } from '../kit/vault/vault_chain'
 
 const NOW_S = 1_800_000_000
 const BOND = 20_000_000n

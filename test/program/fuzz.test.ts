@@ -6,7 +6,7 @@
 import { expect, test } from 'bun:test'
 import { loadNativePoseidon } from '../../native/load_poseidon'
 import { installPoseidon } from '../../protocol/notes/poseidon'
-import { VAULT_SO } from '../../sandbox/vault/vault_chain'
+import { VAULT_SO } from '../kit/vault/vault_chain'
 import { campaign, type Tally } from './fuzz/campaign'
 
 const RUNS = Number(process.env['TACIT_FUZZ_RUNS'] ?? 0)

@@ -9,8 +9,8 @@ import { EMPTY_SUBTREES } from '../../protocol/notes/merkle_tree'
 import { EMPTY_SPENT_SUBTREES } from '../../protocol/notes/spent_log'
 import { ACCOUNT_BYTES } from '../../protocol/vault/accounts'
 import { type InitializeFields, initializeInstruction } from '../../protocol/vault/admin'
-import { EXIT_DELAY_S, errorOf, GENESIS_HASH, initializationOf, landed } from '../../sandbox/vault/open_vault'
-import { testKey, VaultChain } from '../../sandbox/vault/vault_chain'
+import { EXIT_DELAY_S, errorOf, GENESIS_HASH, initializationOf, landed } from '../kit/vault/open_vault'
+import { testKey, VaultChain } from '../kit/vault/vault_chain'
 
 const [admin, signer] = [testKey('admin').key, testKey('signer').key]
 

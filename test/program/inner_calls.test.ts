@@ -1,5 +1,6 @@
 /** What the vault does when another program calls it: a multisig can do everything an admin can. */
 import { expect, test } from 'bun:test'
+import { addressOf } from '../../engine/chain/client/chain_client'
 import { TOKEN_PROGRAM } from '../../protocol/vault/addresses'
 import {
   authorizeRestoreInstruction,
@@ -20,14 +21,14 @@ import {
   initializationOf,
   landed,
   runningVault,
-} from '../../sandbox/vault/open_vault'
-import { mintBytes } from '../../sandbox/vault/tokens'
-import { kitAddress, testKey, VaultChain } from '../../sandbox/vault/vault_chain'
+} from '../kit/vault/open_vault'
+import { mintBytes } from '../kit/vault/tokens'
+import { testKey, VaultChain } from '../kit/vault/vault_chain'
 import { bySignedMultisig, FORWARDER, FORWARDER_SO, forwarded, MULTISIG } from './forwarder'
 
 test('a deposit from inside another program is a deposit like any other', () => {
   const vault = runningVault(0n)
-  vault.chain.svm.addProgram(kitAddress(FORWARDER), FORWARDER_SO)
+  vault.chain.svm.addProgram(addressOf(FORWARDER), FORWARDER_SO)
   const deposit = depositInstruction(vault.depositOf(5_000n, element('inner')))
   const { events } = landed(vault.chain.send(forwarded(deposit)))
   expect(events.map(({ kind }) => kind)).toEqual(['deposited'])
@@ -36,16 +37,16 @@ test('a deposit from inside another program is a deposit like any other', () => 
 
 test('an epoch is never opened from inside another program, whose data may be larger than any transaction', () => {
   const vault = runningVault(0n)
-  vault.chain.svm.addProgram(kitAddress(FORWARDER), FORWARDER_SO)
+  vault.chain.svm.addProgram(addressOf(FORWARDER), FORWARDER_SO)
   expect(errorOf(vault.chain.send(forwarded(vault.opening())))).toBe('not_top_level')
   landed(vault.openEpoch())
 })
 
 test('a multisig deploys the vault and administers it, each time as an inner call that only it signs', () => {
   const chain = new VaultChain()
-  chain.svm.addProgram(kitAddress(FORWARDER), FORWARDER_SO)
+  chain.svm.addProgram(addressOf(FORWARDER), FORWARDER_SO)
   const { address } = MULTISIG
-  chain.svm.airdrop(kitAddress(address), 100_000_000_000n as never)
+  chain.svm.airdrop(addressOf(address), 100_000_000_000n as never)
   chain.setUpgradeAuthority(address)
   const admin = { program: chain.program, admin: address }
   const mint = bytes32('mint')

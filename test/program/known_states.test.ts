@@ -11,7 +11,7 @@ import {
   type OpenVault,
   outputsOf,
   runningVault,
-} from '../../sandbox/vault/open_vault'
+} from '../kit/vault/open_vault'
 
 const EMPTY = EMPTY_SPENT_SUBTREES[40]!
 const START = { slot: 1_000, unix_s: 1_800_000_000 }

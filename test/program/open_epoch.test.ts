@@ -15,8 +15,8 @@ import {
   OpenVault,
   outputsOf,
   runningVault,
-} from '../../sandbox/vault/open_vault'
-import { type Failed, type Landed, testKey } from '../../sandbox/vault/vault_chain'
+} from '../kit/vault/open_vault'
+import { type Failed, type Landed, testKey } from '../kit/vault/vault_chain'
 
 const FIRST = {
   epoch: 1,

@@ -2,7 +2,7 @@
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { settleInstruction } from '../../protocol/vault/settle'
-import { element, elements, landed, OpenVault, outputsOf } from '../../sandbox/vault/open_vault'
+import { element, elements, landed, OpenVault, outputsOf } from '../kit/vault/open_vault'
 
 const NAMED = /^[a-z_]+$/
 

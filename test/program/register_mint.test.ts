@@ -4,9 +4,9 @@ import { describe, expect, test } from 'bun:test'
 import { toHex } from '../../protocol/bytes'
 import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM, vaultTokenAddress } from '../../protocol/vault/addresses'
 import { type RegisterMintFields, registerMintInstruction } from '../../protocol/vault/admin'
-import { bytes32, errorOf, landed, MIN_DEPOSIT, MIN_EXIT, OpenVault } from '../../sandbox/vault/open_vault'
-import { DECIMALS, mintBytes } from '../../sandbox/vault/tokens'
-import { testKey } from '../../sandbox/vault/vault_chain'
+import { bytes32, errorOf, landed, MIN_DEPOSIT, MIN_EXIT, OpenVault } from '../kit/vault/open_vault'
+import { DECIMALS, mintBytes } from '../kit/vault/tokens'
+import { testKey } from '../kit/vault/vault_chain'
 
 const mint = bytes32('second mint')
 

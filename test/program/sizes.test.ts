@@ -12,7 +12,7 @@ import {
 import type { VaultInstruction } from '../../protocol/vault/instruction'
 import { growQueueInstruction } from '../../protocol/vault/queue'
 import { settleInstruction } from '../../protocol/vault/settle'
-import { ExitNote } from '../../sandbox/vault/exit_note'
+import { ExitNote } from '../kit/vault/exit_note'
 import {
   bytes32,
   EXIT_DELAY_S,
@@ -21,8 +21,8 @@ import {
   landed,
   outputsOf,
   runningVault,
-} from '../../sandbox/vault/open_vault'
-import { testKey } from '../../sandbox/vault/vault_chain'
+} from '../kit/vault/open_vault'
+import { testKey } from '../kit/vault/vault_chain'
 
 const payer = testKey('bond payer')
 

@@ -23,7 +23,7 @@ import {
 import type { VaultInstruction } from '../../protocol/vault/instruction'
 import { growQueueInstruction } from '../../protocol/vault/queue'
 import { settleInstruction } from '../../protocol/vault/settle'
-import { ExitNote } from '../../sandbox/vault/exit_note'
+import { ExitNote } from '../kit/vault/exit_note'
 import {
   bytes32,
   EXIT_DELAY_S,
@@ -32,8 +32,8 @@ import {
   initializationOf,
   landed,
   outputsOf,
-} from '../../sandbox/vault/open_vault'
-import { testKey } from '../../sandbox/vault/vault_chain'
+} from '../kit/vault/open_vault'
+import { testKey } from '../kit/vault/vault_chain'
 
 const FILE = join(import.meta.dir, '../vectors/vault.json')
 

@@ -2,7 +2,6 @@
 
 import { describe, expect, test } from 'bun:test'
 import { decodeBinding, decodeStatement, encodeBinding, encodeStatement } from '../../protocol/bodies/binding'
-import { BodyError } from '../../protocol/bodies/body_layout'
 import {
   decodeCancel,
   decodeCancelAll,
@@ -16,6 +15,7 @@ import { decodeReceipt, encodeReceipt } from '../../protocol/bodies/receipt'
 import { decodeReferencePrice, encodeReferencePrice } from '../../protocol/bodies/reference_price'
 import { decodeReshape, encodeReshape } from '../../protocol/bodies/reshape'
 import { decodeWithdraw, encodeWithdraw } from '../../protocol/bodies/withdraw'
+import { CodecError } from '../../protocol/byte_stream'
 import { fromHex, toHex } from '../../protocol/bytes'
 import { verifySignature } from '../../protocol/ed25519'
 import { publicKeyOf, sign } from '../../protocol/sign'
@@ -70,10 +70,10 @@ describe('canonical bodies', () => {
     })
 
     test(`vector ${at} (${vector.name}) refuses another width or domain`, () => {
-      expect(() => layout.decode(body.subarray(1))).toThrow(BodyError)
+      expect(() => layout.decode(body.subarray(1))).toThrow(CodecError)
       const other = body.slice()
       other[0]! ^= 1
-      expect(() => layout.decode(other)).toThrow(BodyError)
+      expect(() => layout.decode(other)).toThrow(CodecError)
     })
 
     // A Solana message starts with its signature count (legacy) or with a version byte >= 0x80; every signed string
@@ -92,7 +92,7 @@ describe('canonical bodies', () => {
     for (const at of [111, 112, 113, 114, 119]) {
       const dirty = place.slice()
       dirty[at] = 0xff
-      expect(() => decodePlace(dirty)).toThrow(BodyError)
+      expect(() => decodePlace(dirty)).toThrow(CodecError)
     }
   })
 

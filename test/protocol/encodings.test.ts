@@ -3,7 +3,7 @@ import { expect, test } from 'bun:test'
 import { sha256 as noble } from '@noble/hashes/sha2.js'
 import bs58 from 'bs58'
 import fc from 'fast-check'
-import { decodeBase58 } from '../../protocol/base58'
+import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import { fromHex, toHex } from '../../protocol/bytes'
 import { FIELD_MODULUS, fieldFromBytes, isFieldElement } from '../../protocol/field'
 import { sha256 } from '../../protocol/sha256'
@@ -39,6 +39,36 @@ test('any text decodes to a width exactly if base58 has it as the text of so man
     ),
     { numRuns: 2_000 },
   )
+})
+
+test('any bytes of any length have the text the package gives, and come back', () => {
+  for (let length = 0; length < 600; length++) {
+    const bytes = crypto.getRandomValues(new Uint8Array(length))
+    if (length % 3 === 0) bytes.fill(0, 0, length % 11)
+    if (length % 50 === 7) bytes.fill(0xff)
+    if (length % 50 === 9) bytes.fill(0)
+    const text = bs58.encode(bytes)
+    expect(encodeBase58(bytes)).toBe(text)
+    expect(decodeBase58(text)).toEqual(bytes)
+  }
+})
+
+test('the powers at which values are split, and their neighbours', () => {
+  for (const digits of [8, 9, 10, 17, 18, 19, 35, 36, 37, 72, 73]) {
+    for (const text of [`2${'1'.repeat(digits)}`, 'z'.repeat(digits), `1${'z'.repeat(digits)}`]) {
+      expect(decodeBase58(text)).toEqual(new Uint8Array(bs58.decode(text)))
+      expect(encodeBase58(bs58.decode(text))).toBe(text)
+    }
+  }
+})
+
+test('a character that is no digit makes the text none, wherever it stands', () => {
+  for (const wrong of ['0', 'O', 'I', 'l', ' ', '\u0131']) {
+    for (const text of [`${wrong}22222222222`, `2222222${wrong}2222`, `11${wrong}`]) {
+      expect(decodeBase58(text)).toBeUndefined()
+    }
+  }
+  expect(decodeBase58('')).toEqual(new Uint8Array(0))
 })
 
 test('hex is lowercase and of the exact width', () => {

@@ -1,12 +1,12 @@
 /** Statements about places: one encoding, strict decoding. */
 import { expect, test } from 'bun:test'
-import { BodyError } from '../../protocol/bodies/body_layout'
 import {
   decodeLocation,
   encodeLocation,
   LOCATION_BYTES,
   type LocationBody,
 } from '../../protocol/bodies/location'
+import { CodecError } from '../../protocol/byte_stream'
 import { toHex } from '../../protocol/bytes'
 
 const BODY: LocationBody = {
@@ -36,6 +36,6 @@ test('the layout is 101 bytes and reads back', () => {
 test('other widths, domains, levels and padding are rejected', () => {
   const bytes = encodeLocation(BODY)
   const odd = [bytes.slice(1), bytes.with(0, 0), bytes.with(52, 0), bytes.with(52, 3), bytes.with(100, 0x41)]
-  for (const one of odd) expect(() => decodeLocation(one)).toThrow(BodyError)
+  for (const one of odd) expect(() => decodeLocation(one)).toThrow(CodecError)
   expect(() => encodeLocation({ ...BODY, site: 'x'.repeat(33) })).toThrow(RangeError)
 })

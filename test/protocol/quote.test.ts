@@ -80,8 +80,8 @@ test.skipIf(!present)(
         new DataView(bytes.buffer).setUint32(at, bytes[at]! + bytes[at + 1]! * 256 + 1, true)
       return () => parseQuote(bytes)
     }
-    expect(longer(632)).toThrow('the signature data has surplus bytes')
-    expect(longer(632, 766)).toThrow('the QE certification data has surplus bytes')
+    expect(longer(632)).toThrow('the signature data: bytes follow')
+    expect(longer(632, 766)).toThrow('the QE certification data: bytes follow')
   },
 )
 

@@ -1,7 +1,6 @@
 /** Both trees equal the published vectors; paths prove what they say. */
 
 import { describe, expect, test } from 'bun:test'
-import { isInReceipt, receiptLeaf, receiptPath, receiptRoot } from '../../protocol/bodies/receipt'
 import { fromHex, toHex } from '../../protocol/bytes'
 import { fieldToBytes } from '../../protocol/field'
 import {
@@ -18,6 +17,8 @@ import {
   spentLogLeaf,
   spentRootFromPath,
 } from '../../protocol/notes/spent_log'
+import { isInReceipt, receiptLeaf, receiptTree } from '../../protocol/receipt_tree'
+import { sha256 } from '../../protocol/sha256'
 import receipt_vector from '../vectors/receipt_tree.json'
 import tree_vector from '../vectors/trees.json'
 
@@ -129,22 +130,31 @@ describe('spent log', () => {
   })
 })
 
-describe('receipt tree', () => {
-  const leaves = receipt_vector.commands.map((command) => receiptLeaf(b(command)))
+/** The recursive definition of RFC 6962 section 2.1: hash of the leaves, and the audit path of one. */
+function reference(leaves: Uint8Array[], index = 0): { root: Uint8Array; path: string[] } {
+  if (leaves.length === 1) return { root: leaves[0]!, path: [] }
+  const left_size = 2 ** Math.floor(Math.log2(leaves.length - 1))
+  const is_left = index < left_size
+  const left = reference(leaves.slice(0, left_size), is_left ? index : 0)
+  const right = reference(leaves.slice(left_size), is_left ? 0 : index - left_size)
+  const [own, other] = is_left ? [left, right] : [right, left]
+  return { root: sha256(Uint8Array.of(1), left.root, right.root), path: [...own.path, toHex(other.root)] }
+}
 
+describe('receipt tree', () => {
   test('root and paths equal their vectors', () => {
-    expect(toHex(receiptRoot(leaves))).toBe(receipt_vector.root)
-    leaves.forEach((_, index) => {
-      expect(receiptPath(leaves, index).map(toHex)).toEqual(receipt_vector.paths[index]!)
-    })
+    const leaves = receipt_vector.commands.map((command) => receiptLeaf(b(command)))
+    const { root, paths } = receiptTree(leaves)
+    expect({ root: toHex(root), paths }).toEqual({ root: receipt_vector.root, paths: receipt_vector.paths })
   })
 
-  test('for every size and index the path proves its own command and no other', () => {
-    for (let size = 1; size <= 20; size++) {
-      const some = Array.from({ length: size }, (_, at) => receiptLeaf(Uint8Array.of(size, at)))
-      const root = receiptRoot(some)
-      some.forEach((leaf, index) => {
-        const path = receiptPath(some, index)
+  test('for every size and index root and path are those of RFC 6962 and prove their own command and no other', () => {
+    for (let size = 1; size <= 70; size++) {
+      const leaves = Array.from({ length: size }, (_, at) => receiptLeaf(Uint8Array.of(size, at)))
+      const { root, paths } = receiptTree(leaves)
+      leaves.forEach((leaf, index) => {
+        expect({ root, path: paths[index]! }).toEqual(reference(leaves, index))
+        const path = paths[index]!.map(b)
         expect(isInReceipt(leaf, index, path, root)).toBe(true)
         expect(isInReceipt(receiptLeaf(Uint8Array.of(99)), index, path, root)).toBe(false)
       })

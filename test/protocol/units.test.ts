@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { decodeBase58, encodeBase58 } from '../../protocol/base58'
-import { fromHex, paddedAscii, readPaddedAscii } from '../../protocol/bytes'
+import { fromHex } from '../../protocol/bytes'
 import { REFUSALS, Refusal } from '../../protocol/refusals'
 import { feeUpTo, parseU64, quoteAmount, U64_MAX } from '../../protocol/units'
 
@@ -44,13 +44,6 @@ describe('forms', () => {
     for (const text of ['', '0', 'l', 'O', 'I', '1'.repeat(33), '1'.repeat(10_000)]) {
       expect(decodeBase58(text, 32)).toBeUndefined()
     }
-  })
-
-  test('padded ASCII reads back, and nothing may follow the padding', () => {
-    expect(readPaddedAscii(paddedAscii('SOL-USDC', 16))).toBe('SOL-USDC')
-    expect(readPaddedAscii(Uint8Array.of(65, 0, 66))).toBeUndefined()
-    expect(readPaddedAscii(Uint8Array.of(200))).toBeUndefined()
-    expect(() => paddedAscii('longer than sixteen bytes', 16)).toThrow(RangeError)
   })
 })
 

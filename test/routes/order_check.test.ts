@@ -13,7 +13,9 @@ let harness: Harness
 beforeAll(async () => {
   open = await site.open()
   trader = await Trader.provisioned(open, ACCOUNT)
-  harness = openHarness({ venue: { check: (account_id, request) => open.venue.check(account_id, request) } })
+  harness = openHarness({
+    venue: { check: (account_id, request) => open.venue.parsed.check(account_id, request) },
+  })
 })
 afterAll(async () => {
   await harness.stop()

@@ -1,7 +1,7 @@
 /** Which pages in a browser may read the embedded chain: those of this machine, and no others. */
 import { expect, test } from 'bun:test'
-import { chainFolder } from '../../bench/kit/chain_folder'
 import { openEmbeddedChain } from '../../sandbox/chain/open_embedded_chain'
+import { chainFolder } from '../kit/chain/chain_folder'
 
 const ALLOWED = 'access-control-allow-origin'
 

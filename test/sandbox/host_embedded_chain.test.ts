@@ -2,10 +2,10 @@
 import { expect, test } from 'bun:test'
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { callRpc, chainFolder } from '../../bench/kit/chain_folder'
 import { encodeBase58 } from '../../protocol/base58'
 import { hostEmbeddedChain } from '../../sandbox/chain/host_embedded_chain'
 import { VenueProcess } from '../faults/kit/venue_process'
+import { callRpc, chainFolder } from '../kit/chain/chain_folder'
 
 const ROOT = join(import.meta.dir, '../..')
 const genesis = {
@@ -38,6 +38,21 @@ test('closed and hosted again it is the same chain, with its vault', async () =>
   expect(value.executable).toBe(true)
   await again.close()
   folder.remove()
+}, 20_000)
+
+test('the port that is asked for is taken, and another one while it is in use', async () => {
+  const folders = [chainFolder(), chainFolder()]
+  const [first, second] = folders.map(({ dir }) => dir)
+  const open = (dir: string, port: number) =>
+    hostEmbeddedChain({ data_dir: dir, slot_ms: 20, port, genesis, failed: () => undefined })
+  const probe = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Response() })
+  const port = probe.port!
+  await probe.stop(true)
+  const chains = [await open(first!, port), await open(second!, port)]
+  expect(chains[0]!.url).toBe(`http://127.0.0.1:${port}`)
+  expect(chains[1]!.url).not.toBe(chains[0]!.url)
+  for (const chain of chains) await chain.close()
+  for (const folder of folders) folder.remove()
 }, 20_000)
 
 test('a folder that holds no chain is refused with the reason', async () => {

@@ -7,11 +7,11 @@ import {
   lamports,
   type Signature,
 } from '@solana/kit'
-import { chainFolder, clientsOf } from '../../bench/kit/chain_folder'
-import { fundedWallet, signedTransfer } from '../../bench/kit/transfer'
 import { openEmbeddedChain } from '../../sandbox/chain/open_embedded_chain'
+import { chainFolder, clientsOf } from '../kit/chain/chain_folder'
+import { fundedWallet, signedTransfer } from '../kit/chain/transfer'
 
-type Hosted = { url: string; ws_url: string; kill(): Promise<void> }
+type Hosted = { url: string; kill(): Promise<void> }
 
 async function host(dir: string): Promise<Hosted> {
   const child = Bun.spawn(
@@ -32,7 +32,7 @@ async function host(dir: string): Promise<Hosted> {
     child.kill('SIGKILL')
     await child.exited
   }
-  return { ...(JSON.parse(line) as { url: string; ws_url: string }), kill }
+  return { ...(JSON.parse(line) as { url: string }), kill }
 }
 
 /** Sends one transfer after the other until the chain dies; returns what was reported confirmed. */

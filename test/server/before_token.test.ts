@@ -3,8 +3,9 @@ import { afterEach, expect, test } from 'bun:test'
 import { connect } from 'node:net'
 import { BODY_BYTES_MAX } from '../../protocol/limits'
 import { Refusal } from '../../protocol/refusals'
-import { formOf, parseBody, parseJson, readQuery } from '../../server/edge/body'
-import { TokenRequest } from '../../server/shapes/venue'
+import { parserOf } from '../../protocol/wire/parse'
+import { TokenRequest } from '../../protocol/wire/public'
+import { parseBody, parseJson, readQuery } from '../../server/edge/body'
 import { type Harness, openHarness } from '../kit/server/harness'
 import { rawStatus } from '../kit/server/raw_http'
 
@@ -37,13 +38,13 @@ const HOSTILE: Record<string, (size: number) => () => unknown> = {
   },
   depth: (size) => () => parseJson('['.repeat(size / 2) + ']'.repeat(size / 2)),
   'unknown fields': (size) => {
-    const form = formOf(TokenRequest)
+    const parse = parserOf(TokenRequest)
     const value = Object.fromEntries(Array.from({ length: size / 10 }, (_, at) => [`k${at}`, 1]))
-    return () => form.check(value as never)
+    return () => parse(value)
   },
   'long field': (size) => {
-    const form = formOf(TokenRequest)
-    return () => form.check({ api_key: 'a'.repeat(size), api_secret: 'b', passphrase: 'c' })
+    const parse = parserOf(TokenRequest)
+    return () => parse({ api_key: 'a'.repeat(size), api_secret: 'b', passphrase: 'c' })
   },
   'query names': (size) => {
     const names = Array.from({ length: size / 6 }, (_, at) => at.toString(36))

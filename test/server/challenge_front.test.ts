@@ -1,4 +1,6 @@
 /** The front of an open TLS-ALPN-01 challenge: who reaches which listener, and that strangers cannot hold it up. */
+
+import { heapStats } from 'bun:jsc'
 import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
 import { connect as tlsConnect } from 'node:tls'
@@ -40,7 +42,11 @@ function stranger(port: number, first?: Uint8Array): { socket: Socket; closed: P
 }
 
 /** A venue's listener that is plain TCP, so that bytes can be compared. */
-async function plainVenue(serve: (socket: Socket) => void, bounds?: FrontBounds) {
+async function plainVenue(
+  serve: (socket: Socket) => void,
+  bounds?: FrontBounds,
+  accepted = new Set<object>(),
+) {
   const open = new Set<Socket>()
   const server: Server = createServer({ allowHalfOpen: true }, (socket) => {
     open.add(socket)
@@ -57,6 +63,7 @@ async function plainVenue(serve: (socket: Socket) => void, bounds?: FrontBounds)
     { hostname: '127.0.0.1', port },
     (server.address() as AddressInfo).port,
     tlsMaterial(),
+    accepted,
     bounds,
   )
   ends.push(async () => {
@@ -178,6 +185,55 @@ test('the bytes kept are bounded: hellos that never end displace each other', as
   expect(strangers.slice(8).filter(({ socket }) => socket.destroyed).length).toBe(0)
 })
 
+test('a connection that is forwarded keeps nothing of its hello', async () => {
+  const { port } = await plainVenue((socket) => {
+    let seen = 0
+    socket.on('data', (part: Buffer) => {
+      seen += part.length
+      if (seen === hello.length) socket.write('answer')
+    })
+  })
+  const hello = recordsOf(HELLO_OF_16_KB, [16_384])
+  const open = async (count: number) => {
+    const clients = Array.from({ length: count }, () => stranger(port, hello.subarray(0, 15_000)))
+    const answered = clients.map(({ socket }) => new Promise((resolve) => socket.once('data', resolve)))
+    await Bun.sleep(200)
+    for (const { socket } of clients) socket.write(hello.subarray(15_000))
+    await Promise.all(answered)
+    Bun.gc(true)
+    return heapStats().objectTypeCounts['Uint8Array'] ?? 0
+  }
+  const before = await open(1)
+  // Sockets have three such objects each; a hello would be eight blocks and a segment.
+  expect((await open(50)) - before).toBeLessThan(50 * 6)
+})
+
+test('the connection beyond the total is closed at once, and one that ends makes room', async () => {
+  const bounds = { ...FRONT_BOUNDS, total: 4 }
+  const accepted = new Set<object>()
+  const serve = (socket: Socket) => {
+    socket.once('data', () => socket.write('answer'))
+    socket.on('end', () => socket.end())
+  }
+  const { port } = await plainVenue(serve, bounds, accepted)
+  // Of an earlier front, whose connections outlive it.
+  accepted.add({})
+  const answered = ({ socket }: ReturnType<typeof stranger>) =>
+    new Promise<string>((resolve) => {
+      socket.once('data', (part) => resolve(String(part)))
+      socket.once('close', () => resolve('closed'))
+    })
+  const forwarded = [stranger(port, HELLO), stranger(port, HELLO)]
+  for (const one of forwarded) expect(await answered(one)).toBe('answer')
+  const idle = stranger(port)
+  await new Promise((resolve) => idle.socket.once('connect', resolve))
+  expect(await answered(stranger(port, HELLO))).toBe('closed')
+  expect(idle.socket.destroyed).toBe(false)
+  forwarded[0]!.socket.destroy()
+  let outcome = ''
+  while (outcome !== 'answer') outcome = await answered(stranger(port, HELLO))
+})
+
 test('the deadline counts from the start of the connection, whatever it sends', async () => {
   const bounds = { ...FRONT_BOUNDS, hello_ms: 400 }
   const { port, front } = await plainVenue(() => undefined, bounds)
@@ -192,6 +248,23 @@ test('the deadline counts from the start of the connection, whatever it sends', 
   clearInterval(timer)
   expect(performance.now() - began).toBeLessThan(1_500)
   await front.close()
+})
+
+test('the front ends once every connection that it accepted is forwarded', async () => {
+  const { port, front } = await plainVenue((socket) => socket.once('data', () => socket.write('answer')))
+  const { socket } = stranger(port, HELLO.subarray(0, 60))
+  // Accepted after the stranger, so both are when it answers.
+  const other = stranger(port, HELLO)
+  await new Promise((resolve) => other.socket.once('data', resolve))
+  let is_closed = false
+  const closing = front.close().then(() => {
+    is_closed = true
+  })
+  await Bun.sleep(20)
+  expect(is_closed).toBe(false)
+  socket.write(HELLO.subarray(60))
+  await new Promise((resolve) => socket.once('data', resolve))
+  await closing
 })
 
 test('ends are passed on in both directions, and the last bytes with them', async () => {

@@ -8,6 +8,7 @@ import {
   type HelloFields,
   helloMessage,
   opensslHello,
+  readWhole,
   recordsOf,
   runtimeHello,
   verdictOf,
@@ -149,6 +150,32 @@ test('no bytes make the reader throw, and none keep it waiting beyond its bounds
   )
 })
 
+test('every value of every byte gives the verdict of a reader of the whole message', async () => {
+  const alone = { ...CHALLENGE, session: 0, suites: 1 }
+  const second = { type: 16, size: 13 }
+  const shapes: HelloFields[] = [
+    PLAIN,
+    CHALLENGE,
+    { ...PLAIN, session: 0, suites: 1, extensions: undefined },
+    { ...alone, extensions: [{ type: 21, size: 0 }] },
+    { ...alone, extensions: [{ type: 17, size: 13 }, second], names_at: 1 },
+    { ...alone, names: ['a', 'bc'], extensions: [{ type: 43, size: 1 }], names_at: 1 },
+    { ...alone, methods: 3, names: ['acme-tls/1', 'x'] },
+  ]
+  const tail = Buffer.alloc(20_000, 22)
+  for (const hello of [await runtimeHello(['acme-tls/1']), ...shapes.map(whole)]) {
+    const bytes = Buffer.concat([hello, tail])
+    for (let at = 0; at < hello.length; at += 1) {
+      for (let byte = 0; byte < 256; byte += 1) {
+        bytes[at] = byte
+        const expected = readWhole(bytes.subarray(0, hello.length))
+        if (verdict(bytes) !== expected) expect([at, byte, verdict(bytes)]).toEqual([at, byte, expected])
+      }
+      bytes[at] = hello[at]!
+    }
+  }
+}, 60_000)
+
 /** Where the reader decides: the number of bytes that it needed. */
 function decidedAfter(bytes: Uint8Array): number {
   const reader = new HelloReader()
@@ -173,6 +200,12 @@ test('other protocols are rejected at the first byte that differs', () => {
     // A record in which bytes follow the message.
     [[22, 3, 1, 0, 200, 1, 0, 0, 100], 9],
     [[22, 3, 1, 0, 4, 1, 0, 0, 100, 22, 3, 1, 0, 101], 14],
+    [[22, 3, 1, 0, 46, 1, 0, 0, 41], 9],
+    [[22, 3, 1, 0, 45, 1, 0, 0, 41, 4], 10],
+    [[22, 3, 1, 0, 4, 1, 0, 0, 41, 22, 3, 1, 0, 0], 14],
+    [[22, 3, 1, 0, 4, 1, 0, 0x3f, 0xfd], 9],
+    [[22, 3, 1, 0, 1, 1, 21], 7],
+    [[22, 3, 1, 0, 1, 1, 22, 2], 8],
   ]
   for (const [bytes, after] of rows) expect(decidedAfter(Uint8Array.from([...bytes, 255]))).toBe(after)
 })
@@ -212,6 +245,35 @@ test('sizes that do not fit are rejected', () => {
     [list + 2, 11],
   ]
   for (const row of rows) expect([row, verdict(changed(CHALLENGE, ...row))]).toEqual([row, 'malformed'])
+})
+
+/** The message of PLAIN with these bytes as its extensions. */
+function withExtensions(...bytes: number[]): Buffer {
+  const message = [...helloMessage(PLAIN).subarray(0, -1), bytes.length, ...bytes]
+  message[3] = message.length - 4
+  return recordsOf(Uint8Array.from(message), [16_384])
+}
+
+test('vectors of a forbidden size are rejected where the rest of the message fits them', () => {
+  const name = [...Buffer.from('acme-tls/1')]
+  const challenge = [0, 16, 0, 13, 0, 11, 10, ...name]
+  expect(verdict(withExtensions(...challenge))).toBe('challenge')
+  expect(verdict(whole({ ...PLAIN, session: 33 }))).toBe('malformed')
+  expect(verdict(whole({ ...PLAIN, suites: 0 }))).toBe('malformed')
+  expect(verdict(whole({ ...PLAIN, methods: 0 }))).toBe('malformed')
+  for (const names of [[''], ['', 'acme-tls/1'], ['acme-tls/1', '']])
+    expect(verdict(whole({ ...PLAIN, names }))).toBe('malformed')
+  // A name of one byte more than its list, and the next extension behind that byte.
+  const longer = [0, 16, 0, 13, 0, 11, 11, ...name, 0]
+  expect(verdict(withExtensions(...longer, 0, 21, 0, 0))).toBe('malformed')
+})
+
+test('a vector is rejected before its first byte where none fits', () => {
+  const start = withExtensions().length
+  // The smallest protocol list has six bytes with its size; one byte is no type of an extension.
+  expect(decidedAfter(withExtensions(0, 16, 0, 3, 0, 1, 0))).toBe(start + 2)
+  expect(decidedAfter(withExtensions(0, 21, 0, 0, 0))).toBe(start + 4)
+  expect(decidedAfter(Uint8Array.of(22, 3, 1, 0, 44, 1, 0, 0, 40))).toBe(9)
 })
 
 test('one protocol list at most, and a list that only begins like the challenge is none', () => {

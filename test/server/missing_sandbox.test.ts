@@ -15,7 +15,18 @@ import { join } from 'node:path'
 import { devDependencies } from '../../package.json'
 
 const ROOT = join(import.meta.dir, '../..')
-const IMAGE = ['server', 'routes', 'engine', 'enclave', 'protocol', 'native', 'package.json', 'tsconfig.json']
+const IMAGE = [
+  'server',
+  'routes',
+  'engine',
+  'enclave',
+  'protocol',
+  'native',
+  'client/verify',
+  'client/limits.ts',
+  'package.json',
+  'tsconfig.json',
+]
 const build = mkdtempSync(join(tmpdir(), 'tacit-no-sandbox-'))
 
 beforeAll(() => {

@@ -84,6 +84,17 @@ test('a signed record is applied', async () => {
   expect(lines.join()).not.toContain('secret_hash')
 })
 
+test('accounts are listed for the operator alone', async () => {
+  const [account] = [
+    { account_id: 'desk-1', version: 2, status: 'active' as const, orders_live_max: 9, keys_max: 8 },
+  ]
+  open({ listAccounts: () => [account] })
+  expect(await (await send('GET', '/accounts')).json()).toEqual({ items: [account] })
+  expect((await fetch(`${listener.url}/accounts`)).status).toBe(401)
+  const wrong = await send('PUT', '/accounts')
+  expect([wrong.status, wrong.headers.get('allow')]).toEqual([405, 'GET, POST'])
+})
+
 test('refusals of a record are problem documents', async () => {
   open({
     provision: async () => {

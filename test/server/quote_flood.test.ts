@@ -32,7 +32,7 @@ async function openVenue() {
   await enclave.bind({ venue: fromHex(open.venue.identity().venue, 32)!, epoch: 1, slot: () => 1 })
   const clock = { unixMs: () => Date.now(), monotonicMs: () => Math.floor(performance.now()) }
   const log = openLog(() => undefined, clock.unixMs)
-  const app = createApp({ venue: open.venue, enclave, options: { version: '1', clock, log } })
+  const app = createApp({ venue: open.venue.parsed, enclave, options: { version: '1', clock, log } })
   const listener = listen(app, { hostname: '127.0.0.1', port: 0, tls: enclave.tls })
   ends.push(() => listener.stop(0))
   const trader = await Trader.provisioned(open, 'alice')

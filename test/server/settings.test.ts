@@ -119,10 +119,10 @@ describe('settings', () => {
     expect(readConfig({ ...v0, TACIT_SETTLEMENT_PARTS_MAX: '6' }).config?.transactions).toBe(0)
   })
 
-  test('are printed with secrets masked', () => {
+  test('are printed with their meanings, secrets masked', () => {
     const text = printedSettings(PRODUCTION)
     expect(text).toContain('TACIT_FEE_ANCHOR=(set)')
-    expect(text).toContain('TACIT_LISTEN=0.0.0.0:443')
+    expect(text).toContain('# Address and port of the venue, TLS 1.3.\nTACIT_LISTEN=0.0.0.0:443')
     expect(text).not.toContain('0a0a')
   })
 })

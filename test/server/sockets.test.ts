@@ -1,10 +1,12 @@
 /** Frames of the sockets, in order: hello, snapshot, events, gaps, replies and errors (api.md "Streams"). */
 import { expect, test } from 'bun:test'
 import { Refusal } from '../../protocol/refusals'
+import { parserOf } from '../../protocol/wire/parse'
+import { CancelParams, ModifyParams, PlaceRequest } from '../../protocol/wire/trading'
 import { ACCOUNT, TOKEN } from '../kit/server/harness'
 import { Stream, snapshotOf } from '../kit/server/played_stream'
 import { socketSite } from '../kit/server/socket_site'
-import { CANCEL, CANCELLED, event, ORDER_ID, PLACE, PLACED } from '../routes/bodies'
+import { CANCEL, CANCELLED, event, MODIFY, ORDER_ID, PLACE, PLACED } from '../routes/bodies'
 
 const { serve, connect } = socketSite()
 
@@ -26,6 +28,33 @@ test('a reader gets hello, its snapshot and then events in order', async () => {
   expect(await peer.next()).toMatchObject({ type: 'snapshot', seq: 812, orders: [{ order_id: ORDER_ID }] })
   stream.tell(event(813, 'order.filled'))
   expect(await peer.next()).toEqual({ type: 'event', ...event(813, 'order.filled') })
+})
+
+test('a venue receives parsed requests, equal from REST and from a socket', async () => {
+  const received: unknown[] = []
+  const take =
+    <R>(result: R) =>
+    async (...args: unknown[]) => {
+      received.push(args.slice(0, 2))
+      return result
+    }
+  const modified = { old_order_id: ORDER_ID, ...PLACED }
+  const writes = { place: take(PLACED), cancel: take(CANCELLED), modify: take(modified) }
+  const harness = serve({ venue: new Stream().venue(writes) })
+  const peer = await connect(`/ws/trading?token=${TOKEN}`)
+  const sent: [string, string, string, unknown, (value: unknown) => unknown][] = [
+    ['POST', '/orders', 'order.place', PLACE, parserOf(PlaceRequest)],
+    ['DELETE', `/orders/${ORDER_ID}`, 'order.cancel', CANCEL, parserOf(CancelParams)],
+    ['PUT', `/orders/${ORDER_ID}`, 'order.modify', MODIFY, parserOf(ModifyParams)],
+  ]
+  for (const [method, path, op, json, parse] of sent) {
+    const params = op === 'order.place' ? json : { order_id: ORDER_ID, ...(json as object) }
+    expect((await harness.call(method, path, { json })).status).toBeLessThan(300)
+    peer.send({ op, id: op, params })
+    while ((await peer.next()).id !== op);
+    const wanted = [ACCOUNT, parse(params)]
+    expect(received.splice(0)).toStrictEqual([wanted, wanted])
+  }
 })
 
 test('the token may come in the header', async () => {

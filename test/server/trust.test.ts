@@ -26,6 +26,7 @@ test('/info joins what the enclave and the engine know', async () => {
         app_id: 'app',
         instance_id: 'instance',
         compose_hash: HASH,
+        app_compose: '{}',
         kind: 'development',
         tee_pubkey: new Uint8Array(32).fill(1),
       },

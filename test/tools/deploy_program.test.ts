@@ -4,20 +4,20 @@ import { expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Address, lamports } from '@solana/kit'
-import { clientsOf, withChain } from '../../bench/kit/chain_folder'
 import { readDeployment } from '../../engine/chain/client/read_vault'
 import { encodeBase58 } from '../../protocol/base58'
 import { concatBytes, toHex } from '../../protocol/bytes'
 import { sha256 } from '../../protocol/sha256'
 import { publicKeyOf } from '../../protocol/sign'
+import { programDataAddress } from '../../protocol/vault/addresses'
 import { initializeInstruction, pauseInstruction } from '../../protocol/vault/admin'
 import {
   administerVault,
   type DeployRun,
   deployProgram,
   planProgram,
-  programDataAddress,
 } from '../../tools/program/deploy_program'
+import { clientsOf, withChain } from '../kit/chain/chain_folder'
 
 const ELF = new Uint8Array(readFileSync(join(import.meta.dir, '../../program/vault.so')))
 const random = () => crypto.getRandomValues(new Uint8Array(32))
@@ -61,7 +61,7 @@ test('deploy, initialize, extend and upgrade, renounce', async () => {
     const program = publicKeyOf(keys.program)
     const opened = initializeInstruction({
       program,
-      program_data: await programDataAddress(program),
+      program_data: programDataAddress(program),
       deployer: publicKeyOf(keys.authority),
       admin: publicKeyOf(keys.payer),
       settlement_signer: random(),

@@ -3,9 +3,9 @@ import { afterAll, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { readSeed } from '../../client/cli/command'
 import { concatBytes, toHex } from '../../protocol/bytes'
 import { publicKeyOf } from '../../protocol/sign'
-import { readSeed } from '../../tools/program/options'
 
 const dir = mkdtempSync(join(tmpdir(), 'tacit-keys-'))
 afterAll(() => rmSync(dir, { recursive: true }))

@@ -5,7 +5,7 @@ import type { Enclave } from '../../enclave/contract'
 import { VaultAbsent } from '../../engine/chain/client/read_vault'
 import { encodeBase58 } from '../../protocol/base58'
 import { openLog } from '../../server/edge/log'
-import { awaitVault } from '../../server/open_awaiting_vault'
+import { proveUntilOpen } from '../../server/prove_until_open'
 import { readSigner, type SignerQuestion } from '../../tools/signer/read_signer'
 import { type Machine, openMachine, openOn } from '../enclave/machine'
 
@@ -23,7 +23,7 @@ beforeAll(async () => {
   }
   const log = openLog(() => undefined, Date.now)
   const at = { hostname: '127.0.0.1', port: 0 }
-  waiting = awaitVault(absent, { at, enclave, log, retry_ms: 5, listening: port.resolve })
+  waiting = proveUntilOpen(absent, { at, enclave, log, retry_ms: 5, listening: port.resolve })
   url = `https://127.0.0.1:${await port.promise}`
 })
 afterAll(async () => {

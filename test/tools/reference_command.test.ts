@@ -27,7 +27,7 @@ beforeAll(async () => {
   const clock = { unixMs: () => Date.now() - 1_000, monotonicMs: () => performance.now() }
   const operator_key = encodeBase58(publicKeyOf(operator_seed))
   const app = operatorApp({
-    venue,
+    venue: venue.parsed,
     log: openLog((line) => lines.push(line), clock.unixMs),
     documents: { json: '{}', html: '', css: '' },
     check: openOperatorCheck({ operator_key, venue: site.venue_id, clock }),

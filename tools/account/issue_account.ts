@@ -1,4 +1,5 @@
 /** Issues, rotates, suspends and resumes accounts, and sends signed calls to the operator's listener. */
+import type { Options } from '../../client/cli/command'
 import {
   type AccountFields,
   type AccountRecord,
@@ -104,6 +105,19 @@ function successor(
   const { record: _, signature: __, ...fields } = known
   const version = known.version + 1
   return signAccountRecord({ ...fields, ...changes, version, issued_unix_ms: now_ms }, operator_seed)
+}
+
+/** The options that name an operator's listener. */
+type TargetOptions = Options<'operator-key' | 'url' | 'venue' | 'ca'>
+
+/** The target that the options name. @throws UsageFault, Refused */
+export function operatorTarget(options: TargetOptions): OperatorTarget {
+  return {
+    url: options.text('url'),
+    venue: options.hex32('venue'),
+    operator_seed: options.seed('operator-key'),
+    ca: options.file('ca'),
+  }
 }
 
 export type OperatorTarget = {

@@ -1,17 +1,22 @@
 /** `bun run account`: the operator's command for keys, account records and posting them to the venue. */
 
 import { readFileSync, writeFileSync } from 'node:fs'
-import { parseArgs } from 'node:util'
+import { Options, runCommand, UsageFault } from '../../client/cli/command'
 import { encodeBase58 } from '../../protocol/base58'
-import { type AccountRecord, isAccountId, readAccountRecord } from '../../protocol/bodies/account_record'
-import { fromHex, toHex } from '../../protocol/bytes'
+import {
+  type AccountFields,
+  type AccountRecord,
+  isAccountId,
+  readAccountRecord,
+} from '../../protocol/bodies/account_record'
+import { toHex } from '../../protocol/bytes'
 import { publicKeyOf } from '../../protocol/sign'
-import { runCommand, UsageFault } from '../run_command'
 import {
   type AccountTerms,
   callOperator,
   DEFAULT_TERMS,
   issueAccount,
+  operatorTarget,
   rotateAccount,
   setStatus,
 } from './issue_account'
@@ -29,98 +34,77 @@ const USAGE = `usage: bun run account COMMAND
       the account can only cancel, or trade again
   post --record RECORD --operator-key KEYFILE --url OPERATOR_LISTENER --venue HEX [--ca CERT_PEM]
       sends a record to the venue's operator listener
-  metrics | drain --operator-key KEYFILE --url OPERATOR_LISTENER --venue HEX [--ca CERT_PEM]
-      reads the venue's metrics, or lets it finish and stop
+  list | metrics | drain --operator-key KEYFILE --url OPERATOR_LISTENER --venue HEX [--ca CERT_PEM]
+      lists the venue's accounts, reads its metrics, or lets it finish and stop
 
 Existing files are never overwritten. A record holds no secret.`
 
-const OPTIONS = {
-  'operator-key': { type: 'string' },
-  out: { type: 'string' },
-  record: { type: 'string' },
-  account: { type: 'string' },
-  capacity: { type: 'string' },
-  refill: { type: 'string' },
-  orders: { type: 'string' },
-  keys: { type: 'string' },
-  url: { type: 'string' },
-  venue: { type: 'string' },
-  ca: { type: 'string' },
-} as const
+const TEXTS = [
+  ...(['operator-key', 'out', 'record', 'account', 'capacity', 'refill', 'orders', 'keys'] as const),
+  ...(['url', 'venue', 'ca'] as const),
+] as const
+type AccountOptions = Options<(typeof TEXTS)[number]>
 
-type Options = Partial<Record<keyof typeof OPTIONS, string>>
+const COMMANDS: Record<string, (options: AccountOptions, seed: Uint8Array) => void | Promise<void>> = {
+  async issue(options, seed) {
+    const { record, credentials } = await issueAccount(readTerms(options), seed, Date.now())
+    keep(options, record, credentials)
+  },
+  async rotate(options, seed) {
+    const { record, credentials } = await rotateAccount(readRecord(options), seed, Date.now())
+    keep(options, record, credentials)
+  },
+  suspend: (options, seed) => judge(options, seed, 'suspended'),
+  resume: (options, seed) => judge(options, seed, 'active'),
+  post: (options) => call(options, 'POST', '/accounts', JSON.stringify(readRecord(options))),
+  list: (options) => call(options, 'GET', '/accounts'),
+  metrics: (options) => call(options, 'GET', '/metrics'),
+  drain: (options) => call(options, 'POST', '/drain'),
+}
 
 async function run(args: string[]): Promise<void> {
-  const { positionals, values } = parseArgs({ args, options: OPTIONS, allowPositionals: true, strict: true })
-  const [command, ...rest] = positionals
-  if (command === undefined || rest.length > 0) throw new UsageFault()
-  if (command === 'operator-keygen') return makeOperatorKey(values)
-  const seed = readSeed(required(values, 'operator-key'))
-  if (command === 'issue') {
-    const { record, credentials } = await issueAccount(readTerms(values), seed, Date.now())
-    writeRecord(required(values, 'out'), record)
-    print({ account_id: record.account_id, version: record.version, ...credentials })
-  } else if (command === 'rotate') {
-    const { record, credentials } = await rotateAccount(readRecord(values), seed, Date.now())
-    writeRecord(required(values, 'out'), record)
-    print({ account_id: record.account_id, version: record.version, ...credentials })
-  } else if (command === 'suspend' || command === 'resume') {
-    const status = command === 'suspend' ? 'suspended' : 'active'
-    const record = setStatus(readRecord(values), status, seed, Date.now())
-    writeRecord(required(values, 'out'), record)
-    print({ account_id: record.account_id, version: record.version, status })
-  } else if (command === 'post') {
-    const body = JSON.stringify(readRecord(values))
-    await call(values, seed, { method: 'POST', path: '/accounts', body })
-  } else if (command === 'metrics')
-    await call(values, seed, { method: 'GET', path: '/metrics', body: undefined })
-  else if (command === 'drain') await call(values, seed, { method: 'POST', path: '/drain', body: undefined })
-  else throw new UsageFault()
+  const options: AccountOptions = new Options(args, { texts: TEXTS, words: 1 })
+  const [name = ''] = options.words
+  if (name === 'operator-keygen') return makeOperatorKey(options)
+  if (!Object.hasOwn(COMMANDS, name)) throw new UsageFault()
+  await COMMANDS[name]!(options, options.seed('operator-key'))
 }
 
-async function call(
-  values: Options,
-  operator_seed: Uint8Array,
-  operation: Parameters<typeof callOperator>[1],
-): Promise<void> {
-  const ca = values.ca === undefined ? undefined : readFileSync(values.ca, 'utf8')
-  const target = { url: required(values, 'url'), venue: readVenue(values), operator_seed, ca }
-  console.log(await callOperator(target, operation, Date.now()))
+function judge(options: AccountOptions, seed: Uint8Array, status: AccountFields['status']): void {
+  keep(options, setStatus(readRecord(options), status, seed, Date.now()), { status })
 }
 
-function makeOperatorKey(values: Options): void {
+/** Writes the record, then prints what belongs to it. */
+function keep(options: AccountOptions, record: AccountRecord, more: object): void {
+  writeNew(options.text('out'), `${JSON.stringify(record, null, 2)}\n`, 0o644)
+  print({ account_id: record.account_id, version: record.version, ...more })
+}
+
+async function call(options: AccountOptions, method: 'GET' | 'POST', path: string, body?: string) {
+  console.log(await callOperator(operatorTarget(options), { method, path, body }, Date.now()))
+}
+
+function makeOperatorKey(options: AccountOptions): void {
   const seed = crypto.getRandomValues(new Uint8Array(32))
-  writeNew(required(values, 'out'), `${toHex(seed)}\n`, 0o600)
+  writeNew(options.text('out'), `${toHex(seed)}\n`, 0o600)
   print({ operator_key: encodeBase58(publicKeyOf(seed)) })
 }
 
-function readTerms(values: Options): AccountTerms {
-  const whole = (name: 'capacity' | 'refill' | 'orders' | 'keys', fallback: number) => {
-    const text = values[name]
-    if (text === undefined) return fallback
-    if (!/^[0-9]{1,15}$/.test(text)) throw new UsageFault(`--${name} is not a whole number`)
-    return Number(text)
-  }
-  const account_id = required(values, 'account')
+function readTerms(options: AccountOptions): AccountTerms {
+  const account_id = options.text('account')
   if (!isAccountId(account_id))
     throw new UsageFault('--account is 1 to 32 characters of a-z 0-9 _ -, the first a letter or digit')
   return {
     account_id,
-    rate_capacity: whole('capacity', DEFAULT_TERMS.rate_capacity),
-    rate_refill_per_s: whole('refill', DEFAULT_TERMS.rate_refill_per_s),
-    orders_live_max: whole('orders', DEFAULT_TERMS.orders_live_max),
-    keys_max: whole('keys', DEFAULT_TERMS.keys_max),
+    rate_capacity: options.count('capacity', DEFAULT_TERMS.rate_capacity, 15),
+    rate_refill_per_s: options.count('refill', DEFAULT_TERMS.rate_refill_per_s, 15),
+    orders_live_max: options.count('orders', DEFAULT_TERMS.orders_live_max, 15),
+    keys_max: options.count('keys', DEFAULT_TERMS.keys_max, 15),
   }
 }
 
-function readSeed(file: string): Uint8Array {
-  const seed = fromHex(readFileSync(file, 'utf8').trim(), 32)
-  if (seed === undefined) throw new Error('the operator key file does not hold 64 hex digits')
-  return seed
-}
-
-function readRecord(values: Options): AccountRecord {
-  const file = required(values, 'record')
+function readRecord(options: AccountOptions): AccountRecord {
+  const file = options.text('record')
   const record = readAccountRecord(jsonOf(readFileSync(file, 'utf8')))
   if (record === undefined) throw new Error(`${file} does not hold an account record`)
   return record
@@ -132,22 +116,6 @@ function jsonOf(text: string): unknown {
   } catch {
     return undefined
   }
-}
-
-function readVenue(values: Options): Uint8Array {
-  const venue = fromHex(required(values, 'venue'), 32)
-  if (venue === undefined) throw new UsageFault('--venue is not 64 hex digits')
-  return venue
-}
-
-function required(values: Options, name: keyof typeof OPTIONS): string {
-  const value = values[name]
-  if (value === undefined) throw new UsageFault(`--${name} is missing`)
-  return value
-}
-
-function writeRecord(file: string, record: AccountRecord): void {
-  writeNew(file, `${JSON.stringify(record, null, 2)}\n`, 0o644)
 }
 
 function writeNew(file: string, text: string, mode: number): void {

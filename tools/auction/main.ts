@@ -2,6 +2,7 @@
  * `bun run auction FILE`, the auditor's command, answers every case of an auction file with the venue's own matching
  * code, one JSON object per line (matching.md "Auditing").
  */
+import { runCommand, UsageFault } from '../../client/cli/command'
 import { answerCase, readCases } from './cases'
 
 const USAGE = `usage: bun run auction FILE
@@ -12,19 +13,8 @@ Answers every case of a JSON file with one object a line: prices in ticks, quant
 Every field is described in tools/auction/cases.ts.
 exit code: 0 answered, 1 no such file or not an auction file, 64 usage`
 
-const [file, ...rest] = process.argv.slice(2)
-if (file === '--help' || file === '-h') {
-  console.log(USAGE)
-  process.exit(0)
-}
-if (file === undefined || rest.length > 0) {
-  console.error(USAGE)
-  process.exit(64)
-}
-try {
+await runCommand(USAGE, async ([file, ...rest]) => {
+  if (file === undefined || file.startsWith('--') || rest.length > 0) throw new UsageFault()
   for (const auction of readCases(await Bun.file(file).text()))
     console.log(JSON.stringify(answerCase(auction)))
-} catch (error) {
-  console.error(error instanceof Error ? error.message : String(error))
-  process.exit(1)
-}
+})

@@ -6,14 +6,13 @@
  * the journal key in a file (`--key`), from the party that may release it. For a sandbox the key file in its data folder
  * is read (`--laptop`). Without a key, `bun run auction FILE` recomputes the published record of a single batch.
  */
-import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { cpSync, existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { parseArgs } from 'node:util'
+import { Options, runCommand, UsageFault } from '../../client/cli/command'
 import { batchSeed } from '../../engine/sequencer/seeds'
-import { fromHex, toHex } from '../../protocol/bytes'
+import { toHex } from '../../protocol/bytes'
 import { agentKeys, sandboxKeys } from '../restore/venue_keys'
-import { runCommand, UsageFault } from '../run_command'
 import { type BatchAudit, recomputeBatch } from './recompute_batch'
 
 const USAGE = `usage: bun run audit-batch SYMBOL NUMBER (--laptop DATA_DIR | --dir DIR (--socket PATH | --key FILE)) [--venue ID]
@@ -28,26 +27,16 @@ Ends with 0 when the recomputed batch is the recorded one, else with 1, with 64 
 
 type Keys = { journal_key: Uint8Array; tie_break_key?: Uint8Array }
 
+const TEXTS = ['laptop', 'dir', 'socket', 'key', 'venue'] as const
+type AuditOptions = Options<(typeof TEXTS)[number]>
+
 async function run(args: string[]): Promise<boolean> {
-  const { values, positionals } = parseArgs({
-    args,
-    allowPositionals: true,
-    strict: true,
-    options: {
-      laptop: { type: 'string' },
-      dir: { type: 'string' },
-      socket: { type: 'string' },
-      key: { type: 'string' },
-      venue: { type: 'string' },
-    },
-  })
-  const [symbol, number, ...more] = positionals
-  const dir = values.laptop ?? values.dir
-  if (symbol === undefined || !/^[1-9][0-9]*$/.test(number ?? '') || more.length > 0 || dir === undefined)
-    throw new UsageFault()
-  const venue = values.venue === undefined ? undefined : fromHex(values.venue, 32)
-  if (values.venue !== undefined && venue === undefined) throw new UsageFault()
-  const keys = await keysOf(values)
+  const options: AuditOptions = new Options(args, { texts: TEXTS, words: 2 })
+  const [symbol, number] = options.words
+  const dir = options.optional('laptop') ?? options.optional('dir')
+  if (symbol === undefined || !/^[1-9][0-9]*$/.test(number ?? '') || dir === undefined) throw new UsageFault()
+  const venue = options.optional('venue') === undefined ? undefined : options.hex32('venue')
+  const keys = await keysOf(options)
   const audit = await onCopy(dir, (copy) =>
     recomputeBatch({ dir: copy, journal_key: keys.journal_key, symbol, batch: Number(number) }),
   )
@@ -56,12 +45,10 @@ async function run(args: string[]): Promise<boolean> {
   return audit.agrees && seed_agrees !== false
 }
 
-async function keysOf(values: { laptop?: string; socket?: string; key?: string }): Promise<Keys> {
-  if (values.laptop !== undefined) return sandboxKeys(values.laptop)
-  if (values.socket !== undefined) return agentKeys(values.socket)
-  const journal_key = values.key && fromHex(readFileSync(values.key, 'utf8').trim(), 32)
-  if (!journal_key) throw new UsageFault()
-  return { journal_key }
+async function keysOf(options: AuditOptions): Promise<Keys> {
+  const [data_dir, socket] = [options.optional('laptop'), options.optional('socket')]
+  if (data_dir !== undefined) return sandboxKeys(data_dir)
+  return socket === undefined ? { journal_key: options.seed('key') } : agentKeys(socket)
 }
 
 /** Opening a journal ends its torn last write, and what is audited must stay what it is. */

@@ -137,6 +137,13 @@ function directionBreach(file: string, cell: Cell, edge: Edge, target: string): 
       fix: 'move the shared part out of test/, into the folder that owns its subject',
     }
   }
+  // A file that imports a value of its own is a cycle already.
+  if (target === file && edge.kind === 'type')
+    return {
+      rule: 'import-direction',
+      fault: `${file} imports itself, so an export of it looks used`,
+      fix: 'name the declaration directly',
+    }
   if (to === cell) {
     if (!cell.apart || generated(file) || generated(target)) return undefined
     return {

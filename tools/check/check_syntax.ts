@@ -50,6 +50,13 @@ function formOf(node: Node): Form | undefined {
         fault: 'is a second form of import',
         fix: "write `import { name } from './file'`",
       }
+    case 'ExportAllDeclaration':
+      if (!isNode(node.exported)) return undefined
+      return {
+        name: '`export * as`',
+        fault: 'passes a whole file on under one name, so no tool sees which members are used',
+        fix: 'export the members that are used by name',
+      }
     case 'ImportAttribute':
       return {
         name: `The attribute \`${nameOf(node.key)}\``,

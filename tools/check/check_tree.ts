@@ -1,7 +1,6 @@
 /** Every rule, applied to a tree. */
 import { checkCitations } from './check_citations'
 import { checkCycles } from './check_cycles'
-import { checkExports } from './check_exports'
 import { checkFiles } from './check_files'
 import { checkImports } from './check_imports'
 import { checkPackages } from './check_packages'
@@ -17,7 +16,6 @@ const CHECKS: readonly ((graph: Graph) => Finding[])[] = [
   checkSyntax,
   checkPurity,
   checkCycles,
-  checkExports,
   checkFiles,
   checkCitations,
 ]

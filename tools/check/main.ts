@@ -9,7 +9,7 @@ import { reportText } from './report'
 
 const USAGE = `bun tools/check/main.ts [--root FOLDER] [--report] [--skip RULE[,RULE...]]
   --root    the checkout to check; default: this one
-  --report  print sizes, folders, uses of exports, cycles and long functions; check nothing
+  --report  print sizes, folders, cycles and long functions; check nothing
   --skip    leave out rules by name`
 
 const { values: options } = parseArgs({

@@ -1,7 +1,7 @@
 /** Finds every form in which a file names another one: imports, `require`, URLs of modules, workers. */
 import { dirname, join, normalize } from 'node:path'
 import { isReference } from './scopes'
-import { constantText, isFunction, isImportMeta, isNode, keyOf, type Node, nameOf, walk } from './syntax'
+import { constantText, isFunction, isImportMeta, isNode, keyOf, type Node, nameOf } from './syntax'
 
 /**
  * `value` runs with the file; `type` is erased; `later` is `import()`; `url` is a file named by
@@ -18,12 +18,6 @@ export type Import = {
   readonly path: string | undefined
   /** Exported names that are used; `*` for all of them. */
   readonly names: readonly string[]
-  /** Local name of each imported one. */
-  readonly locals?: ReadonlyMap<string, string>
-  /** `export * from`: its importers decide which names are used. */
-  readonly passes_on?: true
-  /** `export * as NAME from`: its importers decide which members of NAME are used. */
-  readonly namespace?: string
   /** `import()` outside a function: the file waits for it while it loads. */
   readonly at_load?: boolean
 }
@@ -31,7 +25,6 @@ export type Import = {
 export type ImportsFound = {
   readonly file: string
   readonly text: string
-  readonly program: Node
   readonly lineOf: (offset: number) => number
   readonly imports: Import[]
 }
@@ -44,10 +37,7 @@ export function visitImport(
 ): void {
   switch (node.type) {
     case 'ImportDeclaration':
-      add(found, node, kindOf(node.importKind), node.source, {
-        names: importedNames(found, node),
-        locals: localNames(node),
-      })
+      add(found, node, kindOf(node.importKind), node.source, { names: importedNames(node) })
       break
     case 'ExportNamedDeclaration':
       if (isNode(node.source)) {
@@ -56,18 +46,10 @@ export function visitImport(
       }
       break
     case 'ExportAllDeclaration':
-      add(
-        found,
-        node,
-        kindOf(node.exportKind),
-        node.source,
-        isNode(node.exported)
-          ? { names: [], namespace: nameOf(node.exported) }
-          : { names: ['*'], passes_on: true },
-      )
+      add(found, node, kindOf(node.exportKind), node.source)
       break
     case 'TSImportType':
-      add(found, node, 'type', node.source, { names: typeQueryNames(node) })
+      add(found, node, 'type', node.source)
       break
     case 'TSExternalModuleReference':
       add(found, node, kindOf(parent!.importKind), node.expression)
@@ -95,16 +77,10 @@ export function visitImport(
   }
 }
 
-type Uses = Pick<Import, 'names'> & Partial<Pick<Import, 'locals' | 'passes_on' | 'namespace' | 'at_load'>>
+type Uses = Partial<Pick<Import, 'names' | 'at_load'>>
 
 /** Adds an import of the file that `source` names; a name that only the run knows makes it `computed`. */
-function add(
-  found: ImportsFound,
-  node: Node,
-  kind: ImportKind,
-  source: unknown,
-  uses: Uses = { names: ['*'] },
-): void {
+function add(found: ImportsFound, node: Node, kind: ImportKind, source: unknown, uses: Uses = {}): void {
   const line = found.lineOf(node.start)
   const specifier = kind === 'computed' ? undefined : constantText(source)
   if (specifier === undefined) {
@@ -114,7 +90,7 @@ function add(
   }
   const relative = /^\.{1,2}(\/|$)/.test(specifier)
   const path = relative ? normalize(join(dirname(found.file), specifier)) : undefined
-  found.imports.push({ line, kind, specifier, path, ...uses })
+  found.imports.push({ line, kind, specifier, path, names: ['*'], ...uses })
 }
 
 function kindOf(written: unknown): ImportKind {
@@ -131,10 +107,7 @@ function visitLater(found: ImportsFound, node: Node, path: readonly Node[]): voi
   const conditional = path.some(({ type }) =>
     /^(ConditionalExpression|IfStatement|LogicalExpression|SwitchCase)$/.test(type),
   )
-  add(found, node, delayed || conditional ? 'later' : 'value', node.source, {
-    names: laterNames(path),
-    at_load: !delayed,
-  })
+  add(found, node, delayed || conditional ? 'later' : 'value', node.source, { at_load: !delayed })
 }
 
 function isCalledAtOnce(node: Node, path: readonly Node[], at: number): boolean {
@@ -203,50 +176,10 @@ function visitRequire(found: ImportsFound, loader: Node, parent: Node | undefine
   else add(found, parent ?? loader, 'computed', loader)
 }
 
-function localNames(node: Node): Map<string, string> {
-  const named = (node.specifiers as Node[]).filter(({ type }) => type === 'ImportSpecifier')
-  return new Map(named.map((one) => [nameOf(one.imported), nameOf(one.local)]))
-}
-
-function importedNames(found: ImportsFound, node: Node): string[] {
-  return (node.specifiers as Node[]).flatMap((specifier) => {
-    if (specifier.type === 'ImportSpecifier') return [nameOf(specifier.imported)]
-    if (specifier.type === 'ImportDefaultSpecifier') return ['default']
-    return namespaceNames(found.program, nameOf(specifier.local))
+/** The exported names; `*` for a namespace, whose members could be any. */
+function importedNames(node: Node): string[] {
+  return (node.specifiers as Node[]).map((specifier) => {
+    if (specifier.type === 'ImportSpecifier') return nameOf(specifier.imported)
+    return specifier.type === 'ImportDefaultSpecifier' ? 'default' : '*'
   })
-}
-
-/** Members read from a namespace import; every name when the namespace itself is passed on. */
-export function namespaceNames(program: Node, local: string): string[] {
-  const names = new Set<string>()
-  walk(program, undefined, (node, parent) => {
-    if (node.type !== 'Identifier' || node.name !== local || parent === undefined) return
-    if (/^(Import|TSTypeQuery)/.test(parent.type)) return
-    if (parent.type === 'MemberExpression') {
-      if (parent.object === node) names.add(parent.computed === true ? '*' : nameOf(parent.property))
-      else if (parent.computed === true) names.add('*')
-    } else if (parent.type === 'TSQualifiedName') {
-      if (parent.left === node) names.add(nameOf(parent.right))
-    } else if (!(parent.type === 'Property' && parent.key === node && parent.value !== node)) names.add('*')
-  })
-  return names.has('*') ? ['*'] : [...names]
-}
-
-/** `const { a } = await import()` and `(await import()).a` name the exports they use; any other form may use all. */
-function laterNames(path: readonly Node[]): string[] {
-  const awaited = path.at(-1)
-  const outer = path.at(-2)
-  if (awaited?.type !== 'AwaitExpression' || outer === undefined) return ['*']
-  if (outer.type === 'MemberExpression' && outer.computed !== true) return [nameOf(outer.property)]
-  const pattern = outer.type === 'VariableDeclarator' ? (outer.id as Node) : undefined
-  if (pattern?.type !== 'ObjectPattern') return ['*']
-  return (pattern.properties as Node[]).map((property) =>
-    property.type === 'Property' && property.computed !== true ? nameOf(property.key) : '*',
-  )
-}
-
-function typeQueryNames(node: Node): string[] {
-  let qualifier = node.qualifier
-  while (isNode(qualifier) && qualifier.type === 'TSQualifiedName') qualifier = qualifier.left
-  return isNode(qualifier) ? [nameOf(qualifier)] : ['*']
 }

@@ -1,15 +1,9 @@
-/** Parses one TypeScript file with oxc and returns the facts that the rules need: imports, exports, functions, comments. */
+/** Parses one TypeScript file with oxc and returns the facts that the rules need: imports, functions, comments. */
 import { type Comment, parseSync } from 'oxc-parser'
 import { type Import, type ImportsFound, visitImport } from './parse_imports'
 import { TEST_FOLDER } from './rules'
-import { isNode, lineFinder, type Node, nameOf, patternNames, walk } from './syntax'
+import { isNode, lineFinder, type Node, nameOf, walk } from './syntax'
 
-export type Export = {
-  readonly name: string
-  readonly line: number
-  /** Declared here with `export`, not passed on in braces. */
-  readonly declared: boolean
-}
 type FunctionFact = { readonly name: string; readonly line: number; readonly lines: number }
 
 export type Source = {
@@ -17,7 +11,6 @@ export type Source = {
   readonly text: string
   readonly program: Node
   readonly imports: readonly Import[]
-  readonly exports: readonly Export[]
   readonly functions: readonly FunctionFact[]
   /** Statements outside functions that are no declarations: their first line, and the lines of all of them. */
   readonly top_level: FunctionFact
@@ -32,7 +25,7 @@ export function parseSource(file: string, text: string): Source {
   if (error !== undefined) throw new Error(`${file}: ${error.message}`)
   const program = parsed.program as unknown as Node
   const lineOf = lineFinder(text)
-  const found: Found = { file, text, program, lineOf, imports: [], exports: [], functions: [] }
+  const found: Found = { file, text, program, lineOf, imports: [], functions: [] }
   walk(program, undefined, (node, parent, path) => visit(found, node, parent, path))
   const comments = parsed.comments.map((comment: Comment) => ({
     line: lineOf(comment.start),
@@ -41,21 +34,11 @@ export function parseSource(file: string, text: string): Source {
   return { ...found, top_level: topLevelOf(found), comments }
 }
 
-type Found = ImportsFound & { exports: Export[]; functions: FunctionFact[] }
+type Found = ImportsFound & { program: Node; functions: FunctionFact[] }
 
 function visit(found: Found, node: Node, parent: Node | undefined, path: readonly Node[]): void {
   visitImport(found, node, parent, path)
   switch (node.type) {
-    case 'ExportNamedDeclaration':
-      visitNamedExport(found, node)
-      break
-    case 'ExportAllDeclaration':
-      if (isNode(node.exported))
-        found.exports.push({ name: nameOf(node.exported), line: found.lineOf(node.start), declared: false })
-      break
-    case 'ExportDefaultDeclaration':
-      found.exports.push({ name: 'default', line: found.lineOf(node.start), declared: true })
-      break
     case 'FunctionDeclaration':
     case 'FunctionExpression':
     case 'ArrowFunctionExpression':
@@ -63,22 +46,6 @@ function visit(found: Found, node: Node, parent: Node | undefined, path: readonl
       break
     case 'StaticBlock':
       found.functions.push(factOf(found, node, 'a static block'))
-  }
-}
-
-function visitNamedExport(found: Found, node: Node): void {
-  const add = (name: string, at: Node, declared: boolean) =>
-    found.exports.push({ name, line: found.lineOf(at.start), declared })
-  const specifiers = node.specifiers as Node[]
-  for (const specifier of specifiers) add(nameOf(specifier.exported), specifier, false)
-  const declaration = node.declaration
-  if (!isNode(declaration)) return
-  if (declaration.type !== 'VariableDeclaration') {
-    add(nameOf(declaration.id), declaration, true)
-    return
-  }
-  for (const declarator of declaration.declarations as Node[]) {
-    for (const name of patternNames(declarator.id as Node)) add(name, declarator, true)
   }
 }
 

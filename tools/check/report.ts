@@ -1,6 +1,5 @@
 /** Measures the tree and prints the figures as tables; nothing here fails. */
 import { leavesFolder, typeCycles, valueCycles } from './check_cycles'
-import { isProduct, isPublic, usesOf } from './check_exports'
 import { entriesOf } from './check_files'
 import { generated } from './check_imports'
 import { compareTexts } from './finding'
@@ -8,7 +7,7 @@ import { type Graph, topOf } from './module_graph'
 import { LIMITS } from './rules'
 
 export function reportText(graph: Graph): string {
-  return [sizes(graph), folders(graph), exportUses(graph), cycles(graph), functions(graph)].join('\n\n')
+  return [sizes(graph), folders(graph), cycles(graph), functions(graph)].join('\n\n')
 }
 
 function table(rows: readonly (readonly (string | number)[])[]): string {
@@ -35,7 +34,7 @@ function sizes({ tree }: Graph): string {
       const lines = files.map(([, text]) => text.split('\n').length - 1).sort((a, b) => a - b)
       return [top, files.length, sum(lines), lines[lines.length >> 1]!, lines.at(-1)!]
     })
-  const product = rows.filter(([top]) => isProduct(`${top}/`))
+  const product = rows.filter(([top]) => top !== 'test' && top !== 'bench')
   const total = (label: string, of: typeof rows) => [
     label,
     sum(of.map((row) => row[1] as number)),
@@ -59,34 +58,6 @@ function folders({ tree }: Graph): string {
     [`with more than ${LIMITS.folder_entries} entries`, large.length],
     ...large.map(([folder, n]) => [`  ${folder}`, n]),
   ])
-}
-
-function exportUses(graph: Graph): string {
-  const uses = usesOf(graph)
-  const count = { exports: 0, many: 0, one: 0, tests: 0, none: 0 }
-  const tests: string[] = []
-  for (const [file, source] of graph.sources) {
-    if (!isProduct(file)) continue
-    for (const one of source.exports) {
-      const users = [...(uses.get(file)?.get(one.name) ?? [])]
-      const product = users.filter(isProduct).length
-      count.exports++
-      if (product > 1) count.many++
-      else if (product === 1) count.one++
-      else if (users.length > 0) {
-        count.tests++
-        tests.push(`  ${file}: ${one.name}`)
-      } else if (!isPublic(file, one)) count.none++
-    }
-  }
-  const rows = table([
-    ['exports of product code', count.exports],
-    ['used by two product files or more', count.many],
-    ['used by one other product file', count.one],
-    ['used by tests and benches only', count.tests],
-    ['used by no other file', count.none],
-  ])
-  return `${rows}\n${tests.join('\n')}`
 }
 
 function cycles(graph: Graph): string {

@@ -6,8 +6,7 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { parseArgs } from 'node:util'
-import { runCommand, UsageFault } from '../run_command'
+import { Options, runCommand, UsageFault } from '../../client/cli/command'
 import { buildImageInputs } from './build_image_inputs'
 import { commitOf, committedDockerfile, SOURCE_DATE_EPOCH } from './image_contents'
 
@@ -108,16 +107,11 @@ const USAGE = `usage: bun run image --base NAME@sha256:DIGEST [--builder buildah
 Builds the image twice and refuses unequal digests. --bun names the Bun binary of the image, --out the archive.`
 
 await runCommand(USAGE, (args) => {
-  const { values } = parseArgs({
-    args,
-    options: {
-      base: { type: 'string', default: '' },
-      builder: { type: 'string', default: Bun.which('buildah') === null ? 'docker' : 'buildah' },
-      bun: { type: 'string', default: process.execPath },
-      out: { type: 'string', default: join(ROOT, 'dist/image/tacit.oci.tar') },
-    },
-  })
-  const { base, builder, bun, out } = values
+  const options = new Options(args, { texts: ['base', 'builder', 'bun', 'out'] })
+  const base = options.text('base', '')
+  const builder = options.text('builder', Bun.which('buildah') === null ? 'docker' : 'buildah')
+  const bun = options.text('bun', process.execPath)
+  const out = options.text('out', join(ROOT, 'dist/image/tacit.oci.tar'))
   if (!BASE.test(base))
     throw new UsageFault('--base NAME@sha256:DIGEST: a tag may name another image tomorrow')
   if (builder !== 'buildah' && builder !== 'docker') throw new UsageFault('--builder is buildah or docker')

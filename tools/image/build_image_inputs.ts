@@ -6,7 +6,7 @@
 import { createHash } from 'node:crypto'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { parseArgs } from 'node:util'
+import { Options } from '../../client/cli/command'
 import {
   BUN_PACKAGE,
   BUN_SHA256,
@@ -47,16 +47,12 @@ function foldersOf(files: readonly TarEntry[], top: string): TarEntry[] {
 }
 
 if (import.meta.main) {
-  const { values } = parseArgs({
-    options: {
-      bun: { type: 'string', default: process.execPath },
-      out: { type: 'string', default: join(ROOT, 'dist/image/inputs.tar') },
-    },
-  })
-  const archive = buildImageInputs(values.bun)
-  mkdirSync(dirname(values.out), { recursive: true })
-  writeFileSync(values.out, archive)
+  const options = new Options(process.argv.slice(2), { texts: ['bun', 'out'] })
+  const out = options.text('out', join(ROOT, 'dist/image/inputs.tar'))
+  const archive = buildImageInputs(options.text('bun', process.execPath))
+  mkdirSync(dirname(out), { recursive: true })
+  writeFileSync(out, archive)
   console.log(`commit   ${commitOf(ROOT)}`)
-  console.log(`inputs   ${values.out}, ${archive.length} bytes`)
+  console.log(`inputs   ${out}, ${archive.length} bytes`)
   console.log(`sha256   ${sha256(archive)}`)
 }

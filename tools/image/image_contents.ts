@@ -28,6 +28,9 @@ const SOURCES = [
   'native',
   'routes',
   'server',
+  // The venue judges its own machine by it.
+  'client/verify',
+  'client/limits.ts',
   'package.json',
   'bun.lock',
   'bunfig.toml',

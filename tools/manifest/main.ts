@@ -3,7 +3,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { answerHelp } from '../../client/cli/options'
+import { runCommand } from '../../client/cli/command'
 import { composeHash, fillIn, judgeManifest, type ManifestDecisions, makeManifest } from './make_manifest'
 
 const USAGE = `usage: bun run manifest [--compose compose.yaml] [--set NAME=VALUE]... [--out app-compose.json]
@@ -64,12 +64,12 @@ function write(values: Values): void {
     )
 }
 
-answerHelp(USAGE)
-try {
-  const values = parse()
-  if (values.check !== undefined) check(values.check)
-  else write(values)
-} catch (error) {
-  console.error(`${error instanceof Error ? error.message : 'failed'}\n\n${USAGE}`)
-  process.exit(64)
-}
+await runCommand(
+  USAGE,
+  () => {
+    const values = parse()
+    if (values.check !== undefined) check(values.check)
+    else write(values)
+  },
+  ({ message }) => ({ code: 64, message: `${message}\n\n${USAGE}` }),
+)

@@ -1,8 +1,9 @@
 /** Runs the vault's one-instruction commands: chooses the signers and prints the effect before sending. */
+import { type Options, UsageFault } from '../../client/cli/command'
 import { readDeployment } from '../../engine/chain/client/read_vault'
 import { encodeBase58 } from '../../protocol/base58'
 import { publicKeyOf } from '../../protocol/sign'
-import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../protocol/vault/addresses'
+import { programDataAddress, TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../protocol/vault/addresses'
 import {
   authorizeRestoreInstruction,
   initializeInstruction,
@@ -12,39 +13,47 @@ import {
   unpauseInstruction,
 } from '../../protocol/vault/admin'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
-import { UsageFault } from '../run_command'
-import { administerVault, programDataAddress } from './deploy_program'
-import { amount, type Options, publicKey, readSeed, rpcUrls, text } from './options'
+import { administerVault } from './deploy_program'
+
+export const TEXTS = [
+  ...(['rpc', 'payer', 'authority', 'admin', 'program', 'elf', 'signer', 'exit-delay', 'mint'] as const),
+  ...(['token-program', 'min-deposit', 'min-exit', 'key', 'priority-fee'] as const),
+] as const
+export const FLAGS = ['renounce', 'execute'] as const
+export type ProgramOptions = Options<(typeof TEXTS)[number], (typeof FLAGS)[number]>
+
+export const rpcUrls = (options: ProgramOptions): string[] =>
+  options.text('rpc', process.env['SOLANA_RPC_URL']).split(',')
 
 type Action = { seeds: [Uint8Array, ...Uint8Array[]]; instruction: VaultInstruction; means: string }
 
 /** Prints instruction and signers; sends only with `--execute`. */
-export async function administer(command: string, values: Options): Promise<void> {
-  const { seeds, instruction, means } = await actionOf(command, values)
+export async function administer(command: string, options: ProgramOptions): Promise<void> {
+  const { seeds, instruction, means } = await actionOf(command, options)
   const signers = seeds.map((seed) => encodeBase58(publicKeyOf(seed)))
   const program = encodeBase58(instruction.program)
   console.log(
     JSON.stringify({ command, program, signers, data_bytes: instruction.data.length, means }, null, 2),
   )
-  if (values.execute !== true) return console.log('dry run: nothing was sent; add --execute')
-  const fee = amount(values, 'priority-fee', '0')
-  console.log(`landed: ${await administerVault(rpcUrls(values), seeds, instruction, fee)}`)
-  const { config } = await readDeployment(rpcUrls(values), instruction.program)
+  if (!options.flag('execute')) return console.log('dry run: nothing was sent; add --execute')
+  const fee = options.amount('priority-fee', '0')
+  console.log(`landed: ${await administerVault(rpcUrls(options), seeds, instruction, fee)}`)
+  const { config } = await readDeployment(rpcUrls(options), instruction.program)
   const { epoch, generation, paused, frozen, exit_delay_s, pending } = config
   console.log(JSON.stringify({ epoch, generation, paused, frozen, exit_delay_s, pending }, null, 2))
 }
 
-async function actionOf(command: string, values: Options): Promise<Action> {
-  const program = publicKey(values, 'program')
-  if (command === 'initialize') return initialize(program, values)
-  const seed = readSeed(text(values, 'admin'))
+async function actionOf(command: string, options: ProgramOptions): Promise<Action> {
+  const program = options.address('program')
+  if (command === 'initialize') return initialize(program, options)
+  const seed = options.seed('admin')
   const admin = publicKeyOf(seed)
   const by = (instruction: VaultInstruction, means: string): Action => ({ seeds: [seed], instruction, means })
   switch (command) {
     case 'register-mint': {
-      const token_program = tokenProgram(text(values, 'token-program', 'spl'))
-      const bounds = { min_deposit: amount(values, 'min-deposit'), min_exit: amount(values, 'min-exit') }
-      const mint = publicKey(values, 'mint')
+      const token_program = tokenProgram(options.text('token-program', 'spl'))
+      const bounds = { min_deposit: options.amount('min-deposit'), min_exit: options.amount('min-exit') }
+      const mint = options.address('mint')
       const fields = { program, admin, payer: admin, mint, token_program, ...bounds }
       return by(registerMintInstruction(fields), 'the vault takes this mint; its bounds are final')
     }
@@ -61,7 +70,7 @@ async function actionOf(command: string, values: Options): Promise<Action> {
       return by(authorizeRestoreInstruction({ program, admin, action: 'cancel' }), 'the announcement is void')
     case 'announce-signer':
       return by(
-        rotateSignerInstruction({ program, admin, action: 'announce', key: publicKey(values, 'key') }),
+        rotateSignerInstruction({ program, admin, action: 'announce', key: options.address('key') }),
         'after twice the exit delay another key may settle',
       )
     case 'apply-signer':
@@ -73,15 +82,15 @@ async function actionOf(command: string, values: Options): Promise<Action> {
   }
 }
 
-async function initialize(program: Uint8Array, values: Options): Promise<Action> {
-  const authority = readSeed(text(values, 'authority'))
+async function initialize(program: Uint8Array, options: ProgramOptions): Promise<Action> {
+  const authority = options.seed('authority')
   const instruction = initializeInstruction({
     program,
-    program_data: await programDataAddress(program),
+    program_data: programDataAddress(program),
     deployer: publicKeyOf(authority),
-    admin: publicKey(values, 'admin'),
-    settlement_signer: publicKey(values, 'signer'),
-    exit_delay_s: Number(amount(values, 'exit-delay', '604800')),
+    admin: options.address('admin'),
+    settlement_signer: options.address('signer'),
+    exit_delay_s: Number(options.amount('exit-delay', '604800')),
   })
   return { seeds: [authority], instruction, means: 'the vault opens with this admin and settlement signer' }
 }

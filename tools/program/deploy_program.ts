@@ -3,7 +3,6 @@
 import { createKeyPairSignerFromPrivateKeyBytes, type KeyPairSigner } from '@solana/kit'
 import { toInstruction } from '../../engine/chain/client/build_transaction'
 import { RpcPool } from '../../engine/chain/client/rpc_pool'
-import { decodeBase58 } from '../../protocol/base58'
 import { equalBytes, utf8 } from '../../protocol/bytes'
 import { sha256 } from '../../protocol/sha256'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
@@ -16,12 +15,11 @@ import {
   extendProgram,
   initializeBuffer,
   PROGRAM_BYTES,
-  programDataOf,
   renounceUpgrades,
   upgradeProgram,
   writeBuffer,
 } from './loader'
-import { addressOf, CHUNK_BYTES, type DeploymentPlan, planDeployment } from './plan_deployment'
+import { CHUNK_BYTES, type DeploymentPlan, planDeployment } from './plan_deployment'
 
 /**
  * Sends one instruction of the vault's deployer or admin. Resolves with the signature once finalized.
@@ -39,11 +37,6 @@ export async function administerVault(
     const instructions = [toInstruction(instruction, signers)]
     return landTransaction(rpc, { payer: signers[0]!, instructions, priority_fee_lamports })
   })
-}
-
-/** Account that holds the code of a program of the upgradeable loader, 32 bytes. */
-export async function programDataAddress(program_id: Uint8Array): Promise<Uint8Array> {
-  return decodeBase58(await programDataOf(addressOf(program_id)), 32)!
 }
 
 type DeployKeys = {

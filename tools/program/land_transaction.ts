@@ -5,6 +5,7 @@ import { buildTransaction, COMPUTE_UNITS_MAX } from '../../engine/chain/client/b
 import { broadcast } from '../../engine/chain/client/land_instruction'
 import { ChainUnavailable, type RpcPool } from '../../engine/chain/client/rpc_pool'
 import { blockHeight, failureOf, transactionStatuses } from '../../engine/chain/client/transaction_status'
+import { encodeBase58 } from '../../protocol/base58'
 import { FEE_POLLS_MAX, POLL_MS, RESEND_POLLS, SIGNINGS_MAX } from './limits'
 
 /** Solana's base fee of one signature (Solana documentation, "Transaction fees"). */
@@ -29,7 +30,7 @@ export async function landTransaction(rpc: RpcPool, landable: Landable): Promise
         const failure = failureOf(status.error)
         throw new Error(`the chain refused: ${failure.kind === 'program' ? failure.text : failure.name}`)
       }
-      if (status?.level === 'finalized') return signed.signature
+      if (status?.level === 'finalized') return encodeBase58(signed.signature)
       if (!status && height > signed.last_valid_block_height) break
     }
   }

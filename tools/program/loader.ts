@@ -1,14 +1,7 @@
 /** Instructions of the upgradeable loader (v3) and what its accounts hold (solana-loader-v3-interface). */
-import {
-  AccountRole,
-  type Address,
-  address,
-  getAddressDecoder,
-  getAddressEncoder,
-  getProgramDerivedAddress,
-  type Instruction,
-  type KeyPairSigner,
-} from '@solana/kit'
+import { AccountRole, type Address, address, type Instruction, type KeyPairSigner } from '@solana/kit'
+import { addressOf } from '../../engine/chain/client/chain_client'
+import { decodeBase58 } from '../../protocol/base58'
 import { concatBytes, readU64Le, u64Le } from '../../protocol/bytes'
 
 export const LOADER_V3 = address('BPFLoaderUpgradeab1e11111111111111111111111')
@@ -24,19 +17,14 @@ export const PROGRAM_BYTES = 36
 export const PROGRAM_DATA_HEADER_BYTES = 45
 
 const u32 = (value: number): Uint8Array => u64Le(value).subarray(0, 4)
-const encode = (text: Address): Uint8Array => new Uint8Array(getAddressEncoder().encode(text))
-
-export async function programDataOf(program: Address): Promise<Address> {
-  const [derived] = await getProgramDerivedAddress({ programAddress: LOADER_V3, seeds: [encode(program)] })
-  return derived
-}
+const encode = (text: Address): Uint8Array => decodeBase58(text, 32)!
 
 export type ProgramData = { slot: number; authority: Address | undefined; elf: Uint8Array }
 
 /** Undefined when the bytes are no program data account. */
 export function decodeProgramData(data: Uint8Array): ProgramData | undefined {
   if (data.length < PROGRAM_DATA_HEADER_BYTES || data[0] !== 3) return undefined
-  const authority = data[12] === 1 ? getAddressDecoder().decode(data.subarray(13, 45)) : undefined
+  const authority = data[12] === 1 ? addressOf(data.subarray(13, 45)) : undefined
   return { slot: Number(readU64Le(data, 4)), authority, elf: data.subarray(PROGRAM_DATA_HEADER_BYTES) }
 }
 

@@ -2,12 +2,10 @@
 
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { parseArgs } from 'node:util'
+import { Options, runCommand, UsageFault } from '../../client/cli/command'
 import { toHex } from '../../protocol/bytes'
-import { runCommand, UsageFault } from '../run_command'
-import { administer } from './administer'
+import { administer, FLAGS, type ProgramOptions, rpcUrls, TEXTS } from './administer'
 import { deployProgram, planProgram } from './deploy_program'
-import { amount, OPTIONS, type Options, readSeed, rpcUrls, text } from './options'
 import type { DeploymentPlan } from './plan_deployment'
 
 const USAGE = `usage: bun run program COMMAND --rpc URL[,URL] [--priority-fee LAMPORTS] [--execute]
@@ -28,26 +26,26 @@ digits, or the array that solana-keygen writes. --rpc defaults to SOLANA_RPC_URL
 const ELF = join(import.meta.dir, '../../program/vault.so')
 
 async function run(args: string[]): Promise<void> {
-  const { positionals, values } = parseArgs({ args, options: OPTIONS, allowPositionals: true, strict: true })
-  const [command, ...rest] = positionals
-  if (command === undefined || rest.length > 0) throw new UsageFault()
-  return command === 'deploy' ? deploy(values) : administer(command, values)
+  const options: ProgramOptions = new Options(args, { texts: TEXTS, flags: FLAGS, words: 1 })
+  const [command] = options.words
+  if (command === undefined) throw new UsageFault()
+  return command === 'deploy' ? deploy(options) : administer(command, options)
 }
 
-async function deploy(values: Options): Promise<void> {
+async function deploy(options: ProgramOptions): Promise<void> {
   const keys = {
-    payer: readSeed(text(values, 'payer')),
-    authority: readSeed(text(values, 'authority')),
-    program: readSeed(text(values, 'program')),
+    payer: options.seed('payer'),
+    authority: options.seed('authority'),
+    program: options.seed('program'),
   }
-  const elf = new Uint8Array(readFileSync(text(values, 'elf', ELF)))
-  const options = { rpc_urls: rpcUrls(values), elf, keys }
-  print(await planProgram(options))
-  if (values.execute !== true) return console.log('dry run: nothing was sent; add --execute')
+  const elf = new Uint8Array(readFileSync(options.text('elf', ELF)))
+  const deployment = { rpc_urls: rpcUrls(options), elf, keys }
+  print(await planProgram(deployment))
+  if (!options.flag('execute')) return console.log('dry run: nothing was sent; add --execute')
   await deployProgram({
-    ...options,
-    priority_fee_lamports: amount(values, 'priority-fee', '0'),
-    renounce: values.renounce === true,
+    ...deployment,
+    priority_fee_lamports: options.amount('priority-fee', '0'),
+    renounce: options.flag('renounce'),
     step: (what, signature) => console.log(`${what}: ${signature}`),
   })
 }

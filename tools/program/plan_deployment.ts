@@ -1,8 +1,11 @@
 /** Plans the deployment of an ELF at a program address from public facts; signs nothing. */
-import { type Address, getAddressDecoder } from '@solana/kit'
+import type { Address } from '@solana/kit'
+import { addressOf } from '../../engine/chain/client/chain_client'
 import type { RpcPool } from '../../engine/chain/client/rpc_pool'
+import { decodeBase58 } from '../../protocol/base58'
 import { equalBytes } from '../../protocol/bytes'
 import { sha256 } from '../../protocol/sha256'
+import { programDataAddress } from '../../protocol/vault/addresses'
 import { SIGNATURE_LAMPORTS } from './land_transaction'
 import {
   BUFFER_HEADER_BYTES,
@@ -11,7 +14,6 @@ import {
   PROGRAM_BYTES,
   PROGRAM_DATA_HEADER_BYTES,
   type ProgramData,
-  programDataOf,
 } from './loader'
 
 /** Bytes of the ELF one v1 transaction carries, with its accounts and two signatures. */
@@ -44,7 +46,7 @@ export async function planDeployment(
   args: { elf: Uint8Array; program: Address; buffer: Address; authority: Address },
 ): Promise<DeploymentPlan> {
   const { elf, program, buffer, authority } = args
-  const program_data = await programDataOf(program)
+  const program_data = addressOf(programDataAddress(decodeBase58(program, 32)!))
   const [stub, data, half] = await accountsOf(rpc, [program, program_data, buffer])
   const deployed = data && decodeProgramData(data.data)
   if (stub !== undefined && (stub.owner !== LOADER_V3 || deployed === undefined)) {
@@ -122,5 +124,3 @@ async function rentOf(rpc: RpcPool, bytes: number): Promise<bigint> {
     endpoint.getMinimumBalanceForRentExemption(BigInt(bytes)).send({ abortSignal }),
   )
 }
-
-export const addressOf = (key: Uint8Array): Address => getAddressDecoder().decode(key)

@@ -1,17 +1,15 @@
 /** `bun run reference`: a price source's key and signed prices, and the operator's command that posts them. */
 import { readFileSync, writeFileSync } from 'node:fs'
-import { parseArgs } from 'node:util'
+import { Options, runCommand, UsageFault } from '../../client/cli/command'
 import { encodeBase58 } from '../../protocol/base58'
 import {
   isSourceName,
   type SignedReferencePrice,
   signReferencePrice,
 } from '../../protocol/bodies/reference_price'
-import { fromHex, toHex } from '../../protocol/bytes'
+import { toHex } from '../../protocol/bytes'
 import { publicKeyOf } from '../../protocol/sign'
-import { parseU64 } from '../../protocol/units'
-import { callOperator } from '../account/issue_account'
-import { runCommand, UsageFault } from '../run_command'
+import { callOperator, operatorTarget } from '../account/issue_account'
 
 const USAGE = `usage: bun run reference COMMAND
 
@@ -27,30 +25,18 @@ const USAGE = `usage: bun run reference COMMAND
 PRICE is --venue HEX --symbol SYMBOL --source NAME --price UNITS [--publish-unix-ms N], in quote units per whole base token,
 published now when no time is named. OPERATOR is --operator-key KEYFILE --url OPERATOR_LISTENER --venue HEX [--ca CERT_PEM].`
 
-const text = { type: 'string' } as const
-const OPTIONS = {
-  out: text,
-  record: text,
-  'source-key': text,
-  'operator-key': text,
-  url: text,
-  venue: text,
-  ca: text,
-  symbol: text,
-  source: text,
-  price: text,
-  'publish-unix-ms': text,
-} as const
-type Name = keyof typeof OPTIONS
-type Options = Partial<Record<Name, string>>
+const TEXTS = [
+  ...(['out', 'record', 'source-key', 'operator-key', 'url', 'venue', 'ca'] as const),
+  ...(['symbol', 'source', 'price', 'publish-unix-ms'] as const),
+] as const
+type PriceOptions = Options<(typeof TEXTS)[number]>
 
 async function run(args: string[]): Promise<void> {
-  const { positionals, values } = parseArgs({ args, options: OPTIONS, allowPositionals: true, strict: true })
-  const [command, ...rest] = positionals
-  if (rest.length > 0) throw new UsageFault()
-  if (command === 'keygen') makeKey(required(values, 'out'))
-  else if (command === 'sign') console.log(JSON.stringify(signed(values)))
-  else if (command === 'post') await post(values)
+  const options: PriceOptions = new Options(args, { texts: TEXTS, words: 1 })
+  const [command] = options.words
+  if (command === 'keygen') makeKey(options.text('out'))
+  else if (command === 'sign') console.log(JSON.stringify(signed(options)))
+  else if (command === 'post') await post(options)
   else throw new UsageFault()
 }
 
@@ -60,45 +46,26 @@ function makeKey(file: string): void {
   console.log(JSON.stringify({ key: encodeBase58(publicKeyOf(seed)) }))
 }
 
-function signed(values: Options): SignedReferencePrice {
-  const source = required(values, 'source')
+function signed(options: PriceOptions): SignedReferencePrice {
+  const source = options.text('source')
   if (!isSourceName(source)) throw new UsageFault('--source is 1 to 16 characters of a-z 0-9 -')
-  const price = parseU64(required(values, 'price'))
-  if (price === undefined) throw new UsageFault('--price is a whole number of quote units')
-  const time = values['publish-unix-ms'] ?? String(Date.now())
-  if (!/^[1-9][0-9]{0,14}$/.test(time)) throw new UsageFault('--publish-unix-ms is a whole number')
-  const symbol = required(values, 'symbol')
-  const body = { venue: hex32(values, 'venue'), symbol, price, publish_unix_ms: Number(time), source }
-  return signReferencePrice(body, seedIn(values, 'source-key'))
+  const body = {
+    venue: options.hex32('venue'),
+    symbol: options.text('symbol'),
+    price: options.amount('price'),
+    publish_unix_ms: options.count('publish-unix-ms', Date.now(), 15),
+    source,
+  }
+  return signReferencePrice(body, options.seed('source-key'))
 }
 
-async function post(values: Options): Promise<void> {
-  const operator_seed = seedIn(values, 'operator-key')
-  const ca = values.ca === undefined ? undefined : readFileSync(values.ca, 'utf8')
-  const target = { url: required(values, 'url'), venue: hex32(values, 'venue'), operator_seed, ca }
-  const { record } = values
+async function post(options: PriceOptions): Promise<void> {
+  const target = operatorTarget(options)
+  const record = options.optional('record')
   // The venue judges the record; here it is only carried.
   const body =
-    record === undefined ? JSON.stringify(signed(values)) : readFileSync(record === '-' ? 0 : record, 'utf8')
+    record === undefined ? JSON.stringify(signed(options)) : readFileSync(record === '-' ? 0 : record, 'utf8')
   console.log(await callOperator(target, { method: 'POST', path: '/references', body }, Date.now()))
-}
-
-function seedIn(values: Options, name: 'source-key' | 'operator-key'): Uint8Array {
-  const seed = fromHex(readFileSync(required(values, name), 'utf8').trim(), 32)
-  if (seed === undefined) throw new Error(`the file of --${name} does not hold 64 hex digits`)
-  return seed
-}
-
-function hex32(values: Options, name: Name): Uint8Array {
-  const bytes = fromHex(required(values, name), 32)
-  if (bytes === undefined) throw new UsageFault(`--${name} is not 64 hex digits`)
-  return bytes
-}
-
-function required(values: Options, name: Name): string {
-  const value = values[name]
-  if (value === undefined) throw new UsageFault(`--${name} is missing`)
-  return value
 }
 
 await runCommand(USAGE, run)

@@ -2,13 +2,12 @@
 
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { parseArgs } from 'node:util'
+import { Options, runCommand, UsageFault } from '../../client/cli/command'
 import { type BackupVerdict, verifyBackup } from '../../engine/boot/verify_backup'
 import { type Deployment, readDeployment } from '../../engine/chain/client/read_vault'
 import { decodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
 import { openEmbeddedChain } from '../../sandbox/chain/open_embedded_chain'
-import { runCommand, UsageFault } from '../run_command'
 import { agentKeys, sandboxKeys, type VenueKeys } from './venue_keys'
 
 const USAGE = `usage: bun run restore --verify DIR (--laptop DATA_DIR | --rpc URL[,URL] --program ID [--socket PATH])
@@ -27,56 +26,46 @@ const FAULTS: Record<NonNullable<BackupVerdict['fault']>, string> = {
   chain_unknown: 'the chain does not know what this journal finalized: it is another chain or was reset',
 }
 
-const OPTIONS = {
-  verify: { type: 'string' },
-  laptop: { type: 'string' },
-  rpc: { type: 'string' },
-  program: { type: 'string' },
-  socket: { type: 'string' },
-} as const
-
-type Options = Partial<Record<keyof typeof OPTIONS, string>>
+const TEXTS = ['verify', 'laptop', 'rpc', 'program', 'socket'] as const
+type RestoreOptions = Options<(typeof TEXTS)[number]>
 
 async function run(args: string[]): Promise<boolean> {
-  const { values } = parseArgs({ args, options: OPTIONS, strict: true })
-  if (values.verify === undefined) throw new UsageFault()
-  const keys = await readKeys(values)
-  const chain = await withRpc(values, readDeployment)
-  const verdict = await verifyBackup({ dir: values.verify, keys, chain })
+  const options: RestoreOptions = new Options(args, { texts: TEXTS })
+  const dir = options.text('verify')
+  const keys = await readKeys(options)
+  const chain = await readChain(options)
+  const verdict = await verifyBackup({ dir, keys, chain })
   console.log(JSON.stringify(report(verdict, chain), null, 2))
   return verdict.fault === undefined && verdict.snapshot?.agrees !== false
 }
 
-function readKeys(values: Options): Promise<VenueKeys> | VenueKeys {
-  if (values.laptop !== undefined) return sandboxKeys(values.laptop)
-  return agentKeys(values.socket ?? process.env['TACIT_DSTACK_SOCKET'] ?? '/var/run/dstack.sock')
+function readKeys(options: RestoreOptions): Promise<VenueKeys> | VenueKeys {
+  const data_dir = options.optional('laptop')
+  if (data_dir !== undefined) return sandboxKeys(data_dir)
+  return agentKeys(options.text('socket', process.env['TACIT_DSTACK_SOCKET'] ?? '/var/run/dstack.sock'))
 }
 
 /** Uses the chain of a running sandbox through its RPC; opens the chain of a stopped one here. */
-async function withRpc(
-  values: Options,
-  read: (rpc_urls: string[], program_id: Uint8Array) => Promise<Deployment>,
-): Promise<Deployment> {
-  const { laptop: data_dir } = values
+async function readChain(options: RestoreOptions): Promise<Deployment> {
+  const data_dir = options.optional('laptop')
   if (data_dir === undefined) {
-    const rpc = values.rpc ?? process.env['SOLANA_RPC_URL']
-    const program = decodeBase58(values.program ?? process.env['TACIT_PROGRAM_ID'] ?? '', 32)
-    if (rpc === undefined || program === undefined) throw new UsageFault()
-    return read(rpc.split(','), program)
+    const rpc_urls = options.text('rpc', process.env['SOLANA_RPC_URL']).split(',')
+    const program = decodeBase58(options.text('program', process.env['TACIT_PROGRAM_ID']), 32)
+    if (program === undefined) throw new UsageFault('--program is not a Solana address')
+    return readDeployment(rpc_urls, program)
   }
   const facts = join(data_dir, 'laptop.json')
-  if (existsSync(facts)) {
+  const chain = await openEmbeddedChain({ data_dir: join(data_dir, 'chain'), slot_ms: 0 }).catch((error) => {
+    if (!existsSync(facts)) throw error
+  })
+  // A running sandbox holds the lock of its chain.
+  if (chain === undefined) {
     const { rpc_url, program_id } = JSON.parse(readFileSync(facts, 'utf8')) as Record<string, string>
-    const answers = await fetch(rpc_url!).then(
-      () => true,
-      () => false,
-    )
-    if (answers) return read([rpc_url!], decodeBase58(program_id!, 32)!)
+    return readDeployment([rpc_url!], decodeBase58(program_id!, 32)!)
   }
-  const chain = await openEmbeddedChain({ data_dir: join(data_dir, 'chain'), slot_ms: 0 })
   try {
     if (chain.program_id === undefined) throw new Error('the chain of this sandbox has no vault')
-    return await read([chain.url], chain.program_id)
+    return await readDeployment([chain.url], chain.program_id)
   } finally {
     await chain.close()
   }

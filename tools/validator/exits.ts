@@ -2,7 +2,7 @@
 
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { type ChainAccess, openChainAccess } from '../../client/chain/chain_access'
+import { type ChainAccess, openChainAccess, payerKey } from '../../client/chain/chain_access'
 import { readProofs } from '../../client/chain/exit_note'
 import { readExitRequest } from '../../client/chain/read_vault'
 import { sendInstructions, toInstruction } from '../../client/chain/send_instructions'
@@ -15,7 +15,7 @@ import { fromHex } from '../../protocol/bytes'
 import { noteInner } from '../../protocol/notes/notes'
 import { requestExitInstruction } from '../../protocol/vault/exits'
 import { check, DemoFailed, fact, short } from '../../sandbox/demo/report'
-import { runCommand } from './landed_report'
+import { runProcess } from './landed_report'
 
 const WALLET = 'client/cli/wallet.ts'
 const WAIT_MS_MAX = 300_000
@@ -30,7 +30,7 @@ async function walletCommand(leaver: Leaver, words: string[], more: string[]): P
   const { dir, name, chain, program_id } = leaver
   const payer = ['--payer', join(dir, `${name}-payer.hex`)]
   const target = ['--rpc', chain.rpc_url, '--program', program_id, '--wallet', walletPath(leaver)]
-  const out = await runCommand(WALLET, [...words, ...target, ...payer, ...more])
+  const out = await runProcess(WALLET, [...words, ...target, ...payer, ...more])
   for (const line of out.split('\n')) console.log(`   ${line}`)
 }
 
@@ -79,7 +79,7 @@ export async function refusedExit(leaver: Leaver): Promise<void> {
   const instruction = requestExitInstruction({
     ...{ ...cited, owner, mint, opening, nullifier, path },
     program: decodeBase58(program_id, 32)!,
-    payer: decodeBase58(chain.payer.address, 32)!,
+    payer: payerKey(chain),
     destination: ownAccount(chain, note.mint).bytes,
     refund_inner: noteInner(owner, fromHex(note.blinding, 32)!),
   })

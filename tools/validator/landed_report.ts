@@ -21,7 +21,7 @@ export async function callRpc<T>(rpc_url: string, method: string, params: unknow
 }
 
 /** Runs a command of the project as a process. Resolves with its output. @throws Error with the output when it fails */
-export async function runCommand(script: string, args: readonly string[]): Promise<string> {
+export async function runProcess(script: string, args: readonly string[]): Promise<string> {
   const { SOLANA_RPC_URL: _, ...env } = process.env
   const child = Bun.spawn([process.execPath, join(PROJECT, script), ...args], {
     stdin: 'ignore',

@@ -5,14 +5,13 @@
  */
 import { existsSync, mkdirSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import { parseArgs } from 'node:util'
 import { type ChainAccess, openChainAccess } from '../../client/chain/chain_access'
-import { answerHelp } from '../../client/cli/options'
+import { Options, runCommand, UsageFault } from '../../client/cli/command'
 import { chapter, check, DemoFailed, fact } from '../../sandbox/demo/report'
 import { type Cast, playStory, type Stage, tradersDir } from '../../sandbox/demo/story'
 import { VenueProcess } from '../../sandbox/demo/venue_process'
 import { escapes, type Leaver, refusedExit, servedExit } from './exits'
-import { callRpc, landedReport, runCommand } from './landed_report'
+import { callRpc, landedReport, runProcess } from './landed_report'
 import { airdrop, createMint, deploy, fundTrader, newKey, openVault, program } from './open_vault'
 import { settleInPackets } from './settle_in_packets'
 import { startValidator, venueEnvironment } from './validator_process'
@@ -26,19 +25,11 @@ const LAMPORTS = 1_000_000_000n
 /** Long enough for a venue on a slow machine to serve a request, short enough to wait for. */
 const EXIT_DELAY_S = 90
 
-const text = { type: 'string' } as const
-const values = readOptions()
-const data_dir = resolve(values.data ?? 'data/validator')
-if ((values.rpc === undefined) === (values.validator === undefined) || existsSync(data_dir)) {
-  console.error(existsSync(data_dir) ? `${data_dir} exists\n${USAGE}` : USAGE)
-  process.exit(64)
-}
-const keys_dir = join(data_dir, 'keys')
-const venue_dir = join(data_dir, 'venue')
-const traders_dir = tradersDir(data_dir)
-for (const dir of [keys_dir, venue_dir, traders_dir]) mkdirSync(dir, { recursive: true, mode: 0o700 })
-
-async function play(rpc_url: string): Promise<void> {
+async function play(rpc_url: string, data_dir: string): Promise<void> {
+  const keys_dir = join(data_dir, 'keys')
+  const venue_dir = join(data_dir, 'venue')
+  const traders_dir = tradersDir(data_dir)
+  for (const dir of [keys_dir, venue_dir, traders_dir]) mkdirSync(dir, { recursive: true, mode: 0o700 })
   chapter('An independent validator')
   fact('version', JSON.stringify(await callRpc(rpc_url, 'getVersion')))
   fact('genesis', await callRpc<string>(rpc_url, 'getGenesisHash'))
@@ -76,7 +67,7 @@ async function play(rpc_url: string): Promise<void> {
   await settleInPackets({ ...stage, venue_process: packets }, cast)
   for (const trader of [cast.ada, cast.bob]) trader.close()
 
-  await leave(cast, chain, program_id, packets)
+  await leave(cast, chain, program_id, { ...stage, venue_process: packets })
   await administer(rpc_url, program_id, authority.path)
   await report(rpc_url, program_id)
 }
@@ -87,7 +78,7 @@ async function leave(
   cast: Cast,
   chain: ChainAccess,
   program_id: string,
-  venue_process: VenueProcess,
+  { traders_dir, venue_process }: Stage,
 ): Promise<void> {
   const leavers: Leaver[] = [cast.bob, cast.ada].map(({ name, chain: own }) => {
     return { name, dir: traders_dir, chain: own, program_id }
@@ -112,7 +103,7 @@ async function administer(rpc_url: string, program_id: string, admin: string): P
 
 async function report(rpc_url: string, program_id: string): Promise<void> {
   chapter('What the validator ran')
-  console.log(await runCommand('client/cli/audit_chain.ts', ['--rpc', rpc_url, '--program', program_id]))
+  console.log(await runProcess('client/cli/audit_chain.ts', ['--rpc', rpc_url, '--program', program_id]))
   console.table(Object.fromEntries(await landedReport(rpc_url, program_id)))
 }
 
@@ -125,32 +116,24 @@ async function freeAddress(): Promise<string> {
 }
 
 let venue: VenueProcess | undefined
-const ticks = Number(values['ticks-per-slot'] ?? '64')
-const validator =
-  values.validator === undefined
-    ? { rpc_url: values.rpc!, stop: async () => {} }
-    : await startValidator(values.validator, data_dir, ticks)
-let failed = false
-try {
-  await play(validator.rpc_url)
-  console.log('\nThe run ends: everything it promised was seen to hold on this validator.')
-} catch (error) {
-  failed = true
-  const named = error instanceof DemoFailed || error instanceof Error
-  console.error(`\nThe run stopped: ${named ? error.message : String(error)}`)
-  if (!(error instanceof DemoFailed)) console.error(error)
-} finally {
-  await venue?.kill()
-  await validator.stop()
-}
-process.exit(failed ? 1 : 0)
 
-function readOptions() {
-  answerHelp(USAGE)
+await runCommand(USAGE, async (args) => {
+  const options = new Options(args, { texts: ['rpc', 'validator', 'data', 'ticks-per-slot'] })
+  const [rpc_url, binary] = [options.optional('rpc'), options.optional('validator')]
+  const data_dir = resolve(options.text('data', 'data/validator'))
+  const ticks = options.count('ticks-per-slot', 64)
+  if (existsSync(data_dir)) throw new UsageFault(`${data_dir} exists`)
+  if ((rpc_url === undefined) === (binary === undefined)) throw new UsageFault()
+  const stop = async () => {}
+  const validator = rpc_url === undefined ? await startValidator(binary!, data_dir, ticks) : { rpc_url, stop }
   try {
-    return parseArgs({ options: { rpc: text, validator: text, data: text, 'ticks-per-slot': text } }).values
+    await play(validator.rpc_url, data_dir)
+    console.log('\nThe run ends: everything it promised was seen to hold on this validator.')
   } catch (error) {
-    console.error(`${(error as Error).message}\n\n${USAGE}`)
-    process.exit(64)
+    if (!(error instanceof DemoFailed)) console.error(error)
+    throw new Error(`\nThe run stopped: ${(error as Error).message}`)
+  } finally {
+    await venue?.kill()
+    await validator.stop()
   }
-}
+})

@@ -6,19 +6,23 @@ import { type ChainAccess, openChainAccess } from '../../client/chain/chain_acce
 import { sendInstructions, toInstruction } from '../../client/chain/send_instructions'
 import { createAssociatedAccount, ownAccount, tokenBalance } from '../../client/chain/token_account'
 import { decodeBase58, encodeBase58 } from '../../protocol/base58'
-import { concatBytes, toHex, u64Le } from '../../protocol/bytes'
+import { toHex } from '../../protocol/bytes'
 import { publicKeyOf } from '../../protocol/sign'
-import { SYSTEM_PROGRAM, TOKEN_PROGRAM } from '../../protocol/vault/addresses'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
+import {
+  createMintInstructions,
+  MINT_BYTES,
+  mintToChecked,
+  wrapLamports,
+} from '../../sandbox/chain/token_instructions'
 import type { MintName } from '../../sandbox/demo/balances'
 import { fact } from '../../sandbox/demo/report'
 import type { Trader } from '../../sandbox/demo/trader'
-import type { SandboxFacts, VenueProcess } from '../../sandbox/demo/venue_process'
-import { callRpc, runCommand } from './landed_report'
+import type { VenueProcess } from '../../sandbox/demo/venue_process'
+import type { SandboxFacts } from '../../sandbox/open_sandbox'
+import { callRpc, runProcess } from './landed_report'
 
 const PROGRAM = 'tools/program/main.ts'
-/** Size of an SPL Token mint account. */
-const MINT_BYTES = 82
 const FAUCET_MS_MAX = 600_000
 const FAUCET_POLL_MS = 250
 const START_MS_MAX = 1_200_000
@@ -28,12 +32,6 @@ const FEE_LAMPORTS = 2_000_000_000n
 /** For the venue's transactions. */
 const SIGNER_LAMPORTS = 10_000_000_000n
 
-type Account = VaultInstruction['accounts'][number]
-const account = (address: Uint8Array, writable: boolean, signer = false): Account => ({
-  address,
-  writable,
-  signer,
-})
 const bytesOf = (text: string): Uint8Array => decodeBase58(text, 32)!
 
 /** Resolves once the lamports are finalized. @throws Error when the cluster has no faucet */
@@ -50,24 +48,15 @@ export async function airdrop(rpc_url: string, address: string, lamports: bigint
   }
 }
 
+const signed = (chain: ChainAccess, instructions: VaultInstruction[], ...more: ChainAccess['payer'][]) =>
+  instructions.map((one) => toInstruction(one, [chain.payer, ...more]))
+
 /** A new SPL Token mint whose authority is the payer of `chain`. */
 export async function createMint(chain: ChainAccess, decimals: number): Promise<string> {
   const { payer: mint } = await openChainAccess(chain.rpc_url, crypto.getRandomValues(new Uint8Array(32)))
   const rent = await chain.rpc.getMinimumBalanceForRentExemption(BigInt(MINT_BYTES)).send()
-  const [authority, address] = [bytesOf(chain.payer.address), bytesOf(mint.address)]
-  const create = {
-    program: SYSTEM_PROGRAM,
-    accounts: [account(authority, true, true), account(address, true, true)],
-    data: concatBytes(new Uint8Array(4), u64Le(rent), u64Le(MINT_BYTES), TOKEN_PROGRAM),
-  }
-  // InitializeMint2: decimals, authority, no freeze authority.
-  const initialize = {
-    program: TOKEN_PROGRAM,
-    accounts: [account(address, true)],
-    data: concatBytes(Uint8Array.of(20, decimals), authority, Uint8Array.of(0)),
-  }
-  const instructions = [create, initialize].map((one) => toInstruction(one, [chain.payer, mint]))
-  await sendInstructions(chain, instructions, 'finalized')
+  const create = createMintInstructions(bytesOf(chain.payer.address), bytesOf(mint.address), rent, decimals)
+  await sendInstructions(chain, signed(chain, create, mint), 'finalized')
   return mint.address
 }
 
@@ -83,43 +72,14 @@ export async function fundTrader(
   const wrapped = mint === native_mint
   await airdrop(chain.rpc_url, chain.payer.address, FEE_LAMPORTS + (wrapped ? amount : 0n))
   const [owner, address] = [bytesOf(chain.payer.address), bytesOf(mint)]
-  const own = ownAccount(chain, mint)
-  const before = await tokenBalance(chain, own.bytes)
+  const own = ownAccount(chain, mint).bytes
+  const before = await tokenBalance(chain, own)
   await sendInstructions(chain, [createAssociatedAccount(chain, owner, address)], 'confirmed')
-  if (wrapped) await wrap(chain, own.bytes, amount)
-  else await mintTo(authority, address, own.bytes, amount, decimals)
-  if ((await tokenBalance(chain, own.bytes)) !== before + amount) throw new Error('the tokens did not arrive')
-}
-
-async function wrap(chain: ChainAccess, own: Uint8Array, amount: bigint): Promise<void> {
-  const owner = bytesOf(chain.payer.address)
-  const transfer = {
-    program: SYSTEM_PROGRAM,
-    accounts: [account(owner, true, true), account(own, true)],
-    data: concatBytes(Uint8Array.of(2, 0, 0, 0), u64Le(amount)),
-  }
-  const sync_native = { program: TOKEN_PROGRAM, accounts: [account(own, true)], data: Uint8Array.of(17) }
-  const instructions = [transfer, sync_native].map((one) => toInstruction(one, [chain.payer]))
-  await sendInstructions(chain, instructions, 'confirmed')
-}
-
-async function mintTo(
-  authority: ChainAccess,
-  mint: Uint8Array,
-  to: Uint8Array,
-  amount: bigint,
-  decimals: number,
-): Promise<void> {
-  const mint_to_checked = {
-    program: TOKEN_PROGRAM,
-    accounts: [
-      account(mint, true),
-      account(to, true),
-      account(bytesOf(authority.payer.address), false, true),
-    ],
-    data: concatBytes(Uint8Array.of(14), u64Le(amount), Uint8Array.of(decimals)),
-  }
-  await sendInstructions(authority, [toInstruction(mint_to_checked, [authority.payer])], 'confirmed')
+  const payer = wrapped ? chain : authority
+  const key = bytesOf(payer.payer.address)
+  const paid = wrapped ? wrapLamports(key, own, amount) : [mintToChecked(address, own, key, amount, decimals)]
+  await sendInstructions(payer, signed(payer, paid), 'confirmed')
+  if ((await tokenBalance(chain, own)) !== before + amount) throw new Error('the tokens did not arrive')
 }
 
 type KeyFile = { path: string; address: string; seed: Uint8Array }
@@ -134,7 +94,7 @@ export function newKey(dir: string, name: string): KeyFile {
 
 /** Runs one command of `bun run program` with --execute; resolves with the printed signatures. */
 export async function program(rpc_url: string, args: readonly string[]): Promise<string[]> {
-  const out = await runCommand(PROGRAM, [...args, '--rpc', rpc_url, '--execute'])
+  const out = await runProcess(PROGRAM, [...args, '--rpc', rpc_url, '--execute'])
   const signatures = out.match(/[1-9A-HJ-NP-Za-km-z]{86,88}/g) ?? []
   fact(`program ${args[0]}`, `${signatures.length} transactions, the last ${signatures.at(-1) ?? 'none'}`)
   return signatures
@@ -199,7 +159,7 @@ async function readSigner({ data_dir, url }: { data_dir: string; url: string }):
     roots_pem: readFileSync(path('stand-in', 'development-root.pem'), 'utf8'),
   }
   writeFileSync(path('signer-policy.json'), JSON.stringify(policy))
-  const out = await runCommand('tools/signer/main.ts', [
+  const out = await runProcess('tools/signer/main.ts', [
     url,
     ...['--compose-hash', composeHash(path('venue.log'))],
     ...['--collateral', path('stand-in', 'collateral.json')],

@@ -17,10 +17,10 @@ import { readChecksums } from '../evidence_bundle'
 import { Refused, requireThat } from '../transcript'
 import { verifyUnderCollateral } from '../verify_tdx_quote'
 import { spkiOfCertificate } from '../x509/certificate'
-import { established, type RunCheck, Skipped } from './verification_case'
+import { established, type RunCheck, type RunMachineCheck, Skipped } from './verification_case'
 
 /** Check 5.1: all 64 bytes of report_data are this nonce and the settlement key. */
-export const checkReportData: RunCheck = (verification) => {
+export const checkReportData: RunMachineCheck = (verification) => {
   const { info, attestation, nonce } = verification.bundle
   const { report_data } = established(verification, 'genuine').quote.report
   const nonce_bytes = fromHex(nonce, 32)

@@ -3,10 +3,16 @@ import { equalBytes, fromHex, toHex } from '../../../protocol/bytes'
 import { readKeyProvider } from '../../../protocol/tdx/mr_config_id'
 import type { KmsPolicy } from '../policy'
 import { Refused, requireThat } from '../transcript'
-import { established, type RunCheck, Skipped, type VerificationCase } from './verification_case'
+import {
+  established,
+  type RunCheck,
+  type RunMachineCheck,
+  Skipped,
+  type VerificationCase,
+} from './verification_case'
 
 /** Check 2.4: the app id, which without a KMS the host chooses. */
-export const checkAppId: RunCheck = (verification) => {
+export const checkAppId: RunMachineCheck = (verification) => {
   const { app_id } = established(verification, 'claims')
   const { app_ids } = verification.policy
   const measured = toHex(app_id)
@@ -17,7 +23,7 @@ export const checkAppId: RunCheck = (verification) => {
 }
 
 /** Check 2.5: a provider's name says nothing about who runs it, so name and id are compared. */
-export const checkKeyProvider: RunCheck = (verification) => {
+export const checkKeyProvider: RunMachineCheck = (verification) => {
   const { key_providers } = verification.policy
   const measured = readKeyProvider(established(verification, 'claims'))
   if (measured === undefined) throw new Refused('the measured key provider is malformed')

@@ -4,10 +4,10 @@ import { sha256 } from '../../../protocol/sha256'
 import { lintManifest } from '../manifest/lint_manifest'
 import { parsePlainYaml, type YamlValue } from '../manifest/plain_yaml'
 import { Refused, requireThat } from '../transcript'
-import { established, type RunCheck, Skipped } from './verification_case'
+import { established, type RunMachineCheck, Skipped } from './verification_case'
 
 /** Check 3.1: the measured manifest is one that the policy pins. */
-export const checkComposeHash: RunCheck = (verification) => {
+export const checkComposeHash: RunMachineCheck = (verification) => {
   const { bundle, policy } = verification
   const compose_hash = toHex(established(verification, 'claims').compose_hash)
   requireThat(bundle.info.compose_hash === compose_hash, 'the venue states another manifest than it measured')
@@ -18,7 +18,7 @@ export const checkComposeHash: RunCheck = (verification) => {
 }
 
 /** Check 3.2: the manifest's text is the measured one and passes the linter. */
-export const checkManifest: RunCheck = (verification) => {
+export const checkManifest: RunMachineCheck = (verification) => {
   const { bundle, policy } = verification
   const { compose_hash } = established(verification, 'claims')
   if (bundle.app_compose === null) throw new Skipped('manifest_absent')
@@ -35,7 +35,7 @@ const RPC_SETTING = 'SOLANA_RPC_URL'
  * Check 3.3: the RPC operators in the measured manifest. Two hosts of one operator can withhold the chain together, so
  * operators are counted and not hosts.
  */
-export const checkRpcOperators: RunCheck = (verification) => {
+export const checkRpcOperators: RunMachineCheck = (verification) => {
   const { bundle, policy } = verification
   const { compose_hash } = established(verification, 'claims')
   const { rpc_operators } = policy

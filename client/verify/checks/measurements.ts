@@ -3,10 +3,10 @@ import { equalBytes, toHex } from '../../../protocol/bytes'
 import { measuredClaims, parseEventLog, replayRegisters } from '../../../protocol/tdx/event_log'
 import { judgeMrConfigId } from '../../../protocol/tdx/mr_config_id'
 import { requireThat } from '../transcript'
-import { established, type RunCheck, Skipped } from './verification_case'
+import { established, type RunMachineCheck, Skipped } from './verification_case'
 
 /** Check 2.1: the event log replays to all four runtime registers of the quote. */
-export const checkRegisters: RunCheck = (verification) => {
+export const checkRegisters: RunMachineCheck = (verification) => {
   const { rtmr } = established(verification, 'genuine').quote.report
   const events = parseEventLog(verification.bundle.attestation.event_log)
   for (const [index, register] of replayRegisters(events).entries())
@@ -16,7 +16,7 @@ export const checkRegisters: RunCheck = (verification) => {
 }
 
 /** Check 2.2: the machine measured each claim exactly once before it was ready, and the venue states the same. */
-export const checkClaims: RunCheck = (verification) => {
+export const checkClaims: RunMachineCheck = (verification) => {
   const claims = measuredClaims(established(verification, 'events'))
   const { info } = verification.bundle
   const [app_id, instance_id] = [toHex(claims.app_id), toHex(claims.instance_id)]
@@ -27,7 +27,7 @@ export const checkClaims: RunCheck = (verification) => {
 }
 
 /** Check 2.3: the quote's own commitment to manifest and identity, recomputed from the measured claims. */
-export const checkMrConfigId: RunCheck = (verification) => {
+export const checkMrConfigId: RunMachineCheck = (verification) => {
   const { report } = established(verification, 'genuine').quote
   const found = judgeMrConfigId(report.mr_config_id, established(verification, 'claims'))
   if (found === 'none') throw new Skipped('mr_config_id_absent')

@@ -6,9 +6,9 @@ import { toHex } from '../../../protocol/bytes'
 import { requireImage } from '../os_image/expected_digests'
 import { readImageDocument } from '../os_image/image_document'
 import { Refused, requireThat } from '../transcript'
-import { type CheckValues, established, type RunCheck, Skipped } from './verification_case'
+import { type CheckValues, established, type RunMachineCheck, Skipped } from './verification_case'
 
-export const checkOsImage: RunCheck = (verification) => {
+export const checkOsImage: RunMachineCheck = (verification) => {
   const { bundle, policy } = verification
   const { mr_td, rtmr, xfam } = established(verification, 'genuine').quote.report
   const events = established(verification, 'events')

@@ -4,10 +4,10 @@ import { onlyIntel, openCollateral } from '../tdx/collateral'
 import { requireMachine, verifyGenuine } from '../tdx/genuine_quote'
 import { requirePlatform } from '../tdx/platform'
 import { Refused, requireThat } from '../transcript'
-import { established, type RunCheck, Skipped } from './verification_case'
+import { established, type RunMachineCheck, Skipped } from './verification_case'
 
 /** Check 1.1: the collateral is signed in its roles under a trusted root, and current. */
-export const checkCollateral: RunCheck = async (verification) => {
+export const checkCollateral: RunMachineCheck = async (verification) => {
   const { bundle, roots, now_ms } = verification
   if (bundle.collateral === null)
     throw new Refused(`it could not be had: ${bundle.missing.collateral ?? 'none was recorded'}`)
@@ -27,7 +27,7 @@ export const checkCollateral: RunCheck = async (verification) => {
 }
 
 /** Check 1.2: the quote is genuine. */
-export const checkQuote: RunCheck = async (verification) => {
+export const checkQuote: RunMachineCheck = async (verification) => {
   const { bundle, now_ms } = verification
   const bytes = fromAnyHex(bundle.attestation.quote)
   if (bytes === undefined) throw new Refused('the quote is not hex')
@@ -43,7 +43,7 @@ export const checkQuote: RunCheck = async (verification) => {
 }
 
 /** Check 1.3: platform, TDX module and quoting enclave are as current as the policy demands. */
-export const checkPlatform: RunCheck = (verification) => {
+export const checkPlatform: RunMachineCheck = (verification) => {
   const genuine = established(verification, 'genuine')
   const collateral = established(verification, 'collateral')
   // Check 7.1 judges the machine.
@@ -58,14 +58,14 @@ export const checkPlatform: RunCheck = (verification) => {
 }
 
 /** Check 1.4: the trust domain runs without debugging and without a service TD. */
-export const checkMachine: RunCheck = (verification) => {
+export const checkMachine: RunMachineCheck = (verification) => {
   const { report } = established(verification, 'genuine').quote
   requireMachine(report)
   return { td_attributes: toHex(report.td_attributes), xfam: toHex(report.xfam) }
 }
 
 /** Check 1.5: a feature that the guest does not expect, such as AMX, has state that another build may leave behind. */
-export const checkXfam: RunCheck = (verification) => {
+export const checkXfam: RunMachineCheck = (verification) => {
   const { xfam } = established(verification, 'genuine').quote.report
   const { xfam_mask } = verification.policy
   if (xfam_mask === undefined) throw new Skipped('xfam_unpinned', `; XFAM is ${toHex(xfam)}`)
@@ -80,7 +80,7 @@ export const checkXfam: RunCheck = (verification) => {
  * Check 1.6: a venue on a simulated enclave says so, and only a policy that names its root accepts it; a venue that says it
  * runs on hardware has a quote under Intel's root. The quote's root decides: the statement can only make a venue fail.
  */
-export const checkEnclave: RunCheck = (verification) => {
+export const checkEnclave: RunMachineCheck = (verification) => {
   // Venues and bundles before this field state nothing.
   const { enclave } = verification.bundle.attestation as { enclave?: string }
   const { policy, roots } = verification

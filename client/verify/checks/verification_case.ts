@@ -3,7 +3,7 @@ import type { BindingBody } from '../../../protocol/bodies/binding'
 import type { BootEvent, MeasuredClaims } from '../../../protocol/tdx/event_log'
 import type { KeyProvider } from '../../../protocol/tdx/mr_config_id'
 import type { ConfigAccount } from '../../../protocol/vault/accounts'
-import type { EvidenceBundle } from '../evidence_bundle'
+import type { EvidenceBundle, MachineEvidence } from '../evidence_bundle'
 import type { VerificationPolicy } from '../policy'
 import { SKIP_REASONS, type SkipReason } from '../skip_reasons'
 import type { OpenedCollateral, TrustedRoots } from '../tdx/collateral'
@@ -23,8 +23,8 @@ type Established = {
   config: ConfigAccount
 }
 
-export type VerificationCase = {
-  readonly bundle: EvidenceBundle
+export type VerificationCase<B extends MachineEvidence = EvidenceBundle> = {
+  readonly bundle: B
   readonly policy: VerificationPolicy
   readonly roots: TrustedRoots
   readonly now_ms: number
@@ -56,7 +56,7 @@ const FACT_NAMES: Record<keyof Established, string> = {
 
 /** @throws Skipped when the check that establishes the fact did not pass. */
 export function established<K extends keyof Established>(
-  verification: VerificationCase,
+  verification: Pick<VerificationCase, 'established'>,
   fact: K,
 ): Established[K] {
   const value = verification.established[fact]
@@ -66,4 +66,8 @@ export function established<K extends keyof Established>(
 
 /** The values that a passed check read, for the transcript. */
 export type CheckValues = Record<string, string>
-export type RunCheck = (verification: VerificationCase) => CheckValues | Promise<CheckValues>
+export type RunCheck<B extends MachineEvidence = EvidenceBundle> = (
+  verification: VerificationCase<B>,
+) => CheckValues | Promise<CheckValues>
+/** A check that reads nothing but what the machine is. */
+export type RunMachineCheck = RunCheck<MachineEvidence>

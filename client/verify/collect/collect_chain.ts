@@ -4,7 +4,7 @@ import { keccak_256 } from '@noble/hashes/sha3.js'
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
 import { toHex, utf8 } from '../../../protocol/bytes'
 import { sha256 } from '../../../protocol/sha256'
-import { findAddress, vaultAddresses } from '../../../protocol/vault/addresses'
+import { programDataAddress, vaultAddresses } from '../../../protocol/vault/addresses'
 import type { ChainRecord, EvidenceBundle } from '../evidence_bundle'
 import { decodeBase64 } from '../json_document'
 import type { ChainPolicy, KmsPolicy } from '../policy'
@@ -34,10 +34,6 @@ export const LOADER_V3 = 'BPFLoaderUpgradeab1e11111111111111111111111'
 const HEADER_BYTES = 45
 const TAG_PROGRAM_DATA = 3
 const TAG_PROGRAM = 2
-
-function programDataAddress(program_id: Uint8Array): Uint8Array {
-  return findAddress([program_id], decodeBase58(LOADER_V3, 32)!).address
-}
 
 /** The data account that a program account names. @throws Refused when it is no program account */
 function namedProgramData(program: Uint8Array): string {

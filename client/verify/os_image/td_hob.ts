@@ -4,6 +4,7 @@
  */
 import { sha384 } from '@noble/hashes/sha2.js'
 import { concatBytes } from '../../../protocol/bytes'
+import { struct, u16, u32, uint, zeros } from '../../../protocol/codec'
 import { MEMORY_RANGES_MAX } from '../../limits'
 import { Refused, requireThat } from '../transcript'
 
@@ -43,7 +44,7 @@ export function tdHobDigest(witness: Uint8Array, memory_size: number): Uint8Arra
     resources.push(resourceHob(UNACCEPTED_MEMORY, HIGH_MEMORY_FROM, memory_size - LOW_MEMORY))
   } else resources.push(resourceHob(UNACCEPTED_MEMORY, cursor, memory_size - cursor))
   const list = concatBytes(...resources)
-  const end_of_list = hob_address + HANDOFF_BYTES + list.length + END_BYTES
+  const end_of_list = hob_address + HANDOFF.size! + list.length + END_BYTES
   return sha384(concatBytes(handoffHob(end_of_list), list))
 }
 
@@ -71,26 +72,30 @@ function readWitness(witness: Uint8Array): { hob_address: number; accepted: Rang
   return { hob_address, accepted: ranges.sort((a, b) => a.start - b.start) }
 }
 
-const HANDOFF_BYTES = 56
-const RESOURCE_BYTES = 48
+const HANDOFF = struct({
+  type: u16,
+  bytes: u16,
+  reserved: zeros(4),
+  version: u32,
+  unused: zeros(36),
+  end_of_list: uint,
+})
+const RESOURCE = struct({
+  type: u16,
+  bytes: u16,
+  reserved: zeros(4),
+  owner: zeros(16),
+  resource: u32,
+  attributes: u32,
+  start: uint,
+  length: uint,
+})
 const END_BYTES = 8
 
 function handoffHob(end_of_list: number): Uint8Array {
-  const hob = new DataView(new ArrayBuffer(HANDOFF_BYTES))
-  hob.setUint16(0, 1, true)
-  hob.setUint16(2, HANDOFF_BYTES, true)
-  hob.setUint32(8, 9, true)
-  hob.setBigUint64(48, BigInt(end_of_list), true)
-  return new Uint8Array(hob.buffer)
+  return HANDOFF.encode({ type: 1, bytes: HANDOFF.size!, version: 9, end_of_list })
 }
 
-function resourceHob(type: number, start: number, length: number): Uint8Array {
-  const hob = new DataView(new ArrayBuffer(RESOURCE_BYTES))
-  hob.setUint16(0, 3, true)
-  hob.setUint16(2, RESOURCE_BYTES, true)
-  hob.setUint32(24, type, true)
-  hob.setUint32(28, ATTRIBUTES, true)
-  hob.setBigUint64(32, BigInt(start), true)
-  hob.setBigUint64(40, BigInt(length), true)
-  return new Uint8Array(hob.buffer)
+function resourceHob(resource: number, start: number, length: number): Uint8Array {
+  return RESOURCE.encode({ type: 3, bytes: RESOURCE.size!, resource, attributes: ATTRIBUTES, start, length })
 }

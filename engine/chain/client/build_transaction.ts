@@ -7,13 +7,10 @@ import {
   appendTransactionMessageInstructions,
   type Blockhash,
   createTransactionMessage,
-  getAddressDecoder,
-  getSignatureFromTransaction,
   getTransactionEncoder,
   type Instruction,
   type KeyPairSigner,
   pipe,
-  type Signature,
   setTransactionMessageComputeUnitLimit,
   setTransactionMessageComputeUnitPrice,
   setTransactionMessageFeePayerSigner,
@@ -24,6 +21,7 @@ import {
 } from '@solana/kit'
 import { LOADED_ACCOUNTS_BYTES_MAX } from '../../../protocol/limits'
 import type { VaultInstruction } from '../../../protocol/vault/instruction'
+import { addressOf } from './chain_client'
 import type { TransactionFailure } from './transaction_status'
 
 /** A v1 transaction with its signatures, in bytes (SIMD-0385). */
@@ -52,9 +50,8 @@ export function requireSize(version: number | 'legacy', bytes: number, addresses
  * @throws RangeError when an account must sign and none of `signers` has its address
  */
 export function toInstruction(vault: VaultInstruction, signers: readonly KeyPairSigner[]): Instruction {
-  const decoder = getAddressDecoder()
   const accounts = vault.accounts.map((account): AccountMeta | AccountSignerMeta => {
-    const address = decoder.decode(account.address)
+    const address = addressOf(account.address)
     if (!account.signer)
       return { address, role: account.writable ? AccountRole.WRITABLE : AccountRole.READONLY }
     const signer = signers.find((one) => one.address === address)
@@ -65,7 +62,7 @@ export function toInstruction(vault: VaultInstruction, signers: readonly KeyPair
       role: account.writable ? AccountRole.WRITABLE_SIGNER : AccountRole.READONLY_SIGNER,
     }
   })
-  return { programAddress: decoder.decode(vault.program), accounts, data: vault.data }
+  return { programAddress: addressOf(vault.program), accounts, data: vault.data }
 }
 
 /** Runtime maximum per transaction. */
@@ -75,7 +72,8 @@ export const MICRO_LAMPORTS = 1_000_000n
 
 export type TransactionVersion = 0 | 1
 export type Lifetime = { blockhash: Blockhash; lastValidBlockHeight: bigint }
-export type SignedTransaction = { signature: Signature; wire: Uint8Array; last_valid_block_height: number }
+/** `signature` is the payer's, 64 bytes: the transaction's id. */
+export type SignedTransaction = { signature: Uint8Array; wire: Uint8Array; last_valid_block_height: number }
 type TransactionDraft = {
   payer: KeyPairSigner
   instructions: Instruction[]
@@ -93,7 +91,7 @@ export async function buildTransaction(draft: TransactionDraft): Promise<SignedT
   const wire = new Uint8Array(getTransactionEncoder().encode(signed))
   requireSize(version, wire.length, addressesOf(draft))
   return {
-    signature: getSignatureFromTransaction(signed),
+    signature: signed.signatures[draft.payer.address]!,
     wire,
     last_valid_block_height: Number(draft.lifetime.lastValidBlockHeight),
   }

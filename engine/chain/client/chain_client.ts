@@ -1,5 +1,6 @@
 /** Defines the context of every chain operation: endpoints, the vault's addresses, the settlement signer and health. */
-import { type Address, getAddressDecoder, type KeyPairSigner } from '@solana/kit'
+import type { Address, KeyPairSigner } from '@solana/kit'
+import { encodeBase58 } from '../../../protocol/base58'
 import { type VaultAddresses, vaultAddresses } from '../../../protocol/vault/addresses'
 import type { TransactionVersion } from './build_transaction'
 import type { ChainHealth } from './health'
@@ -29,16 +30,20 @@ export type ChainClient = {
   readonly health: ChainHealth
 }
 
+/** @param key 32 bytes */
+export function addressOf(key: Uint8Array): Address {
+  return encodeBase58(key) as Address
+}
+
 export function chainAddresses(program_id: Uint8Array): Pick<ChainClient, 'vault' | 'address'> {
   const vault = vaultAddresses(program_id)
-  const text = (bytes: Uint8Array): Address => getAddressDecoder().decode(bytes)
   return {
     vault,
     address: {
-      program: text(vault.program),
-      config: text(vault.config),
-      tree: text(vault.tree),
-      ring: text(vault.ring),
+      program: addressOf(vault.program),
+      config: addressOf(vault.config),
+      tree: addressOf(vault.tree),
+      ring: addressOf(vault.ring),
     },
   }
 }

@@ -21,15 +21,15 @@ type HealthReason =
 
 /** The current reasons why settlement is degraded; each part sets and clears its own. */
 export class ChainHealth {
-  readonly #reasons = new Set<HealthReason>()
+  private readonly present = new Set<HealthReason>()
 
   set(reason: HealthReason, present: boolean): void {
-    if (present) this.#reasons.add(reason)
-    else this.#reasons.delete(reason)
+    if (present) this.present.add(reason)
+    else this.present.delete(reason)
   }
 
   reasons(): HealthReason[] {
-    return [...this.#reasons].sort()
+    return [...this.present].sort()
   }
 }
 

@@ -1,6 +1,5 @@
 /** Lands one instruction of the settlement signer: sign, record, rebroadcast, sign again after expiry, until finalized. */
 
-import { getBase58Encoder } from '@solana/kit'
 import type { VaultInstruction } from '../../../protocol/vault/instruction'
 import { LIMITS } from '../../limits'
 import type { SignedTransaction } from './build_transaction'
@@ -44,7 +43,7 @@ export async function landInstruction(client: ChainClient, plan: LandingPlan): P
       continue
     }
     const { signed } = signing
-    const signature = new Uint8Array(getBase58Encoder().encode(signed.signature))
+    const { signature } = signed
     await plan.record?.(signature, signed.wire)
     const slot = await untilFinalized(client, signed, end_ms)
     if (slot !== undefined) return { slot, signature }

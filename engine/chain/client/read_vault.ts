@@ -1,12 +1,6 @@
 /** Reads the vault's accounts: config, trees, known states, mints and exit requests. */
 
-import {
-  type Address,
-  type Base58EncodedBytes,
-  type Commitment,
-  getAddressDecoder,
-  getBase58Encoder,
-} from '@solana/kit'
+import type { Address, Base58EncodedBytes, Commitment } from '@solana/kit'
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
 import { readU64Le } from '../../../protocol/bytes'
 import {
@@ -24,7 +18,7 @@ import {
 } from '../../../protocol/vault/accounts'
 import { LIMITS } from '../../limits'
 import type { ChainPort, ExitRequest, VaultConfig, VaultMint } from '../../ports'
-import { type ChainClient, chainAddresses } from './chain_client'
+import { addressOf, type ChainClient, chainAddresses } from './chain_client'
 import { RpcPool } from './rpc_pool'
 
 type Client = Pick<ChainClient, 'rpc' | 'address'>
@@ -123,9 +117,8 @@ export async function readDeployment(
   const rpc = new RpcPool(rpc_urls, LIMITS.rpc_call_ms)
   try {
     const addresses = chainAddresses(program_id)
-    const genesis = await rpc.read((endpoint, abortSignal) => endpoint.getGenesisHash().send({ abortSignal }))
     return {
-      genesis_hash: new Uint8Array(getBase58Encoder().encode(genesis)),
+      genesis_hash: await readGenesisHash(rpc),
       program_id,
       config_account: addresses.vault.config,
       config: await readConfig({ rpc, ...addresses }),
@@ -133,6 +126,14 @@ export async function readDeployment(
   } finally {
     rpc.close()
   }
+}
+
+/** 32 bytes that name the cluster. @throws VaultUnreadable, ChainUnavailable */
+export async function readGenesisHash(rpc: RpcPool): Promise<Uint8Array> {
+  const text = await rpc.read((endpoint, abortSignal) => endpoint.getGenesisHash().send({ abortSignal }))
+  const hash = decodeBase58(text, 32)
+  if (hash === undefined) throw new VaultUnreadable('the genesis hash of the endpoint is malformed')
+  return hash
 }
 
 /** Addresses and records of all registered mints, in order of registration. @throws ChainUnavailable */
@@ -158,7 +159,7 @@ async function readBalances(
   client: Client,
   mints: { address: Address; record: MintRecord }[],
 ): Promise<VaultMint[]> {
-  const vaults = mints.map(({ record }) => getAddressDecoder().decode(record.vault_token))
+  const vaults = mints.map(({ record }) => addressOf(record.vault_token))
   const addresses = [...mints.map((mint) => mint.address), ...vaults]
   const { context, value } = await client.rpc.read((endpoint, abortSignal) =>
     endpoint

@@ -12,8 +12,8 @@ const PERMANENT_CODES: readonly number[] = [-32600, -32601, -32602]
 
 export class RpcPool {
   readonly endpoints: readonly SolanaRpc[]
-  readonly #closing = new AbortController()
-  #preferred = 0
+  private readonly closing = new AbortController()
+  private preferred = 0
 
   /** @param timeout_ms deadline of one request */
   constructor(
@@ -25,12 +25,12 @@ export class RpcPool {
   }
 
   get closed(): boolean {
-    return this.#closing.signal.aborted
+    return this.closing.signal.aborted
   }
 
   /** Aborts when the pool closes or the request's deadline passes. */
   signal(): AbortSignal {
-    return AbortSignal.any([this.#closing.signal, AbortSignal.timeout(this.timeout_ms)])
+    return AbortSignal.any([this.closing.signal, AbortSignal.timeout(this.timeout_ms)])
   }
 
   /**
@@ -42,10 +42,10 @@ export class RpcPool {
     let failure: unknown
     const rejected = new Set<number>()
     for (let attempt = 0; attempt < LIMITS.rpc_attempts_max && !this.closed; attempt++) {
-      const at = (this.#preferred + attempt) % this.endpoints.length
+      const at = (this.preferred + attempt) % this.endpoints.length
       try {
         const answer = await request(this.endpoints[at]!, this.signal())
-        this.#preferred = at
+        this.preferred = at
         return answer
       } catch (error) {
         if (isPermanent(error)) rejected.add(at)
@@ -65,16 +65,16 @@ export class RpcPool {
     return new Promise((resolve) => {
       const done = (): void => {
         clearTimeout(timer)
-        this.#closing.signal.removeEventListener('abort', done)
+        this.closing.signal.removeEventListener('abort', done)
         resolve()
       }
       const timer = setTimeout(done, ms)
-      this.#closing.signal.addEventListener('abort', done)
+      this.closing.signal.addEventListener('abort', done)
     })
   }
 
   close(): void {
-    this.#closing.abort()
+    this.closing.abort()
   }
 }
 

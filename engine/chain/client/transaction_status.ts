@@ -1,6 +1,7 @@
 /** Reads the status of sent transactions, classifies their failures and decodes their instructions. */
 
 import { getCompiledTransactionMessageDecoder, getTransactionDecoder, type Signature } from '@solana/kit'
+import { encodeBase58 } from '../../../protocol/base58'
 import { type VaultErrorName, vaultError } from '../../../protocol/vault/errors'
 import type { ChainClient } from './chain_client'
 
@@ -66,10 +67,11 @@ type TransactionStatus = {
 /** In the order of `signatures`; undefined for a signature that the chain does not know. @throws ChainUnavailable */
 export async function transactionStatuses(
   { rpc }: Pick<ChainClient, 'rpc'>,
-  signatures: readonly Signature[],
+  signatures: readonly Uint8Array[],
 ): Promise<(TransactionStatus | undefined)[]> {
+  const texts = signatures.map((one) => encodeBase58(one) as Signature)
   const { value } = await rpc.read((endpoint, abortSignal) =>
-    endpoint.getSignatureStatuses([...signatures], { searchTransactionHistory: true }).send({ abortSignal }),
+    endpoint.getSignatureStatuses(texts, { searchTransactionHistory: true }).send({ abortSignal }),
   )
   return value.map((status) =>
     status

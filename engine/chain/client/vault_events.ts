@@ -1,6 +1,7 @@
 /** Reads the vault's events: of one transaction, or of its whole history from the newest back. */
 
 import { type Address, decodeTransactionFromRpcResponse, type Signature } from '@solana/kit'
+import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
 import { decodeEvent, innerDataOf, type VaultEvent } from '../../../protocol/vault/events'
 import type { ChainClient } from './chain_client'
 
@@ -10,7 +11,7 @@ const PARALLEL = 8
 
 /** `(signature, outer, inner)` identifies the event permanently. */
 export type LandedEvent = {
-  signature: Signature
+  signature: Uint8Array
   outer: number
   inner: number
   slot: number
@@ -24,12 +25,13 @@ export type LandedEvent = {
  */
 export async function vaultEvents(
   client: Pick<ChainClient, 'rpc' | 'address'>,
-  signature: Signature,
+  signature: Uint8Array,
   commitment: 'confirmed' | 'finalized',
 ): Promise<LandedEvent[] | undefined> {
+  const text = encodeBase58(signature) as Signature
   const found = await client.rpc.read((endpoint, abortSignal) =>
     endpoint
-      .getTransaction(signature, { commitment, encoding: 'base64', maxSupportedTransactionVersion: 1 })
+      .getTransaction(text, { commitment, encoding: 'base64', maxSupportedTransactionVersion: 1 })
       .send({ abortSignal }),
   )
   if (!found?.meta) return undefined
@@ -80,9 +82,10 @@ export async function* eventHistory(
     )
     const successful = page.filter((entry) => entry.err === null)
     for (let at = 0; at < successful.length; at += PARALLEL) {
-      const reads = successful
-        .slice(at, at + PARALLEL)
-        .map((entry) => vaultEvents(client, entry.signature, commitment))
+      const reads = successful.slice(at, at + PARALLEL).map((entry) => {
+        const signature = decodeBase58(entry.signature, 64)
+        return signature && vaultEvents(client, signature, commitment)
+      })
       for (const events of await Promise.all(reads)) {
         if (!events) return
         yield events

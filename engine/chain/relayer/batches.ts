@@ -65,7 +65,7 @@ function resume(
 }
 
 export class RelayedBatches {
-  readonly #batches = new Map<number, RelayedBatch>()
+  private readonly batches = new Map<number, RelayedBatch>()
 
   constructor(
     readonly client: ChainClient,
@@ -74,11 +74,11 @@ export class RelayedBatches {
 
   /** On first use in this run, a batch resumes from its journaled transaction. */
   of(batch_id: number): RelayedBatch {
-    let batch = this.#batches.get(batch_id)
+    let batch = this.batches.get(batch_id)
     if (!batch) {
       const { outbox, epoch } = this.args
       batch = resume(batch_id, outbox.signed(batch_id), epoch, this.client.view.now().slot)
-      this.#batches.set(batch_id, batch)
+      this.batches.set(batch_id, batch)
     }
     return batch
   }
@@ -95,12 +95,12 @@ export class RelayedBatches {
 
   /** Batches with a higher id than `batch_id`, ascending. */
   after(batch_id: number): RelayedBatch[] {
-    const later = [...this.#batches.values()].filter((batch) => batch.batch_id > batch_id)
+    const later = [...this.batches.values()].filter((batch) => batch.batch_id > batch_id)
     return later.sort((a, b) => a.batch_id - b.batch_id)
   }
 
   delete(batch_id: number): void {
-    this.#batches.delete(batch_id)
+    this.batches.delete(batch_id)
   }
 
   /** Records that the batch was sent, for the first time or again. */

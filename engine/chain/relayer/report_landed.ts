@@ -10,7 +10,7 @@ const PARALLEL = 16
 
 export class LandedReport {
   /** Lowest batch whose finality is not recorded; undefined until the first read of the chain. */
-  #open: number | undefined
+  private open: number | undefined
 
   constructor(
     readonly client: ChainClient,
@@ -20,28 +20,28 @@ export class LandedReport {
 
   /** Whether every batch up to and including `landed` is recorded as finalized. */
   isComplete(landed: number): boolean {
-    return this.#open === landed + 1
+    return this.open === landed + 1
   }
 
   /** @param finalized last batch at finalized @param landed last batch at confirmed @throws ChainUnavailable */
   async report(finalized: number, landed: number): Promise<void> {
-    this.#open ??= this.#firstOpen(finalized)
-    await this.#rewind(landed)
-    for (let batch_id = this.#open; batch_id <= landed; batch_id += PARALLEL) {
+    this.open ??= this.firstOpen(finalized)
+    await this.rewind(landed)
+    for (let batch_id = this.open; batch_id <= landed; batch_id += PARALLEL) {
       const last = Math.min(landed, batch_id + PARALLEL - 1)
-      if (!(await this.#reportSome(batch_id, last, finalized))) return
+      if (!(await this.reportSome(batch_id, last, finalized))) return
     }
   }
 
   /** Batches finalized while this venue was down still have their payload: they are recorded first. */
-  #firstOpen(finalized: number): number {
+  private firstOpen(finalized: number): number {
     let open = finalized + 1
     while (open > 1 && this.args.outbox.payload(open - 1)) open -= 1
     return open
   }
 
   /** After a fork, reverted batches return to `submitted` and the same payloads are sent again, in order. */
-  async #rewind(landed: number): Promise<void> {
+  private async rewind(landed: number): Promise<void> {
     for (const batch of this.batches.after(landed)) {
       if (batch.stage !== 'confirmed') continue
       await this.batches.submitted(batch)
@@ -50,7 +50,7 @@ export class LandedReport {
   }
 
   /** Reads in parallel, records in order. False when later batches must wait, so that stages stay in order. */
-  async #reportSome(first: number, last: number, finalized: number): Promise<boolean> {
+  private async reportSome(first: number, last: number, finalized: number): Promise<boolean> {
     const reads: { batch: RelayedBatch; found: Promise<BatchStage | undefined> }[] = []
     let all_ours = true
     for (let batch_id = first; batch_id <= last && all_ours; batch_id++) {
@@ -67,17 +67,17 @@ export class LandedReport {
     for (const [at, stage] of stages.entries()) {
       // The node's history lags behind the account.
       if (!stage) return false
-      await this.#record(reads[at]!.batch, stage)
+      await this.record(reads[at]!.batch, stage)
     }
     return all_ours
   }
 
-  async #record(batch: RelayedBatch, stage: BatchStage): Promise<void> {
+  private async record(batch: RelayedBatch, stage: BatchStage): Promise<void> {
     await this.args.outbox.recordStage(stage)
     batch.stage = 'confirmed'
     batch.landed = stage.signature
     if (stage.stage !== 'finalized') return
     this.batches.delete(batch.batch_id)
-    this.#open = batch.batch_id + 1
+    this.open = batch.batch_id + 1
   }
 }

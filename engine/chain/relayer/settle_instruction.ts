@@ -1,13 +1,12 @@
 /** Builds the `settle` instruction of a batch and estimates its compute units. */
 
-import { getAddressDecoder } from '@solana/kit'
 import { equalBytes, toHex } from '../../../protocol/bytes'
 import { decodeExitRequest, type ExitRequest } from '../../../protocol/vault/accounts'
 import { exitRequestAddress } from '../../../protocol/vault/addresses'
 import type { VaultInstruction } from '../../../protocol/vault/instruction'
 import { type PayoutFields, settleInstruction } from '../../../protocol/vault/settle'
 import type { Payout, SettlementPayload } from '../../ports'
-import type { ChainClient } from '../client/chain_client'
+import { addressOf, type ChainClient } from '../client/chain_client'
 import { readMintRecords } from '../client/read_vault'
 import type { NoteTreeState } from '../watch/watch_leaves'
 
@@ -36,15 +35,15 @@ class PayoutUnknown extends Error {}
 
 export class SettleBuilder {
   /** Token program by mint, hex; a registered mint never changes. */
-  readonly #token_programs = new Map<string, Uint8Array>()
+  private readonly token_programs = new Map<string, Uint8Array>()
 
   constructor(readonly client: Pick<ChainClient, 'rpc' | 'address' | 'vault' | 'signer_key'>) {}
 
   /** @throws PayoutUnknown, ChainUnavailable */
   async build(payload: SettlementPayload, citation: Citation): Promise<VaultInstruction> {
-    const requests = payload.payouts.some(({ kind }) => kind === 'exit') ? await this.#requests(payload) : []
+    const requests = payload.payouts.some(({ kind }) => kind === 'exit') ? await this.requests(payload) : []
     const payouts: PayoutFields[] = []
-    for (const payout of payload.payouts) payouts.push(await this.#payout(payout, requests))
+    for (const payout of payload.payouts) payouts.push(await this.payout(payout, requests))
     return settleInstruction({
       program: this.client.vault.program,
       settlement_signer: this.client.signer_key,
@@ -61,33 +60,32 @@ export class SettleBuilder {
     })
   }
 
-  async #payout(payout: Payout, requests: ExitRequest[]): Promise<PayoutFields> {
+  private async payout(payout: Payout, requests: ExitRequest[]): Promise<PayoutFields> {
     const { kind, mint, destination, amount, refund_inner: inner, nullifier } = payout
-    const fields = { kind, mint, destination, amount, inner, token_program: await this.#tokenProgram(mint) }
+    const fields = { kind, mint, destination, amount, inner, token_program: await this.tokenProgram(mint) }
     if (kind === 'withdrawal') return fields
     const request = requests.find((one) => nullifier !== undefined && equalBytes(one.nullifier, nullifier))
     if (!request) throw new PayoutUnknown('no open exit request has the nullifier of the payout')
     return { ...fields, exit: { nullifier: request.nullifier, bond_payer: request.bond_payer } }
   }
 
-  async #tokenProgram(mint: Uint8Array): Promise<Uint8Array> {
+  private async tokenProgram(mint: Uint8Array): Promise<Uint8Array> {
     const key = toHex(mint)
-    if (!this.#token_programs.has(key)) {
+    if (!this.token_programs.has(key)) {
       for (const { record } of await readMintRecords(this.client)) {
-        this.#token_programs.set(toHex(record.mint), record.token_program)
+        this.token_programs.set(toHex(record.mint), record.token_program)
       }
     }
-    const program = this.#token_programs.get(key)
+    const program = this.token_programs.get(key)
     if (!program) throw new PayoutUnknown('the mint is not registered with the vault')
     return program
   }
 
   /** The open exit requests that the payouts serve. */
-  async #requests({ payouts }: SettlementPayload): Promise<ExitRequest[]> {
+  private async requests({ payouts }: SettlementPayload): Promise<ExitRequest[]> {
     const { rpc, vault } = this.client
-    const decoder = getAddressDecoder()
     const addresses = payouts.flatMap(({ nullifier }) =>
-      nullifier ? [decoder.decode(exitRequestAddress(vault.program, nullifier))] : [],
+      nullifier ? [addressOf(exitRequestAddress(vault.program, nullifier))] : [],
     )
     const { value } = await rpc.read((endpoint, abortSignal) =>
       endpoint

@@ -1,6 +1,5 @@
 /** Signs, journals and sends settlement batches; limits the batches ahead and classifies failures. */
 
-import { getBase58Encoder } from '@solana/kit'
 import type { VaultErrorName } from '../../../protocol/vault/errors'
 import { LIMITS } from '../../limits'
 import type { SettlementPayload, SignedBatch } from '../../ports'
@@ -26,32 +25,32 @@ import { SettleBuilder, settleUnits } from './settle_instruction'
  * cluster that reorders, batches are sent one by one.
  */
 export class AheadWindow {
-  #size: number = LIMITS.batches_ahead_max
-  #in_order = 0
-  #landed = 0
+  private window: number = LIMITS.batches_ahead_max
+  private in_order = 0
+  private newest_landed = 0
   /** Failures up to this batch belong to a reordering that is already counted. */
-  #counted = 0
+  private counted = 0
 
   get size(): number {
-    return this.#size
+    return this.window
   }
 
   /** @param batch_id newest confirmed batch; lower after a fork, which is no reordering */
   landed(batch_id: number): void {
-    if (batch_id <= this.#landed) return
-    this.#in_order += batch_id - this.#landed
-    this.#landed = batch_id
-    if (this.#in_order < LIMITS.batches_in_order) return
-    this.#in_order = 0
-    this.#size = Math.min(LIMITS.batches_ahead_max, Math.max(1, 2 * this.#size))
+    if (batch_id <= this.newest_landed) return
+    this.in_order += batch_id - this.newest_landed
+    this.newest_landed = batch_id
+    if (this.in_order < LIMITS.batches_in_order) return
+    this.in_order = 0
+    this.window = Math.min(LIMITS.batches_ahead_max, Math.max(1, 2 * this.window))
   }
 
   /** @param batch_id the failed batch @param newest newest batch in flight at that time */
   overtaken(batch_id: number, newest: number): void {
-    if (batch_id <= this.#counted) return
-    this.#counted = newest
-    this.#in_order = 0
-    this.#size = Math.floor(this.#size / 2)
+    if (batch_id <= this.counted) return
+    this.counted = newest
+    this.in_order = 0
+    this.window = Math.floor(this.window / 2)
   }
 }
 
@@ -101,14 +100,14 @@ export type AheadTerms = { lifetime: Lifetime; price: bigint }
 export type Draft = { batch: RelayedBatch; transaction: SignedTransaction }
 
 export class SettlementSender {
-  readonly #builder: SettleBuilder
+  private readonly builder: SettleBuilder
 
   constructor(
     readonly client: ChainClient,
     readonly args: Pick<RelayerArgs, 'outbox' | 'states' | 'epoch'>,
     readonly batches: RelayedBatches,
   ) {
-    this.#builder = new SettleBuilder(client)
+    this.builder = new SettleBuilder(client)
   }
 
   /**
@@ -124,7 +123,7 @@ export class SettlementSender {
     const state = this.args.states.cite(confirmed, payload.leaf_count_min)
     // The leaf watch has not verified a usable state yet.
     if (!state) return undefined
-    const instruction = await this.#instruction(payload, state)
+    const instruction = await this.instruction(payload, state)
     const signing = await signVaultInstruction(this.client, instruction, batch.signed.length)
     if ('failure' in signing) return signing.failure
     await this.send([{ batch, transaction: signing.signed }], false)
@@ -146,7 +145,7 @@ export class SettlementSender {
     const state = this.args.states.citeKept(confirmed, payload.leaf_count_min)
     if (compute_units === undefined || !state) return undefined
     const priority_fee_lamports = priorityFee(client.fees, price, compute_units, 0)
-    const instructions = [toInstruction(await this.#instruction(payload, state), [client.signer])]
+    const instructions = [toInstruction(await this.instruction(payload, state), [client.signer])]
     const draft = { payer: client.signer, instructions, lifetime, compute_units, priority_fee_lamports }
     const built = await buildFitting(draft, client.transactions)
     return 'failure' in built ? undefined : { batch, transaction: built.signed }
@@ -178,18 +177,13 @@ export class SettlementSender {
     await broadcast(this.client, batch.signed.at(-1)!.transaction)
   }
 
-  #instruction(payload: SettlementPayload, state: NoteTreeState) {
+  private instruction(payload: SettlementPayload, state: NoteTreeState) {
     const { outbox, epoch } = this.args
-    return this.#builder.build(payload, { epoch, state, ...outbox.head() })
+    return this.builder.build(payload, { epoch, state, ...outbox.head() })
   }
 }
 
 function toSigned({ batch, transaction }: Draft): SignedBatch {
-  const { signature, wire, last_valid_block_height } = transaction
-  return {
-    batch_id: batch.batch_id,
-    signature: new Uint8Array(getBase58Encoder().encode(signature)),
-    transaction: wire,
-    last_valid_block_height,
-  }
+  const { wire, ...rest } = transaction
+  return { batch_id: batch.batch_id, transaction: wire, ...rest }
 }

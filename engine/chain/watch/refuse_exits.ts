@@ -17,8 +17,8 @@ type Hold = { batch_max: number; slot_max: number }
  * old. Meanwhile no batch is signed more than a few behind n, or a busy venue would invalidate every proof.
  */
 export class ExitRefusal {
-  readonly #proofs = new Map<string, SpentWitness>()
-  readonly #holds = new Map<string, Hold>()
+  private readonly proofs = new Map<string, SpentWitness>()
+  private readonly holds = new Map<string, Hold>()
 
   constructor(
     readonly client: ChainClient,
@@ -39,50 +39,50 @@ export class ExitRefusal {
   /** The last batch that may be signed now. */
   batchMax(): number {
     const { slot } = this.client.view.now()
-    const holds = [...this.#holds.values()].filter(({ slot_max }) => slot <= slot_max)
+    const holds = [...this.holds.values()].filter(({ slot_max }) => slot <= slot_max)
     return Math.min(...holds.map(({ batch_max }) => batch_max))
   }
 
   /** Resolves when every request that can be refused now is refused. @throws ChainUnavailable */
   async poll(): Promise<void> {
     const open = new Map([...this.requests()].map((request) => [toHex(request.nullifier), request]))
-    for (const kept of [this.#proofs, this.#holds]) {
+    for (const kept of [this.proofs, this.holds]) {
       for (const nullifier of kept.keys()) if (!open.has(nullifier)) kept.delete(nullifier)
     }
     if (open.size === 0) return
     const vault = await readVault(this.client, 'confirmed')
     const known: [Uint8Array, SpentWitness][] = []
     for (const [name, { nullifier }] of open) {
-      const proof = await this.#proofOf(name, nullifier, vault)
+      const proof = await this.proofOf(name, nullifier, vault)
       if (!proof || !isKnown(vault, proof)) continue
-      const hold = this.#holds.get(name)!
+      const hold = this.holds.get(name)!
       hold.slot_max = Math.min(hold.slot_max, this.client.view.now().slot + LIMITS.exit_refusal_cite_slots)
       known.push([nullifier, proof])
     }
-    await Promise.all(known.map(([nullifier, proof]) => this.#refuse(nullifier, proof)))
+    await Promise.all(known.map(([nullifier, proof]) => this.refuse(nullifier, proof)))
   }
 
-  async #proofOf(
+  private async proofOf(
     name: string,
     nullifier: Uint8Array,
     vault: VaultSnapshot,
   ): Promise<SpentWitness | undefined> {
-    const kept = this.#proofs.get(name)
+    const kept = this.proofs.get(name)
     const is_past = kept && kept.last_batch_id <= vault.config.last_batch && !isKnown(vault, kept)
     if (kept && !is_past) return kept
     const fresh = await this.hash.spentWitness(nullifier)
     if (!fresh.present) return undefined
-    this.#proofs.set(name, fresh)
-    if (!this.#holds.has(name)) this.#holds.set(name, this.#holdFor(fresh))
+    this.proofs.set(name, fresh)
+    if (!this.holds.has(name)) this.holds.set(name, this.holdFor(fresh))
     return fresh
   }
 
-  #holdFor({ last_batch_id }: SpentWitness): Hold {
+  private holdFor({ last_batch_id }: SpentWitness): Hold {
     const batch_max = last_batch_id + LIMITS.batches_behind_refusal_max
     return { batch_max, slot_max: this.client.view.now().slot + LIMITS.exit_refusal_hold_slots_max }
   }
 
-  async #refuse(nullifier: Uint8Array, proof: SpentWitness): Promise<void> {
+  private async refuse(nullifier: Uint8Array, proof: SpentWitness): Promise<void> {
     const { client } = this
     const { spent_root: cited_spent_root, next_value, leaf_index, siblings: path } = proof
     const instruction = refuseExitInstruction({

@@ -1,6 +1,5 @@
 /** Finds landed settlement batches: one by its id, or all of them from events. */
 
-import { getBase58Decoder, getBase58Encoder, type Signature } from '@solana/kit'
 import type { SettledEvent } from '../../../protocol/vault/events'
 import type { BatchStage, SettledBatch } from '../../ports'
 import type { ChainClient } from '../client/chain_client'
@@ -19,8 +18,7 @@ export async function findSettled(
   signatures: readonly Uint8Array[],
   level: Level,
 ): Promise<BatchStage | undefined> {
-  for (const bytes of [...signatures].reverse()) {
-    const signature = getBase58Decoder().decode(bytes) as Signature
+  for (const signature of [...signatures].reverse()) {
     const stage = stageOf(await vaultEvents(client, signature, level), batch_id, level)
     if (stage) return stage
   }
@@ -36,8 +34,7 @@ export async function findSettled(
 function stageOf(events: LandedEvent[] | undefined, batch_id: number, stage: Level): BatchStage | undefined {
   for (const { event, signature, slot } of events ?? []) {
     if (event.kind !== 'settled' || event.batch !== batch_id) continue
-    const bytes = new Uint8Array(getBase58Encoder().encode(signature))
-    return { batch_id, stage, signature: bytes, slot, payouts: event.payouts.map(outcomeOf) }
+    return { batch_id, stage, signature, slot, payouts: event.payouts.map(outcomeOf) }
   }
   return undefined
 }
@@ -57,8 +54,7 @@ export async function readSettled(client: Client, after: number): Promise<Settle
   for await (const events of eventHistory(client, client.address.config, 'finalized')) {
     for (const { event, signature, slot } of events) {
       if (event.kind !== 'settled' || event.batch <= after) continue
-      const bytes = new Uint8Array(getBase58Encoder().encode(signature))
-      batches.push({ batch_id: event.batch, nullifiers: event.nullifiers, signature: bytes, slot })
+      batches.push({ batch_id: event.batch, nullifiers: event.nullifiers, signature, slot })
     }
     if (batches.at(-1)?.batch_id === after + 1) break
   }

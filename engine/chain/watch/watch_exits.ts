@@ -11,8 +11,8 @@ const REPORTED_MAX = LIMITS.exits_open_max / 2
 
 export class ExitWatch {
   /** Reported requests that have not ended, by request account. */
-  readonly #reported: Map<string, ExitRequest>
-  #finalized: ReadonlyMap<string, OpenExit> = new Map()
+  private readonly reported: Map<string, ExitRequest>
+  private open_exits: ReadonlyMap<string, OpenExit> = new Map()
 
   /** @param exits_open requests reported by an earlier process; each is reported until it ends */
   constructor(
@@ -20,48 +20,48 @@ export class ExitWatch {
     readonly sink: ChainSinkPort,
     exits_open: readonly ExitRequest[],
   ) {
-    this.#reported = new Map(exits_open.map((request) => [encodeBase58(request.request_account), request]))
+    this.reported = new Map(exits_open.map((request) => [encodeBase58(request.request_account), request]))
   }
 
   /** Finalized requests as of the last poll. */
   finalized(): Iterable<OpenExit> {
-    return this.#finalized.values()
+    return this.open_exits.values()
   }
 
   /** Reads both levels and reports changes; beyond the bound, requests with later deadlines wait. @throws ChainUnavailable */
   async follow(): Promise<void> {
     const finalized = await readExitRequests(this.client, 'finalized')
     const confirmed = await readExitRequests(this.client, 'confirmed')
-    this.#finalized = finalized
-    await this.#reportGone(confirmed, finalized)
+    this.open_exits = finalized
+    await this.reportGone(confirmed, finalized)
     for (const [account, request] of confirmed) {
-      if (this.#reported.has(account) || this.#reported.size >= REPORTED_MAX) continue
-      await this.#report(account, { ...request, stage: 'confirmed' })
+      if (this.reported.has(account) || this.reported.size >= REPORTED_MAX) continue
+      await this.report(account, { ...request, stage: 'confirmed' })
     }
     for (const [account, request] of finalized) {
-      const reported = this.#reported.get(account)
-      if (reported?.stage === 'finalized' || (!reported && this.#reported.size >= REPORTED_MAX)) continue
-      await this.#report(account, { ...request, stage: 'finalized' })
+      const reported = this.reported.get(account)
+      if (reported?.stage === 'finalized' || (!reported && this.reported.size >= REPORTED_MAX)) continue
+      await this.report(account, { ...request, stage: 'finalized' })
     }
   }
 
   /** Ends requests that the chain no longer shows; a fork can also replace one by another request of the same note. */
-  async #reportGone(
+  private async reportGone(
     confirmed: ReadonlyMap<string, OpenExit>,
     finalized: ReadonlyMap<string, OpenExit>,
   ): Promise<void> {
-    for (const [account, request] of this.#reported) {
+    for (const [account, request] of this.reported) {
       const seen = finalized.get(account) ?? confirmed.get(account)
       if (seen && isSame(seen, request)) continue
       // A finalized request disappears when it was served, refused or frozen: batches and events report that.
       if (request.stage === 'confirmed') await this.sink.exitRequested({ ...request, stage: 'vanished' })
-      this.#reported.delete(account)
+      this.reported.delete(account)
     }
   }
 
-  async #report(account: string, request: ExitRequest): Promise<void> {
+  private async report(account: string, request: ExitRequest): Promise<void> {
     await this.sink.exitRequested(request)
-    this.#reported.set(account, request)
+    this.reported.set(account, request)
   }
 }
 

@@ -10,16 +10,16 @@ export type NoteTreeState = { leaf_count: number; root: Uint8Array }
 
 /** States of the note tree that the chain has finalized and the venue's tree reproduces: only these may be cited. */
 export class KnownStates {
-  readonly #roots = new Map<number, string>()
+  private readonly roots = new Map<number, string>()
 
   verified(state: NoteTreeState): void {
-    this.#roots.set(state.leaf_count, toHex(state.root))
-    const oldest = this.#roots.keys().next().value
-    if (this.#roots.size > LIMITS.tree_states_kept && oldest !== undefined) this.#roots.delete(oldest)
+    this.roots.set(state.leaf_count, toHex(state.root))
+    const oldest = this.roots.keys().next().value
+    if (this.roots.size > LIMITS.tree_states_kept && oldest !== undefined) this.roots.delete(oldest)
   }
 
   isVerified(state: NoteTreeState): boolean {
-    return this.#roots.get(state.leaf_count) === toHex(state.root)
+    return this.roots.get(state.leaf_count) === toHex(state.root)
   }
 
   /**
@@ -41,7 +41,7 @@ export class KnownStates {
 
 export class LeafWatch {
   /** Index of the first leaf that was not passed on yet. */
-  #next: number
+  private next: number
 
   constructor(
     readonly client: Pick<ChainClient, 'rpc' | 'address'>,
@@ -50,7 +50,7 @@ export class LeafWatch {
     readonly sink: ChainSinkPort,
     leaf_count: number,
   ) {
-    this.#next = leaf_count
+    this.next = leaf_count
   }
 
   /** Passes on new leaves. False once the roots differ: nothing may be credited or settled then. @throws ChainUnavailable */
@@ -58,42 +58,42 @@ export class LeafWatch {
     const { tree, ring, slot } = snapshot
     const own = this.hash.root()
     // A cached tree may be ahead of the journal, which then receives these leaves again.
-    if (own.leaf_count === tree.leaf_count && !this.#agree(own, tree)) return false
-    if (tree.leaf_count <= this.#next) return true
-    const leaves = await this.#collect(this.#next, tree.leaf_count)
+    if (own.leaf_count === tree.leaf_count && !this.agree(own, tree)) return false
+    if (tree.leaf_count <= this.next) return true
+    const leaves = await this.collect(this.next, tree.leaf_count)
     if (!leaves) return true
     const ends = [...ring.states, tree]
-      .filter((state) => state.leaf_count > this.#next && state.leaf_count <= tree.leaf_count)
+      .filter((state) => state.leaf_count > this.next && state.leaf_count <= tree.leaf_count)
       .sort((a, b) => a.leaf_count - b.leaf_count)
-    const first = this.#next
+    const first = this.next
     for (const end of ends) {
-      const piece = leaves.slice(this.#next - first, end.leaf_count - first)
-      if (piece.length > 0 && !(await this.#passOn(piece, end, slot))) return false
+      const piece = leaves.slice(this.next - first, end.leaf_count - first)
+      if (piece.length > 0 && !(await this.passOn(piece, end, slot))) return false
     }
     return true
   }
 
   /** Appends the leaves up to a state of the chain; passes them on only if the roots agree there. */
-  async #passOn(piece: Uint8Array[], end: NoteTreeState, slot: number): Promise<boolean> {
-    const mirrored = await this.hash.leaves(this.#next, piece.length)
+  private async passOn(piece: Uint8Array[], end: NoteTreeState, slot: number): Promise<boolean> {
+    const mirrored = await this.hash.leaves(this.next, piece.length)
     if (mirrored.some((leaf, at) => !equalBytes(leaf, piece[at]!))) return false
-    const own = await this.hash.appendLeaves(this.#next, piece)
+    const own = await this.hash.appendLeaves(this.next, piece)
     // A tree that is ahead can only be compared at a later state.
     if (own.leaf_count > end.leaf_count) return true
-    if (own.leaf_count < end.leaf_count || !this.#agree(own, end)) return false
-    await this.sink.leaves(this.#next, piece, slot)
-    this.#next = end.leaf_count
+    if (own.leaf_count < end.leaf_count || !this.agree(own, end)) return false
+    await this.sink.leaves(this.next, piece, slot)
+    this.next = end.leaf_count
     return true
   }
 
-  #agree(own: NoteTreeState, chain: NoteTreeState): boolean {
+  private agree(own: NoteTreeState, chain: NoteTreeState): boolean {
     if (own.leaf_count !== chain.leaf_count || !equalBytes(own.root, chain.root)) return false
     this.states.verified({ leaf_count: chain.leaf_count, root: chain.root })
     return true
   }
 
   /** Leaves `from` to `to`, exclusive; undefined while the node's history does not show all of them yet. */
-  async #collect(from: number, to: number): Promise<Uint8Array[] | undefined> {
+  private async collect(from: number, to: number): Promise<Uint8Array[] | undefined> {
     const leaves: (Uint8Array | undefined)[] = new Array(to - from).fill(undefined)
     let missing = to - from
     for await (const events of eventHistory(this.client, this.client.address.tree, 'finalized')) {

@@ -11,9 +11,9 @@ import type { ExitWatch } from './watch_exits'
 import type { LeafWatch } from './watch_leaves'
 
 export class Watcher {
-  #exits_slot = Number.NEGATIVE_INFINITY
-  #slot_confirmed = 0
-  #slot_finalized = 0
+  private exits_slot = Number.NEGATIVE_INFINITY
+  private slot_confirmed = 0
+  private slot_finalized = 0
 
   constructor(
     readonly client: ChainClient,
@@ -27,24 +27,24 @@ export class Watcher {
   /** Runs until the client closes or this instance must stop. */
   run(): Promise<void> {
     return supervise(this.client, async () => {
-      if (!(await this.#poll())) return false
+      if (!(await this.poll())) return false
       await this.client.rpc.sleep(this.client.view.slotMs())
       return true
     })
   }
 
-  async #poll(): Promise<boolean> {
-    const confirmed = await readVault(this.client, 'confirmed', this.#slot_confirmed)
-    this.#slot_confirmed = this.client.view.reached(confirmed.slot)
+  private async poll(): Promise<boolean> {
+    const confirmed = await readVault(this.client, 'confirmed', this.slot_confirmed)
+    this.slot_confirmed = this.client.view.reached(confirmed.slot)
     if (!this.config.check(confirmed.config)) return false
-    const finalized = await readVault(this.client, 'finalized', this.#slot_finalized)
-    this.#slot_finalized = this.client.view.reached(finalized.slot)
+    const finalized = await readVault(this.client, 'finalized', this.slot_finalized)
+    this.slot_finalized = this.client.view.reached(finalized.slot)
     if (!(await this.leaves.follow(finalized))) {
       this.mismatch()
       return false
     }
-    if (this.#slot_confirmed - this.#exits_slot >= LIMITS.exits_look_slots) {
-      this.#exits_slot = this.#slot_confirmed
+    if (this.slot_confirmed - this.exits_slot >= LIMITS.exits_look_slots) {
+      this.exits_slot = this.slot_confirmed
       await this.exits.follow()
     }
     return true
@@ -63,32 +63,32 @@ type HaltReason = Parameters<ChainSinkPort['halted']>[0]
 
 /** Compares the vault's config with the journal: detects another instance, a lost journal, a pause or a freeze. */
 export class ConfigWatch {
-  #reported = new Set<HaltReason>()
+  private reported = new Set<HaltReason>()
   /** Newest batch that the relayer has acted on. */
-  #newest_own = 0
+  private newest_own = 0
 
   constructor(readonly args: ConfigWatchArgs) {}
 
   /** False when this instance must stop. Reports each verdict once, a pause each time one begins. */
   check(config: ConfigAccount): boolean {
-    const verdict = this.#verdict(config)
+    const verdict = this.verdict(config)
     if (!config.paused) {
-      this.#reported.delete('vault_paused')
+      this.reported.delete('vault_paused')
       this.args.health.set('vault_paused', false)
     }
-    if (verdict && !this.#reported.has(verdict)) {
-      this.#reported.add(verdict)
+    if (verdict && !this.reported.has(verdict)) {
+      this.reported.add(verdict)
       this.args.health.set(verdict, true)
       this.args.sink.halted(verdict)
     }
     return verdict === undefined || verdict === 'vault_paused'
   }
 
-  #verdict(config: ConfigAccount): HaltReason | undefined {
+  private verdict(config: ConfigAccount): HaltReason | undefined {
     const { outbox, last_batch, own_boot_nonces } = this.args
     const own = config.epoch === 0 || own_boot_nonces.some((nonce) => equalBytes(nonce, config.boot_nonce))
     if (!own) return 'forked'
-    if (config.last_batch > last_batch && !this.#isOwn(config.last_batch)) return 'rolled_back'
+    if (config.last_batch > last_batch && !this.isOwn(config.last_batch)) return 'rolled_back'
     const head = outbox.head()
     if (config.journal_seq > head.seq) return 'rolled_back'
     if (config.journal_seq === head.seq && !equalBytes(config.journal_head, head.head)) return 'forked'
@@ -98,11 +98,11 @@ export class ConfigWatch {
 
   /** Marks a batch as this venue's before the relayer acts on it: its payload may be deleted before the next check. */
   ownBatch(batch_id: number): void {
-    this.#newest_own = Math.max(this.#newest_own, batch_id)
+    this.newest_own = Math.max(this.newest_own, batch_id)
   }
 
-  #isOwn(batch_id: number): boolean {
-    return batch_id <= this.#newest_own || this.args.outbox.payload(batch_id) !== undefined
+  private isOwn(batch_id: number): boolean {
+    return batch_id <= this.newest_own || this.args.outbox.payload(batch_id) !== undefined
   }
 }
 

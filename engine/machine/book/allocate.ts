@@ -1,4 +1,5 @@
 /** Allocates the volume of an auction at its price: each side from its best limit on until the volume is used up. */
+import type { Lots, Ticks } from '../../../protocol/units'
 import { type Ladder, LEVELS_AT_ONCE, LevelOrders } from './ladder'
 import { BUY, type OrderPool } from './order_pool'
 import type { Priority } from './priority'
@@ -19,7 +20,7 @@ let served_lots = new Float64Array(256)
 export function allocateSide(
   ladder: Ladder,
   pool: OrderPool,
-  volume: number,
+  volume: Lots,
   priority: Priority,
   ordered: boolean,
 ): SideFills {
@@ -84,10 +85,10 @@ function makeRoom(length: number): void {
 export function partialFill(
   ladder: Ladder,
   pool: OrderPool,
-  price: number,
-  volume: number,
+  price: Ticks,
+  volume: Lots,
   priority: Priority,
-): { handle: number; lots: number } | undefined {
+): { handle: number; lots: Lots } | undefined {
   const sign = ladder.side === BUY ? -1 : 1
   let left = volume
   for (let level = 0; ladder.has(level) && sign * (ladder.ticks[level]! - price) <= 0; level++) {

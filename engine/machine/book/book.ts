@@ -1,4 +1,5 @@
 /** Stores the resting orders of one instrument: add, remove, reduce and read. Matches nothing. */
+import type { Lots, Ticks } from '../../../protocol/units'
 import { type BookOrder, BUY, LIMIT, NO_ORDER, type OrderPool, type Side } from './order_pool'
 import { BITMAP_STEP, TickBitmap } from './tick_bitmap'
 
@@ -76,7 +77,7 @@ export class BookSide {
   }
 
   /** Subtracts `lots` from the remainder of an order, which stays linked even at zero. */
-  reduce(handle: number, lots: number): void {
+  reduce(handle: number, lots: Lots): void {
     this.total -= lots
     this.pool.remaining[handle]! -= lots
     const at = this.pool.tick[handle]! - this.base
@@ -154,10 +155,10 @@ export class Book {
   /** Resting orders with a minimum fill (fok included). */
   conditional_orders = 0
 
-  /** @param center price around which levels are dense, in ticks; `window` is a multiple of 32,768 ticks */
+  /** @param center price around which levels are dense; `window` is a multiple of 32,768 ticks */
   constructor(
     readonly pool: OrderPool,
-    center: number,
+    center: Ticks,
     window = BITMAP_STEP,
   ) {
     this.buys = new BookSide(pool, window)
@@ -198,7 +199,7 @@ export class Book {
   }
 
   /** Subtracts `lots` (a fill) and returns the remaining lots; at 0 removes the order and frees its handle. */
-  reduce(handle: number, lots: number): number {
+  reduce(handle: number, lots: Lots): Lots {
     const { pool } = this
     if (!pool.alive(handle)) throw new RangeError('no such order')
     const rest = pool.remaining[handle]! - lots
@@ -224,7 +225,7 @@ export class Book {
   }
 
   /** Lots resting on a side. */
-  total(side: Side): number {
+  total(side: Side): Lots {
     return this.side(side).total
   }
 
@@ -232,7 +233,7 @@ export class Book {
    * Keeps the dense window around `tick`; call it when the reference moves. Does nothing while the tick is in the middle
    * half of the window. Never changes the result of an auction.
    */
-  recenter(tick: number): void {
+  recenter(tick: Ticks): void {
     const { base, window } = this.buys
     if (tick >= base + (window >> 2) && tick < base + window - (window >> 2)) return
     const moved = Math.max(0, tick - (window >> 1))

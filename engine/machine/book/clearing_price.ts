@@ -2,25 +2,26 @@
  * Finds the clearing price of an auction inside the collar (matching.md "Close of a batch", steps 3 and 4). Only levels near
  * the point where demand and supply meet are read, so the cost follows the executed volume, not the range of limits.
  */
+import type { Lots, Ticks } from '../../../protocol/units'
 import { TICK_MAX } from './book'
 import type { Ladder } from './ladder'
 
-/** An inclusive range of ticks. */
-type Range = { lo: number; hi: number }
+/** An inclusive range. */
+type Range = { lo: Ticks; hi: Ticks }
 /** The ticks around the reference among which the price must lie. */
 export type Collar = Range
 
 /** `reference` plus and minus `collar_bps`, rounded inward to ticks; always includes the reference. */
-export function collarAround(reference: number, collar_bps: number): Collar {
+export function collarAround(reference: Ticks, collar_bps: number): Collar {
   const lo = Math.ceil((reference * (10_000 - collar_bps)) / 10_000)
   const hi = Math.floor((reference * (10_000 + collar_bps)) / 10_000)
   return { lo: Math.max(1, lo), hi: Math.min(TICK_MAX, hi) }
 }
 
 /** `drift` is the edge of the collar beyond which orders cross while none cross inside; else null. */
-export type Clearing = { price: number | null; volume: number; surplus: number; drift: number | null }
+export type Clearing = { price: Ticks | null; volume: Lots; surplus: Lots; drift: Ticks | null }
 export type PriceTerms = {
-  reference: number | null
+  reference: Ticks | null
   price_rule: 'std4' | 'ref'
   volume_tolerance_bps: number
 }

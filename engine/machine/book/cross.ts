@@ -1,4 +1,5 @@
 /** Holds one auction: its price, its volume and its fills (matching.md "Close of a batch", steps 2 to 6). */
+import type { Lots, Ticks } from '../../../protocol/units'
 import { allocateSide, NO_FILLS, partialFill, type SideFills } from './allocate'
 import type { Book } from './book'
 import { type Clearing, type Collar, clearingPrice, collarAround, type PriceTerms } from './clearing_price'
@@ -10,22 +11,22 @@ import { Priority, type TieTerms } from './priority'
 export const DROP_ROUNDS_MAX = 32
 
 /**
- * The rules and inputs of one auction. Prices in ticks. `reference` and `collar_bps` are null only in an auditor's case: a
+ * The rules and inputs of one auction. `reference` and `collar_bps` are null only in an auditor's case: a
  * venue without a usable reference skips the auction. `std4` does not use `volume_tolerance_bps`.
  */
 export type CrossTerms = PriceTerms & TieTerms & { collar_bps: number | null }
 
 export type Cross = {
   /** Clearing price, or null when nothing executes. */
-  price: number | null
+  price: Ticks | null
   /** Lots bought = lots sold. */
-  volume: number
+  volume: Lots
   /** Demand minus supply at the price, without dropped orders; 0 without a price. */
-  surplus: number
+  surplus: Lots
   /** Inclusive; null for an auction without a collar. */
   collar: Collar | null
   /** Orders cross, but only outside the collar: the edge the reference moves to (policy `last` only). Else null. */
-  drift: number | null
+  drift: Ticks | null
   buys: SideFills
   sells: SideFills
   /** Conditional orders excluded from this auction, in the order they were dropped. */

@@ -3,6 +3,8 @@
  * slot is reused, so a handle identifies an order only while the order rests.
  */
 
+import type { Lots, Ticks } from '../../../protocol/units'
+
 export const BUY = 0
 export const SELL = 1
 export type Side = typeof BUY | typeof SELL
@@ -23,16 +25,16 @@ const LIVE = 8
 /** `min_fill` of the slot is valid. Without this flag it holds the value of an earlier order. */
 const CONDITIONAL = 16
 
-/** An order as the book stores it. Lots and ticks are safe integers; `order_id` is 16 bytes and is copied. */
+/** An order as the book stores it. `order_id` is 16 bytes and is copied. */
 export type BookOrder = {
   side: Side
   kind: Kind
-  /** Limit price in ticks, 1 to 2^31. */
-  tick: number
-  /** Remaining lots, 1 to 2^53-1. */
-  lots: number
+  /** Limit price, 1 to 2^31. */
+  tick: Ticks
+  /** The remainder, 1 to 2^53-1. */
+  lots: Lots
   /** 0 = any; ignored for `fok`, whose minimum is `lots`. */
-  min_fill: number
+  min_fill: Lots
   /** Number of the first batch the order can take part in: its age. A replacement that keeps its age keeps this number. */
   arrival_batch: number
   order_id: Uint8Array
@@ -123,8 +125,8 @@ export class OrderPool {
     return (this.flags[handle]! & CONDITIONAL) !== 0
   }
 
-  /** The minimum fill in lots, 0 = any; for a fok order its amount. */
-  minFill(handle: number): number {
+  /** The minimum fill, 0 = any; for a fok order its amount. */
+  minFill(handle: number): Lots {
     return this.isConditional(handle) ? this.min_fill[handle]! : 0
   }
 

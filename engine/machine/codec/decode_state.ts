@@ -14,7 +14,7 @@ import type { Exit, Reshape, Settlement, Withdrawal } from '../state/batch'
 import { addInstrument } from '../state/instrument'
 import { holdAll, type Note, notesOfBatch, notesOfPayment } from '../state/note'
 import type { FillRecord } from '../state/order'
-import { createState, hexBytes, keyBytes, type State } from '../state/state'
+import { createState, keyBytes, type State, setSettings } from '../state/state'
 import { STATE_LAYOUT } from './encode_state'
 import {
   account_row,
@@ -69,9 +69,7 @@ export function decodeState(
 
 function readHeading(state: State, from: ByteReader): void {
   Object.assign(state, heading.read(from))
-  if (state.settings === undefined) return
-  state.fee_key = keyBytes(state.settings.fee_key)
-  state.fee_anchor = hexBytes(state.settings.fee_anchor, 32)
+  if (state.settings !== undefined) setSettings(state, state.settings)
 }
 
 function readInstruments(state: State, from: ByteReader): void {
@@ -109,13 +107,14 @@ type NoteAt = (place: number) => Note
  * The known notes come first. `settle` stores the commitments and registers the known notes; it needs the leaves, which
  * contain most commitments.
  */
-function readNotes({ notes }: State, from: ByteReader): { noteAt: NoteAt; settle: () => void } {
+function readNotes(state: State, from: ByteReader): { noteAt: NoteAt; settle: () => void } {
+  const { notes } = state
   const known = from.uint()
   const handles = new Uint32Array(from.uint())
   notes.reserve(handles.length, known)
   const commitments = new Uint8Array(new ArrayBuffer(handles.length * 32))
   for (let place = 0; place < handles.length; place++) {
-    handles[place] = readNote(from, notes, commitments, place * 32).handle
+    handles[place] = readNote(from, state, commitments, place * 32).handle
   }
   const settle = () => {
     handles.forEach((handle, place) => {
@@ -173,7 +172,7 @@ function decodeSettlement(from: ByteReader, known: Decoding): Settlement {
     waiting: row.waiting.map(payoutOf),
     batches: new Map(batches.map((batch) => [batch.batch_id, batch])),
     payments: new Map(payments.slice(0, readable).map((payment) => [idOf(payment), payment])),
-    exits: new Map(exits.map((exit) => [exit.nullifier, exit])),
+    exits: new Map(exits.map((exit) => [exit.nullifier.toHex(), exit])),
   }
 }
 

@@ -22,9 +22,9 @@ import type { TradingKey } from '../state/account'
 import type { InstrumentState } from '../state/instrument'
 import { NOTE_STATUSES, type Note } from '../state/note'
 import * as row from '../state/note_row'
-import type { Notes } from '../state/notes'
 import type { FillRecord, Order, OrderFacts } from '../state/order'
 import { DIGEST_BYTES, ID_BYTES, IDENTITY_BYTES, LIVE_STATUSES, SIDES, TYPES } from '../state/order_row'
+import { keyBytes, type State } from '../state/state'
 import { EXIT_TERMS, HALT_REASONS, hash_result, signed_batch } from './command_codec'
 import type { Tables } from './snapshot_tables'
 
@@ -114,7 +114,7 @@ export const key_row = struct({
 
 export const fill_row = struct({
   account: uint,
-  order_id: hex(16),
+  order_id: fixed(16),
   fill_index: uint,
   symbol: text,
   side,
@@ -143,7 +143,7 @@ const PARTS = [
 export function writeNote(to: ByteWriter, note: Note): void {
   const { bytes } = note.chunk
   const flags = bytes[note.at(row.FLAGS_AT)]!
-  to.text(note.owner)
+  to.text(note.owner_text)
   to.uint(note.mint)
   to.u64(note.amount)
   note_status.write(to, note.status)
@@ -163,9 +163,17 @@ export function writeNote(to: ByteWriter, note: Note): void {
  * Creates the note, not known yet. Its commitment is copied to `at` of `commitments` and is not readable from the note until
  * `Notes.settle` stores it, which needs the leaves.
  */
-export function readNote(from: ByteReader, notes: Notes, commitments: Uint8Array, at: number): Note {
+export function readNote(
+  from: ByteReader,
+  { notes, keys }: Pick<State, 'notes' | 'keys'>,
+  commitments: Uint8Array,
+  at: number,
+): Note {
+  const owner = from.text()
+  const key = keys.get(owner)
   const note = notes.create({
-    owner: from.text(),
+    owner: key?.bytes ?? keyBytes(owner),
+    key,
     mint: from.uint(),
     amount: from.u64(),
     status: note_status.read(from),
@@ -283,7 +291,7 @@ export function readOrder(from: ByteReader, known: OrderDecoding): OrderFacts {
   return facts
 }
 
-const output_row = struct({ note: uint, anchor: b32, order_id: hex(16), nonce: u64, index_role: uint })
+const output_row = struct({ note: uint, anchor: b32, order_id: fixed(16), nonce: u64, index_role: uint })
 
 /** `at` is the index in the table of exits, or in that of withdrawals and reshapes. */
 const payment_ref = struct({ exit: bool, at: uint })
@@ -310,7 +318,7 @@ export const withdrawal_row = struct({
   withdrawal_id: hex(16),
   key: uint,
   note: uint,
-  commitment: hex(32),
+  commitment: b32,
   destination: b32,
   amount: u64,
   fee: u64,
@@ -320,7 +328,7 @@ export const withdrawal_row = struct({
   accepted_slot: uint,
   change: option(uint),
   status: word(['accepted', 'submitted', 'confirmed', 'finalized', 'refunded', 'voided']),
-  refund_commitment: option(hex(32)),
+  refund_commitment: option(b32),
   settlement_batch: uint,
   signature: option(text),
   accepted_seq: uint,
@@ -332,7 +340,7 @@ export const reshape_row = struct({
   reshape_id: hex(16),
   key: uint,
   inputs: list(uint),
-  commitments: list(hex(32)),
+  commitments: list(b32),
   amounts: list(u64),
   nonce: u64,
   anchor: b32,
@@ -348,8 +356,8 @@ export const reshape_row = struct({
 })
 
 export const exit_row = struct({
-  nullifier: hex(32),
-  commitment: hex(32),
+  nullifier: b32,
+  commitment: b32,
   ...EXIT_TERMS,
   accepted_slot: uint,
   note: option(uint),

@@ -1,8 +1,9 @@
 /** Holds one auction of an instrument and applies its result: fills, settlement parts, cancelled remainders, reference. */
 
 import { ByteWriter } from '../../../protocol/byte_stream'
-import { paddedAscii, utf8 } from '../../../protocol/bytes'
+import { ascii, domain, fixed, hex, list, struct, uint } from '../../../protocol/codec'
 import { sha256 } from '../../../protocol/sha256'
+import type { Ticks } from '../../../protocol/units'
 import type { SideFills } from '../book/allocate'
 import { cross } from '../book/cross'
 import { tradeAt } from '../settlement/add_fill'
@@ -10,17 +11,30 @@ import { type Fills, type Packer, packFills } from '../settlement/pack'
 import type { InstrumentState } from '../state/instrument'
 import type { Order } from '../state/order'
 import type { AuctionRecord, Effects, Env } from '../state/outcome'
-import { hexBytes, type State } from '../state/state'
+import type { State } from '../state/state'
 import { orderView } from '../state/views'
 import { endOrder } from './order_life'
 
-const DOMAIN = utf8('tacit/auction/v1')
+/** What an auction did: ids ascending, prices in ticks, quantities in lots. */
+const RESULT = struct({
+  domain: domain('tacit/auction/v1'),
+  symbol: ascii(16),
+  batch: uint,
+  slot: uint,
+  reference_ticks: uint,
+  seed: fixed(32),
+  /** 0 for no trade. */
+  price_ticks: uint,
+  volume_lots: uint,
+  fills: list(struct({ order_id: hex(16), lots: uint })),
+  cancelled: list(hex(16)),
+  expired: list(hex(16)),
+})
 const HEAD_BYTES = 128
-const ID_BYTES = 16
-const FILL_BYTES = ID_BYTES + 8
+const FILL_BYTES = 24
 
-/** The reference that an auction may use now, in ticks; if undefined, the auction is skipped and orders rest. */
-export function usableReference(state: State, instrument: InstrumentState): number | undefined {
+/** The reference that an auction may use now; if undefined, the auction is skipped and orders rest. */
+export function usableReference(state: State, instrument: InstrumentState): Ticks | undefined {
   const { reference_policy, symbol } = instrument.terms
   if (reference_policy === 'last') return instrument.reference_ticks
   const rule = state.settings?.reference_sources?.find((one) => one.symbol === symbol)
@@ -37,7 +51,7 @@ export function holdAuction(
   env: Env,
   packer: Packer,
   instrument: InstrumentState,
-  reference_ticks: number,
+  reference_ticks: Ticks,
   expired: string[],
 ): void {
   const { terms, book } = instrument
@@ -101,36 +115,16 @@ function announceFill(state: State, fx: Effects, order: Order): void {
 }
 
 /** Under policy `last` the next reference is the clearing price, or the collar edge beyond which orders crossed. */
-function moveReference(instrument: InstrumentState, ticks: number | null): void {
+function moveReference(instrument: InstrumentState, ticks: Ticks | null): void {
   if (ticks === null || instrument.terms.reference_policy !== 'last') return
   instrument.reference_ticks = ticks
   instrument.book.recenter(ticks)
 }
 
-/**
- * SHA-256 over `tacit/auction/v1` ‖ symbol (16) ‖ batch ‖ slot ‖ reference ‖ seed (32) ‖ price (0 = none) ‖ volume ‖ for each
- * of fills, cancelled and expired: count ‖ ids ascending (16 bytes), fills with their lots. Integers are u64
- * little-endian, prices in ticks, quantities in lots. The journal stores it, so a replay with another result is detected.
- */
+/** The journal stores the SHA-256 of these bytes, so a replay with another result is detected. */
 function auctionHash(record: Omit<AuctionRecord, 'result_hash'>): Uint8Array {
   const { fills, cancelled, expired } = record
   const to = new ByteWriter(HEAD_BYTES + FILL_BYTES * (fills.length + cancelled.length + expired.length))
-  to.fixed(DOMAIN, DOMAIN.length)
-  to.fixed(paddedAscii(record.symbol, 16), 16)
-  to.uint(record.batch)
-  to.uint(record.slot)
-  to.uint(record.reference_ticks)
-  to.fixed(record.seed, 32)
-  to.uint(record.price_ticks ?? 0)
-  to.uint(record.volume_lots)
-  to.uint(fills.length)
-  for (const { order_id, lots } of fills) {
-    to.fixed(hexBytes(order_id, ID_BYTES), ID_BYTES)
-    to.uint(lots)
-  }
-  for (const ids of [cancelled, expired]) {
-    to.uint(ids.length)
-    for (const id of ids) to.fixed(hexBytes(id, ID_BYTES), ID_BYTES)
-  }
+  RESULT.write(to, { ...record, price_ticks: record.price_ticks ?? 0 })
   return sha256(to.whole())
 }

@@ -1,15 +1,17 @@
 /** Checks whether a note can back a command, locks it and releases it. */
 import { equalBytes } from '../../../protocol/bytes'
+import type { Amount } from '../../../protocol/units'
 import type { NoteFact } from '../../commands'
+import { keyOf } from '../state/account'
 import type { Note } from '../state/note'
 import { type RefusedOutcome, refuse } from '../state/outcome'
 import type { State } from '../state/state'
 
 /** A note that is not in the state yet, from its opening. */
 type OpenedNote = {
-  owner: string
+  owner: Uint8Array
   mint: number
-  amount: bigint
+  amount: Amount
   commitment: Uint8Array
   blinding: Uint8Array
   nullifier: Uint8Array
@@ -21,8 +23,8 @@ export type NoteFound = { ok: true; note: Note; fresh: false } | { ok: true; not
 type Wanted = {
   commitment: Uint8Array
   opening: NoteFact | undefined
-  /** base58 of the signing key. */
-  owner: string
+  /** The signing key. */
+  owner: Uint8Array
   /** Index of the required mint; undefined = any configured mint. */
   mint: number | undefined
   /** A note in use that this command releases (modify). */
@@ -36,7 +38,7 @@ type Wanted = {
 export function checkNote(state: State, wanted: Wanted): NoteFound | RefusedOutcome {
   const known = state.notes.find(wanted.commitment)
   if (known === undefined) return checkForgotten(state, wanted) ?? checkOpening(state, wanted)
-  if (known.owner !== wanted.owner) return refuse('note_not_owned')
+  if (!equalBytes(known.owner, wanted.owner)) return refuse('note_not_owned')
   if (wanted.mint !== undefined && known.mint !== wanted.mint) return refuse('note_wrong_mint')
   if (known.status === 'spent') return refuse('note_spent')
   if (known.status !== 'free' && !known.is(wanted.released)) return refuse('note_in_use')
@@ -48,7 +50,7 @@ function checkForgotten(state: State, wanted: Wanted): RefusedOutcome | undefine
   const leaf_index = state.leaves.indexOf(wanted.commitment)
   const owner = leaf_index === undefined ? 0 : (state.spent_owners[leaf_index] ?? 0)
   if (owner === 0) return undefined
-  return refuse(state.keys.get(wanted.owner)?.index === owner - 1 ? 'note_spent' : 'note_not_owned')
+  return refuse(keyOf(state, wanted.owner)?.index === owner - 1 ? 'note_spent' : 'note_not_owned')
 }
 
 function checkOpening(state: State, wanted: Wanted): NoteFound | RefusedOutcome {

@@ -1,11 +1,12 @@
 /** Applies the progress of a settlement batch on chain, including a return to `submitted` after a fork. */
 import { encodeBase58 } from '../../../protocol/base58'
+import { equalBytes } from '../../../protocol/bytes'
 import type { CommandOf } from '../../commands'
 import type { BatchStage } from '../../ports'
 import type { Reshape, SettlementBatch, Withdrawal } from '../state/batch'
 import { dropAll, notesOfBatch, retireNote } from '../state/note'
 import type { Answer, Effects } from '../state/outcome'
-import { hexBytes, type State } from '../state/state'
+import type { State } from '../state/state'
 import { fillView, reshapeView, withdrawalView } from '../state/views'
 import { takeForExit } from './exit'
 import { announceNote } from './hashed'
@@ -60,7 +61,7 @@ function stageWithdrawals(
     const outcome = stage.payouts[at]
     const refunded = outcome?.outcome === 'refunded' ? outcome : undefined
     payout.signature = signature
-    payout.refund_commitment = refunded?.refund_commitment?.toHex()
+    payout.refund_commitment = refunded?.refund_commitment
     const final = stage.stage === 'finalized'
     payout.status = final && refunded !== undefined ? 'refunded' : stage.stage
     if (final) payout.ended_unix_ms = state.unix_ms
@@ -84,17 +85,18 @@ function registerRefund(
     throw new Error('a refund came without its note')
   }
   // The owner may have requested its exit already, when only the request identified the note.
-  const exit = [...state.settlement.exits.values()].find((one) => one.commitment === commitment)
+  const exit = [...state.settlement.exits.values()].find((one) => equalBytes(one.commitment, commitment))
   if (exit !== undefined && exit.settlement_batch > 0) return
-  const known = state.notes.get(commitment)
+  const known = state.notes.find(commitment)
   const note =
     known ??
     state.notes.create({
-      owner: withdrawal.key.text,
+      owner: withdrawal.key.bytes,
+      key: withdrawal.key,
       mint: withdrawal.note.mint,
       amount: withdrawal.amount,
       status: 'free',
-      commitment: hexBytes(commitment, 32),
+      commitment,
       blinding,
       leaf_index: outcome.refund_leaf_index,
     })
@@ -123,11 +125,11 @@ function finalize(state: State, batch: SettlementBatch, stage: BatchStage): void
   settlement.landed = { batch_id: batch.batch_id, signature: stage.signature, slot: stage.slot }
   for (const payout of batch.payouts) {
     if (payout.kind !== 'exit') continue
-    settlement.exits.delete(payout.nullifier)
+    settlement.exits.delete(payout.nullifier.toHex())
     if (payout.note !== undefined) state.notes.drop(payout.note)
   }
   for (const note of batch.inputs) {
-    const leaf_index = state.leaves.indexOf(note.commitment_bytes!)
+    const leaf_index = state.leaves.indexOf(note.commitment!)
     if (leaf_index !== undefined) retireNote(state, note, leaf_index)
   }
   dropAll(state.notes, notesOfBatch(batch))

@@ -1,8 +1,10 @@
 /** Checks that several commands share: signer, expiry, nonce, availability and capacity; binds trading keys. */
+
 import { encodeBase58 } from '../../../protocol/base58'
+import type { SlotNumber } from '../../../protocol/units'
 import { LIMITS } from '../../limits'
 import { newList } from '../../memory/handle_list'
-import type { Account, TradingKey } from '../state/account'
+import { type Account, keyOf, type TradingKey } from '../state/account'
 import { type Env, type RefusedOutcome, refuse } from '../state/outcome'
 import { type State, settingsOf } from '../state/state'
 
@@ -26,8 +28,7 @@ export function accountOf(state: State, account_id: string): Account {
 /** Refuses `key_bound`: a trading key belongs to the first account that used it. */
 export function checkSigner(state: State, account_id: string, bytes: Uint8Array): Signer | RefusedOutcome {
   const account = accountOf(state, account_id)
-  const place = state.key_index.indexOf(bytes)
-  const key = place === undefined ? undefined : state.key_list[place]
+  const key = keyOf(state, bytes)
   if (key !== undefined && key.account !== account) return refuse('key_bound')
   return { ok: true, account, text: key?.text ?? encodeBase58(bytes), bytes, key }
 }
@@ -61,8 +62,8 @@ export function bindKey(state: State, signer: Signer): TradingKey {
 /** Refuses `expiry_too_soon` before `first_slot` and `expiry_too_far` beyond the maximum life of an order. */
 export function checkExpiry(
   state: State,
-  expiry_slot: number,
-  first_slot: number,
+  expiry_slot: SlotNumber,
+  first_slot: SlotNumber,
 ): RefusedOutcome | undefined {
   if (expiry_slot < first_slot) return refuse('expiry_too_soon')
   if (expiry_slot > state.slot + settingsOf(state).order_life_slots_max) return refuse('expiry_too_far')

@@ -5,7 +5,7 @@ import { LIMITS } from '../../limits'
 import { Book } from '../book/book'
 import { addInstrument, type InstrumentTerms, termsOf } from '../state/instrument'
 import type { Answer } from '../state/outcome'
-import { hexBytes, keyBytes, type State } from '../state/state'
+import { keyBytes, type State, setSettings } from '../state/state'
 
 /**
  * Mints and instruments are never removed; an instrument that is no longer configured is paused.
@@ -22,9 +22,7 @@ export function applyConfigure(state: State, command: CommandOf<'configure'>): A
     if (!configured.has(instrument.terms.symbol) && instrument.status === 'active')
       instrument.status = 'paused'
   }
-  state.fee_key = keyBytes(settings.fee_key)
-  state.fee_anchor = hexBytes(settings.fee_anchor, 32)
-  state.settings = settings
+  setSettings(state, settings)
   return { kind: 'done' }
 }
 

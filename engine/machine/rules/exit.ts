@@ -1,12 +1,14 @@
 /** Applies exit requests seen on chain: freezes the note, cancels its order or payment, queues the exit for settlement. */
+import { equalBytes } from '../../../protocol/bytes'
 import { nullifierOf } from '../../../protocol/notes/notes'
 import type { CommandOf } from '../../commands'
 import { LIMITS } from '../../limits'
 import type { ExitRequest } from '../../ports'
+import { keyOf } from '../state/account'
 import type { Exit } from '../state/batch'
 import type { Note } from '../state/note'
 import type { Answer, Effects } from '../state/outcome'
-import { hexBytes, type State } from '../state/state'
+import type { State } from '../state/state'
 import { announceNote } from './hashed'
 import { endOrder } from './order_life'
 import { voidPayment } from './payment'
@@ -18,15 +20,14 @@ import { voidPayment } from './payment'
 export function applyExit(state: State, fx: Effects, command: CommandOf<'exit_requested'>): Answer {
   const { request } = command
   const { exits, waiting } = state.settlement
-  const nullifier = request.nullifier.toHex()
-  const known = exits.get(nullifier)
+  const known = exits.get(request.nullifier.toHex())
   if (request.stage === 'vanished') {
     if (known !== undefined && known.settlement_batch === 0) dropExit(state, known)
     return { kind: 'done' }
   }
   if (known === undefined && state.nullifiers.has(request.nullifier)) return { kind: 'done' }
   if (known === undefined && exits.size >= LIMITS.exits_open_max) return { kind: 'done' }
-  const exit = known ?? openExit(state, fx, command, nullifier)
+  const exit = known ?? openExit(state, fx, request)
   if (exit === undefined) return { kind: 'done' }
   const served = exit.settlement_batch > 0 || waiting.includes(exit)
   if (request.stage === 'finalized' && !served) waiting.push(exit)
@@ -34,19 +35,13 @@ export function applyExit(state: State, fx: Effects, command: CommandOf<'exit_re
 }
 
 /** Undefined for a note that a packed batch already spends. */
-function openExit(
-  state: State,
-  fx: Effects,
-  command: CommandOf<'exit_requested'>,
-  nullifier: string,
-): Exit | undefined {
-  const { request } = command
+function openExit(state: State, fx: Effects, request: ExitRequest): Exit | undefined {
   const note = noteOf(state, request)
   if (note?.status === 'spent') return undefined
   const exit: Exit = {
     kind: 'exit',
-    nullifier,
-    commitment: request.commitment.toHex(),
+    nullifier: request.nullifier,
+    commitment: request.commitment,
     mint: request.mint,
     amount: request.amount,
     destination: request.destination,
@@ -57,14 +52,14 @@ function openExit(
     note: undefined,
     settlement_batch: 0,
   }
-  state.settlement.exits.set(nullifier, exit)
+  state.settlement.exits.set(exit.nullifier.toHex(), exit)
   if (note !== undefined) takeForExit(state, fx, exit, note)
   return exit
 }
 
 /** Freezes a known note for its exit and ends the order or payment that it backs. */
 export function takeForExit(state: State, fx: Effects, exit: Exit, note: Note): void {
-  const key = state.keys.get(note.owner)
+  const key = keyOf(state, note.owner)
   for (const order of key === undefined ? [] : state.orders.of(key)) {
     if (order.collateral.is(note)) endOrder(state, fx, order, { status: 'cancelled', reason: 'note_exited' })
   }
@@ -76,7 +71,7 @@ export function takeForExit(state: State, fx: Effects, exit: Exit, note: Note): 
   if (exit.note === undefined) state.notes.hold(note)
   exit.note = note
   note.status = 'exiting'
-  note.setNullifier(hexBytes(exit.nullifier, 32))
+  note.setNullifier(exit.nullifier)
   announceNote(state, fx, 'note.exited', note)
 }
 
@@ -87,13 +82,13 @@ export function takeForExit(state: State, fx: Effects, exit: Exit, note: Note): 
 function noteOf(state: State, request: ExitRequest): Note | undefined {
   const note = state.notes.find(request.commitment)
   if (note === undefined) return undefined
-  const own = note.nullifier ?? nullifierOf(request.commitment, note.blinding!).toHex()
-  return own === request.nullifier.toHex() ? note : undefined
+  const own = note.nullifier ?? nullifierOf(request.commitment, note.blinding!)
+  return equalBytes(own, request.nullifier) ? note : undefined
 }
 
 function dropExit(state: State, exit: Exit): void {
   const { exits, waiting } = state.settlement
-  exits.delete(exit.nullifier)
+  exits.delete(exit.nullifier.toHex())
   const at = waiting.indexOf(exit)
   if (at !== -1) waiting.splice(at, 1)
   if (exit.note === undefined) return

@@ -2,6 +2,7 @@
 import { compareBytes } from '../../../protocol/bytes'
 import type { NoteEvent } from '../../../protocol/wire/trading'
 import type { CommandOf } from '../../commands'
+import { keyOf } from '../state/account'
 import { type SettlementBatch, unopenedExits } from '../state/batch'
 import type { Note } from '../state/note'
 import type { Answer, Effects } from '../state/outcome'
@@ -61,12 +62,12 @@ export function announceNote(
   kind: 'note.created' | 'note.exited',
   note: Note,
 ): void {
-  const account = state.keys.get(note.owner)?.account
+  const account = keyOf(state, note.owner)?.account
   const { known } = note
   if (account === undefined || !known) return
   const data = (): NoteEvent => ({
-    commitment: note.commitment!,
-    trading_key: note.owner,
+    commitment: note.commitment!.toHex(),
+    trading_key: note.owner_text,
     mint: state.mints[note.mint]!.text,
     amount: note.amount.toString(),
   })

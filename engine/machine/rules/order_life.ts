@@ -1,4 +1,5 @@
 /** Opens and closes orders: locks and frees the note, updates the book and every index, announces the change. */
+import type { EventSeq } from '../../../protocol/units'
 import type { CancelReason, EventKind } from '../../../protocol/wire/trading'
 import type { PlaceFields } from '../../commands'
 import { BUY, FOK, IOC, type Kind, LIMIT, SELL } from '../book/order_pool'
@@ -83,7 +84,7 @@ type Ending = {
 }
 
 /** Returns the seq of the closing event. Fully filled orders have already left the book. */
-export function endOrder(state: State, fx: Effects, order: Order, ending: Ending): number {
+export function endOrder(state: State, fx: Effects, order: Order, ending: Ending): EventSeq {
   const { instrument, key } = order
   const { status, reason, replaced_by } = ending
   removeExposure(order)

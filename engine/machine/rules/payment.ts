@@ -1,4 +1,5 @@
 /** Decides and applies withdrawals and reshapes, and voids those that will not settle. */
+import { type Amount, plus } from '../../../protocol/units'
 import type { CommandOf } from '../../commands'
 import type { Reshape, Withdrawal } from '../state/batch'
 import { holdAll } from '../state/note'
@@ -52,7 +53,7 @@ function firstResult(known: Withdrawal | Reshape) {
   return withdrawalView({ ...known, ...first, ...unpaid }, known.accepted_seq)
 }
 
-type WithdrawPlan = { ok: true; signer: Signer; note: NoteFound; fee: bigint }
+type WithdrawPlan = { ok: true; signer: Signer; note: NoteFound; fee: Amount }
 
 export function decideWithdraw(
   state: State,
@@ -62,10 +63,10 @@ export function decideWithdraw(
   const signer = checkPayment(state, command)
   if (!signer.ok) return signer
   const { commitment, opening } = command
-  const note = checkNote(state, { commitment, opening, owner: signer.text, mint: undefined })
+  const note = checkNote(state, { commitment, opening, owner: signer.bytes, mint: undefined })
   if (!note.ok) return note
   const mint = state.mints[note.note.mint]!
-  if (note.note.amount < command.amount + mint.withdraw_fee) return refuse('collateral_insufficient')
+  if (note.note.amount < plus(command.amount, mint.withdraw_fee)) return refuse('collateral_insufficient')
   if (command.amount === 0n || command.amount < mint.min_withdraw) return refuse('withdraw_below_minimum')
   const busy = checkSubsystems(state, env) ?? checkKeyLimit(signer) ?? checkBacklog(state)
   return busy ?? { ok: true, signer, note, fee: mint.withdraw_fee }
@@ -101,7 +102,7 @@ function checkInputs(
   for (const [at, commitment] of command.inputs.entries()) {
     const mint = notes[0]?.note.mint
     const opening = command.openings[at]
-    const found = checkNote(state, { commitment, opening, owner: signer.text, mint })
+    const found = checkNote(state, { commitment, opening, owner: signer.bytes, mint })
     if (!found.ok) return found
     notes.push(found)
   }
@@ -122,7 +123,7 @@ export function applyWithdraw(
     kind: 'withdrawal',
     withdrawal_id: command.withdrawal_id.toHex(),
     note,
-    commitment: command.commitment.toHex(),
+    commitment: command.commitment,
     destination: command.destination,
     amount: command.amount,
     fee: plan.fee,
@@ -150,7 +151,7 @@ export function applyReshape(
     kind: 'reshape',
     reshape_id: command.reshape_id.toHex(),
     inputs,
-    commitments: command.inputs.map((one) => one.toHex()),
+    commitments: command.inputs,
     amounts: command.amounts,
     anchor: command.anchor,
     outputs: [],

@@ -1,11 +1,19 @@
 /** Decides and applies place and modify commands. */
 import { equalBytes } from '../../../protocol/bytes'
-import { feeUpTo } from '../../../protocol/units'
+import { feeUpTo, type Lots, plus, type Ticks } from '../../../protocol/units'
 import type { CommandOf, PlaceFields } from '../../commands'
 import { TICK_MAX } from '../book/book'
 import { crossesOwn } from '../state/exposure'
 import type { FinalOrder } from '../state/final_orders'
-import { baseOf, type InstrumentState, instrumentOf, nextClose, quoteOf } from '../state/instrument'
+import {
+  baseOf,
+  type InstrumentState,
+  instrumentOf,
+  lotsOf,
+  nextClose,
+  quoteOf,
+  ticksOf,
+} from '../state/instrument'
 import type { Order } from '../state/order'
 import { type Answer, type Effects, type Env, type RefusedOutcome, refuse } from '../state/outcome'
 import type { State } from '../state/state'
@@ -24,18 +32,18 @@ import {
 } from './checks'
 import { endOrder, openOrder } from './order_life'
 
-/** The input of applying an accepted place; quantities in lots, prices in ticks. */
+/** The input of applying an accepted place. */
 export type PlacePlan = {
   ok: true
   signer: Signer
   instrument: InstrumentState
-  lots: number
-  ticks: number
-  min_lots: number
+  lots: Lots
+  ticks: Ticks
+  min_lots: Lots
   note: NoteFound
 }
 
-/** Intake has checked schema, instrument rules and signature (protocol.md "Order of checks"). */
+/** The request is parsed, and intake has checked instrument rules and signature (protocol.md "Order of checks"). */
 export function decidePlace(state: State, command: CommandOf<'place'>, env: Env): PlacePlan | RefusedOutcome {
   const signer = checkSigner(state, command.account_id, command.trading_key)
   if (!signer.ok) return signer
@@ -58,7 +66,7 @@ function checkResend(
 ): RefusedOutcome | undefined {
   const known = state.orders.find(order_id) ?? state.finals.find(order_id)
   if (known === undefined) return undefined
-  if (known.digest !== digest.toHex()) return refuse('order_id_taken')
+  if (!equalBytes(known.digest, digest)) return refuse('order_id_taken')
   return refuse('order_exists', { result: resultOf(known) })
 }
 
@@ -72,20 +80,20 @@ function decideOrder(
 ): PlacePlan | RefusedOutcome {
   const instrument = instrumentOf(state, body.symbol)
   const { terms } = instrument
-  const ticks = Number(body.price_limit / terms.tick_size)
-  const lots = Number(body.amount / terms.lot_size)
+  const ticks = ticksOf(terms, body.price_limit)
+  const lots = lotsOf(terms, body.amount)
   const expiry = checkExpiry(state, body.expiry_slot, nextClose(instrument, state.slot))
   if (expiry !== undefined) return expiry
   const note = checkNote(state, {
     commitment: body.collateral_commitment,
     opening: body.opening,
-    owner: signer.text,
+    owner: signer.bytes,
     mint: body.side === 'buy' ? terms.quote : terms.base,
     released: old?.collateral,
   })
   if (!note.ok) return note
   const quote = quoteOf(terms, lots, ticks)
-  const needed = body.side === 'buy' ? quote + feeUpTo(quote, terms.fee_bps) : baseOf(terms, lots)
+  const needed = body.side === 'buy' ? plus(quote, feeUpTo(quote, terms.fee_bps)) : baseOf(terms, lots)
   if (note.note.amount < needed) return refuse('collateral_insufficient')
   if (crossesOwn(signer.account, instrument, body.side, ticks, old)) return refuse('self_cross')
   const refused =
@@ -96,7 +104,7 @@ function decideOrder(
     checkBacklog(state)
   if (refused !== undefined) return refused
   if (ticks > TICK_MAX) throw new Error('a limit price is beyond what intake lets through')
-  const min_lots = Number(body.min_fill / terms.lot_size)
+  const min_lots = lotsOf(terms, body.min_fill)
   return { ok: true, signer, instrument, lots, ticks, min_lots, note }
 }
 
@@ -138,7 +146,7 @@ export function decideModify(
 }
 
 function isReduction(old: Order, place: PlacePlan, replacement: PlaceFields): boolean {
-  const commitment = old.collateral.commitment_bytes
+  const commitment = old.collateral.commitment
   return (
     old.instrument === place.instrument &&
     old.side === replacement.side &&

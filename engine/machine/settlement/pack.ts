@@ -1,6 +1,6 @@
 /** Packs fills, withdrawals, reshapes, served exits and fees into settlement batches that each conserve every mint. */
-import { encodeBase58 } from '../../../protocol/base58'
 import { SETTLE_LIMITS } from '../../../protocol/limits'
+import { minus, plus } from '../../../protocol/units'
 import { LIMITS, MS_PER_DAY } from '../../limits'
 import {
   coverLeaf,
@@ -14,7 +14,7 @@ import {
 } from '../state/batch'
 import { holdAll } from '../state/note'
 import type { Order } from '../state/order'
-import { hexBytes, type State, settingsOf } from '../state/state'
+import { type State, settingsOf } from '../state/state'
 import { addFill, type Trade } from './add_fill'
 
 /** Opens settlement batches while a slot is applied and allocates their capacity. A batch only grows during its slot. */
@@ -140,7 +140,7 @@ class Walk {
   }
 }
 
-const NO_ORDER_ID = '0'.repeat(32)
+const NO_ORDER_ID = new Uint8Array(16)
 /** A part is the space of one nullifier and two outputs with memos: 128 bytes of a transaction. */
 const PART_BYTES = 128
 const NULLIFIER_BYTES = 32
@@ -213,7 +213,7 @@ function packWithdrawal(state: State, batch: SettlementBatch, withdrawal: Withdr
   withdrawal.change = createNote(
     state,
     batch,
-    { owner: note.owner, mint: note.mint, amount: note.amount - amount - fee, status: 'free' },
+    { owner: note.owner, mint: note.mint, amount: minus(note.amount, plus(amount, fee)), status: 'free' },
     { anchor: withdrawal.change_anchor, order_id: NO_ORDER_ID, nonce: withdrawal.nonce, index_role: 1 },
   )
   if (withdrawal.change !== undefined) state.notes.hold(withdrawal.change)
@@ -233,7 +233,7 @@ function packReshape(state: State, batch: SettlementBatch, reshape: Reshape): vo
 
 function packExit(state: State, batch: SettlementBatch, exit: Exit): void {
   if (exit.note !== undefined) spendNote(state, batch, exit.note)
-  else coverLeaf(state, batch, state.leaves.indexOf(hexBytes(exit.commitment, 32)))
+  else coverLeaf(state, batch, state.leaves.indexOf(exit.commitment))
   batch.payouts.push(exit)
 }
 
@@ -256,7 +256,7 @@ export function issueFees(state: State, packer: Packer): void {
     createNote(
       state,
       batch,
-      { owner: encodeBase58(state.fee_key), mint, amount, status: 'free' },
+      { owner: state.fee_key, mint, amount, status: 'free' },
       { anchor: state.fee_anchor, order_id: NO_ORDER_ID, nonce: BigInt(day), index_role: 2 * mint },
     )
   }

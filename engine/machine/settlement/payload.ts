@@ -2,7 +2,7 @@
 import { compareBytes, concatBytes } from '../../../protocol/bytes'
 import type { HashJob, HashResult, Payout, SettlementPayload } from '../../ports'
 import { type SettlementBatch, unopenedExits } from '../state/batch'
-import { hexBytes, keyBytes, type State } from '../state/state'
+import type { State } from '../state/state'
 
 /** Undefined until the batch is hashed, and after it is finalized. */
 export function payloadOf(state: State, batch_id: number): SettlementPayload | undefined {
@@ -29,7 +29,7 @@ function payoutsOf(state: State, batch: SettlementBatch, hashed: HashResult): Pa
     const { kind, destination, amount } = payout
     if (kind === 'exit') {
       const { mint, refund_inner, nullifier } = payout
-      return { kind, mint, destination, amount, refund_inner, nullifier: hexBytes(nullifier, 32) }
+      return { kind, mint, destination, amount, refund_inner, nullifier }
     }
     const { bytes: mint } = state.mints[payout.note.mint]!
     return { kind, mint, destination, amount, refund_inner: hashed.refund_inners[refund++]! }
@@ -44,28 +44,22 @@ export function nextHashJob(state: State): HashJob | undefined {
   const batch = state.settlement.batches.get(state.settlement.last_hashed + 1)
   if (batch === undefined) return undefined
   const { batch_id, generation } = batch
-  const owners = new Map<string, Uint8Array>()
-  const ownerOf = (text: string) => {
-    const bytes = owners.get(text) ?? state.keys.get(text)?.bytes ?? keyBytes(text)
-    owners.set(text, bytes)
-    return bytes
-  }
   return {
     batch_id,
     inputs: [
-      ...batch.inputs.map(({ commitment_bytes: commitment, blinding }) => {
+      ...batch.inputs.map(({ commitment, blinding }) => {
         if (commitment === undefined || blinding === undefined) throw new Error('an input is not hashed yet')
         return { commitment, blinding }
       }),
-      ...unopenedExits(batch).map(({ nullifier }) => ({ nullifier: hexBytes(nullifier, 32) })),
+      ...unopenedExits(batch).map(({ nullifier }) => ({ nullifier })),
     ],
     outputs: batch.outputs.map(({ note, anchor, order_id, nonce, index_role }) => ({
       anchor: concatBytes(anchor),
-      order_id: hexBytes(order_id, 16),
+      order_id,
       nonce,
       generation,
       index_role,
-      owner: ownerOf(note.owner),
+      owner: note.owner,
       mint: state.mints[note.mint]!.bytes,
       amount: note.amount,
     })),

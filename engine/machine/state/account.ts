@@ -1,4 +1,5 @@
 /** Defines accounts and the trading keys bound to them, and applies the operator-signed records that create and change them. */
+import type { EventSeq, SlotNumber } from '../../../protocol/units'
 import type { CommandOf } from '../../commands'
 import type { HandleList } from '../../memory/handle_list'
 import type { InstrumentState } from './instrument'
@@ -15,7 +16,7 @@ export type Account = {
   keys_max: number
   record: Uint8Array
   /** Number of the newest event; events are gapless from 1. */
-  seq: number
+  seq: EventSeq
   keys: TradingKey[]
   /** Live orders of all keys. */
   live: number
@@ -36,7 +37,7 @@ export type TradingKey = {
   place_nonce: bigint
   cancel_nonce: bigint
   /** Slot at which the dead-man timer fires; 0 = not armed. */
-  dead_man_slot: number
+  dead_man_slot: SlotNumber
   /** Live orders, in the order of arrival. */
   readonly orders: HandleList
 }
@@ -58,6 +59,15 @@ export function newAccount(account_id: string): Account {
     exposures: new Map(),
     armed: new Set(),
   }
+}
+
+/** The bound trading key of these bytes. */
+export function keyOf(
+  { key_index, key_list }: Pick<State, 'key_index' | 'key_list'>,
+  bytes: Uint8Array,
+): TradingKey | undefined {
+  const place = key_index.indexOf(bytes)
+  return place === undefined ? undefined : key_list[place]
 }
 
 /** Refuses `record_stale` unless the version is above the known one. */

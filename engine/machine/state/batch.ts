@@ -1,4 +1,5 @@
 /** Defines settlement batches, the content of one `settle` transaction each, from packing to finality. */
+import type { Amount, EventSeq, SlotNumber } from '../../../protocol/units'
 import type { HashResult, SignedBatch } from '../../ports'
 import type { TradingKey } from './account'
 import type { Note, NoteFacts } from './note'
@@ -11,8 +12,8 @@ type BatchProgress = 'built' | 'submitted' | 'confirmed' | 'finalized'
 type Output = {
   readonly note: Note
   readonly anchor: Uint8Array
-  /** Hex; 32 zeros for a note that belongs to no order. */
-  readonly order_id: string
+  /** Zeros for a note that belongs to no order. */
+  readonly order_id: Uint8Array
   readonly nonce: bigint
   /** 2 * index + role. */
   readonly index_role: number
@@ -21,7 +22,7 @@ type Output = {
 export type SettlementBatch = {
   readonly batch_id: number
   /** Slot at which it was packed. */
-  readonly slot: number
+  readonly slot: SlotNumber
   readonly generation: number
   readonly inputs: Note[]
   readonly outputs: Output[]
@@ -30,7 +31,7 @@ export type SettlementBatch = {
   readonly payouts: (Withdrawal | Exit)[]
   readonly reshapes: Reshape[]
   /** Change of accrued fees by mint index; with it every mint balances. */
-  readonly fees: bigint[]
+  readonly fees: Amount[]
   /** Minimum number of leaves of the known state that the transaction cites. */
   leaf_count_min: number
   /** Capacity used. */
@@ -50,23 +51,23 @@ export type Withdrawal = {
   readonly withdrawal_id: string
   readonly key: TradingKey
   readonly note: Note
-  readonly commitment: string
+  readonly commitment: Uint8Array
   readonly destination: Uint8Array
-  readonly amount: bigint
-  readonly fee: bigint
+  readonly amount: Amount
+  readonly fee: Amount
   readonly nonce: bigint
   readonly change_anchor: Uint8Array
-  readonly expiry_slot: number
-  readonly accepted_slot: number
+  readonly expiry_slot: SlotNumber
+  readonly accepted_slot: SlotNumber
   change: Note | undefined
   status: 'accepted' | 'submitted' | 'confirmed' | 'finalized' | 'refunded' | 'voided'
-  /** Hex; set once the chain turns the payout into a refund note. */
-  refund_commitment: string | undefined
+  /** Set once the chain turns the payout into a refund note. */
+  refund_commitment: Uint8Array | undefined
   settlement_batch: number
   signature: string | undefined
   /** Event numbers of its acceptance and of its newest event. */
-  accepted_seq: number
-  seq: number
+  accepted_seq: EventSeq
+  seq: EventSeq
   ended_unix_ms: number
 }
 
@@ -77,37 +78,36 @@ export type Reshape = {
   readonly reshape_id: string
   readonly key: TradingKey
   readonly inputs: Note[]
-  /** Hex; of the inputs, as in the request. */
-  readonly commitments: string[]
-  readonly amounts: bigint[]
+  /** Of the inputs, as in the request. */
+  readonly commitments: Uint8Array[]
+  readonly amounts: Amount[]
   readonly nonce: bigint
   readonly anchor: Uint8Array
-  readonly expiry_slot: number
-  readonly accepted_slot: number
+  readonly expiry_slot: SlotNumber
+  readonly accepted_slot: SlotNumber
   outputs: Note[]
   status: 'accepted' | 'submitted' | 'confirmed' | 'finalized' | 'voided'
   settlement_batch: number
   signature: string | undefined
-  accepted_seq: number
-  seq: number
+  accepted_seq: EventSeq
+  seq: EventSeq
   ended_unix_ms: number
 }
 
 /** An exit request seen on chain. The whole note is paid to the destination of the request. */
 export type Exit = {
   readonly kind: 'exit'
-  /** Hex. */
-  readonly nullifier: string
+  readonly nullifier: Uint8Array
   readonly mint: Uint8Array
-  readonly amount: bigint
+  readonly amount: Amount
   readonly destination: Uint8Array
   readonly deadline_unix_s: number
   readonly request_account: Uint8Array
-  /** Hex; of the note. */
-  readonly commitment: string
+  /** Of the note. */
+  readonly commitment: Uint8Array
   /** Of the refund note, as in the request. */
   readonly refund_inner: Uint8Array
-  readonly accepted_slot: number
+  readonly accepted_slot: SlotNumber
   /** Undefined while the engine has not seen the opening of the note. */
   note: Note | undefined
   settlement_batch: number
@@ -126,16 +126,16 @@ export type Settlement = {
   readonly waiting: (Withdrawal | Reshape | Exit)[]
   /** All readable withdrawals and reshapes by id (hex), in the order of acceptance. */
   readonly payments: Map<string, Withdrawal | Reshape>
-  /** Open exit requests by nullifier. */
+  /** Open exit requests by nullifier (hex). */
   readonly exits: Map<string, Exit>
   /** Accrued fees that are not issued yet, by mint index. */
-  fees: bigint[]
+  fees: Amount[]
   /** Unix day on which fee notes were last issued. */
   fee_day: number
   /** Number of leaves a known state must have to contain all notes spent so far. */
   leaf_count_min: number
   /** Newest finalized batch. */
-  landed: { batch_id: number; signature: Uint8Array; slot: number } | undefined
+  landed: { batch_id: number; signature: Uint8Array; slot: SlotNumber } | undefined
 }
 
 /** Makes a note an input of the batch and marks it spent. */
@@ -179,7 +179,7 @@ export function createNote(
 }
 
 /** Changes the accrued fees of a mint; `change` is negative when fees are issued. */
-export function moveFees(state: State, batch: SettlementBatch, mint: number, change: bigint): void {
+export function moveFees(state: State, batch: SettlementBatch, mint: number, change: Amount): void {
   const { fees } = state.settlement
   const accrued = (fees[mint] ?? 0n) + change
   if (accrued < 0n) throw new Error('accrued fees cannot be negative')

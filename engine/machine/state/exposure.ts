@@ -1,4 +1,5 @@
 /** Prevents self-crosses: a new order must not overlap live orders of its account (matching.md rule 2). */
+import type { Ticks } from '../../../protocol/units'
 import type { Side } from '../../../protocol/wire/trading'
 import type { Account } from './account'
 import type { InstrumentState } from './instrument'
@@ -10,7 +11,7 @@ export function crossesOwn(
   account: Account,
   instrument: InstrumentState,
   side: Side,
-  ticks: number,
+  ticks: Ticks,
   except?: Order,
 ): boolean {
   const exposure = account.exposures.get(instrument)

@@ -1,25 +1,27 @@
 /** Stores closed orders by id, oldest first, as rows of bytes: as objects, millions of them would be most of the heap. */
+
 import type { ByteReader, ByteWriter } from '../../../protocol/byte_stream'
 import { copyBytes } from '../../../protocol/bytes'
+import type { EventSeq, SlotNumber } from '../../../protocol/units'
 import type { CancelReason, OrderStatus } from '../../../protocol/wire/trading'
 import { type HashSeed, IdTable } from '../../memory/id_table'
 import { type Chunk, newChunk } from '../../memory/rows'
 import type { TradingKey } from './account'
 import { ID_BYTES, IDENTITY_BYTES } from './order_row'
 
-/** The record of a closed order, enough to answer resends and late cancels. Ids and digest in hex. */
+/** The record of a closed order, enough to answer resends and late cancels. Ids in hex. */
 export type FinalOrder = {
   readonly order_id: string
   readonly account_id: string
   readonly trading_key: string
-  readonly digest: string
+  readonly digest: Uint8Array
   readonly status: Extract<OrderStatus, 'filled' | 'cancelled' | 'expired'>
   readonly reason: CancelReason | undefined
-  readonly arrival_slot: number
-  readonly expiry_slot: number
+  readonly arrival_slot: SlotNumber
+  readonly expiry_slot: SlotNumber
   readonly replaces: string | undefined
   /** Event number of its `order.accepted`. */
-  readonly seq: number
+  readonly seq: EventSeq
   readonly final_unix_ms: number
 }
 
@@ -81,7 +83,7 @@ function readRow(
   return {
     order_id: bytes.slice(at, at + 16).toHex(),
     key: view.getUint32(at + KEY_AT, true),
-    digest: bytes.slice(at + DIGEST_AT, at + DIGEST_AT + 32).toHex(),
+    digest: bytes.slice(at + DIGEST_AT, at + DIGEST_AT + 32),
     status: STATUSES[bytes[at + STATUS_AT]!]!,
     reason: reason === 0 ? undefined : REASONS[reason - 1]!,
     arrival_slot: view.getFloat64(at + ARRIVAL_AT, true),
@@ -150,7 +152,7 @@ export class FinalOrders {
     return number === undefined ? undefined : this.read(number)
   }
 
-  oldest(): { expiry_slot: number; final_unix_ms: number } | undefined {
+  oldest(): { expiry_slot: SlotNumber; final_unix_ms: number } | undefined {
     if (this.size === 0) return undefined
     const { view } = this.blockOf(this.first)
     const at = this.rowAt(this.first)

@@ -1,4 +1,5 @@
 /** Defines instruments: terms in integers, order book, reference, batch number, status. */
+import type { BaseUnits, Lots, Price, QuoteUnits, SlotNumber, Ticks } from '../../../protocol/units'
 import type { Instrument, InstrumentStatus, PriceRule, ReferencePolicy } from '../../../protocol/wire/trading'
 import { type Book, TICK_MAX } from '../book/book'
 import type { State } from './state'
@@ -10,14 +11,14 @@ export type InstrumentTerms = {
   readonly base: number
   readonly quote: number
   readonly base_decimals: number
-  readonly lot_size: bigint
-  readonly tick_size: bigint
+  readonly lot_size: BaseUnits
+  readonly tick_size: Price
   /** Value of one lot in quote units per tick of price: exact by the load rule. */
   readonly quote_per_lot_tick: bigint
   readonly batch_slots: number
   readonly collar_bps: number
   readonly fee_bps: number
-  readonly initial_reference_ticks: number
+  readonly initial_reference_ticks: Ticks
   readonly reference_policy: ReferencePolicy
   readonly price_rule: PriceRule
   readonly volume_tolerance_bps: number
@@ -29,7 +30,7 @@ export type InstrumentState = {
   terms: InstrumentTerms
   status: InstrumentStatus
   /** In ticks; undefined = none usable yet (oracle). */
-  reference_ticks: number | undefined
+  reference_ticks: Ticks | undefined
   /** Publication time of the oracle price; 0 under policy `last`. */
   reference_unix_ms: number
   /** Name of the oracle source; empty under policy `last`. */
@@ -48,7 +49,7 @@ export function addInstrument(state: State, instrument: InstrumentState): void {
 }
 
 /** The first slot after `slot` at which this instrument closes: instrument k closes at slots = k mod batch_slots. */
-export function nextClose(instrument: InstrumentState, slot: number): number {
+export function nextClose(instrument: InstrumentState, slot: SlotNumber): SlotNumber {
   const { batch_slots } = instrument.terms
   const phase = instrument.index % batch_slots
   const past = (((slot - phase) % batch_slots) + batch_slots) % batch_slots
@@ -56,7 +57,7 @@ export function nextClose(instrument: InstrumentState, slot: number): number {
 }
 
 /** Whether a close lies in `(from, to]`. */
-export function closesWithin(instrument: InstrumentState, from: number, to: number): boolean {
+export function closesWithin(instrument: InstrumentState, from: SlotNumber, to: SlotNumber): boolean {
   return nextClose(instrument, from) <= to
 }
 
@@ -85,13 +86,27 @@ export function termsOf(
 }
 
 /** Amount in base units of a number of lots. */
-export function baseOf(terms: InstrumentTerms, lots: number): bigint {
+export function baseOf(terms: InstrumentTerms, lots: Lots): BaseUnits {
   return BigInt(lots) * terms.lot_size
 }
 
 /** Exact value in quote units of lots at a price in ticks. */
-export function quoteOf(terms: InstrumentTerms, lots: number, ticks: number): bigint {
+export function quoteOf(terms: InstrumentTerms, lots: Lots, ticks: Ticks): QuoteUnits {
   return BigInt(lots) * BigInt(ticks) * terms.quote_per_lot_tick
+}
+
+/** Lots of an amount on lot, rounded down. */
+export function lotsOf(terms: InstrumentTerms, amount: BaseUnits): Lots {
+  return Number(amount / terms.lot_size)
+}
+
+/** Ticks of a price on tick, rounded down. */
+export function ticksOf(terms: InstrumentTerms, price: Price): Ticks {
+  return Number(price / terms.tick_size)
+}
+
+export function priceOf(terms: InstrumentTerms, ticks: Ticks): Price {
+  return BigInt(ticks) * terms.tick_size
 }
 
 /** @throws Error for an unknown symbol, which intake rejects as `instrument_unknown` */
@@ -102,7 +117,7 @@ export function instrumentOf(state: State, symbol: string): InstrumentState {
 }
 
 /** An oracle's price rounded to the nearest tick, half down; undefined outside the ticks of a book. */
-export function referenceTicks({ tick_size }: InstrumentTerms, price: bigint): number | undefined {
+export function referenceTicks({ tick_size }: InstrumentTerms, price: Price): Ticks | undefined {
   const below = price / tick_size
   const rest = price % tick_size
   const ticks = Number(rest * 2n > tick_size ? below + 1n : below)

@@ -1,5 +1,7 @@
 /** Stores live orders with all their indexes: by id, by trading key, by expiry slot, in the order of arrival. */
+
 import { copyBytes } from '../../../protocol/bytes'
+import type { SlotNumber } from '../../../protocol/units'
 import { dueSlots } from '../../memory/buckets'
 import { HandleLinks, type HandleList, newList } from '../../memory/handle_list'
 import { type HashSeed, IdTable } from '../../memory/id_table'
@@ -18,7 +20,7 @@ export class LiveOrders {
   private readonly all = newList()
   private readonly all_links = new HandleLinks(this.rows, row.ALL_LINKS_AT)
   private readonly key_links = new HandleLinks(this.rows, row.KEY_LINKS_AT)
-  private readonly expiries = new Map<number, HandleList>()
+  private readonly expiries = new Map<SlotNumber, HandleList>()
   private readonly expiry_links = new HandleLinks(this.rows, row.EXPIRY_LINKS_AT)
   private readonly context: OrderContext
 
@@ -46,15 +48,6 @@ export class LiveOrders {
   find(order_id: Uint8Array): Order | undefined {
     const handle = this.table.find(order_id)
     return handle === undefined ? undefined : this.at(handle)
-  }
-
-  /** The same by hex. */
-  get(order_id: string): Order | undefined {
-    return this.find(Uint8Array.fromHex(order_id))
-  }
-
-  has(order_id: string): boolean {
-    return this.table.find(Uint8Array.fromHex(order_id)) !== undefined
   }
 
   /** A reference to the live order of a handle. */
@@ -87,7 +80,7 @@ export class LiveOrders {
   }
 
   /** The orders that expire at or before `slot`: one list per slot, ascending, each in the order of arrival. */
-  dueUpTo(slot: number): Order[][] {
+  dueUpTo(slot: SlotNumber): Order[][] {
     const due = dueSlots(this.expiries, 0, slot)
     return due.map((at) => this.listed(this.expiries.get(at)!, this.expiry_links))
   }

@@ -1,7 +1,9 @@
 /** Defines references to the notes the engine can spend, deposits with a known opening and its own outputs, and holds on them. */
+import { encodeBase58 } from '../../../protocol/base58'
 import type { ByteWriter } from '../../../protocol/byte_stream'
+import type { Amount } from '../../../protocol/units'
 import { type Chunk, readU48, writeU48 } from '../../memory/rows'
-import type { TradingKey } from './account'
+import { keyOf, type TradingKey } from './account'
 import type { Reshape, SettlementBatch, Withdrawal } from './batch'
 import * as row from './note_row'
 import type { Commitments, Notes } from './notes'
@@ -17,13 +19,13 @@ export const NOTE_STATUSES = ['free', 'in_use', 'spent', 'exiting'] as const
 
 /** The fields of a new note; commitment, blinding and nullifier are 32 bytes. */
 export type NoteFacts = {
-  /** The owning trading key, base58. */
-  owner: string
+  /** The owning trading key. */
+  owner: Uint8Array
   /** The same key, to save a lookup. */
-  key?: TradingKey
+  key?: TradingKey | undefined
   /** Index of the mint in `State.mints`. */
   mint: number
-  amount: bigint
+  amount: Amount
   status: NoteStatus
   /** Undefined while the batch that creates the note is not hashed. */
   commitment?: Uint8Array
@@ -38,7 +40,7 @@ export type NoteFacts = {
 export type NoteContext = {
   readonly keys: readonly TradingKey[]
   /** By handle: owners that are not trading keys of the venue. */
-  readonly others: Map<number, string>
+  readonly others: Map<number, Uint8Array>
   readonly commitments: Commitments
 }
 
@@ -62,16 +64,24 @@ export class Note {
     return other !== undefined && other.handle === this.handle && other.life === this.life
   }
 
-  get owner(): string {
-    const owner = this.chunk.view.getUint32(this.at(row.OWNER_AT), true)
-    return owner === 0 ? this.context.others.get(this.handle)! : this.context.keys[owner - 1]!.text
+  get owner(): Uint8Array {
+    return this.key?.bytes ?? this.context.others.get(this.handle)!
+  }
+
+  /** base58. */
+  get owner_text(): string {
+    return this.key?.text ?? encodeBase58(this.owner)
+  }
+
+  private get key(): TradingKey | undefined {
+    return this.context.keys[this.chunk.view.getUint32(this.at(row.OWNER_AT), true) - 1]
   }
 
   get mint(): number {
     return this.chunk.view.getUint16(this.at(row.MINT_AT), true)
   }
 
-  get amount(): bigint {
+  get amount(): Amount {
     return this.chunk.view.getBigUint64(this.at(row.AMOUNT_AT), true)
   }
 
@@ -83,13 +93,8 @@ export class Note {
     this.chunk.bytes[this.at(row.STATUS_AT)] = NOTE_STATUSES.indexOf(status)
   }
 
-  /** Hex. */
-  get commitment(): string | undefined {
-    return this.commitment_bytes?.toHex()
-  }
-
   /** A copy, as for the other byte fields. */
-  get commitment_bytes(): Uint8Array | undefined {
+  get commitment(): Uint8Array | undefined {
     if (!this.flag(row.HAS_COMMITMENT)) return undefined
     const { commitments } = this.context
     const at = commitments.placeOf(this.handle)
@@ -108,12 +113,7 @@ export class Note {
     return this.part(row.BLINDING_AT, row.HAS_BLINDING)
   }
 
-  /** Hex. */
-  get nullifier(): string | undefined {
-    return this.nullifier_bytes?.toHex()
-  }
-
-  get nullifier_bytes(): Uint8Array | undefined {
+  get nullifier(): Uint8Array | undefined {
     return this.part(row.NULLIFIER_AT, row.HAS_NULLIFIER)
   }
 
@@ -193,7 +193,7 @@ export function dropAll(notes: Notes, held: readonly Note[]): void {
 
 /** Forgets a note whose spending is final, but records the owner, so that a reuse is rejected with the right code. */
 export function retireNote(state: State, note: Note, leaf_index: number): void {
-  const owner = state.keys.get(note.owner)
+  const owner = keyOf(state, note.owner)
   if (leaf_index >= state.spent_owners.length) {
     const larger = new Uint32Array(Math.max(leaf_index + 1, state.spent_owners.length * 2))
     larger.set(state.spent_owners)

@@ -4,6 +4,7 @@ import type { ByteIndex } from '../../memory/byte_index'
 import { HandleLinks, newList } from '../../memory/handle_list'
 import { type HashSeed, type Ids, IdTable } from '../../memory/id_table'
 import { RowSlab } from '../../memory/rows'
+import { keyOf } from './account'
 import { NOTE_STATUSES, Note, type NoteContext, type NoteFacts } from './note'
 import * as row from './note_row'
 import type { State } from './state'
@@ -116,7 +117,7 @@ export class Notes {
   size = 0
 
   constructor(
-    private readonly state: Pick<State, 'keys' | 'key_list' | 'leaves'>,
+    private readonly state: Pick<State, 'key_index' | 'key_list' | 'leaves'>,
     seed: HashSeed,
   ) {
     this.commitments = new Commitments(this.rows, state.leaves)
@@ -149,13 +150,8 @@ export class Notes {
     return handle === undefined ? undefined : this.at(handle)
   }
 
-  /** The same by hex. */
-  get(commitment: string): Note | undefined {
-    return this.find(Uint8Array.fromHex(commitment))
-  }
-
-  has(commitment: string): boolean {
-    return this.table.find(Uint8Array.fromHex(commitment)) !== undefined
+  has(commitment: Uint8Array): boolean {
+    return this.table.find(commitment) !== undefined
   }
 
   /** Known notes, in the order in which they became known. */
@@ -178,7 +174,7 @@ export class Notes {
     const handle = this.rows.take()
     const { bytes, view } = this.rows.chunkOf(handle)
     const at = this.rows.placeOf(handle)
-    const owner = facts.key ?? this.state.keys.get(facts.owner)
+    const owner = facts.key ?? keyOf(this.state, facts.owner)
     if (owner === undefined) this.context.others.set(handle, facts.owner)
     view.setUint32(at + row.OWNER_AT, owner === undefined ? 0 : owner.index + 1, true)
     view.setUint16(at + row.MINT_AT, facts.mint, true)

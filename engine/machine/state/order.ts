@@ -1,6 +1,7 @@
-/** Defines references to live orders and the record of a fill. Quantities of orders in lots, prices in ticks. */
+/** Defines references to live orders and the record of a fill. */
 import type { ByteWriter } from '../../../protocol/byte_stream'
 import { copyBytes } from '../../../protocol/bytes'
+import type { BaseUnits, EventSeq, Lots, Price, QuoteUnits, SlotNumber, Ticks } from '../../../protocol/units'
 import type { FillStage, OrderType, Side } from '../../../protocol/wire/trading'
 import { type Chunk, type RowSlab, readU48 } from '../../memory/rows'
 import type { SharedTexts } from '../../memory/texts'
@@ -12,21 +13,21 @@ import type { Note } from './note'
 import type { Notes } from './notes'
 import * as row from './order_row'
 
-/** The part of an order in one settlement batch. Amounts and price in wire units. */
+/** The part of an order in one settlement batch. */
 export type FillRecord = {
   readonly account: Account
-  readonly order_id: string
+  readonly order_id: Uint8Array
   readonly fill_index: number
   readonly symbol: string
   readonly side: Side
-  readonly price: bigint
-  readonly amount: bigint
-  readonly quote_amount: bigint
-  readonly fee: bigint
+  readonly price: Price
+  readonly amount: BaseUnits
+  readonly quote_amount: QuoteUnits
+  readonly fee: QuoteUnits
   readonly batch: number
   readonly settlement_batch: number
   readonly anchor_index: number
-  readonly slot: number
+  readonly slot: SlotNumber
   /** Undefined when the fee consumes the proceeds. */
   readonly proceeds: Note | undefined
   readonly change: Note | undefined
@@ -34,7 +35,7 @@ export type FillRecord = {
   /** base58, once signed bytes were sent. */
   signature: string | undefined
   /** Event number of its newest event; 0 before it is hashed. */
-  seq: number
+  seq: EventSeq
 }
 
 type LiveStatus = (typeof row.LIVE_STATUSES)[number]
@@ -47,11 +48,11 @@ export type OrderFacts = {
   instrument: InstrumentState
   side: Side
   type: OrderType
-  lots: number
-  ticks: number
-  min_lots: number
-  expiry_slot: number
-  arrival_slot: number
+  lots: Lots
+  ticks: Ticks
+  min_lots: Lots
+  expiry_slot: SlotNumber
+  arrival_slot: SlotNumber
   /** Number of the first auction it can take part in. */
   arrival_batch: number
   nonce: bigint
@@ -64,9 +65,9 @@ export type OrderFacts = {
   /** 16 bytes. */
   replaces: Uint8Array | undefined
   /** Event number of its `order.accepted`. */
-  seq: number
-  /** Lots that are not filled. */
-  remaining: number
+  seq: EventSeq
+  /** Not filled yet. */
+  remaining: Lots
   status: LiveStatus
   /** The note that backs the remainder. */
   collateral: Note
@@ -74,8 +75,8 @@ export type OrderFacts = {
   traded: Traded | undefined
 }
 
-/** Sums in quote units; all fills, hashed or not, by fill index. */
-type Traded = { cumulative_quote: bigint; cumulative_fee: bigint; readonly fills: FillRecord[] }
+/** All fills, hashed or not, by fill index. */
+type Traded = { cumulative_quote: QuoteUnits; cumulative_fee: QuoteUnits; readonly fills: FillRecord[] }
 
 /** The objects that rows refer to by number. */
 export type OrderContext = {
@@ -111,17 +112,21 @@ export class Order {
     this.life = chunk.view.getUint16(place + row.LIFE_AT, true)
   }
 
-  /** Hex, cached. */
-  get order_id(): string {
+  /** 16 bytes. */
+  get id(): Uint8Array {
     this.at(0)
-    this.id_text ??= this.context.pool.orderId(this.handle).toHex()
+    return this.context.pool.orderId(this.handle)
+  }
+
+  /** The same in hex, cached. */
+  get order_id(): string {
+    this.id_text ??= this.id.toHex()
     return this.id_text
   }
 
-  /** Hex. */
-  get digest(): string {
+  get digest(): Uint8Array {
     const at = this.at(row.DIGEST_AT)
-    return this.chunk.bytes.slice(at, at + row.DIGEST_BYTES).toHex()
+    return this.chunk.bytes.slice(at, at + row.DIGEST_BYTES)
   }
 
   /** Hex. */
@@ -167,26 +172,26 @@ export class Order {
     return row.TYPES[(this.terms >> 1) & 3]!
   }
 
-  get lots(): number {
+  get lots(): Lots {
     return this.chunk.view.getFloat64(this.at(row.LOTS_AT), true)
   }
 
-  get ticks(): number {
+  get ticks(): Ticks {
     this.at(0)
     return this.context.pool.tick[this.handle]!
   }
 
-  get min_lots(): number {
+  get min_lots(): Lots {
     const { terms } = this
     if ((terms & row.WHOLE_OR_NOTHING) !== 0) return this.lots
     return this.type === 'fok' ? 0 : this.context.pool.minFill(this.handle)
   }
 
-  get expiry_slot(): number {
+  get expiry_slot(): SlotNumber {
     return this.u48(row.EXPIRY_SLOT_AT)
   }
 
-  get arrival_slot(): number {
+  get arrival_slot(): SlotNumber {
     return this.u48(row.ARRIVAL_SLOT_AT)
   }
 
@@ -199,7 +204,7 @@ export class Order {
     return this.chunk.view.getBigUint64(this.at(row.NONCE_AT), true)
   }
 
-  get seq(): number {
+  get seq(): EventSeq {
     return this.u48(row.SEQ_AT)
   }
 
@@ -223,7 +228,7 @@ export class Order {
   }
 
   /** As in the book: 0 after the last fill, while the order is not closed yet. */
-  get remaining(): number {
+  get remaining(): Lots {
     this.at(0)
     return this.context.pool.remaining[this.handle]!
   }
@@ -249,11 +254,11 @@ export class Order {
     notes.dropAt(old)
   }
 
-  get cumulative_quote(): bigint {
+  get cumulative_quote(): QuoteUnits {
     return this.context.traded.get(this.handle)?.cumulative_quote ?? 0n
   }
 
-  get cumulative_fee(): bigint {
+  get cumulative_fee(): QuoteUnits {
     return this.context.traded.get(this.handle)?.cumulative_fee ?? 0n
   }
 

@@ -1,5 +1,6 @@
 /** Defines the result of a command: an answer with events and auctions, or a rejection without effect. */
 import type { RefusalCode, RefusalFacts } from '../../../protocol/refusals'
+import type { EventSeq, Lots, SlotNumber, Ticks } from '../../../protocol/units'
 import type * as wire from '../../../protocol/wire/trading'
 import type { Account } from './account'
 
@@ -28,15 +29,15 @@ export type AuctionRecord = {
   symbol: string
   /** Counts per instrument from 1. */
   batch: number
-  slot: number
-  /** The reference used by the collar and the price rule, in ticks. */
-  reference_ticks: number
+  slot: SlotNumber
+  /** The reference used by the collar and the price rule. */
+  reference_ticks: Ticks
   seed: Uint8Array
   /** Null when nothing traded. */
-  price_ticks: number | null
-  volume_lots: number
+  price_ticks: Ticks | null
+  volume_lots: Lots
   /** By ascending order id. */
-  fills: { order_id: string; lots: number }[]
+  fills: { order_id: string; lots: Lots }[]
   /** Remainders of ioc and fok orders, ascending ids. */
   cancelled: string[]
   /** Orders of this instrument that expired at this slot before the auction, ascending ids. */
@@ -76,7 +77,7 @@ export class Effects {
 
   constructor(
     /** Slot and time of all events. */
-    readonly slot: number,
+    readonly slot: SlotNumber,
     readonly unix_ms: number,
     /** False only numbers events: a replay whose read models already have them needs no more. */
     private readonly kept = true,
@@ -86,7 +87,7 @@ export class Effects {
    * Emits an event with the account's next event number and returns the number. `data` builds the wire object; it must
    * have no effects, because it is not called when events are skipped.
    */
-  emit(account: Account, kind: wire.EventKind, data: (seq: number) => wire.AccountEvent['data']): number {
+  emit(account: Account, kind: wire.EventKind, data: (seq: EventSeq) => wire.AccountEvent['data']): EventSeq {
     account.seq += 1
     const seq = account.seq
     if (!this.kept) return seq

@@ -1,5 +1,7 @@
 /** Counts the live orders of an account at each price of one side of an instrument, by ascending tick. */
 
+import type { Ticks } from '../../../protocol/units'
+
 const LEVELS_MIN = 4
 const EMPTY = new Uint32Array(0)
 
@@ -17,18 +19,18 @@ export class PriceLevels {
   }
 
   /** The lowest tick with an order; one order at `except` is not counted. */
-  lowest(except?: number): number | undefined {
+  lowest(except?: Ticks): Ticks | undefined {
     const at = this.isAlone(0, except) ? 1 : 0
     return at < this.count ? this.levels[2 * at] : undefined
   }
 
   /** The highest tick with an order; one order at `except` is not counted. */
-  highest(except?: number): number | undefined {
+  highest(except?: Ticks): Ticks | undefined {
     const at = this.isAlone(this.count - 1, except) ? this.count - 2 : this.count - 1
     return at >= 0 ? this.levels[2 * at] : undefined
   }
 
-  add(tick: number): void {
+  add(tick: Ticks): void {
     const at = this.placeOf(tick)
     if (this.isAt(at, tick)) {
       this.levels[2 * at + 1]! += 1
@@ -42,7 +44,7 @@ export class PriceLevels {
   }
 
   /** @throws Error when no order is at this tick */
-  remove(tick: number): void {
+  remove(tick: Ticks): void {
     const at = this.placeOf(tick)
     if (!this.isAt(at, tick)) throw new Error('no order lies at this price')
     this.levels[2 * at + 1]! -= 1
@@ -54,16 +56,16 @@ export class PriceLevels {
   }
 
   /** Whether exactly one order is at level `at`, and its tick is `tick`. */
-  private isAlone(at: number, tick: number | undefined): boolean {
+  private isAlone(at: number, tick: Ticks | undefined): boolean {
     return tick !== undefined && this.isAt(at, tick) && this.levels[2 * at + 1] === 1
   }
 
-  private isAt(at: number, tick: number): boolean {
+  private isAt(at: number, tick: Ticks): boolean {
     return at >= 0 && at < this.count && this.levels[2 * at] === tick
   }
 
   /** The first level at or above `tick`. */
-  private placeOf(tick: number): number {
+  private placeOf(tick: Ticks): number {
     let from = 0
     let to = this.count
     while (from < to) {

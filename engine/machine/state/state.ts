@@ -1,5 +1,7 @@
 /** Defines the whole state of the venue. Only apply functions write it; decide functions read it. */
 import { decodeBase58 } from '../../../protocol/base58'
+import { fromHex } from '../../../protocol/bytes'
+import type { Amount, SlotNumber } from '../../../protocol/units'
 import type { HaltReason, Settings } from '../../commands'
 import { ByteIndex } from '../../memory/byte_index'
 import type { HashSeed } from '../../memory/id_table'
@@ -15,18 +17,18 @@ type Mint = {
   readonly bytes: Uint8Array
   /** base58. */
   readonly text: string
-  readonly min_withdraw: bigint
-  readonly withdraw_fee: bigint
+  readonly min_withdraw: Amount
+  readonly withdraw_fee: Amount
 }
 
 /** An epoch that this venue intends to open or has opened; `slot` is 0 until it is finalized on chain. */
-export type Epoch = {
+type Epoch = {
   readonly epoch: number
   readonly boot_nonce: Uint8Array
   readonly generation: number
   readonly signature: Uint8Array
   readonly transaction: Uint8Array
-  slot: number
+  slot: SlotNumber
 }
 
 export type State = {
@@ -35,7 +37,7 @@ export type State = {
   fee_key: Uint8Array
   fee_anchor: Uint8Array
   /** Newest confirmed slot. */
-  slot: number
+  slot: SlotNumber
   /** Time of the newest command. */
   unix_ms: number
   /** The open epoch; 0 before the first. */
@@ -57,7 +59,7 @@ export type State = {
   /** In the order in which they closed. */
   readonly finals: FinalOrders
   /** Keys with an armed dead-man timer, by the slot at which it fires. */
-  readonly timers: Map<number, Set<TradingKey>>
+  readonly timers: Map<SlotNumber, Set<TradingKey>>
   readonly notes: Notes
   /** Finalized leaves of the note tree. */
   readonly leaves: ByteIndex
@@ -75,11 +77,11 @@ export type State = {
  * @param orders that the book allocates for at once; growing beyond copies its arrays, which takes a pause
  */
 export function createState(seed: HashSeed, orders?: number): State {
-  const keys = new Map<string, TradingKey>()
   const key_list: TradingKey[] = []
   const instrument_list: InstrumentState[] = []
   const leaves = new ByteIndex(seed)
-  const notes = new Notes({ keys, key_list, leaves }, seed)
+  const key_index = new ByteIndex(seed)
+  const notes = new Notes({ key_index, key_list, leaves }, seed)
   const pool = new OrderPool(orders)
   return {
     settings: undefined,
@@ -92,8 +94,8 @@ export function createState(seed: HashSeed, orders?: number): State {
     epochs: [],
     halted: undefined,
     accounts: new Map(),
-    keys,
-    key_index: new ByteIndex(seed),
+    keys: new Map(),
+    key_index,
     key_list,
     instruments: new Map(),
     instrument_list,
@@ -134,8 +136,11 @@ export function keyBytes(text: string): Uint8Array {
   return bytes
 }
 
-export function hexBytes(text: string, width: number): Uint8Array {
-  const bytes = Uint8Array.fromHex(text)
-  if (bytes.length !== width) throw new Error(`expected ${width} bytes of hex`)
-  return bytes
+/** Puts settings in force. @throws Error for a fee key or anchor of another width */
+export function setSettings(state: State, settings: Settings): void {
+  const fee_anchor = fromHex(settings.fee_anchor, 32)
+  if (fee_anchor === undefined) throw new Error('the configured fee anchor is not 32 bytes of hex')
+  state.fee_key = keyBytes(settings.fee_key)
+  state.fee_anchor = fee_anchor
+  state.settings = settings
 }

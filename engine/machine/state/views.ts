@@ -1,9 +1,10 @@
 /** Builds the wire objects of orders, fills, withdrawals and reshapes. */
 import { encodeBase58 } from '../../../protocol/base58'
+import type { EventSeq, Lots } from '../../../protocol/units'
 import type * as wire from '../../../protocol/wire/trading'
 import type { Reshape, Withdrawal } from './batch'
 import type { FinalOrder } from './final_orders'
-import { baseOf, type InstrumentTerms } from './instrument'
+import { baseOf, type InstrumentTerms, priceOf } from './instrument'
 import type { FillRecord, Order } from './order'
 import type { PlaceAnswer } from './outcome'
 
@@ -11,7 +12,7 @@ const NO_COMMITMENT = '0'.repeat(64)
 
 /** The fields of a wire order that depend on the event. */
 type OrderVersion = {
-  seq: number
+  seq: EventSeq
   status: wire.OrderStatus
   reason?: wire.CancelReason | undefined
   replaced_by?: string | undefined
@@ -31,7 +32,7 @@ export function orderView(order: Order, version: OrderVersion): wire.Order {
     amount,
     filled_amount: remaining === 0 ? amount : amountText(terms, lots - remaining),
     remaining_amount: remaining === lots ? amount : amountText(terms, remaining),
-    price_limit: (BigInt(order.ticks) * terms.tick_size).toString(),
+    price_limit: priceOf(terms, order.ticks).toString(),
     min_fill: amountText(terms, order.min_lots),
     expiry_slot: order.expiry_slot,
     arrival_slot: order.arrival_slot,
@@ -46,7 +47,7 @@ export function orderView(order: Order, version: OrderVersion): wire.Order {
 }
 
 /** Zero is by far the most common amount. */
-function amountText(terms: InstrumentTerms, lots: number): string {
+function amountText(terms: InstrumentTerms, lots: Lots): string {
   return lots === 0 ? '0' : baseOf(terms, lots).toString()
 }
 
@@ -60,7 +61,7 @@ function knownFills(fills: readonly FillRecord[]): wire.Fill[] {
 export function fillView(fill: FillRecord, seq = fill.seq): wire.Fill {
   const view: wire.Fill = {
     seq,
-    order_id: fill.order_id,
+    order_id: fill.order_id.toHex(),
     fill_index: fill.fill_index,
     symbol: fill.symbol,
     side: fill.side,
@@ -72,10 +73,11 @@ export function fillView(fill: FillRecord, seq = fill.seq): wire.Fill {
     settlement_batch: fill.settlement_batch,
     stage: fill.stage,
     anchor_index: fill.anchor_index,
-    proceeds_commitment: fill.proceeds?.commitment ?? NO_COMMITMENT,
+    proceeds_commitment: fill.proceeds?.commitment?.toHex() ?? NO_COMMITMENT,
     slot: fill.slot,
   }
-  if (fill.change?.commitment !== undefined) view.change_commitment = fill.change.commitment
+  const change = fill.change?.commitment
+  if (change !== undefined) view.change_commitment = change.toHex()
   if (fill.signature !== undefined) view.signature = fill.signature
   return view
 }
@@ -88,15 +90,17 @@ export function placeAnswer(order: Order | FinalOrder): PlaceAnswer {
 export function withdrawalView(withdrawal: Withdrawal, seq = withdrawal.seq): wire.Withdrawal {
   const view: wire.Withdrawal = {
     withdrawal_id: withdrawal.withdrawal_id,
-    commitment: withdrawal.commitment,
+    commitment: withdrawal.commitment.toHex(),
     destination: encodeBase58(withdrawal.destination),
     amount: withdrawal.amount.toString(),
     fee: withdrawal.fee.toString(),
     status: withdrawal.status,
     seq,
   }
-  if (withdrawal.change?.commitment !== undefined) view.change_commitment = withdrawal.change.commitment
-  if (withdrawal.refund_commitment !== undefined) view.refund_commitment = withdrawal.refund_commitment
+  const { refund_commitment } = withdrawal
+  const change = withdrawal.change?.commitment
+  if (change !== undefined) view.change_commitment = change.toHex()
+  if (refund_commitment !== undefined) view.refund_commitment = refund_commitment.toHex()
   if (withdrawal.settlement_batch > 0) view.settlement_batch = withdrawal.settlement_batch
   if (withdrawal.signature !== undefined) view.signature = withdrawal.signature
   return view
@@ -106,11 +110,11 @@ export function withdrawalView(withdrawal: Withdrawal, seq = withdrawal.seq): wi
 export function reshapeView(reshape: Reshape, seq = reshape.seq): wire.Reshape {
   const outputs: wire.Reshape['outputs'] = []
   for (const { commitment, amount } of reshape.outputs) {
-    if (commitment !== undefined) outputs.push({ commitment, amount: amount.toString() })
+    if (commitment !== undefined) outputs.push({ commitment: commitment.toHex(), amount: amount.toString() })
   }
   const view: wire.Reshape = {
     reshape_id: reshape.reshape_id,
-    inputs: reshape.commitments,
+    inputs: reshape.commitments.map((one) => one.toHex()),
     outputs,
     status: reshape.status,
     seq,

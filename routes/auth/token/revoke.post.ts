@@ -1,5 +1,5 @@
-import { endpoint, t } from '../../../server/edge/endpoint'
-import { exact } from '../../../server/shapes/wire'
+import { exact, t } from '../../../protocol/wire/values'
+import { endpoint } from '../../../server/edge/endpoint'
 
 /** POST /auth/token/revoke: ends the token of the Authorization header at once, on REST and on every socket. */
 export default endpoint(

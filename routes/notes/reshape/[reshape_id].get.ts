@@ -1,6 +1,6 @@
+import { Reshape } from '../../../protocol/wire/trading'
+import { asText, CommandId, exact } from '../../../protocol/wire/values'
 import { COST, endpoint } from '../../../server/edge/endpoint'
-import { Reshape } from '../../../server/shapes/notes'
-import { CommandId, exact } from '../../../server/shapes/wire'
 
 /** GET /notes/reshape/{reshape_id}: an own reshape and its stage. */
 export default endpoint(
@@ -9,7 +9,7 @@ export default endpoint(
     tag: 'notes',
     bearer: true,
     cost: COST.read,
-    params: exact({ reshape_id: CommandId }),
+    params: exact({ reshape_id: asText(CommandId) }),
     answer: { status: 200, body: Reshape },
     refuses: ['not_owner', 'reshape_unknown'],
   },

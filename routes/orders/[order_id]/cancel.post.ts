@@ -1,6 +1,6 @@
+import { CancelRequest, CancelResult, OrderPath } from '../../../protocol/wire/trading'
 import { COST, endpoint } from '../../../server/edge/endpoint'
 import { CANCEL_REFUSALS } from '../../../server/edge/problem'
-import { CancelRequest, CancelResult, OrderParams } from '../../../server/shapes/orders'
 
 /** POST /orders/{order_id}/cancel: the same as DELETE, for clients that drop the body of a DELETE. */
 export default endpoint(
@@ -9,10 +9,10 @@ export default endpoint(
     tag: 'orders',
     bearer: true,
     cost: COST.cancel,
-    params: OrderParams,
+    params: OrderPath,
     body: CancelRequest,
     answer: { status: 200, body: CancelResult },
     refuses: CANCEL_REFUSALS,
   },
-  ({ venue, account_id, params, body }) => venue.cancel(account_id, params.order_id, body),
+  ({ venue, account_id, params, body }) => venue.cancel(account_id, { ...params, ...body }),
 )

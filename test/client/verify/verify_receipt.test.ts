@@ -3,8 +3,9 @@ import { describe, expect, test } from 'bun:test'
 import { identityOf, ReceiptRefused, type VenueIdentity, verifyReceipt } from '../../../client/verify/index'
 import { encodeBase58 } from '../../../protocol/base58'
 import { encodeStatement } from '../../../protocol/bodies/binding'
-import { encodeReceipt, receiptLeaf, receiptPath, receiptRoot } from '../../../protocol/bodies/receipt'
+import { encodeReceipt } from '../../../protocol/bodies/receipt'
 import { toHex } from '../../../protocol/bytes'
+import { receiptLeaf, receiptTree } from '../../../protocol/receipt_tree'
 import { publicKeyOf, sign } from '../../../protocol/sign'
 import type { Attestation } from '../../../protocol/wire/public'
 import type { Receipt } from '../../../protocol/wire/trading'
@@ -17,8 +18,8 @@ const SEQ = 1_000
 const commands = [288, 168, 160, 264, 352].map((width, at) => bytesOf(10 + at, width))
 
 function receiptFor(index: number, group = commands, by = { ...identity, seed: STATEMENT_SEED }): Receipt {
-  const leaves = group.map(receiptLeaf)
-  const [head, root] = [bytesOf(3), receiptRoot(leaves)]
+  const { root, paths } = receiptTree(group.map(receiptLeaf))
+  const head = bytesOf(3)
   const { venue, epoch, seed } = by
   return {
     epoch: Number(epoch),
@@ -26,7 +27,7 @@ function receiptFor(index: number, group = commands, by = { ...identity, seed: S
     head: toHex(head),
     root: toHex(root),
     index,
-    path: receiptPath(leaves, index).map(toHex),
+    path: paths[index]!,
     signature: toHex(sign(seed, encodeReceipt({ venue, epoch, seq: BigInt(SEQ), head, root }))),
   }
 }

@@ -49,7 +49,10 @@ describe('the account command', () => {
     accounts.applyRecord(accounts.verifyRecord(read('v2.json')))
     expect(await codeOf(() => accounts.login(credentials))).toBe('credentials_invalid')
     expect((await accounts.login(second)).account_id).toBe('alice')
-    expect(accounts.verifyRecord(read('v3.json'))).toMatchObject({ status: 'suspended', orders_live_max: 7 })
+    expect(accounts.verifyRecord(read('v3.json')).command).toMatchObject({
+      status: 'suspended',
+      orders_live_max: 7,
+    })
     await accounts.close()
   })
 

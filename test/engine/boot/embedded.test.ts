@@ -59,7 +59,7 @@ async function event(
 async function usable(leaf_index: number): Promise<void> {
   for (;;) {
     const known = leaf_index < site.venue.treeRoot().leaf_count
-    if (known && (await site.venue.treeInclusion({ leaf_index })).usable) return
+    if (known && (await site.venue.treeInclusion(leaf_index)).usable) return
     await new Promise((resolve) => setImmediate(resolve))
   }
 }

@@ -2,15 +2,15 @@
 import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { cpSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Venue } from '../../../engine/index'
 import { decodeTransaction } from '../../../sandbox/chain/transaction_meta'
 import { LyingEndpoint } from '../../kit/chain/lying_endpoint'
 import { EmbeddedSite } from '../../kit/venue/embedded_site'
 import { soon } from '../../kit/venue/embedded_trading'
+import type { JsonVenue } from '../../kit/venue/json_venue'
 
 let site: EmbeddedSite
 let endpoint: LyingEndpoint
-const open: Venue[] = []
+const open: JsonVenue[] = []
 beforeEach(async () => {
   site = new EmbeddedSite()
   await site.openChain()
@@ -64,7 +64,7 @@ async function diesSending(dir: string, name: string): Promise<{ folder: string;
 }
 
 /** Opens the venue of `folder` while nothing becomes final, until it has asked the chain about its own epoch. */
-async function openBeforeFinality(folder: string): Promise<Venue> {
+async function openBeforeFinality(folder: string): Promise<JsonVenue> {
   const asked = Promise.withResolvers<void>()
   endpoint.lies = { simulateTransaction: () => asked.resolve() }
   const opening = site.openVenue(folder)

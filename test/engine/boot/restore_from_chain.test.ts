@@ -77,7 +77,7 @@ test('restored from chain alone: notes open, spent ones stay spent, old bodies a
   expect((await venue.snapshot('alice')).orders).toEqual([])
   expect((await refusalOf(venue.place('alice', resting))).code).toBe('signature_invalid')
   while (venue.treeRoot().leaf_count < 6) await soon()
-  while (!(await venue.treeInclusion({ leaf_index: 5 })).usable) await soon()
+  while (!(await venue.treeInclusion(5)).usable) await soon()
   const [alice, bob] = [again(world.alice), again(world.bob)]
   const spent = alice.place(money, { expiry_slot: venue.time().slot + 5_000 })
   expect((await refusalOf(venue.place('alice', spent))).code).toBe('note_spent')

@@ -2,12 +2,12 @@
 import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { cpSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Venue } from '../../../engine/venue'
 import { encodeReceipt } from '../../../protocol/bodies/receipt'
 import { fromHex } from '../../../protocol/bytes'
 import { verifySignature } from '../../../protocol/ed25519'
 import { EmbeddedTrading, soon } from '../../kit/venue/embedded_trading'
 import { isAtRest } from '../../kit/venue/is_at_rest'
+import type { JsonVenue } from '../../kit/venue/json_venue'
 import { refusalOf } from '../../kit/venue/refusal_of'
 
 let world: EmbeddedTrading
@@ -29,11 +29,11 @@ function putBack(copy: string): void {
   for (const part of PARTS) rmSync(join(world.site.dir, part), { recursive: true })
   copyTo('.', copy)
 }
-async function stop(venue: Venue = world.site.venue): Promise<void> {
+async function stop(venue: JsonVenue = world.site.venue): Promise<void> {
   await venue.drain()
   await venue.close()
 }
-async function stopped(venue: Venue, because: string): Promise<void> {
+async function stopped(venue: JsonVenue, because: string): Promise<void> {
   while (venue.status().matching !== 'stopped') await soon()
   expect(venue.status()).toMatchObject({ ready: false, matching: 'stopped' })
   expect(venue.status().reasons.join()).toContain(because)

@@ -1,9 +1,6 @@
 /** Exit requests reach the engine, vanish with a fork, and are served by an ordinary batch; a pause is told. */
 import { expect, test } from 'bun:test'
 import { createKeyPairSignerFromPrivateKeyBytes } from '@solana/kit'
-import { mintTo } from '../../../bench/kit/chain_folder'
-import { fundedWallet } from '../../../bench/kit/transfer'
-import { randomField, USDC, VaultWorld } from '../../../bench/settling/vault_world'
 import { toInstruction } from '../../../engine/chain/client/build_transaction'
 import { LIMITS } from '../../../engine/limits'
 import type { SettlementPayload, SpentWitness } from '../../../engine/ports'
@@ -13,7 +10,10 @@ import { noteInner, nullifierOf } from '../../../protocol/notes/notes'
 import { exitRequestAddress } from '../../../protocol/vault/addresses'
 import { pauseInstruction, unpauseInstruction } from '../../../protocol/vault/admin'
 import { requestExitInstruction } from '../../../protocol/vault/exits'
-import { associatedTokenAddress } from '../../../sandbox/chain/faucet'
+import { associatedTokenAddress } from '../../../sandbox/chain/token_instructions'
+import { mintTo } from '../../kit/chain/chain_folder'
+import { fundedWallet } from '../../kit/chain/transfer'
+import { randomField, USDC, VaultWorld } from '../../kit/chain/vault_world'
 
 const mint = decodeBase58(USDC, 32)!
 

@@ -1,8 +1,12 @@
 /** One endpoint lies: what it says may delay or stop settlement; nothing is paid for it, and the truth goes on. */
 import { expect, test } from 'bun:test'
-import { VaultWorld } from '../../../bench/settling/vault_world'
+import { chainAddresses } from '../../../engine/chain/client/chain_client'
+import { readDeployment, VaultUnreadable } from '../../../engine/chain/client/read_vault'
+import { RpcPool } from '../../../engine/chain/client/rpc_pool'
+import { eventHistory } from '../../../engine/chain/client/vault_events'
 import { encodeBase58 } from '../../../protocol/base58'
 import { bendBatch, LyingEndpoint } from '../../kit/chain/lying_endpoint'
+import { VaultWorld } from '../../kit/chain/vault_world'
 
 const FAR_SLOT = 1_000_000_000
 
@@ -135,3 +139,25 @@ function statuses(result: unknown, code: number): unknown {
   }
   return { context, value: value.map(() => status) }
 }
+
+test.each(['', '0OIl', '1'.repeat(31)])('the genesis hash %p is no name of a cluster', async (text) => {
+  await withLiar(async (world, liar) => {
+    await world.boot()
+    liar.lies = { getGenesisHash: () => text }
+    const refusal = await readDeployment([liar.url], world.program).catch((error: unknown) => error)
+    expect(refusal).toBeInstanceOf(VaultUnreadable)
+  })
+})
+
+test('a listed signature of no 64 bytes ends the history like a transaction that is not served', async () => {
+  await withLiar(async (world, liar) => {
+    await world.boot()
+    const rpc = new RpcPool([liar.url], 2_000)
+    const { address } = chainAddresses(world.program)
+    const read = () => Array.fromAsync(eventHistory({ rpc, address }, address.tree, 'confirmed'))
+    expect(await read()).not.toEqual([])
+    liar.lies = { getSignaturesForAddress: () => [{ signature: '0OIl', slot: 1, err: null, memo: null }] }
+    expect(await read()).toEqual([])
+    rpc.close()
+  })
+})

@@ -1,7 +1,7 @@
 /** Providers that read no v1 transaction: one of several holds nothing up, and where all are, v0 serves. */
 import { expect, test } from 'bun:test'
-import { VaultWorld } from '../../../bench/settling/vault_world'
 import { epochOfSigned } from '../../../engine/chain/relayer/batches'
+import { VaultWorld } from '../../kit/chain/vault_world'
 
 type Call = { id: unknown; method: string }
 

@@ -1,11 +1,11 @@
 /** Settlement batches reach finality in order, once each, whatever the chain drops, repeats or takes back. */
 import { expect, test } from 'bun:test'
-import { mintTo } from '../../../bench/kit/chain_folder'
-import { USDC, VaultWorld } from '../../../bench/settling/vault_world'
 import { decodeBase58 } from '../../../protocol/base58'
 import { compareBytes, toHex } from '../../../protocol/bytes'
-import { associatedTokenAddress } from '../../../sandbox/chain/faucet'
+import { associatedTokenAddress } from '../../../sandbox/chain/token_instructions'
+import { mintTo } from '../../kit/chain/chain_folder'
 import { expectLandedOnce } from '../../kit/chain/landed_once'
+import { USDC, VaultWorld } from '../../kit/chain/vault_world'
 
 /** Far enough back that a relayer on a busy machine still meets its batch before it is final. */
 const FINALIZED_DEPTH = 40

@@ -1,13 +1,13 @@
 /** Batches signed and sent before their predecessors landed: order, payloads and payouts are what they would be one by one. */
 import { expect, test } from 'bun:test'
-import { mintTo } from '../../../bench/kit/chain_folder'
-import { randomField, USDC, VaultWorld } from '../../../bench/settling/vault_world'
 import { LIMITS } from '../../../engine/limits'
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
 import { decodeConfig } from '../../../protocol/vault/accounts'
 import { vaultAddresses } from '../../../protocol/vault/addresses'
-import { associatedTokenAddress } from '../../../sandbox/chain/faucet'
+import { associatedTokenAddress } from '../../../sandbox/chain/token_instructions'
+import { mintTo } from '../../kit/chain/chain_folder'
 import { expectLandedOnce } from '../../kit/chain/landed_once'
+import { randomField, USDC, VaultWorld } from '../../kit/chain/vault_world'
 
 const FULL = LIMITS.batches_ahead_max + 1
 

@@ -5,15 +5,15 @@
  * TACIT_STORM_BATCHES sets how many batches.
  */
 import { expect, test } from 'bun:test'
-import { mintTo } from '../../../bench/kit/chain_folder'
-import { fundedWallet } from '../../../bench/kit/transfer'
-import { randomField, USDC, VaultWorld } from '../../../bench/settling/vault_world'
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
 import { readU64Le, toHex } from '../../../protocol/bytes'
 import { decodeConfig } from '../../../protocol/vault/accounts'
 import { vaultAddresses } from '../../../protocol/vault/addresses'
-import { associatedTokenAddress } from '../../../sandbox/chain/faucet'
+import { associatedTokenAddress } from '../../../sandbox/chain/token_instructions'
+import { mintTo } from '../../kit/chain/chain_folder'
 import { delayingLies, LyingEndpoint } from '../../kit/chain/lying_endpoint'
+import { fundedWallet } from '../../kit/chain/transfer'
+import { randomField, USDC, VaultWorld } from '../../kit/chain/vault_world'
 import { Random } from '../../laws/random'
 
 const BATCHES = Number(process.env['TACIT_STORM_BATCHES'] ?? 14)

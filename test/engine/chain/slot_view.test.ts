@@ -1,9 +1,9 @@
 /** The slot view is monotone, wants two endpoints to agree, measures the pace and notices a stall. */
 import { expect, test } from 'bun:test'
-import { withChain } from '../../../bench/kit/chain_folder'
 import { ChainHealth } from '../../../engine/chain/client/health'
 import { RpcPool } from '../../../engine/chain/client/rpc_pool'
 import { SlotView } from '../../../engine/chain/client/slot_view'
+import { withChain } from '../../kit/chain/chain_folder'
 
 function viewOf(urls: string[], stall_ms = 5_000): { view: SlotView; rpc: RpcPool; health: ChainHealth } {
   const rpc = new RpcPool(urls, 1_000)

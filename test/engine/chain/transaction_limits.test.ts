@@ -3,10 +3,6 @@
 import { expect, test } from 'bun:test'
 import { createKeyPairSignerFromPrivateKeyBytes } from '@solana/kit'
 import fc from 'fast-check'
-import { callRpc, withChain } from '../../../bench/kit/chain_folder'
-import { key, LOT, SIGNATURE, seeded, settings, World } from '../../../bench/kit/machine_world'
-import { fundedWallet, signedTransfer } from '../../../bench/kit/transfer'
-import { VaultWorld } from '../../../bench/settling/vault_world'
 import {
   buildTransaction,
   COMPUTE_UNITS_MAX,
@@ -21,6 +17,10 @@ import { encodeBase58 } from '../../../protocol/base58'
 import { publicKeyOf } from '../../../protocol/sign'
 import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../../protocol/vault/addresses'
 import { settleInstruction } from '../../../protocol/vault/settle'
+import { callRpc, withChain } from '../../kit/chain/chain_folder'
+import { fundedWallet, signedTransfer } from '../../kit/chain/transfer'
+import { VaultWorld } from '../../kit/chain/vault_world'
+import { key, LOT, SIGNATURE, seeded, settings, World } from '../../kit/venue/machine_world'
 
 const MINTS = Array.from({ length: 10 }, (_, at) => seeded(`mint ${at}`))
 const SEED = seeded('settlement signer')

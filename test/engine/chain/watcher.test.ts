@@ -1,14 +1,14 @@
 /** The engine learns finalized leaves without gaps, and stops when the chain contradicts its journal. */
 import { expect, test } from 'bun:test'
-import { chainFolder } from '../../../bench/kit/chain_folder'
 import { MemoryOutbox } from '../../../bench/settling/memory_outbox'
-import { MemorySink, randomField, VaultWorld } from '../../../bench/settling/vault_world'
 import { toInstruction } from '../../../engine/chain/client/build_transaction'
 import { openHashing } from '../../../engine/hashing/open_hashing'
 import { EpochTaken } from '../../../engine/ports'
 import { toHex } from '../../../protocol/bytes'
 import { publicKeyOf } from '../../../protocol/sign'
 import { openEpochInstruction } from '../../../protocol/vault/epochs'
+import { chainFolder } from '../../kit/chain/chain_folder'
+import { MemorySink, randomField, VaultWorld } from '../../kit/chain/vault_world'
 
 test('deposits arrive once, in leaf order, and only up to a root the own tree reproduces', async () => {
   const world = await VaultWorld.open()

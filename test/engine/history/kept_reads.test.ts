@@ -2,13 +2,13 @@
 
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { FIXED_HASH_SEED } from '../../../bench/kit/machine_world'
 import type { EngineConfig } from '../../../engine/config'
 import { createState } from '../../../engine/machine/state/state'
 import { OwnReads } from '../../../engine/reads/own_reads'
 import { InstrumentReads } from '../../../engine/reads/public_reads'
 import { Refusal } from '../../../protocol/refusals'
 import type * as wire from '../../../protocol/wire/trading'
+import { FIXED_HASH_SEED } from '../../kit/venue/machine_world'
 import {
   DAY_MS,
   fill,

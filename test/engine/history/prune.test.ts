@@ -55,7 +55,7 @@ test('final orders go with their fills; open ones and those with a recent fill s
 })
 
 test('payments go once they are final and old', async () => {
-  const withdrawal = (n: number, status: wire.WithdrawalStatus): wire.Withdrawal => ({
+  const withdrawal = (n: number, status: wire.Withdrawal['status']): wire.Withdrawal => ({
     withdrawal_id: id(n),
     commitment: 'cd'.repeat(32),
     destination: 'x',

@@ -150,7 +150,7 @@ test('orders page by creation and filter by status and symbol', async () => {
 })
 
 test('withdrawals and reshapes read by id with their newest stage', async () => {
-  const withdrawal = (status: wire.WithdrawalStatus): wire.Withdrawal => ({
+  const withdrawal = (status: wire.Withdrawal['status']): wire.Withdrawal => ({
     withdrawal_id: id(1),
     commitment: 'cd'.repeat(32),
     destination: 'x',
@@ -159,7 +159,7 @@ test('withdrawals and reshapes read by id with their newest stage', async () => 
     status,
     seq: 1,
   })
-  const reshape = (status: wire.ReshapeStatus): wire.Reshape => ({
+  const reshape = (status: wire.Reshape['status']): wire.Reshape => ({
     reshape_id: id(1),
     inputs: ['ef'.repeat(32)],
     outputs: [],

@@ -40,7 +40,7 @@ const resends: Case[] = [
   ['an unknown withdrawal', 'withdrawal_unknown', () => here.open.venue.withdrawal('alice', id())],
   ['an unknown reshape', 'reshape_unknown', () => here.open.venue.reshapeOf('alice', id())],
   ['an unknown batch', 'batch_unknown', () => here.open.venue.settlementBatch(77)],
-  ['an unknown leaf', 'leaf_unknown', () => here.open.venue.treeInclusion({ leaf_index: 99 })],
+  ['an unknown leaf', 'leaf_unknown', () => here.open.venue.treeInclusion(99)],
   ['a nonce that does not advance', 'nonce_stale', () => here.place({ nonce: '1' })],
   [
     'a cancel nonce that does not advance',

@@ -2,11 +2,11 @@
 
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { FIXED_HASH_SEED, key, SIGNATURE, seeded, settings, World } from '../../../bench/kit/machine_world'
 import type { CommandBody } from '../../../engine/commands'
 import { decodeCommand, encodeCommand, KINDS } from '../../../engine/machine/codec/command_codec'
 import { ByteIndex } from '../../../engine/memory/byte_index'
 import { ByteReader, ByteWriter } from '../../../protocol/byte_stream'
+import { FIXED_HASH_SEED, key, SIGNATURE, seeded, settings, World } from '../../kit/venue/machine_world'
 
 const id = seeded('id').slice(0, 16)
 const opening = {

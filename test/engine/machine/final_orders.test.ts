@@ -1,12 +1,12 @@
 /** The table of final orders against a plain map: what is found, in which order, and what a snapshot keeps. */
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { FIXED_HASH_SEED, seeded } from '../../../bench/kit/machine_world'
 import { newAccount, type TradingKey } from '../../../engine/machine/state/account'
 import { FinalOrders } from '../../../engine/machine/state/final_orders'
 import { newList } from '../../../engine/memory/handle_list'
 import { ByteReader, ByteWriter } from '../../../protocol/byte_stream'
 import { concatBytes } from '../../../protocol/bytes'
+import { FIXED_HASH_SEED, seeded } from '../../kit/venue/machine_world'
 
 const keys: TradingKey[] = ['a', 'b', 'c'].map((text, index) => ({
   index,
@@ -41,7 +41,12 @@ function add(finals: FinalOrders, number: number): void {
   finals.add({ bytes: concatBytes(...ids), at: 0 }, { ...facts, replaces: replaces !== undefined })
 }
 function named({ key, ...facts }: ReturnType<typeof factsOf>) {
-  return { ...facts, account_id: keys[key]!.account.account_id, trading_key: keys[key]!.text }
+  return {
+    ...facts,
+    digest: Uint8Array.fromHex(facts.digest),
+    account_id: keys[key]!.account.account_id,
+    trading_key: keys[key]!.text,
+  }
 }
 function encoded(finals: FinalOrders): Uint8Array {
   const to = new ByteWriter()

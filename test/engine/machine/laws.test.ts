@@ -1,12 +1,12 @@
 /** The laws of matching and settlement over random command streams (matching.md "Laws"). Failures print their seed. */
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { FEE_BPS } from '../../../bench/kit/machine_world'
 import { decodeCommand } from '../../../engine/machine/codec/command_codec'
 import type { SettlementBatch } from '../../../engine/machine/state/batch'
 import { baseOf, quoteOf } from '../../../engine/machine/state/instrument'
 import { feeUpTo } from '../../../protocol/units'
 import type * as wire from '../../../protocol/wire/trading'
+import { FEE_BPS } from '../../kit/venue/machine_world'
 import { PARTS_MAX, played } from './played'
 import { steps } from './random_commands'
 
@@ -101,7 +101,7 @@ test('of every order, what was filled, what lives and what was cancelled or expi
       for (const order of newest.values()) {
         expect(BigInt(order.filled_amount) + BigInt(order.remaining_amount)).toBe(BigInt(order.amount))
         expect(filled.get(order.order_id) ?? 0n).toBe(BigInt(order.filled_amount))
-        const live = world.state.orders.has(order.order_id)
+        const live = world.state.orders.find(Uint8Array.fromHex(order.order_id)) !== undefined
         expect(live).toBe(order.status === 'accepted' || order.status === 'partially_filled')
         if (order.status === 'filled') expect(order.remaining_amount).toBe('0')
       }

@@ -2,7 +2,6 @@
 
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { FIXED_HASH_SEED, seeded, World } from '../../../bench/kit/machine_world'
 import { BUY, OrderPool, SELL } from '../../../engine/machine/book/order_pool'
 import { BOOK_KIND } from '../../../engine/machine/rules/order_life'
 import { newAccount, type TradingKey } from '../../../engine/machine/state/account'
@@ -11,6 +10,7 @@ import { Notes } from '../../../engine/machine/state/notes'
 import type { Order, OrderFacts } from '../../../engine/machine/state/order'
 import { ByteIndex } from '../../../engine/memory/byte_index'
 import { newList } from '../../../engine/memory/handle_list'
+import { FIXED_HASH_SEED, seeded, World } from '../../kit/venue/machine_world'
 
 const instruments = new World().state.instrument_list
 
@@ -28,17 +28,16 @@ function venue() {
     }),
   )
   const leaves = new ByteIndex(FIXED_HASH_SEED)
-  const notes = new Notes(
-    { keys: new Map(keys.map((key) => [key.text, key])), key_list: keys, leaves },
-    FIXED_HASH_SEED,
-  )
+  const key_index = new ByteIndex(FIXED_HASH_SEED)
+  for (const key of keys) key_index.append(key.bytes)
+  const notes = new Notes({ key_index, key_list: keys, leaves }, FIXED_HASH_SEED)
   const pool = new OrderPool(4)
   return { keys, notes, pool, orders: new LiveOrders({ keys, instruments, notes, pool }, FIXED_HASH_SEED) }
 }
 
 function factsOf({ keys, notes }: ReturnType<typeof venue>, serial: number, pick: number): OrderFacts {
   const collateral = notes.create({
-    owner: keys[serial % 3]!.text,
+    owner: keys[serial % 3]!.bytes,
     mint: 0,
     amount: BigInt(serial),
     status: 'in_use',
@@ -96,7 +95,7 @@ function read(order: Order): OrderFacts {
       nonce,
     },
     anchors: Array.from({ length: order.anchor_count }, (_, at) => order.anchor(at)),
-    digest: Uint8Array.fromHex(order.digest),
+    digest: order.digest,
     origin,
     replaces: replaces === undefined ? undefined : Uint8Array.fromHex(replaces),
     ...{ seq, remaining, status, collateral, traded: undefined },

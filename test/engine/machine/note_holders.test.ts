@@ -2,13 +2,13 @@
 
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { FIXED_HASH_SEED, seeded } from '../../../bench/kit/machine_world'
 import { decodeState } from '../../../engine/machine/codec/decode_state'
 import { encodeState } from '../../../engine/machine/codec/encode_state'
 import { type Note, notesOfBatch, notesOfFills, notesOfPayment } from '../../../engine/machine/state/note'
 import { Notes } from '../../../engine/machine/state/notes'
 import type { State } from '../../../engine/machine/state/state'
 import { ByteIndex } from '../../../engine/memory/byte_index'
+import { FIXED_HASH_SEED, seeded } from '../../kit/venue/machine_world'
 import { played } from './played'
 import { steps } from './random_commands'
 
@@ -30,7 +30,7 @@ function checkHolds(state: State): void {
   for (const note of state.notes.values()) living.add(note.handle)
   for (const handle of living) expect(state.notes.holds(state.notes.at(handle))).toBe(counts.get(handle) ?? 0)
   expect(state.notes.lives).toBe(living.size)
-  const commitments = [...living].map((handle) => state.notes.at(handle).commitment_bytes)
+  const commitments = [...living].map((handle) => state.notes.at(handle).commitment)
   const leafless = commitments.filter((bytes) => bytes !== undefined && !state.leaves.has(bytes))
   expect(state.notes.leafless).toBe(leafless.length)
 }
@@ -49,7 +49,7 @@ test('notes are held by what refers to them and by nothing else, and have their 
 })
 
 const facts = (serial: number) => ({
-  owner: `owner ${serial % 3}`,
+  owner: seeded(`owner ${serial % 3}`),
   mint: serial % 5,
   amount: BigInt(serial) * 10n ** 15n,
   status: 'free' as const,
@@ -112,7 +112,10 @@ test('the memory of notes agrees with a map of objects, and a reference to a not
   fc.assert(
     fc.property(moves, (stream) => {
       const leaves = new ByteIndex(FIXED_HASH_SEED)
-      const notes = new Notes({ keys: new Map(), key_list: [], leaves }, FIXED_HASH_SEED)
+      const notes = new Notes(
+        { key_index: new ByteIndex(FIXED_HASH_SEED), key_list: [], leaves },
+        FIXED_HASH_SEED,
+      )
       const model: Modelled[] = []
       stream.forEach(({ op, pick }, serial) => {
         if (op === 'create') {
@@ -137,8 +140,7 @@ test('the memory of notes agrees with a map of objects, and a reference to a not
         const { status: _, ...expected } = facts(serial)
         if (!known && holds === 0) continue
         expect(notes.find(expected.commitment)?.is(note) ?? false).toBe(known)
-        const { owner, mint, amount, commitment_bytes: commitment, blinding, leaf_index } = note
-        const nullifier = note.nullifier_bytes
+        const { owner, mint, amount, commitment, blinding, nullifier, leaf_index } = note
         const found = { owner, mint, amount, commitment, blinding, nullifier, leaf_index }
         expect(found).toEqual({ nullifier: undefined, leaf_index: cited ? leaf : undefined, ...expected })
         expect(note.spent_in).toBe(0)
@@ -151,9 +153,12 @@ test('the memory of notes agrees with a map of objects, and a reference to a not
 
 test('a leaf told of a note before it is final is kept, and so is the commitment where another lands there', () => {
   const leaves = new ByteIndex(FIXED_HASH_SEED)
-  const notes = new Notes({ keys: new Map(), key_list: [], leaves }, FIXED_HASH_SEED)
+  const notes = new Notes(
+    { key_index: new ByteIndex(FIXED_HASH_SEED), key_list: [], leaves },
+    FIXED_HASH_SEED,
+  )
   const [early, wrong] = [1, 2].map((serial) => notes.create({ ...facts(serial), leaf_index: serial }))
-  const told = () => [early, wrong].map((note) => [note!.leaf_index, note!.commitment_bytes])
+  const told = () => [early, wrong].map((note) => [note!.leaf_index, note!.commitment])
   const expected = [1, 2].map((serial) => [serial, seeded(`commitment ${serial}`)])
   expect(told()).toEqual(expected)
   for (const name of ['another', 'commitment 1', 'a third', 'commitment 2']) leaves.append(seeded(name))

@@ -1,6 +1,6 @@
 /** Plays a random stream of commands in a fresh world. */
 
-import { World } from '../../../bench/kit/machine_world'
+import { World } from '../../kit/venue/machine_world'
 import { ACCOUNTS, play, type Step } from './random_commands'
 
 /** Small, so that most auctions need several settlement batches. */

@@ -1,7 +1,6 @@
 /** The state with the real hashes: what it asks of the hashing worker is what a wallet derives from its seed. */
 
 import { expect, test } from 'bun:test'
-import { BASE, key, LOT, QUOTE, TICK, World } from '../../../bench/kit/machine_world'
 import type { NoteFact } from '../../../engine/commands'
 import { emptyTrees, hashBatch } from '../../../engine/hashing/trees'
 import { nextHashJob, payloadOf } from '../../../engine/machine/settlement/payload'
@@ -16,6 +15,7 @@ import {
   settlementCommitment,
 } from '../../../protocol/notes/notes'
 import type * as wire from '../../../protocol/wire/trading'
+import { BASE, key, LOT, QUOTE, TICK, World } from '../../kit/venue/machine_world'
 
 function deposit(world: World, owner: Uint8Array, mint: Uint8Array, amount: bigint): NoteFact {
   const leaf_index = world.state.leaves.size

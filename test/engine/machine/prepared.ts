@@ -1,9 +1,9 @@
 /** A venue with two active accounts, a suspended one, live and final orders: where refusals are tried. */
 import { expect } from 'bun:test'
-import { key, SIGNATURE, seeded, TICK, World } from '../../../bench/kit/machine_world'
 import type { CommandBody, CommandOf } from '../../../engine/commands'
 import { stateHash } from '../../../engine/machine/codec/encode_state'
 import type { Env } from '../../../engine/machine/state/outcome'
+import { key, SIGNATURE, seeded, TICK, World } from '../../kit/venue/machine_world'
 
 /** 16 bytes that stand for a client's id. */
 export const idOf = (name: string) => seeded(name).slice(0, 16)

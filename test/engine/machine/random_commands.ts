@@ -1,5 +1,8 @@
 /** Random streams of commands against a world: what is drawn decides, what the state offers is aimed at. */
 import fc from 'fast-check'
+import type { CommandOf, NoteFact } from '../../../engine/commands'
+import { keyOf } from '../../../engine/machine/state/account'
+import type { Note } from '../../../engine/machine/state/note'
 import {
   BASE,
   DESTINATION,
@@ -10,9 +13,7 @@ import {
   seeded,
   TICK,
   type World,
-} from '../../../bench/kit/machine_world'
-import type { CommandOf, NoteFact } from '../../../engine/commands'
-import type { Note } from '../../../engine/machine/state/note'
+} from '../../kit/venue/machine_world'
 
 export const ACCOUNTS = ['ann', 'ben', 'cyd', 'dan', 'eve', 'fay', 'gus', 'hal']
 
@@ -173,7 +174,7 @@ function pickOrder(world: World, step: Step) {
 function pay(world: World, step: Step, serial: number): void {
   const free = [...world.state.notes.values()].filter((note) => note.status === 'free' && note.amount > 20n)
   const note: Note | undefined = free[step.pick % Math.max(1, free.length)]
-  const owner = note === undefined ? undefined : world.state.keys.get(note.owner)
+  const owner = note === undefined ? undefined : keyOf(world.state, note.owner)
   if (note === undefined || owner === undefined) return
   const common = {
     account_id: owner.account.account_id,
@@ -184,7 +185,7 @@ function pay(world: World, step: Step, serial: number): void {
   }
   const id = seeded(`payment ${serial}`).slice(0, 16)
   const anchor = seeded(`payment anchor ${serial}`)
-  const commitment = fromHex(note.commitment!)
+  const commitment = note.commitment!
   if (step.op === 'withdraw') {
     const amount = note.amount - 3n - BigInt(step.pick % 3)
     const destination = DESTINATION

@@ -1,7 +1,6 @@
 /** A journal recorded once keeps its meaning: each build gives the same outcomes and the same state, byte for byte. */
 import { expect, test } from 'bun:test'
 import { gunzipSync } from 'node:zlib'
-import { FIXED_HASH_SEED, seeded } from '../../../bench/kit/machine_world'
 import { decodeCommand } from '../../../engine/machine/codec/command_codec'
 import { decodeState } from '../../../engine/machine/codec/decode_state'
 import { encodeState } from '../../../engine/machine/codec/encode_state'
@@ -11,6 +10,7 @@ import { createState } from '../../../engine/machine/state/state'
 import { utf8 } from '../../../protocol/bytes'
 import { sha256 } from '../../../protocol/sha256'
 import { checkpoints } from '../../golden/recorded_journal.json'
+import { FIXED_HASH_SEED, seeded } from '../../kit/venue/machine_world'
 
 /** Commands of every kind of trade, payment, exit and halt, each behind its length in 4 bytes, compressed. */
 const file = new URL('../../golden/recorded_journal.gz', import.meta.url)

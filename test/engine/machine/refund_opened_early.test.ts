@@ -1,9 +1,9 @@
 /** A refund note that its owner opens as soon as its leaf is final stays the one note when its batch comes. */
 import { expect, test } from 'bun:test'
-import { BASE, DESTINATION, key, LOT, SIGNATURE, seeded, TICK, World } from '../../../bench/kit/machine_world'
 import type { CommandBody, NoteFact } from '../../../engine/commands'
 import { payloadOf } from '../../../engine/machine/settlement/payload'
 import type { RefusalCode } from '../../../protocol/refusals'
+import { BASE, DESTINATION, key, LOT, SIGNATURE, seeded, TICK, World } from '../../kit/venue/machine_world'
 import { idOf, refused } from './prepared'
 
 const ALICE = { unix_ms: 0, account_id: 'alice', trading_key: key('a'), signature: SIGNATURE } as const

@@ -1,8 +1,8 @@
 /** Every refusal of cancel, modify, cancel-all and the dead-man timer, in the order of checks. */
 import { expect, test } from 'bun:test'
-import { BASE, key, LOT, SIGNATURE, seeded, TICK, type World } from '../../../bench/kit/machine_world'
 import type { CommandOf } from '../../../engine/commands'
 import type { RefusalCode } from '../../../protocol/refusals'
+import { BASE, key, LOT, SIGNATURE, seeded, TICK, type World } from '../../kit/venue/machine_world'
 import { cancelling, idOf, prepared, refused } from './prepared'
 
 const CANCELS: [RefusalCode, string, string, string, bigint][] = [
@@ -66,7 +66,7 @@ for (const [code, change] of MODIFIES) {
   test(`a modify that fails ${code} and later checks answers ${code} and leaves the old order`, () => {
     const { world } = prepared()
     expect(refused(world, modifying(world, change)).code).toBe(code)
-    expect(world.state.orders.has(idOf('live').toHex())).toBe(true)
+    expect(world.state.orders.find(idOf('live'))).toBeDefined()
   })
 }
 
@@ -111,7 +111,7 @@ test('only a pure reduction keeps the age of an order', () => {
       ...change,
     })
     world.must(modify)
-    return world.state.orders.get(modify.replacement.order_id.toHex())!.arrival_batch
+    return world.state.orders.find(modify.replacement.order_id)!.arrival_batch
   }
   expect(reduce({})).toBe(1)
   expect(reduce({ amount: 10n * LOT })).toBe(2)

@@ -1,17 +1,9 @@
 /** Every refusal of withdrawals and reshapes, in the order of checks, and how they settle. */
 import { expect, test } from 'bun:test'
-import {
-  BASE,
-  DESTINATION,
-  key,
-  QUOTE,
-  SIGNATURE,
-  seeded,
-  type World,
-} from '../../../bench/kit/machine_world'
 import type { CommandOf } from '../../../engine/commands'
 import { payloadOf } from '../../../engine/machine/settlement/payload'
 import type { RefusalCode } from '../../../protocol/refusals'
+import { BASE, DESTINATION, key, QUOTE, SIGNATURE, seeded, type World } from '../../kit/venue/machine_world'
 import { idOf, prepared, refused } from './prepared'
 
 type WithdrawChange = Partial<CommandOf<'withdraw'>>
@@ -57,7 +49,7 @@ function context() {
   const note = world.deposit(key('a'), BASE, 100n)
   const other = world.deposit(key('a'), QUOTE, 100n)
   const foreign = [...world.state.orders.values()].find((one) => one.key.account.account_id === 'bob')!
-  const bobs = Uint8Array.fromHex(foreign.collateral.commitment!)
+  const bobs = foreign.collateral.commitment!
   return { ...given, note, other, bobs }
 }
 type Given = ReturnType<typeof context>

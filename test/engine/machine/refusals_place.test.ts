@@ -1,9 +1,9 @@
 /** Every refusal of a place, in the order of checks: each case fails a check and every later one it can. */
 import { expect, test } from 'bun:test'
-import { BASE, key, LOT, QUOTE, SYMBOL, seeded, TICK, type World } from '../../../bench/kit/machine_world'
 import type { CommandOf } from '../../../engine/commands'
 import { LIMITS } from '../../../engine/limits'
 import type { RefusalCode } from '../../../protocol/refusals'
+import { BASE, key, LOT, QUOTE, SYMBOL, seeded, TICK, type World } from '../../kit/venue/machine_world'
 import { prepared, refused } from './prepared'
 
 type PlaceCase = { code: RefusalCode; change: (c: ReturnType<typeof context>) => Partial<CommandOf<'place'>> }
@@ -85,7 +85,7 @@ const PLACE: PlaceCase[] = [
 const later = { nonce: 12n, expiry_slot: 1_500 }
 function bobs(world: World): Uint8Array {
   const order = [...world.state.orders.values()].find((one) => one.key.account.account_id === 'bob')!
-  return Uint8Array.fromHex(order.collateral.commitment!)
+  return order.collateral.commitment!
 }
 
 for (const { code, change } of PLACE) {

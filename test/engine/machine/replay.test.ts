@@ -2,7 +2,6 @@
 
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { FIXED_HASH_SEED, seeded, World } from '../../../bench/kit/machine_world'
 import { decodeCommand, decodeReplayed } from '../../../engine/machine/codec/command_codec'
 import { decodeState } from '../../../engine/machine/codec/decode_state'
 import { encodeBlocks, encodeState, stateHash } from '../../../engine/machine/codec/encode_state'
@@ -10,6 +9,7 @@ import { execute } from '../../../engine/machine/rules/execute'
 import { createState } from '../../../engine/machine/state/state'
 import { concatBytes } from '../../../protocol/bytes'
 import type * as wire from '../../../protocol/wire/trading'
+import { FIXED_HASH_SEED, seeded, World } from '../../kit/venue/machine_world'
 import { played } from './played'
 import { steps } from './random_commands'
 

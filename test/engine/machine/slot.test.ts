@@ -1,7 +1,7 @@
 /** What a newer slot does: expiry, staggered auctions, skipped ones, references, forgetting. */
 import { expect, test } from 'bun:test'
-import { key, LOT, SYMBOL, settings, TICK, World } from '../../../bench/kit/machine_world'
 import { LIMITS } from '../../../engine/limits'
+import { key, LOT, SYMBOL, settings, TICK, World } from '../../kit/venue/machine_world'
 import { cancelling, idOf, refused } from './prepared'
 
 function twoSides(change: ConstructorParameters<typeof World>[0] = {}): World {

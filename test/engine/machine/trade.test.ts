@@ -1,9 +1,9 @@
 /** One trade from order to finality, and what its events say. */
 import { expect, test } from 'bun:test'
-import { BASE, key, LOT, QUOTE, SYMBOL, TICK, World } from '../../../bench/kit/machine_world'
 import { payloadOf } from '../../../engine/machine/settlement/payload'
 import { toHex } from '../../../protocol/bytes'
 import type * as wire from '../../../protocol/wire/trading'
+import { BASE, key, LOT, QUOTE, SYMBOL, TICK, World } from '../../kit/venue/machine_world'
 
 function trade(): { world: World; buy: string; sell: string } {
   const world = new World()

@@ -1,5 +1,10 @@
 /** Forced exits and a frozen vault: notes leave, what did not land is void. */
 import { expect, test } from 'bun:test'
+import type { NoteFact } from '../../../engine/commands'
+import { decodeState } from '../../../engine/machine/codec/decode_state'
+import { encodeState } from '../../../engine/machine/codec/encode_state'
+import { payloadOf } from '../../../engine/machine/settlement/payload'
+import type { ExitRequest } from '../../../engine/ports'
 import {
   BASE,
   DESTINATION,
@@ -10,12 +15,7 @@ import {
   seeded,
   TICK,
   World,
-} from '../../../bench/kit/machine_world'
-import type { NoteFact } from '../../../engine/commands'
-import { decodeState } from '../../../engine/machine/codec/decode_state'
-import { encodeState } from '../../../engine/machine/codec/encode_state'
-import { payloadOf } from '../../../engine/machine/settlement/payload'
-import type { ExitRequest } from '../../../engine/ports'
+} from '../../kit/venue/machine_world'
 
 function venue() {
   const world = new World()
@@ -76,7 +76,7 @@ test('a request that vanished in a fork unlocks the note; its order stays cancel
   const { world, used, order, request } = venue()
   request('confirmed')
   request('vanished')
-  expect(world.state.orders.has(order)).toBe(false)
+  expect(world.state.orders.find(Uint8Array.fromHex(order))).toBeUndefined()
   world.must(world.placing('alice', key('a'), { side: 'sell', ...used }))
 })
 
@@ -129,7 +129,7 @@ test('a request that names a known note and a nullifier that is not its own does
   const { world, note, order } = venue()
   const nullifier = seeded('of another note')
   world.must({ kind: 'exit_requested', request: { ...requestFor(note), nullifier, stage: 'confirmed' } })
-  expect(world.state.orders.has(order)).toBe(true)
+  expect(world.state.orders.find(Uint8Array.fromHex(order))).toBeDefined()
 })
 
 test('a refund whose owner asked for it before the venue knew it is frozen, or gone with its batch', () => {
@@ -158,7 +158,7 @@ test('a refund whose owner asked for it before the venue knew it is frozen, or g
     }
     const outcome = { outcome: 'refunded', refund_commitment: refund.commitment, refund_leaf_index: 9 }
     world.stage(1, 'finalized', { payouts: [outcome] })
-    expect(world.state.notes.get(refund.commitment.toHex())?.status).toBe(served ? undefined : 'exiting')
+    expect(world.state.notes.find(refund.commitment)?.status).toBe(served ? undefined : 'exiting')
     world.close()
     world.hashAll()
     expect(payloadOf(world.state, 2)!.nullifiers).toHaveLength(1)

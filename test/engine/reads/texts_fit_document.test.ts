@@ -1,10 +1,8 @@
 /** Texts are sent as they are kept, so every shape the engine makes must be the one the document declares. */
 import { afterEach, expect, test } from 'bun:test'
-import { formOf } from '../../../server/edge/body'
-import { AccountEvent, page } from '../../../server/shapes/events'
-import { Reshape, Withdrawal } from '../../../server/shapes/notes'
-import { Fill, Order } from '../../../server/shapes/orders'
-import { t } from '../../../server/shapes/wire'
+import { TypeCompiler } from '@sinclair/typebox/compiler'
+import { AccountEvent, Fill, Order, page, Reshape, Withdrawal } from '../../../protocol/wire/trading'
+import { type TSchema, t } from '../../../protocol/wire/values'
 import { TestSite } from '../../kit/venue/open_test_venue'
 import { Trader } from '../../kit/venue/trader'
 
@@ -13,6 +11,10 @@ afterEach(async () => {
   await site.remove()
   site = new TestSite()
 })
+
+function fits(schema: TSchema, text: string): void {
+  expect([...TypeCompiler.Compile(schema).Errors(JSON.parse(text))]).toEqual([])
+}
 
 test('every event, order, fill, withdrawal and reshape of a trading day fits the document', async () => {
   const open = await site.open()
@@ -40,16 +42,16 @@ test('every event, order, fill, withdrawal and reshape of a trading day fits the
   const all = { after: 0, limit: 500 }
   const kinds = new Set<string>()
   for (const account of ['alice', 'bob']) {
-    const events = JSON.parse(own.events(account, all))
-    expect(formOf(page(AccountEvent)).check(events)).toBe(events)
-    for (const { kind } of events.items) kinds.add(kind)
-    formOf(page(Order)).check(JSON.parse(own.orders(account, all)))
-    formOf(page(Fill)).check(JSON.parse(own.fills(account, all)))
-    formOf(t.Array(Order)).check(JSON.parse(own.snapshot(account).orders))
+    const events = own.events(account, all)
+    fits(page(AccountEvent), events)
+    for (const { kind } of JSON.parse(events).items) kinds.add(kind)
+    fits(page(Order), own.orders(account, all))
+    fits(page(Fill), own.fills(account, all))
+    fits(t.Array(Order), own.snapshot(account).orders)
   }
-  formOf(Order).check(JSON.parse(own.order('alice', buy.order_id)))
-  formOf(Withdrawal).check(JSON.parse(own.withdrawal('alice', withdrawn.withdrawal_id)))
-  formOf(Reshape).check(JSON.parse(own.reshape('alice', reshaped.reshape_id)))
+  fits(Order, own.order('alice', buy.order_id))
+  fits(Withdrawal, own.withdrawal('alice', withdrawn.withdrawal_id))
+  fits(Reshape, own.reshape('alice', reshaped.reshape_id))
   for (const kind of [
     'order.filled',
     'order.cancelled',

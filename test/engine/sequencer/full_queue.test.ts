@@ -1,11 +1,11 @@
 /** What happens when the disk hangs: clients are turned away at the bound, and nothing of the venue's own is lost. */
 import { expect, test } from 'bun:test'
 import { createHmac } from 'node:crypto'
-import { FIXED_HASH_SEED, settings } from '../../../bench/kit/machine_world'
 import type { CommandBody } from '../../../engine/commands'
 import { LIMITS } from '../../../engine/limits'
 import { createState } from '../../../engine/machine/state/state'
 import { Sequencer } from '../../../engine/sequencer/sequencer'
+import { FIXED_HASH_SEED, settings } from '../../kit/venue/machine_world'
 import { refusalOf } from '../../kit/venue/refusal_of'
 
 /** A sequencer on a journal that takes its first group and never says that it is on disk. */

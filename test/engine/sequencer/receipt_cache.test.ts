@@ -1,10 +1,10 @@
 /** Kept receipts against a plain map: the newest commands find theirs, whatever ids meet, and the oldest go first. */
 
 import { expect, test } from 'bun:test'
-import { FIXED_HASH_SEED } from '../../../bench/kit/machine_world'
 import { LIMITS } from '../../../engine/limits'
 import { ReceiptCache, type ReceiptGroup, receiptOf } from '../../../engine/sequencer/receipts'
 import { sha256 } from '../../../protocol/sha256'
+import { FIXED_HASH_SEED } from '../../kit/venue/machine_world'
 
 const idOf = (serial: number) => sha256(new Uint8Array(new Uint32Array([serial]).buffer)).slice(0, 16)
 

@@ -1,7 +1,7 @@
 /** Sends bytes over TLS as they are, and reads whatever comes back. */
 import { readFileSync } from 'node:fs'
 import { connect } from 'node:tls'
-import type { SandboxFacts } from '../../../sandbox/demo/venue_process'
+import type { SandboxFacts } from '../../../sandbox/open_sandbox'
 import type { Told } from './problem_check'
 
 const QUIET_MS = 1_000

@@ -2,7 +2,7 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { SandboxFacts } from '../../../sandbox/demo/venue_process'
+import type { SandboxFacts } from '../../../sandbox/open_sandbox'
 
 const MAIN = new URL('../../../server/main.ts', import.meta.url).pathname
 const SERVES = 'Tacit serves at'

@@ -3,4 +3,4 @@ import { openEmbeddedChain } from '../../../sandbox/chain/open_embedded_chain'
 
 const [data_dir, slot_ms] = process.argv.slice(2)
 const chain = await openEmbeddedChain({ data_dir: data_dir!, slot_ms: Number(slot_ms), finalized_depth: 4 })
-console.log(JSON.stringify({ url: chain.url, ws_url: chain.ws_url }))
+console.log(JSON.stringify({ url: chain.url }))

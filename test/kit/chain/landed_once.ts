@@ -1,11 +1,11 @@
 /** What the finalized chain shows of settlement: every batch once, in order, with its payload. */
 import { expect } from 'bun:test'
-import type { VaultWorld } from '../../../bench/settling/vault_world'
 import { chainAddresses } from '../../../engine/chain/client/chain_client'
 import { RpcPool } from '../../../engine/chain/client/rpc_pool'
 import { eventHistory } from '../../../engine/chain/client/vault_events'
 import { toHex } from '../../../protocol/bytes'
 import type { SettledEvent } from '../../../protocol/vault/events'
+import type { VaultWorld } from './vault_world'
 
 /** Settled batches as anybody reads them from the finalized chain, oldest first. */
 async function settledOnChain(world: VaultWorld): Promise<SettledEvent[]> {

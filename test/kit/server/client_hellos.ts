@@ -72,6 +72,51 @@ export function verdictOf({ extensions, names }: HelloFields): 'challenge' | 've
   return is_challenge ? 'challenge' : 'venue'
 }
 
+/** A second reader, of the whole message at once: the verdict for a valid ClientHello in one record, else `malformed`. */
+export function readWhole(bytes: Uint8Array): 'challenge' | 'venue' | 'malformed' {
+  const [record, message] = [bytes.subarray(5), bytes.subarray(9)]
+  const view = Buffer.from(bytes)
+  let at = 0
+  const vector = (width: 1 | 2, of = message) => {
+    const start = at + width
+    if (start > of.length) throw new RangeError()
+    const size = Buffer.from(of).readUIntBE(at, width)
+    at = start + size
+    if (at > of.length) throw new RangeError()
+    return of.subarray(start, at)
+  }
+  try {
+    const header = bytes[0] === 22 && bytes[1] === 3 && view.readUInt16BE(3) === record.length
+    const handshake = record[0] === 1 && view.readUIntBE(6, 3) === message.length && message[0] === 3
+    if (!header || !handshake || record.length > 16_384) return 'malformed'
+    at = 34
+    if (vector(1).length > 32) return 'malformed'
+    const suites = vector(2).length
+    if (suites === 0 || suites % 2 !== 0 || vector(1).length === 0) return 'malformed'
+    if (at === message.length) return 'venue'
+    const extensions = vector(2)
+    if (at !== message.length) return 'malformed'
+    const lists: Uint8Array[] = []
+    for (at = 0; at < extensions.length; ) {
+      const is_protocols = Buffer.from(extensions).readUInt16BE(at) === 16
+      at += 2
+      const extension = vector(2, extensions)
+      if (is_protocols) lists.push(extension)
+    }
+    if (lists.length === 0) return 'venue'
+    at = 0
+    const list = vector(2, lists[0])
+    if (lists.length > 1 || at !== lists[0]!.length || list.length === 0) return 'malformed'
+    const names: string[] = []
+    for (at = 0; at < list.length; ) names.push(Buffer.from(vector(1, list)).toString('latin1'))
+    if (names.includes('')) return 'malformed'
+    return names.join() === 'acme-tls/1' ? 'challenge' : 'venue'
+  } catch (error) {
+    if (error instanceof RangeError) return 'malformed'
+    throw error
+  }
+}
+
 /** The first bytes that a client sends to a socket that never answers. */
 function firstBytes(open: (port: number) => () => void): Promise<Buffer> {
   return new Promise((resolve, reject) => {

@@ -45,8 +45,8 @@ export const PLANTED_SHAPES: readonly Plant[] = [
       ...used('client/dead.ts', ''),
       ...used('client/face.ts', "export * as dead from './dead'"),
     },
-    /face\.ts:2 unused-export No file imports dead/,
-    /delete it/,
+    /face\.ts:2 plain-syntax `export \* as`/,
+    /by name/,
   ],
   [
     'an unused member of a namespace',
@@ -55,8 +55,8 @@ export const PLANTED_SHAPES: readonly Plant[] = [
       ...used('client/face.ts', "export * as dead from './dead'"),
       ...used('client/main.ts', "import { dead } from './face'\n\ndead.one.toFixed()"),
     },
-    /dead\.ts:3 unused-export No file imports two/,
-    /delete it/,
+    /face\.ts:2 plain-syntax `export \* as`/,
+    /by name/,
   ],
   [
     'an export that only its own file imports',
@@ -64,8 +64,8 @@ export const PLANTED_SHAPES: readonly Plant[] = [
       'client/a.ts',
       "import type { a as again } from './a'\n\nexport const a = 1\nconst b: typeof again = 1\nb.toFixed()",
     ),
-    /a\.ts:4 unused-export/,
-    /drop `export`|delete it/,
+    /a\.ts:2 import-direction client\/a\.ts imports itself/,
+    /directly/,
   ],
   [
     'a static block of 71 lines',

@@ -3,8 +3,6 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { clientsOf, mintTo } from '../../../bench/kit/chain_folder'
-import { fundedWallet } from '../../../bench/kit/transfer'
 import {
   buildTransaction,
   type TransactionVersion,
@@ -13,7 +11,7 @@ import {
 import { openChain } from '../../../engine/chain/open_chain'
 import type { EngineConfig } from '../../../engine/config'
 import { openHashing } from '../../../engine/hashing/open_hashing'
-import { openVenue, type Venue } from '../../../engine/index'
+import { openVenue } from '../../../engine/index'
 import type { ChainPort, HashPort } from '../../../engine/ports'
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
 import { toHex } from '../../../protocol/bytes'
@@ -22,11 +20,14 @@ import { publicKeyOf } from '../../../protocol/sign'
 import { TOKEN_PROGRAM } from '../../../protocol/vault/addresses'
 import { depositInstruction } from '../../../protocol/vault/deposit'
 import type { Faults } from '../../../sandbox/chain/embedded_chain'
-import { associatedTokenAddress } from '../../../sandbox/chain/faucet'
 import { makeGenesis } from '../../../sandbox/chain/genesis'
 import { type OpenedChain, openEmbeddedChain } from '../../../sandbox/chain/open_embedded_chain'
+import { associatedTokenAddress } from '../../../sandbox/chain/token_instructions'
 import { decodeTransaction } from '../../../sandbox/chain/transaction_meta'
 import { DEFAULT_TERMS, issueAccount } from '../../../tools/account/issue_account'
+import { clientsOf, mintTo } from '../chain/chain_folder'
+import { fundedWallet } from '../chain/transfer'
+import { type JsonVenue, jsonVenue } from './json_venue'
 import { testConfig, testKeys } from './open_test_venue'
 import { type Deposit, element, type Trader } from './trader'
 
@@ -42,7 +43,7 @@ export class EmbeddedSite {
   readonly keys = testKeys()
   readonly fatal: Error[] = []
   chain!: OpenedChain
-  venue!: Venue
+  venue!: JsonVenue
   hash!: HashPort
   port!: ChainPort
   /** Endpoints of the venues opened from now on; the chain's own where none are named. */
@@ -58,7 +59,7 @@ export class EmbeddedSite {
   }
 
   /** The venue of `data_dir`; the newest one opened is the site's. */
-  async openVenue(data_dir = this.dir, change: Partial<EngineConfig> = {}): Promise<Venue> {
+  async openVenue(data_dir = this.dir, change: Partial<EngineConfig> = {}): Promise<JsonVenue> {
     const hash = await openHashing({ dir: join(data_dir, 'trees'), key: this.keys.journal_key })
     this.hash = hash
     const port = await openChain({
@@ -75,10 +76,11 @@ export class EmbeddedSite {
     const mints = template.mints.map((mint) => ({ ...mint, mint: mint.decimals === 9 ? JTO : USDC }))
     const instruments = template.instruments.map((one) => ({ ...one, base_mint: JTO, quote_mint: USDC }))
     const clock = { unixMs: () => Date.now(), monotonicMs: () => performance.now() }
-    this.venue = await openVenue({
+    const venue = await openVenue({
       config: { ...template, mints, instruments, ...change },
       ports: { clock, keys: this.keys, hash, chain: port, fatal: (error) => void this.fatal.push(error) },
     })
+    this.venue = jsonVenue(venue)
     return this.venue
   }
 
@@ -112,7 +114,7 @@ export class EmbeddedSite {
     })
     chain.machine.enqueue(decodeTransaction(wire))
     chain.advance(1)
-    const landed = chain.machine.store.transaction(signature)
+    const landed = chain.machine.store.transaction(encodeBase58(signature))
     if (landed?.error !== 'null') throw new Error(`the deposit did not land: ${landed?.error}`)
     const commitment = depositCommitment({ mint, amount, inner, leaf_index })
     const opening = { mint: encodeBase58(mint), amount: `${amount}`, blinding: toHex(blinding), leaf_index }

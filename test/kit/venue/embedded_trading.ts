@@ -1,11 +1,11 @@
 /** Two traders on an embedded site: deposits that count, orders that cross, and what there is to wait for. */
 
-import type { Venue } from '../../../engine/venue'
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
 import { readU64Le } from '../../../protocol/bytes'
 import type * as wire from '../../../protocol/wire/trading'
 import type { Faults } from '../../../sandbox/chain/embedded_chain'
 import { EmbeddedSite, JTO, USDC } from './embedded_site'
+import type { JsonVenue } from './json_venue'
 import { type Deposit, Trader } from './trader'
 
 /** Of a token account. */
@@ -47,7 +47,7 @@ export class EmbeddedTrading {
     const deposit = await site.deposit(trader, mint, amount, leaf_count)
     for (;;) {
       const known = leaf_count < site.venue.treeRoot().leaf_count
-      if (known && (await site.venue.treeInclusion({ leaf_index: leaf_count })).usable) return deposit
+      if (known && (await site.venue.treeInclusion(leaf_count)).usable) return deposit
       await soon()
     }
   }
@@ -59,7 +59,7 @@ export class EmbeddedTrading {
   }
 
   /** Orders that cross, with deposits of their own; resolves with the buyer's once both are accepted. */
-  async cross(venue: Venue = this.site.venue): Promise<wire.PlaceResult> {
+  async cross(venue: JsonVenue = this.site.venue): Promise<wire.PlaceResult> {
     const money = await this.deposited(this.alice, USDC, 200_000_000n)
     const goods = await this.deposited(this.bob, JTO, 3_000_000_000n)
     const expiry_slot = venue.time().slot + 5_000

@@ -11,12 +11,12 @@ import { openHashing } from '../../../engine/hashing/open_hashing'
 import type { JournalFaults } from '../../../engine/journal/contract'
 import { restoreAccounts } from '../../../engine/operator'
 import type { KeysPort } from '../../../engine/ports'
-import type { Venue } from '../../../engine/venue'
 import { venueOf } from '../../../engine/venue_methods'
 import { encodeBase58 } from '../../../protocol/base58'
 import { toHex, utf8 } from '../../../protocol/bytes'
 import { fieldToBytes } from '../../../protocol/field'
 import { publicKeyOf, sign } from '../../../protocol/sign'
+import { type JsonVenue, jsonVenue } from './json_venue'
 import { bytes, Ledger, MemoryChain } from './memory_chain'
 import { testAccounts } from './test_accounts'
 
@@ -78,6 +78,7 @@ export function testConfig(data_dir: string): EngineConfig {
     compose_hash: 'ab'.repeat(32),
     tacit_version: '0.1.0',
     enclave: 'development',
+    self_check_reasons: [],
     token_ttl_s: 900,
     order_life_slots_max: 10_000,
     settlement_parts_max: 28,
@@ -86,7 +87,7 @@ export function testConfig(data_dir: string): EngineConfig {
 }
 
 export type TestVenue = {
-  venue: Venue
+  venue: JsonVenue
   engine: Engine
   chain: MemoryChain
   ledger: Ledger
@@ -128,7 +129,7 @@ export class TestSite {
     const engine = assemble(config, ports, loaded, { config: vault, mints: await chain.readMints() })
     restoreAccounts(engine, accounts)
     await start(engine, vault)
-    const venue = venueOf(engine, accounts)
+    const venue = jsonVenue(venueOf(engine, accounts))
     const close = async () => {
       this.running = undefined
       await venue.close()

@@ -9,7 +9,7 @@ import type { TestVenue } from './open_test_venue'
 export async function outputsStandInTree(open: TestVenue, payload: SettlementPayload): Promise<void> {
   const { root } = open.venue.treeRoot()
   for (const { commitment } of payload.outputs) {
-    const proof = await open.venue.treeInclusion({ commitment: toHex(commitment) })
+    const proof = await open.venue.treeInclusion(commitment)
     const siblings = proof.siblings.map((one) => fromHex(one, 32)!)
     expect(toHex(rootFromPath(commitment, proof.leaf_index, siblings))).toBe(root)
   }

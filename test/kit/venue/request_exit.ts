@@ -1,21 +1,21 @@
 /** Asks for a note on chain as its owner does: with the opening, from public data, without the venue. */
 
 import { createKeyPairSignerFromPrivateKeyBytes, type KeyPairSigner } from '@solana/kit'
-import { clientsOf } from '../../../bench/kit/chain_folder'
-import { fundedWallet } from '../../../bench/kit/transfer'
 import {
   buildTransaction,
   COMPUTE_UNITS_MAX,
   toInstruction,
 } from '../../../engine/chain/client/build_transaction'
 import type { HashPort } from '../../../engine/ports'
-import { decodeBase58 } from '../../../protocol/base58'
+import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
 import { fromHex } from '../../../protocol/bytes'
 import { nullifierOf } from '../../../protocol/notes/notes'
 import { exitRequestAddress } from '../../../protocol/vault/addresses'
 import { requestExitInstruction } from '../../../protocol/vault/exits'
 import type { OpenedChain } from '../../../sandbox/chain/open_embedded_chain'
 import { decodeTransaction } from '../../../sandbox/chain/transaction_meta'
+import { clientsOf } from '../chain/chain_folder'
+import { fundedWallet } from '../chain/transfer'
 import { type Deposit, element, type Trader } from './trader'
 
 /** Resolves with nullifier and request account once the request landed. @throws Error with what the chain refused */
@@ -58,10 +58,10 @@ export async function requestExit(
     compute_units: COMPUTE_UNITS_MAX,
     priority_fee_lamports: 0n,
   })
-  options.sending?.(signature)
+  options.sending?.(encodeBase58(signature))
   chain.machine.enqueue(decodeTransaction(wire))
   chain.advance(1)
-  const landed = chain.machine.store.transaction(signature)
+  const landed = chain.machine.store.transaction(encodeBase58(signature))
   if (landed?.error !== 'null') throw new Error(`the request did not land: ${landed?.error}`)
   return { nullifier, account: exitRequestAddress(program, nullifier) }
 }

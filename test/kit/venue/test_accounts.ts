@@ -27,10 +27,10 @@ export function testAccounts(): AccountsPort & { kill(token_id: string): void } 
       return () => void all.delete(ended)
     },
     verifyRecord(record) {
-      const fields = record as Omit<VerifiedRecord, 'record'>
-      return { ...fields, record: utf8(JSON.stringify(fields)) }
+      const fields = record as VerifiedRecord['record']
+      return { record: fields, command: { ...fields, record: utf8(JSON.stringify(fields)) } }
     },
-    applyRecord: ({ account_id }) => void known.add(account_id),
+    applyRecord: ({ record }) => void known.add(record.account_id),
     close: async () => {},
     kill(token_id) {
       for (const ended of listeners.get(token_id) ?? []) ended()

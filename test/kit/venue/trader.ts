@@ -1,6 +1,5 @@
 /** A trader of the tests: one trading key with deposits, signing every command as a client does. */
 
-import type { Venue } from '../../../engine/venue'
 import { encodeBase58 } from '../../../protocol/base58'
 import { encodeCancel, encodeCancelAll, encodeDeadMan } from '../../../protocol/bodies/cancel'
 import { anchorPoolHash, encodePlace } from '../../../protocol/bodies/place'
@@ -9,13 +8,14 @@ import { encodeWithdraw } from '../../../protocol/bodies/withdraw'
 import { fromHex, toHex } from '../../../protocol/bytes'
 import { publicKeyOf, sign } from '../../../protocol/sign'
 import type * as wire from '../../../protocol/wire/trading'
+import type { JsonVenue } from './json_venue'
 import { bytes, type Ledger } from './memory_chain'
 import { BASE_MINT, QUOTE_MINT, type TestVenue } from './open_test_venue'
 
 export type Deposit = { commitment: string; opening: wire.NoteOpening }
 
 /** Where a trader trades. */
-type TraderSite = { venue: Venue; ledger: Pick<Ledger, 'deposit'> & { readonly slot: number } }
+type TraderSite = { venue: JsonVenue; ledger: Pick<Ledger, 'deposit'> & { readonly slot: number } }
 
 /** A field element nobody guesses. */
 export function element(): Uint8Array {

@@ -8,7 +8,7 @@ import { type Changes, signAnyQuote } from './sign_any_quote'
 import type { Site } from './site'
 
 export function quoteOfMachine(
-  site: Site,
+  site: Pick<Site, 'machine'>,
   facts: Pick<TdFacts, 'registers' | 'report_data'>,
   changes: Changes = {},
 ): Uint8Array {

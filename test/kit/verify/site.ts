@@ -1,6 +1,5 @@
 /** A venue reduced to what a verifier sees: real enclave, real vault on an embedded chain, evidence over TLS. */
 import { join } from 'node:path'
-import { chainFolder } from '../../../bench/kit/chain_folder'
 import { connect } from '../../../client/connect'
 import type { ConnectOptions, VerifiedVenue } from '../../../client/verified_venue'
 import type { VerificationPolicy } from '../../../client/verify/policy'
@@ -15,6 +14,7 @@ import { makeGenesis } from '../../../sandbox/chain/genesis'
 import { type OpenedChain, openEmbeddedChain } from '../../../sandbox/chain/open_embedded_chain'
 import type { StandInKnobs } from '../../../sandbox/enclave/agent'
 import { type Machine, openMachine, openOn } from '../../enclave/machine'
+import { chainFolder } from '../chain/chain_folder'
 
 const PROGRAM = join(import.meta.dir, '../../../program/vault.so')
 const SLOT_MS = 10

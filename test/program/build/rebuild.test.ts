@@ -3,7 +3,7 @@ import { expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { buildProgram, FORWARDER, sha256Hex, toolchainMissing } from '../../../program/build'
-import { VAULT_SO } from '../../../sandbox/vault/vault_chain'
+import { VAULT_SO } from '../../kit/vault/vault_chain'
 import { FORWARDER_SO } from '../forwarder'
 
 const missing = toolchainMissing()

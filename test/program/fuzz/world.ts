@@ -25,7 +25,7 @@ import {
   TOKEN_PROGRAM,
   vaultAddresses,
 } from '../../../protocol/vault/addresses'
-import { type MintFields, mintBytes, type TokenFields, tokenBytes } from '../../../sandbox/vault/tokens'
+import { type MintFields, mintBytes, type TokenFields, tokenBytes } from '../../kit/vault/tokens'
 import { FORWARDER, FORWARDER_SO } from '../forwarder'
 import { Chance } from './chance'
 import type { Appended, Clock, Report } from './judge/call'

@@ -2,7 +2,7 @@
 import { expect, test } from 'bun:test'
 import { isKnownState } from '../../../protocol/vault/accounts'
 import type { SettleFields } from '../../../protocol/vault/settle'
-import { element, elements, errorOf, landed, OpenVault, outputsOf } from '../../../sandbox/vault/open_vault'
+import { element, elements, errorOf, landed, OpenVault, outputsOf } from '../../kit/vault/open_vault'
 
 const AHEAD = 8
 

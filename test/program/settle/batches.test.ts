@@ -14,8 +14,8 @@ import {
   OpenVault,
   outputsOf,
   runningVault,
-} from '../../../sandbox/vault/open_vault'
-import { testKey } from '../../../sandbox/vault/vault_chain'
+} from '../../kit/vault/open_vault'
+import { testKey } from '../../kit/vault/vault_chain'
 
 test('a batch appends its outputs and a leaf of the spent log, stores the journal head and says so in one event', () => {
   const vault = runningVault()

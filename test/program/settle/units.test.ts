@@ -12,7 +12,7 @@ import {
   type OpenVault,
   outputsOf,
   runningVault,
-} from '../../../sandbox/vault/open_vault'
+} from '../../kit/vault/open_vault'
 
 /** Instructions that set the limits of a v0 transaction: units, price, loaded data. */
 const V0_LIMITS_UNITS = 3 * 150

@@ -1,11 +1,11 @@
 /** Inner instructions as RPC nodes tell them: only those of the program, where they stand. */
 import { expect, test } from 'bun:test'
-import { encodeLongBase58 } from '../../../protocol/base58'
+import { encodeBase58 } from '../../../protocol/base58'
 import { innerDataOf } from '../../../protocol/vault/events'
 
 const call = (programIdIndex: number, ...bytes: number[]) => ({
   programIdIndex,
-  data: encodeLongBase58(Uint8Array.from(bytes)),
+  data: encodeBase58(Uint8Array.from(bytes)),
 })
 
 test('what the program was sent, with its places; what other programs were sent is left out', () => {
@@ -33,7 +33,7 @@ test('ten kibibytes are the most a program is sent: what is longer is not even d
   const told = (bytes: number) => [
     {
       index: 0,
-      instructions: [{ programIdIndex: 0, data: encodeLongBase58(new Uint8Array(bytes).fill(255)) }],
+      instructions: [{ programIdIndex: 0, data: encodeBase58(new Uint8Array(bytes).fill(255)) }],
     },
   ]
   expect(innerDataOf('vault', { own: ['vault'] }, told(10_240))[0]!.data).toHaveLength(10_240)

@@ -10,7 +10,7 @@ import {
   vaultTokenAddress,
 } from '../../../../protocol/vault/addresses'
 import type { VaultInstruction } from '../../../../protocol/vault/instruction'
-import { tokenBytes } from '../../../../sandbox/vault/tokens'
+import { tokenBytes } from '../../../kit/vault/tokens'
 import { RENT_SYSVAR, type World } from '../world'
 import { type Mutation, ofOne, placed, withAccount } from './mutation'
 

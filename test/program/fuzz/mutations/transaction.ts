@@ -7,7 +7,7 @@ import {
   vaultTokenAddress,
 } from '../../../../protocol/vault/addresses'
 import type { VaultInstruction } from '../../../../protocol/vault/instruction'
-import { DECIMALS } from '../../../../sandbox/vault/tokens'
+import { DECIMALS } from '../../../kit/vault/tokens'
 import { forwarded } from '../../forwarder'
 import type { World } from '../world'
 import type { Mutation } from './mutation'

@@ -1,0 +1,164 @@
+/** Frames every command: help, options, files of keys, and the end of the process with its exit code. */
+import { readFileSync } from 'node:fs'
+import { parseArgs } from 'node:util'
+import { decodeBase58 } from '../../protocol/base58'
+import { equalBytes, fromHex } from '../../protocol/bytes'
+import { publicKeyOf } from '../../protocol/sign'
+import { parseU64 } from '../../protocol/units'
+import { Refused } from '../verify/transcript'
+
+/** Invalid arguments; without a message only the usage is printed. */
+export class UsageFault extends Error {}
+
+/** Prints the usage and exits with 0 when the command line asks for help. */
+function answerHelp(usage: string): void {
+  const args = process.argv.slice(2)
+  if (args[0] !== 'help' && !args.includes('--help') && !args.includes('-h')) return
+  console.log(usage)
+  process.exit(0)
+}
+
+export type Failure = { code: number; message: string }
+
+/**
+ * Runs a command and ends the process with the number that `run` returns, 1 for false, else 0. A usage error ends with 64,
+ * so that a script which acts on 1 never takes a mistyped option for a verdict.
+ * @param judge code and message of another error, by default 1 and its own; an error without them is thrown on
+ */
+export async function runCommand(
+  usage: string,
+  run: (args: string[]) => unknown,
+  judge: (error: Error) => Failure | undefined = ({ message }) => ({ code: 1, message }),
+): Promise<never> {
+  answerHelp(usage)
+  try {
+    const result = await run(process.argv.slice(2))
+    process.exit(typeof result === 'number' ? result : Number(result === false))
+  } catch (thrown) {
+    const error = thrown as Error & { code?: unknown }
+    const misused = error instanceof UsageFault || String(error.code).startsWith('ERR_PARSE_ARGS')
+    const usage_message = [error.message, usage].filter(Boolean).join('\n\n')
+    const failure = misused ? { code: 64, message: usage_message } : judge(error)
+    if (failure === undefined) throw error
+    console.error(failure.message)
+    process.exit(failure.code)
+  }
+}
+
+type Names<T, F> = {
+  readonly texts: readonly T[]
+  readonly flags?: readonly F[]
+  /** The most words without `--`; default none. */
+  readonly words?: number
+}
+
+/** The options of one command line, read by name and form. */
+export class Options<T extends string, F extends string = never> {
+  /** The words of the command line that are no options. */
+  readonly words: readonly string[]
+  private readonly values: Partial<Record<string, string | boolean>>
+
+  /** @throws Error of `parseArgs` for an unknown option, UsageFault for too many words */
+  constructor(args: readonly string[], { texts, flags = [], words = 0 }: Names<T, F>) {
+    const options = Object.fromEntries([
+      ...texts.map((name) => [name, { type: 'string' as const }] as const),
+      ...flags.map((name) => [name, { type: 'boolean' as const }] as const),
+    ])
+    const parsed = parseArgs({ args: [...args], options, allowPositionals: true })
+    if (parsed.positionals.length > words) throw new UsageFault()
+    this.words = parsed.positionals
+    this.values = parsed.values as Partial<Record<string, string | boolean>>
+  }
+
+  flag(name: F): boolean {
+    return this.values[name] === true
+  }
+  optional(name: T): string | undefined {
+    return this.values[name] as string | undefined
+  }
+  text(name: T, fallback?: string): string {
+    const value = this.optional(name) ?? fallback
+    if (value === undefined) throw this.fault(`--${name} is missing`)
+    return value
+  }
+  /** Content of the file that the option names, if it is given. */
+  file(name: T): string | undefined {
+    const path = this.optional(name)
+    return path === undefined ? undefined : readInputText(path)
+  }
+  /** 32 bytes as hex. */
+  hex32(name: T): Uint8Array {
+    const bytes = fromHex(this.text(name), 32)
+    if (bytes === undefined) throw this.fault(`--${name} is 64 lowercase hex digits`)
+    return bytes
+  }
+  /** 32 bytes as base58. */
+  address(name: T): Uint8Array {
+    const bytes = decodeBase58(this.text(name), 32)
+    if (bytes === undefined) throw this.fault(`--${name} is not a Solana address`)
+    return bytes
+  }
+  /** A whole number below 2^64. */
+  amount(name: T, fallback?: string): bigint {
+    const value = parseU64(this.text(name, fallback))
+    if (value === undefined) throw this.fault(`--${name} is not a whole number`)
+    return value
+  }
+  /** A whole number; `fallback` when absent. */
+  count(name: T, fallback: number, digits_max = 9): number {
+    const value = this.optional(name)
+    if (value === undefined) return fallback
+    if (!/^(0|[1-9][0-9]*)$/.test(value) || value.length > digits_max)
+      throw this.fault(`--${name} is not a whole number`)
+    return Number(value)
+  }
+  /** The Ed25519 seed in the file that the option names. */
+  seed(name: T): Uint8Array {
+    return readSeed(this.text(name))
+  }
+  protected fault(message: string): Error {
+    return new UsageFault(message)
+  }
+}
+
+/**
+ * Reads an Ed25519 seed, 32 bytes, from a file with 32 bytes, 64 hex digits, or the array of `solana-keygen`.
+ * @throws Refused with the file's name, never its content
+ */
+export function readSeed(path: string): Uint8Array {
+  const bytes = readInput(path)
+  if (bytes.length === 32) return bytes
+  const text = new TextDecoder().decode(bytes).trim()
+  const seed = text.startsWith('[') ? keygenSeed(text) : fromHex(text, 32)
+  if (seed === undefined) throw new Refused(`${path} holds neither a seed nor a key of solana-keygen`)
+  return seed
+}
+
+/** Parses seed and public key as 64 numbers; undefined when they do not match. */
+function keygenSeed(text: string): Uint8Array | undefined {
+  let numbers: unknown
+  try {
+    numbers = JSON.parse(text)
+  } catch {
+    return undefined
+  }
+  const isByte = (value: unknown) => Number.isInteger(value) && Number(value) >= 0 && Number(value) <= 255
+  if (!Array.isArray(numbers) || numbers.length !== 64 || !numbers.every(isByte)) return undefined
+  const bytes = Uint8Array.from(numbers as number[])
+  const seed = bytes.slice(0, 32)
+  return equalBytes(publicKeyOf(seed), bytes.subarray(32)) ? seed : undefined
+}
+
+/** Reads a file named on the command line. @throws Refused naming it */
+export function readInput(path: string): Uint8Array {
+  try {
+    return new Uint8Array(readFileSync(path))
+  } catch {
+    throw new Refused(`${path} cannot be read`)
+  }
+}
+
+/** The same as UTF-8 text. @throws Refused naming the file */
+export function readInputText(path: string): string {
+  return new TextDecoder().decode(readInput(path))
+}

@@ -1,0 +1,186 @@
+/** Describes every value of bodies, queries and answers once: type, document and parsing (protocol.md "Values on the wire"). */
+
+import {
+  FormatRegistry,
+  type Static,
+  type StringOptions,
+  type TArray,
+  type TObject,
+  type TOptional,
+  type TSchema,
+  type TString,
+  type TUnion,
+  Type,
+} from '@sinclair/typebox'
+import { decodeBase58 } from '../base58'
+import { equalBytes, fromHex, isZero } from '../bytes'
+import { isFieldElement } from '../field'
+import { ANCHORS_MAX } from '../limits'
+import type { RefusalCode } from '../refusals'
+import { type Amount, type BaseUnits, type Price, parseU64 } from '../units'
+
+export { type Static, type TObject, type TSchema, Type as t } from '@sinclair/typebox'
+
+// Answers are checked by TypeBox, which knows a format by its name.
+FormatRegistry.Set('u64', (given) => parseU64(given) !== undefined)
+FormatRegistry.Set('order-id', (given) => /[^0]/.test(given))
+
+/** Key of the parsing of a text; TypeBox and JSON ignore it. */
+export const DECODE = Symbol('decode')
+/** Key of a check over the parsed entries of a list; its refusal is `items` of the hint. */
+export const USABLE = Symbol('usable')
+
+export type TextParsing = {
+  /** Undefined for a wrong form: `field_invalid`. */
+  decode(text: string): unknown
+  /** False for a value that has its form and is rejected by `format` of the hint. */
+  usable(value: unknown): boolean
+  /** The parsed value is the valid text itself. */
+  keeps: boolean
+}
+/** A text whose parsed value is a T; of `parsed` only the type exists. */
+type TText<T> = TString & { [DECODE]: TextParsing & { readonly parsed?: T } }
+
+/** The value of a valid S after parsing; an optional field that is absent is undefined. */
+export type Parsed<S> =
+  S extends TText<infer T>
+    ? T
+    : S extends TObject<infer P>
+      ? { [K in keyof P]: Parsed<P[K]> | (P[K] extends TOptional<TSchema> ? undefined : never) }
+      : S extends TArray<infer I>
+        ? Parsed<I>[]
+        : S extends TUnion<infer U>
+          ? Parsed<U[number]>
+          : S extends TSchema
+            ? Static<S>
+            : never
+
+/** Assigns a refusal code to the failure of one keyword; the default is `field_invalid`. */
+export type RefusalHint = { 'x-refusal'?: Partial<Record<'format' | 'items', RefusalCode>> }
+const hint = (format: RefusalCode): RefusalHint => ({ 'x-refusal': { format } })
+
+function text<T>(
+  options: StringOptions,
+  decode: (text: string) => T | undefined,
+  usable: (value: T) => boolean = () => true,
+): TText<T> {
+  return Object.assign(Type.String(options), {
+    [DECODE]: { decode, usable: usable as (value: unknown) => boolean, keeps: false },
+  })
+}
+const hex = (width: number, options: StringOptions, usable?: (value: Uint8Array) => boolean) =>
+  text({ pattern: `^[0-9a-f]{${width * 2}}$`, ...options }, (given) => fromHex(given, width), usable)
+const base58 = (shortest: number, longest: number, width: number, description: string) =>
+  text({ pattern: `^[1-9A-HJ-NP-Za-km-z]{${shortest},${longest}}$`, description }, (given) =>
+    decodeBase58(given, width),
+  )
+
+/** The same value where the code that reads it wants its text, such as a key of a table. */
+export function asText(schema: TText<unknown>): TText<string> {
+  const { decode, usable } = schema[DECODE]
+  return { ...schema, [DECODE]: { decode, usable, keeps: true } }
+}
+
+/** An object with exactly these fields. */
+export const exact = <P extends Record<string, TSchema>>(properties: P) =>
+  Type.Object(properties, { additionalProperties: false })
+/** One of these words. */
+export const oneOf = <const W extends readonly string[]>(words: W, options: { description?: string } = {}) =>
+  Type.Union(
+    words.map((word) => Type.Literal(word as W[number])),
+    options,
+  )
+export const nullable = <S extends TSchema>(schema: S) => Type.Union([schema, Type.Null()])
+/** A list of `minItems` to `maxItems` entries that together satisfy `usable`; otherwise rejected with `code`. */
+export function group<S extends TSchema>(
+  item: S,
+  options: { minItems: number; maxItems: number; description?: string },
+  code: RefusalCode,
+  usable: (entries: Parsed<S>[]) => boolean,
+) {
+  const list = Type.Array(item, { ...options, 'x-refusal': { items: code } })
+  return Object.assign(list, { [USABLE]: usable })
+}
+
+/** Values are never coerced: `"5"` is not an integer. */
+export const Integer = (minimum: number, maximum: number, description?: string) =>
+  Type.Integer({ minimum, maximum, ...(description === undefined ? {} : { description }) })
+export const Slot = Integer(0, Number.MAX_SAFE_INTEGER, 'Blockchain slot.')
+export const Seq = Integer(0, Number.MAX_SAFE_INTEGER, 'Event number of the account.')
+export const Count = Integer(0, Number.MAX_SAFE_INTEGER)
+export const Milliseconds = Integer(0, Number.MAX_SAFE_INTEGER, 'Milliseconds.')
+
+const U64_TEXT = 'Unsigned 64-bit integer as a canonical decimal string.'
+/** A u64 from 1. */
+const positive = (description: string) =>
+  text({ pattern: '^[1-9][0-9]{0,19}$', format: 'u64', description }, parseU64, (value) => value > 0n)
+export const U64 = text({ pattern: '^(0|[1-9][0-9]{0,19})$', format: 'u64', description: U64_TEXT }, parseU64)
+export const PositiveU64 = positive(U64_TEXT)
+/** A u64 whose parsed value carries the unit of its field. */
+const unit = <U>(schema: TText<bigint>) => schema as TText<unknown> as TText<U>
+export const AmountText = unit<Amount>(U64)
+export const PositiveAmountText = unit<Amount>(PositiveU64)
+export const BaseUnitsText = unit<BaseUnits>(U64)
+export const PriceText = unit<Price>(U64)
+export const Nonce = positive('Replay-protection nonce from 1, strictly increasing per trading key.')
+
+export const FieldElement = hex(
+  32,
+  {
+    format: 'field-element',
+    description: 'Non-zero element of the BN254 scalar field, 32 bytes big-endian, lowercase hex.',
+    ...hint('field_element_invalid'),
+  },
+  isUsableElement,
+)
+export const OrderId = hex(
+  16,
+  {
+    format: 'order-id',
+    description: 'Client-chosen order id, 16 bytes, never zero.',
+    ...hint('order_id_zero'),
+  },
+  (id) => !isZero(id),
+)
+export const CommandId = hex(16, { description: 'First 16 bytes of the SHA-256 of the canonical body.' })
+export const Hash = hex(32, { description: '32 bytes, lowercase hex.' })
+export const Bytes = Type.String({ pattern: '^([0-9a-f]{2})*$', description: 'Bytes, lowercase hex.' })
+export const Signature = hex(64, { description: 'Ed25519 signature over the canonical body, lowercase hex.' })
+export const PublicKey = base58(32, 44, 32, 'Ed25519 public key, base58.')
+export const Address = base58(32, 44, 32, 'Solana address, base58.')
+export const TransactionSignature = base58(64, 88, 64, 'Solana transaction signature, base58.')
+
+export const SymbolName = Type.String({ pattern: '^[A-Z0-9-]{1,16}$', description: 'Instrument symbol.' })
+export const SourceName = Type.String({ pattern: '^[a-z0-9-]{1,16}$' })
+export const Side = oneOf(['buy', 'sell'])
+export const OrderType = oneOf(['limit', 'ioc', 'fok'])
+export const Anchors = group(
+  hex(32, {}),
+  {
+    minItems: 1,
+    maxItems: ANCHORS_MAX,
+    description: 'Continuation anchors: distinct, non-zero field elements.',
+  },
+  'anchors_invalid',
+  areAnchors,
+)
+
+function isUsableElement(bytes: Uint8Array): boolean {
+  return isFieldElement(bytes) && !isZero(bytes)
+}
+
+function areAnchors(anchors: Uint8Array[]): boolean {
+  for (let at = 0; at < anchors.length; at++) {
+    if (!isUsableElement(anchors[at]!)) return false
+    for (let before = 0; before < at; before++) if (equalBytes(anchors[before]!, anchors[at]!)) return false
+  }
+  return true
+}
+
+/** An integer in a query, where every value is text; the document calls it an integer. */
+export function QueryInteger(description: string, minimum = 0, maximum = Number.MAX_SAFE_INTEGER) {
+  return text({ 'x-integer': { minimum, maximum }, description }, (given) => {
+    const value = /^(0|[1-9][0-9]{0,15})$/.test(given) ? Number(given) : Number.NaN
+    return value >= minimum && value <= maximum ? value : undefined
+  })
+}

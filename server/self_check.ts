@@ -1,0 +1,94 @@
+/** Judges the own machine by the verifier that clients run, before the venue opens an epoch that clients would not believe. */
+
+import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { judgeMachine } from '../client/verify/judge_evidence'
+import { parsePolicy, TCB_STATUSES } from '../client/verify/policy'
+import type { Enclave } from '../enclave/contract'
+import { encodeBase58 } from '../protocol/base58'
+import { fromAnyHex, toHex } from '../protocol/bytes'
+import type { Collateral } from '../protocol/tdx/collateral'
+import { SECRET_NAMES } from '../protocol/tdx/venue_manifest'
+
+/** Collateral is absent or not valid, for the reason in the message: a later attempt may judge the machine. */
+export class MachineUnjudged extends Error {
+  override readonly name = 'MachineUnjudged'
+}
+
+export type SelfCheckTerms = {
+  /** Further members of the policy, which replace those that the machine itself gives. */
+  policy: Record<string, unknown>
+  /** Collateral for a quote, from where clients get theirs. */
+  collect(quote: Uint8Array): Promise<Collateral>
+}
+
+type Checked = {
+  enclave: Pick<Enclave, 'identity' | 'signerProof'>
+  terms: SelfCheckTerms
+  data_dir: string
+  now_ms: number
+}
+
+/**
+ * The reasons why every client would reject this machine; each bars the opening of an epoch. Platforms are judged by what no
+ * policy can allow: statuses and advisories that some policies allow are no reasons.
+ * @throws MachineUnjudged without valid collateral, which says nothing about the machine; what `signerProof` throws
+ */
+export async function selfCheck({ enclave, terms, data_dir, now_ms }: Checked): Promise<string[]> {
+  const { identity } = enclave
+  const nonce = toHex(crypto.getRandomValues(new Uint8Array(32)))
+  const attestation = await enclave.signerProof(nonce)
+  const missing: { collateral?: string } = {}
+  const collateral = await terms.collect(fromAnyHex(attestation.quote)!).catch((error: unknown) => {
+    missing.collateral = error instanceof Error ? error.message : 'unknown'
+    return storedCollateral(data_dir)
+  })
+  const info = { ...identity, tee_pubkey: encodeBase58(identity.tee_pubkey) }
+  // The manifest of a sandbox runs no image, which the linter rejects.
+  const app_compose = identity.kind === 'dstack' ? identity.app_compose : null
+  const policy = parsePolicy(JSON.stringify({ ...ownPolicy(app_compose, collateral), ...terms.policy }))
+  const evidence = { now_ms, nonce, info, attestation, collateral, app_compose, missing }
+  const [judged, ...checks] = await judgeMachine(evidence, policy)
+  if (judged!.result !== 'pass' || collateral === null)
+    throw new MachineUnjudged([judged!.reason, ...Object.values(missing)].join(': '))
+  storeCollateral(data_dir, collateral)
+  return checks.filter(({ result }) => result === 'fail').map(({ number, reason }) => `${reason} (${number})`)
+}
+
+/** Every advisory that the collateral names is allowed, because policies differ there. */
+function ownPolicy(app_compose: string | null, collateral: Collateral | null): Record<string, unknown> {
+  const key_provider_id = pinnedProvider(app_compose)
+  return {
+    tcb_statuses: TCB_STATUSES,
+    advisories: advisoriesIn(`${collateral?.tcb_info}${collateral?.qe_identity}`),
+    environment_names: SECRET_NAMES,
+    ...(key_provider_id === undefined ? {} : { key_providers: [{ name: 'kms', id: key_provider_id }] }),
+  }
+}
+
+function advisoriesIn(documents: string): string[] {
+  return [...documents.matchAll(/"([A-Z][A-Z-]*-SA-\d+)"/g)].map(([, advisory]) => advisory!)
+}
+
+/** The KMS that the manifest names; undefined where it names none, or in no form that check 3.2 accepts. */
+function pinnedProvider(app_compose: string | null): string | undefined {
+  return /"key_provider_id":"((?:[0-9a-f]{2})+)"/.exec(app_compose ?? '')?.[1]
+}
+
+/** In the clear: its signatures and dates are judged at each use, whoever wrote it. */
+const pathIn = (data_dir: string) => join(data_dir, 'collateral.json')
+
+/** The collateral of an earlier start, so that a service that is withheld does not stop this one; null without a file. */
+function storedCollateral(data_dir: string): Collateral | null {
+  try {
+    return JSON.parse(readFileSync(pathIn(data_dir), 'utf8'))
+  } catch {
+    return null
+  }
+}
+
+function storeCollateral(data_dir: string, collateral: Collateral): void {
+  mkdirSync(data_dir, { recursive: true, mode: 0o700 })
+  writeFileSync(`${pathIn(data_dir)}.new`, JSON.stringify(collateral))
+  renameSync(`${pathIn(data_dir)}.new`, pathIn(data_dir))
+}

@@ -1,0 +1,203 @@
+/** An embedded chain with an open vault, a depositor and everything the relayer talks to. */
+
+import { join } from 'node:path'
+import { createKeyPairSignerFromPrivateKeyBytes, type Instruction } from '@solana/kit'
+import { MemoryOutbox } from '../../../bench/settling/memory_outbox'
+import { buildTransaction, toInstruction } from '../../../engine/chain/client/build_transaction'
+import { type ChainOptions, openChain } from '../../../engine/chain/open_chain'
+import { openHashing } from '../../../engine/hashing/open_hashing'
+import type {
+  ChainPort,
+  ChainSinkPort,
+  ExitRequest,
+  HashPort,
+  Payout,
+  SettlementPayload,
+} from '../../../engine/ports'
+import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
+import { compareBytes } from '../../../protocol/bytes'
+import { reduceWide } from '../../../protocol/field'
+import { publicKeyOf } from '../../../protocol/sign'
+import { TOKEN_PROGRAM } from '../../../protocol/vault/addresses'
+import { depositInstruction } from '../../../protocol/vault/deposit'
+import type { Faults } from '../../../sandbox/chain/embedded_chain'
+import { makeGenesis } from '../../../sandbox/chain/genesis'
+import { type OpenedChain, openEmbeddedChain } from '../../../sandbox/chain/open_embedded_chain'
+import { associatedTokenAddress } from '../../../sandbox/chain/token_instructions'
+import { decodeTransaction } from '../../../sandbox/chain/transaction_meta'
+import { chainFolder, clientsOf, mintTo } from './chain_folder'
+import { fundedWallet } from './transfer'
+
+export const USDC = 'EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v'
+const PROGRAM = join(import.meta.dir, '../../../program/vault.so')
+const SLOT_MS = 10
+
+export const randomField = (): Uint8Array => reduceWide(crypto.getRandomValues(new Uint8Array(48)))
+
+/** A sink that records its calls. */
+export class MemorySink implements ChainSinkPort {
+  readonly told: Uint8Array[] = []
+  readonly slots: number[] = []
+  readonly halts: string[] = []
+  readonly exits: ExitRequest[] = []
+  readonly violations: string[] = []
+  #listeners = new Set<() => void>()
+
+  slot(slot: number): void {
+    if (slot <= (this.slots.at(-1) ?? 0)) this.violations.push('a slot went back')
+    this.slots.push(slot)
+    this.#changed()
+  }
+  async leaves(first_index: number, leaves: Uint8Array[]): Promise<void> {
+    if (first_index !== this.told.length) this.violations.push('leaves left a gap or came twice')
+    this.told.push(...leaves)
+    this.#changed()
+  }
+  async exitRequested(request: ExitRequest): Promise<void> {
+    this.exits.push(request)
+    this.#changed()
+  }
+  halted(reason: string): void {
+    this.halts.push(reason)
+    this.#changed()
+  }
+  until(condition: () => boolean): Promise<void> {
+    if (condition()) return Promise.resolve()
+    return new Promise((resolve) => {
+      this.#listeners.add(() => condition() && resolve())
+    })
+  }
+  #changed(): void {
+    for (const listener of this.#listeners) listener()
+  }
+}
+
+export class VaultWorld {
+  readonly outbox = new MemoryOutbox()
+  sink = new MemorySink()
+  readonly boot_nonces: Uint8Array[] = []
+  /** Exit requests that the next boot knows. */
+  exits_open: ExitRequest[] = []
+  port!: ChainPort
+  hash!: HashPort
+  epoch = 0
+  readonly #folder = chainFolder()
+  private constructor(
+    readonly seed: Uint8Array,
+    readonly chain: OpenedChain,
+    readonly program: Uint8Array,
+  ) {}
+
+  static async open(faults: Faults = {}, finalized_depth = 8): Promise<VaultWorld> {
+    const seed = crypto.getRandomValues(new Uint8Array(32))
+    const folder = chainFolder()
+    const chain = await openEmbeddedChain({ data_dir: folder.dir, slot_ms: SLOT_MS, faults, finalized_depth })
+    const program = await makeGenesis(chain, { program_path: PROGRAM, settlement_signer: publicKeyOf(seed) })
+    const world = new VaultWorld(seed, chain, program)
+    world.hash = await openHashing({ dir: world.#folder.dir, key: new Uint8Array(32) })
+    return world
+  }
+
+  connect(options: Partial<ChainOptions> = {}): Promise<ChainPort> {
+    const { chain, program: program_id, seed: settlement_seed, hash } = this
+    return openChain({
+      rpc_urls: [chain.url],
+      program_id,
+      settlement_seed,
+      hash,
+      slot_ms: SLOT_MS,
+      ...options,
+    })
+  }
+
+  /** Boots an instance: connects, opens the next epoch, starts watching and relaying. */
+  async boot(options: { connect?: Partial<ChainOptions>; same_epoch?: boolean } = {}): Promise<void> {
+    this.port = await this.connect(options.connect)
+    if (!options.same_epoch) {
+      const boot_nonce = crypto.getRandomValues(new Uint8Array(16))
+      this.boot_nonces.push(boot_nonce)
+      this.epoch += 1
+      const position = { compose_hash: new Uint8Array(32), ...this.outbox.head(), restore: false }
+      await this.port.openEpoch({ epoch: this.epoch, boot_nonce, ...position }, async () => {})
+    }
+    const leaf_count = this.sink.told.length
+    const { sink, outbox, epoch, boot_nonces: own_boot_nonces, exits_open } = this
+    const last_batch = outbox.payloads.size
+    this.port.start({ sink, outbox, leaf_count, last_batch, epoch, own_boot_nonces, exits_open })
+  }
+
+  /** Deposits `amounts` one after the other from a fresh wallet; resolves once they landed. */
+  async deposit(...amounts: bigint[]): Promise<void> {
+    await this.depositAs(randomField, amounts)
+  }
+
+  /** Like `deposit`, with inner hashes of the caller's choice. */
+  async depositAs(innerOf: () => Uint8Array, amounts: bigint[]): Promise<void> {
+    const { chain, program } = this
+    const wallet = await fundedWallet(chain)
+    await mintTo(chain, USDC, wallet.address, amounts.reduce((a, b) => a + b) + 1n)
+    const source = decodeBase58(await associatedTokenAddress(wallet.address, USDC), 32)!
+    const depositor = decodeBase58(wallet.address, 32)!
+    const mint = decodeBase58(USDC, 32)!
+    for (const amount of amounts) {
+      const fields = {
+        program,
+        depositor,
+        source,
+        mint,
+        token_program: TOKEN_PROGRAM,
+        amount,
+        inner: innerOf(),
+      }
+      await this.send(wallet, toInstruction(depositInstruction(fields), [wallet]))
+    }
+  }
+
+  /** Lands one instruction at once. */
+  async send(payer: Awaited<ReturnType<typeof fundedWallet>>, instruction: Instruction): Promise<void> {
+    const { chain } = this
+    const { rpc } = clientsOf(chain)
+    const { value: lifetime } = await rpc.getLatestBlockhash({ commitment: 'processed' }).send()
+    const built = {
+      payer,
+      instructions: [instruction],
+      lifetime,
+      compute_units: 1_400_000,
+      priority_fee_lamports: 0n,
+    }
+    const { wire, signature } = await buildTransaction(built)
+    chain.machine.enqueue(decodeTransaction(wire))
+    chain.advance(1)
+    const landed = chain.machine.store.transaction(encodeBase58(signature))
+    if (landed?.error !== 'null') throw new Error(`did not land: ${landed?.error}`)
+  }
+
+  /** The next batch: spent notes, output notes and the given payouts. */
+  nextPayload(payouts: Payout[] = [], spent = 2, made = 3): SettlementPayload {
+    const batch_id = this.outbox.payloads.size + 1
+    const outputs = Array.from({ length: made }, () => ({
+      commitment: randomField(),
+      memo: crypto.getRandomValues(new Uint8Array(16)),
+    }))
+    return {
+      batch_id,
+      nullifiers: Array.from({ length: spent }, randomField).sort(compareBytes),
+      outputs: outputs.sort((a, b) => compareBytes(a.commitment, b.commitment)),
+      payouts,
+      spent_root: randomField(),
+      spent_count: 2 * batch_id,
+      leaf_count_min: 1,
+    }
+  }
+
+  async settlementSigner() {
+    return createKeyPairSignerFromPrivateKeyBytes(this.seed)
+  }
+
+  async close(): Promise<void> {
+    await this.port?.close()
+    await this.hash.close()
+    await this.chain.close()
+    this.#folder.remove()
+  }
+}

@@ -1,0 +1,225 @@
+/** An initialized vault with one registered mint and a model of note tree and spent log beside it, for the program's tests. */
+import { compareBytes, utf8 } from '../../../protocol/bytes'
+import { MerkleTree } from '../../../protocol/notes/merkle_tree'
+import { depositCommitment } from '../../../protocol/notes/notes'
+import { SpentLog, spentLogLeaf } from '../../../protocol/notes/spent_log'
+import { sha256 } from '../../../protocol/sha256'
+import type { QueueAccount } from '../../../protocol/vault/accounts'
+import { TOKEN_PROGRAM, vaultTokenAddress } from '../../../protocol/vault/addresses'
+import {
+  type InitializeFields,
+  initializeInstruction,
+  registerMintInstruction,
+} from '../../../protocol/vault/admin'
+import { depositInstruction } from '../../../protocol/vault/deposit'
+import { type OpenEpochFields, openEpochInstruction } from '../../../protocol/vault/epochs'
+import type { EventOf } from '../../../protocol/vault/events'
+import type { VaultInstruction } from '../../../protocol/vault/instruction'
+import { payInstruction } from '../../../protocol/vault/queue'
+import { type PayoutFields, type SettleFields, settleInstruction } from '../../../protocol/vault/settle'
+import { type MintFields, mintBytes, tokenAmount, tokenBytes } from './tokens'
+import { type Failed, type Landed, testKey, VaultChain } from './vault_chain'
+
+export const EXIT_DELAY_S = 1_000
+export const MIN_DEPOSIT = 1_000n
+export const MIN_EXIT = 500n
+
+/** A field element from a name: 32 bytes below the modulus. */
+export function element(name: string): Uint8Array {
+  const bytes = sha256(utf8(name))
+  bytes[0]! &= 0x1f
+  return bytes
+}
+
+export const elements = (name: string, count: number): Uint8Array[] =>
+  Array.from({ length: count }, (_, index) => element(`${name} ${index}`)).sort(compareBytes)
+
+export const GENESIS_HASH = sha256(utf8('genesis'))
+
+export const bytes32 = (name: string): Uint8Array => sha256(utf8(name))
+
+/** Fails the test with the program's words when a transaction that must land did not. */
+export function landed(result: Landed | Failed): Landed {
+  if (!result.ok) throw new Error(`${result.error}\n${result.logs.join('\n')}`)
+  return result
+}
+
+/** Number or name of the error, `landed` when there was none. */
+export const errorOf = (result: Landed | Failed): string => (result.ok ? 'landed' : result.error)
+
+export class OpenVault {
+  readonly chain = new VaultChain()
+  readonly program = this.chain.program
+  readonly admin = this.chain.fund(testKey('admin'))
+  readonly signer = this.chain.fund(testKey('signer'))
+  readonly trader = this.chain.fund(testKey('trader'))
+  readonly mint = bytes32('mint')
+  readonly source = bytes32('source')
+  readonly vault_token = vaultTokenAddress(this.program, this.mint)
+  readonly tree = new MerkleTree()
+  readonly spent = new SpentLog()
+  /** Nullifiers of every batch, from batch 1. */
+  readonly batches: (readonly Uint8Array[])[] = []
+
+  constructor() {
+    landed(this.chain.send(initializeInstruction(initializationOf(this.chain))))
+    landed(this.registerMint(this.mint))
+    this.setToken(this.source, { owner: this.trader.key, amount: 1_000_000_000n })
+  }
+
+  /** Puts a mint on the chain and registers it. */
+  registerMint(mint: Uint8Array, fields: MintFields = {}, token_program = TOKEN_PROGRAM): Landed | Failed {
+    this.chain.setAccount(mint, mintBytes(fields), token_program)
+    return this.chain.send(
+      registerMintInstruction({
+        program: this.program,
+        admin: this.admin.key,
+        payer: this.chain.payer.key,
+        mint,
+        token_program,
+        min_deposit: MIN_DEPOSIT,
+        min_exit: MIN_EXIT,
+      }),
+    )
+  }
+
+  setToken(
+    key: Uint8Array,
+    fields: Omit<Parameters<typeof tokenBytes>[0], 'mint'> & { mint?: Uint8Array },
+    token_program = TOKEN_PROGRAM,
+  ): void {
+    this.chain.setAccount(key, tokenBytes({ mint: this.mint, ...fields }), token_program)
+  }
+
+  balance(key: Uint8Array): bigint {
+    return tokenAmount(this.chain.account(key)!.data)
+  }
+
+  /** The opening that lands now, with some fields replaced. */
+  opening(fields: Partial<OpenEpochFields> = {}): VaultInstruction {
+    const { journal_seq, journal_head, generation, epoch, last_batch } = this.chain.config()
+    const { spent_root, leaf_count, root } = this.chain.tree()
+    return openEpochInstruction({
+      program: this.program,
+      settlement_signer: this.signer.key,
+      epoch: epoch + 1,
+      boot_nonce: bytes32(`boot ${epoch + 1}`).slice(0, 16),
+      compose_hash: bytes32('compose'),
+      journal_seq,
+      journal_head,
+      restore: false,
+      generation,
+      last_batch,
+      spent_root,
+      cited_leaf_count: leaf_count,
+      cited_root: root,
+      ...fields,
+    })
+  }
+
+  openEpoch(fields: Partial<OpenEpochFields> = {}): Landed | Failed {
+    return this.chain.send(this.opening(fields))
+  }
+
+  depositOf(amount: bigint, inner: Uint8Array): Parameters<typeof depositInstruction>[0] {
+    const { program, mint, source } = this
+    return { program, depositor: this.trader.key, source, mint, token_program: TOKEN_PROGRAM, amount, inner }
+  }
+
+  /** Deposits and keeps the model in step; answers the leaf index. */
+  deposit(amount: bigint, inner: Uint8Array): number {
+    return this.#deposit(this.depositOf(amount, inner))
+  }
+
+  /** A deposit in another mint, from a token account of the trader. */
+  depositIn(mint: Uint8Array, source: Uint8Array, amount: bigint, token_program = TOKEN_PROGRAM): number {
+    return this.#deposit({ ...this.depositOf(amount, element('inner')), mint, source, token_program })
+  }
+
+  #deposit(fields: Parameters<typeof depositInstruction>[0]): number {
+    landed(this.chain.send(depositInstruction(fields)))
+    const leaf_index = this.tree.leaf_count
+    this.tree.append([depositCommitment({ ...fields, leaf_index })])
+    return leaf_index
+  }
+
+  withdrawal(amount: bigint, destination: Uint8Array, inner = element('refund')): PayoutFields {
+    return { mint: this.mint, destination, amount, inner }
+  }
+
+  /** The next batch with the right header. */
+  batchOf(parts: Partial<SettleFields> = {}): SettleFields {
+    const config = this.chain.config()
+    const { leaf_count, root } = this.chain.tree()
+    return {
+      program: this.program,
+      settlement_signer: this.signer.key,
+      epoch: config.epoch,
+      batch: config.last_batch + 1,
+      cited_leaf_count: leaf_count,
+      cited_root: root,
+      journal_seq: config.journal_seq + 1,
+      journal_head: bytes32(`head ${config.journal_seq + 1}`),
+      nullifiers: [],
+      outputs: [],
+      payouts: [],
+      ...parts,
+    }
+  }
+
+  /** Sends one batch from the signer, as the venue does: fee payer and settlement signer are one key. */
+  send(batch: SettleFields): Landed | Failed {
+    return this.chain.send(settleInstruction(batch), this.signer)
+  }
+
+  /** Lands a batch and keeps the models in step. */
+  settle(parts: Partial<SettleFields>): EventOf<'settled'> & { units: bigint; bytes: number } {
+    const { events, units, bytes } = landed(this.send(this.batchOf(parts)))
+    const event = events.find((one) => one.kind === 'settled')
+    if (event === undefined) throw new Error('no settled event')
+    this.tree.append(event.outputs.map(({ commitment }) => commitment))
+    this.spent.append(spentLogLeaf(event.batch, event.nullifiers))
+    this.batches.push(event.nullifiers)
+    return { ...event, units, bytes }
+  }
+
+  /** A payment of open entries, of all by default, in the mint's own token program. */
+  payment(entries: QueueAccount['entries'] = this.chain.queue().entries, refund = false): VaultInstruction {
+    const paid = entries.map(({ place, number, mint, destination }) => {
+      const { token_program } = this.chain.mintRecord(mint)
+      return { place, number, mint, token_program, destination }
+    })
+    return payInstruction({ program: this.program, refund, entries: paid })
+  }
+
+  /** Lands a payment and keeps the model in step; answers its events in order. */
+  pay(entries?: QueueAccount['entries'], refund = false): EventOf<'paid'>[] {
+    const { events } = landed(this.chain.send(this.payment(entries, refund)))
+    const paid = events.filter((one) => one.kind === 'paid')
+    this.tree.append(paid.flatMap((event) => event.refund?.commitment ?? []))
+    return paid
+  }
+}
+
+/** A vault whose first epoch is open, with a deposit of 50,000 unless another amount is named. */
+export function runningVault(amount = 50_000n): OpenVault {
+  const vault = new OpenVault()
+  landed(vault.openEpoch())
+  if (amount > 0n) vault.deposit(amount, element('inner'))
+  return vault
+}
+
+/** The initialization of the chain's program that lands. */
+export const initializationOf = (chain: VaultChain): InitializeFields => ({
+  program: chain.program,
+  deployer: chain.payer.key,
+  program_data: chain.programData(),
+  admin: testKey('admin').key,
+  settlement_signer: testKey('signer').key,
+  exit_delay_s: EXIT_DELAY_S,
+  genesis_hash: GENESIS_HASH,
+})
+
+/** Outputs with memos for ascending commitments. */
+export const outputsOf = (commitments: readonly Uint8Array[]): SettleFields['outputs'] =>
+  commitments.map((commitment, index) => ({ commitment, memo: bytes32(`memo ${index}`).slice(0, 16) }))

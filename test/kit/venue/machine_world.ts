@@ -1,0 +1,231 @@
+/** A venue's state with the facts around it: accounts, deposits, slots, hashing and landing, all through `execute`. */
+
+import type { Command, CommandBody, CommandOf, NoteFact, Settings } from '../../../engine/commands'
+import { encodeCommand } from '../../../engine/machine/codec/command_codec'
+import { execute } from '../../../engine/machine/rules/execute'
+import { nextHashJob } from '../../../engine/machine/settlement/payload'
+import type { AccountEventOut, AuctionRecord, Env, Outcome } from '../../../engine/machine/state/outcome'
+import { createState } from '../../../engine/machine/state/state'
+import type { HashSeed } from '../../../engine/memory/id_table'
+import type { HashJob, HashResult } from '../../../engine/ports'
+import { encodeBase58 } from '../../../protocol/base58'
+import { concatBytes, u64Le, utf8 } from '../../../protocol/bytes'
+import { sha256 } from '../../../protocol/sha256'
+
+export const BASE = seeded('base mint')
+export const QUOTE = seeded('quote mint')
+const OTHER = seeded('other base mint')
+export const SYMBOL = 'SOL-USDC'
+/** 1 lot at 1 tick is 1 quote unit. */
+export const LOT = 1_000_000n
+export const TICK = 1_000n
+export const FEE_BPS = 10
+export const DESTINATION = seeded('destination')
+export const SIGNATURE = new Uint8Array(64).fill(7)
+/** Tests and benchmarks need no secret seed, and a failure has to repeat. */
+export const FIXED_HASH_SEED: HashSeed = [0x7ac17ac1, 0x5eed5eed]
+
+/** 32 bytes in place of a key, a hash or a blinding. */
+export function seeded(text: string): Uint8Array {
+  return sha256(utf8(text))
+}
+
+export function settings(change: Partial<Settings> = {}): Settings {
+  const instrument = (symbol: string, base: Uint8Array) => ({
+    symbol,
+    base_mint: encodeBase58(base),
+    quote_mint: encodeBase58(QUOTE),
+    base_decimals: 9,
+    quote_decimals: 6,
+    lot_size: LOT.toString(),
+    tick_size: TICK.toString(),
+    min_amount: LOT.toString(),
+    max_amount: (LOT * 1_000_000n).toString(),
+    batch_slots: 5,
+    collar_bps: 2_000,
+    fee_bps: FEE_BPS,
+    initial_reference: (TICK * 100n).toString(),
+    reference_policy: 'last' as const,
+    price_rule: 'std4' as const,
+    volume_tolerance_bps: 0,
+  })
+  const mint = (bytes: Uint8Array) => ({
+    mint: encodeBase58(bytes),
+    decimals: 9,
+    min_withdraw: '10',
+    withdraw_fee: '3',
+  })
+  return {
+    instruments: [instrument(SYMBOL, BASE), instrument('OTH-USDC', OTHER)],
+    mints: [mint(BASE), mint(QUOTE), mint(OTHER)],
+    fee_key: encodeBase58(seeded('fee key')),
+    fee_anchor: '11'.repeat(32),
+    order_life_slots_max: 1_000,
+    settlement_parts_max: 6,
+    retention_days: 1,
+    generation: 0,
+    ...change,
+  }
+}
+
+/** The hashing worker's results, with SHA-256 instead of Poseidon: they are opaque to the engine. */
+function hashOf(job: HashJob): HashResult {
+  const blindingOf = (anchor: Uint8Array, nonce: bigint, index_role: number, order_id: Uint8Array) =>
+    sha256(anchor, order_id, u64Le(nonce), u64Le(index_role))
+  return {
+    nullifiers: job.inputs.map((input) =>
+      input.nullifier === undefined
+        ? sha256(utf8('nullifier'), input.commitment, input.blinding)
+        : input.nullifier,
+    ),
+    outputs: job.outputs.map((output) => {
+      const blinding = blindingOf(output.anchor, output.nonce, output.index_role, output.order_id)
+      const commitment = sha256(output.mint, u64Le(output.amount), output.owner, blinding)
+      return { blinding, commitment, memo: sha256(commitment).slice(0, 16) }
+    }),
+    refund_inners: job.refunds.map((refund) => sha256(utf8('inner'), refund.anchor)),
+    refund_blindings: job.refunds.map((refund) => sha256(utf8('refund'), refund.anchor)),
+    spent_root: seeded(`spent root ${job.batch_id}`),
+    spent_count: job.inputs.length,
+  }
+}
+
+export class World {
+  state = createState(FIXED_HASH_SEED)
+  /** Every accepted command as the journal has it. */
+  readonly journal: Uint8Array[] = []
+  readonly events: AccountEventOut[] = []
+  readonly auctions: AuctionRecord[] = []
+  unix_ms = 1_700_000_000_000
+  private serial = 0
+  readonly env: Env = {
+    batchSeed: (symbol, batch, epoch) => seeded(`seed ${symbol} ${batch} ${epoch}`),
+  }
+
+  constructor(change: Partial<Settings> = {}) {
+    this.must({ kind: 'configure', settings: settings(change) })
+    this.must({ kind: 'slot', slot: 1_000 })
+  }
+
+  run(body: CommandBody): Outcome {
+    this.unix_ms += 1
+    const command = { ...body, unix_ms: this.unix_ms } as Command
+    const outcome = execute(this.state, command, this.env)
+    if (!outcome.ok) return outcome
+    this.journal.push(encodeCommand(command))
+    this.events.push(...outcome.events)
+    this.auctions.push(...outcome.auctions)
+    return outcome
+  }
+
+  must(body: CommandBody): Extract<Outcome, { ok: true }> {
+    const outcome = this.run(body)
+    if (!outcome.ok) throw new Error(`refused: ${outcome.code}`)
+    return outcome
+  }
+
+  account(account_id: string, change: Partial<CommandOf<'account_record'>> = {}): string {
+    this.must({
+      kind: 'account_record',
+      account_id,
+      version: 1,
+      status: 'active',
+      orders_live_max: 100,
+      keys_max: 10,
+      record: new Uint8Array(),
+      ...change,
+    })
+    return account_id
+  }
+
+  /** A deposit that is finalized on chain, with the opening its owner would send. */
+  deposit(owner: Uint8Array, mint: Uint8Array, amount: bigint): NoteFact {
+    const leaf_index = this.state.leaves.size
+    const blinding = seeded(`blinding ${leaf_index}`)
+    const commitment = sha256(owner, mint, u64Le(amount), blinding)
+    const nullifier = sha256(utf8('nullifier'), commitment, blinding)
+    this.must({ kind: 'leaves', first_index: leaf_index, leaves: [commitment], slot: this.state.slot })
+    return { mint, amount, blinding, leaf_index, commitment, nullifier }
+  }
+
+  /** A place command by `owner`, with enough deposited for it unless `change` names a note. */
+  placing(
+    account_id: string,
+    owner: Uint8Array,
+    change: Partial<CommandOf<'place'>> = {},
+  ): CommandOf<'place'> {
+    const serial = ++this.serial
+    const side = change.side ?? 'buy'
+    const amount = change.amount ?? 10n * LOT
+    const price_limit = change.price_limit ?? 100n * TICK
+    const mint = side === 'sell' ? BASE : QUOTE
+    const value = side === 'sell' ? amount : ((amount / LOT) * (price_limit / TICK) * 102n) / 100n + 1n
+    const opening = change.collateral_commitment === undefined ? this.deposit(owner, mint, value) : undefined
+    return {
+      kind: 'place',
+      unix_ms: 0,
+      account_id,
+      origin: undefined,
+      order_id: seeded(`order ${serial}`).slice(0, 16),
+      trading_key: owner,
+      symbol: SYMBOL,
+      side,
+      type: 'limit',
+      amount,
+      price_limit,
+      min_fill: 0n,
+      expiry_slot: this.state.slot + 500,
+      nonce: BigInt(serial),
+      collateral_commitment: opening?.commitment ?? new Uint8Array(32),
+      anchors: [seeded(`anchor ${serial} a`), seeded(`anchor ${serial} b`)],
+      signature: SIGNATURE,
+      opening,
+      digest: seeded(`digest ${serial}`),
+      ...change,
+    }
+  }
+
+  place(account_id: string, owner: Uint8Array, change: Partial<CommandOf<'place'>> = {}): string {
+    const outcome = this.must(this.placing(account_id, owner, change))
+    if (outcome.answer.kind !== 'place') throw new Error('not a place answer')
+    return outcome.answer.result.order_id
+  }
+
+  /** Moves the chain to the close of the first instrument (index 0) that comes next. */
+  close(): Extract<Outcome, { ok: true }> {
+    return this.must({ kind: 'slot', slot: this.state.slot + 5 - (this.state.slot % 5) })
+  }
+
+  hashAll(): void {
+    for (let job = nextHashJob(this.state); job !== undefined; job = nextHashJob(this.state)) {
+      this.must({ kind: 'hashed', batch_id: job.batch_id, result: hashOf(job) })
+    }
+  }
+
+  stage(batch_id: number, stage: 'submitted' | 'confirmed' | 'finalized', change = {}): void {
+    const batch = this.state.settlement.batches.get(batch_id)!
+    const payouts = batch.payouts.map(() => ({ outcome: 'paid' as const }))
+    const signature = new Uint8Array(64).fill(batch_id)
+    this.must({
+      kind: 'batch_stage',
+      stage: { batch_id, stage, signature, slot: this.state.slot, payouts, ...change },
+    })
+  }
+
+  /** Takes every hashed batch to finality and its outputs into the tree. */
+  landAll(): void {
+    for (const batch of [...this.state.settlement.batches.values()]) {
+      if (batch.hashed === undefined) break
+      const leaves = batch.hashed.outputs.map((output) => output.commitment)
+      this.stage(batch.batch_id, 'submitted')
+      this.stage(batch.batch_id, 'confirmed')
+      this.stage(batch.batch_id, 'finalized')
+      this.must({ kind: 'leaves', first_index: this.state.leaves.size, leaves, slot: this.state.slot })
+    }
+  }
+}
+
+/** A trading key that never signs: signatures are checked before commands reach the state. */
+export function key(name: string): Uint8Array {
+  return concatBytes(seeded(`key ${name}`))
+}
