@@ -5,7 +5,7 @@ import { collectEvidence } from './verify/collect/collect_evidence'
 import { EvidenceUnavailable } from './verify/collect/collect_venue'
 import { type Peer, pinnedTransport, readPeer } from './verify/collect/pinned_transport'
 import { judgeEvidence } from './verify/judge_evidence'
-import type { VerificationPolicy } from './verify/policy'
+import { requireParsed, type VerificationPolicy } from './verify/policy'
 import { isAccepted } from './verify/transcript'
 
 /**
@@ -13,7 +13,8 @@ import { isAccepted } from './verify/transcript'
  * key; elsewhere `collectEvidence` and `judgeEvidence` verify without a pinned connection.
  * @param url HTTPS origin of the venue
  * @throws VerificationFailed with the transcript when a check fails or is skipped without permission;
- * EvidenceUnavailable when the venue does not answer; Refused when the policy's roots are not certificates
+ * EvidenceUnavailable when the venue does not answer; Refused when the policy's roots are not certificates or
+ * `parsePolicy` did not make it
  */
 export async function connect(
   url: string,
@@ -22,6 +23,7 @@ export async function connect(
 ): Promise<VerifiedVenue> {
   // Node's fetch ignores TLS options, so its connections would silently not be pinned.
   if (typeof Bun === 'undefined') throw new Error('connect needs Bun: only its fetch pins a TLS key')
+  requireParsed(policy)
   const origin = new URL(url)
   if (origin.protocol !== 'https:') throw new RangeError('a venue is reached over https')
   const peer = await readPeer(origin, options.timeout_ms ?? HANDSHAKE_MS).catch((error: unknown): Peer => {

@@ -11,12 +11,16 @@ export const EVIDENCE_CALL_MS = 10_000
 /** Retries of a venue whose quoting hardware is busy, and the longest wait it may ask for. */
 export const QUOTE_BUSY_RETRIES_MAX = 3
 export const QUOTE_BUSY_WAIT_MAX_MS = 5_000
-/** Longest answer of a venue that is not verified yet; quotes and event logs have some ten thousand characters. */
-export const VENUE_ANSWER_CHARACTERS_MAX = 1_048_576
+/** Longest answer of a venue that is not verified yet; quotes and event logs have some ten thousand bytes. */
+export const VENUE_ANSWER_BYTES_MAX = 1_048_576
 /** Files that a venue may list in its evidence beside the certificate. */
 export const EVIDENCE_FILES_MAX = 16
-/** Longest answer of a location authority: a statement and a signature in hex. */
-export const LOCATION_ANSWER_CHARACTERS_MAX = 1_024
+/** Longest document of collateral; a revocation list grows with each revoked machine. */
+export const COLLATERAL_BYTES_MAX = 4_194_304
+/** Longest answer of a JSON-RPC endpoint: a program of 10 MiB, the largest there is, in base64. */
+export const RPC_ANSWER_BYTES_MAX = 16_777_216
+/** Longest answer of a location authority: a statement, and a log's head with two paths of 64 nodes in hex. */
+export const LOCATION_ANSWER_BYTES_MAX = 16_384
 /** Nesting of a measurement document; its parser recurses. */
 export const CBOR_DEPTH_MAX = 8
 /** Bytes of a DER length; no certificate or list reaches 16 MB. */

@@ -1,8 +1,10 @@
 /** Calls the dstack guest agent over its unix socket (guest API v0, JSON transport): `/Info`, `/GetKey`, `/GetQuote`. */
 
+import { type AskInit, askBounded, type NoAnswer } from '../protocol/ask_bounded'
 import { equalBytes, fromAnyHex, fromHex, toHex } from '../protocol/bytes'
 import { MalformedQuote, parseQuote, type Quote } from '../protocol/tdx/quote'
 import type { KeyPath } from './key_paths'
+import { AGENT_ANSWER_BYTES_MAX } from './limits'
 
 /** The agent gave no usable answer. Contains the method and the kind of failure, never the content of a call. */
 export class AgentFailure extends Error {
@@ -28,26 +30,21 @@ async function callAgent(
   params: Record<string, string>,
   time_limit_ms: number,
 ): Promise<Record<string, unknown>> {
-  let status: number
-  let text: string
-  try {
-    const response = await fetch(`http://dstack/${method}`, {
+  const ask = (init: AskInit) =>
+    fetch(`http://dstack/${method}`, {
+      ...init,
       unix: socket,
       method: 'POST',
-      headers: { 'content-type': 'application/json' },
+      headers: { ...init.headers, 'content-type': 'application/json' },
       body: JSON.stringify(params),
-      signal: AbortSignal.timeout(time_limit_ms),
       // A pooled connection would outlive a restart of the agent and fail the next call.
       keepalive: false,
     })
-    status = response.status
-    text = await response.text()
-  } catch (error) {
-    const timed_out = error instanceof Error && error.name === 'TimeoutError'
-    throw new AgentFailure(method, timed_out ? 'time_limit' : 'unreachable')
-  }
-  if (status !== 200) throw new AgentFailure(method, 'status', ` ${status}`)
-  return jsonObject(method, text)
+  const answer = await askBounded(ask, AGENT_ANSWER_BYTES_MAX, time_limit_ms).catch((error: NoAnswer) => {
+    throw new AgentFailure(method, error.kind === 'too_long' ? 'shape' : error.kind)
+  })
+  if (answer.status !== 200) throw new AgentFailure(method, 'status', ` ${answer.status}`)
+  return jsonObject(method, new TextDecoder().decode(answer.bytes))
 }
 
 function jsonObject(method: AgentMethod, text: string): Record<string, unknown> {

@@ -24,6 +24,9 @@ export const ENCLAVE_LIMITS: EnclaveLimits = {
   evidence_retry_ms: 60_000,
 }
 
+/** Bytes of one answer of the guest agent: a manifest of 256 KiB, escaped twice, is the longest part of one. */
+export const AGENT_ANSWER_BYTES_MAX = 2_097_152
+
 /** Bounds of one order at an ACME authority; tests use others. */
 export type AcmeLimits = {
   /** Longest wait for one answer. */

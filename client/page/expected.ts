@@ -36,8 +36,8 @@ const EXPECTED: Record<CheckName, Expected> = {
     'each exactly once',
   ],
   mr_config_id: () => ['a commitment to the measured manifest'],
-  app: ({ app_ids }) => listed(app_ids ?? []),
-  key_provider: ({ key_providers }) => listed((key_providers ?? []).map(({ name, id }) => `${name} ${id}`)),
+  app: ({ app_ids }) => listed(app_ids),
+  key_provider: ({ key_providers }) => listed(key_providers?.map(({ name, id }) => `${name} ${id}`)),
   compose_hash: ({ compose_hashes }) => listed(compose_hashes),
   manifest: (_policy, { info }) => [
     stated('hash', info.compose_hash),
@@ -50,7 +50,10 @@ const EXPECTED: Record<CheckName, Expected> = {
           `at least ${rpc_operators.minimum} of ${rpc_operators.operators.map(({ name }) => name).join(', ')}`,
         ],
   os_image: (policy) =>
-    listed([...policy.os_image_hashes, ...policy.registers.map(({ mrtd }) => `mrtd ${mrtd}`)]),
+    listed([
+      ...(policy.os_image_hashes ?? []),
+      ...(policy.registers ?? []).map(({ mrtd }) => `mrtd ${mrtd}`),
+    ]),
   report_data: (_policy, { nonce, info }) => [`nonce ${nonce}`, stated('key', info.tee_pubkey)],
   binding: (_policy, { info, nonce }) => [
     stated('venue', info.venue),
@@ -83,14 +86,14 @@ const EXPECTED: Record<CheckName, Expected> = {
         ],
   kms: ({ kms }) => [kms === undefined ? NOT_NAMED : 'the contract allows the measured build'],
   kms_owner: ({ kms }) => [
-    ...listed(kms?.owners ?? []),
+    ...listed(kms?.owners),
     ...(kms?.timelock_min_s === undefined ? [] : [`a timelock of at least ${kms.timelock_min_s} s`]),
   ],
   exit_delay: ({ chain }) => [
     chain?.exit_delay_min_s === undefined ? NOT_NAMED : `at least ${chain.exit_delay_min_s} s`,
   ],
-  admin: ({ chain }) => listed(chain?.admins ?? []),
-  machine_list: ({ ppids }) => listed(ppids ?? []),
+  admin: ({ chain }) => listed(chain?.admins),
+  machine_list: ({ ppids }) => listed(ppids),
   location: ({ location }) =>
     location === undefined
       ? [NOT_NAMED]
@@ -99,4 +102,4 @@ const EXPECTED: Record<CheckName, Expected> = {
 
 /** The venue's own statement, which the check compares with its proof. */
 const stated = (name: string, value: string): string => `stated ${name} ${value}`
-const listed = (values: string[]): string[] => (values.length === 0 ? [NOT_NAMED] : values)
+const listed = (values: readonly string[] = []): string[] => (values.length === 0 ? [NOT_NAMED] : [...values])

@@ -1,38 +1,46 @@
 /** Describes the evidence of one verification and parses it from a file, to be judged again without the venue. */
+import { decodeBase58 } from '../../protocol/base58'
+import { fromHex } from '../../protocol/bytes'
 import type { Collateral } from '../../protocol/tdx/collateral'
 import type { Attestation, Info } from '../../protocol/wire/public'
-import { readCollateralValue } from './tdx/collateral_form'
+import { parseJson } from './json_document'
 import { Refused } from './transcript'
 
-/** Field to type; numbers are safe integers. */
-export type Form = { readonly [field: string]: 'string' | 'number' | Form }
+/** A rule for each field. */
+export type Form = { readonly [field: string]: Rule | Form }
+type Rule = (value: unknown) => boolean
 
-/** Further fields are ignored. @throws Refused naming the first field that is absent or of another type. */
+const text: Rule = (value) => typeof value === 'string'
+const count: Rule = (value) => Number.isSafeInteger(value) && (value as number) >= 0
+const hex =
+  (width: number): Rule =>
+  (value) =>
+    typeof value === 'string' && fromHex(value, width) !== undefined
+const base58: Rule = (value) => typeof value === 'string' && decodeBase58(value, 32) !== undefined
+
+/** Further fields are ignored. @throws Refused naming the first field that is absent or breaks its rule. */
 export function requireForm(value: unknown, form: Form): void {
   if (typeof value !== 'object' || value === null) throw new Refused('an answer is not an object')
   for (const [field, expected] of Object.entries(form)) {
     const member = (value as Record<string, unknown>)[field]
     if (typeof expected === 'object') requireForm(member, expected)
-    else if (typeof member !== expected || (expected === 'number' && !Number.isSafeInteger(member)))
-      throw new Refused(`an answer has no well formed ${field}`)
+    else if (!expected(member)) throw new Refused(`an answer has no well formed ${field}`)
   }
 }
 
-const text = 'string'
-
-/** The fields of `/info` that verification reads. */
+/** The fields of `/info` that verification reads: ids become parts of requests to others, so no other text is one. */
 export const INFO_FORM: Form = {
-  app_id: text,
-  instance_id: text,
-  compose_hash: text,
-  tee_pubkey: text,
-  venue: text,
-  config_account: text,
-  program_id: text,
-  genesis_hash: text,
-  generation: 'number',
-  epoch: 'number',
-  exit_delay_s: 'number',
+  app_id: hex(20),
+  instance_id: (value) => value === '' || hex(20)(value),
+  compose_hash: hex(32),
+  tee_pubkey: base58,
+  venue: hex(32),
+  config_account: base58,
+  program_id: base58,
+  genesis_hash: base58,
+  generation: count,
+  epoch: count,
+  exit_delay_s: count,
 }
 
 /** The fields of `/attestation` that verification reads. */
@@ -63,7 +71,11 @@ export type ChainRecord = {
   program_data: { owner: string; sha256: string; upgrade_authority: string | null }
 }
 
-export type LocationAnswer = { authority: string; body: string; signature: string }
+/** Proof that a log has a statement and extends the head that the policy pins: hex; paths are nodes in a row. */
+export type LogProof = { head: string; signature: string; index: number; path: string; consistency: string }
+/** Hex. */
+export type LocationStatement = { body: string; signature: string; log?: LogProof }
+export type LocationAnswer = LocationStatement & { authority: string }
 
 /** Everything that one verification rests on. */
 export type EvidenceBundle = {
@@ -104,29 +116,27 @@ export type MachineEvidence = Pick<
 
 /** The last millisecond that a date can express (ECMAScript, "Time Values and Time Range"). */
 const DATE_MS_MAX = 8.64e15
-const CHAIN_FORM = {
-  genesis_hash: 'string',
-  slot: 'number',
-  config: { owner: 'string', data: 'string' },
-  program: { owner: 'string', data: 'string' },
-  program_data: { owner: 'string', sha256: 'string' },
-} as const
+const CHAIN_FORM: Form = {
+  genesis_hash: text,
+  slot: count,
+  config: { owner: text, data: text },
+  program: { owner: text, data: text },
+  program_data: { owner: text, sha256: text },
+}
 /** Parses the form only; the checks judge the content. @throws Refused for any other text */
-export function parseBundle(text: string): EvidenceBundle {
-  const bundle = withDefaults(parseJson(text)) as EvidenceBundle
+export function parseBundle(file: string): EvidenceBundle {
+  const bundle = withDefaults(parseJson(file)) as EvidenceBundle
   requireForm(bundle, {
-    format: 'string',
-    url: 'string',
-    now_ms: 'number',
-    nonce: 'string',
+    format: text,
+    url: text,
+    now_ms: (value) => count(value) && (value as number) <= DATE_MS_MAX,
+    nonce: text,
     info: INFO_FORM,
     attestation: ATTESTATION_FORM,
     missing: {},
-    evidences: { quote_json: 'string', cert_pem: 'string', sha256sum_txt: 'string', more: {} },
+    evidences: { quote_json: text, cert_pem: text, sha256sum_txt: text, more: {} },
   })
   if (bundle.format !== BUNDLE_FORMAT) throw new Refused('the bundle is of another format')
-  if (!(bundle.now_ms >= 0 && bundle.now_ms <= DATE_MS_MAX)) throw new Refused('now_ms is no date')
-  if (bundle.collateral !== null) readCollateralValue(bundle.collateral)
   if (bundle.chain !== null) requireForm(bundle.chain, CHAIN_FORM)
   const { enclave } = bundle.attestation as { enclave?: unknown }
   if (enclave !== undefined && typeof enclave !== 'string')
@@ -148,33 +158,30 @@ function withDefaults(value: unknown): unknown {
 }
 
 function requireAnswers({ evidences, kms_contract, location }: EvidenceBundle): void {
-  requireForm(evidences.more, Object.fromEntries(Object.keys(evidences.more).map((name) => [name, 'string'])))
-  if (kms_contract !== null) {
-    requireForm(kms_contract, { owner: 'string' })
-    if (kms_contract.min_delay_s !== null) requireForm(kms_contract, { min_delay_s: 'number' })
-  }
+  requireForm(evidences.more, Object.fromEntries(Object.keys(evidences.more).map((name) => [name, text])))
+  if (kms_contract !== null)
+    requireForm(kms_contract, { owner: text, min_delay_s: (value) => value === null || count(value) })
   if (!Array.isArray(location)) throw new Refused('a field of the bundle is malformed')
-  for (const answer of location)
-    requireForm(answer, { authority: 'string', body: 'string', signature: 'string' })
+  for (const answer of location) requireForm(answer, { authority: text, ...statementForm(answer) })
+}
+
+const LOG_FORM: Form = { head: text, signature: text, index: count, path: text, consistency: text }
+
+/** The form of an authority's answer, which has a proof only where its authority keeps a log. */
+export function statementForm(answer: unknown): Form {
+  const has_log = typeof answer === 'object' && answer !== null && 'log' in answer
+  return { body: text, signature: text, ...(has_log ? { log: LOG_FORM } : {}) }
 }
 
 /** Hashes by file name. @throws Refused for a line in another form than sha256sum's or a repeated name */
-export function readChecksums(text: string): Map<string, string> {
+export function readChecksums(file: string): Map<string, string> {
   const listed = new Map<string, string>()
-  for (const line of text.split('\n').slice(0, -1)) {
+  for (const line of file.split('\n').slice(0, -1)) {
     const [, hash, name] = /^([0-9a-f]{64}) {2}([A-Za-z0-9][A-Za-z0-9._-]*)$/.exec(line) ?? []
     if (hash === undefined || name === undefined || listed.has(name))
       throw new Refused('sha256sum.txt is malformed')
     listed.set(name, hash)
   }
-  if (!text.endsWith('\n')) throw new Refused('sha256sum.txt is cut short')
+  if (!file.endsWith('\n')) throw new Refused('sha256sum.txt is cut short')
   return listed
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    throw new Refused('the bundle is not JSON')
-  }
 }

@@ -2,6 +2,15 @@
 import { fromHex } from '../../protocol/bytes'
 import { Refused } from './transcript'
 
+/** Undefined for text that is not JSON or is nested too deeply. */
+export function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
 /** @throws Refused unless the text is padded standard base64. */
 export function decodeBase64(text: string): Uint8Array {
   if (!/^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/.test(text))
@@ -18,13 +27,9 @@ export class JsonObject {
 
   /** @throws Refused unless the text is one JSON object. */
   static parse(text: string, part: string): JsonObject {
-    try {
-      return JsonObject.of(JSON.parse(text), part)
-    } catch (error) {
-      if (error instanceof Refused) throw error
-      // SyntaxError, or RangeError for text that is nested too deeply.
-      throw new Refused(`${part} is not JSON`)
-    }
+    const value = parseJson(text)
+    if (value === undefined) throw new Refused(`${part} is not JSON`)
+    return JsonObject.of(value, part)
   }
   /** @throws Refused unless the value is one object. */
   static of(value: unknown, part: string): JsonObject {

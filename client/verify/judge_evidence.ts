@@ -27,7 +27,7 @@ import {
   type VerificationCase,
 } from './checks/verification_case'
 import type { EvidenceBundle, MachineEvidence } from './evidence_bundle'
-import type { VerificationPolicy } from './policy'
+import { requireParsed, type VerificationPolicy } from './policy'
 import type { SkipReason } from './skip_reasons'
 import { onlyIntel, trustedRoots } from './tdx/collateral'
 import { CHECKS, type Check, type CheckName, reasonOf, type Transcript, type Verdict } from './transcript'
@@ -69,7 +69,7 @@ const RUN: Record<CheckName, RunCheck> = {
 
 /**
  * @param source `live` for a bundle that was collected just now over this connection, else `recorded`
- * @throws Refused when the policy's roots are not certificates
+ * @throws Refused when the policy's roots are not certificates or `parsePolicy` did not make it
  */
 export async function judgeEvidence(
   bundle: EvidenceBundle,
@@ -89,7 +89,7 @@ export async function judgeEvidence(
 
 /**
  * Runs the checks that need neither vault nor connection: those by which a venue judges its own machine.
- * @throws Refused when the policy's roots are not certificates
+ * @throws Refused when the policy's roots are not certificates or `parsePolicy` did not make it
  */
 export function judgeMachine(evidence: MachineEvidence, policy: VerificationPolicy): Promise<Check[]> {
   return runChecks(RUN_ON_MACHINE, evidence, policy)
@@ -101,6 +101,7 @@ async function runChecks<B extends MachineEvidence>(
   bundle: B,
   policy: VerificationPolicy,
 ): Promise<Check[]> {
+  requireParsed(policy)
   const roots = trustedRoots(policy.roots_pem)
   const verification = { bundle, policy, roots, now_ms: bundle.now_ms, established: {} }
   const checks: Check[] = []

@@ -1,4 +1,4 @@
-/** Parses the policy: the demands of a client on a venue. Nothing is assumed: an empty list allows nothing. */
+/** Parses the policy: the demands of a client on a venue. A demand is absent or names something. */
 import { decodeBase58 } from '../../protocol/base58'
 import { LOCATION_LEVELS, type LocationLevel } from '../../protocol/bodies/location'
 import { fromHex } from '../../protocol/bytes'
@@ -69,31 +69,35 @@ export type KmsPolicy = {
 type RpcOperator = { name: string; hosts: string[] }
 type RpcOperatorsPolicy = { operators: RpcOperator[]; minimum: number }
 
-/** An authority that signs statements about machines, or a list in the policy itself. */
+type SigningAuthority = {
+  name: string
+  /** Base58 Ed25519 key. */
+  key: string
+  /** Answers `GET url/PPID/INSTANCE_ID` with `{body, signature}`. */
+  url: string
+}
+/** An append-only log: base58 key that signs its heads, and size and root of a head that the client has seen. */
+export type LocationLog = { key: string; size: number; root: string }
+/** An authority that signs statements, one whose statements of inspections are in a log, or a list in the policy itself. */
 export type LocationAuthority =
-  | {
-      name: string
-      /** Base58 Ed25519 key. */
-      key: string
-      /** Answers `GET url/PPID/INSTANCE_ID` with `{body, signature}`. */
-      url: string
-      levels: LocationLevel[]
-    }
+  | (SigningAuthority & { levels: LocationLevel[] })
+  /** Answers `GET url/PPID/INSTANCE_ID/SIZE` with `{body, signature, log}`, the proof from the pinned size on. */
+  | (SigningAuthority & { log: LocationLog })
   | { name: string; ppids: string[] }
 type LocationPolicy = { authorities: LocationAuthority[]; minimum: number }
 
-export type VerificationPolicy = {
+type Demands = {
   /** 64 hex digits each: the builds that are acceptable. */
-  compose_hashes: string[]
+  compose_hashes?: string[]
   tcb_statuses: AllowedTcbStatus[]
   /** Intel advisories that are tolerated, `INTEL-SA-…`. */
   advisories: string[]
   /** Lowest acceptable `tcbEvaluationDataNumber` of TCB info and QE identity. */
   tcb_evaluation_min: number
   /** 64 hex digits each: OS images recomputed from the machine's own description. */
-  os_image_hashes: string[]
+  os_image_hashes?: string[]
   /** OS images that cannot be recomputed. */
-  registers: RegisterTuple[]
+  registers?: RegisterTuple[]
   /** Environment names the manifest may list. */
   environment_names: string[]
   /** Reasons for which a check may be skipped; any other skip rejects the venue. */
@@ -116,35 +120,17 @@ export type VerificationPolicy = {
   kms?: KmsPolicy
 }
 
-/** Fields that may be absent: their empty list is the strictest one. */
-const LISTS = ['advisories', 'os_image_hashes', 'registers', 'environment_names', 'permitted_skips'] as const
-const FIELDS = [
-  ...LISTS,
-  'compose_hashes',
-  'tcb_statuses',
-  'tcb_evaluation_min',
-  'roots_pem',
-  'ppids',
-  'xfam_mask',
-  'app_ids',
-  'key_providers',
-  'rpc_operators',
-  'location',
-  'collateral_url',
-  'chain',
-  'kms',
-]
+/** Private, so that neither a literal nor a changed copy has the type. */
+declare class Parsed {
+  private readonly parsed: true
+}
+/** A policy whose every field `parsePolicy` has checked; frozen. */
+export type VerificationPolicy = Readonly<Demands> & Parsed
+const PARSED = new WeakSet<object>()
 
-/** The policy without a file: real, current hardware; checks of other demands are skipped and not permitted. */
-export const BARE_POLICY: VerificationPolicy = {
-  compose_hashes: [],
-  tcb_statuses: ['UpToDate'],
-  advisories: [],
-  tcb_evaluation_min: 0,
-  os_image_hashes: [],
-  registers: [],
-  environment_names: [],
-  permitted_skips: [],
+/** @throws Refused for an object that `parsePolicy` did not make: a misspelt demand in it would demand nothing */
+export function requireParsed(policy: VerificationPolicy): void {
+  if (!PARSED.has(policy)) throw new Refused('the policy was not made by parsePolicy')
 }
 
 /**
@@ -153,90 +139,98 @@ export const BARE_POLICY: VerificationPolicy = {
  */
 export function parsePolicy(text: string): VerificationPolicy {
   const file = JsonObject.parse(text, 'the policy')
-  file.only(FIELDS)
   // The contract lies at the app id and governs keys of its own KMS: without both pins a host brings its own of each.
   if (file.has('kms') && !(file.has('app_ids') && file.has('key_providers')))
     throw new Refused('the policy names kms, so it must pin app_ids and key_providers')
-  return {
-    compose_hashes: hexList(file, 'compose_hashes', 32),
-    tcb_statuses: oneOf(file.texts('tcb_statuses'), TCB_STATUSES, 'tcb_statuses'),
+  const policy = closed<Demands>(file, {
+    compose_hashes: file.optional('compose_hashes', hexList(file, 32)),
+    tcb_statuses: file.optional('tcb_statuses', listOf(file, oneOf(TCB_STATUSES))) ?? [],
     advisories: file.texts('advisories'),
     tcb_evaluation_min: file.optional('tcb_evaluation_min', (field) => file.integer(field)) ?? 0,
-    os_image_hashes: hexList(file, 'os_image_hashes', 32),
-    registers: file.has('registers') ? file.objects('registers').map(readRegisters) : [],
+    os_image_hashes: file.optional('os_image_hashes', hexList(file, 32)),
+    registers: file.optional('registers', objectsOf(file, readRegisters)),
     environment_names: file.texts('environment_names'),
     permitted_skips: readSkipReasons(file.texts('permitted_skips')),
-    ...defined(
-      'roots_pem',
-      file.optional('roots_pem', (field) => file.text(field)),
-    ),
-    ...readPins(file),
-    ...defined(
-      'collateral_url',
-      file.optional('collateral_url', (field) => url(file, field)),
-    ),
-    ...defined(
-      'chain',
-      file.optional('chain', (field) => readChain(file.object(field))),
-    ),
-    ...defined(
-      'kms',
-      file.optional('kms', (field) => readKms(file.object(field))),
-    ),
-  }
+    roots_pem: file.optional('roots_pem', (field) => file.text(field)),
+    ppids: file.optional('ppids', hexList(file, 16)),
+    xfam_mask: file.optional('xfam_mask', (field) => hex(file.text(field), 8)),
+    app_ids: file.optional('app_ids', hexList(file, 20)),
+    key_providers: file.optional('key_providers', objectsOf(file, readProvider)),
+    rpc_operators: file.optional('rpc_operators', (field) => readRpcOperators(file.object(field))),
+    location: file.optional('location', (field) => readLocation(file.object(field))),
+    collateral_url: file.optional('collateral_url', (field) => url(file, field)),
+    chain: file.optional('chain', (field) => readChain(file.object(field))),
+    kms: file.optional('kms', (field) => readKms(file.object(field))),
+  })
+  PARSED.add(policy)
+  return policy as VerificationPolicy
 }
 
-/** Demands that are skipped with a reason when absent; a list that names nothing allows nothing. */
-function readPins(file: JsonObject) {
-  const field = <K extends keyof VerificationPolicy, V>(name: K, read: () => V) =>
-    defined(name, file.has(name) ? read() : undefined)
-  return {
-    ...field('ppids', () => hexList(file, 'ppids', 16)),
-    ...field('xfam_mask', () => hex(file.text('xfam_mask'), 8)),
-    ...field('app_ids', () => hexList(file, 'app_ids', 20)),
-    ...field('key_providers', () => file.objects('key_providers').map(readProvider)),
-    ...field('rpc_operators', () => readRpcOperators(file.object('rpc_operators'))),
-    ...field('location', () => readLocation(file.object('location'))),
-  }
+/** The fields of one object, each once, frozen; any other is a misspelt demand. An optional one is absent, not undefined. */
+function closed<T extends object>(object: JsonObject, fields: { [K in keyof T]-?: T[K] | undefined }): T {
+  object.only(Object.keys(fields))
+  const stated = Object.entries(fields).filter(([, value]) => value !== undefined)
+  return Object.freeze(Object.fromEntries(stated.map(([name, value]) => [name, Object.freeze(value)]))) as T
 }
+
+/** A demand that names nothing would be a skip or a failure by accident. */
+function named<T>(list: T[], field: string): T[] {
+  if (list.length === 0) throw new Refused(`the policy's ${field} is empty: name something or leave it out`)
+  return list
+}
+const listOf =
+  <T>(object: JsonObject, read: (text: string, field: string) => T) =>
+  (field: string): T[] =>
+    named(
+      object.texts(field).map((text) => read(text, field)),
+      field,
+    )
+const objectsOf =
+  <T>(object: JsonObject, read: (inner: JsonObject) => T) =>
+  (field: string): T[] =>
+    named(object.objects(field).map(read), field)
+const hexList = (object: JsonObject, width: number) => listOf(object, (text) => hex(text, width))
 
 function readProvider(provider: JsonObject): KeyProvider {
-  provider.only(['name', 'id'])
   const [name, id] = [provider.text('name'), provider.text('id')]
   if (name === '' || !/^(?:[0-9a-f]{2})*$/.test(id))
     throw new Refused('the policy has a malformed key provider')
   // A name alone identifies no operator: any host can run a KMS.
   if (name === 'kms' && id === '') throw new Refused('the policy pins a kms without its id')
-  return { name, id }
+  return closed<KeyProvider>(provider, { name, id })
 }
 
 function readRpcOperators(policy: JsonObject): RpcOperatorsPolicy {
-  policy.only(['operators', 'minimum'])
-  const operators = policy.objects('operators').map((operator) => {
-    operator.only(['name', 'hosts'])
-    return { name: operator.text('name'), hosts: operator.texts('hosts').map(host) }
-  })
+  const operators = objectsOf(policy, (operator) =>
+    closed<RpcOperator>(operator, { name: operator.text('name'), hosts: listOf(operator, host)('hosts') }),
+  )('operators')
   requireDistinct([operators.map(({ name }) => name), operators.flatMap(({ hosts }) => hosts)])
-  return { operators, minimum: count(policy, operators.length) }
+  return closed<RpcOperatorsPolicy>(policy, { operators, minimum: count(policy, operators.length) })
 }
 
 function readLocation(policy: JsonObject): LocationPolicy {
-  policy.only(['authorities', 'minimum'])
-  const authorities = policy.objects('authorities').map(readAuthority)
+  const authorities = objectsOf(policy, readAuthority)('authorities')
   const keys = authorities.flatMap((one) => ('key' in one ? [one.key] : []))
   requireDistinct([authorities.map(({ name }) => name), keys])
-  return { authorities, minimum: count(policy, authorities.length) }
+  return closed<LocationPolicy>(policy, { authorities, minimum: count(policy, authorities.length) })
 }
 
 function readAuthority(authority: JsonObject): LocationAuthority {
   const name = authority.text('name')
-  if (authority.has('ppids')) {
-    authority.only(['name', 'ppids'])
-    return { name, ppids: hexList(authority, 'ppids', 16) }
-  }
-  authority.only(['name', 'key', 'url', 'levels'])
-  const levels = oneOf(authority.texts('levels'), LOCATION_LEVELS, 'levels')
-  return { name, key: base58(authority.text('key')), url: url(authority, 'url'), levels }
+  if (authority.has('ppids')) return closed(authority, { name, ppids: hexList(authority, 16)('ppids') })
+  const signing = { name, key: base58(authority.text('key')), url: url(authority, 'url') }
+  if (!authority.has('log'))
+    return closed(authority, { ...signing, levels: listOf(authority, oneOf(LOCATION_LEVELS))('levels') })
+  const log = readLog(authority.object('log'))
+  // One key could sign a statement and a log of it that no other client sees.
+  if (log.key === signing.key) throw new Refused('the policy names one key for an authority and its log')
+  return closed(authority, { ...signing, log })
+}
+
+function readLog(log: JsonObject): LocationLog {
+  const [key, size, root] = [base58(log.text('key')), log.safeInteger('size'), hex(log.text('root'), 32)]
+  if (size === 0) throw new Refused('the policy pins the head of an empty log')
+  return closed<LocationLog>(log, { key, size, root })
 }
 
 /** `minimum`, from 1 to the number of entries: another number demands nothing or can never hold. */
@@ -258,56 +252,30 @@ function host(text: string): string {
 }
 
 function readChain(chain: JsonObject): ChainPolicy {
-  chain.only([
-    'rpc_url',
-    'program_id',
-    'genesis_hash',
-    'program_sha256',
-    'program_bytes',
-    'upgrade_authorities',
-    'pending_actions',
-    'paused_allowed',
-    'exit_delay_min_s',
-    'admins',
-  ])
-  return {
+  return closed<ChainPolicy>(chain, {
     rpc_url: url(chain, 'rpc_url'),
     program_id: base58(chain.text('program_id')),
-    ...defined(
-      'genesis_hash',
-      chain.optional('genesis_hash', (field) => base58(chain.text(field))),
-    ),
-    ...defined(
-      'program_sha256',
-      chain.optional('program_sha256', (field) => hex(chain.text(field), 32)),
-    ),
-    ...defined(
-      'program_bytes',
-      chain.optional('program_bytes', (field) => chain.integer(field)),
-    ),
+    genesis_hash: chain.optional('genesis_hash', (field) => base58(chain.text(field))),
+    program_sha256: chain.optional('program_sha256', (field) => hex(chain.text(field), 32)),
+    program_bytes: chain.optional('program_bytes', (field) => chain.integer(field)),
     upgrade_authorities: chain.texts('upgrade_authorities').map(base58),
-    pending_actions: oneOf(chain.texts('pending_actions'), PENDING_ACTIONS, 'pending_actions'),
+    pending_actions: chain
+      .texts('pending_actions')
+      .map((text) => oneOf(PENDING_ACTIONS)(text, 'pending_actions')),
     paused_allowed: chain.optional('paused_allowed', (field) => chain.boolean(field)) ?? false,
-    ...defined(
-      'exit_delay_min_s',
-      chain.optional('exit_delay_min_s', (field) => chain.integer(field)),
-    ),
-    ...defined('admins', chain.has('admins') ? chain.texts('admins').map(base58) : undefined),
-  }
+    exit_delay_min_s: chain.optional('exit_delay_min_s', (field) => chain.integer(field)),
+    admins: chain.optional('admins', listOf(chain, base58)),
+  })
 }
 
 function readKms(kms: JsonObject): KmsPolicy {
-  kms.only(['rpc_url', 'owners', 'timelock_min_s'])
   if (kms.has('timelock_min_s') && !kms.has('owners'))
     throw new Refused('the policy asks for a timelock, so it must pin owners')
-  return {
+  return closed<KmsPolicy>(kms, {
     rpc_url: url(kms, 'rpc_url'),
-    ...defined('owners', kms.has('owners') ? kms.texts('owners').map(ethereumAddress) : undefined),
-    ...defined(
-      'timelock_min_s',
-      kms.optional('timelock_min_s', (field) => kms.integer(field)),
-    ),
-  }
+    owners: kms.optional('owners', listOf(kms, ethereumAddress)),
+    timelock_min_s: kms.optional('timelock_min_s', (field) => kms.integer(field)),
+  })
 }
 
 /** In any case; kept in lowercase. */
@@ -319,27 +287,14 @@ function ethereumAddress(text: string): string {
 }
 
 function readRegisters(tuple: JsonObject): RegisterTuple {
-  tuple.only(['mrtd', 'rtmr0', 'rtmr1', 'rtmr2', 'xfam'])
   const register = (name: 'mrtd' | 'rtmr0' | 'rtmr1' | 'rtmr2') => hex(tuple.text(name), 48)
-  return {
+  return closed<RegisterTuple>(tuple, {
     mrtd: register('mrtd'),
     rtmr0: register('rtmr0'),
     rtmr1: register('rtmr1'),
     rtmr2: register('rtmr2'),
-    ...defined(
-      'xfam',
-      tuple.optional('xfam', (field) => hex(tuple.text(field), 8)),
-    ),
-  }
-}
-
-/** An optional field is absent rather than undefined. */
-function defined<K extends string, V>(name: K, value: V | undefined): { [P in K]?: V } {
-  return value === undefined ? {} : ({ [name]: value } as { [P in K]?: V })
-}
-
-function hexList(file: JsonObject, field: string, width: number): string[] {
-  return file.texts(field).map((text) => hex(text, width))
+    xfam: tuple.optional('xfam', (field) => hex(tuple.text(field), 8)),
+  })
 }
 
 function hex(text: string, width: number): string {
@@ -359,10 +314,13 @@ function url(file: JsonObject, field: string): string {
   return text
 }
 
-function oneOf<T extends string>(texts: readonly string[], known: readonly T[], field: string): T[] {
-  return texts.map((text) => {
+const oneOf =
+  <T extends string>(known: readonly T[]) =>
+  (text: string, field: string): T => {
     const found = known.find((one) => one === text)
     if (found === undefined) throw new Refused(`the policy's ${field} do not know ${text}`)
     return found
-  })
-}
+  }
+
+/** The policy without a file: real, current hardware; checks of other demands are skipped and not permitted. */
+export const BARE_POLICY = parsePolicy('{"tcb_statuses":["UpToDate"]}')

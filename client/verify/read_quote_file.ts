@@ -1,5 +1,6 @@
 /** Reads a quote from a file: raw bytes, hex, or a whole GetQuote or `/attestation` answer. */
 import { fromAnyHex } from '../../protocol/bytes'
+import { parseJson } from './json_document'
 import { Refused } from './transcript'
 
 const DECODER = new TextDecoder('utf-8', { fatal: true })
@@ -25,11 +26,7 @@ function textOf(bytes: Uint8Array): string | undefined {
 }
 
 function quoteMember(text: string): string {
-  try {
-    const { quote } = JSON.parse(text) as { quote?: unknown }
-    if (typeof quote === 'string') return quote
-  } catch {
-    // Rejected below, as without the field.
-  }
-  throw new Refused('the file holds no quote')
+  const { quote } = (parseJson(text) ?? {}) as { quote?: unknown }
+  if (typeof quote !== 'string') throw new Refused('the file holds no quote')
+  return quote
 }

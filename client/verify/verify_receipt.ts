@@ -3,7 +3,7 @@ import { decodeBase58 } from '../../protocol/base58'
 import { decodeStatement, STATEMENT_BYTES, type StatementBody } from '../../protocol/bodies/binding'
 import { encodeReceipt } from '../../protocol/bodies/receipt'
 import { equalBytes, fromHex } from '../../protocol/bytes'
-import { isInReceipt, receiptLeaf } from '../../protocol/receipt_tree'
+import { isInReceipt, treeLeaf } from '../../protocol/rfc6962_tree'
 import type { Attestation } from '../../protocol/wire/public'
 import type { Receipt } from '../../protocol/wire/trading'
 import { RECEIPT_PATH_MAX } from '../limits'
@@ -55,7 +55,7 @@ export async function verifyReceipt(
   const body = encodeReceipt({ venue, epoch: BigInt(epoch), seq: BigInt(seq), head, root })
   if (!(await isSignedByEd25519(signature, body, statement_key)))
     throw new ReceiptRefused('the receipt is not signed by the statement key of this venue')
-  if (!isInReceipt(receiptLeaf(command), index, path, root))
+  if (!isInReceipt(treeLeaf(command), index, path, root))
     throw new ReceiptRefused('the command is not in the group of the receipt')
   if (seq <= after_seq)
     throw new ReceiptRefused(`the receipt is of journal seq ${seq}, not after ${after_seq}`)

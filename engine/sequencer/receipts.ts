@@ -1,7 +1,7 @@
 /** Signs one receipt per group of records (engine.md "Receipts") and keeps recent receipts for resends. */
 import { encodeReceipt } from '../../protocol/bodies/receipt'
 import { concatBytes, copyBytes, toHex } from '../../protocol/bytes'
-import { receiptLeaf, receiptTree } from '../../protocol/receipt_tree'
+import { receiptTree, treeLeaf } from '../../protocol/rfc6962_tree'
 import type { Receipt } from '../../protocol/wire/trading'
 import type { Appended } from '../journal/contract'
 import { LIMITS } from '../limits'
@@ -29,7 +29,7 @@ export function receiptsOf(
   signed: readonly Uint8Array[],
 ): { group: ReceiptGroup; receipts: Receipt[] } | undefined {
   if (signed.length === 0) return undefined
-  const leaves = signed.map(receiptLeaf)
+  const leaves = signed.map((one) => treeLeaf(one))
   const { root, paths } = receiptTree(leaves)
   const { seq_last: seq, head } = appended
   const { venue, epoch } = signer

@@ -10,19 +10,16 @@ import type { MeasuredClaims } from './event_log'
 /** The key provider as measured: `name` is the provider's kind, `id` its identity in lowercase hex, or empty. */
 export type KeyProvider = { name: string; id: string }
 
-/** Undefined unless the payload is one JSON object of exactly these two texts. */
+/** The one spelling that dstack measures, so that a provider has one payload; no character of a name has an escape. */
+const KEY_PROVIDER = /^\{"name":"([ !#-[\]-~]+)","id":"((?:[0-9a-f]{2})*)"\}$/
+
+/** Undefined unless the payload is exactly `{"name":…,"id":…}`. */
 export function readKeyProvider({
   key_provider,
 }: Pick<MeasuredClaims, 'key_provider'>): KeyProvider | undefined {
-  let value: unknown
-  try {
-    value = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(key_provider))
-  } catch {
-    return undefined
-  }
-  const { name, id } = (value ?? {}) as Record<string, unknown>
-  if (typeof name !== 'string' || typeof id !== 'string') return undefined
-  return Object.keys(value as object).length === 2 ? { name, id } : undefined
+  const text = new TextDecoder('utf-8', { ignoreBOM: true }).decode(key_provider)
+  const [, name, id] = KEY_PROVIDER.exec(text) ?? []
+  return name === undefined || id === undefined ? undefined : { name, id }
 }
 
 /**
@@ -68,11 +65,9 @@ function secondForm(claims: MeasuredClaims): Uint8Array[] {
   const provider = readKeyProvider(claims)
   const [kind] = PROVIDERS.get(provider?.name ?? '') ?? []
   if (provider === undefined || kind === undefined) return []
-  return providerIds(provider.id).flatMap((text) => {
-    const id = fromAnyHex(text)
-    if (id === undefined) return []
-    return [keccak_256(concatBytes(claims.compose_hash, claims.app_id, Uint8Array.of(kind), id))]
-  })
+  return providerIds(provider.id).map((id) =>
+    keccak_256(concatBytes(claims.compose_hash, claims.app_id, Uint8Array.of(kind), fromAnyHex(id)!)),
+  )
 }
 
 /**

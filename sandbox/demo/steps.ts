@@ -64,7 +64,8 @@ export function printTranscript({ transcript }: VerifiedVenue): void {
 
 /** Checks that a policy which pins another compose hash rejects the venue for that reason. */
 export async function refuseOtherBuild(facts: SandboxFacts): Promise<void> {
-  const policy = { ...demoPolicy(facts), compose_hashes: ['00'.repeat(32)] }
+  const other = { ...demoPolicy(facts), compose_hashes: ['00'.repeat(32)] }
+  const policy = parsePolicy(JSON.stringify(other))
   try {
     await connect(facts.url, policy, { collateral: collateralOf(facts) })
   } catch (error) {

@@ -3,7 +3,7 @@ import { afterEach, expect, test } from 'bun:test'
 import { encodeReceipt } from '../../protocol/bodies/receipt'
 import { concatBytes, fromHex, toHex } from '../../protocol/bytes'
 import { verifySignature } from '../../protocol/ed25519'
-import { isInReceipt, receiptLeaf } from '../../protocol/receipt_tree'
+import { isInReceipt, treeLeaf } from '../../protocol/rfc6962_tree'
 import type * as wire from '../../protocol/wire/trading'
 import { TestSite, type TestVenue } from '../kit/venue/open_test_venue'
 import { refusalOf } from '../kit/venue/refusal_of'
@@ -17,7 +17,7 @@ afterEach(async () => {
 
 function expectReceipt(open: TestVenue, receipt: wire.Receipt, body: Uint8Array, signature: string): void {
   const hex32 = (text: string) => fromHex(text, 32)!
-  const leaf = receiptLeaf(concatBytes(body, fromHex(signature, 64)!))
+  const leaf = treeLeaf(concatBytes(body, fromHex(signature, 64)!))
   const root = hex32(receipt.root)
   expect(isInReceipt(leaf, receipt.index, receipt.path.map(hex32), root)).toBe(true)
   const signed = encodeReceipt({

@@ -126,6 +126,24 @@ test('names and payloads of runtime events are bounded, and no two names share a
     expect(() => parseEventLog(JSON.stringify([...MEASURED, event]))).toThrow(/malformed/)
 })
 
+test('an event type is 32 bits, and events of other registers claim nothing', () => {
+  const firmware = { imr: 0, event_type: 4, digest: '00'.repeat(48), event: 'app-id', event_payload: '11' }
+  expect(toHex(claims([firmware, ...MEASURED, { ...firmware, imr: 2 }]).app_id)).toBe('11'.repeat(20))
+  expect(() => claims([firmware, ...MEASURED.toSpliced(1, 1)])).toThrow('app-id occurs 0 times')
+  for (const event_type of [0, 0xffff_ffff])
+    expect(parseEventLog(JSON.stringify([{ ...firmware, event_type }]))[0]!.event_type).toBe(event_type)
+  for (const digest of ['', '00'.repeat(47), '00'.repeat(49), '0g'.repeat(48), 'AB'.repeat(48)])
+    expect(() => parseEventLog(JSON.stringify([{ ...firmware, digest }]))).toThrow(
+      'event 0: digest is malformed',
+    )
+  for (const imr of [4, -1, 1.5, '0', null])
+    expect(() => parseEventLog(JSON.stringify([{ ...firmware, imr }]))).toThrow('event 0: imr is malformed')
+  for (const event_type of [-1, 0x1_0000_0000, 1.5, '4', null])
+    expect(() => parseEventLog(JSON.stringify([{ ...firmware, event_type }]))).toThrow(
+      'event 0: event_type is malformed',
+    )
+})
+
 test('system-ready has no payload', () => {
   expect(() => claims(MEASURED.with(5, runtime('system-ready', '00')))).toThrow('another width')
 })

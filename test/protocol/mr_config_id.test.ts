@@ -114,6 +114,20 @@ test('a key provider is exactly a name and an id', () => {
     '{"name":"kms"}',
     '{"name":1,"id":""}',
     '{"name":"","id":"","x":1}',
+    // Other spellings of one provider: dstack measures one, so its host cannot choose.
+    '{"id":"00","name":"kms"}',
+    '{"name": "kms","id":"00"}',
+    '{"name":"kms","id":"00"} ',
+    '\n{"name":"kms","id":"00"}',
+    '{"name":"kms","id":"00"}\n',
+    '\ufeff{"name":"kms","id":"00"}',
+    '{"name":"k\\u006ds","id":"00"}',
+    '{"name":"kms","name":"kms","id":"00"}',
+    '{"name":"kms","id":"0A"}',
+    '{"name":"kms","id":"0"}',
+    '{"name":"kms","id":"zz"}',
+    '{"name":"","id":"00"}',
+    '{"name":"kms\u00e9","id":"00"}',
   ])
     expect(read(text)).toBeUndefined()
   expect(readKeyProvider({ key_provider: Uint8Array.of(0xff) })).toBeUndefined()

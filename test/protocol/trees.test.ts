@@ -17,7 +17,7 @@ import {
   spentLogLeaf,
   spentRootFromPath,
 } from '../../protocol/notes/spent_log'
-import { isInReceipt, receiptLeaf, receiptTree } from '../../protocol/receipt_tree'
+import { isInReceipt, receiptTree, treeLeaf } from '../../protocol/rfc6962_tree'
 import { sha256 } from '../../protocol/sha256'
 import receipt_vector from '../vectors/receipt_tree.json'
 import tree_vector from '../vectors/trees.json'
@@ -143,20 +143,20 @@ function reference(leaves: Uint8Array[], index = 0): { root: Uint8Array; path: s
 
 describe('receipt tree', () => {
   test('root and paths equal their vectors', () => {
-    const leaves = receipt_vector.commands.map((command) => receiptLeaf(b(command)))
+    const leaves = receipt_vector.commands.map((command) => treeLeaf(b(command)))
     const { root, paths } = receiptTree(leaves)
     expect({ root: toHex(root), paths }).toEqual({ root: receipt_vector.root, paths: receipt_vector.paths })
   })
 
   test('for every size and index root and path are those of RFC 6962 and prove their own command and no other', () => {
     for (let size = 1; size <= 70; size++) {
-      const leaves = Array.from({ length: size }, (_, at) => receiptLeaf(Uint8Array.of(size, at)))
+      const leaves = Array.from({ length: size }, (_, at) => treeLeaf(Uint8Array.of(size, at)))
       const { root, paths } = receiptTree(leaves)
       leaves.forEach((leaf, index) => {
         expect({ root, path: paths[index]! }).toEqual(reference(leaves, index))
         const path = paths[index]!.map(b)
         expect(isInReceipt(leaf, index, path, root)).toBe(true)
-        expect(isInReceipt(receiptLeaf(Uint8Array.of(99)), index, path, root)).toBe(false)
+        expect(isInReceipt(treeLeaf(Uint8Array.of(99)), index, path, root)).toBe(false)
       })
     }
   })

@@ -8,6 +8,7 @@ import { openLog } from '../../server/edge/log'
 import { proveUntilOpen } from '../../server/prove_until_open'
 import { readSigner, type SignerQuestion } from '../../tools/signer/read_signer'
 import { type Machine, openMachine, openOn } from '../enclave/machine'
+import { changedPolicy } from '../kit/verify/changed_policy'
 
 let machine: Machine
 let enclave: Enclave
@@ -35,7 +36,7 @@ afterAll(async () => {
 
 function question(more: Partial<SignerQuestion> = {}): SignerQuestion {
   const { compose_hash } = enclave.identity
-  const policy = { ...BARE_POLICY, roots_pem: machine.agent.root_pem }
+  const policy = changedPolicy(BARE_POLICY, { roots_pem: machine.agent.root_pem })
   return { url, compose_hash, policy, collateral: machine.agent.collateral(), ...more }
 }
 
@@ -57,7 +58,10 @@ test('the key of the machine is named', async () => {
     tcb_status: 'UpToDate',
     os_image: 'the policy names no operating system',
   })
-  const policy = { ...BARE_POLICY, roots_pem: machine.agent.root_pem, os_image_hashes: ['00'.repeat(32)] }
+  const policy = changedPolicy(BARE_POLICY, {
+    roots_pem: machine.agent.root_pem,
+    os_image_hashes: ['00'.repeat(32)],
+  })
   expect(await outcome(question({ policy }))).toMatch(/image|operating system/)
 })
 

@@ -47,7 +47,7 @@ export function makeManifest(compose: string, decisions: ManifestDecisions): Man
 }
 
 /** The faults that a client finds whose policy names every secret. */
-export const judgeManifest = (text: string): string[] => lintManifest(text, SECRET_NAMES)
+export const judgeManifest = (text: string): string[] => lintManifest(text, SECRET_NAMES).faults
 
 /** Empty for a file that cannot be parsed; the linter gives the reason. */
 function settingsOf(compose: string): YamlMap {

@@ -1,4 +1,5 @@
 /** The settlement key a machine proves before its vault exists, believed only after quote, event log and nonce agree. */
+import { VENUE_ANSWER_BYTES_MAX } from '../../client/limits'
 import { checkAppId, checkKeyProvider } from '../../client/verify/checks/keys'
 import { checkMrConfigId } from '../../client/verify/checks/measurements'
 import { checkOsImage } from '../../client/verify/checks/os_image'
@@ -10,10 +11,12 @@ import {
   type VerificationCase,
 } from '../../client/verify/checks/verification_case'
 import { collectCollateral, INTEL_PCS } from '../../client/verify/collect/collect_collateral'
+import { parseJson } from '../../client/verify/json_document'
 import type { VerificationPolicy } from '../../client/verify/policy'
 import { openCollateral, trustedRoots } from '../../client/verify/tdx/collateral'
 import { Refused, requireThat } from '../../client/verify/transcript'
 import { verifyUnderCollateral } from '../../client/verify/verify_tdx_quote'
+import { type AskInit, askBounded } from '../../protocol/ask_bounded'
 import { decodeBase58 } from '../../protocol/base58'
 import { equalBytes, fromAnyHex, fromHex, toHex } from '../../protocol/bytes'
 import type { Collateral } from '../../protocol/tdx/collateral'
@@ -96,13 +99,17 @@ async function passedOrSkipped(check: RunCheck, known: VerificationCase): Promis
 
 /** @returns how to read a text member of the answer. */
 async function fetchProof(url: string, nonce: string): Promise<(name: string) => string> {
-  const answer = await fetch(new URL(`/attestation?reportData=${nonce}`, url), {
-    tls: { rejectUnauthorized: false },
-    redirect: 'error',
-    signal: AbortSignal.timeout(CALL_MS),
+  const ask = (init: AskInit) =>
+    fetch(new URL(`/attestation?reportData=${nonce}`, url), {
+      ...init,
+      tls: { rejectUnauthorized: false },
+      redirect: 'error',
+    })
+  const answer = await askBounded(ask, VENUE_ANSWER_BYTES_MAX, CALL_MS).catch((error: Error) => {
+    throw new Refused(`the machine ${error.message}`)
   })
   if (!answer.ok) throw new Refused(`the machine answers ${answer.status}`)
-  const proof = (await answer.json()) as Record<string, unknown>
+  const proof = (parseJson(new TextDecoder().decode(answer.bytes)) ?? {}) as Record<string, unknown>
   return (name) => {
     const value = proof[name]
     if (typeof value !== 'string') throw new Refused('the answer is malformed')

@@ -155,7 +155,7 @@ async function readSigner({ data_dir, url }: { data_dir: string; url: string }):
   }
   const path = (...names: string[]) => join(data_dir, ...names)
   const policy = {
-    ...{ compose_hashes: [], tcb_statuses: ['UpToDate'] },
+    tcb_statuses: ['UpToDate'],
     roots_pem: readFileSync(path('stand-in', 'development-root.pem'), 'utf8'),
   }
   writeFileSync(path('signer-policy.json'), JSON.stringify(policy))

@@ -14,6 +14,7 @@ import { attestationReportData, evidenceReportData } from '../../../protocol/tdx
 import type { Attestation } from '../../../protocol/wire/public'
 import { isSignedByEd25519 } from '../ed25519_web'
 import { readChecksums } from '../evidence_bundle'
+import { parseJson } from '../json_document'
 import { Refused, requireThat } from '../transcript'
 import { verifyUnderCollateral } from '../verify_tdx_quote'
 import { spkiOfCertificate } from '../x509/certificate'
@@ -120,13 +121,7 @@ export const checkEvidence: RunCheck = async (verification) => {
 }
 
 function quoteOf(quote_json: string): Uint8Array {
-  let answer: unknown
-  try {
-    answer = JSON.parse(quote_json)
-  } catch {
-    throw new Refused('quote.json is not JSON')
-  }
-  const quote = (answer as { quote?: unknown } | null)?.quote
+  const quote = (parseJson(quote_json) as { quote?: unknown } | null | undefined)?.quote
   const bytes = typeof quote === 'string' ? fromAnyHex(quote) : undefined
   if (bytes === undefined) throw new Refused('quote.json holds no quote')
   return bytes

@@ -16,8 +16,9 @@ export const checkSettlementSigner: RunCheck = (verification) => {
   const { chain, policy } = chainOf(verification)
   const { info } = verification.bundle
   const binding = established(verification, 'binding')
-  const program_id = requireBase58(policy.program_id, 'the pinned program id')
-  const genesis_hash = requireBase58(chain.genesis_hash, 'the genesis hash')
+  const program_id = decodeBase58(policy.program_id, 32)!
+  const genesis_hash = decodeBase58(chain.genesis_hash, 32)
+  if (genesis_hash === undefined) throw new Refused('the genesis hash is malformed')
   const config_account = vaultAddresses(program_id).config
   requireThat(
     policy.genesis_hash === undefined || policy.genesis_hash === chain.genesis_hash,
@@ -55,12 +56,6 @@ function chainOf({ bundle, policy }: VerificationCase): { chain: ChainRecord; po
   if (bundle.chain === null)
     throw new Refused(`the chain could not be read: ${bundle.missing.chain ?? 'nothing was recorded'}`)
   return { chain: bundle.chain, policy: policy.chain }
-}
-
-function requireBase58(text: string, part: string): Uint8Array {
-  const bytes = decodeBase58(text, 32)
-  if (bytes === undefined) throw new Refused(`${part} is malformed`)
-  return bytes
 }
 
 /** Check 6.2: the vault is open, and every announced change is one that the policy expects. */

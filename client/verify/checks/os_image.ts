@@ -12,21 +12,21 @@ export const checkOsImage: RunMachineCheck = (verification) => {
   const { bundle, policy } = verification
   const { mr_td, rtmr, xfam } = established(verification, 'genuine').quote.report
   const events = established(verification, 'events')
-  if (policy.registers.length === 0 && policy.os_image_hashes.length === 0)
-    throw new Skipped('os_image_unpinned')
+  const { registers: tuples = [], os_image_hashes } = policy
+  if (policy.registers === undefined && os_image_hashes === undefined) throw new Skipped('os_image_unpinned')
   const [mrtd, rtmr0, rtmr1, rtmr2] = [mr_td, ...rtmr].map(toHex)
   const registers: CheckValues = { mrtd: mrtd!, rtmr0: rtmr0!, rtmr1: rtmr1!, rtmr2: rtmr2! }
   const machine: CheckValues = { ...registers, xfam: toHex(xfam) }
-  const pinned = policy.registers.some((tuple) =>
+  const pinned = tuples.some((tuple) =>
     Object.entries(tuple).every(([name, value]) => machine[name] === value),
   )
   if (pinned) return { ...registers, by: 'pinned registers' }
-  if (policy.os_image_hashes.length === 0)
+  if (os_image_hashes === undefined)
     throw new Refused('the registers are of no operating system the policy names')
   const image = readImageDocument(bundle.attestation.vm_config)
   if (image === undefined) throw new Refused('the machine does not describe its image: pin its registers')
   requireThat(
-    policy.os_image_hashes.includes(image.os_image_hash),
+    os_image_hashes.includes(image.os_image_hash),
     `OS image ${image.os_image_hash} is not one the policy names`,
   )
   requireImage(image, mr_td, events)

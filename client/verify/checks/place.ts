@@ -1,9 +1,12 @@
 /** Checks 7.1 and 7.2: which physical machine it is, and who says where it is. */
 import { decodeBase58 } from '../../../protocol/base58'
-import { decodeLocation } from '../../../protocol/bodies/location'
-import { equalBytes, fromAnyHex, toHex } from '../../../protocol/bytes'
+import { decodeLocation, type LocationLevel } from '../../../protocol/bodies/location'
+import { decodeLogHead } from '../../../protocol/bodies/location_log'
+import { equalBytes, fromAnyHex, fromHex, toHex } from '../../../protocol/bytes'
+import { extendsTree, isInTree, treeLeaf } from '../../../protocol/rfc6962_tree'
 import { isSignedByEd25519 } from '../ed25519_web'
-import type { LocationAuthority } from '../policy'
+import type { LogProof } from '../evidence_bundle'
+import type { LocationAuthority, LocationLog } from '../policy'
 import { Refused, reasonOf, requireThat } from '../transcript'
 import {
   type CheckValues,
@@ -54,18 +57,49 @@ async function vouch(verification: VerificationCase, authority: LocationAuthorit
   const answer = bundle.location.find(({ authority: name }) => name === authority.name)
   if (answer === undefined) throw new Refused(bundle.missing.location ?? 'it was not asked')
   const [body, signature] = [fromAnyHex(answer.body), fromAnyHex(answer.signature)]
-  const key = decodeBase58(authority.key, 32)
-  if (body === undefined || signature === undefined || key === undefined)
-    throw new Refused('its statement is malformed')
+  if (body === undefined || signature === undefined) throw new Refused('its statement is malformed')
+  const key = decodeBase58(authority.key, 32)!
   requireThat(await isSignedByEd25519(signature, body, key), 'its statement is not signed by its key')
   const statement = decodeLocation(body)
   const { instance_id } = established(verification, 'claims')
   const instance = instance_id.length === 0 ? new Uint8Array(20) : instance_id
+  const levels = 'log' in authority ? INSPECTED : authority.levels
   requireThat(equalBytes(statement.ppid, ppid), 'its statement is about another machine')
   requireThat(equalBytes(statement.instance_id, instance), 'its statement is about another instance')
-  requireThat(authority.levels.includes(statement.level), `its statement has level ${statement.level}`)
+  requireThat(levels.includes(statement.level), `its statement has level ${statement.level}`)
   const now_s = BigInt(Math.floor(now_ms / 1000))
   requireThat(now_s >= statement.issued_s, 'its statement is from the future')
   requireThat(now_s <= statement.expires_s, 'its statement has expired')
-  return `${statement.level} ${statement.site}`
+  const place = `${statement.level} ${statement.site}`
+  if (!('log' in authority)) return place
+  return `${place}, ${await requireLogged(treeLeaf(body, signature), answer.log, authority.log)}`
+}
+
+/** A log has statements of inspections only. */
+const INSPECTED: readonly LocationLevel[] = ['inspected']
+
+/** @returns place in the log. @throws Refused unless the log has the leaf, at a head that extends the pinned one */
+async function requireLogged(
+  leaf: Uint8Array,
+  proof: LogProof | undefined,
+  pinned: LocationLog,
+): Promise<string> {
+  if (proof === undefined) throw new Refused('it gives no proof of its log')
+  const [head, signature] = [fromAnyHex(proof.head), fromAnyHex(proof.signature)]
+  const [path, consistency] = [readNodes(proof.path), readNodes(proof.consistency)]
+  if (!head || !signature || !path || !consistency) throw new Refused('the proof of its log is malformed')
+  const key = decodeBase58(pinned.key, 32)!
+  requireThat(await isSignedByEd25519(signature, head, key), 'the head of its log is not signed by the log')
+  const current = decodeLogHead(head)
+  const seen = { size: BigInt(pinned.size), root: fromHex(pinned.root, 32)! }
+  requireThat(extendsTree(seen, current, consistency), 'its log does not extend the pinned head')
+  requireThat(isInTree(leaf, BigInt(proof.index), current, path), 'its statement is not in its log')
+  return `number ${proof.index} of ${current.size}`
+}
+
+/** The nodes of a path; undefined unless it is hex of whole nodes. */
+function readNodes(text: string): Uint8Array[] | undefined {
+  const bytes = fromAnyHex(text)
+  if (bytes === undefined || bytes.length % 32 !== 0) return undefined
+  return Array.from({ length: bytes.length / 32 }, (_, at) => bytes.subarray(32 * at, 32 * at + 32))
 }

@@ -69,8 +69,7 @@ export const checkXfam: RunMachineCheck = (verification) => {
   const { xfam } = established(verification, 'genuine').quote.report
   const { xfam_mask } = verification.policy
   if (xfam_mask === undefined) throw new Skipped('xfam_unpinned', `; XFAM is ${toHex(xfam)}`)
-  const mask = fromHex(xfam_mask, xfam.length)
-  if (mask === undefined) throw new Refused('the XFAM mask of the policy is malformed')
+  const mask = fromHex(xfam_mask, xfam.length)!
   const surplus = xfam.map((byte, at) => byte & ~mask[at]!)
   requireThat(isZero(surplus), `XFAM has bits that the policy does not name: ${toHex(surplus)}`)
   return { xfam: toHex(xfam), mask: xfam_mask }

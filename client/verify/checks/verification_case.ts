@@ -4,6 +4,7 @@ import type { BootEvent, MeasuredClaims } from '../../../protocol/tdx/event_log'
 import type { KeyProvider } from '../../../protocol/tdx/mr_config_id'
 import type { ConfigAccount } from '../../../protocol/vault/accounts'
 import type { EvidenceBundle, MachineEvidence } from '../evidence_bundle'
+import type { YamlMap } from '../manifest/plain_yaml'
 import type { VerificationPolicy } from '../policy'
 import { SKIP_REASONS, type SkipReason } from '../skip_reasons'
 import type { OpenedCollateral, TrustedRoots } from '../tdx/collateral'
@@ -15,6 +16,8 @@ type Established = {
   genuine: GenuineQuote
   events: BootEvent[]
   claims: MeasuredClaims
+  /** The settings of the service in the measured, linted manifest. */
+  settings: YamlMap
   /** The measured app id, which the policy pins: the address of the app's contract. */
   pinned_app: Uint8Array
   /** The measured key provider, which the policy pins with its id. */
@@ -48,6 +51,7 @@ const FACT_NAMES: Record<keyof Established, string> = {
   genuine: 'the quote',
   events: 'the event log',
   claims: 'what the machine measured',
+  settings: 'the manifest text',
   pinned_app: 'a pinned app id',
   pinned_key_provider: 'a pinned key provider',
   binding: 'the binding',

@@ -1,12 +1,14 @@
 /** Reads the vault's accounts and the app's contract from RPC endpoints that the client trusts; judges nothing. */
 
 import { keccak_256 } from '@noble/hashes/sha3.js'
+import { type AskInit, askBounded } from '../../../protocol/ask_bounded'
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
 import { toHex, utf8 } from '../../../protocol/bytes'
 import { sha256 } from '../../../protocol/sha256'
 import { programDataAddress, vaultAddresses } from '../../../protocol/vault/addresses'
+import { RPC_ANSWER_BYTES_MAX } from '../../limits'
 import type { ChainRecord, EvidenceBundle } from '../evidence_bundle'
-import { decodeBase64 } from '../json_document'
+import { decodeBase64, parseJson } from '../json_document'
 import type { ChainPolicy, KmsPolicy } from '../policy'
 import { Refused } from '../transcript'
 
@@ -18,11 +20,17 @@ export class RpcUnavailable extends Refused {
 /** One JSON-RPC 2.0 call, to Solana or Ethereum. */
 async function callRpc(url: string, method: string, params: unknown[], timeout_ms: number): Promise<unknown> {
   const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params })
-  const headers = { 'content-type': 'application/json' }
-  const signal = AbortSignal.timeout(timeout_ms)
-  const answer: unknown = await fetch(url, { method: 'POST', headers, body, signal })
-    .then((response) => response.json())
-    .catch(() => undefined)
+  const ask = (init: AskInit) =>
+    fetch(url, {
+      ...init,
+      method: 'POST',
+      headers: { ...init.headers, 'content-type': 'application/json' },
+      body,
+    })
+  const { bytes } = await askBounded(ask, RPC_ANSWER_BYTES_MAX, timeout_ms).catch((error: Error) => {
+    throw new RpcUnavailable(`${method}: the endpoint ${error.message}`)
+  })
+  const answer = parseJson(new TextDecoder().decode(bytes))
   if (typeof answer !== 'object' || answer === null || !('result' in answer) || 'error' in answer)
     throw new RpcUnavailable(`${method} gave no result`)
   return answer.result
@@ -112,8 +120,7 @@ const CONFIG = { encoding: 'base64', commitment: 'confirmed' } as const
 
 /** Reads the vault's and the program's accounts of one slot. @throws RpcUnavailable, Refused for an absent or malformed one */
 export async function collectChain(policy: ChainPolicy, timeout_ms: number): Promise<ChainRecord> {
-  const program_id = decodeBase58(policy.program_id, 32)
-  if (program_id === undefined) throw new Refused('the pinned program id is malformed')
+  const program_id = decodeBase58(policy.program_id, 32)!
   const call = (method: string, params: unknown[]) => callRpc(policy.rpc_url, method, params, timeout_ms)
   const data_address = encodeBase58(programDataAddress(program_id))
   const addresses = [encodeBase58(vaultAddresses(program_id).config), policy.program_id, data_address]

@@ -1,7 +1,9 @@
 /** Fetches collateral for one quote from Intel's PCS or a cache of it (Intel PCS API v4); judges nothing. */
+import { askBounded } from '../../../protocol/ask_bounded'
 import { toHex } from '../../../protocol/bytes'
 import type { Collateral } from '../../../protocol/tdx/collateral'
 import { parseQuote } from '../../../protocol/tdx/quote'
+import { COLLATERAL_BYTES_MAX } from '../../limits'
 import { readPckPlatform } from '../tdx/pck_extension'
 import { Refused } from '../transcript'
 import { readCertificate } from '../x509/certificate'
@@ -9,7 +11,7 @@ import { readCertificate } from '../x509/certificate'
 export const INTEL_PCS = 'https://api.trustedservices.intel.com'
 const INTEL_ROOT_LIST = 'https://certificates.trustedservices.intel.com/IntelSGXRootCA.der'
 
-/** @throws Refused, MalformedQuote, or what fetch throws. */
+/** @throws Refused, MalformedQuote */
 export async function collectCollateral(
   base_url: string,
   quote: Uint8Array,
@@ -43,20 +45,24 @@ export async function collectCollateral(
 }
 
 async function getDocument(url: string, timeout_ms: number) {
-  const response = await fetch(url, { signal: AbortSignal.timeout(timeout_ms) }).catch(() => {
-    throw new Refused(`${new URL(url).host} did not answer`)
-  })
-  if (!response.ok) throw new Refused(`the collateral service answered ${response.status}`)
-  const bytes = new Uint8Array(await response.arrayBuffer())
+  const ask = (init: RequestInit) => fetch(url, init)
+  const { ok, status, headers, bytes } = await askBounded(ask, COLLATERAL_BYTES_MAX, timeout_ms).catch(
+    (error: Error) => {
+      throw new Refused(`${new URL(url).host} ${error.message}`)
+    },
+  )
+  if (!ok) throw new Refused(`the collateral service answered ${status}`)
   const text = () => new TextDecoder().decode(bytes)
   return {
     text,
     /** Caches answer a list as hex text, Intel as DER, which starts with 0x30. */
     hex: () => (/^[0-9a-fA-F]+\s*$/.test(text()) ? text().trim().toLowerCase() : toHex(bytes)),
     chain(header: string): string {
-      const value = response.headers.get(header)
-      if (value === null) throw new Refused(`the collateral service sent no ${header}`)
-      return decodeURIComponent(value)
+      try {
+        return decodeURIComponent(headers.get(header) ?? '%')
+      } catch {
+        throw new Refused(`the collateral service sent no well formed ${header}`)
+      }
     },
   }
 }

@@ -4,7 +4,7 @@ import type { Collateral } from '../../../protocol/tdx/collateral'
 import { EVIDENCE_CALL_MS } from '../../limits'
 import type { ConnectOptions } from '../../verified_venue'
 import { BUNDLE_FORMAT, type EvidenceBundle } from '../evidence_bundle'
-import type { VerificationPolicy } from '../policy'
+import { requireParsed, type VerificationPolicy } from '../policy'
 import { Refused, reasonOf } from '../transcript'
 import { collectChain, collectKms, collectKmsContract } from './collect_chain'
 import { collectCollateral, INTEL_PCS } from './collect_collateral'
@@ -13,7 +13,7 @@ import { type AskingTransport, collectVenue, type VenueEvidence } from './collec
 
 /**
  * @param spki_sha256 of the connection's TLS key, hex; null where the platform hides it
- * @throws EvidenceUnavailable when the venue itself does not answer
+ * @throws EvidenceUnavailable when the venue itself does not answer; Refused for a policy that `parsePolicy` did not make
  */
 export async function collectEvidence(
   transport: AskingTransport,
@@ -21,6 +21,7 @@ export async function collectEvidence(
   policy: VerificationPolicy,
   options: ConnectOptions,
 ): Promise<EvidenceBundle> {
+  requireParsed(policy)
   const timeout_ms = options.timeout_ms ?? EVIDENCE_CALL_MS
   const nonce = toHex(crypto.getRandomValues(new Uint8Array(32)))
   const venue = await collectVenue(transport, nonce, timeout_ms)

@@ -1,8 +1,10 @@
 /** Asks the policy's location authorities about one machine and instance; judges nothing. */
+import { askBounded } from '../../../protocol/ask_bounded'
 import { fromAnyHex, toHex } from '../../../protocol/bytes'
 import { parseQuote } from '../../../protocol/tdx/quote'
-import { LOCATION_ANSWER_CHARACTERS_MAX } from '../../limits'
-import type { LocationAnswer } from '../evidence_bundle'
+import { LOCATION_ANSWER_BYTES_MAX } from '../../limits'
+import { type LocationAnswer, type LocationStatement, requireForm, statementForm } from '../evidence_bundle'
+import { parseJson } from '../json_document'
 import type { LocationAuthority } from '../policy'
 import { readPckPlatform } from '../tdx/pck_extension'
 import { Refused } from '../transcript'
@@ -22,7 +24,9 @@ export async function collectLocation(
   const silent: string[] = []
   const asked = authorities.map(async (authority): Promise<LocationAnswer[]> => {
     if ('ppids' in authority) return []
-    const statement = await ask(`${authority.url.replace(/\/$/, '')}/${ppid}/${instance}`, timeout_ms)
+    const from = 'log' in authority ? `/${authority.log.size}` : ''
+    const url = `${authority.url.replace(/\/$/, '')}/${ppid}/${instance}${from}`
+    const statement = await ask(url, timeout_ms)
     if (statement !== undefined) return [{ authority: authority.name, ...statement }]
     silent.push(authority.name)
     return []
@@ -30,17 +34,18 @@ export async function collectLocation(
   return { answers: (await Promise.all(asked)).flat(), silent }
 }
 
-/** Undefined when there is no answer of the form `{body, signature}`. */
-async function ask(
-  url: string,
-  timeout_ms: number,
-): Promise<{ body: string; signature: string } | undefined> {
+/** Undefined when there is no answer of the form. */
+async function ask(url: string, timeout_ms: number): Promise<LocationStatement | undefined> {
   try {
-    const response = await fetch(url, { signal: AbortSignal.timeout(timeout_ms), redirect: 'error' })
-    const text = response.ok ? await response.text() : ''
-    if (text.length > LOCATION_ANSWER_CHARACTERS_MAX) return undefined
-    const { body, signature } = JSON.parse(text) as { body?: unknown; signature?: unknown }
-    return typeof body === 'string' && typeof signature === 'string' ? { body, signature } : undefined
+    const { ok, bytes } = await askBounded(
+      (init) => fetch(url, { ...init, redirect: 'error' }),
+      LOCATION_ANSWER_BYTES_MAX,
+      timeout_ms,
+    )
+    const statement = ok ? parseJson(new TextDecoder().decode(bytes)) : undefined
+    requireForm(statement, statementForm(statement))
+    const { body, signature, log } = statement as LocationStatement
+    return { body, signature, ...(log === undefined ? {} : { log }) }
   } catch {
     return undefined
   }

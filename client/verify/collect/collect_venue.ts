@@ -1,11 +1,12 @@
 /** Reads identity, attestation and evidence files of a venue; judges only their form. */
+import { askBounded } from '../../../protocol/ask_bounded'
 import type { Attestation, Info } from '../../../protocol/wire/public'
 import type { Transport } from '../../api/venue_client'
 import {
   EVIDENCE_FILES_MAX,
   QUOTE_BUSY_RETRIES_MAX,
   QUOTE_BUSY_WAIT_MAX_MS,
-  VENUE_ANSWER_CHARACTERS_MAX,
+  VENUE_ANSWER_BYTES_MAX,
 } from '../../limits'
 import {
   ATTESTATION_FORM,
@@ -15,6 +16,7 @@ import {
   readChecksums,
   requireForm,
 } from '../evidence_bundle'
+import { parseJson } from '../json_document'
 
 /** The part of a transport that collecting evidence needs. */
 export type AskingTransport = Pick<Transport, 'base_url' | 'fetch'>
@@ -83,31 +85,20 @@ async function getListed(
 
 async function getText(transport: AskingTransport, path: string, timeout_ms: number): Promise<string> {
   for (let attempt = 0; ; attempt++) {
-    const signal = AbortSignal.timeout(timeout_ms)
-    const response = await transport.fetch(path, { signal }).catch((error: unknown) => {
-      throw new EvidenceUnavailable(`${path} did not answer`, { cause: error })
+    const ask = (init: RequestInit) => transport.fetch(path, init)
+    const answer = await askBounded(ask, VENUE_ANSWER_BYTES_MAX, timeout_ms).catch((error: Error) => {
+      throw new EvidenceUnavailable(`${path} ${error.message}`, { cause: error })
     })
-    if (response.ok) return boundedText(response, path)
-    if (response.status !== 429 || attempt === QUOTE_BUSY_RETRIES_MAX)
-      throw new EvidenceUnavailable(`${path} answered ${response.status}`)
-    const wait_ms = Number(response.headers.get('retry-after') ?? 1) * 1000
+    if (answer.ok) return new TextDecoder().decode(answer.bytes)
+    if (answer.status !== 429 || attempt === QUOTE_BUSY_RETRIES_MAX)
+      throw new EvidenceUnavailable(`${path} answered ${answer.status}`)
+    const wait_ms = Number(answer.headers.get('retry-after') ?? 1) * 1000
     await new Promise((done) => setTimeout(done, Math.min(wait_ms || 1000, QUOTE_BUSY_WAIT_MAX_MS)))
   }
 }
 
-async function boundedText(response: Response, path: string): Promise<string> {
-  const text = await response.text()
-  if (text.length > VENUE_ANSWER_CHARACTERS_MAX) throw new EvidenceUnavailable(`${path} answered too much`)
-  return text
-}
-
 function parse(answer: string, form: Form): unknown {
-  let value: unknown
-  try {
-    value = JSON.parse(answer)
-  } catch {
-    throw new EvidenceUnavailable('the venue answered no JSON')
-  }
+  const value = parseJson(answer)
   try {
     requireForm(value, form)
   } catch (error) {

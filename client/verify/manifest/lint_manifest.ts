@@ -13,40 +13,40 @@ import {
   referenceTo,
   SERVICE,
 } from '../../../protocol/tdx/venue_manifest'
+import { parseJson } from '../json_document'
 import { mismatches, printable } from './match_form'
 import { parsePlainYaml, UnjudgedYaml, type YamlMap } from './plain_yaml'
 
 /** A hostile manifest must not fill the transcript. */
 const FAULTS_MAX = 100
 
+/** One line per fault, with its place; none when the manifest is allowed. The environment is that of the service. */
+type Linted = { faults: string[]; environment: YamlMap }
+const rejected = (...faults: string[]): Linted => ({ faults, environment: new Map() })
+
 /**
  * @param app_compose exact text of app-compose.json.
  * @param environment_names secrets that the manifest may take from the encrypted environment, which the host can replace.
- * @returns one line per fault, with its place; none when the manifest is allowed.
  */
-export function lintManifest(app_compose: string, environment_names: readonly string[]): string[] {
-  if (utf8(app_compose).length > MANIFEST_BYTES_MAX) return ['it is longer than 256 KiB']
-  const faults = lintText(app_compose, environment_names)
-  if (faults.length <= FAULTS_MAX) return faults
-  return [...faults.slice(0, FAULTS_MAX), `${faults.length - FAULTS_MAX} more`]
+export function lintManifest(app_compose: string, environment_names: readonly string[]): Linted {
+  if (utf8(app_compose).length > MANIFEST_BYTES_MAX) return rejected('it is longer than 256 KiB')
+  const { faults, environment } = lintText(app_compose, environment_names)
+  if (faults.length <= FAULTS_MAX) return { faults, environment }
+  return rejected(...faults.slice(0, FAULTS_MAX), `${faults.length - FAULTS_MAX} more`)
 }
 
-function lintText(text: string, environment_names: readonly string[]): string[] {
-  let manifest: unknown
-  try {
-    manifest = JSON.parse(text)
-  } catch {
-    return ['it is not JSON']
-  }
+function lintText(text: string, environment_names: readonly string[]): Linted {
+  const manifest = parseJson(text)
+  if (manifest === undefined) return rejected('it is not JSON')
   const faults = mismatches(manifest, APP_COMPOSE_FORM, '')
-  if (typeof manifest !== 'object' || manifest === null) return faults
+  if (typeof manifest !== 'object' || manifest === null) return rejected(...faults)
   const member = (name: string): unknown =>
     Object.hasOwn(manifest, name) ? Reflect.get(manifest, name) : undefined
   if (faults.length === 0) faults.push(...lintForm(text, manifest))
   const compose = member('docker_compose_file')
-  if (typeof compose === 'string')
-    faults.push(...lintCompose(compose, member('allowed_envs'), environment_names))
-  return faults
+  if (typeof compose !== 'string') return rejected(...faults)
+  const linted = lintCompose(compose, member('allowed_envs'), environment_names)
+  return { ...linted, faults: [...faults, ...linted.faults] }
 }
 
 /** One value has one text: without this, parsers that keep the first of two equal keys read another manifest. */
@@ -61,16 +61,18 @@ function lintForm(text: string, manifest: unknown): string[] {
   ]
 }
 
-function lintCompose(text: string, allowed_envs: unknown, environment_names: readonly string[]): string[] {
+function lintCompose(text: string, allowed_envs: unknown, environment_names: readonly string[]): Linted {
   let file: YamlMap
   try {
     file = parsePlainYaml(text)
   } catch (error) {
-    if (error instanceof UnjudgedYaml) return [`compose file: ${error.message}`]
+    if (error instanceof UnjudgedYaml) return rejected(`compose file: ${error.message}`)
     throw error
   }
   const faults = mismatches(file, COMPOSE_FORM, 'compose file: ')
-  return [...faults, ...lintEnvironment(environmentOf(file), allowed_envs, environment_names)]
+  const environment = environmentOf(file)
+  faults.push(...lintEnvironment(environment, allowed_envs, environment_names))
+  return { faults, environment }
 }
 
 /** The settings of the service; empty where the file has none. */
@@ -98,13 +100,10 @@ function lintEnvironment(
   if (Array.isArray(allowed_envs) && allowed_envs.join() !== taken.join())
     faults.push(`allowed_envs: must be ${JSON.stringify(taken)}, the names that the compose file takes`)
   const rpc_urls = environment.get('SOLANA_RPC_URL')
-  if (typeof rpc_urls === 'string' && hostsOf(rpc_urls).size < 2)
+  const urls = typeof rpc_urls === 'string' ? rpc_urls.split(',') : []
+  if (!urls.every((url) => URL.canParse(url))) faults.push(`${place}.SOLANA_RPC_URL: must be a list of URLs`)
+  // A final dot names the same host.
+  else if (new Set(urls.map((url) => new URL(url).hostname.replace(/\.$/, ''))).size === 1)
     faults.push(`${place}.SOLANA_RPC_URL: two providers at least; one alone could hide blocks`)
   return faults
-}
-
-/** A final dot names the same host. */
-function hostsOf(urls: string): Set<string> {
-  const hosts = urls.split(',').flatMap((url) => (URL.canParse(url) ? [new URL(url).hostname] : []))
-  return new Set(hosts.map((host) => host.replace(/\.$/, '')))
 }

@@ -12,7 +12,7 @@ export class UnjudgedYaml extends Error {
 
 export type YamlMap = Map<string, YamlValue>
 type YamlScalar = string | number | boolean
-export type YamlValue = YamlScalar | null | YamlMap | YamlScalar[]
+type YamlValue = YamlScalar | null | YamlMap | YamlScalar[]
 
 type Line = { number: number; indent: number; text: string }
 

@@ -132,8 +132,8 @@ export async function openCollateral(
   const root_list = readRevocationList(hexBytes(collateral.root_ca_crl, 'the root revocation list'))
   const pck_list = readRevocationList(hexBytes(collateral.pck_crl, 'the PCK revocation list'))
   await Promise.all([
-    requireListOf(root_list, pck.root, now_ms),
-    requireListOf(pck_list, pck.issuer, now_ms),
+    requireListOf(root_list, pck.root),
+    requireListOf(pck_list, pck.issuer),
     requireSigned(collateral.tcb_info, collateral.tcb_info_signature, tcb),
     requireSigned(collateral.qe_identity, collateral.qe_identity_signature, qe),
   ])

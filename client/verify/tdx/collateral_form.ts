@@ -1,6 +1,6 @@
 /** Reads collateral from JSON of another program; the checks judge its content. */
 import type { Collateral } from '../../../protocol/tdx/collateral'
-import { JsonObject } from '../json_document'
+import { JsonObject, parseJson } from '../json_document'
 import { Refused } from '../transcript'
 
 const FIELDS = [
@@ -30,11 +30,5 @@ export function readCollateralValue(value: unknown): Collateral {
 
 /** The same from text. @throws Refused */
 export function parseCollateral(text: string): Collateral {
-  let value: unknown
-  try {
-    value = JSON.parse(text)
-  } catch {
-    throw new Refused('the collateral is not JSON')
-  }
-  return readCollateralValue(value)
+  return readCollateralValue(parseJson(text))
 }

@@ -5,19 +5,18 @@ import { MalformedDer, openDer, readMagnitude, TAG } from './der'
 const CURVE = { name: 'ECDSA', namedCurve: 'P-256' } as const
 const SIGNATURE = { name: 'ECDSA', hash: 'SHA-256' } as const
 
-/** True when `signature` (r ‖ s, 64 bytes) over `message` is by the key `point` (x ‖ y, 64 bytes). */
+/** True when `signature` (r ‖ s, 64 bytes) over `message` is by the key `point` (x ‖ y, 64 bytes); false for other widths. */
 export async function isSignedBy(
   point: Uint8Array,
   message: Uint8Array,
   signature: Uint8Array,
 ): Promise<boolean> {
-  if (point.length !== 64 || signature.length !== 64) return false
   const key = await importPoint(point)
   if (key === undefined) return false
   return crypto.subtle.verify(SIGNATURE, key, new Uint8Array(signature), new Uint8Array(message))
 }
 
-/** Undefined when the point is not on the curve. */
+/** Undefined when the bytes are no point of the curve. */
 async function importPoint(point: Uint8Array): Promise<CryptoKey | undefined> {
   const uncompressed = concatBytes(Uint8Array.of(4), point)
   try {

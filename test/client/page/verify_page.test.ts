@@ -7,23 +7,20 @@ import { parseBundle } from '../../../client/verify/evidence_bundle'
 import { judgeEvidence } from '../../../client/verify/judge_evidence'
 import type { VerificationPolicy } from '../../../client/verify/policy'
 import { CHECKS } from '../../../client/verify/transcript'
-import { generateTls } from '../../../enclave/keys'
 import { demoPolicy } from '../../../sandbox/demo/steps'
 import { buildPage } from '../../../tools/build_page'
 import { VenueProcess } from '../../faults/kit/venue_process'
-import { forgeLog } from '../../kit/verify/forged_log'
-import { lie, mrConfigId } from '../../kit/verify/lying_machine'
-import { openSite } from '../../kit/verify/site'
-import { type Chromium, HAVE_CHROMIUM, openChromium, type Page } from './chromium'
+import { changedPolicy } from '../../kit/verify/changed_policy'
+import { HAVE_CHROMIUM, type Page } from './chromium'
+import { type OpenedPage, openVerifyPage } from './page_form'
 
 if (!HAVE_CHROMIUM) console.log('skipped: there is no Chromium on this machine')
 const START_MS = 60_000
 const OWN_BYTES_MAX = 60_000
-const folder = mkdtempSync(join(tmpdir(), 'tacit-page-'))
-afterAll(() => rmSync(folder, { recursive: true, force: true }))
-
 test('the page is one file that names its own script and style and lets no other run', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'tacit-page-'))
   const page = readFileSync(await buildPage(folder), 'utf8')
+  rmSync(folder, { recursive: true, force: true })
   expect(page).toMatch(/default-src 'none'; script-src 'sha256-[^']+'; style-src 'sha256-[^']+'/)
   expect(page.match(/<script/g)).toHaveLength(1)
   expect(page).not.toMatch(/<script[^>]+src|<link[^>]+stylesheet|@import|url\(/)
@@ -34,61 +31,30 @@ test('the page is one file that names its own script and style and lets no other
 
 describe.skipIf(!HAVE_CHROMIUM)('in Chromium', () => {
   const venue = new VenueProcess()
-  let chromium: Chromium
-  let server: ReturnType<typeof Bun.serve>
+  let opened: OpenedPage
   let page: Page
 
   beforeAll(async () => {
-    const file = Bun.file(await buildPage(folder))
-    server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Response(file) })
-    ;[chromium] = await Promise.all([openChromium(), venue.start()])
-    page = await chromium.open(`http://127.0.0.1:${server.port}/`)
+    ;[opened] = await Promise.all([openVerifyPage(), venue.start()])
+    page = opened.page
   }, START_MS)
   afterAll(async () => {
-    await chromium?.close()
-    await server?.stop(true)
+    await opened?.close()
     await venue.remove()
   })
 
   const honest = (): VerificationPolicy => {
     const policy = demoPolicy(venue.facts)
-    return { ...policy, permitted_skips: [...policy.permitted_skips, 'tls_key_hidden'] }
+    return changedPolicy(policy, { permitted_skips: [...policy.permitted_skips, 'tls_key_hidden'] })
   }
 
-  /** Fills the form as a user's typing would and presses the button; resolves with what then stands on the page. */
-  async function verify(
-    policy: VerificationPolicy | string,
-    url = venue.facts.url,
-    manifest = '',
-    collateral = readFileSync(venue.facts.collateral, 'utf8'),
-  ): Promise<Outcome> {
-    const fields = {
-      manifest,
+  const verify = (policy: VerificationPolicy | string, url = venue.facts.url, manifest = '') =>
+    opened.verify({
       url,
+      manifest,
       policy: typeof policy === 'string' ? policy : JSON.stringify(policy),
-      collateral,
-    }
-    await page.evaluate(`for (const [id, text] of Object.entries(${JSON.stringify(fields)}))
-      document.getElementById(id).value = text`)
-    return page.evaluate<Outcome>(`new Promise((resolve) => {
-      const done = () => {
-        const verdict = document.querySelector('.verdict')
-        const fault = document.querySelector('#status.fault')
-        if (!verdict && !fault) return
-        watcher.disconnect()
-        const rows = [...document.querySelectorAll('tr[data-check]')].map((row) => [row.dataset.check, row.innerText])
-        resolve({
-          verdict: verdict?.dataset.verdict ?? null,
-          said: (verdict ?? fault).innerText,
-          focused: document.activeElement === verdict,
-          rows: Object.fromEntries(rows),
-        })
-      }
-      const watcher = new MutationObserver(done)
-      watcher.observe(document.body, { subtree: true, childList: true, attributes: true })
-      document.getElementById('verify').click()
-    })`)
-  }
+      collateral: readFileSync(venue.facts.collateral, 'utf8'),
+    })
 
   test('an honest venue is judged check by check, expected beside found', async () => {
     const { verdict, said, rows, focused } = await verify(honest())
@@ -123,7 +89,7 @@ describe.skipIf(!HAVE_CHROMIUM)('in Chromium', () => {
   })
 
   test('a build that the policy does not pin is refused', async () => {
-    const { verdict, rows } = await verify({ ...honest(), compose_hashes: ['00'.repeat(32)] })
+    const { verdict, rows } = await verify(changedPolicy(honest(), { compose_hashes: ['00'.repeat(32)] }))
     expect(verdict).toBe('failed')
     expect(rows['compose_hash']).toContain('fail')
     expect(rows['compose_hash']).toContain('00000000…00000000')
@@ -141,44 +107,9 @@ describe.skipIf(!HAVE_CHROMIUM)('in Chromium', () => {
   })
 
   test("a stand-in is refused under Intel's root", async () => {
-    const { roots_pem: _roots, ...policy } = honest()
-    const { verdict, rows } = await verify(policy)
+    const { verdict, rows } = await verify(changedPolicy(honest(), { roots_pem: undefined }))
     expect(verdict).toBe('failed')
     expect(rows['collateral']).toContain('fail')
-  })
-
-  test('relabelled boot events are refused, and no permitted skip helps', async () => {
-    const site = await openSite()
-    const { cert_pem, key_pem } = generateTls([], Date.now())
-    const proxy = Bun.serve({
-      hostname: '127.0.0.1',
-      port: 0,
-      tls: { cert: cert_pem, key: key_pem },
-      async fetch(request) {
-        const { pathname, searchParams } = new URL(request.url)
-        const answer = site.answers.get(pathname)
-        const body = await answer?.(searchParams.get('reportData') ?? undefined)
-        return new Response(body ?? '', { headers: { 'access-control-allow-origin': '*' } })
-      },
-    })
-    try {
-      const url = `https://127.0.0.1:${proxy.port}`
-      const permitted_skips = [
-        ...site.policy.permitted_skips,
-        'tls_key_hidden',
-        'mr_config_id_absent',
-      ] as const
-      const policy = { ...site.policy, permitted_skips: [...permitted_skips] }
-      const collateral = JSON.stringify(site.machine.agent.collateral())
-      expect((await verify(policy, url, '', collateral)).verdict).toBe('partial')
-      lie(site, { log: (events) => forgeLog(events, 1), quote: { body: mrConfigId() } })
-      const { verdict, rows } = await verify(policy, url, '', collateral)
-      expect(verdict).toBe('failed')
-      expect(rows['registers']).toContain('register 3 has an event of another type')
-    } finally {
-      await proxy.stop(true)
-      await site.close()
-    }
   })
 
   test('a question that cannot be asked gives no verdict, and none is left from before', async () => {
@@ -208,7 +139,7 @@ describe.skipIf(!HAVE_CHROMIUM)('in Chromium', () => {
   })
 
   test('opened from a disk and used by keyboard alone it judges too', async () => {
-    const alone = await chromium.open(`file://${join(folder, 'index.html')}`)
+    const alone = await opened.chromium.open(`file://${join(opened.folder, 'index.html')}`)
     const { chain: _chain, ...policy } = demoPolicy(venue.facts)
     await alone.evaluate("document.getElementById('url').focus()")
     await alone.send('Input.insertText', { text: venue.facts.url })
@@ -257,4 +188,3 @@ const KEYS: Record<string, object> = {
   Tab: { windowsVirtualKeyCode: 9 },
   Enter: { windowsVirtualKeyCode: 13, text: '\r' },
 }
-type Outcome = { verdict: string | null; said: string; focused: boolean; rows: Record<string, string> }

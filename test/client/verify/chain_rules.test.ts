@@ -5,12 +5,16 @@ import { generateKeyPairSync, type KeyObject } from 'node:crypto'
 import { readCertificate } from '../../../client/verify/x509/certificate'
 import {
   readRevocationList,
+  requireCurrent,
   requireIssuedBy,
+  requireListCurrent,
   requireListOf,
   requireNotRevoked,
 } from '../../../client/verify/x509/chain'
+import { isSignedBy } from '../../../client/verify/x509/p256'
 import * as der from '../../../enclave/der'
 import * as x509 from '../../../enclave/x509'
+import { concatBytes } from '../../../protocol/bytes'
 import { issueRevocationList } from '../../../sandbox/enclave/authorities'
 import { NOW_MS } from '../../kit/verify/development_pki'
 
@@ -53,6 +57,31 @@ test('an authority issues when it is one, may sign certificates and the chain is
   await expect(requireIssuedBy(leaf, named, 0)).rejects.toThrow(/another name/)
 })
 
+test('a common name with a character that could imitate another is refused', () => {
+  const { common_name } = certificate([SIGNS], { ...OTHER, common_name: 'SGX Root CA' })
+  expect(common_name).toBe('SGX Root CA')
+  for (const odd of ['SGX Root CA\u0000', '\u00e9 SGX Root CA', 'SGX\u00a0Root CA', 'SGX Root C\u0410'])
+    expect(() => certificate([SIGNS], { ...OTHER, common_name: odd })).toThrow(/not ASCII/)
+})
+
+test('a key or signature of another width signs nothing', async () => {
+  const { public_key, signed, signature } = certificate([SIGNS])
+  expect(await isSignedBy(public_key, signed, signature)).toBe(true)
+  for (const width of [0, 1, 32, 63]) {
+    expect(await isSignedBy(public_key.slice(0, width), signed, signature)).toBe(false)
+    expect(await isSignedBy(public_key, signed, signature.slice(0, width))).toBe(false)
+  }
+  expect(await isSignedBy(concatBytes(public_key, Uint8Array.of(0)), signed, signature)).toBe(false)
+  expect(await isSignedBy(public_key, signed, concatBytes(signature, Uint8Array.of(0)))).toBe(false)
+})
+
+test('a certificate is valid from its first to its last millisecond', () => {
+  const { not_before_ms, not_after_ms } = leaf
+  for (const now_ms of [not_before_ms, not_after_ms]) expect(() => requireCurrent(leaf, now_ms)).not.toThrow()
+  expect(() => requireCurrent(leaf, not_before_ms - 1)).toThrow(/not valid yet/)
+  expect(() => requireCurrent(leaf, not_after_ms + 1)).toThrow(/has expired/)
+})
+
 const LIST = {
   issuer: AUTHORITY,
   issuer_key: key,
@@ -61,12 +90,20 @@ const LIST = {
   revoked_serials: [Uint8Array.of(1)],
 }
 
+test('a revocation list is current from its first to its last millisecond', () => {
+  const list = readRevocationList(issueRevocationList(LIST))
+  for (const now_ms of [list.this_update_ms, list.next_update_ms])
+    expect(() => requireListCurrent(list, now_ms)).not.toThrow()
+  expect(() => requireListCurrent(list, list.this_update_ms - 1)).toThrow(/from the future/)
+  expect(() => requireListCurrent(list, list.next_update_ms + 1)).toThrow(/has expired/)
+})
+
 test('an authority that may not sign revocation lists signs none', async () => {
   const list = readRevocationList(issueRevocationList(LIST))
   const issuer = (...usages: (5 | 6)[]) =>
     certificate([x509.basicConstraints(true), x509.keyUsage(...usages)])
-  expect(await requireListOf(list, issuer(5, 6), NOW_MS)).toBeUndefined()
-  await expect(requireListOf(list, issuer(5), NOW_MS)).rejects.toThrow(/may not sign/)
+  expect(await requireListOf(list, issuer(5, 6))).toBeUndefined()
+  await expect(requireListOf(list, issuer(5))).rejects.toThrow(/may not sign/)
 })
 
 test('a list speaks for its own issuer only', () => {

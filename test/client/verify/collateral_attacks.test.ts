@@ -1,7 +1,7 @@
 /** Forged, swapped, empty and outdated collateral is refused, whoever signs it. */
 
 import { describe, expect, test } from 'bun:test'
-import { checkEnclave } from '../../../client/verify/checks/quote'
+import { checkCollateral, checkEnclave } from '../../../client/verify/checks/quote'
 import type { VerificationCase } from '../../../client/verify/checks/verification_case'
 import {
   INTEL_ROOTS,
@@ -182,6 +182,26 @@ describe('signed documents', () => {
   })
 })
 
+/** The root's certificate, or as changed another one under its key. */
+const issue = (change: Partial<x509.CertificateRequest>) =>
+  x509.issueCertificate({
+    subject: ROOT_NAME,
+    issuer: ROOT_NAME,
+    subject_key: keys.root,
+    issuer_key: keys.root,
+    serial: Uint8Array.of(78),
+    not_before_ms: NOW_MS - DAY_MS,
+    not_after_ms: NOW_MS + DAY_MS,
+    extensions: [x509.keyUsage(5, 6), x509.basicConstraints(true, 1)],
+    ...change,
+  })
+/** What makes it one of the TCB signing key. */
+const SIGNER = {
+  subject: { common_name: 'DEVELOPMENT ONLY SGX TCB Signing', organization: 'Tacit' },
+  subject_key: keys.tcb_signing,
+  extensions: [x509.keyUsage(0, 1), x509.basicConstraints(false)],
+}
+
 describe('issuer chains', () => {
   test('a chain under another root is refused', async () => {
     const other = collateralOf(makePki())
@@ -205,6 +225,51 @@ describe('issuer chains', () => {
     ]
     for (const chain of chains) expect(await judge({ tcb_info_issuer_chain: chain })).not.toBe('accepted')
   })
+  test('a root that allows no authority below it issues signers and no PCK authority', async () => {
+    const root = issue({ extensions: [x509.keyUsage(5, 6), x509.basicConstraints(true, 0)] })
+    expect(await judge({ tcb_info_issuer_chain: pem(authorities.tcb_signing, root) })).toBe('accepted')
+    expect(await judge({ pck_crl_issuer_chain: pem(authorities.platform_authority, root) })).toMatch(
+      /longer than its authority allows/,
+    )
+    const below = issue({})
+    expect(await judge({ pck_crl_issuer_chain: pem(authorities.platform_authority, below) })).toBe('accepted')
+  })
+  test("a certificate of the root's key in another role is no root", async () => {
+    const name = { ...ROOT_NAME, common_name: 'DEVELOPMENT ONLY SGX TCB Signing' }
+    const chain = pem(issue({ ...SIGNER, issuer: name }), issue({ subject: name, issuer: name }))
+    expect(await judge({ qe_identity_issuer_chain: chain })).toMatch(/stands in for the role root/)
+    const leaf = issue({ extensions: [x509.keyUsage(5, 6), x509.basicConstraints(false)] })
+    expect(await judge({ qe_identity_issuer_chain: pem(authorities.tcb_signing, leaf) })).toMatch(
+      /root certificate's constraints are wrong/,
+    )
+  })
+  test('a root or issuer that names another issuer, is no authority or is not current is refused', async () => {
+    const OTHER = { ...ROOT_NAME, organization: 'Other' }
+    const roots: [Partial<x509.CertificateRequest>, RegExp][] = [
+      [{ issuer: OTHER }, /another name/],
+      [{ subject: OTHER }, /another name/],
+      [{ subject: OTHER, issuer: OTHER }, /another name/],
+      [{ issuer_key: keys.pck }, /not signed by its issuer/],
+      [{ not_before_ms: NOW_MS + 1000 }, /not valid yet/],
+      [{ not_after_ms: NOW_MS - 1000 }, /expired/],
+      [{ extensions: [x509.keyUsage(0, 6), x509.basicConstraints(true, 1)] }, /no authority/],
+    ]
+    for (const [change, reason] of roots) {
+      const chain = pem(authorities.tcb_signing, issue(change))
+      expect(await judge({ qe_identity_issuer_chain: chain })).toMatch(reason)
+    }
+    const signers: [Partial<x509.CertificateRequest>, RegExp][] = [
+      [{}, /accepted/],
+      [{ issuer: OTHER }, /another name/],
+      [{ issuer_key: keys.pck }, /not signed by its issuer/],
+      [{ not_before_ms: NOW_MS + 1000 }, /not valid yet/],
+      [{ not_after_ms: NOW_MS - 1000 }, /expired/],
+    ]
+    for (const [change, reason] of signers) {
+      const chain = pem(issue({ ...SIGNER, ...change }), authorities.root)
+      expect(await judge({ qe_identity_issuer_chain: chain })).toMatch(reason)
+    }
+  })
   test('collateral is refused once its certificates have expired', async () => {
     expect(await judge({}, NOW_MS + 6 * 365 * DAY_MS)).toMatch(/expired/)
   })
@@ -212,16 +277,25 @@ describe('issuer chains', () => {
 
 const iso = (unix_ms: number): string => `${new Date(unix_ms).toISOString().slice(0, 19)}Z`
 
-test("roots are Intel's alone only when no other root, and one at least, is trusted", () => {
+test("roots are Intel's alone only when no other root, and one at least, is trusted", async () => {
   const own = trustedRoots(pki.root_pem)
   expect(onlyIntel(INTEL_ROOTS)).toBe(true)
   for (const roots of [[], own, [...INTEL_ROOTS, ...own], [...own, ...INTEL_ROOTS]])
     expect(onlyIntel(roots)).toBe(false)
+  const others = trustedRoots(makePki().root_pem + pki.root_pem)
+  await expect(openCollateral(honest, others, NOW_MS)).resolves.toBeDefined()
   const judged = { bundle: { attestation: { enclave: 'development' } }, policy: { roots_pem: 'text' } }
   const under = (roots: TrustedRoots) => checkEnclave({ ...judged, roots } as unknown as VerificationCase)
   expect(under(own)).toEqual({ enclave: 'development' })
   expect(() => under(INTEL_ROOTS)).toThrow('simulated enclave')
 })
+
+/** A document that ends in a day. */
+function ending(document: 'tcb_info' | 'qe_identity'): Partial<Collateral> {
+  const ends = { nextUpdate: iso(NOW_MS + DAY_MS) }
+  const changed = withDocument(pki, document, (value) => Object.assign(value, ends))
+  return { [document]: changed[document], [`${document}_signature`]: changed[`${document}_signature`] }
+}
 
 test('collateral opened once is judged again at each use', async () => {
   const roots = trustedRoots(pki.root_pem)
@@ -233,6 +307,30 @@ test('collateral opened once is judged again at each use', async () => {
   await expect(judge(Number.NaN)).rejects.toThrow(/not a number/)
   for (const now_ms of [NOW_MS + 31 * DAY_MS, Number.NaN])
     await expect(openCollateral(honest, roots, now_ms)).rejects.toThrow()
+  // Each part that ends first, while all others are current.
+  const root_ends = { issuer: ROOT_NAME, issuer_key: keys.root }
+  const later_ms = NOW_MS + 2 * DAY_MS
+  for (const [change, reason] of [
+    [{ pck_crl: list({}) }, 'a revocation list has expired'],
+    [{ root_ca_crl: list(root_ends) }, 'a revocation list has expired'],
+    [ending('tcb_info'), 'TCB info has expired'],
+    [ending('qe_identity'), 'QE identity has expired'],
+  ] as const) {
+    const soon = await openCollateral({ ...honest, ...change }, roots, NOW_MS)
+    await expect(verifyUnderCollateral(quote, soon, STRICT, later_ms)).rejects.toThrow(reason)
+    const valid_until = await checkCollateral({
+      bundle: { collateral: { ...honest, ...change } },
+      roots,
+      now_ms: NOW_MS,
+      established: {},
+    } as unknown as VerificationCase)
+    expect(valid_until['valid_until']).toBe(new Date(NOW_MS + DAY_MS).toISOString())
+  }
+  const qe_identity_issuer_chain = pem(issue(SIGNER), authorities.root)
+  const soon = await openCollateral({ ...honest, qe_identity_issuer_chain }, roots, NOW_MS)
+  await expect(verifyUnderCollateral(quote, soon, STRICT, later_ms)).rejects.toThrow(
+    'a certificate has expired',
+  )
   // Lists that outlive the documents: only the documents' own period can refuse.
   const lasting = { this_update_ms: NOW_MS - DAY_MS, next_update_ms: NOW_MS + 60 * DAY_MS }
   const lists = {

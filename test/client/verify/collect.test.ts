@@ -2,12 +2,14 @@
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import {
+  collectChain,
   collectKms,
   collectKmsContract,
   RpcUnavailable,
   readProgramData,
 } from '../../../client/verify/collect/collect_chain'
 import { collectCollateral } from '../../../client/verify/collect/collect_collateral'
+import { collectVenue, fetchTransport } from '../../../client/verify/collect/collect_venue'
 import { collateralOf, makePki, outcome, quoteOf } from '../../kit/verify/development_pki'
 import { HAVE_QUOTES, realQuotes } from '../../kit/verify/real_quotes'
 import { answerCollateral } from './collateral_service'
@@ -62,6 +64,36 @@ test('a service that fails gives no collateral', async () => {
   broken = undefined
 })
 
+test('a venue that is busy with quotes is asked again after the wait it names, any other refusal is final', async () => {
+  let busy = 0
+  let calls = 0
+  const venue = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    fetch(request) {
+      if (!request.url.includes('/attestation')) return new Response('{}')
+      calls++
+      return busy-- > 0
+        ? new Response('', { status: 429, headers: { 'retry-after': '0.01' } })
+        : new Response('', { status: 503 })
+    },
+  })
+  const outcomeOf = (given: number) => {
+    busy = given
+    calls = 0
+    return collectVenue(fetchTransport(new URL(venue.url)), '11'.repeat(32), TIMEOUT_MS).catch(
+      (error: Error) => `${error.message.replace(/.* answered/, '')} after ${calls}`,
+    )
+  }
+  try {
+    expect(await outcomeOf(0)).toBe(' 503 after 1')
+    expect(await outcomeOf(2)).toBe(' 503 after 3')
+    expect(await outcomeOf(9)).toBe(' 429 after 4')
+  } finally {
+    await venue.stop(true)
+  }
+})
+
 test('the KMS contract answers yes or no, and nothing else counts', async () => {
   const ask = () => collectKms({ rpc_url: base() }, '11'.repeat(20), '22'.repeat(32), TIMEOUT_MS)
   kms_answer = { result: `0x${'0'.repeat(63)}1` }
@@ -72,6 +104,16 @@ test('the KMS contract answers yes or no, and nothing else counts', async () => 
     kms_answer = answer
     await expect(ask()).rejects.toThrow(RpcUnavailable)
   }
+})
+
+test('a chain without a genesis hash, or without accounts, is none', async () => {
+  const program_id = 'So11111111111111111111111111111111111111112'
+  const policy = { program_id, upgrade_authorities: [], pending_actions: [], paused_allowed: false }
+  const ask = () => collectChain({ ...policy, rpc_url: base() }, TIMEOUT_MS)
+  kms_answer = { result: 5 }
+  await expect(ask()).rejects.toThrow('the genesis hash is malformed')
+  kms_answer = { result: program_id }
+  await expect(ask()).rejects.toThrow('the accounts are malformed')
 })
 
 test('the owner of the contract is one address, its delay one number, and nothing else counts', async () => {

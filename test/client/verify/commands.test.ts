@@ -73,6 +73,7 @@ test.skipIf(!HAVE_QUOTES)('verify-quote accepts a real quote at its time and rej
   expect(JSON.parse(accepted.out)).toMatchObject({
     verdict: 'accept',
     tcb_status: 'UpToDate',
+    advisories: 'none',
     intel_root: true,
   })
   const late = await verify('--now', '2025-09-01T00:00:00Z')

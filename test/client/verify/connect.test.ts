@@ -1,13 +1,18 @@
 /** `connect` gives a transport to an honest venue, and to nobody else. */
 import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
 import { connect } from '../../../client/connect'
+import { EVIDENCE_FILES_MAX } from '../../../client/limits'
 import { VerificationFailed } from '../../../client/verified_venue'
-import { EvidenceUnavailable } from '../../../client/verify/collect/collect_venue'
+import { collectEvidence } from '../../../client/verify/collect/collect_evidence'
+import { EvidenceUnavailable, fetchTransport } from '../../../client/verify/collect/collect_venue'
 import { parseBundle } from '../../../client/verify/evidence_bundle'
 import { judgeEvidence } from '../../../client/verify/judge_evidence'
+import type { VerificationPolicy } from '../../../client/verify/policy'
 import { CHECKS, transcriptText } from '../../../client/verify/transcript'
 import { generateTls } from '../../../enclave/keys'
+import { changedPolicy } from '../../kit/verify/changed_policy'
 import { openSite, SITE_SKIPS, type Site } from '../../kit/verify/site'
+import { answerCollateral } from './collateral_service'
 
 let site: Site
 beforeAll(async () => {
@@ -31,6 +36,16 @@ async function refusal(connecting: Promise<unknown>): Promise<string> {
 test('an honest venue is verified, each check is told, and the transport works', async () => {
   const venue = await site.connect()
   expect(venue.transcript.verdict).toBe('partial')
+  expect(venue.evidence.missing).toEqual({})
+  const lines = transcriptText(venue.transcript).split('\n')
+  for (const { number, statement, result, reason, reason_code } of venue.transcript.checks)
+    expect(lines).toContain(
+      result === 'pass'
+        ? `${number} pass  ${statement}`
+        : `${number} skip  ${statement}: ${reason} (${reason_code})`,
+    )
+  const platform = venue.transcript.checks.find((check) => check.name === 'platform')!
+  expect(platform.values).toMatchObject({ tcb_status: 'UpToDate', advisories: 'none' })
   expect(venue.transcript.checks.map((check) => check.number)).toEqual(CHECKS.map(([number]) => number))
   const skipped = venue.transcript.checks.filter((check) => check.result === 'skipped')
   expect([...new Set(skipped.map((check) => check.reason_code))]).toEqual([...SITE_SKIPS])
@@ -52,7 +67,7 @@ test('a skip that the policy does not permit refuses the venue', async () => {
       site.connect({ permitted_skips: SITE_SKIPS.filter((reason) => reason !== 'keys_without_kms') }),
     ),
   ).toBe('incomplete')
-  const { chain: _chain, ...without_chain } = site.policy
+  const without_chain = changedPolicy(site.policy, { chain: undefined })
   const collateral = site.machine.agent.collateral()
   expect(await refusal(connect(site.url, without_chain, { collateral }))).toBe('incomplete')
 })
@@ -63,7 +78,7 @@ test('each connection asks with a nonce of its own', async () => {
 })
 
 test('a stand-in is refused by whoever does not name its root', async () => {
-  const { roots_pem: _roots, ...policy } = site.policy
+  const policy = changedPolicy(site.policy, { roots_pem: undefined })
   const connecting = connect(site.url, policy, { collateral: site.machine.agent.collateral() })
   expect(await refusal(connecting)).toBe('collateral enclave')
 })
@@ -77,6 +92,76 @@ test('a venue that does not answer, or not over TLS, gives no transport', async 
   }
 })
 
+test('an id of another form ends the collection before it is part of any request', async () => {
+  const asked: string[] = []
+  const other = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    fetch(request) {
+      asked.push(new URL(request.url).pathname)
+      return new Response('', { status: 404 })
+    },
+  })
+  const url = `http://127.0.0.1:${other.port}`
+  const key = 'So11111111111111111111111111111111111111112'
+  const authority = { name: 'one', key, url, levels: ['registry'] }
+  const location = { authorities: [authority], minimum: 1 } as never
+  const honest = JSON.parse(await site.answers.get('/info')!(undefined))
+  const ids: Record<string, unknown[]> = {
+    app_id: ['', `../${'0'.repeat(37)}`, 'AB'.repeat(20), 'ab'.repeat(32)],
+    instance_id: ['../../evil', '00', 'AB'.repeat(20), null],
+    compose_hash: ['', '0'.repeat(63)],
+    venue: ['0x', 'g'.repeat(64)],
+    tee_pubkey: ['', '0'.repeat(44), '1'.repeat(31)],
+    config_account: ['1'],
+    program_id: ['/'],
+    genesis_hash: [''],
+    generation: [-1, 0.5, '0'],
+    epoch: [-1, 2 ** 53],
+    exit_delay_s: [-1, null],
+  }
+  try {
+    for (const [field, values] of Object.entries(ids))
+      for (const value of values) {
+        site.answers.set('/info', () => JSON.stringify({ ...honest, [field]: value }))
+        expect(`${field} ${await refusal(site.connect({ location }))}`).toBe(`${field} EvidenceUnavailable`)
+      }
+    expect(asked).toEqual([])
+    site.answers.set('/info', () => JSON.stringify({ ...honest, instance_id: '' }))
+    await refusal(site.connect({ location }))
+    expect(asked).toEqual([expect.stringMatching(/^\/[0-9a-f]{32}\/0{40}$/)])
+  } finally {
+    await other.stop(true)
+  }
+})
+
+const LITERAL = {
+  tcb_statuses: ['UpToDate' as const],
+  advisories: [],
+  tcb_evaluation_min: 0,
+  environment_names: [],
+  permitted_skips: [],
+}
+
+test('a policy that parsePolicy did not make is rejected before anything is asked', async () => {
+  const copy = { ...site.policy }
+  // Neither has the type: with `true` this file would not compile.
+  const has_type: typeof copy extends VerificationPolicy ? true : false = false
+  const literal_has_type: typeof LITERAL extends VerificationPolicy ? true : false = false
+  expect([has_type, literal_has_type]).toEqual([false, false])
+  const { evidence } = await site.connect()
+  site.asked.length = 0
+  for (const raw of [copy, LITERAL, {}] as unknown as VerificationPolicy[]) {
+    expect(await refusal(connect(site.url, raw))).toBe('Refused')
+    expect(await refusal(collectEvidence(fetchTransport(new URL(site.url)), null, raw, {}))).toBe('Refused')
+    expect(await refusal(judgeEvidence(evidence, raw, 'live'))).toBe('Refused')
+  }
+  expect(site.asked).toEqual([])
+  expect(() => Object.assign(site.policy, { compose_hashes: [] })).toThrow(TypeError)
+  expect(() => site.policy.compose_hashes!.pop()).toThrow(TypeError)
+  expect(() => Object.assign(site.policy.chain!, { program_id: '' })).toThrow(TypeError)
+})
+
 test('a transport never leaves its venue', async () => {
   const venue = await site.connect()
   for (const path of ['//127.0.0.2/', 'https://127.0.0.2/', 'info'])
@@ -84,8 +169,39 @@ test('a transport never leaves its venue', async () => {
 })
 
 test('collateral that cannot be had refuses the venue', async () => {
-  const policy = { ...site.policy, collateral_url: 'http://127.0.0.1:1' }
+  const policy = changedPolicy(site.policy, { collateral_url: 'http://127.0.0.1:1' })
   expect(await refusal(connect(site.url, policy, { timeout_ms: 1000 }))).toBe('collateral')
+})
+
+test('the files that the venue lists are read, up to a number of files', async () => {
+  const names = Array.from({ length: EVIDENCE_FILES_MAX + 2 }, (_, at) => `file-${at}.json`)
+  for (const name of names) site.answers.set(`/evidences/${name}`, () => name)
+  const list = ['cert.pem', ...names].map((name) => `${'00'.repeat(32)}  ${name}\n`).join('')
+  site.answers.set('/evidences/sha256sum.txt', () => list)
+  const refused = (await site.connect().catch((error: unknown) => error)) as VerificationFailed
+  const read = names.slice(0, EVIDENCE_FILES_MAX)
+  expect(refused.evidence.evidences.more).toEqual(Object.fromEntries(read.map((name) => [name, name])))
+})
+
+test('collateral comes from the service that the policy names, for the platform of the quote', async () => {
+  const service = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    fetch: (request) =>
+      answerCollateral(site.machine.agent.collateral(), new URL(request.url).pathname) ??
+      new Response('', { status: 404 }),
+  })
+  const policy = changedPolicy(site.policy, { collateral_url: service.url.origin })
+  try {
+    const { evidence } = await connect(site.url, policy)
+    expect(Object.keys(evidence.collateral!)).toHaveLength(9)
+    const honest = await site.answers.get('/attestation')!('11'.repeat(32))
+    site.answers.set('/attestation', () => JSON.stringify({ ...JSON.parse(honest), quote: 'zz' }))
+    const refused = (await connect(site.url, policy).catch((error: unknown) => error)) as VerificationFailed
+    expect(refused.evidence.missing.collateral).toBe('the quote is not hex')
+  } finally {
+    await service.stop(true)
+  }
 })
 
 test('a bundle is judged the same offline, from its file, and later', async () => {
@@ -93,6 +209,13 @@ test('a bundle is judged the same offline, from its file, and later', async () =
   const bundle = parseBundle(JSON.stringify(evidence))
   const again = await judgeEvidence(bundle, site.policy, 'recorded')
   expect({ ...again, source: 'live' }).toEqual(transcript)
+  expect(transcriptText(again).split('\n')[0]).toEndWith(' from recorded evidence')
+  expect(transcriptText(transcript).split('\n')[0]).not.toContain('recorded')
+  // Older clients recorded fewer fields.
+  const { kms_contract: _contract, location: _location, ...older } = structuredClone(evidence)
+  Reflect.deleteProperty(older.evidences, 'more')
+  const parsed = parseBundle(JSON.stringify(older))
+  expect(parsed).toEqual({ ...bundle, kms_contract: null, location: [] })
   const late = { ...bundle, now_ms: bundle.now_ms + 40 * 86_400_000 }
   expect((await judgeEvidence(late, site.policy, 'recorded')).verdict).toBe('failed')
 })
@@ -129,6 +252,6 @@ test('evidence cannot write on the terminal that shows its verdict', async () =>
 test('a bundle without a possible date is refused, not a crash', async () => {
   const { evidence } = await site.connect()
   for (const now_ms of [9e15, -1]) {
-    expect(() => parseBundle(JSON.stringify({ ...evidence, now_ms }))).toThrow('now_ms is no date')
+    expect(() => parseBundle(JSON.stringify({ ...evidence, now_ms }))).toThrow('well formed now_ms')
   }
 })

@@ -41,6 +41,13 @@ describe('structure', () => {
     ])
       expect(() => openDer(Uint8Array.from(bytes), TAG.sequence)).toThrow(MalformedDer)
   })
+  test('an indefinite length is no length of 128', () => {
+    expect(() => reader(0x30, 0x80, ...new Array(128).fill(0)).value(TAG.sequence)).toThrow(/length form/)
+  })
+  test('an element that ends within its tag, length or content is cut short', () => {
+    for (const bytes of [[], [0x30], [0x30, 0x81], [0x30, 0x82, 0x01], [0x30, 0x02, 0x00]])
+      expect(() => reader(...bytes).value(TAG.sequence)).toThrow(/cut short/)
+  })
   test('long lengths are read', () => {
     for (const length of [127, 128, 255, 256, 65_535, 65_536]) {
       const encoded = der.octets(new Uint8Array(length))
@@ -53,6 +60,7 @@ describe('values', () => {
   test('integers are minimal and not negative', () => {
     expect(readSmallInteger(reader(2, 1, 0x7f))).toBe(127)
     expect(readSmallInteger(reader(2, 2, 0, 0x80))).toBe(128)
+    expect(readSmallInteger(reader(2, 5, 0, 0xff, 0xff, 0xff, 0xff))).toBe(0xffff_ffff)
     for (const bytes of [
       [2, 0],
       [2, 1, 0x80],
@@ -76,7 +84,16 @@ describe('values', () => {
     const bits = readNamedBits(reader(3, 2, 1, 0x06))
     expect([5, 6, 0, 40].map(bits)).toEqual([true, true, false, false])
     expect(() => readNamedBits(reader(3, 2, 1, 0x07))).toThrow(MalformedDer)
+    expect([0, 7, 8].map(readNamedBits(reader(3, 1, 0)))).toEqual([false, false, false])
+    for (const bytes of [
+      [3, 0],
+      [3, 1, 1],
+      [3, 2, 8, 0],
+    ])
+      expect(() => readNamedBits(reader(...bytes))).toThrow(MalformedDer)
     expect(readOid(reader(6, 3, 0x55, 0x1d, 0x13))).toBe('2.5.29.19')
+    expect(readOid(reader(6, 6, 0x2a, 0x8f, 0xff, 0xff, 0xff, 0x7f))).toBe('1.2.4294967295')
+    expect(() => readOid(reader(6, 7, 0x2a, 0x81, 0x80, 0x80, 0x80, 0x80, 0x00))).toThrow(/too long/)
     for (const bytes of [
       [6, 0],
       [6, 1, 0x80],

@@ -53,29 +53,39 @@ const UNREAD = [
   'attestation.vm_config',
   'attestation.enclave',
   'evidences.more',
-  'chain.slot',
   'chain.program.data',
   'chain.program_data.sha256',
   'missing',
 ]
 
-test('no field of a bundle crashes the verifier or is believed when it is wrong', async () => {
-  const believed = new Set<string>()
-  for (const path of paths(honest))
-    for (const wrong of WRONG) {
-      const bundle = structuredClone(honest)
-      const holder = holderOf(bundle, path)
-      if (JSON.stringify(holder[path.at(-1)!]) === JSON.stringify(wrong)) continue
-      holder[path.at(-1)!] = wrong
-      try {
-        const transcript = await judgeEvidence(parseBundle(JSON.stringify(bundle)), venue.policy, 'recorded')
-        const label = `${path.join('.')} ${JSON.stringify(wrong)}`
-        for (const { number, reason } of transcript.checks)
-          expect(`${label} ${number}: ${reason}`).not.toMatch(/: unexpected/)
-        if (isAccepted(transcript)) believed.add(path.join('.'))
-      } catch (error) {
-        expect(error).toBeInstanceOf(Refused)
+/** Some 1,500 verifications. */
+const RUN_MS_MAX = 60_000
+
+test(
+  'no field of a bundle crashes the verifier or is believed when it is wrong',
+  async () => {
+    const believed = new Set<string>()
+    for (const path of paths(honest))
+      for (const wrong of WRONG) {
+        const bundle = structuredClone(honest)
+        const holder = holderOf(bundle, path)
+        if (JSON.stringify(holder[path.at(-1)!]) === JSON.stringify(wrong)) continue
+        holder[path.at(-1)!] = wrong
+        try {
+          const transcript = await judgeEvidence(
+            parseBundle(JSON.stringify(bundle)),
+            venue.policy,
+            'recorded',
+          )
+          const label = `${path.join('.')} ${JSON.stringify(wrong)}`
+          for (const { number, reason } of transcript.checks)
+            expect(`${label} ${number}: ${reason}`).not.toMatch(/: unexpected/)
+          if (isAccepted(transcript)) believed.add(path.join('.'))
+        } catch (error) {
+          expect(error).toBeInstanceOf(Refused)
+        }
       }
-    }
-  expect([...believed].sort()).toEqual(UNREAD.toSorted())
-})
+    expect([...believed].sort()).toEqual(UNREAD.toSorted())
+  },
+  RUN_MS_MAX,
+)

@@ -7,13 +7,13 @@ import { parsePlainYaml, UnjudgedYaml } from '../../../client/verify/manifest/pl
 import { Refused } from '../../../client/verify/transcript'
 import { utf8 } from '../../../protocol/bytes'
 import { sha256 } from '../../../protocol/sha256'
-import { SECRET_NAMES } from '../../../protocol/tdx/venue_manifest'
+import { SECRET_NAMES, SETTING_FORMS } from '../../../protocol/tdx/venue_manifest'
 import { judgeManifest } from '../../../tools/manifest/make_manifest'
-import { manifestOf } from '../../kit/verify/filled_manifest'
+import { FILLED_COMPOSE, manifestOf } from '../../kit/verify/filled_manifest'
 import { ENVIRONMENT, edited, HOSTILE_COMPOSE_FILES, type Row } from '../../kit/verify/hostile_compose'
 import { HOSTILE_MANIFESTS, manifest, OWN } from '../../kit/verify/hostile_manifests'
 
-const lint = (text: string) => lintManifest(text, SECRET_NAMES)
+const lint = (text: string) => lintManifest(text, SECRET_NAMES).faults
 
 /** Gives a manifest to check 3.2, as if it had been measured. */
 async function faultsOfClient(text: string): Promise<string> {
@@ -43,12 +43,71 @@ describe("the venue's own manifest", () => {
     for (const text of texts) expect(await faultsOfClient(text)).toBe('')
   })
   test('takes no secret that the policy of the client does not name', () => {
-    expect(lintManifest(OWN, [])).toEqual([
+    expect(lintManifest(OWN, []).faults).toEqual([
       `${ENVIRONMENT}.TACIT_FEE_ANCHOR: the encrypted environment may not deliver it`,
     ])
-    expect(lintManifest(manifest({ allowed_envs: ['LD_PRELOAD'] }), ['LD_PRELOAD'])[0]).toStartWith(
+    expect(lintManifest(manifest({ allowed_envs: ['LD_PRELOAD'] }), ['LD_PRELOAD']).faults[0]).toStartWith(
       'allowed_envs[0]',
     )
+  })
+})
+
+test('a list inside a list, and an empty item, are rejected as that', () => {
+  for (const item of ['-', '- -', '- - x', '-  #'])
+    expect(() => parsePlainYaml(`key:\n  ${item}\n`)).toThrow('line 2: a nested list')
+})
+
+test('a manifest has at most 256 KiB', () => {
+  const of = (bytes: number) => {
+    const short = manifestOf(`${FILLED_COMPOSE}# \n`).length
+    return lint(manifestOf(`${FILLED_COMPOSE}# ${'x'.repeat(bytes - short)}\n`))
+  }
+  expect(of(256 * 1024)).toEqual([])
+  expect(of(256 * 1024 + 1)).toEqual(['it is longer than 256 KiB'])
+})
+
+test('the key of a KMS root has 16 to 256 bytes', () => {
+  const of = (bytes: number) => lint(manifest({ key_provider_id: 'ab'.repeat(bytes) }))
+  expect([of(16), of(256)]).toEqual([[], []])
+  for (const bytes of [0, 15, 257])
+    expect(of(bytes)).toEqual([
+      'key_provider_id: must be the DER public key of the KMS root in lowercase hex',
+    ])
+})
+
+test('a text in another form is rejected at its first character that differs', () => {
+  const at = OWN.indexOf('"name"')
+  const near = JSON.stringify(`${OWN.slice(at - 8, at)} ${OWN.slice(at, at + 31)}`)
+  expect(lint(`${OWN.slice(0, at)} ${OWN.slice(at)}`)).toEqual([
+    `character ${at + 1}: must be JSON with sorted keys, each once, and no white space, near ${near}`,
+  ])
+})
+
+describe('nothing may be left to a default', () => {
+  const faultsWithout = (text: string) => lint(text).map((fault) => fault.replace('compose file: ', ''))
+  test('every member of the manifest is required', () => {
+    const members = Object.entries(JSON.parse(OWN))
+    expect(members.length).toBeGreaterThan(15)
+    for (const [name] of members)
+      expect(
+        faultsWithout(JSON.stringify(Object.fromEntries(members.filter(([one]) => one !== name)))),
+      ).toEqual([`${name}: missing`])
+  })
+  test('every key of the service but its health check is required', () => {
+    const keys = [...FILLED_COMPOSE.matchAll(/^ {4}([a-z_]+):.*\n(?: {5,}.*\n)*/gm)]
+    expect(keys.length).toBeGreaterThan(10)
+    for (const [block, name] of keys) {
+      const faults = faultsWithout(manifestOf(FILLED_COMPOSE.replace(block, '')))
+      expect(faults[0]).toBe(name === 'healthcheck' ? undefined : `services.venue.${name}: missing`)
+    }
+  })
+  test('every setting is required', () => {
+    const settings = [...FILLED_COMPOSE.matchAll(/^ {6}([A-Z_]+):.*\n/gm)]
+    expect(settings.map(([, name]) => name).sort()).toEqual(Object.keys(SETTING_FORMS).sort())
+    for (const [line, name] of settings)
+      expect(faultsWithout(manifestOf(FILLED_COMPOSE.replace(line, '')))[0]).toBe(
+        `services.venue.environment.${name}: missing`,
+      )
   })
 })
 

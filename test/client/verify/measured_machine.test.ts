@@ -10,6 +10,7 @@ import { fromAnyHex, fromHex, toHex, utf8 } from '../../../protocol/bytes'
 import { sha256 } from '../../../protocol/sha256'
 import { parseEventLog, RUNTIME_EVENT_TYPE, replayRegisters } from '../../../protocol/tdx/event_log'
 import { parseQuote } from '../../../protocol/tdx/quote'
+import { changedPolicy } from '../../kit/verify/changed_policy'
 import { FILLED_COMPOSE, manifestOf } from '../../kit/verify/filled_manifest'
 import { forgeLog } from '../../kit/verify/forged_log'
 import { quoteOfMachine } from '../../kit/verify/machine_quotes'
@@ -50,7 +51,7 @@ async function checkOf(
   bundle: EvidenceBundle,
   change: Partial<VerificationPolicy> = {},
 ): Promise<Check> {
-  const { checks } = await judgeEvidence(bundle, { ...site.policy, ...change }, 'recorded')
+  const { checks } = await judgeEvidence(bundle, changedPolicy(site.policy, change), 'recorded')
   return checks.find((check) => check.name === name)!
 }
 
@@ -126,7 +127,8 @@ describe('relabelled boot events', () => {
     const hidden: SkipReason[] = ['mr_config_id_absent', 'tls_key_hidden']
     const permitted_skips = [...site.policy.permitted_skips, ...hidden]
     const bundle = { ...relabelled(1), spki_sha256: null }
-    expect((await judgeEvidence(bundle, { ...site.policy, permitted_skips }, 'live')).verdict).toBe('failed')
+    const policy = changedPolicy(site.policy, { permitted_skips })
+    expect((await judgeEvidence(bundle, policy, 'live')).verdict).toBe('failed')
   })
 })
 
@@ -212,12 +214,25 @@ describe('the key provider', () => {
     expect((await judged(false)).reason).toMatch(/does not allow/)
     expect((await judged(null)).reason).toMatch(/could not be read/)
   })
-  test('a contract says nothing about an unpinned app or provider: the skip has no code to permit', async () => {
-    const bundle = { ...under(provider), kms_allowed: true }
-    for (const pin of ['app_ids', 'key_providers'] as const) {
-      const { [pin]: _left_out, ...rest } = pins()
-      expect(await checkOf('kms', bundle, rest)).toMatchObject({ result: 'skipped', reason_code: '' })
-    }
+  test('the owner is one that the policy pins, and its delay is known and long enough', async () => {
+    const owner = `0x${'0a'.repeat(20)}`
+    const judged = (kms_contract: EvidenceBundle['kms_contract'], change: object = {}) =>
+      checkOf('kms_owner', { ...under(provider), kms_contract }, { ...pins(), kms: { ...owned, ...change } })
+    const owned = { ...kms, owners: [`0x${'0b'.repeat(20)}`, owner.toUpperCase().replace('X', 'x')] }
+    expect((await judged({ owner, min_delay_s: null })).values).toEqual({ owner })
+    for (const other of ['', '0x', owner.slice(2), `0x${'0a'.repeat(19)}0b`, `0x${'0A'.repeat(20)}`])
+      expect((await judged({ owner: other, min_delay_s: null })).reason).toBe(
+        `${other} owns the KMS contract`,
+      )
+    expect((await judged(null)).reason).toMatch(/could not be read/)
+    const lock = { timelock_min_s: 60 }
+    expect((await judged({ owner, min_delay_s: 60 }, lock)).result).toBe('pass')
+    expect((await judged({ owner, min_delay_s: 59 }, lock)).reason).toMatch(
+      /waits 59 s, the policy asks for 60 s/,
+    )
+    expect((await judged({ owner, min_delay_s: null }, lock)).reason).toMatch(/is no timelock/)
+    const absent = await judged({ owner, min_delay_s: null }, { owners: undefined })
+    expect(absent.reason_code).toBe('kms_owner_unpinned')
   })
   test('a machine that states another provider fails, also when the policy pins that one too', async () => {
     for (const other of [

@@ -59,6 +59,13 @@ describe('levels', () => {
     })
     expect(await pce).toMatch(/below every/)
   })
+  test('a level of more or fewer than 16 components is refused', async () => {
+    for (const field of ['sgxtcbcomponents', 'tdxtcbcomponents'])
+      for (const change of [(svns: unknown[]) => svns.pop(), (svns: unknown[]) => svns.push({ svn: 0 })]) {
+        const judged = changed('tcb_info', (info) => change(info.tcbLevels[1]!.tcb[field] as unknown[]))
+        expect(await judged).toBe('a TCB level has not 16 components')
+      }
+  })
   test('a TDX module that is unknown, outdated or of another signer is refused', async () => {
     const modules = (change: (identities: Levelled['tdxModuleIdentities']) => void) =>
       changed('tcb_info', (info) => change(info.tdxModuleIdentities))
@@ -147,6 +154,14 @@ describe('the policy', () => {
       outcome(pki, quote, collateralOf(pki), { ...STRICT, tcb_evaluation_min })
     expect(await judge(18)).toBe('accepted')
     expect(await judge(19)).toMatch(/evaluation is older/)
+    // The lower of both documents counts.
+    for (const document of ['tcb_info', 'qe_identity'] as const) {
+      const older = withDocument(pki, document, (value) =>
+        Object.assign(value, { tcbEvaluationDataNumber: 17 }),
+      )
+      expect(await outcome(pki, quote, older, { ...STRICT, tcb_evaluation_min: 17 })).toBe('accepted')
+      expect(await outcome(pki, quote, older, { ...STRICT, tcb_evaluation_min: 18 })).toMatch(/older/)
+    }
   })
   test('a physical machine the policy does not name is refused', async () => {
     const judge = (ppids: string[]) => outcome(pki, quote, collateralOf(pki), { ...STRICT, ppids })
@@ -169,6 +184,13 @@ test('an expected bit outside the mask matches nothing', () => {
   const byte = (value: number) => Uint8Array.of(value)
   expect(matchesMasked(byte(3), byte(1), byte(1))).toBe(true)
   expect(matchesMasked(byte(3), byte(1), byte(3))).toBe(false)
+  const two = Uint8Array.of(1, 1)
+  for (const [value, mask, expected] of [
+    [two, byte(1), byte(1)],
+    [byte(1), two, byte(1)],
+    [byte(1), byte(1), two],
+  ] as const)
+    expect(matchesMasked(value, mask, expected)).toBe(false)
 })
 
 test('findings combine to the worst, and an outdated part keeps what the configuration lacks', () => {

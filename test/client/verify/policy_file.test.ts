@@ -59,7 +59,7 @@ test('every field is read', () => {
 })
 
 test('what a policy does not say is the strictest reading', () => {
-  expect(parsePolicy('{}')).toEqual({ ...BARE_POLICY, tcb_statuses: [] })
+  expect(parsePolicy('{}') as object).toEqual({ ...BARE_POLICY, tcb_statuses: [] })
   const { chain } = parsePolicy(
     JSON.stringify({ chain: { rpc_url: 'https://rpc.example', program_id: KEY } }),
   )
@@ -134,6 +134,70 @@ test('an unknown field, a malformed value or a status nobody may allow is refuse
   for (const change of faulty)
     expect(() => parsePolicy(JSON.stringify({ ...FULL, ...change }))).toThrow(/the policy/)
   for (const text of ['', '[]', 'null']) expect(() => parsePolicy(text)).toThrow(/the policy/)
+})
+
+test('a number is whole and of 32 bits', () => {
+  for (const tcb_evaluation_min of [-1, 0.5, 2 ** 32, '17', null])
+    expect(() => parsePolicy(JSON.stringify({ ...FULL, tcb_evaluation_min }))).toThrow(
+      'the policy has no well formed tcb_evaluation_min',
+    )
+})
+
+test('a demand that is present and empty is rejected with its name, a permission may be empty', () => {
+  const empty: Record<string, object> = {
+    compose_hashes: { compose_hashes: [] },
+    tcb_statuses: { tcb_statuses: [] },
+    os_image_hashes: { os_image_hashes: [] },
+    registers: { registers: [] },
+    ppids: { ppids: [] },
+    app_ids: { app_ids: [] },
+    key_providers: { key_providers: [] },
+    owners: { kms: { ...FULL.kms, owners: [] } },
+    admins: { chain: { ...FULL.chain, admins: [] } },
+    operators: { rpc_operators: { operators: [], minimum: 1 } },
+    hosts: { rpc_operators: { operators: [{ name: 'one', hosts: [] }], minimum: 1 } },
+    authorities: { location: { authorities: [], minimum: 1 } },
+    levels: { location: { authorities: [{ ...FULL.location.authorities[0], levels: [] }], minimum: 1 } },
+  }
+  for (const [field, change] of Object.entries(empty))
+    expect(() => parsePolicy(JSON.stringify({ ...FULL, ...change }))).toThrow(
+      `the policy's ${field} is empty: name something or leave it out`,
+    )
+  const { chain } = FULL
+  const permissions = {
+    advisories: [],
+    environment_names: [],
+    permitted_skips: [],
+    chain: { ...chain, upgrade_authorities: [], pending_actions: [] },
+  }
+  expect(parsePolicy(JSON.stringify({ ...FULL, ...permissions })) as object).toEqual({
+    ...FULL,
+    ...permissions,
+  })
+})
+
+test('a log needs another key than its authority and the head of a log that has entries', () => {
+  const LOG_KEY = '11111111111111111111111111111112'
+  const { levels: _levels, ...signing } = FULL.location.authorities[0]!
+  const parse = (log: object) => {
+    const location = { authorities: [{ ...signing, log }], minimum: 1 }
+    return parsePolicy(JSON.stringify({ ...FULL, location })).location!.authorities[0]
+  }
+  const log = { key: LOG_KEY, size: 7, root: HASH }
+  expect(parse(log) as object).toEqual({ ...signing, log })
+  expect(() => parse({ ...log, key: KEY })).toThrow(/one key for an authority and its log/)
+  expect(() => parse({ ...log, size: 0 })).toThrow(/empty log/)
+  for (const odd of [
+    { size: -1 },
+    { size: 1.5 },
+    { root: '00' },
+    { key: 'x' },
+    { more: 1 },
+    { root: undefined },
+  ])
+    expect(() => parse({ ...log, ...odd })).toThrow(/the policy/)
+  const both = { authorities: [{ ...FULL.location.authorities[0], log }], minimum: 1 }
+  expect(() => parsePolicy(JSON.stringify({ ...FULL, location: both }))).toThrow(/unknown field levels/)
 })
 
 test('an unknown member is a misspelt demand, at every level', () => {

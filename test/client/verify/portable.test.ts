@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { CHECKS } from '../../../client/verify/transcript'
 import { openSite } from '../../kit/verify/site'
 
-const ENTRY = join(import.meta.dir, '../../../client/verify/judge_evidence.ts')
+const ENTRY = join(import.meta.dir, '../../../client/verify/index.ts')
 
 async function bundledVerifier(): Promise<string> {
   const built = await Bun.build({ entrypoints: [ENTRY], target: 'browser', format: 'esm' })
@@ -27,13 +27,12 @@ test.skipIf(node === null)('Node judges the same evidence as Bun does', async ()
   try {
     const { evidence, transcript } = await site.connect()
     const path = join(folder, 'run.mjs')
-    const given = JSON.stringify([evidence, site.policy, 'live'])
     writeFileSync(join(folder, 'verifier.mjs'), await bundledVerifier())
     writeFileSync(
       path,
-      `import { judgeEvidence } from './verifier.mjs'
+      `import { judgeEvidence, parsePolicy } from './verifier.mjs'
        globalThis.crypto ??= (await import('node:crypto')).webcrypto
-       console.log(JSON.stringify(await judgeEvidence(...${given})))`,
+       console.log(JSON.stringify(await judgeEvidence(${JSON.stringify(evidence)}, parsePolicy(${JSON.stringify(JSON.stringify(site.policy))}), 'live')))`,
     )
     const child = Bun.spawn([node!, path], { stdout: 'pipe', stderr: 'inherit' })
     const judged = JSON.parse(await new Response(child.stdout).text())

@@ -6,12 +6,15 @@ import { QuoteVerifier } from '@phala/dcap-qvl'
 import * as der from '../../../enclave/der'
 import * as x509 from '../../../enclave/x509'
 import { concatBytes, toHex } from '../../../protocol/bytes'
+import { PCK_CHAIN_BYTES_MAX } from '../../../protocol/limits'
+import { pemOfDer } from '../../../protocol/pem'
 import {
   issueRevocationList,
   PLATFORM_AUTHORITY_NAME,
   ROOT_NAME,
   sgxExtension,
 } from '../../../sandbox/enclave/authorities'
+import { CPU_SVN, FMSPC, PCE_ID, PCE_SVN, PPID } from '../../../sandbox/enclave/machine'
 import {
   collateralOf,
   makePki,
@@ -167,6 +170,67 @@ describe('the PCK chain', () => {
     test(`${name} is refused`, async () => {
       expect(await judgeSigned({}, signing)).not.toBe('accepted')
     })
+
+  test('an authority of another name over the same key is refused: the list is not its own', async () => {
+    const name = { ...PLATFORM_AUTHORITY_NAME, common_name: 'DEVELOPMENT ONLY SGX PCK Processor CA' }
+    const renamed = certificate({
+      subject: name,
+      issuer: ROOT_NAME,
+      subject_key: keys.platform_authority,
+      issuer_key: keys.root,
+      extensions: [x509.keyUsage(5, 6), x509.basicConstraints(true)],
+    })
+    const chain = [certificate({ issuer: name }), renamed, authorities.root]
+    expect(await judgeSigned({}, { ...rightful, chain })).toMatch(/another PCK authority/)
+  })
+  test('a chain of more bytes than a quote may carry is not read', async () => {
+    const of = (count: number) => judgeSigned({}, { ...rightful, chain: Array(count).fill(authorities.root) })
+    const text_bytes = pemOfDer(authorities.root, 'CERTIFICATE').length
+    const fitting = Math.floor((PCK_CHAIN_BYTES_MAX - 1) / text_bytes)
+    expect(await of(fitting)).toMatch(/not three certificates/)
+    expect(await of(fitting + 1)).toMatch(/chain is too long/)
+  })
+  test('platform facts with a member too few, twice, foreign or of another width are refused', async () => {
+    const SGX = '1.2.840.113741.1.13.1'
+    const item = (path: string, value: Uint8Array) => der.sequence(der.oid(`${SGX}.${path}`), value)
+    const svns = CPU_SVN.length
+    const components = Array.from(CPU_SVN, (svn, at) => item(`2.${at + 1}`, der.smallInteger(svn)))
+    const tcb = [...components, item('2.17', der.smallInteger(PCE_SVN))]
+    const facts = [
+      item('1', der.octets(PPID)),
+      item('2', der.sequence(...tcb)),
+      item('3', der.octets(PCE_ID)),
+      item('4', der.octets(FMSPC)),
+    ]
+    const judgeFacts = (...members: Uint8Array[]) => {
+      const extension = x509.extension(SGX, false, der.sequence(...members))
+      const extensions = [x509.keyUsage(0), x509.basicConstraints(false), extension]
+      return judgeSigned({}, withLeaf(certificate({ extensions })))
+    }
+    expect(await judgeFacts(...facts)).toBe('accepted')
+    for (let at = 0; at < facts.length; at++) {
+      expect(await judgeFacts(...facts.toSpliced(at, 1))).toMatch(/lacks a field/)
+      expect(await judgeFacts(...facts, facts[at]!)).toMatch(/extension is malformed/)
+    }
+    for (let at = 0; at <= svns; at++) {
+      const less = item('2', der.sequence(...tcb.toSpliced(at, 1)))
+      expect(await judgeFacts(...facts.with(1, less))).toMatch(/lacks a field/)
+      const twice = item('2', der.sequence(...tcb, tcb[at]!))
+      expect(await judgeFacts(...facts.with(1, twice))).toMatch(/extension is malformed/)
+    }
+    for (const foreign of ['1.2.840.113741.1.13.9.1', '1.2.840.113741.1.13.11'])
+      expect(await judgeFacts(...facts, der.sequence(der.oid(foreign), der.octets(PPID)))).toMatch(
+        /extension is malformed/,
+      )
+    const widths = [
+      [0, '1', PPID],
+      [2, '3', PCE_ID],
+      [3, '4', FMSPC],
+    ] as const
+    for (const [at, path, value] of widths)
+      for (const other of [value.slice(1), concatBytes(value, Uint8Array.of(0))])
+        expect(await judgeFacts(...facts.with(at, item(path, der.octets(other))))).toMatch(/another width/)
+  })
 
   test('the authority issued anew over the same key is accepted, over another key it is refused', async () => {
     const chain = [authorities.pck, authority(true), authorities.root]

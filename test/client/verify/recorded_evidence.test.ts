@@ -1,6 +1,7 @@
 /** Evidence in which one thing is false and everything else holds: exactly the check for it refuses. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import type { VerificationFailed } from '../../../client/verified_venue'
 import type { ChainRecord, EvidenceBundle } from '../../../client/verify/evidence_bundle'
 import { judgeEvidence } from '../../../client/verify/judge_evidence'
 import type { VerificationPolicy } from '../../../client/verify/policy'
@@ -13,11 +14,15 @@ import {
   encodeStatement,
   type StatementBody,
 } from '../../../protocol/bodies/binding'
+import { encodeLocation } from '../../../protocol/bodies/location'
 import { fromAnyHex, toHex, utf8 } from '../../../protocol/bytes'
 import { sha256 } from '../../../protocol/sha256'
 import { publicKeyOf, sign } from '../../../protocol/sign'
 import { parseQuote } from '../../../protocol/tdx/quote'
 import { evidenceReportData } from '../../../protocol/tdx/report_data'
+import { PPID } from '../../../sandbox/enclave/machine'
+import { changedPolicy } from '../../kit/verify/changed_policy'
+import { lie, withClaim } from '../../kit/verify/lying_machine'
 import { quoteOfMachine } from '../../kit/verify/machine_quotes'
 import { openSite, type Site } from '../../kit/verify/site'
 
@@ -30,7 +35,7 @@ beforeAll(async () => {
 afterAll(() => site.close())
 
 async function failures(bundle: EvidenceBundle, change: Partial<VerificationPolicy> = {}): Promise<string[]> {
-  const { checks } = await judgeEvidence(bundle, { ...site.policy, ...change }, 'recorded')
+  const { checks } = await judgeEvidence(bundle, changedPolicy(site.policy, change), 'recorded')
   return checks.filter((one) => one.result === 'fail').map((one) => `${one.name}: ${one.reason}`)
 }
 
@@ -39,15 +44,19 @@ describe('statements the settlement key itself signed', () => {
   const statement_key = publicKeyOf(statement_seed)
 
   /** The honest binding with changed contents, signed rightly all the way up. */
-  function signedAs(body: Partial<BindingBody>, certified: Partial<StatementBody> = {}): EvidenceBundle {
-    const binding = decodeBinding(fromAnyHex(honest.attestation.binding.body)!)
+  function signedAs(
+    body: Partial<BindingBody>,
+    certified: Partial<StatementBody> = {},
+    bundle = honest,
+  ): EvidenceBundle {
+    const binding = decodeBinding(fromAnyHex(bundle.attestation.binding.body)!)
     const { venue, epoch } = binding
     const certificate = encodeStatement({ venue, epoch, statement_key, ...certified })
     const signed = encodeBinding({ ...binding, ...body })
     return {
-      ...honest,
+      ...bundle,
       attestation: {
-        ...honest.attestation,
+        ...bundle.attestation,
         binding: {
           body: toHex(signed),
           signature: toHex(sign(statement_seed, signed)),
@@ -62,6 +71,30 @@ describe('statements the settlement key itself signed', () => {
 
   test('rightly signed, they pass', async () => {
     expect(await failures(signedAs({}))).toEqual([])
+  })
+  test('a machine without an instance id is bound, and placed, under twenty zero bytes', async () => {
+    lie(site, { log: withClaim('instance-id', ''), info: { instance_id: '' } })
+    const { evidence } = (await site.connect().catch((error: unknown) => error)) as VerificationFailed
+    site.restore()
+    const instance_id = new Uint8Array(20)
+    const bound = signedAs({ instance_id }, {}, evidence)
+    expect(await failures(bound)).toEqual([])
+    expect(await failures(evidence)).toEqual(['binding: the binding is of another instance'])
+    const authority = {
+      name: 'one',
+      key: encodeBase58(statement_key),
+      url: 'http://127.0.0.1:1',
+      levels: ['registry' as const],
+    }
+    const placed = async (instance: Uint8Array) => {
+      const term = { issued_s: 0n, expires_s: 2n ** 40n, site: '' }
+      const body = encodeLocation({ ppid: PPID, instance_id: instance, level: 'registry', ...term })
+      const signature = toHex(sign(statement_seed, body))
+      const location = [{ authority: 'one', body: toHex(body), signature }]
+      return failures({ ...bound, location }, { location: { authorities: [authority], minimum: 1 } })
+    }
+    expect(await placed(instance_id)).toEqual([])
+    expect((await placed(new Uint8Array(20).fill(1)))[0]).toMatch(/about another instance/)
   })
   test('a statement key certified for another venue, epoch or key is refused', async () => {
     expect(await failures(signedAs({}, { venue: other }))).toEqual([
@@ -162,6 +195,20 @@ describe('evidence files', () => {
     const zero = new Uint8Array(48)
     const bundle = evidenceOver(honest.evidences.cert_pem, [zero, zero, zero, zero])
     expect(await failures(bundle)).toEqual(['evidence: the evidence quote is of another machine'])
+  })
+  test('of a machine that differs in one measured field they are refused', async () => {
+    const { cert_pem } = honest.evidences
+    const sha256sum_txt = line('cert.pem', cert_pem)
+    const report_data = evidenceReportData(utf8(sha256sum_txt))
+    // MRTD, MRCONFIGID, RTMR0 to RTMR3 in a TD report.
+    for (const at of [136, 184, 328, 376, 424, 472])
+      for (const byte of [at, at + 47]) {
+        const body = (report: Uint8Array) => report.fill(report[byte]! ^ 1, byte, byte + 1)
+        const quote = quoteOfMachine(site, { registers: registersOf(), report_data }, { body })
+        const quote_json = JSON.stringify({ quote: toHex(quote) })
+        const bundle = { ...honest, evidences: { quote_json, cert_pem, sha256sum_txt, more: {} } }
+        expect(await failures(bundle)).toEqual(['evidence: the evidence quote is of another machine'])
+      }
   })
   test('with a certificate that the quoted list does not list they are refused', async () => {
     const bundle = evidenceOver('another text', registersOf())

@@ -5,7 +5,7 @@ import { encodeBase58 } from '../../../protocol/base58'
 import { encodeStatement } from '../../../protocol/bodies/binding'
 import { encodeReceipt } from '../../../protocol/bodies/receipt'
 import { toHex } from '../../../protocol/bytes'
-import { receiptLeaf, receiptTree } from '../../../protocol/receipt_tree'
+import { receiptTree, treeLeaf } from '../../../protocol/rfc6962_tree'
 import { publicKeyOf, sign } from '../../../protocol/sign'
 import type { Attestation } from '../../../protocol/wire/public'
 import type { Receipt } from '../../../protocol/wire/trading'
@@ -18,7 +18,7 @@ const SEQ = 1_000
 const commands = [288, 168, 160, 264, 352].map((width, at) => bytesOf(10 + at, width))
 
 function receiptFor(index: number, group = commands, by = { ...identity, seed: STATEMENT_SEED }): Receipt {
-  const { root, paths } = receiptTree(group.map(receiptLeaf))
+  const { root, paths } = receiptTree(group.map((one) => treeLeaf(one)))
   const head = bytesOf(3)
   const { venue, epoch, seed } = by
   return {

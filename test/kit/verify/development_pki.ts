@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { trustedRoots } from '../../../client/verify/tdx/collateral'
 import type { PlatformPolicy } from '../../../client/verify/tdx/platform'
+import { reasonOf } from '../../../client/verify/transcript'
 import { verifyTdxQuote } from '../../../client/verify/verify_tdx_quote'
 import { toHex, utf8 } from '../../../protocol/bytes'
 import { pemOfDer } from '../../../protocol/pem'
@@ -49,7 +50,7 @@ export function quoteOf(pki: DevelopmentPki, facts: Partial<TdFacts> = {}): Uint
   })
 }
 
-/** The sentence of the refusal, or `accepted`. */
+/** The sentence of the refusal, or `accepted`. @throws an error that is no refusal */
 export async function outcome(
   pki: DevelopmentPki,
   quote: Uint8Array,
@@ -61,7 +62,9 @@ export async function outcome(
     await verifyTdxQuote(quote, collateral, trustedRoots(pki.root_pem), policy, now_ms)
     return 'accepted'
   } catch (error) {
-    return (error as Error).message
+    const reason = reasonOf(error)
+    if (reason.startsWith('unexpected')) throw error
+    return reason
   }
 }
 

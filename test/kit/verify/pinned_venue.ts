@@ -1,6 +1,6 @@
 /**
  * A venue under a policy that names every demand there is: keys from a KMS with its contract, two RPC operators, a machine
- * whose place an authority states. An honest one is `verified`, without a skip.
+ * whose place a provider and an inspector with a log state. An honest one is `verified`, without a skip.
  */
 import { keccak_256 } from '@noble/hashes/sha3.js'
 import type { VerificationPolicy } from '../../../client/verify/policy'
@@ -12,7 +12,9 @@ import { parseQuote } from '../../../protocol/tdx/quote'
 import type { Attestation, Info } from '../../../protocol/wire/public'
 import { PPID, XFAM } from '../../../sandbox/enclave/machine'
 import { fillIn } from '../../../tools/manifest/make_manifest'
+import { changedPolicy } from './changed_policy'
 import { COMMITTED_COMPOSE, manifestOf, OPERATOR_VALUES } from './filled_manifest'
+import { honestInspection, INSPECTOR, type Inspection, inspect, SEEN, seenRoot } from './inspection_log'
 import { type Lie, lie, withClaim } from './lying_machine'
 import { openSite, type Site } from './site'
 
@@ -32,6 +34,7 @@ export type PinnedVenue = {
   app_compose: string
   contract: Contract
   authority: Authority
+  inspection: Inspection
   /** Answers as the honest KMS venue does but for the lie, until `site.restore()`. */
   answerAs(more?: Lie): void
   /** Honest contract and authority again. */
@@ -53,15 +56,16 @@ export async function openPinnedVenue(): Promise<PinnedVenue> {
   const info = JSON.parse(await site.answers.get('/info')!(undefined)) as Info
   const contract = honestContract()
   const authority = honestAuthority()
+  const inspection = honestInspection()
   const node = Bun.serve({
     hostname: '127.0.0.1',
     port: 0,
-    fetch: (request) => answerCall(request, info, contract),
+    fetch: async (request) => shared(await answerCall(request, info, contract)),
   })
   const hosts = Bun.serve({
     hostname: '127.0.0.1',
     port: 0,
-    fetch: (request) => answerLocation(request, authority),
+    fetch: (request) => shared(answerLocation(request, authority, inspection)),
   })
   const base = lieOf()
   return {
@@ -69,6 +73,7 @@ export async function openPinnedVenue(): Promise<PinnedVenue> {
     app_compose,
     contract,
     authority,
+    inspection,
     policy: await policyOf(site, info, node.port!, hosts.port!, base),
     answerAs(more = {}) {
       lie(site, { ...base, ...more, log: (events) => (more.log ?? kept)(base.log!(events).shown) })
@@ -77,6 +82,7 @@ export async function openPinnedVenue(): Promise<PinnedVenue> {
       site.restore()
       Object.assign(contract, honestContract())
       Object.assign(authority, honestAuthority())
+      Object.assign(inspection, honestInspection())
     },
     async close() {
       await node.stop(true)
@@ -104,8 +110,7 @@ async function policyOf(
   const { mr_td, rtmr } = parseQuote(fromHex(attestation.quote, attestation.quote.length / 2)!).report
   const [mrtd, rtmr0, rtmr1, rtmr2] = [mr_td, ...rtmr].map(toHex) as [string, string, string, string]
   const { evidence } = await site.connect()
-  return {
-    ...site.policy,
+  return changedPolicy(site.policy, {
     permitted_skips: [],
     environment_names: ['TACIT_FEE_ANCHOR'],
     registers: [{ mrtd, rtmr0, rtmr1, rtmr2, xfam: toHex(XFAM) }],
@@ -129,15 +134,21 @@ async function policyOf(
           url: `http://127.0.0.1:${authority_port}`,
           levels: ['registry', 'inspected'],
         },
+        {
+          name: 'inspector',
+          key: encodeBase58(publicKeyOf(INSPECTOR.key)),
+          url: `http://127.0.0.1:${authority_port}/inspected/`,
+          log: { key: encodeBase58(publicKeyOf(INSPECTOR.log)), size: SEEN, root: toHex(seenRoot()) },
+        },
       ],
-      minimum: 1,
+      minimum: 2,
     },
     chain: {
       ...site.policy.chain!,
       exit_delay_min_s: info.exit_delay_s,
       admins: [adminOf(evidence.chain!.config.data)],
     },
-  }
+  })
 }
 
 /** Byte 80 of the config account. */
@@ -148,7 +159,15 @@ const selector = (text: string): string => `0x${toHex(keccak_256(utf8(text)).sub
 const word = (value: number | string): string =>
   `0x${(typeof value === 'number' ? value.toString(16) : value.slice(2)).padStart(64, '0')}`
 
+/** A page of another origin may ask: a browser first asks whether it may. */
+function shared(answer: Response): Response {
+  answer.headers.set('access-control-allow-origin', '*')
+  answer.headers.set('access-control-allow-headers', 'content-type')
+  return answer
+}
+
 async function answerCall(request: Request, info: Info, contract: Contract): Promise<Response> {
+  if (request.method === 'OPTIONS') return new Response('')
   const { params } = (await request.json()) as { params: [{ to: string; data: string }, string] }
   const [{ to, data }] = params
   const at_app = to === `0x${info.app_id}`
@@ -164,13 +183,22 @@ async function answerCall(request: Request, info: Info, contract: Contract): Pro
   return Response.json({ jsonrpc: '2.0', id: 1, result })
 }
 
-function answerLocation(request: Request, { change, seed, silent }: Authority): Response {
-  const [, ppid, instance_id] = new URL(request.url).pathname.split('/')
+/** `/PPID/INSTANCE` of the provider, `/inspected/PPID/INSTANCE/SIZE` of the inspector. */
+function answerLocation(
+  request: Request,
+  { change, seed, silent }: Authority,
+  inspection: Inspection,
+): Response {
+  const [ppid, instance_id, from] = new URL(request.url).pathname
+    .replace('/inspected', '')
+    .slice(1)
+    .split('/')
+  const machine = { ppid: fromHex(ppid!, 16)!, instance_id: fromHex(instance_id!, 20)! }
+  if (from !== undefined) return Response.json(inspect(machine, Number(from), inspection))
   if (silent) return new Response('', { status: 404 })
   const now_s = BigInt(Math.floor(Date.now() / 1000))
   const body = encodeLocation({
-    ppid: fromHex(ppid!, 16)!,
-    instance_id: fromHex(instance_id!, 20)!,
+    ...machine,
     level: 'registry',
     issued_s: now_s - 60n,
     expires_s: now_s + 3_600n,

@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import { connect } from '../../../client/connect'
 import type { ConnectOptions, VerifiedVenue } from '../../../client/verified_venue'
-import type { VerificationPolicy } from '../../../client/verify/policy'
+import { parsePolicy, type VerificationPolicy } from '../../../client/verify/policy'
 import type { TlsMaterial } from '../../../enclave/contract'
 import { openChain } from '../../../engine/chain/open_chain'
 import type { HashPort } from '../../../engine/ports'
@@ -15,6 +15,7 @@ import { type OpenedChain, openEmbeddedChain } from '../../../sandbox/chain/open
 import type { StandInKnobs } from '../../../sandbox/enclave/agent'
 import { type Machine, openMachine, openOn } from '../../enclave/machine'
 import { chainFolder } from '../chain/chain_folder'
+import { changedPolicy } from './changed_policy'
 
 const PROGRAM = join(import.meta.dir, '../../../program/vault.so')
 const SLOT_MS = 10
@@ -80,7 +81,7 @@ export async function openSite(knobs: Partial<StandInKnobs> = {}, app_compose?: 
       swapTls(enclave.tls)
     },
     connect: (change = {}, options = {}) =>
-      connect(url, { ...policy, ...change }, { collateral: machine.agent.collateral(), ...options }),
+      connect(url, changedPolicy(policy, change), { collateral: machine.agent.collateral(), ...options }),
     async close() {
       await server.stop(true)
       await port.close()
@@ -141,24 +142,14 @@ export const SITE_SKIPS = [
 ] as const
 
 function policyOf(machine: Machine, chain: OpenedChain, program_id: string): VerificationPolicy {
-  return {
+  const policy = {
     compose_hashes: [machine.agent.compose_hash],
     tcb_statuses: ['UpToDate'],
-    advisories: [],
-    tcb_evaluation_min: 0,
-    os_image_hashes: [],
-    registers: [],
-    environment_names: [],
-    permitted_skips: [...SITE_SKIPS],
+    permitted_skips: SITE_SKIPS,
     roots_pem: machine.agent.root_pem,
-    chain: {
-      rpc_url: chain.url,
-      program_id,
-      upgrade_authorities: [],
-      pending_actions: [],
-      paused_allowed: false,
-    },
+    chain: { rpc_url: chain.url, program_id },
   }
+  return parsePolicy(JSON.stringify(policy))
 }
 
 function serve(material: TlsMaterial, port: number, answers: Site['answers'], asked: string[]) {
@@ -172,7 +163,8 @@ function serve(material: TlsMaterial, port: number, answers: Site['answers'], as
       if (server.upgrade(request)) return undefined
       const answer = answers.get(pathname)
       if (answer === undefined) return new Response('', { status: 404 })
-      return new Response(await answer(searchParams.get('reportData') ?? undefined))
+      const body = await answer(searchParams.get('reportData') ?? undefined)
+      return new Response(body, { headers: { 'access-control-allow-origin': '*' } })
     },
     websocket: {
       open: (socket) => void socket.send('hello'),

@@ -1,0 +1,57 @@
+/** Asks over HTTP and reads the answer within a number of bytes and a time, so that no sender fills its reader's memory. */
+import { concatBytes } from './bytes'
+
+const KINDS = {
+  unreachable: 'did not answer',
+  time_limit: 'took too long',
+  too_long: 'answered too much',
+} as const
+
+/** There is no usable answer. The message is a predicate of its sender and never has the content. */
+export class NoAnswer extends Error {
+  override readonly name = 'NoAnswer'
+  constructor(readonly kind: keyof typeof KINDS) {
+    super(KINDS[kind])
+  }
+}
+
+/** Options that the request must pass on to `fetch`; other headers are added to these. */
+export type AskInit = { signal: AbortSignal; headers: Record<string, string>; decompress: false }
+type BoundedAnswer = { ok: boolean; status: number; headers: Headers; bytes: Uint8Array }
+
+/**
+ * Bun leaves a compressed answer packed, because one segment may unpack to a thousand times its bytes; it then fails as
+ * any other malformed text. Other platforms ignore `decompress`: they unpack while the body is read and counted.
+ * @param timeout_ms for the whole answer
+ * @throws NoAnswer
+ */
+export async function askBounded(
+  ask: (init: AskInit) => Promise<Response>,
+  bytes_max: number,
+  timeout_ms: number,
+): Promise<BoundedAnswer> {
+  const signal = AbortSignal.timeout(timeout_ms)
+  try {
+    const response = await ask({ signal, headers: { 'accept-encoding': 'identity' }, decompress: false })
+    const { ok, status, headers } = response
+    return { ok, status, headers, bytes: await readBody(response, bytes_max) }
+  } catch (error) {
+    if (error instanceof NoAnswer) throw error
+    throw new NoAnswer(signal.aborted ? 'time_limit' : 'unreachable')
+  }
+}
+
+async function readBody({ body }: Response, bytes_max: number): Promise<Uint8Array> {
+  const chunks: Uint8Array[] = []
+  let length = 0
+  const reader = body?.getReader()
+  for (let read = await reader?.read(); read?.value !== undefined; read = await reader?.read()) {
+    length += read.value.length
+    if (length > bytes_max) {
+      await reader?.cancel()
+      throw new NoAnswer('too_long')
+    }
+    chunks.push(read.value)
+  }
+  return concatBytes(...chunks)
+}
