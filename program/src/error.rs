@@ -1,4 +1,4 @@
-//! Owns the numbered errors. `protocol/vault/errors.ts` holds the same list with meanings; a test compares both.
+//! Numbers the errors. `protocol/vault/errors.ts` holds the same list with meanings; a test compares both.
 
 use core::num::NonZeroU32;
 

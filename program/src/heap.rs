@@ -1,4 +1,4 @@
-//! Owns the use of the program's heap: three fixed buffers, no allocator.
+//! Places two fixed buffers on the program's heap, which has no allocator.
 use crate::error::{require, Fault, INVALID_DATA};
 
 const HEAP: u64 = 0x3_0000_0000;

@@ -91,7 +91,7 @@ test('a destination of 10 MiB costs its batch nothing and is refunded', () => {
   expect(vault.chain.queue().entries).toEqual([])
 })
 
-test('a batch costs the same whatever its destinations are, and loads none of them', () => {
+test('a batch costs the same for all destinations, and loads none of them', () => {
   const units = (prepare: (to: Uint8Array) => void, vault = runningVault()): bigint => {
     const to = bytes32('to')
     prepare.call(vault, to)

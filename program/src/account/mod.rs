@@ -1,4 +1,4 @@
-//! Owns one account of a call as the runtime serialized it, and the checks every instruction makes on it.
+//! Accesses one account of a call as the runtime serialized it, and makes the checks common to all instructions.
 use crate::bytes::{clear, Word};
 use crate::error::*;
 
@@ -97,7 +97,7 @@ impl Account {
         self.require_key(Word::zero())
     }
 
-    /// True for an address that holds no account data and belongs to nobody but the system program.
+    /// True for an address that holds no account data and belongs to the system program.
     pub fn is_vacant(self) -> bool {
         self.length() == 0 && self.owner().equals(Word::zero())
     }

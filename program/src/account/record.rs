@@ -1,4 +1,4 @@
-//! Owns access to the accounts this program keeps: each is one `repr(C)` struct, read and written by field name.
+//! Checks and accesses the accounts this program keeps: each is one `repr(C)` struct, read and written by field name.
 use super::Account;
 use crate::bytes::Word;
 use crate::create::{require_derived, Seeds};

@@ -47,7 +47,7 @@ function allChecks(): Check[] {
 const run = (folder: string, ...command: string[]): boolean =>
   Bun.spawnSync(command, { cwd: folder, stdout: 'ignore', stderr: 'ignore' }).success
 
-/** Who refuses the program without this check: `tests`, `fuzzer`, `nobody`, or `compiler` where it does not build. */
+/** Who refuses the program without this check: `tests`, `fuzzer`, `none`, or `compiler` where it does not build. */
 function fate(folder: string, check: Check, tests: string[]): string {
   const path = join(folder, check.file)
   const source = readFileSync(path, 'utf8')
@@ -56,7 +56,7 @@ function fate(folder: string, check: Check, tests: string[]): string {
   try {
     if (!run(folder, 'bun', 'program/build.ts')) return 'compiler'
     if (!run(folder, 'bun', 'test', '--bail', ...tests)) return 'tests'
-    return run(folder, 'bun', 'test', FUZZER) ? 'nobody' : 'fuzzer'
+    return run(folder, 'bun', 'test', FUZZER) ? 'none' : 'fuzzer'
   } finally {
     writeFileSync(path, source)
   }

@@ -64,7 +64,7 @@ test('28 orders with two outputs each fit one v1 transaction and its compute bud
   const parts = { nullifiers: elements('n', 28), outputs: outputsOf(elements('c', 56)) }
   const { bytes, units } = vault.settle(parts)
   expect(settleDataBytes(28, 56, 0)).toBe(3_685)
-  // A fee payer of its own adds a signature and an address.
+  // A separate fee payer adds a signature and an address.
   expect(bytes + 96).toBeLessThanOrEqual(4_072)
   expect(Number(units)).toBeLessThan(1_400_000)
   expect(vault.chain.tree().root).toEqual(vault.tree.root())
