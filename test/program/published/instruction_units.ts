@@ -14,7 +14,7 @@ import {
 import { depositInstruction } from '../../../protocol/vault/deposit'
 import { anchorInstruction } from '../../../protocol/vault/epochs'
 import {
-  escapeInstruction,
+  closeExitInstruction,
   freezeInstruction,
   refuseExitInstruction,
   requestExitInstruction,
@@ -28,6 +28,7 @@ import {
   EXIT_DELAY_S,
   element,
   elements,
+  initializationOf,
   landed,
   OpenVault,
   outputsOf,
