@@ -3,6 +3,7 @@
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { SETTLE_LIMITS } from '../../../protocol/limits'
+import { CONFIG, TREE } from '../../../protocol/vault/accounts'
 import { pauseInstruction, unpauseInstruction } from '../../../protocol/vault/admin'
 import { settleDataBytes, settleInstruction } from '../../../protocol/vault/settle'
 import {
@@ -158,6 +159,22 @@ test('no more nullifiers or outputs than the limits', () => {
   expect(outcome(SETTLE_LIMITS.nullifiers + 1, 0)).toBe('invalid_data')
   expect(outcome(0, SETTLE_LIMITS.outputs)).toBe('landed')
   expect(outcome(0, SETTLE_LIMITS.outputs + 1)).toBe('invalid_data')
+})
+
+test('a full note tree and a full spent log take nothing more', () => {
+  const vault = runningVault()
+  const { chain, program } = vault
+  const outcome = (leaf_count: number, last_batch: number, outputs: number): string => {
+    chain.setAccount(chain.vault.tree, TREE.encode({ ...chain.tree(), leaf_count }), program)
+    chain.setAccount(chain.vault.config, CONFIG.encode({ ...chain.config(), last_batch }), program)
+    const batch = settleInstruction(vault.batchOf({ outputs: outputsOf(elements('c', outputs)) }))
+    return chain.outcome(batch, vault.signer)
+  }
+  expect(outcome(2 ** 40 - 2, 0, 2)).toBe('landed')
+  expect(outcome(2 ** 40 - 1, 0, 2)).toBe('tree_full')
+  expect(outcome(2 ** 40, 0, 0)).toBe('landed')
+  expect(outcome(0, 2 ** 40 - 1, 1)).toBe('landed')
+  expect(outcome(0, 2 ** 40, 1)).toBe('tree_full')
 })
 
 test('data of another length and another number of accounts are refused', () => {
