@@ -107,11 +107,10 @@ impl Account {
         unsafe { (self.place(LENGTH) as *mut u64).write_volatile(length as u64) }
     }
 
-    /// Gives every lamport of a writable account to `receiver` and leaves an empty account of the system program
+    /// Gives every lamport of a writable account to `receiver`, another account, and leaves an empty account of the system program
     /// behind, so that lamports sent to the address later in the transaction revive nothing.
     pub fn close(self, receiver: Account) -> Outcome {
         receiver.require_writable()?;
-        require(!self.is(receiver), DUPLICATE_ACCOUNT)?;
         let total = receiver.lamports().checked_add(self.lamports()).ok_or(OVERFLOW)?;
         clear(self.data(), self.length());
         unsafe {

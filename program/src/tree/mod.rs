@@ -40,14 +40,13 @@ impl Layout for TreesData {
 pub struct Trees(Record<TreesData>);
 
 impl Trees {
-    pub fn load(account: Account, config: Config, program: Word) -> Result<Self, Fault> {
-        account.require_key(word!(config.record, tree))?;
-        Ok(Trees(Record::of(account, program)?))
+    pub fn load(account: Account, config: Config) -> Result<Self, Fault> {
+        Ok(Trees(Record::known(account, word!(config.record, tree))?))
     }
 
-    pub fn load_writable(account: Account, config: Config, program: Word) -> Result<Self, Fault> {
+    pub fn load_writable(account: Account, config: Config) -> Result<Self, Fault> {
         account.require_writable()?;
-        Trees::load(account, config, program)
+        Trees::load(account, config)
     }
 
     pub fn begin(account: Account, bump: u8) {

@@ -19,8 +19,15 @@ const FOLDERS = [
   'package.json',
 ]
 const FUZZER = 'test/program/fuzz.test.ts'
-/** Measurements that refuse nothing. */
-const APART = new Set(['fuzz.test.ts', 'settle/units.test.ts', 'sizes.test.ts', 'vectors.test.ts'])
+/** Measurements, which refuse nothing, and what takes long. */
+const APART = new Set([
+  'fuzz.test.ts',
+  'published/costs.test.ts',
+  'settle/griefing.test.ts',
+  'settle/units.test.ts',
+  'sizes.test.ts',
+  'vectors.test.ts',
+])
 
 /** A check in the sources: its text from `at`, and what replaces it. */
 type Check = { file: string; at: number; text: string; replacement: string }
