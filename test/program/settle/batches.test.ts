@@ -186,6 +186,8 @@ test('data of another length and another number of accounts are refused', () => 
   expect(errorOf(vault.chain.send(long, vault.signer))).toBe('invalid_data')
   const more = { ...good, accounts: [...good.accounts, good.accounts[4]!] }
   expect(errorOf(vault.chain.send(more, vault.signer))).toBe('missing_accounts')
+  const fewer = { ...good, accounts: good.accounts.slice(0, 4) }
+  expect(errorOf(vault.chain.send(fewer, vault.signer))).toBe('missing_accounts')
 })
 
 test('the state accounts must be those of this vault, writable, each in its place', () => {
