@@ -76,7 +76,6 @@ pub fn create(payer: Account, account: Account, new: &NewAccount, program: Word)
     payer.require_signer()?;
     payer.require_writable()?;
     account.require_writable()?;
-    require(!payer.is(account), DUPLICATE_ACCOUNT)?;
     let bump = require_canonical(account, &new.seeds, program)?;
     require(account.is_vacant(), ALREADY_INITIALIZED)?;
     let rent = rent_exempt_minimum(new.size as u64)?;
