@@ -171,6 +171,8 @@ export const LIMITS = {
   anchor_retry_ms: 5_000,
   /** Records of this span share one mark and count as old as the first of them. */
   anchor_mark_ms: 2_000,
+  /** Age of an uncovered record beyond which the venue is not ready: `anchor_after_ms` and the time an anchor takes. */
+  anchor_overdue_ms: 45_000,
   /** Longest wait for an anchor to land: a shutdown waits for it, but not for a stalled chain. */
   anchor_max_ms: 60_000,
 
@@ -196,6 +198,8 @@ export const LIMITS = {
   rpc_attempts_max: 6,
   rpc_backoff_first_ms: 40,
   rpc_backoff_max_ms: 2_000,
+  /** Wait for the other providers once a quorum has answered. */
+  rpc_grace_ms: 1_000,
   /** Signatures of one getSignatureStatuses, and accounts of one getMultipleAccounts. */
   rpc_statuses_max: 256,
   rpc_accounts_max: 100,
@@ -213,6 +217,13 @@ export const LIMITS = {
   /** The chain counts as stalled after this many slots without a new one, and not before the minimum time. */
   chain_stall_slots: 25,
   chain_stall_min_ms: 5_000,
+  /** An answer counts if its slot is at most this far behind the agreed one; a provider may deviate for as long. */
+  chain_lag_slots_max: 8,
+  /** A provider that claims to be further ahead raises an alarm. */
+  chain_ahead_slots_max: 150,
+  /** The agreed slot advances at most by this and one slot per `slot_ms_min`; a real jump follows a suspended machine. */
+  slot_jump_max: 100_000,
+  slot_ms_min: 50,
   /** Age of the chain view beyond which the venue is not ready. */
   chain_lag_max_ms: 30_000,
 
@@ -228,15 +239,14 @@ export const LIMITS = {
   batches_journaled_max: 8,
   /** Slots between two broadcasts of the same bytes. */
   rebroadcast_slots: 4,
-  /**
-   * A blockhash lives 150 blocks. After twice as many slots a transaction counts as expired, even if a node claims a lower
-   * block height; should it land after all, the batch id or the epoch on chain lets only one of two take effect.
-   */
-  transaction_life_slots_max: 300,
-  /** A batch that is next to land for longer than this makes settlement degraded. */
+  /** A blockhash lives 150 blocks; a provider that names a later end by more than twice as many invents it. */
+  blockhash_life_max: 300,
+  /** A batch that is next to land for longer than this makes the venue not ready. */
   settlement_delay_slots_max: 300,
   /** Verified states of the note tree that are kept; the chain keeps 128 and older ones cannot be cited. */
   tree_states_kept: 512,
+  /** The priority fee grows in proportion to the time that a batch or instruction waits beyond this. */
+  fee_growth_after_ms: 2_000,
   /** Poll interval of the payer's balance. */
   payer_look_ms: 30_000,
 

@@ -37,14 +37,18 @@ export interface ChainPort {
   readonly genesis_hash: Uint8Array
   readonly program_id: Uint8Array
   readonly config_account: Uint8Array
-  /** Fresh read at finalized commitment. */
+  /** Fresh read at finalized commitment that a quorum of providers supports. */
   readConfig(): Promise<VaultConfig>
   readMints(): Promise<VaultMint[]>
   /** Finalized settlement batches with an id above `after`, ascending. */
   readSettled(after: number): Promise<SettledBatch[]>
   /** Confirmed slot now, its age and the measured slot time. */
-  view(): { slot: SlotNumber; lag_ms: number; slot_ms: number }
-  health(): { settlement: 'wired' | 'degraded' | 'unwired'; reasons: string[] }
+  view(): { slot: number; lag_ms: number; slot_ms: number }
+  /**
+   * `reasons` are names of `SETTLEMENT_REASONS` and, for each provider under alarm, `PROVIDER_REASON: HOST`; `overdue` if
+   * one of them makes the venue not ready.
+   */
+  health(): { settlement: 'wired' | 'degraded' | 'unwired'; reasons: string[]; overdue: boolean }
   /**
    * Signs `open_epoch`, hands the bytes to `record` before sending, resolves when finalized.
    * @throws EpochTaken
@@ -71,10 +75,33 @@ export interface ChainPort {
     /** Journaled exit requests that have not ended. */
     exits_open: ExitRequest[]
   }): void
-  /** Stores (seq, head) on chain while no settlement carries them. */
-  anchor(seq: JournalSeq, head: Uint8Array): Promise<void>
+  /**
+   * Stores `own`, the newest journal position, on chain unless the position there covers record `seq` already. Resolves
+   * with the finalized one, at or after `seq`.
+   */
+  anchor(seq: JournalSeq, own: { seq: JournalSeq; head: Uint8Array }): Promise<JournalSeq>
   close(): Promise<void>
 }
+
+/** Why settlement is degraded; `overdue` ones make the venue not ready. Never renamed: operators alert on them. */
+export const SETTLEMENT_REASONS = {
+  rpc_unreachable: 'degraded',
+  internal_error: 'degraded',
+  slot_stalled: 'degraded',
+  slot_absurd: 'degraded',
+  fee_payer_low: 'degraded',
+  transaction_failing: 'degraded',
+  batch_delayed: 'overdue',
+  anchor_overdue: 'overdue',
+  program_error: 'degraded',
+  vault_frozen: 'degraded',
+  vault_paused: 'degraded',
+  forked: 'degraded',
+  rolled_back: 'degraded',
+  root_mismatch: 'degraded',
+} as const
+export type SettlementReason = keyof typeof SETTLEMENT_REASONS
+export type ProviderReason = 'provider_disagrees' | 'provider_ahead' | 'provider_behind' | 'provider_silent'
 
 /** The chain is already past the requested epoch: an earlier run of this instance, or another instance, opened it. */
 export class EpochTaken extends Error {
@@ -125,10 +152,16 @@ export interface ChainSinkPort {
   /** A new confirmed slot, monotone. */
   slot(slot: SlotNumber): void
   /** Finalized leaves in leaf order, whose root equals the chain's known state at `first_index + leaves.length`. */
-  leaves(first_index: number, leaves: Uint8Array[], slot: SlotNumber): Promise<void>
-  exitRequested(fact: ExitRequest): Promise<void>
+  leaves(first_index: number, leaves: Uint8Array[], slot: number): Promise<void>
+  /**
+   * Resolves with whether the request counts. A `confirmed` one may be a single provider's claim: it counts only with the
+   * nullifier and commitment of a note that the engine holds, which its owner alone can know.
+   */
+  exitRequested(fact: ExitRequest): Promise<boolean>
   /** The vault is frozen or paused, or the chain contradicts the journal: matching stops with this reason. */
   halted(reason: HaltReason): void
+  /** The providers show that `reason` does not hold, or no longer: a halt for it ends. */
+  resumed(reason: HaltReason): void
 }
 
 export type ExitRequest = {

@@ -123,6 +123,7 @@ function parts(with_config: Config): ProcessParts {
     openChain: (enclave, hash) =>
       openChain({
         rpc_urls: with_config.rpc_urls!,
+        rpc_send_urls: with_config.rpc_send_urls,
         program_id: with_config.program_id!,
         settlement_seed: enclave.settlement_seed,
         hash,

@@ -15,10 +15,11 @@ type SettleRun = { batches: number; elapsed_s: number; landing_ms: number[] }
 const SINK: ChainSinkPort = {
   slot: () => undefined,
   leaves: async () => undefined,
-  exitRequested: async () => undefined,
+  exitRequested: async () => true,
   halted(reason) {
     throw new Error(reason)
   },
+  resumed: () => undefined,
 }
 
 /** Values that the program cannot check: only their form and order affect the cost of a batch. */

@@ -95,7 +95,7 @@ export class QuietChain implements ChainPort {
     return { slot: this.kept.slot, lag_ms: 0, slot_ms: this.slot_ms }
   }
   health(): ReturnType<ChainPort['health']> {
-    return { settlement: 'wired', reasons: [] }
+    return { settlement: 'wired', reasons: [], overdue: false }
   }
 
   async openEpoch(
@@ -117,8 +117,9 @@ export class QuietChain implements ChainPort {
     this.land(args).catch(() => undefined)
   }
 
-  async anchor(seq: number, head: Uint8Array): Promise<void> {
+  async anchor(_: number, { seq, head }: { seq: number; head: Uint8Array }): Promise<number> {
     this.keepHead(seq, head)
+    return seq
   }
 
   async close(): Promise<void> {

@@ -36,7 +36,7 @@ export type Engine = ReturnType<typeof assemble>
 export function assemble(config: EngineConfig, ports: EnginePorts, loaded: Loaded, first: FirstRead) {
   const { history, state } = loaded
   const { chain, clock, hash } = ports
-  const availability = new Availability(chain)
+  const availability = new Availability(chain, () => anchoring.isOverdue())
   availability.halt(state.halted)
   const views = openViews(config, loaded, availability)
   const fatal = (error: Error) => {

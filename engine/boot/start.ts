@@ -37,7 +37,7 @@ export async function start(engine: Engine, config: VaultConfig, restore = false
     state.halted === 'program_error' || (state.halted === 'vault_paused' && !opened.config.paused)
   if (resumes) await sequencer.submit({ kind: 'resumed' })
   sequencer.useSigner({ venue: engine.intake.venue, epoch, sign: engine.sign })
-  const sink = new ChainSink(state, hash, chain, sequencer, engine.availability, engine.halt)
+  const sink = new ChainSink(state, hash, sequencer, engine.availability, engine.halt)
   chain.start({
     sink,
     outbox: engine.outbox,

@@ -8,7 +8,7 @@ import type { TransactionVersion } from './client/build_transaction'
 import { type ChainClient, chainAddresses, type FeeSettings } from './client/chain_client'
 import { anchor, openEpoch } from './client/epoch'
 import { ChainHealth } from './client/health'
-import { readConfig, readGenesisHash, readMints } from './client/read_vault'
+import { readConfig, readGenesis, readMints } from './client/read_vault'
 import { RpcPool } from './client/rpc_pool'
 import { SlotView } from './client/slot_view'
 import { Relayer } from './relayer/relayer'
@@ -16,11 +16,13 @@ import { ExitRefusal } from './watch/refuse_exits'
 import { readSettled } from './watch/settled'
 import { ExitWatch } from './watch/watch_exits'
 import { KnownStates, LeafWatch } from './watch/watch_leaves'
-import { ConfigWatch, Watcher, watchPayer } from './watch/watcher'
+import { Verdicts, Watcher, watchPayer } from './watch/watcher'
 
 export type ChainOptions = {
-  /** JSON-RPC endpoints, at least one; with two or more the slot view needs two of them to agree. */
+  /** JSON-RPC providers, at least one; two must agree, of more than two a majority. */
   rpc_urls: readonly string[]
+  /** Endpoints that only receive transactions. Default none. */
+  rpc_send_urls?: readonly string[]
   /** Vault program, 32 bytes. */
   program_id: Uint8Array
   /** Ed25519 seed of the settlement signer, which also pays fees; 32 bytes. */
@@ -55,7 +57,7 @@ const FEES: FeeSettings = {
 export async function openChain(options: ChainOptions): Promise<ChainPort> {
   const client = await connect(options)
   const { rpc, view, health } = client
-  const genesis_hash = await readGenesisHash(rpc)
+  const genesis_hash = await readGenesis(rpc)
   await readConfig(client)
   const loops: Promise<unknown>[] = [view.run(), watchPayer(client)]
   let epoch = 0
@@ -67,10 +69,7 @@ export async function openChain(options: ChainOptions): Promise<ChainPort> {
     readMints: () => readMints(client),
     readSettled: (after) => readSettled(client, after),
     view: () => view.now(),
-    health: () => ({
-      settlement: health.reasons().length > 0 ? 'degraded' : 'wired',
-      reasons: health.reasons(),
-    }),
+    health: () => health.report(),
     async openEpoch(args, record) {
       const landing = await openEpoch(client, args, record)
       epoch = args.epoch
@@ -80,7 +79,7 @@ export async function openChain(options: ChainOptions): Promise<ChainPort> {
       epoch = args.epoch
       loops.push(...startLoops(client, options, args))
     },
-    anchor: (seq, head) => anchor(client, epoch, seq, head),
+    anchor: (seq, own) => anchor(client, epoch, seq, own),
     async close() {
       rpc.close()
       // A loop may be waiting for an engine that has already stopped.
@@ -91,11 +90,13 @@ export async function openChain(options: ChainOptions): Promise<ChainPort> {
 
 async function connect(options: ChainOptions): Promise<ChainClient> {
   const slot_ms = options.slot_ms ?? 400
-  const rpc = new RpcPool(options.rpc_urls, options.rpc_timeout_ms ?? LIMITS.rpc_call_ms)
-  const health = new ChainHealth()
+  const timeout_ms = options.rpc_timeout_ms ?? LIMITS.rpc_call_ms
+  const rpc = new RpcPool(options.rpc_urls, timeout_ms, options.rpc_send_urls)
+  const monotonicMs = options.monotonicMs ?? (() => performance.now())
+  const health = new ChainHealth(rpc, monotonicMs, slot_ms)
   const signer = await createKeyPairSignerFromPrivateKeyBytes(options.settlement_seed)
   const view = new SlotView(rpc, health, {
-    monotonicMs: options.monotonicMs ?? (() => performance.now()),
+    monotonicMs,
     slot_ms,
     stall_ms: options.stall_ms ?? Math.max(LIMITS.chain_stall_min_ms, LIMITS.chain_stall_slots * slot_ms),
   })
@@ -111,33 +112,23 @@ async function connect(options: ChainOptions): Promise<ChainClient> {
   }
 }
 
-/** Starts watcher, relayer and exit refusal. The relayer signs nothing after the watcher has stopped this venue. */
+/** Starts watcher, relayer and exit refusal. The relayer signs nothing while a verdict of the watcher stands. */
 function startLoops(
   client: ChainClient,
   options: ChainOptions,
   args: Parameters<ChainPort['start']>[0],
 ): Promise<unknown>[] {
   const { sink, outbox, epoch, last_batch, own_boot_nonces } = args
-  const { view, health } = client
-  const states = new KnownStates()
-  const config = new ConfigWatch({ sink, outbox, health, last_batch, own_boot_nonces })
+  const { view } = client
+  const states = new KnownStates(client.rpc.quorum)
+  const verdicts = new Verdicts({ client, sink, outbox, last_batch, own_boot_nonces })
   const exits = new ExitWatch(client, sink, args.exits_open)
   const refusal = new ExitRefusal(client, options.hash, () => exits.finalized())
-  const relayer = new Relayer(client, {
-    outbox,
-    sink,
-    states,
-    epoch,
-    monotonicMs: options.monotonicMs ?? (() => performance.now()),
-    ownBatch: (batch_id) => config.ownBatch(batch_id),
-    batchMax: () => refusal.batchMax(),
-  })
-  const mismatch = (): void => {
-    health.set('root_mismatch', true)
-    sink.halted('root_mismatch')
-  }
+  const { monotonicMs } = view.options
+  const batchMax = () => refusal.batchMax()
+  const relayer = new Relayer(client, { outbox, states, epoch, monotonicMs, verdicts, batchMax })
   const leaves = new LeafWatch(client, options.hash, states, sink, args.leaf_count)
-  const watcher = new Watcher(client, config, leaves, exits, mismatch)
+  const watcher = new Watcher(client, verdicts, leaves, exits, () => relayer.newestFinal())
   view.onSlot((slot) => sink.slot(slot))
-  return [watcher.run().finally(() => relayer.stop()), relayer.run(), refusal.run()]
+  return [watcher.run(), relayer.run(), refusal.run()]
 }

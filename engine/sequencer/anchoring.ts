@@ -31,6 +31,12 @@ export class Anchoring {
     return this.seq_dirty > this.seq_anchored
   }
 
+  /** No finalized position covers a record of this age: a restored disk could lose more than is promised. */
+  isOverdue(): boolean {
+    const [oldest] = this.marks
+    return oldest !== undefined && this.monotonicMs() - oldest.at_ms > LIMITS.anchor_overdue_ms
+  }
+
   /** Anchors now unless a settlement has stored a head that covers every dirty record. Rejects when the anchor fails. */
   async now(): Promise<void> {
     if (this.isDirty()) await this.cover(this.seq_dirty)
@@ -50,16 +56,8 @@ export class Anchoring {
     clearTimeout(this.timer)
   }
 
-  private async cover(seq_due: JournalSeq): Promise<void> {
-    this.covered((await this.chain.readConfig()).journal_seq)
-    if (seq_due <= this.seq_anchored) return
-    const { seq, head } = this.head()
-    await this.chain.anchor(seq, head)
-    this.covered(seq)
-  }
-
-  private covered(seq: JournalSeq): void {
-    this.seq_anchored = Math.max(this.seq_anchored, seq)
+  private async cover(seq_due: number): Promise<void> {
+    this.seq_anchored = await this.chain.anchor(seq_due, this.head())
     this.marks = this.marks.filter((mark) => mark.seq > this.seq_anchored)
   }
 

@@ -3,7 +3,7 @@ import { Refusal, type RefusalCode } from '../../protocol/refusals'
 import type { SystemStatus } from '../../protocol/wire/trading'
 import type { HaltReason } from '../commands'
 import { LIMITS } from '../limits'
-import type { ChainPort } from '../ports'
+import type { ChainPort, SettlementReason } from '../ports'
 
 /** Meaning of each reason for readers of the status, with the next step. */
 const HALT_TEXT: Record<HaltReason, string> = {
@@ -44,7 +44,10 @@ export class Availability {
   private stopped: string | undefined
   private reads_broken = false
 
-  constructor(private readonly chain: ChainPort) {}
+  constructor(
+    private readonly chain: ChainPort,
+    private readonly isAnchorOverdue: () => boolean,
+  ) {}
 
   serve(): void {
     this.serving = true
@@ -52,9 +55,9 @@ export class Availability {
   drain(): void {
     this.draining = true
   }
-  /** `undefined` ends a halt. A frozen vault stays frozen. */
+  /** The durable halt of the state; `undefined` without one. */
   halt(reason: HaltReason | undefined): void {
-    if (this.halted !== 'vault_frozen') this.halted = reason
+    this.halted = reason
   }
   /** @param details public facts beside the reason's sentence */
   stop(reason: StopReason, details: readonly string[] = []): void {
@@ -86,7 +89,8 @@ export class Availability {
   }
 
   status(): Pick<SystemStatus, 'ready' | 'matching' | 'settlement' | 'draining' | 'reasons'> {
-    const { settlement, reasons } = this.chain.health()
+    const { settlement, reasons, overdue } = this.chain.health()
+    const unanchored: SettlementReason[] = this.isAnchorOverdue() ? ['anchor_overdue'] : []
     const stalled = this.chain.view().lag_ms > LIMITS.chain_lag_max_ms
     const all = [
       ...(this.serving || this.stopped !== undefined ? [] : ['the epoch is not open yet']),
@@ -95,10 +99,17 @@ export class Availability {
       ...(stalled ? ['the chain view does not advance; nothing expires meanwhile'] : []),
       ...(this.reads_broken ? ['the read models failed: restart to rebuild them from the journal'] : []),
       ...(this.draining ? ['draining for a restart'] : []),
+      ...unanchored,
       ...reasons,
     ]
     const matching = this.matching()
-    const ready = matching === 'running' && settlement !== 'unwired' && !stalled && !this.draining
+    const ready =
+      matching === 'running' &&
+      settlement !== 'unwired' &&
+      !stalled &&
+      !overdue &&
+      unanchored.length === 0 &&
+      !this.draining
     return { ready, matching, settlement, draining: this.draining, reasons: [...new Set(all)] }
   }
 

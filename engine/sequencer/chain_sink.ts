@@ -2,20 +2,16 @@
 import type { SlotNumber } from '../../protocol/units'
 import type { HaltReason } from '../commands'
 import { LIMITS } from '../limits'
+import { noteOfRequest } from '../machine/rules/exit'
 import type { State } from '../machine/state/state'
-import type { ChainPort, ChainSinkPort, ExitRequest, HashPort } from '../ports'
+import type { ChainSinkPort, ExitRequest, HashPort } from '../ports'
 import type { Availability } from './availability'
 import type { Sequencer } from './sequencer'
 
 export class ChainSink implements ChainSinkPort {
-  /** The pause is finalized, so an unpaused config means that it ended. */
-  private pause_finalized = false
-  private looking = false
-
   constructor(
     private readonly state: State,
     private readonly hash: HashPort,
-    private readonly chain: ChainPort,
     private readonly sequencer: Sequencer,
     private readonly availability: Availability,
     /** Stops this instance: another one holds the epoch, or the journal is not the newest. */
@@ -25,7 +21,6 @@ export class ChainSink implements ChainSinkPort {
   slot(slot: SlotNumber): void {
     if (slot <= this.state.slot || this.availability.isStopped()) return
     this.unlessStopped(this.sequencer.submit({ kind: 'slot', slot }))
-    if (this.state.halted === 'vault_paused' && !this.looking) void this.lookForUnpause()
   }
 
   /** Appends to the mirrored tree first, which rejects a leaf that differs from its own. */
@@ -39,8 +34,10 @@ export class ChainSink implements ChainSinkPort {
     }
   }
 
-  async exitRequested(request: ExitRequest): Promise<void> {
+  async exitRequested(request: ExitRequest): Promise<boolean> {
+    if (request.stage === 'confirmed' && noteOfRequest(this.state, request) === undefined) return false
     await this.sequencer.submit({ kind: 'exit_requested', request })
+    return true
   }
 
   halted(reason: HaltReason): void {
@@ -49,21 +46,12 @@ export class ChainSink implements ChainSinkPort {
       return
     }
     if (this.state.halted === reason || this.availability.isStopped()) return
-    this.pause_finalized = false
     this.unlessStopped(this.sequencer.submit({ kind: 'halted', reason }))
   }
 
-  /** A pause is reported at confirmed, the config is read at finalized: first it must show the pause, then its end. */
-  private async lookForUnpause(): Promise<void> {
-    this.looking = true
-    try {
-      const { paused } = await this.chain.readConfig()
-      if (!paused && this.pause_finalized) await this.sequencer.submit({ kind: 'resumed' })
-      this.pause_finalized = paused
-    } catch {
-      // The chain port reports its own health; the next slot retries.
-    }
-    this.looking = false
+  resumed(reason: HaltReason): void {
+    if (this.state.halted !== reason || this.availability.isStopped()) return
+    this.unlessStopped(this.sequencer.submit({ kind: 'resumed' }))
   }
 
   /** Ignores the rejection of a stopped sequencer, which has already reported its error. */

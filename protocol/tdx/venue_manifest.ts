@@ -52,6 +52,11 @@ const RPC_URLS = pattern(
   /^https:\/\/[^\s,$]+(?:,https:\/\/[^\s,$]+)+$/,
 )
 
+const SEND_URLS = pattern(
+  'https URLs separated by commas, or nothing',
+  /^(?:https:\/\/[^\s,$]+(?:,https:\/\/[^\s,$]+)*)?$/,
+)
+
 /** Every setting of the process under the form of its value in a manifest; a secret is a reference or empty. */
 export const SETTING_FORMS = {
   TACIT_DATA_DIR: '/data',
@@ -68,6 +73,7 @@ export const SETTING_FORMS = {
   TACIT_ACME_DNS_SECRET: oneOf('', referenceTo('TACIT_ACME_DNS_SECRET')),
   TACIT_SWAGGER: LITERAL,
   SOLANA_RPC_URL: RPC_URLS,
+  TACIT_RPC_SEND_URLS: SEND_URLS,
   TACIT_PROGRAM_ID: LITERAL,
   TACIT_SLOT_MS: LITERAL,
   TACIT_OPERATOR_KEY: LITERAL,

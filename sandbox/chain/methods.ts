@@ -76,10 +76,12 @@ function matches({ data }: BankAccount, { memcmp, dataSize }: Filter): boolean {
 const programAccounts: Method = (machine, params) => {
   const config = configAt(machine, params, 1)
   const filters = (config['filters'] ?? []) as Filter[]
-  return machine.bank
-    .ownedBy(addressAt(params, 0), machine.slotAt(commitmentOf(config)))
+  const slot = machine.slotAt(commitmentOf(config))
+  const value = machine.bank
+    .ownedBy(addressAt(params, 0), slot)
     .filter(([, account]) => filters.every((filter) => matches(account, filter)))
     .map(([pubkey, account]) => ({ pubkey, account: accountJson(account, config) }))
+  return config['withContext'] === true ? { context: { slot }, value } : value
 }
 
 const minimumBalance: Method = ({ bank }, [bytes]) => {
@@ -152,6 +154,20 @@ const transaction: Method = (machine, params) => {
 const recentPrioritizationFees: Method = ({ tip }) =>
   Array.from({ length: Math.min(150, tip + 1) }, (_, at) => ({ slot: tip - at, prioritizationFee: 0 }))
 
+const SLOTS_PER_EPOCH = 432_000
+
+const epochInfo: Method = (machine, params) => {
+  const absoluteSlot = machine.slotAt(commitmentOf(configAt(machine, params, 0)))
+  return {
+    absoluteSlot,
+    blockHeight: machine.blockhashes.at(absoluteSlot).height,
+    epoch: Math.floor(absoluteSlot / SLOTS_PER_EPOCH),
+    slotIndex: absoluteSlot % SLOTS_PER_EPOCH,
+    slotsInEpoch: SLOTS_PER_EPOCH,
+    transactionCount: null,
+  }
+}
+
 export const READ_METHODS: Record<string, Method> = {
   getBalance: inContext(1, (machine, params, level) => {
     return machine.accountAt(addressAt(params, 0), level)?.lamports ?? 0n
@@ -179,6 +195,7 @@ export const READ_METHODS: Record<string, Method> = {
   getSlot: (machine, params) => machine.slotAt(commitmentOf(configAt(machine, params, 0))),
   getBlockHeight: (machine, params) =>
     machine.blockhashes.at(machine.slotAt(commitmentOf(configAt(machine, params, 0)))).height,
+  getEpochInfo: epochInfo,
   /** Null outside the recent window, like a node for a block it has discarded. */
   getBlockTime: (machine, params) => machine.blockhashes.exact(Number(params[0]))?.unix_s ?? null,
   getHealth: () => 'ok',

@@ -16,6 +16,8 @@ export type Config = {
   swagger: boolean
   /** JSON-RPC endpoints; undefined on the embedded chain. */
   rpc_urls: string[] | undefined
+  /** Endpoints that only receive transactions. */
+  rpc_send_urls: string[]
   /** Undefined on the embedded chain, which brings its own. */
   program_id: Uint8Array | undefined
   slot_ms: number
@@ -72,6 +74,7 @@ function configOf(read: Settings): Config {
     acme: acmeConfig(read),
     swagger: read.TACIT_SWAGGER,
     rpc_urls: read.SOLANA_RPC_URL,
+    rpc_send_urls: read.TACIT_RPC_SEND_URLS,
     program_id: read.TACIT_PROGRAM_ID,
     slot_ms: read.TACIT_SLOT_MS,
     transactions: read.TACIT_SETTLEMENT_TRANSACTIONS,
@@ -123,6 +126,8 @@ function contradictions(read: Settings): string[] {
   const production = read.TACIT_ENCLAVE === 'dstack'
   // A copy of the venue on a private chain would reveal the hidden book.
   if (embedded && production) faults.push('SOLANA_RPC_URL: embedded is refused with TACIT_ENCLAVE=dstack')
+  if (production && read.SOLANA_RPC_URL?.length === 1)
+    faults.push('SOLANA_RPC_URL: two providers at least with TACIT_ENCLAVE=dstack')
   if (!embedded && read.TACIT_PROGRAM_ID === undefined)
     faults.push('TACIT_PROGRAM_ID: required with a real chain')
   if (embedded && read.TACIT_PROGRAM_ID !== undefined)

@@ -114,8 +114,15 @@ const ROWS = {
     read: oneOf({ on: true, off: false }),
   },
   SOLANA_RPC_URL: {
-    meaning: '`embedded`, or JSON-RPC endpoints separated by commas; production names two providers.',
+    meaning:
+      '`embedded`, or JSON-RPC endpoints of different hosts, separated by commas; production names two or more.',
     read: rpcUrls,
+  },
+  TACIT_RPC_SEND_URLS: {
+    meaning:
+      'Endpoints that only receive transactions, beside those of `SOLANA_RPC_URL`, separated by commas.',
+    fallback: '',
+    read: (text) => (text === '' ? [] : (httpUrls(text) ?? expected('URLs separated by commas or nothing'))),
   },
   TACIT_PROGRAM_ID: {
     meaning: 'Vault program, base58. The embedded chain brings its own: leave it empty there.',
@@ -240,9 +247,17 @@ function tlsNames(text: string): string[] | Fault {
 /** Undefined: the embedded chain. */
 function rpcUrls(text: string): string[] | undefined | Fault {
   if (text === 'embedded') return undefined
+  const urls = httpUrls(text)
+  // One host that counts twice would be a quorum by itself.
+  const hosts = new Set(urls?.map((url) => new URL(url).host))
+  if (urls === undefined || hosts.size < urls.length)
+    return expected('embedded or URLs of different hosts separated by commas')
+  return urls
+}
+
+function httpUrls(text: string): string[] | undefined {
   const urls = text.split(',')
-  if (urls.every((url) => hasScheme(url, /^https?:$/))) return urls
-  return expected('embedded or URLs separated by commas')
+  return urls.every((url) => hasScheme(url, /^https?:$/)) ? urls : undefined
 }
 
 function publicKey(text: string): string | Fault {

@@ -41,7 +41,7 @@ export const FAIR: Weather = { silent: false, dropped: false, doubled: false, de
 
 /** One process's life: everything here is lost with it. */
 export class Relay {
-  readonly states = new KnownStates()
+  readonly states = new KnownStates(1)
   /** The newest signed bytes, which anybody may send again. */
   last_wire: Uint8Array | undefined
   /** Newest slot whose events the venue knows, and knows as final. */

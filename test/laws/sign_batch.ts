@@ -21,7 +21,7 @@ type Signer = {
 export async function signBatch(signer: Signer, batch_id: number, salt = 0): Promise<Uint8Array | undefined> {
   const { chain, venue, epoch, settlement_seed } = signer
   const payload = payloadOf(venue.state, batch_id)
-  const state = payload && signer.states.cite(chain.vault(), payload.leaf_count_min)
+  const state = payload && signer.states.cite([chain.vault()], payload.leaf_count_min)
   if (!payload || !state) return undefined
   const { nullifiers, outputs, spent_root } = payload
   const payouts = payload.payouts.map((payout) => payoutOf(chain, payout))

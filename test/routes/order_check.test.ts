@@ -41,9 +41,9 @@ const CASES: [code: RefusalCode, status: number, attempt: () => Promise<Answered
     'settlement_unavailable',
     503,
     () => {
-      open.chain.health_now = { settlement: 'unwired', reasons: ['no endpoint answers'] }
+      open.chain.health_now = { settlement: 'unwired', reasons: ['no endpoint answers'], overdue: false }
       return check().finally(() => {
-        open.chain.health_now = { settlement: 'wired', reasons: [] }
+        open.chain.health_now = { settlement: 'wired', reasons: [], overdue: false }
       })
     },
   ],

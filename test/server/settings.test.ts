@@ -27,12 +27,18 @@ const PRODUCTION = {
 describe('settings', () => {
   test('of a production venue are read as they are', () => {
     const { config } = readConfig({ ...PRODUCTION, PATH: '/bin' })
+    const senders = { ...PRODUCTION, TACIT_RPC_SEND_URLS: 'https://three.example,https://four.example' }
+    expect(readConfig(senders).config?.rpc_send_urls).toEqual([
+      'https://three.example',
+      'https://four.example',
+    ])
     expect(config).toMatchObject({
       listen: { hostname: '0.0.0.0', port: 443 },
       operator_listen: { hostname: '0.0.0.0', port: 8443 },
       dstack_socket: '/var/run/dstack.sock',
       swagger: false,
       rpc_urls: ['https://one.example', 'https://two.example'],
+      rpc_send_urls: [],
       program_id: new Uint8Array(32).fill(1),
       engine: { data_dir: '/data', enclave: 'dstack', token_ttl_s: 900 },
     })
@@ -105,6 +111,16 @@ describe('settings', () => {
     const embedded = { ...PRODUCTION, SOLANA_RPC_URL: 'embedded', TACIT_PROGRAM_ID: '' }
     expect(readConfig(embedded).faults).toEqual([
       'SOLANA_RPC_URL: embedded is refused with TACIT_ENCLAVE=dstack',
+    ])
+    expect(readConfig({ ...PRODUCTION, SOLANA_RPC_URL: 'https://one.example' }).faults).toEqual([
+      'SOLANA_RPC_URL: two providers at least with TACIT_ENCLAVE=dstack',
+    ])
+    const twice = 'https://one.example/a,https://one.example/b'
+    expect(readConfig({ ...PRODUCTION, SOLANA_RPC_URL: twice }).faults).toEqual([
+      'SOLANA_RPC_URL: expected embedded or URLs of different hosts separated by commas',
+    ])
+    expect(readConfig({ ...PRODUCTION, TACIT_RPC_SEND_URLS: 'ftp://one.example' }).faults).toEqual([
+      'TACIT_RPC_SEND_URLS: expected URLs separated by commas or nothing',
     ])
     expect(readConfig({ ...PRODUCTION, TACIT_PROGRAM_ID: '' }).faults).toEqual([
       'TACIT_PROGRAM_ID: required with a real chain',

@@ -67,7 +67,8 @@ swap<typeof tradeAt, [InstrumentTerms, Ticks, number], [InstrumentTerms, Lots, n
 
 swap<typeof nextClose, [InstrumentState, SlotNumber], [InstrumentState, JournalSeq]>()
 swap<typeof checkExpiry, [State, SlotNumber, SlotNumber], [State, EventSeq, SlotNumber]>()
-swap<ChainPort['anchor'], [JournalSeq, Uint8Array], [SlotNumber, Uint8Array]>()
+type Anchored<Seq> = [Seq, { seq: JournalSeq; head: Uint8Array }]
+swap<ChainPort['anchor'], Anchored<JournalSeq>, Anchored<SlotNumber>>()
 swap<Journal['retire'], [JournalSeq], [EventSeq]>()
 swap<History['record'], [JournalSeq, NewEvent[]], [EventSeq, NewEvent[]]>()
 swap<History['events'], [string, EventSeq, number], [string, JournalSeq, number]>()

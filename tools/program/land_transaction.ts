@@ -4,7 +4,7 @@ import type { Instruction, KeyPairSigner } from '@solana/kit'
 import { buildTransaction, COMPUTE_UNITS_MAX } from '../../engine/chain/client/build_transaction'
 import { broadcast } from '../../engine/chain/client/land_instruction'
 import { ChainUnavailable, type RpcPool } from '../../engine/chain/client/rpc_pool'
-import { blockHeight, failureOf, transactionStatuses } from '../../engine/chain/client/transaction_status'
+import { failureOf, transactionStatuses } from '../../engine/chain/client/transaction_status'
 import { encodeBase58 } from '../../protocol/base58'
 import { FEE_POLLS_MAX, POLL_MS, RESEND_POLLS, SIGNINGS_MAX } from './limits'
 
@@ -24,7 +24,9 @@ export async function landTransaction(rpc: RpcPool, landable: Landable): Promise
     for (let poll = 0; ; poll++) {
       if (poll % RESEND_POLLS === 0) await broadcast({ rpc }, signed.wire)
       await rpc.sleep(POLL_MS)
-      const height = await blockHeight({ rpc })
+      const height = await rpc.read((endpoint, abortSignal) =>
+        endpoint.getBlockHeight({ commitment: 'confirmed' }).send({ abortSignal }),
+      )
       const [status] = await transactionStatuses({ rpc }, [signed.signature])
       if (status?.error) {
         const failure = failureOf(status.error)

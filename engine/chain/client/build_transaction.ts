@@ -133,7 +133,7 @@ function addressesOf({ payer, instructions }: Pick<TransactionDraft, 'payer' | '
   return addresses.size
 }
 
-type Built = { signed: SignedTransaction; version: TransactionVersion } | { failure: TransactionFailure }
+export type Built = { signed: SignedTransaction } | { failure: TransactionFailure }
 
 /**
  * Builds the transaction in the version the operator chose. One that exceeds a packet, such as the proof of an exit refusal
@@ -146,10 +146,9 @@ export async function buildFitting(draft: TransactionDraft, wanted: TransactionV
 
 async function build(draft: TransactionDraft, version: TransactionVersion): Promise<Built> {
   try {
-    return { signed: await buildTransaction({ ...draft, version }), version }
+    return { signed: await buildTransaction({ ...draft, version }) }
   } catch (error) {
     if (!(error instanceof TransactionTooLarge)) throw error
-    // Permanent, like a rejection by the program.
-    return { failure: { kind: 'program', name: undefined, text: error.message } }
+    return { failure: { kind: 'transient', name: error.name } }
   }
 }

@@ -5,7 +5,7 @@ import { LIMITS } from '../../limits'
 import { type ChainPort, EpochTaken } from '../../ports'
 import type { ChainClient } from './chain_client'
 import { type Landing, landInstruction } from './land_instruction'
-import { readVault } from './read_vault'
+import { readAgreedVault, readVaults } from './read_vault'
 import { ChainProgramError } from './transaction_status'
 
 /**
@@ -20,7 +20,7 @@ export async function openEpoch(
 ): Promise<Landing> {
   let newest: Landing = { slot: 0, signature: new Uint8Array(64) }
   const prepare = async () => {
-    const { config, slot } = await readVault(client, 'finalized')
+    const { config, slot } = await readAgreedVault(client)
     if (config.epoch === args.epoch && equalBytes(config.boot_nonce, args.boot_nonce)) {
       newest = { ...newest, slot: config.epoch_slot || slot }
       return undefined
@@ -57,26 +57,41 @@ function asEpochTaken(error: unknown): never {
 }
 
 /**
- * Stores the journal head on chain. Resolves once a journal position at or after `seq` is finalized.
+ * Stores `own` on chain unless the position there covers record `seq` already. Resolves with the finalized position, at or
+ * after `seq`.
  * @throws ChainProgramError, ChainUnavailable
  */
 export async function anchor(
   client: ChainClient,
   epoch: number,
   seq: number,
-  head: Uint8Array,
-): Promise<void> {
+  own: { seq: number; head: Uint8Array },
+): Promise<number> {
+  let covered = 0
   const prepare = async () => {
-    const { config } = await readVault(client, 'finalized')
-    if (config.journal_seq >= seq) return undefined
+    covered = await readPosition(client, own)
+    if (covered >= seq) return undefined
     const { program } = client.vault
-    const position = { epoch, journal_seq: seq, journal_head: head }
+    const position = { epoch, journal_seq: own.seq, journal_head: own.head }
     return anchorInstruction({ program, settlement_signer: client.signer_key, ...position })
   }
   try {
-    await landInstruction(client, { prepare, deadline_ms: LIMITS.anchor_max_ms })
+    const landing = await landInstruction(client, { prepare, deadline_ms: LIMITS.anchor_max_ms })
+    return landing ? own.seq : covered
   } catch (error) {
     // A settlement with a newer head landed first, which makes this anchor unnecessary.
-    if (!(error instanceof ChainProgramError && error.failure.name === 'journal_regressed')) throw error
+    if (error instanceof ChainProgramError && error.failure.name === 'journal_regressed') return own.seq
+    throw error
   }
+}
+
+/** The finalized journal position that a quorum of providers shows; one that is not of the own journal does not count. */
+async function readPosition(client: ChainClient, own: { seq: number; head: Uint8Array }): Promise<number> {
+  const positions = (await readVaults(client, 'finalized')).map(({ value: { config } }) => {
+    const is_own =
+      config.journal_seq < own.seq ||
+      (config.journal_seq === own.seq && equalBytes(config.journal_head, own.head))
+    return is_own ? config.journal_seq : 0
+  })
+  return client.rpc.reached(positions) ?? 0
 }

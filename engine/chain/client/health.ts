@@ -1,35 +1,85 @@
-/** Reports the health of the chain loops and retries their failed steps. */
+/** Reports the health of the chain loops, names providers that contradict the quorum, and retries failed steps. */
 
 import { isSolanaError } from '@solana/kit'
+import { LIMITS } from '../../limits'
+import { type ChainPort, type ProviderReason, SETTLEMENT_REASONS, type SettlementReason } from '../../ports'
 import type { ChainClient } from './chain_client'
 import { VaultUnreadable } from './read_vault'
-import { backoffMs, ChainUnavailable } from './rpc_pool'
-
-/** Never renamed: operators alert on them. */
-type HealthReason =
-  | 'rpc_unreachable'
-  | 'internal_error'
-  | 'slot_stalled'
-  | 'fee_payer_low'
-  | 'batch_delayed'
-  | 'program_error'
-  | 'vault_frozen'
-  | 'vault_paused'
-  | 'forked'
-  | 'rolled_back'
-  | 'root_mismatch'
+import { type Answer, backoffMs, ChainUnavailable, type RpcPool } from './rpc_pool'
 
 /** The current reasons why settlement is degraded; each part sets and clears its own. */
 export class ChainHealth {
-  private readonly present = new Set<HealthReason>()
+  readonly #reasons = new Set<SettlementReason>()
+  readonly #watched = new Map<SettlementReason, () => boolean>()
+  /** By fact and provider: since when its answers deviate without a break, and for how long they did at the last one. */
+  readonly #deviating = new Map<
+    string,
+    { reason: ProviderReason; at: number; since_ms: number; ms: number }
+  >()
 
-  set(reason: HealthReason, present: boolean): void {
-    if (present) this.present.add(reason)
-    else this.present.delete(reason)
+  /** @param slot_ms expected slot time, in which the patience with a provider is measured */
+  constructor(
+    readonly rpc: Pick<RpcPool, 'hosts' | 'majority' | 'quorum'>,
+    readonly monotonicMs: () => number,
+    readonly slot_ms: number,
+  ) {}
+
+  set(reason: SettlementReason, present: boolean): void {
+    if (present) this.#reasons.add(reason)
+    else this.#reasons.delete(reason)
   }
 
-  reasons(): HealthReason[] {
-    return [...this.present].sort()
+  /** Evaluates `present` whenever the reasons are read, so that a loop that hangs cannot hide its delay. */
+  watch(reason: SettlementReason, present: () => boolean): void {
+    this.#watched.set(reason, present)
+  }
+
+  /** Judges one answer of the provider at `at` about `fact`; deviating for longer than the allowed lag raises the alarm. */
+  judge(fact: string, at: number, agrees: boolean, reason: ProviderReason = 'provider_disagrees'): void {
+    const key = `${reason} ${fact} ${at}`
+    if (agrees) {
+      this.#deviating.delete(key)
+      return
+    }
+    const now_ms = this.monotonicMs()
+    const { since_ms } = this.#deviating.get(key) ?? { since_ms: now_ms }
+    this.#deviating.set(key, { reason, at, since_ms, ms: now_ms - since_ms })
+  }
+
+  /**
+   * What a quorum answers alike by `keyOf`, undefined while none does. Judges every provider by it; without a quorum each
+   * of them deviates, because any may be the false one.
+   * @param mayLag whether an answer that differs from the quorum's may be an earlier one; it is not judged then
+   */
+  decide<T>(
+    fact: string,
+    answers: readonly Answer<T>[],
+    keyOf: (value: T) => string,
+    mayLag: (value: T) => boolean = () => false,
+  ): T | undefined {
+    if (answers.length < this.rpc.quorum) return undefined
+    const agreed = this.rpc.majority(answers, keyOf)
+    for (const answer of answers) {
+      const agrees = agreed?.includes(answer) ?? false
+      if (agrees || !agreed || !mayLag(answer.value)) this.judge(fact, answer.at, agrees)
+    }
+    return agreed?.[0]?.value
+  }
+
+  report(): ReturnType<ChainPort['health']> {
+    const reasons = this.reasons()
+    const overdue = Object.entries(SETTLEMENT_REASONS).some(
+      ([reason, kind]) => kind === 'overdue' && reasons.includes(reason),
+    )
+    return { settlement: reasons.length > 0 ? 'degraded' : 'wired', reasons, overdue }
+  }
+
+  reasons(): string[] {
+    const patience_ms = LIMITS.chain_lag_slots_max * this.slot_ms
+    const named = [...this.#deviating.values()].filter(({ ms }) => ms >= patience_ms)
+    const providers = named.map(({ reason, at }) => `${reason}: ${this.rpc.hosts[at]}`)
+    const watched = [...this.#watched].flatMap(([reason, present]) => (present() ? [reason] : []))
+    return [...new Set([...this.#reasons, ...watched, ...providers])].sort()
   }
 }
 

@@ -4,17 +4,14 @@ import type { VaultInstruction } from '../../../protocol/vault/instruction'
 import { LIMITS } from '../../limits'
 import type { SignedTransaction } from './build_transaction'
 import type { ChainClient } from './chain_client'
-import { backoffMs, ChainUnavailable } from './rpc_pool'
-import { signVaultInstruction, wireText } from './sign_vault_instruction'
-import {
-  blockHeight,
-  ChainProgramError,
-  failureOf,
-  isPayerShort,
-  transactionStatuses,
-} from './transaction_status'
+import { backoffMs, ChainUnavailable, isPermanent, type RpcPool } from './rpc_pool'
+import { signVaultInstruction, Terms, wireText } from './sign_vault_instruction'
+import { type AgreedStatus, agreedStatuses, ChainProgramError, isPayerShort } from './transaction_status'
 
 export type Landing = { slot: number; signature: Uint8Array }
+
+/** Compute limit of `open_epoch`, `anchor` and `refuse_exit`, which use at most 36 thousand (`program/README.md`). */
+const INSTRUCTION_UNITS = 60_000
 
 type LandingPlan = {
   /** Builds the instruction for each signature; undefined when the chain already shows its effect. */
@@ -31,18 +28,17 @@ type LandingPlan = {
  */
 export async function landInstruction(client: ChainClient, plan: LandingPlan): Promise<Landing | undefined> {
   const { monotonicMs } = client.view.options
-  const end_ms = monotonicMs() + (plan.deadline_ms ?? Number.POSITIVE_INFINITY)
+  const start_ms = monotonicMs()
+  const end_ms = start_ms + (plan.deadline_ms ?? Number.POSITIVE_INFINITY)
   for (let attempt = 0; !client.rpc.closed && monotonicMs() < end_ms; attempt++) {
     if (attempt > 0) await client.rpc.sleep(backoffMs(attempt))
     const instruction = await plan.prepare()
     if (!instruction) return undefined
-    const signing = await signVaultInstruction(client, instruction, attempt)
-    if ('failure' in signing) {
-      if (signing.failure.kind === 'program') throw new ChainProgramError(signing.failure)
-      if (isPayerShort(signing.failure)) client.health.set('fee_payer_low', true)
-      continue
-    }
-    const { signed } = signing
+    const terms = await Terms.read(client, attempt)
+    const limits = { compute_units: INSTRUCTION_UNITS, waited_ms: monotonicMs() - start_ms }
+    const built = await signVaultInstruction(client, instruction, terms, limits)
+    if ('failure' in built) throw new RangeError('the instruction fits no transaction')
+    const { signed } = built
     const { signature } = signed
     await plan.record?.(signature, signed.wire)
     const slot = await untilFinalized(client, signed, end_ms)
@@ -57,50 +53,57 @@ async function untilFinalized(
   signed: SignedTransaction,
   end_ms: number,
 ): Promise<number | undefined> {
-  const { monotonicMs } = client.view.options
-  const signed_slot = client.view.now().slot
-  for (let sent_slot = Number.NEGATIVE_INFINITY; !client.rpc.closed && monotonicMs() < end_ms; ) {
-    const height = await retried(client, () => blockHeight(client))
+  const { view, rpc, health } = client
+  for (let sent_slot = Number.NEGATIVE_INFINITY; !rpc.closed && view.options.monotonicMs() < end_ms; ) {
+    const height = view.agreed('height')
     // Read after the height: a signature unknown past its last valid height can no longer land.
-    const [status] = (await retried(client, () => transactionStatuses(client, [signed.signature]))) ?? []
-    if (status?.error) {
-      const failure = failureOf(status.error)
-      if (failure.kind === 'program') throw new ChainProgramError(failure)
-      return undefined
+    const status = await statusOf(client, signed)
+    if (status.kind === 'failed') {
+      if (status.failure.kind === 'program' && status.final) throw new ChainProgramError(status.failure)
+      if (isPayerShort(status.failure)) health.set('fee_payer_low', true)
+      if (status.failure.kind === 'transient') return undefined
     }
-    if (status?.level === 'finalized') return status.slot
-    const { slot, slot_ms } = client.view.now()
-    const expired = height !== undefined && height > signed.last_valid_block_height
-    if (!status && (expired || slot - signed_slot > LIMITS.transaction_life_slots_max)) return undefined
-    if (!status && slot - sent_slot >= LIMITS.rebroadcast_slots) {
+    if (status.kind === 'executed' && status.final) return status.slot
+    const { slot, slot_ms } = view.now()
+    const open = status.kind === 'unknown' || status.kind === 'undecided'
+    if (open && height > signed.last_valid_block_height) return undefined
+    if (open && slot - sent_slot >= LIMITS.rebroadcast_slots) {
       sent_slot = slot
       await broadcast(client, signed.wire)
     }
-    await client.rpc.sleep(slot_ms)
+    await rpc.sleep(slot_ms)
   }
   return undefined
 }
 
-/** Undefined when the chain is unreachable, which says nothing about bytes that are already sent. */
-async function retried<T>(client: ChainClient, read: () => Promise<T>): Promise<T | undefined> {
+/** Undecided when the chain is unreachable, which says nothing about bytes that are already sent. */
+async function statusOf(client: ChainClient, { signature }: SignedTransaction): Promise<AgreedStatus> {
   try {
-    const value = await read()
+    const [status] = await agreedStatuses(client, [signature])
     client.health.set('rpc_unreachable', false)
-    return value
+    return status!
   } catch (error) {
     if (!(error instanceof ChainUnavailable)) throw error
     client.health.set('rpc_unreachable', true)
-    return undefined
+    return { kind: 'undecided' }
   }
 }
 
-/** Sends signed bytes to every endpoint. Never rejects: only the chain shows whether they land. */
-export async function broadcast({ rpc }: Pick<ChainClient, 'rpc'>, wire: Uint8Array): Promise<void> {
+/**
+ * Sends signed bytes to every provider and send-only endpoint; only the chain shows whether they land.
+ * @throws the endpoints' own error when every one of them rejects the request for its form
+ */
+export async function broadcast({ rpc }: { rpc: RpcPool }, wire: Uint8Array): Promise<void> {
   const text = wireText(wire)
   // No retries by the node: they would outlive the decision to sign again.
   const config = { encoding: 'base64', skipPreflight: true, maxRetries: 0n } as const
-  const sent = rpc.endpoints.map((endpoint) =>
+  const sent = [...rpc.endpoints, ...rpc.senders].map((endpoint) =>
     endpoint.sendTransaction(text, config).send({ abortSignal: rpc.signal() }),
   )
-  await Promise.allSettled(sent)
+  // The first that accepts is enough: one that hangs must not hold up the batches behind.
+  const refusals = await Promise.any(sent).then(
+    () => [],
+    ({ errors }: AggregateError) => errors,
+  )
+  if (refusals.length > 0 && refusals.every(isPermanent)) throw refusals[0]
 }

@@ -2,7 +2,7 @@
 
 import type { Address, Base58EncodedBytes, Commitment } from '@solana/kit'
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
-import { readU64Le } from '../../../protocol/bytes'
+import { readU64Le, toHex } from '../../../protocol/bytes'
 import {
   ACCOUNT_BYTES,
   ACCOUNT_KIND,
@@ -19,9 +19,10 @@ import {
 import { LIMITS } from '../../limits'
 import type { ChainPort, ExitRequest, VaultConfig, VaultMint } from '../../ports'
 import { addressOf, type ChainClient, chainAddresses } from './chain_client'
-import { RpcPool } from './rpc_pool'
+import { type Answer, backoffMs, ChainUnavailable, type Reader, RpcPool } from './rpc_pool'
 
-type Client = Pick<ChainClient, 'rpc' | 'address'>
+/** What reads of accounts need: a provider or the pool, and the vault's addresses. */
+export type VaultReader = { rpc: Reader; address: ChainClient['address'] }
 
 /** Offset of the amount in an SPL token account (same in Token-2022). */
 const TOKEN_AMOUNT_AT = 64
@@ -35,18 +36,12 @@ export class VaultAbsent extends VaultUnreadable {}
 
 /**
  * Reads config, note tree and known states in one request, all at one slot.
- * @param slot_min retried, on other endpoints too, until a node has reached this slot
  * @throws VaultUnreadable, ChainUnavailable
  */
-export async function readVault(
-  { rpc, address }: Client,
-  commitment: Commitment,
-  slot_min = 0,
-): Promise<VaultSnapshot> {
+async function readVault({ rpc, address }: VaultReader, commitment: Commitment): Promise<VaultSnapshot> {
   const addresses = [address.config, address.tree, address.ring]
-  const config = { commitment, encoding: 'base64', minContextSlot: BigInt(slot_min) } as const
   const { context, value } = await rpc.read((endpoint, abortSignal) =>
-    endpoint.getMultipleAccounts(addresses, config).send({ abortSignal }),
+    endpoint.getMultipleAccounts(addresses, { commitment, encoding: 'base64' }).send({ abortSignal }),
   )
   const data = value.map((account) => {
     if (account?.owner !== address.program) throw new VaultAbsent('the vault does not exist at this program')
@@ -58,9 +53,63 @@ export async function readVault(
   return { slot: Number(context.slot), config: vault, tree, ring }
 }
 
-/** The vault's configuration and roots at finalized. @throws VaultUnreadable, ChainUnavailable */
-export async function readConfig(client: Client): Promise<VaultConfig> {
-  const { config, tree } = await readVault(client, 'finalized')
+/**
+ * The vault as each provider shows it, without answers that are too old to count.
+ * @param seen as in `SlotView.fresh`
+ * @throws VaultUnreadable, ChainUnavailable
+ */
+export async function readVaults(
+  { rpc, address, view }: Pick<ChainClient, 'rpc' | 'address' | 'view'>,
+  level: 'confirmed' | 'finalized',
+  seen?: number[],
+): Promise<Answer<VaultSnapshot>[]> {
+  return view.fresh(level, await rpc.all((reader) => readVault({ rpc: reader, address }, level)), seen)
+}
+
+/**
+ * The newest finalized vault that a quorum of providers supports: shows it, or a later state of the same history.
+ * @throws VaultUnreadable, ChainUnavailable
+ */
+export async function readAgreedVault(client: Pick<ChainClient, 'rpc' | 'address'>): Promise<VaultSnapshot> {
+  const { rpc, address } = client
+  for (let attempt = 0; attempt < LIMITS.rpc_attempts_max && !rpc.closed; attempt++) {
+    if (attempt > 0) await rpc.sleep(backoffMs(attempt))
+    const answers = await rpc.all((reader) => readVault({ rpc: reader, address }, 'finalized'))
+    const slot_min = rpc.reached(answers.map(({ value }) => value.slot))! - LIMITS.chain_lag_slots_max
+    const shown = answers.map(({ value }) => value).filter(({ slot }) => slot >= slot_min)
+    const supported = shown.filter(
+      (one) => shown.filter((other) => supports(other, one)).length >= rpc.quorum,
+    )
+    // Two that exclude each other: the next read is of a later slot.
+    const newest = supported.find((one) => supported.every((other) => supports(one, other)))
+    if (newest) return newest
+  }
+  throw new ChainUnavailable('the RPC providers do not agree on the vault')
+}
+
+/** Whether `other` is `one` or follows it: counters did not go back, and all else is equal where its counter is. */
+function supports(other: VaultSnapshot, one: VaultSnapshot): boolean {
+  const [later, earlier] = [historyOf(other), historyOf(one)]
+  return earlier.every(([counter, rest], at) => {
+    const [counter_later, rest_later] = later[at]!
+    return counter_later > counter || (counter_later === counter && rest_later === rest)
+  })
+}
+
+/** Each counter of the vault with what it determines; what only the admin changes is under a counter that never moves. */
+function historyOf({ config, tree }: VaultSnapshot): [counter: number, rest: string][] {
+  const { journal_seq, journal_head, last_batch, spent_count, spent_root, ...rest } = config
+  return [
+    [journal_seq, toHex(journal_head)],
+    [last_batch, `${spent_count} ${toHex(spent_root)}`],
+    [tree.leaf_count, toHex(tree.root)],
+    [0, JSON.stringify(rest, (_, value) => (value instanceof Uint8Array ? toHex(value) : value))],
+  ]
+}
+
+/** The vault's configuration and roots at finalized, as a quorum supports them. @throws VaultUnreadable, ChainUnavailable */
+export async function readConfig(client: Pick<ChainClient, 'rpc' | 'address'>): Promise<VaultConfig> {
+  const { config, tree } = await readAgreedVault(client)
   return {
     admin: config.admin,
     settlement_signer: config.settlement_signer,
@@ -118,7 +167,7 @@ export async function readDeployment(
   try {
     const addresses = chainAddresses(program_id)
     return {
-      genesis_hash: await readGenesisHash(rpc),
+      genesis_hash: await readGenesis(rpc),
       program_id,
       config_account: addresses.vault.config,
       config: await readConfig({ rpc, ...addresses }),
@@ -128,17 +177,20 @@ export async function readDeployment(
   }
 }
 
-/** 32 bytes that name the cluster. @throws VaultUnreadable, ChainUnavailable */
-export async function readGenesisHash(rpc: RpcPool): Promise<Uint8Array> {
-  const text = await rpc.read((endpoint, abortSignal) => endpoint.getGenesisHash().send({ abortSignal }))
-  const hash = decodeBase58(text, 32)
-  if (hash === undefined) throw new VaultUnreadable('the genesis hash of the endpoint is malformed')
+/** The genesis hash that a quorum of providers shows. @throws VaultUnreadable, ChainUnavailable */
+export async function readGenesis(rpc: RpcPool): Promise<Uint8Array> {
+  const read = (reader: Reader) =>
+    reader.read((endpoint, abortSignal) => endpoint.getGenesisHash().send({ abortSignal }))
+  const hash = decodeBase58(await rpc.agree(read, (genesis) => genesis), 32)
+  if (hash === undefined) throw new VaultUnreadable('the genesis hash of the providers is malformed')
   return hash
 }
 
 /** Addresses and records of all registered mints, in order of registration. @throws ChainUnavailable */
-export async function readMintRecords(client: Client): Promise<{ address: Address; record: MintRecord }[]> {
-  const accounts = await readAccounts(client, 'mint_record', 'finalized')
+export async function readMintRecords(
+  client: VaultReader,
+): Promise<{ address: Address; record: MintRecord }[]> {
+  const { accounts } = await readAccounts(client, 'mint_record', 'finalized')
   return accounts
     .map(({ address, data }) => ({ address, record: decodeMintRecord(data) }))
     .filter((entry): entry is { address: Address; record: MintRecord } => entry.record !== undefined)
@@ -146,7 +198,7 @@ export async function readMintRecords(client: Client): Promise<{ address: Addres
 }
 
 /** Registered mints with the vault's liabilities and balance, each pair read at one slot. @throws ChainUnavailable */
-export async function readMints(client: Client): Promise<VaultMint[]> {
+export async function readMints(client: VaultReader): Promise<VaultMint[]> {
   const mints = await readMintRecords(client)
   const read: VaultMint[] = []
   for (let at = 0; at < mints.length; at += LIMITS.rpc_accounts_max / 2) {
@@ -156,7 +208,7 @@ export async function readMints(client: Client): Promise<VaultMint[]> {
 }
 
 async function readBalances(
-  client: Client,
+  client: VaultReader,
   mints: { address: Address; record: MintRecord }[],
 ): Promise<VaultMint[]> {
   const vaults = mints.map(({ record }) => addressOf(record.vault_token))
@@ -182,35 +234,37 @@ async function readBalances(
 
 export type OpenExit = Omit<ExitRequest, 'stage'>
 
-/** The open exit requests by request account, earliest deadline first. @throws ChainUnavailable */
+/** The open exit requests of one slot by request account, earliest deadline first. @throws ChainUnavailable */
 export async function readExitRequests(
-  client: Client,
+  client: VaultReader,
   commitment: Commitment,
-): Promise<Map<string, OpenExit>> {
+): Promise<{ slot: number; requests: Map<string, OpenExit> }> {
   const requests: [string, OpenExit][] = []
-  for (const { address, data } of await readAccounts(client, 'exit_request', commitment)) {
+  const { slot, accounts } = await readAccounts(client, 'exit_request', commitment)
+  for (const { address, data } of accounts) {
     const decoded = decodeExitRequest(data)
     if (!decoded) continue
     const { deadline_s: deadline_unix_s, bond_payer: _, requested_slot: __, ...fields } = decoded
     requests.push([address, { ...fields, deadline_unix_s, request_account: decodeBase58(address, 32)! }])
   }
-  return new Map(requests.sort(([, a], [, b]) => a.deadline_unix_s - b.deadline_unix_s))
+  return { slot, requests: new Map(requests.sort(([, a], [, b]) => a.deadline_unix_s - b.deadline_unix_s)) }
 }
 
 /** All accounts of the program of one kind: filtered by size and by the first byte, which is the kind. */
 async function readAccounts(
-  { rpc, address }: Client,
+  { rpc, address }: VaultReader,
   kind: 'mint_record' | 'exit_request',
   commitment: Commitment,
-): Promise<{ address: Address; data: Uint8Array }[]> {
+): Promise<{ slot: number; accounts: { address: Address; data: Uint8Array }[] }> {
   const first_byte = encodeBase58(Uint8Array.of(ACCOUNT_KIND[kind])) as Base58EncodedBytes
   const size = { dataSize: BigInt(ACCOUNT_BYTES[kind]) }
   const start = { memcmp: { offset: 0n, bytes: first_byte, encoding: 'base58' } } as const
-  const config = { commitment, encoding: 'base64', filters: [size, start] } as const
-  const found = await rpc.read((endpoint, abortSignal) =>
+  const config = { commitment, encoding: 'base64', filters: [size, start], withContext: true } as const
+  const { context, value } = await rpc.read((endpoint, abortSignal) =>
     endpoint.getProgramAccounts(address.program, config).send({ abortSignal }),
   )
-  return found.map(({ pubkey, account }) => ({ address: pubkey, data: bytesOf(account.data[0]) }))
+  const accounts = value.map(({ pubkey, account }) => ({ address: pubkey, data: bytesOf(account.data[0]) }))
+  return { slot: Number(context.slot), accounts }
 }
 
 function bytesOf(base64: string): Uint8Array {

@@ -1,51 +1,76 @@
-/** Calls the RPC endpoints: each request has a deadline and is retried over the endpoints with backoff and jitter. */
+/** Calls the RPC providers: one read with failover, or a question to all of which a quorum must answer alike. */
 import { createSolanaRpc, isSolanaError, mainnet, type Rpc, type SolanaRpcApiMainnet } from '@solana/kit'
 import { LIMITS } from '../../limits'
 
 /** The methods every cluster has: no faucet. */
 type SolanaRpc = Rpc<SolanaRpcApiMainnet>
-/** No endpoint answered in time. Carries no request content. */
+type Request<T> = (rpc: SolanaRpc, signal: AbortSignal) => Promise<T>
+/** Where a request goes: a pool with failover, or one provider of it. */
+export type Reader = { read<T>(request: Request<T>): Promise<T> }
+/** What one provider answered; `at` is its place in the pool. */
+export type Answer<T> = { at: number; value: T }
+
+/** No endpoint answered in time, or no quorum of them agreed. Carries no request content. */
 export class ChainUnavailable extends Error {}
 
 /** JSON-RPC: invalid request, unknown method, invalid parameters. Not retried on the same endpoint. */
 const PERMANENT_CODES: readonly number[] = [-32600, -32601, -32602]
 
-export class RpcPool {
+export class RpcPool implements Reader {
+  /** One per provider. */
   readonly endpoints: readonly SolanaRpc[]
-  private readonly closing = new AbortController()
-  private preferred = 0
+  /** Where transactions are sent besides the providers. */
+  readonly senders: readonly SolanaRpc[]
+  /** Host name and port of each provider; the rest of a URL may be a credential. */
+  readonly hosts: readonly string[]
+  /** Each provider by itself: one attempt per read. */
+  readonly each: readonly Reader[]
+  /** Providers that must agree: 1 of 1, 2 of 2, otherwise a majority. */
+  readonly quorum: number
+  readonly #closing = new AbortController()
+  /** Providers whose last answer did not come in time; the others are not held up by them. */
+  readonly #late = new Set<number>()
+  #preferred = 0
 
-  /** @param timeout_ms deadline of one request */
+  /**
+   * @param timeout_ms deadline of one request
+   * @param send_urls endpoints that only receive transactions
+   */
   constructor(
     urls: readonly string[],
     readonly timeout_ms: number,
+    send_urls: readonly string[] = [],
   ) {
     if (urls.length === 0) throw new RangeError('at least one RPC endpoint is needed')
     this.endpoints = urls.map((url) => createSolanaRpc(mainnet(url)))
+    this.senders = send_urls.map((url) => createSolanaRpc(mainnet(url)))
+    this.hosts = urls.map((url) => new URL(url).host)
+    this.quorum = Math.floor(urls.length / 2) + 1
+    this.each = this.endpoints.map((endpoint) => ({ read: (request) => this.#once(endpoint, request) }))
   }
 
   get closed(): boolean {
-    return this.closing.signal.aborted
+    return this.#closing.signal.aborted
   }
 
   /** Aborts when the pool closes or the request's deadline passes. */
   signal(): AbortSignal {
-    return AbortSignal.any([this.closing.signal, AbortSignal.timeout(this.timeout_ms)])
+    return AbortSignal.any([this.#closing.signal, AbortSignal.timeout(this.timeout_ms)])
   }
 
   /**
-   * Runs a read on the preferred endpoint, then on the others. A request that one endpoint rejects as invalid may be valid
-   * for another: not every node accepts v1 transactions.
-   * @throws ChainUnavailable after the last attempt; the endpoint's error once every endpoint has rejected the request
+   * Runs a read on the provider at `first`, by default the one that answered last, then on the others. A request that one
+   * provider rejects as invalid may be valid for another: not every node accepts v1 transactions.
+   * @throws ChainUnavailable after the last attempt; the provider's error once every one has rejected the request
    */
-  async read<T>(request: (rpc: SolanaRpc, signal: AbortSignal) => Promise<T>): Promise<T> {
+  async read<T>(request: Request<T>, first = this.#preferred): Promise<T> {
     let failure: unknown
     const rejected = new Set<number>()
     for (let attempt = 0; attempt < LIMITS.rpc_attempts_max && !this.closed; attempt++) {
-      const at = (this.preferred + attempt) % this.endpoints.length
+      const at = (first + attempt) % this.endpoints.length
       try {
         const answer = await request(this.endpoints[at]!, this.signal())
-        this.preferred = at
+        this.#preferred = at
         return answer
       } catch (error) {
         if (isPermanent(error)) rejected.add(at)
@@ -59,22 +84,90 @@ export class RpcPool {
     })
   }
 
+  /**
+   * Asks every provider at once. Resolves when all have answered; with a quorum of answers, a provider that is late is
+   * waited for only briefly, and not at all while its earlier answer is still missing.
+   * @throws ChainUnavailable with fewer answers than the quorum; the providers' own error if a quorum of them reports one
+   */
+  async all<T>(ask: (reader: Reader, at: number) => Promise<T>): Promise<Answer<T>[]> {
+    const answers: Answer<T>[] = []
+    const errors: unknown[] = []
+    const waiting = new Set(this.each.keys())
+    const enough = Promise.withResolvers<void>()
+    const asked = this.each.map(async (reader, at) => {
+      try {
+        answers.push({ at, value: await ask(reader, at) })
+        if (answers.length === this.quorum) enough.resolve()
+      } catch (error) {
+        errors.push(error)
+      }
+      this.#late.delete(at)
+      waiting.delete(at)
+    })
+    const prompt = Promise.all(asked.filter((_, at) => !this.#late.has(at)))
+    const brief = Promise.race([prompt, this.sleep(LIMITS.rpc_grace_ms)])
+    await Promise.race([Promise.all(asked), Promise.all([enough.promise, brief])])
+    for (const at of waiting) this.#late.add(at)
+    if (answers.length >= this.quorum) return [...answers]
+    const told = errors.filter((error) => !(error instanceof ChainUnavailable))
+    if (told.length >= this.quorum) throw told[0]
+    throw new ChainUnavailable('too few RPC providers answer', { cause: errors[0] })
+  }
+
+  /** The answers that a quorum gives alike, by `keyOf`; undefined while none does. */
+  majority<T>(answers: readonly Answer<T>[], keyOf: (value: T) => string): Answer<T>[] | undefined {
+    const groups = Map.groupBy(answers, ({ value }) => keyOf(value))
+    return [...groups.values()].find((group) => group.length >= this.quorum)
+  }
+
+  /** The highest number that a quorum of `values` reaches; undefined with fewer values than the quorum. */
+  reached(values: readonly number[]): number | undefined {
+    return values.toSorted((a, b) => b - a)[this.quorum - 1]
+  }
+
+  /**
+   * Asks all providers until a quorum answers alike.
+   * @throws ChainUnavailable after the last attempt, or what `all` throws
+   */
+  async agree<T>(ask: (reader: Reader) => Promise<T>, keyOf: (value: T) => string): Promise<T> {
+    for (let attempt = 0; ; attempt++) {
+      try {
+        const found = this.majority(await this.all(ask), keyOf)
+        if (found) return found[0]!.value
+        throw new ChainUnavailable('the RPC providers do not agree')
+      } catch (error) {
+        const last = attempt + 1 >= LIMITS.rpc_attempts_max || this.closed
+        if (last || !(error instanceof ChainUnavailable)) throw error
+      }
+      await this.sleep(backoffMs(attempt))
+    }
+  }
+
+  async #once<T>(endpoint: SolanaRpc, request: Request<T>): Promise<T> {
+    try {
+      return await request(endpoint, this.signal())
+    } catch (error) {
+      if (isPermanent(error)) throw error
+      throw new ChainUnavailable('an RPC provider does not answer', { cause: error })
+    }
+  }
+
   /** Resolves after `ms`, or immediately when the pool closes. */
   sleep(ms: number): Promise<void> {
     if (this.closed) return Promise.resolve()
     return new Promise((resolve) => {
       const done = (): void => {
         clearTimeout(timer)
-        this.closing.signal.removeEventListener('abort', done)
+        this.#closing.signal.removeEventListener('abort', done)
         resolve()
       }
       const timer = setTimeout(done, ms)
-      this.closing.signal.addEventListener('abort', done)
+      this.#closing.signal.addEventListener('abort', done)
     })
   }
 
   close(): void {
-    this.closing.abort()
+    this.#closing.abort()
   }
 }
 
@@ -84,6 +177,6 @@ export function backoffMs(attempt: number): number {
   return full / 2 + Math.random() * (full / 2)
 }
 
-function isPermanent(error: unknown): boolean {
+export function isPermanent(error: unknown): boolean {
   return isSolanaError(error) && PERMANENT_CODES.includes(error.context.__code)
 }

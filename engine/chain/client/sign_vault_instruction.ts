@@ -1,93 +1,102 @@
-/** Signs a vault instruction: simulates it, then sets compute limit and priority fee. */
+/** Signs a vault instruction with a blockhash, a fixed compute limit and a priority fee that grows while it waits. */
 
-import { type Base64EncodedWireTransaction, getBase64Decoder } from '@solana/kit'
-import type { VaultInstruction } from '../../../protocol/vault/instruction'
 import {
-  buildFitting,
-  buildTransaction,
-  COMPUTE_UNITS_MAX,
-  type Lifetime,
-  MICRO_LAMPORTS,
-  type SignedTransaction,
-  toInstruction,
-} from './build_transaction'
+  type AccountMeta,
+  AccountRole,
+  type Address,
+  type Base64EncodedWireTransaction,
+  getBase64Decoder,
+} from '@solana/kit'
+import type { VaultInstruction } from '../../../protocol/vault/instruction'
+import { LIMITS } from '../../limits'
+import { type Built, buildFitting, type Lifetime, MICRO_LAMPORTS, toInstruction } from './build_transaction'
 import type { ChainClient } from './chain_client'
-import { failureOf, type TransactionFailure } from './transaction_status'
+import { ChainUnavailable } from './rpc_pool'
 
-type Signing = { signed: SignedTransaction } | { failure: TransactionFailure }
+/** What transactions signed at one time share: a blockhash, and a price per unit for each set of accounts. */
+export class Terms {
+  readonly #prices = new Map<string, Promise<bigint>>()
+  private constructor(
+    readonly client: ChainClient,
+    readonly lifetime: Lifetime,
+  ) {}
 
-/** Added to the simulated use: state may grow until the transaction lands. */
-const MARGIN_UNITS = 10_000
+  /** @param attempt number of earlier transactions; each asks another provider first @throws ChainUnavailable */
+  static async read(client: ChainClient, attempt: number): Promise<Terms> {
+    const { rpc, view } = client
+    const lifetime = await rpc.read(async (endpoint, abortSignal) => {
+      const { value } = await endpoint.getLatestBlockhash({ commitment: 'confirmed' }).send({ abortSignal })
+      // Outside these bounds the blockhash is dead or invented, and the transaction could not land.
+      const life = Number(value.lastValidBlockHeight) - view.agreed('height')
+      const lives = life > 0 && life <= LIMITS.blockhash_life_max
+      if (!lives) throw new ChainUnavailable('the blockhash of a provider has no possible height')
+      return value
+    }, attempt)
+    return new Terms(client, lifetime)
+  }
 
-/**
- * @param attempt number of earlier transactions for the same purpose; raises the fee
- * @throws ChainUnavailable
- */
-export async function signVaultInstruction(
-  client: ChainClient,
-  vault: VaultInstruction,
-  attempt: number,
-): Promise<Signing> {
-  const { rpc, signer } = client
-  const instructions = [toInstruction(vault, [signer])]
-  const lifetime = await latestLifetime(client)
-  const limits = { compute_units: COMPUTE_UNITS_MAX, priority_fee_lamports: 0n }
-  const draft = { payer: signer, instructions, lifetime, ...limits }
-  const trial = await buildFitting(draft, client.transactions)
-  if ('failure' in trial) return trial
-  const simulation = await rpc.read((endpoint, abortSignal) =>
-    endpoint
-      .simulateTransaction(wireText(trial.signed.wire), {
-        commitment: 'confirmed',
-        encoding: 'base64',
-        sigVerify: false,
+  /** Micro-lamports per unit that were lately paid for writing `accounts`; 0 when unavailable. */
+  price(accounts: readonly Address[]): Promise<bigint> {
+    const key = accounts.join()
+    const known = this.#prices.get(key) ?? this.#read(accounts)
+    this.#prices.set(key, known)
+    return known
+  }
+
+  async #read(accounts: readonly Address[]): Promise<bigint> {
+    const { rpc, fees } = this.client
+    try {
+      const answers = await rpc.all((reader) =>
+        reader.read((endpoint, abortSignal) =>
+          endpoint.getRecentPrioritizationFees(accounts).send({ abortSignal }),
+        ),
+      )
+      const prices = answers.map(({ value }) => {
+        const paid = value.map((slot) => Number(slot.prioritizationFee)).sort((a, b) => a - b)
+        return paid[Math.min(paid.length - 1, Math.floor((paid.length * fees.percentile) / 100))] ?? 0
       })
-      .send({ abortSignal }),
-  )
-  const { err, unitsConsumed } = simulation.value
-  if (err !== null) return { failure: failureOf(err) }
-  const used = Number(unitsConsumed ?? COMPUTE_UNITS_MAX)
-  const compute_units = Math.min(COMPUTE_UNITS_MAX, Math.ceil(used * 1.1) + MARGIN_UNITS)
-  const priority_fee_lamports = priorityFee(client.fees, await priorityPrice(client), compute_units, attempt)
-  const { version } = trial
-  return { signed: await buildTransaction({ ...draft, version, compute_units, priority_fee_lamports }) }
-}
-
-/** Percentile of the priority fees recently paid on the vault's accounts, in micro-lamports per unit; 0 when unavailable. */
-export async function priorityPrice({ rpc, address, fees }: ChainClient): Promise<bigint> {
-  try {
-    const paid = await rpc.read((endpoint, abortSignal) =>
-      endpoint.getRecentPrioritizationFees([address.config, address.tree]).send({ abortSignal }),
-    )
-    const prices = paid
-      .map((slot) => BigInt(slot.prioritizationFee))
-      .sort((a, b) => (a < b ? -1 : a > b ? 1 : 0))
-    return prices[Math.min(prices.length - 1, Math.floor((prices.length * fees.percentile) / 100))] ?? 0n
-  } catch {
-    // Sending at the floor fee is better than not sending.
-    return 0n
+      return BigInt(rpc.reached(prices)!)
+    } catch {
+      // Sending at the floor fee is better than not sending.
+      return 0n
+    }
   }
 }
 
-/** Lamports for `compute_units` at `price`, at least the floor, times 1.5 per earlier attempt, at most the cap. */
-export function priorityFee(
+/** @param waited_ms time since the instruction was first due; raises the fee */
+export async function signVaultInstruction(
+  client: ChainClient,
+  vault: VaultInstruction,
+  terms: Terms,
+  { compute_units, waited_ms }: { compute_units: number; waited_ms: number },
+): Promise<Built> {
+  const { signer, fees, transactions } = client
+  const instruction = toInstruction(vault, [signer])
+  const writes = (instruction.accounts as AccountMeta[]).filter(
+    ({ role }) => role === AccountRole.WRITABLE || role === AccountRole.WRITABLE_SIGNER,
+  )
+  const price = await terms.price(writes.map(({ address }) => address))
+  const priority_fee_lamports = priorityFee(fees, price, compute_units, waited_ms)
+  const { lifetime } = terms
+  const draft = { payer: signer, instructions: [instruction], lifetime, compute_units, priority_fee_lamports }
+  return buildFitting(draft, transactions)
+}
+
+/**
+ * Lamports for `compute_units` at `price` micro-lamports, at least the floor; beyond `fee_growth_after_ms` in proportion to
+ * the time waited; at most the cap.
+ */
+function priorityFee(
   { floor_lamports, cap_lamports }: ChainClient['fees'],
   price: bigint,
   compute_units: number,
-  attempt: number,
+  waited_ms: number,
 ): bigint {
   const lamports = (price * BigInt(compute_units) + MICRO_LAMPORTS - 1n) / MICRO_LAMPORTS
   const fee = lamports > floor_lamports ? lamports : floor_lamports
-  const raised = (fee * BigInt(Math.round(100 * 1.5 ** Math.min(attempt, 20)))) / 100n
+  const start_ms = LIMITS.fee_growth_after_ms
+  const raised = (fee * BigInt(Math.round(Math.max(waited_ms, start_ms)))) / BigInt(start_ms)
   return raised > cap_lamports ? cap_lamports : raised
-}
-
-/** A blockhash to sign with. @throws ChainUnavailable */
-export async function latestLifetime({ rpc }: Pick<ChainClient, 'rpc'>): Promise<Lifetime> {
-  const { value } = await rpc.read((endpoint, abortSignal) =>
-    endpoint.getLatestBlockhash({ commitment: 'confirmed' }).send({ abortSignal }),
-  )
-  return value
 }
 
 export function wireText(wire: Uint8Array): Base64EncodedWireTransaction {

@@ -1,7 +1,7 @@
-/** Tracks the confirmed slot and the slot time; the slot is monotone and needs two endpoints to agree if there are several. */
+/** Keeps the slot and block height that a quorum of providers shows, and the slot time; all monotone. */
 import { LIMITS } from '../../limits'
 import type { ChainHealth } from './health'
-import type { RpcPool } from './rpc_pool'
+import type { Answer, RpcPool } from './rpc_pool'
 
 type SlotViewOptions = {
   monotonicMs: () => number
@@ -10,42 +10,69 @@ type SlotViewOptions = {
   /** Without a new slot for this long the chain counts as stalled. */
   stall_ms: number
 }
+type Level = 'confirmed' | 'finalized'
 
 export class SlotView {
-  /** Newest slot reported by each endpoint: slots never decrease, so an old answer remains a valid lower bound. */
-  private readonly reported: number[]
-  private readonly samples: { at_ms: number; slot: number }[] = []
-  private readonly listeners = new Set<(slot: number) => void>()
-  private slot = 0
-  private advanced_ms: number
+  /** Newest slot and height that each provider shows; 0 before its first answer. */
+  readonly #shown: Record<Level | 'height', number[]>
+  readonly #agreed = { confirmed: 0, finalized: 0, height: 0 }
+  readonly #samples: { at_ms: number; slot: number }[] = []
+  readonly #listeners = new Set<(slot: number) => void>()
+  /** What a quorum shows absurdly far ahead. */
+  readonly #absurd = new Set<Level | 'height'>()
+  #advanced_ms: number
 
   constructor(
     readonly rpc: RpcPool,
     readonly health: ChainHealth,
     readonly options: SlotViewOptions,
   ) {
-    this.reported = rpc.endpoints.map(() => 0)
-    this.advanced_ms = options.monotonicMs()
+    const zeros = () => rpc.hosts.map(() => 0)
+    this.#shown = { confirmed: zeros(), finalized: zeros(), height: zeros() }
+    this.#advanced_ms = options.monotonicMs()
+    health.watch('slot_stalled', () => this.isStalled())
+    health.watch('slot_absurd', () => this.#absurd.size > 0)
   }
 
-  /** Polls every endpoint until the pool closes; resolves then. */
+  /** Polls every provider until the pool closes; resolves then. */
   async run(): Promise<void> {
-    await Promise.all(this.rpc.endpoints.map((_, index) => this.poll(index)))
+    await Promise.all(this.rpc.hosts.map((_, at) => this.#poll(at)))
   }
 
   now(): { slot: number; lag_ms: number; slot_ms: number } {
-    const lag_ms = this.options.monotonicMs() - this.advanced_ms
-    return { slot: this.slot, lag_ms, slot_ms: this.slotMs() }
+    const lag_ms = this.options.monotonicMs() - this.#advanced_ms
+    return { slot: this.#agreed.confirmed, lag_ms, slot_ms: this.slotMs() }
   }
 
-  /** A slot claimed by one node, capped at the view: a false claim must not make all other nodes look behind. */
-  reached(slot: number): number {
-    return Math.min(slot, this.slot)
+  /** Slot at a level, or the confirmed block height. */
+  agreed(what: Level | 'height'): number {
+    return this.#agreed[what]
+  }
+
+  /**
+   * The account reads that count: not further behind the agreed slot than allowed, and not older than the reader's last one
+   * of this provider. A slot ahead of the agreed one counts as that, so a false claim makes no other answer late.
+   * @param seen by provider: newest slot of the reader's earlier answers; updated
+   */
+  fresh<T extends { slot: number }>(
+    level: Level,
+    answers: readonly Answer<T>[],
+    seen: number[] = [],
+  ): Answer<T>[] {
+    for (const { at, value } of answers) this.#show(level, at, value.slot)
+    const agreed = this.#agreed[level]
+    return answers.filter(({ at, value: { slot } }) => {
+      const late = slot < agreed - LIMITS.chain_lag_slots_max
+      this.health.judge(level, at, !late, 'provider_behind')
+      if (late || slot < (seen[at] ?? 0)) return false
+      seen[at] = Math.min(slot, agreed)
+      return true
+    })
   }
 
   slotMs(): number {
-    const [first, last] = [this.samples[0], this.samples.at(-1)]
-    if (this.samples.length < LIMITS.slot_samples_min || !first || !last) return this.options.slot_ms
+    const [first, last] = [this.#samples[0], this.#samples.at(-1)]
+    if (this.#samples.length < LIMITS.slot_samples_min || !first || !last) return this.options.slot_ms
     return (last.at_ms - first.at_ms) / (last.slot - first.slot)
   }
 
@@ -55,50 +82,64 @@ export class SlotView {
 
   /** Calls `listener` on every advance. @returns a function that removes the listener */
   onSlot(listener: (slot: number) => void): () => void {
-    this.listeners.add(listener)
-    return () => this.listeners.delete(listener)
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
   }
 
   /** Resolves when the view is past `slot`, and after one slot time at the latest. */
   async after(slot: number): Promise<void> {
-    if (this.slot > slot) return
+    if (this.#agreed.confirmed > slot) return
     const advanced = Promise.withResolvers<void>()
     const stop = this.onSlot(() => advanced.resolve())
     await Promise.race([advanced.promise, this.rpc.sleep(this.slotMs())])
     stop()
   }
 
-  private async poll(index: number): Promise<void> {
-    const endpoint = this.rpc.endpoints[index]!
+  async #poll(at: number): Promise<void> {
     for (let failures = 0; !this.rpc.closed; ) {
       try {
-        const slot = await endpoint
-          .getSlot({ commitment: 'confirmed' })
-          .send({ abortSignal: this.rpc.signal() })
+        const { absoluteSlot, blockHeight } = await this.rpc.each[at]!.read((endpoint, abortSignal) =>
+          endpoint.getEpochInfo({ commitment: 'confirmed' }).send({ abortSignal }),
+        )
         failures = 0
-        this.report(index, Number(slot))
+        this.#show('height', at, Number(blockHeight))
+        this.#show('confirmed', at, Number(absoluteSlot))
       } catch {
         failures += 1
       }
-      this.health.set('slot_stalled', this.isStalled())
+      this.health.judge('slot', at, failures === 0, 'provider_silent')
       const pause_ms = Math.min(LIMITS.slot_poll_max_ms, Math.max(LIMITS.slot_poll_min_ms, this.slotMs() / 3))
       await this.rpc.sleep(Math.min(LIMITS.rpc_backoff_max_ms, pause_ms * 2 ** Math.min(failures, 5)))
     }
   }
 
-  /** With several endpoints the second-highest slot counts, so that a single endpoint cannot expire the book. */
-  private report(index: number, slot: number): void {
-    this.reported[index] = Math.max(this.reported[index]!, slot)
-    const ranked = [...this.reported].sort((a, b) => b - a)
-    const agreed = ranked[ranked.length > 1 ? 1 : 0]!
-    if (agreed <= this.slot) return
+  /** The agreed number is the highest that a quorum of providers reaches. */
+  #show(what: Level | 'height', at: number, shown: number): void {
+    this.#shown[what][at] = shown
+    const before = this.#agreed[what]
+    const agreed = this.rpc.reached(this.#shown[what])!
+    const ahead = shown > Math.max(agreed, before) + LIMITS.chain_ahead_slots_max
+    this.health.judge(what, at, before === 0 || !ahead, 'provider_ahead')
+    if (agreed <= before) return
     const at_ms = this.options.monotonicMs()
+    const elapsed_ms = at_ms - this.#advanced_ms
+    // No chain makes slots this fast: not even a quorum may expire the book by naming one.
+    const slot_max = before + LIMITS.slot_jump_max + elapsed_ms / LIMITS.slot_ms_min
+    if (before > 0 && agreed > slot_max) {
+      this.#absurd.add(what)
+      return
+    }
+    this.#absurd.delete(what)
+    this.#agreed[what] = agreed
+    if (what === 'confirmed') this.#advance(agreed, at_ms, elapsed_ms)
+  }
+
+  #advance(slot: number, at_ms: number, elapsed_ms: number): void {
     // A stall of the chain would distort the slot time.
-    if (at_ms - this.advanced_ms > this.options.stall_ms) this.samples.length = 0
-    this.slot = agreed
-    this.advanced_ms = at_ms
-    this.samples.push({ at_ms, slot: agreed })
-    if (this.samples.length > LIMITS.slot_samples_max) this.samples.shift()
-    for (const listener of this.listeners) listener(agreed)
+    if (elapsed_ms > this.options.stall_ms) this.#samples.length = 0
+    this.#advanced_ms = at_ms
+    this.#samples.push({ at_ms, slot })
+    if (this.#samples.length > LIMITS.slot_samples_max) this.#samples.shift()
+    for (const listener of this.#listeners) listener(slot)
   }
 }

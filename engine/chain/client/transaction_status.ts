@@ -4,9 +4,10 @@ import { getCompiledTransactionMessageDecoder, getTransactionDecoder, type Signa
 import { encodeBase58 } from '../../../protocol/base58'
 import { type VaultErrorName, vaultError } from '../../../protocol/vault/errors'
 import type { ChainClient } from './chain_client'
+import type { Answer, Reader } from './rpc_pool'
 
 export type TransactionFailure =
-  /** Caused by the state of the cluster: a later transaction may succeed. */
+  /** Caused by the state of the cluster, a fee, a budget or a size: a later transaction may succeed. */
   | { kind: 'transient'; name: string }
   /** The program ran and rejected it. `name` is undefined for an error that is not the vault's. */
   | { kind: 'program'; name: VaultErrorName | undefined; text: string }
@@ -23,7 +24,8 @@ export function failureOf(error: unknown): TransactionFailure {
   const instruction = (error as { InstructionError?: readonly [unknown, unknown] }).InstructionError
   if (!instruction) return { kind: 'transient', name: nameOf(error) }
   const code = (instruction[1] as { Custom?: bigint | number }).Custom
-  if (code === undefined) return { kind: 'program', name: undefined, text: nameOf(instruction[1]) }
+  // The runtime's own errors are budgets and sizes; a program gives a number.
+  if (code === undefined) return { kind: 'transient', name: nameOf(instruction[1]) }
   const known = vaultError(Number(code))
   return { kind: 'program', name: known?.name, text: known?.name ?? `custom error ${code}` }
 }
@@ -66,7 +68,7 @@ type TransactionStatus = {
 
 /** In the order of `signatures`; undefined for a signature that the chain does not know. @throws ChainUnavailable */
 export async function transactionStatuses(
-  { rpc }: Pick<ChainClient, 'rpc'>,
+  { rpc }: { rpc: Reader },
   signatures: readonly Uint8Array[],
 ): Promise<(TransactionStatus | undefined)[]> {
   const texts = signatures.map((one) => encodeBase58(one) as Signature)
@@ -80,10 +82,37 @@ export async function transactionStatuses(
   )
 }
 
-/** Confirmed block height; past a transaction's last valid height the transaction is expired. @throws ChainUnavailable */
-export async function blockHeight({ rpc }: Pick<ChainClient, 'rpc'>): Promise<number> {
-  const height = await rpc.read((endpoint, abortSignal) =>
-    endpoint.getBlockHeight({ commitment: 'confirmed' }).send({ abortSignal }),
-  )
-  return Number(height)
+/** What a quorum of providers shows of a transaction; `final` once the same quorum shows it at finalized. */
+export type AgreedStatus =
+  | { kind: 'undecided' }
+  /** In no confirmed block. */
+  | { kind: 'unknown' }
+  | { kind: 'executed'; final: boolean; slot: number }
+  | { kind: 'failed'; final: boolean; failure: TransactionFailure }
+
+/** In the order of `signatures`. @throws ChainUnavailable */
+export async function agreedStatuses(
+  { rpc }: Pick<ChainClient, 'rpc'>,
+  signatures: readonly Uint8Array[],
+): Promise<AgreedStatus[]> {
+  const answers = await rpc.all((reader) => transactionStatuses({ rpc: reader }, signatures))
+  return signatures.map((_, index) => {
+    const votes = answers.map(
+      ({ at, value }): Answer<TransactionStatus | undefined> => ({ at, value: value[index] }),
+    )
+    const agreed = rpc.majority(votes, outcomeOf)
+    if (!agreed) return { kind: 'undecided' }
+    const status = agreed[0]!.value
+    if (outcomeOf(status) === 'unknown') return { kind: 'unknown' }
+    const final = agreed.filter(({ value }) => value?.level === 'finalized').length >= rpc.quorum
+    if (status!.error === null) return { kind: 'executed', final, slot: status!.slot }
+    return { kind: 'failed', final, failure: failureOf(status!.error) }
+  })
+}
+
+function outcomeOf(status: TransactionStatus | undefined): string {
+  if (!status || status.level === 'processed') return 'unknown'
+  if (status.error === null) return `executed in ${status.slot}`
+  const failure = failureOf(status.error)
+  return failure.kind === 'program' ? `rejected: ${failure.text}` : `failed: ${failure.name}`
 }

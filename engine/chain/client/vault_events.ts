@@ -3,7 +3,7 @@
 import { type Address, decodeTransactionFromRpcResponse, type Signature } from '@solana/kit'
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
 import { decodeEvent, innerDataOf, type VaultEvent } from '../../../protocol/vault/events'
-import type { ChainClient } from './chain_client'
+import type { VaultReader } from './read_vault'
 
 const PAGE = 100
 /** Transactions read at the same time. */
@@ -24,7 +24,7 @@ export type LandedEvent = {
  * @throws ChainUnavailable
  */
 export async function vaultEvents(
-  client: Pick<ChainClient, 'rpc' | 'address'>,
+  client: VaultReader,
   signature: Uint8Array,
   commitment: 'confirmed' | 'finalized',
 ): Promise<LandedEvent[] | undefined> {
@@ -69,7 +69,7 @@ export function leavesOf(event: VaultEvent): EventLeaf[] {
  * @throws ChainUnavailable
  */
 export async function* eventHistory(
-  client: Pick<ChainClient, 'rpc' | 'address'>,
+  client: VaultReader,
   account: Address,
   commitment: 'confirmed' | 'finalized',
 ): AsyncGenerator<LandedEvent[]> {

@@ -1,209 +1,370 @@
-/** Lands settlement batches in order; only the batch id on chain decides whether one landed, never an RPC reply. */
+/** Lands settlement batches in order; only the batch id that a quorum shows on chain decides whether one landed. */
 
+import type { VaultErrorName } from '../../../protocol/vault/errors'
 import { LIMITS } from '../../limits'
-import type { ChainSinkPort, OutboxPort, SettlementPayload } from '../../ports'
+import type { BatchStage, OutboxPort, SignedBatch } from '../../ports'
+import type { SignedTransaction } from '../client/build_transaction'
 import type { ChainClient } from '../client/chain_client'
 import { supervise } from '../client/health'
-import { readVault, type VaultSnapshot } from '../client/read_vault'
-import { backoffMs } from '../client/rpc_pool'
-import { latestLifetime, priorityPrice } from '../client/sign_vault_instruction'
+import { broadcast } from '../client/land_instruction'
+import { readVaults, type VaultSnapshot } from '../client/read_vault'
+import { type Answer, backoffMs } from '../client/rpc_pool'
+import { signVaultInstruction, Terms } from '../client/sign_vault_instruction'
 import {
-  blockHeight,
-  failureOf,
+  type AgreedStatus,
+  agreedStatuses,
   isPayerShort,
   type TransactionFailure,
-  transactionStatuses,
 } from '../client/transaction_status'
+import { agreedSettled } from '../watch/settled'
 import type { KnownStates } from '../watch/watch_leaves'
-import { type RelayedBatch, RelayedBatches } from './batches'
-import { LandedReport } from './report_landed'
-import {
-  type AheadTerms,
-  AheadWindow,
-  answerFailure,
-  type Draft,
-  isVerdict,
-  SettlementSender,
-} from './settlement_sender'
+import type { Verdicts } from '../watch/watcher'
+import { AheadWindow, type RelayedBatch, RelayedBatches } from './batch'
+import { SettleBuilder, settleUnits } from './settle_instruction'
 
-export type RelayerArgs = {
+type RelayerArgs = {
   outbox: OutboxPort
-  sink: ChainSinkPort
   states: KnownStates
   epoch: number
   monotonicMs: () => number
-  /** Called before the relayer acts on a batch of this venue. */
-  ownBatch: (batch_id: number) => void
+  verdicts: Verdicts
   /** Highest batch id that may be signed now. */
   batchMax: () => number
 }
 
+/** A transaction of a batch that is not journaled yet. */
+type Draft = { batch: RelayedBatch; transaction: SignedTransaction; ahead: boolean }
+
+/** Batches whose transactions are read at the same time. */
+const PARALLEL = 16
+
+/** The chain advanced between reading and landing, or config will show why: read, cite and sign again. */
+const RETRIED: readonly (VaultErrorName | undefined)[] = [
+  'batch_out_of_sequence',
+  'unknown_state',
+  'journal_regressed',
+  'vault_frozen',
+  'vault_paused',
+]
+/** Another instance settles this vault. */
+const FORKED: readonly (VaultErrorName | undefined)[] = [
+  'stale_epoch',
+  'not_settlement_signer',
+  'journal_conflict',
+]
+
 export class Relayer {
-  private readonly batches: RelayedBatches
-  private readonly report: LandedReport
-  private readonly sender: SettlementSender
-  private readonly window = new AheadWindow()
-  private slot_confirmed = 0
-  private slot_finalized = 0
-  private waiting: { batch_id: number; ready: Promise<void> } | undefined
-  private stopped = false
+  readonly #batches: RelayedBatches
+  readonly #builder: SettleBuilder
+  readonly #window = new AheadWindow()
+  readonly #seen = { confirmed: [] as number[], finalized: [] as number[] }
+  /** Newest batch on chain at each level. */
+  #landed: number | undefined
+  #finalized: number | undefined
+  /** Lowest batch whose finality is not recorded. */
+  #open: number | undefined
+  #newest_final: { signature: Uint8Array; slot: number } | undefined
+  /** The oldest batch that no quorum shows as landed, and since when it is due. */
+  #due: { batch_id: number; since_ms: number } | undefined
+  /** The batch whose rejection stopped settlement. */
+  #convicted: number | undefined
+  #waiting: { batch_id: number; ready: Promise<void> } | undefined
 
   constructor(
     readonly client: ChainClient,
     readonly args: RelayerArgs,
   ) {
-    this.batches = new RelayedBatches(client, args)
-    this.report = new LandedReport(client, args, this.batches)
-    this.sender = new SettlementSender(client, args, this.batches)
+    this.#batches = new RelayedBatches(args)
+    this.#builder = new SettleBuilder(client)
+    const max_ms = () => LIMITS.settlement_delay_slots_max * client.view.slotMs()
+    client.health.watch('batch_delayed', () => this.#due !== undefined && this.#waitedMs() > max_ms())
   }
 
-  /** Runs until the client closes, `stop` is called or the program rejects a batch permanently. */
+  /** Runs until the client closes or another instance holds the vault. */
   run(): Promise<void> {
     return supervise(this.client, async () => {
-      if (!this.stopped) await this.step()
-      return !this.stopped
+      if (!this.args.verdicts.isDisowned()) await this.#step()
+      return !this.args.verdicts.isDisowned()
     })
   }
 
-  stop(): void {
-    this.stopped = true
+  /** The newest batch that became final in this run. */
+  newestFinal(): { signature: Uint8Array; slot: number } | undefined {
+    return this.#newest_final
   }
 
-  private async step(): Promise<void> {
-    const { slot } = this.client.view.now()
+  async #step(): Promise<void> {
+    const { client, args } = this
+    this.#noteDue()
+    const { slot } = client.view.now()
     const [finalized, confirmed] = await Promise.all([
-      readVault(this.client, 'finalized', this.slot_finalized),
-      readVault(this.client, 'confirmed', this.slot_confirmed),
+      readVaults(client, 'finalized', this.#seen.finalized),
+      readVaults(client, 'confirmed', this.#seen.confirmed),
     ])
-    this.slot_finalized = this.client.view.reached(finalized.slot)
-    this.slot_confirmed = this.client.view.reached(confirmed.slot)
-    const landed = confirmed.config.last_batch
-    this.window.landed(landed)
-    await this.report.report(finalized.config.last_batch, landed)
-    const payload = this.args.outbox.payload(landed + 1)
-    const halted = confirmed.config.paused || confirmed.config.frozen
-    if (payload && !halted) await this.relay(payload, confirmed)
-    else if (!payload && this.report.isComplete(landed)) return this.idle(landed + 1)
+    this.#finalized = this.#lastBatch(this.#finalized, finalized)
+    this.#landed = this.#lastBatch(this.#landed, confirmed)
+    const landed = this.#landed
+    if (this.#finalized !== undefined && landed !== undefined) {
+      this.#window.landed(landed)
+      if (this.#convicted !== undefined && landed >= this.#convicted) this.#acquit()
+      await this.#report(this.#finalized, landed)
+      if (args.outbox.payload(landed + 1)) await this.#relay(landed + 1, confirmed)
+      else if (this.#open === landed + 1) return this.#idle(landed + 1)
+    }
     // Confirmed state changes at most once per slot: poll once per slot.
-    await this.client.view.after(slot)
+    await client.view.after(slot)
+  }
+
+  /** It rises when a quorum shows more batches and falls when a quorum shows fewer. */
+  #lastBatch(before: number | undefined, answers: readonly Answer<VaultSnapshot>[]): number | undefined {
+    const { rpc } = this.client
+    const shown = answers.map(({ value }) => value.config.last_batch)
+    const most = rpc.reached(shown)
+    if (most === undefined || before === undefined || most > before) return most ?? before
+    return Math.min(before, -rpc.reached(shown.map((batch) => -batch))!)
+  }
+
+  #noteDue(): void {
+    let batch_id = this.#open
+    if (batch_id === undefined) return
+    while (this.#batches.of(batch_id).isConfirmed) batch_id += 1
+    if (!this.args.outbox.payload(batch_id)) this.#due = undefined
+    else if (this.#due?.batch_id !== batch_id) this.#due = { batch_id, since_ms: this.args.monotonicMs() }
+  }
+
+  #waitedMs(): number {
+    return this.#due ? this.args.monotonicMs() - this.#due.since_ms : 0
   }
 
   /** Nothing in flight: waits for the next payload, or for the next poll of the chain. */
-  private async idle(batch_id: number): Promise<void> {
-    this.client.health.set('batch_delayed', false)
-    if (this.waiting?.batch_id !== batch_id) {
-      this.waiting = { batch_id, ready: this.args.outbox.waitForPayload(batch_id) }
+  async #idle(batch_id: number): Promise<void> {
+    if (this.#waiting?.batch_id !== batch_id) {
+      this.#waiting = { batch_id, ready: this.args.outbox.waitForPayload(batch_id) }
     }
-    await Promise.race([this.waiting.ready, this.client.rpc.sleep(4 * this.client.view.slotMs())])
-    if (this.args.outbox.payload(batch_id) === undefined) this.waiting = undefined
+    await Promise.race([this.#waiting.ready, this.client.rpc.sleep(4 * this.client.view.slotMs())])
+    if (this.args.outbox.payload(batch_id) === undefined) this.#waiting = undefined
   }
 
-  /** Follows or sends the batch that is next to land, then sends batches ahead. */
-  private async relay(payload: SettlementPayload, confirmed: VaultSnapshot): Promise<void> {
-    const { client, args } = this
-    const batch = this.batches.of(payload.batch_id)
-    args.ownBatch(batch.batch_id)
-    batch.next_since_ms ??= args.monotonicMs()
-    const waited_ms = args.monotonicMs() - batch.next_since_ms
-    client.health.set('batch_delayed', waited_ms > LIMITS.settlement_delay_slots_max * client.view.slotMs())
-    if (batch.live) await this.follow(batch.batch_id)
-    else if (batch.batch_id <= args.batchMax()) {
-      const failure = await this.sender.sendNext(batch, payload, confirmed)
-      if (failure) return this.refused(batch, failure, false)
-    }
-    if (batch.live && !this.stopped) await this.signAhead(batch, confirmed)
+  /** Follows the batches in flight, then signs and sends those that wait. */
+  async #relay(next: number, confirmed: readonly Answer<VaultSnapshot>[]): Promise<void> {
+    const { verdicts } = this.args
+    verdicts.ownBatch(next)
+    const open = this.#batches.openFrom(next)
+    if (open.length > 0 && !(await this.#follow(open))) return
+    const shown = confirmed.map(({ value }) => value)
+    if (!verdicts.isHalted()) await this.#sign(next, shown)
   }
 
-  /** Reads the status of the live transactions: rebroadcasts them in order, or marks failed ones as not live. */
-  private async follow(next: number): Promise<void> {
-    const live = this.batches.liveFrom(next)
-    const height = await blockHeight(this.client)
-    const signatures = live.map(({ signed }) => signed.at(-1)!.signature)
-    const statuses = await transactionStatuses(this.client, signatures)
-    const newest = live.at(-1)!.batch_id
+  /** Reads the status of the transactions in flight and rebroadcasts them in order. False when the step ends here. */
+  async #follow(open: readonly RelayedBatch[]): Promise<boolean> {
+    const height = this.client.view.agreed('height')
+    const statuses = await agreedStatuses(
+      this.client,
+      open.map(({ newest }) => newest!.signature),
+    )
+    const newest = open.at(-1)!.batch_id
     let overtaken = false
-    for (const [at, batch] of live.entries()) {
-      const status = statuses[at]
-      batch.executed = status?.error === null
-      if (!status?.error) continue
-      batch.live = false
-      const failure = failureOf(status.error)
-      if (!batch.ahead && batch.batch_id === next) return this.refused(batch, failure, true)
+    for (const [at, batch] of open.entries()) {
+      const status = statuses[at]!
+      if (at === 0 && status.kind !== 'undecided' && status.kind !== 'failed') this.#acquit()
+      if (status.kind === 'executed') batch.executed()
+      if (status.kind === 'unknown') batch.pending()
+      if (status.kind !== 'failed') continue
+      if (at === 0 && !batch.isAhead) {
+        await this.#refused(batch, status)
+        return false
+      }
+      batch.refused()
       // An anchor landed between them: nothing was reordered.
-      if (failure.kind === 'program' && failure.name === 'journal_regressed') continue
+      if (status.failure.kind === 'program' && status.failure.name === 'journal_regressed') continue
       // Counts any other failure as a reordering; a permanent one shows when the batch is next to land.
-      this.window.overtaken(batch.batch_id, newest)
+      this.#window.overtaken(batch.batch_id, newest)
       overtaken = true
     }
-    await this.sendAgain(live, height, overtaken)
+    if (this.args.verdicts.isHalted()) return false
+    return this.#sendAgain(open, height, overtaken)
   }
 
   /** Rebroadcasts batches that no block contains yet; immediately if they were lost, because a later one was executed. */
-  private async sendAgain(followed: readonly RelayedBatch[], height: number, lost: boolean): Promise<void> {
+  async #sendAgain(followed: readonly RelayedBatch[], height: number, lost: boolean): Promise<boolean> {
     for (const batch of followed) {
       // Later batches cannot land first; they are signed again after this one.
-      if (!batch.live) return
+      if (batch.phase === 'unsigned') return true
       const { slot } = this.client.view.now()
-      // Past this age it is signed again even if a node reports a lower height or a status.
-      const overdue = slot - batch.signed_slot > LIMITS.transaction_life_slots_max
-      if (batch.executed && !overdue) continue
-      if (overdue || height > batch.signed.at(-1)!.last_valid_block_height) {
-        // The next step reads the batch id again before anything is signed.
-        batch.live = false
-        return
+      if (batch.isExpired(height)) {
+        batch.expired(slot)
+        return false
       }
-      const since = slot - batch.sent_slot
-      if (since >= LIMITS.rebroadcast_slots || (lost && since > 0)) await this.sender.broadcast(batch)
+      const since = batch.unsentFor(slot)
+      if (batch.phase === 'live' && (since >= LIMITS.rebroadcast_slots || (lost && since > 0)))
+        await this.#send(batch)
     }
+    return true
   }
 
   /**
-   * Signs and sends batches behind the next one, as long as every predecessor is live. A batch that failed ahead is signed
-   * again once its predecessor was executed, at most `batch_signings_ahead_max` times; after that when it is next to land.
+   * Signs the next batch to land and those behind it, as long as every predecessor is in flight. A batch that failed ahead is
+   * signed again once its predecessor was executed, at most `batch_signings_ahead_max` times; after that when it is next.
    */
-  private async signAhead(next: RelayedBatch, confirmed: VaultSnapshot): Promise<void> {
-    const { args } = this
-    let terms: AheadTerms | undefined
+  async #sign(next: number, shown: readonly VaultSnapshot[]): Promise<void> {
+    const { args, client } = this
+    let terms: Terms | undefined
     const drafts: Draft[] = []
-    const last = Math.min(next.batch_id + this.window.size, args.batchMax())
-    for (let before = next; before.batch_id < last && !this.stopped; ) {
-      const payload = args.outbox.payload(before.batch_id + 1)
+    let follows = false
+    const last = Math.min(next + this.#window.size, args.batchMax())
+    for (let batch_id = next; batch_id <= last; batch_id++) {
+      const payload = args.outbox.payload(batch_id)
+      const batch = this.#batches.of(batch_id)
       if (!payload) break
-      const batch = this.batches.of(payload.batch_id)
-      if (!batch.live) {
-        const again = batch.signed.length > 0
-        if (again && !terms && !before.executed) break
-        if (batch.signed.length >= LIMITS.batch_signings_ahead_max) break
-        args.ownBatch(batch.batch_id)
-        terms ??= await this.aheadTerms()
-        const draft = await this.sender.draftAhead(batch, payload, confirmed, terms)
-        if (!draft) break
-        drafts.push(draft)
-        if (drafts.length >= LIMITS.batches_journaled_max) await this.sendDrafts(drafts.splice(0))
+      if (batch.phase !== 'unsigned') continue
+      const ahead = batch_id > next
+      const signings = batch.signatures().length
+      const again = ahead && signings > 0
+      if (again && !follows && this.#batches.of(batch_id - 1).phase !== 'executed') break
+      if (again && signings >= LIMITS.batch_signings_ahead_max) break
+      const { leaf_count_min } = payload
+      const state = ahead
+        ? args.states.citeKept(shown, leaf_count_min)
+        : args.states.cite(shown, leaf_count_min)
+      if (!state || !batch.maySign(client.view.now().slot)) break
+      args.verdicts.ownBatch(batch_id)
+      terms ??= await Terms.read(client, signings)
+      const instruction = await this.#builder.build(payload, {
+        epoch: args.epoch,
+        state,
+        ...args.outbox.head(),
+      })
+      const limits = { compute_units: settleUnits(payload), waited_ms: ahead ? 0 : this.#waitedMs() }
+      const built = await signVaultInstruction(client, instruction, terms, limits)
+      if ('failure' in built) {
+        client.health.set('transaction_failing', true)
+        break
       }
-      before = batch
+      drafts.push({ batch, transaction: built.signed, ahead })
+      follows = ahead
+      if (drafts.length >= LIMITS.batches_journaled_max) await this.#journalAndSend(drafts.splice(0))
     }
-    await this.sendDrafts(drafts)
+    await this.#journalAndSend(drafts)
   }
 
-  /** Sends nothing once this venue has to stop. */
-  private async sendDrafts(drafts: Draft[]): Promise<void> {
-    if (drafts.length > 0 && !this.stopped) await this.sender.send(drafts, true)
+  /** Journals the drafts in one group, then sends them one after the other: in parallel they could arrive out of order. */
+  async #journalAndSend(drafts: readonly Draft[]): Promise<void> {
+    // Nothing is sent once this venue has to stop.
+    if (drafts.length === 0 || this.args.verdicts.isHalted()) return
+    const signed = drafts.map(toSigned)
+    await Promise.all(signed.map((one) => this.args.outbox.recordSigned(one)))
+    for (const [at, { batch, ahead }] of drafts.entries()) {
+      for (const later of this.#batches.after(batch.batch_id)) later.superseded()
+      batch.signed(signed[at]!, ahead)
+    }
+    for (const { batch } of drafts) {
+      await this.#send(batch)
+      await this.#recordSubmitted(batch)
+    }
   }
 
-  private async aheadTerms(): Promise<AheadTerms> {
-    const [lifetime, price] = await Promise.all([latestLifetime(this.client), priorityPrice(this.client)])
-    return { lifetime, price }
+  /** Sends the newest transaction, for the first time or again. */
+  async #send(batch: RelayedBatch): Promise<void> {
+    batch.submitted(this.client.view.now().slot)
+    await broadcast(this.client, batch.newest!.transaction)
   }
 
-  private async refused(batch: RelayedBatch, failure: TransactionFailure, landed: boolean): Promise<void> {
-    batch.refusals += 1
-    batch.verdicts = isVerdict(failure) ? batch.verdicts + 1 : 0
-    const halt = answerFailure(failure, landed, batch.verdicts)
-    if (isPayerShort(failure)) this.client.health.set('fee_payer_low', true)
-    if (!halt) return this.client.rpc.sleep(backoffMs(batch.refusals))
-    this.client.health.set(halt, true)
-    this.args.sink.halted(halt)
-    this.stopped = halt !== 'vault_paused'
+  async #recordSubmitted({ batch_id, newest, landed }: RelayedBatch): Promise<void> {
+    const signature = newest?.signature ?? landed
+    const { slot } = this.client.view.now()
+    if (signature)
+      await this.args.outbox.recordStage({ batch_id, stage: 'submitted', signature, slot, payouts: [] })
+  }
+
+  /** The failure of the next batch is a verdict only if the program rejected it, for good and at finalized. */
+  async #refused(batch: RelayedBatch, { failure, final }: AgreedStatus & { kind: 'failed' }): Promise<void> {
+    const { health, rpc } = this.client
+    if (!isVerdict(failure)) {
+      if (isPayerShort(failure)) health.set('fee_payer_low', true)
+      else if (failure.kind === 'transient') health.set('transaction_failing', true)
+      await rpc.sleep(backoffMs(batch.refused()))
+      return
+    }
+    batch.rejected()
+    if (!final) return
+    this.#convicted = batch.batch_id
+    this.args.verdicts.standing(FORKED.includes(failure.name) ? 'forked' : 'program_error', true)
+  }
+
+  /** The quorum shows that the next batch was not rejected after all, or that it landed. */
+  #acquit(): void {
+    if (this.#convicted === undefined) return
+    this.#convicted = undefined
+    this.args.verdicts.standing('program_error', false)
+  }
+
+  /** Records, strictly in order, how far batches landed, and those that a fork took back. */
+  async #report(finalized: number, landed: number): Promise<void> {
+    this.#open ??= this.#firstOpen(finalized)
+    // The same payloads are sent again, in order.
+    for (const batch of this.#batches.after(landed)) {
+      if (!batch.isConfirmed) continue
+      await this.#recordSubmitted(batch)
+      batch.reorged()
+    }
+    for (let first = this.#open; first <= landed; first += PARALLEL) {
+      if (!(await this.#reportSome(first, Math.min(landed, first + PARALLEL - 1), finalized))) return
+    }
+  }
+
+  /** Batches finalized while this venue was down still have their payload: they are recorded first. */
+  #firstOpen(finalized: number): number {
+    let open = finalized + 1
+    while (open > 1 && this.args.outbox.payload(open - 1)) open -= 1
+    return open
+  }
+
+  /** Reads in parallel, records in order. False when later batches must wait, so that stages stay in order. */
+  async #reportSome(first: number, last: number, finalized: number): Promise<boolean> {
+    const reads: { batch: RelayedBatch; found: Promise<BatchStage | undefined> }[] = []
+    let all_ours = true
+    for (let batch_id = first; batch_id <= last && all_ours; batch_id++) {
+      const batch = this.#batches.of(batch_id)
+      const level = batch_id <= finalized ? 'finalized' : 'confirmed'
+      // For a foreign batch the verdict on config decides.
+      all_ours = batch.newest !== undefined || this.args.outbox.payload(batch_id) !== undefined
+      if (!all_ours || (level === 'confirmed' && batch.isConfirmed)) continue
+      this.args.verdicts.ownBatch(batch_id)
+      reads.push({ batch, found: agreedSettled(this.client, batch_id, batch.signatures(), level) })
+    }
+    const stages = await Promise.all(reads.map(({ found }) => found))
+    for (const [at, stage] of stages.entries()) {
+      // The providers' history lags behind the account.
+      if (!stage) return false
+      await this.#record(reads[at]!.batch, stage)
+    }
+    return all_ours
+  }
+
+  async #record(batch: RelayedBatch, stage: BatchStage): Promise<void> {
+    await this.args.outbox.recordStage(stage)
+    batch.confirmed(stage.signature)
+    this.client.health.set('transaction_failing', false)
+    if (stage.stage !== 'finalized') return
+    this.#batches.finalized(batch.batch_id)
+    this.#open = batch.batch_id + 1
+    this.#newest_final = {
+      signature: stage.signature,
+      slot: stage.slot,
+    }
+  }
+}
+
+function isVerdict(failure: TransactionFailure): failure is TransactionFailure & { kind: 'program' } {
+  return failure.kind === 'program' && !RETRIED.includes(failure.name)
+}
+
+function toSigned({ batch, transaction }: Draft): SignedBatch {
+  const { signature, wire, last_valid_block_height } = transaction
+  return {
+    batch_id: batch.batch_id,
+    signature,
+    transaction: wire,
+    last_valid_block_height,
   }
 }

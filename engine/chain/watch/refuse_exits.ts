@@ -6,7 +6,7 @@ import type { HashPort, SpentWitness } from '../../ports'
 import type { ChainClient } from '../client/chain_client'
 import { supervise } from '../client/health'
 import { landInstruction } from '../client/land_instruction'
-import { type OpenExit, readVault, type VaultSnapshot } from '../client/read_vault'
+import { type OpenExit, readVaults, type VaultSnapshot } from '../client/read_vault'
 import { ChainProgramError } from '../client/transaction_status'
 
 type Hold = { batch_max: number; slot_max: number }
@@ -17,8 +17,8 @@ type Hold = { batch_max: number; slot_max: number }
  * old. Meanwhile no batch is signed more than a few behind n, or a busy venue would invalidate every proof.
  */
 export class ExitRefusal {
-  private readonly proofs = new Map<string, SpentWitness>()
-  private readonly holds = new Map<string, Hold>()
+  readonly #proofs = new Map<string, SpentWitness>()
+  readonly #holds = new Map<string, Hold>()
 
   constructor(
     readonly client: ChainClient,
@@ -39,50 +39,51 @@ export class ExitRefusal {
   /** The last batch that may be signed now. */
   batchMax(): number {
     const { slot } = this.client.view.now()
-    const holds = [...this.holds.values()].filter(({ slot_max }) => slot <= slot_max)
+    const holds = [...this.#holds.values()].filter(({ slot_max }) => slot <= slot_max)
     return Math.min(...holds.map(({ batch_max }) => batch_max))
   }
 
   /** Resolves when every request that can be refused now is refused. @throws ChainUnavailable */
   async poll(): Promise<void> {
     const open = new Map([...this.requests()].map((request) => [toHex(request.nullifier), request]))
-    for (const kept of [this.proofs, this.holds]) {
+    for (const kept of [this.#proofs, this.#holds]) {
       for (const nullifier of kept.keys()) if (!open.has(nullifier)) kept.delete(nullifier)
     }
     if (open.size === 0) return
-    const vault = await readVault(this.client, 'confirmed')
+    const shown = (await readVaults(this.client, 'confirmed')).map(({ value }) => value)
     const known: [Uint8Array, SpentWitness][] = []
     for (const [name, { nullifier }] of open) {
-      const proof = await this.proofOf(name, nullifier, vault)
-      if (!proof || !isKnown(vault, proof)) continue
-      const hold = this.holds.get(name)!
+      const proof = await this.#proofOf(name, nullifier, shown)
+      if (!proof || !this.#isKnown(shown, proof)) continue
+      const hold = this.#holds.get(name)!
       hold.slot_max = Math.min(hold.slot_max, this.client.view.now().slot + LIMITS.exit_refusal_cite_slots)
       known.push([nullifier, proof])
     }
-    await Promise.all(known.map(([nullifier, proof]) => this.refuse(nullifier, proof)))
+    await Promise.all(known.map(([nullifier, proof]) => this.#refuse(nullifier, proof)))
   }
 
-  private async proofOf(
+  async #proofOf(
     name: string,
     nullifier: Uint8Array,
-    vault: VaultSnapshot,
+    shown: readonly VaultSnapshot[],
   ): Promise<SpentWitness | undefined> {
-    const kept = this.proofs.get(name)
-    const is_past = kept && kept.last_batch_id <= vault.config.last_batch && !isKnown(vault, kept)
+    const kept = this.#proofs.get(name)
+    const landed = this.client.rpc.reached(shown.map(({ config }) => config.last_batch)) ?? 0
+    const is_past = kept && kept.last_batch_id <= landed && !this.#isKnown(shown, kept)
     if (kept && !is_past) return kept
     const fresh = await this.hash.spentWitness(nullifier)
     if (!fresh.present) return undefined
-    this.proofs.set(name, fresh)
-    if (!this.holds.has(name)) this.holds.set(name, this.holdFor(fresh))
+    this.#proofs.set(name, fresh)
+    if (!this.#holds.has(name)) this.#holds.set(name, this.#holdFor(fresh))
     return fresh
   }
 
-  private holdFor({ last_batch_id }: SpentWitness): Hold {
+  #holdFor({ last_batch_id }: SpentWitness): Hold {
     const batch_max = last_batch_id + LIMITS.batches_behind_refusal_max
     return { batch_max, slot_max: this.client.view.now().slot + LIMITS.exit_refusal_hold_slots_max }
   }
 
-  private async refuse(nullifier: Uint8Array, proof: SpentWitness): Promise<void> {
+  async #refuse(nullifier: Uint8Array, proof: SpentWitness): Promise<void> {
     const { client } = this
     const { spent_root: cited_spent_root, next_value, leaf_index, siblings: path } = proof
     const instruction = refuseExitInstruction({
@@ -104,8 +105,12 @@ export class ExitRefusal {
       if (!(error instanceof ChainProgramError)) throw error
     }
   }
-}
 
-function isKnown({ config, ring }: VaultSnapshot, { spent_root }: SpentWitness): boolean {
-  return [config.spent_root, ...ring.spent_roots].some((root) => equalBytes(root, spent_root))
+  /** Whether a quorum of providers shows the proof's root as one that the program accepts. */
+  #isKnown(shown: readonly VaultSnapshot[], { spent_root }: SpentWitness): boolean {
+    const known = shown.filter(({ config, ring }) =>
+      [config.spent_root, ...ring.spent_roots].some((root) => equalBytes(root, spent_root)),
+    )
+    return known.length >= this.client.rpc.quorum
+  }
 }

@@ -1,19 +1,36 @@
 /** Finds landed settlement batches: one by its id, or all of them from events. */
 
+import { toHex } from '../../../protocol/bytes'
 import type { SettledEvent } from '../../../protocol/vault/events'
 import type { BatchStage, SettledBatch } from '../../ports'
 import type { ChainClient } from '../client/chain_client'
+import type { VaultReader } from '../client/read_vault'
 import { eventHistory, type LandedEvent, vaultEvents } from '../client/vault_events'
 
-type Client = Pick<ChainClient, 'rpc' | 'address'>
 type Level = 'confirmed' | 'finalized'
 
 /**
- * The landed transaction of a batch and the outcome of its payouts. Tries the journaled signatures, newest first, then the
- * config account's history. Undefined while the node does not serve it. @throws ChainUnavailable
+ * The landed transaction of a batch and the outcome of its payouts, as a quorum of providers shows them. Tries the journaled
+ * signatures, newest first, then the config account's history. Undefined while no quorum serves it. @throws ChainUnavailable
  */
-export async function findSettled(
-  client: Client,
+export async function agreedSettled(
+  { rpc, address, health }: Pick<ChainClient, 'rpc' | 'address' | 'health'>,
+  batch_id: number,
+  signatures: readonly Uint8Array[],
+  level: Level,
+): Promise<BatchStage | undefined> {
+  const answers = await rpc.all((reader) =>
+    findSettled({ rpc: reader, address }, batch_id, signatures, level),
+  )
+  return health.decide('settled', answers, keyOf, (stage) => stage === undefined)
+}
+
+function keyOf(stage: BatchStage | undefined): string {
+  return JSON.stringify(stage, (_, value) => (value instanceof Uint8Array ? toHex(value) : value)) ?? 'absent'
+}
+
+async function findSettled(
+  client: VaultReader,
   batch_id: number,
   signatures: readonly Uint8Array[],
   level: Level,
@@ -49,7 +66,7 @@ function outcomeOf({ refund }: SettledEvent['payouts'][number]): BatchStage['pay
  * venue without a journal.
  * @throws HistoryIncomplete, ChainUnavailable
  */
-export async function readSettled(client: Client, after: number): Promise<SettledBatch[]> {
+export async function readSettled(client: VaultReader, after: number): Promise<SettledBatch[]> {
   const batches: SettledBatch[] = []
   for await (const events of eventHistory(client, client.address.config, 'finalized')) {
     for (const { event, signature, slot } of events) {

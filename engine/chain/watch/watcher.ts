@@ -1,108 +1,188 @@
-/** Polls the vault: config and fee payer at confirmed, leaves at finalized, exit requests at both. */
+/** Polls the vault on all providers: verdicts on config, leaves and exit requests count as a quorum shows them. */
 import { equalBytes } from '../../../protocol/bytes'
 import type { ConfigAccount } from '../../../protocol/vault/accounts'
 import { LIMITS } from '../../limits'
 import type { ChainSinkPort, OutboxPort } from '../../ports'
 import type { ChainClient } from '../client/chain_client'
-import { type ChainHealth, supervise } from '../client/health'
-import { readVault } from '../client/read_vault'
-import { ChainUnavailable } from '../client/rpc_pool'
+import { supervise } from '../client/health'
+import { readVaults, type VaultSnapshot } from '../client/read_vault'
+import { type Answer, ChainUnavailable } from '../client/rpc_pool'
+import { transactionStatuses } from '../client/transaction_status'
 import type { ExitWatch } from './watch_exits'
 import type { LeafWatch } from './watch_leaves'
 
 export class Watcher {
-  private exits_slot = Number.NEGATIVE_INFINITY
-  private slot_confirmed = 0
-  private slot_finalized = 0
+  #exits_slot = Number.NEGATIVE_INFINITY
+  readonly #progress = { confirmed: new Progress(), finalized: new Progress() }
+  readonly #seen: Record<'confirmed' | 'finalized', number[]> = { confirmed: [], finalized: [] }
 
   constructor(
     readonly client: ChainClient,
-    readonly config: ConfigWatch,
+    readonly verdicts: Verdicts,
     readonly leaves: LeafWatch,
     readonly exits: ExitWatch,
-    /** Called when the venue's note tree contradicts the chain. */
-    readonly mismatch: () => void,
+    /** The newest finalized batch of this run. */
+    readonly newestFinal: () => { signature: Uint8Array; slot: number } | undefined,
   ) {}
 
-  /** Runs until the client closes or this instance must stop. */
+  /** Runs until the client closes or another instance holds the vault. */
   run(): Promise<void> {
     return supervise(this.client, async () => {
-      if (!(await this.poll())) return false
+      await this.#poll()
       await this.client.rpc.sleep(this.client.view.slotMs())
-      return true
+      return !this.verdicts.isDisowned()
     })
   }
 
-  private async poll(): Promise<boolean> {
-    const confirmed = await readVault(this.client, 'confirmed', this.slot_confirmed)
-    this.slot_confirmed = this.client.view.reached(confirmed.slot)
-    if (!this.config.check(confirmed.config)) return false
-    const finalized = await readVault(this.client, 'finalized', this.slot_finalized)
-    this.slot_finalized = this.client.view.reached(finalized.slot)
-    if (!(await this.leaves.follow(finalized))) {
-      this.mismatch()
-      return false
+  async #poll(): Promise<void> {
+    const { client, verdicts } = this
+    verdicts.atConfirmed(await this.#read('confirmed'))
+    const finalized = await this.#read('finalized')
+    verdicts.atFinalized(finalized)
+    if (finalized.length >= client.rpc.quorum) {
+      const reproduced = await this.leaves.follow(finalized)
+      if (reproduced !== undefined) verdicts.standing('root_mismatch', !reproduced)
     }
-    if (this.slot_confirmed - this.exits_slot >= LIMITS.exits_look_slots) {
-      this.exits_slot = this.slot_confirmed
-      await this.exits.follow()
+    const { slot } = client.view.now()
+    if (slot - this.#exits_slot < LIMITS.exits_look_slots) return
+    this.#exits_slot = slot
+    await this.exits.follow()
+    await this.#audit()
+  }
+
+  async #read(level: 'confirmed' | 'finalized'): Promise<Answer<VaultSnapshot>[]> {
+    const { client } = this
+    const answers = await readVaults(client, level, this.#seen[level])
+    const progress = this.#progress[level]
+    const counts = answers.map(({ value }) => value.config.last_batch + value.tree.leaf_count)
+    const agreed = client.rpc.reached(counts)
+    if (agreed === undefined) return answers
+    progress.advance(client.view.agreed(level), agreed)
+    const agree = answers.map(({ at, value }, index) => progress.agrees(at, value.slot, counts[index]!))
+    // Without a quorum any of them may be the false one.
+    const decided = agree.filter(Boolean).length >= client.rpc.quorum
+    for (const [index, { at }] of answers.entries()) {
+      client.health.judge(`progress ${level}`, at, decided && agree[index]!)
     }
-    return true
+    return answers
+  }
+
+  /** A batch that was final long enough must be known to every provider. @throws ChainUnavailable */
+  async #audit(): Promise<void> {
+    const { rpc, view, health } = this.client
+    const landed = this.newestFinal()
+    if (!landed || view.agreed('finalized') <= landed.slot + LIMITS.chain_lag_slots_max) return
+    for (const { at, value } of await rpc.all((reader) =>
+      transactionStatuses({ rpc: reader }, [landed.signature]),
+    )) {
+      health.judge('history', at, value[0]?.error === null && value[0].slot === landed.slot)
+    }
   }
 }
 
-type ConfigWatchArgs = {
+/** Finds providers whose count of batches and leaves stays away from the agreed one for longer than providers may lag. */
+class Progress {
+  /** Ascending. */
+  readonly #agreed: { slot: number; count: number }[] = []
+  /** By provider: its first count that the quorum has not reached, and the slot of that answer. */
+  readonly #claims = new Map<number, { slot: number; count: number }>()
+
+  advance(slot: number, count: number): void {
+    if (count <= (this.#agreed.at(-1)?.count ?? -1)) return
+    this.#agreed.push({ slot, count })
+    const old = this.#agreed.findLastIndex((one) => one.slot <= slot - 2 * LIMITS.chain_lag_slots_max)
+    if (old > 0) this.#agreed.splice(0, old)
+  }
+
+  agrees(at: number, slot: number, count: number): boolean {
+    const due = this.#agreed.findLast((one) => one.slot <= slot - LIMITS.chain_lag_slots_max)
+    const { count: reached } = this.#agreed.at(-1)!
+    if (count <= reached) this.#claims.delete(at)
+    const known = this.#claims.get(at)
+    if (count > reached && (!known || known.count <= reached)) this.#claims.set(at, { slot, count })
+    const claim = this.#claims.get(at)
+    return count >= (due?.count ?? 0) && (!claim || slot - claim.slot <= LIMITS.chain_lag_slots_max)
+  }
+}
+
+type VerdictArgs = {
+  client: Pick<ChainClient, 'rpc' | 'health'>
   sink: ChainSinkPort
   outbox: OutboxPort
-  health: ChainHealth
   /** Newest batch that the engine knew at the start. */
   last_batch: number
   own_boot_nonces: readonly Uint8Array[]
 }
 type HaltReason = Parameters<ChainSinkPort['halted']>[0]
 
-/** Compares the vault's config with the journal: detects another instance, a lost journal, a pause or a freeze. */
-export class ConfigWatch {
-  private reported = new Set<HaltReason>()
+/**
+ * Halts and resumes the venue by what a quorum shows: another instance or a lost journal at confirmed, because
+ * acknowledgements must stop early and only a restart ends that; everything else at finalized, until it is disproved.
+ */
+export class Verdicts {
+  readonly #standing = new Map<HaltReason, boolean>()
+  /** A quorum shows a vault that settles nothing, at confirmed. */
+  #closed = false
   /** Newest batch that the relayer has acted on. */
-  private newest_own = 0
+  #newest_own = 0
 
-  constructor(readonly args: ConfigWatchArgs) {}
+  constructor(readonly args: VerdictArgs) {}
 
-  /** False when this instance must stop. Reports each verdict once, a pause each time one begins. */
-  check(config: ConfigAccount): boolean {
-    const verdict = this.verdict(config)
-    if (!config.paused) {
-      this.reported.delete('vault_paused')
-      this.args.health.set('vault_paused', false)
-    }
-    if (verdict && !this.reported.has(verdict)) {
-      this.reported.add(verdict)
-      this.args.health.set(verdict, true)
-      this.args.sink.halted(verdict)
-    }
-    return verdict === undefined || verdict === 'vault_paused'
+  /** No settlement may be signed now. */
+  isHalted(): boolean {
+    return this.#closed || [...this.#standing.values()].includes(true)
   }
 
-  private verdict(config: ConfigAccount): HaltReason | undefined {
+  isDisowned(): boolean {
+    return this.#standing.get('forked') === true || this.#standing.get('rolled_back') === true
+  }
+
+  atConfirmed(answers: readonly Answer<VaultSnapshot>[]): void {
+    const { health, rpc } = this.args.client
+    const verdict = health.decide('instance', answers, ({ config }) => this.#instance(config) ?? 'own')
+    const reason = verdict && this.#instance(verdict.config)
+    if (reason) this.standing(reason, true)
+    const closed = rpc.majority(answers, ({ config }) => String(config.frozen || config.paused))
+    if (closed) this.#closed = closed[0]!.value.config.frozen || closed[0]!.value.config.paused
+  }
+
+  atFinalized(answers: readonly Answer<VaultSnapshot>[]): void {
+    const { health } = this.args.client
+    for (const what of ['frozen', 'paused'] as const) {
+      const agreed = health.decide(what, answers, ({ config }) => String(config[what]))
+      if (agreed) this.standing(`vault_${what}`, agreed.config[what])
+    }
+  }
+
+  /** Reports a verdict when it changes, and at the first time: an earlier run may have halted for it. */
+  standing(reason: HaltReason, holds: boolean): void {
+    if (this.#standing.get(reason) === holds) return
+    this.#standing.set(reason, holds)
+    const { client, sink } = this.args
+    client.health.set(reason, holds)
+    if (holds) sink.halted(reason)
+    else sink.resumed(reason)
+  }
+
+  #instance(config: ConfigAccount): 'forked' | 'rolled_back' | undefined {
     const { outbox, last_batch, own_boot_nonces } = this.args
     const own = config.epoch === 0 || own_boot_nonces.some((nonce) => equalBytes(nonce, config.boot_nonce))
     if (!own) return 'forked'
-    if (config.last_batch > last_batch && !this.isOwn(config.last_batch)) return 'rolled_back'
+    if (config.last_batch > last_batch && !this.#isOwn(config.last_batch)) return 'rolled_back'
     const head = outbox.head()
     if (config.journal_seq > head.seq) return 'rolled_back'
-    if (config.journal_seq === head.seq && !equalBytes(config.journal_head, head.head)) return 'forked'
-    if (config.frozen) return 'vault_frozen'
-    return config.paused ? 'vault_paused' : undefined
+    return config.journal_seq === head.seq && !equalBytes(config.journal_head, head.head)
+      ? 'forked'
+      : undefined
   }
 
   /** Marks a batch as this venue's before the relayer acts on it: its payload may be deleted before the next check. */
   ownBatch(batch_id: number): void {
-    this.newest_own = Math.max(this.newest_own, batch_id)
+    this.#newest_own = Math.max(this.#newest_own, batch_id)
   }
 
-  private isOwn(batch_id: number): boolean {
-    return batch_id <= this.newest_own || this.args.outbox.payload(batch_id) !== undefined
+  #isOwn(batch_id: number): boolean {
+    return batch_id <= this.#newest_own || this.args.outbox.payload(batch_id) !== undefined
   }
 }
 
@@ -110,10 +190,16 @@ export class ConfigWatch {
 export async function watchPayer({ rpc, signer, health, fees }: ChainClient): Promise<void> {
   while (!rpc.closed) {
     try {
-      const { value } = await rpc.read((endpoint, abortSignal) =>
-        endpoint.getBalance(signer.address, { commitment: 'confirmed' }).send({ abortSignal }),
+      const low = await rpc.agree(
+        async (reader) => {
+          const { value } = await reader.read((endpoint, abortSignal) =>
+            endpoint.getBalance(signer.address, { commitment: 'confirmed' }).send({ abortSignal }),
+          )
+          return value < fees.balance_min_lamports
+        },
+        (is_low) => String(is_low),
       )
-      health.set('fee_payer_low', value < fees.balance_min_lamports)
+      health.set('fee_payer_low', low)
     } catch (error) {
       if (!(error instanceof ChainUnavailable)) throw error
     }

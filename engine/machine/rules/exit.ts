@@ -36,7 +36,7 @@ export function applyExit(state: State, fx: Effects, command: CommandOf<'exit_re
 
 /** Undefined for a note that a packed batch already spends. */
 function openExit(state: State, fx: Effects, request: ExitRequest): Exit | undefined {
-  const note = noteOf(state, request)
+  const note = noteOfRequest(state, request)
   if (note?.status === 'spent') return undefined
   const exit: Exit = {
     kind: 'exit',
@@ -76,10 +76,10 @@ export function takeForExit(state: State, fx: Effects, exit: Exit, note: Note): 
 }
 
 /**
- * The known note of a request. The program has checked nullifier against commitment; the check here keeps false
- * chain data from freezing the note with another nullifier.
+ * The known note of a request. The program has checked nullifier against commitment; the check here keeps false chain data
+ * from freezing the note with another nullifier, which nobody but its owner can compute.
  */
-function noteOf(state: State, request: ExitRequest): Note | undefined {
+export function noteOfRequest(state: State, request: ExitRequest): Note | undefined {
   const note = state.notes.find(request.commitment)
   if (note === undefined) return undefined
   const own = note.nullifier ?? nullifierOf(request.commitment, note.blinding!)

@@ -31,9 +31,12 @@ export function applyHalted(state: State, fx: Effects, command: CommandOf<'halte
   return { kind: 'done' }
 }
 
-/** Ends any halt except that of a frozen vault. */
+/**
+ * Ends any halt, also that of a freeze which the chain disproves: what it cancelled stays cancelled, and fills and payments
+ * of packed batches, whose notes stay spent, follow their batches again.
+ */
 export function applyResumed(state: State): Answer {
-  if (state.halted !== 'vault_frozen') state.halted = undefined
+  state.halted = undefined
   return { kind: 'done' }
 }
 

@@ -66,7 +66,7 @@ async function diesSending(dir: string, name: string): Promise<{ folder: string;
 /** Opens the venue of `folder` while nothing becomes final, until it has asked the chain about its own epoch. */
 async function openBeforeFinality(folder: string): Promise<JsonVenue> {
   const asked = Promise.withResolvers<void>()
-  endpoint.lies = { simulateTransaction: () => asked.resolve() }
+  endpoint.lies = { sendTransaction: () => asked.resolve() }
   const opening = site.openVenue(folder)
   await asked.promise
   site.chain.stall(false)

@@ -1,6 +1,6 @@
 /** How many batches go ahead follows from how they land. */
 import { expect, test } from 'bun:test'
-import { AheadWindow } from '../../../engine/chain/relayer/settlement_sender'
+import { AheadWindow } from '../../../engine/chain/relayer/batch'
 import { LIMITS } from '../../../engine/limits'
 
 const { batches_ahead_max: FULL, batches_in_order: RUN } = LIMITS

@@ -6,46 +6,11 @@ import { LIMITS } from '../../../engine/limits'
 import type { SettlementPayload, SpentWitness } from '../../../engine/ports'
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
 import { compareBytes, toHex } from '../../../protocol/bytes'
-import { noteInner, nullifierOf } from '../../../protocol/notes/notes'
-import { exitRequestAddress } from '../../../protocol/vault/addresses'
 import { pauseInstruction, unpauseInstruction } from '../../../protocol/vault/admin'
-import { requestExitInstruction } from '../../../protocol/vault/exits'
-import { associatedTokenAddress } from '../../../sandbox/chain/token_instructions'
-import { mintTo } from '../../kit/chain/chain_folder'
-import { fundedWallet } from '../../kit/chain/transfer'
+import { requestExitOf } from '../../kit/chain/request_exit_of'
 import { randomField, USDC, VaultWorld } from '../../kit/chain/vault_world'
 
 const mint = decodeBase58(USDC, 32)!
-
-/** A finalized deposit of `amount` whose owner asks for it back; resolves once the request landed. */
-async function requestExit(world: VaultWorld, amount: bigint) {
-  const owner = await fundedWallet(world.chain)
-  const key = decodeBase58(owner.address, 32)!
-  const blinding = randomField()
-  await world.depositAs(() => noteInner(key, blinding), [amount])
-  await world.sink.until(() => world.sink.told.length === 1)
-  await mintTo(world.chain, USDC, owner.address, 1n)
-  const proof = await world.hash.inclusion(0)
-  const nullifier = nullifierOf(proof.leaf, blinding)
-  const refund_inner = randomField()
-  const destination = decodeBase58(await associatedTokenAddress(owner.address, USDC), 32)!
-  const instruction = requestExitInstruction({
-    program: world.program,
-    owner: key,
-    payer: key,
-    mint,
-    opening: { form: 'deposit', amount, blinding, leaf_index: 0 },
-    nullifier,
-    cited_leaf_count: proof.leaf_count,
-    cited_root: proof.root,
-    destination,
-    refund_inner,
-    path: proof.siblings,
-  })
-  const send = () => world.send(owner, toInstruction(instruction, [owner]))
-  await send()
-  return { nullifier, destination, refund_inner, send, account: exitRequestAddress(world.program, nullifier) }
-}
 
 const upTo = (count: number): number[] => Array.from({ length: count }, (_, at) => at + 1)
 const stages = (world: VaultWorld): string[] => world.sink.exits.map(({ stage }) => stage)
@@ -53,7 +18,7 @@ const stages = (world: VaultWorld): string[] => world.sink.exits.map(({ stage })
 test('a request is told at confirmed, again at finalized, and a batch serves it', async () => {
   const world = await VaultWorld.open()
   await world.boot()
-  const { nullifier, destination, refund_inner } = await requestExit(world, 5_000n)
+  const { nullifier, destination, refund_inner } = await requestExitOf(world, 5_000n)
   await world.sink.until(() => stages(world).includes('finalized'))
   expect(stages(world)).toEqual(['confirmed', 'finalized'])
   const commitment = world.sink.told[0]!
@@ -91,7 +56,7 @@ test('a request for a note that is spent, or that an unlanded batch spends, is r
   const world = await VaultWorld.open()
   await world.boot()
   const gone = (account: Uint8Array) => world.chain.machine.accountAt(encodeBase58(account), 'finalized')
-  const { nullifier, account, send } = await requestExit(world, 5_000n)
+  const { nullifier, account, send } = await requestExitOf(world, 5_000n)
   expect(gone(account)).toBeUndefined()
   await world.sink.until(() => stages(world).includes('finalized'))
   expect(gone(account)).toBeDefined()
@@ -109,7 +74,7 @@ test('a request for a note that is spent, or that an unlanded batch spends, is r
 test('batches stop a little behind a proof against a request until it had its time, or they would outrun it', async () => {
   const world = await VaultWorld.open()
   await world.boot()
-  const { nullifier, account } = await requestExit(world, 5_000n)
+  const { nullifier, account } = await requestExitOf(world, 5_000n)
   await world.sink.until(() => stages(world).includes('finalized'))
   // A state that is kept can be cited ahead.
   world.chain.advance(20)
@@ -144,7 +109,7 @@ test('batches stop a little behind a proof against a request until it had its ti
 test('a boot goes on from what the engine was told: an end that came meanwhile is told, nothing is told twice', async () => {
   const world = await VaultWorld.open()
   await world.boot()
-  await requestExit(world, 5_000n)
+  await requestExitOf(world, 5_000n)
   await world.sink.until(() => stages(world).includes('finalized'))
   await world.port.close()
   const known = world.sink.exits.at(-1)!
@@ -165,7 +130,7 @@ test('a boot goes on from what the engine was told: an end that came meanwhile i
 test('a request that a fork takes back is told as vanished', async () => {
   const world = await VaultWorld.open({}, 40)
   await world.boot()
-  await requestExit(world, 5_000n)
+  await requestExitOf(world, 5_000n)
   await world.sink.until(() => stages(world).includes('confirmed'))
   world.chain.fork(35)
   await world.sink.until(() => stages(world).includes('vanished'))

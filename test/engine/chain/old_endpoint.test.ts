@@ -1,6 +1,6 @@
 /** Providers that read no v1 transaction: one of several holds nothing up, and where all are, v0 serves. */
 import { expect, test } from 'bun:test'
-import { epochOfSigned } from '../../../engine/chain/relayer/batches'
+import { epochOfSigned, RelayedBatch } from '../../../engine/chain/relayer/batch'
 import { VaultWorld } from '../../kit/chain/vault_world'
 
 type Call = { id: unknown; method: string }
@@ -31,7 +31,6 @@ test('batches land through the other provider, and nothing is degraded', async (
   await world.boot({ connect: { rpc_urls: [old.url, world.chain.url] } })
   for (let batch = 1; batch <= 3; batch++) world.outbox.add(world.nextPayload())
   await world.outbox.until(() => world.outbox.stageOf(3) === 'finalized')
-  expect(old.refused).toContain('simulateTransaction')
   expect(old.refused).toContain('sendTransaction')
   expect(world.sink.halts).toEqual([])
   expect(world.port.health().reasons).toEqual([])
@@ -48,7 +47,7 @@ test('what every provider refuses for its form is told at once', async () => {
     (error: Error) => error.message,
   )
   expect(refusal).toContain('failed to deserialize the transaction')
-  expect(old.map(({ refused }) => refused)).toEqual([['simulateTransaction'], ['simulateTransaction']])
+  expect(old.map(({ refused }) => refused)).toEqual([['sendTransaction'], ['sendTransaction']])
   await world.close()
   for (const { stop } of old) stop()
 })
@@ -62,5 +61,8 @@ test('six orders, two outputs each, fill a packet, and another run finds the epo
   const [signed] = world.outbox.signings
   expect(signed!.transaction.length).toBe(1_226)
   expect(epochOfSigned(signed!)).toBe(world.epoch)
+  // What an earlier epoch signed is fenced: it is not sent again.
+  expect(new RelayedBatch(1, signed, world.epoch).phase).toBe('live')
+  expect(new RelayedBatch(1, signed, world.epoch + 1).phase).toBe('unsigned')
   await world.close()
 })

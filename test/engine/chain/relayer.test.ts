@@ -1,7 +1,8 @@
 /** Settlement batches reach finality in order, once each, whatever the chain drops, repeats or takes back. */
 import { expect, test } from 'bun:test'
+import { transactionInstructions } from '../../../engine/chain/client/transaction_status'
 import { decodeBase58 } from '../../../protocol/base58'
-import { compareBytes, toHex } from '../../../protocol/bytes'
+import { compareBytes, readU64Le, toHex } from '../../../protocol/bytes'
 import { associatedTokenAddress } from '../../../sandbox/chain/token_instructions'
 import { mintTo } from '../../kit/chain/chain_folder'
 import { expectLandedOnce } from '../../kit/chain/landed_once'
@@ -10,6 +11,8 @@ import { USDC, VaultWorld } from '../../kit/chain/vault_world'
 /** Far enough back that a relayer on a busy machine still meets its batch before it is final. */
 const FINALIZED_DEPTH = 40
 const FORK_DEPTH_MAX = FINALIZED_DEPTH - 1
+
+const readU32Le = (bytes: Uint8Array, at: number): number => Buffer.from(bytes).readUInt32LE(at)
 
 /** A small reproducible generator (mulberry32). */
 function generator(seed: number): () => number {
@@ -118,6 +121,57 @@ test('a transaction is signed again only when the earlier one can no longer land
   await world.outbox.until(() => world.outbox.stageOf(1) === 'finalized')
   expect(heights[1]!).toBeGreaterThan(world.outbox.signings[0]!.last_valid_block_height)
   await expectLandedOnce(world, 1)
+  await world.close()
+})
+
+test('the fee grows with the time that a batch waits, from 2 s on, up to the cap', async () => {
+  const world = await VaultWorld.open({ blockhash_life: 15, drop: () => false })
+  await world.deposit(1_000n)
+  let later_ms = 0
+  const monotonicMs = () => performance.now() + later_ms
+  const fees = { floor_lamports: 1_000n, cap_lamports: 40_000n }
+  await world.boot({ connect: { transactions: 0, monotonicMs, fees } })
+  world.chain.faults.drop = () => true
+  world.outbox.onSigned = () => {
+    if (world.outbox.signings.length > 0) later_ms = 3_600_000
+    else later_ms = 60_000
+  }
+  world.outbox.add(world.nextPayload())
+  await world.outbox.until(() => world.outbox.signings.length === 3)
+  world.chain.faults.drop = undefined
+  const lamports = world.outbox.signings.map(({ transaction }) => {
+    const datas = transactionInstructions(transaction).map(({ data }) => data)
+    // Of the compute budget program: 2 sets the units, 3 the micro-lamports per unit.
+    const units = Number(readU32Le(datas.find((data) => data[0] === 2 && data.length === 5)!, 1))
+    const price = Number(readU64Le(datas.find((data) => data[0] === 3 && data.length === 9)!, 1))
+    return Math.floor((units * price) / 1_000_000)
+  })
+  expect(lamports[0]).toBe(1_000)
+  expect(lamports[1]).toBeGreaterThanOrEqual(30_000)
+  expect(lamports[1]).toBeLessThan(40_000)
+  expect(lamports[2]).toBe(40_000)
+  await world.close()
+})
+
+test('nothing is sent before the journal has it', async () => {
+  const world = await VaultWorld.open()
+  await world.deposit(1_000n)
+  await world.boot()
+  const [before, after]: number[][] = [[], []]
+  let sent = 0
+  world.chain.faults.rpc = (method) => {
+    if (method === 'sendTransaction') sent += 1
+    return undefined
+  }
+  world.outbox.onSigned = async () => {
+    before!.push(sent)
+    await Bun.sleep(100)
+    after!.push(sent)
+  }
+  world.outbox.add(world.nextPayload())
+  await world.outbox.until(() => world.outbox.stageOf(1) === 'finalized')
+  expect(after).toEqual(before!)
+  expect(sent).toBeGreaterThan(0)
   await world.close()
 })
 

@@ -1,7 +1,7 @@
 /**
- * Everything at once: sends dropped, replies lost and doubled, blocks taken back, blockhashes that die young, an endpoint
- * that is dead, one that dies and comes back, others that fail, and one that lies; calm spells between, so that batches
- * go ahead again. Every batch becomes final once and every payout is paid once.
+ * Everything at once: sends dropped, replies lost and doubled, blocks taken back, blockhashes that die young, a send-only
+ * endpoint that is dead, a provider that dies and comes back, others that fail, and one that lies; calm spells
+ * between, so that batches go ahead again. Every batch becomes final once and every payout is paid once.
  * TACIT_STORM_BATCHES sets how many batches.
  */
 import { expect, test } from 'bun:test'
@@ -38,9 +38,10 @@ test(`${BATCHES} batches through a storm: each final once, nothing paid twice`, 
   const destination = decodeBase58(await associatedTokenAddress(wallet.address, USDC), 32)!
   const liar = new LyingEndpoint(chain.url)
   const mortal = new LyingEndpoint(chain.url)
-  const rpc_urls = [`http://127.0.0.1:${dead.port}`, liar.url, mortal.url, chain.url]
+  const rpc_urls = [liar.url, mortal.url, chain.url]
+  const rpc_send_urls = [`http://127.0.0.1:${dead.port}`]
   await dead.stop(true)
-  await world.boot({ connect: { rpc_urls, rpc_timeout_ms: 2_000 } })
+  await world.boot({ connect: { rpc_urls, rpc_send_urls, rpc_timeout_ms: 2_000 } })
   liar.lies = delayingLies(liar, random)
   watchTruth(world)
   const storm = startStorm(world, random)

@@ -3,11 +3,12 @@ import { expect, test } from 'bun:test'
 import { ChainHealth } from '../../../engine/chain/client/health'
 import { RpcPool } from '../../../engine/chain/client/rpc_pool'
 import { SlotView } from '../../../engine/chain/client/slot_view'
+import { LIMITS } from '../../../engine/limits'
 import { withChain } from '../../kit/chain/chain_folder'
 
 function viewOf(urls: string[], stall_ms = 5_000): { view: SlotView; rpc: RpcPool; health: ChainHealth } {
   const rpc = new RpcPool(urls, 1_000)
-  const health = new ChainHealth()
+  const health = new ChainHealth(rpc, () => performance.now(), 20)
   const view = new SlotView(rpc, health, { monotonicMs: () => performance.now(), slot_ms: 20, stall_ms })
   return { view, rpc, health }
 }
@@ -21,12 +22,15 @@ const reached = (view: SlotView, slot: number): Promise<void> =>
     })
   })
 
+const soon = () => new Promise((resolve) => setImmediate(resolve))
+const epochInfo = (slot: number) => ({ absoluteSlot: slot, blockHeight: slot })
+
 /** An endpoint that claims a slot far ahead. */
 function liar(slot: number): { url: string; stop(): void } {
   const server = Bun.serve({
     hostname: '127.0.0.1',
     port: 0,
-    fetch: () => Response.json({ jsonrpc: '2.0', id: 1, result: slot }),
+    fetch: () => Response.json({ jsonrpc: '2.0', id: 1, result: epochInfo(slot) }),
   })
   return { url: `http://127.0.0.1:${server.port}`, stop: () => void server.stop(true) }
 }
@@ -44,6 +48,98 @@ test('one endpoint that runs ahead does not move the slot', async () => {
   })
 })
 
+/** Providers whose answers a test sets, and the view of them; time passes only by hand. */
+async function playedView(providers: number) {
+  const shown: number[] = new Array(providers).fill(100)
+  const servers = shown.map((_, at) =>
+    Bun.serve({
+      hostname: '127.0.0.1',
+      port: 0,
+      fetch: () => Response.json({ jsonrpc: '2.0', id: 1, result: epochInfo(shown[at]!) }),
+    }),
+  )
+  const rpc = new RpcPool(
+    servers.map(({ port }) => `http://127.0.0.1:${port}/secret-key`),
+    1_000,
+  )
+  const time = { ms: 0 }
+  const monotonicMs = () => time.ms
+  const health = new ChainHealth(rpc, monotonicMs, 20)
+  const view = new SlotView(rpc, health, { monotonicMs, slot_ms: 20, stall_ms: 5_000 })
+  const running = view.run()
+  const stop = async () => {
+    rpc.close()
+    await running
+    for (const server of servers) await server.stop(true)
+  }
+  await reached(view, 100)
+  return { shown, view, health, time, stop, hosts: rpc.hosts }
+}
+
+test('an absurd slot of all providers is never taken; it is said, and the truth goes on', async () => {
+  for (const absurd of [2 ** 52, 100 + LIMITS.slot_jump_max + 1]) {
+    const { shown, view, health, stop } = await playedView(2)
+    shown.fill(absurd)
+    while (!health.reasons().includes('slot_absurd')) await soon()
+    expect(view.now().slot).toBe(100)
+    shown.fill(101)
+    await reached(view, 101)
+    expect(health.reasons()).not.toContain('slot_absurd')
+    await stop()
+  }
+})
+
+test('a machine that was suspended takes the slots that passed meanwhile', async () => {
+  const { shown, view, time, stop } = await playedView(2)
+  const slots = LIMITS.slot_jump_max + 1_000
+  time.ms = 1_000 * LIMITS.slot_ms_min
+  shown.fill(100 + slots)
+  await reached(view, 100 + slots)
+  await stop()
+})
+
+test.each([
+  [1, 1],
+  [2, 2],
+  [3, 2],
+  [4, 3],
+  [5, 3],
+])('of %d providers %d must show a slot', async (providers, quorum) => {
+  const { shown, view, stop } = await playedView(providers)
+  shown.fill(120, 0, quorum - 1)
+  if (quorum > 1) await Bun.sleep(100)
+  expect(view.now().slot).toBe(100)
+  shown.fill(120, 0, quorum)
+  await reached(view, 120)
+  await stop()
+})
+
+test('who is far ahead, or behind for longer than allowed, is named by host, without its path', async () => {
+  const { shown, view, health, time, stop, hosts } = await playedView(3)
+  const snapshot = (at: number, slot: number) => ({ at, value: { slot } })
+  shown[0] = 100 + LIMITS.chain_ahead_slots_max + 1
+  const answers = (behind: number) => [snapshot(0, shown[0]!), snapshot(1, 100), snapshot(2, 100 - behind)]
+  const { chain_lag_slots_max: lag } = LIMITS
+  expect(hosts.join()).not.toContain('secret-key')
+  expect(view.fresh('confirmed', answers(lag)).map(({ at }) => at)).toEqual([0, 1, 2])
+  expect(view.fresh('confirmed', answers(lag + 1)).map(({ at }) => at)).toEqual([0, 1])
+  time.ms = lag * 20 - 1
+  view.fresh('confirmed', answers(lag + 1))
+  expect(health.reasons()).toEqual([])
+  time.ms = lag * 20
+  view.fresh('confirmed', answers(lag + 1))
+  while (health.reasons().length < 2) await soon()
+  expect(health.reasons()).toEqual([`provider_ahead: ${hosts[0]}`, `provider_behind: ${hosts[2]}`])
+  // Older than what the same provider showed to the same reader.
+  const seen: number[] = []
+  expect(view.fresh('confirmed', [snapshot(1, 100)], seen)).toHaveLength(1)
+  expect(view.fresh('confirmed', [snapshot(1, 99)], seen)).toHaveLength(0)
+  // A slot far ahead counts as the agreed one: later answers of the same provider count again.
+  expect(view.fresh('confirmed', [snapshot(1, 1_000_000)], seen)).toHaveLength(1)
+  expect(view.fresh('confirmed', [snapshot(1, view.now().slot)], seen)).toHaveLength(1)
+  await stop()
+})
+
 test('an endpoint that goes back does not take the slot back', async () => {
   let answers = [50, 51, 7, 52]
   const server = Bun.serve({
@@ -52,7 +148,7 @@ test('an endpoint that goes back does not take the slot back', async () => {
     fetch() {
       const [slot = 52, ...rest] = answers
       answers = rest
-      return Response.json({ jsonrpc: '2.0', id: 1, result: slot })
+      return Response.json({ jsonrpc: '2.0', id: 1, result: epochInfo(slot) })
     },
   })
   const { view, rpc } = viewOf([`http://127.0.0.1:${server.port}`])
@@ -73,14 +169,7 @@ test('the slot time is measured, and a chain that stands still is stalled', asyn
     await reached(view, 25)
     expect(view.now().slot_ms).toBeGreaterThan(0)
     chain.stall(true)
-    const stalled = Promise.withResolvers<void>()
-    const set = health.set.bind(health)
-    health.set = (reason, present) => {
-      set(reason, present)
-      if (reason === 'slot_stalled' && present) stalled.resolve()
-    }
-    await stalled.promise
-    expect(view.isStalled()).toBe(true)
+    while (!view.isStalled()) await soon()
     expect(health.reasons()).toEqual(['slot_stalled'])
     chain.stall(false)
     await reached(view, view.now().slot + 2)

@@ -155,9 +155,9 @@ test('a batch on chain that the journal lacks means rolled_back', async () => {
 test('an anchored head is on chain, and an older one is no error', async () => {
   const world = await VaultWorld.open()
   await world.boot()
-  await world.port.anchor(50, new Uint8Array(32).fill(5))
+  await world.port.anchor(50, { seq: 50, head: new Uint8Array(32).fill(5) })
   expect((await world.port.readConfig()).journal_seq).toBe(50)
-  await world.port.anchor(49, new Uint8Array(32).fill(4))
+  await world.port.anchor(49, { seq: 49, head: new Uint8Array(32).fill(4) })
   expect((await world.port.readConfig()).journal_seq).toBe(50)
   await world.close()
 })

@@ -107,9 +107,9 @@ const capacity: Case[] = [
     'unwired settlement',
     'settlement_unavailable',
     async () => {
-      here.open.chain.health_now = { settlement: 'unwired', reasons: ['no endpoint answers'] }
+      here.open.chain.health_now = { settlement: 'unwired', reasons: ['no endpoint answers'], overdue: false }
       const refused = here.place().finally(() => {
-        here.open.chain.health_now = { settlement: 'wired', reasons: [] }
+        here.open.chain.health_now = { settlement: 'wired', reasons: [], overdue: false }
       })
       expect(here.open.venue.status()).toMatchObject({ ready: false, reasons: ['no endpoint answers'] })
       return refused

@@ -193,9 +193,15 @@ test('a frozen vault cancels every order and voids fills and payments that did n
     'fill.voided',
     'fill.voided',
   ])
-  world.must({ kind: 'resumed' })
   const refused = world.run(world.placing('bob', key('b'), { nonce: 51n }))
   expect(refused).toMatchObject({ ok: false, code: 'matching_unavailable' })
+  // The chain disproves the freeze: trading goes on, and what was packed settles after all.
+  world.must({ kind: 'resumed' })
+  expect(world.run(world.placing('bob', key('b'), { nonce: 51n }))).toMatchObject({ ok: true })
+  const lifted = world.events.length
+  const stage = { batch_id: 1, signature: new Uint8Array(64), slot: 1_000, payouts: [] }
+  world.must({ kind: 'batch_stage', stage: { ...stage, stage: 'confirmed' } })
+  expect(kinds(world).slice(lifted)).toEqual(['fill.confirmed', 'fill.confirmed'])
 })
 
 test('a pause does not hide a graver halt, and its end does not end that', () => {

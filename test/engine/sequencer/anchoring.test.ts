@@ -1,5 +1,7 @@
 /** The journal head on chain: what makes an older disk recognisable. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { LIMITS } from '../../../engine/limits'
+import type { ChainPort } from '../../../engine/ports'
 import { Anchoring } from '../../../engine/sequencer/anchoring'
 import { TestSite, type TestVenue } from '../../kit/venue/open_test_venue'
 import { Trader } from '../../kit/venue/trader'
@@ -89,4 +91,41 @@ test('while settlements carry the head nothing is anchored besides; what they le
   expect(ledger.anchors).toHaveLength(length + 1)
   expect(anchoring.isDirty()).toBe(false)
   anchoring.stop()
+})
+
+test('a position that is shown once and disproved later covers nothing for long', async () => {
+  let [shown, sent, now_ms] = [500, 0, 0]
+  const chain = {
+    anchor: async (seq: number, own: { seq: number }) => {
+      if (shown >= seq) return shown
+      sent += 1
+      return own.seq
+    },
+  }
+  const head = () => ({ seq: 500, head: new Uint8Array(32) })
+  const anchoring = new Anchoring(chain as unknown as ChainPort, head, () => now_ms)
+  anchoring.dirty(500)
+  now_ms += 60_000
+  await anchoring.due()
+  expect(sent).toBe(0)
+  shown = 10
+  anchoring.dirty(501)
+  now_ms += 60_000
+  await anchoring.due()
+  expect(sent).toBe(1)
+  anchoring.stop()
+})
+
+test('a record that nothing covers makes the venue not ready, with the reason', async () => {
+  const { anchoring } = open.engine
+  await anchoring.now()
+  const ready = () => open.venue.status()
+  expect(ready().reasons).not.toContain('anchor_overdue')
+  await open.venue.deadMan('alice', trader.deadMan(0))
+  expect(ready()).toMatchObject({ ready: true })
+  site.later_ms += LIMITS.anchor_overdue_ms
+  expect(ready()).toMatchObject({ ready: false })
+  expect(ready().reasons).toContain('anchor_overdue')
+  await anchoring.now()
+  expect(ready()).toMatchObject({ ready: true })
 })

@@ -5,25 +5,30 @@ import type { Random } from '../../laws/random'
 
 type Call = { method: string; params: unknown[] }
 /** The changed result; undefined tells the truth. */
-type Lie = (result: unknown, call: Call) => unknown
+export type Lie = (result: unknown, call: Call) => unknown
 type Accounts = {
   context: { slot: number }
   value: ({ data: [string, string]; owner: string } | null)[]
 }
 
 /** Where the config account keeps its batch id, and how the program begins it (protocol/vault/accounts.ts). */
-const CONFIG_BYTES = 448
+const ACCOUNT_BYTES: Record<number, number> = { 1: 448, 2: 1_072 }
 const LAST_BATCH_AT = 24
 const FAR_SLOTS = 1_000_000_000
 const REMEMBERED = 60
 
 export class LyingEndpoint {
   readonly #server: Bun.Server<undefined>
+  /** Changed answers since the lies were last set. */
+  lied = 0
   /** By method and what it was. */
   readonly told = new Map<string, number>()
-  lies: Record<string, Lie> = {}
+  #lies: Record<string, Lie> = {}
   /** Calls are refused, as by a node that went down. */
   silent = false
+  /** Calls are not answered until it is false again. */
+  hanging = false
+  calls = 0
 
   constructor(readonly truth_url: string) {
     this.#server = Bun.serve({
@@ -34,7 +39,17 @@ export class LyingEndpoint {
   }
 
   get url(): string {
-    return `http://127.0.0.1:${this.#server.port}`
+    return `http://${this.host}`
+  }
+
+  /** As alarms name it. */
+  get host(): string {
+    return `127.0.0.1:${this.#server.port}`
+  }
+
+  set lies(lies: Record<string, Lie>) {
+    this.#lies = lies
+    this.lied = 0
   }
 
   async stop(): Promise<void> {
@@ -46,9 +61,11 @@ export class LyingEndpoint {
   }
 
   async #answer(text: string): Promise<Response> {
+    this.calls += 1
+    while (this.hanging) await Bun.sleep(5)
     if (this.silent) return new Response('', { status: 503 })
     const call = JSON.parse(text) as Call & { id: unknown }
-    const lie = this.lies[call.method]
+    const lie = this.#lies[call.method]
     // A send that is lied about reaches nobody.
     const invented = call.method === 'sendTransaction' ? lie?.(undefined, call) : undefined
     if (invented !== undefined) return Response.json({ jsonrpc: '2.0', id: call.id, result: invented })
@@ -57,19 +74,34 @@ export class LyingEndpoint {
     if (reply === undefined || reply.status !== 200) return new Response('', { status: 502 })
     const told = (await reply.json()) as { result?: unknown }
     const changed = told.result === undefined ? undefined : lie?.(structuredClone(told.result), call)
+    if (changed !== undefined) this.lied += 1
     return Response.json(changed === undefined ? told : { ...told, result: changed })
   }
 }
 
-/** Config accounts in an answer with another batch id than the chain's. */
-export function bendBatch(result: unknown, batchOf: (last_batch: number) => number): unknown {
+type Change = (data: Buffer) => void
+
+/** An answer in which `change` was made to the config account's bytes. */
+export const bendConfig = (result: unknown, change: Change): unknown => bendAccounts(result, 1, change)
+/** The same for the note tree. */
+export const bendTree = (result: unknown, change: Change): unknown => bendAccounts(result, 2, change)
+
+/** @param kind first byte of the account */
+function bendAccounts(result: unknown, kind: number, change: Change): unknown {
   for (const account of (result as Accounts).value) {
     const data = account && Buffer.from(account.data[0], 'base64')
-    if (data?.length !== CONFIG_BYTES || data[0] !== 1) continue
-    data.set(u64Le(Math.max(0, batchOf(Number(data.readBigUInt64LE(LAST_BATCH_AT))))), LAST_BATCH_AT)
+    if (!data || data.length !== ACCOUNT_BYTES[kind] || data[0] !== kind) continue
+    change(data)
     account!.data[0] = data.toString('base64')
   }
   return result
+}
+
+/** Config accounts in an answer with another batch id than the chain's. */
+export function bendBatch(result: unknown, batchOf: (last_batch: number) => number): unknown {
+  return bendConfig(result, (data) => {
+    data.set(u64Le(Math.max(0, batchOf(Number(data.readBigUInt64LE(LAST_BATCH_AT))))), LAST_BATCH_AT)
+  })
 }
 
 /** Lies that delay: about slots, heights, statuses, blockhashes, sends, fees and accounts of the past. */
@@ -88,12 +120,11 @@ export function delayingLies(endpoint: LyingEndpoint, random: Random): Record<st
   }
   const signature = () => encodeBase58(random.bytes(64))
   return {
-    getSlot: one(
-      'getSlot',
-      [0.2, 'far ahead', () => FAR_SLOTS],
-      [0.2, 'behind', (slot) => (slot as number) >> 1],
+    getEpochInfo: one(
+      'getEpochInfo',
+      [0.2, 'far ahead', () => ({ absoluteSlot: FAR_SLOTS, blockHeight: FAR_SLOTS })],
+      [0.2, 'behind', () => ({ absoluteSlot: 1, blockHeight: 1 })],
     ),
-    getBlockHeight: one('getBlockHeight', [0.1, 'far ahead', () => FAR_SLOTS], [0.1, 'behind', () => 1]),
     getMultipleAccounts: one(
       'getMultipleAccounts',
       [0.05, 'a far slot', (result) => ({ ...(result as Accounts), context: { slot: FAR_SLOTS } })],
@@ -116,14 +147,6 @@ export function delayingLies(endpoint: LyingEndpoint, random: Random): Record<st
       [0.1, 'all unknown', (result) => ({ ...(result as object), value: [null] })],
     ),
     sendTransaction: one('sendTransaction', [0.5, 'sent, and dropped', signature]),
-    simulateTransaction: one('simulateTransaction', [
-      0.05,
-      'a state that moved',
-      (result) => ({
-        ...(result as object),
-        value: { err: { InstructionError: [0, { Custom: 7053 }] }, logs: [] },
-      }),
-    ]),
     getTransaction: one('getTransaction', [0.1, 'unknown', () => null]),
     getSignaturesForAddress: one('getSignaturesForAddress', [0.1, 'no history', () => []]),
     getRecentPrioritizationFees: one('getRecentPrioritizationFees', [

@@ -40,6 +40,10 @@ export class MemorySink implements ChainSinkPort {
   readonly slots: number[] = []
   readonly halts: string[] = []
   readonly exits: ExitRequest[] = []
+  /** Halts that were not lifted. */
+  readonly standing = new Set<string>()
+  /** Whether a request names a note that the engine holds. */
+  holds: (request: ExitRequest) => boolean = () => true
   readonly violations: string[] = []
   #listeners = new Set<() => void>()
 
@@ -53,12 +57,19 @@ export class MemorySink implements ChainSinkPort {
     this.told.push(...leaves)
     this.#changed()
   }
-  async exitRequested(request: ExitRequest): Promise<void> {
+  async exitRequested(request: ExitRequest): Promise<boolean> {
+    if (request.stage === 'confirmed' && !this.holds(request)) return false
     this.exits.push(request)
     this.#changed()
+    return true
   }
   halted(reason: string): void {
     this.halts.push(reason)
+    this.standing.add(reason)
+    this.#changed()
+  }
+  resumed(reason: string): void {
+    this.standing.delete(reason)
     this.#changed()
   }
   until(condition: () => boolean): Promise<void> {

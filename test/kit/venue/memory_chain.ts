@@ -79,7 +79,7 @@ export class Ledger {
 
 export class MemoryChain implements ChainPort {
   private args: StartArgs | undefined
-  health_now: ReturnType<ChainPort['health']> = { settlement: 'wired', reasons: [] }
+  health_now: ReturnType<ChainPort['health']> = { settlement: 'wired', reasons: [], overdue: false }
   lag_ms = 0
   /** Set to make the next calls of `anchor` fail. */
   anchor_fails = false
@@ -143,10 +143,13 @@ export class MemoryChain implements ChainPort {
   start(args: StartArgs): void {
     this.args = args
   }
-  async anchor(seq: number, head: Uint8Array): Promise<void> {
+  async anchor(seq: number, own: { seq: number; head: Uint8Array }): Promise<number> {
     if (this.anchor_fails) throw new Error('the cluster does not answer')
-    this.ledger.anchors.push({ seq, head })
-    this.ledger.config = { ...this.ledger.config, journal_seq: seq, journal_head: head }
+    const { config, anchors } = this.ledger
+    if (config.journal_seq >= seq) return config.journal_seq
+    anchors.push(own)
+    this.ledger.config = { ...config, journal_seq: own.seq, journal_head: own.head }
+    return own.seq
   }
   async close(): Promise<void> {
     this.args = undefined

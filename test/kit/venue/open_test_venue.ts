@@ -107,6 +107,8 @@ export class TestSite {
     { mint: QUOTE_MINT, decimals: 6 },
   ])
   readonly keys = testKeys()
+  /** How far a test has moved the monotonic clock. */
+  later_ms = 0
   /** The venue's wall clock; a test may move it. */
   unixMs = (): number => Date.now()
   private running: TestVenue | undefined
@@ -120,7 +122,7 @@ export class TestSite {
     const config = { ...testConfig(dir), ...change }
     const chain = new MemoryChain(this.ledger)
     const hash = await openHashing({ dir: join(dir, 'trees'), key: this.keys.journal_key })
-    const clock = { unixMs: () => this.unixMs(), monotonicMs: () => performance.now() }
+    const clock = { unixMs: () => this.unixMs(), monotonicMs: () => performance.now() + this.later_ms }
     const fatal: Error[] = []
     const ports = { clock, hash, chain, keys: this.keys, fatal: (error: Error) => void fatal.push(error) }
     const vault = await chain.readConfig()

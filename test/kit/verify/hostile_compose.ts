@@ -313,6 +313,11 @@ const ENVIRONMENTS: Row[] = [
     edited('https://two', 'http://two'),
     `${ENVIRONMENT}.SOLANA_RPC_URL: must be https`,
   ],
+  [
+    'transactions sent in the clear',
+    edited("TACIT_RPC_SEND_URLS: ''", 'TACIT_RPC_SEND_URLS: http://three.example'),
+    `${ENVIRONMENT}.TACIT_RPC_SEND_URLS: must be https`,
+  ],
   ['one provider', edited(',https://two.example/path', ''), `${ENVIRONMENT}.SOLANA_RPC_URL`],
   [
     'one provider under two spellings',

@@ -1,0 +1,119 @@
+/** A relayed batch is sent again, signed again or left alone by what was seen of it, never by who looks. */
+import { expect, test } from 'bun:test'
+import { RpcPool } from '../../../engine/chain/client/rpc_pool'
+import { agreedStatuses } from '../../../engine/chain/client/transaction_status'
+import { RelayedBatch } from '../../../engine/chain/relayer/batch'
+import { KnownStates } from '../../../engine/chain/watch/watch_leaves'
+import { LIMITS } from '../../../engine/limits'
+
+const signed = (last_valid_block_height: number) => ({
+  batch_id: 1,
+  signature: new Uint8Array(64),
+  transaction: new Uint8Array(1),
+  last_valid_block_height,
+})
+
+test('a signed batch stays as it is until its height is past', () => {
+  const batch = new RelayedBatch(1, undefined, 1)
+  expect([batch.phase, batch.maySign(100)]).toEqual(['unsigned', true])
+  batch.signed(signed(150), false)
+  expect([batch.phase, batch.maySign(1_000)]).toEqual(['live', false])
+  expect(batch.isExpired(150)).toBe(false)
+  expect(batch.isExpired(151)).toBe(true)
+  batch.executed()
+  expect([batch.isExpired(151), batch.phase]).toEqual([false, 'executed'])
+  batch.pending()
+  expect(batch.phase).toBe('live')
+})
+
+test('after expiry it is signed only on answers that are all younger', () => {
+  const batch = new RelayedBatch(1, undefined, 1)
+  batch.signed(signed(150), false)
+  batch.expired(200)
+  expect(batch.maySign(200 + LIMITS.chain_lag_slots_max)).toBe(false)
+  expect(batch.maySign(201 + LIMITS.chain_lag_slots_max)).toBe(true)
+})
+
+test('a rejection that is not final keeps its transaction; a failure frees it; a fork sends it at once', () => {
+  const batch = new RelayedBatch(1, undefined, 1)
+  batch.signed(signed(150), true)
+  expect([batch.isAhead, batch.unsentFor(101)]).toEqual([true, Number.POSITIVE_INFINITY])
+  batch.submitted(101)
+  expect(batch.unsentFor(105)).toBe(4)
+  batch.rejected()
+  expect([batch.phase, batch.maySign(101)]).toEqual(['rejected', false])
+  expect([batch.refused(), batch.phase, batch.maySign(101), batch.refused()]).toEqual([
+    1,
+    'unsigned',
+    true,
+    2,
+  ])
+  batch.confirmed(new Uint8Array(64).fill(1))
+  expect(batch.isConfirmed).toBe(true)
+  batch.reorged()
+  expect([batch.isConfirmed, batch.unsentFor(105)]).toEqual([false, Number.POSITIVE_INFINITY])
+})
+
+const failed = (code: number, level: string) => ({
+  slot: 5,
+  level,
+  error: { InstructionError: [0, { Custom: code }] },
+})
+const landed = (slot: number, level: string) => ({ slot, level, error: null })
+
+test.each([
+  ['all know nothing', [undefined, undefined, undefined], { kind: 'unknown' }],
+  [
+    'processed only is nothing yet',
+    [landed(5, 'processed'), undefined, landed(5, 'confirmed')],
+    { kind: 'unknown' },
+  ],
+  [
+    'two of three executed',
+    [landed(5, 'confirmed'), landed(5, 'finalized'), undefined],
+    { kind: 'executed', final: false, slot: 5 },
+  ],
+  [
+    'two final',
+    [landed(5, 'finalized'), landed(5, 'finalized'), failed(7061, 'finalized')],
+    { kind: 'executed', final: true },
+  ],
+  ['in different slots', [landed(5, 'finalized'), landed(6, 'finalized'), undefined], { kind: 'undecided' }],
+  [
+    'one final rejection among two',
+    [failed(7061, 'finalized'), failed(7061, 'confirmed'), undefined],
+    { kind: 'failed', final: false },
+  ],
+  [
+    'two final rejections',
+    [failed(7061, 'finalized'), failed(7061, 'finalized'), undefined],
+    { kind: 'failed', final: true },
+  ],
+  [
+    'two different rejections',
+    [failed(7061, 'finalized'), failed(7051, 'finalized'), undefined],
+    { kind: 'undecided' },
+  ],
+])('%s', async (_, shown, expected) => {
+  const pool = new RpcPool(['http://one.example', 'http://two.example', 'http://three.example'], 1_000)
+  const all = async () => shown.map((value, at) => ({ at, value: [value] }))
+  const rpc = Object.assign(pool, { all }) as unknown as RpcPool
+  const [status] = await agreedStatuses({ rpc }, ['' as never])
+  expect(status).toMatchObject(expected)
+  pool.close()
+})
+
+test('a state is cited only if the own tree has its root and a quorum shows it', () => {
+  const state = (leaf_count: number, byte: number) => ({ leaf_count, root: new Uint8Array(32).fill(byte) })
+  const shows = (tree: object, ...states: object[]) => ({ tree, ring: { states } }) as never
+  const states = new KnownStates(2)
+  const [kept, current] = [state(5, 1), state(6, 2)]
+  for (const own of [kept, current]) states.verified(own)
+  expect(states.cite([shows(current, kept), shows(state(4, 9))], 0)).toBeUndefined()
+  expect(states.cite([shows(current, kept), shows(state(7, 9), kept)], 0)).toEqual(kept)
+  expect(states.cite([shows(current, kept), shows(current, kept)], 6)).toEqual(current)
+  expect(states.citeKept([shows(current, kept), shows(current, kept)], 6)).toBeUndefined()
+  // One provider has moved on and keeps what is another's current state.
+  expect(states.cite([shows(current), shows(state(7, 9), current)], 6)).toEqual(current)
+  expect(states.cite([shows(state(5, 3)), shows(state(5, 3))], 0)).toBeUndefined()
+})

@@ -1,0 +1,110 @@
+/** One provider lies to a whole venue: orders, exits and fills are what the honest ones show, and the status names it. */
+import { afterEach, expect, test } from 'bun:test'
+import { decodeBase58, encodeBase58 } from '../../protocol/base58'
+import { fromHex } from '../../protocol/bytes'
+import * as lies from '../kit/chain/kinds_of_lies'
+import { LyingEndpoint } from '../kit/chain/lying_endpoint'
+import { USDC } from '../kit/venue/embedded_site'
+import { EmbeddedTrading, soon } from '../kit/venue/embedded_trading'
+import { requestExit } from '../kit/venue/request_exit'
+
+let world: EmbeddedTrading
+let liar: LyingEndpoint
+afterEach(async () => {
+  await world.site.remove()
+  await liar.stop()
+})
+
+async function open(providers: number): Promise<void> {
+  world = new EmbeddedTrading()
+  const { site } = world
+  await site.openChain()
+  liar = new LyingEndpoint(site.chain.url)
+  site.rpc_urls = [liar.url, ...new Array(providers - 1).fill(site.chain.url)]
+  await site.openVenue()
+  for (const id of ['alice', 'bob']) await site.issue(id)
+  world.alice = world.trader('alice')
+  world.bob = world.trader('bob')
+}
+
+const status = () => world.site.venue.status()
+async function until(holds: () => boolean): Promise<void> {
+  while (!holds()) await soon()
+}
+const named = () => status().reasons.some((reason) => reason.endsWith(liar.host))
+
+async function liveOrder(): Promise<{ order_id: string; deposit: { commitment: string } }> {
+  const deposit = await world.deposited(world.alice, USDC, 200_000_000n)
+  const expiry_slot = world.alice.site.ledger.slot + 5_000
+  const { order_id } = await world.site.venue.place('alice', world.alice.place(deposit, { expiry_slot }))
+  return { order_id, deposit }
+}
+
+test.each([2, 3])(
+  'of %d, one shows a freeze: the order lives, the venue stays ready',
+  async (providers) => {
+    await open(providers)
+    const { order_id } = await liveOrder()
+    liar.lies = lies.frozen()
+    await until(named)
+    expect(status()).toMatchObject({ ready: true, matching: 'running', settlement: 'degraded' })
+    expect(await world.site.venue.order('alice', order_id)).toMatchObject({ status: 'accepted' })
+    liar.lies = {}
+    await until(() => status().settlement === 'wired')
+  },
+  30_000,
+)
+
+test('the only one shows a freeze: the order is lost, but the truth starts the venue again', async () => {
+  await open(1)
+  const { order_id } = await liveOrder()
+  liar.lies = lies.frozen()
+  await until(() => status().matching === 'stopped')
+  const ended = await world.site.venue.order('alice', order_id)
+  expect(ended).toMatchObject({ status: 'cancelled', reason: 'vault_frozen' })
+  liar.lies = {}
+  await until(() => status().ready)
+  await world.cross()
+  await world.until('alice', ({ kind }) => kind === 'fill.finalized')
+}, 30_000)
+
+test('of three, one hides an exit: it is served', async () => {
+  await open(3)
+  liar.lies = lies.hiddenExits()
+  const { order_id, deposit } = await liveOrder()
+  const destination = await world.payee(USDC)
+  const { account } = await requestExit(world.site, world.alice, deposit as never, destination)
+  await world.untilAccount(account, true)
+  await world.untilAccount(account, false)
+  expect(world.balance(destination)).toBe(200_000_001n)
+  expect(await world.site.venue.order('alice', order_id)).toMatchObject({ reason: 'note_exited' })
+}, 30_000)
+
+test('of two, one hides an exit: its note is frozen at once, and it is served with the truth', async () => {
+  await open(2)
+  liar.lies = lies.hiddenExits()
+  const { order_id, deposit } = await liveOrder()
+  const destination = await world.payee(USDC)
+  const { account } = await requestExit(world.site, world.alice, deposit as never, destination)
+  await world.until('alice', ({ kind }) => kind === 'note.exited')
+  expect(await world.site.venue.order('alice', order_id)).toMatchObject({ reason: 'note_exited' })
+  await until(named)
+  expect(world.site.chain.machine.accountAt(encodeBase58(account), 'confirmed')).toBeDefined()
+  liar.lies = {}
+  await world.untilAccount(account, false)
+  expect(world.balance(destination)).toBe(200_000_001n)
+}, 30_000)
+
+test.each([1, 2, 3])(
+  'of %d, one invents an exit of a note: its order lives',
+  async (providers) => {
+    await open(providers)
+    const { order_id, deposit } = await liveOrder()
+    const commitment = fromHex(deposit.commitment, 32)!
+    liar.lies = lies.inventedExit(world.site.chain.program_id!, commitment, decodeBase58(USDC, 32)!)
+    await until(() => liar.lied > 8 && (providers === 1 || named()))
+    expect(await world.site.venue.order('alice', order_id)).toMatchObject({ status: 'accepted' })
+    expect(status()).toMatchObject({ ready: true })
+  },
+  30_000,
+)

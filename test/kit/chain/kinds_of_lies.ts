@@ -1,0 +1,150 @@
+/** Lists what a provider can lie about for as long as it wants, one kind at a time. */
+import { encodeBase58 } from '../../../protocol/base58'
+import { u64Le } from '../../../protocol/bytes'
+import { bendBatch, bendConfig, bendTree, type Lie } from './lying_endpoint'
+
+type Lies = Record<string, Lie>
+type Context = { context: { slot: number } }
+
+/** In a config account (protocol/vault/accounts.ts). */
+const FROZEN_AT = 4
+const JOURNAL_SEQ_AT = 40
+const FAR_SLOTS = 1_000_000
+const EXIT_BYTES = 240
+
+export const frozen = (): Lies => ({
+  getMultipleAccounts: (result) => bendConfig(result, (data) => data.set([1], FROZEN_AT)),
+})
+
+export const advancedHead = (): Lies => ({
+  getMultipleAccounts: (result) =>
+    bendConfig(result, (data) =>
+      data.set(u64Le(data.readBigUInt64LE(JOURNAL_SEQ_AT) + 1_000_000n), JOURNAL_SEQ_AT),
+    ),
+})
+
+/** Slots and heights a million ahead, of the node and of everything that it reads. */
+export const farSlot = (): Lies => {
+  const far: Lie = (result) => {
+    const answer = structuredClone(result) as Context
+    answer.context.slot += FAR_SLOTS
+    return answer
+  }
+  const getEpochInfo: Lie = (result) => {
+    const { absoluteSlot, blockHeight } = result as { absoluteSlot: number; blockHeight: number }
+    return {
+      ...(result as object),
+      absoluteSlot: absoluteSlot + FAR_SLOTS,
+      blockHeight: blockHeight + FAR_SLOTS,
+    }
+  }
+  return { getEpochInfo, getMultipleAccounts: far, getProgramAccounts: far }
+}
+
+/** The first answer about the same accounts, with its slot or as if it were new. */
+function first(with_slot: boolean): Lie {
+  const answers = new Map<string, Context>()
+  return (result, { params }) => {
+    const name = JSON.stringify(params[0]) + (params[1] as { commitment: string }).commitment
+    const known = answers.get(name)
+    if (!known) answers.set(name, structuredClone(result) as Context)
+    if (!known) return undefined
+    return with_slot ? known : { ...known, context: (result as Context).context }
+  }
+}
+
+/** The tree with five leaves more and a root that nothing has. */
+export const inventedLeaves = (): Lies => ({
+  getMultipleAccounts: (result) =>
+    bendTree(result, (data) => {
+      data.set(u64Le(data.readBigUInt64LE(8) + 5n), 8)
+      data.set(new Uint8Array(32).fill(9), 16)
+    }),
+})
+
+/** Another root of the same tree. */
+export const forgedRoot = (): Lies => ({
+  getMultipleAccounts: (result) => bendTree(result, (data) => data.set(new Uint8Array(32).fill(9), 16)),
+})
+
+/** A batch less than landed. */
+export const lowerBatch = (): Lies => ({
+  getMultipleAccounts: (result) => bendBatch(result, (last) => last - 1),
+})
+
+/** Transactions in a later slot than theirs, so that what is recorded of them would be false. */
+export const forgedTransactions = (): Lies => ({
+  getTransaction: (result) => {
+    const found = result as { slot: number } | null
+    return found === null ? undefined : { ...found, slot: found.slot + 1 }
+  },
+})
+
+export const stale = (): Lies => ({ getMultipleAccounts: first(true) })
+
+/** Accounts as they were, at the newest slot, and no newer transactions. */
+export const missingDeposit = (): Lies => ({
+  getMultipleAccounts: first(false),
+  getSignaturesForAddress: () => [],
+})
+
+export const notFound = (): Lies => ({
+  getSignatureStatuses: (result) => {
+    const { context, value } = result as Context & { value: unknown[] }
+    return { context, value: value.map(() => null) }
+  },
+  getTransaction: () => null,
+  getSignaturesForAddress: () => [],
+})
+
+/** Every signature is final and failed with an error of the program. */
+export const forgedError = (code = 7061, confirmationStatus = 'finalized'): Lies => ({
+  getSignatureStatuses: (result) => {
+    const { context, value } = result as Context & { value: unknown[] }
+    const err = { InstructionError: [0, { Custom: code }] }
+    const status = { slot: context.slot, confirmations: null, err, status: { Err: err } }
+    return { context, value: value.map(() => ({ ...status, confirmationStatus })) }
+  },
+})
+
+const isExitRead = (params: unknown[]): boolean =>
+  JSON.stringify(params[1]).includes(`"dataSize":${EXIT_BYTES}`)
+
+export const hiddenExits = (): Lies => ({
+  getProgramAccounts: (result, { params }) =>
+    isExitRead(params) ? { ...(result as object), value: [] } : undefined,
+})
+
+/** Open requests with another destination. */
+export const bentExits = (): Lies => ({
+  getProgramAccounts: (result, { params }) => {
+    if (!isExitRead(params)) return undefined
+    const answer = result as { value: { account: { data: [string, string] } }[] }
+    for (const { account } of answer.value) {
+      const data = Buffer.from(account.data[0], 'base64')
+      data.set(new Uint8Array(32).fill(7), 112)
+      account.data[0] = data.toString('base64')
+    }
+    return answer
+  },
+})
+
+/** An open request for the note of `commitment`, with a nullifier that its owner did not choose. */
+export const inventedExit = (program: Uint8Array, commitment: Uint8Array, mint: Uint8Array): Lies => {
+  const data = Buffer.alloc(EXIT_BYTES)
+  const random = () => crypto.getRandomValues(new Uint8Array(32))
+  data.set([5, 1, 255])
+  ;[random(), commitment, mint].forEach((bytes, at) => void data.set(bytes, 8 + 32 * at))
+  data.set(u64Le(1_000n), 104)
+  ;[random(), random(), random()].forEach((bytes, at) => void data.set(bytes, 112 + 32 * at))
+  data.set(u64Le(4_000_000_000n), 208)
+  const account = { data: [data.toString('base64'), 'base64'], owner: encodeBase58(program) }
+  const rest = { executable: false, lamports: 1, rentEpoch: 0, space: EXIT_BYTES }
+  const entry = { pubkey: encodeBase58(random()), account: { ...account, ...rest } }
+  return {
+    getProgramAccounts: (result, { params }) => {
+      const { context, value } = result as Context & { value: unknown[] }
+      return isExitRead(params) ? { context, value: [...value, entry] } : undefined
+    },
+  }
+}
