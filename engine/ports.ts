@@ -134,7 +134,7 @@ export type VaultConfig = {
   pending: { action: string; effective_unix_s: number; value: string }[]
 }
 
-export type PayoutQueue = {
+type PayoutQueue = {
   capacity: number
   /** The number that the next payout receives; numbers start at 1. */
   next_number: number
@@ -213,7 +213,7 @@ export interface OutboxPort {
   recordPayout(stage: PayoutStage): Promise<void>
   /**
    * Proves that a batch spent the nullifier, under the root of the spent log after `batch_count` batches: the chain's
-   * `last_batch`. Undefined when none of these batches spent it.
+   * `last_batch`. Undefined when none of these batches spent it, and for a count beyond the hashed batches.
    */
   spentProof(nullifier: Uint8Array, batch_count: number): Promise<SpentProof | undefined>
   /** Journal head to store on chain. */

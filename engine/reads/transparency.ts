@@ -1,4 +1,4 @@
-/** Reads the public figures that anyone can check on chain: balances, liabilities, roots, payouts, exits, signer, admin actions. */
+/** Reads the public figures that anyone can check on chain: balances, roots, payouts, exits, signer, admin actions. */
 
 import { encodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'

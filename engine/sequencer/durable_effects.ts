@@ -66,5 +66,5 @@ function applyKind(parts: DurableParts, { command }: Entry): void {
 /** False for slots without events and for the relayer's own records, which would keep the head dirty permanently. */
 function isWorthAnchoring({ command, outcome }: Entry): boolean {
   if (outcome.events.length > 0) return true
-  return command.kind !== 'slot' && command.kind !== 'batch_signed' && command.kind !== 'batch_stage'
+  return !['slot', 'batch_signed', 'batch_stage', 'payout_stage', 'queue_capacity'].includes(command.kind)
 }

@@ -61,7 +61,8 @@ export class Outbox implements OutboxPort {
 
   async spentProof(nullifier: Uint8Array, batch_count: number): Promise<SpentProof | undefined> {
     const spent = spentBatch(this.state, nullifier)
-    if (spent === undefined || spent.batch_id > batch_count) return undefined
+    const { last_hashed } = this.state.settlement
+    if (spent === undefined || spent.batch_id > batch_count || batch_count > last_hashed) return undefined
     return { ...spent, ...(await this.hash.spentPath(spent.batch_id, batch_count)) }
   }
 

@@ -117,7 +117,7 @@ function padded(part: Uint8Array): Uint8Array {
 export type TreeNodes = readonly (readonly Uint8Array[])[]
 
 /** How a tree hashes. */
-export type TreeHashing = {
+type TreeHashing = {
   /** By height: the root of an empty subtree. */
   readonly empty: readonly Uint8Array[]
   /** The parents of adjacent pairs of nodes, concatenated. */

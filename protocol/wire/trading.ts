@@ -251,6 +251,12 @@ export const Order = exact({
 })
 export type Order = Static<typeof Order>
 
+/** The second transaction of a withdrawal or exit, which pays it or turns it into a refund note. */
+const payoutFields = {
+  payout_number: t.Optional(Count),
+  payout_stage: t.Optional(oneOf(['submitted', 'confirmed', 'finalized'])),
+  payout_signature: t.Optional(TransactionSignature),
+}
 const withdrawalFields = {
   withdrawal_id: CommandId,
   commitment: Hash,
@@ -262,9 +268,7 @@ const withdrawalFields = {
   refund_commitment: t.Optional(Hash),
   settlement_batch: t.Optional(Count),
   signature: t.Optional(TransactionSignature),
-  payout_number: t.Optional(Count),
-  payout_stage: t.Optional(oneOf(['submitted', 'confirmed', 'finalized'])),
-  payout_signature: t.Optional(TransactionSignature),
+  ...payoutFields,
   seq: Seq,
 }
 export const Withdrawal = exact(withdrawalFields)
@@ -304,6 +308,20 @@ export type Nonces = Static<typeof Nonces>
 /** Data of a `note.created` or `note.exited` event: a note of one of the account's keys. */
 const NoteEvent = exact({ commitment: Hash, trading_key: PublicKey, mint: Address, amount: U64 })
 export type NoteEvent = Static<typeof NoteEvent>
+/** Data of an `exit.*` event: a request on chain for a note of one of the account's keys. */
+const ExitEvent = exact({
+  nullifier: Hash,
+  commitment: Hash,
+  mint: Address,
+  amount: U64,
+  destination: Address,
+  deadline: Integer(0, Number.MAX_SAFE_INTEGER, 'Unix seconds.'),
+  status: oneOf(['requested', 'served', 'paid', 'refunded']),
+  refund_commitment: t.Optional(Hash),
+  settlement_batch: t.Optional(Count),
+  ...payoutFields,
+})
+export type ExitEvent = Static<typeof ExitEvent>
 export const EventKind = oneOf([
   'order.accepted',
   'order.partially_filled',
@@ -330,6 +348,10 @@ export const EventKind = oneOf([
   'reshape.voided',
   'note.created',
   'note.exited',
+  'exit.requested',
+  'exit.served',
+  'exit.paid',
+  'exit.refunded',
 ])
 export type EventKind = Static<typeof EventKind>
 /** One numbered fact of an account; the same object on REST and on every socket. */
@@ -338,7 +360,7 @@ export const AccountEvent = exact({
   kind: EventKind,
   slot: Slot,
   unix_ms: Milliseconds,
-  data: t.Union([Order, Fill, Withdrawal, Reshape, NoteEvent]),
+  data: t.Union([Order, Fill, Withdrawal, Reshape, NoteEvent, ExitEvent]),
 })
 export type AccountEvent = Static<typeof AccountEvent>
 

@@ -17,7 +17,7 @@ test('a deposit the venue never saw opened is paid out', async () => {
   const { account } = await requestExit(site, stranger, deposit, destination)
   await world.untilAccount(account, true)
   await world.untilAccount(account, false)
-  expect(world.balance(destination)).toBe(7_000_001n)
+  await world.untilBalance(destination, 7_000_001n)
 }, 20_000)
 
 test('a note that backs a live order is paid out and the order cancelled', async () => {
@@ -28,7 +28,7 @@ test('a note that backs a live order is paid out and the order cancelled', async
   const { account } = await requestExit(site, world.alice, deposit, destination)
   await world.untilAccount(account, true)
   await world.untilAccount(account, false)
-  expect(world.balance(destination)).toBe(200_000_001n)
+  await world.untilBalance(destination, 200_000_001n)
   const ended = await site.venue.order('alice', order.order_id)
   expect(ended).toMatchObject({ status: 'cancelled', reason: 'note_exited', filled_amount: '0' })
 }, 20_000)

@@ -77,7 +77,7 @@ test('a fabricated deposit is never paid; the truth stops the venue, and a resto
   while (site.venue.treeRoot().leaf_count < 2) await soon()
   while (!(await site.venue.treeInclusion(1)).usable) await soon()
   const kept = await site.venue.withdraw('alice', alice.withdrawal(real, 4_000_000n, destination))
-  while ((await site.venue.withdrawal('alice', kept.withdrawal_id)).status !== 'finalized') await soon()
+  while ((await site.venue.withdrawal('alice', kept.withdrawal_id)).status !== 'paid') await soon()
   expect(world.balance(destination)).toBe(4_000_001n)
   expect(await usdc()).toEqual([2_000_000n, 2_000_000n])
   expect(site.fatal).toEqual([])

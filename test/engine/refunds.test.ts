@@ -35,7 +35,7 @@ async function refundOf(deposit: Deposit, amount: bigint, destination: Uint8Arra
   )
   for (;;) {
     const found = await venue.withdrawal('alice', withdrawal_id)
-    if (found.status === 'finalized' || found.status === 'refunded') return found
+    if (found.status === 'paid' || found.status === 'refunded') return found
     await soon()
   }
 }
@@ -61,7 +61,7 @@ test('withdrawals to closed, frozen, wrong-mint and vault accounts are refunded 
   // The venue knows the notes: no opening is needed.
   const refunds = outcomes.map(({ refund_commitment }) => ({ commitment: refund_commitment! }) as Deposit)
   const paid = await Promise.all(refunds.map((refund) => refundOf(refund, 3_000_000n, payee)))
-  expect(paid.map(({ status }) => status)).toEqual(paid.map(() => 'finalized'))
+  expect(paid.map(({ status }) => status)).toEqual(paid.map(() => 'paid'))
   expect(world.balance(payee)).toBe(1n + 3_000_000n * BigInt(paid.length))
   expect(site.venue.status()).toMatchObject({ ready: true, matching: 'running', settlement: 'wired' })
   for (const { balance, liabilities } of await site.port.readMints()) expect(balance).toBe(liabilities)

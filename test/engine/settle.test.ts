@@ -1,6 +1,12 @@
 /** From crossing orders to finalized notes, through hashing and the relayer's ports. */
 import { afterEach, expect, test } from 'bun:test'
+import { restoreSpent } from '../../engine/boot/restore'
+import type { CommandBody } from '../../engine/commands'
+import { openPayouts } from '../../engine/machine/settlement/payload'
+import type { Sequencer } from '../../engine/sequencer/sequencer'
 import { fromHex } from '../../protocol/bytes'
+import { spentLogLeaf, spentRootFromPath } from '../../protocol/notes/spent_log'
+import { World } from '../kit/venue/machine_world'
 import { TestSite, type TestVenue } from '../kit/venue/open_test_venue'
 import { outputsStandInTree } from '../kit/venue/outputs_in_tree'
 import { Trader } from '../kit/venue/trader'
@@ -70,6 +76,55 @@ test('a withdrawal pays out through a batch and reports its stages', async () =>
   expect(payload.payouts.map(({ amount }) => amount)).toEqual([2_000_000n])
   const withdrawal = await open.venue.withdrawal('alice', accepted.withdrawal_id)
   expect(withdrawal).toMatchObject({ status: 'paid', settlement_batch: 1, payout_number: 1 })
+})
+
+test('a batch is proved spent under every root the chain had since, and not before', async () => {
+  const open = await site.open()
+  const alice = await Trader.provisioned(open, 'alice')
+  const deposits = [1, 2].map(() => alice.deposit('base', 5_000_000n))
+  await open.chain.finalizeLeaves()
+  const roots: Uint8Array[] = []
+  const spent: Uint8Array[] = []
+  for (const deposit of deposits) {
+    await open.venue.withdraw('alice', alice.withdrawal(deposit, 2_000_000n))
+    open.chain.tick(1)
+    const { nullifiers } = await open.chain.settleNext()
+    spent.push(nullifiers[0]!)
+    roots.push(open.ledger.config.spent_root)
+  }
+  const { outbox } = open.chain
+  for (const [at, nullifier] of spent.entries()) {
+    expect(await outbox.spentProof(nullifier, at)).toBeUndefined()
+    for (let count = at + 1; count <= 2; count++) {
+      const { batch_id, nullifiers, siblings, root } = (await outbox.spentProof(nullifier, count))!
+      expect({ batch_id, nullifiers, root }).toEqual({
+        batch_id: at + 1,
+        nullifiers: [nullifier],
+        root: roots[count - 1]!,
+      })
+      expect(spentRootFromPath(spentLogLeaf(batch_id, nullifiers), at, siblings)).toEqual(root)
+    }
+  }
+  expect(await outbox.spentProof(new Uint8Array(32), 2)).toBeUndefined()
+  expect(await outbox.spentProof(spent[0]!, 3)).toBeUndefined()
+})
+
+test('a venue restored from chain goes on with the numbers of the queue and pays what was open', async () => {
+  const open = await site.open()
+  const alice = await Trader.provisioned(open, 'alice')
+  const deposit = alice.deposit('base', 5_000_000n)
+  await open.chain.finalizeLeaves()
+  await open.venue.withdraw('alice', alice.withdrawal(deposit, 2_000_000n))
+  open.chain.tick(1)
+  await open.chain.settleNext(false)
+  const [entry] = open.ledger.config.queue.entries
+  const restored = new World()
+  const submit = async (command: CommandBody) => void restored.must(command)
+  const sequencer = { submit } as unknown as Sequencer
+  await restoreSpent(open.chain, await open.chain.readConfig(), restored.state, sequencer)
+  const { number, mint, destination, amount } = entry!
+  expect(openPayouts(restored.state)).toEqual([{ number, mint, destination, amount, batch_id: 0 }])
+  expect(restored.state.settlement).toMatchObject({ next_payout: 2, payouts_open: 1, last_batch: 1 })
 })
 
 test('a reshape splits a note into the amounts it names', async () => {

@@ -98,7 +98,7 @@ test('fills, a withdrawal and an exit settle in packets, and a restart gives the
   const deposit = await world.deposited(alice, USDC, 5_000_000n)
   const payee = await world.payee(USDC)
   await site.venue.withdraw('alice', alice.withdrawal(deposit, 2_000_000n, payee))
-  await world.until('alice', ({ kind }) => kind === 'withdrawal.finalized')
+  await world.until('alice', ({ kind }) => kind === 'withdrawal.paid')
   expect(world.balance(payee)).toBe(2_000_001n)
 
   const stranger = world.trader('nobody')
@@ -108,7 +108,7 @@ test('fills, a withdrawal and an exit settle in packets, and a restart gives the
   const { account } = await requestExit(site, stranger, unseen, destination)
   await world.untilAccount(account, true)
   await world.untilAccount(account, false)
-  expect(world.balance(destination)).toBe(7_000_001n)
+  await world.untilBalance(destination, 7_000_001n)
 
   const before = await site.venue.snapshot('alice')
   const fills = await site.venue.fills('alice', { after: 0, limit: 100 })

@@ -1,4 +1,5 @@
 /** Exit requests of a simulation: for notes that are free, back a live order or are unknown; spent ones are refused. */
+import { spentBatch } from '../../engine/machine/state/batch'
 import type { Note } from '../../engine/machine/state/note'
 import { equalBytes, toHex } from '../../protocol/bytes'
 import { noteInner, nullifierOf } from '../../protocol/notes/notes'
@@ -69,17 +70,16 @@ export async function exitSpentNote(simulation: Simulation): Promise<Came> {
 async function refuse(simulation: Simulation, { nullifier }: Asked): Promise<Came> {
   await simulation.quiesce()
   const { chain, venue } = simulation
-  const { leaf, siblings, present } = venue.trees.spent.witness(nullifier)
-  const root = venue.trees.spent.root()
-  if (!present || !equalBytes(root, chain.vault().config.spent_root))
-    throw new Error('a spent note is not in the tree')
+  const spent = spentBatch(venue.state, nullifier)
+  const { config, tree } = chain.vault()
+  const log = venue.trees.spent
+  const root = log.root(config.last_batch)
+  if (spent === undefined || !equalBytes(root, tree.spent_root))
+    throw new Error('a spent note is not in the log')
   const { key: refuser, seed } = simulation.wallet
-  const proof = {
-    cited_spent_root: root,
-    next_value: leaf.next_value,
-    leaf_index: leaf.index,
-    path: siblings,
-  }
+  const { batch_id: batch, nullifiers } = spent
+  const path = log.siblings(batch - 1, config.last_batch)
+  const proof = { cited_spent_root: root, batch, nullifiers, path }
   await chain.send(refuseExitInstruction({ program: chain.program, refuser, nullifier, ...proof }), [seed])
   const events = await simulation.tick()
   if (!events.some(({ kind }) => kind === 'exit_refused')) throw new Error('a spent note was not refused')

@@ -29,24 +29,20 @@ export class Holdings {
 
   landed(event: VaultEvent): void {
     this.#move(event, 1n)
-    if (event.kind !== 'settled') return
-    for (const { kind, refund, mint, amount } of event.payouts) {
-      if (refund === undefined) this.paid += 1
-      else this.refunded += 1
-      if (kind === 'withdrawal' && refund)
-        this.#refunds.set(toHex(refund.commitment), { mint: toHex(mint), amount })
-    }
+    if (event.kind !== 'paid') return
+    const { payout, refund, mint, amount } = event
+    if (refund === undefined) this.paid += 1
+    else this.refunded += 1
+    if (payout === 'withdrawal' && refund)
+      this.#refunds.set(toHex(refund.commitment), { mint: toHex(mint), amount })
   }
 
   lost(event: VaultEvent): void {
     this.#move(event, -1n)
     if (event.kind === 'deposited') this.unopened.delete(toHex(event.commitment))
-    if (event.kind !== 'settled') return
-    for (const { refund } of event.payouts) {
-      if (refund === undefined) continue
-      this.unopened.delete(toHex(refund.commitment))
-      this.#refunds.delete(toHex(refund.commitment))
-    }
+    if (event.kind !== 'paid' || event.refund === undefined) return
+    this.unopened.delete(toHex(event.refund.commitment))
+    this.#refunds.delete(toHex(event.refund.commitment))
   }
 
   #move(event: VaultEvent, sign: 1n | -1n): void {
@@ -54,8 +50,7 @@ export class Holdings {
       this.#vault.set(toHex(mint), (this.#vault.get(toHex(mint)) ?? 0n) + sign * amount)
     }
     if (event.kind === 'deposited') add(event.mint, event.amount)
-    if (event.kind !== 'settled') return
-    for (const { refund, mint, amount } of event.payouts) if (refund === undefined) add(mint, -amount)
+    if (event.kind === 'paid' && event.refund === undefined) add(event.mint, -event.amount)
   }
 
   /** @throws Error naming the mint that does not add up */
@@ -82,11 +77,14 @@ export class Holdings {
       else add(toHex(note.mint), note.amount)
     }
     state.mints.forEach(({ bytes, text }, mint) => {
-      const { balance, liabilities } = chain.money(bytes)
+      const { balance, liabilities, queued } = chain.money(bytes)
+      const open = chain.queue().filter((entry) => toHex(entry.mint) === toHex(bytes))
+      const due = open.reduce((sum, { amount }) => sum + amount, 0n)
+      if (due !== queued) throw new Error(`entries of ${due} of ${text} are open, the vault says ${queued}`)
       const told = this.#vault.get(toHex(bytes)) ?? 0n
       if (balance !== told) throw new Error(`events leave ${told} of ${text}, the vault holds ${balance}`)
-      if (balance !== liabilities)
-        throw new Error(`the vault owes ${liabilities} of ${text} and holds ${balance}`)
+      if (balance !== liabilities + queued)
+        throw new Error(`the vault owes ${liabilities} and ${queued} of ${text} and holds ${balance}`)
       if (owed[mint] !== liabilities)
         throw new Error(`${owed[mint]} of ${text} is owed, the vault says ${liabilities}`)
     })

@@ -1,10 +1,15 @@
 /** Between venue and chain, slot by slot: lands batches in order and tells the venue what became final, or was undone. */
 import { KnownStates } from '../../engine/chain/watch/watch_leaves'
 import { appendLeaves } from '../../engine/hashing/trees'
-import type { BatchStage } from '../../engine/ports'
-import { toHex } from '../../protocol/bytes'
-import { exitRequestAddress } from '../../protocol/vault/addresses'
-import type { ExitRequestedEvent, SettledEvent, VaultEvent } from '../../protocol/vault/events'
+import { openPayouts } from '../../engine/machine/settlement/payload'
+import type { BatchStage, PayoutStage } from '../../engine/ports'
+import { equalBytes, toHex } from '../../protocol/bytes'
+import { PAY_ENTRIES_MAX } from '../../protocol/limits'
+import { decodeExitRequest } from '../../protocol/vault/accounts'
+import { exitRequestAddress, TOKEN_PROGRAM } from '../../protocol/vault/addresses'
+import type { EventOf, VaultEvent } from '../../protocol/vault/events'
+import { closeExitInstruction } from '../../protocol/vault/exits'
+import { payInstruction } from '../../protocol/vault/queue'
 import { signBatch } from './sign_batch'
 import type { SimChain } from './sim_chain'
 import type { SimVenue } from './sim_venue'
@@ -48,6 +53,8 @@ export class Relay {
   #seen: number
   #told: number
   #weather = FAIR
+  /** Nullifiers of served requests, whose bonds return. */
+  readonly #served = new Set<Uint8Array>()
 
   constructor(
     readonly chain: SimChain,
@@ -64,7 +71,10 @@ export class Relay {
   async tick(weather: Weather): Promise<VaultEvent[]> {
     const { chain, venue } = this
     this.#weather = weather
-    if (!weather.silent) await this.#offer()
+    if (!weather.silent) {
+      await this.#offer()
+      if (!weather.dropped) await this.#pay()
+    }
     const events = chain.advance()
     this.#mayDie('landed', () => events.some(({ kind }) => kind === 'settled'))
     this.learn()
@@ -89,7 +99,12 @@ export class Relay {
     const { last_batch } = chain.vault().config
     for (const batch of [...venue.state.settlement.batches.values()]) {
       if (batch.progress === 'confirmed' && batch.batch_id > last_batch)
-        this.#stage({ batch: batch.batch_id, payouts: [] }, 'submitted')
+        this.#stage({ batch: batch.batch_id }, 'submitted')
+    }
+    for (const { number } of chain.queue()) {
+      const payout = venue.state.settlement.queued.get(number)
+      if (payout?.kind === 'withdrawal' && payout.payout_stage === 'confirmed')
+        this.#payout({ number, refund: undefined }, 'submitted')
     }
     for (const exit of [...venue.state.settlement.exits.values()]) {
       if (exit.settlement_batch > 0 || chain.data(exit.request_account) !== undefined) continue
@@ -101,6 +116,7 @@ export class Relay {
   undone(lost: readonly VaultEvent[]): void {
     for (const event of lost) {
       if (event.kind === 'settled') this.#stage(event, 'submitted')
+      if (event.kind === 'paid') this.#payout(event, 'submitted')
       if (event.kind === 'exit_requested') this.#exit(event, 'vanished')
     }
   }
@@ -127,12 +143,40 @@ export class Relay {
     }
   }
 
+  /** Pays what is open, and returns the bonds of served requests. */
+  async #pay(): Promise<void> {
+    const { chain, venue, settlement_seed } = this
+    const { program } = chain
+    const open = new Map(openPayouts(venue.state).map((payout) => [payout.number, payout]))
+    const due = chain.queue().filter(({ number }) => open.has(number))
+    for (const { number, mint, destination, amount } of due) {
+      const own = open.get(number)!
+      const equal = equalBytes(own.mint, mint) && equalBytes(own.destination, destination)
+      if (!equal || own.amount !== amount)
+        throw new Error(`the program gave number ${number} to another payout`)
+    }
+    const entries = due.slice(0, PAY_ENTRIES_MAX).map((entry) => ({ ...entry, token_program: TOKEN_PROGRAM }))
+    if (entries.length > 0)
+      await chain.send(payInstruction({ program, refund: false, entries }), [settlement_seed])
+    for (const nullifier of this.#served) {
+      const account = chain.data(exitRequestAddress(program, nullifier))
+      const request = account && decodeExitRequest(account)
+      if (!request?.served) {
+        this.#served.delete(nullifier)
+        continue
+      }
+      const { bond_payer } = request
+      await chain.send(closeExitInstruction({ program, nullifier, bond_payer }), [settlement_seed])
+    }
+  }
+
   #happened(event: VaultEvent): void {
     if (event.kind === 'settled') {
       this.#stage(event, 'submitted')
       this.#stage(event, 'confirmed')
       this.#mayDie('confirmed')
     }
+    if (event.kind === 'paid') this.#payout(event, 'confirmed')
     if (event.kind === 'exit_requested') this.#exit(event, 'confirmed')
   }
 
@@ -153,6 +197,7 @@ export class Relay {
       for (const event of events) {
         if (event.kind === 'exit_requested') this.#exit(event, 'finalized')
         if (event.kind === 'settled' && this.#stage(event, 'finalized')) this.#count(event)
+        if (event.kind === 'paid') this.#payout(event, 'finalized')
       }
       this.#verify([tree, ...ring.states])
     }
@@ -167,28 +212,40 @@ export class Relay {
     }
   }
 
-  #count({ payouts }: SettledEvent): void {
+  #count({ payouts }: EventOf<'settled'>): void {
+    const exits = payouts.filter(({ kind }) => kind === 'exit')
     this.counts.landed += 1
-    this.counts.refunded += payouts.filter(({ refund }) => refund !== undefined).length
-    this.counts.exits_served += payouts.filter(({ kind }) => kind === 'exit').length
+    this.counts.exits_served += exits.length
+    for (const { nullifier, served } of exits) if (served) this.#served.add(nullifier!)
     this.#mayDie('finalized')
   }
 
   /** Answers whether the venue did not know. */
-  #stage(event: Pick<SettledEvent, 'batch' | 'payouts'>, stage: BatchStage['stage']): boolean {
+  #stage(event: Pick<EventOf<'settled'>, 'batch'>, stage: BatchStage['stage']): boolean {
     const known = this.venue.state.settlement.landed?.batch_id ?? 0
     if (event.batch <= known) return false
-    const payouts = event.payouts.map(({ refund }): BatchStage['payouts'][number] =>
-      refund
-        ? { outcome: 'refunded', refund_commitment: refund.commitment, refund_leaf_index: refund.leaf_index }
-        : { outcome: 'paid' },
-    )
-    const told = { batch_id: event.batch, stage, signature: SIGNATURE, slot: this.chain.tip, payouts }
+    const told = { batch_id: event.batch, stage, signature: SIGNATURE, slot: this.chain.tip }
     this.venue.must({ kind: 'batch_stage', stage: told })
     return true
   }
 
-  #exit(event: ExitRequestedEvent, stage: 'confirmed' | 'finalized' | 'vanished'): void {
+  #payout({ number, refund }: Pick<EventOf<'paid'>, 'number' | 'refund'>, stage: PayoutStage['stage']): void {
+    const landed = stage !== 'submitted'
+    const told: PayoutStage = {
+      number,
+      stage,
+      outcome: landed ? (refund === undefined ? 'paid' : 'refunded') : undefined,
+      refund_commitment: landed ? refund?.commitment : undefined,
+      refund_leaf_index: landed ? refund?.leaf_index : undefined,
+      signature: SIGNATURE,
+      slot: this.chain.tip,
+    }
+    if (stage === 'finalized' && this.venue.state.settlement.queued.has(number) && refund !== undefined)
+      this.counts.refunded += 1
+    this.venue.must({ kind: 'payout_stage', stage: told })
+  }
+
+  #exit(event: EventOf<'exit_requested'>, stage: 'confirmed' | 'finalized' | 'vanished'): void {
     const { nullifier, commitment, mint, amount, destination, refund_inner, deadline_s } = event
     const request_account = exitRequestAddress(this.chain.program, nullifier)
     const request = { nullifier, commitment, mint, amount, destination, refund_inner, request_account, stage }
@@ -200,6 +257,7 @@ export class Relay {
 function toldUntil(chain: SimChain, { state }: SimVenue): number {
   const isKnown = (event: VaultEvent): boolean => {
     if (event.kind === 'settled' && event.batch > (state.settlement.landed?.batch_id ?? 0)) return false
+    if (event.kind === 'paid' && state.settlement.queued.has(event.number)) return false
     return leavesOf(event).every(({ index }) => index < state.leaves.size)
   }
   // Requests are told again: to a venue that knows them it changes nothing.
@@ -211,10 +269,8 @@ function toldUntil(chain: SimChain, { state }: SimVenue): number {
 /** Leaves an event appended, in order. */
 function leavesOf(event: VaultEvent): { index: number; leaf: Uint8Array }[] {
   if (event.kind === 'deposited') return [{ index: event.leaf_index, leaf: event.commitment }]
+  if (event.kind === 'paid' && event.refund)
+    return [{ index: event.refund.leaf_index, leaf: event.refund.commitment }]
   if (event.kind !== 'settled') return []
-  const refunds = event.payouts.flatMap(({ refund }) => (refund ? [refund.commitment] : []))
-  return [...event.outputs.map(({ commitment }) => commitment), ...refunds].map((leaf, at) => ({
-    index: event.first_leaf_index + at,
-    leaf,
-  }))
+  return event.outputs.map(({ commitment: leaf }, at) => ({ index: event.first_leaf_index + at, leaf }))
 }

@@ -13,7 +13,14 @@ import {
 import type { VaultSnapshot } from '../../engine/chain/client/read_vault'
 import { encodeBase58 } from '../../protocol/base58'
 import { readU64Le, toHex } from '../../protocol/bytes'
-import { decodeConfig, decodeMintRecord, decodeRing, decodeTree } from '../../protocol/vault/accounts'
+import {
+  decodeConfig,
+  decodeMintRecord,
+  decodeQueue,
+  decodeRing,
+  decodeTree,
+  type QueueAccount,
+} from '../../protocol/vault/accounts'
 import { mintRecordAddress, vaultAddresses, vaultTokenAddress } from '../../protocol/vault/addresses'
 import { VAULT_ERRORS } from '../../protocol/vault/errors'
 import { decodeEvent, type VaultEvent } from '../../protocol/vault/events'
@@ -27,7 +34,7 @@ export const FINALIZED_DEPTH = 8
 /** Slots whose events are kept beyond finality: a venue that was down reads them late. */
 const EVENTS_KEPT = 20
 /** What a settlement may meet that came too late, twice, or from an instance that is gone. */
-const HARMLESS = ['unknown_state', 'stale_epoch', 'batch_out_of_sequence', 'journal_regressed']
+const HARMLESS = ['unknown_state', 'stale_epoch', 'batch_out_of_sequence']
 
 export class SimChain {
   readonly #dir = mkdtempSync(join(tmpdir(), 'tacit-simulation-'))
@@ -69,6 +76,11 @@ export class SimChain {
     }
   }
 
+  /** Open entries of the payout queue. */
+  queue(): QueueAccount['entries'] {
+    return decodeQueue(this.data(vaultAddresses(this.program).queue)!)!.entries
+  }
+
   data(account: Uint8Array): Uint8Array | undefined {
     const name = toHex(account)
     if (!this.#accounts.has(name)) {
@@ -78,9 +90,9 @@ export class SimChain {
   }
 
   /** What the vault holds and owes of a mint. */
-  money(mint: Uint8Array): { balance: bigint; liabilities: bigint } {
-    const { liabilities } = decodeMintRecord(this.data(mintRecordAddress(this.program, mint))!)!
-    return { balance: readU64Le(this.data(vaultTokenAddress(this.program, mint))!, 64), liabilities }
+  money(mint: Uint8Array): { balance: bigint; liabilities: bigint; queued: bigint } {
+    const { liabilities, queued } = decodeMintRecord(this.data(mintRecordAddress(this.program, mint))!)!
+    return { balance: readU64Le(this.data(vaultTokenAddress(this.program, mint))!, 64), liabilities, queued }
   }
 
   /** `salt` makes another signature over the same instruction. */
@@ -98,10 +110,10 @@ export class SimChain {
     return wire
   }
 
-  /** Queues a transaction for the next slot; a settlement may be refused for coming late. */
-  enqueue(wire: Uint8Array, is_settlement = false): void {
+  /** Queues a transaction for the next slot; a settlement or opening may be refused for coming late. */
+  enqueue(wire: Uint8Array, may_be_late = false): void {
     const decoded = decodeTransaction(wire)
-    if (is_settlement) this.#settlements.add(decoded.signature!)
+    if (may_be_late) this.#settlements.add(decoded.signature!)
     this.chain.machine.enqueue(decoded)
   }
 

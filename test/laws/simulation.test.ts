@@ -48,7 +48,7 @@ test(
       const { venue, chain, landings } = simulation
       expect(landings.landed).toBe(chain.vault().config.last_batch)
       const rebuilt = venue.rebuildTrees()
-      expect(toHex(rebuilt.spent.root())).toBe(toHex(chain.vault().config.spent_root))
+      expect(toHex(rebuilt.spent.root())).toBe(toHex(chain.vault().tree.spent_root))
       expect(toHex(rebuilt.notes.root())).toBe(toHex(chain.vault().tree.root))
       venue.takeSnapshot()
     } finally {

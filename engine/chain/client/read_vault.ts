@@ -201,7 +201,7 @@ function pendingOf(config: ConfigAccount): VaultConfig['pending'] {
     const value = encodeBase58(pending_admin.key)
     pending.push({ action: 'set_admin', effective_unix_s: pending_admin.effective_at_s, value })
   }
-  if (pending_restore_at_s !== undefined) {
+  if (pending_restore_at_s > 0) {
     pending.push({
       action: 'authorize_restore',
       effective_unix_s: pending_restore_at_s,

@@ -321,6 +321,13 @@ export const batch_row = struct({
   signed: option(signed_batch),
 })
 
+const PAYOUT_PROGRESS = {
+  payout_number: uint,
+  payout_stage: option(word(PAYOUT_STAGES)),
+  payout_signature: option(text),
+  refund_commitment: option(b32),
+}
+
 export const withdrawal_row = struct({
   withdrawal_id: hex(16),
   key: uint,
@@ -335,11 +342,8 @@ export const withdrawal_row = struct({
   accepted_slot: uint,
   change: option(uint),
   status: word(['accepted', 'submitted', 'confirmed', 'finalized', 'paid', 'refunded', 'voided']),
-  refund_commitment: option(b32),
   refund_blinding: option(b32),
-  payout_number: uint,
-  payout_stage: option(word(PAYOUT_STAGES)),
-  payout_signature: option(text),
+  ...PAYOUT_PROGRESS,
   settlement_batch: uint,
   signature: option(text),
   accepted_seq: uint,
@@ -373,7 +377,7 @@ export const exit_row = struct({
   accepted_slot: uint,
   note: option(uint),
   settlement_batch: uint,
-  payout_number: uint,
+  ...PAYOUT_PROGRESS,
 })
 
 /** Exactly one of the two. */

@@ -2,11 +2,12 @@
 import { encodeBase58 } from '../../../protocol/base58'
 import type { CommandOf } from '../../commands'
 import type { BatchStage } from '../../ports'
-import type { Exit, Reshape, SettlementBatch, Withdrawal } from '../state/batch'
+import { type Exit, type Reshape, type SettlementBatch, UNPAID, type Withdrawal } from '../state/batch'
 import { dropAll, notesOfBatch, retireNote } from '../state/note'
 import type { Answer, Effects } from '../state/outcome'
 import type { State } from '../state/state'
 import { fillView, reshapeView, withdrawalView } from '../state/views'
+import { announceExit } from './exit'
 
 export function applyBatchSigned(state: State, command: CommandOf<'batch_signed'>): Answer {
   const batch = state.settlement.batches.get(command.signed.batch_id)
@@ -52,18 +53,22 @@ function stagePayout(
   stage: BatchStage['stage'],
   signature: string,
 ): void {
-  const { queued, exits } = state.settlement
-  const closed =
-    payout.kind === 'exit'
-      ? !exits.has(payout.nullifier.toHex())
-      : payout.status === 'paid' || payout.status === 'refunded'
-  if (stage === 'submitted') queued.delete(payout.payout_number)
-  else if (!closed) queued.set(payout.payout_number, payout)
-  if (payout.kind === 'exit' || closed) return
+  const { queued } = state.settlement
+  const { payout_number } = payout
+  if (payout.payout_stage === 'finalized') return
+  const was_queued = queued.has(payout_number)
+  if (stage === 'submitted') {
+    queued.delete(payout_number)
+    Object.assign(payout, { ...UNPAID, payout_number })
+  } else queued.set(payout_number, payout)
+  if (payout.kind === 'exit') {
+    const is_queued = stage !== 'submitted'
+    if (is_queued !== was_queued) announceExit(state, fx, payout, is_queued ? 'served' : 'requested')
+    return
+  }
   payout.signature = signature
-  if (stage === 'submitted')
-    payout.payout_stage = payout.payout_signature = payout.refund_commitment = undefined
   payout.status = stage
+  payout.ended_unix_ms = 0
   payout.seq = fx.emit(payout.key.account, `withdrawal.${payout.status}`, (seq) =>
     withdrawalView(payout, seq),
   )

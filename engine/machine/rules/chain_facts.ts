@@ -63,9 +63,8 @@ export function applyQueueRestored(state: State, command: CommandOf<'queue_resto
   if (settlement.batches.size > 0) throw new Error('the restored payout queue comes before any batch')
   settlement.next_payout = command.next_payout
   settlement.payouts_open = command.payouts.length
-  for (const { number, ...payout } of command.payouts) {
-    settlement.queued.set(number, { kind: 'restored', ...payout })
-  }
+  for (const { number, mint, destination, amount } of command.payouts)
+    settlement.queued.set(number, { kind: 'restored', mint, destination, amount })
   return { kind: 'done' }
 }
 

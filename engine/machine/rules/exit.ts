@@ -1,14 +1,16 @@
 /** Applies exit requests seen on chain: freezes the note, cancels its order or payment, queues the exit for settlement. */
 import { equalBytes } from '../../../protocol/bytes'
 import { nullifierOf } from '../../../protocol/notes/notes'
+import type { ExitEvent } from '../../../protocol/wire/trading'
 import type { CommandOf } from '../../commands'
 import { LIMITS } from '../../limits'
 import type { ExitRequest } from '../../ports'
 import { keyOf } from '../state/account'
-import type { Exit } from '../state/batch'
+import { type Exit, UNPAID } from '../state/batch'
 import type { Note } from '../state/note'
 import type { Answer, Effects } from '../state/outcome'
 import type { State } from '../state/state'
+import { exitView } from '../state/views'
 import { announceNote } from './hashed'
 import { endOrder } from './order_life'
 import { voidPayment } from './payment'
@@ -51,7 +53,7 @@ function openExit(state: State, fx: Effects, request: ExitRequest): Exit | undef
     accepted_slot: state.slot,
     note: undefined,
     settlement_batch: 0,
-    payout_number: 0,
+    ...UNPAID,
   }
   state.settlement.exits.set(exit.nullifier.toHex(), exit)
   if (note !== undefined) takeForExit(state, fx, exit, note)
@@ -74,6 +76,13 @@ export function takeForExit(state: State, fx: Effects, exit: Exit, note: Note): 
   note.status = 'exiting'
   note.setNullifier(exit.nullifier)
   announceNote(state, fx, 'note.exited', note)
+  announceExit(state, fx, exit, 'requested')
+}
+
+/** Emits an event to the account of the note's key; a note that the engine has not seen has none. */
+export function announceExit(state: State, fx: Effects, exit: Exit, status: ExitEvent['status']): void {
+  const account = exit.note === undefined ? undefined : keyOf(state, exit.note.owner)?.account
+  if (account !== undefined) fx.emit(account, `exit.${status}`, () => exitView(exit, status))
 }
 
 /**

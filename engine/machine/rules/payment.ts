@@ -1,7 +1,7 @@
 /** Decides and applies withdrawals and reshapes, and voids those that will not settle. */
 import { type Amount, plus } from '../../../protocol/units'
 import type { CommandOf } from '../../commands'
-import type { Reshape, Withdrawal } from '../state/batch'
+import { type Reshape, UNPAID, type Withdrawal } from '../state/batch'
 import { holdAll } from '../state/note'
 import { type Answer, type Effects, type Env, type RefusedOutcome, refuse } from '../state/outcome'
 import type { State } from '../state/state'
@@ -49,14 +49,7 @@ function checkResend(state: State, command: PaymentCommand): RefusedOutcome | un
 function firstResult(known: Withdrawal | Reshape) {
   const first = { status: 'accepted' as const, settlement_batch: 0, signature: undefined }
   if (known.kind === 'reshape') return reshapeView({ ...known, ...first, outputs: [] }, known.accepted_seq)
-  const unpaid = {
-    change: undefined,
-    refund_commitment: undefined,
-    payout_number: 0,
-    payout_stage: undefined,
-    payout_signature: undefined,
-  }
-  return withdrawalView({ ...known, ...first, ...unpaid }, known.accepted_seq)
+  return withdrawalView({ ...known, ...first, ...UNPAID, change: undefined }, known.accepted_seq)
 }
 
 type WithdrawPlan = { ok: true; signer: Signer; note: NoteFound; fee: Amount }
@@ -135,11 +128,8 @@ export function applyWithdraw(
     fee: plan.fee,
     change_anchor: command.change_anchor,
     change: undefined,
-    refund_commitment: undefined,
     refund_blinding: undefined,
-    payout_number: 0,
-    payout_stage: undefined,
-    payout_signature: undefined,
+    ...UNPAID,
   }
   const { account } = terms.key
   withdrawal.seq = fx.emit(account, 'withdrawal.accepted', (seq) => withdrawalView(withdrawal, seq))

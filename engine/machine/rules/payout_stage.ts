@@ -2,12 +2,11 @@
 import { encodeBase58 } from '../../../protocol/base58'
 import { equalBytes } from '../../../protocol/bytes'
 import type { CommandOf } from '../../commands'
-import type { PayoutStage } from '../../ports'
-import type { Withdrawal } from '../state/batch'
+import type { Exit, Withdrawal } from '../state/batch'
 import type { Answer, Effects } from '../state/outcome'
 import type { State } from '../state/state'
 import { withdrawalView } from '../state/views'
-import { takeForExit } from './exit'
+import { announceExit, takeForExit } from './exit'
 import { announceNote } from './hashed'
 
 /**
@@ -21,37 +20,44 @@ export function applyPayoutStage(state: State, fx: Effects, command: CommandOf<'
     throw new Error('the chain names a payout that was never packed')
   const payout = settlement.queued.get(stage.number)
   if (payout === undefined) return { kind: 'done' }
-  const final = stage.stage === 'finalized'
-  if (final) {
+  if (stage.stage === 'finalized') {
     settlement.queued.delete(stage.number)
     settlement.payouts_open -= 1
   }
-  if (payout.kind === 'withdrawal') stageWithdrawal(state, fx, payout, stage)
-  if (payout.kind === 'exit' && final) {
-    settlement.exits.delete(payout.nullifier.toHex())
-    if (payout.note !== undefined) state.notes.drop(payout.note)
-  }
+  if (payout.kind === 'restored') return { kind: 'done' }
+  const signature = encodeBase58(stage.signature)
+  if (payout.payout_stage === stage.stage && payout.payout_signature === signature) return { kind: 'done' }
+  const refunded = stage.outcome === 'refunded'
+  if (refunded && (stage.refund_commitment === undefined || stage.refund_leaf_index === undefined))
+    throw new Error('a refund came without its note')
+  payout.payout_stage = stage.stage
+  payout.payout_signature = signature
+  payout.refund_commitment = refunded ? stage.refund_commitment : undefined
+  const ended = stage.stage === 'finalized' ? (refunded ? 'refunded' : 'paid') : undefined
+  if (payout.kind === 'exit') stageExit(state, fx, payout, ended)
+  else stageWithdrawal(state, fx, payout, ended)
+  if (payout.kind === 'withdrawal' && ended === 'refunded')
+    registerRefund(state, fx, payout, stage.refund_leaf_index!)
   return { kind: 'done' }
 }
 
-function stageWithdrawal(state: State, fx: Effects, withdrawal: Withdrawal, stage: PayoutStage): void {
-  const signature = encodeBase58(stage.signature)
-  if (withdrawal.payout_stage === stage.stage && withdrawal.payout_signature === signature) return
-  const refunded = stage.outcome === 'refunded'
-  const { refund_commitment, refund_leaf_index } = stage
-  if (refunded && (refund_commitment === undefined || refund_leaf_index === undefined))
-    throw new Error('a refund came without its note')
-  withdrawal.payout_stage = stage.stage
-  withdrawal.payout_signature = signature
-  withdrawal.refund_commitment = refunded ? refund_commitment : undefined
-  if (stage.stage === 'finalized') {
-    withdrawal.status = refunded ? 'refunded' : 'paid'
+type Ended = 'paid' | 'refunded' | undefined
+
+function stageExit(state: State, fx: Effects, exit: Exit, ended: Ended): void {
+  announceExit(state, fx, exit, ended ?? 'served')
+  if (ended === undefined) return
+  state.settlement.exits.delete(exit.nullifier.toHex())
+  if (exit.note !== undefined) state.notes.drop(exit.note)
+}
+
+function stageWithdrawal(state: State, fx: Effects, withdrawal: Withdrawal, ended: Ended): void {
+  if (ended !== undefined) {
+    withdrawal.status = ended
     withdrawal.ended_unix_ms = state.unix_ms
   }
   withdrawal.seq = fx.emit(withdrawal.key.account, `withdrawal.${withdrawal.status}`, (seq) =>
     withdrawalView(withdrawal, seq),
   )
-  if (withdrawal.status === 'refunded') registerRefund(state, fx, withdrawal, refund_leaf_index!)
 }
 
 /** The program has turned the payout into a note in deposit form; the chain determined its leaf. */

@@ -44,8 +44,19 @@ export type SettlementBatch = {
   signed: SignedBatch | undefined
 }
 
+/** Of a withdrawal or exit: the transaction that pays it or turns it into a refund note. */
+type PayoutProgress = {
+  /** 0 until it is packed. */
+  payout_number: number
+  payout_stage: PayoutStage['stage'] | undefined
+  /** base58. */
+  payout_signature: string | undefined
+  /** Set once the chain turns the payout into a refund note. */
+  refund_commitment: Uint8Array | undefined
+}
+
 /** A payout of part of a note to a token account. */
-export type Withdrawal = {
+export type Withdrawal = PayoutProgress & {
   readonly kind: 'withdrawal'
   /** Hex. */
   readonly withdrawal_id: string
@@ -62,18 +73,10 @@ export type Withdrawal = {
   change: Note | undefined
   /** That of its settlement batch until the payout is final. */
   status: 'accepted' | 'submitted' | 'confirmed' | 'finalized' | 'paid' | 'refunded' | 'voided'
-  /** Set once the chain turns the payout into a refund note. */
-  refund_commitment: Uint8Array | undefined
   /** Of the refund note that the chain may append; known once the batch is hashed. */
   refund_blinding: Uint8Array | undefined
   settlement_batch: number
   signature: string | undefined
-  /** 0 until it is packed. */
-  payout_number: number
-  /** Of the newest transaction that pays it. */
-  payout_stage: PayoutStage['stage'] | undefined
-  /** base58. */
-  payout_signature: string | undefined
   /** Event numbers of its acceptance and of its newest event. */
   accepted_seq: EventSeq
   seq: EventSeq
@@ -104,7 +107,7 @@ export type Reshape = {
 }
 
 /** An exit request seen on chain. The whole note is paid to the destination of the request. */
-export type Exit = {
+export type Exit = PayoutProgress & {
   readonly kind: 'exit'
   readonly nullifier: Uint8Array
   readonly mint: Uint8Array
@@ -120,8 +123,13 @@ export type Exit = {
   /** Undefined while the engine has not seen the opening of the note. */
   note: Note | undefined
   settlement_batch: number
-  /** 0 until it is packed. */
-  payout_number: number
+}
+
+export const UNPAID: PayoutProgress = {
+  payout_number: 0,
+  payout_stage: undefined,
+  payout_signature: undefined,
+  refund_commitment: undefined,
 }
 
 /** A payout that a batch before this journal queued. */

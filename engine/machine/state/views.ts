@@ -2,7 +2,7 @@
 import { encodeBase58 } from '../../../protocol/base58'
 import type { EventSeq, Lots } from '../../../protocol/units'
 import type * as wire from '../../../protocol/wire/trading'
-import type { Reshape, Withdrawal } from './batch'
+import type { Exit, Reshape, Withdrawal } from './batch'
 import type { FinalOrder } from './final_orders'
 import { baseOf, type InstrumentTerms, priceOf } from './instrument'
 import type { FillRecord, Order } from './order'
@@ -97,16 +97,43 @@ export function withdrawalView(withdrawal: Withdrawal, seq = withdrawal.seq): wi
     status: withdrawal.status,
     seq,
   }
-  const { refund_commitment } = withdrawal
   const change = withdrawal.change?.commitment
   if (change !== undefined) view.change_commitment = change.toHex()
-  if (refund_commitment !== undefined) view.refund_commitment = refund_commitment.toHex()
   if (withdrawal.settlement_batch > 0) view.settlement_batch = withdrawal.settlement_batch
   if (withdrawal.signature !== undefined) view.signature = withdrawal.signature
-  if (withdrawal.payout_number > 0) view.payout_number = withdrawal.payout_number
-  if (withdrawal.payout_stage !== undefined) view.payout_stage = withdrawal.payout_stage
-  if (withdrawal.payout_signature !== undefined) view.payout_signature = withdrawal.payout_signature
-  return view
+  return Object.assign(view, payoutView(withdrawal))
+}
+
+export function exitView(exit: Exit, status: wire.ExitEvent['status']): wire.ExitEvent {
+  const view: wire.ExitEvent = {
+    nullifier: exit.nullifier.toHex(),
+    commitment: exit.commitment.toHex(),
+    mint: encodeBase58(exit.mint),
+    amount: exit.amount.toString(),
+    destination: encodeBase58(exit.destination),
+    deadline: exit.deadline_unix_s,
+    status,
+  }
+  if (exit.settlement_batch > 0) view.settlement_batch = exit.settlement_batch
+  return Object.assign(view, payoutView(exit))
+}
+
+/** Without a field for what is not known yet. */
+function payoutView({
+  payout_number,
+  payout_stage,
+  payout_signature,
+  refund_commitment,
+}: Withdrawal | Exit): Pick<
+  wire.ExitEvent,
+  'payout_number' | 'payout_stage' | 'payout_signature' | 'refund_commitment'
+> {
+  return {
+    ...(payout_number > 0 ? { payout_number } : {}),
+    ...(payout_stage === undefined ? {} : { payout_stage }),
+    ...(payout_signature === undefined ? {} : { payout_signature }),
+    ...(refund_commitment === undefined ? {} : { refund_commitment: refund_commitment.toHex() }),
+  }
 }
 
 /** `outputs` is empty until the settlement batch is hashed. */

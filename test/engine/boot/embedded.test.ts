@@ -92,8 +92,8 @@ test('a withdrawal reaches a token account', async () => {
   const destination = decodeBase58(await site.payee(USDC), 32)!
   const request = alice.withdrawal(deposit, 2_000_000n, destination)
   const accepted = await site.venue.withdraw('alice', request)
-  await event('alice', ({ kind }) => kind === 'withdrawal.finalized')
-  expect((await site.venue.withdrawal('alice', accepted.withdrawal_id)).status).toBe('finalized')
+  await event('alice', ({ kind }) => kind === 'withdrawal.paid')
+  expect((await site.venue.withdrawal('alice', accepted.withdrawal_id)).status).toBe('paid')
 }, 30_000)
 
 test('after a restart the venue opens the next epoch and goes on', async () => {

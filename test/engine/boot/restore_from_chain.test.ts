@@ -89,7 +89,7 @@ test('restored from chain alone: notes open, spent ones stay spent, old bodies a
   await world.until('alice', ({ kind }) => kind === 'fill.finalized')
   const destination = await world.payee(USDC)
   await venue.withdraw('alice', alice.withdrawal(kept, 100_000_000n, destination))
-  await world.until('alice', ({ kind }) => kind === 'withdrawal.finalized')
+  await world.until('alice', ({ kind }) => kind === 'withdrawal.paid')
   expect(world.balance(destination)).toBe(100_000_001n)
   for (const { balance, liabilities } of await site.port.readMints()) expect(balance).toBe(liabilities)
 

@@ -87,6 +87,29 @@ test('the venue as a whole neither makes nor loses money', () => {
   )
 })
 
+test('payouts are numbered without a gap, and no more are open than the queue has places', () => {
+  fc.assert(
+    fc.property(steps, fc.integer({ min: 1, max: 4 }), (stream, capacity) => {
+      const numbers = new Set<number>()
+      played(stream, (world) => {
+        const { settlement } = world.state
+        if (settlement.queue_capacity !== capacity) world.must({ kind: 'queue_capacity', capacity })
+        const on_their_way = new Set(settlement.queued.keys())
+        for (const { payouts } of settlement.batches.values()) {
+          for (const { payout_number, payout_stage } of payouts) {
+            if (payout_stage !== 'finalized') on_their_way.add(payout_number)
+            numbers.add(payout_number)
+          }
+        }
+        expect(settlement.payouts_open).toBe(on_their_way.size)
+        expect(settlement.payouts_open).toBeLessThanOrEqual(capacity)
+        expect([...numbers]).toEqual(Array.from({ length: settlement.next_payout - 1 }, (_, at) => at + 1))
+      })
+    }),
+    RUNS,
+  )
+})
+
 test('of every order, what was filled, what lives and what was cancelled or expired sum to the original', () => {
   fc.assert(
     fc.property(steps, (stream) => {

@@ -138,6 +138,46 @@ test('an exit ends with its payout, not with its batch', () => {
   expect(world.state.settlement.payouts_open).toBe(0)
 })
 
+test('the owner of a known note follows its exit: requested, served, back with a fork, paid or refunded', () => {
+  for (const outcome of ['paid', 'refunded'] as const) {
+    const world = venue()
+    const note = withdraw(world, 'uses the note', 1n)
+    const request = {
+      ...{ mint: BASE, amount: note.amount, destination: DESTINATION, deadline_unix_s: 2_000_000_000 },
+      ...{ commitment: note.commitment, nullifier: note.nullifier },
+      ...{ request_account: seeded('request'), refund_inner: seeded('inner'), stage: 'finalized' as const },
+    }
+    const from = world.events.length
+    world.must({ kind: 'exit_requested', request })
+    pack(world)
+    for (const stage of ['submitted', 'confirmed', 'submitted'] as const) world.stage(1, stage)
+    land(world, 1)
+    const refund = { outcome, refund_commitment: seeded('refund'), refund_leaf_index: 5 }
+    const change = outcome === 'refunded' ? refund : {}
+    world.payout(1, 'confirmed', change)
+    world.payout(1, 'finalized', change)
+    const events = world.events.slice(from).map(({ event }) => event)
+    expect(events.map(({ kind }) => kind)).toEqual([
+      'withdrawal.voided',
+      'note.exited',
+      'exit.requested',
+      'exit.served',
+      'exit.requested',
+      'exit.served',
+      'exit.served',
+      `exit.${outcome}`,
+    ])
+    const last = events.at(-1)!.data as wire.ExitEvent
+    expect(last).toMatchObject({
+      status: outcome,
+      settlement_batch: 1,
+      payout_number: 1,
+      payout_stage: 'finalized',
+    })
+    expect(last.refund_commitment).toBe(outcome === 'refunded' ? seeded('refund').toHex() : undefined)
+  }
+})
+
 test('no payout is packed while the queue has no room; a reshape behind it is', () => {
   const world = venue()
   world.must({ kind: 'queue_capacity', capacity: 1 })

@@ -105,5 +105,6 @@ test('an exit request is matched to a note the venue made itself by its nullifie
   })
   expect(events).toMatchObject([
     { account_id: 'alice', event: { kind: 'note.exited', data: { commitment: commitment.toHex() } } },
+    { account_id: 'alice', event: { kind: 'exit.requested', data: { commitment: commitment.toHex() } } },
   ])
 })

@@ -49,7 +49,7 @@ const kinds = (world: World) => world.events.map((one) => one.event.kind)
 test('a confirmed exit request freezes the note and cancels its order; final, it is paid in a batch', () => {
   const { world, note, used, order, request } = venue()
   request('confirmed')
-  expect(kinds(world)).toEqual(['order.accepted', 'order.cancelled', 'note.exited'])
+  expect(kinds(world)).toEqual(['order.accepted', 'order.cancelled', 'note.exited', 'exit.requested'])
   expect(world.state.finals.find(Uint8Array.fromHex(order))!.reason).toBe('note_exited')
   const again = world.run(world.placing('alice', key('a'), { side: 'sell', ...used }))
   expect(again).toMatchObject({ ok: false, code: 'note_in_use' })

@@ -57,6 +57,7 @@ test('every event, order, fill, withdrawal and reshape of a trading day fits the
     'order.cancelled',
     'fill.finalized',
     'withdrawal.finalized',
+    'withdrawal.paid',
     'note.created',
   ])
     expect(kinds).toContain(kind)

@@ -1,5 +1,10 @@
 /** A note of a known owner in an open vault, with everything its exit needs, for the program's tests. */
-import { depositCommitment, noteInner, nullifierOf, settlementCommitment } from '../../../protocol/notes/notes'
+import {
+  depositCommitment,
+  noteInner,
+  nullifierOf,
+  settlementCommitment,
+} from '../../../protocol/notes/notes'
 import type { NoteOpening, RefuseExitFields, RequestExitFields } from '../../../protocol/vault/exits'
 import type { PayoutFields } from '../../../protocol/vault/settle'
 import { bytes32, element, elements, landed, OpenVault, outputsOf } from './open_vault'

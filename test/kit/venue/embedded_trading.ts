@@ -82,6 +82,10 @@ export class EmbeddedTrading {
     while ((at() !== undefined) !== there) await soon()
   }
 
+  async untilBalance(account: Uint8Array, amount: bigint): Promise<void> {
+    while (this.balance(account) !== amount) await soon()
+  }
+
   /** Finalized balance of a token account. */
   balance(account: Uint8Array): bigint {
     const { data } = this.site.chain.machine.accountAt(encodeBase58(account), 'finalized')!

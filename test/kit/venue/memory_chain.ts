@@ -178,8 +178,8 @@ export class MemoryChain implements ChainPort {
     await this.sink.leaves(from, leaves, slot)
   }
 
-  /** Lands the next settlement batch, through submitted, confirmed and finalized, and pays its payouts. */
-  async settleNext(): Promise<SettlementPayload> {
+  /** Lands the next settlement batch, through submitted, confirmed and finalized, and by default pays its payouts. */
+  async settleNext(pays = true): Promise<SettlementPayload> {
     const batch_id = this.ledger.config.last_batch + 1
     await this.outbox.waitForPayload(batch_id)
     const payload = this.outbox.payload(batch_id)
@@ -198,7 +198,7 @@ export class MemoryChain implements ChainPort {
     const first = this.ledger.notes.leaf_count - payload.outputs.length
     await this.stage(signed, 'finalized')
     await this.finalizeLeaves(first)
-    await this.payAll()
+    if (pays) await this.payAll()
     return payload
   }
 
@@ -230,7 +230,7 @@ export class MemoryChain implements ChainPort {
   }
 
   /** Pays every open payout, as the relayer's transactions do. */
-  private async payAll(): Promise<void> {
+  async payAll(): Promise<void> {
     const { ledger } = this
     for (const { number } of this.outbox.openPayouts()) {
       const { queue } = ledger.config

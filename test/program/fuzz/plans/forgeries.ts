@@ -57,7 +57,7 @@ export const planForgedRefusal: Planner = (world) => {
   if (open.length === 0) return undefined
   const { nullifier } = world.chance.pick(open)
   const own = new SpentLog()
-  own.append(spentLogLeaf(1, [nullifier]))
+  own.append([spentLogLeaf(1, [nullifier])])
   const theirs = world.batches.length > 0 && world.chance.oneIn(3)
   const batch = theirs ? 1 + world.chance.below(world.batches.length) : 1
   const log = theirs ? world.spent : own
