@@ -63,7 +63,13 @@ export { type KeptProofs, keptProofs } from './chain/kept_proofs'
 export { type ReadHistoryOptions, readVaultEvents, readVaultHistory } from './chain/read_history'
 export { GAP_LIMITS } from './limits'
 export { type GapLimits, recoverWallet } from './wallet/recover'
-export { HistoryIncomplete, leafFinder, type VaultHistory, vaultHistory } from './wallet/vault_history'
+export {
+  HistoryIncomplete,
+  leafFinder,
+  type VaultExit,
+  type VaultHistory,
+  vaultHistory,
+} from './wallet/vault_history'
 
 // The chain, on a node of the client's choice.
 
@@ -92,16 +98,10 @@ export { airdrop, mintTo } from './chain/embedded_faucet'
 
 // Exits without the venue: proofs from public history, prepared instructions, and sending them.
 
-export { escapeNote, freezeVault, readProofs, refuseExit, requestExit } from './chain/exit_note'
-export {
-  type EscapeTerms,
-  type ExitRequestTerms,
-  nullifierOfNote,
-  prepareEscape,
-  prepareExitRequest,
-} from './exit/prepare_exit'
+export { closeExit, freezeVault, payPayout, readProofs, refuseExit, requestExit } from './chain/exit_note'
+export { type ExitRequestTerms, nullifierOfNote, prepareExitRequest } from './exit/prepare_exit'
 export { ProofUnavailable, VaultProofs } from './exit/vault_proofs'
 
-// Audit: both trees of a vault rebuilt from its events.
+// Audit: note tree, spent log and payout queue of a vault rebuilt from its events.
 
-export { auditChain, type ChainAudit, type RootAudit } from './audit/chain_audit'
+export { auditChain, type ChainAudit, type QueueAudit, type RootAudit } from './audit/chain_audit'

@@ -40,8 +40,8 @@ export const TRANSACTIONS_PARALLEL_MAX = 8
 /** Poll interval of a sent transaction, and polls until the same bytes are sent again. */
 export const SEND_POLL_MS = 150
 export const SEND_RESEND_POLLS = 10
-/** Compute units requested per transaction; an escape, the most expensive one, uses fewer. */
-export const SEND_COMPUTE_UNITS_MAX = 400_000
+/** Compute units requested per transaction; a deposit or payment into a full tree, the dearest one, uses fewer. */
+export const SEND_COMPUTE_UNITS_MAX = 200_000
 /** Poll interval of a balance that a faucet raises. */
 export const FAUCET_POLL_MS = 100
 

@@ -4,7 +4,7 @@ import { decodeBase58 } from '../../protocol/base58'
 import { equalBytes, toHex } from '../../protocol/bytes'
 import { noteInner, openingCommitment } from '../../protocol/notes/notes'
 import { depositInstruction } from '../../protocol/vault/deposit'
-import type { DepositedEvent } from '../../protocol/vault/events'
+import type { EventOf } from '../../protocol/vault/events'
 import { takeDepositBlinding, type Wallet, type WalletNote } from '../wallet/wallet'
 import { type ChainAccess, payerKey } from './chain_access'
 import { eventsOf, readTransactionData } from './read_history'
@@ -55,7 +55,7 @@ async function readDeposited(
   program_id: string,
   signature: Signature,
   inner: Uint8Array,
-): Promise<DepositedEvent> {
+): Promise<EventOf<'deposited'>> {
   const data = await readTransactionData(chain, program_id, signature, 'finalized')
   for (const event of eventsOf(data ?? []))
     if (event.kind === 'deposited' && equalBytes(event.inner, inner)) return event

@@ -1,9 +1,11 @@
-/** Sends the transactions of an exit without the venue: request, freeze after a missed deadline, escape, refusal. */
+/** Sends the transactions of an exit without the venue: request, payment, return of the bond, refusal, freeze. */
 import { createKeyPairSignerFromPrivateKeyBytes, type KeyPairSigner, type Signature } from '@solana/kit'
+import { encodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
 import { ACCOUNT_BYTES, type ExitRequest } from '../../protocol/vault/accounts'
-import { freezeInstruction, refuseExitInstruction } from '../../protocol/vault/exits'
-import { nullifierOfNote, prepareEscape, prepareExitRequest } from '../exit/prepare_exit'
+import { closeExitInstruction, freezeInstruction, refuseExitInstruction } from '../../protocol/vault/exits'
+import { payInstruction } from '../../protocol/vault/queue'
+import { prepareExitRequest } from '../exit/prepare_exit'
 import { VaultProofs } from '../exit/vault_proofs'
 import { takeDepositBlinding, type Wallet, type WalletNote } from '../wallet/wallet'
 import { type ChainAccess, type ChainReader, payerKey } from './chain_access'
@@ -27,8 +29,8 @@ function ownerOf(wallet: Wallet, note: WalletNote): Promise<KeyPairSigner> {
 }
 
 /**
- * Demands on chain that the venue pays a note out. Costs the payer a bond of 0.02 SOL and rent, both returned on service,
- * freeze or escape.
+ * Demands on chain that the venue pays a note out. Costs the payer a bond of 0.02 SOL and rent; `closeExit` returns both
+ * once the request is served or the vault frozen.
  * @param to `destination` is the token account that receives the whole note; `keep` saves the wallet, called before
  * anything is sent
  * @throws ProofUnavailable, TransactionFailed, NotAVault
@@ -67,57 +69,69 @@ export async function freezeVault(
   program_id: string,
   nullifier: Uint8Array,
 ): Promise<Signature> {
-  const { bond_payer } = await openRequest(chain, program_id, nullifier)
-  const freeze = freezeInstruction({ program: programBytes(program_id), nullifier, bond_payer })
+  await requestOf(chain, program_id, nullifier)
+  const freeze = freezeInstruction(programBytes(program_id), nullifier)
   return sendInstructions(chain, [toInstruction(freeze, [])], 'confirmed')
 }
 
-/** Closes an exit request for a spent note. Any payer may, and gets the bond. @throws ProofUnavailable, TransactionFailed */
+/**
+ * Returns rent and bond of a served request, or of any in a frozen vault, to the key that paid them. Any payer may.
+ * @throws TransactionFailed
+ */
+export async function closeExit(
+  chain: ChainAccess,
+  program_id: string,
+  nullifier: Uint8Array,
+): Promise<Signature> {
+  const { bond_payer } = await requestOf(chain, program_id, nullifier)
+  const close = closeExitInstruction({ program: programBytes(program_id), nullifier, bond_payer })
+  return sendInstructions(chain, [toInstruction(close, [])], 'confirmed')
+}
+
+/**
+ * Closes a request, not served, for a spent note. Any payer may, and gets the bond.
+ * @throws ProofUnavailable, TransactionFailed
+ */
 export async function refuseExit(
   chain: ChainAccess,
   of: { program_id: string; nullifier: Uint8Array; proofs: VaultProofs },
 ): Promise<Signature> {
   const { nullifier, program_id, proofs } = of
-  await openRequest(chain, program_id, nullifier)
-  const proof = proofs.presence(nullifier)
+  await requestOf(chain, program_id, nullifier)
+  const proof = proofs.spending(nullifier)
   const terms = { program: programBytes(program_id), refuser: payerKey(chain), nullifier }
   const refuse = refuseExitInstruction({ ...terms, ...proof })
   return sendInstructions(chain, [toInstruction(refuse, [chain.payer])], 'confirmed')
 }
 
-async function openRequest(
+async function requestOf(
   chain: ChainReader,
   program_id: string,
   nullifier: Uint8Array,
 ): Promise<ExitRequest> {
   const request = await readExitRequest(chain, program_id, nullifier)
   if (request !== undefined) return request
-  const { config } = await readVaultState(chain, program_id, 'confirmed')
-  const fate = config.frozen
-    ? "and the vault is frozen: what is in it leaves by 'exit escape'"
-    : 'it was served, refused or never made'
-  throw new TransactionFailed(`no exit request is open for nullifier ${toHex(nullifier)}: ${fate}`)
+  const fate = 'it was closed, refused or never made'
+  throw new TransactionFailed(`there is no exit request for nullifier ${toHex(nullifier)}: ${fate}`)
 }
 
 /**
- * Takes a note's tokens out of a frozen vault and marks the note spent.
- * @param to `destination` is the token account that receives them. @throws ProofUnavailable, TransactionFailed, NotAVault
+ * Closes an entry of the payout queue: its destination receives the amount, or, where it cannot, the refund note is
+ * appended. Any payer may, also while the vault is paused or frozen.
+ * @param of `refund` appends the note without a transfer, 7 days after the entry was queued
+ * @throws TransactionFailed, NotAVault
  */
-export async function escapeNote(
+export async function payPayout(
   chain: ChainAccess,
-  wallet: Wallet,
-  note: WalletNote,
-  to: { program_id: string; destination: Uint8Array; proofs: VaultProofs },
+  of: { program_id: string; number: number; refund: boolean },
 ): Promise<Signature> {
-  const { program_id, destination, proofs } = to
-  await requireLamports(chain, [ACCOUNT_BYTES.escape_record])
-  const { token_program } = await readMintRecord(chain, program_id, note.mint)
-  const open = await readExitRequest(chain, program_id, nullifierOfNote(note))
-  const terms = { program: programBytes(program_id), payer: payerKey(chain), destination, token_program }
-  const bond = open === undefined ? {} : { bond_payer: open.bond_payer }
-  const prepared = prepareEscape(wallet, note, proofs, { ...terms, ...bond })
-  const instruction = toInstruction(prepared, [await ownerOf(wallet, note), chain.payer])
-  const signature = await sendInstructions(chain, [instruction], 'confirmed')
-  note.state = 'spent'
-  return signature
+  const { program_id, number, refund } = of
+  const { queue } = await readVaultState(chain, program_id, 'confirmed')
+  const entry = queue.entries.find((one) => one.number === number)
+  if (entry === undefined)
+    throw new TransactionFailed(`payout ${number} is not in the queue: it was paid, refunded or never queued`)
+  const { token_program } = await readMintRecord(chain, program_id, encodeBase58(entry.mint))
+  const program = programBytes(program_id)
+  const pay = payInstruction({ program, refund, entries: [{ ...entry, token_program }] })
+  return sendInstructions(chain, [toInstruction(pay, [])], 'confirmed')
 }

@@ -61,9 +61,9 @@ export async function readVaultEvents(
 }
 
 /**
- * Walks back through the transactions that name the note tree's account, as deposits, batches, exit requests and escapes
- * all do, to the first one or to the slot of the newest `known` one. Within that slot signatures decide what is known,
- * because nodes may order it differently. Newest first, without the known ones.
+ * Walks back through the transactions that name the tree account, as deposits, batches, payments, exit requests and
+ * refusals all do, to the first one or to the slot of the newest `known` one. Within that slot signatures decide what is
+ * known, because nodes may order it differently. Newest first, without the known ones.
  * @throws HistoryIncomplete when the node lists a transaction that it does not serve
  */
 export async function readVaultTransactions(

@@ -5,10 +5,12 @@ import {
   decodeConfig,
   decodeExitRequest,
   decodeMintRecord,
+  decodeQueue,
   decodeRing,
   decodeTree,
   type ExitRequest,
   type MintRecord,
+  type QueueAccount,
   type RingAccount,
   type TreeAccount,
 } from '../../protocol/vault/accounts'
@@ -16,8 +18,14 @@ import { exitRequestAddress, mintRecordAddress, vaultAddresses } from '../../pro
 import { addressOf, bytesOfBase64, type ChainReader, patientRead } from './chain_access'
 
 type Commitment = 'confirmed' | 'finalized'
-/** All three accounts as of one slot. */
-export type VaultState = { slot: number; config: ConfigAccount; tree: TreeAccount; ring: RingAccount }
+/** All four accounts as of one slot. */
+export type VaultState = {
+  slot: number
+  config: ConfigAccount
+  tree: TreeAccount
+  ring: RingAccount
+  queue: QueueAccount
+}
 
 /** The program has no vault, or one of its accounts is malformed or owned by another program. */
 export class NotAVault extends Error {
@@ -51,13 +59,15 @@ export async function readVaultState(
   commitment: Commitment = 'finalized',
 ): Promise<VaultState> {
   const at = vaultAddresses(programBytes(program_id))
-  const { slot, data } = await readAccounts(chain, program_id, [at.config, at.tree, at.ring], commitment)
+  const addresses = [at.config, at.tree, at.ring, at.queue]
+  const { slot, data } = await readAccounts(chain, program_id, addresses, commitment)
   const config = data[0] && decodeConfig(data[0])
   const tree = data[1] && decodeTree(data[1])
   const ring = data[2] && decodeRing(data[2])
-  if (config === undefined || tree === undefined || ring === undefined)
+  const queue = data[3] && decodeQueue(data[3])
+  if (config === undefined || tree === undefined || ring === undefined || queue === undefined)
     throw new NotAVault('the vault of this program is not on the chain')
-  return { slot, config, tree, ring }
+  return { slot, config, tree, ring, queue }
 }
 
 /** @param mint base58. @throws NotAVault when the mint is not registered */
@@ -73,7 +83,7 @@ export async function readMintRecord(
   return record
 }
 
-/** The open exit request of a note; undefined when it has none. */
+/** The exit request of a note, open or served; undefined when there is none. */
 export async function readExitRequest(
   chain: ChainReader,
   program_id: string,

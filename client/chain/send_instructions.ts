@@ -47,18 +47,17 @@ const RUN_AGAIN = 'The vault moved on meanwhile: run it again.'
 /** The next step for the owner of a note; errors that only a faulty client meets have none. */
 const VAULT_ADVICE: Partial<Record<VaultErrorName, string>> = {
   vault_paused: 'Deposit later; exits work meanwhile.',
-  vault_frozen: "What is in it leaves by 'exit escape'; nothing else goes in or out.",
-  not_frozen: "Ask for the note with 'exit request'; unserved at its deadline, 'exit freeze' opens the way.",
+  vault_frozen: "'exit status' tells what a frozen vault still does.",
+  stale_epoch: 'No venue has opened this vault yet: deposit later.',
   below_min_deposit: "Deposit more; 'audit-chain' and /info of a venue tell the mint's bounds.",
-  below_min_exit:
-    'Merge it with other notes at the venue first; from a frozen vault it escapes whatever its size.',
+  below_min_exit: 'Merge it with other notes at the venue first.',
   unknown_state: RUN_AGAIN,
   unknown_spent_root: RUN_AGAIN,
   deadline_not_reached: "'exit status' tells the deadline.",
   exit_already_requested: "Nothing is lost: 'exit status' tells its deadline.",
-  already_escaped: "'sync' marks it spent.",
-  note_spent: "'sync' marks it spent.",
-  destination_unusable: 'Name a token account of this mint that is not frozen, or leave --destination out.',
+  exit_served: "'exit pay' pays it, 'exit close' returns the bond.",
+  exit_open: "'exit status' tells the deadline; 'exit close' works once the request is served.",
+  refund_not_due: "Leave --refund out: 'exit pay' pays it now.",
 }
 
 /** A transaction landed with an error, was rejected before it was sent, or its blockhash expired before it landed. */
@@ -148,8 +147,8 @@ export async function requireTokens(
 
 /**
  * Signs instructions as one transaction with the payer and the signers they carry, sends it until it lands, and waits for
- * `commitment`. Version 1 (4,096 bytes): an escape needs 2.8 KB, and every cluster with a vault has v1 because
- * `initialize` fits no other.
+ * `commitment`. Version 1 (4,096 bytes): an exit request needs 2.0 KB, a refusal up to 3.4 KB, and every cluster on which a
+ * vault opened an epoch has v1 because `open_epoch` fits no other.
  * @returns the signature. @throws TransactionFailed
  */
 export async function sendInstructions(

@@ -1,12 +1,13 @@
-/** Runs `bun run audit-chain`: recomputes both roots of a vault from the chain and compares them with its accounts. */
+/** Runs `bun run audit-chain`: recomputes roots and queue of a vault from the chain and compares them with its accounts. */
+import { encodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
-import { auditChain, type ChainAudit, type RootAudit } from '../audit/chain_audit'
+import { auditChain, type ChainAudit, type QueueAudit, type RootAudit } from '../audit/chain_audit'
 import { chainFailure, openChainReader } from '../chain/chain_access'
 import { readVaultEvents } from '../chain/read_history'
 import { NotAVault, readVaultState } from '../chain/read_vault'
 import { hashFast } from '../wallet/hash_fast'
 import { HistoryIncomplete } from '../wallet/vault_history'
-import { type Failure, Options, runCommand, UsageFault } from './command'
+import { type Failure, Options, runCommand, timeOf, UsageFault } from './command'
 
 const USAGE = `usage: bun run audit-chain --rpc URL --program ADDRESS [--json]
 Reads every transaction of the vault from the node, so the node must keep the whole history; what it says is as true as the
@@ -35,27 +36,47 @@ function judge(error: Error): Failure | undefined {
   return error instanceof RangeError ? { code: 64, message } : undefined
 }
 
-function report({ slot, note_tree, spent_tree, verdict }: ChainAudit): string {
+const SLOT_S = 0.4
+const YEAR_S = 31_557_600
+
+function report({ slot, note_tree, spent_log, queue, open_exits, verdict }: ChainAudit): string {
   const lines = [`accounts     finalized slot ${slot}`]
-  const tree = (name: string, what: string, { count, expected, found, faults, missing }: RootAudit) => {
-    lines.push(`${name}${count} ${what}`, `  account    ${toHex(expected)}`)
-    lines.push(`  recomputed ${found === undefined ? 'not possible' : toHex(found)}`)
+  const findings = ({ faults, missing }: QueueAudit | RootAudit): void => {
     if (missing !== undefined) lines.push(`  missing    ${missing}: ask a node that keeps the whole history`)
     lines.push(...faults.map((fault) => `  fault      ${fault}`))
   }
+  const tree = (name: string, what: string, audit: RootAudit): void => {
+    const { count, expected, found, slots_left } = audit
+    lines.push(`${name}${count} ${what}`, `  account    ${toHex(expected)}`)
+    lines.push(`  recomputed ${found === undefined ? 'not possible' : toHex(found)}`)
+    if (slots_left !== undefined) {
+      const years = Math.floor((slots_left * SLOT_S) / YEAR_S).toLocaleString('en')
+      lines.push(`  full in    ${years} years at the present rate`)
+    }
+    findings(audit)
+  }
   tree('note tree    ', 'leaves', note_tree)
-  tree('spent tree   ', 'nullifiers', spent_tree)
+  tree('spent log    ', 'batches', spent_log)
+  const oldest = queue.oldest_slot === undefined ? '' : `, the oldest since slot ${queue.oldest_slot}`
+  lines.push(`queue        ${queue.length} of ${queue.capacity} entries${oldest}`)
+  findings(queue)
+  lines.push(`exits        ${open_exits.length} requests neither served nor refused`)
+  for (const [nullifier, { mint, amount, deadline_s }] of open_exits)
+    lines.push(`  ${nullifier}  ${amount} of ${encodeBase58(mint)}, deadline ${timeOf(deadline_s!)}`)
   lines.push(`verdict      ${verdict}`)
   return lines.join('\n')
 }
 
-function printed({ slot, note_tree, spent_tree, verdict }: ChainAudit): object {
-  const one = ({ expected, found, ...rest }: RootAudit) => ({
-    ...rest,
+function printed({ note_tree, spent_log, open_exits, ...rest }: ChainAudit): object {
+  const one = ({ expected, found, ...others }: RootAudit) => ({
+    ...others,
     expected: toHex(expected),
     found: found && toHex(found),
   })
-  return { slot, note_tree: one(note_tree), spent_tree: one(spent_tree), verdict }
+  const exits = open_exits.map(([nullifier, { mint, amount, deadline_s }]) => {
+    return { nullifier, mint: encodeBase58(mint), amount: String(amount), deadline_s }
+  })
+  return { ...rest, note_tree: one(note_tree), spent_log: one(spent_log), open_exits: exits }
 }
 
 hashFast()

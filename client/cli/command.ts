@@ -162,3 +162,6 @@ export function readInput(path: string): Uint8Array {
 export function readInputText(path: string): string {
   return new TextDecoder().decode(readInput(path))
 }
+
+/** A unix second as text. */
+export const timeOf = (unix_s: number): string => new Date(unix_s * 1000).toISOString()

@@ -1,8 +1,8 @@
-/** Runs `wallet exit request|status|escape|freeze|refuse`: leaves the vault without the venue. */
+/** Runs `wallet exit request|status|pay|close|freeze|refuse`: leaves the vault without the venue. */
 import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import { equalBytes, toHex } from '../../protocol/bytes'
 import { type ChainAccess, payerKey } from '../chain/chain_access'
-import { escapeNote, freezeVault, refuseExit, requestExit } from '../chain/exit_note'
+import { closeExit, freezeVault, payPayout, refuseExit, requestExit } from '../chain/exit_note'
 import { readExitRequest, readMintRecord, readVaultState } from '../chain/read_vault'
 import { requireLamports, sendInstructions } from '../chain/send_instructions'
 import {
@@ -13,13 +13,14 @@ import {
   TOKEN_ACCOUNT_BYTES,
 } from '../chain/token_account'
 import { nullifierOfNote } from '../exit/prepare_exit'
-import { ProofUnavailable } from '../exit/vault_proofs'
 import { Refused } from '../verify/transcript'
 import { markSpent } from '../wallet/absorb_recovered'
+import type { VaultExit } from '../wallet/vault_history'
 import type { Wallet, WalletNote } from '../wallet/wallet'
 import { saveWallet } from '../wallet/wallet_file'
+import { timeOf } from './command'
 import type { CommandOptions } from './options'
-import { currentProofs, syncWallet } from './recover_notes'
+import { currentProofs } from './recover_notes'
 
 /**
  * The token account that an exit pays: `--destination`, or the payer's own, created when absent.
@@ -54,7 +55,6 @@ function noteOf(options: CommandOptions, wallet: Wallet): WalletNote {
     throw new Refused("the wallet has no such note: 'notes' lists what it has, 'sync' finds what it lacks")
   return note
 }
-const timeOf = (unix_s: number): string => new Date(unix_s * 1000).toISOString()
 
 export async function exitRequest(options: CommandOptions): Promise<void> {
   const [wallet, chain, program_id] = [options.walletToChange(), await options.chain(), options.program()]
@@ -72,57 +72,91 @@ export async function exitRequest(options: CommandOptions): Promise<void> {
     console.log(`deadline     ${timeOf(open.deadline_s)}: unserved by then, anyone may freeze the vault`)
 }
 
+/** The vault with its queue, whose payouts anyone may pay, then every note that is unspent or has an exit. */
 export async function exitStatus(options: CommandOptions): Promise<void> {
   const [wallet, program_id, chain] = [options.walletToChange(), options.program(), options.reader()]
   const { history } = await currentProofs(options, chain)
   if (markSpent(wallet, history).length > 0) saveWallet(options.text('wallet'), wallet)
-  const { config } = await readVaultState(chain, program_id, 'confirmed')
-  const frozen = config.frozen ? `frozen since ${timeOf(config.frozen_at_s)}: escape` : 'not frozen'
-  console.log(`vault        ${frozen}`)
-  const unspent = wallet.state.notes.filter(({ state }) => state !== 'spent')
-  for (const note of unspent) {
-    const open = await readExitRequest(chain, program_id, nullifierOfNote(note))
-    const exit = open === undefined ? 'no request' : `requested, deadline ${timeOf(open.deadline_s)}`
-    console.log(`${note.commitment}  ${note.amount} of ${note.mint}: ${exit}`)
+  const { config, queue } = await readVaultState(chain, program_id, 'confirmed')
+  console.log(`vault        ${config.frozen ? `frozen since ${timeOf(config.frozen_at_s)}` : 'not frozen'}`)
+  if (config.frozen) for (const line of FROZEN) console.log(`             ${line}`)
+  console.log(`queue        ${queue.entries.length} payouts wait, ${queue.capacity} places`)
+  for (const { number, amount, mint, destination } of queue.entries)
+    console.log(`  ${number}: ${amount} of ${encodeBase58(mint)} to ${encodeBase58(destination)}`)
+  let shown = 0
+  for (const note of wallet.state.notes) {
+    const nullifier = nullifierOfNote(note)
+    const exit = history.exits.get(toHex(nullifier))
+    if (note.state === 'spent' && exit === undefined) continue
+    const request = await readExitRequest(chain, program_id, nullifier)
+    const stage = stageOf(exit, request?.deadline_s, queue.entries)
+    const ended = request !== undefined && (request.served || config.frozen)
+    const rest = ended ? "; 'exit close' returns the bond" : ''
+    console.log(`${note.commitment}  ${note.amount} of ${note.mint}: ${stage}${rest}`)
+    shown += 1
   }
-  if (unspent.length === 0) console.log('no unspent note')
+  if (shown === 0) console.log('no unspent note and no exit')
 }
 
-/**
- * One note, or every unspent note of the seed, including notes that the wallet file lacks. Notes that are spent or never
- * landed are reported and skipped.
- */
-export async function exitEscape(options: CommandOptions): Promise<void> {
-  const [wallet, chain, program_id] = [options.walletToChange(), await options.chain(), options.program()]
-  const one = options.optional('note') !== undefined ? noteOf(options, wallet) : undefined
-  const proofs = await currentProofs(options, chain)
-  if (one === undefined) syncWallet(options, wallet, proofs)
-  const notes = one === undefined ? wallet.state.notes.filter(({ state }) => state !== 'spent') : [one]
-  let left = 0
-  for (const note of notes) {
-    try {
-      const destination = await payoutAccount(chain, options, note.mint)
-      const signature = await escapeNote(chain, wallet, note, { program_id, destination, proofs })
-      console.log(`escaped      ${note.amount} of ${note.mint} in ${signature}`)
-    } catch (error) {
-      const passed = error instanceof ProofUnavailable || error instanceof Refused
-      if (one !== undefined || !passed) throw error
-      if (error instanceof ProofUnavailable && error.reason === 'spent') note.state = 'spent'
-      else left += 1
-      console.log(`passed over  ${note.commitment}: ${error.message}`)
-    }
-    saveWallet(options.text('wallet'), wallet)
-  }
-  if (notes.length === 0) console.log('nothing to escape: the wallet has no unspent note')
-  if (left > 0) throw new Refused(`${left} notes did not escape, for the reasons above`)
+const FROZEN = [
+  'deposits, settlement and exit requests have ended for good',
+  "queued payouts are still paid: 'exit pay'; bonds return: 'exit close'",
+  'unspent notes wait for claims, which this version of the program does not have yet',
+]
+
+function stageOf(
+  exit: VaultExit | undefined,
+  deadline_s: number | undefined,
+  queued: readonly { number: number }[],
+): string {
+  if (exit === undefined || exit.stage === 'requested')
+    return deadline_s === undefined ? 'no request' : `requested, deadline ${timeOf(deadline_s)}`
+  if (exit.stage === 'refused') return 'refused: the note is spent'
+  const payout = `payout ${exit.payout}`
+  if (exit.stage === 'paid') return `paid, ${payout}`
+  if (exit.stage === 'refunded')
+    return `refunded, ${payout}: ${exit.outcome}; the note is among the wallet's after 'sync'`
+  const waits = queued.some(({ number }) => number === exit.payout)
+  return waits ? `served, ${payout} waits in the queue` : `served, ${payout} has just left the queue`
 }
 
-/** Any payer may freeze; `--nullifier` names a request without a wallet. */
+/** Any payer may. `--number` names a payout of a withdrawal, or one without a wallet. */
+export async function exitPay(options: CommandOptions): Promise<void> {
+  const chain = await options.chain()
+  const number =
+    options.optional('number') !== undefined ? options.count('number', 0) : await payoutOf(options, chain)
+  const of = { program_id: options.program(), number, refund: options.flag('refund') }
+  const signature = await payPayout(chain, of)
+  console.log(`closed       payout ${number} in ${signature}: 'exit status' tells whether it was paid`)
+}
+
+async function payoutOf(options: CommandOptions, chain: ChainAccess): Promise<number> {
+  const note = noteOf(options, options.wallet())
+  const { history } = await currentProofs(options, chain)
+  const payout = history.exits.get(toHex(nullifierOfNote(note)))?.payout
+  if (payout === undefined)
+    throw new Refused("no batch has served this note yet: 'exit status' tells its stage")
+  return payout
+}
+
+/** Any payer may; rent and bond return to the key that paid them. */
+export async function exitClose(options: CommandOptions): Promise<void> {
+  const signature = await closeExit(await options.chain(), options.program(), namedNullifier(options))
+  console.log(`closed       in ${signature}: rent and bond are back`)
+}
+
+/** Any payer may freeze. */
 export async function exitFreeze(options: CommandOptions): Promise<void> {
-  const named = options.optional('nullifier') !== undefined
-  const nullifier = named ? options.hex32('nullifier') : nullifierOfNote(noteOf(options, options.wallet()))
-  const signature = await freezeVault(await options.chain(), options.program(), nullifier)
-  console.log(`frozen       in ${signature}: every owner may escape now`)
+  const signature = await freezeVault(await options.chain(), options.program(), namedNullifier(options))
+  console.log(`frozen       in ${signature}:`)
+  for (const line of FROZEN) console.log(`             ${line}`)
+}
+
+/** `--nullifier` names a request without a wallet. */
+function namedNullifier(options: CommandOptions): Uint8Array {
+  return options.optional('nullifier') !== undefined
+    ? options.hex32('nullifier')
+    : nullifierOfNote(noteOf(options, options.wallet()))
 }
 
 /** Any payer may close a request for a spent note and gets its bond. `--wallet` names the place of the kept history. */

@@ -36,9 +36,9 @@ function runs(pid: number): boolean {
 
 const TEXTS = [
   ...(['rpc', 'program', 'seed-file', 'wallet', 'payer', 'key', 'mint', 'amount', 'note'] as const),
-  ...(['nullifier', 'destination', 'gap-keys', 'gap-deposits', 'gap-commands'] as const),
+  ...(['nullifier', 'number', 'destination', 'gap-keys', 'gap-deposits', 'gap-commands'] as const),
 ] as const
-const FLAGS = ['replace', 'all'] as const
+const FLAGS = ['replace', 'all', 'refund'] as const
 type Text = (typeof TEXTS)[number]
 /** Meanings of options, for the message about a missing one. */
 const MEANINGS: Partial<Record<string, string>> = {

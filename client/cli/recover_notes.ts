@@ -59,16 +59,12 @@ export async function recoverNotes(options: CommandOptions): Promise<void> {
 /** Reads only newer transactions, adds missing notes and marks spent ones. */
 export async function syncNotes(options: CommandOptions): Promise<void> {
   const wallet = options.walletToChange()
-  syncWallet(options, wallet, await currentProofs(options, options.reader()))
-  printNotes(wallet, options.flag('all'))
-}
-
-/** Saves the wallet before it returns. */
-export function syncWallet(options: CommandOptions, wallet: Wallet, proofs: VaultProofs): void {
+  const proofs = await currentProofs(options, options.reader())
   const found = recovered(options, wallet.seed, proofs)
   const { added, spent } = absorbRecovered(wallet, found, proofs.history)
   saveWallet(options.text('wallet'), wallet)
   console.log(`wallet       ${added.length} notes new, ${spent.length} found spent`)
+  printNotes(wallet, options.flag('all'))
 }
 
 function recovered(options: CommandOptions, seed: Uint8Array, { history, vault }: VaultProofs): Wallet {

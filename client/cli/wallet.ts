@@ -9,7 +9,7 @@ import { hashFast } from '../wallet/hash_fast'
 import { HistoryIncomplete } from '../wallet/vault_history'
 import { NotAWallet } from '../wallet/wallet_file'
 import { type Failure, runCommand } from './command'
-import { exitEscape, exitFreeze, exitRefuse, exitRequest, exitStatus } from './exit_commands'
+import { exitClose, exitFreeze, exitPay, exitRefuse, exitRequest, exitStatus } from './exit_commands'
 import { CommandOptions } from './options'
 import { recoverNotes, syncNotes } from './recover_notes'
 import { askFaucet, createWallet, depositTokens, listNotes, showAddress } from './wallet_commands'
@@ -26,8 +26,9 @@ const USAGE = `usage: bun run wallet COMMAND
   faucet  --rpc URL --payer FILE --mint MINT --amount UNITS    test money, on an embedded chain alone
   exit request CHAIN --wallet FILE --payer FILE --note COMMITMENT [--destination ACCOUNT]
   exit status  CHAIN --wallet FILE
+  exit pay     CHAIN --payer FILE (--note COMMITMENT --wallet FILE | --number PAYOUT) [--refund]
+  exit close   CHAIN --payer FILE (--note COMMITMENT --wallet FILE | --nullifier NULLIFIER)
   exit freeze  CHAIN --payer FILE (--note COMMITMENT --wallet FILE | --nullifier NULLIFIER)
-  exit escape  CHAIN --wallet FILE --payer FILE [--note COMMITMENT] [--destination ACCOUNT] [GAPS]
   exit refuse  CHAIN --wallet FILE --payer FILE --nullifier NULLIFIER
 CHAIN is --rpc URL --program ADDRESS. A payer is a file with a 32-byte seed in hex or a Solana key file; it pays fees, rent
 and bond, and without --destination its own token account receives the tokens. GAPS say how many unused places in a row end
@@ -44,8 +45,9 @@ const COMMANDS: Record<string, (options: CommandOptions) => void | Promise<void>
   faucet: askFaucet,
   'exit request': exitRequest,
   'exit status': exitStatus,
+  'exit pay': exitPay,
+  'exit close': exitClose,
   'exit freeze': exitFreeze,
-  'exit escape': exitEscape,
   'exit refuse': exitRefuse,
 }
 const REFUSALS = [TransactionFailed, ProofUnavailable, HistoryIncomplete, NotAVault]

@@ -1,14 +1,8 @@
-/** Builds exit requests and escapes from a wallet's note and the public history. */
+/** Builds an exit request from a wallet's note and the public history. */
 import { decodeBase58 } from '../../protocol/base58'
 import { fromHex } from '../../protocol/bytes'
 import { noteInner, nullifierOf } from '../../protocol/notes/notes'
-import {
-  type EscapeFields,
-  escapeInstruction,
-  type NoteOpening,
-  type RequestExitFields,
-  requestExitInstruction,
-} from '../../protocol/vault/exits'
+import { type NoteOpening, type RequestExitFields, requestExitInstruction } from '../../protocol/vault/exits'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
 import type { Wallet, WalletNote } from '../wallet/wallet'
 import type { VaultProofs } from './vault_proofs'
@@ -23,13 +17,12 @@ type OpenedNote = {
 
 /** Opens a note in the form of the vault program, at the leaf that the history shows. */
 export function openNote(wallet: Wallet, note: WalletNote, leaf_index: number): OpenedNote {
-  const [commitment, blinding] = [fromHex(note.commitment, 32)!, fromHex(note.blinding, 32)!]
   const form = note.leaf_index === undefined ? 'settlement' : 'deposit'
   return {
-    nullifier: nullifierOf(commitment, blinding),
+    nullifier: nullifierOfNote(note),
     owner: wallet.tradingKey(note.key_index),
     mint: decodeBase58(note.mint, 32)!,
-    opening: { form, amount: BigInt(note.amount), blinding, leaf_index },
+    opening: { form, amount: BigInt(note.amount), blinding: fromHex(note.blinding, 32)!, leaf_index },
   }
 }
 
@@ -58,11 +51,10 @@ export function exitRequestFields(
   terms: ExitRequestTerms,
 ): RequestExitFields {
   const { leaf_index, siblings: path, ...cited } = proofs.inclusion(fromHex(note.commitment, 32)!)
-  const { owner, mint, opening, nullifier } = openNote(wallet, note, leaf_index)
-  proofs.absence(nullifier)
+  const opened = openNote(wallet, note, leaf_index)
+  proofs.requireUnspent(opened.nullifier)
   const { refund_blinding, ...to } = terms
-  const refund_inner = noteInner(owner, refund_blinding)
-  return { ...to, ...cited, owner, mint, opening, nullifier, refund_inner, path }
+  return { ...to, ...cited, ...opened, refund_inner: noteInner(opened.owner, refund_blinding), path }
 }
 
 /** Demands that the venue pays a note out before the deadline; the note becomes pending. @throws ProofUnavailable */
@@ -75,37 +67,4 @@ export function prepareExitRequest(
   const request = requestExitInstruction(exitRequestFields(wallet, note, proofs, terms))
   note.state = 'pending'
   return request
-}
-
-export type EscapeTerms = {
-  program: Uint8Array
-  /** Pays the rent of the escape record. */
-  payer: Uint8Array
-  destination: Uint8Array
-  token_program: Uint8Array
-  /** The payer of the bond, when the note has an open exit request. */
-  bond_payer?: Uint8Array
-}
-
-/** The fields of an escape, before it is encoded. @throws ProofUnavailable */
-export function escapeFields(
-  wallet: Wallet,
-  note: WalletNote,
-  proofs: VaultProofs,
-  terms: EscapeTerms,
-): EscapeFields {
-  const { leaf_index, siblings: path } = proofs.finalInclusion(fromHex(note.commitment, 32)!)
-  const { owner, mint, opening, nullifier } = openNote(wallet, note, leaf_index)
-  const { siblings: low_path, ...low } = proofs.absence(nullifier)
-  return { ...terms, ...low, owner, mint, opening, nullifier, path, low_path }
-}
-
-/** Takes a note's tokens out of a frozen vault with the seed and public data alone. @throws ProofUnavailable */
-export function prepareEscape(
-  wallet: Wallet,
-  note: WalletNote,
-  proofs: VaultProofs,
-  terms: EscapeTerms,
-): VaultInstruction {
-  return escapeInstruction(escapeFields(wallet, note, proofs, terms))
 }

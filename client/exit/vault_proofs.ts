@@ -1,10 +1,11 @@
 /**
- * Makes inclusion and absence proofs from public history alone. Both trees are rebuilt and compared with the vault's
- * accounts first, so a proof is either valid or not made.
+ * Makes proofs of inclusion and of spending from public history alone. Note tree and spent log are rebuilt and compared
+ * with the vault's accounts first, so a proof is either valid or not made.
  */
 import { equalBytes, toHex } from '../../protocol/bytes'
 import { MerkleTree } from '../../protocol/notes/merkle_tree'
-import { SpentTree } from '../../protocol/notes/spent_tree'
+import { SpentLog, spentLogLeaf } from '../../protocol/notes/spent_log'
+import type { RingAccount } from '../../protocol/vault/accounts'
 import type { VaultState } from '../chain/read_vault'
 import type { VaultHistory } from '../wallet/vault_history'
 
@@ -19,7 +20,7 @@ export class ProofUnavailable extends Error {
 const MEANINGS = {
   not_in_tree: 'the note is not in the tree of the chain: it has not landed yet, or never will',
   spent: 'the note is spent',
-  not_spent: 'the note is not spent, so its request stands',
+  not_spent: 'the note is not spent, so its request stays open',
   history_differs: 'the history does not lead to the roots of the vault: ask another node',
 } as const
 
@@ -27,44 +28,32 @@ type Inclusion = {
   leaf_index: number
   cited_leaf_count: number
   cited_root: Uint8Array
-  /** 32 siblings from the leaf upwards. */
+  /** 40 siblings from the leaf upwards. */
   siblings: Uint8Array[]
 }
-type Absence = {
-  low_value: Uint8Array
-  low_next: Uint8Array
-  low_index: number
-  siblings: Uint8Array[]
-}
-type Presence = {
+type Spending = {
   cited_spent_root: Uint8Array
-  next_value: Uint8Array
-  leaf_index: number
+  batch: number
+  /** All of the batch. */
+  nullifiers: Uint8Array[]
+  /** 40 siblings of the batch's leaf, from the leaf upwards. */
   path: Uint8Array[]
 }
 
 /** Read `vault` before `history`, so that the history covers it. */
 export class VaultProofs {
-  private readonly trees = new Map<number, MerkleTree>()
-  private spent_tree: SpentTree | undefined
+  private note_tree: MerkleTree | undefined
+  private spent_log: RebuiltLog | undefined
 
   constructor(
     readonly history: VaultHistory,
     readonly vault: VaultState,
   ) {}
 
-  /** Rebuilds both trees and compares their roots with the accounts. @throws ProofUnavailable */
+  /** Rebuilds note tree and spent log and compares their roots with the accounts. @throws ProofUnavailable */
   check(): void {
-    const { leaf_count, root } = this.vault.tree
-    this.treeOf(leaf_count, root)
-    this.spentTree()
-  }
-
-  /** @throws ProofUnavailable */
-  leafIndexOf(commitment: Uint8Array): number {
-    const leaf_index = this.history.leaves.findIndex((leaf) => equalBytes(leaf, commitment))
-    if (leaf_index === -1) throw new ProofUnavailable('not_in_tree')
-    return leaf_index
+    this.noteTree()
+    this.spentLog()
   }
 
   /**
@@ -73,60 +62,77 @@ export class VaultProofs {
    * @throws ProofUnavailable
    */
   inclusion(commitment: Uint8Array): Inclusion {
-    const leaf_index = this.leafIndexOf(commitment)
+    const leaf_index = this.history.leaves.findIndex((leaf) => equalBytes(leaf, commitment))
     const { tree, ring } = this.vault
-    const kept = ring.states.findLast((state) => state.leaf_count > leaf_index)
-    return this.inclusionUnder(leaf_index, kept ?? tree)
-  }
-
-  /** Under the current state of the tree, as an escape from a frozen vault requires. @throws ProofUnavailable */
-  finalInclusion(commitment: Uint8Array): Inclusion {
-    return this.inclusionUnder(this.leafIndexOf(commitment), this.vault.tree)
-  }
-
-  private inclusionUnder(leaf_index: number, state: { leaf_count: number; root: Uint8Array }): Inclusion {
-    const { leaf_count, root } = state
-    if (leaf_index >= leaf_count) throw new ProofUnavailable('not_in_tree')
-    const siblings = this.treeOf(leaf_count, root).siblings(leaf_index)
+    if (leaf_index === -1 || leaf_index >= tree.leaf_count) throw new ProofUnavailable('not_in_tree')
+    const notes = this.noteTree()
+    const { leaf_count, root } = ring.states.findLast((state) => state.leaf_count > leaf_index) ?? tree
+    if (!equalBytes(notes.root(leaf_count), root)) throw new ProofUnavailable('history_differs')
+    const siblings = notes.siblings(leaf_index, leaf_count)
     return { leaf_index, cited_leaf_count: leaf_count, cited_root: root, siblings }
   }
 
-  private treeOf(leaf_count: number, root: Uint8Array): MerkleTree {
-    let tree = this.trees.get(leaf_count)
-    if (tree === undefined) {
-      tree = new MerkleTree()
-      tree.append(this.history.leaves.slice(0, leaf_count))
-      if (tree.leaf_count !== leaf_count || !equalBytes(tree.root(), root))
-        throw new ProofUnavailable('history_differs')
-      this.trees.set(leaf_count, tree)
-    }
-    return tree
+  private noteTree(): MerkleTree {
+    if (this.note_tree !== undefined) return this.note_tree
+    const { leaf_count, root } = this.vault.tree
+    const notes = new MerkleTree()
+    notes.append(this.history.leaves.slice(0, leaf_count))
+    if (notes.leaf_count !== leaf_count || !equalBytes(notes.root(), root))
+      throw new ProofUnavailable('history_differs')
+    this.note_tree = notes
+    return notes
   }
 
-  /** Absence under the vault's current spent root. @throws ProofUnavailable */
-  absence(nullifier: Uint8Array): Absence {
-    const { leaf, siblings, present } = this.spentTree().witness(nullifier)
-    if (present || this.history.escaped.has(toHex(nullifier))) throw new ProofUnavailable('spent')
-    return { low_value: leaf.value, low_next: leaf.next_value, low_index: leaf.index, siblings }
+  /** Rejects a note that a batch of the checked history spent. @throws ProofUnavailable */
+  requireUnspent(nullifier: Uint8Array): void {
+    this.spentLog()
+    if (this.history.spent.has(toHex(nullifier))) throw new ProofUnavailable('spent')
   }
 
-  /** Presence under the vault's current spent root; closes an exit request for a spent note. @throws ProofUnavailable */
-  presence(nullifier: Uint8Array): Presence {
-    const { leaf, siblings: path, present } = this.spentTree().witness(nullifier)
-    if (!present) throw new ProofUnavailable('not_spent')
-    const { index: leaf_index, next_value } = leaf
-    return { cited_spent_root: this.vault.config.spent_root, next_value, leaf_index, path }
+  /**
+   * Shows the batch that spent a nullifier, under the newest ring state that covers it, else under the current root.
+   * @throws ProofUnavailable
+   */
+  spending(nullifier: Uint8Array): Spending {
+    const { last_batch } = this.vault.config
+    const { log, ring_batches } = this.spentLog()
+    const batch = this.history.spent.get(toHex(nullifier))
+    if (batch === undefined || batch > last_batch) throw new ProofUnavailable('not_spent')
+    const [newest = 0] = ring_batches.values()
+    const count = newest >= batch ? newest : last_batch
+    const nullifiers = [...this.history.nullifier_batches[batch - 1]!]
+    return { cited_spent_root: log.root(count), batch, nullifiers, path: log.siblings(batch - 1, count) }
   }
 
-  private spentTree(): SpentTree {
-    if (this.spent_tree === undefined) {
-      const { spent_count, spent_root, last_batch } = this.vault.config
-      const tree = new SpentTree()
-      tree.insertBatches(this.history.nullifier_batches.slice(0, last_batch))
-      if (tree.spent_count !== spent_count || !equalBytes(tree.root(), spent_root))
-        throw new ProofUnavailable('history_differs')
-      this.spent_tree = tree
-    }
-    return this.spent_tree
+  private spentLog(): RebuiltLog {
+    if (this.spent_log !== undefined) return this.spent_log
+    const { config, tree, ring } = this.vault
+    const { spent_count, last_batch } = config
+    const batches = this.history.nullifier_batches.slice(0, last_batch)
+    const rebuilt = rebuildLog(batches, ring)
+    const spent = batches.reduce((sum, { length }) => sum + length, 0)
+    const whole = batches.length === last_batch && spent === spent_count
+    if (!whole || !equalBytes(rebuilt.log.root(), tree.spent_root))
+      throw new ProofUnavailable('history_differs')
+    this.spent_log = rebuilt
+    return rebuilt
   }
+}
+
+type RebuiltLog = {
+  log: SpentLog
+  /** Batches in the log, by hex of its root, at each state of the ring that it went through; newest first. */
+  ring_batches: ReadonlyMap<string, number>
+}
+
+export function rebuildLog(batches: readonly (readonly Uint8Array[])[], ring: RingAccount): RebuiltLog {
+  const log = new SpentLog()
+  log.append(batches.map((nullifiers, at) => spentLogLeaf(at + 1, nullifiers)))
+  const kept = new Set(ring.states.map(({ spent_root }) => toHex(spent_root)))
+  const ring_batches = new Map<string, number>()
+  for (let count = batches.length; count >= 0 && ring_batches.size < kept.size; count--) {
+    const root = toHex(log.root(count))
+    if (kept.has(root)) ring_batches.set(root, count)
+  }
+  return { log, ring_batches }
 }

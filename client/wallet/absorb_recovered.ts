@@ -10,12 +10,12 @@ import type { KeyScan } from './recover'
 import type { VaultHistory } from './vault_history'
 import type { Wallet, WalletNote } from './wallet'
 
-/** Marks notes that the history shows spent: served exits and escapes have no account event. @returns the marked notes */
+/** Marks notes that the history shows spent: a served exit spends its note without an event. @returns the marked notes */
 export function markSpent(wallet: Wallet, history: VaultHistory): WalletNote[] {
   const gone = wallet.state.notes.filter((note) => {
     if (note.state === 'spent') return false
     const nullifier = toHex(nullifierOf(fromHex(note.commitment, 32)!, fromHex(note.blinding, 32)!))
-    return history.spent.has(nullifier) || history.escaped.has(nullifier)
+    return history.spent.has(nullifier)
   })
   for (const note of gone) note.state = 'spent'
   return gone
@@ -82,7 +82,7 @@ export function keepRecovered(scan: KeyScan, note: RecoveredNote): void {
   const nullifier = toHex(nullifierOf(note.commitment, blinding))
   const batch = history.spent.get(nullifier)
   const [mint, amount] = [encodeBase58(note.mint), String(note.amount)]
-  if (batch !== undefined && !history.exited.has(nullifier)) {
+  if (batch !== undefined && history.exits.get(nullifier)?.payout === undefined) {
     scan.spent.push({ mint, amount, batch })
     scan.unexplained += 1
   }
@@ -93,7 +93,7 @@ export function keepRecovered(scan: KeyScan, note: RecoveredNote): void {
     amount,
     blinding: toHex(blinding),
     ...(leaf_index === undefined ? {} : { leaf_index }),
-    state: batch !== undefined || history.escaped.has(nullifier) ? 'spent' : 'free',
+    state: batch === undefined ? 'free' : 'spent',
     origin,
   })
 }

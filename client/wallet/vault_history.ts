@@ -2,7 +2,7 @@
 
 import { toHex } from '../../protocol/bytes'
 import type { Amount } from '../../protocol/units'
-import type { SettledEvent, VaultEvent } from '../../protocol/vault/events'
+import type { EventOf, PayoutOutcome, VaultEvent } from '../../protocol/vault/events'
 
 /** A settlement output with its memo. */
 type ChainOutput = { commitment: Uint8Array; memo: Uint8Array; batch: number; leaf_index: number }
@@ -15,22 +15,33 @@ type ProgramNote = {
   origin: 'deposit' | 'refund'
 }
 
+/** How far the exit of a note came; `served`: a batch queued its payout. */
+export type VaultExit = {
+  stage: 'requested' | 'refused' | 'served' | 'paid' | 'refunded'
+  mint: Uint8Array
+  amount: Amount
+  /** Unix seconds of the request's deadline; undefined where a batch served a note without a request. */
+  deadline_s?: number
+  /** Number in the payout queue, from `served` on. */
+  payout?: number
+  /** Of the payment: the reason of a refund. */
+  outcome?: PayoutOutcome
+}
+
 export type VaultHistory = {
   /** Commitments by leaf index. */
   leaves: readonly Uint8Array[]
-  /** Nullifiers of each batch, in the order they entered the spent tree. */
+  /** Nullifiers of each batch, in their order: batch n is a leaf of the spent log at n - 1. */
   nullifier_batches: readonly (readonly Uint8Array[])[]
-  /** Batch by hex of each nullifier it spent. */
+  /** First batch by hex of each nullifier it spent. */
   spent: ReadonlyMap<string, number>
-  /** Hex of nullifiers that left by an exit payout, paid or refunded: also in `spent`. */
-  exited: ReadonlySet<string>
-  /** Hex of nullifiers that escaped from a frozen vault: never in `spent`. */
-  escaped: ReadonlySet<string>
+  /** By hex of the nullifier. */
+  exits: ReadonlyMap<string, VaultExit>
   /** By hex of the memo's first 8 bytes; equal tags share an entry. */
   outputs_by_tag: ReadonlyMap<string, readonly ChainOutput[]>
   /** By hex of the inner hash; one inner may be used more than once. */
   program_notes: ReadonlyMap<string, readonly ProgramNote[]>
-  /** Hex of the inner hashes of withdrawals, whether paid or refunded. */
+  /** Hex of the inner hashes of withdrawals, whether queued, paid or refunded. */
   withdrawal_inners: ReadonlySet<string>
   /** Hex of the refund inner hashes of exit requests. */
   exit_inners: ReadonlySet<string>
@@ -53,14 +64,13 @@ class HistoryBuilder {
   readonly leaves: Uint8Array[] = []
   readonly nullifier_batches: Uint8Array[][] = []
   readonly spent = new Map<string, number>()
-  readonly exited = new Set<string>()
-  readonly escaped = new Set<string>()
   readonly outputs_by_tag = new Map<string, ChainOutput[]>()
   readonly program_notes = new Map<string, ProgramNote[]>()
   readonly withdrawal_inners = new Set<string>()
   readonly exit_inners = new Set<string>()
   readonly mints: Uint8Array[] = []
   private readonly known_mints = new Set<string>()
+  private spent_count = 0
 
   leaf(leaf_index: number, commitment: Uint8Array): void {
     if (leaf_index !== this.leaves.length) throw new HistoryIncomplete(`leaf ${this.leaves.length}`)
@@ -76,26 +86,24 @@ class HistoryBuilder {
     this.mints.push(note.mint)
   }
 
-  settled(event: SettledEvent): void {
-    const { batch, first_leaf_index } = event
-    event.outputs.forEach(({ commitment, memo }, at) => {
+  settled({ batch, first_leaf_index, outputs, payouts }: EventOf<'settled'>): void {
+    outputs.forEach(({ commitment, memo }, at) => {
       const leaf_index = first_leaf_index + at
       this.leaf(leaf_index, commitment)
       append(this.outputs_by_tag, tagOf(memo), { commitment, memo, batch, leaf_index })
     })
-    for (const { kind, inner, nullifier, refund, mint, amount } of event.payouts) {
-      if (kind === 'withdrawal') this.withdrawal_inners.add(toHex(inner))
-      if (nullifier !== undefined) this.exited.add(toHex(nullifier))
-      if (refund !== undefined) this.programNote(inner, { ...refund, mint, amount, origin: 'refund' })
-    }
+    for (const { kind, inner } of payouts) if (kind === 'withdrawal') this.withdrawal_inners.add(toHex(inner))
   }
 
-  nullifiers({ batch, nullifiers, spent_count }: SettledEvent): void {
+  /** The program accepts a nullifier that an earlier batch spent: the count is of all, not of different ones. */
+  nullifiers({ batch, nullifiers, spent_count }: EventOf<'settled'>): void {
     if (batch !== this.nullifier_batches.length + 1)
       throw new HistoryIncomplete(`batch ${this.nullifier_batches.length + 1}`)
     this.nullifier_batches.push(nullifiers)
-    for (const nullifier of nullifiers) this.spent.set(toHex(nullifier), batch)
-    if (this.spent.size !== spent_count) throw new HistoryIncomplete(`a nullifier of batch ${batch}`)
+    for (const nullifier of nullifiers.map(toHex))
+      if (!this.spent.has(nullifier)) this.spent.set(nullifier, batch)
+    this.spent_count += nullifiers.length
+    if (this.spent_count !== spent_count) throw new HistoryIncomplete(`a nullifier of batch ${batch}`)
   }
 }
 
@@ -105,30 +113,65 @@ function append<T>(lists: Map<string, T[]>, name: string, value: T): void {
   else list.push(value)
 }
 
+/** The events of one kind. */
+export const eventsOfKind = <K extends VaultEvent['kind']>(events: readonly VaultEvent[], kind: K) =>
+  events.filter((event): event is EventOf<K> => event.kind === kind)
+
+/** An event that appended leaves at `first`; a batch may append none. */
+type Append = { first: number; leaves: number; keep: (history: HistoryBuilder) => void }
+
+function appendsOf(event: VaultEvent): Append[] {
+  if (event.kind === 'settled') {
+    const { first_leaf_index: first, outputs } = event
+    return [{ first, leaves: outputs.length, keep: (history) => history.settled(event) }]
+  }
+  if (event.kind === 'deposited') {
+    const note = { ...event, origin: 'deposit' } as const
+    return [{ first: event.leaf_index, leaves: 1, keep: (history) => history.programNote(event.inner, note) }]
+  }
+  if (event.kind !== 'paid' || event.refund === undefined) return []
+  const { refund, mint, amount, inner } = event
+  const note = { ...refund, mint, amount, origin: 'refund' } as const
+  return [{ first: refund.leaf_index, leaves: 1, keep: (history) => history.programNote(inner, note) }]
+}
+
 /**
  * Builds the index from the events of all transactions, in any order: leaf indexes and batch numbers define theirs.
  * @throws HistoryIncomplete when a leaf, a batch or a nullifier is missing
  */
 export function vaultHistory(events: readonly VaultEvent[]): VaultHistory {
   const history = new HistoryBuilder()
-  const appends = events.filter((event) => event.kind === 'deposited' || event.kind === 'settled')
-  // A batch without leaves shares its index with the next leaf; either order is valid.
-  appends.sort((a, b) => firstLeaf(a) - firstLeaf(b))
-  for (const event of appends) {
-    if (event.kind === 'settled') history.settled(event)
-    else history.programNote(event.inner, { ...event, origin: 'deposit' })
-  }
-  const batches = events.filter((event) => event.kind === 'settled').sort((a, b) => a.batch - b.batch)
+  const appends = events.flatMap(appendsOf)
+  appends.sort((a, b) => a.first - b.first || a.leaves - b.leaves)
+  for (const { keep } of appends) keep(history)
+  const batches = eventsOfKind(events, 'settled').sort((a, b) => a.batch - b.batch)
   for (const event of batches) history.nullifiers(event)
-  for (const event of events) {
-    if (event.kind === 'exit_requested') history.exit_inners.add(toHex(event.refund_inner))
-    if (event.kind === 'escaped') history.escaped.add(toHex(event.nullifier))
-  }
-  return history
+  for (const { refund_inner } of eventsOfKind(events, 'exit_requested'))
+    history.exit_inners.add(toHex(refund_inner))
+  return Object.assign(history, { exits: exitsOf(events) })
 }
 
-function firstLeaf(event: VaultEvent & { kind: 'deposited' | 'settled' }): number {
-  return event.kind === 'settled' ? event.first_leaf_index : event.leaf_index
+/** The exits of a vault by hex of the nullifier. A later stage replaces an earlier one, in whatever order events come. */
+export function exitsOf(events: readonly VaultEvent[]): Map<string, VaultExit> {
+  const exits = new Map<string, VaultExit>()
+  const reach = (nullifier: Uint8Array, exit: VaultExit): void => {
+    const name = toHex(nullifier)
+    exits.set(name, { ...exits.get(name), ...exit })
+  }
+  for (const { nullifier, mint, amount, deadline_s } of eventsOfKind(events, 'exit_requested'))
+    reach(nullifier, { stage: 'requested', mint, amount, deadline_s })
+  for (const { nullifier } of eventsOfKind(events, 'exit_refused')) {
+    const requested = exits.get(toHex(nullifier))
+    if (requested !== undefined) reach(nullifier, { ...requested, stage: 'refused' })
+  }
+  for (const { payouts } of eventsOfKind(events, 'settled'))
+    for (const { nullifier, mint, amount, number } of payouts)
+      if (nullifier !== undefined) reach(nullifier, { stage: 'served', mint, amount, payout: number })
+  for (const { nullifier, mint, amount, number, outcome } of eventsOfKind(events, 'paid')) {
+    const stage = outcome === 'paid' ? 'paid' : 'refunded'
+    if (nullifier !== undefined) reach(nullifier, { stage, mint, amount, payout: number, outcome })
+  }
+  return exits
 }
 
 /** Looks a refund's commitment up for `adoptRefunds` without a venue. */

@@ -126,7 +126,7 @@ type TreeHashing = {
 
 const POSEIDON: TreeHashing = { empty: EMPTY_SUBTREES, parents: (nodes) => poseidonEach(2, nodes) }
 
-/** Keeps its nodes, so that a batch of changes costs one hash per touched parent. */
+/** Keeps its nodes, so that a batch of leaves costs one hash per touched parent. */
 export class MerkleTree {
   /** By height. Undefined for the `skipped` levels above the leaves: their nodes are computed on demand. */
   private readonly levels: readonly (TreeLevel | undefined)[]
@@ -134,7 +134,7 @@ export class MerkleTree {
   /**
    * @param nodes from `nodes()` of a tree with the same `skipped`; the tree owns them afterwards.
    * @param skipped number of levels above the leaves whose nodes are not kept. Skipping two saves three eighths of the
-   * memory and adds four hashes to a path and to a change of a single leaf.
+   * memory and adds four hashes to a path and to the append of a single leaf.
    */
   constructor(
     nodes?: TreeNodes,
@@ -161,29 +161,22 @@ export class MerkleTree {
     return leaf
   }
 
+  /** Appends with one batch of hashes per level. */
   append(leaves: readonly Uint8Array[]): void {
-    const first = this.leaf_count
-    this.change(new Map(leaves.map((leaf, at) => [first + at, leaf])))
-  }
-
-  /** Sets leaves by index, with one batch of hashes per level. New indexes must follow the last leaf without a gap. */
-  change(leaves: ReadonlyMap<number, Uint8Array>): void {
-    let touched = [...leaves.keys()].sort((a, b) => a - b)
-    for (const index of touched) this.leaves.set(index, leaves.get(index)!)
+    if (leaves.length === 0) return
+    let first = this.leaf_count
+    for (const leaf of leaves) this.leaves.set(this.leaf_count, leaf)
+    let last = this.leaf_count - 1
     for (let height = 0; height < TREE_DEPTH; ) {
       const rise = height === 0 ? 1 + this.skipped : 1
-      const above: number[] = []
-      for (const index of touched) {
-        const parent = Math.floor(index / 2 ** rise)
-        if (above.at(-1) !== parent) above.push(parent)
-      }
+      ;[first, last] = [Math.floor(first / 2 ** rise), Math.floor(last / 2 ** rise)]
+      const above = Array.from({ length: last - first + 1 }, (_, at) => first + at)
       const hashes = this.risen(height, rise, above)
       height += rise
       const level = this.levels[height]!
       above.forEach((index, at) => {
         level.set(index, hashes.subarray(at * NODE_BYTES, (at + 1) * NODE_BYTES))
       })
-      touched = above
     }
   }
 

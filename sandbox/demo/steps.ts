@@ -193,7 +193,7 @@ export async function untilSettled(trader: Trader, order_id: string, count: numb
   return fills
 }
 
-/** Withdraws part of a note to a token account; the rest returns as a change note. */
+/** Withdraws part of a note to a token account, in a settlement and a payment; the rest returns as a change note. */
 export async function withdrawTokens(trader: Trader, mint: MintName, amount: bigint): Promise<Withdrawal> {
   const note = trader.wallet.noteFor(mint.mint, amount * 2n)
   if (note === undefined) throw new DemoFailed(`${trader.name} has no note to withdraw from`)
@@ -210,17 +210,16 @@ export async function withdrawTokens(trader: Trader, mint: MintName, amount: big
   })
   const { withdrawal_id } = await trader.client.withdraw(request)
   trader.save()
-  const done = await trader.until('the withdrawal to be final', () => {
+  const done = await trader.until('the withdrawal to be paid', () => {
     const event = trader.events.find(
-      ({ kind, data }) =>
-        kind === 'withdrawal.finalized' && (data as Withdrawal).withdrawal_id === withdrawal_id,
+      ({ kind, data }) => kind === 'withdrawal.paid' && (data as Withdrawal).withdrawal_id === withdrawal_id,
     )
     return event?.data as Withdrawal | undefined
   })
   const after = await tokenBalance(trader.chain, account.bytes)
   fact(
     `${trader.name} withdraws ${tokens(amount, mint.decimals)} ${mint.name}`,
-    short(String(done.signature)),
+    `payout ${done.payout_number}, ${short(String(done.payout_signature))}`,
   )
   check(after - before === amount, 'the token account received exactly the amount')
   check(fromHex(done.change_commitment ?? '', 32) !== undefined, 'the rest of the note came back as change')

@@ -45,6 +45,9 @@ test('a withdrawal spends the note once it is packed, and its change is recomput
   ])
   await trader.sync()
   expect(money.state).toBe('spent')
+  const paid = trader.events.find(({ kind }) => kind === 'withdrawal.paid')!.data as Withdrawal
+  expect(paid).toMatchObject({ status: 'paid', payout_number: 1, payout_stage: 'finalized' })
+  expect(paid.payout_signature).not.toBe(paid.signature)
   expect(trader.wallet.balance(QUOTE)).toBe(1_000_000_000n - 5_000n - 100n)
   expect(trader.wallet.state.fees).toEqual([{ mint: QUOTE, amount: '100' }])
 })

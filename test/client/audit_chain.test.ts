@@ -1,105 +1,136 @@
-/** Both roots follow from public events alone; an event list or an account that was tampered with is found out. */
+/** Both roots and the queue follow from public events alone; an event list or an account that was tampered with is found out. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { auditChain } from '../../client/audit/chain_audit'
-import { openChainReader } from '../../client/chain/chain_access'
+import { openChainAccess } from '../../client/chain/chain_access'
+import { payPayout, readProofs, requestExit } from '../../client/chain/exit_note'
 import { readVaultEvents } from '../../client/chain/read_history'
 import { readVaultState, type VaultState } from '../../client/chain/read_vault'
-import { encodeBase58 } from '../../protocol/base58'
+import { ownAccount } from '../../client/chain/token_account'
+import { nullifierOfNote } from '../../client/exit/prepare_exit'
+import { eventsOfKind } from '../../client/wallet/vault_history'
+import { Wallet, type WalletNote } from '../../client/wallet/wallet'
+import { decodeBase58 } from '../../protocol/base58'
+import { compareBytes, toHex } from '../../protocol/bytes'
 import { EMPTY_SUBTREES, TREE_DEPTH } from '../../protocol/notes/merkle_tree'
-import { EMPTY_SPENT_ROOT } from '../../protocol/notes/spent_tree'
-import type { DepositedEvent, SettledEvent, VaultEvent } from '../../protocol/vault/events'
-import { seededRandom } from '../faults/kit/random'
-import { EmbeddedSite, JTO, USDC } from '../kit/venue/embedded_site'
+import { EMPTY_SPENT_SUBTREES, SPENT_LOG_DEPTH } from '../../protocol/notes/spent_log'
+import type { EventOf, VaultEvent } from '../../protocol/vault/events'
+import { element } from '../kit/vault/open_vault'
+import { CliSite, said, USDC } from './cli_site'
 import { LyingNode } from './lying_node'
-import { fundTraders, RandomSession } from './random_session'
-import { WalletTrader } from './wallet_trader'
 
 const CLI = join(import.meta.dir, '../../client/cli/audit_chain.ts')
-const SEED = Number(process.env['SESSION_SEED'] ?? crypto.getRandomValues(new Uint32Array(1))[0])
-const ACTIONS = 30
 
-const site = new EmbeddedSite()
+let site: CliSite
 let node: LyingNode
 let program_id: string
 let events: VaultEvent[]
 let vault: VaultState
+/** Has an exit request that nobody served. */
+let leaving: WalletNote
 
+const outputs = (...names: string[]) =>
+  names
+    .map((name) => ({ commitment: element(name), memo: new Uint8Array(16) }))
+    .sort((a, b) => compareBytes(a.commitment, b.commitment))
+
+/** Deposits, trades, a paid and a refunded withdrawal, one that waits, and an open exit. */
 beforeAll(async () => {
-  await site.openChain()
-  await site.openVenue()
-  program_id = encodeBase58(site.chain.program_id!)
-  const traders = await Promise.all(['ada', 'bob'].map((name) => WalletTrader.open(site, name)))
-  await fundTraders(traders)
-  const good = { [USDC]: await site.payee(USDC), [JTO]: await site.payee(JTO) }
-  const unusable = encodeBase58(crypto.getRandomValues(new Uint8Array(32)))
-  const session = new RandomSession(traders, seededRandom(SEED), { good, unusable })
-  await session.play(ACTIONS)
-  console.log(`session seed ${SEED}:`, session.tally)
-  // One payout that comes back as a refund, and two batches that spend.
-  for (const trader of traders) {
-    await session.windUp(trader)
-    const note = trader.wallet.state.notes.find(
-      ({ state, amount }) => state === 'free' && BigInt(amount) > 5_000n,
-    )
-    expect(await trader.withdraw(note!, unusable, 2_000n)).toBeUndefined()
-    await session.windUp(trader)
+  site = await CliSite.open()
+  program_id = site.program_id
+  const chain = await openChainAccess(site.chain.url, crypto.getRandomValues(new Uint8Array(32)))
+  await site.fund(chain.payer.address, USDC, '1')
+  const wallet = new Wallet(crypto.getRandomValues(new Uint8Array(32)))
+  const notes = await site.deposit(wallet, 5_000n, 6_000n, 7_000n, 8_000n)
+  const spends = (...at: number[]) => at.map((one) => nullifierOfNote(notes[one]!))
+  await site.signer.settle({ nullifiers: spends(0), outputs: outputs('a', 'b', 'c') })
+  const to = (destination: Uint8Array, amount: bigint) => {
+    return { mint: decodeBase58(USDC, 32)!, amount, destination, inner: element(`refund ${amount}`) }
   }
-  await site.venue.drain()
-  await site.venue.close()
+  const own = ownAccount(chain, USDC).bytes
+  const payouts = [to(own, 3_000n), to(element('nobody'), 2_000n)]
+  const numbers = await site.signer.settle({ nullifiers: spends(1), payouts })
+  await site.signer.settle({})
+  for (const number of numbers) await payPayout(chain, { program_id, number, refund: false })
+  notes.push(...(await site.deposit(wallet, 9_000n)))
+  const rest = { outputs: outputs('d', 'e'), payouts: [to(own, 1_000n)] }
+  await site.signer.settle({ nullifiers: spends(2, 4), ...rest })
+  leaving = notes[3]!
+  const proofs = await readProofs(chain, program_id)
+  await requestExit(chain, wallet, leaving, { program_id, destination: own, proofs })
+  site.chain.advance(60)
+  await site.deposit(wallet, 1_500n)
+  site.chain.advance(10)
   node = new LyingNode(site.chain.url)
-  const reader = openChainReader(site.chain.url)
-  vault = await readVaultState(reader, program_id)
-  events = await readVaultEvents(reader, program_id)
+  vault = await readVaultState(chain, program_id)
+  events = await readVaultEvents(chain, program_id)
 }, 60_000)
 afterAll(async () => {
   await node?.stop()
-  await site.chain?.close()
+  await site?.close()
 })
 
-const isSettled = (event: VaultEvent): event is SettledEvent => event.kind === 'settled'
-const isDeposit = (event: VaultEvent): event is DepositedEvent => event.kind === 'deposited'
-const batches = () => events.filter(isSettled).sort((a, b) => a.batch - b.batch)
+type SettledEvent = EventOf<'settled'>
+const isDeposit = (event: VaultEvent): event is EventOf<'deposited'> => event.kind === 'deposited'
+const batches = () => eventsOfKind(events, 'settled').sort((a, b) => a.batch - b.batch)
 const flipped = (bytes: Uint8Array): Uint8Array => bytes.map((byte, at) => (at === 31 ? byte ^ 1 : byte))
 /** The list with one event put in the place of another. */
 const replaced = <E extends VaultEvent>(old: E, change: Partial<E>): VaultEvent[] =>
   events.map((event) => (event === old ? { ...old, ...change } : event))
 const without = (old: VaultEvent) => events.filter((event) => event !== old)
 const findings = (list: readonly VaultEvent[], state = vault) => {
-  const { verdict, note_tree, spent_tree } = auditChain(list, state)
-  const all = [note_tree, spent_tree].flatMap(({ faults, missing }) => [...faults, missing ?? ''])
+  const { verdict, note_tree, spent_log, queue } = auditChain(list, state)
+  const all = [note_tree, spent_log, queue].flatMap(({ faults, missing }) => [...faults, missing ?? ''])
   return { verdict, said: all.filter((one) => one !== '').join('; ') }
 }
 
-test('the events of a session lead to the roots of the accounts, in any order', () => {
+test('the events of a vault lead to its accounts, in any order', () => {
   const audit = auditChain(events, vault)
+  const { tree, config } = vault
   expect(audit).toMatchObject({ verdict: 'agrees', slot: vault.slot })
-  expect(audit.note_tree).toMatchObject({ found: vault.tree.root, count: vault.tree.leaf_count, faults: [] })
-  expect(audit.spent_tree).toMatchObject({ found: vault.config.spent_root, faults: [] })
-  expect(audit.spent_tree.count).toBeGreaterThan(3)
-  expect(batches().some(({ payouts }) => payouts.some(({ refund }) => refund !== undefined))).toBe(true)
-  expect(vault.ring.states.length).toBeGreaterThan(0)
-  const random = seededRandom(SEED)
-  const mixed = events.map((event) => ({ event, at: random.integer(1_000_000) })).sort((a, b) => a.at - b.at)
-  expect(
-    auditChain(
-      mixed.map(({ event }) => event),
-      vault,
-    ).verdict,
-  ).toBe('agrees')
+  expect(audit.note_tree).toMatchObject({ found: tree.root, count: tree.leaf_count, faults: [] })
+  expect(audit.spent_log).toMatchObject({ found: tree.spent_root, count: config.last_batch, faults: [] })
+  const [entry] = vault.queue.entries
+  expect(audit.queue).toMatchObject({ length: 1, capacity: 60, oldest_slot: entry!.queued_slot })
+  expect(audit.open_exits).toMatchObject([
+    [toHex(nullifierOfNote(leaving)), { stage: 'requested', amount: BigInt(leaving.amount) }],
+  ])
+  expect(eventsOfKind(events, 'paid').map(({ outcome }) => outcome)).toContain('destination_missing')
+  expect(vault.ring.states.length).toBeGreaterThan(1)
+  expect(auditChain(events.toReversed(), vault)).toEqual(audit)
+})
+
+test('the remaining life of both trees follows from their growth since the oldest known state', () => {
+  const { slot, tree, config, ring } = vault
+  const oldest = { ...ring.states[0]!, slot: slot - 1_000 }
+  const known = { ...vault, ring: { states: [oldest, ...ring.states.slice(1)] } }
+  const { note_tree, spent_log } = auditChain(events, known)
+  const grown = tree.leaf_count - oldest.leaf_count
+  expect(note_tree.slots_left).toBe(Math.floor(((2 ** 40 - tree.leaf_count) * 1_000) / grown))
+  const before = [{ spent_root: EMPTY_SPENT_SUBTREES[SPENT_LOG_DEPTH]!, batch: 0 }, ...batches()].findIndex(
+    ({ spent_root }) => toHex(spent_root) === toHex(oldest.spent_root),
+  )
+  const settled = config.last_batch - before
+  expect(spent_log.slots_left).toBe(Math.floor(((2 ** 40 - config.last_batch) * 1_000) / settled))
+  expect(auditChain(events, { ...vault, ring: { states: [] } }).note_tree.slots_left).toBeUndefined()
 })
 
 test('an empty vault agrees with no events', () => {
-  const tree = { ...vault.tree, leaf_count: 0, root: EMPTY_SUBTREES[TREE_DEPTH]! }
-  const config = { ...vault.config, last_batch: 0, spent_count: 0, spent_root: EMPTY_SPENT_ROOT }
-  const ring = { states: [], spent_roots: [] }
-  expect(findings([], { ...vault, tree, config, ring })).toEqual({ verdict: 'agrees', said: '' })
+  const spent_root = EMPTY_SPENT_SUBTREES[SPENT_LOG_DEPTH]!
+  const tree = { ...vault.tree, leaf_count: 0, root: EMPTY_SUBTREES[TREE_DEPTH]!, spent_root }
+  const config = { ...vault.config, last_batch: 0, spent_count: 0 }
+  const queue = { ...vault.queue, next_number: 1, entries: [] }
+  expect(findings([], { ...vault, tree, config, queue, ring: { states: [] } })).toEqual({
+    verdict: 'agrees',
+    said: '',
+  })
 })
 
 test('what the chain did after the accounts were read is left out', () => {
   const earlier = vault.ring.states.at(-1)!
-  const { verdict, note_tree } = auditChain(events, { ...vault, tree: { ...vault.tree, ...earlier } })
+  const tree = { ...vault.tree, leaf_count: earlier.leaf_count, root: earlier.root }
+  const { verdict, note_tree } = auditChain(events, { ...vault, tree })
   expect([verdict, note_tree.count]).toEqual(['agrees', earlier.leaf_count])
 })
 
@@ -143,12 +174,27 @@ describe('a tampered event list is found out:', () => {
       expect(found.verdict).toBe('differs')
       expect(found.said).toContain(said)
     }
-    const refunded = batches().find(({ payouts }) => payouts.some(({ refund }) => refund !== undefined))!
-    const payouts = refunded.payouts.map((payout) => ({ ...payout, amount: payout.amount + 1n }))
-    expect(findings(replaced(refunded, { payouts }))).toEqual({
+  })
+
+  test('a payment changed, left out or invented, and a queue that holds another entry', () => {
+    const paid = eventsOfKind(events, 'paid')
+    const refunded = paid.find(({ refund }) => refund !== undefined)!
+    const name = `the refund at leaf ${refunded.refund!.leaf_index}`
+    const amount = refunded.amount + 1n
+    expect(findings(replaced(refunded, { amount }))).toEqual({
       verdict: 'differs',
-      said: `settlement batch ${refunded.batch} names another note than its leaf`,
+      said: `${name} names another note than its leaf; the payment of entry ${refunded.number} is not of a payout that a batch queued`,
     })
+    const transferred = paid.find(({ refund }) => refund === undefined)!
+    const lost = `the payment of entry ${transferred.number}`
+    expect(findings(without(transferred))).toEqual({ verdict: 'incomplete', said: lost })
+    expect(findings([...events, transferred]).said).toContain(`${lost} is not of a payout`)
+    const [entry] = vault.queue.entries
+    const said = `entry ${entry!.number} of the payout queue is not as a batch queued it`
+    for (const change of [{ amount: 1n }, { destination: entry!.mint }, { inner: entry!.mint }]) {
+      const queue = { ...vault.queue, entries: [{ ...entry!, ...change }] }
+      expect(findings(events, { ...vault, queue })).toEqual({ verdict: 'differs', said })
+    }
   })
 
   test('a nullifier changed, left out, or spent again', () => {
@@ -158,53 +204,40 @@ describe('a tampered event list is found out:', () => {
     ]
     const first = `settlement batch ${one.batch} is the first whose spent root is not that of its nullifiers`
     const [nullifier, ...rest] = one.nullifiers
-    const lowered = nullifier!.map((_, at) => (at === 31 ? 1 : 0))
-    for (const nullifiers of [[lowered, ...rest], rest])
-      expect(findings(replaced(one, { nullifiers }))).toEqual({ verdict: 'differs', said: first })
-    expect(findings(replaced(two, { nullifiers: [nullifier!] }))).toEqual({
-      verdict: 'differs',
-      said: `settlement batch ${two.batch}: a nullifier is zero or already spent`,
-    })
-    const destination = new Uint8Array(32)
-    const escaped = {
-      kind: 'escaped',
-      nullifier: nullifier!,
-      mint: destination,
-      amount: 1n,
-      destination,
-    } as const
-    expect(findings([...events, escaped]).said).toContain('was settled and escaped too')
+    for (const nullifiers of [[flipped(nullifier!), ...rest], rest])
+      expect(findings(replaced(one, { nullifiers })).said).toContain(first)
+    expect(findings(replaced(two, { nullifiers: [nullifier!] })).said).toContain(
+      `settlement batch ${two.batch} spends nullifier ${toHex(nullifier!)} again`,
+    )
   })
 
   test('accounts that hold other roots than the events lead to', () => {
-    const { tree, config, ring } = vault
+    const { tree, ring } = vault
     const other = { ...vault, tree: { ...tree, root: flipped(tree.root) } }
     expect(findings(events, other).said).toContain('the account holds another root')
-    const spent = { ...vault, config: { ...config, spent_root: flipped(config.spent_root) } }
+    const spent = { ...vault, tree: { ...tree, spent_root: flipped(tree.spent_root) } }
     expect(findings(events, spent).said).toContain('the account holds another spent root')
     const states = ring.states.map((state) => ({ ...state, root: flipped(state.root) }))
-    expect(findings(events, { ...vault, ring: { ...ring, states } }).said).toContain('in the ring')
+    expect(findings(events, { ...vault, ring: { states } }).said).toContain(
+      'in the ring is none of this history',
+    )
+    const logs = ring.states.map((state) => ({ ...state, spent_root: flipped(state.spent_root) }))
+    expect(findings(events, { ...vault, ring: { states: logs } }).said).toContain(
+      'has a spent root of no batch',
+    )
   })
 })
 
-async function command(...args: string[]): Promise<{ code: number; out: string; error: string }> {
-  const child = Bun.spawn([process.execPath, CLI, ...args], {
-    stdout: 'pipe',
-    stderr: 'pipe',
-    stdin: 'ignore',
-  })
-  const texts = Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()])
-  const [code, [out, error]] = await Promise.all([child.exited, texts])
-  return { code, out, error }
-}
+const command = (...args: string[]) =>
+  said(Bun.spawn([process.execPath, CLI, ...args], { stdout: 'pipe', stderr: 'pipe', stdin: 'ignore' }))
 
 test('the command tells an honest node from one that lies or forgets', async () => {
   const where = ['--rpc', node.url, '--program', program_id]
   const honest = await command(...where)
   expect(honest).toMatchObject({ code: 0, error: '' })
   expect(honest.out).toContain('verdict      agrees')
-  const root = Buffer.from(vault.tree.root).toString('hex')
-  expect(honest.out.split(root)).toHaveLength(3)
+  expect(honest.out.split(toHex(vault.tree.root))).toHaveLength(3)
+  expect(honest.out).toMatch(/full in {4}[\d,]+ years/)
 
   node.lies = { getSignaturesForAddress: (page) => (page as { err: unknown }[]).slice(1) }
   const forgetful = await command(...where)
@@ -222,7 +255,7 @@ test('the command tells an honest node from one that lies or forgets', async () 
   }
   const lying = await command(...where, '--json')
   expect(lying.code).toBe(1)
-  expect(JSON.parse(lying.out)).toMatchObject({ verdict: 'differs', spent_tree: { faults: [] } })
+  expect(JSON.parse(lying.out)).toMatchObject({ verdict: 'differs', spent_log: { faults: [] } })
 }, 30_000)
 
 test('the command says what it lacks', async () => {

@@ -1,8 +1,18 @@
-/** The wallet's commands as processes in a folder of their own, on a chain where no venue ever ran. */
+/** The wallet's commands as processes in a folder of their own, on a chain without a venue: the test itself settles. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { type ChainAccess, openChainAccess, payerKey } from '../../client/chain/chain_access'
+import { deposit } from '../../client/chain/deposit'
+import { readVaultEvents } from '../../client/chain/read_history'
+import { programBytes, readVaultState } from '../../client/chain/read_vault'
+import { sendInstructions, toInstruction } from '../../client/chain/send_instructions'
+import type { Wallet, WalletNote } from '../../client/wallet/wallet'
 import { encodeBase58 } from '../../protocol/base58'
+import { compareBytes } from '../../protocol/bytes'
 import { publicKeyOf } from '../../protocol/sign'
+import { openEpochInstruction } from '../../protocol/vault/epochs'
+import type { VaultInstruction } from '../../protocol/vault/instruction'
+import { type SettleFields, settleInstruction } from '../../protocol/vault/settle'
 import { makeGenesis } from '../../sandbox/chain/genesis'
 import { type OpenedChain, openEmbeddedChain } from '../../sandbox/chain/open_embedded_chain'
 import { callRpc, chainFolder } from '../kit/chain/chain_folder'
@@ -10,6 +20,9 @@ import { callRpc, chainFolder } from '../kit/chain/chain_folder'
 const CLI = join(import.meta.dir, '../../client/cli/wallet.ts')
 const PROGRAM = join(import.meta.dir, '../../program/vault.so')
 export const EXIT_DELAY_S = 600
+/** Mints of the embedded chain. */
+export const USDC = 'EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v'
+export const JTO = 'jtojtomepa8beP8AuQc6eXt5FriJwfFMwQx2v2f9mCL'
 
 export type Said = { code: number; out: string; error: string }
 
@@ -18,14 +31,20 @@ export class CliSite {
     readonly folder: { dir: string; remove(): void },
     readonly chain: OpenedChain,
     readonly program_id: string,
+    readonly signer: SettlingSigner,
   ) {}
 
   static async open(): Promise<CliSite> {
     const folder = chainFolder()
     const chain = await openEmbeddedChain({ data_dir: join(folder.dir, 'chain'), slot_ms: 10 })
-    const settlement_signer = publicKeyOf(crypto.getRandomValues(new Uint8Array(32)))
-    const genesis = { program_path: PROGRAM, settlement_signer, exit_delay_s: EXIT_DELAY_S }
-    return new CliSite(folder, chain, encodeBase58(await makeGenesis(chain, genesis)))
+    const seed = crypto.getRandomValues(new Uint8Array(32))
+    const genesis = {
+      program_path: PROGRAM,
+      settlement_signer: publicKeyOf(seed),
+      exit_delay_s: EXIT_DELAY_S,
+    }
+    const program_id = encodeBase58(await makeGenesis(chain, genesis))
+    return new CliSite(folder, chain, program_id, await SettlingSigner.open(chain, seed, program_id))
   }
 
   path(name: string): string {
@@ -50,6 +69,17 @@ export class CliSite {
     writeFileSync(this.path(name), key_file, { mode: 0o600 })
     return encodeBase58(publicKeyOf(seed))
   }
+  /** Deposits of a wallet's key 0, each final, from a payer of their own. */
+  async deposit(wallet: Wallet, ...amounts: bigint[]): Promise<WalletNote[]> {
+    const chain = await openChainAccess(this.chain.url, crypto.getRandomValues(new Uint8Array(32)))
+    await this.fund(chain.payer.address, USDC, String(amounts.reduce((sum, amount) => sum + amount)))
+    const notes: WalletNote[] = []
+    for (const amount of amounts) {
+      const terms = { program_id: this.program_id, mint: USDC, amount, key_index: 0 }
+      notes.push((await deposit(chain, wallet, terms)).note)
+    }
+    return notes
+  }
   async fund(owner: string, mint: string, amount: string): Promise<void> {
     await callRpc(this.chain, 'requestAirdrop', [owner, 5_000_000_000])
     await callRpc(this.chain, 'tacit_mintTo', [{ mint, owner, amount }])
@@ -69,3 +99,67 @@ export async function said(child: ReturnType<CliSite['start']>): Promise<Said> {
   return { code, out, error }
 }
 export const notesIn = (out: string): string[] => out.match(/^[0-9a-f]{64}/gm) ?? []
+
+type BatchParts = Partial<Pick<SettleFields, 'nullifiers' | 'outputs' | 'payouts'>>
+
+/** The settlement signer: opens the epoch and lands batches that a test makes. */
+class SettlingSigner {
+  private constructor(
+    private readonly site: OpenedChain,
+    private readonly chain: ChainAccess,
+    private readonly program_id: string,
+  ) {}
+
+  /** Opens the vault's first epoch. @param seed of the key that genesis made the signer */
+  static async open(site: OpenedChain, seed: Uint8Array, program_id: string): Promise<SettlingSigner> {
+    const signer = new SettlingSigner(site, await openChainAccess(site.url, seed), program_id)
+    const { config, tree } = await signer.vault()
+    const { generation, epoch, last_batch, journal_seq, journal_head } = config
+    await signer.send(
+      openEpochInstruction({
+        ...signer.keys(),
+        ...{ epoch: epoch + 1, generation, last_batch, journal_seq, journal_head, restore: false },
+        boot_nonce: new Uint8Array(16).fill(1),
+        compose_hash: new Uint8Array(32),
+        spent_root: tree.spent_root,
+        cited_leaf_count: tree.leaf_count,
+        cited_root: tree.root,
+      }),
+    )
+    return signer
+  }
+
+  /** Lands the next batch; it is final when this returns. @returns the numbers of its payouts */
+  async settle({ nullifiers = [], outputs = [], payouts = [] }: BatchParts): Promise<number[]> {
+    const { config, tree } = await this.vault()
+    const batch = config.last_batch + 1
+    await this.send(
+      settleInstruction({
+        ...this.keys(),
+        epoch: config.epoch,
+        batch,
+        cited_leaf_count: tree.leaf_count,
+        cited_root: tree.root,
+        journal_seq: config.journal_seq + 1,
+        journal_head: new Uint8Array(32).fill(batch),
+        nullifiers: nullifiers.toSorted(compareBytes),
+        outputs,
+        payouts,
+      }),
+    )
+    for (const event of await readVaultEvents(this.chain, this.program_id))
+      if (event.kind === 'settled' && event.batch === batch) return event.payouts.map(({ number }) => number)
+    throw new Error('the batch is not in the history')
+  }
+
+  private vault() {
+    return readVaultState(this.chain, this.program_id, 'confirmed')
+  }
+  private keys() {
+    return { program: programBytes(this.program_id), settlement_signer: payerKey(this.chain) }
+  }
+  private async send(instruction: VaultInstruction): Promise<void> {
+    await sendInstructions(this.chain, [toInstruction(instruction, [this.chain.payer])], 'confirmed')
+    this.site.advance(10)
+  }
+}

@@ -1,27 +1,21 @@
-/** With the venue off: a seed and the public chain recover every note, and every note leaves the vault. */
+/** With the venue off: a seed and the public chain recover every note, demand its payout and freeze the vault. */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { createKeyPairSignerFromPrivateKeyBytes } from '@solana/kit'
 import { type ChainAccess, openChainAccess } from '../../client/chain/chain_access'
 import { airdrop } from '../../client/chain/embedded_faucet'
-import { escapeNote, freezeVault, readProofs, requestExit } from '../../client/chain/exit_note'
+import { closeExit, freezeVault, readProofs, requestExit } from '../../client/chain/exit_note'
 import { readExitRequest, readMintRecord } from '../../client/chain/read_vault'
 import { sendInstructions, TransactionFailed, toInstruction } from '../../client/chain/send_instructions'
 import { createAssociatedAccount, ownAccount, tokenBalance } from '../../client/chain/token_account'
-import { escapeFields, exitRequestFields, nullifierOfNote } from '../../client/exit/prepare_exit'
+import { exitRequestFields, nullifierOfNote } from '../../client/exit/prepare_exit'
 import { ProofUnavailable, type VaultProofs } from '../../client/exit/vault_proofs'
 import { adoptRefunds } from '../../client/wallet/absorb_recovered'
 import { recoverWallet } from '../../client/wallet/recover'
 import { leafFinder } from '../../client/wallet/vault_history'
 import type { Wallet, WalletNote } from '../../client/wallet/wallet'
 import { decodeBase58, encodeBase58 } from '../../protocol/base58'
-import { TOKEN_PROGRAM } from '../../protocol/vault/addresses'
-import {
-  type EscapeFields,
-  escapeInstruction,
-  type RequestExitFields,
-  requestExitInstruction,
-} from '../../protocol/vault/exits'
+import { type RequestExitFields, requestExitInstruction } from '../../protocol/vault/exits'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
 import { seededRandom } from '../faults/kit/random'
 import { EmbeddedSite, JTO, USDC } from '../kit/venue/embedded_site'
@@ -140,13 +134,11 @@ test('an exit request shows its own note, its owner and a true path', async () =
   expect(await refusalOf(requestExit(chain, wallet, spent, to))).toBe('spent')
 }, 30_000)
 
-let requested: WalletNote
-
 test('a request can freeze the vault only after its deadline', async () => {
   const [wallet] = wallets as [Wallet]
-  requested = unspent(wallet)[0]!
+  const requested = unspent(wallet)[0]!
   const nullifier = nullifierOfNote(requested)
-  expect(await refusalOf(freezeVault(chain, program_id, nullifier))).toContain('no exit request is open')
+  expect(await refusalOf(freezeVault(chain, program_id, nullifier))).toContain('there is no exit request')
   const to = { program_id, destination: destinationOf(requested), proofs }
   await requestExit(chain, wallet, requested, to)
   expect(requested.state).toBe('pending')
@@ -154,7 +146,7 @@ test('a request can freeze the vault only after its deadline', async () => {
   const open = await readExitRequest(chain, program_id, nullifier)
   expect(open).toMatchObject({ nullifier, amount: BigInt(requested.amount), destination: to.destination })
   expect(await refusalOf(freezeVault(chain, program_id, nullifier))).toBe('deadline_not_reached')
-  expect(await refusalOf(escapeNote(chain, wallet, requested, to))).toBe('not_frozen')
+  expect(await refusalOf(closeExit(chain, program_id, nullifier))).toBe('exit_open')
   site.chain.warpTime(EXIT_DELAY_S + 60)
   // The clock is that of the newest slot.
   site.chain.advance(1)
@@ -162,6 +154,7 @@ test('a request can freeze the vault only after its deadline', async () => {
     .getBalance(chain.payer.address, { commitment: 'confirmed' })
     .send()
   await freezeVault(chain, program_id, nullifier)
+  await closeExit(chain, program_id, nullifier)
   const { value: after } = await chain.rpc.getBalance(chain.payer.address, { commitment: 'confirmed' }).send()
   expect(after - before).toBeGreaterThan(BOND_LAMPORTS - 100_000n)
   const fresh = await readProofs(chain, program_id, { commitment: 'confirmed' })
@@ -171,68 +164,13 @@ test('a request can freeze the vault only after its deadline', async () => {
   proofs = fresh
 }, 30_000)
 
-test('from a frozen vault nothing escapes without the owner, the true opening and both true proofs', async () => {
-  const [wallet, other] = wallets as [Wallet, Wallet]
-  const spent = wallet.state.notes.find(({ state }) => state === 'spent')!
-  const to = { program_id, destination: destinationOf(spent), proofs }
-  expect(await refusalOf(escapeNote(chain, wallet, spent, to))).toBe('spent')
-
-  const note = requested
-  const terms = { program: site.chain.program_id!, payer: payer(), token_program: TOKEN_PROGRAM }
-  const good = escapeFields(wallet, note, proofs, { ...terms, destination: destinationOf(note) })
-  const verdict = (change: Partial<EscapeFields>, signer = wallet.tradingSeed(note.key_index)) =>
-    verdictOn(escapeInstruction({ ...good, ...change }), signer)
-  const { nullifier } = good
-  expect(await verdict({ owner: other.tradingKey(0) }, other.tradingSeed(0))).toBe('invalid_inclusion')
-  expect(await verdict({ path: [...good.path.slice(1), nullifier] })).toBe('invalid_inclusion')
-  expect(await verdict({ low_path: [...good.low_path.slice(1), nullifier] })).toBe('invalid_spent_proof')
-  const low_next = good.low_next.slice()
-  low_next[16]! ^= 1
-  expect(await verdict({ low_next })).toBe('invalid_spent_proof')
-  expect(await verdict({ opening: { ...good.opening, amount: 1n << 40n } })).toBe('invalid_inclusion')
-
-  const index = proofs.leafIndexOf(Buffer.from(spent.commitment, 'hex'))
-  const inclusion = proofs.finalInclusion(Buffer.from(spent.commitment, 'hex'))
-  const gone = nullifierOfNote(spent)
-  const opening = {
-    form: spent.leaf_index === undefined ? 'settlement' : 'deposit',
-    amount: BigInt(spent.amount),
-    blinding: Buffer.from(spent.blinding, 'hex'),
-    leaf_index: index,
-  } as const
-  const owner = wallet.tradingKey(spent.key_index)
-  const mint = decodeBase58(spent.mint, 32)!
-  const replay = { owner, mint, opening, nullifier: gone, path: inclusion.siblings }
-  expect(await verdict(replay, wallet.tradingSeed(spent.key_index))).toMatch(
-    /note_spent|destination_unusable/,
-  )
-}, 30_000)
-
-test('every holder escapes once, and only fees that were never issued stay in the vault', async () => {
-  const again = unspent(wallets[0]!)[0]!
-  for (const wallet of wallets)
-    await Promise.all(
-      unspent(wallet).map((note) =>
-        escapeNote(chain, wallet, note, { program_id, destination: destinationOf(note), proofs }),
-      ),
-    )
-  const repeat = { program_id, destination: destinationOf(again), proofs }
-  expect(await refusalOf(escapeNote(chain, wallets[0]!, again, repeat))).toBe('already_escaped')
-
+test('what the notes hold and the fees that were never issued are what the vault owes and has', async () => {
   for (const mint of [USDC, JTO]) {
     const paid = traders.flatMap(({ wallet }) => wallet.state.fees.filter((fee) => fee.mint === mint))
     const fees = paid.reduce((sum, fee) => sum + BigInt(fee.amount), 0n)
+    const owned = wallets.reduce((sum, wallet) => sum + wallet.balance(mint), 0n)
     const record = await readMintRecord(chain, program_id, mint)
-    expect(record.liabilities).toBe(fees)
-    expect(await tokenBalance(chain, record.vault_token)).toBe(fees)
-    const owned = traders.reduce((sum, { wallet }) => sum + wallet.balance(mint), 0n)
-    expect(await tokenBalance(chain, ownAccount(chain, mint).bytes)).toBe(owned)
+    expect([record.liabilities, record.queued]).toEqual([owned + fees, 0n])
+    expect(await tokenBalance(chain, record.vault_token)).toBe(owned + fees)
   }
-  const after = await readProofs(chain, program_id, { commitment: 'confirmed' })
-  expect(await refusalOf(escapeNote(chain, wallets[0]!, again, { ...repeat, proofs: after }))).toBe('spent')
-  for (const { seed } of wallets) {
-    const { history, vault } = after
-    const recovered = recoverWallet(seed, history, vault.config.generation, LIMITS)
-    expect(unspent(recovered)).toEqual([])
-  }
-}, 60_000)
+}, 30_000)

@@ -5,46 +5,40 @@ import { join } from 'node:path'
 import { openChainReader } from '../../client/chain/chain_access'
 import { type KeptProofs, keptProofs } from '../../client/chain/kept_proofs'
 import { readVaultHistory } from '../../client/chain/read_history'
+import { nullifierOfNote } from '../../client/exit/prepare_exit'
 import { extendHistory, type KeptTransaction, loadHistory } from '../../client/wallet/history_file'
+import { Wallet, type WalletNote } from '../../client/wallet/wallet'
 import { encodeBase58 } from '../../protocol/base58'
-import { SpentTree } from '../../protocol/notes/spent_tree'
 import { decodeEvent } from '../../protocol/vault/events'
 import { chainFolder } from '../kit/chain/chain_folder'
-import { VaultWorld } from '../kit/chain/vault_world'
+import { CliSite } from './cli_site'
 import { LyingNode } from './lying_node'
 
-let world: VaultWorld
-let program_id: string
+let site: CliSite
 let node: LyingNode
-const spent = new SpentTree()
+let notes: WalletNote[]
 const folder = chainFolder()
 const path = join(folder.dir, 'wallet.json.history')
 
 beforeAll(async () => {
-  world = await VaultWorld.open()
-  program_id = encodeBase58(world.program)
-  node = new LyingNode(world.chain.url)
-  await world.deposit(5_000n, 6_000n, 7_000n)
-  await world.boot()
-  await world.sink.until(() => world.sink.told.length === 3)
-  await settle(1)
+  site = await CliSite.open()
+  node = new LyingNode(site.chain.url)
+  notes = await site.deposit(new Wallet(crypto.getRandomValues(new Uint8Array(32))), 5_000n, 6_000n, 7_000n)
+  await settle()
 }, 30_000)
 beforeEach(() => rmSync(path, { force: true }))
 afterAll(async () => {
   await node.stop()
-  await world.close()
+  await site.close()
   folder.remove()
 })
 
-/** With the spent root that is true. */
-async function settle(batch: number): Promise<void> {
-  const payload = world.nextPayload()
-  spent.insert(payload.nullifiers)
-  world.outbox.add({ ...payload, spent_root: spent.root() })
-  await world.outbox.until(() => world.outbox.stageOf(batch) === 'finalized')
+/** A final batch that spends the next deposit. */
+async function settle(): Promise<void> {
+  await site.signer.settle({ nullifiers: [nullifierOfNote(notes.shift()!)] })
 }
 const chain = () => openChainReader(node.url)
-const of = () => ({ genesis_hash: encodeBase58(world.chain.genesis_hash), program_id })
+const of = () => ({ genesis_hash: encodeBase58(site.chain.genesis_hash), program_id: site.program_id })
 
 /** With how many transactions and pages the node was asked for meanwhile. */
 async function counted(): Promise<KeptProofs & { transactions: number; pages: number }> {
@@ -59,22 +53,22 @@ async function counted(): Promise<KeptProofs & { transactions: number; pages: nu
       return told
     },
   }
-  const answer = await keptProofs(chain(), program_id, path)
+  const answer = await keptProofs(chain(), site.program_id, path)
   return { ...answer, transactions, pages }
 }
 async function expectWhole(answer: KeptProofs): Promise<void> {
-  expect(answer.proofs.history).toEqual(await readVaultHistory(chain(), program_id))
+  expect(answer.proofs.history).toEqual(await readVaultHistory(chain(), site.program_id))
 }
 
 test('the second reading asks for nothing, and a later one for the new transactions alone', async () => {
   const first = await counted()
-  expect([first.kept, first.read, first.transactions]).toEqual([0, 5, 5])
+  expect([first.kept, first.read, first.transactions]).toEqual([0, 6, 6])
   const second = await counted()
-  expect([second.kept, second.read, second.transactions, second.pages]).toEqual([5, 0, 0, 1])
-  await settle(2)
-  await settle(3)
+  expect([second.kept, second.read, second.transactions, second.pages]).toEqual([6, 0, 0, 1])
+  await settle()
+  await settle()
   const third = await counted()
-  expect([third.kept, third.read, third.transactions]).toEqual([5, 2, 2])
+  expect([third.kept, third.read, third.transactions]).toEqual([6, 2, 2])
   await expectWhole(third)
 }, 20_000)
 
@@ -92,10 +86,15 @@ test('a history that lacks a transaction of its newest slot still gets it', asyn
   await expectWhole(again)
 }, 20_000)
 
+/** By age: behind the vault's initialization and its first epoch. */
+const FIRST_DEPOSIT = 2
 const byAge = (all: KeptTransaction[]) => all.toSorted((a, b) => a.slot - b.slot)
 const untrue: [string, (transactions: KeptTransaction[]) => KeptTransaction[]][] = [
-  ['tells another commitment', (all) => byAge(all).map((one, at) => (at === 1 ? flipped(one) : one))],
-  ['tells a transaction twice', (all) => [...all, { ...byAge(all)[1]!, signature: 'again' }]],
+  [
+    'tells another commitment',
+    (all) => byAge(all).map((one, at) => (at === FIRST_DEPOSIT ? flipped(one) : one)),
+  ],
+  ['tells a transaction twice', (all) => [...all, { ...byAge(all)[FIRST_DEPOSIT]!, signature: 'again' }]],
 ]
 /** A deposit whose commitment is another. */
 function flipped(one: KeptTransaction): KeptTransaction {

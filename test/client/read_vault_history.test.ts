@@ -4,39 +4,45 @@ import { openChainReader } from '../../client/chain/chain_access'
 import { readProofs } from '../../client/chain/exit_note'
 import { readVaultHistory } from '../../client/chain/read_history'
 import { NotAVault } from '../../client/chain/read_vault'
+import { nullifierOfNote } from '../../client/exit/prepare_exit'
 import { HistoryIncomplete } from '../../client/wallet/vault_history'
+import { Wallet } from '../../client/wallet/wallet'
 import { encodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
 import type { RpcFault } from '../../sandbox/chain/embedded_chain'
-import { VaultWorld } from '../kit/chain/vault_world'
-import { bytes } from '../kit/venue/memory_chain'
+import { elements } from '../kit/vault/open_vault'
+import { CliSite } from './cli_site'
 
-let world: VaultWorld
+let site: CliSite
 let program_id: string
+/** Of each batch. */
+const nullifiers: Uint8Array[][] = []
+const outputs: Uint8Array[][] = []
 
 beforeAll(async () => {
-  world = await VaultWorld.open()
-  program_id = encodeBase58(world.program)
-  await world.deposit(5_000n, 6_000n, 7_000n)
-  await world.boot()
-  await world.sink.until(() => world.sink.told.length === 3)
-  for (let batch = 1; batch <= 3; batch++) {
-    world.outbox.add(world.nextPayload())
-    await world.outbox.until(() => world.outbox.stageOf(batch) === 'finalized')
+  site = await CliSite.open()
+  program_id = site.program_id
+  const notes = await site.deposit(new Wallet(bytes(32)), 5_000n, 6_000n, 7_000n)
+  for (const [batch, note] of notes.entries()) {
+    nullifiers.push([nullifierOfNote(note)])
+    outputs.push(elements(`batch ${batch}`, 2))
+    const made = outputs[batch]!.map((commitment) => ({ commitment, memo: bytes(16) }))
+    await site.signer.settle({ nullifiers: nullifiers[batch]!, outputs: made })
   }
 }, 30_000)
-afterAll(() => world.close())
+afterAll(() => site.close())
 
-const chain = () => openChainReader(world.chain.url)
+const chain = () => openChainReader(site.chain.url)
 /** Reads while requests of the node end as `fault` says. */
 async function readUnder(fault: (method: string) => RpcFault | undefined) {
-  world.chain.faults.rpc = fault
+  site.chain.faults.rpc = fault
   try {
     return await readVaultHistory(chain(), program_id)
   } finally {
-    world.chain.faults.rpc = undefined
+    site.chain.faults.rpc = undefined
   }
 }
+const bytes = (count: number) => crypto.getRandomValues(new Uint8Array(count))
 const failureOf = (answer: Promise<unknown>): Promise<unknown> =>
   answer.then(
     () => 'done',
@@ -45,12 +51,11 @@ const failureOf = (answer: Promise<unknown>): Promise<unknown> =>
 
 test('leaves, batches and outputs of real transactions are all there, in their order', async () => {
   const history = await readVaultHistory(chain(), program_id)
-  const payloads = [...world.outbox.payloads.values()]
-  const outputs = payloads.flatMap((payload) => payload.outputs.map(({ commitment }) => toHex(commitment)))
-  expect(history.leaves.slice(3).map(toHex)).toEqual(outputs)
-  expect(history.nullifier_batches).toEqual(payloads.map(({ nullifiers }) => nullifiers))
+  const made = outputs.flat().map(toHex)
+  expect(history.leaves.slice(3).map(toHex)).toEqual(made)
+  expect(history.nullifier_batches).toEqual(nullifiers)
   const told = [...history.outputs_by_tag.values()].flat().map(({ commitment }) => toHex(commitment))
-  expect(told.sort()).toEqual(outputs.sort())
+  expect(told.sort()).toEqual(made.sort())
   expect([...history.program_notes.values()].flat().map(({ amount }) => amount)).toEqual([
     5_000n,
     6_000n,
@@ -82,11 +87,11 @@ test('a node that refuses for good is not asked for ever', async () => {
 })
 
 test('a transaction that is listed and not served makes the history incomplete', async () => {
-  const stored = world.chain.machine.store.transaction.bind(world.chain.machine.store)
+  const stored = site.chain.machine.store.transaction.bind(site.chain.machine.store)
   let served = 0
-  world.chain.machine.store.transaction = (signature) => (served++ === 3 ? undefined : stored(signature))
+  site.chain.machine.store.transaction = (signature) => (served++ === 3 ? undefined : stored(signature))
   const failed = await failureOf(readVaultHistory(chain(), program_id))
-  world.chain.machine.store.transaction = stored
+  site.chain.machine.store.transaction = stored
   expect(failed).toBeInstanceOf(HistoryIncomplete)
 })
 

@@ -6,8 +6,8 @@ import { hashFast } from '../../client/wallet/hash_fast'
 import { type GapLimits, recoverWallet } from '../../client/wallet/recover'
 import { HistoryIncomplete, vaultHistory } from '../../client/wallet/vault_history'
 import { concatBytes, toHex } from '../../protocol/bytes'
-import { deriveDepositBlinding } from '../../protocol/notes/derive'
-import { depositCommitment, encodeMemo, noteInner, nullifierOf } from '../../protocol/notes/notes'
+import { deriveAnchor, deriveDepositBlinding } from '../../protocol/notes/derive'
+import { encodeMemo, noteInner, nullifierOf, outputBlinding } from '../../protocol/notes/notes'
 import { bytes } from '../kit/venue/memory_chain'
 import { type MadeNote, MINTS, ToldHistory } from './told_history'
 
@@ -147,54 +147,102 @@ test('a merge beside a command that comes later leaves that one to be found', ()
   expect(found(history, 0, limits)).toEqual(named([...notes, merged, ...later]))
 })
 
-test('an exit explains its note; its refund is found where deposits are, and its blinding is not used again', () => {
+/** A deposit with an exit request whose refund is the key's next deposit. */
+function requested(amount = 1_000n) {
   const history = new ToldHistory()
-  const note = history.deposit(0, 0)
+  const note = history.deposit(0, 0, amount)
   const nullifier = nullifierOf(note.commitment, note.blinding)
   const inner = noteInner(history.owner(), deriveDepositBlinding(history.seed, 0, 1))
-  const [mint, destination] = [MINTS[0], bytes(32)]
-  const about = {
-    commitment: note.commitment,
-    leaf_index: 0,
-    mint,
-    amount: 1_000n,
-    destination,
-    deadline_s: 9,
-  }
-  history.events.push({ kind: 'exit_requested', nullifier, refund_inner: inner, ...about })
+  const about = { commitment: note.commitment, leaf_index: 0, mint: MINTS[0], amount, deadline_s: 9 }
+  const request = { ...about, nullifier, refund_inner: inner, destination: bytes(32) }
+  history.events.push({ kind: 'exit_requested', ...request })
+  return { history, note, nullifier, payout: { amount, inner, nullifier } }
+}
+const stageOf = (history: ToldHistory, nullifier: Uint8Array) => history.read().exits.get(toHex(nullifier))
+
+test('an exit explains its note; its refund is found where deposits are, and its blinding is not used again', () => {
+  const { history, note, payout } = requested()
   expect(recovered(history).counters(0).deposits).toBe(2)
-  const leaf_index = history.next_leaf
-  const commitment = depositCommitment({ mint, amount: 1_000n, inner, leaf_index })
-  const payout = { mint, amount: 1_000n, destination, inner, nullifier }
-  const refund = { leaf_index, commitment }
-  history.settle([note], [], {
-    payouts: [{ kind: 'exit', outcome: 'destination_missing', ...payout, refund }],
-  })
-  const { state } = recovered(history, 0, { ...LIMITS, commands: ENDLESS })
-  expect(state.notes).toMatchObject([
+  history.settle([note], [], { payouts: [payout] })
+  const search = () => recovered(history, 0, { ...LIMITS, commands: ENDLESS }).state.notes
+  expect(search()).toMatchObject([{ commitment: toHex(note.commitment), state: 'spent' }])
+  // Others append before the payment: the refund's leaf is the one that the payment states.
+  history.deposit(1, 0)
+  const commitment = toHex(history.pay(1, 'destination_missing')!)
+  expect(search()).toMatchObject([
     { commitment: toHex(note.commitment), state: 'spent' },
-    { commitment: toHex(commitment), state: 'free', leaf_index, origin: 'refund' },
+    { commitment, state: 'free', leaf_index: 2, origin: 'refund' },
+    { key_index: 1, origin: 'deposit' },
   ])
 })
 
-test('a deposit and a refund under one blinding are two notes, both found, each spent by itself', () => {
+test('an exit goes from request to service to payment, a refund or a refusal, in whatever order events come', () => {
+  const { history, note, nullifier, payout } = requested()
+  const stages = () => {
+    const whole = history.read()
+    history.events.reverse()
+    expect(history.read()).toEqual(whole)
+    return stageOf(history, nullifier)
+  }
+  const about = { mint: MINTS[0], amount: 1_000n, deadline_s: 9 }
+  expect(stages()).toEqual({ ...about, stage: 'requested' })
+  history.settle([note], [], { payouts: [payout] })
+  expect(stages()).toEqual({ ...about, stage: 'served', payout: 1 })
+  history.pay(1)
+  expect(stages()).toEqual({ ...about, stage: 'paid', payout: 1, outcome: 'paid' })
+  const returned = requested()
+  returned.history.settle([returned.note], [], { payouts: [returned.payout] })
+  returned.history.pay(1, 'destination_frozen')
+  const refunded = { ...about, stage: 'refunded', payout: 1, outcome: 'destination_frozen' } as const
+  expect(stageOf(returned.history, returned.nullifier)).toEqual(refunded)
+  const refused = requested()
+  refused.history.settle([refused.note], [])
+  const event = { kind: 'exit_refused', nullifier: refused.nullifier, refuser: bytes(32) } as const
+  refused.history.events.push(event)
+  expect(stageOf(refused.history, refused.nullifier)).toEqual({ ...about, stage: 'refused' })
+})
+
+test('a withdrawal explains its note while it waits, and its refund is found once it is paid back', () => {
   const history = new ToldHistory()
   const note = history.deposit(0, 0)
-  const nullifier = nullifierOf(note.commitment, note.blinding)
-  // Two copies of the seed at once: one asks for an exit, the other deposits, both with the next blinding.
-  const blinding = deriveDepositBlinding(history.seed, 0, 1)
+  const anchor = deriveAnchor(history.seed, 0, 0)
+  const blinding = outputBlinding({
+    ...{ anchor, order_id: new Uint8Array(16), nonce: 1n, generation: 0 },
+    index_role: 3,
+  })
   const inner = noteInner(history.owner(), blinding)
-  const [mint, destination, amount] = [MINTS[0], bytes(32), 1_000n]
-  const about = { commitment: note.commitment, leaf_index: 0, mint, amount, destination, deadline_s: 9 }
-  history.events.push({ kind: 'exit_requested', nullifier, refund_inner: inner, ...about })
-  const deposited = history.deposit(0, 1, amount)
-  const leaf_index = history.next_leaf
-  const commitment = depositCommitment({ mint, amount, inner, leaf_index })
-  const refund = { leaf_index, commitment }
-  const payout = { kind: 'exit', outcome: 'destination_missing', mint, amount, destination } as const
-  history.settle([note], [], { payouts: [{ ...payout, inner, nullifier, refund }] })
+  history.settle([note], [], { payouts: [{ amount: 900n, inner }] })
+  const endless = { ...LIMITS, commands: ENDLESS }
+  expect(found(history, 0, endless)).toEqual(named([note]))
+  expect(recovered(history).counters(0).commands).toBe(1)
+  const commitment = toHex(history.pay(1, 'refund_due')!)
+  const { notes } = recovered(history, 0, endless).state
+  expect(notes[1]).toMatchObject({
+    commitment,
+    amount: '900',
+    leaf_index: 1,
+    origin: 'refund',
+    state: 'free',
+  })
+})
+
+test('a nullifier that a dishonest signer spends twice leaves the history readable', () => {
+  const history = new ToldHistory()
+  const note = history.deposit(0, 0)
+  history.settle([note], [])
+  history.settle([note], [])
+  const { spent } = history.read()
+  expect([...spent.values()]).toEqual([1])
+})
+
+test('a deposit and a refund under one blinding are two notes, both found, each spent by itself', () => {
+  // Two copies of the seed at once: one asks for an exit, the other deposits, both with the next blinding.
+  const { history, note, payout } = requested()
+  const deposited = history.deposit(0, 1, 1_000n)
+  history.settle([note], [], { payouts: [payout] })
+  const commitment = history.pay(1, 'destination_missing')!
   const states = () => recovered(history).state.notes.map(({ origin, state }) => `${origin} ${state}`)
-  expect(named([note, deposited, { commitment, blinding, amount }])).toEqual(found(history))
+  expect([...named([note, deposited]), toHex(commitment)]).toEqual(found(history))
   expect(states()).toEqual(['deposit spent', 'deposit free', 'refund free'])
   expect(recovered(history).counters(0).deposits).toBe(2)
   history.settle([deposited], [])

@@ -1,14 +1,16 @@
-/** With the venue on, an exit request is served by an ordinary batch: the order it backed ends, the tokens or a refund come. */
+/** With the venue on, a batch serves an exit request and the venue pays it: its order ends, the tokens or a refund come. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { deposit } from '../../client/chain/deposit'
 import { mintTo } from '../../client/chain/embedded_faucet'
 import { readProofs, requestExit } from '../../client/chain/exit_note'
+import { readVaultHistory } from '../../client/chain/read_history'
 import { readExitRequest } from '../../client/chain/read_vault'
 import { ownAccount, tokenBalance } from '../../client/chain/token_account'
 import { nullifierOfNote } from '../../client/exit/prepare_exit'
 import { markSpent } from '../../client/wallet/absorb_recovered'
 import { recoverWallet } from '../../client/wallet/recover'
 import { Wallet, type WalletNote } from '../../client/wallet/wallet'
+import { toHex } from '../../protocol/bytes'
 import { EmbeddedSite, USDC } from '../kit/venue/embedded_site'
 import { bytes } from '../kit/venue/memory_chain'
 import { WalletTrader } from './wallet_trader'
@@ -28,12 +30,16 @@ beforeAll(async () => {
 }, 30_000)
 afterAll(() => site.remove())
 
-/** Requests, and resolves once the request is closed again. */
-async function served(note: WalletNote, destination: Uint8Array): Promise<void> {
+/** Requests, and resolves once the payout has left the queue and the venue has returned the bond. */
+async function left(note: WalletNote, destination: Uint8Array): Promise<void> {
   const { chain, wallet, program_id } = trader
   const proofs = await readProofs(chain, program_id)
   await requestExit(chain, wallet, note, { program_id, destination, proofs })
-  while ((await readExitRequest(chain, program_id, nullifierOfNote(note))) !== undefined) await Bun.sleep(10)
+  const nullifier = nullifierOfNote(note)
+  const stage = async () =>
+    (await readVaultHistory(chain, program_id)).exits.get(toHex(nullifier))?.stage ?? ''
+  while (!['paid', 'refunded'].includes(await stage())) await Bun.sleep(20)
+  while ((await readExitRequest(chain, program_id, nullifier)) !== undefined) await Bun.sleep(20)
 }
 
 test('a note that backs a live order leaves: the order is cancelled, the whole note is paid', async () => {
@@ -42,7 +48,7 @@ test('a note that backs a live order leaves: the order is cancelled, the whole n
   if (!('order_id' in placed)) throw new Error(placed.code)
   const account = ownAccount(chain, USDC).bytes
   const before = await tokenBalance(chain, account)
-  await served(paid, account)
+  await left(paid, account)
   expect((await tokenBalance(chain, account)) - before).toBe(150_000_000n)
   await trader.sync()
   const order = await site.venue.order('ada', placed.order_id)
@@ -53,7 +59,7 @@ test('a note that backs a live order leaves: the order is cancelled, the whole n
 
 test('an exit to nowhere comes back as a note that recovery finds', async () => {
   const { chain, wallet, program_id } = trader
-  await served(unpayable, bytes(32))
+  await left(unpayable, bytes(32))
   await trader.sync()
   site.chain.advance(10)
   const { history, vault } = await readProofs(chain, program_id)
@@ -80,7 +86,7 @@ test('a deposit of a second copy of the seed takes the blinding of a refund: bot
   while ((await tokenBalance(chain, account)) < before + 4_000_000n) await Bun.sleep(5)
   const [{ note }] = await Promise.all([
     deposit(chain, copy, { program_id, mint: USDC, amount: 4_000_000n, key_index: 0 }),
-    served(leaving!, bytes(32)),
+    left(leaving!, bytes(32)),
   ])
   expect(copy.counters(0)).toEqual(wallet.counters(0))
   site.chain.advance(10)
@@ -91,7 +97,7 @@ test('a deposit of a second copy of the seed takes the blinding of a refund: bot
     '4000000 deposit free',
     '9000000 refund free',
   ])
-  for (const one of alike) await served(one, account)
+  for (const one of alike) await left(one, account)
   expect(await tokenBalance(chain, account)).toBe(before + 4_000_000n + 9_000_000n)
   expect(site.fatal).toEqual([])
 }, 30_000)

@@ -16,11 +16,14 @@ import {
   settlementCommitment,
 } from '../../protocol/notes/notes'
 import { publicKeyOf } from '../../protocol/sign'
-import type { PayoutResult, VaultEvent } from '../../protocol/vault/events'
+import type { EventOf, PayoutOutcome, VaultEvent } from '../../protocol/vault/events'
 import { bytes } from '../kit/venue/memory_chain'
 
 export type MadeNote = { commitment: Uint8Array; blinding: Uint8Array; amount: bigint }
 type OutputOf = { j: number; role: 0 | 1; anchors?: number; generation?: number; amount?: bigint }
+
+type QueuedPayout = EventOf<'settled'>['payouts'][number]
+type PayoutOf = Pick<QueuedPayout, 'amount' | 'inner'> & Partial<Pick<QueuedPayout, 'nullifier'>>
 
 export const MINTS = [bytes(32), bytes(32)] as const
 
@@ -30,6 +33,7 @@ export class ToldHistory {
   private leaf_count = 0
   private spent_count = 0
   private batch = 0
+  private readonly queued: QueuedPayout[] = []
 
   owner(k = 0): Uint8Array {
     return publicKeyOf(deriveTradingKey(this.seed, k))
@@ -58,18 +62,19 @@ export class ToldHistory {
     return { commitment: settlementCommitment({ mint: MINTS[0], amount, inner }), blinding, amount }
   }
 
-  /** A batch that spends and makes notes; memos of `outputs` may be told wrong. */
+  /** A batch that spends and makes notes; memos of `outputs` may be told wrong. A payout with a nullifier is an exit's. */
   settle(
     spent: MadeNote[],
     made: MadeNote[],
-    more: { payouts?: PayoutResult[]; memo?: (note: MadeNote) => Uint8Array } = {},
+    more: { payouts?: PayoutOf[]; memo?: (note: MadeNote) => Uint8Array } = {},
   ): void {
-    const { payouts = [], memo = (note) => encodeMemo(note.blinding, note.amount) } = more
+    const { memo = (note) => encodeMemo(note.blinding, note.amount) } = more
     const nullifiers = spent.map((note) => nullifierOf(note.commitment, note.blinding)).sort(compareBytes)
     const outputs = made.map((note) => ({ commitment: note.commitment, memo: memo(note) }))
     const first_leaf_index = this.leaf_count
-    this.leaf_count += outputs.length + payouts.filter(({ refund }) => refund !== undefined).length
+    this.leaf_count += outputs.length
     this.spent_count += nullifiers.length
+    const payouts = (more.payouts ?? []).map(({ nullifier, ...payout }) => this.queue(payout, nullifier))
     this.events.push({
       kind: 'settled',
       batch: ++this.batch,
@@ -84,9 +89,25 @@ export class ToldHistory {
     })
   }
 
-  /** The next leaf, where a refund of the next batch without outputs would stand. */
-  get next_leaf(): number {
-    return this.leaf_count
+  private queue(payout: PayoutOf, nullifier: Uint8Array | undefined): QueuedPayout {
+    const kind = nullifier === undefined ? 'withdrawal' : 'exit'
+    const number = this.queued.length + 1
+    const entry = { number, place: 0, mint: MINTS[0], destination: bytes(32), ...payout }
+    const queued: QueuedPayout = { ...entry, kind, nullifier, served: nullifier !== undefined }
+    this.queued.push(queued)
+    return queued
+  }
+
+  /** Closes a queued payout; every outcome but `paid` appends the refund note. @returns its commitment */
+  pay(number: number, outcome: PayoutOutcome = 'paid'): Uint8Array | undefined {
+    const { place, served, kind, ...entry } = this.queued[number - 1]!
+    let refund: EventOf<'paid'>['refund']
+    if (outcome !== 'paid') {
+      const leaf_index = this.leaf_count++
+      refund = { leaf_index, commitment: depositCommitment({ ...entry, leaf_index }) }
+    }
+    this.events.push({ kind: 'paid', ...entry, payout: kind, outcome, refund })
+    return refund?.commitment
   }
 
   read() {

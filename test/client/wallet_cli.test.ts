@@ -1,8 +1,15 @@
-/** The wallet's commands as a user runs them, on a chain where no venue ever ran: in, recovered, and out again. */
+/** The wallet's commands as a user runs them, on a chain without a venue: in, recovered, and out again. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { chmodSync, existsSync, readFileSync, statSync } from 'node:fs'
-import { USDC } from '../kit/venue/embedded_site'
-import { CliSite, EXIT_DELAY_S, notesIn } from './cli_site'
+import { join } from 'node:path'
+import { openChainReader } from '../../client/chain/chain_access'
+import { readExitRequest } from '../../client/chain/read_vault'
+import { nullifierOfNote } from '../../client/exit/prepare_exit'
+import { loadWallet } from '../../client/wallet/wallet_file'
+import { toHex } from '../../protocol/bytes'
+import { CliSite, EXIT_DELAY_S, notesIn, said, USDC } from './cli_site'
+
+const AUDIT = join(import.meta.dir, '../../client/cli/audit_chain.ts')
 
 const GAPS = ['--gap-keys', '2', '--gap-deposits', '10', '--gap-commands', '10']
 
@@ -58,29 +65,92 @@ test('deposits made by command are recovered from the seed, to the last note', a
   expect((await wallet('recover', ...where, ...again, ...GAPS)).code).toBe(64)
 }, 30_000)
 
-test('request, freeze and escape are commands; each waits for its time', async () => {
-  const own = ['--wallet', path('again.json'), '--payer', path('payer.json')]
-  const [first] = notesIn((await wallet('notes', ...own)).out)
-  const note = ['--note', first!]
-  expect(await wallet('exit', 'request', ...where, ...own, ...note)).toMatchObject({ code: 0, error: '' })
-  const status = await wallet('exit', 'status', ...where, ...own)
-  expect(status.out).toMatch(/not frozen[\s\S]*requested, deadline 20[\s\S]*no request/)
-  const early = await wallet('exit', 'freeze', ...where, ...own, ...note)
-  expect(early.code).toBe(1)
-  expect(early.error).toContain('deadline_not_reached')
-  expect((await wallet('exit', 'escape', ...where, ...own, ...note)).error).toContain('not_frozen')
+const own = () => ['--wallet', path('again.json'), '--payer', path('payer.json')]
+const exit = (command: string, ...args: string[]) => wallet('exit', command, ...where, ...own(), ...args)
+const statusOf = async (note: string): Promise<string> =>
+  (await exit('status')).out.split('\n').find((line) => line.startsWith(note)) ?? ''
+
+/** Requests an exit; the fields with which a batch serves it. */
+async function requested(note: string, ...args: string[]) {
+  expect(await exit('request', '--note', note, ...args)).toMatchObject({ code: 0, error: '' })
+  const nullifier = nullifierOfNote(loadWallet(path('again.json'))!.note(note)!)
+  const { mint, amount, destination, refund_inner } = (await readExitRequest(
+    openChainReader(site.chain.url),
+    site.program_id,
+    nullifier,
+  ))!
+  return { nullifiers: [nullifier], payouts: [{ mint, amount, destination, inner: refund_inner, nullifier }] }
+}
+
+test('an exit is requested, served, paid and closed; status names each stage from the chain alone', async () => {
+  const { out } = await wallet('notes', ...own())
+  const [note] = notesIn(out)
+  expect(await statusOf(note!)).toContain('no request')
+  expect((await exit('close', '--note', note!)).error).toContain('there is no exit request')
+  const batch = await requested(note!)
+  expect(await statusOf(note!)).toContain('requested, deadline 20')
+  const early = await exit('freeze', '--note', note!)
+  expect([early.code, early.error.includes('deadline_not_reached')]).toEqual([1, true])
+  expect((await exit('close', '--note', note!)).error).toContain('exit_open')
+  expect((await exit('pay', '--note', note!)).error).toContain('no batch has served this note yet')
+  expect(await site.signer.settle(batch)).toEqual([1])
+  expect(await statusOf(note!)).toMatch(/served, payout 1 waits in the queue; 'exit close' returns the bond/)
+  expect((await exit('status')).out).toMatch(
+    /queue {8}1 payouts wait, 60 places\n {2}1: \d00 of \w+ to \w+\n/,
+  )
+  expect((await exit('freeze', '--note', note!)).error).toContain('exit_served')
+  expect((await exit('pay', '--note', note!, '--refund')).error).toContain('refund_not_due')
+  expect(await exit('close', '--note', note!)).toMatchObject({ code: 0, error: '' })
+  expect(await exit('pay', '--note', note!)).toMatchObject({ code: 0, error: '' })
+  site.chain.advance(10)
+  expect(await statusOf(note!)).toMatch(/: paid, payout 1$/)
+  expect((await exit('pay', '--number', '1')).error).toContain('payout 1 is not in the queue')
+  expect((await audit()).out).toContain('queue        0 of 60 entries\n')
+}, 60_000)
+
+const audit = () => said(Bun.spawn([process.execPath, AUDIT, ...where], { stdout: 'pipe', stderr: 'pipe' }))
+
+test('an exit to an account that vanished comes back as a note, and a spent note is refused for its bond', async () => {
+  const [note] = notesIn((await wallet('notes', ...own())).out)
+  const batch = await requested(note!)
+  const destination = crypto.getRandomValues(new Uint8Array(32))
+  const payouts = batch.payouts.map((payout) => ({ ...payout, destination }))
+  expect(await site.signer.settle({ ...batch, payouts })).toEqual([2])
+  const open = await audit()
+  expect(open).toMatchObject({ code: 0, error: '' })
+  expect(open.out).toMatch(/queue {8}1 of 60 entries, the oldest since slot \d+\n/)
+  // Another destination than the request's: the batch spent the note and did not serve the request.
+  const spent = await exit('refuse', '--nullifier', toHex(batch.nullifiers[0]!))
+  expect(spent).toMatchObject({ code: 0, error: '' })
+  expect(await exit('pay', '--number', '2')).toMatchObject({ code: 0, error: '' })
+  site.chain.advance(10)
+  expect(await statusOf(note!)).toContain('refunded, payout 2: destination_missing')
+  const { out } = await wallet('sync', ...where, ...own(), ...GAPS)
+  expect(out).toContain('1 notes new')
+  expect(out).toMatch(/300 {2}key 1 {2}free {2}refund/)
+  const closed = await audit()
+  expect(closed.out).toContain('verdict      agrees')
+}, 60_000)
+
+test('after a missed deadline anyone freezes the vault: bonds return, and notes wait', async () => {
+  const [note] = notesIn((await wallet('notes', ...own())).out)
+  await requested(note!)
+  site.chain.advance(10)
+  const open = (await audit()).out
+  expect(open).toMatch(
+    /exits {8}1 requests neither served nor refused\n {2}[0-9a-f]{64} {2}300 of \w+, deadline 20/,
+  )
   site.chain.warpTime(EXIT_DELAY_S + 10)
   site.chain.advance(2)
-  expect(await wallet('exit', 'freeze', ...where, ...own, ...note)).toMatchObject({ code: 0, error: '' })
-  site.chain.advance(10)
-  const escaped = await wallet('exit', 'escape', ...where, ...own, ...GAPS)
-  expect(escaped.error).toBe('')
-  expect(escaped.out.match(/^escaped /gm)).toHaveLength(2)
-  expect((await wallet('exit', 'escape', ...where, ...own, ...GAPS)).out).toContain('nothing to escape')
-  const stale = await wallet('exit', 'escape', ...where, ...files, ...GAPS)
-  expect(stale.out).toContain('2 found spent')
-  expect(stale.out).toContain('nothing to escape')
-}, 40_000)
+  const frozen = await exit('freeze', '--note', note!)
+  expect(frozen).toMatchObject({ code: 0, error: '' })
+  expect(frozen.out).toContain('unspent notes wait for claims')
+  expect((await exit('status')).out).toMatch(/frozen since 20[\s\S]*unspent notes wait for claims/)
+  expect(await statusOf(note!)).toContain("'exit close' returns the bond")
+  expect(await exit('close', '--note', note!)).toMatchObject({ code: 0, error: '' })
+  expect(await statusOf(note!)).toContain('no request')
+  expect((await exit('request', '--note', note!)).error).toContain('vault_frozen')
+}, 60_000)
 
 test('what is asked wrongly is told, and nothing is done', async () => {
   expect((await wallet()).error).toContain('usage: bun run wallet')

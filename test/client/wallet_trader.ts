@@ -23,7 +23,8 @@ import type { EmbeddedSite } from '../kit/venue/embedded_site'
 
 const LIFE_SLOTS = 5_000
 const FEE_LAMPORTS = 5_000_000_000n
-/** What the settlement of each kind ends with. */
+/** Last events of fills, reshapes and withdrawals. */
+const LAST = /^(fill|reshape)\.(finalized|voided)$|^withdrawal\.(paid|refunded|voided)$/
 const STAGED = /^(fill|withdrawal|reshape)\./
 
 type Terms = Omit<OrderTerms, 'instrument' | 'expiry_slot'>
@@ -150,14 +151,12 @@ export class WalletTrader {
   get settled(): boolean {
     const newest = new Map<string, string>()
     for (const { kind, data } of this.events) {
-      if (STAGED.test(kind)) newest.set(subjectOf(data as Fill & Withdrawal & Reshape), kind.split('.')[1]!)
+      if (STAGED.test(kind)) newest.set(subjectOf(data as Fill & Withdrawal & Reshape), kind)
     }
     const filled = this.wallet.state.orders.every(
       (order) => !order.open && order.filled === (order.filled_final ?? '0'),
     )
-    return (
-      filled && [...newest.values()].every((stage) => ['finalized', 'refunded', 'voided'].includes(stage))
-    )
+    return filled && [...newest.values()].every((kind) => LAST.test(kind))
   }
 }
 

@@ -3,6 +3,7 @@
  * request can always be served, refused or closed.
  */
 import { expect, test } from 'bun:test'
+import { addressOf } from '../../engine/chain/client/chain_client'
 import { SpentLog, spentLogLeaf } from '../../protocol/notes/spent_log'
 import { decodeExitRequest, type ExitRequest } from '../../protocol/vault/accounts'
 import { exitRequestAddress, mintRecordAddress, SYSTEM_PROGRAM } from '../../protocol/vault/addresses'
@@ -16,7 +17,6 @@ import type { VaultInstruction } from '../../protocol/vault/instruction'
 import { type PayoutFields, settleInstruction } from '../../protocol/vault/settle'
 import { ExitNote } from '../kit/vault/exit_note'
 import { bytes32, EXIT_DELAY_S } from '../kit/vault/open_vault'
-import { addressOf } from '../../engine/chain/client/chain_client'
 import { testKey } from '../kit/vault/vault_chain'
 
 const LENGTH = 6

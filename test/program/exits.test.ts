@@ -13,15 +13,7 @@ import {
 } from '../../protocol/vault/exits'
 import { type PayoutFields, settleInstruction } from '../../protocol/vault/settle'
 import { ExitNote } from '../kit/vault/exit_note'
-import {
-  bytes32,
-  EXIT_DELAY_S,
-  element,
-  elements,
-  errorOf,
-  landed,
-  outputsOf,
-} from '../kit/vault/open_vault'
+import { bytes32, EXIT_DELAY_S, element, elements, errorOf, landed, outputsOf } from '../kit/vault/open_vault'
 import { testKey } from '../kit/vault/vault_chain'
 
 const NOW_S = 1_800_000_000

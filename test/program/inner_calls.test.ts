@@ -1,5 +1,6 @@
 /** What the vault does when another program calls it: a multisig can do everything an admin can. */
 import { expect, test } from 'bun:test'
+import { addressOf } from '../../engine/chain/client/chain_client'
 import { TOKEN_PROGRAM } from '../../protocol/vault/addresses'
 import {
   authorizeRestoreInstruction,
@@ -22,7 +23,6 @@ import {
   runningVault,
 } from '../kit/vault/open_vault'
 import { mintBytes } from '../kit/vault/tokens'
-import { addressOf } from '../../engine/chain/client/chain_client'
 import { testKey, VaultChain } from '../kit/vault/vault_chain'
 import { bySignedMultisig, FORWARDER, FORWARDER_SO, forwarded, MULTISIG } from './forwarder'
 

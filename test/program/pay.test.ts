@@ -13,14 +13,7 @@ import { pauseInstruction } from '../../protocol/vault/admin'
 import type { PayoutOutcome } from '../../protocol/vault/events'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
 import { payInstruction, payUnits } from '../../protocol/vault/queue'
-import {
-  bytes32,
-  element,
-  errorOf,
-  landed,
-  type OpenVault,
-  runningVault,
-} from '../kit/vault/open_vault'
+import { bytes32, element, errorOf, landed, type OpenVault, runningVault } from '../kit/vault/open_vault'
 import { tokenBytes } from '../kit/vault/tokens'
 
 const CLOCK = decodeBase58('SysvarC1ock11111111111111111111111111111111', 32)!

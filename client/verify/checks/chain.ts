@@ -37,6 +37,7 @@ export const checkSettlementSigner: RunCheck = (verification) => {
   requireThat(generation === info.generation, 'the vault is in another generation')
   const venue = venueId({ genesis_hash, program_id, config_account, generation })
   requireThat(equalBytes(venue, binding.venue), 'the venue id is of another vault')
+  requireThat(equalBytes(venue, config.venue), 'the vault was initialized for another cluster')
   const measured = established(verification, 'claims').compose_hash
   requireThat(equalBytes(config.compose_hash, measured), 'the epoch was opened by another build')
   verification.established.config = config
@@ -62,7 +63,7 @@ function chainOf({ bundle, policy }: VerificationCase): { chain: ChainRecord; po
 export const checkVaultState: RunCheck = (verification) => {
   const { policy } = chainOf(verification)
   const config = established(verification, 'config')
-  requireThat(!config.frozen, 'the vault is frozen: it only pays out')
+  requireThat(!config.frozen, 'the vault is frozen: it only pays what is queued')
   requireThat(!config.paused || policy.paused_allowed, 'the vault is paused')
   const pending = pendingActions(config)
   const unexpected = pending.find((action) => !policy.pending_actions.includes(action))
@@ -79,7 +80,7 @@ function pendingActions(config: ConfigAccount): PendingAction[] {
   const pending: PendingAction[] = []
   if (config.pending_signer !== undefined) pending.push('rotate_signer')
   if (config.pending_admin !== undefined) pending.push('set_admin')
-  if (config.pending_restore_at_s !== undefined) pending.push('authorize_restore')
+  if (config.pending_restore_at_s !== 0) pending.push('authorize_restore')
   return pending
 }
 

@@ -5,10 +5,15 @@ import { VerificationFailed } from '../../../client/verified_venue'
 import type { ChainPolicy } from '../../../client/verify/policy'
 import { toInstruction } from '../../../engine/chain/client/build_transaction'
 import { decodeBase58 } from '../../../protocol/base58'
-import { pauseInstruction, rotateSignerInstruction } from '../../../protocol/vault/admin'
+import {
+  authorizeRestoreInstruction,
+  pauseInstruction,
+  rotateSignerInstruction,
+} from '../../../protocol/vault/admin'
 import type { VaultInstruction } from '../../../protocol/vault/instruction'
 import { landOn } from '../../kit/verify/land_on'
 import { openSite, type Site } from '../../kit/verify/site'
+import { LyingNode } from '../lying_node'
 
 let site: Site
 beforeAll(async () => {
@@ -51,29 +56,33 @@ test('an endpoint that does not answer refuses the venue', async () => {
   expect((await reasons({ rpc_url: 'http://127.0.0.1:1' }))[0]).toMatch(/chain could not be read/)
 })
 
-test('a program account that names other data than its own is refused', async () => {
+/** The reasons under an endpoint that flips a bit of byte `at` in account `index`: config, program, program data. */
+async function reasonsUnderLie(index: number, at: number): Promise<string[]> {
   const { rpc_url } = site.policy.chain!
-  const lying = Bun.serve({
-    hostname: '127.0.0.1',
-    port: 0,
-    async fetch(request) {
-      const answer = await fetch(rpc_url, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json' },
-        body: await request.text(),
-      }).then((response) => response.json() as Promise<{ result: { value?: { data: [string] }[] } }>)
-      const program = answer.result.value?.[1]
-      if (program !== undefined) {
-        const data = Buffer.from(program.data[0], 'base64')
-        data[4]! ^= 1
-        program.data[0] = data.toString('base64')
-      }
-      return Response.json(answer)
+  const lying = new LyingNode(rpc_url)
+  lying.lies = {
+    getMultipleAccounts: (result) => {
+      const account = (result as { value: { data: [string] }[] }).value[index]!
+      const data = Buffer.from(account.data[0], 'base64')
+      data[at]! ^= 1
+      account.data[0] = data.toString('base64')
+      return result
     },
-  })
-  const lied = await reasons({ rpc_url: `http://127.0.0.1:${lying.port}` })
-  await lying.stop(true)
-  expect(lied[0]).toMatch(/names other data/)
+  }
+  const found = await reasons({ rpc_url: lying.url })
+  await lying.stop()
+  return found
+}
+
+test('a program account that names other data than its own is refused', async () => {
+  expect((await reasonsUnderLie(1, 4))[0]).toMatch(/names other data/)
+})
+
+test('a vault that was initialized with the genesis hash of another cluster is refused', async () => {
+  const venue_at = 344
+  expect(await reasonsUnderLie(0, venue_at)).toContain(
+    'settlement_signer: the vault was initialized for another cluster',
+  )
 })
 
 test('a vault that accepts another settlement key is refused', async () => {
@@ -94,6 +103,13 @@ test('an announced change is refused unless the policy expects it', async () => 
   )
   expect(await reasons()).toEqual(['vault_state: the administrator has announced rotate_signer'])
   expect(await reasons({ pending_actions: ['rotate_signer'] })).toEqual([])
+  await asAdmin((fields) => authorizeRestoreInstruction({ ...fields, action: 'announce' }))
+  const pending_actions = ['rotate_signer' as const]
+  expect(await reasons({ pending_actions })).toEqual([
+    'vault_state: the administrator has announced authorize_restore',
+  ])
+  await asAdmin((fields) => authorizeRestoreInstruction({ ...fields, action: 'cancel' }))
+  expect(await reasons({ pending_actions })).toEqual([])
 })
 
 test('a paused vault is refused unless the policy allows it', async () => {

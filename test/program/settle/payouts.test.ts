@@ -2,14 +2,7 @@
 import { expect, test } from 'bun:test'
 import { SETTLE_LIMITS } from '../../../protocol/limits'
 import { type PayoutFields, settleInstruction } from '../../../protocol/vault/settle'
-import {
-  bytes32,
-  element,
-  errorOf,
-  landed,
-  type OpenVault,
-  runningVault,
-} from '../../kit/vault/open_vault'
+import { bytes32, element, errorOf, landed, type OpenVault, runningVault } from '../../kit/vault/open_vault'
 
 const refund = element('refund')
 const destination = bytes32('destination')
