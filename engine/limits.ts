@@ -15,7 +15,7 @@ export const LIMITS = {
   token_ttl_max_s: 86_400,
   /**
    * Parts of a settlement batch. Below the minimum a reshape of four notes into four would not fit; a v1 transaction
-   * carries 28, one packet five: 523 bytes without them, 128 each, of 1,232.
+   * carries 28, one packet five: 522 bytes without them, 128 each, of 1,232.
    */
   settlement_parts_min: 3,
   settlement_parts_max: 28,

@@ -124,7 +124,7 @@ test('fills, a withdrawal and an exit settle in packets, and a restart gives the
   const sent = await sentByVenue(world)
   expect(sent.map(({ version }) => version)).toEqual(sent.map(() => 0))
   expect(sent.every(({ failed }) => !failed)).toBe(true)
-  // Four pairs are eight parts: the first batch is full at six.
+  // Four pairs are eight parts: the first batch is full at five.
   const largest = Math.max(...sent.map(({ bytes }) => bytes))
   expect(largest).toBeGreaterThan(1_200)
   expect(largest).toBeLessThanOrEqual(PACKET_BYTES_MAX)

@@ -133,7 +133,7 @@ export const bentExits = (): Lies => ({
 export const inventedExit = (program: Uint8Array, commitment: Uint8Array, mint: Uint8Array): Lies => {
   const data = Buffer.alloc(EXIT_BYTES)
   const random = () => crypto.getRandomValues(new Uint8Array(32))
-  data.set([5, 1, 255])
+  data.set([5, 2, 255])
   ;[random(), commitment, mint].forEach((bytes, at) => void data.set(bytes, 8 + 32 * at))
   data.set(u64Le(1_000n), 104)
   ;[random(), random(), random()].forEach((bytes, at) => void data.set(bytes, 112 + 32 * at))

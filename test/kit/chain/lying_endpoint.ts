@@ -1,6 +1,7 @@
 /** A JSON-RPC endpoint that passes calls on to an honest one and lies in its answers, or says nothing was wrong. */
 import { encodeBase58 } from '../../../protocol/base58'
 import { u64Le } from '../../../protocol/bytes'
+import { ACCOUNT_BYTES } from '../../../protocol/vault/accounts'
 import type { Random } from '../../laws/random'
 
 type Call = { method: string; params: unknown[] }
@@ -12,7 +13,7 @@ type Accounts = {
 }
 
 /** Where the config account keeps its batch id, and how the program begins it (protocol/vault/accounts.ts). */
-const ACCOUNT_BYTES: Record<number, number> = { 1: 448, 2: 1_072 }
+const BYTES: Record<number, number> = { 1: ACCOUNT_BYTES.config, 2: ACCOUNT_BYTES.tree }
 const LAST_BATCH_AT = 24
 const FAR_SLOTS = 1_000_000_000
 const REMEMBERED = 60
@@ -90,7 +91,7 @@ export const bendTree = (result: unknown, change: Change): unknown => bendAccoun
 function bendAccounts(result: unknown, kind: number, change: Change): unknown {
   for (const account of (result as Accounts).value) {
     const data = account && Buffer.from(account.data[0], 'base64')
-    if (!data || data.length !== ACCOUNT_BYTES[kind] || data[0] !== kind) continue
+    if (!data || data.length !== BYTES[kind] || data[0] !== kind) continue
     change(data)
     account!.data[0] = data.toString('base64')
   }

@@ -12,8 +12,11 @@ import { randomField, USDC, type VaultWorld } from './vault_world'
 
 const mint = decodeBase58(USDC, 32)!
 
-/** A finalized deposit of `amount` whose owner asks for it back; resolves once the request landed. */
-export async function requestExitOf(world: VaultWorld, amount: bigint) {
+/**
+ * A finalized deposit of `amount` whose owner asks for it back; resolves once the request landed. It is to be paid to the
+ * owner's token account, or to the account that pays the bond.
+ */
+export async function requestExitOf(world: VaultWorld, amount: bigint, to: 'own' | 'bond_payer' = 'own') {
   const owner = await fundedWallet(world.chain)
   const key = decodeBase58(owner.address, 32)!
   const blinding = randomField()
@@ -24,7 +27,8 @@ export async function requestExitOf(world: VaultWorld, amount: bigint) {
   const proof = await world.hash.inclusion(leaf_index)
   const nullifier = nullifierOf(proof.leaf, blinding)
   const refund_inner = randomField()
-  const destination = decodeBase58(await associatedTokenAddress(owner.address, USDC), 32)!
+  const own = decodeBase58(await associatedTokenAddress(owner.address, USDC), 32)!
+  const destination = to === 'own' ? own : key
   const instruction = requestExitInstruction({
     program: world.program,
     owner: key,

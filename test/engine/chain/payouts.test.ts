@@ -1,0 +1,166 @@
+/** Payouts end one by one, whatever their destinations are, and no settlement waits for them. */
+import { expect, test } from 'bun:test'
+import { toInstruction } from '../../../engine/chain/client/build_transaction'
+import { chainAddresses } from '../../../engine/chain/client/chain_client'
+import { readQueue } from '../../../engine/chain/client/read_vault'
+import { RpcPool } from '../../../engine/chain/client/rpc_pool'
+import { LIMITS } from '../../../engine/limits'
+import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
+import { compareBytes, readU64Le } from '../../../protocol/bytes'
+import { SYSTEM_PROGRAM, TOKEN_PROGRAM } from '../../../protocol/vault/addresses'
+import { payInstruction } from '../../../protocol/vault/queue'
+import { associatedTokenAddress } from '../../../sandbox/chain/token_instructions'
+import { mintTo } from '../../kit/chain/chain_folder'
+import { requestExitOf } from '../../kit/chain/request_exit_of'
+import { fundedWallet } from '../../kit/chain/transfer'
+import { randomField, USDC, VaultWorld } from '../../kit/chain/vault_world'
+
+const mint = decodeBase58(USDC, 32)!
+const MIB = 1_024 * 1_024
+
+async function opened(options: Parameters<VaultWorld['boot']>[0] = {}): Promise<VaultWorld> {
+  const world = await VaultWorld.open()
+  await world.deposit(1_000_000n)
+  await world.boot(options)
+  return world
+}
+
+/** A token account that can be paid; it holds one unit. */
+async function payee(world: VaultWorld): Promise<Uint8Array> {
+  const { address } = await fundedWallet(world.chain)
+  await mintTo(world.chain, USDC, address, 1n)
+  return decodeBase58(await associatedTokenAddress(address, USDC), 32)!
+}
+
+const balanceOf = (world: VaultWorld, account: Uint8Array): bigint =>
+  readU64Le(world.chain.machine.accountAt(encodeBase58(account), 'finalized')!.data, 64)
+
+/** Puts an account on the chain as it is, without a transaction. */
+function install(world: VaultWorld, key: Uint8Array, data: Uint8Array, owner: Uint8Array): void {
+  const account = { lamports: 30_000_000_000n, data, owner: encodeBase58(owner), executable: false }
+  world.chain.machine.install([[encodeBase58(key), account]])
+  world.chain.advance(1)
+}
+
+/** Drops every transaction that is no settlement. */
+function dropPayments(world: VaultWorld): void {
+  world.chain.faults.drop = (signature) => !world.outbox.wasRecorded(signature)
+}
+
+const ended = (world: VaultWorld, number: number): boolean =>
+  world.outbox.payoutOf(number)?.stage === 'finalized'
+const outcomes = (world: VaultWorld, numbers: number[]) =>
+  numbers.map((number) => world.outbox.payoutOf(number)!.outcome)
+
+test('a destination of 3 MiB comes back as a note, beside others that are paid, and settlement goes on', async () => {
+  const world = await opened()
+  const large = randomField()
+  install(world, large, new Uint8Array(3 * MIB), SYSTEM_PROGRAM)
+  const usable = await payee(world)
+  world.outbox.add(
+    world.nextPayload([
+      world.payout({ mint, destination: large, amount: 300n }),
+      world.payout({ mint, destination: usable, amount: 400n }),
+    ]),
+  )
+  world.outbox.add(world.nextPayload())
+  await world.outbox.until(
+    () => world.outbox.stageOf(2) === 'finalized' && ended(world, 1) && ended(world, 2),
+  )
+  expect(outcomes(world, [1, 2])).toEqual(['refunded', 'paid'])
+  expect(balanceOf(world, usable)).toBe(401n)
+  const { refund_leaf_index, refund_commitment } = world.outbox.payoutOf(1)!
+  await world.sink.until(() => world.sink.told.length > refund_leaf_index!)
+  expect(compareBytes(world.sink.told[refund_leaf_index!]!, refund_commitment!)).toBe(0)
+  expect([...world.outbox.violations, ...world.sink.violations, ...world.sink.halts]).toEqual([])
+  await world.close()
+})
+
+test('a destination closed after its payment was signed holds up no settlement, and comes back as a note', async () => {
+  const world = await opened()
+  const destination = await payee(world)
+  dropPayments(world)
+  world.outbox.add(world.nextPayload([world.payout({ mint, destination, amount: 400n })]))
+  await world.outbox.until(() => world.outbox.payoutOf(1)?.stage === 'submitted')
+  install(world, destination, new Uint8Array(), SYSTEM_PROGRAM)
+  world.outbox.add(world.nextPayload())
+  await world.outbox.until(() => world.outbox.stageOf(2) === 'finalized')
+  expect(ended(world, 1)).toBe(false)
+  world.chain.faults.drop = undefined
+  await world.outbox.until(() => ended(world, 1))
+  expect(outcomes(world, [1])).toEqual(['refunded'])
+  expect(world.sink.halts).toEqual([])
+  await world.close()
+})
+
+test('an exit to the account that pays its bond is served, paid and closed', async () => {
+  const world = await opened()
+  const { nullifier, destination, refund_inner, account } = await requestExitOf(world, 5_000n, 'bond_payer')
+  await world.sink.until(() => world.sink.exits.some(({ stage }) => stage === 'finalized'))
+  // The wallet becomes a token account, as its owner could make it.
+  const model = world.chain.machine.bank.newest(encodeBase58(await payee(world)))!
+  install(world, destination, model.data, TOKEN_PROGRAM)
+  const payout = world.payout({ kind: 'exit', mint, destination, amount: 5_000n, refund_inner, nullifier })
+  const payload = world.nextPayload([payout])
+  world.outbox.add({ ...payload, nullifiers: [...payload.nullifiers, nullifier].sort(compareBytes) })
+  await world.outbox.until(() => ended(world, 1))
+  expect(outcomes(world, [1])).toEqual(['paid'])
+  while (world.chain.machine.accountAt(encodeBase58(account), 'finalized')) await Bun.sleep(1)
+  expect(world.sink.halts).toEqual([])
+  await world.close()
+})
+
+test('what another sender paid is found, also by a process that did not see it', async () => {
+  const world = await opened()
+  const destination = await payee(world)
+  dropPayments(world)
+  world.outbox.add(world.nextPayload([world.payout({ mint, destination, amount: 400n })]))
+  await world.outbox.until(() => world.outbox.payoutOf(1)?.stage === 'submitted')
+  await world.port.close()
+  const { program } = world
+  const rpc = new RpcPool([world.chain.url], 5_000)
+  const [entry] = (await readQueue({ rpc, address: chainAddresses(program).address }, 'confirmed')).entries
+  world.chain.faults.drop = undefined
+  const stranger = await fundedWallet(world.chain)
+  const named = { place: entry!.place, number: 1, mint, destination, token_program: TOKEN_PROGRAM }
+  await world.send(stranger, toInstruction(payInstruction({ program, refund: false, entries: [named] }), []))
+  await world.boot()
+  await world.outbox.until(() => ended(world, 1))
+  expect(outcomes(world, [1])).toEqual(['paid'])
+  expect(balanceOf(world, destination)).toBe(401n)
+  await world.close()
+})
+
+test('a payout that does not end makes the status say so, until it ends', async () => {
+  let later_ms = 0
+  const world = await opened({ connect: { monotonicMs: () => performance.now() + later_ms } })
+  const destination = await payee(world)
+  dropPayments(world)
+  world.outbox.add(world.nextPayload([world.payout({ mint, destination, amount: 400n })]))
+  await world.outbox.until(() => world.outbox.payoutOf(1)?.stage === 'submitted')
+  expect(world.port.health().reasons).not.toContain('payout_overdue')
+  later_ms = 3_600_000
+  expect(world.port.health()).toMatchObject({ overdue: true })
+  expect(world.port.health().reasons).toContain('payout_overdue')
+  world.chain.faults.drop = undefined
+  await world.outbox.until(() => ended(world, 1))
+  expect(world.port.health().reasons).not.toContain('payout_overdue')
+  await world.close()
+})
+
+test('the queue grows when less than a third of its places is free, and every payout ends', async () => {
+  const world = await opened()
+  const destination = await payee(world)
+  dropPayments(world)
+  const some = (count: number) =>
+    Array.from({ length: count }, () => world.payout({ mint, destination, amount: 1n }))
+  for (const count of [20, 21]) world.outbox.add(world.nextPayload(some(count), 1, 1))
+  await world.outbox.until(() => world.outbox.stageOf(2) === 'finalized')
+  expect(world.sink.capacities).toEqual([LIMITS.queue_capacity_first])
+  world.chain.faults.drop = undefined
+  await world.sink.until(() => world.sink.capacities.length > 1)
+  expect(world.sink.capacities).toEqual([60, 120])
+  await world.outbox.until(() => world.outbox.openPayouts().length === 0)
+  expect(balanceOf(world, destination)).toBe(42n)
+  await world.close()
+}, 20_000)
