@@ -120,7 +120,7 @@ async function connect(options: ChainOptions): Promise<ChainClient> {
   }
 }
 
-/** Starts watcher, relayer, payments and the ends of exit requests. The relayer signs nothing while a verdict of the watcher stands. */
+/** Starts watcher, relayer, payments and the ends of exit requests. Under a verdict of the watcher the relayer signs nothing. */
 function startLoops(
   client: ChainClient,
   options: ChainOptions,
