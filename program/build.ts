@@ -1,5 +1,5 @@
 /**
- * Owns building `program/vault.so` from source with Debian packages alone: `rustc-web` with
+ * Builds `program/vault.so` from source with Debian packages alone: `rustc-web` with
  * `libstd-rust-web-dev-bpf`, and `llvm-22`. `bun program/build.ts` writes the program, its SHA-256, and the program its
  * tests call it through.
  */

@@ -1,5 +1,5 @@
 /**
- * Owns linking one BPF object into an SBPFv3 program.
+ * Links one BPF object into an SBPFv3 program.
  *
  * SBPFv3 (anza-xyz/sbpf, strict parser): ELF header, two program headers, then read-only data at address 0 and text at
  * 2^32, contiguous, each a multiple of 8 bytes; no sections, no relocations. A syscall is a call with source 0 and

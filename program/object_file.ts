@@ -1,4 +1,4 @@
-/** Owns reading the one relocatable BPF object the compiler makes (ELF64 little-endian, System V gABI). */
+/** Reads the one relocatable BPF object the compiler makes (ELF64 little-endian, System V gABI). */
 
 export type Section = {
   name: string

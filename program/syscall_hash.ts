@@ -1,4 +1,4 @@
-/** Owns the syscalls the program may call and the number the runtime knows each by. */
+/** Lists the syscalls the program may call and the number the runtime knows each by. */
 
 /** Names outside this list do not link: the runtime loads unknown numbers and fails only when they are called. */
 export const SYSCALLS: ReadonlySet<string> = new Set([

@@ -1,5 +1,4 @@
 #!/usr/bin/env bun
-
 /**
  * Starts the process: reads the environment, joins the parts, and drains on SIGTERM or Ctrl-C.
  *

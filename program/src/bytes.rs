@@ -1,4 +1,4 @@
-//! Owns 32-byte values in memory and the bounded reader of instruction data.
+//! Compares and copies 32-byte values in memory, and reads instruction data within its bounds.
 use crate::error::{Fault, Outcome, INVALID_DATA};
 use crate::syscalls::{sol_memcmp_, sol_memcpy_, sol_memset_};
 use core::cmp::Ordering;

@@ -1,4 +1,4 @@
-//! Owns the chain's clock and rent parameters.
+//! Reads the chain's clock and rent parameters.
 use crate::error::{Fault, OVERFLOW, UNSUPPORTED_SYSVAR};
 use crate::syscalls::{sol_get_clock_sysvar, sol_get_rent_sysvar};
 

@@ -1,4 +1,4 @@
-//! Owns calling other programs, and ourselves, through the runtime's C interface.
+//! Calls other programs, and this one, through the runtime's C interface.
 use crate::account::Account;
 use crate::bytes::Word;
 use crate::error::{require, Outcome, CALL_FAILED};
@@ -77,7 +77,7 @@ fn info(account: Account) -> Info {
     }
 }
 
-/// A call to make: with `seeds` (bump included) our derived address signs, without them nobody new does.
+/// A call to make: with `seeds` (bump included) our derived address signs, without them no signature is added.
 pub struct Outgoing<'a> {
     pub program: Word,
     pub data: &'a [u8],

@@ -1,4 +1,4 @@
-//! Owns derived addresses: checking them, finding them, and creating accounts there.
+//! Checks and finds derived addresses, and creates accounts there.
 use crate::account::Account;
 use crate::bytes::{Bytes32, Word};
 use crate::clock::rent_exempt_minimum;
@@ -71,12 +71,11 @@ pub struct NewAccount<'a> {
 }
 
 /// Creates an account at a derived address and answers its bump. Transfer, allocate and assign instead of one
-/// `create_account`, which anybody could block by sending a lamport to the address first.
+/// `create_account`, which one lamport sent to the address beforehand would block.
 pub fn create(payer: Account, account: Account, new: &NewAccount, program: Word) -> Result<u8, Fault> {
     payer.require_signer()?;
     payer.require_writable()?;
     account.require_writable()?;
-    require(!payer.is(account), DUPLICATE_ACCOUNT)?;
     let bump = require_canonical(account, &new.seeds, program)?;
     require(account.is_vacant(), ALREADY_INITIALIZED)?;
     let rent = rent_exempt_minimum(new.size as u64)?;

@@ -1,4 +1,4 @@
-//! Owns the numbered errors. `protocol/vault/errors.ts` holds the same list with meanings; a test compares both.
+//! Numbers the errors. `protocol/vault/errors.ts` holds the same list with meanings; a test compares both.
 
 use core::num::NonZeroU32;
 
@@ -37,7 +37,6 @@ faults! {
     7003 MISSING_ACCOUNTS
     7004 MISSING_SIGNATURE
     7005 NOT_WRITABLE
-    7006 DUPLICATE_ACCOUNT
     7007 WRONG_OWNER
     7008 WRONG_ADDRESS
     7009 WRONG_ACCOUNT

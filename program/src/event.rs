@@ -1,4 +1,4 @@
-//! Owns events: instructions the program sends to itself, signed by the config account.
+//! Writes and emits events: instructions the program sends to itself, signed by the config account.
 use crate::bytes::{copy, Word};
 use crate::config::{Config, SEED};
 use crate::cpi::{invoke, Outgoing, Use};

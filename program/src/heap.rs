@@ -1,10 +1,10 @@
-//! Owns the use of the program's heap: three fixed buffers, no allocator.
+//! Places two fixed buffers on the program's heap, which has no allocator.
 use crate::error::{require, Fault, INVALID_DATA};
 
 const HEAP: u64 = 0x3_0000_0000;
 
 /// Leaves of one append, 32 bytes each; hashed in place level by level.
-pub const LEAVES_MAX: usize = 80;
+const LEAVES_MAX: usize = 80;
 
 /// Data of one event; the runtime bounds the data of an inner instruction by this.
 pub const EVENT_BYTES_MAX: usize = 10_240;

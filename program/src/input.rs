@@ -1,4 +1,4 @@
-//! Owns reading the runtime's serialized parameters into accounts, instruction data and program id.
+//! Reads the runtime's serialized parameters into accounts, instruction data and program id.
 use crate::account::Account;
 use crate::bytes::{Reader, Word};
 use crate::error::{require, Fault, Outcome, MISSING_ACCOUNTS};

@@ -44,14 +44,13 @@ impl Layout for RingData {
 pub struct KnownStates(Record<RingData>);
 
 impl KnownStates {
-    pub fn load(account: Account, config: Config, program: Word) -> Result<Self, Fault> {
-        account.require_key(word!(config.record, ring))?;
-        Ok(KnownStates(Record::of(account, program)?))
+    pub fn load(account: Account, config: Config) -> Result<Self, Fault> {
+        Ok(KnownStates(Record::known(account, word!(config.record, ring))?))
     }
 
-    pub fn load_writable(account: Account, config: Config, program: Word) -> Result<Self, Fault> {
+    pub fn load_writable(account: Account, config: Config) -> Result<Self, Fault> {
         account.require_writable()?;
-        KnownStates::load(account, config, program)
+        KnownStates::load(account, config)
     }
 
     fn state(self, index: u32) -> *mut State {

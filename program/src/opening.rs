@@ -1,4 +1,4 @@
-//! Owns opening a note in public: its data, and the hashes that prove it.
+//! Opens a note in public: reads its data and computes the hashes that prove it.
 use crate::bytes::{Bytes32, Reader, Word};
 use crate::error::{require, Fault, INVALID_DATA};
 use crate::field::require_element;

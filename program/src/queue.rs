@@ -71,10 +71,9 @@ pub struct Queue {
 }
 
 impl Queue {
-    pub fn load_writable(account: Account, config: Config, program: Word) -> Result<Self, Fault> {
+    pub fn load_writable(account: Account, config: Config) -> Result<Self, Fault> {
         account.require_writable()?;
-        account.require_key(word!(config.record, queue))?;
-        Ok(Queue { record: Record::of_at_least(account, program)?, account })
+        Ok(Queue { record: Record::known(account, word!(config.record, queue))?, account })
     }
 
     pub fn begin(account: Account, bump: u8) {

@@ -1,4 +1,4 @@
-//! Owns the declarations of the runtime's functions; `link.ts` refuses any name outside its list.
+//! Declares the runtime's functions; `link.ts` refuses any name outside its list.
 
 extern "C" {
     fn abort() -> !;

@@ -1,4 +1,4 @@
-//! Owns the calls to the token programs.
+//! Calls the token programs.
 use crate::account::Account;
 use crate::bytes::Word;
 use crate::config::{Config, SEED};

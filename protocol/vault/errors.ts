@@ -9,7 +9,6 @@ export const VAULT_ERRORS = [
   [7003, 'missing_accounts', 'The account list has the wrong length.'],
   [7004, 'missing_signature', 'An account that must sign did not.'],
   [7005, 'not_writable', 'An account that must be writable is not.'],
-  [7006, 'duplicate_account', 'Two places that must differ name the same account.'],
   [7007, 'wrong_owner', 'An account belongs to another program.'],
   [7008, 'wrong_address', 'An account is not the derived address, program or recorded key it must be.'],
   [7009, 'wrong_account', 'Kind, version or size of an account is not the one expected.'],

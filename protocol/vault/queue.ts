@@ -62,8 +62,8 @@ export function payInstruction(fields: {
 }
 
 /**
- * Compute units that a transaction with one `pay` of so many entries needs at most, whatever their destinations are: all
- * become notes, or all are transferred by Token-2022.
+ * Compute units that a transaction with one `pay` of so many entries needs at most, independent of their destinations:
+ * all become notes, or all are transferred by Token-2022.
  */
 export const payUnits = (entries: number): number => 4_000 + 9_500 * entries + appendUnits(entries)
 

@@ -30,6 +30,9 @@ for (const [name, instruction, field, pending] of [
     vault.chain.setTime(2_000, EFFECTIVE_S - 1)
     expect(apply()).toBe('not_effective')
     vault.chain.setTime(2_000, EFFECTIVE_S)
+    const unsigned = instruction({ ...applying, action: 'apply' })
+    unsigned.accounts[0]!.signer = false
+    expect(errorOf(vault.chain.send(unsigned))).toBe('missing_signature')
     expect(apply()).toBe('landed')
     expect(vault.chain.config()[field]).toEqual(next.key)
     expect(vault.chain.config()[pending]).toBeUndefined()
@@ -107,6 +110,9 @@ test('pause and unpause are the admin’s and each changes something', () => {
 test('an announced restore can be cancelled', () => {
   const vault = new OpenVault()
   const admin = { program: vault.program, admin: vault.admin.key }
+  const applied = authorizeRestoreInstruction({ ...admin, action: 'announce' })
+  applied.data[1] = 1
+  expect(errorOf(vault.chain.send(applied))).toBe('invalid_data')
   expect(errorOf(vault.chain.send(authorizeRestoreInstruction({ ...admin, action: 'cancel' })))).toBe(
     'nothing_pending',
   )

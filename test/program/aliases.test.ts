@@ -57,7 +57,7 @@ function survivors(chain: VaultChain, good: VaultInstruction): string[] {
       const writable = account.writable && toHex(other.address) !== toHex(good.program)
       return lands(place, { address: other.address, signer, writable }) ? [`${place}<-${from}`] : []
     })
-    // The fee payer signs and is writable whatever the instruction says.
+    // The fee payer always signs and is always writable.
     if (!isPayer && account.signer && lands(place, { signer: false })) found.push(`${place} unsigned`)
     if (!isPayer && account.writable && lands(place, { writable: false })) found.push(`${place} read only`)
     return found

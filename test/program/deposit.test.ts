@@ -102,9 +102,9 @@ test('each account of a deposit must be the one of this vault and mint', () => {
   expect(errorOf(vault.chain.send({ ...good, accounts: good.accounts.slice(0, 9) }))).toBe('missing_accounts')
 })
 
-test('the state accounts must be writable', () => {
+test('the source and the state accounts must be writable', () => {
   const vault = runningVault(0n)
-  for (const place of [3, 4, 5, 7]) {
+  for (const place of [1, 3, 4, 5, 7]) {
     const sent = depositInstruction(vault.depositOf(5_000n, inner))
     sent.accounts[place]!.writable = false
     expect(errorOf(vault.chain.send(sent))).toBe('not_writable')

@@ -61,7 +61,7 @@ const request = (): ExitRequest | undefined => {
   return account && decodeExitRequest(account.data)
 }
 
-/** What can be tried, and what has happened where it lands; undefined where nobody could send it. */
+/** What can be tried, and what has happened where it lands; undefined where it cannot be built. */
 function stepsOf(old: History): Record<string, [VaultInstruction, History] | undefined> {
   const spend = (payouts: PayoutFields[]) =>
     settleInstruction(vault.batchOf({ nullifiers: [nullifier], payouts }))

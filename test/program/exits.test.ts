@@ -94,6 +94,10 @@ test('a request needs the owner’s signature, the true opening and an inclusion
   expect(send({ cited_leaf_count: 0 })).toBe('invalid_inclusion')
   expect(send({ nullifier: element('other') })).toBe('wrong_address')
   expect(send({ refund_inner: new Uint8Array(32) })).toBe('not_field_element')
+  expect(send({ opening: { ...good.opening, blinding: new Uint8Array(32) } })).toBe('not_field_element')
+  const formless = requestExitInstruction(good)
+  formless.data[1] = 2
+  expect(errorOf(chain.send(formless))).toBe('invalid_data')
 })
 
 test('a note below the minimum cannot request an exit', () => {

@@ -113,6 +113,15 @@ test('unknown instructions and events from outside are refused', () => {
   expect(send(Uint8Array.of(9))).toBe('unknown_instruction')
   expect(send(new Uint8Array())).toBe('unknown_instruction')
   expect(send(Uint8Array.of(255, 1))).toBe('not_emitter')
+  const emitter = chain.fund(testKey('emitter'))
+  const signing = [{ address: emitter.key, signer: true, writable: false }]
+  for (const size of [ACCOUNT_BYTES.config, 8, ACCOUNT_BYTES.config + 8]) {
+    chain.setAccount(emitter.key, new Uint8Array(size), chain.program)
+    expect(send(Uint8Array.of(255, 1), signing)).toBe('wrong_account')
+  }
+  const { data } = chain.account(chain.vault.config)!
+  chain.setAccount(emitter.key, Uint8Array.of(...data, 0), chain.program)
+  expect(send(Uint8Array.of(255, 1), signing)).toBe('wrong_account')
   expect(send(Uint8Array.of(255, 1), [{ address: chain.payer.key, signer: true, writable: false }])).toBe(
     'wrong_owner',
   )

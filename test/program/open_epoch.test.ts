@@ -120,7 +120,7 @@ test('an opening knows the last batch and the spent log', () => {
   landed(vault.openEpoch())
 })
 
-test('an opening cites a known state that is not older than the last batch, whatever is deposited meanwhile', () => {
+test('an opening cites a known state that is not older than the last batch, also while deposits land', () => {
   const vault = runningVault()
   const cite = (state: { leaf_count: number; root: Uint8Array }): string => {
     const cited = { cited_leaf_count: state.leaf_count, cited_root: state.root }

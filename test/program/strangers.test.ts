@@ -1,7 +1,7 @@
 /** Nothing that a stranger chooses stops a batch or changes its cost: destinations, bond payers, requests. */
 import { expect, test } from 'bun:test'
-import { address, lamports } from '@solana/kit'
-import { encodeBase58 } from '../../protocol/base58'
+import { lamports } from '@solana/kit'
+import { addressOf } from '../../engine/chain/client/chain_client'
 import { u64Le } from '../../protocol/bytes'
 import { SYSTEM_PROGRAM, TOKEN_PROGRAM, UPGRADEABLE_LOADER } from '../../protocol/vault/addresses'
 import { closeExitInstruction, requestExitInstruction } from '../../protocol/vault/exits'
@@ -69,11 +69,11 @@ test('a bond payer that becomes a program hinders no batch', () => {
   const { vault, nullifier } = note
   const data = Uint8Array.of(2, 0, 0, 0, ...bytes32('program data'))
   vault.chain.svm.setAccount({
-    address: address(encodeBase58(stranger.key)),
+    address: addressOf(stranger.key),
     data,
     executable: true,
     lamports: lamports(10_000_000_000n),
-    programAddress: address(encodeBase58(UPGRADEABLE_LOADER)),
+    programAddress: addressOf(UPGRADEABLE_LOADER),
     space: 36n,
   })
   expect(vault.settle({ nullifiers: [nullifier], payouts: [note.payout()] }).payouts[0]!.served).toBe(true)
@@ -91,7 +91,7 @@ test('a destination of 10 MiB costs its batch nothing and is refunded', () => {
   expect(vault.chain.queue().entries).toEqual([])
 })
 
-test('a batch costs the same whatever its destinations are, and loads none of them', () => {
+test('a batch costs the same for all destinations, and loads none of them', () => {
   const units = (prepare: (to: Uint8Array) => void, vault = runningVault()): bigint => {
     const to = bytes32('to')
     prepare.call(vault, to)

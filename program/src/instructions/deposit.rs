@@ -23,8 +23,8 @@ pub fn run(call: &Call, mut data: Reader) -> Outcome {
     depositor.require_signer()?;
     // An opening fits only a v1 transaction: where no exit request could land there is nothing to exit from.
     require(config.epoch() != 0, STALE_EPOCH)?;
-    let trees = Trees::load_writable(tree, config, call.program)?;
-    let ring = KnownStates::load_writable(ring, config, call.program)?;
+    let trees = Trees::load_writable(tree, config)?;
+    let ring = KnownStates::load_writable(ring, config)?;
     let record = MintRecord::load_writable(record, call.program)?;
     mint.require_key(record.mint())?;
     token_program.require_key(record.token_program())?;

@@ -14,7 +14,7 @@ pub fn run(call: &Call, data: Reader) -> Outcome {
     payer.require_writable()?;
     system.require_system_program()?;
     let config = Config::load(config, call.program)?;
-    let queue = Queue::load_writable(account, config, call.program)?;
+    let queue = Queue::load_writable(account, config)?;
     let rent = rent_exempt_minimum(queue.grown_bytes()? as u64)?;
     fund(payer, account, rent.saturating_sub(account.lamports()))?;
     queue.grow()

@@ -71,7 +71,7 @@ pub fn run(call: &Call, mut data: Reader) -> Outcome {
     Ok(())
 }
 
-/// Under the upgradeable loader only the upgrade authority may initialize, so nobody can name himself admin between
+/// Under the upgradeable loader only the upgrade authority may initialize, so no stranger can become admin between
 /// deployment and initialization. An immutable program of the older loader has no authority to ask for.
 fn require_deployer(deployer: Account, program: Account, program_data: Account, us: Word) -> Outcome {
     deployer.require_signer()?;

@@ -1,4 +1,4 @@
-//! Owns the dispatch from the first byte of the data to one instruction.
+//! Dispatches from the first byte of the data to one instruction.
 use crate::bytes::Reader;
 use crate::error::{Fault, Outcome, UNKNOWN_INSTRUCTION};
 use crate::input::Call;

@@ -62,7 +62,7 @@ pub fn run(call: &Call, data: Reader) -> Outcome {
     config.require_settlement_signer(signer)?;
     let expected = config.epoch().checked_add(1).ok_or(OVERFLOW)?;
     require(opening.epoch == expected, EPOCH_OUT_OF_SEQUENCE)?;
-    require_present(config, tree, ring, &opening, call.program)?;
+    require_present(config, tree, ring, &opening)?;
     let now = now()?;
     if opening.restore == 1 {
         restore(config, now.unix_s, call.program)?;
@@ -93,15 +93,9 @@ fn restore(config: Config, unix_s: u64, program: Word) -> Outcome {
 
 /// The instance knows every batch, and a note state that no deposit or refund can take from it: one that is known and
 /// not older than the last batch.
-fn require_present(
-    config: Config,
-    tree: Account,
-    ring: Account,
-    opening: &Opening,
-    program: Word,
-) -> Outcome {
-    let trees = Trees::load(tree, config, program)?;
-    let ring = KnownStates::load(ring, config, program)?;
+fn require_present(config: Config, tree: Account, ring: Account, opening: &Opening) -> Outcome {
+    let trees = Trees::load(tree, config)?;
+    let ring = KnownStates::load(ring, config)?;
     require(opening.last_batch == config.last_batch(), BATCH_OUT_OF_SEQUENCE)?;
     require(opening.spent_root.equals(trees.spent_root()), SPENT_ROOT_MISMATCH)?;
     let settled = get!(config.record, settled_leaf_count);

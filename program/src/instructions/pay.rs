@@ -50,9 +50,9 @@ pub fn run(call: &Call, mut data: Reader) -> Outcome {
     require(refund <= 1 && count >= 1 && count <= ENTRIES_MAX, INVALID_DATA)?;
     call.require_count(FIXED_ACCOUNTS + count * ENTRY_ACCOUNTS)?;
     let config = Config::load(config, call.program)?;
-    let trees = Trees::load_writable(tree, config, call.program)?;
-    let ring = KnownStates::load_writable(ring, config, call.program)?;
-    let queue = Queue::load_writable(queue, config, call.program)?;
+    let trees = Trees::load_writable(tree, config)?;
+    let ring = KnownStates::load_writable(ring, config)?;
+    let queue = Queue::load_writable(queue, config)?;
     let payment = Payment { call, config, trees, refund: refund == 1 };
     let (mut refunds, mut index) = (0, 0);
     while index < count {

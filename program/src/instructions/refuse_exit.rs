@@ -17,8 +17,8 @@ pub fn run(call: &Call, mut data: Reader) -> Outcome {
     us.require_key(call.program)?;
     refuser.require_signer()?;
     let config = Config::load(config, call.program)?;
-    let trees = Trees::load(tree, config, call.program)?;
-    let ring = KnownStates::load(ring, config, call.program)?;
+    let trees = Trees::load(tree, config)?;
+    let ring = KnownStates::load(ring, config)?;
     let request = ExitRequest::load_writable(account, call.program)?;
     require(!request.is_served(), EXIT_SERVED)?;
     ring.require_known_spent_root(trees, cited_root)?;

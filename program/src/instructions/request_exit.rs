@@ -46,8 +46,8 @@ pub fn run(call: &Call, data: Reader) -> Outcome {
     owner.require_signer()?;
     let config = Config::load(config, call.program)?;
     require(!config.is_frozen(), VAULT_FROZEN)?;
-    let trees = Trees::load(tree, config, call.program)?;
-    let ring = KnownStates::load(ring, config, call.program)?;
+    let trees = Trees::load(tree, config)?;
+    let ring = KnownStates::load(ring, config)?;
     let mint_record = MintRecord::load(mint_record, call.program)?;
     ring.require_known(trees, request.cited_leaf_count, request.cited_root)?;
     let opening = &request.opening;

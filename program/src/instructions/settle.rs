@@ -46,8 +46,8 @@ fn begin<'a>(call: &'a Call<'a>, batch: Batch) -> Result<Settlement<'a>, Fault> 
     let expected = config.last_batch().checked_add(1).ok_or(OVERFLOW)?;
     require(batch.batch == expected, BATCH_OUT_OF_SEQUENCE)?;
     config.advance_journal(batch.journal_seq, batch.journal_head)?;
-    let trees = Trees::load_writable(tree, config, call.program)?;
-    let ring = KnownStates::load_writable(ring, config, call.program)?;
+    let trees = Trees::load_writable(tree, config)?;
+    let ring = KnownStates::load_writable(ring, config)?;
     ring.require_known(trees, batch.cited_leaf_count, batch.cited_root)?;
     let first_leaf_index = trees.leaf_count();
     Ok(Settlement { call, batch, config, trees, ring, first_leaf_index })
@@ -62,7 +62,7 @@ fn queue_payouts(settlement: &Settlement) -> Outcome {
         data.end()?;
         return call.require_count(FIXED_ACCOUNTS);
     }
-    let queue = Queue::load_writable(call.get(FIXED_ACCOUNTS)?, *config, call.program)?;
+    let queue = Queue::load_writable(call.get(FIXED_ACCOUNTS)?, *config)?;
     let now = now()?;
     let first_mint = FIXED_ACCOUNTS + 1;
     let mut next_exit = first_mint + batch.mint_count;

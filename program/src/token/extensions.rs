@@ -1,4 +1,4 @@
-//! Owns which Token-2022 extensions the vault lives with. Both lists allow; whatever they do not name is refused, so
+//! Lists the Token-2022 extensions that the vault accepts. Extensions that are not listed are refused, so
 //! an extension invented later cannot surprise the vault.
 use super::TOKEN_ACCOUNT_BYTES;
 use crate::account::Account;

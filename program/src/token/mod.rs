@@ -1,4 +1,4 @@
-//! Owns reading mints and token accounts of both token programs.
+//! Reads mints and token accounts of both token programs.
 use crate::account::Account;
 use crate::bytes::{Bytes32, Word};
 use crate::error::*;

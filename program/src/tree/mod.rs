@@ -5,7 +5,6 @@ use crate::bytes::{copy, Bytes32, Word};
 use crate::config::Config;
 use crate::error::{require, Fault, Outcome, INVALID_DATA, TREE_FULL};
 use crate::hash::{poseidon_into, sha256, Slice};
-use crate::heap::LEAVES_MAX;
 use empty_subtrees::{EMPTY_BATCHES, EMPTY_NOTES};
 
 mod empty_subtrees;
@@ -41,14 +40,13 @@ impl Layout for TreesData {
 pub struct Trees(Record<TreesData>);
 
 impl Trees {
-    pub fn load(account: Account, config: Config, program: Word) -> Result<Self, Fault> {
-        account.require_key(word!(config.record, tree))?;
-        Ok(Trees(Record::of(account, program)?))
+    pub fn load(account: Account, config: Config) -> Result<Self, Fault> {
+        Ok(Trees(Record::known(account, word!(config.record, tree))?))
     }
 
-    pub fn load_writable(account: Account, config: Config, program: Word) -> Result<Self, Fault> {
+    pub fn load_writable(account: Account, config: Config) -> Result<Self, Fault> {
         account.require_writable()?;
-        Trees::load(account, config, program)
+        Trees::load(account, config)
     }
 
     pub fn begin(account: Account, bump: u8) {
@@ -69,10 +67,10 @@ impl Trees {
         word!(self.0, spent_root)
     }
 
-    /// Appends the `count` note commitments in `nodes`, which is overwritten height by height with their ancestors.
+    /// Appends the `count` note commitments in `nodes`, which is overwritten height by height with their ancestors. Each
+    /// was placed by `heap::leaf`.
     pub fn append(self, nodes: *mut u8, count: usize) -> Outcome {
         let first = self.leaf_count();
-        require(count <= LEAVES_MAX, INVALID_DATA)?;
         require(first <= CAPACITY && CAPACITY - first >= count as u64, TREE_FULL)?;
         if count == 0 {
             return Ok(());
@@ -150,9 +148,9 @@ impl Level {
     }
 }
 
-/// The note root that a leaf leads to through 40 siblings of 32 bytes, from the leaf upwards.
+/// The note root that a leaf leads to through 40 siblings of 32 bytes, from the leaf upwards. The caller has compared
+/// `index` with a known leaf count.
 pub fn root_from_path(leaf: Word, index: u64, path: *const u8) -> Result<Bytes32, Fault> {
-    require(index < CAPACITY, INVALID_DATA)?;
     let mut node = leaf.load();
     let at = node.0.as_mut_ptr();
     let mut height = 0;

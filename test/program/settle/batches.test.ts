@@ -3,6 +3,7 @@
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { SETTLE_LIMITS } from '../../../protocol/limits'
+import { CONFIG, TREE } from '../../../protocol/vault/accounts'
 import { pauseInstruction, unpauseInstruction } from '../../../protocol/vault/admin'
 import { settleDataBytes, settleInstruction } from '../../../protocol/vault/settle'
 import {
@@ -64,7 +65,7 @@ test('28 orders with two outputs each fit one v1 transaction and its compute bud
   const parts = { nullifiers: elements('n', 28), outputs: outputsOf(elements('c', 56)) }
   const { bytes, units } = vault.settle(parts)
   expect(settleDataBytes(28, 56, 0)).toBe(3_685)
-  // A fee payer of its own adds a signature and an address.
+  // A separate fee payer adds a signature and an address.
   expect(bytes + 96).toBeLessThanOrEqual(4_072)
   expect(Number(units)).toBeLessThan(1_400_000)
   expect(vault.chain.tree().root).toEqual(vault.tree.root())
@@ -160,6 +161,22 @@ test('no more nullifiers or outputs than the limits', () => {
   expect(outcome(0, SETTLE_LIMITS.outputs + 1)).toBe('invalid_data')
 })
 
+test('a full note tree and a full spent log take nothing more', () => {
+  const vault = runningVault()
+  const { chain, program } = vault
+  const outcome = (leaf_count: number, last_batch: number, outputs: number): string => {
+    chain.setAccount(chain.vault.tree, TREE.encode({ ...chain.tree(), leaf_count }), program)
+    chain.setAccount(chain.vault.config, CONFIG.encode({ ...chain.config(), last_batch }), program)
+    const batch = settleInstruction(vault.batchOf({ outputs: outputsOf(elements('c', outputs)) }))
+    return chain.outcome(batch, vault.signer)
+  }
+  expect(outcome(2 ** 40 - 2, 0, 2)).toBe('landed')
+  expect(outcome(2 ** 40 - 1, 0, 2)).toBe('tree_full')
+  expect(outcome(2 ** 40, 0, 0)).toBe('landed')
+  expect(outcome(0, 2 ** 40 - 1, 1)).toBe('landed')
+  expect(outcome(0, 2 ** 40, 1)).toBe('tree_full')
+})
+
 test('data of another length and another number of accounts are refused', () => {
   const vault = runningVault()
   const good = settleInstruction(vault.batchOf({ outputs: outputsOf(elements('c', 2)) }))
@@ -169,6 +186,8 @@ test('data of another length and another number of accounts are refused', () => 
   expect(errorOf(vault.chain.send(long, vault.signer))).toBe('invalid_data')
   const more = { ...good, accounts: [...good.accounts, good.accounts[4]!] }
   expect(errorOf(vault.chain.send(more, vault.signer))).toBe('missing_accounts')
+  const fewer = { ...good, accounts: good.accounts.slice(0, 4) }
+  expect(errorOf(vault.chain.send(fewer, vault.signer))).toBe('missing_accounts')
 })
 
 test('the state accounts must be those of this vault, writable, each in its place', () => {

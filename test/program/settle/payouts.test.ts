@@ -93,6 +93,10 @@ test('queue and mint record are the vault’s own, and writable', () => {
   landed(vault.registerMint(other))
   const good = settleInstruction(vault.batchOf({ payouts: [vault.withdrawal(1_000n, destination)] }))
   expect(good.accounts).toHaveLength(7)
+  for (const count of [6, 5]) {
+    const fewer = { ...good, accounts: good.accounts.slice(0, count) }
+    expect(vault.chain.outcome(fewer, vault.signer)).toBe('missing_accounts')
+  }
   const at = (place: number, changed: { address?: Uint8Array; writable?: boolean }): string => {
     const accounts = good.accounts.map((one, index) => (index === place ? { ...one, ...changed } : one))
     return vault.chain.outcome({ ...good, accounts }, vault.signer)

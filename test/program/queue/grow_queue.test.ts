@@ -1,8 +1,8 @@
 /** The payout queue has 60 places, and anyone may pay the rent for more. */
 import { expect, test } from 'bun:test'
-import { growQueueInstruction } from '../../protocol/vault/queue'
-import { bytes32, errorOf, landed, type OpenVault, runningVault } from '../kit/vault/open_vault'
-import { testKey } from '../kit/vault/vault_chain'
+import { growQueueInstruction } from '../../../protocol/vault/queue'
+import { bytes32, errorOf, landed, type OpenVault, runningVault } from '../../kit/vault/open_vault'
+import { testKey } from '../../kit/vault/vault_chain'
 
 const destination = bytes32('destination')
 const stranger = testKey('stranger')
