@@ -158,7 +158,9 @@ test('a batch packed for v1 lands as v1 after the switch, as soon as an endpoint
   world.bob = world.trader('bob')
   const small = await auction(1)
   while (site.venue.status().settlement !== 'degraded') await soon()
-  expect((await sentByVenue(world, opened)).some(({ version, bytes }) => version === 1 && bytes > 1_232)).toBe(false)
+  expect(
+    (await sentByVenue(world, opened)).some(({ version, bytes }) => version === 1 && bytes > 1_232),
+  ).toBe(false)
   for (const order_id of [...large, ...small]) {
     const { fills } = await site.venue.order('alice', order_id)
     expect(fills.map(({ stage }) => stage)).toEqual(['matched'])
