@@ -120,7 +120,7 @@ async function connect(options: ChainOptions): Promise<ChainClient> {
   }
 }
 
-/** Starts watcher, relayer, payments and the ends of exit requests. Under a verdict of the watcher the relayer signs nothing. */
+/** Starts every loop but the slot view and the payer's. The relayer signs nothing while a verdict of the watcher stands. */
 function startLoops(
   client: ChainClient,
   options: ChainOptions,

@@ -1,4 +1,4 @@
-/** Out of the vault by the trader's own commands: an exit the venue serves, one it refuses, and the escape without it. */
+/** Leaves the vault by the trader's own commands: an exit the venue serves, one it refuses, and a freeze without it. */
 
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
@@ -91,25 +91,22 @@ export async function refusedExit(leaver: Leaver): Promise<void> {
   fact('requested a spent note', short(signature))
   const open = async () => (await readExitRequest(chain, program_id, nullifier)) !== undefined
   await until('the request to be refused', async () => !(await open()))
-  check(true, 'the venue refused it with a proof from the spent tree; the bond is lost')
+  check(true, 'the venue refused it with a proof from the spent log; the bond is lost')
 }
 
-/** No venue runs: after the deadline anyone freezes the vault, and owners take their tokens by themselves. */
-export async function escapes(leavers: readonly Leaver[]): Promise<void> {
-  const first = leavers[0]!
-  const [note] = freeNotes(first)
-  if (note === undefined) throw new DemoFailed(`${first.name} has no note left`)
-  await request(first, note)
-  const { chain, program_id } = first
+/** No venue runs: after the deadline anyone freezes the vault, and the bond returns. */
+export async function frozenVault(leaver: Leaver): Promise<void> {
+  const [note] = freeNotes(leaver)
+  if (note === undefined) throw new DemoFailed(`${leaver.name} has no note left`)
+  await request(leaver, note)
+  const { chain, program_id } = leaver
   const nullifier = nullifierOfNote(note)
   const { deadline_s } = (await readExitRequest(chain, program_id, nullifier))!
   await until('the deadline', async () => (await clockOf(chain)) > deadline_s)
-  await walletCommand(first, ['exit', 'freeze'], ['--note', note.commitment])
-  for (const leaver of leavers) await walletCommand(leaver, ['exit', 'escape'], [])
-  check(
-    leavers.every((leaver) => freeNotes(leaver).length === 0),
-    'no note is left behind',
-  )
+  for (const step of ['freeze', 'close'])
+    await walletCommand(leaver, ['exit', step], ['--note', note.commitment])
+  const closed = (await readExitRequest(chain, program_id, nullifier)) === undefined
+  check(closed, 'the vault is frozen and the bond is back')
 }
 
 /** Unix seconds of the newest block: what the program compares a deadline with. */

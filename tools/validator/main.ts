@@ -1,7 +1,7 @@
 #!/usr/bin/env bun
 /**
  * `bun run validator-demo`: the whole demo against a validator that is not ours: deployment, vault, trading, a kill,
- * settlement in v1 and v0, withdrawals, exits, and an escape from a venue that is gone.
+ * settlement in v1 and v0, withdrawals, exits, and the freeze of a vault whose venue is gone.
  */
 import { existsSync, mkdirSync } from 'node:fs'
 import { join, resolve } from 'node:path'
@@ -10,7 +10,7 @@ import { Options, runCommand, UsageFault } from '../../client/cli/command'
 import { chapter, check, DemoFailed, fact } from '../../sandbox/demo/report'
 import { type Cast, playStory, type Stage, tradersDir } from '../../sandbox/demo/story'
 import { VenueProcess } from '../../sandbox/demo/venue_process'
-import { escapes, type Leaver, refusedExit, servedExit } from './exits'
+import { frozenVault, type Leaver, refusedExit, servedExit } from './exits'
 import { callRpc, landedReport, runProcess } from './landed_report'
 import { airdrop, createMint, deploy, fundTrader, newKey, openVault, program } from './open_vault'
 import { settleInPackets } from './settle_in_packets'
@@ -88,9 +88,9 @@ async function leave(
   await servedExit(leavers[0]!)
   chapter('An exit of a spent note is refused')
   await refusedExit(leavers[0]!)
-  chapter('The venue is gone; owners freeze the vault and escape')
+  chapter('The venue is gone; an owner freezes the vault')
   check((await venue_process.stop()) === 0, 'SIGTERM: the venue drains, anchors and exits with 0')
-  await escapes(leavers)
+  await frozenVault(leavers[1]!)
 }
 
 /** The admin's instructions that the story has not used; a frozen vault takes them too. */

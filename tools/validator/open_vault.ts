@@ -30,7 +30,7 @@ const VENUE_POLL_MS = 500
 /** For a trader's transactions, rent and bonds. */
 const FEE_LAMPORTS = 2_000_000_000n
 /** For the venue's transactions. */
-const SIGNER_LAMPORTS = 10_000_000_000n
+const VENUE_LAMPORTS = 10_000_000_000n
 
 const bytesOf = (text: string): Uint8Array => decodeBase58(text, 32)!
 
@@ -127,7 +127,7 @@ export async function openVault(
   fact('settlement signer', `${signer}, proven by its quote`)
   const { rpc_url, keys, mints, exit_delay_s } = terms
   const { authority } = keys
-  await airdrop(rpc_url, signer, SIGNER_LAMPORTS)
+  await airdrop(rpc_url, logged(at.data_dir, /"fee_payer":"(\w+)"/), VENUE_LAMPORTS)
   const own = ['--program', keys.program.address]
   const roles = ['--authority', authority.path, '--admin', authority.address, '--signer', signer]
   await program(rpc_url, ['initialize', ...own, ...roles, '--exit-delay', `${exit_delay_s}`])
@@ -161,16 +161,16 @@ async function readSigner({ data_dir, url }: { data_dir: string; url: string }):
   writeFileSync(path('signer-policy.json'), JSON.stringify(policy))
   const out = await runProcess('tools/signer/main.ts', [
     url,
-    ...['--compose-hash', composeHash(path('venue.log'))],
+    ...['--compose-hash', logged(data_dir, /"compose_hash":"([0-9a-f]{64})"/)],
     ...['--collateral', path('stand-in', 'collateral.json')],
     ...['--policy', path('signer-policy.json')],
   ])
   return (JSON.parse(out) as { tee_pubkey: string }).tee_pubkey
 }
 
-/** The compose hash that the simulated machine measured; an operator knows it from building the manifest. */
-function composeHash(log: string): string {
-  const found = /"compose_hash":"([0-9a-f]{64})"/.exec(readFileSync(log, 'utf8'))
-  if (found === null) throw new Error('the venue did not say what it runs')
+/** A fact of the venue's log, such as the compose hash that an operator knows from building the manifest. */
+function logged(data_dir: string, pattern: RegExp): string {
+  const found = pattern.exec(readFileSync(join(data_dir, 'venue.log'), 'utf8'))
+  if (found === null) throw new Error('the log of the venue lacks a fact')
   return found[1]!
 }

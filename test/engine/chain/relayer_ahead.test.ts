@@ -58,7 +58,7 @@ test.each([1, 0] as const)(
     expect(new Set(landed.map(({ slot }) => slot)).size).toBe(1)
     expect(signedIds(world)).toEqual(upTo(FULL + 1))
     // A v1 transaction begins with its version, a v0 transaction with the number of its signatures.
-    const begins = world.outbox.signings.map(({ transaction }) => transaction[0] === 1)
+    const begins = world.outbox.signings.map(({ transaction }) => transaction[0] === 2)
     expect(new Set(begins)).toEqual(new Set([version === 0]))
     await expectLandedOnce(world, FULL + 1)
     await world.close()
