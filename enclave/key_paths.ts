@@ -5,8 +5,6 @@
 export const KEY_PATHS = {
   /** Seed of the Ed25519 key that signs settlement on chain; its public key is `tee_pubkey`. */
   settlement: 'tacit/settlement/ed25519/v1',
-  /** Seed of the Ed25519 key that pays the fees of the venue's transactions. */
-  fees: 'tacit/fees/ed25519/v1',
   /** Encrypts and authenticates the journal, its snapshots and the history derived from it. */
   journal: 'tacit/journal/v1',
   /** HMAC key of the batch seeds, which order equal priorities (matching.md rule 5). */
@@ -19,6 +17,8 @@ export const KEY_PATHS = {
   acme_account: 'tacit/acme/account/v1',
   /** Seals the public certificate and its private key on disk. */
   acme_certificate: 'tacit/acme/certificate/v1',
+  /** Seed of the Ed25519 key that pays the fees of the venue's transactions. */
+  fees: 'tacit/fees/ed25519/v1',
 } as const
 
 export type KeyPath = (typeof KEY_PATHS)[keyof typeof KEY_PATHS]

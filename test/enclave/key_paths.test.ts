@@ -16,6 +16,7 @@ const PINNED = {
   hashing: 'tacit/hashing/v1',
   acme_account: 'tacit/acme/account/v1',
   acme_certificate: 'tacit/acme/certificate/v1',
+  fees: 'tacit/fees/ed25519/v1',
 }
 
 test('the derivation paths are these, letter by letter', () => {
