@@ -257,3 +257,13 @@ test('a quote is found in raw bytes, hex and a GetQuote answer', () => {
   for (const file of ['zz', '{}', '{"quote":5}', '{"quote":""}', '{'])
     expect(() => quoteOfFile(text(file))).toThrow(/no quote/)
 })
+
+test('a demand that is written twice is rejected: JSON.parse would drop the first', () => {
+  const twice = [
+    '{"chain":{"rpc_url":"https://rpc.example"},"chain":{}}',
+    '{"compose_hashes":["aa"],"compose_hashes":["bb"]}',
+    '{"ppids":[],"\\u0070pids":[]}',
+    '{"chain":{"exit_delay_min_s":1,"exit_delay_min_s":2}}',
+  ]
+  for (const text of twice) expect(() => parsePolicy(text)).toThrow('the policy is not JSON, or repeats a key')
+})
