@@ -236,8 +236,17 @@ test('a policy that still lists names of checks is refused, and the message says
     "the policy's permitted_skips list reasons, not checks: instead of kms write kms_without_contract or keys_without_kms",
   )
   for (const [, name] of CHECKS) expect(said(name)).toMatch(/permitted_skips/)
-  for (const name of ['os_image', 'manifest', 'tls_key', 'mr_config_id', 'compose_hash', 'program'])
-    expect(said(name)).toMatch(/instead of \w+ write \w+/)
+  for (const [name, code] of [
+    ['os_image', 'os_image_unpinned'],
+    ['manifest', 'manifest_absent'],
+    ['tls_key', 'tls_key_hidden'],
+    ['mr_config_id', 'mr_config_id_absent'],
+    ['compose_hash', 'compose_hash_unpinned'],
+    ['settlement_signer', 'chain_unnamed'],
+    ['vault_state', 'chain_unnamed'],
+    ['program', 'chain_unnamed'],
+  ])
+    expect(said(name!)).toEndWith(`instead of ${name} write ${code}`)
   for (const code of Object.keys(SKIP_REASONS)) expect(said(code)).toBe('accepted')
 })
 
