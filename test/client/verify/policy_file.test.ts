@@ -274,5 +274,6 @@ test('a demand that is written twice is rejected: JSON.parse would drop the firs
     '{"ppids":[],"\\u0070pids":[]}',
     '{"chain":{"exit_delay_min_s":1,"exit_delay_min_s":2}}',
   ]
-  for (const text of twice) expect(() => parsePolicy(text)).toThrow('the policy is not JSON, or repeats a key')
+  for (const text of twice)
+    expect(() => parsePolicy(text)).toThrow('the policy is not JSON, or repeats a key')
 })
