@@ -1,9 +1,10 @@
 /** Judges the own machine by the verifier that clients run, before the venue opens an epoch that clients would not believe. */
 
-import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { judgeMachine } from '../client/verify/judge_evidence'
 import { parsePolicy, TCB_STATUSES } from '../client/verify/policy'
+import { parseCollateral } from '../client/verify/tdx/collateral_form'
 import type { Enclave } from '../enclave/contract'
 import { encodeBase58 } from '../protocol/base58'
 import { fromAnyHex, toHex } from '../protocol/bytes'
@@ -39,28 +40,37 @@ export async function selfCheck({ enclave, terms, data_dir, now_ms }: Checked): 
   const nonce = toHex(crypto.getRandomValues(new Uint8Array(32)))
   const attestation = await enclave.signerProof(nonce)
   const missing: { collateral?: string } = {}
-  const collateral = await terms.collect(fromAnyHex(attestation.quote)!).catch((error: unknown) => {
+  const collected = await terms.collect(fromAnyHex(attestation.quote)!).catch((error: unknown) => {
     missing.collateral = error instanceof Error ? error.message : 'unknown'
-    return storedCollateral(data_dir)
+    return null
   })
   const info = { ...identity, tee_pubkey: encodeBase58(identity.tee_pubkey) }
   // The manifest of a sandbox runs no image, which the linter rejects.
   const app_compose = identity.kind === 'dstack' ? identity.app_compose : null
-  const policy = parsePolicy(JSON.stringify({ ...ownPolicy(app_compose, collateral), ...terms.policy }))
-  const evidence = { now_ms, nonce, info, attestation, collateral, app_compose, missing }
-  const [judged, ...checks] = await judgeMachine(evidence, policy)
-  if (judged!.result !== 'pass' || collateral === null)
-    throw new MachineUnjudged([judged!.reason, ...Object.values(missing)].join(': '))
-  storeCollateral(data_dir, collateral)
-  return checks.filter(({ result }) => result === 'fail').map(({ number, reason }) => `${reason} (${number})`)
+  const reasons: string[] = []
+  // A service that is withheld, or answers with garbage, must not stop a start that the collateral of an earlier one allows.
+  for (const collateral of [collected, storedCollateral(data_dir)]) {
+    if (collateral === null) continue
+    const policy = parsePolicy(JSON.stringify({ ...ownPolicy(app_compose, collateral), ...terms.policy }))
+    const evidence = { now_ms, nonce, info, attestation, collateral, app_compose, missing }
+    const [judged, ...checks] = await judgeMachine(evidence, policy)
+    if (judged!.result === 'pass') {
+      storeCollateral(data_dir, collateral)
+      return checks
+        .filter(({ result }) => result === 'fail')
+        .map(({ number, reason }) => `${reason} (${number})`)
+    }
+    reasons.push(judged!.reason)
+  }
+  throw new MachineUnjudged([...reasons, ...Object.values(missing)].join(': '))
 }
 
 /** Every advisory that the collateral names is allowed, because policies differ there. */
-function ownPolicy(app_compose: string | null, collateral: Collateral | null): Record<string, unknown> {
+function ownPolicy(app_compose: string | null, collateral: Collateral): Record<string, unknown> {
   const key_provider_id = pinnedProvider(app_compose)
   return {
     tcb_statuses: TCB_STATUSES,
-    advisories: advisoriesIn(`${collateral?.tcb_info}${collateral?.qe_identity}`),
+    advisories: advisoriesIn(`${collateral.tcb_info}${collateral.qe_identity}`),
     environment_names: SECRET_NAMES,
     ...(key_provider_id === undefined ? {} : { key_providers: [{ name: 'kms', id: key_provider_id }] }),
   }
@@ -81,14 +91,19 @@ const pathIn = (data_dir: string) => join(data_dir, 'collateral.json')
 /** The collateral of an earlier start, so that a service that is withheld does not stop this one; null without a file. */
 function storedCollateral(data_dir: string): Collateral | null {
   try {
-    return JSON.parse(readFileSync(pathIn(data_dir), 'utf8'))
+    return parseCollateral(readFileSync(pathIn(data_dir), 'utf8'))
   } catch {
     return null
   }
 }
 
+/** A disk that cannot keep it costs the next start its fallback, nothing else. */
 function storeCollateral(data_dir: string, collateral: Collateral): void {
-  mkdirSync(data_dir, { recursive: true, mode: 0o700 })
-  writeFileSync(`${pathIn(data_dir)}.new`, JSON.stringify(collateral))
-  renameSync(`${pathIn(data_dir)}.new`, pathIn(data_dir))
+  try {
+    mkdirSync(data_dir, { recursive: true, mode: 0o700 })
+    writeFileSync(`${pathIn(data_dir)}.new`, JSON.stringify(collateral))
+    renameSync(`${pathIn(data_dir)}.new`, pathIn(data_dir))
+  } catch {
+    rmSync(`${pathIn(data_dir)}.new`, { force: true })
+  }
 }

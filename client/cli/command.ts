@@ -40,9 +40,17 @@ export async function runCommand(
     const usage_message = [error.message, usage].filter(Boolean).join('\n\n')
     const failure = misused ? { code: 64, message: usage_message } : judge(error)
     if (failure === undefined) throw error
-    console.error(failure.message)
+    console.error(printable(failure.message))
     process.exit(failure.code)
   }
+}
+
+/** Files and answers are text of others: their control and direction characters would rewrite the terminal. */
+export function printable(text: string): string {
+  return text.replace(
+    /[^\n\x20-\x7e\u00a0-\u1fff\u2010-\u2027\u2030-\u205f\u2070-\ufefe\uff00-\uffff]/g,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  )
 }
 
 type Names<T, F> = {

@@ -1,11 +1,12 @@
 /** Reads JSON documents and base64 strictly. */
 import { fromHex } from '../../protocol/bytes'
+import { strictJson } from '../../protocol/strict_json'
 import { Refused } from './transcript'
 
-/** Undefined for text that is not JSON or is nested too deeply. */
+/** Undefined for text that is not JSON, repeats a key or is nested too deeply: a repeated demand would replace the first. */
 export function parseJson(text: string): unknown {
   try {
-    return JSON.parse(text)
+    return strictJson(text)
   } catch {
     return undefined
   }
@@ -28,7 +29,7 @@ export class JsonObject {
   /** @throws Refused unless the text is one JSON object. */
   static parse(text: string, part: string): JsonObject {
     const value = parseJson(text)
-    if (value === undefined) throw new Refused(`${part} is not JSON`)
+    if (value === undefined) throw new Refused(`${part} is not JSON, or repeats a key`)
     return JsonObject.of(value, part)
   }
   /** @throws Refused unless the value is one object. */

@@ -2,6 +2,7 @@
 
 import { BODY_BYTES_MAX } from '../../protocol/limits'
 import { Refusal } from '../../protocol/refusals'
+import { DuplicateKey, strictJson } from '../../protocol/strict_json'
 
 // Bodies.
 
@@ -79,9 +80,6 @@ function put(query: Record<string, string>, name: string, value: string): void {
 // JSON.
 
 const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
-const QUOTE = 0x22
-const BACKSLASH = 0x5c
-const COLON = 0x3a
 
 /** Decodes UTF-8. Throws `json_malformed` for invalid bytes. */
 export function textOf(bytes: Uint8Array): string {
@@ -92,52 +90,11 @@ export function textOf(bytes: Uint8Array): string {
   }
 }
 
-/** Throws `json_malformed`, or `key_duplicate` where JSON.parse would silently keep the last of two equal keys. */
+/** Throws `json_malformed` or `key_duplicate`. */
 export function parseJson(text: string): unknown {
-  let value: unknown
   try {
-    value = JSON.parse(text)
-  } catch {
-    throw new Refusal('json_malformed')
+    return strictJson(text)
+  } catch (error) {
+    throw new Refusal(error instanceof DuplicateKey ? 'key_duplicate' : 'json_malformed')
   }
-  // Each member has one colon outside strings; JSON.parse drops a member whose key repeats.
-  if (membersWritten(text) !== membersKept(value)) throw new Refusal('key_duplicate')
-  return value
-}
-
-function membersWritten(text: string): number {
-  let members = 0
-  for (let at = 0; at < text.length; at += 1) {
-    const unit = text.charCodeAt(at)
-    if (unit === COLON) members += 1
-    else if (unit === QUOTE) at = endOfString(text, at)
-  }
-  return members
-}
-
-/** Index of the quote that closes the string opened at `at`; the text is valid JSON. */
-function endOfString(text: string, at: number): number {
-  let end = text.indexOf('"', at + 1)
-  while (isEscaped(text, end)) end = text.indexOf('"', end + 1)
-  return end
-}
-
-function isEscaped(text: string, at: number): boolean {
-  let backslashes = 0
-  while (text.charCodeAt(at - 1 - backslashes) === BACKSLASH) backslashes += 1
-  return backslashes % 2 === 1
-}
-
-function membersKept(root: unknown): number {
-  let members = 0
-  // A stack instead of recursion: the text may nest thousands of levels deep.
-  const open: unknown[] = [root]
-  while (open.length > 0) {
-    const value = open.pop()
-    if (typeof value !== 'object' || value === null) continue
-    const entries = Array.isArray(value) ? value : Object.values(value)
-    if (!Array.isArray(value)) members += entries.length
-    for (const entry of entries) if (typeof entry === 'object' && entry !== null) open.push(entry)
-  }
-  return members
 }

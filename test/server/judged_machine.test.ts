@@ -1,6 +1,6 @@
 /** The venue's judgement of its own machine: one case for each rule of the client's verifier that bars an epoch. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Enclave } from '../../enclave/contract'
 import { fromHex, toHex, utf8 } from '../../protocol/bytes'
@@ -251,8 +251,18 @@ test('collateral that is absent or not valid says nothing about the machine', as
   expect(await outcome(silent)).toEqual([])
   const late = await outcome(silent, Date.now() + 31 * DAY_MS)
   expect(late).toMatch(/has expired.*the service did not answer/)
-  // A service that answers counts, whatever is stored.
-  expect(await outcome({ collect: async () => ({ ...collateral, pck_crl: '00' }) })).toBeString()
+  // Garbage of a service is no reason to stop a start that the stored collateral allows.
+  expect(await outcome({ collect: async () => ({ ...collateral, pck_crl: '00' }) })).toEqual([])
+  expect(JSON.parse(readFileSync(stored, 'utf8'))).toEqual(collateral)
+
+  // What lies in its place on the disk neither ends the process nor bars the machine.
+  writeFileSync(stored, '{"tcb_info":{"toString":null,"valueOf":null}}')
+  expect(await outcome(silent)).toContain('the service did not answer')
+  rmSync(stored)
+  mkdirSync(stored)
+  expect(await outcome({ collect: async () => collateral })).toEqual([])
+  expect(existsSync(`${stored}.new`)).toBe(false)
+  rmSync(stored, { recursive: true })
 })
 
 test('a reason from collateral that is stored bars the epoch like one that was fetched', async () => {

@@ -1,6 +1,6 @@
 /** Runs the corpus of attacks by `tacit verify` and prints its figure. */
 import { afterAll, afterEach, beforeAll, describe, expect, spyOn, test } from 'bun:test'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { runVerify } from '../../../client/cli/verify'
@@ -12,6 +12,38 @@ import { fromAnyHex } from '../../../protocol/bytes'
 import { ATTACKS, type AttackTerms, prepareAttack } from '../../kit/verify/attack_corpus'
 import { changedPolicy } from '../../kit/verify/changed_policy'
 import { openPinnedVenue, type PinnedVenue } from '../../kit/verify/pinned_venue'
+
+/** The name of each check and of the values that it reads. */
+const VALUES = [
+  'collateral root valid_until revoked_pcks',
+  'quote version fmspc ppid mr_seam',
+  'platform tcb_status tcb_date advisories tcb_evaluation_number',
+  'machine td_attributes xfam',
+  'xfam xfam mask',
+  'enclave enclave',
+  'registers events rtmr3',
+  'claims app_id instance_id key_provider',
+  'mr_config_id form',
+  'app app_id',
+  'key_provider name id',
+  'compose_hash compose_hash',
+  'manifest bytes',
+  'rpc_operators operators',
+  'os_image mrtd rtmr0 rtmr1 rtmr2 by',
+  'report_data tee_pubkey nonce',
+  'binding venue epoch slot statement_key',
+  'tls_key spki_sha256',
+  'evidence files',
+  'settlement_signer config_account settlement_signer epoch generation compose_hash read_at_slot',
+  'vault_state admin paused pending exit_delay_s',
+  'program program_sha256 upgrade_authority',
+  'kms contract',
+  'kms_owner owner min_delay_s',
+  'exit_delay exit_delay_s',
+  'admin admin',
+  'machine_list ppid',
+  'location provider inspector',
+]
 
 const folder = mkdtempSync(join(tmpdir(), 'tacit-corpus-'))
 let venue: PinnedVenue
@@ -63,21 +95,33 @@ test('the honest venue passes every check, without a skip', async () => {
   expect(again.code).toBe(0)
 })
 
-test.each([
-  ['xfam_mask', 'xfam_unpinned'],
-  ['ppids', 'machines_unpinned'],
-  ['location', 'location_unnamed'],
-  ['rpc_operators', 'rpc_operators_unpinned'],
-  ['kms', 'kms_without_contract'],
-] as const)('%s left out is a skip with the code %s, and no other code permits it', async (field, code) => {
-  const left_out = { [field]: undefined }
-  const judged = (change: object) => verifyVenue({ policy: () => ({ ...left_out, ...change }) })
-  const refused = await judged({})
-  const skipped = refused.said.checks.filter(({ result }) => result === 'skipped')
-  expect([refused.code, [...new Set(skipped.map(({ reason_code }) => reason_code))]]).toEqual([2, [code]])
-  expect((await judged({ permitted_skips: [code] })).code).toBe(0)
-  expect((await judged({ permitted_skips: ['keys_without_kms', 'admin_unpinned'] })).code).toBe(2)
+test('the checks are the documented ones, and each lists the values that it read', async () => {
+  const { checks } = (await verifyVenue()).said
+  const document = readFileSync('docs/design/attestation.md', 'utf8')
+  const rows = [...document.matchAll(/^\| (\d\.\d) \| `(\w+)` \| (.*) \|$/gm)].map(([, ...row]) => row)
+  expect(checks.map(({ number, name, statement }) => [number, name, statement] as string[])).toEqual(rows)
+  expect(checks.map(({ name, values }) => [name, ...Object.keys(values)].join(' '))).toEqual(VALUES)
 })
+
+test.each([
+  ['xfam_mask', 'xfam_unpinned', 'the policy names no processor features'],
+  ['ppids', 'machines_unpinned', 'the policy lists no machines'],
+  ['location', 'location_unnamed', 'the policy names no authority for locations'],
+  ['rpc_operators', 'rpc_operators_unpinned', 'the policy names no RPC operators'],
+  ['kms', 'kms_without_contract', 'the policy names no KMS contract'],
+] as const)(
+  '%s left out is a skip with the code %s, and no other code permits it',
+  async (field, code, reason) => {
+    const left_out = { [field]: undefined }
+    const judged = (change: object) => verifyVenue({ policy: () => ({ ...left_out, ...change }) })
+    const refused = await judged({})
+    const skipped = refused.said.checks.filter(({ result }) => result === 'skipped')
+    expect([refused.code, [...new Set(skipped.map(({ reason_code }) => reason_code))]]).toEqual([2, [code]])
+    expect([...new Set(skipped.map((check) => check.reason.split(';')[0]))]).toEqual([reason])
+    expect((await judged({ permitted_skips: [code] })).code).toBe(0)
+    expect((await judged({ permitted_skips: ['keys_without_kms', 'admin_unpinned'] })).code).toBe(2)
+  },
+)
 
 test('a statement about a place holds from its first to its last second', async () => {
   // Later than the collateral, whose own period would decide otherwise.

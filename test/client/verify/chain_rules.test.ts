@@ -57,6 +57,11 @@ test('an authority issues when it is one, may sign certificates and the chain is
   await expect(requireIssuedBy(leaf, named, 0)).rejects.toThrow(/another name/)
 })
 
+test('a certificate without basic constraints is that of a leaf', () => {
+  expect(certificate([SIGNS]).basic_constraints).toEqual(leaf.basic_constraints)
+  expect(leaf.basic_constraints).toEqual({ ca: false, path_length: undefined })
+})
+
 test('a common name with a character that could imitate another is refused', () => {
   const { common_name } = certificate([SIGNS], { ...OTHER, common_name: 'SGX Root CA' })
   expect(common_name).toBe('SGX Root CA')

@@ -9,7 +9,9 @@ import {
   readProgramData,
 } from '../../../client/verify/collect/collect_chain'
 import { collectCollateral } from '../../../client/verify/collect/collect_collateral'
+import { collectLocation } from '../../../client/verify/collect/collect_location'
 import { collectVenue, fetchTransport } from '../../../client/verify/collect/collect_venue'
+import { toHex } from '../../../protocol/bytes'
 import { collateralOf, makePki, outcome, quoteOf } from '../../kit/verify/development_pki'
 import { HAVE_QUOTES, realQuotes } from '../../kit/verify/real_quotes'
 import { answerCollateral } from './collateral_service'
@@ -136,6 +138,12 @@ test('the owner of the contract is one address, its delay one number, and nothin
     kms_answer = { result }
     await expect(ask()).rejects.toThrow(RpcUnavailable)
   }
+})
+
+test('an authority that is a list of machines in the policy is not asked', async () => {
+  const listed = { name: 'ours', ppids: ['00'.repeat(16)] }
+  const found = await collectLocation([listed], toHex(quoteOf(pki)), '', TIMEOUT_MS)
+  expect(found).toEqual({ answers: [], silent: [] })
 })
 
 test('program data is read to the length the policy says, and holds nothing behind it', () => {

@@ -57,11 +57,24 @@ test('tacit verify accepts an honest venue, keeps the evidence, and judges it ag
 
 test('tacit verify without evidence or with a wrong call says so', async () => {
   expect((await run('client/cli/tacit.ts', 'verify', 'https://127.0.0.1:1')).code).toBe(3)
-  for (const args of [[], ['verify'], ['verify', 'http://127.0.0.1'], ['verify', '--nonsense'], ['trade']])
+  for (const args of [
+    [],
+    ['verify'],
+    ['verify', 'http://127.0.0.1'],
+    ['verify', 'https://['],
+    ['verify', '--nonsense'],
+    ['trade'],
+  ])
     expect((await run('client/cli/tacit.ts', ...args)).code).toBe(64)
   const policy = write('faulty.json', '{"compose_hash":[]}')
   const faulty = await run('client/cli/tacit.ts', 'verify', site.url, '--policy', policy)
   expect([faulty.code, faulty.err]).toEqual([64, 'the policy has an unknown field compose_hash\n'])
+  const drawing = write('drawing.json', '{"\\u001b[2J\\u009b1m\\u202eVERIFIED":1}')
+  const drawn = await run('client/cli/tacit.ts', 'verify', site.url, '--policy', drawing)
+  expect([drawn.code, drawn.err]).toEqual([
+    64,
+    'the policy has an unknown field \\u001b[2J\\u009b1m\\u202eVERIFIED\n',
+  ])
 })
 
 test.skipIf(!HAVE_QUOTES)('verify-quote accepts a real quote at its time and rejects it later', async () => {

@@ -73,6 +73,7 @@ describe('values', () => {
   })
   test('booleans, bit strings and object identifiers have one form', () => {
     expect(readBoolean(reader(1, 1, 0xff))).toBe(true)
+    expect(readBoolean(reader(1, 1, 0))).toBe(false)
     for (const bytes of [
       [1, 1, 1],
       [1, 0],

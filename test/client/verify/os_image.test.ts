@@ -192,6 +192,8 @@ test('a machine that describes no image has no document', () => {
 test('CBOR in another than the shortest form, with surplus bytes, repeated keys or other types is refused', () => {
   const map = (...bytes: number[]) => decodeCborMap(Uint8Array.from(bytes))
   expect(map(0xa1, 0x61, 0x61, 0x18, 0x18).get('a')).toBe(24)
+  expect(map(0xa1, 0x61, 0x61, 0x19, 0x01, 0x02).get('a')).toBe(0x0102)
+  expect(map(0xa1, 0x61, 0x61, 0x1a, 0x01, 0x02, 0x03, 0x04).get('a')).toBe(0x01020304)
   for (const bytes of [
     [],
     [0xa0, 0x00],

@@ -1,11 +1,15 @@
 /** TCB levels: the worst finding counts, and a policy says what is good enough. */
 import { describe, expect, test } from 'bun:test'
+import { checkPlatform } from '../../../client/verify/checks/quote'
+import { openCollateral, trustedRoots } from '../../../client/verify/tdx/collateral'
+import { verifyGenuine } from '../../../client/verify/tdx/genuine_quote'
 import { combineFindings, matchesMasked, type TcbStatus } from '../../../client/verify/tdx/tcb_info'
 import { concatBytes } from '../../../protocol/bytes'
 import { CPU_SVN } from '../../../sandbox/enclave/machine'
 import {
   collateralOf,
   makePki,
+  NOW_MS,
   outcome,
   quoteOf,
   STRICT,
@@ -39,6 +43,25 @@ describe('levels', () => {
     expect(await outcome(pki, old, collateral)).toBe('TCB status OutOfDate is not allowed')
     expect(await judge([])).toBe('advisory DEVELOPMENT-ONLY-SA-00001 is not tolerated')
     expect(await judge(['DEVELOPMENT-ONLY-SA-00001'])).toBe('accepted')
+  })
+  test('check 1.3 states the status, its date and every advisory, or that there is none', async () => {
+    const judge = async (advisoryIDs: string[]) => {
+      const collateral = withDocument(pki, 'tcb_info', (value) => {
+        for (const level of (value as unknown as Levelled).tcbLevels) Object.assign(level, { advisoryIDs })
+      })
+      const opened = await openCollateral(collateral, trustedRoots(pki.root_pem), NOW_MS)
+      const genuine = await verifyGenuine(quote, opened, NOW_MS)
+      const policy = { ...STRICT, advisories: ['INTEL-SA-1', 'INTEL-SA-2'] }
+      return checkPlatform({ policy, established: { genuine, collateral: opened } } as never)
+    }
+    const { tcb_date, ...values } = await judge(['INTEL-SA-1', 'INTEL-SA-2'])
+    expect(values).toEqual({
+      tcb_status: 'UpToDate',
+      advisories: 'INTEL-SA-1 INTEL-SA-2',
+      tcb_evaluation_number: expect.stringMatching(/^\d+$/),
+    })
+    expect(tcb_date).toMatch(/^\d{4}-\d\d-\d\dT/)
+    expect((await judge([]))['advisories']).toBe('none')
   })
   test('a platform below every level is refused', async () => {
     expect(await changed('tcb_info', (info) => info.tcbLevels.splice(0))).toMatch(/below every TCB level/)

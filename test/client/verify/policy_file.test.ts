@@ -236,8 +236,17 @@ test('a policy that still lists names of checks is refused, and the message says
     "the policy's permitted_skips list reasons, not checks: instead of kms write kms_without_contract or keys_without_kms",
   )
   for (const [, name] of CHECKS) expect(said(name)).toMatch(/permitted_skips/)
-  for (const name of ['os_image', 'manifest', 'tls_key', 'mr_config_id', 'compose_hash', 'program'])
-    expect(said(name)).toMatch(/instead of \w+ write \w+/)
+  for (const [name, code] of [
+    ['os_image', 'os_image_unpinned'],
+    ['manifest', 'manifest_absent'],
+    ['tls_key', 'tls_key_hidden'],
+    ['mr_config_id', 'mr_config_id_absent'],
+    ['compose_hash', 'compose_hash_unpinned'],
+    ['settlement_signer', 'chain_unnamed'],
+    ['vault_state', 'chain_unnamed'],
+    ['program', 'chain_unnamed'],
+  ])
+    expect(said(name!)).toEndWith(`instead of ${name} write ${code}`)
   for (const code of Object.keys(SKIP_REASONS)) expect(said(code)).toBe('accepted')
 })
 
@@ -256,4 +265,15 @@ test('a quote is found in raw bytes, hex and a GetQuote answer', () => {
     expect(() => quoteOfFile(text(file))).not.toThrow(TypeError)
   for (const file of ['zz', '{}', '{"quote":5}', '{"quote":""}', '{'])
     expect(() => quoteOfFile(text(file))).toThrow(/no quote/)
+})
+
+test('a demand that is written twice is rejected: JSON.parse would drop the first', () => {
+  const twice = [
+    '{"chain":{"rpc_url":"https://rpc.example"},"chain":{}}',
+    '{"compose_hashes":["aa"],"compose_hashes":["bb"]}',
+    '{"ppids":[],"\\u0070pids":[]}',
+    '{"chain":{"exit_delay_min_s":1,"exit_delay_min_s":2}}',
+  ]
+  for (const text of twice)
+    expect(() => parsePolicy(text)).toThrow('the policy is not JSON, or repeats a key')
 })

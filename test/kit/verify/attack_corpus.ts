@@ -237,6 +237,11 @@ const LOGS: Attack[] = (
       'malformed',
     ],
     [
+      'a proof that is no hex',
+      { alter: ({ log }) => Object.assign(log!, { consistency: 'none' }) },
+      'the proof of its log is malformed',
+    ],
+    [
       'a log that proves no growth',
       { alter: ({ log }) => Object.assign(log!, { consistency: '' }) },
       'does not extend',
