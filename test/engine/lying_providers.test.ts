@@ -104,7 +104,8 @@ test.each([1, 2, 3])(
     liar.lies = lies.inventedExit(world.site.chain.program_id!, commitment, decodeBase58(USDC, 32)!)
     await until(() => liar.lied > 8 && (providers === 1 || named()))
     expect(await world.site.venue.order('alice', order_id)).toMatchObject({ status: 'accepted' })
-    expect(status()).toMatchObject({ ready: true })
+    // An only provider is the quorum: its invented request is packed, and the program rejects the batch.
+    if (providers > 1) expect(status()).toMatchObject({ ready: true })
   },
   30_000,
 )
