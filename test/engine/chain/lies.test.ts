@@ -357,7 +357,6 @@ describe('the only provider lies', () => {
 test.each([
   ['the chain moved on', 7053, 'finalized'],
   ['the batch was overtaken', 7052, 'finalized'],
-  ['an anchor was newer', 7054, 'finalized'],
   ['the vault is paused', 7020, 'finalized'],
   ['a verdict that is not final', 7061, 'confirmed'],
 ] as const)(
