@@ -76,7 +76,7 @@ test('of three, one hides an exit: it is served', async () => {
   const { account } = await requestExit(world.site, world.alice, deposit as never, destination)
   await world.untilAccount(account, true)
   await world.untilAccount(account, false)
-  expect(world.balance(destination)).toBe(200_000_001n)
+  await world.untilBalance(destination, 200_000_001n)
   expect(await world.site.venue.order('alice', order_id)).toMatchObject({ reason: 'note_exited' })
 }, 30_000)
 
@@ -92,7 +92,7 @@ test('of two, one hides an exit: its note is frozen at once, and it is served wi
   expect(world.site.chain.machine.accountAt(encodeBase58(account), 'confirmed')).toBeDefined()
   liar.lies = {}
   await world.untilAccount(account, false)
-  expect(world.balance(destination)).toBe(200_000_001n)
+  await world.untilBalance(destination, 200_000_001n)
 }, 30_000)
 
 test.each([1, 2, 3])(
