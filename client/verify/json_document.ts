@@ -3,10 +3,14 @@ import { fromHex } from '../../protocol/bytes'
 import { strictJson } from '../../protocol/strict_json'
 import { Refused } from './transcript'
 
-/** Undefined for text that is not JSON, repeats a key or is nested too deeply: a repeated demand would replace the first. */
+/** Undefined for text that is not JSON or is nested too deeply. Of a repeated key it keeps the last. */
 export function parseJson(text: string): unknown {
+  return valueOf(JSON.parse, text)
+}
+
+function valueOf(parse: (text: string) => unknown, text: string): unknown {
   try {
-    return strictJson(text)
+    return parse(text)
   } catch {
     return undefined
   }
@@ -28,7 +32,8 @@ export class JsonObject {
 
   /** @throws Refused unless the text is one JSON object. */
   static parse(text: string, part: string): JsonObject {
-    const value = parseJson(text)
+    // The second of two equal demands would replace the first.
+    const value = valueOf(strictJson, text)
     if (value === undefined) throw new Refused(`${part} is not JSON, or repeats a key`)
     return JsonObject.of(value, part)
   }
