@@ -5,10 +5,10 @@ import { Refused } from './transcript'
 
 /** Undefined for text that is not JSON or is nested too deeply. Of a repeated key it keeps the last. */
 export function parseJson(text: string): unknown {
-  return valueOf(JSON.parse, text)
+  return parsed(JSON.parse, text)
 }
 
-function valueOf(parse: (text: string) => unknown, text: string): unknown {
+function parsed(parse: (text: string) => unknown, text: string): unknown {
   try {
     return parse(text)
   } catch {
@@ -33,7 +33,7 @@ export class JsonObject {
   /** @throws Refused unless the text is one JSON object. */
   static parse(text: string, part: string): JsonObject {
     // The second of two equal demands would replace the first.
-    const value = valueOf(strictJson, text)
+    const value = parsed(strictJson, text)
     if (value === undefined) throw new Refused(`${part} is not JSON, or repeats a key`)
     return JsonObject.of(value, part)
   }
