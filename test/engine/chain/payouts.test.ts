@@ -151,17 +151,22 @@ test('a payout that does not end makes the status say so, until it ends', async 
 test('the queue grows when less than a third of its places is free, and every payout ends', async () => {
   const world = await opened()
   const destination = await payee(world)
-  dropPayments(world)
   const some = (count: number) =>
     Array.from({ length: count }, () => world.payout({ mint, destination, amount: 1n }))
-  for (const count of [20, 21]) world.outbox.add(world.nextPayload(some(count), 1, 1))
-  await world.outbox.until(() => world.outbox.stageOf(2) === 'finalized')
-  expect(world.sink.capacities).toEqual([LIMITS.queue_capacity_first])
-  world.chain.faults.drop = undefined
-  await world.sink.until(() => world.sink.capacities.length > 1)
+  let paid = 0n
+  // Payments that all land at once may free the places before the growth is signed: then it is not needed.
+  while (world.sink.capacities.length < 2) {
+    dropPayments(world)
+    for (const count of [20, 21]) world.outbox.add(world.nextPayload(some(count), 1, 1))
+    const last = world.outbox.payloads.size
+    await world.outbox.until(() => world.outbox.stageOf(last) === 'finalized')
+    expect(world.sink.capacities).toEqual([LIMITS.queue_capacity_first])
+    world.chain.faults.drop = undefined
+    await world.outbox.until(() => world.outbox.openPayouts().length === 0)
+    paid += 41n
+    await Bun.sleep(200)
+  }
   expect(world.sink.capacities).toEqual([60, 120])
-  await world.outbox.until(() => world.outbox.openPayouts().length === 0)
-  expect(balanceOf(world, destination)).toBe(42n)
+  expect(balanceOf(world, destination)).toBe(1n + paid)
   await world.close()
-  // The wait for the next attempt doubles with each payment that was dropped.
 }, 60_000)
