@@ -267,7 +267,7 @@ export const LIMITS = {
 
   /** Payments sent and not ended. */
   payments_in_flight_max: 64,
-  /** A larger destination is paid in a transaction of its own. */
+  /** A larger destination is paid in a separate transaction. */
   payout_destination_bytes_max: 1_024,
   /** Age from which the program returns an entry as a note without a transfer. */
   payout_refund_after_s: 7 * 86_400,

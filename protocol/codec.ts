@@ -37,7 +37,7 @@ export function tryDecode<T>(read: () => T): T | undefined {
   }
 }
 
-/** A layout of its own kind, from its size and both directions. */
+/** A layout made from its size and a function for each direction. */
 export function codec<T>(
   size: number | undefined,
   write: (to: ByteWriter, value: T) => void,

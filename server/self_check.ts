@@ -85,7 +85,7 @@ function pinnedProvider(app_compose: string | null): string | undefined {
   return /"key_provider_id":"((?:[0-9a-f]{2})+)"/.exec(app_compose ?? '')?.[1]
 }
 
-/** In the clear: its signatures and dates are judged at each use, whoever wrote it. */
+/** Stored unencrypted: its signatures and dates are judged at each use, so its writer needs no trust. */
 const pathIn = (data_dir: string) => join(data_dir, 'collateral.json')
 
 /** The collateral of an earlier start, so that a service that is withheld does not stop this one; null without a file. */

@@ -151,7 +151,7 @@ export function vaultHistory(events: readonly VaultEvent[]): VaultHistory {
   return Object.assign(history, { exits: exitsOf(events) })
 }
 
-/** The exits of a vault by hex of the nullifier. A later stage replaces an earlier one, in whatever order events come. */
+/** The exits of a vault by hex of the nullifier. A later stage replaces an earlier one in any order of events. */
 export function exitsOf(events: readonly VaultEvent[]): Map<string, VaultExit> {
   const exits = new Map<string, VaultExit>()
   const reach = (nullifier: Uint8Array, exit: VaultExit): void => {

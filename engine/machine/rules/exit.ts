@@ -87,7 +87,7 @@ export function announceExit(state: State, fx: Effects, exit: Exit, status: Exit
 
 /**
  * The known note of a request. The program has checked nullifier against commitment; the check here keeps false chain data
- * from freezing the note with another nullifier, which nobody but its owner can compute.
+ * from freezing the note with another nullifier, which only its owner can compute.
  */
 export function noteOfRequest(state: State, request: ExitRequest): Note | undefined {
   const note = state.notes.find(request.commitment)
