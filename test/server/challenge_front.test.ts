@@ -42,11 +42,7 @@ function stranger(port: number, first?: Uint8Array, localAddress = '127.0.0.1') 
 }
 
 /** A venue's listener that is plain TCP, so that bytes can be compared. */
-async function plainVenue(
-  serve: (socket: Socket) => void,
-  bounds?: FrontBounds,
-  accepted = new Accepted(),
-) {
+async function plainVenue(serve: (socket: Socket) => void, bounds?: FrontBounds, accepted = new Accepted()) {
   const open = new Set<Socket>()
   const server: Server = createServer({ allowHalfOpen: true }, (socket) => {
     open.add(socket)
