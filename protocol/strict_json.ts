@@ -1,8 +1,11 @@
-/** Parses JSON without repeated keys, of which JSON.parse silently keeps the last. */
+/** Parses JSON without repeated keys, of which JSON.parse silently keeps the last, and finds numbers that it would round. */
 
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
 const COLON = 0x3a
+const DOT = 0x2e
+/** An `e` behind a digit begins an exponent; others outside strings are letters of `true` and `false`. */
+const EXPONENT = /^[0-9][eE]$/
 
 /** A key of an object repeats. */
 export class DuplicateKey extends Error {
@@ -15,6 +18,22 @@ export function strictJson(text: string): unknown {
   // Each member has one colon outside strings.
   if (membersWritten(text) !== membersKept(value)) throw new DuplicateKey()
   return value
+}
+
+/** Last key before the first number with a fraction or exponent. @param text JSON of an object */
+export function fractionIn(text: string): string | undefined {
+  let [key, string] = ['', '']
+  for (let at = 0; at < text.length; at += 1) {
+    const unit = text.charCodeAt(at)
+    if (unit === COLON) key = string
+    else if (unit === DOT || EXPONENT.test(text.slice(at - 1, at + 1))) return JSON.parse(key) as string
+    else if (unit === QUOTE) {
+      const end = endOfString(text, at)
+      string = text.slice(at, end + 1)
+      at = end
+    }
+  }
+  return undefined
 }
 
 function membersWritten(text: string): number {
