@@ -4,8 +4,7 @@ const QUOTE = 0x22
 const BACKSLASH = 0x5c
 const COLON = 0x3a
 const DOT = 0x2e
-/** An `e` behind a digit begins an exponent; others outside strings are letters of `true` and `false`. */
-const EXPONENT = /^[0-9][eE]$/
+const SMALL_E = 0x65
 
 /** A key of an object repeats. */
 export class DuplicateKey extends Error {
@@ -26,7 +25,7 @@ export function fractionIn(text: string): string | undefined {
   for (let at = 0; at < text.length; at += 1) {
     const unit = text.charCodeAt(at)
     if (unit === COLON) key = string
-    else if (unit === DOT || EXPONENT.test(text.slice(at - 1, at + 1))) return JSON.parse(key) as string
+    else if (unit === DOT || isExponent(text, at)) return JSON.parse(key) as string
     else if (unit === QUOTE) {
       const end = endOfString(text, at)
       string = text.slice(at, end + 1)
@@ -34,6 +33,11 @@ export function fractionIn(text: string): string | undefined {
     }
   }
   return undefined
+}
+
+/** Outside strings an `e` behind a digit begins an exponent; others are letters of `true` and `false`. */
+function isExponent(text: string, at: number): boolean {
+  return (text.charCodeAt(at) | 0x20) === SMALL_E && /[0-9]/.test(text.charAt(at - 1))
 }
 
 function membersWritten(text: string): number {
