@@ -355,7 +355,7 @@ function base58(text: string): string {
 function url(file: JsonObject, field: string): string {
   const text = file.text(field)
   // A path that is appended to a fragment is never sent.
-  if (!/^https?:\/\/[^#]+$/.test(text) || !URL.canParse(text)) throw malformed(field)
+  if (!/^https?:\/\/[^#]+$/i.test(text) || !URL.canParse(text)) throw malformed(field)
   return text
 }
 
