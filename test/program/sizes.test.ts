@@ -46,6 +46,7 @@ test('settlements: 28 orders; 13 exits; 24 withdrawals with their change', () =>
   expect(size({ vault }, settleInstruction(vault.batchOf(orders)))).toBe(4_064)
   const nullifiers = elements('e', 13)
   const exits = nullifiers.map((nullifier) => ({ ...vault.withdrawal(1n, bytes32('to')), nullifier }))
+  for (const exit of exits) vault.putRequest(exit)
   expect(size({ vault }, settleInstruction(vault.batchOf({ nullifiers, payouts: exits })))).toBe(2_366)
   const withdrawals = Array.from({ length: 24 }, () => vault.withdrawal(1n, bytes32('to')))
   const outputs = outputsOf(elements('d', 24))

@@ -3,7 +3,12 @@ import { expect, test } from 'bun:test'
 import { lamports } from '@solana/kit'
 import { addressOf } from '../../engine/chain/client/chain_client'
 import { u64Le } from '../../protocol/bytes'
-import { SYSTEM_PROGRAM, TOKEN_PROGRAM, UPGRADEABLE_LOADER } from '../../protocol/vault/addresses'
+import {
+  exitRequestAddress,
+  SYSTEM_PROGRAM,
+  TOKEN_PROGRAM,
+  UPGRADEABLE_LOADER,
+} from '../../protocol/vault/addresses'
 import { closeExitInstruction, requestExitInstruction } from '../../protocol/vault/exits'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
 import { ExitNote } from '../kit/vault/exit_note'
@@ -109,14 +114,27 @@ test('a batch costs the same for all destinations, and loads none of them', () =
   )
 })
 
-test('lamports sent to the address of a request that does not exist change nothing', () => {
+test('lamports sent to the address of a request hinder neither the request nor its batch', () => {
   const note = new ExitNote('deposit')
   const { vault, nullifier } = note
-  const request = note.requestOf(stranger.key)
-  const { address: account } = requestExitInstruction(request).accounts[6]!
-  const batch = vault.batchOf({ nullifiers: [nullifier], payouts: [note.payout()] })
+  const account = exitRequestAddress(vault.program, nullifier)
+  vault.chain.fund(stranger)
   vault.chain.setAccount(account, new Uint8Array(), SYSTEM_PROGRAM, 5_000_000n)
-  expect(errorOf(vault.send(batch))).toBe('landed')
+  landed(vault.chain.send(requestExitInstruction(note.requestOf(stranger.key))))
+  vault.chain.svm.airdrop(addressOf(account), lamports(5_000_000n))
+  expect(vault.settle({ nullifiers: [nullifier], payouts: [note.payout()] }).payouts[0]!.served).toBe(true)
+})
+
+test('an exit that its owner did not ask for is not paid, whatever the venue was shown', () => {
+  const note = requestedTo(({ destination }) => destination)
+  const { vault, nullifier } = note
+  const thief = bytes32('thief')
+  vault.setToken(thief, { owner: stranger.key })
+  const payouts = [{ ...note.payout(), destination: thief }]
+  expect(errorOf(vault.send(vault.batchOf({ nullifiers: [nullifier], payouts })))).toBe('payout_mismatch')
+  vault.settle({ nullifiers: [nullifier], payouts: [note.payout()] })
+  vault.pay()
+  expect(vault.balance(note.destination)).toBe(note.opening.amount)
 })
 
 test('the signer stores no root: data that would carry one is refused, and the log holds what was spent', () => {
