@@ -49,6 +49,8 @@ export class Arena {
   readonly waiting: PayoutFields[] = []
   /** Exits queued, by nullifier (hex): none is queued or paid twice. */
   readonly #exits = new Map<string, 'queued' | 'closed'>()
+  /** Accounts of 10 MiB made so far. */
+  large = 0
   #slot = 1_000
 
   constructor(
