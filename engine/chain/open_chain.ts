@@ -128,7 +128,7 @@ function startLoops(
   const verdicts = new Verdicts({ client, sink, outbox, last_batch, own_boot_nonces })
   const exits = new ExitWatch(client, sink, args.exits_open)
   const { monotonicMs } = view.options
-  const relayer = new Relayer(client, { outbox, states, epoch, monotonicMs, verdicts })
+  const relayer = new Relayer(client, { outbox, states, epoch, monotonicMs, verdicts, exits })
   const payments = new PayLoop(client, { sink, outbox, verdicts, unixMs: options.unixMs ?? Date.now })
   const ends = new ExitEnds(client, outbox, exits, verdicts)
   const leaves = new LeafWatch(client, options.hash, states, sink, args.leaf_count)

@@ -61,6 +61,20 @@ test('payments: 8 entries in one mint', () => {
   expect(size({ vault }, vault.payment())).toBe(822)
 })
 
+test('payments: 8 entries in 8 mints', () => {
+  const vault = runningVault()
+  const payouts = Array.from({ length: 8 }, (_, at) => {
+    const mint = bytes32(`mint ${at}`)
+    const source = bytes32(`source ${at}`)
+    landed(vault.registerMint(mint))
+    vault.setToken(source, { mint, owner: vault.trader.key, amount: 5_000n })
+    vault.depositIn(mint, source, 5_000n)
+    return { ...vault.withdrawal(1n, bytes32(`to ${at}`)), mint }
+  })
+  expect(size({ vault }, settleInstruction(vault.batchOf({ payouts })))).toBe(1_377)
+  expect(size({ vault }, vault.payment())).toBe(1_494)
+})
+
 test('exits: a refusal of a batch with the most nullifiers is the largest', () => {
   const note = requested()
   const nullifiers = [...elements('n', SETTLE_LIMITS.nullifiers - 1), note.nullifier].sort(Buffer.compare)

@@ -1,19 +1,36 @@
-/** Nothing that a stranger chooses stops a batch or changes its cost: destinations, bond payers, requests. */
+/**
+ * Nothing that a stranger chooses stops a batch or changes its cost: destinations, bond payers, requests. Each attack on
+ * version 1, and the tests that repeat it:
+ *
+ * | attack | tests |
+ * |---|---|
+ * | venue_killed | here, the bond payer that becomes the destination; `test/engine/chain/payouts.test.ts` on a whole venue |
+ * | bond_is_destination | here, the bond payer that becomes the destination, and that another payout pays |
+ * | big_destination, big_withdrawal | here, 10 MiB; `test/engine/chain/payouts.test.ts`, 3 MiB |
+ * | closed_between | `test/engine/chain/payouts.test.ts`, closed after the payment was signed; `griefing.test.ts` |
+ * | flip_units | `units.test.ts`; here, a batch costs the same for all destinations |
+ * | executable | here, the bond payer that becomes a program; `../queue/pay.test.ts`, programs and sysvars as destinations |
+ * | features, feature_others | `../features.test.ts` |
+ * | lying_rpc | `test/engine/lying_providers.test.ts`; here, an exit that its owner did not ask for |
+ * | signer_powers 1, drain | `payouts.test.ts`, payouts above the liabilities: within them the signer is trusted |
+ * | signer_powers 2, bond | `../exits.test.ts`, a served request is never refused; one spent without payout is (trusted signer) |
+ * | signer_powers 3, root | here, the signer stores no root |
+ */
 import { expect, test } from 'bun:test'
 import { lamports } from '@solana/kit'
-import { addressOf } from '../../engine/chain/client/chain_client'
-import { u64Le } from '../../protocol/bytes'
+import { addressOf } from '../../../engine/chain/client/chain_client'
+import { u64Le } from '../../../protocol/bytes'
 import {
   exitRequestAddress,
   SYSTEM_PROGRAM,
   TOKEN_PROGRAM,
   UPGRADEABLE_LOADER,
-} from '../../protocol/vault/addresses'
-import { closeExitInstruction, requestExitInstruction } from '../../protocol/vault/exits'
-import type { VaultInstruction } from '../../protocol/vault/instruction'
-import { ExitNote } from '../kit/vault/exit_note'
-import { bytes32, elements, errorOf, landed, outputsOf, runningVault } from '../kit/vault/open_vault'
-import { testKey } from '../kit/vault/vault_chain'
+} from '../../../protocol/vault/addresses'
+import { closeExitInstruction, requestExitInstruction } from '../../../protocol/vault/exits'
+import type { VaultInstruction } from '../../../protocol/vault/instruction'
+import { ExitNote } from '../../kit/vault/exit_note'
+import { bytes32, elements, errorOf, landed, outputsOf, runningVault } from '../../kit/vault/open_vault'
+import { testKey } from '../../kit/vault/vault_chain'
 
 const stranger = testKey('stranger')
 
