@@ -208,8 +208,8 @@ test('a request that would be served must be writable', () => {
 test('a batch serves an exit once, and only for a nullifier it spends', () => {
   const note = requested()
   const { vault, nullifier } = note
-  const half = { ...note.payout(), amount: 20_000n }
-  const batch = vault.batchOf({ nullifiers: [nullifier], payouts: [half, half] })
+  vault.deposit(50_000n, element('liquidity'))
+  const batch = vault.batchOf({ nullifiers: [nullifier], payouts: [note.payout(), note.payout()] })
   expect(errorOf(vault.send(batch))).toBe('payout_mismatch')
   const { accounts, data, program } = settleInstruction(
     vault.batchOf({ nullifiers: [nullifier], payouts: [note.payout()] }),

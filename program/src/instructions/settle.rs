@@ -67,7 +67,7 @@ fn queue_payouts(settlement: &Settlement) -> Outcome {
     let first_mint = FIXED_ACCOUNTS + 1;
     let mut next_exit = first_mint + batch.mint_count;
     let mut event = Event::at(payouts_offset(batch));
-    let (mut exits, mut index) = (0u64, 0);
+    let mut index = 0;
     while index < batch.payout_count {
         let payout = Payout::read(&mut data)?;
         require(payout.mint < batch.mint_count, PAYOUT_MISMATCH)?;
@@ -75,8 +75,6 @@ fn queue_payouts(settlement: &Settlement) -> Outcome {
         let mut exit = None;
         if payout.is_exit() {
             let nullifier = batch.nullifier(payout.nullifier)?;
-            require(exits >> payout.nullifier & 1 == 0, PAYOUT_MISMATCH)?;
-            exits |= 1 << payout.nullifier;
             exit = Some((nullifier, call.get(next_exit)?));
             next_exit += 1;
         }
