@@ -15,11 +15,10 @@ export const LIMITS = {
   token_ttl_max_s: 86_400,
   /**
    * Parts of a settlement batch. Below the minimum a reshape of four notes into four would not fit; a v1 transaction
-   * carries 28, one packet five: 522 bytes without them, 128 each, of 1,232.
+   * carries 28.
    */
   settlement_parts_min: 3,
   settlement_parts_max: 28,
-  settlement_parts_v0_max: 5,
   /** Each has its own book and auctions; a row of an order names one in 16 bits. */
   instruments_max: 256,
   /** Slots between two auctions of an instrument. */

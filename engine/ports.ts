@@ -61,6 +61,8 @@ export interface ChainPort {
       seq: JournalSeq
       head: Uint8Array
       restore: boolean
+      /** Root of the own spent log after so many batches; undefined beyond the hashed ones. */
+      spentRoot: (batches: number) => Promise<Uint8Array | undefined>
     },
     record: (signature: Uint8Array, transaction: Uint8Array) => Promise<void>,
   ): Promise<{ slot: SlotNumber; signature: Uint8Array }>
@@ -216,11 +218,16 @@ export interface OutboxPort {
    * `last_batch`. Undefined when none of these batches spent it, and for a count beyond the hashed batches.
    */
   spentProof(nullifier: Uint8Array, batch_count: number): Promise<SpentProof | undefined>
+  /**
+   * Takes exits that a quorum disproves out of the rejected batch and ends the process: what was signed before is fenced by
+   * the epoch that the next one opens.
+   */
+  dropExits(batch_id: number, nullifiers: readonly Uint8Array[]): Promise<void>
   /** Journal head to store on chain. */
   head(): { seq: JournalSeq; head: Uint8Array }
 }
 
-/** Immutable once built (settlement.md): only blockhash, fee, epoch, head and cited known state vary when signed again. */
+/** Immutable within an epoch (settlement.md): only blockhash, fee, head and cited known state vary when signed again. */
 export type SettlementPayload = {
   batch_id: number
   /** Ascending. */

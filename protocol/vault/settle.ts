@@ -76,8 +76,8 @@ export const encodeSettleData = (fields: SettleData): Uint8Array => SETTLE_DATA.
 export const decodeSettleData = (data: Uint8Array): SettleData | undefined => decoded(SETTLE_DATA, data)
 
 /**
- * Compute units that a transaction with this one instruction needs at most, the instructions of a v0 transaction that
- * set its limits included: a function of the batch's shape, with the worst place in both trees and in the ring.
+ * Compute units that a transaction with this one instruction needs at most: a function of the batch's shape, with the
+ * worst place in both trees and in the ring.
  */
 export function settleUnits(shape: {
   nullifiers: number
@@ -86,7 +86,7 @@ export function settleUnits(shape: {
   exits: number
 }): number {
   const { nullifiers, outputs, withdrawals, exits } = shape
-  return 19_000 + 56 * nullifiers + appendUnits(outputs) + 2_400 * withdrawals + 4_400 * exits
+  return 18_550 + 56 * nullifiers + appendUnits(outputs) + 2_400 * withdrawals + 4_400 * exits
 }
 
 /** Units of appending notes where the first of them ends the left half of the tree: the most of any place. */

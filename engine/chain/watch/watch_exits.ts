@@ -2,7 +2,7 @@
 import { encodeBase58 } from '../../../protocol/base58'
 import { equalBytes } from '../../../protocol/bytes'
 import { LIMITS } from '../../limits'
-import type { ChainSinkPort, ExitRequest } from '../../ports'
+import type { ChainSinkPort, ExitRequest, Payout } from '../../ports'
 import type { ChainClient } from '../client/chain_client'
 import { type OpenExit, readExitRequests } from '../client/read_vault'
 import type { Answer } from '../client/rpc_pool'
@@ -19,6 +19,7 @@ export class ExitWatch {
   private readonly reported: Map<string, ExitRequest>
   private agreed: Agreed = new Map()
   private batch_count = 0
+  private shown: readonly Shown[] = []
 
   /** @param exits_open requests reported by an earlier process; each is reported until it ends */
   constructor(
@@ -34,6 +35,19 @@ export class ExitWatch {
     return { requests: [...this.agreed.values()], batch_count: this.batch_count }
   }
 
+  /** Whether a quorum of the last poll showed no open request at finalized that asks for this payout. */
+  isDisproved({ nullifier, mint, amount, destination, refund_inner }: Payout): boolean {
+    const asksFor = (one: OpenExit): boolean =>
+      !one.served &&
+      one.amount === amount &&
+      equalBytes(one.nullifier, nullifier!) &&
+      equalBytes(one.mint, mint) &&
+      equalBytes(one.destination, destination) &&
+      equalBytes(one.refund_inner, refund_inner)
+    const without = this.shown.filter(({ value }) => ![...value.requests.values()].some(asksFor))
+    return without.length >= this.client.rpc.quorum
+  }
+
   /**
    * Reads both levels and reports changes; beyond the bound, requests with later deadlines wait.
    * @param batch_count finalized settlement batches
@@ -45,6 +59,7 @@ export class ExitWatch {
     if (finalized.length < quorum || confirmed.length < quorum) return
     const agreed = this.agree(finalized)
     this.agreed = agreed
+    this.shown = finalized
     this.batch_count = batch_count
     const shown = [...finalized, ...confirmed].flatMap(({ value }) => [...value.requests])
     await this.reportGone(agreed, shown)

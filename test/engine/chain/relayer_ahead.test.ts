@@ -12,12 +12,12 @@ import { USDC, VaultWorld } from '../../kit/chain/vault_world'
 const FULL = LIMITS.batches_ahead_max + 1
 
 /** A running relayer that may cite a kept state; the chain makes no slot until it is let go. */
-async function stalledWorld(finalized_depth?: number, transactions: 0 | 1 = 1): Promise<VaultWorld> {
+async function stalledWorld(finalized_depth?: number): Promise<VaultWorld> {
   const world = await VaultWorld.open({}, finalized_depth)
   await world.deposit(1_000_000n)
   world.chain.advance(20)
   await world.deposit(1_000n)
-  await world.boot({ connect: { transactions } })
+  await world.boot()
   await world.sink.until(() => world.sink.told.length === 2)
   world.chain.stall(true)
   return world
@@ -44,27 +44,20 @@ const signatureOf = (world: VaultWorld, batch_id: number): string =>
   encodeBase58(world.outbox.signed(batch_id)!.signature)
 const upTo = (count: number): number[] => Array.from({ length: count }, (_, at) => at + 1)
 
-test.each([1, 0] as const)(
-  'v%d: a full pipeline lands in one slot, in order, each batch signed once',
-  async (version) => {
-    const world = await stalledWorld(undefined, version)
-    await sendAhead(world, FULL)
-    world.outbox.add(world.nextPayload())
-    world.chain.stall(false)
-    await world.outbox.until(() => world.outbox.stageOf(FULL + 1) === 'finalized')
-    const landed = world.outbox.stages.filter(
-      ({ batch_id, stage }) => stage === 'finalized' && batch_id <= FULL,
-    )
-    expect(new Set(landed.map(({ slot }) => slot)).size).toBe(1)
-    expect(signedIds(world)).toEqual(upTo(FULL + 1))
-    // A v1 transaction begins with its version, a v0 transaction with the number of its signatures.
-    const begins = world.outbox.signings.map(({ transaction }) => transaction[0] === 2)
-    expect(new Set(begins)).toEqual(new Set([version === 0]))
-    await expectLandedOnce(world, FULL + 1)
-    await world.close()
-  },
-  20_000,
-)
+test('a full pipeline lands in one slot, in order, each batch signed once', async () => {
+  const world = await stalledWorld()
+  await sendAhead(world, FULL)
+  world.outbox.add(world.nextPayload())
+  world.chain.stall(false)
+  await world.outbox.until(() => world.outbox.stageOf(FULL + 1) === 'finalized')
+  const landed = world.outbox.stages.filter(
+    ({ batch_id, stage }) => stage === 'finalized' && batch_id <= FULL,
+  )
+  expect(new Set(landed.map(({ slot }) => slot)).size).toBe(1)
+  expect(signedIds(world)).toEqual(upTo(FULL + 1))
+  await expectLandedOnce(world, FULL + 1)
+  await world.close()
+}, 20_000)
 
 test('without a kept state to cite only the next batch is signed, and none fails', async () => {
   const world = await VaultWorld.open()

@@ -6,8 +6,6 @@ import fc from 'fast-check'
 import {
   buildTransaction,
   COMPUTE_UNITS_MAX,
-  PACKET_BYTES_MAX,
-  type TransactionVersion,
   toInstruction,
   V1_BYTES_MAX,
 } from '../../../engine/chain/client/build_transaction'
@@ -72,7 +70,7 @@ function play(world: World, { kind, mint: at, count }: Operation, serial: number
 }
 
 /** As the relayer builds it, with a separate fee payer. */
-async function transactionOf(payload: SettlementPayload, version: TransactionVersion): Promise<Uint8Array> {
+async function transactionOf(payload: SettlementPayload): Promise<Uint8Array> {
   const signer = await createKeyPairSignerFromPrivateKeyBytes(SEED)
   const payer = await createKeyPairSignerFromPrivateKeyBytes(seeded('fee payer'))
   const { batch_id: batch, nullifiers, outputs } = payload
@@ -96,13 +94,12 @@ async function transactionOf(payload: SettlementPayload, version: TransactionVer
     lifetime: { blockhash, lastValidBlockHeight: 1n },
     compute_units: COMPUTE_UNITS_MAX,
     priority_fee_lamports: 1_000n,
-    version,
   })
   return wire
 }
 
 /** Bytes of the largest transaction. Throws for one that no cluster takes. */
-async function largestOf(parts_max: number, version: TransactionVersion): Promise<number> {
+async function largestOf(parts_max: number): Promise<number> {
   let largest = 0
   await fc.assert(
     fc.asyncProperty(fc.array(operation, { minLength: 1, maxLength: 60 }), async (operations) => {
@@ -111,7 +108,7 @@ async function largestOf(parts_max: number, version: TransactionVersion): Promis
       for (let slots = 0; slots < 20; slots++) world.close()
       world.hashAll()
       for (const batch_id of world.state.settlement.batches.keys()) {
-        const wire = await transactionOf(payloadOf(world.state, batch_id)!, version)
+        const wire = await transactionOf(payloadOf(world.state, batch_id)!)
         largest = Math.max(largest, wire.length)
       }
     }),
@@ -121,13 +118,7 @@ async function largestOf(parts_max: number, version: TransactionVersion): Promis
 }
 
 test('every settlement batch the packer makes fits a v1 transaction', async () => {
-  expect(await largestOf(28, 1)).toBeGreaterThan(3_000)
-})
-
-test('at five parts every settlement batch fits a packet as a v0 transaction', async () => {
-  const largest = await largestOf(5, 0)
-  expect(largest).toBeGreaterThan(1_000)
-  expect(largest).toBeLessThanOrEqual(PACKET_BYTES_MAX)
+  expect(await largestOf(28)).toBeGreaterThan(3_000)
 })
 
 test('a node refuses a transaction of more bytes than the cluster takes', async () => {

@@ -122,6 +122,7 @@ test('an epoch opened by somebody else with the same key means forked', async ()
         seq: 1,
         head: new Uint8Array(32),
         restore: false,
+        spentRoot: async () => undefined,
       },
       async () => {},
     )
@@ -130,6 +131,33 @@ test('an epoch opened by somebody else with the same key means forked', async ()
       (error: unknown) => error instanceof EpochTaken,
     )
   expect(refused).toBe(true)
+  await world.close()
+})
+
+test('an epoch opens only where the batches on chain are those of the journal', async () => {
+  const world = await VaultWorld.open()
+  await world.deposit(1n)
+  await world.boot()
+  const open = (spentRoot: () => Promise<Uint8Array | undefined>) =>
+    world.port
+      .openEpoch(
+        {
+          epoch: world.epoch + 1,
+          boot_nonce: crypto.getRandomValues(new Uint8Array(16)),
+          compose_hash: new Uint8Array(32),
+          ...world.outbox.head(),
+          restore: false,
+          spentRoot,
+        },
+        async () => {},
+      )
+      .then(
+        () => 'opened',
+        (error: Error) => `${error.name}: ${error.message}`,
+      )
+  expect(await open(async () => new Uint8Array(32).fill(7))).toContain('spent_root_mismatch')
+  expect(await open(async () => undefined)).toContain('EpochTaken')
+  expect(await open(async () => (await world.port.readConfig()).spent_root)).toBe('opened')
   await world.close()
 })
 

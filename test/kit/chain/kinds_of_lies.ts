@@ -129,14 +129,22 @@ export const bentExits = (): Lies => ({
   },
 })
 
-/** An open request for the note of `commitment`, with a nullifier that its owner did not choose. */
-export const inventedExit = (program: Uint8Array, commitment: Uint8Array, mint: Uint8Array): Lies => {
+const random = (): Uint8Array => crypto.getRandomValues(new Uint8Array(32))
+
+/** An open request for the note of `commitment`, by default with a nullifier that its owner did not choose. */
+export const inventedExit = (
+  program: Uint8Array,
+  commitment: Uint8Array,
+  mint: Uint8Array,
+  { nullifier = random(), destination = random(), amount = 1_000n } = {},
+): Lies => {
   const data = Buffer.alloc(EXIT_BYTES)
-  const random = () => crypto.getRandomValues(new Uint8Array(32))
   data.set([5, 2, 255])
-  ;[random(), commitment, mint].forEach((bytes, at) => void data.set(bytes, 8 + 32 * at))
-  data.set(u64Le(1_000n), 104)
-  ;[random(), random(), random()].forEach((bytes, at) => void data.set(bytes, 112 + 32 * at))
+  ;[nullifier, commitment, mint].forEach((bytes, at) => void data.set(bytes, 8 + 32 * at))
+  data.set(u64Le(amount), 104)
+  const inner = random()
+  inner[0]! &= 0x1f
+  ;[destination, inner, random()].forEach((bytes, at) => void data.set(bytes, 112 + 32 * at))
   data.set(u64Le(4_000_000_000n), 208)
   const account = { data: [data.toString('base64'), 'base64'], owner: encodeBase58(program) }
   const rest = { executable: false, lamports: 1, rentEpoch: 0, space: EXIT_BYTES }

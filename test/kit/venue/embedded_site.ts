@@ -3,11 +3,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import {
-  buildTransaction,
-  type TransactionVersion,
-  toInstruction,
-} from '../../../engine/chain/client/build_transaction'
+import { buildTransaction, toInstruction } from '../../../engine/chain/client/build_transaction'
 import { openChain } from '../../../engine/chain/open_chain'
 import type { EngineConfig } from '../../../engine/config'
 import { openHashing } from '../../../engine/hashing/open_hashing'
@@ -49,8 +45,6 @@ export class EmbeddedSite {
   port!: ChainPort
   /** Endpoints of the venues opened from now on; the chain's own where none are named. */
   rpc_urls: string[] | undefined
-  /** What venues opened from now on sign; with 0 they pack for one packet. */
-  transactions: TransactionVersion = 1
   private program!: Uint8Array
 
   async openChain(faults: Faults = {}): Promise<void> {
@@ -71,11 +65,9 @@ export class EmbeddedSite {
       fee_seed: this.fee_seed,
       hash,
       slot_ms: SLOT_MS,
-      transactions: this.transactions,
     })
     this.port = port
-    const settlement_parts_max = this.transactions === 0 ? 5 : 28
-    const template = { ...testConfig(data_dir), settlement_parts_max }
+    const template = { ...testConfig(data_dir), settlement_parts_max: 28 }
     const mints = template.mints.map((mint) => ({ ...mint, mint: mint.decimals === 9 ? JTO : USDC }))
     const instruments = template.instruments.map((one) => ({ ...one, base_mint: JTO, quote_mint: USDC }))
     const clock = { unixMs: () => Date.now(), monotonicMs: () => performance.now() }
