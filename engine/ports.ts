@@ -90,6 +90,7 @@ export const SETTLEMENT_REASONS = {
   fee_payer_low: 'degraded',
   transaction_failing: 'degraded',
   batch_delayed: 'overdue',
+  exit_overdue: 'overdue',
   payout_overdue: 'overdue',
   payout_failing: 'degraded',
   anchor_overdue: 'overdue',

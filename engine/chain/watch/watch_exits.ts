@@ -19,6 +19,8 @@ export class ExitWatch {
   private readonly reported: Map<string, ExitRequest>
   private agreed: Agreed = new Map()
   private batch_count = 0
+  /** By request account: since when a quorum shows it, neither served nor refused. */
+  private readonly since_ms = new Map<string, number>()
 
   /** @param exits_open requests reported by an earlier process; each is reported until it ends */
   constructor(
@@ -27,6 +29,11 @@ export class ExitWatch {
     exits_open: readonly ExitRequest[],
   ) {
     this.reported = new Map(exits_open.map((request) => [encodeBase58(request.request_account), request]))
+    const { health, view } = client
+    health.watch('exit_overdue', () => {
+      const due_ms = view.options.monotonicMs() - LIMITS.settlement_delay_slots_max * view.slotMs()
+      return [...this.since_ms.values()].some((since_ms) => since_ms < due_ms)
+    })
   }
 
   /** Requests that a quorum showed at finalized in the last poll, served ones too, and the batches landed before it. */
@@ -46,6 +53,7 @@ export class ExitWatch {
     const agreed = this.agree(finalized)
     this.agreed = agreed
     this.batch_count = batch_count
+    this.noteOpen(agreed)
     const shown = [...finalized, ...confirmed].flatMap(({ value }) => [...value.requests])
     await this.reportGone(agreed, shown)
     for (const [account, { served, bond_payer: _, ...request }] of agreed) {
@@ -55,6 +63,15 @@ export class ExitWatch {
     for (const [account, { served, bond_payer: _, ...request }] of shown) {
       if (!served && !this.reported.has(account))
         await this.report(account, { ...request, stage: 'confirmed' })
+    }
+  }
+
+  private noteOpen(agreed: Agreed): void {
+    for (const account of this.since_ms.keys()) if (!agreed.has(account)) this.since_ms.delete(account)
+    for (const [account, { served }] of agreed) {
+      if (served) this.since_ms.delete(account)
+      else if (!this.since_ms.has(account))
+        this.since_ms.set(account, this.client.view.options.monotonicMs())
     }
   }
 

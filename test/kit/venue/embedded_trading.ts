@@ -18,8 +18,8 @@ export class EmbeddedTrading {
   alice!: Trader
   bob!: Trader
 
-  async open(faults: Faults = {}): Promise<void> {
-    await this.site.openChain(faults)
+  async open(faults: Faults = {}, finalized_depth?: number): Promise<void> {
+    await this.site.openChain(faults, finalized_depth)
     await this.site.openVenue()
     for (const account_id of ['alice', 'bob']) await this.site.issue(account_id)
     this.alice = this.trader('alice')
