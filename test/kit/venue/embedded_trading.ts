@@ -54,7 +54,8 @@ export class EmbeddedTrading {
 
   /** Leaves of the chain once everything is finalized. */
   async leafCount(): Promise<number> {
-    this.site.chain.advance(9)
+    const { chain } = this.site
+    chain.advance(chain.machine.depth.finalized + 1)
     return (await this.site.port.readConfig()).leaf_count
   }
 
