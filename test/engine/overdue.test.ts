@@ -102,6 +102,10 @@ test('a fee payer that runs low is named; while it is empty nothing settles but 
   const { machine } = site.chain
   const account = machine.bank.newest(payer)!
   const fund = (lamports: bigint) => machine.install([[payer, { ...account, lamports }]])
+  fund(99_999_999n)
+  await untilReasons('fee_payer_low')
+  fund(100_000_000n)
+  await untilReasons()
   fund(90_000_000n)
   await untilReasons('fee_payer_low')
   expect(status()).toMatchObject({ ready: true, settlement: 'degraded' })

@@ -9,6 +9,8 @@ import { toHex } from '../../../protocol/bytes'
 import { publicKeyOf } from '../../../protocol/sign'
 import { openEpochInstruction } from '../../../protocol/vault/epochs'
 import { chainFolder, clientsOf } from '../../kit/chain/chain_folder'
+import * as lies from '../../kit/chain/kinds_of_lies'
+import { LyingEndpoint } from '../../kit/chain/lying_endpoint'
 import { MemorySink, randomField, VaultWorld } from '../../kit/chain/vault_world'
 
 test('deposits arrive once, in leaf order, and only up to a root the own tree reproduces', async () => {
@@ -66,6 +68,19 @@ test('a deposit that a fork takes back is never told', async () => {
   expect(config.leaf_count).toBe(2)
   expect(toHex(config.note_root)).toBe(toHex(world.hash.root().root))
   await world.close()
+})
+
+test('leaves that do not give the root on chain are passed on by no event', async () => {
+  const world = await VaultWorld.open()
+  const liar = new LyingEndpoint(world.chain.url)
+  liar.lies = lies.forgedLeaves()
+  await world.boot({ connect: { rpc_urls: [liar.url] } })
+  await world.deposit(1n)
+  await world.sink.until(() => world.sink.halts.length > 0)
+  expect(world.sink.halts).toEqual(['root_mismatch'])
+  expect(world.sink.told).toEqual([])
+  await world.close()
+  await liar.stop()
 })
 
 test('a tree that differs from the chain stops settlement with root_mismatch', async () => {

@@ -1,6 +1,7 @@
 /** Lists what a provider can lie about for as long as it wants, one kind at a time. */
-import { encodeBase58 } from '../../../protocol/base58'
+import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
 import { u64Le } from '../../../protocol/bytes'
+import { decodeEvent } from '../../../protocol/vault/events'
 import { bendBatch, bendConfig, bendTree, type Lie } from './lying_endpoint'
 
 type Lies = Record<string, Lie>
@@ -10,6 +11,8 @@ type Context = { context: { slot: number } }
 const FROZEN_AT = 4
 const JOURNAL_SEQ_AT = 40
 const FAR_SLOTS = 1_000_000
+/** The last byte of the commitment in a `deposited` event (protocol/vault/events.ts). */
+const DEPOSITED_COMMITMENT_AT = 113
 const EXIT_BYTES = 240
 
 export const frozen = (): Lies => ({
@@ -80,6 +83,18 @@ export const forgedTransactions = (): Lies => ({
   },
 })
 
+/** Deposits of another commitment than the one that the tree took up. */
+export const forgedLeaves = (): Lies => ({
+  getTransaction: (result) => {
+    const found = result as { meta: { innerInstructions: { instructions: { data: string }[] }[] } } | null
+    for (const inner of found?.meta.innerInstructions.flatMap(({ instructions }) => instructions) ?? []) {
+      const data = decodeBase58(inner.data)
+      if (data && decodeEvent(data)?.kind === 'deposited')
+        inner.data = encodeBase58(data.with(DEPOSITED_COMMITMENT_AT, data[DEPOSITED_COMMITMENT_AT]! ^ 1))
+    }
+    return found ?? undefined
+  },
+})
 export const stale = (): Lies => ({ getMultipleAccounts: first(true) })
 
 /** Accounts as they were, at the newest slot, and no newer transactions. */
