@@ -2,10 +2,15 @@
 import { expect, test } from 'bun:test'
 import { createKeyPairSignerFromPrivateKeyBytes } from '@solana/kit'
 import { toInstruction } from '../../../engine/chain/client/build_transaction'
+import { transactionInstructions } from '../../../engine/chain/client/transaction_status'
+import { LIMITS } from '../../../engine/limits'
 import type { SettlementPayload } from '../../../engine/ports'
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
 import { compareBytes, toHex } from '../../../protocol/bytes'
+import { ACCOUNT_BYTES } from '../../../protocol/vault/accounts'
 import { pauseInstruction, unpauseInstruction } from '../../../protocol/vault/admin'
+import { instructionName } from '../../../protocol/vault/instruction'
+import { LyingEndpoint } from '../../kit/chain/lying_endpoint'
 import { requestExitOf } from '../../kit/chain/request_exit_of'
 import { randomField, USDC, VaultWorld } from '../../kit/chain/vault_world'
 
@@ -123,6 +128,59 @@ test('a request that a fork takes back is told as vanished', async () => {
   expect(stages(world)).toEqual(['confirmed', 'vanished'])
   await world.close()
 })
+
+test('an exit that is not served in time makes the venue not ready, until a batch serves it', async () => {
+  const world = await VaultWorld.open()
+  let later_ms = 0
+  await world.boot({ connect: { monotonicMs: () => performance.now() + later_ms } })
+  const { nullifier, destination, refund_inner } = await requestExitOf(world, 5_000n)
+  await world.sink.until(() => stages(world).includes('finalized'))
+  expect(world.port.health()).toMatchObject({ overdue: false, reasons: [] })
+  later_ms = 20_000
+  while (world.port.health().reasons.join() !== 'exit_overdue') await Bun.sleep(1)
+  expect(world.port.health()).toMatchObject({ settlement: 'degraded', overdue: true })
+  const payout = world.payout({ kind: 'exit', mint, destination, amount: 5_000n, refund_inner, nullifier })
+  const payload = world.nextPayload([payout])
+  world.outbox.add({ ...payload, nullifiers: [...payload.nullifiers, nullifier].sort(compareBytes) })
+  while (world.port.health().reasons.length > 0) await Bun.sleep(1)
+  expect(world.outbox.stageOf(1)).toBe('finalized')
+  await world.close()
+})
+
+test('attempts to close a request that goes on to be shown are spaced twice as far each time', async () => {
+  const world = await VaultWorld.open()
+  const endpoint = new LyingEndpoint(world.chain.url)
+  const sent = new Map<string, number>()
+  let served: unknown
+  endpoint.lies = {
+    getProgramAccounts(result, { params }) {
+      if (!JSON.stringify(params[1]).includes(`"dataSize":${ACCOUNT_BYTES.exit_request}`)) return undefined
+      if (sent.size === 0) served = (result as { value: unknown }).value
+      return { ...(result as object), value: served }
+    },
+    sendTransaction(_, { params }) {
+      const [wire] = params as [string]
+      const { data } = transactionInstructions(Buffer.from(wire, 'base64')).at(-1)!
+      if (instructionName(data) === 'close_exit' && !sent.has(wire)) sent.set(wire, world.chain.slot())
+      return undefined
+    },
+  }
+  await world.boot({ connect: { rpc_urls: [endpoint.url] } })
+  const { nullifier, destination, refund_inner } = await requestExitOf(world, 5_000n)
+  await world.sink.until(() => stages(world).includes('finalized'))
+  const payout = world.payout({ kind: 'exit', mint, destination, amount: 5_000n, refund_inner, nullifier })
+  const payload = world.nextPayload([payout])
+  world.outbox.add({ ...payload, nullifiers: [...payload.nullifiers, nullifier].sort(compareBytes) })
+  while (sent.size < 4) await Bun.sleep(1)
+  const slots = [...sent.values()]
+  for (const failures of [1, 2, 3])
+    expect(slots[failures]! - slots[failures - 1]!).toBeGreaterThanOrEqual(
+      LIMITS.exits_look_slots * 2 ** failures,
+    )
+  expect(world.sink.halts).toEqual([])
+  await world.close()
+  await endpoint.stop()
+}, 20_000)
 
 test('a pause is told once, settles nothing, and batches go on after it', async () => {
   const world = await VaultWorld.open()

@@ -4,7 +4,9 @@ import { lamports } from '@solana/kit'
 import { MemoryOutbox } from '../../../bench/settling/memory_outbox'
 import { toInstruction } from '../../../engine/chain/client/build_transaction'
 import { openHashing } from '../../../engine/hashing/open_hashing'
+import { LIMITS } from '../../../engine/limits'
 import { EpochTaken } from '../../../engine/ports'
+import { encodeBase58 } from '../../../protocol/base58'
 import { toHex } from '../../../protocol/bytes'
 import { publicKeyOf } from '../../../protocol/sign'
 import { openEpochInstruction } from '../../../protocol/vault/epochs'
@@ -145,6 +147,41 @@ test('an epoch opened by somebody else with the same key means forked', async ()
       (error: unknown) => error instanceof EpochTaken,
     )
   expect(refused).toBe(true)
+  await world.close()
+})
+
+test('an epoch that this boot has opened already is not opened again', async () => {
+  const world = await VaultWorld.open()
+  const port = await world.connect()
+  const opening = {
+    epoch: 1,
+    boot_nonce: crypto.getRandomValues(new Uint8Array(16)),
+    compose_hash: new Uint8Array(32),
+    ...world.outbox.head(),
+    restore: false,
+  }
+  const recorded: string[] = []
+  const open = () => port.openEpoch(opening, async (signature) => void recorded.push(encodeBase58(signature)))
+  const first = await open()
+  expect(recorded).toEqual([encodeBase58(first.signature)])
+  const second = await open()
+  expect(recorded).toHaveLength(1)
+  expect(second).toEqual({ slot: first.slot, signature: new Uint8Array(64) })
+  await port.close()
+  await world.close()
+})
+
+test('without a new slot for five seconds the chain counts as stalled, however short its slots are', async () => {
+  let now_ms = 0
+  const world = await VaultWorld.open()
+  await world.boot({ connect: { monotonicMs: () => now_ms } })
+  world.chain.stall(true)
+  now_ms = LIMITS.chain_stall_min_ms
+  expect(world.port.health().reasons).not.toContain('slot_stalled')
+  now_ms += 1
+  expect(world.port.health().reasons).toContain('slot_stalled')
+  world.chain.stall(false)
+  while (world.port.health().reasons.length > 0) await Bun.sleep(1)
   await world.close()
 })
 
