@@ -67,12 +67,11 @@ export class ExitWatch {
   }
 
   private noteOpen(agreed: Agreed): void {
-    for (const account of this.since_ms.keys()) if (!agreed.has(account)) this.since_ms.delete(account)
-    for (const [account, { served }] of agreed) {
-      if (served) this.since_ms.delete(account)
-      else if (!this.since_ms.has(account))
-        this.since_ms.set(account, this.client.view.options.monotonicMs())
-    }
+    const now_ms = this.client.view.options.monotonicMs()
+    const { since_ms } = this
+    for (const account of since_ms.keys()) if (agreed.get(account)?.served !== false) since_ms.delete(account)
+    for (const [account, { served }] of agreed)
+      if (!served && !since_ms.has(account)) since_ms.set(account, now_ms)
   }
 
   private async read(level: 'confirmed' | 'finalized'): Promise<Shown[]> {

@@ -1,12 +1,12 @@
 /** A payout whose transfer itself fails: the status says so, nothing waits for it, and it ends as a payment or as a note. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { LIMITS } from '../../engine/limits'
-import { decodeBase58, encodeBase58 } from '../../protocol/base58'
-import { readU64Le, u64Le } from '../../protocol/bytes'
-import { vaultTokenAddress } from '../../protocol/vault/addresses'
-import { JTO, USDC } from '../kit/venue/embedded_site'
-import { EmbeddedTrading, soon } from '../kit/venue/embedded_trading'
-import type { Deposit } from '../kit/venue/trader'
+import { LIMITS } from '../../../engine/limits'
+import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
+import { readU64Le, u64Le } from '../../../protocol/bytes'
+import { vaultTokenAddress } from '../../../protocol/vault/addresses'
+import { JTO, USDC } from '../../kit/venue/embedded_site'
+import { EmbeddedTrading, soon } from '../../kit/venue/embedded_trading'
+import type { Deposit } from '../../kit/venue/trader'
 
 const world = new EmbeddedTrading()
 const { site } = world

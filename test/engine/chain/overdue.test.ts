@@ -1,13 +1,13 @@
 /** Whatever is overdue makes the venue not ready and names the reason, until it is done. */
 import { afterEach, beforeEach, expect, test } from 'bun:test'
-import { transactionInstructions } from '../../engine/chain/client/transaction_status'
-import { LIMITS } from '../../engine/limits'
-import { encodeBase58 } from '../../protocol/base58'
-import { publicKeyOf } from '../../protocol/sign'
-import { type InstructionName, instructionName } from '../../protocol/vault/instruction'
-import { JTO, USDC } from '../kit/venue/embedded_site'
-import { EmbeddedTrading, soon } from '../kit/venue/embedded_trading'
-import { requestExit } from '../kit/venue/request_exit'
+import { transactionInstructions } from '../../../engine/chain/client/transaction_status'
+import { LIMITS } from '../../../engine/limits'
+import { encodeBase58 } from '../../../protocol/base58'
+import { publicKeyOf } from '../../../protocol/sign'
+import { type InstructionName, instructionName } from '../../../protocol/vault/instruction'
+import { JTO, USDC } from '../../kit/venue/embedded_site'
+import { EmbeddedTrading, soon } from '../../kit/venue/embedded_trading'
+import { requestExit } from '../../kit/venue/request_exit'
 
 let world: EmbeddedTrading
 let site: EmbeddedTrading['site']
