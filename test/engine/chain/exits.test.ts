@@ -7,9 +7,9 @@ import { LIMITS } from '../../../engine/limits'
 import type { SettlementPayload } from '../../../engine/ports'
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
 import { compareBytes, toHex } from '../../../protocol/bytes'
-import { ACCOUNT_BYTES } from '../../../protocol/vault/accounts'
 import { pauseInstruction, unpauseInstruction } from '../../../protocol/vault/admin'
 import { instructionName } from '../../../protocol/vault/instruction'
+import * as lies from '../../kit/chain/kinds_of_lies'
 import { LyingEndpoint } from '../../kit/chain/lying_endpoint'
 import { requestExitOf } from '../../kit/chain/request_exit_of'
 import { randomField, USDC, VaultWorld } from '../../kit/chain/vault_world'
@@ -97,6 +97,52 @@ test('a refusal lands while batch after batch makes the present root of the spen
   await world.close()
 }, 20_000)
 
+test('a refusal without a proof yet waits for it', async () => {
+  const world = await VaultWorld.open()
+  await world.boot()
+  const { nullifier, account } = await requestExitOf(world, 5_000n)
+  await world.sink.until(() => stages(world).includes('finalized'))
+  const prove = world.outbox.spentProof
+  const answers: boolean[] = []
+  // Found when the request is judged, and not when its refusal is built.
+  world.outbox.spentProof = async (...args) => {
+    const proof = answers.length === 1 ? undefined : await prove(...args)
+    if (proof || answers.length > 0) answers.push(proof !== undefined)
+    return proof
+  }
+  world.outbox.add(await spending(world, 1, nullifier))
+  while (isOpen(world, account)) {
+    expect(world.port.health().reasons).not.toContain('internal_error')
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  expect(answers.slice(0, 3)).toEqual([true, false, true])
+  await world.close()
+})
+
+test('half of the bound of the engine is reported at most, the rest waits', async () => {
+  const world = await VaultWorld.open()
+  const endpoint = new LyingEndpoint(world.chain.url)
+  const [most, more] = [LIMITS.exits_open_max / 2, 3]
+  const invented = Array.from({ length: most + more }, () =>
+    lies.exitAccount(world.program, randomField(), mint),
+  )
+  let polls = 0
+  endpoint.lies = {
+    getProgramAccounts(result, { params }) {
+      if (!lies.isExitRead(params)) return undefined
+      polls += 1
+      return { ...(result as object), value: invented }
+    },
+  }
+  await world.boot({ connect: { rpc_urls: [endpoint.url] } })
+  await world.sink.until(() => world.sink.exits.length >= most)
+  const from = polls
+  while (polls < from + 4) await Bun.sleep(1)
+  expect(world.sink.exits).toHaveLength(most)
+  await world.close()
+  await endpoint.stop()
+}, 30_000)
+
 test('a boot goes on from what the engine was told: an end that came meanwhile is told, nothing is told twice', async () => {
   const world = await VaultWorld.open()
   await world.boot()
@@ -154,7 +200,7 @@ test('attempts to close a request that goes on to be shown are spaced twice as f
   let served: unknown
   endpoint.lies = {
     getProgramAccounts(result, { params }) {
-      if (!JSON.stringify(params[1]).includes(`"dataSize":${ACCOUNT_BYTES.exit_request}`)) return undefined
+      if (!lies.isExitRead(params)) return undefined
       if (sent.size === 0) served = (result as { value: unknown }).value
       return { ...(result as object), value: served }
     },

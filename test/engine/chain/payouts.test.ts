@@ -70,6 +70,10 @@ test('a destination of 3 MiB comes back as a note, beside others that are paid, 
     () => world.outbox.stageOf(2) === 'finalized' && ended(world, 1) && ended(world, 2),
   )
   expect(outcomes(world, [1, 2])).toEqual(['refunded', 'paid'])
+  for (const number of [1, 2]) {
+    const stages = world.outbox.payouts.filter((one) => one.number === number).map(({ stage }) => stage)
+    expect(stages.filter((stage, at) => stage !== 'submitted' && stage === stages[at - 1])).toEqual([])
+  }
   expect(balanceOf(world, usable)).toBe(401n)
   const { refund_leaf_index, refund_commitment } = world.outbox.payoutOf(1)!
   await world.sink.until(() => world.sink.told.length > refund_leaf_index!)

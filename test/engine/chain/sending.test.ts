@@ -10,7 +10,10 @@ import { transactionInstructions } from '../../../engine/chain/client/transactio
 import { LIMITS } from '../../../engine/limits'
 import { decodeBase58 } from '../../../protocol/base58'
 import { type InstructionName, instructionName } from '../../../protocol/vault/instruction'
-import { LyingEndpoint } from '../../kit/chain/lying_endpoint'
+import { associatedTokenAddress } from '../../../sandbox/chain/token_instructions'
+import { mintTo } from '../../kit/chain/chain_folder'
+import { type Lie, LyingEndpoint } from '../../kit/chain/lying_endpoint'
+import { fundedWallet } from '../../kit/chain/transfer'
 import { randomField, USDC, VaultWorld } from '../../kit/chain/vault_world'
 
 const wireOf = (params: unknown[]): Uint8Array => new Uint8Array(Buffer.from(params[0] as string, 'base64'))
@@ -102,3 +105,46 @@ test.each([
     expect(second).toBeLessThan(22_000n)
   },
 )
+
+test('payments in one transaction pay the fee of the one that waits longest', async () => {
+  const world = await VaultWorld.open()
+  await world.deposit(1_000_000n)
+  const endpoint = new LyingEndpoint(world.chain.url)
+  let later_ms = 0
+  let held = 0
+  let fee: bigint | undefined
+  const lies: Record<string, Lie> = {
+    sendTransaction(_, { params }) {
+      const wire = wireOf(params)
+      if (nameOf(wire) === 'pay') fee ??= priorityFeeOf(wire)
+      return undefined
+    },
+  }
+  // The sizes of destinations are read before payments are signed.
+  const isSizes = (params: unknown[]) => 'dataSlice' in (params[1] as object)
+  endpoint.lies = {
+    ...lies,
+    getMultipleAccounts(result, { params }) {
+      if (!isSizes(params)) return undefined
+      held = (params[0] as string[]).length
+      return { ...(result as object), value: null }
+    },
+  }
+  const monotonicMs = () => performance.now() + later_ms
+  const fees = { floor_lamports: 1_000n, cap_lamports: 1_000_000n }
+  await world.boot({ connect: { rpc_urls: [endpoint.url], monotonicMs, fees } })
+  const wallet = await fundedWallet(world.chain)
+  await mintTo(world.chain, USDC, wallet.address, 1n)
+  const destination = decodeBase58(await associatedTokenAddress(wallet.address, USDC), 32)!
+  const payout = () => world.payout({ mint: decodeBase58(USDC, 32)!, destination, amount: 400n })
+  world.outbox.add(world.nextPayload([payout()]))
+  while (held < 1) await Bun.sleep(1)
+  later_ms = 20_000
+  world.outbox.add(world.nextPayload([payout()]))
+  while (held < 2) await Bun.sleep(1)
+  endpoint.lies = lies
+  await world.outbox.until(() => world.outbox.openPayouts().length === 0 && world.outbox.payouts.length > 0)
+  expect(fee).toBeGreaterThanOrEqual((1_000n * 20_000n) / BigInt(LIMITS.fee_growth_after_ms))
+  await world.close()
+  await endpoint.stop()
+})

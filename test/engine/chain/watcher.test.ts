@@ -171,6 +171,31 @@ test('an epoch that this boot has opened already is not opened again', async () 
   await world.close()
 })
 
+test('settled batches are read no further back than asked for', async () => {
+  const world = await VaultWorld.open()
+  const endpoint = new LyingEndpoint(world.chain.url)
+  const read = new Set<unknown>()
+  await world.deposit(...Array.from({ length: 12 }, () => 1n))
+  await world.boot({ connect: { rpc_urls: [endpoint.url] } })
+  for (let batch = 1; batch <= 3; batch++) world.outbox.add(world.nextPayload())
+  await world.outbox.until(() => world.outbox.stageOf(3) === 'finalized')
+  await world.port.close()
+  const port = await world.connect({ rpc_urls: [endpoint.url] })
+  endpoint.lies = { getTransaction: (_, { params }) => void read.add(params[0]) }
+  const settled = async (after: number) => (await port.readSettled(after)).map(({ batch_id }) => batch_id)
+  expect([await settled(0), await settled(1)]).toEqual([
+    [1, 2, 3],
+    [2, 3],
+  ])
+  read.clear()
+  expect(await settled(2)).toEqual([3])
+  // One page of transactions read in parallel, out of more than twelve.
+  expect(read.size).toBeLessThanOrEqual(8)
+  await port.close()
+  await world.close()
+  await endpoint.stop()
+})
+
 test('without a new slot for five seconds the chain counts as stalled, however short its slots are', async () => {
   let now_ms = 0
   const world = await VaultWorld.open()

@@ -122,7 +122,7 @@ export const forgedError = (code = 7061, confirmationStatus = 'finalized'): Lies
   },
 })
 
-const isExitRead = (params: unknown[]): boolean =>
+export const isExitRead = (params: unknown[]): boolean =>
   JSON.stringify(params[1]).includes(`"dataSize":${EXIT_BYTES}`)
 
 export const hiddenExits = (): Lies => ({
@@ -144,8 +144,8 @@ export const bentExits = (): Lies => ({
   },
 })
 
-/** An open request for the note of `commitment`, with a nullifier that its owner did not choose. */
-export const inventedExit = (program: Uint8Array, commitment: Uint8Array, mint: Uint8Array): Lies => {
+/** The account of an open request for the note of `commitment`, with a nullifier that its owner did not choose. */
+export function exitAccount(program: Uint8Array, commitment: Uint8Array, mint: Uint8Array) {
   const data = Buffer.alloc(EXIT_BYTES)
   const random = () => crypto.getRandomValues(new Uint8Array(32))
   data.set([5, 2, 255])
@@ -155,7 +155,11 @@ export const inventedExit = (program: Uint8Array, commitment: Uint8Array, mint: 
   data.set(u64Le(4_000_000_000n), 208)
   const account = { data: [data.toString('base64'), 'base64'], owner: encodeBase58(program) }
   const rest = { executable: false, lamports: 1, rentEpoch: 0, space: EXIT_BYTES }
-  const entry = { pubkey: encodeBase58(random()), account: { ...account, ...rest } }
+  return { pubkey: encodeBase58(random()), account: { ...account, ...rest } }
+}
+
+export const inventedExit = (program: Uint8Array, commitment: Uint8Array, mint: Uint8Array): Lies => {
+  const entry = exitAccount(program, commitment, mint)
   return {
     getProgramAccounts: (result, { params }) => {
       const { context, value } = result as Context & { value: unknown[] }
