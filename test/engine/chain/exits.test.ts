@@ -117,7 +117,7 @@ test('a refusal without a proof yet waits for it', async () => {
   }
   expect(answers.slice(0, 3)).toEqual([true, false, true])
   await world.close()
-})
+}, 20_000)
 
 test('half of the bound of the engine is reported at most, the rest waits', async () => {
   const world = await VaultWorld.open()
@@ -191,7 +191,7 @@ test('an exit that is not served in time makes the venue not ready, until a batc
   while (world.port.health().reasons.length > 0) await Bun.sleep(1)
   expect(world.outbox.stageOf(1)).toBe('finalized')
   await world.close()
-})
+}, 20_000)
 
 test('attempts to close a request that goes on to be shown are spaced twice as far each time', async () => {
   const world = await VaultWorld.open()

@@ -70,10 +70,6 @@ test('a destination of 3 MiB comes back as a note, beside others that are paid, 
     () => world.outbox.stageOf(2) === 'finalized' && ended(world, 1) && ended(world, 2),
   )
   expect(outcomes(world, [1, 2])).toEqual(['refunded', 'paid'])
-  for (const number of [1, 2]) {
-    const stages = world.outbox.payouts.filter((one) => one.number === number).map(({ stage }) => stage)
-    expect(stages.filter((stage, at) => stage !== 'submitted' && stage === stages[at - 1])).toEqual([])
-  }
   expect(balanceOf(world, usable)).toBe(401n)
   const { refund_leaf_index, refund_commitment } = world.outbox.payoutOf(1)!
   await world.sink.until(() => world.sink.told.length > refund_leaf_index!)
@@ -82,8 +78,8 @@ test('a destination of 3 MiB comes back as a note, beside others that are paid, 
   await world.close()
 })
 
-test('destinations of up to 1 KiB share a transaction, larger and missing ones have their own', async () => {
-  const world = await VaultWorld.open()
+test('destinations of up to 1 KiB share a transaction, larger and missing ones have their own; each is reported once per level', async () => {
+  const world = await VaultWorld.open({}, 60)
   const endpoint = new LyingEndpoint(world.chain.url)
   const counts = new Map<string, number>()
   endpoint.lies = {
@@ -109,9 +105,13 @@ test('destinations of up to 1 KiB share a transaction, larger and missing ones h
   world.outbox.add(world.nextPayload(payouts))
   await world.outbox.until(() => payouts.every(({ number }) => ended(world, number)))
   expect([...counts.values()].sort()).toEqual([1, 1, 3])
+  for (const { number } of payouts) {
+    const stages = world.outbox.payouts.filter((one) => one.number === number).map(({ stage }) => stage)
+    expect(stages).toEqual(['submitted', 'confirmed', 'finalized'])
+  }
   await world.close()
   await endpoint.stop()
-})
+}, 20_000)
 
 test('a destination closed after its payment was signed holds up no settlement, and comes back as a note', async () => {
   const world = await opened()
@@ -197,7 +197,8 @@ test('the queue grows when less than a third of its places is free, and every pa
     for (const count of [20, 21]) world.outbox.add(world.nextPayload(some(count), 1, 1))
     const last = world.outbox.payloads.size
     await world.outbox.until(() => world.outbox.stageOf(last) === 'finalized')
-    expect(world.sink.capacities).toEqual([LIMITS.queue_capacity_first])
+    // A growth that was sent before the drops may land late.
+    if (paid === 0n) expect(world.sink.capacities).toEqual([LIMITS.queue_capacity_first])
     world.chain.faults.drop = undefined
     await world.outbox.until(() => world.outbox.openPayouts().length === 0)
     paid += 41n

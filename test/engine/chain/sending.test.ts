@@ -49,7 +49,7 @@ test('every transaction goes to every provider and to every send-only endpoint, 
   for (const { asked } of senders) expect(asked).toEqual(new Set(['sendTransaction']))
   await world.close()
   await Promise.all(endpoints.map((endpoint) => endpoint.stop()))
-})
+}, 20_000)
 
 function priorityFeeOf(wire: Uint8Array): bigint {
   const { messageBytes } = getTransactionDecoder().decode(wire)
@@ -104,6 +104,7 @@ test.each([
     expect(second).toBeGreaterThanOrEqual((1_000n * 20_000n) / BigInt(LIMITS.fee_growth_after_ms))
     expect(second).toBeLessThan(22_000n)
   },
+  20_000,
 )
 
 test('payments in one transaction pay the fee of the one that waits longest', async () => {
@@ -147,4 +148,4 @@ test('payments in one transaction pay the fee of the one that waits longest', as
   expect(fee).toBeGreaterThanOrEqual((1_000n * 20_000n) / BigInt(LIMITS.fee_growth_after_ms))
   await world.close()
   await endpoint.stop()
-})
+}, 20_000)

@@ -83,7 +83,7 @@ test('leaves that do not give the root on chain are passed on by no event', asyn
   expect(world.sink.told).toEqual([])
   await world.close()
   await liar.stop()
-})
+}, 20_000)
 
 test('a tree that differs from the chain stops settlement with root_mismatch', async () => {
   const world = await VaultWorld.open()
@@ -169,7 +169,7 @@ test('an epoch that this boot has opened already is not opened again', async () 
   expect(second).toEqual({ slot: first.slot, signature: new Uint8Array(64) })
   await port.close()
   await world.close()
-})
+}, 20_000)
 
 test('settled batches are read no further back than asked for', async () => {
   const world = await VaultWorld.open()
@@ -194,7 +194,7 @@ test('settled batches are read no further back than asked for', async () => {
   await port.close()
   await world.close()
   await endpoint.stop()
-})
+}, 20_000)
 
 test('without a new slot for five seconds the chain counts as stalled, however short its slots are', async () => {
   let now_ms = 0
@@ -208,7 +208,7 @@ test('without a new slot for five seconds the chain counts as stalled, however s
   world.chain.stall(false)
   while (world.port.health().reasons.length > 0) await Bun.sleep(1)
   await world.close()
-})
+}, 20_000)
 
 test('a batch on chain that the journal lacks means rolled_back', async () => {
   const world = await VaultWorld.open()
