@@ -97,27 +97,43 @@ test('a refusal lands while batch after batch makes the present root of the spen
   await world.close()
 }, 20_000)
 
-test('a refusal without a proof yet waits for it', async () => {
-  const world = await VaultWorld.open()
-  await world.boot()
-  const { nullifier, account } = await requestExitOf(world, 5_000n)
-  await world.sink.until(() => stages(world).includes('finalized'))
-  const prove = world.outbox.spentProof
-  const answers: boolean[] = []
-  // Found when the request is judged, and not when its refusal is built.
-  world.outbox.spentProof = async (...args) => {
-    const proof = answers.length === 1 ? undefined : await prove(...args)
-    if (proof || answers.length > 0) answers.push(proof !== undefined)
-    return proof
-  }
-  world.outbox.add(await spending(world, 1, nullifier))
-  while (isOpen(world, account)) {
-    expect(world.port.health().reasons).not.toContain('internal_error')
-    await new Promise((resolve) => setImmediate(resolve))
-  }
-  expect(answers.slice(0, 3)).toEqual([true, false, true])
-  await world.close()
-}, 20_000)
+test.each([
+  ['no proof', undefined],
+  ['an error of the venue', new Error('no hashing')],
+])(
+  'a refusal that meets %s when it is built waits, and only an error is shown',
+  async (_, error) => {
+    const world = await VaultWorld.open()
+    await world.boot()
+    const { nullifier, account } = await requestExitOf(world, 5_000n)
+    await world.sink.until(() => stages(world).includes('finalized'))
+    const prove = world.outbox.spentProof
+    let found = 0
+    const shown = new Set<string>()
+    // Until the answer has passed through the loop, before the next success of any loop.
+    const watch = async () => {
+      for (let turns = 0; turns < 200; turns++) {
+        await undefined
+        for (const reason of world.port.health().reasons) shown.add(reason)
+      }
+    }
+    world.outbox.spentProof = async (...args) => {
+      const proof = await prove(...args)
+      if (proof) found += 1
+      // The first one judges the request.
+      if (found !== 2 || !proof) return proof
+      void watch()
+      if (error) throw error
+      return undefined
+    }
+    world.outbox.add(await spending(world, 1, nullifier))
+    while (isOpen(world, account)) await new Promise((resolve) => setImmediate(resolve))
+    expect(found).toBeGreaterThan(2)
+    expect(shown.has('internal_error')).toBe(error !== undefined)
+    await world.close()
+  },
+  20_000,
+)
 
 test('half of the bound of the engine is reported at most, the rest waits', async () => {
   const world = await VaultWorld.open()

@@ -51,6 +51,51 @@ test('every transaction goes to every provider and to every send-only endpoint, 
   await Promise.all(endpoints.map((endpoint) => endpoint.stop()))
 }, 20_000)
 
+test('the first transaction asks the first provider alone for its blockhash', async () => {
+  const world = await VaultWorld.open()
+  const endpoints = Array.from({ length: 2 }, () => new LyingEndpoint(world.chain.url))
+  await world.boot({ connect: { rpc_urls: endpoints.map(({ url }) => url) } })
+  expect(endpoints.map(({ asked }) => asked.has('getLatestBlockhash'))).toEqual([true, false])
+  await world.close()
+  await Promise.all(endpoints.map((endpoint) => endpoint.stop()))
+}, 20_000)
+
+test('the same bytes are sent again every four slots, no sooner', async () => {
+  const world = await VaultWorld.open()
+  const endpoint = new LyingEndpoint(world.chain.url)
+  await world.deposit(1_000_000n)
+  await world.boot({ connect: { rpc_urls: [endpoint.url] } })
+  await world.sink.until(() => world.sink.told.length === 1)
+  world.chain.stall(true)
+  const viewIs = async (slot: number) => {
+    while (world.port.view().slot < slot) await Bun.sleep(1)
+  }
+  const start = world.chain.slot() - 1
+  await viewIs(start)
+  let steps = 0
+  const sent: string[] = []
+  endpoint.lies = {
+    sendTransaction: (_, { params }) => `dropped ${sent.push(params[0] as string)}`,
+    getSignatureStatuses() {
+      steps += 1
+    },
+  }
+  world.outbox.add(world.nextPayload())
+  while (sent.length < 1) await Bun.sleep(1)
+  for (let slots = 1; slots < LIMITS.rebroadcast_slots; slots++) {
+    world.chain.advance(1)
+    await viewIs(start + slots)
+    // The second reading from here on belongs to a step that began at this slot.
+    for (const from = steps; steps < from + 3; ) await Bun.sleep(1)
+    expect(sent).toHaveLength(1)
+  }
+  world.chain.advance(1)
+  while (sent.length < 2) await Bun.sleep(1)
+  expect(new Set(sent).size).toBe(1)
+  await world.close()
+  await endpoint.stop()
+}, 20_000)
+
 function priorityFeeOf(wire: Uint8Array): bigint {
   const { messageBytes } = getTransactionDecoder().decode(wire)
   const message = decompileTransactionMessage(getCompiledTransactionMessageDecoder().decode(messageBytes))
