@@ -210,7 +210,7 @@ test('without a new slot for five seconds the chain counts as stalled, however s
   await world.close()
 }, 20_000)
 
-test('a batch on chain that the journal lacks means rolled_back', async () => {
+test('a batch on chain that the journal lacks means rolled_back, and every loop but the slot view ends', async () => {
   const world = await VaultWorld.open()
   await world.deposit(1n)
   await world.boot()
@@ -220,7 +220,17 @@ test('a batch on chain that the journal lacks means rolled_back', async () => {
   // An older disk: its journal knows the epochs, not the batch.
   const { sink } = world
   world.sink = new MemorySink()
-  const port = await world.connect()
+  const endpoint = new LyingEndpoint(world.chain.url)
+  let [slots, accounts] = [0, 0]
+  endpoint.lies = {
+    getEpochInfo() {
+      slots += 1
+    },
+    getMultipleAccounts() {
+      accounts += 1
+    },
+  }
+  const port = await world.connect({ rpc_urls: [endpoint.url] })
   port.start({
     sink: world.sink,
     outbox: new MemoryOutbox(),
@@ -232,9 +242,16 @@ test('a batch on chain that the journal lacks means rolled_back', async () => {
   })
   await world.sink.until(() => world.sink.halts.length > 0)
   expect(world.sink.halts).toEqual(['rolled_back'])
+  // What was under way ends.
+  const pass = async () => {
+    for (const from = slots; slots < from + 30; ) await Bun.sleep(1)
+    return accounts
+  }
+  expect(await pass()).toBe(await pass())
   await port.close()
   await world.close()
-})
+  await endpoint.stop()
+}, 20_000)
 
 test('an anchored head is on chain, and an older one is no error', async () => {
   const world = await VaultWorld.open()
