@@ -25,8 +25,6 @@ export interface KeysPort {
   readonly tie_break_key: Uint8Array
   /** 32-byte HMAC key under which api secrets are stored. */
   readonly credential_key: Uint8Array
-  /** 32-byte seed of the Ed25519 settlement signer; its public key is `tee_pubkey`. */
-  readonly settlement_seed: Uint8Array
   /** Ed25519 by the statement key of this boot; signs 128-byte receipts. */
   signStatement(body: Uint8Array): Uint8Array
 }
@@ -94,6 +92,7 @@ export const SETTLEMENT_REASONS = {
   fee_payer_low: 'degraded',
   transaction_failing: 'degraded',
   batch_delayed: 'overdue',
+  exit_overdue: 'overdue',
   payout_overdue: 'overdue',
   payout_failing: 'degraded',
   anchor_overdue: 'overdue',

@@ -20,6 +20,8 @@ export class ExitWatch {
   private agreed: Agreed = new Map()
   private batch_count = 0
   private shown: readonly Shown[] = []
+  /** By request account: since when a quorum shows it, neither served nor refused. */
+  private readonly since_ms = new Map<string, number>()
 
   /** @param exits_open requests reported by an earlier process; each is reported until it ends */
   constructor(
@@ -28,6 +30,11 @@ export class ExitWatch {
     exits_open: readonly ExitRequest[],
   ) {
     this.reported = new Map(exits_open.map((request) => [encodeBase58(request.request_account), request]))
+    const { health, view } = client
+    health.watch('exit_overdue', () => {
+      const due_ms = view.options.monotonicMs() - LIMITS.settlement_delay_slots_max * view.slotMs()
+      return [...this.since_ms.values()].some((since_ms) => since_ms < due_ms)
+    })
   }
 
   /** Requests that a quorum showed at finalized in the last poll, served ones too, and the batches landed before it. */
@@ -61,6 +68,7 @@ export class ExitWatch {
     this.agreed = agreed
     this.shown = finalized
     this.batch_count = batch_count
+    this.noteOpen(agreed)
     const shown = [...finalized, ...confirmed].flatMap(({ value }) => [...value.requests])
     await this.reportGone(agreed, shown)
     for (const [account, { served, bond_payer: _, ...request }] of agreed) {
@@ -71,6 +79,14 @@ export class ExitWatch {
       if (!served && !this.reported.has(account))
         await this.report(account, { ...request, stage: 'confirmed' })
     }
+  }
+
+  private noteOpen(agreed: Agreed): void {
+    const now_ms = this.client.view.options.monotonicMs()
+    const { since_ms } = this
+    for (const account of since_ms.keys()) if (agreed.get(account)?.served !== false) since_ms.delete(account)
+    for (const [account, { served }] of agreed)
+      if (!served && !since_ms.has(account)) since_ms.set(account, now_ms)
   }
 
   private async read(level: 'confirmed' | 'finalized'): Promise<Shown[]> {

@@ -188,7 +188,7 @@ export class Verdicts {
 }
 
 /** Polls the fee payer's balance until the client closes; sets or clears `fee_payer_low`. */
-export async function watchPayer({ rpc, payer, health, fees }: ChainClient): Promise<void> {
+export async function watchPayer({ rpc, view, payer, health, fees }: ChainClient): Promise<void> {
   while (!rpc.closed) {
     try {
       const low = await rpc.agree(
@@ -204,6 +204,6 @@ export async function watchPayer({ rpc, payer, health, fees }: ChainClient): Pro
     } catch (error) {
       if (!(error instanceof ChainUnavailable)) throw error
     }
-    await rpc.sleep(LIMITS.payer_look_ms)
+    await rpc.sleep(LIMITS.payer_look_slots * view.slotMs())
   }
 }

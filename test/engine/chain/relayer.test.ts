@@ -153,6 +153,27 @@ test('the fee grows with the time that a batch waits, from 2 s on, up to the cap
   await world.close()
 })
 
+test('an idle relayer waits for the next payload and for no other', async () => {
+  const world = await VaultWorld.open()
+  const waited = new Set<number>()
+  const wait = world.outbox.waitForPayload.bind(world.outbox)
+  world.outbox.waitForPayload = (batch_id) => {
+    waited.add(batch_id)
+    return wait(batch_id)
+  }
+  await world.deposit(1_000n)
+  await world.boot()
+  const idle = async (batch_id: number) => {
+    while (!waited.has(batch_id)) await new Promise((resolve) => setImmediate(resolve))
+  }
+  await idle(1)
+  world.outbox.add(world.nextPayload())
+  await world.outbox.until(() => world.outbox.stageOf(1) === 'finalized')
+  await idle(2)
+  expect([...waited]).toEqual([1, 2])
+  await world.close()
+}, 20_000)
+
 test('nothing is sent before the journal has it', async () => {
   const world = await VaultWorld.open()
   await world.deposit(1_000n)

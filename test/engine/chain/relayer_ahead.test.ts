@@ -7,6 +7,7 @@ import { vaultAddresses } from '../../../protocol/vault/addresses'
 import { associatedTokenAddress } from '../../../sandbox/chain/token_instructions'
 import { mintTo } from '../../kit/chain/chain_folder'
 import { expectLandedOnce } from '../../kit/chain/landed_once'
+import { LyingEndpoint } from '../../kit/chain/lying_endpoint'
 import { USDC, VaultWorld } from '../../kit/chain/vault_world'
 
 const FULL = LIMITS.batches_ahead_max + 1
@@ -144,6 +145,37 @@ test.each([false, true])(
   },
   20_000,
 )
+
+test('batches behind one whose transaction no provider serves yet are not reported before it', async () => {
+  const world = await VaultWorld.open()
+  const endpoint = new LyingEndpoint(world.chain.url)
+  await world.deposit(1_000_000n)
+  world.chain.advance(20)
+  await world.deposit(1_000n)
+  await world.boot({ connect: { rpc_urls: [endpoint.url] } })
+  await world.sink.until(() => world.sink.told.length === 2)
+  world.chain.stall(true)
+  await sendAhead(world, FULL)
+  const hidden = signatureOf(world, 2)
+  let asked = 0
+  endpoint.lies = {
+    getTransaction(_, { params }) {
+      if (params[0] !== hidden) return undefined
+      asked += 1
+      return null
+    },
+  }
+  world.chain.stall(false)
+  while (asked < 20) await Bun.sleep(1)
+  expect(
+    world.outbox.stages.filter(({ stage }) => stage !== 'submitted').map(({ batch_id }) => batch_id),
+  ).toEqual(world.outbox.stageOf(1) === 'finalized' ? [1, 1] : [1])
+  endpoint.lies = {}
+  await world.outbox.until(() => world.outbox.stageOf(FULL) === 'finalized')
+  await expectLandedOnce(world, FULL)
+  await world.close()
+  await endpoint.stop()
+}, 20_000)
 
 test('a batch with payouts goes ahead like any other, and its payout is paid once', async () => {
   const world = await stalledWorld()

@@ -1,11 +1,13 @@
 /** What no cluster takes is refused before it is sent, and no settlement batch the packer makes is such a thing. */
 
 import { expect, test } from 'bun:test'
-import { createKeyPairSignerFromPrivateKeyBytes } from '@solana/kit'
+import { createKeyPairSignerFromPrivateKeyBytes, isSolanaError } from '@solana/kit'
 import fc from 'fast-check'
 import {
   buildTransaction,
   COMPUTE_UNITS_MAX,
+  requireSize,
+  TransactionTooLarge,
   toInstruction,
   V1_BYTES_MAX,
 } from '../../../engine/chain/client/build_transaction'
@@ -134,6 +136,23 @@ test('a node refuses a transaction of more bytes than the cluster takes', async 
     )
     expect(message).toContain('too large')
   })
+})
+
+test('a node takes at most 64 addresses in a v1 transaction', () => {
+  expect(() => requireSize(V1_BYTES_MAX, 65)).toThrow(TransactionTooLarge)
+  expect(() => requireSize(V1_BYTES_MAX + 1, 64)).toThrow(TransactionTooLarge)
+  requireSize(V1_BYTES_MAX, 64)
+})
+
+test('an error that is not about size is none of the transaction, and goes on', async () => {
+  const payer = await createKeyPairSignerFromPrivateKeyBytes(SEED)
+  const lifetime = { blockhash: 'no blockhash' as never, lastValidBlockHeight: 1n }
+  const limits = { compute_units: 1, priority_fee_lamports: 1n }
+  const outcome = await buildTransaction({ payer, instructions: [], lifetime, ...limits }).then(
+    () => 'built',
+    (error: unknown) => isSolanaError(error),
+  )
+  expect(outcome).toBe(true)
 })
 
 test('a batch that fits no transaction is no verdict: nothing is sent, and the status says so', async () => {
