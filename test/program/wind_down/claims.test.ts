@@ -291,3 +291,22 @@ test('what a signer wrote into 1,000 batches voids no claim', () => {
   landed(down.paying(note))
   expect(down.received(note)).toBe(40_000n)
 }, 60_000)
+
+test('every account that changes must be writable', () => {
+  const { down, note, spent } = frozen()
+  const closed = (instruction: VaultInstruction): string[] =>
+    instruction.accounts.flatMap((account, place) => {
+      if (!account.writable) return []
+      const accounts = instruction.accounts.map((one, at) =>
+        at === place ? { ...one, writable: false } : one,
+      )
+      return [down.chain.outcome({ ...instruction, accounts })]
+    })
+  const times = (count: number): string[] => Array.from({ length: count }, () => 'not_writable')
+  expect(closed(claimEscapeInstruction(down.claimOf(note)))).toEqual(times(3))
+  for (const one of [note, spent]) landed(down.claiming(one))
+  expect(closed(challengeEscapeInstruction(down.challengeOf(spent)))).toEqual(times(3))
+  expect(closed(down.redirection(note, bytes32('elsewhere')))).toEqual(times(1))
+  down.passTo(2)
+  expect(closed(down.payment(note))).toEqual(times(5))
+})
