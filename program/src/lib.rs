@@ -13,6 +13,7 @@ mod config;
 mod cpi;
 mod create;
 mod error;
+mod escape_claim;
 mod event;
 mod exit_request;
 mod field;
@@ -27,7 +28,6 @@ mod opening;
 mod queue;
 mod syscalls;
 mod token;
-mod transfer;
 mod tree;
 
 /// Runtime entry: 0 is success, any other value an error (a number below 2^32 is `Custom`).
