@@ -1,6 +1,6 @@
 /** Takes an exit that was never requested out of its batch, which has not landed; later payouts and nullifiers move up. */
-import { compareBytes } from '../../../protocol/bytes'
-import { type Exit, type SettlementBatch, unopenedExits } from '../state/batch'
+import { compareBytes, equalBytes } from '../../../protocol/bytes'
+import type { Exit } from '../state/batch'
 import type { State } from '../state/state'
 
 /** False when the batch is not hashed or has landed. The note, if it is known, is unspent again. */
@@ -8,12 +8,13 @@ export function unpackExit(state: State, exit: Exit): boolean {
   const { settlement } = state
   const batch = settlement.batches.get(exit.settlement_batch)
   if (batch?.hashed === undefined || batch.progress === 'confirmed') return false
-  const place = nullifierPlace(batch, exit)
-  batch.hashed = { ...batch.hashed, nullifiers: batch.hashed.nullifiers.filter((_, at) => at !== place) }
+  const nullifiers = batch.hashed.nullifiers.filter((one) => !equalBytes(one, exit.nullifier))
+  batch.hashed = { ...batch.hashed, nullifiers }
   batch.payouts.splice(batch.payouts.indexOf(exit), 1)
   const { note } = exit
-  if (note !== undefined) {
-    batch.inputs.splice(place, 1)
+  const input = batch.inputs.findIndex((one) => one.is(note))
+  if (note !== undefined && input !== -1) {
+    batch.inputs.splice(input, 1)
     note.spent_in = 0
     note.status = 'exiting'
     state.notes.drop(note)
@@ -21,13 +22,6 @@ export function unpackExit(state: State, exit: Exit): boolean {
   renumber(state, exit.payout_number)
   appendAgain(state, batch.batch_id)
   return true
-}
-
-/** Nullifiers of a hashed batch: those of its inputs, then those of exits without one. */
-function nullifierPlace(batch: SettlementBatch, exit: Exit): number {
-  const { note } = exit
-  if (note === undefined) return batch.inputs.length + unopenedExits(batch).indexOf(exit)
-  return batch.inputs.findIndex((input) => input.is(note))
 }
 
 /** The program numbers payouts as it queues them, and none after this one is queued. */
