@@ -20,7 +20,7 @@ import type { Wallet, WalletNote } from '../wallet/wallet'
 import { saveWallet } from '../wallet/wallet_file'
 import { timeOf } from './command'
 import type { CommandOptions } from './options'
-import { currentProofs } from './recover_notes'
+import { readHistory } from './recover_notes'
 
 /**
  * The token account that an exit pays: `--destination`, or the payer's own, created when absent.
@@ -60,7 +60,7 @@ export async function exitRequest(options: CommandOptions): Promise<void> {
   const [wallet, chain, program_id] = [options.walletToChange(), await options.chain(), options.program()]
   const note = noteOf(options, wallet)
   const keep = (): void => saveWallet(options.text('wallet'), wallet)
-  const proofs = await currentProofs(options, chain)
+  const { proofs } = await readHistory(options, chain)
   if (markSpent(wallet, proofs.history).length > 0) keep()
   const destination = await payoutAccount(chain, options, note.mint)
   const terms = { program_id, destination, proofs, keep }
@@ -75,7 +75,7 @@ export async function exitRequest(options: CommandOptions): Promise<void> {
 /** The vault with its queue, whose payouts anyone may pay, then every note that is unspent or has an exit. */
 export async function exitStatus(options: CommandOptions): Promise<void> {
   const [wallet, program_id, chain] = [options.walletToChange(), options.program(), options.reader()]
-  const { history } = await currentProofs(options, chain)
+  const { history } = (await readHistory(options, chain)).proofs
   if (markSpent(wallet, history).length > 0) saveWallet(options.text('wallet'), wallet)
   const { config, queue } = await readVaultState(chain, program_id, 'confirmed')
   console.log(`vault        ${config.frozen ? `frozen since ${timeOf(config.frozen_at_s)}` : 'not frozen'}`)
@@ -132,7 +132,7 @@ export async function exitPay(options: CommandOptions): Promise<void> {
 
 async function payoutOf(options: CommandOptions, chain: ChainAccess): Promise<number> {
   const note = noteOf(options, options.wallet())
-  const { history } = await currentProofs(options, chain)
+  const { history } = (await readHistory(options, chain)).proofs
   const payout = history.exits.get(toHex(nullifierOfNote(note)))?.payout
   if (payout === undefined)
     throw new Refused("no batch has served this note yet: 'exit status' tells its stage")
@@ -163,7 +163,7 @@ function namedNullifier(options: CommandOptions): Uint8Array {
 export async function exitRefuse(options: CommandOptions): Promise<void> {
   const nullifier = options.hex32('nullifier')
   const chain = await options.chain()
-  const proofs = await currentProofs(options, chain)
+  const { proofs } = await readHistory(options, chain)
   const signature = await refuseExit(chain, { program_id: options.program(), nullifier, proofs })
   console.log(`refused      in ${signature}: the bond is the payer's`)
 }

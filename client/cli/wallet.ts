@@ -1,13 +1,9 @@
 #!/usr/bin/env bun
 /** Runs `bun run wallet`: creates, recovers, funds and exits a wallet without a venue. */
-import { chainFailure } from '../chain/chain_access'
-import { NotAVault } from '../chain/read_vault'
-import { TransactionFailed } from '../chain/send_instructions'
-import { ProofUnavailable } from '../exit/vault_proofs'
 import { Refused } from '../verify/transcript'
 import { hashFast } from '../wallet/hash_fast'
-import { HistoryIncomplete } from '../wallet/vault_history'
 import { NotAWallet } from '../wallet/wallet_file'
+import { judgeChain } from './chain_failures'
 import { type Failure, runCommand } from './command'
 import { exitClose, exitFreeze, exitPay, exitRefuse, exitRequest, exitStatus } from './exit_commands'
 import { CommandOptions } from './options'
@@ -50,8 +46,6 @@ const COMMANDS: Record<string, (options: CommandOptions) => void | Promise<void>
   'exit freeze': exitFreeze,
   'exit refuse': exitRefuse,
 }
-const REFUSALS = [TransactionFailed, ProofUnavailable, HistoryIncomplete, NotAVault]
-
 const SENT = "what was sent already may still land: 'sync' or 'exit status' tells"
 
 /** The command's options once they are parsed: a failure names the node, and what may have been sent. */
@@ -66,15 +60,11 @@ async function run(args: string[]): Promise<void> {
 }
 
 function judge(error: Error): Failure | undefined {
-  const { message } = error
-  const failure = chainFailure(error, options?.optional('rpc') ?? 'the node')
-  if (failure !== undefined)
-    return { code: 2, message: options?.optional('payer') === undefined ? failure : `${failure}\n${SENT}` }
-  if (REFUSALS.some(isKind(error))) return { code: 1, message }
-  return [Refused, NotAWallet].some(isKind(error)) ? { code: 64, message } : undefined
+  const failure = judgeChain(error, options?.optional('rpc') ?? 'the node')
+  if (failure?.code === 2 && options?.optional('payer') !== undefined) failure.message += `\n${SENT}`
+  const misused = error instanceof Refused || error instanceof NotAWallet
+  return misused ? { code: 64, message: error.message } : failure
 }
-
-const isKind = (error: unknown) => (kind: abstract new (...args: never[]) => Error) => error instanceof kind
 
 process.once('SIGINT', () => {
   console.error(`stopped; ${SENT}`)

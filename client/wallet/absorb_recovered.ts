@@ -81,16 +81,14 @@ export function keepRecovered(scan: KeyScan, note: RecoveredNote): void {
   if (wallet.note(commitment) !== undefined) return
   const nullifier = toHex(nullifierOf(note.commitment, blinding))
   const batch = history.spent.get(nullifier)
-  const [mint, amount] = [encodeBase58(note.mint), String(note.amount)]
-  if (batch !== undefined && history.exits.get(nullifier)?.payout === undefined) {
-    scan.spent.push({ mint, amount, batch })
-    scan.unexplained += 1
-  }
+  const mint = encodeBase58(note.mint)
+  if (batch !== undefined && history.exits.get(nullifier)?.payout === undefined)
+    scan.spending.note(batch, { mint, amount: note.amount })
   wallet.addNote({
     commitment,
     key_index,
     mint,
-    amount,
+    amount: String(note.amount),
     blinding: toHex(blinding),
     ...(leaf_index === undefined ? {} : { leaf_index }),
     state: batch === undefined ? 'free' : 'spent',
