@@ -1,4 +1,4 @@
-/** Builds the instructions of the deployer and the admin: `initialize` (0), `register_mint` (1) and 10 to 14. */
+/** Builds the instructions of the deployer and the admin: `initialize` (0), `register_mint` (1), 10 to 14 and 22. */
 import { fixed, struct, u8, u64, uint, word } from '../codec'
 import { mintRecordAddress, SYSTEM_PROGRAM, vaultAddresses, vaultTokenAddress } from './addresses'
 import { INSTRUCTION, listAccounts, numberOf, type VaultInstruction } from './instruction'
@@ -92,7 +92,7 @@ export function registerMintInstruction(fields: RegisterMintFields): VaultInstru
   return { program, accounts, data: REGISTER_MINT.encode(fields) }
 }
 
-// The admin signs 10 to 14, except that a new admin applies its own announcement, which proves that its key exists.
+// The admin signs 10 to 14 and 22, except that a new admin applies its own announcement, which proves that its key exists.
 // `authorize_restore` has no apply: `open_epoch` consumes it.
 
 const ADMIN_ACTIONS = ['announce', 'apply', 'cancel'] as const
@@ -116,7 +116,7 @@ function keyActionData(instruction: number, fields: KeyAction): Uint8Array {
   return KEY_ACTION.encode({ instruction, action: fields.action, key })
 }
 
-/** Effective twice the exit delay after the announcement. */
+/** Effective twice the exit delay after the announcement, void 30 days later, as each announcement. */
 export const rotateSignerInstruction = (fields: AdminFields & KeyAction): VaultInstruction =>
   adminInstruction(fields, keyActionData(INSTRUCTION.rotate_signer, fields))
 
@@ -136,3 +136,14 @@ export const pauseInstruction = (fields: AdminFields): VaultInstruction =>
 
 export const unpauseInstruction = (fields: AdminFields): VaultInstruction =>
   adminInstruction(fields, Uint8Array.of(INSTRUCTION.unpause))
+
+/** 9 bytes. */
+const DECLARE_OUTAGE = struct({
+  instruction: numberOf('declare_outage'),
+  /** 1 to three times the exit delay. */
+  extra_s: uint,
+})
+
+/** Extends the deadline of each exit request that is open and not past it; once in 90 days. */
+export const declareOutageInstruction = (fields: AdminFields & { extra_s: number }): VaultInstruction =>
+  adminInstruction(fields, DECLARE_OUTAGE.encode(fields))
