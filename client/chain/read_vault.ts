@@ -36,7 +36,7 @@ export class NotAVault extends Error {
 }
 
 /** Data of each account, undefined when it is absent or the program does not own it. */
-async function readAccounts(
+export async function readAccounts(
   { rpc }: ChainNode,
   program_id: string,
   addresses: readonly Uint8Array[],

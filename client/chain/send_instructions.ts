@@ -57,6 +57,9 @@ const VAULT_ADVICE: Partial<Record<VaultErrorName, string>> = {
   exit_already_requested: "Nothing is lost: 'exit status' tells its deadline.",
   exit_served: "'exit pay' pays it, 'exit close' returns the bond.",
   exit_open: "'exit status' tells the deadline; 'exit close' works once the request is served.",
+  payment_not_due: "'exit status' tells from when.",
+  destination_unusable: "Name another: 'exit redirect'.",
+  payment_short: "Wait until more is available, or take what there is: 'exit claim --accept-less'.",
   refund_not_due: "Leave --refund out: 'exit pay' pays it now.",
 }
 
@@ -101,27 +104,26 @@ function failure(message: string, code: bigint | number | undefined): Transactio
 
 /** Solana's base fee of two signatures (Solana documentation, "Transaction fees"). */
 const FEE_LAMPORTS = 10_000n
-const BOND_LAMPORTS = 20_000_000n
 
 /**
  * Checks the payer's lamports before anything is signed.
  * @param account_bytes sizes of the accounts that the transaction creates
- * @param bond whether it also pays an exit bond. @throws TransactionFailed naming the missing amount
+ * @param bond_lamports of the bond that it pays too. @throws TransactionFailed naming the missing amount
  */
 export async function requireLamports(
   chain: ChainAccess,
   account_bytes: readonly number[],
-  bond = false,
+  bond_lamports = 0n,
 ): Promise<void> {
   const { rpc, payer } = chain
-  let needed = FEE_LAMPORTS + (bond ? BOND_LAMPORTS : 0n)
+  let needed = FEE_LAMPORTS + bond_lamports
   for (const bytes of account_bytes)
     needed += await patientRead(() => rpc.getMinimumBalanceForRentExemption(BigInt(bytes)).send())
   const { value: held } = await patientRead(() =>
     rpc.getBalance(payer.address, { commitment: 'confirmed' }).send(),
   )
   if (held >= needed) return
-  const why = bond ? 'fee, rent and bond, the latter two returned' : 'fee and rent'
+  const why = bond_lamports > 0n ? 'fee, rent and a bond that returns' : 'fee and rent'
   throw new TransactionFailed(
     `the payer ${payer.address} holds ${held} lamports and needs ${needed} (${why}): send it SOL`,
   )

@@ -8,8 +8,7 @@ import { described, reporting } from './recover_notes'
 
 export const ARCHIVE_USAGE = `       tacit archive --rpc URL[,URL…] --program ADDRESS --out FOLDER
          writes every event of a vault, or what came since the last time, and checks both trees against the vault; the files
-         may be mirrored as they are: recover, sync, exit and audit-chain take --archive FOLDER|URL
-exit code: 0 done, 1 not the vault's history, 2 no answer from the node, 64 usage`
+         may be mirrored as they are: recover, sync, exit and audit-chain take --archive FOLDER|URL`
 
 export async function runArchive(args: string[]): Promise<void> {
   const options = new Options(args, { texts: ['rpc', 'program', 'out'] })

@@ -1,7 +1,9 @@
 /** Runs `wallet exit request|status|pay|close|freeze|refuse`: leaves the vault without the venue. */
 import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import { equalBytes, toHex } from '../../protocol/bytes'
+import type { ConfigAccount, EscapeClaim } from '../../protocol/vault/accounts'
 import { type ChainAccess, payerKey } from '../chain/chain_access'
+import { claimDueS, readClaim } from '../chain/claims'
 import { closeExit, freezeVault, payPayout, refuseExit, requestExit } from '../chain/exit_note'
 import { readExitRequest, readMintRecord, readVaultState } from '../chain/read_vault'
 import { requireLamports, sendInstructions } from '../chain/send_instructions'
@@ -26,7 +28,11 @@ import { readHistory } from './recover_notes'
  * The token account that an exit pays: `--destination`, or the payer's own, created when absent.
  * @throws Refused for a destination that the vault cannot pay: the tokens would return as another note
  */
-async function payoutAccount(chain: ChainAccess, options: CommandOptions, mint: string): Promise<Uint8Array> {
+export async function payoutAccount(
+  chain: ChainAccess,
+  options: CommandOptions,
+  mint: string,
+): Promise<Uint8Array> {
   const { token_program } = await readMintRecord(chain, options.program(), mint)
   if (options.optional('destination') !== undefined) {
     const named = options.address('destination')
@@ -49,7 +55,7 @@ async function payoutAccount(chain: ChainAccess, options: CommandOptions, mint: 
   return bytes
 }
 
-function noteOf(options: CommandOptions, wallet: Wallet): WalletNote {
+export function noteOf(options: CommandOptions, wallet: Wallet): WalletNote {
   const note = wallet.note(toHex(options.hex32('note')))
   if (note === undefined)
     throw new Refused("the wallet has no such note: 'notes' lists what it has, 'sync' finds what it lacks")
@@ -88,6 +94,8 @@ export async function exitStatus(options: CommandOptions): Promise<void> {
     const nullifier = nullifierOfNote(note)
     const exit = history.exits.get(toHex(nullifier))
     if (note.state === 'spent' && exit === undefined) continue
+    const claim = config.frozen ? await readClaim(chain, program_id, nullifier) : undefined
+    if (claim !== undefined) console.log(`${note.commitment}  ${claimStage(claim, config)}`)
     const request = await readExitRequest(chain, program_id, nullifier)
     const stage = stageOf(exit, request?.deadline_s, queue.entries)
     const ended = request !== undefined && (request.served || config.frozen)
@@ -101,7 +109,7 @@ export async function exitStatus(options: CommandOptions): Promise<void> {
 const FROZEN = [
   'deposits, settlement and exit requests have ended for good',
   "queued payouts are still paid: 'exit pay'; bonds return: 'exit close'",
-  'unspent notes wait for claims, which this version of the program does not have yet',
+  "'exit claim' claims every unspent note, and run again later collects the payment",
 ]
 
 function stageOf(
@@ -118,6 +126,13 @@ function stageOf(
     return `refunded, ${payout}: ${exit.outcome}; the note is among the wallet's after 'sync'`
   const waits = queued.some(({ number }) => number === exit.payout)
   return waits ? `served, ${payout} waits in the queue` : `served, ${payout} has just left the queue`
+}
+
+/** How far a claim came. */
+export function claimStage(claim: EscapeClaim, config: ConfigAccount): string {
+  if (claim.state === 'cancelled') return 'claim cancelled: a batch spent the note'
+  if (claim.state === 'paid') return `claim paid: ${claim.paid} of ${claim.amount}`
+  return `claimed (${claim.rank}), payable from ${timeOf(claimDueS(config, claim))}`
 }
 
 /** Any payer may. `--number` names a payout of a withdrawal, or one without a wallet. */

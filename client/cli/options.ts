@@ -45,7 +45,7 @@ const TEXTS = [
   ...(['rpc', 'program', 'seed-file', 'wallet', 'payer', 'key', 'mint', 'amount', 'note'] as const),
   ...(['nullifier', 'number', 'destination', 'gap-keys', 'gap-deposits', 'gap-commands', 'archive'] as const),
 ] as const
-const FLAGS = ['replace', 'all', 'refund', 'partial'] as const
+const FLAGS = ['replace', 'all', 'refund', 'partial', 'accept-less'] as const
 type Text = (typeof TEXTS)[number]
 /** Meanings of options, for the message about a missing one. */
 const MEANINGS: Partial<Record<string, string>> = {

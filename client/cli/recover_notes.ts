@@ -6,7 +6,7 @@ import { type CurrentHistory, confirmBatches, currentHistory } from '../chain/cu
 import { nullifierOfNote } from '../exit/prepare_exit'
 import { GAP_LIMITS } from '../limits'
 import { Refused } from '../verify/transcript'
-import { absorbRecovered } from '../wallet/absorb_recovered'
+import { absorbFrozen, absorbRecovered } from '../wallet/absorb_recovered'
 import { type GapLimits, RecoveryIncomplete, recoverWallet } from '../wallet/recover'
 import type { Wallet } from '../wallet/wallet'
 import { saveWallet } from '../wallet/wallet_file'
@@ -72,14 +72,16 @@ export async function recoverNotes(options: CommandOptions): Promise<void> {
 export async function syncNotes(options: CommandOptions): Promise<void> {
   const wallet = options.walletToChange()
   const found = await recovered(options, wallet.seed, options.reader())
-  const { added, spent } = absorbRecovered(wallet, found.wallet, found.history)
+  const { history, vault } = found.proofs
+  const absorb = vault.config.frozen ? absorbFrozen : absorbRecovered
+  const { added, spent } = absorb(wallet, found.wallet, history)
   saveWallet(options.text('wallet'), wallet)
   console.log(`wallet       ${added.length} notes new, ${spent.length} found spent`)
   printNotes(wallet, options.flag('all'))
 }
 
 /** Every note of a seed, after the batches that spent its notes were compared with the node. @throws RecoveryIncomplete */
-async function recovered(options: CommandOptions, seed: Uint8Array, chain: ChainReader) {
+export async function recovered(options: CommandOptions, seed: Uint8Array, chain: ChainReader) {
   const current = await readHistory(options, chain)
   const { history, vault } = current.proofs
   const limits: GapLimits = {
@@ -95,7 +97,7 @@ async function recovered(options: CommandOptions, seed: Uint8Array, chain: Chain
   }
   const unserved = await confirmBatches(chain, options.program(), current, { spent_in, seed })
   if (unserved > 0) console.error(`${unserved} batches of this wallet ${UNSERVED}`)
-  return { wallet, history }
+  return { wallet, proofs: current.proofs }
 }
 
 /** With `--partial`, what was found although more must exist. @throws RecoveryIncomplete */

@@ -128,3 +128,15 @@ export function absorbRecovered(
   })
   return { added, spent: markSpent(wallet, history) }
 }
+
+/**
+ * Brings a wallet up to date with a frozen vault, where nothing lands any more: a note that a batch should have spent is free
+ * if none did, outputs of such batches are gone, and every order is closed. @param recovered as for `absorbRecovered`
+ */
+export function absorbFrozen(wallet: Wallet, recovered: Wallet, history: VaultHistory) {
+  const leaves = new Set(history.leaves.map(toHex))
+  wallet.state.notes = wallet.state.notes.filter(({ commitment }) => leaves.has(commitment))
+  for (const note of wallet.state.notes) note.state = 'free'
+  for (const order of wallet.state.orders) order.open = false
+  return absorbRecovered(wallet, recovered, history)
+}

@@ -15,8 +15,8 @@ const extracted = new WeakMap<Uint8Array, Uint8Array>()
 
 function derived(seed: Uint8Array, label: string, index: bigint, width: number): Uint8Array {
   if (seed.length !== 32) throw new RangeError('a seed has 32 bytes')
-  let key = extracted.get(seed)
-  if (key === undefined) extracted.set(seed, (key = extract(sha256, seed, SALT)))
+  const key = extracted.get(seed) ?? extract(sha256, seed, SALT)
+  extracted.set(seed, key)
   return expand(sha256, key, concatBytes(utf8(label), u64Le(index)), width)
 }
 

@@ -45,8 +45,8 @@ test('what is appended in parts comes back whole and in order, in blocks of boun
   await fc.assert(
     fc.asyncProperty(parts, async (sizes) => {
       rmSync(path, { recursive: true, force: true })
-      let count = 0
-      const wanted = sizes.map((size) => some(count, (count += size)))
+      const starts = sizes.map((_, at) => sizes.slice(0, at).reduce((sum, size) => sum + size, 0))
+      const wanted = sizes.map((size, at) => some(starts[at]!, starts[at]! + size))
       const blocks = await write(wanted)
       const { transactions, block_count, damaged, through_slot } = await Archive.load(path, OF)
       expect(transactions).toEqual(wanted.flat())
