@@ -1,7 +1,7 @@
 /** A frozen vault, by the commands as an owner and a watcher run them: notes are claimed and paid, false claims cancelled. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { createKeyPairSignerFromPrivateKeyBytes } from '@solana/kit'
 import { join } from 'node:path'
+import { createKeyPairSignerFromPrivateKeyBytes } from '@solana/kit'
 import { type ChainAccess, openChainAccess, payerKey } from '../../client/chain/chain_access'
 import { readClaim } from '../../client/chain/claims'
 import { freezeVault, payPayout, readProofs, requestExit } from '../../client/chain/exit_note'
@@ -112,8 +112,7 @@ async function claimFalsely(note: WalletNote): Promise<void> {
   const instruction = toInstruction(prepareClaim(wallet, note, proofs, to), [owner, chain.payer])
   await sendInstructions(chain, [instruction], 'confirmed')
 }
-const stateOf = async (note: WalletNote) =>
-  (await readClaim(chain, program_id, nullifierOfNote(note)))?.state
+const stateOf = async (note: WalletNote) => (await readClaim(chain, program_id, nullifierOfNote(note)))?.state
 const lamportsOf = async (name: string) => {
   const address = (await site.run('address', '--payer', path(name))).out.trim().split(/ +/)[1]!
   const answer = await chain.rpc.getBalance(address as never, { commitment: 'confirmed' }).send()
@@ -121,7 +120,11 @@ const lamportsOf = async (name: string) => {
 }
 
 test('every unspent note is claimed, whatever the wallet file believed; a spent one is not', async () => {
-  await site.fund((await site.run('address', '--payer', path('payer.json'))).out.trim().split(/ +/)[1]!, USDC, '1')
+  await site.fund(
+    (await site.run('address', '--payer', path('payer.json'))).out.trim().split(/ +/)[1]!,
+    USDC,
+    '1',
+  )
   const claimed = await claim()
   expect(claimed).toMatchObject({ code: 0, error: '' })
   const lines = claimed.out.split('\n').filter((line) => line.includes(': claimed (window), payable from 20'))
@@ -149,7 +152,11 @@ test('the watcher cancels claims for notes that a trade and an exit spent, from 
   site.chain.advance(10)
   const archive = ['--rpc', site.chain.url, '--program', program_id, '--out', path('public')]
   expect(await tacit('archive', ...archive)).toMatchObject({ code: 0, error: '' })
-  await site.fund((await site.run('address', '--payer', path('watcher.json'))).out.trim().split(/ +/)[1]!, USDC, '1')
+  await site.fund(
+    (await site.run('address', '--payer', path('watcher.json'))).out.trim().split(/ +/)[1]!,
+    USDC,
+    '1',
+  )
   const before = await lamportsOf('watcher.json')
   const watch = ['watch-escapes', ...site.where, '--payer', path('watcher.json')]
   const watched = await tacit(...watch, '--archive', path('public'), '--once')
