@@ -1,4 +1,4 @@
-/** Reads an archive from a folder or a mirror, up to its first block that is not whole, and extends one in a folder. Bun and Node. */
+/** Reads an archive from a folder or a mirror up to its first block that is not whole; extends one in a folder. Bun and Node. */
 import {
   closeSync,
   existsSync,

@@ -4,10 +4,10 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFile
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
-import { Archive } from '../../client/archive/archive'
-import { type ArchivedTransaction, ArchiveRejected, blockName, encodeBlock } from '../../client/archive/block'
-import { ARCHIVE_BLOCK_BYTES, ARCHIVE_BLOCK_BYTES_MAX } from '../../client/limits'
-import { encodeBase58 } from '../../protocol/base58'
+import { Archive } from '../../../client/archive/archive'
+import { type ArchivedTransaction, ArchiveRejected, blockName, encodeBlock } from '../../../client/archive/block'
+import { ARCHIVE_BLOCK_BYTES, ARCHIVE_BLOCK_BYTES_MAX } from '../../../client/limits'
+import { encodeBase58 } from '../../../protocol/base58'
 
 const folder = mkdtempSync(join(tmpdir(), 'tacit-archive-'))
 const path = join(folder, 'archive')

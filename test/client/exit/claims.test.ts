@@ -1,24 +1,22 @@
 /** A frozen vault, by the commands as an owner and a watcher run them: notes are claimed and paid, false claims cancelled. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { join } from 'node:path'
-import { createKeyPairSignerFromPrivateKeyBytes } from '@solana/kit'
-import { type ChainAccess, openChainAccess, payerKey } from '../../client/chain/chain_access'
-import { readClaim } from '../../client/chain/claims'
-import { freezeVault, payPayout, readProofs, requestExit } from '../../client/chain/exit_note'
-import { readExitRequest } from '../../client/chain/read_vault'
-import { sendInstructions, toInstruction } from '../../client/chain/send_instructions'
-import { ownAccount, tokenBalance } from '../../client/chain/token_account'
-import { nullifierOfNote, prepareClaim } from '../../client/exit/prepare_exit'
-import type { VaultProofs } from '../../client/exit/vault_proofs'
-import { Wallet, type WalletNote } from '../../client/wallet/wallet'
-import { loadWallet, saveWallet } from '../../client/wallet/wallet_file'
-import { decodeBase58 } from '../../protocol/base58'
-import { toHex } from '../../protocol/bytes'
-import { deriveAnchor, deriveOrderId } from '../../protocol/notes/derive'
-import { encodeMemo, noteInner, outputBlinding, settlementCommitment } from '../../protocol/notes/notes'
-import { CliSite, EXIT_DELAY_S, said, USDC } from './cli_site'
+import { type ChainAccess, openChainAccess } from '../../../client/chain/chain_access'
+import { readClaim } from '../../../client/chain/claims'
+import { freezeVault, payPayout, readProofs, requestExit } from '../../../client/chain/exit_note'
+import { readExitRequest } from '../../../client/chain/read_vault'
+import { ownAccount, tokenBalance } from '../../../client/chain/token_account'
+import { nullifierOfNote } from '../../../client/exit/prepare_exit'
+import { Wallet, type WalletNote } from '../../../client/wallet/wallet'
+import { loadWallet, saveWallet } from '../../../client/wallet/wallet_file'
+import { decodeBase58 } from '../../../protocol/base58'
+import { toHex } from '../../../protocol/bytes'
+import { deriveAnchor, deriveOrderId } from '../../../protocol/notes/derive'
+import { encodeMemo, noteInner, outputBlinding, settlementCommitment } from '../../../protocol/notes/notes'
+import { CliSite, EXIT_DELAY_S, said, USDC } from '../cli_site'
+import { claimFalsely } from './false_claim'
 
-const TACIT = join(import.meta.dir, '../../client/cli/tacit.ts')
+const TACIT = join(import.meta.dir, '../../../client/cli/tacit.ts')
 const GAPS = ['--gap-keys', '1', '--gap-deposits', '8', '--gap-commands', '5']
 const BOND_LAMPORTS = 50_000_000n
 
@@ -101,17 +99,6 @@ beforeAll(async () => {
 }, 120_000)
 afterAll(() => site.close())
 
-/** A claim that the client itself would not send. */
-async function claimFalsely(note: WalletNote): Promise<void> {
-  const proofs: VaultProofs = Object.create(await readProofs(chain, program_id), {
-    requireUnspent: { value: () => undefined },
-  })
-  const terms = { program: decodeBase58(program_id, 32)!, payer: payerKey(chain) }
-  const to = { ...terms, destination: ownAccount(chain, USDC).bytes }
-  const owner = await createKeyPairSignerFromPrivateKeyBytes(wallet.tradingSeed(0))
-  const instruction = toInstruction(prepareClaim(wallet, note, proofs, to), [owner, chain.payer])
-  await sendInstructions(chain, [instruction], 'confirmed')
-}
 const stateOf = async (note: WalletNote) => (await readClaim(chain, program_id, nullifierOfNote(note)))?.state
 const lamportsOf = async (name: string) => {
   const address = (await site.run('address', '--payer', path(name))).out.trim().split(/ +/)[1]!
@@ -147,8 +134,8 @@ test('every unspent note is claimed, whatever the wallet file believed; a spent 
 }, 60_000)
 
 test('the watcher cancels claims for notes that a trade and an exit spent, from an archive, and leaves the others', async () => {
-  await claimFalsely(exited)
-  await claimFalsely(traded)
+  await claimFalsely(chain, program_id, wallet, exited)
+  await claimFalsely(chain, program_id, wallet, traded)
   site.chain.advance(10)
   const archive = ['--rpc', site.chain.url, '--program', program_id, '--out', path('public')]
   expect(await tacit('archive', ...archive)).toMatchObject({ code: 0, error: '' })
