@@ -1,7 +1,14 @@
 /** Serves a vault with many settled leaves over JSON-RPC, in the shapes of a Solana node, and counts the calls. */
+
+import { hashFast } from '../../client/wallet/hash_fast'
 import { encodeBase58 } from '../../protocol/base58'
 import { concatBytes, toHex } from '../../protocol/bytes'
-import { deriveAnchor, deriveDepositBlinding, deriveOrderId, deriveTradingKey } from '../../protocol/notes/derive'
+import {
+  deriveAnchor,
+  deriveDepositBlinding,
+  deriveOrderId,
+  deriveTradingKey,
+} from '../../protocol/notes/derive'
 import { MerkleTree } from '../../protocol/notes/merkle_tree'
 import {
   depositCommitment,
@@ -16,7 +23,6 @@ import { publicKeyOf } from '../../protocol/sign'
 import { CONFIG, decodeConfig, TREE } from '../../protocol/vault/accounts'
 import { vaultAddresses } from '../../protocol/vault/addresses'
 import { EVENT, type VaultEvent } from '../../protocol/vault/events'
-import { hashFast } from '../../client/wallet/hash_fast'
 import { answerQuestions } from '../kit/child_process'
 import { random } from '../kit/figures'
 
@@ -67,7 +73,11 @@ class Trader {
     const made = [amount / 2n, amount - amount / 2n].map((part, index_role): Note => {
       const own = outputBlinding({ ...parts, index_role })
       const inner = noteInner(this.owner, own)
-      return { commitment: settlementCommitment({ mint: MINT, amount: part, inner }), blinding: own, amount: part }
+      return {
+        commitment: settlementCommitment({ mint: MINT, amount: part, inner }),
+        blinding: own,
+        amount: part,
+      }
     })
     this.note = made[1]!
     const outputs = made.map((one) => ({
@@ -159,7 +169,12 @@ const { config, tree, ring } = vaultAddresses(PROGRAM)
 /** A legacy transaction of one instruction: payer, program, config, tree, ring; only its signature differs. */
 const wireOf = (signature: Uint8Array): Uint8Array => {
   const keys = concatBytes(new Uint8Array(32).fill(9), PROGRAM, config, tree, ring)
-  const message = concatBytes(Uint8Array.of(1, 0, 4, 5), keys, new Uint8Array(32), Uint8Array.of(1, 1, 1, 2, 0))
+  const message = concatBytes(
+    Uint8Array.of(1, 0, 4, 5),
+    keys,
+    new Uint8Array(32),
+    Uint8Array.of(1, 1, 1, 2, 0),
+  )
   return concatBytes(Uint8Array.of(1), signature, message)
 }
 
@@ -205,7 +220,17 @@ const server = Bun.serve({
 hashFast()
 answerQuestions({
   /** Settles batches until there are so many leaves; the trader fills `fills` times among them. */
-  make({ leaves, fills, unfilled, seed }: { leaves: number; fills: number; unfilled: number; seed: Uint8Array }) {
+  make({
+    leaves,
+    fills,
+    unfilled,
+    seed,
+  }: {
+    leaves: number
+    fills: number
+    unfilled: number
+    seed: Uint8Array
+  }) {
     vault = new Vault(new Trader(new Uint8Array(seed), unfilled))
     const batches = Math.ceil(leaves / OUTPUTS)
     const every = Math.floor(batches / fills)

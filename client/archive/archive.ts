@@ -77,8 +77,11 @@ export class Archive {
     const grows = last !== undefined && last.bytes.length < ARCHIVE_BLOCK_BYTES
     const pending = grows ? [...last.transactions, ...fresh] : fresh
     if (grows) this.blocks.pop()
-    for (const transactions of inBlocks(pending)) {
-      const block = encodeBlock(this.of, this.blocks.at(-1), { through_slot, transactions })
+    const parts = inBlocks(pending)
+    for (const [at, transactions] of parts.entries()) {
+      // A process that ends between two blocks leaves what the first of them has.
+      const reaches = at === parts.length - 1 ? through_slot : transactions.at(-1)!.slot
+      const block = encodeBlock(this.of, this.blocks.at(-1), { through_slot: reaches, transactions })
       write(join(this.where, blockName(block.number)), block.bytes)
       this.add(block)
     }

@@ -45,7 +45,7 @@ type ReadEvents = {
   /** Transactions that a node was asked for. */
   read: number
 }
-export type CurrentHistory = ReadEvents & {
+export type CurrentHistory = Omit<ReadEvents, 'events'> & {
   /** Both trees, rebuilt from the whole history, have the roots of the finalized vault. */
   proofs: VaultProofs
 }
@@ -122,8 +122,8 @@ export async function readEventsFrom(
 export const newest = (vaults: readonly VaultState[]): VaultState =>
   vaults.reduce((latest, one) => (one.slot > latest.slot ? one : latest))
 
-function checked(chain: ChainReader, read: ReadEvents): CurrentHistory {
-  const proofs = new VaultProofs(vaultHistory(read.events), newest(read.vaults))
+function checked(chain: ChainReader, { events, ...read }: ReadEvents): CurrentHistory {
+  const proofs = new VaultProofs(vaultHistory(events), newest(read.vaults))
   proofs.check()
   for (const [at, other] of read.vaults.entries())
     if (!proofs.covers(other))

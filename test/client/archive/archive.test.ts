@@ -5,7 +5,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { Archive } from '../../../client/archive/archive'
-import { type ArchivedTransaction, ArchiveRejected, blockName, encodeBlock } from '../../../client/archive/block'
+import {
+  type ArchivedTransaction,
+  ArchiveRejected,
+  blockName,
+  encodeBlock,
+} from '../../../client/archive/block'
 import { ARCHIVE_BLOCK_BYTES, ARCHIVE_BLOCK_BYTES_MAX } from '../../../client/limits'
 import { encodeBase58 } from '../../../protocol/base58'
 
@@ -69,6 +74,17 @@ test('a full block is never written again', async () => {
   await write([some(150, 160), some(160, 400)])
   expect(readFileSync(blockPath(0)).equals(full)).toBe(true)
   expect((await Archive.load(path, OF)).transactions).toEqual(some(0, 400))
+})
+
+test('a block reaches no further than its own transactions, should the next never be written', async () => {
+  const archive = new Archive(path, OF)
+  archive.extend(some(0, 250), 9_000)
+  rmSync(blockPath(2))
+  const left = await Archive.load(path, OF)
+  expect([left.block_count, left.through_slot]).toEqual([2, left.transactions.at(-1)!.slot])
+  rmSync(blockPath(1))
+  const first = await Archive.load(path, OF)
+  expect(first.through_slot).toBe(first.transactions.at(-1)!.slot)
 })
 
 test('a torn or flipped block ends the archive before it, and the next extension goes on from there', async () => {

@@ -149,7 +149,12 @@ async function run(words: readonly string[], note: WalletNote | undefined): Prom
 test('all of them, to the last payment', async () => {
   const scenes = structuredCloneOf(SCENES)
   for (const words of commands) {
-    const name = words.slice(0, words.findIndex((word) => word.startsWith('--'))).join(' ')
+    const name = words
+      .slice(
+        0,
+        words.findIndex((word) => word.startsWith('--')),
+      )
+      .join(' ')
     const scene = scenes[name]?.shift()
     if (scene === undefined) throw new Error(`the document names '${name}', which this test does not know`)
     await scene.before?.()
