@@ -25,12 +25,9 @@ mod known_states;
 mod mint_record;
 mod note;
 mod opening;
-mod payout_mint;
 mod queue;
-mod spent_proof;
 mod syscalls;
 mod token;
-mod transfer;
 mod tree;
 
 /// Runtime entry: 0 is success, any other value an error (a number below 2^32 is `Custom`).
