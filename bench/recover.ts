@@ -11,6 +11,7 @@ import { recoverWallet } from '../client/wallet/recover'
 import { toHex } from '../protocol/bytes'
 import { runBench, startChild } from './kit/child_process'
 import { type Figure, numbers } from './kit/figures'
+import type { MadeVault } from './recovery/vault_node'
 
 const { leaves, tail, fills, unfilled } = numbers({ leaves: 1_000_000, tail: 100, fills: 20, unfilled: 100 })
 /** Of the wallet's deposit: the fills only divide it. */
@@ -22,7 +23,7 @@ const node = startChild('recovery/vault_node.ts')
 
 await runBench('recover', [node], async (dir) => {
   const made = { leaves, fills, unfilled, seed: [...seed] }
-  const { rpc_url, program_id } = await node.ask<{ rpc_url: string; program_id: string }>('make', made)
+  const { rpc_url, program_id } = await node.ask<MadeVault>('make', made)
   const chain = openChainReader(rpc_url)
   const recover = async (figure: string, from: HistoryFrom): Promise<Figure[]> => {
     await node.ask('calls')

@@ -2,7 +2,7 @@
 
 import { hashFast } from '../../client/wallet/hash_fast'
 import { encodeBase58 } from '../../protocol/base58'
-import { concatBytes, toHex } from '../../protocol/bytes'
+import { concatBytes } from '../../protocol/bytes'
 import {
   deriveAnchor,
   deriveDepositBlinding,
@@ -217,6 +217,8 @@ const server = Bun.serve({
   },
 })
 
+export type MadeVault = { rpc_url: string; program_id: string }
+
 hashFast()
 answerQuestions({
   /** Settles batches until there are so many leaves; the trader fills `fills` times among them. */
@@ -235,7 +237,7 @@ answerQuestions({
     const batches = Math.ceil(leaves / OUTPUTS)
     const every = Math.floor(batches / fills)
     for (let batch = 0; batch < batches; batch++) vault.settle(batch % every === every - 1)
-    return { rpc_url: server.url.href, program_id: encodeBase58(PROGRAM), mint: toHex(MINT) }
+    return { rpc_url: server.url.href, program_id: encodeBase58(PROGRAM) } satisfies MadeVault
   },
   grow({ batches }: { batches: number }) {
     for (let batch = 0; batch < batches; batch++) vault.settle(false)

@@ -25,7 +25,15 @@ import { LOADED_ACCOUNTS_BYTES_MAX } from '../../protocol/limits'
 import { type VaultErrorName, vaultError } from '../../protocol/vault/errors'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
 import { SEND_COMPUTE_UNITS_MAX, SEND_POLL_MS, SEND_RESEND_POLLS } from '../limits'
-import { addressOf, type ChainAccess, isPassing, patientRead, sleep } from './chain_access'
+import {
+  addressOf,
+  type ChainAccess,
+  type ChainNode,
+  isPassing,
+  nodesOf,
+  patientRead,
+  sleep,
+} from './chain_access'
 import { ownAccount, tokenBalance } from './token_account'
 
 /** Converts to the form of @solana/kit. @throws RangeError when `signers` lacks an account that must sign */
@@ -175,16 +183,22 @@ export async function sendInstructions(
   const wire = getBase64EncodedWireTransaction(signed)
   for (let poll = 0; ; poll++) {
     if (poll % SEND_RESEND_POLLS === 0) await send(chain, wire, poll > 0)
-    const { value } = await patientRead(() => rpc.getSignatureStatuses([signature]).send())
-    const status = value[0]
-    if (status?.err) throw landedFailure(status.err)
-    if (status?.confirmationStatus === 'finalized' || status?.confirmationStatus === commitment)
+    const statuses = await Promise.all(nodesOf(chain).map((node) => statusAt(node, signature)))
+    const landed = statuses.find(({ status }) => status !== null)?.status
+    if (landed?.err) throw landedFailure(landed.err)
+    if (landed?.confirmationStatus === 'finalized' || landed?.confirmationStatus === commitment)
       return signature
-    const height = await patientRead(() => rpc.getBlockHeight({ commitment: 'confirmed' }).send())
-    if (!status && height > lifetime.lastValidBlockHeight)
+    if (statuses.every(({ status, height }) => !status && height > lifetime.lastValidBlockHeight))
       throw new TransactionFailed('the transaction expired before it landed, and never will: run it again')
     await sleep(SEND_POLL_MS)
   }
+}
+
+/** The height first: a transaction that a node does not know after its lifetime is over never lands. */
+async function statusAt({ rpc }: ChainNode, signature: Signature) {
+  const height = await patientRead(() => rpc.getBlockHeight({ commitment: 'confirmed' }).send())
+  const { value } = await patientRead(() => rpc.getSignatureStatuses([signature]).send())
+  return { height, status: value[0] ?? null }
 }
 
 /**

@@ -4,6 +4,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, truncateSync } from 'nod
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startChild } from '../../../bench/kit/child_process'
+import type { MadeVault } from '../../../bench/recovery/vault_node'
 import { Archive } from '../../../client/archive/archive'
 import { blockName } from '../../../client/archive/block'
 import { ARCHIVE_WRITE_EVERY } from '../../../client/limits'
@@ -23,7 +24,7 @@ let program_id: string
 
 beforeAll(async () => {
   const made = { leaves: LEAVES, fills: 5, unfilled: 1, seed: [...new Uint8Array(32)] }
-  const vault = await node.ask<{ rpc_url: string; program_id: string }>('make', made)
+  const vault = await node.ask<MadeVault>('make', made)
   program_id = vault.program_id
   where = ['--rpc', vault.rpc_url, '--program', program_id]
 }, 180_000)
