@@ -50,6 +50,7 @@ export {
 
 export { absorbEvent, WalletMismatch } from './wallet/absorb'
 export {
+  absorbFrozen,
   absorbRecovered,
   adoptRefunds,
   alignCounters,
@@ -69,7 +70,7 @@ export {
 } from './chain/current_history'
 export { type ReadHistoryOptions, readVaultEvents, readVaultHistory } from './chain/read_history'
 export { GAP_LIMITS } from './limits'
-export { type GapLimits, recoverWallet } from './wallet/recover'
+export { type GapLimits, RecoveryIncomplete, recoverWallet } from './wallet/recover'
 export {
   HistoryIncomplete,
   leafFinder,
@@ -108,6 +109,18 @@ export { airdrop, mintTo } from './chain/embedded_faucet'
 export { closeExit, freezeVault, payPayout, readProofs, refuseExit, requestExit } from './chain/exit_note'
 export { type ExitRequestTerms, nullifierOfNote, prepareExitRequest } from './exit/prepare_exit'
 export { ProofUnavailable, VaultProofs } from './exit/vault_proofs'
+
+// Claims of a frozen vault; any payer may challenge a false one and pay one that is due.
+
+export {
+  challengeClaim,
+  claimDueS,
+  claimNote,
+  payClaim,
+  readClaim,
+  readClaims,
+  redirectClaim,
+} from './chain/claims'
 
 // Audit: note tree, spent log and payout queue of a vault rebuilt from its events.
 

@@ -10,7 +10,6 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs'
-import { join } from 'node:path'
 import { ARCHIVE_BLOCK_BYTES, ARCHIVE_BLOCK_BYTES_MAX, ARCHIVE_CALL_MS } from '../limits'
 import {
   type ArchiveBlock,
@@ -82,12 +81,13 @@ export class Archive {
       // A process that ends between two blocks leaves what the first of them has.
       const reaches = at === parts.length - 1 ? through_slot : transactions.at(-1)!.slot
       const block = encodeBlock(this.of, this.blocks.at(-1), { through_slot: reaches, transactions })
-      write(join(this.where, blockName(block.number)), block.bytes)
+      write(pathOf(this.where, block.number), block.bytes)
       this.add(block)
     }
     this.transactions.push(...fresh)
     // Blocks of an earlier archive that this one replaced.
-    for (let number = this.block_count; existsSync(this.path(number)); number++) rmSync(this.path(number))
+    for (let number = this.block_count; existsSync(pathOf(this.where, number)); number++)
+      rmSync(pathOf(this.where, number))
   }
 
   private add(block: ArchiveBlock): void {
@@ -95,21 +95,20 @@ export class Archive {
     this.blocks.push({ number, hash, through_slot })
     this.last = block
   }
-  private path(number: number): string {
-    return join(this.where, blockName(number))
-  }
 }
 
+/** The URL of a mirror's block has the same form. */
+const pathOf = (where: string, number: number): string => `${where.replace(/\/$/, '')}/${blockName(number)}`
 const isUrl = (where: string): boolean => /^https?:\/\//.test(where)
 
 function readFolder(where: string, number: number): Uint8Array | undefined {
-  const path = join(where, blockName(number))
+  const path = pathOf(where, number)
   return existsSync(path) ? readFileSync(path) : undefined
 }
 
 /** Undefined where the mirror has no such block. */
 async function readMirror(where: string, number: number): Promise<Uint8Array | undefined> {
-  const url = `${where.replace(/\/$/, '')}/${blockName(number)}`
+  const url = pathOf(where, number)
   const answer = await fetch(url, { signal: AbortSignal.timeout(ARCHIVE_CALL_MS) }).catch(() => undefined)
   if (answer?.status === 404) return undefined
   if (!answer?.ok) {

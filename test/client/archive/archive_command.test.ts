@@ -1,6 +1,6 @@
 /** `tacit archive` as a process: it extends, survives being killed, and serves auditors as files. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { existsSync, mkdtempSync, readFileSync, rmSync, truncateSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startChild } from '../../../bench/kit/child_process'
@@ -96,6 +96,28 @@ test('an auditor reads a mirror and what came after it', async () => {
   await mirror.stop(true)
   const gone = await said(start(...audit))
   expect([gone.code, gone.error.includes('does not answer')]).toEqual([3, true])
+}, 120_000)
+
+test('a wallet is recovered from the archive and what came after it, or it says what is missing', async () => {
+  const seed_file = join(folder, 'seed')
+  writeFileSync(seed_file, '00'.repeat(32), { mode: 0o600 })
+  await node.ask('grow', { batches: 1 })
+  await calls()
+  const recover = (name: string, ...args: string[]) => {
+    const files = ['--seed-file', seed_file, '--wallet', join(folder, name), '--archive', out]
+    return said(start('wallet.ts', 'recover', ...where, ...files, ...args))
+  }
+  const whole = await recover('whole.json')
+  expect(whole).toMatchObject({ code: 0, error: '' })
+  expect(whole.out).toMatch(/total .* 1000000\n/)
+  // Six batches that the archive lacks, five of the wallet with their decoys, accounts and listings.
+  expect(await calls()).toBeLessThan(6 + 5 * 4 + 10)
+  const short = await recover('short.json', '--gap-commands', '1')
+  expect([short.code, existsSync(join(folder, 'short.json'))]).toEqual([1, false])
+  expect(short.error).toContain('key 0 has commands or notes in settlement batch')
+  const part = await recover('part.json', '--gap-commands', '1', '--partial')
+  expect(part).toMatchObject({ code: 0, error: expect.stringContaining('the recovery is not complete') })
+  expect(part.out).toContain('no notes')
 }, 120_000)
 
 test('what is asked wrongly is said', async () => {
