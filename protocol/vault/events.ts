@@ -147,7 +147,7 @@ const ESCAPE_PAID = struct({
 })
 
 /** The discriminator 255, the event's number from 1, its fields. */
-const EVENT = struct({
+export const EVENT = struct({
   instruction: numberOf('emit'),
   event: union(
     'kind',

@@ -132,7 +132,7 @@ test('a payout to an account that is not there comes back as a note, and a spent
   expect(closed.out).toContain('verdict      agrees')
 }, 60_000)
 
-test('after a missed deadline anyone freezes the vault: bonds return, and notes wait', async () => {
+test('after a missed deadline anyone freezes the vault: bonds return, and claims open', async () => {
   const [note] = notesIn((await wallet('notes', ...own())).out)
   await requested(note!)
   site.chain.advance(10)
@@ -144,8 +144,8 @@ test('after a missed deadline anyone freezes the vault: bonds return, and notes 
   site.chain.advance(2)
   const frozen = await exit('freeze', '--note', note!)
   expect(frozen).toMatchObject({ code: 0, error: '' })
-  expect(frozen.out).toContain('unspent notes wait for claims')
-  expect((await exit('status')).out).toMatch(/frozen since 20[\s\S]*unspent notes wait for claims/)
+  expect(frozen.out).toContain("'exit claim' claims every unspent note")
+  expect((await exit('status')).out).toMatch(/frozen since 20[\s\S]*'exit claim' claims every unspent note/)
   expect(await statusOf(note!)).toContain("'exit close' returns the bond")
   expect(await exit('close', '--note', note!)).toMatchObject({ code: 0, error: '' })
   expect(await statusOf(note!)).toContain('no request')
