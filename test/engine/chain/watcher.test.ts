@@ -171,6 +171,25 @@ test('an epoch that this boot has opened already is not opened again', async () 
   await world.close()
 }, 20_000)
 
+test('an opening whose provider falls silent is shown as unreachable, and goes on with it', async () => {
+  const world = await VaultWorld.open()
+  const endpoint = new LyingEndpoint(world.chain.url)
+  endpoint.lies = {
+    sendTransaction() {
+      endpoint.silent = true
+      return undefined
+    },
+  }
+  const booted = world.boot({ connect: { rpc_urls: [endpoint.url] } })
+  while (!world.port?.health().reasons.includes('rpc_unreachable')) await Bun.sleep(1)
+  endpoint.lies = {}
+  endpoint.silent = false
+  await booted
+  expect(world.port.health().reasons).not.toContain('rpc_unreachable')
+  await world.close()
+  await endpoint.stop()
+}, 20_000)
+
 test('settled batches are read no further back than asked for', async () => {
   const world = await VaultWorld.open()
   const endpoint = new LyingEndpoint(world.chain.url)
