@@ -30,6 +30,29 @@ test('deposits arrive once, in leaf order, and only up to a root the own tree re
   await world.close()
 })
 
+test('leaves wait until the earlier ones are durable', async () => {
+  const world = await VaultWorld.open()
+  await world.deposit(1n)
+  const durable = Promise.withResolvers<void>()
+  const firsts: number[] = []
+  const pass = world.sink.leaves.bind(world.sink)
+  world.sink.leaves = async (first_index, leaves) => {
+    firsts.push(first_index)
+    await durable.promise
+    await pass(first_index, leaves)
+  }
+  await world.boot()
+  while (firsts.length === 0) await Bun.sleep(1)
+  await world.deposit(2n)
+  const { slot } = world.port.view()
+  while (world.port.view().slot < slot + 40) await Bun.sleep(1)
+  expect(firsts).toEqual([0])
+  durable.resolve()
+  await world.sink.until(() => world.sink.told.length === 2)
+  expect(firsts).toEqual([0, 1])
+  await world.close()
+}, 20_000)
+
 test('after a restart the leaves go on where the journal ended', async () => {
   const world = await VaultWorld.open()
   await world.deposit(1n, 2n)
