@@ -113,6 +113,18 @@ test('destinations of up to 1 KiB share a transaction, larger and missing ones h
   await endpoint.stop()
 }, 20_000)
 
+test('payments that ended make room for others: more than may be in flight at a time all end', async () => {
+  const world = await opened()
+  const missing = () => world.payout({ mint, destination: randomField(), amount: 1n })
+  for (let batch = 1; batch <= 4; batch++) {
+    const payouts = Array.from({ length: 20 }, missing)
+    world.outbox.add(world.nextPayload(payouts, 1, 1))
+    await world.outbox.until(() => payouts.every(({ number }) => ended(world, number)))
+  }
+  expect(world.outbox.payouts.length).toBeGreaterThan(LIMITS.payments_in_flight_max)
+  await world.close()
+}, 60_000)
+
 test('a destination closed after its payment was signed holds up no settlement, and comes back as a note', async () => {
   const world = await opened()
   const destination = await payee(world)

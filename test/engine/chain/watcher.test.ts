@@ -30,6 +30,29 @@ test('deposits arrive once, in leaf order, and only up to a root the own tree re
   await world.close()
 })
 
+test('leaves wait until the earlier ones are durable', async () => {
+  const world = await VaultWorld.open()
+  await world.deposit(1n)
+  const durable = Promise.withResolvers<void>()
+  const firsts: number[] = []
+  const pass = world.sink.leaves.bind(world.sink)
+  world.sink.leaves = async (first_index, leaves) => {
+    firsts.push(first_index)
+    await durable.promise
+    await pass(first_index, leaves)
+  }
+  await world.boot()
+  while (firsts.length === 0) await Bun.sleep(1)
+  await world.deposit(2n)
+  const { slot } = world.port.view()
+  while (world.port.view().slot < slot + 40) await Bun.sleep(1)
+  expect(firsts).toEqual([0])
+  durable.resolve()
+  await world.sink.until(() => world.sink.told.length === 2)
+  expect(firsts).toEqual([0, 1])
+  await world.close()
+}, 20_000)
+
 test('after a restart the leaves go on where the journal ended', async () => {
   const world = await VaultWorld.open()
   await world.deposit(1n, 2n)
@@ -198,6 +221,25 @@ test('an epoch that this boot has opened already is not opened again', async () 
   expect(second).toEqual({ slot: first.slot, signature: new Uint8Array(64) })
   await port.close()
   await world.close()
+}, 20_000)
+
+test('an opening whose provider falls silent is shown as unreachable, and goes on with it', async () => {
+  const world = await VaultWorld.open()
+  const endpoint = new LyingEndpoint(world.chain.url)
+  endpoint.lies = {
+    sendTransaction() {
+      endpoint.silent = true
+      return undefined
+    },
+  }
+  const booted = world.boot({ connect: { rpc_urls: [endpoint.url] } })
+  while (!world.port?.health().reasons.includes('rpc_unreachable')) await Bun.sleep(1)
+  endpoint.lies = {}
+  endpoint.silent = false
+  await booted
+  expect(world.port.health().reasons).not.toContain('rpc_unreachable')
+  await world.close()
+  await endpoint.stop()
 }, 20_000)
 
 test('settled batches are read no further back than asked for', async () => {
