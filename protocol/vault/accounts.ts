@@ -82,7 +82,9 @@ export const CONFIG = struct({
   tree: fixed(32),
   ring: fixed(32),
   queue: fixed(32),
-  reserved: zeros(32),
+  /** Leaves of the note tree at the freeze: later ones are refund notes of the payout queue. */
+  frozen_leaf_count: uint,
+  reserved: zeros(24),
 })
 export type ConfigAccount = ValueOf<typeof CONFIG>
 
@@ -118,6 +120,12 @@ type KnownState = ValueOf<typeof RING>['states'][number]
 /** Earlier states, oldest first. */
 export type RingAccount = { states: KnownState[] }
 
+const u128: Codec<bigint> = mapped(
+  array(u64, 2),
+  ([low, high]) => low! | (high! << 64n),
+  (value) => [value & 0xffff_ffff_ffff_ffffn, value >> 64n],
+)
+
 /** 224 bytes. */
 export const MINT_RECORD = struct({
   head: head(4),
@@ -135,10 +143,17 @@ export const MINT_RECORD = struct({
   min_exit: u64,
   /** Base units owed to notes and accrued fees. */
   liabilities: u64,
-  /** Base units owed to entries of the payout queue. */
+  /** Base units owed to entries of the payout queue, and in a frozen vault to the refund notes they became. */
   queued: u64,
-  window: zeros(24),
-  reserved: zeros(64),
+  /** Amounts of all window claims that were not challenged before `window_fixed_at_s`. */
+  window_total: u128,
+  /** The vault's balance less `queued` when the first claim was paid; 0 before. */
+  window_base: u64,
+  /** Part of the base that window claims wait for; 0 before the first payment. */
+  window_owed: u64,
+  /** Unix seconds of the first payment of a claim: base and total are fixed; 0 before. */
+  window_fixed_at_s: uint,
+  reserved: zeros(48),
 })
 export type MintRecord = ValueOf<typeof MINT_RECORD>
 
@@ -162,6 +177,36 @@ export const EXIT_REQUEST = struct({
   reserved: zeros(16),
 })
 export type ExitRequest = ValueOf<typeof EXIT_REQUEST>
+
+export const ESCAPE_STATES = ['open', 'paid', 'cancelled'] as const
+/**
+ * `window`: claimed within one `exit_delay_s` of the freeze, paid its share of the base. `late`: claimed later, paid from
+ * what window claims leave. `refund`: a refund note that `pay` appended after the freeze, paid in full from `queued`.
+ */
+export const ESCAPE_RANKS = ['late', 'window', 'refund'] as const
+
+/** 200 bytes; stays when paid or cancelled, so a note has one claim at most. Its bond is 0.05 SOL beyond rent. */
+export const ESCAPE_CLAIM = struct({
+  head: head(8),
+  bump: u8,
+  state: word(ESCAPE_STATES),
+  rank: word(ESCAPE_RANKS),
+  zero: zeros(3),
+  nullifier: fixed(32),
+  mint: fixed(32),
+  amount: u64,
+  destination: fixed(32),
+  /** Trading key that owns the note. */
+  owner: fixed(32),
+  bond_payer: fixed(32),
+  /** Unix seconds of the chain's clock. */
+  claimed_at_s: uint,
+  /** Changes of the destination. */
+  sequence: uint,
+  /** Base units paid; 0 before. */
+  paid: u64,
+})
+export type EscapeClaim = ValueOf<typeof ESCAPE_CLAIM>
 
 const QUEUE_ENTRY = struct({
   /** Never reused; 0 in a place that was never taken. */
@@ -208,6 +253,7 @@ export const ACCOUNT_BYTES = {
   ring: RING.size!,
   mint_record: MINT_RECORD.size!,
   exit_request: EXIT_REQUEST.size!,
+  escape_claim: ESCAPE_CLAIM.size!,
   /** With the first 60 entries. */
   queue: queueLayout(QUEUE_GROWTH).size!,
 } as const
@@ -216,6 +262,7 @@ export const decodeConfig = (data: Uint8Array): ConfigAccount | undefined => dec
 export const decodeTree = (data: Uint8Array): TreeAccount | undefined => decoded(TREE, data)
 export const decodeMintRecord = (data: Uint8Array): MintRecord | undefined => decoded(MINT_RECORD, data)
 export const decodeExitRequest = (data: Uint8Array): ExitRequest | undefined => decoded(EXIT_REQUEST, data)
+export const decodeEscapeClaim = (data: Uint8Array): EscapeClaim | undefined => decoded(ESCAPE_CLAIM, data)
 
 export function decodeRing(data: Uint8Array): RingAccount | undefined {
   const ring = decoded(RING, data)

@@ -30,6 +30,9 @@ export const vaultTokenSeeds = (mint: Uint8Array): readonly Uint8Array[] => [utf
 /** Open exit request of a note. `nullifier`: 32 bytes, big-endian field element. */
 export const exitRequestSeeds = (nullifier: Uint8Array): readonly Uint8Array[] => [utf8('exit'), nullifier]
 
+/** Claim of a note in a frozen vault. `nullifier`: 32 bytes, big-endian field element. */
+export const escapeClaimSeeds = (nullifier: Uint8Array): readonly Uint8Array[] => [utf8('escape'), nullifier]
+
 function address(text: string): Uint8Array {
   const bytes = decodeBase58(text, 32)
   if (bytes === undefined) throw new Error(`not an address: ${text}`)
@@ -112,3 +115,6 @@ export const vaultTokenAddress = (program_id: Uint8Array, mint: Uint8Array): Uin
 
 export const exitRequestAddress = (program_id: Uint8Array, nullifier: Uint8Array): Uint8Array =>
   findAddress(exitRequestSeeds(nullifier), program_id).address
+
+export const escapeClaimAddress = (program_id: Uint8Array, nullifier: Uint8Array): Uint8Array =>
+  findAddress(escapeClaimSeeds(nullifier), program_id).address

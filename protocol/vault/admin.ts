@@ -1,4 +1,4 @@
-/** Builds the instructions of the deployer and the admin: `initialize` (0), `register_mint` (1) and 10 to 14. */
+/** Builds the instructions of the deployer and the admin: `initialize` (0), `register_mint` (1), 10 to 14 and 22. */
 import { fixed, struct, u64, uint, word } from '../codec'
 import { mintRecordAddress, SYSTEM_PROGRAM, vaultAddresses, vaultTokenAddress } from './addresses'
 import {
@@ -100,7 +100,7 @@ export function registerMintInstruction(fields: RegisterMintFields): VaultInstru
   return { program, accounts, data: REGISTER_MINT.encode(fields) }
 }
 
-// The admin signs 10 to 14, except that a new admin applies its own announcement, which proves that its key exists.
+// The admin signs 10 to 14 and 22, except that a new admin applies its own announcement, which proves that its key exists.
 // `authorize_restore` has no apply: `open_epoch` consumes it.
 
 const ADMIN_ACTIONS = ['announce', 'apply', 'cancel'] as const
@@ -126,7 +126,7 @@ function adminInstruction({ program, admin }: AdminFields, data: Uint8Array): Va
   return { program, accounts: listAccounts(ADMIN_ACCOUNTS, { admin, config }), data }
 }
 
-/** Effective twice the exit delay after the announcement. */
+/** Effective twice the exit delay after the announcement, void 30 days later, as each announcement. */
 export const rotateSignerInstruction = (fields: AdminFields & KeyAction): VaultInstruction =>
   adminInstruction(fields, ROTATE_SIGNER.encode({ action: fields.action, key: fields.key }))
 
@@ -146,6 +146,17 @@ export const pauseInstruction = (fields: AdminFields): VaultInstruction =>
 export const unpauseInstruction = (fields: AdminFields): VaultInstruction =>
   adminInstruction(fields, UNPAUSE.encode({}))
 
+/** 9 bytes. */
+const DECLARE_OUTAGE = struct({
+  instruction: numberOf('declare_outage'),
+  /** 1 to three times the exit delay. */
+  extra_s: uint,
+})
+
+/** Extends the deadline of each exit request that is open and not past it; once in 90 days. */
+export const declareOutageInstruction = (fields: AdminFields & { extra_s: number }): VaultInstruction =>
+  adminInstruction(fields, DECLARE_OUTAGE.encode(fields))
+
 export const ADMIN_FORMS = {
   initialize: { data: INITIALIZE, accounts: INITIALIZE_ACCOUNTS },
   register_mint: { data: REGISTER_MINT, accounts: REGISTER_MINT_ACCOUNTS },
@@ -154,4 +165,5 @@ export const ADMIN_FORMS = {
   authorize_restore: { data: AUTHORIZE_RESTORE, accounts: ADMIN_ACCOUNTS },
   pause: { data: PAUSE, accounts: ADMIN_ACCOUNTS },
   unpause: { data: UNPAUSE, accounts: ADMIN_ACCOUNTS },
+  declare_outage: { data: DECLARE_OUTAGE, accounts: ADMIN_ACCOUNTS },
 } satisfies Forms

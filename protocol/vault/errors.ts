@@ -24,6 +24,7 @@ export const VAULT_ERRORS = [
   [7020, 'vault_paused', 'The vault is paused: deposit and settle wait.'],
   [7021, 'vault_frozen', 'The vault winds down: deposit, settle and new exit requests have ended.'],
   [7023, 'not_paused', 'The vault is not paused, or is paused already.'],
+  [7024, 'vault_not_frozen', 'The vault is not frozen: claims open with the freeze.'],
   [
     7030,
     'unsupported_mint',
@@ -78,9 +79,20 @@ export const VAULT_ERRORS = [
   [7077, 'exit_already_requested', 'The note has an exit request.'],
   [7078, 'exit_served', 'The request is served: it can only be closed.'],
   [7079, 'exit_open', 'The request is neither served nor ended by a freeze.'],
-  [7080, 'nothing_pending', 'No such change is announced.'],
+  [7080, 'nothing_pending', 'No such change is announced, or it is void 30 days after it took effect.'],
   [7081, 'not_effective', 'The announced change is not effective yet.'],
-  [7082, 'restore_not_authorized', 'No effective restore is announced.'],
+  [7082, 'restore_not_authorized', 'No effective restore is announced, or it is void after 30 days.'],
+  [7083, 'outage_too_soon', 'An outage was declared within the last 90 days.'],
+  [7090, 'already_claimed', 'The note has a claim, open or closed.'],
+  [7091, 'claim_closed', 'The claim is paid or cancelled.'],
+  [7092, 'payment_not_due', 'The claim cannot be paid yet.'],
+  [
+    7093,
+    'destination_unusable',
+    'The destination cannot receive the payment, or the issuer froze the vault.',
+  ],
+  [7094, 'payment_short', 'Less than the amount of the late claim is available, and its owner did not sign.'],
+  [7095, 'wrong_sequence', "The redirect's sequence is not the claim's plus one."],
 ] as const
 
 export type VaultErrorName = (typeof VAULT_ERRORS)[number][1]

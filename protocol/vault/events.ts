@@ -8,6 +8,7 @@
 import { decodeBase58 } from '../base58'
 import { bool, type Codec, fixed, mapped, struct, u16, u64, uint, union, type ValueOf, word } from '../codec'
 import { INNER_DATA_CHARACTERS_MAX } from '../limits'
+import { ESCAPE_RANKS } from './accounts'
 import { decoded, type Forms, lists, numberOf, orZeros } from './instruction'
 import { PAYOUT_KINDS, SETTLE_OUTPUT, type SettleOutput } from './settle'
 
@@ -123,6 +124,28 @@ const PAID: Codec<Omit<ValueOf<typeof PAID_LAYOUT>, 'refund'> & { refund: Refund
   (event) => ({ ...event, refund: event.refund ?? { leaf_index: 0, commitment: new Uint8Array(32) } }),
 )
 
+const ESCAPE_CLAIMED = struct({
+  nullifier: fixed(32),
+  commitment: fixed(32),
+  leaf_index: uint,
+  mint: fixed(32),
+  amount: u64,
+  destination: fixed(32),
+  owner: fixed(32),
+  rank: word(ESCAPE_RANKS),
+  /** Unix seconds of the chain's clock from which `pay_escape` pays. */
+  due_s: uint,
+})
+
+const ESCAPE_PAID = struct({
+  nullifier: fixed(32),
+  mint: fixed(32),
+  amount: u64,
+  /** At most the amount. */
+  paid: u64,
+  destination: fixed(32),
+})
+
 /** The discriminator 255, the event's number from 1, its fields. */
 const EVENT = struct({
   instruction: numberOf('emit'),
@@ -137,6 +160,10 @@ const EVENT = struct({
       frozen: struct({ nullifier: fixed(32), frozen_at_s: uint }),
       paid: PAID,
       exit_closed: struct({ nullifier: fixed(32), served: bool }),
+      escape_claimed: ESCAPE_CLAIMED,
+      escape_challenged: struct({ nullifier: fixed(32), challenger: fixed(32) }),
+      escape_paid: ESCAPE_PAID,
+      escape_redirected: struct({ nullifier: fixed(32), sequence: uint, destination: fixed(32) }),
     },
     1,
   ),

@@ -6,7 +6,7 @@ import { exitRequestAddress, mintRecordAddress, SYSTEM_PROGRAM, vaultAddresses }
 import { bare, type Forms, listAccounts, numberOf, type VaultInstruction } from './instruction'
 
 /** Opens a note in public, 49 bytes; the note's owner signs the transaction. */
-const OPENING = struct({
+export const OPENING = struct({
   /** `deposit` for notes of the program (deposits and refunds), whose commitment covers the leaf index. */
   form: word(['settlement', 'deposit']),
   /** Base units. */
@@ -17,7 +17,7 @@ const OPENING = struct({
 export type NoteOpening = ValueOf<typeof OPENING>
 
 /** Siblings from the leaf upwards. */
-const PATH = array(fixed(32), TREE_DEPTH)
+export const PATH = array(fixed(32), TREE_DEPTH)
 
 /** `request_exit`: a note's owner demands that the venue pays it out before the deadline. 1,434 bytes. */
 const REQUEST_EXIT = struct({
@@ -68,16 +68,18 @@ export function requestExitInstruction(fields: RequestExitFields): VaultInstruct
   return { program, accounts, data: REQUEST_EXIT.encode(fields) }
 }
 
-/** `refuse_exit`: anyone proves that a batch spent a requested note, which is not served, and receives the bond. */
-const REFUSE_EXIT = struct({
-  instruction: numberOf('refuse_exit'),
+/** Proves that a batch spent a note. */
+export const SPENT_PROOF = {
   /** The present root of the spent log or one of the ring. */
   cited_spent_root: fixed(32),
   batch: uint,
   /** All of the batch. */
   nullifiers: list(fixed(32), SETTLE_LIMITS.nullifiers, u8),
   path: PATH,
-})
+}
+
+/** `refuse_exit`: anyone proves that a batch spent a requested note, which is not served, and receives the bond. */
+const REFUSE_EXIT = struct({ instruction: numberOf('refuse_exit'), ...SPENT_PROOF })
 
 const REFUSE_EXIT_ACCOUNTS = {
   refuser: 'sw',
@@ -105,7 +107,7 @@ export function refuseExitInstruction(fields: RefuseExitFields): VaultInstructio
 }
 
 const FREEZE = bare('freeze')
-const FREEZE_ACCOUNTS = { config: 'w', exit_request: '', program: '' } as const
+const FREEZE_ACCOUNTS = { config: 'w', tree: '', exit_request: '', program: '' } as const
 
 /** `freeze`: starts the final wind-down once a request that is neither served nor refused is past its deadline. */
 export function freezeInstruction(program: Uint8Array, nullifier: Uint8Array): VaultInstruction {

@@ -21,6 +21,11 @@ export const INSTRUCTION = {
   pay: 15,
   grow_queue: 16,
   close_exit: 17,
+  claim_escape: 18,
+  challenge_escape: 19,
+  pay_escape: 20,
+  redirect_escape: 21,
+  declare_outage: 22,
   /** Carries events; only the program itself can send it. */
   emit: 255,
 } as const

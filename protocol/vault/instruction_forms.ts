@@ -1,5 +1,6 @@
 /** Lists every instruction of the vault with data layout and accounts: the one source of client, IDL and audit table. */
 import { ADMIN_FORMS } from './admin'
+import { CLAIM_FORMS } from './claims'
 import { DEPOSIT_FORMS } from './deposit'
 import { EPOCH_FORMS } from './epochs'
 import { EVENT_FORMS } from './events'
@@ -15,5 +16,6 @@ export const INSTRUCTION_FORMS: Readonly<Record<InstructionName, InstructionForm
   ...SETTLE_FORMS,
   ...EXIT_FORMS,
   ...QUEUE_FORMS,
+  ...CLAIM_FORMS,
   ...EVENT_FORMS,
 }
