@@ -37,15 +37,17 @@ pub struct ConfigData {
     pub frozen_at_s: u64,
     venue: Bytes32,
     pub genesis_hash: Bytes32,
-    outage_at_s: u64,
-    outage_extra_s: u64,
+    pub outage_at_s: u64,
+    pub outage_extra_s: u64,
     pub spent_count: u64,
     /// Leaves of the note tree after the last batch.
     pub settled_leaf_count: u64,
     pub tree: Bytes32,
     pub ring: Bytes32,
     pub queue: Bytes32,
-    _reserved: Bytes32,
+    /// Leaves of the note tree at the freeze: later ones are refund notes.
+    pub frozen_leaf_count: u64,
+    _reserved: [u64; 3],
 }
 
 pub const CONFIG_BYTES: usize = core::mem::size_of::<ConfigData>();
@@ -59,6 +61,14 @@ impl Layout for ConfigData {
 pub struct Config {
     pub record: Record<ConfigData>,
     pub account: Account,
+}
+
+/// How long an announced action can be used once it is effective: 30 days.
+const ANNOUNCEMENT_LIFE_S: u64 = 2_592_000;
+
+/// Nobody waits for an action that was announced long ago.
+pub fn is_void(effective_at_s: u64, now_s: u64) -> bool {
+    now_s.saturating_sub(effective_at_s) > ANNOUNCEMENT_LIFE_S
 }
 
 /// An announced key; signer and admin share the code.
@@ -132,6 +142,18 @@ impl Config {
         let extended = outage_at_s != 0 && requested_at_s < outage_at_s && outage_at_s <= deadline_s;
         let extra_s = if extended { get!(self.record, outage_extra_s) } else { 0 };
         deadline_s.checked_add(extra_s).ok_or(OVERFLOW)
+    }
+
+    /// End of the claim window, exclusive, of a frozen vault.
+    pub fn claim_window_end_s(self) -> Result<u64, Fault> {
+        get!(self.record, frozen_at_s).checked_add(self.exit_delay_s()).ok_or(OVERFLOW)
+    }
+
+    /// First second in which a claim can be paid: each is open to challenges for an exit delay at least, and all of the
+    /// window until they are paid.
+    pub fn claim_due_s(self, claimed_at_s: u64) -> Result<u64, Fault> {
+        let challengeable_from_s = claimed_at_s.max(self.claim_window_end_s()?);
+        challengeable_from_s.checked_add(self.exit_delay_s()).ok_or(OVERFLOW)
     }
 
     /// Stores a newer journal position and ignores an older one; one position has one head.

@@ -15,6 +15,10 @@ pub const EXIT_REFUSED: u8 = 5;
 pub const FROZEN: u8 = 6;
 pub const PAID: u8 = 7;
 pub const EXIT_CLOSED: u8 = 8;
+pub const ESCAPE_CLAIMED: u8 = 9;
+pub const ESCAPE_CHALLENGED: u8 = 10;
+pub const ESCAPE_PAID: u8 = 11;
+pub const ESCAPE_REDIRECTED: u8 = 12;
 
 /// Writes one event into its buffer, front to back. Only one is ever under construction.
 pub struct Event {

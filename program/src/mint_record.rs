@@ -22,11 +22,18 @@ pub struct MintRecordData {
     pub min_exit: u64,
     /// Base units owed to notes and accrued fees.
     liabilities: u64,
-    /// Base units owed to entries of the payout queue.
+    /// Base units owed to entries of the payout queue, and in a frozen vault to the refund notes they became.
     queued: u64,
-    /// Zeros: sums of a wind-down.
-    _window: [u64; 3],
-    _reserved: [u64; 8],
+    /// Amounts of all window claims not cancelled before `window_fixed_at_s`: a u128, low half first. Notes that a stolen
+    /// settlement key forged may claim more than a u64.
+    window_total: [u64; 2],
+    /// Balance less `queued` at the first payment.
+    window_base: u64,
+    /// Part of the base that window claims wait for.
+    window_owed: u64,
+    /// Second of the first payment; 0 before.
+    window_fixed_at_s: u64,
+    _reserved: [u64; 6],
 }
 
 pub const MINT_RECORD_BYTES: usize = core::mem::size_of::<MintRecordData>();
@@ -106,5 +113,76 @@ impl MintRecord {
     pub fn require_solvent(self, balance: u64) -> Outcome {
         let owed = self.liabilities().checked_add(self.queued()).ok_or(OVERFLOW)?;
         require(balance >= owed, INSOLVENT)
+    }
+
+    fn window_total(self) -> u128 {
+        let [low, high] = get!(self.0, window_total);
+        u128::from(high) << 64 | u128::from(low)
+    }
+
+    fn set_window_total(self, total: u128) {
+        set!(self.0, window_total, [total as u64, (total >> 64) as u64]);
+    }
+
+    pub fn add_window_claim(self, amount: u64) {
+        self.set_window_total(self.window_total() + u128::from(amount));
+    }
+
+    /// Before the first payment a cancelled claim leaves the total, afterwards its share is left for late claims.
+    pub fn cancel_window_claim(self, amount: u64) {
+        if get!(self.0, window_fixed_at_s) == 0 {
+            self.set_window_total(self.window_total() - u128::from(amount));
+        } else {
+            self.lower_window_owed(self.window_share(amount));
+        }
+    }
+
+    /// The first payment fixes what window claims share. Queued payouts come before all claims.
+    pub fn fix_window(self, balance: u64, now_s: u64) {
+        if get!(self.0, window_fixed_at_s) != 0 {
+            return;
+        }
+        let base = balance.saturating_sub(self.queued());
+        set!(self.0, window_base, base);
+        set!(self.0, window_owed, u128::from(base).min(self.window_total()) as u64);
+        set!(self.0, window_fixed_at_s, now_s);
+    }
+
+    /// `floor(amount x min(base, total) / total)` for a claim of at least 1 that the total contains.
+    pub fn window_share(self, amount: u64) -> u64 {
+        let total = self.window_total();
+        let shared = u128::from(get!(self.0, window_base)).min(total) as u64;
+        // One bit of `shared` after the other; the rest is below the total, and the total below 2^127.
+        let (mut share, mut rest, mut bit) = (0, 0, 64);
+        while bit > 0 {
+            bit -= 1;
+            let added = if shared >> bit & 1 == 1 { u128::from(amount) } else { 0 };
+            (share, rest) = (2 * share, 2 * rest);
+            for part in [0, added] {
+                rest += part;
+                if rest >= total {
+                    rest -= total;
+                    share += 1;
+                }
+            }
+        }
+        share
+    }
+
+    /// What late claims can get. Shares that were rounded down leave less than one base unit for each window claim.
+    pub fn left_for_late(self, balance: u64) -> u64 {
+        balance.saturating_sub(self.queued()).saturating_sub(get!(self.0, window_owed))
+    }
+
+    /// Forged notes may claim more than the liabilities.
+    pub fn pay_claim(self, paid: u64, from_window: bool) {
+        set!(self.0, liabilities, self.liabilities().saturating_sub(paid));
+        if from_window {
+            self.lower_window_owed(paid);
+        }
+    }
+
+    fn lower_window_owed(self, share: u64) {
+        set!(self.0, window_owed, get!(self.0, window_owed) - share);
     }
 }

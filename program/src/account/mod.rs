@@ -107,16 +107,23 @@ impl Account {
         unsafe { (self.place(LENGTH) as *mut u64).write_volatile(length as u64) }
     }
 
+    /// Moves lamports of a writable account of this program to `receiver`, another account.
+    pub fn give(self, receiver: Account, lamports: u64) -> Outcome {
+        receiver.require_writable()?;
+        let left = self.lamports().checked_sub(lamports).ok_or(OVERFLOW)?;
+        let total = receiver.lamports().checked_add(lamports).ok_or(OVERFLOW)?;
+        unsafe {
+            receiver.lamports_at().write_volatile(total);
+            self.lamports_at().write_volatile(left);
+        }
+        Ok(())
+    }
+
     /// Gives every lamport of a writable account to `receiver`, another account, and leaves an empty account of the system program
     /// behind, so that lamports sent to the address later in the transaction revive nothing.
     pub fn close(self, receiver: Account) -> Outcome {
-        receiver.require_writable()?;
-        let total = receiver.lamports().checked_add(self.lamports()).ok_or(OVERFLOW)?;
+        self.give(receiver, self.lamports())?;
         clear(self.data(), self.length());
-        unsafe {
-            receiver.lamports_at().write_volatile(total);
-            self.lamports_at().write_volatile(0);
-        }
         self.set_length(0);
         Word::zero().copy_to(self.place(OWNER));
         Ok(())

@@ -1,7 +1,8 @@
-//! `rotate_signer` and `set_admin`: announced on chain, effective twice the exit delay later, so users can leave first.
+//! `rotate_signer` and `set_admin`: announced on chain, effective twice the exit delay later, so users can leave first, and
+//! void 30 days after that.
 use crate::bytes::{Reader, Word};
 use crate::clock::now;
-use crate::config::{Config, Pending};
+use crate::config::{is_void, Config, Pending};
 use crate::error::*;
 use crate::input::Call;
 
@@ -39,7 +40,9 @@ pub fn run(call: &Call, mut data: Reader, which: Pending) -> Outcome {
             require(admin.key().equals(pending), NOT_ADMIN)?;
         }
     }
-    require(now()?.unix_s >= effective_at_s, NOT_EFFECTIVE)?;
+    let now_s = now()?.unix_s;
+    require(now_s >= effective_at_s, NOT_EFFECTIVE)?;
+    require(!is_void(effective_at_s, now_s), NOTHING_PENDING)?;
     config.apply_pending(which, pending);
     Ok(())
 }

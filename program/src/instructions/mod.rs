@@ -5,8 +5,11 @@ use crate::input::Call;
 
 mod anchor;
 mod authorize_restore;
+mod challenge_escape;
 mod change_key;
+mod claim_escape;
 mod close_exit;
+mod declare_outage;
 mod deposit;
 mod emit;
 mod freeze;
@@ -15,6 +18,8 @@ mod initialize;
 mod open_epoch;
 mod pause;
 mod pay;
+mod pay_escape;
+mod redirect_escape;
 mod refuse_exit;
 mod register_mint;
 mod request_exit;
@@ -41,6 +46,11 @@ pub fn dispatch(call: &Call, mut data: Reader) -> Outcome {
         15 => pay::run(call, data),
         16 => grow_queue::run(call, data),
         17 => close_exit::run(call, data),
+        18 => claim_escape::run(call, data),
+        19 => challenge_escape::run(call, data),
+        20 => pay_escape::run(call, data),
+        21 => redirect_escape::run(call, data),
+        22 => declare_outage::run(call, data),
         crate::event::EMIT => emit::run(call),
         _ => Err(UNKNOWN_INSTRUCTION),
     }

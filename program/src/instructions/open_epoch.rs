@@ -2,7 +2,7 @@
 use crate::account::Account;
 use crate::bytes::{compare, Reader, Word};
 use crate::clock::now;
-use crate::config::Config;
+use crate::config::{is_void, Config};
 use crate::error::*;
 use crate::event::{Event, EPOCH_OPENED};
 use crate::input::Call;
@@ -81,7 +81,8 @@ pub fn run(call: &Call, data: Reader) -> Outcome {
 /// Consumes the announced restore: the journal may start anew, and every old signed body is void with the generation.
 fn restore(config: Config, unix_s: u64, program: Word) -> Outcome {
     let effective_at_s = get!(config.record, pending_restore_at_s);
-    require(effective_at_s != 0 && unix_s >= effective_at_s, RESTORE_NOT_AUTHORIZED)?;
+    let usable = unix_s >= effective_at_s && !is_void(effective_at_s, unix_s);
+    require(effective_at_s != 0 && usable, RESTORE_NOT_AUTHORIZED)?;
     set!(config.record, pending_restore_at_s, 0);
     let generation = get!(config.record, generation).checked_add(1).ok_or(OVERFLOW)?;
     set!(config.record, generation, generation);

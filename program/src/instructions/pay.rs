@@ -1,6 +1,5 @@
 //! `pay`: closes entries of the payout queue by a transfer, or by the refund note where the destination cannot receive.
 use crate::account::record::Record;
-use crate::account::Account;
 use crate::bytes::{Bytes32, Reader, Word};
 use crate::clock::now;
 use crate::config::Config;
@@ -9,11 +8,9 @@ use crate::event::{Event, PAID};
 use crate::heap;
 use crate::input::Call;
 use crate::known_states::KnownStates;
-use crate::mint_record::MintRecord;
 use crate::note::deposit_commitment;
+use crate::payout_mint::{PayoutMint, TRANSFERRED};
 use crate::queue::{Entry, Queue};
-use crate::token::{read_vault, TokenAccount, TokenState};
-use crate::transfer::Transfer;
 use crate::tree::Trees;
 
 const FIXED_ACCOUNTS: usize = 5;
@@ -22,18 +19,7 @@ const ENTRY_ACCOUNTS: usize = 5;
 const ENTRIES_MAX: usize = 8;
 /// From here on anyone may turn an entry whose transfer fails into its note: 7 days.
 const REFUND_AFTER_S: u64 = 604_800;
-/// Accounts above are refunded: loading them may be what hinders other payments.
-const DESTINATION_BYTES_MAX: usize = 1_024;
 
-const TRANSFERRED: u8 = 0;
-const DESTINATION_MISSING: u8 = 1;
-const DESTINATION_WRONG_MINT: u8 = 2;
-const DESTINATION_UNINITIALIZED: u8 = 3;
-const DESTINATION_FROZEN: u8 = 4;
-const DESTINATION_IS_VAULT: u8 = 5;
-const DESTINATION_REFUSES: u8 = 6;
-const VAULT_ACCOUNT_FROZEN: u8 = 7;
-const DESTINATION_TOO_LARGE: u8 = 8;
 const REFUND_DUE: u8 = 9;
 
 struct Payment<'a> {
@@ -87,10 +73,17 @@ fn close(payment: &Payment, entry: Record<Entry>, at: usize, refunds: usize) -> 
     } else {
         mint.pay(destination, amount, *config)?
     };
-    mint.record.dequeue(amount)?;
+    let refunded = outcome != TRANSFERRED;
+    // In a frozen vault a refund note ranks as its entry did: its amount stays queued until `pay_escape`.
+    let stays_queued = refunded && config.is_frozen();
+    if !stays_queued {
+        mint.record.dequeue(amount)?;
+    }
     let (mut note, mut leaf_index) = (Bytes32::ZERO, 0);
-    if outcome != TRANSFERRED {
-        mint.record.raise_liabilities(amount)?;
+    if refunded {
+        if !stays_queued {
+            mint.record.raise_liabilities(amount)?;
+        }
         leaf_index = trees.leaf_count() + refunds as u64;
         note = deposit_commitment(mint.record.mint(), amount, inner, leaf_index)?;
         Word::of(&note).copy_to(heap::leaf(refunds)?);
@@ -107,69 +100,5 @@ fn close(payment: &Payment, entry: Record<Entry>, at: usize, refunds: usize) -> 
     event.word(inner);
     event.word(word!(entry, nullifier));
     event.emit(config, call.program)?;
-    Ok(usize::from(outcome != TRANSFERRED))
-}
-
-struct PayoutMint {
-    record: MintRecord,
-    mint: Account,
-    vault: Account,
-    token: TokenAccount,
-    token_program: Account,
-}
-
-impl PayoutMint {
-    fn load(call: &Call, at: usize) -> Result<Self, Fault> {
-        let (record, mint) = (call.get(at)?, call.get(at + 1)?);
-        let (vault, token_program) = (call.get(at + 2)?, call.get(at + 3)?);
-        let record = MintRecord::load_writable(record, call.program)?;
-        mint.require_key(record.mint())?;
-        token_program.require_key(record.token_program())?;
-        let token = read_vault(vault, record.vault_token(), token_program.key())?;
-        Ok(PayoutMint { record, mint, vault, token, token_program })
-    }
-
-    /// The first reason why `destination` cannot receive, or `TRANSFERRED`.
-    fn outcome(&self, destination: Account) -> u8 {
-        let Some(account) = TokenAccount::read(destination, self.token_program.key()) else {
-            return DESTINATION_MISSING;
-        };
-        if !account.mint().equals(self.mint.key()) {
-            return DESTINATION_WRONG_MINT;
-        }
-        match account.state() {
-            TokenState::Uninitialized => return DESTINATION_UNINITIALIZED,
-            TokenState::Frozen => return DESTINATION_FROZEN,
-            TokenState::Initialized => {}
-        }
-        if destination.is(self.vault) {
-            return DESTINATION_IS_VAULT;
-        }
-        if destination.length() > DESTINATION_BYTES_MAX {
-            return DESTINATION_TOO_LARGE;
-        }
-        if !account.accepts_transfers() {
-            return DESTINATION_REFUSES;
-        }
-        if self.token.state() != TokenState::Initialized {
-            return VAULT_ACCOUNT_FROZEN;
-        }
-        TRANSFERRED
-    }
-
-    /// Transfers `amount` if the destination can receive; answers the outcome.
-    fn pay(&self, destination: Account, amount: u64, config: Config) -> Result<u8, Fault> {
-        let outcome = self.outcome(destination);
-        if outcome != TRANSFERRED {
-            return Ok(outcome);
-        }
-        // Only now: sysvars and programs are never writable, and an entry for one must end as a refund.
-        destination.require_writable()?;
-        let (before, from) = (self.token.amount(), self.vault);
-        require(before >= amount, INSOLVENT)?;
-        let (mint, token_program, decimals) = (self.mint, self.token_program, self.record.decimals());
-        Transfer { token_program, from, mint, to: destination, amount, decimals }.from_vault(config)?;
-        require(before.checked_sub(amount) == Some(self.token.amount()), TRANSFER_MISMATCH)?;
-        Ok(TRANSFERRED)
-    }
+    Ok(usize::from(refunded))
 }

@@ -6,14 +6,12 @@ use crate::event::{Event, EXIT_REFUSED};
 use crate::exit_request::ExitRequest;
 use crate::input::Call;
 use crate::known_states::KnownStates;
-use crate::tree::{spent_leaf, spent_root_from_path, Trees, PATH_BYTES};
+use crate::spent_proof::SpentProof;
+use crate::tree::Trees;
 
-pub fn run(call: &Call, mut data: Reader) -> Outcome {
+pub fn run(call: &Call, data: Reader) -> Outcome {
     let [refuser, config, tree, ring, account, us] = call.exactly()?;
-    let (cited_root, batch, count) = (data.word()?, data.u64()?, data.u8()? as usize);
-    let nullifiers = data.take(32 * count)?;
-    let path = data.take(PATH_BYTES)?;
-    data.end()?;
+    let proof = SpentProof::read(data)?;
     us.require_key(call.program)?;
     refuser.require_signer()?;
     let config = Config::load(config, call.program)?;
@@ -21,13 +19,8 @@ pub fn run(call: &Call, mut data: Reader) -> Outcome {
     let ring = KnownStates::load(ring, config)?;
     let request = ExitRequest::load_writable(account, call.program)?;
     require(!request.is_served(), EXIT_SERVED)?;
-    ring.require_known_spent_root(trees, cited_root)?;
-    let index = batch.checked_sub(1).ok_or(INVALID_SPENT_PROOF)?;
-    let root = spent_root_from_path(spent_leaf(batch, nullifiers, count), index, path)?;
     let nullifier = request.nullifier().load();
-    let spent =
-        (0..count).any(|at| Word::at(unsafe { nullifiers.add(32 * at) }).equals(Word::of(&nullifier)));
-    require(spent && Word::of(&root).equals(cited_root), INVALID_SPENT_PROOF)?;
+    proof.require(Word::of(&nullifier), trees, ring)?;
     account.close(refuser)?;
 
     let mut event = Event::begin(EXIT_REFUSED);

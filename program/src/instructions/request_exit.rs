@@ -11,36 +11,13 @@ use crate::field::require_element;
 use crate::input::Call;
 use crate::known_states::KnownStates;
 use crate::mint_record::MintRecord;
-use crate::opening::Opening;
-use crate::tree::{root_from_path, Trees, PATH_BYTES};
-
-struct Request {
-    opening: Opening,
-    cited_leaf_count: u64,
-    cited_root: Word,
-    destination: Word,
-    refund_inner: Word,
-    path: *const u8,
-}
-
-fn read(mut data: Reader) -> Result<Request, Fault> {
-    let request = Request {
-        opening: Opening::read(&mut data)?,
-        cited_leaf_count: data.u64()?,
-        cited_root: data.word()?,
-        destination: data.word()?,
-        refund_inner: data.word()?,
-        path: data.take(PATH_BYTES)?,
-    };
-    data.end()?;
-    require_element(request.refund_inner)?;
-    require(request.opening.leaf_index < request.cited_leaf_count, INVALID_INCLUSION)?;
-    Ok(request)
-}
+use crate::opening::Inclusion;
+use crate::tree::Trees;
 
 pub fn run(call: &Call, data: Reader) -> Outcome {
     let [owner, payer, config, tree, ring, mint_record, account, system, us] = call.exactly()?;
-    let request = read(data)?;
+    let (inclusion, [destination, refund_inner]) = Inclusion::read(data)?;
+    require_element(refund_inner)?;
     us.require_key(call.program)?;
     system.require_system_program()?;
     owner.require_signer()?;
@@ -49,12 +26,9 @@ pub fn run(call: &Call, data: Reader) -> Outcome {
     let trees = Trees::load(tree, config)?;
     let ring = KnownStates::load(ring, config)?;
     let mint_record = MintRecord::load(mint_record, call.program)?;
-    ring.require_known(trees, request.cited_leaf_count, request.cited_root)?;
-    let opening = &request.opening;
+    let opening = &inclusion.opening;
     require(opening.amount >= mint_record.min_exit(), BELOW_MIN_EXIT)?;
-    let note = opening.open(mint_record.mint(), owner.key())?;
-    let root = root_from_path(Word::of(&note.commitment), opening.leaf_index, request.path)?;
-    require(Word::of(&root).equals(request.cited_root), INVALID_INCLUSION)?;
+    let note = inclusion.open(trees, ring, mint_record.mint(), owner.key())?;
 
     let new = NewAccount {
         seeds: Seeds(&[exit_request::SEED, &note.nullifier.0]),
@@ -71,8 +45,8 @@ pub fn run(call: &Call, data: Reader) -> Outcome {
     set_word!(record, commitment, Word::of(&note.commitment));
     set_word!(record, mint, mint_record.mint());
     set!(record, amount, opening.amount);
-    set_word!(record, destination, request.destination);
-    set_word!(record, refund_inner, request.refund_inner);
+    set_word!(record, destination, destination);
+    set_word!(record, refund_inner, refund_inner);
     set_word!(record, bond_payer, payer.key());
     set!(record, deadline_s, deadline_s);
     set!(record, requested_slot, now.slot);
@@ -83,8 +57,8 @@ pub fn run(call: &Call, data: Reader) -> Outcome {
     event.u64(opening.leaf_index);
     event.word(mint_record.mint());
     event.u64(opening.amount);
-    event.word(request.destination);
-    event.word(request.refund_inner);
+    event.word(destination);
+    event.word(refund_inner);
     event.u64(deadline_s);
     event.emit(&config, call.program)
 }
