@@ -5,14 +5,18 @@ import {
   createTransactionMessage,
   getBase64EncodedWireTransaction,
   pipe,
+  setTransactionMessageComputeUnitLimit,
   setTransactionMessageFeePayer,
   setTransactionMessageLifetimeUsingBlockhash,
+  setTransactionMessageLoadedAccountsDataSizeLimit,
 } from '@solana/kit'
 import { readInput, readInputText } from '../../client/cli/command'
 import { Refused } from '../../client/verify/transcript'
+import { COMPUTE_UNITS_MAX } from '../../engine/chain/client/build_transaction'
 import { addressOf } from '../../engine/chain/client/chain_client'
 import type { Reader, RpcPool } from '../../engine/chain/client/rpc_pool'
 import { toHex } from '../../protocol/bytes'
+import { LOADED_ACCOUNTS_BYTES_MAX } from '../../protocol/limits'
 import { sha256 } from '../../protocol/sha256'
 import { COMPUTE_BUDGET_PROGRAM } from '../../protocol/vault/addresses'
 import { isElf, readCode } from './plan_deployment'
@@ -38,6 +42,8 @@ async function takesV1(reader: Reader, payer: Uint8Array): Promise<boolean> {
         createTransactionMessage({ version: 1 }),
         (m) => setTransactionMessageFeePayer(addressOf(payer), m),
         (m) => setTransactionMessageLifetimeUsingBlockhash(lifetime, m),
+        (m) => setTransactionMessageComputeUnitLimit(COMPUTE_UNITS_MAX, m),
+        (m) => setTransactionMessageLoadedAccountsDataSizeLimit(LOADED_ACCOUNTS_BYTES_MAX, m),
         (m) => appendTransactionMessageInstruction(nothing, m),
         compileTransaction,
       ),
@@ -53,11 +59,8 @@ async function takesV1(reader: Reader, payer: Uint8Array): Promise<boolean> {
   }
 }
 
-/** Sets the largest heap frame: an instruction that every account may send and that changes nothing. */
-const nothing = {
-  programAddress: addressOf(COMPUTE_BUDGET_PROGRAM),
-  data: Uint8Array.of(1, 0, 0, 4, 0),
-}
+/** A heap frame of 256 KiB: needs no account and changes nothing. */
+const nothing = { programAddress: addressOf(COMPUTE_BUDGET_PROGRAM), data: Uint8Array.of(1, 0, 0, 4, 0) }
 
 /**
  * The binary at a path, which must have the hash that is committed beside it, in the file of that name with `.sha256`.
