@@ -35,7 +35,7 @@ export class OperatorDesk {
   path = (name: string): string => join(this.dir, name)
 
   /** Writes a key file; returns its address. */
-  key(name: string, seed = crypto.getRandomValues(new Uint8Array(32))): string {
+  key(name: string, seed: Uint8Array = crypto.getRandomValues(new Uint8Array(32))): string {
     this.seeds.set(name, seed)
     writeFileSync(this.path(name), toHex(seed), { mode: 0o600 })
     return encodeBase58(publicKeyOf(seed))
