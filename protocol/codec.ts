@@ -7,7 +7,8 @@ import { equalBytes, fromHex, toHex } from './bytes'
 export type Shape =
   | { readonly kind: 'uint'; readonly bytes: number }
   | { readonly kind: 'bool' }
-  | { readonly kind: 'bytes' | 'constant'; readonly bytes: number }
+  | { readonly kind: 'bytes'; readonly bytes: number }
+  | { readonly kind: 'constant'; readonly value: Uint8Array }
   | { readonly kind: 'words'; readonly words: readonly string[]; readonly first: number }
   | { readonly kind: 'array'; readonly of: Shape | undefined; readonly count: number | Shape | undefined }
   | { readonly kind: 'struct'; readonly fields: ReadonlyMap<string, Shape | undefined> }
@@ -175,7 +176,7 @@ export function constant(bytes: Uint8Array, fault = 'constant bytes differ'): Co
     if (!equalBytes(from.view(bytes.length), bytes)) throw new CodecError(fault)
     return undefined
   }
-  const shape: Shape = { kind: 'constant', bytes: bytes.length }
+  const shape: Shape = { kind: 'constant', value: bytes }
   return { ...codec(bytes.length, (to) => to.fixed(bytes, bytes.length), read, shape), constant: true }
 }
 
