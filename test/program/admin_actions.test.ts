@@ -2,6 +2,7 @@
 import { expect, test } from 'bun:test'
 import {
   authorizeRestoreInstruction,
+  declareOutageInstruction,
   pauseInstruction,
   rotateSignerInstruction,
   setAdminInstruction,
@@ -9,9 +10,11 @@ import {
 } from '../../protocol/vault/admin'
 import { EXIT_DELAY_S, errorOf, landed, OpenVault } from '../kit/vault/open_vault'
 import { testKey } from '../kit/vault/vault_chain'
+import { WindDown } from '../kit/vault/wind_down'
 
 const NOW_S = 1_800_000_000
 const EFFECTIVE_S = NOW_S + 2 * EXIT_DELAY_S
+const DAY_S = 86_400
 const next = testKey('next')
 
 for (const [name, instruction, field, pending] of [
@@ -49,6 +52,25 @@ for (const [name, instruction, field, pending] of [
     landed(vault.chain.send(instruction({ ...admin, action: 'cancel' })))
     expect(vault.chain.config()[pending]).toBeUndefined()
     expect(errorOf(vault.chain.send(instruction({ ...admin, action: 'cancel' })))).toBe('nothing_pending')
+  })
+
+  test(`${name} is void 30 days after it took effect, and can be cancelled or announced again`, () => {
+    const vault = new OpenVault()
+    vault.chain.fund(next)
+    const admin = { program: vault.program, admin: vault.admin.key }
+    const applying = { ...admin, admin: name === 'set_admin' ? next.key : vault.admin.key }
+    const announce = () =>
+      landed(vault.chain.send(instruction({ ...admin, action: 'announce', key: next.key })))
+    announce()
+    const apply = instruction({ ...applying, action: 'apply' })
+    vault.chain.setTime(2_000, EFFECTIVE_S + 30 * DAY_S)
+    expect(vault.chain.outcome(apply)).toBe('landed')
+    vault.chain.setTime(2_000, EFFECTIVE_S + 30 * DAY_S + 1)
+    expect(vault.chain.outcome(apply)).toBe('nothing_pending')
+    expect(vault.chain.outcome(instruction({ ...admin, action: 'cancel' }))).toBe('landed')
+    announce()
+    vault.chain.setTime(2_000, EFFECTIVE_S + 30 * DAY_S + 1 + 2 * EXIT_DELAY_S)
+    expect(vault.chain.outcome(apply)).toBe('landed')
   })
 
   test(`${name} belongs to the admin`, () => {
@@ -120,4 +142,41 @@ test('an announced restore can be cancelled', () => {
   expect(vault.chain.config().pending_restore_at_s).toBe(NOW_S + EXIT_DELAY_S / 4)
   landed(vault.chain.send(authorizeRestoreInstruction({ ...admin, action: 'cancel' })))
   expect(vault.chain.config().pending_restore_at_s).toBe(0)
+})
+
+test('a restore that nobody made is void 30 days after it took effect', () => {
+  const vault = new OpenVault()
+  const admin = { program: vault.program, admin: vault.admin.key }
+  landed(vault.chain.send(authorizeRestoreInstruction({ ...admin, action: 'announce' })))
+  const effective_at_s = NOW_S + EXIT_DELAY_S / 4
+  const restore = () => vault.chain.outcome(vault.opening({ restore: true, generation: 1 }))
+  vault.chain.setTime(2_000, effective_at_s + 30 * DAY_S + 1)
+  expect(restore()).toBe('restore_not_authorized')
+  vault.chain.setTime(2_000, effective_at_s + 30 * DAY_S)
+  expect(restore()).toBe('landed')
+})
+
+test('an outage is declared by the admin, for at most three exit delays, once in 90 days', () => {
+  const vault = new OpenVault()
+  const admin = { program: vault.program, admin: vault.admin.key }
+  const declare = (extra_s: number, key = admin.admin): string =>
+    errorOf(vault.chain.send(declareOutageInstruction({ ...admin, admin: key, extra_s })))
+  expect(declare(1, vault.chain.fund(testKey('thief')).key)).toBe('not_admin')
+  expect(declare(0)).toBe('invalid_data')
+  expect(declare(3 * EXIT_DELAY_S + 1)).toBe('invalid_data')
+  expect(declare(3 * EXIT_DELAY_S)).toBe('landed')
+  expect(vault.chain.config()).toMatchObject({ outage_at_s: NOW_S, outage_extra_s: 3 * EXIT_DELAY_S })
+  vault.chain.setTime(2_000, NOW_S + 90 * DAY_S - 1)
+  expect(declare(1)).toBe('outage_too_soon')
+  vault.chain.setTime(2_000, NOW_S + 90 * DAY_S)
+  expect(declare(1)).toBe('landed')
+  expect(vault.chain.config()).toMatchObject({ outage_at_s: NOW_S + 90 * DAY_S, outage_extra_s: 1 })
+})
+
+test('an outage is not declared in a frozen vault', () => {
+  const down = new WindDown()
+  down.freeze(down.deposit(5_000n))
+  const { program, admin } = down.vault
+  const outage = declareOutageInstruction({ program, admin: admin.key, extra_s: 1 })
+  expect(errorOf(down.chain.send(outage))).toBe('vault_frozen')
 })

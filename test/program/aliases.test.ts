@@ -7,6 +7,7 @@ import { toHex } from '../../protocol/bytes'
 import { TOKEN_PROGRAM } from '../../protocol/vault/addresses'
 import {
   authorizeRestoreInstruction,
+  declareOutageInstruction,
   initializeInstruction,
   pauseInstruction,
   registerMintInstruction,
@@ -14,6 +15,7 @@ import {
   setAdminInstruction,
   unpauseInstruction,
 } from '../../protocol/vault/admin'
+import { challengeEscapeInstruction, claimEscapeInstruction } from '../../protocol/vault/claims'
 import { depositInstruction } from '../../protocol/vault/deposit'
 import { anchorInstruction } from '../../protocol/vault/epochs'
 import {
@@ -37,6 +39,7 @@ import {
 } from '../kit/vault/open_vault'
 import { mintBytes } from '../kit/vault/tokens'
 import { testKey, VaultChain } from '../kit/vault/vault_chain'
+import { type OwnedNote, WindDown } from '../kit/vault/wind_down'
 
 const payer = testKey('payer')
 
@@ -72,6 +75,18 @@ function requested(): ExitNote {
   note.vault.chain.fund(other_payer)
   landed(note.vault.chain.send(requestExitInstruction(note.requestOf(other_payer.key))))
   return note
+}
+
+/** A claim in a frozen vault, of a note that is spent or not, when it can be paid. */
+function claimed(spent: boolean): [WindDown, OwnedNote] {
+  const down = new WindDown()
+  const note = down.deposit(5_000n)
+  const stopper = down.deposit(5_000n)
+  if (spent) down.settle([], [note])
+  down.freeze(stopper)
+  landed(down.claiming(note))
+  down.passTo(2)
+  return [down, note]
 }
 
 const admin = (act: (fields: { program: Uint8Array; admin: Uint8Array }) => VaultInstruction) => () => {
@@ -170,6 +185,38 @@ const CASES: { [name in Exclude<InstructionName, 'emit'>]: Case } = {
       return [vault.chain, closeExitInstruction(fields)]
     },
   ],
+  // The owner may pay.
+  claim_escape: [
+    ['1<-0'],
+    () => {
+      const down = new WindDown()
+      const note = down.deposit(5_000n)
+      down.freeze(note)
+      return [down.chain, claimEscapeInstruction(down.claimOf(note))]
+    },
+  ],
+  challenge_escape: [
+    [],
+    () => {
+      const [down, note] = claimed(true)
+      return [down.chain, challengeEscapeInstruction(down.challengeOf(note))]
+    },
+  ],
+  pay_escape: [
+    [],
+    () => {
+      const [down, note] = claimed(false)
+      return [down.chain, down.payment(note)]
+    },
+  ],
+  redirect_escape: [
+    [],
+    () => {
+      const [down, note] = claimed(false)
+      return [down.chain, down.redirection(note, bytes32('elsewhere'))]
+    },
+  ],
+  declare_outage: [[], admin((fields) => declareOutageInstruction({ ...fields, extra_s: 1 }))],
   rotate_signer: [
     [],
     admin((fields) => rotateSignerInstruction({ ...fields, action: 'announce', key: payer.key })),

@@ -1,8 +1,12 @@
 /** Forced exit: a request is served, refused with proof, or ends the vault; a served owner always gets the bond back. */
 import { expect, test } from 'bun:test'
-import { CONFIG, decodeExitRequest, type ExitRequest } from '../../protocol/vault/accounts'
+import { decodeExitRequest, type ExitRequest } from '../../protocol/vault/accounts'
 import { exitRequestAddress } from '../../protocol/vault/addresses'
-import { authorizeRestoreInstruction, pauseInstruction } from '../../protocol/vault/admin'
+import {
+  authorizeRestoreInstruction,
+  declareOutageInstruction,
+  pauseInstruction,
+} from '../../protocol/vault/admin'
 import { depositInstruction } from '../../protocol/vault/deposit'
 import {
   closeExitInstruction,
@@ -293,7 +297,7 @@ test('a copy of a request at another address is no request', () => {
   vault.chain.setAccount(copy, requestAccount(note)!.data, vault.program)
   passDeadline(note)
   const freezing = freezeInstruction(vault.program, nullifier)
-  freezing.accounts[1]!.address = copy
+  freezing.accounts[2]!.address = copy
   expect(vault.chain.outcome(freezing)).toBe('wrong_address')
   const batch = settleInstruction(vault.batchOf({ nullifiers: [nullifier], payouts: [note.payout()] }))
   batch.accounts[7]!.address = copy
@@ -339,8 +343,8 @@ test('a declared outage extends the deadlines of requests that were open when it
   for (const [name, outage_at_s, extended] of cases) {
     const note = requested()
     const { chain, program } = note.vault
-    const data = CONFIG.encode({ ...chain.config(), outage_at_s, outage_extra_s: extra_s })
-    chain.setAccount(chain.vault.config, data, program)
+    chain.setTime(1_500, outage_at_s)
+    landed(chain.send(declareOutageInstruction({ program, admin: note.vault.admin.key, extra_s })))
     passDeadline(note)
     expect([name, errorOf(freeze(note))]).toEqual([name, extended ? 'deadline_not_reached' : 'landed'])
     chain.setTime(2_000, NOW_S + EXIT_DELAY_S + extra_s + 1)

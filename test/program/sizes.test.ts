@@ -1,6 +1,7 @@
 /** Every kind of transaction fits 4,096 bytes, with a fee payer that signs nothing else. */
 import { expect, test } from 'bun:test'
 import { SETTLE_LIMITS } from '../../protocol/limits'
+import { challengeEscapeInstruction, claimEscapeInstruction } from '../../protocol/vault/claims'
 import { depositInstruction } from '../../protocol/vault/deposit'
 import { anchorInstruction } from '../../protocol/vault/epochs'
 import {
@@ -23,6 +24,7 @@ import {
   runningVault,
 } from '../kit/vault/open_vault'
 import { testKey } from '../kit/vault/vault_chain'
+import { WindDown } from '../kit/vault/wind_down'
 
 const payer = testKey('bond payer')
 
@@ -70,6 +72,28 @@ test('exits: a refusal of a batch with the most nullifiers is the largest', () =
   expect(size(fresh, requestExitInstruction(fresh.requestOf(payer.key)))).toBe(2_009)
 })
 
+test('a wind-down: a challenge by a batch with the most nullifiers is the largest', () => {
+  const down = new WindDown()
+  const [note, stopper] = [down.deposit(5_000n), down.deposit(5_000n)]
+  const spent = down.settle([1n])[0]!
+  const nullifiers = [...elements('n', SETTLE_LIMITS.nullifiers - 1), spent.nullifier].sort(Buffer.compare)
+  down.vault.settle({ nullifiers })
+  down.freeze(stopper)
+  const claim_escape = size(down, claimEscapeInstruction(down.claimOf(note)))
+  landed(down.claiming(spent))
+  const challenge = { ...down.challengeOf(spent), challenger: down.chain.payer.key }
+  const challenge_escape = size(down, challengeEscapeInstruction(challenge))
+  const redirect_escape = size(down, down.redirection(note, note.destination))
+  down.passTo(2)
+  const pay_escape = size(down, down.payment(note))
+  expect({ claim_escape, challenge_escape, redirect_escape, pay_escape }).toEqual({
+    claim_escape: 1_977,
+    challenge_escape: 3_463,
+    redirect_escape: 387,
+    pay_escape: 481,
+  })
+})
+
 test('everything else', () => {
   const note = requested()
   const { vault, nullifier } = note
@@ -90,7 +114,7 @@ test('everything else', () => {
     open_epoch: 1_611,
     deposit: 585,
     grow_queue: 283,
-    freeze: 250,
+    freeze: 283,
     close_exit: 283,
   })
 })

@@ -4,6 +4,7 @@ import { noteInner } from '../../../protocol/notes/notes'
 import { TOKEN_PROGRAM } from '../../../protocol/vault/addresses'
 import {
   authorizeRestoreInstruction,
+  declareOutageInstruction,
   initializeInstruction,
   pauseInstruction,
   registerMintInstruction,
@@ -11,6 +12,7 @@ import {
   setAdminInstruction,
   unpauseInstruction,
 } from '../../../protocol/vault/admin'
+import { challengeEscapeInstruction, claimEscapeInstruction } from '../../../protocol/vault/claims'
 import { depositInstruction } from '../../../protocol/vault/deposit'
 import { anchorInstruction } from '../../../protocol/vault/epochs'
 import {
@@ -36,6 +38,7 @@ import {
 } from '../../kit/vault/open_vault'
 import { mintBytes } from '../../kit/vault/tokens'
 import { testKey, VaultChain } from '../../kit/vault/vault_chain'
+import { WindDown } from '../../kit/vault/wind_down'
 
 type Row = [name: string, units: bigint, bytes: number]
 
@@ -137,6 +140,21 @@ function exits(): void {
   measure('freeze', late.vault.chain, freezeInstruction(late.vault.program, late.nullifier))
 }
 
+function claims(): void {
+  const down = new WindDown()
+  const [note, stopper] = [down.deposit(5_000n), down.deposit(5_000n)]
+  const spent = down.settle([1n])[0]!
+  down.vault.settle({ nullifiers: [...elements('n', 55), spent.nullifier].sort(compareBytes) })
+  down.freeze(stopper)
+  measure('claim_escape', down.chain, claimEscapeInstruction(down.claimOf(note)))
+  landed(down.claiming(spent))
+  const challenge = { ...down.challengeOf(spent), challenger: payer.key }
+  measure('challenge_escape, 56 nullifiers', down.chain, challengeEscapeInstruction(challenge))
+  measure('redirect_escape', down.chain, down.redirection(note, note.destination))
+  down.passTo(2)
+  measure('pay_escape', down.chain, down.payment(note))
+}
+
 function admin(): void {
   const { chain, program, admin: key } = new OpenVault()
   const fields = { program, admin: key.key }
@@ -153,6 +171,7 @@ function admin(): void {
   measure('authorize_restore', chain, authorizeRestoreInstruction({ ...fields, action: 'announce' }))
   measure('pause', chain, pauseInstruction(fields))
   measure('unpause', chain, unpauseInstruction(fields))
+  measure('declare_outage', chain, declareOutageInstruction({ ...fields, extra_s: EXIT_DELAY_S }))
 }
 
 /** `| instruction | compute units | transaction bytes |`, in the order of program/README.md. */
@@ -163,6 +182,7 @@ export function instructionUnits(): string[] {
   settlements()
   payments()
   exits()
+  claims()
   admin()
   return rows.map(
     ([name, units, bytes]) => `| ${name} | ${units.toLocaleString('en')} | ${bytes.toLocaleString('en')} |`,

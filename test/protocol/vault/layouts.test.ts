@@ -7,11 +7,13 @@ import {
   ACCOUNT_BYTES,
   CONFIG,
   decodeConfig,
+  decodeEscapeClaim,
   decodeExitRequest,
   decodeMintRecord,
   decodeQueue,
   decodeRing,
   decodeTree,
+  ESCAPE_CLAIM,
   EXIT_REQUEST,
   isKnownState,
   MINT_RECORD,
@@ -89,6 +91,7 @@ const DECODERS = {
   ring: decodeRing,
   mint_record: decodeMintRecord,
   exit_request: decodeExitRequest,
+  escape_claim: decodeEscapeClaim,
   queue: decodeQueue,
 } as const
 
@@ -114,6 +117,9 @@ test('what the program wrote is encoded again byte by byte', () => {
     ring: RING,
     mint_record: MINT_RECORD,
     exit_request: EXIT_REQUEST,
+    escape_claim: ESCAPE_CLAIM,
+    frozen_config: CONFIG,
+    frozen_mint_record: MINT_RECORD,
   }
   for (const [name, layout] of Object.entries(layouts) as [keyof typeof layouts, Codec<unknown>][]) {
     const data = account(name)
@@ -123,13 +129,27 @@ test('what the program wrote is encoded again byte by byte', () => {
 
 test('fields are at the places that the documents name', () => {
   const places = (
-    ['journal_seq', 'admin', 'commit_seq', 'venue', 'spent_count', 'tree', 'queue'] as const
+    [
+      'journal_seq',
+      'admin',
+      'commit_seq',
+      'venue',
+      'spent_count',
+      'tree',
+      'queue',
+      'frozen_leaf_count',
+    ] as const
   ).map((field) => CONFIG.offsetOf(field))
-  expect(places).toEqual([40, 80, 200, 344, 424, 440, 504])
+  expect(places).toEqual([40, 80, 200, 344, 424, 440, 504, 536])
   expect(TREE.offsetOf('spent_root')).toBe(1_328)
   expect(TREE.offsetOf('spent_frontier')).toBe(1_360)
   expect(RING.offsetOf('states')).toBe(16)
   expect([MINT_RECORD.offsetOf('liabilities'), MINT_RECORD.offsetOf('queued')]).toEqual([120, 128])
+  const window = (['window_total', 'window_base', 'window_owed', 'window_fixed_at_s'] as const).map((field) =>
+    MINT_RECORD.offsetOf(field),
+  )
+  expect(window).toEqual([136, 152, 160, 168])
+  expect([ESCAPE_CLAIM.offsetOf('rank'), ESCAPE_CLAIM.offsetOf('paid')]).toEqual([4, 192])
   expect([EXIT_REQUEST.offsetOf('served'), EXIT_REQUEST.offsetOf('deadline_s')]).toEqual([3, 208])
 })
 
@@ -161,6 +181,27 @@ test('the accounts of the vectors say what happened', () => {
   expect(decodeExitRequest(account('exit_request'))).toMatchObject({ served: true, amount: 40_000n })
 })
 
+test('the accounts of a wind-down say what happened', () => {
+  expect(decodeConfig(account('frozen_config'))).toMatchObject({
+    frozen: true,
+    frozen_leaf_count: 2,
+    outage_extra_s: 2_000,
+  })
+  expect(decodeMintRecord(account('frozen_mint_record'))).toMatchObject({
+    liabilities: 0n,
+    window_total: 5_000n,
+    window_base: 5_000n,
+    window_owed: 0n,
+  })
+  expect(decodeEscapeClaim(account('escape_claim'))).toMatchObject({
+    state: 'paid',
+    rank: 'window',
+    amount: 5_000n,
+    sequence: 1,
+    paid: 5_000n,
+  })
+})
+
 test('every event of the vectors decodes, and a byte more or less makes it foreign', () => {
   const kinds = Object.entries(events).map(([name, hex]) => {
     const data = ofHex(hex)
@@ -178,6 +219,10 @@ test('every event of the vectors decodes, and a byte more or less makes it forei
     ['open_epoch', 'epoch_opened'],
     ['refuse_exit', 'exit_refused'],
     ['freeze', 'frozen'],
+    ['claim_escape', 'escape_claimed'],
+    ['challenge_escape', 'escape_challenged'],
+    ['redirect_escape', 'escape_redirected'],
+    ['pay_escape', 'escape_paid'],
   ])
   const settled = decodeEvent(ofHex(events.settle))
   const queued = settled?.kind === 'settled' ? settled.payouts : []
