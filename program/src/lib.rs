@@ -27,6 +27,7 @@ mod note;
 mod opening;
 mod payout_mint;
 mod queue;
+mod security_txt;
 mod spent_proof;
 mod syscalls;
 mod token;
