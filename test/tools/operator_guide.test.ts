@@ -59,6 +59,7 @@ test('the program lines of the guide, in order', async () => {
       TEE_PUBKEY: desk.key('signer'),
       NEW_SIGNER: desk.key('new-signer'),
       MINT: NATIVE_MINT,
+      NEXT: 'next.so',
       NONCE: 'the nonce account is printed by create-nonce',
     }
     for (const address of [facts['PAYER']!, desk.key('deployer.json'), MULTISIG_ADDRESS, facts['NEW_ADMIN']!])

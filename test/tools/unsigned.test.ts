@@ -1,4 +1,4 @@
-/** Unsigned transactions: slow signers, wrong files, other clusters, missing and forged signatures, and no secret outside its file. */
+/** Unsigned transactions: slow signers, wrong files, other clusters, missing and forged signatures, secrets. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

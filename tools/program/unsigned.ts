@@ -73,7 +73,7 @@ function plain({ program, accounts, data }: VaultInstruction): Instruction {
 }
 
 /** @throws UsageFault where the signers cannot sign it in this form */
-export function requireSignable(draft: Draft): void {
+function requireSignable(draft: Draft): void {
   const signers = Object.keys(compileDraft(draft).signatures) as ReturnType<typeof addressOf>[]
   const programs = signers.filter((signer) => isOffCurveAddress(signer))
   if (programs.length === 0 && draft.nonce === undefined)

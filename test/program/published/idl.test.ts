@@ -3,18 +3,18 @@ import { expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseAccountData, parseInstructionData } from '@codama/dynamic-parsers'
-import { transactionInstructions } from '../../engine/chain/client/transaction_status'
-import { idlText } from '../../program/idl'
-import { decodeBase58, encodeBase58 } from '../../protocol/base58'
-import { fromAnyHex, toHex } from '../../protocol/bytes'
-import { tryDecode } from '../../protocol/codec'
-import { ACCOUNT_LAYOUTS } from '../../protocol/vault/accounts'
-import { INSTRUCTION_FORMS } from '../../protocol/vault/instruction_forms'
-import { makeGenesis } from '../../sandbox/chain/genesis'
-import { callRpc, withChain } from '../kit/chain/chain_folder'
-import vectors from '../vectors/vault.json'
+import { transactionInstructions } from '../../../engine/chain/client/transaction_status'
+import { idlText } from '../../../program/idl'
+import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
+import { fromAnyHex, toHex } from '../../../protocol/bytes'
+import { tryDecode } from '../../../protocol/codec'
+import { ACCOUNT_LAYOUTS } from '../../../protocol/vault/accounts'
+import { INSTRUCTION_FORMS } from '../../../protocol/vault/instruction_forms'
+import { makeGenesis } from '../../../sandbox/chain/genesis'
+import { callRpc, withChain } from '../../kit/chain/chain_folder'
+import vectors from '../../vectors/vault.json'
 
-const PROGRAM = join(import.meta.dir, '../../program')
+const PROGRAM = join(import.meta.dir, '../../../program')
 const TEXT = readFileSync(join(PROGRAM, 'idl.json'), 'utf8')
 const IDL = JSON.parse(TEXT)
 
@@ -84,11 +84,12 @@ test('data, events and accounts of the vectors read alike', () => {
   for (const hex of Object.values(vectors.events))
     expect(readInstruction(fromAnyHex(hex as string)!, 'emit')).toEqual([])
   for (const [name, { bytes, hex }] of Object.entries(vectors.accounts)) {
+    const kind = name.replace('frozen_', '')
     const data = new Uint8Array(bytes)
     data.set(fromAnyHex(hex)!)
     const parsed = parseAccountData(IDL, data)
-    expect((parsed?.path.at(-1) as { name: string } | undefined)?.name).toBe(camel(name))
-    const layout = ACCOUNT_LAYOUTS[name as keyof typeof ACCOUNT_LAYOUTS]
+    expect((parsed?.path.at(-1) as { name: string } | undefined)?.name).toBe(camel(kind))
+    const layout = ACCOUNT_LAYOUTS[kind as keyof typeof ACCOUNT_LAYOUTS]
     expect(differences(parsed!.data, layout.decode(data), name)).toEqual([])
   }
 })

@@ -2,9 +2,9 @@
 import { expect, test } from 'bun:test'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { INSTRUCTION_FORMS } from '../../protocol/vault/instruction_forms'
+import { INSTRUCTION_FORMS } from '../../../protocol/vault/instruction_forms'
 
-const SOURCES = join(import.meta.dir, '../../program/src')
+const SOURCES = join(import.meta.dir, '../../../program/src')
 const TEXT = readFileSync(join(SOURCES, '../AUDIT.md'), 'utf8')
 const NAMES = Object.keys(INSTRUCTION_FORMS)
 const ITEMS = ['signer', 'owner', 'address', 'type', 'alias', 'bump', 'writable', 'program']
@@ -25,7 +25,7 @@ const quotesOf = (text: string): string[] => [...text.matchAll(/`([^`]+)`/g)].ma
 function untrue(quotes: string[]): string[] {
   return quotes.filter((quote) => {
     const [, file, text] = /^(\S+\.(?:rs|test\.ts)): (.*)$/.exec(quote) ?? []
-    const path = file?.endsWith('.rs') ? join(SOURCES, file) : join(import.meta.dir, file ?? 'none')
+    const path = file?.endsWith('.rs') ? join(SOURCES, file) : join(import.meta.dir, '..', file ?? 'none')
     return file === undefined || !existsSync(path) || !readFileSync(path, 'utf8').includes(text!)
   })
 }
