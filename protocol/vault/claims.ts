@@ -1,5 +1,5 @@
 /** Builds the instructions of a wind-down: `claim_escape` (18), `challenge_escape` (19), `pay_escape` (20), `redirect_escape` (21). */
-import { fixed, struct, uint, type ValueOf } from '../codec'
+import { bool, fixed, struct, uint, type ValueOf } from '../codec'
 import {
   escapeClaimAddress,
   mintRecordAddress,
@@ -8,7 +8,7 @@ import {
   vaultTokenAddress,
 } from './addresses'
 import { OPENING, PATH, SPENT_PROOF } from './exits'
-import { bare, type Forms, listAccounts, numberOf, type VaultInstruction } from './instruction'
+import { type Forms, listAccounts, numberOf, type VaultInstruction } from './instruction'
 
 /** `claim_escape`: the owner of a note in a frozen vault claims it. 1,402 bytes. */
 const CLAIM_ESCAPE = struct({
@@ -89,7 +89,13 @@ export function challengeEscapeInstruction(fields: ChallengeEscapeFields): Vault
   return { program, accounts, data: CHALLENGE_ESCAPE.encode(fields) }
 }
 
-const PAY_ESCAPE = bare('pay_escape')
+/** `pay_escape`: pays a claim from the later of freeze + 2 x `exit_delay_s` and claim + `exit_delay_s`; anyone may send it. */
+const PAY_ESCAPE = struct({
+  instruction: numberOf('pay_escape'),
+  /** True: a late claim ends with less than its amount where no more is available, if its owner signs. */
+  accepts_less: bool,
+})
+
 const PAY_ESCAPE_ACCOUNTS = {
   config: '',
   program: '',
@@ -103,8 +109,7 @@ const PAY_ESCAPE_ACCOUNTS = {
   owner: '',
 } as const
 
-/** `pay_escape`: pays a claim from the later of freeze + 2 x `exit_delay_s` and claim + `exit_delay_s`; anyone may send it. */
-export function payEscapeInstruction(fields: {
+type PayEscapeFields = ValueOf<typeof PAY_ESCAPE> & {
   program: Uint8Array
   nullifier: Uint8Array
   mint: Uint8Array
@@ -114,9 +119,9 @@ export function payEscapeInstruction(fields: {
   destination: Uint8Array
   bond_payer: Uint8Array
   owner: Uint8Array
-  /** True: the owner signs, and a late claim ends with less than its amount where no more is available. */
-  accepts_less: boolean
-}): VaultInstruction {
+}
+
+export function payEscapeInstruction(fields: PayEscapeFields): VaultInstruction {
   const { program, mint } = fields
   const accounts = listAccounts(PAY_ESCAPE_ACCOUNTS, {
     ...fields,
@@ -126,7 +131,7 @@ export function payEscapeInstruction(fields: {
     claim: escapeClaimAddress(program, fields.nullifier),
   })
   accounts.at(-1)!.signer = fields.accepts_less
-  return { program, accounts, data: PAY_ESCAPE.encode({}) }
+  return { program, accounts, data: PAY_ESCAPE.encode(fields) }
 }
 
 /** `redirect_escape`: the owner replaces the destination of an open claim. 41 bytes. */

@@ -10,9 +10,11 @@ use crate::payout_mint::{PayoutMint, TRANSFERRED};
 
 const MINT_AT: usize = 2;
 
-pub fn run(call: &Call, data: Reader) -> Outcome {
+pub fn run(call: &Call, mut data: Reader) -> Outcome {
     let [config, us, _, _, _, _, destination, account, bond_payer, owner] = call.exactly()?;
+    let accepts_less = data.u8()?;
     data.end()?;
+    require(accepts_less <= 1, INVALID_DATA)?;
     us.require_key(call.program)?;
     let config = Config::load(config, call.program)?;
     let mint = PayoutMint::load(call, MINT_AT)?;
@@ -32,8 +34,12 @@ pub fn run(call: &Call, data: Reader) -> Outcome {
         WINDOW => mint.record.window_share(amount),
         _ => amount.min(mint.record.left_for_late(mint.balance())),
     };
-    // More may become available, so only its owner ends a late claim with less.
-    require(paid == amount || rank == WINDOW || owner.is_signer(), PAYMENT_SHORT)?;
+    // More may become available, so only its owner ends a late claim with less. The data says so, because an owner who
+    // pays the transaction's fee signs in every instruction.
+    if paid != amount && rank != WINDOW {
+        require(accepts_less == 1, PAYMENT_SHORT)?;
+        owner.require_signer()?;
+    }
     require(mint.pay(destination, paid, config)? == TRANSFERRED, DESTINATION_UNUSABLE)?;
     if rank == REFUND {
         mint.record.dequeue(paid)?;

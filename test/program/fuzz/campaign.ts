@@ -26,7 +26,19 @@ const WORLD_RUNS = 700
 const HONEST_ONE_IN = 5
 const LOOK_CLOSELY_ONE_IN = 8
 /** Where another state of the vault follows from what an attacker alone can do; the rest is undone. */
-const KEPT = new Set(['deposit', 'request_exit', 'refuse_exit', 'freeze', 'close_exit', 'pay', 'refund'])
+const KEPT = new Set([
+  'deposit',
+  'request_exit',
+  'refuse_exit',
+  'freeze',
+  'close_exit',
+  'pay',
+  'refund',
+  'claim_escape',
+  'challenge_escape',
+  'pay_escape',
+  'redirect_escape',
+])
 
 const count = (counts: Map<string, number>, name: string): void =>
   void counts.set(name, (counts.get(name) ?? 0) + 1)

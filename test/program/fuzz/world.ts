@@ -13,12 +13,15 @@ import { sha256 } from '../../../protocol/sha256'
 import {
   type ConfigAccount,
   decodeConfig,
+  decodeEscapeClaim,
   decodeExitRequest,
   decodeQueue,
+  type EscapeClaim,
   type ExitRequest,
   type QueueAccount,
 } from '../../../protocol/vault/accounts'
 import {
+  escapeClaimAddress,
   exitRequestAddress,
   SYSTEM_PROGRAM,
   TOKEN_2022_PROGRAM,
@@ -166,6 +169,10 @@ export class World {
 
   requestOf(note: Note): ExitRequest | undefined {
     return decodeExitRequest(this.ledger.get(exitRequestAddress(this.program, note.nullifier)).data)
+  }
+
+  claimOf(note: Note): EscapeClaim | undefined {
+    return decodeEscapeClaim(this.ledger.get(escapeClaimAddress(this.program, note.nullifier)).data)
   }
 
   /** Notes whose tokens are still owed. */

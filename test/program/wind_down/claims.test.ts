@@ -173,6 +173,8 @@ test('mint record, destination, owner and bond payer of a payment are those of t
   const copy = bytes32('copy')
   down.chain.setAccount(copy, down.claimAccount(note)!.data, down.vault.program)
   expect(changed(7, copy)).toBe('wrong_address')
+  const flagged = down.payment(note)
+  expect(down.chain.outcome({ ...flagged, data: Uint8Array.of(flagged.data[0]!, 2) })).toBe('invalid_data')
   const trailing = down.payment(note)
   expect(down.chain.outcome({ ...trailing, data: Uint8Array.of(...trailing.data, 0) })).toBe('invalid_data')
   landed(down.paying(note))

@@ -18,7 +18,7 @@ function short(base: bigint, amounts: readonly bigint[]): { down: WindDown; note
 const sum = (amounts: readonly bigint[]): bigint => amounts.reduce((all, one) => all + one, 0n)
 
 function shareOf(amount: bigint, base: bigint, total: bigint): bigint {
-  return (amount * (base < total ? base : total)) / total
+  return base < total ? (amount * base) / total : amount
 }
 
 function ordersOf<T>(items: readonly T[]): T[][] {
@@ -63,8 +63,8 @@ for (const [name, base, amounts] of CASES)
         amounts.map((amount) => shareOf(amount, base, total)),
       )
       const record = down.chain.mintRecord(down.vault.mint)
-      const shared = base < total ? base : total
-      const dust = shared - sum(amounts.map((amount) => shareOf(amount, base, total)))
+      const paid = sum(amounts.map((amount) => shareOf(amount, base, total)))
+      const dust = base < total ? base - paid : 0n
       expect(record).toMatchObject({ window_total: total, window_base: base, window_owed: dust })
       expect(dust).toBeLessThan(BigInt(amounts.length))
       undo()
@@ -175,6 +175,12 @@ test('only its owner ends a late claim with less than its amount, also with noth
   const [large, small] = after as [OwnedNote, OwnedNote]
   down.passTo(2)
   expect(errorOf(down.paying(large))).toBe('payment_short')
+  const unsigned = down.payment(large, true)
+  unsigned.accounts.at(-1)!.signer = false
+  expect(errorOf(down.chain.send(unsigned))).toBe('missing_signature')
+  const unasked = down.payment(large)
+  unasked.accounts.at(-1)!.signer = true
+  expect(errorOf(down.chain.send(unasked))).toBe('payment_short')
   landed(down.paying(large, true))
   expect(down.claim(large)).toMatchObject({ state: 'paid', amount: 5_000n, paid: 1_000n })
   const before = down.held(down.bond_payer.key)

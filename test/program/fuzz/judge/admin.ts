@@ -1,9 +1,13 @@
 /** What the admin's instructions must be and do. */
 import { isZero } from '../../../../protocol/bytes'
 import { accountsOf, type Call, must, mustSign, type Placed, same } from './call'
-import { CONFIG, mustBeAdmin, writableConfig } from './config_account'
+import { CONFIG, isFrozen, mustBeAdmin, writableConfig } from './config_account'
 import { Fields, setU64, u64At, wordAt } from './fields'
 
+/** 30 days. */
+export const ANNOUNCEMENT_LIFE_S = 2_592_000n
+/** 90 days. */
+const OUTAGE_SPACING_S = 7_776_000n
 const [ANNOUNCE, APPLY, CANCEL] = [0, 1, 2]
 
 /** `rotate_signer` and `set_admin`: announced, effective twice the exit delay later, applied or cancelled. */
@@ -32,7 +36,9 @@ export function judgeKeyChange(call: Call, which: 'signer' | 'admin'): void {
     must(same(admin.address, pending), 'applied by another than the new admin')
   } else mustBeAdmin(config, admin)
   if (action === APPLY) {
-    must(BigInt(call.clock.unix_s) >= effective_at_s, 'applied before its time')
+    const now_s = BigInt(call.clock.unix_s)
+    must(now_s >= effective_at_s, 'applied before its time')
+    must(now_s <= effective_at_s + ANNOUNCEMENT_LIFE_S, 'applied when void')
     config.set(pending, which === 'signer' ? CONFIG.settlement_signer : CONFIG.admin)
   }
   setPending(new Uint8Array(32), 0n)
@@ -61,4 +67,19 @@ export function judgePause(call: Call, paused: boolean): void {
   must((config[CONFIG.paused] !== 0) !== paused, 'paused or running already')
   config[CONFIG.paused] = paused ? 1 : 0
   if (paused) setU64(config, CONFIG.paused_at_s, BigInt(call.clock.unix_s))
+}
+
+export function judgeDeclareOutage(call: Call): void {
+  const [admin, config_account] = accountsOf(call, 2) as [Placed, Placed]
+  const fields = new Fields(call.data)
+  const extra_s = fields.u64()
+  fields.end()
+  const config = writableConfig(call, config_account)
+  mustBeAdmin(config, admin)
+  must(!isFrozen(config), 'an outage of a frozen vault')
+  must(extra_s >= 1n && extra_s <= 3n * u64At(config, CONFIG.exit_delay_s), 'an outage too long')
+  const now_s = BigInt(call.clock.unix_s)
+  must(now_s >= u64At(config, CONFIG.outage_at_s) + OUTAGE_SPACING_S, 'an outage too soon')
+  setU64(config, CONFIG.outage_at_s, now_s)
+  setU64(config, CONFIG.outage_extra_s, extra_s)
 }

@@ -29,11 +29,14 @@ export const CONFIG = {
   frozen_at_s: 336,
   venue: 344,
   genesis_hash: 376,
+  outage_at_s: 408,
+  outage_extra_s: 416,
   spent_count: 424,
   settled_leaf_count: 432,
   tree: 440,
   ring: 472,
   queue: 504,
+  frozen_leaf_count: 536,
 } as const
 
 export const configOf = (call: Call, account: Placed): Uint8Array =>

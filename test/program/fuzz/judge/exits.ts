@@ -20,7 +20,7 @@ import {
 } from './call'
 import { CONFIG, configOf, isFrozen, writableConfig } from './config_account'
 import { Fields, setU64, u64At, wordAt } from './fields'
-import { mustKnowSpentRoot, mustKnowState, ringOf, treeOf } from './note_states'
+import { leafCount, mustKnowSpentRoot, mustKnowState, ringOf, treeOf } from './note_states'
 import { openNote, readOpening, rootOf } from './notes'
 import { MINT_RECORD, mintRecordOf } from './tokens'
 
@@ -98,8 +98,28 @@ export function judgeRequestExit(call: Call): void {
   setU64(data, REQUEST.slot, BigInt(call.clock.slot))
 }
 
+/** The data proves that a batch of the log spent the note. */
+export function mustBeSpent(
+  call: Call,
+  accounts: { tree: Placed; ring: Placed },
+  nullifier: Uint8Array,
+): void {
+  const fields = new Fields(call.data)
+  const [cited_root, batch] = [fields.word(), fields.u64()]
+  const [nullifiers, path] = [fields.words(fields.u8()), fields.words(40)]
+  fields.end()
+  mustKnowSpentRoot(ringOf(call, accounts.ring), treeOf(call, accounts.tree), cited_root)
+  must(batch >= 1n && batch <= 1n << 40n, 'no such batch')
+  must(
+    nullifiers.some((one) => same(one, nullifier)),
+    'a batch that does not spend the note',
+  )
+  const root = spentRootFromPath(spentLogLeaf(Number(batch), nullifiers), Number(batch) - 1, path)
+  must(same(root, cited_root), 'a batch that is not in the log')
+}
+
 export function judgeRefuseExit(call: Call): void {
-  const [refuser, config_account, tree_account, ring_account, account, us] = accountsOf(call, 6) as [
+  const [refuser, config_account, tree, ring, account, us] = accountsOf(call, 6) as [
     Placed,
     Placed,
     Placed,
@@ -107,39 +127,30 @@ export function judgeRefuseExit(call: Call): void {
     Placed,
     Placed,
   ]
-  const fields = new Fields(call.data)
-  const [cited_root, batch] = [fields.word(), fields.u64()]
-  const [nullifiers, path] = [fields.words(fields.u8()), fields.words(40)]
-  fields.end()
   mustBeProgram(call, us)
   mustSign(refuser)
   configOf(call, config_account)
-  const [tree, ring] = [treeOf(call, tree_account), ringOf(call, ring_account)]
   const request = requestOf(call, account)
   must(request[REQUEST.served] === 0, 'a served request refused')
-  mustKnowSpentRoot(ring, tree, cited_root)
-  must(batch >= 1n && batch <= 1n << 40n, 'no such batch')
-  const nullifier = wordAt(request, REQUEST.nullifier)
-  must(
-    nullifiers.some((one) => same(one, nullifier)),
-    'a batch that does not spend the note',
-  )
-  const root = spentRootFromPath(spentLogLeaf(Number(batch), nullifiers), Number(batch) - 1, path)
-  must(same(root, cited_root), 'a batch that is not in the log')
+  mustBeSpent(call, { tree, ring }, wordAt(request, REQUEST.nullifier))
   closeAccount(account, refuser)
 }
 
 export function judgeFreeze(call: Call): void {
-  const [config_account, account, us] = accountsOf(call, 3) as [Placed, Placed, Placed]
+  const [config_account, tree, account, us] = accountsOf(call, 4) as [Placed, Placed, Placed, Placed]
   new Fields(call.data).end()
   mustBeProgram(call, us)
   const config = writableConfig(call, config_account)
   must(!isFrozen(config), 'frozen already')
   const request = requestOf(call, account)
   must(request[REQUEST.served] === 0, 'a freeze for a served request')
-  must(BigInt(call.clock.unix_s) > u64At(request, REQUEST.deadline_s), 'a freeze before the deadline')
+  const [deadline_s, outage_at_s] = [u64At(request, REQUEST.deadline_s), u64At(config, CONFIG.outage_at_s)]
+  const extended = deadline_s - u64At(config, CONFIG.exit_delay_s) < outage_at_s && outage_at_s <= deadline_s
+  const extra_s = extended ? u64At(config, CONFIG.outage_extra_s) : 0n
+  must(BigInt(call.clock.unix_s) > deadline_s + extra_s, 'a freeze before the deadline')
   config[CONFIG.frozen] = 1
   setU64(config, CONFIG.frozen_at_s, BigInt(call.clock.unix_s))
+  setU64(config, CONFIG.frozen_leaf_count, leafCount(treeOf(call, tree)))
 }
 
 export function judgeCloseExit(call: Call): void {

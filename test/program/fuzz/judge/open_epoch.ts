@@ -1,5 +1,6 @@
 /** What `open_epoch` and `anchor` must be and do. */
 import { isZero } from '../../../../protocol/bytes'
+import { ANNOUNCEMENT_LIFE_S } from './admin'
 import { accountsOf, type Call, must, mustBeProgram, type Placed, same } from './call'
 import {
   advanceJournal,
@@ -38,7 +39,9 @@ export function judgeOpenEpoch(call: Call): void {
   must(epoch === u64At(config, CONFIG.epoch) + 1n, 'not the next epoch')
   if (restore === 1) {
     const from_s = u64At(config, CONFIG.pending_restore_at_s)
-    must(from_s !== 0n && BigInt(call.clock.unix_s) >= from_s, 'a restore that is not authorized')
+    const now_s = BigInt(call.clock.unix_s)
+    const usable = now_s >= from_s && now_s <= from_s + ANNOUNCEMENT_LIFE_S
+    must(from_s !== 0n && usable, 'a restore that is not authorized')
     setU64(config, CONFIG.pending_restore_at_s, 0n)
     setU64(config, CONFIG.generation, u64At(config, CONFIG.generation) + 1n)
     config.fill(0, CONFIG.commit_seq, CONFIG.commit_head + 32)

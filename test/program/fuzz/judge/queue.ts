@@ -14,7 +14,7 @@ import {
   same,
   VERSION,
 } from './call'
-import { configOf } from './config_account'
+import { configOf, isFrozen } from './config_account'
 import { Fields, setU32, setU64, u32At, u64At, wordAt } from './fields'
 import { appendLeaves, keepState, leafCount, ringOf, treeOf } from './note_states'
 import { addTo, MINT_RECORD, mintRecordOf, moveTokens, mustBeVaultToken, payoutOutcome } from './tokens'
@@ -83,9 +83,10 @@ function payEntry(
   call: Call,
   entry: Uint8Array,
   at: number,
-  refund: boolean,
+  asked: { refund: boolean; frozen: boolean },
   leaf_index: number,
 ): Appended | undefined {
+  const { refund, frozen } = asked
   const [record_account, mint, vault, token_program, destination] = [0, 1, 2, 3, 4].map((step) =>
     accountAt(call, at + step),
   ) as [Placed, Placed, Placed, Placed, Placed]
@@ -97,12 +98,16 @@ function payEntry(
   const amount = u64At(entry, ENTRY.amount)
   const due_s = u64At(entry, ENTRY.queued_at_s) + REFUND_AFTER_S
   must(!refund || BigInt(call.clock.unix_s) >= due_s, 'a refund before its time')
-  addTo(record, MINT_RECORD.queued, -amount)
   if (!refund && payoutOutcome(destination, vault, mint.address, token_program.address) === 0) {
+    addTo(record, MINT_RECORD.queued, -amount)
     moveTokens(vault, destination, mint.address, amount)
     return undefined
   }
-  addTo(record, MINT_RECORD.liabilities, amount)
+  // After a freeze the refund note is paid from `queued`.
+  if (!frozen) {
+    addTo(record, MINT_RECORD.queued, -amount)
+    addTo(record, MINT_RECORD.liabilities, amount)
+  }
   const made_of = { mint: mint.address, amount, inner: wordAt(entry, ENTRY.inner) }
   return { commitment: depositCommitment({ ...made_of, leaf_index }), made_of }
 }
@@ -116,7 +121,7 @@ export function judgePay(call: Call): void {
   must(refund <= 1 && count >= 1 && count <= 8, 'a payment of no form')
   must(call.accounts.length === 5 + 5 * count, 'another number of accounts')
   mustBeProgram(call, us)
-  configOf(call, config)
+  const asked = { refund: refund === 1, frozen: isFrozen(configOf(call, config)) }
   for (const account of [tree_account, ring_account]) mustBeWritable(account)
   const [tree, ring] = [treeOf(call, tree_account), ringOf(call, ring_account)]
   const queue = queueOf(call, queue_account)
@@ -128,7 +133,7 @@ export function judgePay(call: Call): void {
     const used = place < u32At(queue, QUEUE.used)
     if (!used || entry[ENTRY.open] !== 1 || u64At(entry, ENTRY.number) !== number) continue
     const leaf_index = Number(leafCount(tree)) + refunds.length
-    const note = payEntry(call, entry, 5 + 5 * index, refund === 1, leaf_index)
+    const note = payEntry(call, entry, 5 + 5 * index, asked, leaf_index)
     if (note !== undefined) refunds.push(note)
     entry[ENTRY.open] = 0
     setU32(entry, ENTRY.next_free, u32At(queue, QUEUE.free_head))

@@ -17,6 +17,11 @@ export const MINT_RECORD = {
   min_exit: 112,
   liabilities: 120,
   queued: 128,
+  /** 16 bytes. */
+  window_total: 136,
+  window_base: 152,
+  window_owed: 160,
+  window_fixed_at_s: 168,
 }
 
 /** The record of the mint whose address is `mint`. */

@@ -8,8 +8,9 @@ import {
 } from '../../../../protocol/vault/instruction'
 import { innerOf } from '../../forwarder'
 import { namedAccounts } from '../message'
-import { judgeAuthorizeRestore, judgeKeyChange, judgePause } from './admin'
+import { judgeAuthorizeRestore, judgeDeclareOutage, judgeKeyChange, judgePause } from './admin'
 import { type Call, type Clock, Illegal, must, mustBeWritable, mustSign, type Report, same } from './call'
+import { judgeChallengeEscape, judgeClaimEscape, judgePayEscape, judgeRedirectEscape } from './claims'
 import { judgeDeposit } from './deposit'
 import { judgeCloseExit, judgeFreeze, judgeRefuseExit, judgeRequestExit } from './exits'
 import { u64At } from './fields'
@@ -39,6 +40,11 @@ const JUDGES: { readonly [name in InstructionName]?: (call: Call) => void } = {
   pay: judgePay,
   grow_queue: judgeGrowQueue,
   close_exit: judgeCloseExit,
+  claim_escape: judgeClaimEscape,
+  challenge_escape: judgeChallengeEscape,
+  pay_escape: judgePayEscape,
+  redirect_escape: judgeRedirectEscape,
+  declare_outage: judgeDeclareOutage,
 }
 
 /** A transfer of lamports: number u32 = 2, amount u64. */

@@ -4,6 +4,7 @@ import type { ConfigAccount } from '../../../../protocol/vault/accounts'
 import {
   type AdminAction,
   authorizeRestoreInstruction,
+  declareOutageInstruction,
   pauseInstruction,
   rotateSignerInstruction,
   setAdminInstruction,
@@ -12,6 +13,12 @@ import {
 import type { World } from '../world'
 import type { Planner } from './plan'
 
+const LIFE_S = 2_592_000
+
+/** An announcement can be used for 30 days. */
+export const isUsable = (effective_at_s: number, now_s: number): boolean =>
+  effective_at_s <= now_s && now_s <= effective_at_s + LIFE_S
+
 const adminOf = (world: World) => ({ program: world.program, admin: world.config().admin })
 
 /** Mostly what the state asks for; now and then any of the three. */
@@ -19,7 +26,7 @@ function actionFor(
   world: World,
   pending: ConfigAccount['pending_signer'],
 ): { action: AdminAction; due: boolean } {
-  const effective = pending !== undefined && pending.effective_at_s <= world.clock.unix_s
+  const effective = pending !== undefined && isUsable(pending.effective_at_s, world.clock.unix_s)
   const wanted = effective ? 'apply' : pending === undefined ? 'announce' : 'cancel'
   const action = world.chance.oneIn(3) ? world.chance.pick(['announce', 'apply', 'cancel'] as const) : wanted
   return { action, due: action === 'announce' || (action === 'apply' ? effective : pending !== undefined) }
@@ -57,3 +64,12 @@ export const planUnpause: Planner = (world) => ({
   instruction: unpauseInstruction(adminOf(world)),
   due: world.config().paused,
 })
+
+const OUTAGE_SPACING_S = 7_776_000
+
+export const planDeclareOutage: Planner = (world) => {
+  const { exit_delay_s, outage_at_s, frozen } = world.config()
+  const extra_s = 1 + world.chance.below(3 * exit_delay_s)
+  const instruction = declareOutageInstruction({ ...adminOf(world), extra_s })
+  return { instruction, due: !frozen && world.clock.unix_s >= outage_at_s + OUTAGE_SPACING_S }
+}

@@ -1,5 +1,13 @@
 /** Every plan by the name of its instruction, and what a thief would try. */
-import { planAuthorizeRestore, planPause, planRotateSigner, planSetAdmin, planUnpause } from './admin'
+import {
+  planAuthorizeRestore,
+  planDeclareOutage,
+  planPause,
+  planRotateSigner,
+  planSetAdmin,
+  planUnpause,
+} from './admin'
+import { planChallengeEscape, planClaimEscape, planPayEscape, planRedirectEscape } from './claims'
 import { planDeposit } from './deposit'
 import { planCloseExit, planFreeze, planRefuseExit, planRequestExit } from './exits'
 import { planForgedRefusal, planForgedRequest } from './forgeries'
@@ -19,6 +27,11 @@ export const PLANS: readonly { name: string; plan: Planner; weight: number; aim:
   { name: 'refuse_exit', plan: planRefuseExit, weight: 4, aim: 4 },
   { name: 'freeze', plan: planFreeze, weight: 1, aim: 4 },
   { name: 'close_exit', plan: planCloseExit, weight: 4, aim: 5 },
+  { name: 'claim_escape', plan: planClaimEscape, weight: 12, aim: 6 },
+  { name: 'challenge_escape', plan: planChallengeEscape, weight: 4, aim: 5 },
+  { name: 'pay_escape', plan: planPayEscape, weight: 10, aim: 8 },
+  { name: 'redirect_escape', plan: planRedirectEscape, weight: 4, aim: 4 },
+  { name: 'declare_outage', plan: planDeclareOutage, weight: 1, aim: 2 },
   { name: 'pay', plan: planPay, weight: 8, aim: 10 },
   { name: 'refund', plan: planRefund, weight: 3, aim: 4 },
   { name: 'grow_queue', plan: planGrowQueue, weight: 1, aim: 2 },

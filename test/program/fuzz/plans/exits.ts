@@ -18,7 +18,7 @@ const pickFrom = (world: World, notes: readonly Note[]): Note | undefined =>
   notes.length === 0 ? undefined : world.chance.pick(notes)
 
 /** Siblings of a leaf while the tree had `leaf_count` leaves. */
-function siblingsAt(world: World, leaf_count: number, index: number): Uint8Array[] {
+export function siblingsAt(world: World, leaf_count: number, index: number): Uint8Array[] {
   if (leaf_count === world.tree.leaf_count) return world.tree.siblings(index)
   const earlier = new MerkleTree()
   earlier.append(Array.from({ length: leaf_count }, (_, at) => world.tree.leaf(at)))
@@ -78,7 +78,10 @@ const anyRequest = (world: World): ExitRequest | undefined => {
 export const planFreeze: Planner = (world) => {
   const request = anyRequest(world)
   if (request === undefined) return undefined
-  const overdue = request.deadline_s < world.clock.unix_s && !request.served
+  const { exit_delay_s, outage_at_s, outage_extra_s } = world.config()
+  const open = request.deadline_s - exit_delay_s < outage_at_s && outage_at_s <= request.deadline_s
+  const last_s = request.deadline_s + (open ? outage_extra_s : 0)
+  const overdue = last_s < world.clock.unix_s && !request.served
   const instruction = freezeInstruction(world.program, request.nullifier)
   return { instruction, due: overdue && !world.config().frozen }
 }

@@ -5,6 +5,7 @@ import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../../../protocol/vault/ad
 import { initializeInstruction, registerMintInstruction } from '../../../../protocol/vault/admin'
 import { anchorInstruction, openEpochInstruction } from '../../../../protocol/vault/epochs'
 import type { World } from '../world'
+import { isUsable } from './admin'
 import { due, type Planner } from './plan'
 
 const EXIT_DELAY_S = 1_000
@@ -55,7 +56,7 @@ export const planRegisterMint: Planner = (world) => {
 export const planOpenEpoch: Planner = (world) => {
   const config = world.config()
   const from_s = config.pending_restore_at_s
-  const authorized = from_s !== 0 && from_s <= world.clock.unix_s
+  const authorized = from_s !== 0 && isUsable(from_s, world.clock.unix_s)
   const restore = authorized || world.chance.oneIn(6)
   const tree = decodeTree(world.ledger.get(world.vault.tree).data)!
   const instruction = openEpochInstruction({
