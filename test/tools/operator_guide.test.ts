@@ -60,7 +60,8 @@ test('the program lines of the guide, in order', async () => {
       NEW_SIGNER: desk.key('new-signer'),
       MINT: NATIVE_MINT,
       NEXT: 'next.so',
-      NONCE: 'the nonce account is printed by create-nonce',
+      NONCE: 'printed by create-nonce',
+      BUFFER: 'named in upgrade.json',
     }
     for (const address of [facts['PAYER']!, desk.key('deployer.json'), MULTISIG_ADDRESS, facts['NEW_ADMIN']!])
       await desk.fund(address)
@@ -72,6 +73,7 @@ test('the program lines of the guide, in order', async () => {
       const { out } = await desk.run(['show', '--rpc', chain.url, '--program', program])
       return JSON.parse(out)
     }
+    let pending = ''
     for (const line of LINES) {
       const args = line
         .replace(/ +#.*$/, '')
@@ -84,7 +86,17 @@ test('the program lines of the guide, in order', async () => {
       expect([line, code, error]).toEqual([line, 0, ''])
       facts['NONCE'] = /nonce account: (\w+)/.exec(out)?.[1] ?? facts['NONCE']!
       const file = words[words.indexOf('--unsigned') + 1]!
-      if (words.includes('--unsigned') && !words.includes('--nonce')) await desk.execute(file, 'payer.json')
+      if (words[0] === 'deploy' && words.includes('--unsigned')) {
+        const { accounts } = JSON.parse(readFileSync(desk.path(file), 'utf8')).instructions[0]
+        facts['BUFFER'] = accounts.find(({ name }: { name: string }) => name === 'buffer').pubkey
+        pending = file
+      } else if (words.includes('--unsigned') && !words.includes('--nonce'))
+        await desk.execute(file, 'payer.json')
+      if (words.includes('--buffer')) {
+        const buffer = { authority: MULTISIG_ADDRESS, code_is_tested: true }
+        expect(JSON.parse(out)).toMatchObject({ code_is_tested: false, buffer })
+        await desk.execute(pending, 'payer.json')
+      }
       if (words[0] === 'register-mint') {
         const { vault, ...rest } = await shown()
         expect(vault).toMatchObject({ admin: MULTISIG_ADDRESS, settlement_signer: facts['TEE_PUBKEY'] })
@@ -97,7 +109,7 @@ test('the program lines of the guide, in order', async () => {
     }
     const { vault, ...rest } = await shown()
     expect(vault).toMatchObject({ admin: facts['NEW_ADMIN'], paused: false, pending: [] })
-    expect(rest).toMatchObject({ upgrade_authority: null, code_is_tested: false })
+    expect(rest).toMatchObject({ authority: null, code_is_tested: false })
     const code = chain.machine.bank.newest(program)!.data.subarray(4, 36)
     const held = chain.machine.bank.newest(encodeBase58(code))!.data
     expect(toHex(held.subarray(45, 45 + next.length))).toBe(toHex(next))

@@ -210,7 +210,7 @@ test('authority and code are given up only when typed again, and only for the te
 
     const at = ['--program', program, ...files.slice(2)]
     const held = async () => JSON.parse((await other.run(['show', ...at.slice(0, 2), ...at.slice(4)])).out)
-    expect(await held()).toMatchObject({ upgrade_authority: authority, code_is_tested: true, vault: null })
+    expect(await held()).toMatchObject({ authority: authority, code_is_tested: true, vault: null })
     const code = encodeBase58(programDataAddress(publicKeyOf(other.seeds.get('program.json')!)))
     for (const typed of ['', 'yes\n', `${program}\n`]) {
       const refused = await other.run(['renounce', ...at, '--execute'], typed)
@@ -228,9 +228,9 @@ test('authority and code are given up only when typed again, and only for the te
     writeFileSync(other.path('changed.so.sha256'), `${hash}  changed.so\n`)
     const differs = await other.run(['renounce', ...at, '--elf', 'changed.so', '--execute'], `${code}\n`)
     expect([differs.code, differs.error]).toEqual([1, expect.stringContaining('the code on chain is not')])
-    expect(await held()).toMatchObject({ upgrade_authority: authority })
+    expect(await held()).toMatchObject({ authority: authority })
     const renounced = await other.run(['renounce', ...at, '--execute'], `${code}\n`)
     expect(renounced.error).toBe('')
-    expect(await held()).toMatchObject({ upgrade_authority: null, code_is_tested: true })
+    expect(await held()).toMatchObject({ authority: null, code_is_tested: true })
   })
 }, 120_000)

@@ -30,7 +30,7 @@ import { type Draft, writeDraft } from './unsigned'
 
 export const TEXTS = [
   ...(['rpc', 'payer', 'authority', 'admin', 'program', 'elf', 'signer', 'exit-delay', 'mint'] as const),
-  ...(['token-program', 'min-deposit', 'min-exit', 'key', 'priority-fee', 'extra', 'new'] as const),
+  ...(['token-program', 'min-deposit', 'min-exit', 'key', 'priority-fee', 'extra', 'new', 'buffer'] as const),
   ...(['unsigned', 'nonce', 'signed', 'with'] as const),
 ] as const
 export const FLAGS = ['execute'] as const
@@ -144,8 +144,11 @@ export async function checkFirst(
   options: ProgramOptions,
 ): Promise<void> {
   const { name, accounts } = describe(instruction)
-  if (name === 'renounce') {
-    await requireTestedCode(rpc, accounts[0]!.address, options.text('elf', ELF))
+  // The code that stays for good, or that is about to run.
+  const holder = { renounce: 'program_data', upgrade: 'buffer' }[name]
+  const code = accounts.find((account) => account.name === holder)
+  if (code !== undefined) {
+    await requireTestedCode(rpc, code.address, options.text('elf', ELF))
     console.log('the code on chain is the tested binary')
   }
   if (name === 'initialize') warnOfV1(await refusingV1(rpc, payer))
@@ -158,10 +161,11 @@ export function warnOfV1(refusing: readonly string[]): void {
 /** Demands on the terminal what cannot be undone to be typed again. @throws Refused */
 export function requireConfirmation(instruction: VaultInstruction): void {
   const { name, means, accounts } = describe(instruction)
-  const final = { renounce: 0, set_authority: 2 }[name]
+  const wanted = { renounce: 'program_data', set_authority: 'new_authority' }[name]
+  const final = accounts.find((account) => account.name === wanted)
   if (final === undefined) return
-  const address = encodeBase58(accounts[final]!.address)
-  console.log(`${means}. To go on, type ${accounts[final]!.name} ${address}:`)
+  const address = encodeBase58(final.address)
+  console.log(`${means}. To go on, type ${final.name} ${address}:`)
   if (prompt('>')?.trim() !== address) throw new Refused('not confirmed: nothing was sent')
 }
 
@@ -186,15 +190,19 @@ export async function writeUnsigned(
 
 /** Prints roles, state and code of a vault. @throws Refused, ChainUnavailable */
 export async function show(rpc: RpcPool, program: Uint8Array, options: ProgramOptions): Promise<void> {
-  const code = await readCode(rpc, programDataAddress(program), 'finalized')
   const binary = testedBinary(options.text('elf', ELF))
+  const codeAt = async (account: Uint8Array) => {
+    const code = await readCode(rpc, account, 'finalized')
+    const authority = code?.authority ? encodeBase58(code.authority) : null
+    return { authority, code_is_tested: code !== undefined && isElf(code, binary) }
+  }
   const vault = await readConfig({ rpc, ...chainAddresses(program) }).catch((error: unknown) => {
     if (!(error instanceof VaultAbsent)) throw error
   })
   const facts = {
     program: encodeBase58(program),
-    upgrade_authority: code?.authority ? encodeBase58(code.authority) : null,
-    code_is_tested: code !== undefined && isElf(code, binary),
+    ...(await codeAt(programDataAddress(program))),
+    ...(options.optional('buffer') && { buffer: await codeAt(options.address('buffer')) }),
     vault: vault ? vaultFacts(vault) : null,
   }
   console.log(JSON.stringify(facts, null, 2))

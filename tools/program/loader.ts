@@ -20,13 +20,16 @@ export const PROGRAM_DATA_HEADER_BYTES = 45
 /** Nonce account: version u32, state u32 = 1, authority (32), nonce (32), lamports per signature u64. */
 export const NONCE_BYTES = 80
 
+/** `slot` of the deployment; 0 in a buffer. */
 export type Code = { slot: number; authority: Uint8Array | undefined; elf: Uint8Array }
 
-/** Undefined when the bytes are no program data account. */
-export function decodeProgramData(data: Uint8Array): Code | undefined {
-  if (data.length < PROGRAM_DATA_HEADER_BYTES || data[0] !== 3) return undefined
-  const authority = data[12] === 1 ? data.slice(13, 45) : undefined
-  return { slot: Number(readU64Le(data, 4)), authority, elf: data.subarray(PROGRAM_DATA_HEADER_BYTES) }
+/** Undefined when the bytes are neither program data nor a buffer. */
+export function decodeCode(data: Uint8Array): Code | undefined {
+  const header = { 1: BUFFER_HEADER_BYTES, 3: PROGRAM_DATA_HEADER_BYTES }[data[0] ?? 0]
+  if (header === undefined || data.length < header) return undefined
+  const slot = data[0] === 3 ? Number(readU64Le(data, 4)) : 0
+  const authority = data[header - 33] === 1 ? data.slice(header - 32, header) : undefined
+  return { slot, authority, elf: data.subarray(header) }
 }
 
 /** Authority and nonce of a nonce account of the system program; undefined for any other account. */

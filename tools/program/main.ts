@@ -6,6 +6,7 @@ import { sha256 } from '../../protocol/sha256'
 import { publicKeyOf } from '../../protocol/sign'
 import {
   administer,
+  checkFirst,
   ELF,
   FLAGS,
   keyOf,
@@ -38,7 +39,7 @@ const USAGE = `usage: bun run program COMMAND --rpc URL[,URL] [--priority-fee LA
   declare-outage --extra SECONDS --program ID --admin KEY
   set-authority --program ID --authority KEY --new PUBKEY
   renounce --program ID --authority KEY      ends upgrades, once the code on chain is program/vault.so
-  show --program ID
+  show --program ID [--buffer ADDRESS] [--elf program/vault.so]
 
   create-nonce --payer FILE --key PUBKEY     a durable nonce that PUBKEY advances: one for each transaction under way
   sign UNSIGNED --with FILE --signed SIGNED
@@ -84,7 +85,9 @@ async function deploy(options: ProgramOptions): Promise<void> {
       priority_fee_lamports: options.amount('priority-fee', '0'),
       step: (what, signature) => console.log(`${what}: ${signature}`),
     })
-    if (left !== undefined) await writeUnsigned(rpc, left, deployment.authority.address, options)
+    if (left === undefined) return
+    await checkFirst(rpc, left, deployment.authority.address, options)
+    await writeUnsigned(rpc, left, deployment.authority.address, options)
   })
 }
 

@@ -10,7 +10,7 @@ import { SIGNATURE_LAMPORTS } from './land_transaction'
 import {
   BUFFER_HEADER_BYTES,
   type Code,
-  decodeProgramData,
+  decodeCode,
   PROGRAM_BYTES,
   PROGRAM_DATA_HEADER_BYTES,
 } from './loader'
@@ -55,8 +55,8 @@ export async function planDeployment(
   const kind = deployed === undefined ? 'deploy' : isElf(deployed, elf) ? 'unchanged' : 'upgrade'
   const missing = Math.max(0, elf.length - (deployed?.elf.length ?? elf.length))
   const extension_bytes = missing === 0 ? 0 : Math.max(missing, EXTENSION_BYTES_MIN)
-  const [half] = kind === 'unchanged' ? [] : await readAccounts(rpc, [buffer], 'confirmed')
-  const offsets = kind === 'unchanged' ? [] : missingChunks(elf, half?.data)
+  const half = kind === 'unchanged' ? undefined : await readCode(rpc, buffer)
+  const offsets = kind === 'unchanged' ? [] : missingChunks(elf, half?.elf ?? new Uint8Array())
   const rent = {
     buffer: await rentOf(rpc, BUFFER_HEADER_BYTES + elf.length),
     program: await rentOf(rpc, PROGRAM_BYTES),
@@ -72,14 +72,14 @@ export async function planDeployment(
     deployed,
     extension_bytes,
     offsets,
-    buffer_authority: half?.data.slice(5, BUFFER_HEADER_BYTES),
+    buffer_authority: half?.authority,
     rent,
     cost_lamports: kind === 'unchanged' ? 0n : kept + fees,
   }
 }
 
 /**
- * Code and upgrade authority at an address of program data; undefined where there is no account.
+ * Code and upgrade authority at an address of program data or of a buffer; undefined where there is no account.
  * @throws Error when the address holds something else; ChainUnavailable
  */
 export async function readCode(
@@ -89,7 +89,7 @@ export async function readCode(
 ): Promise<Code | undefined> {
   const [account] = await readAccounts(rpc, [program_data], commitment)
   if (account === undefined) return undefined
-  const code = decodeProgramData(account.data)
+  const code = decodeCode(account.data)
   if (!equalBytes(account.owner, UPGRADEABLE_LOADER) || code === undefined)
     throw new Error(`${encodeBase58(program_data)} holds no code of the upgradeable loader`)
   return code
@@ -101,8 +101,7 @@ export function isElf(deployed: Code, elf: Uint8Array): boolean {
   return equalBytes(code, elf) && deployed.elf.subarray(elf.length).every((byte) => byte === 0)
 }
 
-function missingChunks(elf: Uint8Array, buffer: Uint8Array | undefined): number[] {
-  const held = buffer?.subarray(BUFFER_HEADER_BYTES) ?? new Uint8Array()
+function missingChunks(elf: Uint8Array, held: Uint8Array): number[] {
   const offsets: number[] = []
   for (let offset = 0; offset < elf.length; offset += CHUNK_BYTES) {
     const end = Math.min(elf.length, offset + CHUNK_BYTES)

@@ -15,6 +15,7 @@ import { Refused } from '../../client/verify/transcript'
 import { COMPUTE_UNITS_MAX } from '../../engine/chain/client/build_transaction'
 import { addressOf } from '../../engine/chain/client/chain_client'
 import type { Reader, RpcPool } from '../../engine/chain/client/rpc_pool'
+import { failureOf, isPayerShort } from '../../engine/chain/client/transaction_status'
 import { toHex } from '../../protocol/bytes'
 import { LOADED_ACCOUNTS_BYTES_MAX } from '../../protocol/limits'
 import { sha256 } from '../../protocol/sha256'
@@ -23,7 +24,6 @@ import { isElf, readCode } from './plan_deployment'
 
 /**
  * Has every provider run an empty v1 transaction without landing it. Resolves with the hosts that refuse it.
- * @param payer an account that holds SOL
  * @throws Error when none takes it: where `open_epoch` cannot land, a vault never takes deposits
  */
 export async function refusingV1(rpc: RpcPool, payer: Uint8Array): Promise<string[]> {
@@ -53,7 +53,8 @@ async function takesV1(reader: Reader, payer: Uint8Array): Promise<boolean> {
         .simulateTransaction(wire, { encoding: 'base64', sigVerify: false, commitment: 'confirmed' })
         .send({ abortSignal }),
     )
-    return value.err === null
+    // Who pays is judged when it pays.
+    return value.err === null || isPayerShort(failureOf(value.err))
   } catch {
     return false
   }
@@ -73,10 +74,13 @@ export function testedBinary(path: string): Uint8Array {
   return binary
 }
 
-/** Reads finalized code back from the chain. @throws Refused unless it is the tested binary; ChainUnavailable */
-export async function requireTestedCode(rpc: RpcPool, program_data: Uint8Array, path: string): Promise<void> {
+/**
+ * Reads the finalized code of a program or a buffer back from the chain.
+ * @throws Refused unless it is the tested binary; ChainUnavailable
+ */
+export async function requireTestedCode(rpc: RpcPool, account: Uint8Array, path: string): Promise<void> {
   const binary = testedBinary(path)
-  const code = await readCode(rpc, program_data, 'finalized')
+  const code = await readCode(rpc, account, 'finalized')
   if (code === undefined || !isElf(code, binary))
     throw new Refused(`the code on chain is not the one of ${path}.sha256`)
 }
