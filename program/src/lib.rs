@@ -25,12 +25,9 @@ mod known_states;
 mod mint_record;
 mod note;
 mod opening;
-mod payout_mint;
 mod queue;
-mod spent_proof;
 mod syscalls;
 mod token;
-mod transfer;
 mod tree;
 
 /// Where to report a weakness, in the form that explorers read (`solana-security-txt`): names and values in turn, each ended

@@ -181,7 +181,7 @@ export const EXIT_REQUEST = struct({
 })
 export type ExitRequest = ValueOf<typeof EXIT_REQUEST>
 
-export const ESCAPE_STATES = ['open', 'paid', 'cancelled'] as const
+const ESCAPE_STATES = ['open', 'paid', 'cancelled'] as const
 /**
  * `window`: claimed within one `exit_delay_s` of the freeze, paid its share of the base. `late`: claimed later, paid from
  * what window claims leave. `refund`: a refund note that `pay` appended after the freeze, paid in full from `queued`.

@@ -90,7 +90,7 @@ test('a wind-down: a challenge by a batch with the most nullifiers is the larges
     claim_escape: 1_977,
     challenge_escape: 3_463,
     redirect_escape: 387,
-    pay_escape: 481,
+    pay_escape: 482,
   })
 })
 

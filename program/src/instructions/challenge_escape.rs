@@ -7,7 +7,7 @@ use crate::event::{Event, ESCAPE_CHALLENGED};
 use crate::input::Call;
 use crate::known_states::KnownStates;
 use crate::mint_record::MintRecord;
-use crate::spent_proof::SpentProof;
+use crate::tree::spent_proof::SpentProof;
 use crate::tree::Trees;
 
 pub fn run(call: &Call, data: Reader) -> Outcome {

@@ -10,7 +10,7 @@ use crate::known_states::KnownStates;
 use crate::mint_record::MintRecord;
 use crate::note::deposit_commitment;
 use crate::token::read_vault;
-use crate::transfer::Transfer;
+use crate::token::transfer::Transfer;
 use crate::tree::Trees;
 
 pub fn run(call: &Call, mut data: Reader) -> Outcome {

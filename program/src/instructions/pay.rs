@@ -9,8 +9,8 @@ use crate::heap;
 use crate::input::Call;
 use crate::known_states::KnownStates;
 use crate::note::deposit_commitment;
-use crate::payout_mint::{PayoutMint, TRANSFERRED};
 use crate::queue::{Entry, Queue};
+use crate::token::payout_mint::{PayoutMint, TRANSFERRED};
 use crate::tree::Trees;
 
 const FIXED_ACCOUNTS: usize = 5;

@@ -6,7 +6,7 @@ use crate::error::*;
 use crate::escape_claim::{self, BOND, PAID, REFUND, WINDOW};
 use crate::event::{Event, ESCAPE_PAID};
 use crate::input::Call;
-use crate::payout_mint::{PayoutMint, TRANSFERRED};
+use crate::token::payout_mint::{PayoutMint, TRANSFERRED};
 
 const MINT_AT: usize = 2;
 

@@ -6,7 +6,7 @@ use crate::event::{Event, EXIT_REFUSED};
 use crate::exit_request::ExitRequest;
 use crate::input::Call;
 use crate::known_states::KnownStates;
-use crate::spent_proof::SpentProof;
+use crate::tree::spent_proof::SpentProof;
 use crate::tree::Trees;
 
 pub fn run(call: &Call, data: Reader) -> Outcome {

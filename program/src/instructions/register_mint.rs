@@ -6,8 +6,8 @@ use crate::create::{create, NewAccount, Seeds};
 use crate::error::*;
 use crate::input::Call;
 use crate::mint_record::{self, MintRecord, MINT_RECORD_BYTES};
+use crate::token::transfer::initialize_token_account;
 use crate::token::{read_mint, require_token_program, Mint, TOKEN_ACCOUNT_BYTES};
-use crate::transfer::initialize_token_account;
 
 pub fn run(call: &Call, mut data: Reader) -> Outcome {
     let [admin, payer, config, record, mint, vault, token_program, system] = call.exactly()?;

@@ -7,6 +7,8 @@ use core::ptr::addr_of;
 use extensions::{every_extension, Holder};
 
 mod extensions;
+pub mod payout_mint;
+pub mod transfer;
 
 /// TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA
 static TOKEN: Bytes32 = Bytes32([

@@ -8,6 +8,7 @@ use crate::hash::{poseidon_into, sha256, Slice};
 use empty_subtrees::{EMPTY_BATCHES, EMPTY_NOTES};
 
 mod empty_subtrees;
+pub mod spent_proof;
 
 pub const DEPTH: usize = 40;
 /// Siblings of an inclusion path, 32 bytes each.

@@ -4,8 +4,8 @@ use crate::config::Config;
 use crate::error::*;
 use crate::input::Call;
 use crate::mint_record::MintRecord;
+use crate::token::transfer::Transfer;
 use crate::token::{read_vault, TokenAccount, TokenState};
-use crate::transfer::Transfer;
 
 /// Accounts above receive nothing: loading them may be what hinders other payments.
 const DESTINATION_BYTES_MAX: usize = 1_024;

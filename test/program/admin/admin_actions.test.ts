@@ -7,10 +7,10 @@ import {
   rotateSignerInstruction,
   setAdminInstruction,
   unpauseInstruction,
-} from '../../protocol/vault/admin'
-import { EXIT_DELAY_S, errorOf, landed, OpenVault } from '../kit/vault/open_vault'
-import { testKey } from '../kit/vault/vault_chain'
-import { WindDown } from '../kit/vault/wind_down'
+} from '../../../protocol/vault/admin'
+import { EXIT_DELAY_S, errorOf, landed, OpenVault } from '../../kit/vault/open_vault'
+import { testKey } from '../../kit/vault/vault_chain'
+import { WindDown } from '../../kit/vault/wind_down'
 
 const NOW_S = 1_800_000_000
 const EFFECTIVE_S = NOW_S + 2 * EXIT_DELAY_S

@@ -1,7 +1,7 @@
 /** What the vault does when another program calls it: a multisig can do everything an admin can. */
 import { expect, test } from 'bun:test'
-import { addressOf } from '../../engine/chain/client/chain_client'
-import { TOKEN_PROGRAM } from '../../protocol/vault/addresses'
+import { addressOf } from '../../../engine/chain/client/chain_client'
+import { TOKEN_PROGRAM } from '../../../protocol/vault/addresses'
 import {
   authorizeRestoreInstruction,
   initializeInstruction,
@@ -10,9 +10,9 @@ import {
   rotateSignerInstruction,
   setAdminInstruction,
   unpauseInstruction,
-} from '../../protocol/vault/admin'
-import { depositInstruction } from '../../protocol/vault/deposit'
-import type { VaultInstruction } from '../../protocol/vault/instruction'
+} from '../../../protocol/vault/admin'
+import { depositInstruction } from '../../../protocol/vault/deposit'
+import type { VaultInstruction } from '../../../protocol/vault/instruction'
 import {
   bytes32,
   EXIT_DELAY_S,
@@ -21,10 +21,10 @@ import {
   initializationOf,
   landed,
   runningVault,
-} from '../kit/vault/open_vault'
-import { mintBytes } from '../kit/vault/tokens'
-import { testKey, VaultChain } from '../kit/vault/vault_chain'
-import { bySignedMultisig, FORWARDER, FORWARDER_SO, forwarded, MULTISIG } from './forwarder'
+} from '../../kit/vault/open_vault'
+import { mintBytes } from '../../kit/vault/tokens'
+import { testKey, VaultChain } from '../../kit/vault/vault_chain'
+import { bySignedMultisig, FORWARDER, FORWARDER_SO, forwarded, MULTISIG } from '../forwarder'
 
 test('a deposit from inside another program is a deposit like any other', () => {
   const vault = runningVault(0n)
