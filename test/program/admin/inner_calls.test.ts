@@ -4,6 +4,7 @@ import { addressOf } from '../../../engine/chain/client/chain_client'
 import { TOKEN_PROGRAM } from '../../../protocol/vault/addresses'
 import {
   authorizeRestoreInstruction,
+  declareOutageInstruction,
   initializeInstruction,
   pauseInstruction,
   registerMintInstruction,
@@ -58,6 +59,7 @@ test('a multisig deploys the vault and administers it, each time as an inner cal
     registerMintInstruction({ ...admin, ...minimums, payer: address, mint, token_program: TOKEN_PROGRAM }),
     pauseInstruction(admin),
     unpauseInstruction(admin),
+    declareOutageInstruction({ ...admin, extra_s: EXIT_DELAY_S }),
     authorizeRestoreInstruction({ ...admin, action: 'announce' }),
     authorizeRestoreInstruction({ ...admin, action: 'cancel' }),
     rotateSignerInstruction({ ...admin, action: 'announce', key: signer }),

@@ -291,3 +291,69 @@ test('what a signer wrote into 1,000 batches voids no claim', () => {
   landed(down.paying(note))
   expect(down.received(note)).toBe(40_000n)
 }, 60_000)
+
+test('every account that changes must be writable', () => {
+  const { down, note, spent } = frozen()
+  const closed = (instruction: VaultInstruction): string[] =>
+    instruction.accounts.flatMap((account, place) => {
+      if (!account.writable) return []
+      const accounts = instruction.accounts.map((one, at) =>
+        at === place ? { ...one, writable: false } : one,
+      )
+      return [down.chain.outcome({ ...instruction, accounts })]
+    })
+  const times = (count: number): string[] => Array.from({ length: count }, () => 'not_writable')
+  expect(closed(claimEscapeInstruction(down.claimOf(note)))).toEqual(times(3))
+  for (const one of [note, spent]) landed(down.claiming(one))
+  expect(closed(challengeEscapeInstruction(down.challengeOf(spent)))).toEqual(times(3))
+  expect(closed(down.redirection(note, bytes32('elsewhere')))).toEqual(times(1))
+  down.passTo(2)
+  expect(closed(down.payment(note))).toEqual(times(5))
+})
+
+test('the program, the system program and the state accounts are no others', () => {
+  const { down, note, spent } = frozen()
+  const replaced = (instruction: VaultInstruction, places: readonly number[]): string[] =>
+    places.map((place) => {
+      const address = bytes32('stranger')
+      const accounts = instruction.accounts.map((one, at) => (at === place ? { ...one, address } : one))
+      return down.chain.outcome({ ...instruction, accounts })
+    })
+  const [other, foreign] = ['wrong_address', 'wrong_owner']
+  const claim = claimEscapeInstruction(down.claimOf(note))
+  expect(replaced(claim, [2, 3, 4, 5, 7, 8])).toEqual([foreign, other, other, foreign, other, other])
+  for (const one of [note, spent]) landed(down.claiming(one))
+  const challenge = challengeEscapeInstruction(down.challengeOf(spent))
+  expect(replaced(challenge, [1, 2, 3, 4, 5, 6])).toEqual([foreign, other, other, foreign, foreign, other])
+  const redirect = down.redirection(note, bytes32('elsewhere'))
+  expect(replaced(redirect, [1, 2, 3])).toEqual([foreign, foreign, other])
+  down.passTo(2)
+  const places = [0, 1, 2, 3, 4, 5, 7]
+  expect(replaced(down.payment(note), places)).toEqual([
+    foreign,
+    other,
+    foreign,
+    other,
+    other,
+    other,
+    foreign,
+  ])
+})
+
+test('an instruction with bytes behind its data or without its last one is refused', () => {
+  const { down, note, spent } = frozen()
+  for (const one of [note, spent]) landed(down.claiming(one))
+  const fresh = frozen()
+  const tried: [WindDown, VaultInstruction][] = [
+    [fresh.down, claimEscapeInstruction(fresh.down.claimOf(fresh.note))],
+    [down, challengeEscapeInstruction(down.challengeOf(spent))],
+    [down, down.redirection(note, bytes32('elsewhere'))],
+    [down, down.payment(note)],
+  ]
+  for (const [{ chain }, instruction] of tried) {
+    const { data, accounts } = instruction
+    expect(chain.outcome({ ...instruction, data: Uint8Array.of(...data, 0) })).toBe('invalid_data')
+    expect(chain.outcome({ ...instruction, data: data.slice(0, -1) })).toBe('invalid_data')
+    expect(chain.outcome({ ...instruction, accounts: accounts.slice(0, -1) })).toBe('missing_accounts')
+  }
+})
