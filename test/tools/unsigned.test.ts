@@ -84,6 +84,10 @@ test('a signature may take longer than any blockhash lives; the file lands once,
 test('a form that its signers cannot use is not written', async () => {
   const lone = await write('pause', 'none')
   expect([lone.code, lone.error]).toEqual([64, expect.stringContaining('--nonce is missing')])
+  const paid = await write('pause', 'none', ...nonced(), '--priority-fee', '1')
+  const direct = await desk.run(['pause', ...own, '--admin', 'admin.json', '--nonce', nonce])
+  for (const { code, error } of [paid, direct])
+    expect([code, error]).toEqual([64, expect.stringContaining('--priority-fee does not')])
   const proposal = ['pause', ...own, '--admin', MULTISIG_ADDRESS, '--unsigned', 'none']
   for (const more of [
     ['--nonce', nonce],

@@ -111,12 +111,14 @@ function tokenProgram(name: string): Uint8Array {
 
 /** Prints instruction and signers; sends only with `--execute`, writes only with `--unsigned`. */
 export async function administer(command: string, options: ProgramOptions): Promise<void> {
+  const unsigned = options.optional('unsigned') !== undefined
+  if (unsigned ? options.optional('priority-fee') : options.optional('nonce'))
+    throw new UsageFault('--nonce belongs to --unsigned, --priority-fee does not')
   await withRpc(rpcUrls(options), async (rpc) => {
     const { instruction, keys } = await actionOf(rpc, command, options)
     printInstruction(instruction)
     await checkFirst(rpc, instruction, keys[0].address, options)
-    if (options.optional('unsigned') !== undefined)
-      return writeUnsigned(rpc, instruction, keys[0].address, options)
+    if (unsigned) return writeUnsigned(rpc, instruction, keys[0].address, options)
     if (!options.flag('execute')) return console.log('dry run: nothing was sent; add --execute')
     requireConfirmation(instruction)
     const seeds = [keys[0].seed!, keys[1].seed!] as const
