@@ -2,6 +2,7 @@
 import { expect, test } from 'bun:test'
 import { addressOf } from '../../../engine/chain/client/chain_client'
 import { TOKEN_2022_PROGRAM } from '../../../protocol/vault/addresses'
+import { pauseInstruction } from '../../../protocol/vault/admin'
 import {
   type ChallengeEscapeFields,
   type ClaimEscapeFields,
@@ -356,4 +357,15 @@ test('an instruction with bytes behind its data or without its last one is refus
     expect(chain.outcome({ ...instruction, data: data.slice(0, -1) })).toBe('invalid_data')
     expect(chain.outcome({ ...instruction, accounts: accounts.slice(0, -1) })).toBe('missing_accounts')
   }
+})
+
+test('a pause stops neither claims nor challenges nor payments', () => {
+  const { down, note, spent } = frozen()
+  const { program, admin } = down.vault
+  landed(down.chain.send(pauseInstruction({ program, admin: admin.key })))
+  for (const one of [note, spent]) landed(down.claiming(one))
+  landed(down.challenging(spent))
+  down.passTo(2)
+  landed(down.paying(note))
+  expect(down.received(note)).toBe(40_000n)
 })
