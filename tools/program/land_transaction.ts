@@ -9,7 +9,7 @@ import {
 import { addressOf } from '../../engine/chain/client/chain_client'
 import { broadcast } from '../../engine/chain/client/land_instruction'
 import { ChainUnavailable, type RpcPool } from '../../engine/chain/client/rpc_pool'
-import { failureOf, transactionStatuses } from '../../engine/chain/client/transaction_status'
+import { agreedStatuses, failureOf, transactionStatuses } from '../../engine/chain/client/transaction_status'
 import { encodeBase58 } from '../../protocol/base58'
 import { publicKeyOf } from '../../protocol/sign'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
@@ -72,7 +72,8 @@ export async function landSigned(
       throw new Error(`the chain refused: ${failure.kind === 'program' ? failure.text : failure.name}`)
     }
     if (status?.level === 'finalized') return true
-    if (!status && over) return false
+    // One provider may lag behind the one that showed the end of its life.
+    if (!status && over && (await agreedStatuses({ rpc }, [signature]))[0]!.kind === 'unknown') return false
   }
 }
 
