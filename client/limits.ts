@@ -27,8 +27,6 @@ export const CBOR_DEPTH_MAX = 8
 export const DER_LENGTH_BYTES_MAX = 3
 /** Memory ranges of a machine; firmware accepts a handful. */
 export const MEMORY_RANGES_MAX = 64
-/** Nodes in the path of a receipt: a group has fewer than 2^32 commands. */
-export const RECEIPT_PATH_MAX = 32
 
 /** Reads of a busy node before its failure counts, and the first wait, which doubles: six seconds in all. */
 export const NODE_READ_ATTEMPTS_MAX = 7

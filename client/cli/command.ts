@@ -5,7 +5,7 @@ import { decodeBase58 } from '../../protocol/base58'
 import { equalBytes, fromHex } from '../../protocol/bytes'
 import { publicKeyOf } from '../../protocol/sign'
 import { parseU64 } from '../../protocol/units'
-import { Refused } from '../verify/transcript'
+import { printable, Refused } from '../verify/transcript'
 
 /** Invalid arguments; without a message only the usage is printed. */
 export class UsageFault extends Error {}
@@ -40,18 +40,13 @@ export async function runCommand(
     const usage_message = [error.message, usage].filter(Boolean).join('\n\n')
     const failure = misused ? { code: 64, message: usage_message } : judge(error)
     if (failure === undefined) throw error
-    console.error(printable(failure.message))
+    console.error(printableLines(failure.message))
     process.exit(failure.code)
   }
 }
 
-/** Files and answers are text of others: their control and direction characters would rewrite the terminal. */
-export function printable(text: string): string {
-  return text.replace(
-    /[^\n\x20-\x7e\u00a0-\u1fff\u2010-\u2027\u2030-\u205f\u2070-\ufefe\uff00-\uffff]/g,
-    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  )
-}
+/** Text of several lines in which files and answers of others are quoted. */
+export const printableLines = (text: string): string => text.split('\n').map(printable).join('\n')
 
 type Names<T, F> = {
   readonly texts: readonly T[]

@@ -15,7 +15,7 @@ import { ChainUnavailable } from './rpc_pool'
 
 /** What transactions signed at one time share: a blockhash, and a price per unit for each set of accounts. */
 export class Terms {
-  readonly #prices = new Map<string, Promise<bigint>>()
+  private readonly prices = new Map<string, Promise<bigint>>()
   private constructor(
     readonly client: ChainClient,
     readonly lifetime: Lifetime,
@@ -38,12 +38,12 @@ export class Terms {
   /** Micro-lamports per unit that were lately paid for writing `accounts`; 0 when unavailable. */
   price(accounts: readonly Address[]): Promise<bigint> {
     const key = accounts.join()
-    const known = this.#prices.get(key) ?? this.#read(accounts)
-    this.#prices.set(key, known)
+    const known = this.prices.get(key) ?? this.read(accounts)
+    this.prices.set(key, known)
     return known
   }
 
-  async #read(accounts: readonly Address[]): Promise<bigint> {
+  private async read(accounts: readonly Address[]): Promise<bigint> {
     const { rpc, fees } = this.client
     try {
       const answers = await rpc.all((reader) =>
