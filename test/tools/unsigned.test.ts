@@ -2,9 +2,11 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { encodeBase58 } from '../../protocol/base58'
+import { getCompiledTransactionMessageDecoder, getTransactionDecoder } from '@solana/kit'
+import { transactionInstructions } from '../../engine/chain/client/transaction_status'
+import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import { concatBytes, toHex } from '../../protocol/bytes'
-import { publicKeyOf } from '../../protocol/sign'
+import { publicKeyOf, sign as signBytes } from '../../protocol/sign'
 import { programDataAddress } from '../../protocol/vault/addresses'
 import { makeGenesis } from '../../sandbox/chain/genesis'
 import { type OpenedChain, openEmbeddedChain } from '../../sandbox/chain/open_embedded_chain'
@@ -79,6 +81,32 @@ test('a signature may take longer than any blockhash lives; the file lands once,
   const late = await submit('late', 'late.signed', '--execute')
   expect([late.code, late.error]).toEqual([1, expect.stringContaining('the nonce was advanced')])
   expect(await isPaused()).toBe(true)
+}, 60_000)
+
+test('a tool that signs the message alone, and one that imports a proposal, get what they need', async () => {
+  await write('unpause', 'alone', ...nonced())
+  const { message_base64, signers } = JSON.parse(readFileSync(desk.path('alone'), 'utf8'))
+  const message = new Uint8Array(Buffer.from(message_base64, 'base64'))
+  const seeds = [desk.seeds.get('payer.json')!, desk.seeds.get('admin.json')!]
+  expect(signers).toEqual([payer, admin])
+  const signatures = seeds.map((seed) => signBytes(seed, message))
+  const wire = concatBytes(Uint8Array.of(signatures.length), ...signatures, message)
+  writeFileSync(desk.path('alone.signed'), Buffer.from(wire).toString('base64'))
+  expect((await submit('alone', 'alone.signed', '--execute')).error).toBe('')
+  expect(await isPaused()).toBe(false)
+
+  await desk.run(['pause', ...own, '--admin', MULTISIG_ADDRESS, '--unsigned', 'proposal'])
+  const { proposal_base58, instructions } = JSON.parse(readFileSync(desk.path('proposal'), 'utf8'))
+  const proposal = decodeBase58(proposal_base58)!
+  const { signatures: none, messageBytes } = getTransactionDecoder().decode(proposal)
+  expect(none).toEqual({ [MULTISIG_ADDRESS]: null })
+  expect(getCompiledTransactionMessageDecoder().decode(messageBytes).version).toBe('legacy')
+  expect(transactionInstructions(proposal)).toEqual([
+    {
+      program: instructions[0].program_id,
+      data: new Uint8Array(Buffer.from(instructions[0].data_base64, 'base64')),
+    },
+  ])
 }, 60_000)
 
 test('a form that its signers cannot use is not written', async () => {
