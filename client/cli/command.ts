@@ -117,7 +117,8 @@ export class Options<T extends string, F extends string = never> {
   }
   /** The Ed25519 seed in the file that the option names. */
   seed(name: T): Uint8Array {
-    return readSeed(this.text(name))
+    // Not by its path: a secret that was typed in place of its file must not reach the terminal or a log.
+    return readSeed(this.text(name), `the file of --${name}`)
   }
   protected fault(message: string): Error {
     return new UsageFault(message)
@@ -126,14 +127,15 @@ export class Options<T extends string, F extends string = never> {
 
 /**
  * Reads an Ed25519 seed, 32 bytes, from a file with 32 bytes, 64 hex digits, or the array of `solana-keygen`.
- * @throws Refused with the file's name, never its content
+ * @param called the name of the file in errors
+ * @throws Refused with that name, never the file's content
  */
-export function readSeed(path: string): Uint8Array {
-  const bytes = readInput(path)
+export function readSeed(path: string, called = path): Uint8Array {
+  const bytes = readInput(path, called)
   if (bytes.length === 32) return bytes
   const text = new TextDecoder().decode(bytes).trim()
   const seed = text.startsWith('[') ? keygenSeed(text) : fromHex(text, 32)
-  if (seed === undefined) throw new Refused(`${path} holds neither a seed nor a key of solana-keygen`)
+  if (seed === undefined) throw new Refused(`${called} holds neither a seed nor a key of solana-keygen`)
   return seed
 }
 
@@ -152,12 +154,12 @@ function keygenSeed(text: string): Uint8Array | undefined {
   return equalBytes(publicKeyOf(seed), bytes.subarray(32)) ? seed : undefined
 }
 
-/** Reads a file named on the command line. @throws Refused naming it */
-export function readInput(path: string): Uint8Array {
+/** Reads a file named on the command line. @throws Refused with the name `called` */
+export function readInput(path: string, called = path): Uint8Array {
   try {
     return new Uint8Array(readFileSync(path))
   } catch {
-    throw new Refused(`${path} cannot be read`)
+    throw new Refused(`${called} cannot be read`)
   }
 }
 

@@ -3,7 +3,7 @@ import { equalBytes } from '../bytes'
 import { type Codec, fixed, mapped, struct, u8, u64, uint, type ValueOf, word } from '../codec'
 import { TREE_DEPTH } from '../notes/merkle_tree'
 import { exitRequestAddress, mintRecordAddress, vaultAddresses } from './addresses'
-import { decoded, listAccounts, lists, numberOf, type VaultInstruction } from './instruction'
+import { decoded, type Forms, listAccounts, lists, numberOf, type VaultInstruction } from './instruction'
 
 export const PAYOUT_KINDS = ['withdrawal', 'exit'] as const
 
@@ -145,3 +145,12 @@ export function settleInstruction(fields: SettleFields): VaultInstruction {
     if (nullifier !== undefined) accounts.push(writable(exitRequestAddress(program, nullifier)))
   return { program, accounts, data: encodeSettleData({ ...fields, payouts, payout_mints: mints.length }) }
 }
+
+/** Accounts behind the fixed ones: the queue where there are payouts, the record of each payout mint, each exit's request. */
+export const SETTLE_FORMS = {
+  settle: {
+    data: SETTLE,
+    accounts: SETTLE_ACCOUNTS,
+    more: { payouts: { queue: 'w' }, payout_mint: { mint_record: 'w' }, exit: { exit_request: 'w' } },
+  },
+} satisfies Forms

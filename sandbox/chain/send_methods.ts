@@ -19,14 +19,17 @@ import {
 import { type DecodedTransaction, decodeTransaction, transactionErrorOf } from './transaction_meta'
 
 /** @throws RpcError unless the bytes are a transaction */
-function decodeParam(params: unknown[], config: Config): DecodedTransaction {
+function decodeParam({ faults }: Machine, params: unknown[], config: Config): DecodedTransaction {
   requireBase64(config)
   const refused = invalidParams('failed to deserialize the transaction')
+  let decoded: DecodedTransaction
   try {
-    return decodeTransaction(new Uint8Array(Buffer.from(textAt(params, 0), 'base64')))
+    decoded = decodeTransaction(new Uint8Array(Buffer.from(textAt(params, 0), 'base64')))
   } catch (error) {
     throw error instanceof TransactionTooLarge ? invalidParams(error.message) : refused
   }
+  if (faults.refuse_v1 === true && decoded.message.version === 1) throw refused
+  return decoded
 }
 
 type Simulation = { err: unknown; value: Record<string, unknown> }
@@ -44,16 +47,15 @@ function simulate({ bank }: Machine, decoded: DecodedTransaction, verify: boolea
 }
 
 const simulateTransaction = inContext(1, (machine, params, _, config) => {
-  const decoded = decodeParam(params, config)
-  if (!machine.isBlockhashValid(decoded.message.lifetimeToken)) return { ...UNRUN, err: 'BlockhashNotFound' }
+  const decoded = decodeParam(machine, params, config)
+  if (!machine.isAlive(decoded)) return { ...UNRUN, err: 'BlockhashNotFound' }
   return simulate(machine, decoded, config['sigVerify'] === true).value
 })
 
 function preflight(machine: Machine, decoded: DecodedTransaction): void {
   if (machine.store.transaction(decoded.signature!))
     throw preflightFailure('This transaction has already been processed', 'AlreadyProcessed')
-  if (!machine.isBlockhashValid(decoded.message.lifetimeToken))
-    throw preflightFailure('Blockhash not found', 'BlockhashNotFound')
+  if (!machine.isAlive(decoded)) throw preflightFailure('Blockhash not found', 'BlockhashNotFound')
   const { err, value } = simulate(machine, decoded, true)
   if (err === null) return
   if (err === 'SignatureFailure') throw unsigned()
@@ -71,7 +73,7 @@ function preflightFailure(message: string, err: unknown, value: Record<string, u
 /** Queues the transaction; the reply does not promise that it lands. */
 const sendTransaction: Method = (machine, params) => {
   const config = configAt(machine, params, 1)
-  const decoded = decodeParam(params, config)
+  const decoded = decodeParam(machine, params, config)
   if (!decoded.signature) throw unsigned()
   if (config['skipPreflight'] !== true) preflight(machine, decoded)
   try {

@@ -11,7 +11,7 @@ import {
 import { FailedTransactionMetadata, type TransactionMetadata } from 'litesvm'
 import { requireSize, TransactionTooLarge } from '../../engine/chain/client/build_transaction'
 import { encodeBase58 } from '../../protocol/base58'
-import type { Bank } from './bank'
+import { type Bank, SYSTEM_PROGRAM } from './bank'
 import { encodeJson, RawJson } from './rpc'
 import type { Landed } from './store'
 
@@ -129,6 +129,17 @@ export function decodeTransaction(bytes: Uint8Array): DecodedTransaction {
     throw new RangeError('the embedded chain has no address lookup tables')
   const first = transaction.signatures[message.staticAccounts[0]!]
   return { bytes, transaction, message, signature: first ? encodeBase58(first) : undefined }
+}
+
+/**
+ * The account whose nonce is the transaction's lifetime: its first instruction is then `AdvanceNonceAccount` (number 4 of
+ * the system program). Legacy and v0 transactions only.
+ */
+export function nonceAccountOf(message: DecodedTransaction['message']): string | undefined {
+  const first = message.version === 1 ? undefined : message.instructions[0]
+  if (!first || message.staticAccounts[first.programAddressIndex] !== SYSTEM_PROGRAM) return undefined
+  const [tag] = first.data ?? []
+  return tag === 4 ? message.staticAccounts[first.accountIndices?.[0] ?? -1] : undefined
 }
 
 /** Undefined if the transaction failed before its fee was charged: it does not enter a block. */
