@@ -20,6 +20,7 @@ import { WATCH_POLL_S } from '../limits'
 import { Refused } from '../verify/transcript'
 import { absorbFrozen } from '../wallet/absorb_recovered'
 import { hashFast } from '../wallet/hash_fast'
+import type { WalletNote } from '../wallet/wallet'
 import { saveWallet } from '../wallet/wallet_file'
 import { Options, readSeed } from './command'
 import { claimStage, noteOf, payoutAccount } from './exit_commands'
@@ -37,25 +38,34 @@ export async function exitClaim(options: CommandOptions): Promise<void> {
   if (!config.frozen) throw new Refused("the vault is not frozen: leave by 'exit request'")
   absorbFrozen(wallet, found, proofs.history)
   saveWallet(options.text('wallet'), wallet)
-  const named = options.optional('note') === undefined ? undefined : noteOf(options, wallet)
-  const now_s = Number(await chain.rpc.getBlockTime(BigInt(slot)).send())
-  for (const note of named === undefined ? wallet.state.notes : [named]) {
+  const named = options.optional('note') === undefined ? wallet.state.notes : [noteOf(options, wallet)]
+  const block_s = await chain.rpc
+    .getBlockTime(BigInt(slot))
+    .send()
+    .catch(() => null)
+  const now_s = Number(block_s ?? Date.now() / 1_000)
+  /** The next step of a note; undefined where there is none. */
+  const next = async (note: WalletNote): Promise<string | undefined> => {
     const nullifier = nullifierOfNote(note)
     const claim = await readClaim(chain, program_id, nullifier)
-    if (claim === undefined && note.state === 'spent') continue
-    const about = `${note.commitment}  ${note.amount} of ${note.mint}`
     if (claim === undefined) {
+      if (note.state === 'spent') return undefined
       const destination = await payoutAccount(chain, options, note.mint)
-      const signature = await claimNote(chain, wallet, note, { program_id, destination, proofs })
-      const opened = (await readClaim(chain, program_id, nullifier))!
-      console.log(`${about}: ${claimStage(opened, config)}, in ${signature}`)
-    } else if (claim.state === 'open' && claimDueS(config, claim) <= now_s) {
-      const less_for = options.flag('accept-less') ? { wallet, note } : undefined
-      const signature = await payClaim(chain, program_id, claim, less_for)
-      const paid = (await readClaim(chain, program_id, nullifier))!
-      console.log(`${about}: ${claimStage(paid, config)}, in ${signature}`)
-    } else console.log(`${about}: ${claimStage(claim, config)}`)
+      await claimNote(chain, wallet, note, { program_id, destination, proofs })
+    } else if (claim.state === 'open' && claimDueS(config, claim) <= now_s)
+      await payClaim(chain, program_id, claim, options.flag('accept-less') ? { wallet, note } : undefined)
+    return claimStage((await readClaim(chain, program_id, nullifier))!, config)
   }
+  let failed = 0
+  for (const note of named) {
+    const stage = await next(note).catch((error: unknown) => {
+      if (!(error instanceof TransactionFailed)) throw error
+      failed += 1
+      return error.message
+    })
+    if (stage !== undefined) console.log(`${note.commitment}  ${note.amount} of ${note.mint}: ${stage}`)
+  }
+  if (failed > 0) throw new TransactionFailed(`${failed} notes did not get further: see above`)
 }
 
 /** `--destination` replaces the account that an open claim is paid to. */

@@ -2,14 +2,14 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { type ChainAccess, openChainAccess } from '../../../client/chain/chain_access'
-import { readClaim } from '../../../client/chain/claims'
+import { readClaim, redirectClaim } from '../../../client/chain/claims'
 import { freezeVault, payPayout, readProofs, requestExit } from '../../../client/chain/exit_note'
 import { readExitRequest } from '../../../client/chain/read_vault'
 import { ownAccount, tokenBalance } from '../../../client/chain/token_account'
 import { nullifierOfNote } from '../../../client/exit/prepare_exit'
 import { Wallet, type WalletNote } from '../../../client/wallet/wallet'
 import { loadWallet, saveWallet } from '../../../client/wallet/wallet_file'
-import { decodeBase58 } from '../../../protocol/base58'
+import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
 import { toHex } from '../../../protocol/bytes'
 import { deriveAnchor, deriveOrderId } from '../../../protocol/notes/derive'
 import { encodeMemo, noteInner, outputBlinding, settlementCommitment } from '../../../protocol/notes/notes'
@@ -162,6 +162,9 @@ test('a claim is redirected, and paid once its time has come', async () => {
   const other = await openChainAccess(site.chain.url, crypto.getRandomValues(new Uint8Array(32)))
   await site.fund(other.payer.address, USDC, '7')
   const account = ownAccount(other, USDC)
+  const nowhere = ['--note', change.commitment, '--destination', encodeBase58(new Uint8Array(32).fill(5))]
+  const unusable = await exit('redirect', ...nowhere)
+  expect([unusable.code, unusable.error.includes('is not a token account')]).toEqual([64, true])
   const to = ['--note', change.commitment, '--destination', account.text]
   expect(await exit('redirect', ...to)).toMatchObject({ code: 0, error: '' })
   expect(await stageOf(change)).toContain('payable from')
@@ -171,6 +174,14 @@ test('a claim is redirected, and paid once its time has come', async () => {
   expect(await stageOf(change, '--note', change.commitment, '--accept-less')).toContain(
     'claim paid: 1500 of 1500',
   )
+  // One that cannot be paid holds up no other.
+  const stuck = (await readClaim(chain, program_id, nullifierOfNote(untouched)))!
+  const nowhere_else = { program_id, claim: stuck, destination: new Uint8Array(32).fill(5) }
+  await redirectClaim(chain, wallet, untouched, nowhere_else)
+  const partly = await claim()
+  expect([partly.code, partly.error.includes('1 notes did not get further')]).toEqual([1, true])
+  expect(partly.out).toContain('destination_unusable')
+  expect(await exit('redirect', '--note', untouched.commitment)).toMatchObject({ code: 0, error: '' })
   const paid = await claim()
   expect(paid).toMatchObject({ code: 0, error: '' })
   for (const { commitment, amount } of [unserved, never_landed, untouched])
