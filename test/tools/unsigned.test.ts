@@ -250,6 +250,20 @@ test('authority and code are given up only when typed again, and only for the te
       const kept = await other.run(['set-authority', ...at, '--new', MULTISIG_ADDRESS, '--execute'], typed)
       expect([kept.code, kept.error]).toEqual([1, 'not confirmed: nothing was sent\n'])
     }
+    // A multisig that holds the authority opens the vault and hands the authority back, each by proposal.
+    await other.fund(MULTISIG_ADDRESS)
+    const given = ['set-authority', ...at, '--new', MULTISIG_ADDRESS, '--execute']
+    expect((await other.run(given, `${MULTISIG_ADDRESS}\n`)).error).toBe('')
+    const its = ['--program', program, '--authority', MULTISIG_ADDRESS, '--rpc', cluster.url]
+    const roles = ['--admin', MULTISIG_ADDRESS, '--signer', admin]
+    for (const [verb, ...more] of [
+      ['initialize', ...roles],
+      ['set-authority', '--new', authority],
+    ]) {
+      expect((await other.run([verb!, ...its, ...more, '--unsigned', `${verb}.json`])).error).toBe('')
+      await other.execute(`${verb}.json`, 'authority.json')
+    }
+    expect(await held()).toMatchObject({ authority, vault: { admin: MULTISIG_ADDRESS } })
     const elf = new Uint8Array(readFileSync(program_path))
     elf[elf.length - 8] = elf[elf.length - 8]! ^ 1
     writeFileSync(other.path('changed.so'), elf)
