@@ -61,7 +61,8 @@ test('a confirmed payment that is taken back is open again, and paid once', asyn
   await expectPaidOnce(id, destination)
   const stages = await told(id)
   const again = stages.slice(stages.findIndex((one) => one.endsWith(' confirmed')) + 1)
-  // The batch stays where it is.
+  // The same bytes landed again, and the batch stays where it is.
+  expect((await site.venue.withdrawal('alice', id)).payout_signature).toBe(paid.payout_signature!)
   expect(again[0]).toMatch(/^(confirmed|finalized) submitted$/)
   expect(again.filter((one) => one.endsWith(' none'))).toEqual([])
   expect(stages.filter((one) => /^(paid|refunded)/.test(one))).toEqual(['paid finalized'])
