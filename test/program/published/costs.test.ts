@@ -18,7 +18,7 @@ const published = (heading: string): string[] => {
 
 test('compute units and bytes of every instruction', () => {
   expect(instructionUnits()).toEqual(published('Compute units and bytes'))
-})
+}, 30_000)
 
 test('costs of what settles, full and alone; an order of a full batch stays within its budget', async () => {
   const costs = await settlementCosts()

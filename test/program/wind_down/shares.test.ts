@@ -170,6 +170,21 @@ test('late claims get what window claims leave, paid or not', () => {
   expect([large, two, one, early[0]!].map((note) => down.received(note))).toEqual([3_999n, 0n, 1n, 6_000n])
 })
 
+test('late claims leave what queued payouts wait for', () => {
+  const down = new WindDown()
+  const [after] = down.settle([9_001n]) as [OwnedNote]
+  const stopper = down.deposit(10_000n)
+  down.queue(1_000n)
+  down.freeze(stopper)
+  down.passTo(1)
+  landed(down.claiming(after))
+  down.passTo(3)
+  expect(errorOf(down.paying(after))).toBe('payment_short')
+  landed(down.paying(after, true))
+  expect(down.received(after)).toBe(9_000n)
+  expect(down.vault.balance(down.vault.vault_token)).toBe(1_000n)
+})
+
 test('only its owner ends a late claim with less than its amount, also with nothing', () => {
   const { down, late: after } = late([9_000n], [5_000n, 700n])
   const [large, small] = after as [OwnedNote, OwnedNote]
