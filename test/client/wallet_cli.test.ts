@@ -5,8 +5,12 @@ import { join } from 'node:path'
 import { openChainReader } from '../../client/chain/chain_access'
 import { readExitRequest } from '../../client/chain/read_vault'
 import { nullifierOfNote } from '../../client/exit/prepare_exit'
+import { REFUND_INDEX_ROLE } from '../../client/wallet/absorb_recovered'
+import type { Wallet } from '../../client/wallet/wallet'
 import { loadWallet } from '../../client/wallet/wallet_file'
 import { toHex } from '../../protocol/bytes'
+import { deriveAnchor } from '../../protocol/notes/derive'
+import { noteInner, outputBlinding } from '../../protocol/notes/notes'
 import { CliSite, EXIT_DELAY_S, notesIn, said, USDC } from './cli_site'
 
 const AUDIT = join(import.meta.dir, '../../client/cli/audit_chain.ts')
@@ -108,13 +112,23 @@ test('an exit is requested, served, paid and closed; status names each stage fro
   expect((await audit()).out).toContain('queue        0 of 60 entries\n')
 }, 60_000)
 
+/** Inner hash of the refund of a withdrawal that is the first command of the note's key. */
+function refundInner(wallet: Wallet, commitment: string): Uint8Array {
+  const { key_index } = wallet.note(commitment)!
+  const anchor = deriveAnchor(wallet.seed, key_index, 0)
+  const command = { order_id: new Uint8Array(16), nonce: 1n, generation: 0 }
+  const blinding = outputBlinding({ anchor, ...command, index_role: REFUND_INDEX_ROLE })
+  return noteInner(wallet.tradingKey(key_index), blinding)
+}
+
 const audit = () => said(Bun.spawn([process.execPath, AUDIT, ...where], { stdout: 'pipe', stderr: 'pipe' }))
 
 test('a payout to an account that is not there comes back as a note, and a spent note is refused for its bond', async () => {
   const [note] = notesIn((await wallet('notes', ...own())).out)
   const batch = await requested(note!)
   const destination = crypto.getRandomValues(new Uint8Array(32))
-  const payouts = batch.payouts.map(({ nullifier: _, ...payout }) => ({ ...payout, destination }))
+  const inner = refundInner(loadWallet(path('again.json'))!, note!)
+  const payouts = batch.payouts.map(({ nullifier: _, ...payout }) => ({ ...payout, destination, inner }))
   expect(await site.signer.settle({ ...batch, payouts })).toEqual([2])
   const open = await audit()
   expect(open).toMatchObject({ code: 0, error: '' })
