@@ -1,7 +1,7 @@
 /**
  * Collects everything a trader's program imports from the client, grouped by subject.
  *
- * `connect` needs Bun. Wallet files and kept histories need the file system of Bun or Node. The rest also runs in a browser:
+ * `connect` needs Bun. Wallet files and archives need the file system of Bun or Node. The rest also runs in a browser:
  * a bundler drops the parts that are not imported. `tacit/verify` imports nothing of a platform.
  */
 
@@ -50,6 +50,7 @@ export {
 
 export { absorbEvent, WalletMismatch } from './wallet/absorb'
 export {
+  absorbFrozen,
   absorbRecovered,
   adoptRefunds,
   alignCounters,
@@ -57,12 +58,19 @@ export {
   markSpent,
 } from './wallet/absorb_recovered'
 
-// Recovery: every note of a seed from the vault's public history; `keptProofs` keeps that in a file (Bun and Node).
+// Recovery: every note of a seed from the vault's public history; `currentHistory` reads archives (Bun and Node).
 
-export { type KeptProofs, keptProofs } from './chain/kept_proofs'
+export { ArchiveRejected } from './archive/block'
+export {
+  type CurrentHistory,
+  confirmBatches,
+  currentHistory,
+  type HistoryFrom,
+  NodesDisagree,
+} from './chain/current_history'
 export { type ReadHistoryOptions, readVaultEvents, readVaultHistory } from './chain/read_history'
 export { GAP_LIMITS } from './limits'
-export { type GapLimits, recoverWallet } from './wallet/recover'
+export { type GapLimits, RecoveryIncomplete, recoverWallet } from './wallet/recover'
 export {
   HistoryIncomplete,
   leafFinder,
@@ -101,6 +109,18 @@ export { airdrop, mintTo } from './chain/embedded_faucet'
 export { closeExit, freezeVault, payPayout, readProofs, refuseExit, requestExit } from './chain/exit_note'
 export { type ExitRequestTerms, nullifierOfNote, prepareExitRequest } from './exit/prepare_exit'
 export { ProofUnavailable, VaultProofs } from './exit/vault_proofs'
+
+// Claims of a frozen vault; any payer may challenge a false one and pay one that is due.
+
+export {
+  challengeClaim,
+  claimDueS,
+  claimNote,
+  payClaim,
+  readClaim,
+  readClaims,
+  redirectClaim,
+} from './chain/claims'
 
 // Audit: note tree, spent log and payout queue of a vault rebuilt from its events.
 

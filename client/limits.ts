@@ -27,8 +27,6 @@ export const CBOR_DEPTH_MAX = 8
 export const DER_LENGTH_BYTES_MAX = 3
 /** Memory ranges of a machine; firmware accepts a handful. */
 export const MEMORY_RANGES_MAX = 64
-/** Nodes in the path of a receipt: a group has fewer than 2^32 commands. */
-export const RECEIPT_PATH_MAX = 32
 
 /** Reads of a busy node before its failure counts, and the first wait, which doubles: six seconds in all. */
 export const NODE_READ_ATTEMPTS_MAX = 7
@@ -37,16 +35,29 @@ export const NODE_READ_WAIT_FIRST_MS = 100
 export const SIGNATURES_PAGE_MAX = 1_000
 /** Transactions read in parallel; public nodes limit more. */
 export const TRANSACTIONS_PARALLEL_MAX = 8
+/** Slots below an archive's edge that are listed again: a node may list a transaction late. A minute. */
+export const LISTED_AGAIN_SLOTS = 150
+/** Transactions between two writes of an archive: what a reading that is stopped loses. */
+export const ARCHIVE_WRITE_EVERY = 512
+/** Transactions of one archive block; with its header it is at most 100 bytes longer, unless one transaction alone is. */
+export const ARCHIVE_BLOCK_BYTES = 1_048_576
+/** Longest block that a reader accepts from a mirror, and the longest wait for it. */
+export const ARCHIVE_BLOCK_BYTES_MAX = 2 * ARCHIVE_BLOCK_BYTES
+export const ARCHIVE_CALL_MS = 30_000
+/** Batches read with each batch of a wallet, so that a node does not learn which is the wallet's. */
+export const CONFIRM_DECOYS = 3
 /** Poll interval of a sent transaction, and polls until the same bytes are sent again. */
 export const SEND_POLL_MS = 150
 export const SEND_RESEND_POLLS = 10
 /** Compute units requested per transaction; a deposit or payment into a full tree, the dearest one, uses fewer. */
 export const SEND_COMPUTE_UNITS_MAX = 200_000
+/** Seconds between two looks at the claims of a frozen vault. */
+export const WATCH_POLL_S = 30
 /** Poll interval of a balance that a faucet raises. */
 export const FAUCET_POLL_MS = 100
 
-/** Unused keys, deposits and commands in a row that end a recovery's search. */
-export const GAP_LIMITS = { keys: 20, deposits: 1_000, commands: 10_000 } as const
+/** Unused keys and deposits in a row that end a recovery's search; commands in a row that end it as incomplete. */
+export const GAP_LIMITS = { keys: 20, deposits: 1_000, commands: 1_000_000 } as const
 
 /** Longest start of the demo's venue, which may compile and deploy first, and the poll interval. */
 export const DEMO_START_MAX_MS = 300_000

@@ -32,7 +32,7 @@ export type EngineConfig = {
   token_ttl_s: number
   /** Longest life of an order in slots. */
   order_life_slots_max: number
-  /** Parts of one settlement batch: at most 28 in a v1 transaction, 5 in v0. */
+  /** Parts of one settlement batch: at most 28. */
   settlement_parts_max: number
   /** Days events, final orders and fills stay readable. */
   retention_days: number

@@ -15,11 +15,10 @@ export const LIMITS = {
   token_ttl_max_s: 86_400,
   /**
    * Parts of a settlement batch. Below the minimum a reshape of four notes into four would not fit; a v1 transaction
-   * carries 28, one packet five: 522 bytes without them, 128 each, of 1,232.
+   * carries 28.
    */
   settlement_parts_min: 3,
   settlement_parts_max: 28,
-  settlement_parts_v0_max: 5,
   /** Each has its own book and auctions; a row of an order names one in 16 bits. */
   instruments_max: 256,
   /** Slots between two auctions of an instrument. */
@@ -245,14 +244,14 @@ export const LIMITS = {
   rebroadcast_slots: 4,
   /** A blockhash lives 150 blocks; a provider that names a later end by more than twice as many invents it. */
   blockhash_life_max: 300,
-  /** A batch that is next to land for longer than this makes the venue not ready. */
+  /** A batch next to land, an exit request or a payout that is open for longer makes the venue not ready. */
   settlement_delay_slots_max: 300,
   /** Verified states of the note tree that are kept; the chain keeps 128 and older ones cannot be cited. */
   tree_states_kept: 512,
   /** The priority fee grows in proportion to the time that a batch or instruction waits beyond this. */
   fee_growth_after_ms: 2_000,
-  /** Poll interval of the payer's balance. */
-  payer_look_ms: 30_000,
+  /** Slots between two polls of the payer's balance. */
+  payer_look_slots: 75,
 
   // Exit requests
 

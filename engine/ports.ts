@@ -25,8 +25,6 @@ export interface KeysPort {
   readonly tie_break_key: Uint8Array
   /** 32-byte HMAC key under which api secrets are stored. */
   readonly credential_key: Uint8Array
-  /** 32-byte seed of the Ed25519 settlement signer; its public key is `tee_pubkey`. */
-  readonly settlement_seed: Uint8Array
   /** Ed25519 by the statement key of this boot; signs 128-byte receipts. */
   signStatement(body: Uint8Array): Uint8Array
 }
@@ -61,6 +59,8 @@ export interface ChainPort {
       seq: JournalSeq
       head: Uint8Array
       restore: boolean
+      /** Root of the own spent log after so many batches; undefined beyond the hashed ones. */
+      spentRoot: (batches: number) => Promise<Uint8Array | undefined>
     },
     record: (signature: Uint8Array, transaction: Uint8Array) => Promise<void>,
   ): Promise<{ slot: SlotNumber; signature: Uint8Array }>
@@ -92,6 +92,7 @@ export const SETTLEMENT_REASONS = {
   fee_payer_low: 'degraded',
   transaction_failing: 'degraded',
   batch_delayed: 'overdue',
+  exit_overdue: 'overdue',
   payout_overdue: 'overdue',
   payout_failing: 'degraded',
   anchor_overdue: 'overdue',
@@ -216,11 +217,16 @@ export interface OutboxPort {
    * `last_batch`. Undefined when none of these batches spent it, and for a count beyond the hashed batches.
    */
   spentProof(nullifier: Uint8Array, batch_count: number): Promise<SpentProof | undefined>
+  /**
+   * Takes exits that a quorum disproves out of the rejected batch and ends the process: what was signed before is fenced by
+   * the epoch that the next one opens.
+   */
+  dropExits(batch_id: number, nullifiers: readonly Uint8Array[]): Promise<void>
   /** Journal head to store on chain. */
   head(): { seq: JournalSeq; head: Uint8Array }
 }
 
-/** Immutable once built (settlement.md): only blockhash, fee, epoch, head and cited known state vary when signed again. */
+/** Immutable within an epoch (settlement.md): only blockhash, fee, head and cited known state vary when signed again. */
 export type SettlementPayload = {
   batch_id: number
   /** Ascending. */

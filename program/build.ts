@@ -11,7 +11,7 @@ import { type LinkedProgram, link } from './link'
 
 const HERE = import.meta.dir
 /** Debian's compiler by full path: another toolchain earlier on PATH has no BPF target. */
-const RUSTC = '/usr/bin/rustc'
+export const RUSTC = '/usr/bin/rustc'
 const LLC = '/usr/bin/llc-22'
 
 /** Versions the committed binary was built with; others may give other bytes. */

@@ -3,10 +3,26 @@
 import { ByteReader, ByteWriter, CodecError } from './byte_stream'
 import { equalBytes, fromHex, toHex } from './bytes'
 
+/** How a layout is made, for interface files; undefined for a part that only code can read. */
+export type Shape =
+  | { readonly kind: 'uint'; readonly bytes: number }
+  | { readonly kind: 'bool' }
+  | { readonly kind: 'bytes'; readonly bytes: number }
+  | { readonly kind: 'constant'; readonly value: Uint8Array }
+  | { readonly kind: 'words'; readonly words: readonly string[]; readonly first: number }
+  | { readonly kind: 'array'; readonly of: Shape | undefined; readonly count: number | Shape | undefined }
+  | { readonly kind: 'struct'; readonly fields: ReadonlyMap<string, Shape | undefined> }
+  | {
+      readonly kind: 'union'
+      readonly layouts: ReadonlyMap<string, Shape | undefined>
+      readonly first: number
+    }
+
 /** The layout of a value. Integers are little-endian; a value has one encoding, and every other is rejected. */
 export type Codec<T> = {
   /** Bytes of every value; undefined when values differ in length. */
   readonly size: number | undefined
+  readonly shape: Shape | undefined
   /** Writes within another layout. @throws RangeError when the layout cannot express the value */
   readonly write: (to: ByteWriter, value: T) => void
   /** Reads within another layout. @throws CodecError when the bytes are no encoding */
@@ -16,8 +32,9 @@ export type Codec<T> = {
   /** @throws CodecError unless the bytes are exactly the encoding of one value */
   readonly decode: (bytes: Uint8Array) => T
 }
-type AnyCodec = {
+export type AnyCodec = {
   readonly size: number | undefined
+  readonly shape: Shape | undefined
   readonly write: (to: ByteWriter, value: never) => void
   readonly read: (from: ByteReader) => unknown
 }
@@ -42,9 +59,11 @@ export function codec<T>(
   size: number | undefined,
   write: (to: ByteWriter, value: T) => void,
   read: (from: ByteReader) => T,
+  shape?: Shape,
 ): Codec<T> {
   return {
     size,
+    shape,
     write,
     read,
     encode(value) {
@@ -65,27 +84,32 @@ export const u8: Codec<number> = codec(
   1,
   (to, value) => to.int(value, 1),
   (from) => from.byte(),
+  { kind: 'uint', bytes: 1 },
 )
 export const u16: Codec<number> = codec(
   2,
   (to, value) => to.int(value, 2),
   (from) => from.u16(),
+  { kind: 'uint', bytes: 2 },
 )
 export const u32: Codec<number> = codec(
   4,
   (to, value) => to.int(value, 4),
   (from) => from.u32(),
+  { kind: 'uint', bytes: 4 },
 )
 /** A u64 below 2^53: counts, slots, times. */
 export const uint: Codec<number> = codec(
   8,
   (to, value) => to.uint(value),
   (from) => from.uint(),
+  { kind: 'uint', bytes: 8 },
 )
 export const u64: Codec<bigint> = codec(
   8,
   (to, value) => to.u64(value),
   (from) => from.u64(),
+  { kind: 'uint', bytes: 8 },
 )
 /** Counted UTF-8. */
 export const text: Codec<string> = codec(
@@ -95,7 +119,9 @@ export const text: Codec<string> = codec(
 )
 /** Counted bytes. */
 export const blob = sized(uint)
-export const bool: Codec<boolean> = codec(1, (to, value) => to.byte(value ? 1 : 0), readBool)
+export const bool: Codec<boolean> = codec(1, (to, value) => to.byte(value ? 1 : 0), readBool, {
+  kind: 'bool',
+})
 
 function readBool(from: ByteReader): boolean {
   const byte = from.byte()
@@ -120,6 +146,7 @@ export function fixed(width: number): Codec<Uint8Array> {
     width,
     (to, value) => to.fixed(value, width),
     (from) => from.fixed(width),
+    { kind: 'bytes', bytes: width },
   )
 }
 
@@ -149,7 +176,8 @@ export function constant(bytes: Uint8Array, fault = 'constant bytes differ'): Co
     if (!equalBytes(from.view(bytes.length), bytes)) throw new CodecError(fault)
     return undefined
   }
-  return { ...codec(bytes.length, (to) => to.fixed(bytes, bytes.length), read), constant: true }
+  const shape: Shape = { kind: 'constant', value: bytes }
+  return { ...codec(bytes.length, (to) => to.fixed(bytes, bytes.length), read, shape), constant: true }
 }
 
 /** The 16 bytes that say which layout follows: ASCII, zero padded. */
@@ -176,6 +204,7 @@ export function word<const W extends readonly string[]>(words: W, first = 0): Co
       if (value === undefined) throw new CodecError('a word is not in its list')
       return value
     },
+    { kind: 'words', words, first },
   )
 }
 
@@ -200,6 +229,7 @@ export function array<T>(inner: Codec<T>, length: number): Codec<T[]> {
       for (const value of values) inner.write(to, value)
     },
     (from) => readValues(inner, from, length),
+    { kind: 'array', of: inner.shape, count: length },
   )
 }
 
@@ -217,6 +247,7 @@ export function list<T>(inner: Codec<T>, most = Number.MAX_SAFE_INTEGER, count =
       if (length > most) throw new CodecError(`more than ${most} values`)
       return readValues(inner, from, length)
     },
+    { kind: 'array', of: inner.shape, count: count.shape },
   )
 }
 
@@ -233,6 +264,7 @@ export function mapped<A, B>(inner: Codec<A>, to: (value: A) => B, from: (value:
     inner.size,
     (writer, value) => inner.write(writer, from(value)),
     (reader) => to(inner.read(reader)),
+    inner.shape,
   )
 }
 
@@ -258,9 +290,14 @@ export function struct<const F extends Fields>(fields: F): Struct<F> {
     if (Number.isNaN(offset)) throw new RangeError('the field has no fixed place')
     return offset
   }
-  const rows = codec(Number.isNaN(size) ? undefined : size, writerOf(names, codecs), readerOf(names, codecs))
+  const shape: Shape = { kind: 'struct', fields: shapesOf(fields) }
+  const whole = Number.isNaN(size) ? undefined : size
+  const rows = codec(whole, writerOf(names, codecs), readerOf(names, codecs), shape)
   return { ...rows, offsetOf } as unknown as Struct<F>
 }
+
+const shapesOf = (layouts: Fields): ReadonlyMap<string, Shape | undefined> =>
+  new Map(Object.entries(layouts).map(([name, { shape }]) => [name, shape]))
 
 type Row = Record<string, unknown>
 
@@ -317,7 +354,8 @@ export function union<const N extends string, const C extends Fields>(
     value[tag] = names[at]
     return value
   }
-  return codec(undefined, write, read) as unknown as Codec<UnionOf<N, C>>
+  const shape: Shape = { kind: 'union', layouts: shapesOf(layouts), first }
+  return codec(undefined, write, read, shape) as unknown as Codec<UnionOf<N, C>>
 }
 
 /** A JSON document, counted. */

@@ -28,6 +28,9 @@ export const DEAD_MAN_SLOTS_MAX = 432_000
 /** Decimals of a mint: a u64 still holds whole tokens. */
 export const MINT_DECIMALS_MAX = 18
 
+/** Nodes in the path of a receipt: a group has at most 2^32 commands. */
+export const RECEIPT_PATH_MAX = 32
+
 /** Capacity, and refill per second, an account record may grant: beyond it a limit limits nothing. */
 export const ACCOUNT_RATE_MAX = 1_000_000
 /** Live orders an account record may grant: all a venue holds. */

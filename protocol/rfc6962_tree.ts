@@ -4,6 +4,7 @@
  */
 
 import { equalBytes, toHex } from './bytes'
+import { RECEIPT_PATH_MAX } from './limits'
 import { sha256 } from './sha256'
 
 const LEAF = Uint8Array.of(0)
@@ -35,24 +36,32 @@ export function receiptTree(leaves: readonly Uint8Array[]): { root: Uint8Array; 
   return { root: climb(0, leaves.length), paths }
 }
 
-/**
- * Checks that `leaf` at `index` hashes to `root` through `path`. The number of leaves is not part of a receipt, so the
- * path itself determines the side of each sibling: for RFC 6962 trees any consistent reading proves membership.
- */
+/** True when `leaf` is number `index` of a receipt's group. The number of commands is not part of a receipt. */
 export function isInReceipt(
   leaf: Uint8Array,
   index: number,
   path: readonly Uint8Array[],
   root: Uint8Array,
 ): boolean {
-  const [sibling, ...above] = path
-  if (sibling === undefined) return index === 0 && equalBytes(leaf, root)
-  if (index % 2 === 1) return isInReceipt(sha256(NODE, sibling, leaf), index >> 1, above, root)
-  if (isInReceipt(sha256(NODE, leaf, sibling), index >> 1, above, root)) return true
-  // A last node without a right sibling moves up unhashed until it is a right child.
-  let risen = index
-  while (risen > 0 && risen % 2 === 0) risen >>= 1
-  return risen > 0 && isInReceipt(sha256(NODE, sibling, leaf), risen >> 1, above, root)
+  const is_number = Number.isInteger(index) && index >= 0 && index < 2 ** RECEIPT_PATH_MAX
+  if (!is_number || path.length > RECEIPT_PATH_MAX) return false
+  return isInTree(leaf, BigInt(index), { size: sizeWith(index, path.length), root }, path)
+}
+
+/**
+ * A number of leaves for which the path of leaf `index` has `length` nodes, if there is one. All such trees have the same sides:
+ * each set bit of the index has a sibling on the left, and its lowest clear bits, as many as nodes remain, one on the right.
+ */
+function sizeWith(index: number, length: number): bigint {
+  const node = BigInt(index)
+  let last = node
+  let right = length - index.toString(2).replaceAll('0', '').length
+  for (let bit = 1n; right > 0; bit *= 2n)
+    if ((node & bit) === 0n) {
+      last = node | bit
+      right -= 1
+    }
+  return last + 1n
 }
 
 type TreeHead = { size: bigint; root: Uint8Array }
@@ -62,7 +71,7 @@ export function isInTree(
   leaf: Uint8Array,
   index: bigint,
   { size, root }: TreeHead,
-  path: Uint8Array[],
+  path: readonly Uint8Array[],
 ): boolean {
   if (index >= size) return false
   const climbed = climb(index, size - 1n, leaf, leaf, path)

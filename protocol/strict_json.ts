@@ -1,8 +1,10 @@
-/** Parses JSON without repeated keys, of which JSON.parse silently keeps the last. */
+/** Parses JSON without repeated keys, of which JSON.parse silently keeps the last, and finds numbers that it would round. */
 
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
 const COLON = 0x3a
+const DOT = 0x2e
+const SMALL_E = 0x65
 
 /** A key of an object repeats. */
 export class DuplicateKey extends Error {
@@ -15,6 +17,27 @@ export function strictJson(text: string): unknown {
   // Each member has one colon outside strings.
   if (membersWritten(text) !== membersKept(value)) throw new DuplicateKey()
   return value
+}
+
+/** Last key before the first number with a fraction or exponent. @param text JSON of an object */
+export function fractionIn(text: string): string | undefined {
+  let [key, string] = ['', '']
+  for (let at = 0; at < text.length; at += 1) {
+    const unit = text.charCodeAt(at)
+    if (unit === COLON) key = string
+    else if (unit === DOT || isExponent(text, at)) return JSON.parse(key) as string
+    else if (unit === QUOTE) {
+      const end = endOfString(text, at)
+      string = text.slice(at, end + 1)
+      at = end
+    }
+  }
+  return undefined
+}
+
+/** Outside strings an `e` behind a digit begins an exponent; others are letters of `true` and `false`. */
+function isExponent(text: string, at: number): boolean {
+  return (text.charCodeAt(at) | 0x20) === SMALL_E && /[0-9]/.test(text.charAt(at - 1))
 }
 
 function membersWritten(text: string): number {

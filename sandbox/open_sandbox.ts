@@ -62,7 +62,6 @@ export async function openSandbox(parts: ProcessParts): Promise<Running> {
         fee_seed,
         hash,
         slot_ms: config.slot_ms,
-        transactions: config.transactions,
         monotonicMs: parts.clock.monotonicMs,
       })
     },

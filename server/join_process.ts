@@ -137,7 +137,6 @@ async function openEngine(parts: ProcessParts, enclave: Enclave): Promise<Venue>
         journal_key,
         tie_break_key,
         credential_key,
-        settlement_seed: enclave.settlement_seed,
         signStatement: (body) => enclave.signStatement(body),
       },
       fatal,

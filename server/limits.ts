@@ -56,11 +56,13 @@ export const FRONT_BOUNDS = {
   hello_ms: 10_000,
 } as const
 /**
- * Part of the undecided connections, or of their bytes, from which a network is displaced for its share: 64 connections or
- * 256 KB. Below it the oldest connection of all is: one connection each from many networks would otherwise displace those
- * who share an address.
+ * Part of a front's bounds that is the share of one network. Of the undecided connections and their bytes, 64 or 256 KB: a
+ * network above it is displaced first, and below it the oldest connection of all is, as one connection each from many networks
+ * would otherwise displace those who share an address. Of all connections, 1,024.
  */
-export const UNDECIDED_SHARE = 1 / 16
+export const NETWORK_SHARE = 1 / 16
+/** Part of all connections, 8,192, below which a network may exceed its share: many clients can share one address. */
+export const SHARE_FREE = 1 / 2
 /**
  * After this many segments without a decision a connection is read at this interval only: segments of one byte cost the
  * venue more than their sender, and a usual ClientHello has at most two. Beyond these segments, all undecided connections

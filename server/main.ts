@@ -129,7 +129,6 @@ function parts(with_config: Config): ProcessParts {
         settlement_seed: enclave.settlement_seed,
         fee_seed: await enclave.deriveKey(KEY_PATHS.fees),
         hash,
-        transactions: with_config.transactions,
         monotonicMs: clock.monotonicMs,
       }),
   }

@@ -3,6 +3,7 @@
 import { openChain } from '../../engine/chain/open_chain'
 import { openHashing } from '../../engine/hashing/open_hashing'
 import type { BatchStage, ChainPort, ChainSinkPort, HashPort, SettlementPayload } from '../../engine/ports'
+import { EMPTY_SPENT_SUBTREES } from '../../protocol/notes/spent_log'
 import { publicKeyOf } from '../../protocol/sign'
 import { type HostedChain, hostEmbeddedChain } from '../../sandbox/chain/host_embedded_chain'
 import { elements, ORDERS, PROGRAM, randomField } from './batch_work'
@@ -61,7 +62,8 @@ export class SettlingVenue {
   async #boot(): Promise<void> {
     const boot_nonce = crypto.getRandomValues(new Uint8Array(16))
     const position = { compose_hash: new Uint8Array(32), ...this.outbox.head(), restore: false }
-    await this.port.openEpoch({ epoch: 1, boot_nonce, ...position }, async () => {})
+    const spentRoot = async () => EMPTY_SPENT_SUBTREES.at(-1)
+    await this.port.openEpoch({ epoch: 1, boot_nonce, ...position, spentRoot }, async () => {})
     const { outbox } = this
     const known = { leaf_count: 0, last_batch: 0, epoch: 1, own_boot_nonces: [boot_nonce], exits_open: [] }
     this.port.start({ sink: SINK, outbox, ...known })

@@ -66,7 +66,6 @@ export function benchKeys(): KeysPort {
     journal_key: named('journal'),
     tie_break_key: named('tie break'),
     credential_key: named('credential'),
-    settlement_seed: named('settlement'),
     signStatement: (body) => signWith(statement, body),
   }
 }

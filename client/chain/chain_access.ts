@@ -15,24 +15,32 @@ import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import { NODE_READ_ATTEMPTS_MAX, NODE_READ_WAIT_FIRST_MS } from '../limits'
 
 /** A node of the client's choice; the venue is never asked about the chain. */
-export type ChainReader = { rpc: Rpc<SolanaRpcApi>; rpc_url: string }
+export type ChainNode = { rpc: Rpc<SolanaRpcApi>; rpc_url: string }
+/** The node that is asked and sent to, and others whose answers are compared with its. */
+export type ChainReader = ChainNode & { others: readonly ChainNode[] }
 /** `payer` pays fees, rent and bonds, and owns the trader's token accounts. */
 export type ChainAccess = ChainReader & { payer: KeyPairSigner }
 
-export function openChainReader(rpc_url: string): ChainReader {
-  return { rpc: createSolanaRpc(rpc_url), rpc_url }
+/** @param rpc_urls one, or several separated by commas: the first is asked and sent to */
+export function openChainReader(rpc_urls: string): ChainReader {
+  const [first, ...others] = rpc_urls
+    .split(',')
+    .map((rpc_url) => ({ rpc: createSolanaRpc(rpc_url), rpc_url }))
+  return { ...first!, others }
 }
 
 /** @param payer_seed 32-byte seed of the payer's key */
-export async function openChainAccess(rpc_url: string, payer_seed: Uint8Array): Promise<ChainAccess> {
+export async function openChainAccess(rpc_urls: string, payer_seed: Uint8Array): Promise<ChainAccess> {
   const payer = await createKeyPairSignerFromPrivateKeyBytes(new Uint8Array(payer_seed))
-  return { rpc: createSolanaRpc(rpc_url), rpc_url, payer }
+  return { ...openChainReader(rpc_urls), payer }
 }
 
 /** The same payer on another node. */
 export function reopenChain({ payer }: ChainAccess, rpc_url: string): ChainAccess {
-  return { rpc: createSolanaRpc(rpc_url), rpc_url, payer }
+  return { ...openChainReader(rpc_url), payer }
 }
+
+export const nodesOf = (chain: ChainReader): readonly ChainNode[] => [chain, ...chain.others]
 
 /**
  * Retries a read; a whole history takes thousands of them. Only for requests that change nothing.

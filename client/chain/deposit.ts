@@ -7,7 +7,7 @@ import { depositInstruction } from '../../protocol/vault/deposit'
 import type { EventOf } from '../../protocol/vault/events'
 import { takeDepositBlinding, type Wallet, type WalletNote } from '../wallet/wallet'
 import { type ChainAccess, payerKey } from './chain_access'
-import { eventsOf, readTransactionData } from './read_history'
+import { eventsOf, readEventData } from './read_history'
 import { readMintRecord } from './read_vault'
 import {
   requireLamports,
@@ -56,7 +56,7 @@ async function readDeposited(
   signature: Signature,
   inner: Uint8Array,
 ): Promise<EventOf<'deposited'>> {
-  const data = await readTransactionData(chain, program_id, signature, 'finalized')
+  const data = await readEventData(chain, program_id, signature, 'finalized')
   for (const event of eventsOf(data ?? []))
     if (event.kind === 'deposited' && equalBytes(event.inner, inner)) return event
   throw new TransactionFailed('the transaction carries no deposit event')

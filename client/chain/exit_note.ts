@@ -13,6 +13,8 @@ import { type ReadHistoryOptions, readVaultHistory } from './read_history'
 import { programBytes, readExitRequest, readMintRecord, readVaultState } from './read_vault'
 import { requireLamports, sendInstructions, TransactionFailed, toInstruction } from './send_instructions'
 
+const BOND_LAMPORTS = 20_000_000n
+
 /** Reads the whole public history; the proofs serve any number of exits until the vault changes. */
 export async function readProofs(
   chain: ChainReader,
@@ -24,7 +26,7 @@ export async function readProofs(
   return new VaultProofs(await readVaultHistory(chain, program_id, options), vault)
 }
 
-function ownerOf(wallet: Wallet, note: WalletNote): Promise<KeyPairSigner> {
+export function ownerOf(wallet: Wallet, note: WalletNote): Promise<KeyPairSigner> {
   return createKeyPairSignerFromPrivateKeyBytes(wallet.tradingSeed(note.key_index))
 }
 
@@ -42,7 +44,7 @@ export async function requestExit(
   to: { program_id: string; destination: Uint8Array; proofs: VaultProofs; keep?: () => void },
 ): Promise<Signature> {
   const program = programBytes(to.program_id)
-  await requireLamports(chain, [ACCOUNT_BYTES.exit_request], true)
+  await requireLamports(chain, [ACCOUNT_BYTES.exit_request], BOND_LAMPORTS)
   const before = note.state
   const { blinding: refund_blinding, giveBack } = takeDepositBlinding(wallet, note.key_index)
   const terms = { program, payer: payerKey(chain), destination: to.destination, refund_blinding }

@@ -15,7 +15,7 @@ import {
   type TreeAccount,
 } from '../../protocol/vault/accounts'
 import { exitRequestAddress, mintRecordAddress, vaultAddresses } from '../../protocol/vault/addresses'
-import { addressOf, bytesOfBase64, type ChainReader, patientRead } from './chain_access'
+import { addressOf, bytesOfBase64, type ChainNode, patientRead } from './chain_access'
 
 type Commitment = 'confirmed' | 'finalized'
 /** All four accounts as of one slot. */
@@ -36,8 +36,8 @@ export class NotAVault extends Error {
 }
 
 /** Data of each account, undefined when it is absent or the program does not own it. */
-async function readAccounts(
-  { rpc }: ChainReader,
+export async function readAccounts(
+  { rpc }: ChainNode,
   program_id: string,
   addresses: readonly Uint8Array[],
   commitment: Commitment,
@@ -54,7 +54,7 @@ async function readAccounts(
 
 /** @throws NotAVault */
 export async function readVaultState(
-  chain: ChainReader,
+  chain: ChainNode,
   program_id: string,
   commitment: Commitment = 'finalized',
 ): Promise<VaultState> {
@@ -72,7 +72,7 @@ export async function readVaultState(
 
 /** @param mint base58. @throws NotAVault when the mint is not registered */
 export async function readMintRecord(
-  chain: ChainReader,
+  chain: ChainNode,
   program_id: string,
   mint: string,
 ): Promise<MintRecord> {
@@ -85,7 +85,7 @@ export async function readMintRecord(
 
 /** The exit request of a note, open or served; undefined when there is none. */
 export async function readExitRequest(
-  chain: ChainReader,
+  chain: ChainNode,
   program_id: string,
   nullifier: Uint8Array,
 ): Promise<ExitRequest | undefined> {

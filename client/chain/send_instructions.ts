@@ -25,7 +25,15 @@ import { LOADED_ACCOUNTS_BYTES_MAX } from '../../protocol/limits'
 import { type VaultErrorName, vaultError } from '../../protocol/vault/errors'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
 import { SEND_COMPUTE_UNITS_MAX, SEND_POLL_MS, SEND_RESEND_POLLS } from '../limits'
-import { addressOf, type ChainAccess, isPassing, patientRead, sleep } from './chain_access'
+import {
+  addressOf,
+  type ChainAccess,
+  type ChainNode,
+  isPassing,
+  nodesOf,
+  patientRead,
+  sleep,
+} from './chain_access'
 import { ownAccount, tokenBalance } from './token_account'
 
 /** Converts to the form of @solana/kit. @throws RangeError when `signers` lacks an account that must sign */
@@ -57,6 +65,9 @@ const VAULT_ADVICE: Partial<Record<VaultErrorName, string>> = {
   exit_already_requested: "Nothing is lost: 'exit status' tells its deadline.",
   exit_served: "'exit pay' pays it, 'exit close' returns the bond.",
   exit_open: "'exit status' tells the deadline; 'exit close' works once the request is served.",
+  payment_not_due: "'exit status' tells from when.",
+  destination_unusable: "Name another: 'exit redirect'.",
+  payment_short: "Wait until more is available, or take what there is: 'exit claim --accept-less'.",
   refund_not_due: "Leave --refund out: 'exit pay' pays it now.",
 }
 
@@ -101,27 +112,26 @@ function failure(message: string, code: bigint | number | undefined): Transactio
 
 /** Solana's base fee of two signatures (Solana documentation, "Transaction fees"). */
 const FEE_LAMPORTS = 10_000n
-const BOND_LAMPORTS = 20_000_000n
 
 /**
  * Checks the payer's lamports before anything is signed.
  * @param account_bytes sizes of the accounts that the transaction creates
- * @param bond whether it also pays an exit bond. @throws TransactionFailed naming the missing amount
+ * @param bond_lamports of the bond that it pays too. @throws TransactionFailed naming the missing amount
  */
 export async function requireLamports(
   chain: ChainAccess,
   account_bytes: readonly number[],
-  bond = false,
+  bond_lamports = 0n,
 ): Promise<void> {
   const { rpc, payer } = chain
-  let needed = FEE_LAMPORTS + (bond ? BOND_LAMPORTS : 0n)
+  let needed = FEE_LAMPORTS + bond_lamports
   for (const bytes of account_bytes)
     needed += await patientRead(() => rpc.getMinimumBalanceForRentExemption(BigInt(bytes)).send())
   const { value: held } = await patientRead(() =>
     rpc.getBalance(payer.address, { commitment: 'confirmed' }).send(),
   )
   if (held >= needed) return
-  const why = bond ? 'fee, rent and bond, the latter two returned' : 'fee and rent'
+  const why = bond_lamports > 0n ? 'fee, rent and a bond that returns' : 'fee and rent'
   throw new TransactionFailed(
     `the payer ${payer.address} holds ${held} lamports and needs ${needed} (${why}): send it SOL`,
   )
@@ -173,16 +183,22 @@ export async function sendInstructions(
   const wire = getBase64EncodedWireTransaction(signed)
   for (let poll = 0; ; poll++) {
     if (poll % SEND_RESEND_POLLS === 0) await send(chain, wire, poll > 0)
-    const { value } = await patientRead(() => rpc.getSignatureStatuses([signature]).send())
-    const status = value[0]
-    if (status?.err) throw landedFailure(status.err)
-    if (status?.confirmationStatus === 'finalized' || status?.confirmationStatus === commitment)
+    const statuses = await Promise.all(nodesOf(chain).map((node) => statusAt(node, signature)))
+    const landed = statuses.find(({ status }) => status !== null)?.status
+    if (landed?.err) throw landedFailure(landed.err)
+    if (landed?.confirmationStatus === 'finalized' || landed?.confirmationStatus === commitment)
       return signature
-    const height = await patientRead(() => rpc.getBlockHeight({ commitment: 'confirmed' }).send())
-    if (!status && height > lifetime.lastValidBlockHeight)
+    if (statuses.every(({ status, height }) => !status && height > lifetime.lastValidBlockHeight))
       throw new TransactionFailed('the transaction expired before it landed, and never will: run it again')
     await sleep(SEND_POLL_MS)
   }
+}
+
+/** The height first: a transaction that a node does not know after its lifetime is over never lands. */
+async function statusAt({ rpc }: ChainNode, signature: Signature) {
+  const height = await patientRead(() => rpc.getBlockHeight({ commitment: 'confirmed' }).send())
+  const { value } = await patientRead(() => rpc.getSignatureStatuses([signature]).send())
+  return { height, status: value[0] ?? null }
 }
 
 /**

@@ -1,39 +1,46 @@
 /** Runs `bun run audit-chain`: recomputes roots and queue of a vault from the chain and compares them with its accounts. */
 import { encodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
+import { ArchiveRejected } from '../archive/block'
 import { auditChain, type ChainAudit, type QueueAudit, type RootAudit } from '../audit/chain_audit'
 import { chainFailure, openChainReader } from '../chain/chain_access'
-import { readVaultEvents } from '../chain/read_history'
-import { NotAVault, readVaultState } from '../chain/read_vault'
+import { NodesDisagree, newest, readEventsFrom } from '../chain/current_history'
+import { NotAVault } from '../chain/read_vault'
+import { Refused } from '../verify/transcript'
 import { hashFast } from '../wallet/hash_fast'
 import { HistoryIncomplete } from '../wallet/vault_history'
-import { type Failure, Options, runCommand, timeOf, UsageFault } from './command'
+import { type Failure, Options, runCommand, timeOf } from './command'
+import { rpcOf } from './options'
+import { reporting } from './recover_notes'
 
-const USAGE = `usage: bun run audit-chain --rpc URL --program ADDRESS [--json]
-Reads every transaction of the vault from the node, so the node must keep the whole history; what it says is as true as the
-node: ask one of your own, or several.
+const USAGE = `usage: bun run audit-chain --rpc URL[,URL…] --program ADDRESS [--archive FOLDER|URL] [--json]
+Reads every transaction of the vault, or with --archive those that came after it, so without one the node must keep the whole
+history. What it says is as true as the node: ask one of your own, or several.
 exit code: 0 agrees, 1 differs, 2 the history is incomplete, 3 no vault or no answer, 64 usage`
 const EXIT = { agrees: 0, differs: 1, incomplete: 2 } as const
 
 let rpc = ''
 
 async function run(args: string[]): Promise<number> {
-  const options = new Options(args, { texts: ['rpc', 'program'], flags: ['json'] })
+  const options = new Options(args, { texts: ['rpc', 'program', 'archive'], flags: ['json'] })
   rpc = options.text('rpc')
-  if (!URL.canParse(rpc)) throw new UsageFault()
-  const [chain, program] = [openChainReader(rpc), options.text('program')]
-  const vault = await readVaultState(chain, program)
-  const audit = auditChain(await readVaultEvents(chain, program), vault)
+  const [chain, archive] = [openChainReader(rpcOf(rpc)), options.optional('archive')]
+  const from = archive === undefined ? {} : { archive }
+  const { events, vaults } = await readEventsFrom(chain, options.text('program'), from, reporting())
+  const audit = auditChain(events, newest(vaults))
   console.log(options.flag('json') ? JSON.stringify(printed(audit), null, 2) : report(audit))
+  if (vaults.some((vault) => auditChain(events, vault).verdict !== audit.verdict))
+    throw new NodesDisagree('the nodes show vaults of different histories')
   return EXIT[audit.verdict]
 }
 
 function judge(error: Error): Failure | undefined {
   const failure = chainFailure(error, rpc)
   const message = failure ?? error.message
-  if (failure !== undefined || error instanceof NotAVault) return { code: 3, message }
+  const unread = [NotAVault, ArchiveRejected, NodesDisagree].some((kind) => error instanceof kind)
+  if (failure !== undefined || unread) return { code: 3, message }
   if (error instanceof HistoryIncomplete) return { code: EXIT.incomplete, message }
-  return error instanceof RangeError ? { code: 64, message } : undefined
+  return error instanceof RangeError || error instanceof Refused ? { code: 64, message } : undefined
 }
 
 const SLOT_S = 0.4

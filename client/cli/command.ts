@@ -5,7 +5,7 @@ import { decodeBase58 } from '../../protocol/base58'
 import { equalBytes, fromHex } from '../../protocol/bytes'
 import { publicKeyOf } from '../../protocol/sign'
 import { parseU64 } from '../../protocol/units'
-import { Refused } from '../verify/transcript'
+import { printable, Refused } from '../verify/transcript'
 
 /** Invalid arguments; without a message only the usage is printed. */
 export class UsageFault extends Error {}
@@ -40,18 +40,13 @@ export async function runCommand(
     const usage_message = [error.message, usage].filter(Boolean).join('\n\n')
     const failure = misused ? { code: 64, message: usage_message } : judge(error)
     if (failure === undefined) throw error
-    console.error(printable(failure.message))
+    console.error(printableLines(failure.message))
     process.exit(failure.code)
   }
 }
 
-/** Files and answers are text of others: their control and direction characters would rewrite the terminal. */
-export function printable(text: string): string {
-  return text.replace(
-    /[^\n\x20-\x7e\u00a0-\u1fff\u2010-\u2027\u2030-\u205f\u2070-\ufefe\uff00-\uffff]/g,
-    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  )
-}
+/** Text of several lines in which files and answers of others are quoted. */
+export const printableLines = (text: string): string => text.split('\n').map(printable).join('\n')
 
 type Names<T, F> = {
   readonly texts: readonly T[]
@@ -122,7 +117,8 @@ export class Options<T extends string, F extends string = never> {
   }
   /** The Ed25519 seed in the file that the option names. */
   seed(name: T): Uint8Array {
-    return readSeed(this.text(name))
+    // Not by its path: a secret that was typed in place of its file must not reach the terminal or a log.
+    return readSeed(this.text(name), `the file of --${name}`)
   }
   protected fault(message: string): Error {
     return new UsageFault(message)
@@ -131,14 +127,15 @@ export class Options<T extends string, F extends string = never> {
 
 /**
  * Reads an Ed25519 seed, 32 bytes, from a file with 32 bytes, 64 hex digits, or the array of `solana-keygen`.
- * @throws Refused with the file's name, never its content
+ * @param called the name of the file in errors
+ * @throws Refused with that name, never the file's content
  */
-export function readSeed(path: string): Uint8Array {
-  const bytes = readInput(path)
+export function readSeed(path: string, called = path): Uint8Array {
+  const bytes = readInput(path, called)
   if (bytes.length === 32) return bytes
   const text = new TextDecoder().decode(bytes).trim()
   const seed = text.startsWith('[') ? keygenSeed(text) : fromHex(text, 32)
-  if (seed === undefined) throw new Refused(`${path} holds neither a seed nor a key of solana-keygen`)
+  if (seed === undefined) throw new Refused(`${called} holds neither a seed nor a key of solana-keygen`)
   return seed
 }
 
@@ -157,12 +154,12 @@ function keygenSeed(text: string): Uint8Array | undefined {
   return equalBytes(publicKeyOf(seed), bytes.subarray(32)) ? seed : undefined
 }
 
-/** Reads a file named on the command line. @throws Refused naming it */
-export function readInput(path: string): Uint8Array {
+/** Reads a file named on the command line. @throws Refused with the name `called` */
+export function readInput(path: string, called = path): Uint8Array {
   try {
     return new Uint8Array(readFileSync(path))
   } catch {
-    throw new Refused(`${path} cannot be read`)
+    throw new Refused(`${called} cannot be read`)
   }
 }
 

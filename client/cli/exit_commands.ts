@@ -1,7 +1,9 @@
 /** Runs `wallet exit request|status|pay|close|freeze|refuse`: leaves the vault without the venue. */
 import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import { equalBytes, toHex } from '../../protocol/bytes'
+import type { ConfigAccount, EscapeClaim } from '../../protocol/vault/accounts'
 import { type ChainAccess, payerKey } from '../chain/chain_access'
+import { claimDueS, readClaim } from '../chain/claims'
 import { closeExit, freezeVault, payPayout, refuseExit, requestExit } from '../chain/exit_note'
 import { readExitRequest, readMintRecord, readVaultState } from '../chain/read_vault'
 import { requireLamports, sendInstructions } from '../chain/send_instructions'
@@ -20,13 +22,17 @@ import type { Wallet, WalletNote } from '../wallet/wallet'
 import { saveWallet } from '../wallet/wallet_file'
 import { timeOf } from './command'
 import type { CommandOptions } from './options'
-import { currentProofs } from './recover_notes'
+import { readHistory } from './recover_notes'
 
 /**
  * The token account that an exit pays: `--destination`, or the payer's own, created when absent.
  * @throws Refused for a destination that the vault cannot pay: the tokens would return as another note
  */
-async function payoutAccount(chain: ChainAccess, options: CommandOptions, mint: string): Promise<Uint8Array> {
+export async function payoutAccount(
+  chain: ChainAccess,
+  options: CommandOptions,
+  mint: string,
+): Promise<Uint8Array> {
   const { token_program } = await readMintRecord(chain, options.program(), mint)
   if (options.optional('destination') !== undefined) {
     const named = options.address('destination')
@@ -49,7 +55,7 @@ async function payoutAccount(chain: ChainAccess, options: CommandOptions, mint: 
   return bytes
 }
 
-function noteOf(options: CommandOptions, wallet: Wallet): WalletNote {
+export function noteOf(options: CommandOptions, wallet: Wallet): WalletNote {
   const note = wallet.note(toHex(options.hex32('note')))
   if (note === undefined)
     throw new Refused("the wallet has no such note: 'notes' lists what it has, 'sync' finds what it lacks")
@@ -60,7 +66,7 @@ export async function exitRequest(options: CommandOptions): Promise<void> {
   const [wallet, chain, program_id] = [options.walletToChange(), await options.chain(), options.program()]
   const note = noteOf(options, wallet)
   const keep = (): void => saveWallet(options.text('wallet'), wallet)
-  const proofs = await currentProofs(options, chain)
+  const { proofs } = await readHistory(options, chain)
   if (markSpent(wallet, proofs.history).length > 0) keep()
   const destination = await payoutAccount(chain, options, note.mint)
   const terms = { program_id, destination, proofs, keep }
@@ -75,7 +81,7 @@ export async function exitRequest(options: CommandOptions): Promise<void> {
 /** The vault with its queue, whose payouts anyone may pay, then every note that is unspent or has an exit. */
 export async function exitStatus(options: CommandOptions): Promise<void> {
   const [wallet, program_id, chain] = [options.walletToChange(), options.program(), options.reader()]
-  const { history } = await currentProofs(options, chain)
+  const { history } = (await readHistory(options, chain)).proofs
   if (markSpent(wallet, history).length > 0) saveWallet(options.text('wallet'), wallet)
   const { config, queue } = await readVaultState(chain, program_id, 'confirmed')
   console.log(`vault        ${config.frozen ? `frozen since ${timeOf(config.frozen_at_s)}` : 'not frozen'}`)
@@ -88,6 +94,8 @@ export async function exitStatus(options: CommandOptions): Promise<void> {
     const nullifier = nullifierOfNote(note)
     const exit = history.exits.get(toHex(nullifier))
     if (note.state === 'spent' && exit === undefined) continue
+    const claim = config.frozen ? await readClaim(chain, program_id, nullifier) : undefined
+    if (claim !== undefined) console.log(`${note.commitment}  ${claimStage(claim, config)}`)
     const request = await readExitRequest(chain, program_id, nullifier)
     const stage = stageOf(exit, request?.deadline_s, queue.entries)
     const ended = request !== undefined && (request.served || config.frozen)
@@ -101,7 +109,7 @@ export async function exitStatus(options: CommandOptions): Promise<void> {
 const FROZEN = [
   'deposits, settlement and exit requests have ended for good',
   "queued payouts are still paid: 'exit pay'; bonds return: 'exit close'",
-  'unspent notes wait for claims, which this version of the program does not have yet',
+  "'exit claim' claims every unspent note, and run again later collects the payment",
 ]
 
 function stageOf(
@@ -120,6 +128,13 @@ function stageOf(
   return waits ? `served, ${payout} waits in the queue` : `served, ${payout} has just left the queue`
 }
 
+/** How far a claim came. */
+export function claimStage(claim: EscapeClaim, config: ConfigAccount): string {
+  if (claim.state === 'cancelled') return 'claim cancelled: a batch spent the note'
+  if (claim.state === 'paid') return `claim paid: ${claim.paid} of ${claim.amount}`
+  return `claimed (${claim.rank}), payable from ${timeOf(claimDueS(config, claim))}`
+}
+
 /** Any payer may. `--number` names a payout of a withdrawal, or one without a wallet. */
 export async function exitPay(options: CommandOptions): Promise<void> {
   const chain = await options.chain()
@@ -132,7 +147,7 @@ export async function exitPay(options: CommandOptions): Promise<void> {
 
 async function payoutOf(options: CommandOptions, chain: ChainAccess): Promise<number> {
   const note = noteOf(options, options.wallet())
-  const { history } = await currentProofs(options, chain)
+  const { history } = (await readHistory(options, chain)).proofs
   const payout = history.exits.get(toHex(nullifierOfNote(note)))?.payout
   if (payout === undefined)
     throw new Refused("no batch has served this note yet: 'exit status' tells its stage")
@@ -163,7 +178,7 @@ function namedNullifier(options: CommandOptions): Uint8Array {
 export async function exitRefuse(options: CommandOptions): Promise<void> {
   const nullifier = options.hex32('nullifier')
   const chain = await options.chain()
-  const proofs = await currentProofs(options, chain)
+  const { proofs } = await readHistory(options, chain)
   const signature = await refuseExit(chain, { program_id: options.program(), nullifier, proofs })
   console.log(`refused      in ${signature}: the bond is the payer's`)
 }

@@ -34,15 +34,22 @@ function runs(pid: number): boolean {
   }
 }
 
+/** One URL, or several separated by commas. @throws Refused for any other text */
+export function rpcOf(text: string): string {
+  const good = text.split(',').every((url) => URL.canParse(url) && /^https?:$/.test(new URL(url).protocol))
+  if (!good) throw new Refused(`--rpc is ${MEANINGS['rpc']}`)
+  return text
+}
+
 const TEXTS = [
   ...(['rpc', 'program', 'seed-file', 'wallet', 'payer', 'key', 'mint', 'amount', 'note'] as const),
-  ...(['nullifier', 'number', 'destination', 'gap-keys', 'gap-deposits', 'gap-commands'] as const),
+  ...(['nullifier', 'number', 'destination', 'gap-keys', 'gap-deposits', 'gap-commands', 'archive'] as const),
 ] as const
-const FLAGS = ['replace', 'all', 'refund'] as const
+const FLAGS = ['replace', 'all', 'refund', 'partial', 'accept-less'] as const
 type Text = (typeof TEXTS)[number]
 /** Meanings of options, for the message about a missing one. */
 const MEANINGS: Partial<Record<string, string>> = {
-  rpc: 'the URL of a Solana node',
+  rpc: 'the URL of a Solana node, such as https://api.mainnet-beta.solana.com, or several separated by commas',
   program: "the vault program's address, as the venue's /info and its verified evidence name it",
   'seed-file': 'the file that holds the seed',
   wallet: 'the wallet file',
@@ -104,16 +111,10 @@ export class CommandOptions extends Options<Text, (typeof FLAGS)[number]> {
   }
   /** Opens the chain for reading. */
   reader(): ChainReader {
-    return openChainReader(this.rpcUrl())
+    return openChainReader(rpcOf(this.text('rpc')))
   }
   /** Opens the chain with `--payer` as payer. */
   chain(): Promise<ChainAccess> {
-    return openChainAccess(this.rpcUrl(), this.seed('payer'))
-  }
-  private rpcUrl(): string {
-    const url = this.text('rpc')
-    if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol))
-      throw new Refused('--rpc is the URL of a Solana node, such as https://api.mainnet-beta.solana.com')
-    return url
+    return openChainAccess(rpcOf(this.text('rpc')), this.seed('payer'))
   }
 }

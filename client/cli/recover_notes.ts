@@ -1,12 +1,13 @@
 /** Runs `wallet recover` and `wallet sync`, from the seed and the public chain alone. */
 import { existsSync, rmSync } from 'node:fs'
+import { toHex } from '../../protocol/bytes'
 import type { ChainReader } from '../chain/chain_access'
-import { keptProofs } from '../chain/kept_proofs'
-import type { VaultProofs } from '../exit/vault_proofs'
+import { type CurrentHistory, confirmBatches, currentHistory } from '../chain/current_history'
+import { nullifierOfNote } from '../exit/prepare_exit'
 import { GAP_LIMITS } from '../limits'
 import { Refused } from '../verify/transcript'
-import { absorbRecovered } from '../wallet/absorb_recovered'
-import { type GapLimits, recoverWallet } from '../wallet/recover'
+import { absorbFrozen, absorbRecovered } from '../wallet/absorb_recovered'
+import { type GapLimits, RecoveryIncomplete, recoverWallet } from '../wallet/recover'
 import type { Wallet } from '../wallet/wallet'
 import { saveWallet } from '../wallet/wallet_file'
 import { type CommandOptions, lockWallet } from './options'
@@ -16,25 +17,36 @@ import { printNotes } from './wallet_commands'
 const PROGRESS_EVERY = 1_000
 
 /**
- * Reads the public history up to now, keeps it beside the wallet and checks it against the vault.
- * @throws HistoryIncomplete, NotAVault, ProofUnavailable
+ * Reads the public history up to now, from `--archive` or the archive beside the wallet and what came after it, and checks it
+ * against the vault. @throws HistoryIncomplete, NotAVault, ProofUnavailable, ArchiveRejected, NodesDisagree
  */
-export async function currentProofs(options: CommandOptions, chain: ChainReader): Promise<VaultProofs> {
-  const path = historyPath(options)
-  const progress = (count: number): void => {
-    if (count % PROGRESS_EVERY === 0) console.error(`${count} transactions read`)
-  }
-  const { proofs, kept, read } = await keptProofs(chain, options.program(), path, progress)
-  const { history, vault } = proofs
-  const held = `${history.leaves.length} leaves, ${history.spent.size} nullifiers`
-  console.log(`history      ${held}: both roots are those of the vault at slot ${vault.slot}`)
-  console.log(`             ${read} transactions read, ${kept} known before (${path})`)
-  return proofs
+export async function readHistory(options: CommandOptions, chain: ChainReader): Promise<CurrentHistory> {
+  const archive = options.optional('archive')
+  const from = archive === undefined ? { folder: historyPath(options) } : { archive }
+  const current = await currentHistory(chain, options.program(), from, reporting())
+  console.log(`history      ${described(current)}`)
+  return current
 }
 
-function historyPath(options: CommandOptions): string {
-  return `${options.text('wallet')}.history`
+/** Prints progress and what nodes do not list, on the error stream. */
+export const reporting = () => ({
+  progress(count: number): void {
+    if (count % PROGRESS_EVERY === 0) console.error(`${count} transactions read`)
+  },
+  notice: (sentence: string): void => console.error(sentence),
+})
+
+export function described({ proofs, archive, kept, read }: CurrentHistory): string {
+  const { history, vault } = proofs
+  const held = `${history.leaves.length} leaves, ${history.spent.size} nullifiers`
+  const known = `${kept} in ${archive.block_count} blocks of ${archive.where}`
+  const damaged = archive.damaged === undefined ? '' : `, whose block ${archive.damaged} is torn or damaged`
+  return `${held}: both roots are those of the vault at slot ${vault.slot}
+             ${read} transactions read, ${known}${damaged}`
 }
+
+/** Of a wallet's own. */
+const historyPath = (options: CommandOptions): string => `${options.text('wallet')}.history`
 
 /**
  * Reads the whole history from the node again: nothing on disk is trusted. `--replace` overwrites a wallet file and so
@@ -47,8 +59,8 @@ export async function recoverNotes(options: CommandOptions): Promise<void> {
     throw new Refused(`${path} exists: 'sync' brings it up to date, --replace writes over it`)
   lockWallet(path)
   const chain = options.reader()
-  rmSync(historyPath(options), { force: true })
-  const wallet = recovered(options, seed, await currentProofs(options, chain))
+  rmSync(historyPath(options), { force: true, recursive: true })
+  const { wallet } = await recovered(options, seed, chain)
   saveWallet(path, wallet)
   console.log(`wallet       ${path}`)
   printNotes(wallet, options.flag('all'))
@@ -59,19 +71,45 @@ export async function recoverNotes(options: CommandOptions): Promise<void> {
 /** Reads only newer transactions, adds missing notes and marks spent ones. */
 export async function syncNotes(options: CommandOptions): Promise<void> {
   const wallet = options.walletToChange()
-  const proofs = await currentProofs(options, options.reader())
-  const found = recovered(options, wallet.seed, proofs)
-  const { added, spent } = absorbRecovered(wallet, found, proofs.history)
+  const found = await recovered(options, wallet.seed, options.reader())
+  const { history, vault } = found.proofs
+  const absorb = vault.config.frozen ? absorbFrozen : absorbRecovered
+  const { added, spent } = absorb(wallet, found.wallet, history)
   saveWallet(options.text('wallet'), wallet)
   console.log(`wallet       ${added.length} notes new, ${spent.length} found spent`)
   printNotes(wallet, options.flag('all'))
 }
 
-function recovered(options: CommandOptions, seed: Uint8Array, { history, vault }: VaultProofs): Wallet {
+/** Every note of a seed, after the batches that spent its notes were compared with the node. @throws RecoveryIncomplete */
+export async function recovered(options: CommandOptions, seed: Uint8Array, chain: ChainReader) {
+  const current = await readHistory(options, chain)
+  const { history, vault } = current.proofs
   const limits: GapLimits = {
     keys: options.count('gap-keys', GAP_LIMITS.keys),
     deposits: options.count('gap-deposits', GAP_LIMITS.deposits),
     commands: options.count('gap-commands', GAP_LIMITS.commands),
   }
-  return recoverWallet(seed, history, vault.config.generation, limits)
+  const wallet = found(options, () => recoverWallet(seed, history, vault.config.generation, limits))
+  const spent_in = new Set<number>()
+  for (const note of wallet.state.notes) {
+    const batch = history.spent.get(toHex(nullifierOfNote(note)))
+    if (batch !== undefined) spent_in.add(batch)
+  }
+  const unserved = await confirmBatches(chain, options.program(), current, { spent_in, seed })
+  if (unserved > 0) console.error(`${unserved} batches of this wallet ${UNSERVED}`)
+  return { wallet, proofs: current.proofs }
 }
+
+/** With `--partial`, what was found although more must exist. @throws RecoveryIncomplete */
+function found(options: CommandOptions, recover: () => Wallet): Wallet {
+  try {
+    return recover()
+  } catch (error) {
+    if (!(error instanceof RecoveryIncomplete && options.flag('partial'))) throw error
+    console.error(error.message)
+    return error.wallet
+  }
+}
+
+const UNSERVED =
+  'are in the archive and on no node any more: a memo that the archive misstates would hide a note, so compare with another archive'

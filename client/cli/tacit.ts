@@ -1,18 +1,32 @@
 #!/usr/bin/env bun
-/** Runs `tacit`, the command of traders and auditors: `tacit verify`. */
+/** Runs `tacit`, the command of traders and auditors: `verify`, `archive` and `watch-escapes`. */
 import { EvidenceUnavailable } from '../verify/collect/collect_venue'
 import { Refused } from '../verify/transcript'
+import { ARCHIVE_USAGE, runArchive } from './archive'
+import { judgeChain } from './chain_failures'
+import { runWatchEscapes, WATCH_USAGE } from './claim_commands'
 import { runCommand, UsageFault } from './command'
 import { runVerify, VERIFY_USAGE } from './verify'
 
+const COMMANDS: Record<string, (args: string[]) => Promise<unknown>> = {
+  verify: runVerify,
+  archive: runArchive,
+  'watch-escapes': runWatchEscapes,
+}
+
+const CODES =
+  'exit code of archive and watch-escapes: 0 done, 1 refused by the chain or its history, 2 no answer from the node, 64 usage'
+
 await runCommand(
-  VERIFY_USAGE,
-  ([command, ...args]) => {
-    if (command !== 'verify') throw new UsageFault()
-    return runVerify(args)
+  [VERIFY_USAGE, ARCHIVE_USAGE, WATCH_USAGE, CODES].join('\n'),
+  ([command = '', ...args]) => {
+    const run = COMMANDS[command]
+    if (run === undefined) throw new UsageFault()
+    return run(args)
   },
   (error) => {
     if (error instanceof EvidenceUnavailable) return { code: 3, message: error.message }
-    return error instanceof Refused ? { code: 64, message: error.message } : undefined
+    if (error instanceof Refused || error instanceof RangeError) return { code: 64, message: error.message }
+    return judgeChain(error, 'the node')
   },
 )

@@ -1,13 +1,10 @@
 #!/usr/bin/env bun
 /** Runs `bun run wallet`: creates, recovers, funds and exits a wallet without a venue. */
-import { chainFailure } from '../chain/chain_access'
-import { NotAVault } from '../chain/read_vault'
-import { TransactionFailed } from '../chain/send_instructions'
-import { ProofUnavailable } from '../exit/vault_proofs'
 import { Refused } from '../verify/transcript'
 import { hashFast } from '../wallet/hash_fast'
-import { HistoryIncomplete } from '../wallet/vault_history'
 import { NotAWallet } from '../wallet/wallet_file'
+import { judgeChain } from './chain_failures'
+import { exitChallenge, exitClaim, exitRedirect } from './claim_commands'
 import { type Failure, runCommand } from './command'
 import { exitClose, exitFreeze, exitPay, exitRefuse, exitRequest, exitStatus } from './exit_commands'
 import { CommandOptions } from './options'
@@ -30,9 +27,16 @@ const USAGE = `usage: bun run wallet COMMAND
   exit close   CHAIN --payer FILE (--note COMMITMENT --wallet FILE | --nullifier NULLIFIER)
   exit freeze  CHAIN --payer FILE (--note COMMITMENT --wallet FILE | --nullifier NULLIFIER)
   exit refuse  CHAIN --wallet FILE --payer FILE --nullifier NULLIFIER
-CHAIN is --rpc URL --program ADDRESS. A payer is a file with a 32-byte seed in hex or a Solana key file; it pays fees, rent
+of a frozen vault:
+  exit claim   CHAIN --wallet FILE --payer FILE [--note COMMITMENT] [--destination ACCOUNT] [--accept-less] [GAPS]
+                                                               claims unspent notes; run again, it collects what is due
+  exit redirect CHAIN --wallet FILE --payer FILE --note COMMITMENT --destination ACCOUNT
+  exit challenge CHAIN --wallet FILE --payer FILE --nullifier NULLIFIER
+CHAIN is --rpc URL[,URL…] --program ADDRESS [--archive FOLDER|URL]: further nodes are compared with the first; an archive
+('tacit archive') replaces the reading of everything before its end. A payer is a file with a 32-byte seed in hex or a Solana key file; it pays fees, rent
 and bond, and without --destination its own token account receives the tokens. GAPS say how many unused places in a row end
-a search: --gap-keys 20 --gap-deposits 1000 --gap-commands 10000.
+a search: --gap-keys 20 --gap-deposits 1000 --gap-commands 1000000. A search that ends before every spent note has its
+command fails; --partial keeps what it found.
 exit code: 0 done, 1 refused by the chain or not provable, 2 no answer from the node, 64 usage, 130 stopped by Ctrl-C`
 
 const COMMANDS: Record<string, (options: CommandOptions) => void | Promise<void>> = {
@@ -49,9 +53,10 @@ const COMMANDS: Record<string, (options: CommandOptions) => void | Promise<void>
   'exit close': exitClose,
   'exit freeze': exitFreeze,
   'exit refuse': exitRefuse,
+  'exit claim': exitClaim,
+  'exit redirect': exitRedirect,
+  'exit challenge': exitChallenge,
 }
-const REFUSALS = [TransactionFailed, ProofUnavailable, HistoryIncomplete, NotAVault]
-
 const SENT = "what was sent already may still land: 'sync' or 'exit status' tells"
 
 /** The command's options once they are parsed: a failure names the node, and what may have been sent. */
@@ -66,15 +71,11 @@ async function run(args: string[]): Promise<void> {
 }
 
 function judge(error: Error): Failure | undefined {
-  const { message } = error
-  const failure = chainFailure(error, options?.optional('rpc') ?? 'the node')
-  if (failure !== undefined)
-    return { code: 2, message: options?.optional('payer') === undefined ? failure : `${failure}\n${SENT}` }
-  if (REFUSALS.some(isKind(error))) return { code: 1, message }
-  return [Refused, NotAWallet].some(isKind(error)) ? { code: 64, message } : undefined
+  const failure = judgeChain(error, options?.optional('rpc') ?? 'the node')
+  if (failure?.code === 2 && options?.optional('payer') !== undefined) failure.message += `\n${SENT}`
+  const misused = error instanceof Refused || error instanceof NotAWallet
+  return misused ? { code: 64, message: error.message } : failure
 }
-
-const isKind = (error: unknown) => (kind: abstract new (...args: never[]) => Error) => error instanceof kind
 
 process.once('SIGINT', () => {
   console.error(`stopped; ${SENT}`)

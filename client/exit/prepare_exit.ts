@@ -1,7 +1,8 @@
-/** Builds an exit request from a wallet's note and the public history. */
+/** Builds an exit request, and a claim on a frozen vault, from a wallet's note and the public history. */
 import { decodeBase58 } from '../../protocol/base58'
 import { fromHex } from '../../protocol/bytes'
 import { noteInner, nullifierOf } from '../../protocol/notes/notes'
+import { claimEscapeInstruction } from '../../protocol/vault/claims'
 import { type NoteOpening, type RequestExitFields, requestExitInstruction } from '../../protocol/vault/exits'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
 import type { Wallet, WalletNote } from '../wallet/wallet'
@@ -40,21 +41,33 @@ export type ExitRequestTerms = {
   refund_blinding: Uint8Array
 }
 
-/**
- * The fields of a request, before it is encoded.
- * @throws ProofUnavailable, also for a spent note: its bond would be lost
- */
+/** Opens a note and shows it in the tree. @throws ProofUnavailable, also for a spent note: its bond would be lost */
+function shown(wallet: Wallet, note: WalletNote, proofs: VaultProofs) {
+  const { leaf_index, siblings: path, ...cited } = proofs.inclusion(fromHex(note.commitment, 32)!)
+  const opened = openNote(wallet, note, leaf_index)
+  proofs.requireUnspent(opened.nullifier)
+  return { ...cited, ...opened, path }
+}
+
+/** The fields of a request, before it is encoded. @throws ProofUnavailable */
 export function exitRequestFields(
   wallet: Wallet,
   note: WalletNote,
   proofs: VaultProofs,
-  terms: ExitRequestTerms,
+  { refund_blinding, ...to }: ExitRequestTerms,
 ): RequestExitFields {
-  const { leaf_index, siblings: path, ...cited } = proofs.inclusion(fromHex(note.commitment, 32)!)
-  const opened = openNote(wallet, note, leaf_index)
-  proofs.requireUnspent(opened.nullifier)
-  const { refund_blinding, ...to } = terms
-  return { ...to, ...cited, ...opened, refund_inner: noteInner(opened.owner, refund_blinding), path }
+  const fields = shown(wallet, note, proofs)
+  return { ...to, ...fields, refund_inner: noteInner(fields.owner, refund_blinding) }
+}
+
+/** Claims a note of a frozen vault. @throws ProofUnavailable */
+export function prepareClaim(
+  wallet: Wallet,
+  note: WalletNote,
+  proofs: VaultProofs,
+  terms: Pick<ExitRequestTerms, 'program' | 'payer' | 'destination'>,
+): VaultInstruction {
+  return claimEscapeInstruction({ ...terms, ...shown(wallet, note, proofs) })
 }
 
 /** Demands that the venue pays a note out before the deadline; the note becomes pending. @throws ProofUnavailable */

@@ -2,12 +2,13 @@
  * Makes proofs of inclusion and of spending from public history alone. Note tree and spent log are rebuilt and compared
  * with the vault's accounts first, so a proof is either valid or not made.
  */
-import { equalBytes, toHex } from '../../protocol/bytes'
+import { equalBytes, fromHex, toHex } from '../../protocol/bytes'
 import { MerkleTree } from '../../protocol/notes/merkle_tree'
+import { depositCommitment } from '../../protocol/notes/notes'
 import { SpentLog, spentLogLeaf } from '../../protocol/notes/spent_log'
 import type { RingAccount } from '../../protocol/vault/accounts'
 import type { VaultState } from '../chain/read_vault'
-import type { VaultHistory } from '../wallet/vault_history'
+import { HistoryIncomplete, rangeOf, type VaultHistory } from '../wallet/vault_history'
 
 /** The public data does not prove the claim; `reason` names the cause. */
 export class ProofUnavailable extends Error {
@@ -50,10 +51,28 @@ export class VaultProofs {
     readonly vault: VaultState,
   ) {}
 
-  /** Rebuilds note tree and spent log and compares their roots with the accounts. @throws ProofUnavailable */
+  /**
+   * Rebuilds note tree and spent log, compares their roots with the accounts, and recomputes every deposit and refund, whose
+   * inner hash no root covers alone. @throws ProofUnavailable, HistoryIncomplete naming what the history lacks
+   */
   check(): void {
     this.noteTree()
     this.spentLog()
+    for (const [inner, notes] of this.history.program_notes)
+      for (const note of notes)
+        if (!equalBytes(depositCommitment({ ...note, inner: fromHex(inner, 32)! }), note.commitment))
+          throw new ProofUnavailable('history_differs')
+  }
+
+  /** Whether another reading of the vault's accounts, not later than this one, is a state of the same history. */
+  covers({ tree, config }: Pick<VaultState, 'tree' | 'config'>): boolean {
+    const [notes, { log }] = [this.noteTree(), this.spentLog()]
+    return (
+      tree.leaf_count <= notes.leaf_count &&
+      config.last_batch <= log.leaf_count &&
+      equalBytes(notes.root(tree.leaf_count), tree.root) &&
+      equalBytes(log.root(config.last_batch), tree.spent_root)
+    )
   }
 
   /**
@@ -75,10 +94,12 @@ export class VaultProofs {
   private noteTree(): MerkleTree {
     if (this.note_tree !== undefined) return this.note_tree
     const { leaf_count, root } = this.vault.tree
+    const { leaves } = this.history
+    if (leaves.length < leaf_count)
+      throw new HistoryIncomplete(rangeOf('leaf', leaves.length, leaf_count - 1))
     const notes = new MerkleTree()
-    notes.append(this.history.leaves.slice(0, leaf_count))
-    if (notes.leaf_count !== leaf_count || !equalBytes(notes.root(), root))
-      throw new ProofUnavailable('history_differs')
+    notes.append(leaves.slice(0, leaf_count))
+    if (!equalBytes(notes.root(), root)) throw new ProofUnavailable('history_differs')
     this.note_tree = notes
     return notes
   }
@@ -109,10 +130,11 @@ export class VaultProofs {
     const { config, tree, ring } = this.vault
     const { spent_count, last_batch } = config
     const batches = this.history.nullifier_batches.slice(0, last_batch)
+    if (batches.length < last_batch)
+      throw new HistoryIncomplete(rangeOf('settlement batch', batches.length + 1, last_batch))
     const rebuilt = rebuildLog(batches, ring)
     const spent = batches.reduce((sum, { length }) => sum + length, 0)
-    const whole = batches.length === last_batch && spent === spent_count
-    if (!whole || !equalBytes(rebuilt.log.root(), tree.spent_root))
+    if (spent !== spent_count || !equalBytes(rebuilt.log.root(), tree.spent_root))
       throw new ProofUnavailable('history_differs')
     this.spent_log = rebuilt
     return rebuilt

@@ -22,7 +22,7 @@ const EXPECTED: Record<CheckName, Expected> = {
   platform: (policy) => [
     `status ${policy.tcb_statuses.join(' or ') || 'none allowed'}`,
     `advisories ${policy.advisories.join(' ') || 'none'}`,
-    `evaluation number from ${policy.tcb_evaluation_min}`,
+    `evaluation number from ${policy.tcb_evaluation_min ?? 0}`,
   ],
   machine: () => ['debug off, not migratable, no service TD'],
   xfam: ({ xfam_mask }) => [xfam_mask === undefined ? NOT_NAMED : `no bit outside ${xfam_mask}`],

@@ -4,10 +4,12 @@ import { fromHex } from '../../protocol/bytes'
 import type { Collateral } from '../../protocol/tdx/collateral'
 import type { Attestation, Info } from '../../protocol/wire/public'
 import { parseJson } from './json_document'
+import { readCollateralValue } from './tdx/collateral_form'
 import { Refused } from './transcript'
 
 /** A rule for each field. */
 export type Form = { readonly [field: string]: Rule | Form }
+/** True for a text, number, boolean, null or undefined that is well formed: a deep value passes no rule. */
 type Rule = (value: unknown) => boolean
 
 const text: Rule = (value) => typeof value === 'string'
@@ -17,15 +19,28 @@ const hex =
   (value) =>
     typeof value === 'string' && fromHex(value, width) !== undefined
 const base58: Rule = (value) => typeof value === 'string' && decodeBase58(value, 32) !== undefined
+const optional =
+  (rule: Rule): Rule =>
+  (value) =>
+    value === undefined || rule(value)
+const nullable =
+  (rule: Rule): Rule =>
+  (value) =>
+    value === null || rule(value)
 
-/** Further fields are ignored. @throws Refused naming the first field that is absent or breaks its rule. */
-export function requireForm(value: unknown, form: Form): void {
+/**
+ * The fields of the form alone: others may be deeper than a file of them can be written.
+ * @throws Refused naming the first field that is absent or breaks its rule
+ */
+export function readForm(value: unknown, form: Form): unknown {
   if (typeof value !== 'object' || value === null) throw new Refused('an answer is not an object')
-  for (const [field, expected] of Object.entries(form)) {
-    const member = (value as Record<string, unknown>)[field]
-    if (typeof expected === 'object') requireForm(member, expected)
-    else if (!expected(member)) throw new Refused(`an answer has no well formed ${field}`)
-  }
+  const fields = Object.entries(form).flatMap(([field, expected]): [string, unknown][] => {
+    const member = Object.hasOwn(value, field) ? Reflect.get(value, field) : undefined
+    if (typeof expected === 'object') return [[field, readForm(member, expected)]]
+    if (!expected(member)) throw new Refused(`an answer has no well formed ${field}`)
+    return member === undefined ? [] : [[field, member]]
+  })
+  return Object.fromEntries(fields)
 }
 
 /** The fields of `/info` that verification reads: ids become parts of requests to others, so no other text is one. */
@@ -34,6 +49,7 @@ export const INFO_FORM: Form = {
   instance_id: (value) => value === '' || hex(20)(value),
   compose_hash: hex(32),
   tee_pubkey: base58,
+  tacit_version: optional(text),
   venue: hex(32),
   config_account: base58,
   program_id: base58,
@@ -50,6 +66,8 @@ export const ATTESTATION_FORM: Form = {
   report_data: text,
   vm_config: text,
   tee_pubkey: text,
+  // Older venues do not state it.
+  enclave: optional(text),
   binding: {
     body: text,
     signature: text,
@@ -116,61 +134,72 @@ export type MachineEvidence = Pick<
 
 /** The last millisecond that a date can express (ECMAScript, "Time Values and Time Range"). */
 const DATE_MS_MAX = 8.64e15
+const FORM: Form = {
+  format: (value) => value === BUNDLE_FORMAT,
+  url: text,
+  now_ms: (value) => count(value) && (value as number) <= DATE_MS_MAX,
+  nonce: text,
+  spki_sha256: nullable(text),
+  info: INFO_FORM,
+  attestation: ATTESTATION_FORM,
+  app_compose: nullable(text),
+  kms_allowed: nullable((value) => typeof value === 'boolean'),
+  missing: {
+    collateral: optional(text),
+    chain: optional(text),
+    kms: optional(text),
+    kms_owner: optional(text),
+    location: optional(text),
+  },
+}
+const EVIDENCES_FORM: Form = { quote_json: text, cert_pem: text, sha256sum_txt: text }
 const CHAIN_FORM: Form = {
   genesis_hash: text,
   slot: count,
   config: { owner: text, data: text },
   program: { owner: text, data: text },
-  program_data: { owner: text, sha256: text },
+  program_data: { owner: text, sha256: text, upgrade_authority: nullable(text) },
 }
-/** Parses the form only; the checks judge the content. @throws Refused for any other text */
-export function parseBundle(file: string): EvidenceBundle {
-  const bundle = withDefaults(parseJson(file)) as EvidenceBundle
-  requireForm(bundle, {
-    format: text,
-    url: text,
-    now_ms: (value) => count(value) && (value as number) <= DATE_MS_MAX,
-    nonce: text,
-    info: INFO_FORM,
-    attestation: ATTESTATION_FORM,
-    missing: {},
-    evidences: { quote_json: text, cert_pem: text, sha256sum_txt: text, more: {} },
-  })
-  if (bundle.format !== BUNDLE_FORMAT) throw new Refused('the bundle is of another format')
-  if (bundle.chain !== null) requireForm(bundle.chain, CHAIN_FORM)
-  const { enclave } = bundle.attestation as { enclave?: unknown }
-  if (enclave !== undefined && typeof enclave !== 'string')
-    throw new Refused('an answer has no well formed enclave')
-  const authority: unknown = bundle.chain?.program_data.upgrade_authority ?? null
-  const loose: unknown[] = [bundle.spki_sha256, bundle.app_compose, authority]
-  if (loose.some((value) => value !== null && typeof value !== 'string'))
-    throw new Refused('a field of the bundle is malformed')
-  requireAnswers(bundle)
-  return bundle
-}
-
-/** Bundles of older clients lack these fields; checks that need them then fail or are skipped. */
-function withDefaults(value: unknown): unknown {
-  if (typeof value !== 'object' || value === null) return value
-  const { evidences, ...rest } = value as { evidences?: unknown }
-  const files = typeof evidences === 'object' && evidences !== null ? { more: {}, ...evidences } : evidences
-  return { kms_contract: null, location: [], ...rest, evidences: files }
-}
-
-function requireAnswers({ evidences, kms_contract, location }: EvidenceBundle): void {
-  requireForm(evidences.more, Object.fromEntries(Object.keys(evidences.more).map((name) => [name, text])))
-  if (kms_contract !== null)
-    requireForm(kms_contract, { owner: text, min_delay_s: (value) => value === null || count(value) })
-  if (!Array.isArray(location)) throw new Refused('a field of the bundle is malformed')
-  for (const answer of location) requireForm(answer, { authority: text, ...statementForm(answer) })
-}
-
+const KMS_FORM: Form = { owner: text, min_delay_s: nullable(count) }
+const STATEMENT_FORM: Form = { body: text, signature: text }
 const LOG_FORM: Form = { head: text, signature: text, index: count, path: text, consistency: text }
 
-/** The form of an authority's answer, which has a proof only where its authority keeps a log. */
-export function statementForm(answer: unknown): Form {
-  const has_log = typeof answer === 'object' && answer !== null && 'log' in answer
-  return { body: text, signature: text, ...(has_log ? { log: LOG_FORM } : {}) }
+/** Parses the form only; the checks judge the content. @throws Refused for any other text */
+export function parseBundle(file: string): EvidenceBundle {
+  return readBundle(parseJson(file))
+}
+
+/** The same from a value, without fields that no bundle has. Bundles of older clients lack fields with a default here. */
+export function readBundle(value: unknown): EvidenceBundle {
+  const bundle = readForm(value, FORM) as EvidenceBundle
+  const { evidences, collateral, chain, kms_contract = null, location = [] } = value as EvidenceBundle
+  if (!Array.isArray(location)) throw new Refused('a field of the bundle is malformed')
+  return {
+    ...bundle,
+    evidences: readEvidences(evidences),
+    collateral: collateral === null ? null : readCollateralValue(collateral),
+    chain: chain === null ? null : (readForm(chain, CHAIN_FORM) as ChainRecord),
+    kms_contract: kms_contract === null ? null : (readForm(kms_contract, KMS_FORM) as typeof kms_contract),
+    location: Array.from(location, readLocationAnswer),
+  }
+}
+
+function readEvidences(value: unknown): EvidenceBundle['evidences'] {
+  const files = readForm(value, EVIDENCES_FORM) as EvidenceBundle['evidences']
+  const { more = {} } = value as Partial<typeof files>
+  const names = Object.keys(Object(more)).map((name): [string, Rule] => [name, text])
+  return { ...files, more: readForm(more, Object.fromEntries(names)) as typeof more }
+}
+
+const readLocationAnswer = (value: unknown): LocationAnswer => {
+  const { authority } = readForm(value, { authority: text }) as LocationAnswer
+  return { authority, ...readStatement(value) }
+}
+
+/** An authority's answer, which has a proof only where its authority keeps a log. @throws Refused */
+export function readStatement(value: unknown): LocationStatement {
+  const has_log = typeof value === 'object' && value !== null && 'log' in value
+  return readForm(value, has_log ? { ...STATEMENT_FORM, log: LOG_FORM } : STATEMENT_FORM) as LocationStatement
 }
 
 /** Hashes by file name. @throws Refused for a line in another form than sha256sum's or a repeated name */

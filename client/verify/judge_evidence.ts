@@ -26,7 +26,7 @@ import {
   Skipped,
   type VerificationCase,
 } from './checks/verification_case'
-import type { EvidenceBundle, MachineEvidence } from './evidence_bundle'
+import { type EvidenceBundle, type MachineEvidence, readBundle } from './evidence_bundle'
 import { requireParsed, type VerificationPolicy } from './policy'
 import type { SkipReason } from './skip_reasons'
 import { onlyIntel, trustedRoots } from './tdx/collateral'
@@ -69,13 +69,15 @@ const RUN: Record<CheckName, RunCheck> = {
 
 /**
  * @param source `live` for a bundle that was collected just now over this connection, else `recorded`
- * @throws Refused when the policy's roots are not certificates or `parsePolicy` did not make it
+ * @throws Refused when the evidence has another form than a bundle, or `parsePolicy` did not make the policy
  */
 export async function judgeEvidence(
-  bundle: EvidenceBundle,
+  evidence: EvidenceBundle,
   policy: VerificationPolicy,
   source: Transcript['source'],
 ): Promise<Transcript> {
+  // Callers pass values that came from JSON.
+  const bundle = readBundle(evidence)
   const checks = await runChecks(RUN, bundle, policy)
   return {
     url: bundle.url,
@@ -89,7 +91,7 @@ export async function judgeEvidence(
 
 /**
  * Runs the checks that need neither vault nor connection: those by which a venue judges its own machine.
- * @throws Refused when the policy's roots are not certificates or `parsePolicy` did not make it
+ * @throws Refused when `parsePolicy` did not make the policy
  */
 export function judgeMachine(evidence: MachineEvidence, policy: VerificationPolicy): Promise<Check[]> {
   return runChecks(RUN_ON_MACHINE, evidence, policy)

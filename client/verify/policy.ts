@@ -2,10 +2,13 @@
 import { decodeBase58 } from '../../protocol/base58'
 import { LOCATION_LEVELS, type LocationLevel } from '../../protocol/bodies/location'
 import { fromHex } from '../../protocol/bytes'
+import { derOfPem } from '../../protocol/pem'
+import { fractionIn } from '../../protocol/strict_json'
 import type { KeyProvider } from '../../protocol/tdx/mr_config_id'
 import { JsonObject } from './json_document'
 import { readSkipReasons, type SkipReason } from './skip_reasons'
 import { Refused } from './transcript'
+import { readCertificate } from './x509/certificate'
 
 /** Intel's TCB statuses that a policy may allow, best first; `Revoked` is never allowed. */
 export const TCB_STATUSES = [
@@ -93,7 +96,7 @@ type Demands = {
   /** Intel advisories that are tolerated, `INTEL-SA-…`. */
   advisories: string[]
   /** Lowest acceptable `tcbEvaluationDataNumber` of TCB info and QE identity. */
-  tcb_evaluation_min: number
+  tcb_evaluation_min?: number
   /** 64 hex digits each: OS images recomputed from the machine's own description. */
   os_image_hashes?: string[]
   /** OS images that cannot be recomputed. */
@@ -139,6 +142,9 @@ export function requireParsed(policy: VerificationPolicy): void {
  */
 export function parsePolicy(text: string): VerificationPolicy {
   const file = JsonObject.parse(text, 'the policy')
+  // JSON.parse rounds a fraction near an integer to it.
+  const fraction = fractionIn(text)
+  if (fraction !== undefined) throw malformed(fraction)
   // The contract lies at the app id and governs keys of its own KMS: without both pins a host brings its own of each.
   if (file.has('kms') && !(file.has('app_ids') && file.has('key_providers')))
     throw new Refused('the policy names kms, so it must pin app_ids and key_providers')
@@ -146,14 +152,14 @@ export function parsePolicy(text: string): VerificationPolicy {
     compose_hashes: file.optional('compose_hashes', hexList(file, 32)),
     tcb_statuses: file.optional('tcb_statuses', listOf(file, oneOf(TCB_STATUSES))) ?? [],
     advisories: file.texts('advisories'),
-    tcb_evaluation_min: file.optional('tcb_evaluation_min', (field) => file.integer(field)) ?? 0,
+    tcb_evaluation_min: file.optional('tcb_evaluation_min', positive(file)),
     os_image_hashes: file.optional('os_image_hashes', hexList(file, 32)),
     registers: file.optional('registers', objectsOf(file, readRegisters)),
     environment_names: file.texts('environment_names'),
     permitted_skips: readSkipReasons(file.texts('permitted_skips')),
-    roots_pem: file.optional('roots_pem', (field) => file.text(field)),
+    roots_pem: file.optional('roots_pem', (field) => certificates(file.text(field), field)),
     ppids: file.optional('ppids', hexList(file, 16)),
-    xfam_mask: file.optional('xfam_mask', (field) => hex(file.text(field), 8)),
+    xfam_mask: file.optional('xfam_mask', (field) => mask(file.text(field), field)),
     app_ids: file.optional('app_ids', hexList(file, 20)),
     key_providers: file.optional('key_providers', objectsOf(file, readProvider)),
     rpc_operators: file.optional('rpc_operators', (field) => readRpcOperators(file.object(field))),
@@ -189,12 +195,25 @@ const objectsOf =
   <T>(object: JsonObject, read: (inner: JsonObject) => T) =>
   (field: string): T[] =>
     named(object.objects(field).map(read), field)
+/** From 1 on. */
+const positive =
+  (object: JsonObject) =>
+  (field: string): number => {
+    const value = object.integer(field)
+    if (value === 0) throw new Refused(`the policy's ${field} is 0, which demands nothing: leave it out`)
+    return value
+  }
+function nameOf(object: JsonObject): string {
+  const text = object.text('name')
+  if (text === '') throw malformed('name')
+  return text
+}
+const malformed = (field: string): Refused => new Refused(`the policy has no well formed ${field}`)
 const hexList = (object: JsonObject, width: number) => listOf(object, (text) => hex(text, width))
 
 function readProvider(provider: JsonObject): KeyProvider {
-  const [name, id] = [provider.text('name'), provider.text('id')]
-  if (name === '' || !/^(?:[0-9a-f]{2})*$/.test(id))
-    throw new Refused('the policy has a malformed key provider')
+  const [name, id] = [nameOf(provider), provider.text('id')]
+  if (!/^(?:[0-9a-f]{2})*$/.test(id)) throw new Refused('the policy has a malformed key provider')
   // A name alone identifies no operator: any host can run a KMS.
   if (name === 'kms' && id === '') throw new Refused('the policy pins a kms without its id')
   return closed<KeyProvider>(provider, { name, id })
@@ -202,9 +221,15 @@ function readProvider(provider: JsonObject): KeyProvider {
 
 function readRpcOperators(policy: JsonObject): RpcOperatorsPolicy {
   const operators = objectsOf(policy, (operator) =>
-    closed<RpcOperator>(operator, { name: operator.text('name'), hosts: listOf(operator, host)('hosts') }),
+    closed<RpcOperator>(operator, { name: nameOf(operator), hosts: listOf(operator, host)('hosts') }),
   )('operators')
-  requireDistinct([operators.map(({ name }) => name), operators.flatMap(({ hosts }) => hosts)])
+  // Two ports of one machine have one operator.
+  const machines = operators.map(({ hosts }) => new Set(hosts.map((one) => one.replace(/:\d+$/, ''))))
+  requireDistinct([
+    operators.map(({ name }) => name),
+    operators.flatMap(({ hosts }) => hosts),
+    machines.flatMap((names) => [...names]),
+  ])
   return closed<RpcOperatorsPolicy>(policy, { operators, minimum: count(policy, operators.length) })
 }
 
@@ -216,7 +241,7 @@ function readLocation(policy: JsonObject): LocationPolicy {
 }
 
 function readAuthority(authority: JsonObject): LocationAuthority {
-  const name = authority.text('name')
+  const name = nameOf(authority)
   if (authority.has('ppids')) return closed(authority, { name, ppids: hexList(authority, 16)('ppids') })
   const signing = { name, key: base58(authority.text('key')), url: url(authority, 'url') }
   if (!authority.has('log'))
@@ -246,8 +271,10 @@ function requireDistinct(lists: readonly string[][]): void {
 }
 
 function host(text: string): string {
-  const canonical = URL.canParse(`https://${text}`) ? new URL(`https://${text}`).host : undefined
-  if (canonical !== text) throw new Refused(`the policy has a malformed host ${text}`)
+  const parsed = URL.canParse(`https://${text}`) ? new URL(`https://${text}`) : undefined
+  // A final dot gives one host a second name.
+  if (parsed?.host !== text || parsed.hostname.endsWith('.'))
+    throw new Refused(`the policy has a malformed host ${text}`)
   return text
 }
 
@@ -257,13 +284,13 @@ function readChain(chain: JsonObject): ChainPolicy {
     program_id: base58(chain.text('program_id')),
     genesis_hash: chain.optional('genesis_hash', (field) => base58(chain.text(field))),
     program_sha256: chain.optional('program_sha256', (field) => hex(chain.text(field), 32)),
-    program_bytes: chain.optional('program_bytes', (field) => chain.integer(field)),
+    program_bytes: chain.optional('program_bytes', positive(chain)),
     upgrade_authorities: chain.texts('upgrade_authorities').map(base58),
     pending_actions: chain
       .texts('pending_actions')
       .map((text) => oneOf(PENDING_ACTIONS)(text, 'pending_actions')),
     paused_allowed: chain.optional('paused_allowed', (field) => chain.boolean(field)) ?? false,
-    exit_delay_min_s: chain.optional('exit_delay_min_s', (field) => chain.integer(field)),
+    exit_delay_min_s: chain.optional('exit_delay_min_s', positive(chain)),
     admins: chain.optional('admins', listOf(chain, base58)),
   })
 }
@@ -274,7 +301,7 @@ function readKms(kms: JsonObject): KmsPolicy {
   return closed<KmsPolicy>(kms, {
     rpc_url: url(kms, 'rpc_url'),
     owners: kms.optional('owners', listOf(kms, ethereumAddress)),
-    timelock_min_s: kms.optional('timelock_min_s', (field) => kms.integer(field)),
+    timelock_min_s: kms.optional('timelock_min_s', positive(kms)),
   })
 }
 
@@ -303,6 +330,23 @@ function hex(text: string, width: number): string {
   return text
 }
 
+function mask(text: string, field: string): string {
+  if (/^f+$/.test(hex(text, 8)))
+    throw new Refused(`the policy's ${field} names every feature, which demands nothing: leave it out`)
+  return text
+}
+
+function certificates(text: string, field: string): string {
+  let ders = derOfPem(text, 'CERTIFICATE')
+  try {
+    ders?.forEach(readCertificate)
+  } catch {
+    ders = undefined
+  }
+  if (ders === undefined) throw malformed(field)
+  return text
+}
+
 function base58(text: string): string {
   if (decodeBase58(text, 32) === undefined) throw new Refused('the policy has a malformed base58 value')
   return text
@@ -310,7 +354,8 @@ function base58(text: string): string {
 
 function url(file: JsonObject, field: string): string {
   const text = file.text(field)
-  if (!URL.canParse(text)) throw new Refused(`the policy has no well formed ${field}`)
+  // A path that is appended to a fragment is never sent.
+  if (!/^https?:\/\/[^#]+$/i.test(text) || !URL.canParse(text)) throw malformed(field)
   return text
 }
 

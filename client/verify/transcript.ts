@@ -100,15 +100,15 @@ export function isAccepted(transcript: Transcript): boolean {
 export function transcriptText(transcript: Transcript): string {
   const { url, judged_at, source, intel_root, checks, verdict } = transcript
   const lines = [
-    `${escaped(url)} judged at ${judged_at}${source === 'recorded' ? ' from recorded evidence' : ''}`,
+    `${printable(url)} judged at ${judged_at}${source === 'recorded' ? ' from recorded evidence' : ''}`,
   ]
   if (!intel_root) lines.push("NOT PRODUCTION: the policy replaced Intel's root, no hardware is proven")
   for (const { number, result, statement, reason, reason_code, values } of checks) {
     const mark = { pass: 'pass', fail: 'FAIL', skipped: 'skip' }[result]
     lines.push(
-      `${number} ${mark}  ${statement}${reason === '' ? '' : `: ${escaped(reason)}`}${reason_code === '' ? '' : ` (${reason_code})`}`,
+      `${number} ${mark}  ${statement}${reason === '' ? '' : `: ${printable(reason)}`}${reason_code === '' ? '' : ` (${reason_code})`}`,
     )
-    for (const [name, value] of Object.entries(values)) lines.push(`          ${name} ${escaped(value)}`)
+    for (const [name, value] of Object.entries(values)) lines.push(`          ${name} ${printable(value)}`)
   }
   const count = (result: CheckResult) => checks.filter((check) => check.result === result).length
   lines.push(
@@ -117,8 +117,8 @@ export function transcriptText(transcript: Transcript): string {
   return lines.join('\n')
 }
 
-/** Evidence is the machine's own text: control characters of it would rewrite the terminal that shows the verdict. */
-function escaped(text: string): string {
+/** Text of others as printable ASCII: control and direction characters would rewrite the terminal that shows a verdict. */
+export function printable(text: string): string {
   return text.replace(
     /[^\x20-\x7e]/g,
     (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,

@@ -3,10 +3,10 @@ import { decodeBase58 } from '../../protocol/base58'
 import { decodeStatement, STATEMENT_BYTES, type StatementBody } from '../../protocol/bodies/binding'
 import { encodeReceipt } from '../../protocol/bodies/receipt'
 import { equalBytes, fromHex } from '../../protocol/bytes'
+import { RECEIPT_PATH_MAX } from '../../protocol/limits'
 import { isInReceipt, treeLeaf } from '../../protocol/rfc6962_tree'
 import type { Attestation } from '../../protocol/wire/public'
 import type { Receipt } from '../../protocol/wire/trading'
-import { RECEIPT_PATH_MAX } from '../limits'
 import { isSignedByEd25519 } from './ed25519_web'
 import { Refused, requireThat } from './transcript'
 
@@ -25,9 +25,9 @@ export type VenueIdentity = StatementBody
  * @throws Refused, CodecError when the certificate is malformed or certifies another key
  */
 export function identityOf(of: { attestation: Attestation }): VenueIdentity {
-  const { certificate, statement_key } = of.attestation.binding
-  const bytes = fromHex(certificate, STATEMENT_BYTES)
-  const key = decodeBase58(statement_key, 32)
+  const { certificate, statement_key } = Object(of?.attestation?.binding) as Attestation['binding']
+  const bytes = typeof certificate === 'string' ? fromHex(certificate, STATEMENT_BYTES) : undefined
+  const key = typeof statement_key === 'string' ? decodeBase58(statement_key, 32) : undefined
   if (bytes === undefined || key === undefined) throw new Refused('the statement certificate is malformed')
   const identity = decodeStatement(bytes)
   requireThat(equalBytes(identity.statement_key, key), 'another statement key is certified')
@@ -64,14 +64,16 @@ export async function verifyReceipt(
 type ReceiptBytes = { head: Uint8Array; root: Uint8Array; path: Uint8Array[]; signature: Uint8Array }
 
 /** @throws ReceiptRefused for a field of another form; the longest path bounds the work of the membership check */
-function readReceipt({ epoch, seq, index, head, root, path, signature }: Receipt): ReceiptBytes {
+function readReceipt(receipt: Receipt): ReceiptBytes {
+  const { epoch, seq, index, head, root, path, signature } = Object(receipt) as Receipt
   for (const [name, value] of Object.entries({ epoch, seq, index }))
     if (!Number.isSafeInteger(value) || value < 0) throw malformed(name)
+  if (index >= 2 ** RECEIPT_PATH_MAX) throw malformed('index')
   if (!Array.isArray(path) || path.length > RECEIPT_PATH_MAX) throw malformed('path')
   return {
     head: hex('head', head, 32),
     root: hex('root', root, 32),
-    path: path.map((node) => hex('path', node, 32)),
+    path: Array.from(path, (node) => hex('path', node, 32)),
     signature: hex('signature', signature, 64),
   }
 }

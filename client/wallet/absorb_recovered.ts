@@ -81,16 +81,14 @@ export function keepRecovered(scan: KeyScan, note: RecoveredNote): void {
   if (wallet.note(commitment) !== undefined) return
   const nullifier = toHex(nullifierOf(note.commitment, blinding))
   const batch = history.spent.get(nullifier)
-  const [mint, amount] = [encodeBase58(note.mint), String(note.amount)]
-  if (batch !== undefined && history.exits.get(nullifier)?.payout === undefined) {
-    scan.spent.push({ mint, amount, batch })
-    scan.unexplained += 1
-  }
+  const mint = encodeBase58(note.mint)
+  if (batch !== undefined && history.exits.get(nullifier)?.payout === undefined)
+    scan.spending.note(batch, { mint, amount: note.amount })
   wallet.addNote({
     commitment,
     key_index,
     mint,
-    amount,
+    amount: String(note.amount),
     blinding: toHex(blinding),
     ...(leaf_index === undefined ? {} : { leaf_index }),
     state: batch === undefined ? 'free' : 'spent',
@@ -129,4 +127,16 @@ export function absorbRecovered(
     counters.deposits = Math.max(counters.deposits, deposits)
   })
   return { added, spent: markSpent(wallet, history) }
+}
+
+/**
+ * Brings a wallet up to date with a frozen vault, where nothing lands any more: a note that a batch should have spent is free
+ * if none did, outputs of such batches are gone, and every order is closed. @param recovered as for `absorbRecovered`
+ */
+export function absorbFrozen(wallet: Wallet, recovered: Wallet, history: VaultHistory) {
+  const leaves = new Set(history.leaves.map(toHex))
+  wallet.state.notes = wallet.state.notes.filter(({ commitment }) => leaves.has(commitment))
+  for (const note of wallet.state.notes) note.state = 'free'
+  for (const order of wallet.state.orders) order.open = false
+  return absorbRecovered(wallet, recovered, history)
 }

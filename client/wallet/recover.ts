@@ -17,17 +17,14 @@ import {
   outputBlinding,
   settlementCommitment,
 } from '../../protocol/notes/notes'
-import type { Amount } from '../../protocol/units'
 import { GAP_LIMITS } from '../limits'
 import { keepProgramNotes, keepRecovered, REFUND_INDEX_ROLE, type RecoveredNote } from './absorb_recovered'
+import { Spending } from './explain_spending'
 import { tagOf, type VaultHistory } from './vault_history'
-import { Wallet, type WalletNote } from './wallet'
+import { Wallet } from './wallet'
 
 /** The numbers of unused keys, deposits and commands in a row that end a search. */
 export type GapLimits = { keys: number; deposits: number; commands: number }
-
-/** A note of the key, and the batch that spent it. */
-type SpentNote = Pick<WalletNote, 'mint' | 'amount'> & { batch: number }
 
 /** One key's search. */
 export type KeyScan = {
@@ -39,23 +36,37 @@ export type KeyScan = {
   key_index: number
   /** Public key of `key_index`. */
   owner: Uint8Array
-  /** Notes of the key that its commands spent. */
-  spent: SpentNote[]
-  /**
-   * Number of spent notes without a known spending command. A command spends only deposits and notes of earlier
-   * commands, so at 0 no command is left to find.
-   */
-  unexplained: number
+  /** A command spends only deposits and notes of earlier commands: once all are explained, none is left to find. */
+  spending: Spending
+}
+
+/** Commands of the seed, or notes that they spent, are still to be found. */
+export class RecoveryIncomplete extends Error {
+  constructor(
+    /** What was found. */
+    readonly wallet: Wallet,
+    /** Of a key: the batches, and how many commands were tried in a row without a find. */
+    missing: readonly { key_index: number; batches: readonly number[]; tried: number }[],
+  ) {
+    const parts = missing.map(
+      ({ key_index, batches, tried }) =>
+        `key ${key_index} has commands or notes in settlement batch ${batches.join(', ')} that were not found (${tried} commands tried after the last)`,
+    )
+    super(`the recovery is not complete: ${parts.join('; ')}`)
+    this.name = 'RecoveryIncomplete'
+  }
 }
 
 /**
  * The wallet with every note that its keys ever had, spent ones marked by their nullifiers. Counters follow the last use
- * that left a trace on chain; `alignCounters` adds orders that never filled.
+ * that left a trace on chain; `alignCounters` adds orders that never filled. However many orders did not fill, the search goes
+ * on while a batch of the history spent a note of the key and the command is not found.
  *
  * Cost: a tried deposit is one derivation and one Poseidon hash, so the default limits take 21,000 hashes for an unused
  * seed: 1 s of one core compiled, 4 s in JavaScript. A command takes three to five hashes, but commands are tried only for
  * keys with a deposit, which alone brings a key its first note, and only while a spent note lacks its spending command.
  * @param generation the vault's current generation (config account)
+ * @throws RecoveryIncomplete
  */
 export function recoverWallet(
   seed: Uint8Array,
@@ -65,6 +76,7 @@ export function recoverWallet(
 ): Wallet {
   const wallet = new Wallet(seed)
   const generations = Array.from({ length: generation + 1 }, (_, at) => at)
+  const missing: { key_index: number; batches: readonly number[]; tried: number }[] = []
   for (let key_index = 0, unused = 0; unused < limits.keys; key_index++) {
     const owner = wallet.tradingKey(key_index)
     const scan: KeyScan = {
@@ -74,16 +86,18 @@ export function recoverWallet(
       generations,
       key_index,
       owner,
-      spent: [],
-      unexplained: 0,
+      spending: new Spending(),
     }
     if (recoverDeposits(scan)) {
-      recoverCommands(scan)
+      const tried = recoverCommands(scan)
+      const batches = scan.spending.unexplained
+      if (batches.length > 0) missing.push({ key_index, batches, tried })
       unused = 0
     } else {
       unused += 1
     }
   }
+  if (missing.length > 0) throw new RecoveryIncomplete(wallet, missing)
   return wallet
 }
 
@@ -99,21 +113,25 @@ function recoverDeposits(scan: KeyScan): boolean {
   return count > 0
 }
 
+/** A command's number and its first anchor. */
+type Command = { n: number; anchor: Uint8Array }
 const NO_ORDER = new Uint8Array(16)
 /** Possible numbers of anchors of an order, starting with that of this wallet's own orders. */
 const ANCHOR_COUNTS: readonly number[] = [4, 1, 2, 3, ...Array.from({ length: 12 }, (_, at) => at + 5)]
 
-/** Finds the fills, withdrawals and reshapes of a key's commands. */
-function recoverCommands(scan: KeyScan): void {
+/** Finds the fills, withdrawals and reshapes of a key's commands. @returns how many were tried after the last one found */
+function recoverCommands(scan: KeyScan): number {
   const { wallet, limits, key_index, generations } = scan
-  let count = 0
-  for (let n = 0; scan.unexplained !== 0 && n - count < limits.commands; n++) {
+  let [n, count] = [0, 0]
+  for (; scan.spending.lacksCommand && n - count < limits.commands; n++) {
+    const parts = { n, anchor: deriveAnchor(wallet.seed, key_index, ANCHORS_PER_COMMAND * n) }
     const found = generations.some(
-      (generation) => recoverFills(scan, n, generation) || recoverPayment(scan, n, generation),
+      (generation) => recoverFills(scan, parts, generation) || recoverPayment(scan, parts, generation),
     )
     if (found) count = n + 1
   }
   wallet.counters(key_index).commands = count
+  return n - count
 }
 
 /**
@@ -121,10 +139,10 @@ function recoverCommands(scan: KeyScan): void {
  * ends the search. Fill j used anchor j mod count; the count is not on chain, so every count that explains the previous
  * fills is tried.
  */
-function recoverFills(scan: KeyScan, n: number, generation: number): boolean {
+function recoverFills(scan: KeyScan, { n, anchor: first }: Command, generation: number): boolean {
   const { seed } = scan.wallet
   const order_id = deriveOrderId(seed, scan.key_index, n)
-  const anchors = new Map<number, Uint8Array>()
+  const anchors = new Map([[0, first]])
   const anchorAt = (i: number): Uint8Array => {
     const anchor = anchors.get(i) ?? deriveAnchor(seed, scan.key_index, ANCHORS_PER_COMMAND * n + i)
     anchors.set(i, anchor)
@@ -138,27 +156,27 @@ function recoverFills(scan: KeyScan, n: number, generation: number): boolean {
       const change = outputOf(scan, { ...parts, index_role: 2 * j + 1 })
       if (proceeds !== undefined) keepRecovered(scan, { ...proceeds, origin: 'proceeds' })
       if (change !== undefined) keepRecovered(scan, { ...change, origin: 'change' })
-      return proceeds !== undefined || change !== undefined
+      const made = proceeds ?? change
+      // The fill spent the order's collateral: a note of an earlier command, or the previous fill's change.
+      if (made !== undefined) scan.spending.single(made.batch)
+      return made !== undefined
     })
     if (index === undefined) return j > 0
     counts = counts.filter((count) => j % count === index)
-    // The fill spent the order's collateral: a note of an earlier command, or the previous fill's change.
-    scan.unexplained -= 1
   }
 }
 
 /** A withdrawal leaves change, or a refund, or only its payout; a reshape leaves one to four outputs. */
-function recoverPayment(scan: KeyScan, n: number, generation: number): boolean {
-  const anchor = deriveAnchor(scan.wallet.seed, scan.key_index, ANCHORS_PER_COMMAND * n)
+function recoverPayment(scan: KeyScan, { n, anchor }: Command, generation: number): boolean {
   const parts = { anchor, order_id: NO_ORDER, nonce: BigInt(n + 1), generation }
   const first = outputOf(scan, { ...parts, index_role: 1 })
-  const withdrawn = recoverRefund(scan, parts)
-  if (first === undefined && !withdrawn) return false
-  if (first === undefined || withdrawn) {
+  const withdrawn_in = recoverRefund(scan, parts)
+  if (withdrawn_in !== undefined) {
     if (first !== undefined) keepRecovered(scan, { ...first, origin: 'change' })
-    scan.unexplained -= 1
+    scan.spending.single(withdrawn_in)
     return true
   }
+  if (first === undefined) return false
   const outputs = [first]
   for (let j = 1; j < RESHAPE_NOTES_MAX; j++) {
     const output = outputOf(scan, { ...parts, index_role: 2 * j + 1 })
@@ -167,16 +185,18 @@ function recoverPayment(scan: KeyScan, n: number, generation: number): boolean {
   }
   for (const output of outputs) keepRecovered(scan, { ...output, origin: 'reshape' })
   const sum = outputs.reduce((total, { amount }) => total + amount, 0n)
-  scan.unexplained -= fewestInputs(scan.spent, { mint: encodeBase58(first.mint), batch: first.batch, sum })
+  scan.spending.reshape(first.batch, encodeBase58(first.mint), sum)
   return true
 }
 
-/** Every payout event carries its refund's inner hash, so paid and refunded withdrawals are both recognised. */
-function recoverRefund(scan: KeyScan, parts: Omit<BlindingParts, 'index_role'>): boolean {
-  if (scan.history.withdrawal_inners.size === 0) return false
+/**
+ * Every payout event carries its refund's inner hash, so paid and refunded withdrawals are both recognised.
+ * @returns the batch of the withdrawal
+ */
+function recoverRefund(scan: KeyScan, parts: Omit<BlindingParts, 'index_role'>): number | undefined {
+  if (scan.history.withdrawal_inners.size === 0) return undefined
   const blinding = outputBlinding({ ...parts, index_role: REFUND_INDEX_ROLE })
-  const { inner } = keepProgramNotes(scan, blinding)
-  return scan.history.withdrawal_inners.has(inner)
+  return scan.history.withdrawal_inners.get(keepProgramNotes(scan, blinding).inner)
 }
 
 /** The output of a command with these parts. */
@@ -199,28 +219,4 @@ function findOutput(history: VaultHistory, owner: Uint8Array, blinding: Uint8Arr
     }
   }
   return undefined
-}
-
-/**
- * The least number of notes, spent in the batch of a reshape, that sum to its outputs. The chain does not connect a
- * reshape with the nullifiers of its batch; its inputs are among them, so the result never exceeds their true count and
- * the search for commands never ends too early.
- */
-function fewestInputs(
-  spent: readonly SpentNote[],
-  made: { mint: string; batch: number; sum: Amount },
-): number {
-  const alike = spent.filter(({ mint, batch }) => mint === made.mint && batch === made.batch)
-  const amounts = alike.map(({ amount }) => BigInt(amount))
-  for (let count = 1; count <= RESHAPE_NOTES_MAX; count++)
-    if (sumsTo(amounts, made.sum, count, 0)) return count
-  return 1
-}
-
-/** Whether `count` of the amounts from index `from` on sum to `sum`. */
-function sumsTo(amounts: readonly Amount[], sum: Amount, count: number, from: number): boolean {
-  if (count === 0) return sum === 0n
-  for (let at = from; at <= amounts.length - count; at++)
-    if (amounts[at]! <= sum && sumsTo(amounts, sum - amounts[at]!, count - 1, at + 1)) return true
-  return false
 }

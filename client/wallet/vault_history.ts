@@ -41,21 +41,25 @@ export type VaultHistory = {
   outputs_by_tag: ReadonlyMap<string, readonly ChainOutput[]>
   /** By hex of the inner hash; one inner may be used more than once. */
   program_notes: ReadonlyMap<string, readonly ProgramNote[]>
-  /** Hex of the inner hashes of withdrawals, whether queued, paid or refunded. */
-  withdrawal_inners: ReadonlySet<string>
+  /** Batch by hex of the inner hash of each withdrawal, whether queued, paid or refunded. */
+  withdrawal_inners: ReadonlyMap<string, number>
   /** Hex of the refund inner hashes of exit requests. */
   exit_inners: ReadonlySet<string>
   /** Every mint that was ever deposited, hence every mint of a note. */
   mints: readonly Uint8Array[]
 }
 
-/** The node does not serve the whole history, so no result built on it could be complete. */
+/** The history lacks a part, so no result built on it could be complete. */
 export class HistoryIncomplete extends Error {
   constructor(part: string) {
-    super(`${part} is missing: ask a node that keeps the whole history`)
+    super(`the history lacks ${part}: ask a node that keeps all of it, or name an archive`)
     this.name = 'HistoryIncomplete'
   }
 }
+
+/** The leaves or batches from `first` to `last`. */
+export const rangeOf = (what: string, first: number, last: number): string =>
+  first >= last ? `${what} ${first}` : `${what} ${first} to ${last}`
 
 const TAG_BYTES = 8
 export const tagOf = (memo: Uint8Array): string => toHex(memo.subarray(0, TAG_BYTES))
@@ -66,14 +70,15 @@ class HistoryBuilder {
   readonly spent = new Map<string, number>()
   readonly outputs_by_tag = new Map<string, ChainOutput[]>()
   readonly program_notes = new Map<string, ProgramNote[]>()
-  readonly withdrawal_inners = new Set<string>()
+  readonly withdrawal_inners = new Map<string, number>()
   readonly exit_inners = new Set<string>()
   readonly mints: Uint8Array[] = []
   private readonly known_mints = new Set<string>()
   private spent_count = 0
 
   leaf(leaf_index: number, commitment: Uint8Array): void {
-    if (leaf_index !== this.leaves.length) throw new HistoryIncomplete(`leaf ${this.leaves.length}`)
+    if (leaf_index !== this.leaves.length)
+      throw new HistoryIncomplete(rangeOf('leaf', this.leaves.length, leaf_index - 1))
     this.leaves.push(commitment)
   }
 
@@ -92,13 +97,14 @@ class HistoryBuilder {
       this.leaf(leaf_index, commitment)
       append(this.outputs_by_tag, tagOf(memo), { commitment, memo, batch, leaf_index })
     })
-    for (const { kind, inner } of payouts) if (kind === 'withdrawal') this.withdrawal_inners.add(toHex(inner))
+    for (const { kind, inner } of payouts)
+      if (kind === 'withdrawal') this.withdrawal_inners.set(toHex(inner), batch)
   }
 
   /** The program accepts a nullifier that an earlier batch spent: the count is of all, not of different ones. */
   nullifiers({ batch, nullifiers, spent_count }: EventOf<'settled'>): void {
-    if (batch !== this.nullifier_batches.length + 1)
-      throw new HistoryIncomplete(`batch ${this.nullifier_batches.length + 1}`)
+    const next = this.nullifier_batches.length + 1
+    if (batch !== next) throw new HistoryIncomplete(rangeOf('settlement batch', next, batch - 1))
     this.nullifier_batches.push(nullifiers)
     for (const nullifier of nullifiers.map(toHex))
       if (!this.spent.has(nullifier)) this.spent.set(nullifier, batch)

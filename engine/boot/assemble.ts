@@ -39,11 +39,13 @@ export function assemble(config: EngineConfig, ports: EnginePorts, loaded: Loade
   const availability = new Availability(chain, () => anchoring.isOverdue())
   availability.halt(state.halted)
   const views = openViews(config, loaded, availability)
-  const fatal = (error: Error) => {
-    halt('journal_failed')
+  const ending = (reason: StopReason) => (error: Error) => {
+    halt(reason)
     ports.fatal(error)
   }
-  const writer = openWriter(ports, loaded, availability, views, fatal)
+  const fatal = ending('journal_failed')
+  const ends = { fatal, restart: ending('exits_disproved') }
+  const writer = openWriter(ports, loaded, availability, views, ends)
   const { sequencer, pump, anchoring } = writer
   /** Stops every acknowledgement at once, cancels included. */
   const halt = (reason: StopReason, details?: readonly string[]) => {
@@ -99,7 +101,7 @@ function openWriter(
   { journal, history, facts, state, batchSeed }: Loaded,
   availability: Availability,
   views: Views,
-  fatal: (error: Error) => void,
+  { fatal, restart }: { fatal: (error: Error) => void; restart: (error: Error) => void },
 ) {
   const env: Env = {
     batchSeed,
@@ -124,7 +126,7 @@ function openWriter(
     },
   })
   const landings = new Landings(state)
-  const outbox = new Outbox(state, journal, sequencer, hash)
+  const outbox = new Outbox(state, journal, sequencer, hash, restart)
   const pump = new HashPump(state, hash, sequencer, fatal)
   const anchoring = new Anchoring(
     chain,

@@ -2,14 +2,18 @@
 
 import { randomBytes } from 'node:crypto'
 import { equalBytes, fromHex } from '../../protocol/bytes'
+import { EMPTY_SPENT_SUBTREES } from '../../protocol/notes/spent_log'
 import { type Journal, JournalDamaged } from '../journal/contract'
 import type { State } from '../machine/state/state'
-import { type ChainPort, EpochTaken, type VaultConfig } from '../ports'
+import { type ChainPort, EpochTaken, type HashPort, type VaultConfig } from '../ports'
 import type { StopReason } from '../sequencer/availability'
 import type { Sequencer } from '../sequencer/sequencer'
 
 /** Why this journal must not trade on this chain. */
-export type ChainFault = Exclude<StopReason, 'journal_failed' | 'restore_incomplete' | 'self_check'>
+export type ChainFault = Exclude<
+  StopReason,
+  'journal_failed' | 'exits_disproved' | 'restore_incomplete' | 'self_check'
+>
 
 /** Undefined when this journal may trade on this chain. */
 export async function checkChain(
@@ -46,7 +50,7 @@ async function wasHead(journal: Journal, seq: number, head: Uint8Array): Promise
   }
 }
 
-type Ports = { chain: ChainPort; journal: Journal; sequencer: Sequencer }
+type Ports = { chain: ChainPort; hash: HashPort; journal: Journal; sequencer: Sequencer }
 type Opened = { epoch: number; config: VaultConfig }
 
 /**
@@ -74,6 +78,11 @@ export async function takeEpoch(
   }
 }
 
+async function spentRootOf(hash: HashPort, batches: number): Promise<Uint8Array | undefined> {
+  if (batches > hash.spent().batch_count) return undefined
+  return batches === 0 ? EMPTY_SPENT_SUBTREES.at(-1) : (await hash.spentPath(batches, batches)).root
+}
+
 /**
  * Journals the intention with its signed bytes before they are sent. Resolves once finalized with the epoch that is now
  * open, or with undefined when another instance holds the chain's epoch.
@@ -86,13 +95,20 @@ export async function openEpoch(
   /** If true, `config.generation` is the incremented one. */
   restore = false,
 ): Promise<Opened | undefined> {
-  const { chain, journal, sequencer } = ports
+  const { chain, hash, journal, sequencer } = ports
   const epoch = config.epoch + 1
   const boot_nonce = new Uint8Array(randomBytes(16))
   const compose_hash = fromHex(compose_hash_hex, 32)!
   const { generation } = config
   const opened = await chain.openEpoch(
-    { epoch, boot_nonce, compose_hash, ...journal.head(), restore },
+    {
+      epoch,
+      boot_nonce,
+      compose_hash,
+      ...journal.head(),
+      restore,
+      spentRoot: (batches) => spentRootOf(hash, batches),
+    },
     async (signature, transaction) => {
       await sequencer.submit({
         kind: 'epoch_intended',

@@ -8,7 +8,8 @@ import type { ChainPort, HashPort, SettledBatch, VaultConfig } from '../ports'
 import type { Sequencer } from '../sequencer/sequencer'
 
 /**
- * Feeds the hashing worker the leaves and batches that its cache lacks.
+ * Feeds the hashing worker the leaves and batches that its cache lacks. Batches that have not landed are compared too: one
+ * may have lost an exit since the cache was written.
  * @throws Error when the worker holds other leaves than the journal
  */
 export async function restoreTrees(state: State, hash: HashPort): Promise<void> {
@@ -18,7 +19,8 @@ export async function restoreTrees(state: State, hash: HashPort): Promise<void> 
     const batch = Array.from({ length: count }, (_, at) => leaves.at(from + at).slice())
     await hash.appendLeaves(from, batch)
   }
-  const missing = [...spentBatches(state, hash.spent().batch_count)]
+  const landed = state.settlement.landed?.batch_id ?? 0
+  const missing = [...spentBatches(state, Math.min(landed, hash.spent().batch_count))]
   if (missing.length > 0) await hash.restoreSpent(missing)
 }
 

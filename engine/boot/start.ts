@@ -1,7 +1,7 @@
 /** Starts a venue from its loaded state: rollback check, settings, trees, epoch, watcher and relayer. */
 import type { Settings } from '../commands'
 import type { VaultConfig } from '../ports'
-import { ChainSink, exitsOpen } from '../sequencer/chain_sink'
+import { ChainSink, exitsOf } from '../sequencer/chain_sink'
 import type { Engine } from './assemble'
 import { checkChain, openEpoch, takeEpoch } from './open_epoch'
 import { isSpentLogOf, restoreSpent, restoreTrees } from './restore'
@@ -25,7 +25,7 @@ export async function start(engine: Engine, config: VaultConfig, restore = false
   if (restore) await restoreSpent(chain, config, state, sequencer)
   await restoreTrees(state, hash)
   if (restore && !isSpentLogOf(hash, config)) return engine.halt('restore_incomplete')
-  const ports = { chain, journal: loaded.journal, sequencer }
+  const ports = { chain, hash, journal: loaded.journal, sequencer }
   const { compose_hash } = engine.config
   const opened = restore
     ? ((await openEpoch(config, compose_hash, ports, restore)) ?? 'forked')
@@ -45,7 +45,7 @@ export async function start(engine: Engine, config: VaultConfig, restore = false
     last_batch: opened.config.last_batch,
     epoch,
     own_boot_nonces: state.epochs.map((one) => one.boot_nonce),
-    exits_open: exitsOpen(state),
+    exits_open: exitsOf(state),
   })
   // Advance to the current slot before accepting orders.
   const { slot } = chain.view()

@@ -4,7 +4,6 @@ import { createKeyPairSignerFromPrivateKeyBytes } from '@solana/kit'
 import { decodeBase58 } from '../../protocol/base58'
 import { LIMITS } from '../limits'
 import type { ChainPort, HashPort } from '../ports'
-import type { TransactionVersion } from './client/build_transaction'
 import { type ChainClient, chainAddresses, type FeeSettings } from './client/chain_client'
 import { anchor, openEpoch } from './client/epoch'
 import { ChainHealth } from './client/health'
@@ -39,8 +38,6 @@ export type ChainOptions = {
   /** Deadline of one RPC request. Default 10 s. */
   rpc_timeout_ms?: number
   fees?: Partial<FeeSettings>
-  /** 0 for endpoints that do not forward v1 transactions. Default 1. */
-  transactions?: TransactionVersion
   monotonicMs?: () => number
   /** Default: the system's clock. */
   unixMs?: () => number
@@ -115,7 +112,6 @@ async function connect(options: ChainOptions): Promise<ChainClient> {
     payer,
     payer_key: decodeBase58(payer.address, 32)!,
     fees: { ...FEES, ...options.fees },
-    transactions: options.transactions ?? 1,
     ...chainAddresses(options.program_id),
   }
 }
@@ -132,7 +128,7 @@ function startLoops(
   const verdicts = new Verdicts({ client, sink, outbox, last_batch, own_boot_nonces })
   const exits = new ExitWatch(client, sink, args.exits_open)
   const { monotonicMs } = view.options
-  const relayer = new Relayer(client, { outbox, states, epoch, monotonicMs, verdicts })
+  const relayer = new Relayer(client, { outbox, states, epoch, monotonicMs, verdicts, exits })
   const payments = new PayLoop(client, { sink, outbox, verdicts, unixMs: options.unixMs ?? Date.now })
   const ends = new ExitEnds(client, outbox, exits, verdicts)
   const leaves = new LeafWatch(client, options.hash, states, sink, args.leaf_count)

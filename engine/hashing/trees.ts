@@ -37,16 +37,18 @@ export function appendLeaves(trees: Trees, first_index: number, leaves: Uint8Arr
   trees.notes.append(leaves.slice(overlap.length))
 }
 
-/** Appends the batches after the last one and skips earlier ones. @throws Error on a gap */
-export function restoreSpent(
-  { spent }: Trees,
-  batches: { batch_id: number; nullifiers: Uint8Array[] }[],
-): void {
-  const known = spent.leaf_count
-  const fresh = batches.filter((batch) => batch.batch_id > known)
-  if (fresh.some((batch, at) => batch.batch_id !== known + 1 + at))
+/** Makes consecutive batches the end of the log, in place of those known from the first that differs. @throws Error on a gap */
+export function restoreSpent(trees: Trees, batches: { batch_id: number; nullifiers: Uint8Array[] }[]): void {
+  const first = batches[0]?.batch_id ?? 0
+  if (first > trees.spent.leaf_count + 1 || batches.some(({ batch_id }, at) => batch_id !== first + at))
     throw new Error('settlement batches leave a gap')
-  spent.append(fresh.map(({ batch_id, nullifiers }) => spentLogLeaf(batch_id, nullifiers)))
+  const leaves = batches.map(({ batch_id, nullifiers }) => spentLogLeaf(batch_id, nullifiers))
+  const known = Math.min(leaves.length, trees.spent.leaf_count - first + 1)
+  if (leaves.slice(0, known).some((leaf, at) => !equalBytes(leaf, trees.spent.leaf(first - 1 + at)))) {
+    const kept = Array.from({ length: first - 1 }, (_, at) => trees.spent.leaf(at))
+    trees.spent = new SpentLog()
+    trees.spent.append([...kept, ...leaves])
+  } else trees.spent.append(leaves.slice(known))
 }
 
 function hashOutput(output: HashOutput): HashResult['outputs'][number] {

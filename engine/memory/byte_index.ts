@@ -7,7 +7,7 @@ import { RowMemory } from './rows'
 const WIDTH = 32
 
 /**
- * Append-only, about 42 bytes per key; growth copies no keys. A key may repeat: lookup finds its first place. The handle of
+ * About 42 bytes per key; growth copies no keys. A key may repeat: lookup finds its first place. The handle of
  * a row is 1 + the place of its key.
  */
 export class ByteIndex {
@@ -64,6 +64,11 @@ export class ByteIndex {
     copyBytes(key, 0, this.rows.bytesOf(handle), this.rows.placeOf(handle), WIDTH)
     this.enter(handle)
     return this.count - 1
+  }
+
+  /** Removes the keys from place `size` on, none of which may stand at an earlier place too. */
+  truncate(size: number): void {
+    for (; this.count > size; this.count--) this.table.remove(this.count)
   }
 
   /** Writes all keys as one counted blob; yields after each key. */

@@ -24,6 +24,7 @@ export type StopReason =
   | 'restore_incomplete'
   | 'self_check'
   | 'journal_failed'
+  | 'exits_disproved'
 const STOP_TEXT: Record<StopReason, string> = {
   forked: HALT_TEXT.forked,
   rolled_back: HALT_TEXT.rolled_back,
@@ -32,6 +33,8 @@ const STOP_TEXT: Record<StopReason, string> = {
     "the chain's events do not give its spent root: restore into an empty folder, from an RPC that keeps the whole history",
   self_check: 'clients reject this machine, so it opens no epoch',
   journal_failed: 'the journal failed: the process exits',
+  exits_disproved:
+    'the providers disproved exits of a rejected batch: the process exits, to start again without them',
 }
 
 export class Availability {

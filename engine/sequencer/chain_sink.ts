@@ -3,6 +3,7 @@ import type { SlotNumber } from '../../protocol/units'
 import type { HaltReason } from '../commands'
 import { LIMITS } from '../limits'
 import { noteOfRequest } from '../machine/rules/exit'
+import type { Exit } from '../machine/state/batch'
 import type { State } from '../machine/state/state'
 import type { ChainSinkPort, ExitRequest, HashPort } from '../ports'
 import type { Availability } from './availability'
@@ -66,9 +67,9 @@ export class ChainSink implements ChainSinkPort {
 }
 
 /** The exit requests that have not ended, in the watcher's form: it continues from them after a boot. */
-export function exitsOpen(state: State): ExitRequest[] {
+export function exitsOf(state: State, isWanted: (exit: Exit) => boolean = () => true): ExitRequest[] {
   const { exits, waiting } = state.settlement
-  return [...exits.values()].map((exit) => {
+  return [...exits.values()].filter(isWanted).map((exit) => {
     const { nullifier, commitment, mint, amount, destination, deadline_unix_s } = exit
     const served = exit.settlement_batch > 0 || waiting.includes(exit)
     return {

@@ -1,9 +1,11 @@
 /** Serves durable payloads to the relayer, journals the stages it reports, and waits for batches to land. */
+import { equalBytes } from '../../protocol/bytes'
 import type { Journal } from '../journal/contract'
 import { openPayouts, payloadOf } from '../machine/settlement/payload'
 import { spentBatch } from '../machine/state/batch'
 import type { State } from '../machine/state/state'
 import type { HashPort, OutboxPort, PayoutStage, SpentProof } from '../ports'
+import { exitsOf } from './chain_sink'
 import type { Sequencer } from './sequencer'
 
 export class Outbox implements OutboxPort {
@@ -16,6 +18,8 @@ export class Outbox implements OutboxPort {
     private readonly journal: Journal,
     private readonly sequencer: Sequencer,
     private readonly hash: Pick<HashPort, 'spentPath'>,
+    /** Ends the process, which starts again in a new epoch. */
+    private readonly restart: (error: Error) => void,
   ) {
     this.batch_durable = state.settlement.last_hashed
   }
@@ -64,6 +68,18 @@ export class Outbox implements OutboxPort {
     const { last_hashed } = this.state.settlement
     if (spent === undefined || spent.batch_id > batch_count || batch_count > last_hashed) return undefined
     return { ...spent, ...(await this.hash.spentPath(spent.batch_id, batch_count)) }
+  }
+
+  async dropExits(batch_id: number, nullifiers: readonly Uint8Array[]): Promise<void> {
+    const requests = exitsOf(this.state, ({ nullifier, settlement_batch }) => {
+      return settlement_batch === batch_id && nullifiers.some((one) => equalBytes(one, nullifier))
+    })
+    for (const request of requests)
+      await this.sequencer.submit({
+        kind: 'exit_requested',
+        request: { ...request, stage: 'vanished' },
+      })
+    this.restart(new Error(`batch ${batch_id} held exits that the providers disproved`))
   }
 
   head() {

@@ -1,5 +1,5 @@
 /** Everything a wallet derives from its one 32-byte seed (protocol.md "Wallet derivation and recovery"). */
-import { hkdf } from '@noble/hashes/hkdf.js'
+import { expand, extract } from '@noble/hashes/hkdf.js'
 import { sha256 } from '@noble/hashes/sha2.js'
 import { concatBytes, u64Le, utf8 } from '../bytes'
 import { reduceWide } from '../field'
@@ -10,9 +10,14 @@ const KEY_STRIDE = 1n << 32n
 /** Anchors of a command are derived from this many places; a part of the derivation, not a bound. */
 export const ANCHORS_PER_COMMAND = 16
 
-function expand(seed: Uint8Array, label: string, index: bigint, width: number): Uint8Array {
+/** HKDF's first half by seed: a recovery derives from one seed a million times. */
+const extracted = new WeakMap<Uint8Array, Uint8Array>()
+
+function derived(seed: Uint8Array, label: string, index: bigint, width: number): Uint8Array {
   if (seed.length !== 32) throw new RangeError('a seed has 32 bytes')
-  return hkdf(sha256, seed, SALT, concatBytes(utf8(label), u64Le(index)), width)
+  const key = extracted.get(seed) ?? extract(sha256, seed, SALT)
+  extracted.set(seed, key)
+  return expand(sha256, key, concatBytes(utf8(label), u64Le(index)), width)
 }
 
 function placed(k: number, x: number | bigint): bigint {
@@ -23,20 +28,20 @@ function placed(k: number, x: number | bigint): bigint {
 
 /** Ed25519 seed of trading key k. */
 export function deriveTradingKey(seed: Uint8Array, k: number): Uint8Array {
-  return expand(seed, 'trading-key', BigInt(k), 32)
+  return derived(seed, 'trading-key', BigInt(k), 32)
 }
 
 /** Blinding of deposit d of key k. */
 export function deriveDepositBlinding(seed: Uint8Array, k: number, d: number): Uint8Array {
-  return reduceWide(expand(seed, 'deposit-blinding', placed(k, d), 48))
+  return reduceWide(derived(seed, 'deposit-blinding', placed(k, d), 48))
 }
 
 /** Anchor x of key k; command n takes x = 16n + i. */
 export function deriveAnchor(seed: Uint8Array, k: number, x: number): Uint8Array {
-  return reduceWide(expand(seed, 'anchor', placed(k, x), 48))
+  return reduceWide(derived(seed, 'anchor', placed(k, x), 48))
 }
 
 /** Order id of command n of key k, 16 bytes. */
 export function deriveOrderId(seed: Uint8Array, k: number, n: number): Uint8Array {
-  return expand(seed, 'order-id', placed(k, n), 16)
+  return derived(seed, 'order-id', placed(k, n), 16)
 }

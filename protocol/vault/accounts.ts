@@ -120,11 +120,14 @@ type KnownState = ValueOf<typeof RING>['states'][number]
 /** Earlier states, oldest first. */
 export type RingAccount = { states: KnownState[] }
 
-const u128: Codec<bigint> = mapped(
-  array(u64, 2),
-  ([low, high]) => low! | (high! << 64n),
-  (value) => [value & 0xffff_ffff_ffff_ffffn, value >> 64n],
-)
+const u128: Codec<bigint> = {
+  ...mapped(
+    array(u64, 2),
+    ([low, high]) => low! | (high! << 64n),
+    (value) => [value & 0xffff_ffff_ffff_ffffn, value >> 64n],
+  ),
+  shape: { kind: 'uint', bytes: 16 },
+}
 
 /** 224 bytes. */
 export const MINT_RECORD = struct({
@@ -247,16 +250,22 @@ const queueLayout = (capacity: number) =>
 /** Entries of the queue after `initialize`, and added by each `grow_queue`. */
 const QUEUE_GROWTH = 60
 
-export const ACCOUNT_BYTES = {
-  config: CONFIG.size!,
-  tree: TREE.size!,
-  ring: RING.size!,
-  mint_record: MINT_RECORD.size!,
-  exit_request: EXIT_REQUEST.size!,
-  escape_claim: ESCAPE_CLAIM.size!,
+/** Layouts by kind of account; the queue's header is followed by its entries. */
+export const ACCOUNT_LAYOUTS = {
+  config: CONFIG,
+  tree: TREE,
+  ring: RING,
+  mint_record: MINT_RECORD,
+  exit_request: EXIT_REQUEST,
+  escape_claim: ESCAPE_CLAIM,
   /** With the first 60 entries. */
-  queue: queueLayout(QUEUE_GROWTH).size!,
+  queue: queueLayout(QUEUE_GROWTH),
 } as const
+
+/** Sizes by kind of account. */
+export const ACCOUNT_BYTES = Object.fromEntries(
+  Object.entries(ACCOUNT_LAYOUTS).map(([kind, { size }]) => [kind, size]),
+) as Record<keyof typeof ACCOUNT_LAYOUTS, number>
 
 export const decodeConfig = (data: Uint8Array): ConfigAccount | undefined => decoded(CONFIG, data)
 export const decodeTree = (data: Uint8Array): TreeAccount | undefined => decoded(TREE, data)

@@ -1,7 +1,15 @@
 /** Builds the instructions of the deployer and the admin: `initialize` (0), `register_mint` (1), 10 to 14 and 22. */
-import { fixed, struct, u8, u64, uint, word } from '../codec'
+import { fixed, struct, u64, uint, word } from '../codec'
 import { mintRecordAddress, SYSTEM_PROGRAM, vaultAddresses, vaultTokenAddress } from './addresses'
-import { INSTRUCTION, listAccounts, numberOf, type VaultInstruction } from './instruction'
+import {
+  bare,
+  type Forms,
+  type InstructionName,
+  listAccounts,
+  numberOf,
+  orZeros,
+  type VaultInstruction,
+} from './instruction'
 
 /** Creates config, trees, known states and payout queue. 105 bytes. */
 const INITIALIZE = struct({
@@ -99,43 +107,44 @@ const ADMIN_ACTIONS = ['announce', 'apply', 'cancel'] as const
 export type AdminAction = (typeof ADMIN_ACTIONS)[number]
 
 /** 34 bytes; `key` is zeros unless announced. */
-const KEY_ACTION = struct({ instruction: u8, action: word(ADMIN_ACTIONS), key: fixed(32) })
+const keyAction = (name: InstructionName) =>
+  struct({ instruction: numberOf(name), action: word(ADMIN_ACTIONS), key: orZeros(fixed(32)) })
+
+const ROTATE_SIGNER = keyAction('rotate_signer')
+const SET_ADMIN = keyAction('set_admin')
+const AUTHORIZE_RESTORE = struct({ instruction: numberOf('authorize_restore'), action: word(ADMIN_ACTIONS) })
+const PAUSE = bare('pause')
+const UNPAUSE = bare('unpause')
 
 const ADMIN_ACCOUNTS = { admin: 's', config: 'w' } as const
 
 type AdminFields = { program: Uint8Array; admin: Uint8Array }
-type KeyAction = { action: 'announce'; key: Uint8Array } | { action: 'apply' | 'cancel' }
+type KeyAction = { action: 'announce'; key: Uint8Array } | { action: 'apply' | 'cancel'; key?: undefined }
 
 function adminInstruction({ program, admin }: AdminFields, data: Uint8Array): VaultInstruction {
   const { config } = vaultAddresses(program)
   return { program, accounts: listAccounts(ADMIN_ACCOUNTS, { admin, config }), data }
 }
 
-function keyActionData(instruction: number, fields: KeyAction): Uint8Array {
-  const key = fields.action === 'announce' ? fields.key : new Uint8Array(32)
-  return KEY_ACTION.encode({ instruction, action: fields.action, key })
-}
-
 /** Effective twice the exit delay after the announcement, void 30 days later, as each announcement. */
 export const rotateSignerInstruction = (fields: AdminFields & KeyAction): VaultInstruction =>
-  adminInstruction(fields, keyActionData(INSTRUCTION.rotate_signer, fields))
+  adminInstruction(fields, ROTATE_SIGNER.encode({ action: fields.action, key: fields.key }))
 
 /** Effective twice the exit delay after the announcement; `admin` is the new one for `apply`. */
 export const setAdminInstruction = (fields: AdminFields & KeyAction): VaultInstruction =>
-  adminInstruction(fields, keyActionData(INSTRUCTION.set_admin, fields))
+  adminInstruction(fields, SET_ADMIN.encode({ action: fields.action, key: fields.key }))
 
 /** Effective a quarter of the exit delay after the announcement. */
 export const authorizeRestoreInstruction = (
   fields: AdminFields & { action: 'announce' | 'cancel' },
-): VaultInstruction =>
-  adminInstruction(fields, Uint8Array.of(INSTRUCTION.authorize_restore, ADMIN_ACTIONS.indexOf(fields.action)))
+): VaultInstruction => adminInstruction(fields, AUTHORIZE_RESTORE.encode(fields))
 
 /** Stops `deposit` and `settle` at once; exits and payouts continue. */
 export const pauseInstruction = (fields: AdminFields): VaultInstruction =>
-  adminInstruction(fields, Uint8Array.of(INSTRUCTION.pause))
+  adminInstruction(fields, PAUSE.encode({}))
 
 export const unpauseInstruction = (fields: AdminFields): VaultInstruction =>
-  adminInstruction(fields, Uint8Array.of(INSTRUCTION.unpause))
+  adminInstruction(fields, UNPAUSE.encode({}))
 
 /** 9 bytes. */
 const DECLARE_OUTAGE = struct({
@@ -147,3 +156,14 @@ const DECLARE_OUTAGE = struct({
 /** Extends the deadline of each exit request that is open and not past it; once in 90 days. */
 export const declareOutageInstruction = (fields: AdminFields & { extra_s: number }): VaultInstruction =>
   adminInstruction(fields, DECLARE_OUTAGE.encode(fields))
+
+export const ADMIN_FORMS = {
+  initialize: { data: INITIALIZE, accounts: INITIALIZE_ACCOUNTS },
+  register_mint: { data: REGISTER_MINT, accounts: REGISTER_MINT_ACCOUNTS },
+  rotate_signer: { data: ROTATE_SIGNER, accounts: ADMIN_ACCOUNTS },
+  set_admin: { data: SET_ADMIN, accounts: ADMIN_ACCOUNTS },
+  authorize_restore: { data: AUTHORIZE_RESTORE, accounts: ADMIN_ACCOUNTS },
+  pause: { data: PAUSE, accounts: ADMIN_ACCOUNTS },
+  unpause: { data: UNPAUSE, accounts: ADMIN_ACCOUNTS },
+  declare_outage: { data: DECLARE_OUTAGE, accounts: ADMIN_ACCOUNTS },
+} satisfies Forms

@@ -8,7 +8,7 @@ import {
   vaultTokenAddress,
 } from './addresses'
 import { OPENING, PATH, SPENT_PROOF } from './exits'
-import { listAccounts, numberOf, type VaultInstruction } from './instruction'
+import { type Forms, listAccounts, numberOf, type VaultInstruction } from './instruction'
 
 /** `claim_escape`: the owner of a note in a frozen vault claims it. 1,402 bytes. */
 const CLAIM_ESCAPE = struct({
@@ -155,3 +155,10 @@ export function redirectEscapeInstruction(
   })
   return { program, accounts, data: REDIRECT_ESCAPE.encode(fields) }
 }
+
+export const CLAIM_FORMS = {
+  claim_escape: { data: CLAIM_ESCAPE, accounts: CLAIM_ESCAPE_ACCOUNTS },
+  challenge_escape: { data: CHALLENGE_ESCAPE, accounts: CHALLENGE_ESCAPE_ACCOUNTS },
+  pay_escape: { data: PAY_ESCAPE, accounts: PAY_ESCAPE_ACCOUNTS },
+  redirect_escape: { data: REDIRECT_ESCAPE, accounts: REDIRECT_ESCAPE_ACCOUNTS },
+} satisfies Forms

@@ -1,7 +1,7 @@
 /** Builds and decodes `deposit` (2): moves tokens into the vault and appends a note in deposit form. */
 import { fixed, struct, u64 } from '../codec'
 import { mintRecordAddress, vaultAddresses, vaultTokenAddress } from './addresses'
-import { decoded, listAccounts, numberOf, type VaultInstruction } from './instruction'
+import { decoded, type Forms, listAccounts, numberOf, type VaultInstruction } from './instruction'
 
 /** 41 bytes. */
 const DEPOSIT = struct({
@@ -54,3 +54,5 @@ export function depositInstruction(fields: DepositFields): VaultInstruction {
 /** Amount and inner hash of a deposit's data; undefined when the data is not exactly a deposit. */
 export const decodeDeposit = (data: Uint8Array): { amount: bigint; inner: Uint8Array } | undefined =>
   decoded(DEPOSIT, data)
+
+export const DEPOSIT_FORMS = { deposit: { data: DEPOSIT, accounts: DEPOSIT_ACCOUNTS } } satisfies Forms

@@ -1,7 +1,7 @@
 /** Builds and decodes the instructions of a running instance: `open_epoch` (3) and `anchor` (5). */
 import { bool, fixed, struct, uint, type ValueOf, zeros } from '../codec'
 import { vaultAddresses } from './addresses'
-import { decoded, listAccounts, numberOf, type VaultInstruction } from './instruction'
+import { decoded, type Forms, listAccounts, numberOf, type VaultInstruction } from './instruction'
 
 /**
  * `open_epoch` fences every earlier instance of the venue. 1,232 bytes: the zeros make it fit only a v1 transaction, and
@@ -71,3 +71,8 @@ export function anchorInstruction(fields: Signed<AnchorFields>): VaultInstructio
 
 /** Undefined when the data is not exactly an `anchor`. */
 export const decodeAnchor = (data: Uint8Array): AnchorFields | undefined => decoded(ANCHOR, data)
+
+export const EPOCH_FORMS = {
+  open_epoch: { data: OPEN_EPOCH, accounts: OPEN_EPOCH_ACCOUNTS },
+  anchor: { data: ANCHOR, accounts: ANCHOR_ACCOUNTS },
+} satisfies Forms

@@ -9,7 +9,7 @@ import { decodeBase58 } from '../base58'
 import { bool, type Codec, fixed, mapped, struct, u16, u64, uint, union, type ValueOf, word } from '../codec'
 import { INNER_DATA_CHARACTERS_MAX } from '../limits'
 import { ESCAPE_RANKS } from './accounts'
-import { decoded, lists, numberOf, orZeros } from './instruction'
+import { decoded, type Forms, lists, numberOf, orZeros } from './instruction'
 import { PAYOUT_KINDS, SETTLE_OUTPUT, type SettleOutput } from './settle'
 
 const DEPOSITED = struct({
@@ -147,7 +147,7 @@ const ESCAPE_PAID = struct({
 })
 
 /** The discriminator 255, the event's number from 1, its fields. */
-const EVENT = struct({
+export const EVENT = struct({
   instruction: numberOf('emit'),
   event: union(
     'kind',
@@ -168,6 +168,8 @@ const EVENT = struct({
     1,
   ),
 })
+
+export const EVENT_FORMS = { emit: { data: EVENT, accounts: { config: 's' } } } satisfies Forms
 
 export type VaultEvent = ValueOf<typeof EVENT>['event']
 export type EventOf<K extends VaultEvent['kind']> = Extract<VaultEvent, { kind: K }>

@@ -3,7 +3,7 @@ import { array, fixed, list, struct, u8, u64, uint, type ValueOf, word } from '.
 import { SETTLE_LIMITS } from '../limits'
 import { TREE_DEPTH } from '../notes/merkle_tree'
 import { exitRequestAddress, mintRecordAddress, SYSTEM_PROGRAM, vaultAddresses } from './addresses'
-import { INSTRUCTION, listAccounts, numberOf, type VaultInstruction } from './instruction'
+import { bare, type Forms, listAccounts, numberOf, type VaultInstruction } from './instruction'
 
 /** Opens a note in public, 49 bytes; the note's owner signs the transaction. */
 export const OPENING = struct({
@@ -106,15 +106,17 @@ export function refuseExitInstruction(fields: RefuseExitFields): VaultInstructio
   return { program, accounts, data: REFUSE_EXIT.encode(fields) }
 }
 
+const FREEZE = bare('freeze')
 const FREEZE_ACCOUNTS = { config: 'w', tree: '', exit_request: '', program: '' } as const
 
 /** `freeze`: starts the final wind-down once a request that is neither served nor refused is past its deadline. */
 export function freezeInstruction(program: Uint8Array, nullifier: Uint8Array): VaultInstruction {
   const exit_request = exitRequestAddress(program, nullifier)
   const accounts = listAccounts(FREEZE_ACCOUNTS, { ...vaultAddresses(program), exit_request })
-  return { program, accounts, data: Uint8Array.of(INSTRUCTION.freeze) }
+  return { program, accounts, data: FREEZE.encode({}) }
 }
 
+const CLOSE_EXIT = bare('close_exit')
 const CLOSE_EXIT_ACCOUNTS = { config: '', exit_request: 'w', bond_payer: 'w', program: '' } as const
 
 /** `close_exit`: returns rent and bond of a served request, and in a frozen vault of every request. */
@@ -129,5 +131,12 @@ export function closeExitInstruction(fields: {
     exit_request: exitRequestAddress(program, nullifier),
     bond_payer,
   })
-  return { program, accounts, data: Uint8Array.of(INSTRUCTION.close_exit) }
+  return { program, accounts, data: CLOSE_EXIT.encode({}) }
 }
+
+export const EXIT_FORMS = {
+  request_exit: { data: REQUEST_EXIT, accounts: REQUEST_EXIT_ACCOUNTS },
+  refuse_exit: { data: REFUSE_EXIT, accounts: REFUSE_EXIT_ACCOUNTS },
+  freeze: { data: FREEZE, accounts: FREEZE_ACCOUNTS },
+  close_exit: { data: CLOSE_EXIT, accounts: CLOSE_EXIT_ACCOUNTS },
+} satisfies Forms

@@ -1,6 +1,6 @@
 /** Defines the shape of every vault instruction: first byte, account list, encoded data. */
 import { CodecError } from '../byte_stream'
-import { type Codec, codec, constant, mapped, struct, u8 } from '../codec'
+import { type AnyCodec, type Codec, codec, constant, mapped, struct, u8 } from '../codec'
 
 /** The first byte of every vault instruction. Numbers are never reused or reordered; 9 was `escape` of version 1. */
 export const INSTRUCTION = {
@@ -42,6 +42,9 @@ export const instructionName = (data: Uint8Array): InstructionName | undefined =
 
 /** The first byte of an instruction's data. */
 export const numberOf = (name: InstructionName) => constant(Uint8Array.of(INSTRUCTION[name]))
+
+/** The layout of an instruction that carries nothing but its number. */
+export const bare = (name: InstructionName) => struct({ instruction: numberOf(name) })
 
 /** The value of untrusted bytes; undefined when they are not exactly its encoding. */
 export function decoded<T>(layout: Codec<T>, bytes: Uint8Array): T | undefined {
@@ -90,6 +93,15 @@ export type VaultInstruction = { program: Uint8Array; accounts: InstructionAccou
 
 /** Accounts of an instruction in order: `s` signs, `w` is writable. */
 type Roles = Readonly<Record<string, '' | 's' | 'w' | 'sw'>>
+
+/** What an instruction is made of: its data, its accounts in order, and those that each value of a list adds behind them. */
+export type InstructionForm = {
+  readonly data: AnyCodec & { readonly decode: (bytes: Uint8Array) => unknown }
+  readonly accounts: Roles
+  readonly more?: Readonly<Record<string, Roles>>
+}
+/** The forms of some instructions. */
+export type Forms = { readonly [N in InstructionName]?: InstructionForm }
 
 /** Lists an instruction's accounts in the order of their roles. */
 export function listAccounts<const R extends Roles>(

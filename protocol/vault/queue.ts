@@ -9,7 +9,7 @@ import {
   vaultAddresses,
   vaultTokenAddress,
 } from './addresses'
-import { decoded, INSTRUCTION, listAccounts, numberOf, type VaultInstruction } from './instruction'
+import { bare, decoded, type Forms, listAccounts, numberOf, type VaultInstruction } from './instruction'
 import { appendUnits } from './settle'
 
 /** `pay` closes open entries by a transfer, or by the refund note where the destination cannot receive. */
@@ -70,6 +70,7 @@ export const payUnits = (entries: number): number => 4_000 + 9_500 * entries + a
 /** Undefined when the data is not exactly a `pay`. */
 export const decodePay = (data: Uint8Array): ValueOf<typeof PAY> | undefined => decoded(PAY, data)
 
+const GROW_QUEUE = bare('grow_queue')
 const GROW_QUEUE_ACCOUNTS = { payer: 'sw', config: '', queue: 'w', system_program: '' } as const
 
 /** Adds 60 entries, up to 1,020; `payer` pays the rent. */
@@ -79,5 +80,10 @@ export function growQueueInstruction(program: Uint8Array, payer: Uint8Array): Va
     payer,
     system_program: SYSTEM_PROGRAM,
   })
-  return { program, accounts, data: Uint8Array.of(INSTRUCTION.grow_queue) }
+  return { program, accounts, data: GROW_QUEUE.encode({}) }
 }
+
+export const QUEUE_FORMS = {
+  pay: { data: PAY, accounts: PAY_ACCOUNTS, more: { entry: ENTRY_ACCOUNTS } },
+  grow_queue: { data: GROW_QUEUE, accounts: GROW_QUEUE_ACCOUNTS },
+} satisfies Forms

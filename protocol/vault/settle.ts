@@ -3,7 +3,7 @@ import { equalBytes } from '../bytes'
 import { type Codec, fixed, mapped, struct, u8, u64, uint, type ValueOf, word } from '../codec'
 import { TREE_DEPTH } from '../notes/merkle_tree'
 import { exitRequestAddress, mintRecordAddress, vaultAddresses } from './addresses'
-import { decoded, listAccounts, lists, numberOf, type VaultInstruction } from './instruction'
+import { decoded, type Forms, listAccounts, lists, numberOf, type VaultInstruction } from './instruction'
 
 export const PAYOUT_KINDS = ['withdrawal', 'exit'] as const
 
@@ -76,8 +76,8 @@ export const encodeSettleData = (fields: SettleData): Uint8Array => SETTLE_DATA.
 export const decodeSettleData = (data: Uint8Array): SettleData | undefined => decoded(SETTLE_DATA, data)
 
 /**
- * Compute units that a transaction with this one instruction needs at most, the instructions of a v0 transaction that
- * set its limits included: a function of the batch's shape, with the worst place in both trees and in the ring.
+ * Compute units that a transaction with this one instruction needs at most: a function of the batch's shape, with the
+ * worst place in both trees and in the ring.
  */
 export function settleUnits(shape: {
   nullifiers: number
@@ -86,7 +86,7 @@ export function settleUnits(shape: {
   exits: number
 }): number {
   const { nullifiers, outputs, withdrawals, exits } = shape
-  return 19_000 + 56 * nullifiers + appendUnits(outputs) + 2_400 * withdrawals + 4_400 * exits
+  return 18_550 + 56 * nullifiers + appendUnits(outputs) + 2_400 * withdrawals + 4_400 * exits
 }
 
 /** Units of appending notes where the first of them ends the left half of the tree: the most of any place. */
@@ -145,3 +145,12 @@ export function settleInstruction(fields: SettleFields): VaultInstruction {
     if (nullifier !== undefined) accounts.push(writable(exitRequestAddress(program, nullifier)))
   return { program, accounts, data: encodeSettleData({ ...fields, payouts, payout_mints: mints.length }) }
 }
+
+/** Accounts behind the fixed ones: the queue where there are payouts, the record of each payout mint, each exit's request. */
+export const SETTLE_FORMS = {
+  settle: {
+    data: SETTLE,
+    accounts: SETTLE_ACCOUNTS,
+    more: { payouts: { queue: 'w' }, payout_mint: { mint_record: 'w' }, exit: { exit_request: 'w' } },
+  },
+} satisfies Forms

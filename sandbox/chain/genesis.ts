@@ -5,7 +5,6 @@ import {
   type Address,
   createKeyPairSignerFromPrivateKeyBytes,
   generateKeyPairSigner,
-  type Instruction,
   type KeyPairSigner,
 } from '@solana/kit'
 import { toInstruction } from '../../engine/chain/client/build_transaction'
@@ -14,15 +13,12 @@ import {
   mintRecordAddress,
   programDataAddress,
   TOKEN_PROGRAM,
+  UPGRADEABLE_LOADER,
   vaultAddresses,
 } from '../../protocol/vault/addresses'
 import { initializeInstruction, registerMintInstruction } from '../../protocol/vault/admin'
-import {
-  LOADER_V3,
-  PROGRAM_BYTES,
-  PROGRAM_DATA_HEADER_BYTES,
-  renounceUpgrades,
-} from '../../tools/program/loader'
+import type { VaultInstruction } from '../../protocol/vault/instruction'
+import { PROGRAM_BYTES, PROGRAM_DATA_HEADER_BYTES, renounceUpgrades } from '../../tools/program/loader'
 import { type BankAccount, SYSTEM_PROGRAM } from './bank'
 import { enqueueSigned, NATIVE_MINT } from './faucet'
 import type { OpenedChain } from './open_embedded_chain'
@@ -94,7 +90,7 @@ async function programAccounts(
   stub[0] = 2
   stub.set(data_address, 4)
   const held = (data: Uint8Array, executable: boolean): BankAccount => {
-    return { lamports: rent(data.length), data, owner: LOADER_V3, executable }
+    return { lamports: rent(data.length), data, owner: encodeBase58(UPGRADEABLE_LOADER), executable }
   }
   // The program account names its data, so the data must exist first.
   return [
@@ -141,11 +137,10 @@ export async function makeGenesis(chain: OpenedChain, options: GenesisOptions): 
       exit_delay_s: options.exit_delay_s ?? EXIT_DELAY_S,
       genesis_hash: chain.machine.genesis_hash,
     })
-    await land(chain, admin, toInstruction(opened, [admin]))
+    await land(chain, admin, opened)
   }
   for (const { mint } of GENESIS_MINTS) await registerMint(chain, admin, program, encode(mint))
-  if (mayUpgrade(chain, program_data))
-    await land(chain, admin, renounceUpgrades(encodeBase58(program_data) as Address, admin))
+  if (mayUpgrade(chain, program_data)) await land(chain, admin, renounceUpgrades(program_data, admin_key))
   store.setFact('genesis_done', Uint8Array.of(1))
   // Readers ask for finalized state: the vault must be visible to the first request.
   chain.advance(chain.machine.depth.finalized)
@@ -182,7 +177,7 @@ async function registerMint(
     token_program: TOKEN_PROGRAM,
     ...bounds,
   })
-  await land(chain, admin, toInstruction(vault, [admin]))
+  await land(chain, admin, vault)
 }
 
 function mayUpgrade(chain: OpenedChain, program_data: Uint8Array): boolean {
@@ -193,9 +188,9 @@ function exists(chain: OpenedChain, account: Uint8Array): boolean {
   return chain.machine.bank.newest(encodeBase58(account)) !== undefined
 }
 
-async function land(chain: OpenedChain, admin: KeyPairSigner, instruction: Instruction): Promise<void> {
+async function land(chain: OpenedChain, admin: KeyPairSigner, instruction: VaultInstruction): Promise<void> {
   const { machine } = chain
-  const signature = await enqueueSigned(machine, admin, [instruction])
+  const signature = await enqueueSigned(machine, admin, [toInstruction(instruction, [admin])])
   machine.advance()
   const landed = machine.store.transaction(signature)
   if (landed?.error !== 'null')

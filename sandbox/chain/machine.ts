@@ -2,10 +2,10 @@
 import { encodeBase58 } from '../../protocol/base58'
 import { u64Le, utf8 } from '../../protocol/bytes'
 import { sha256 } from '../../protocol/sha256'
-import { Bank, type BankAccount } from './bank'
+import { Bank, type BankAccount, SYSTEM_PROGRAM } from './bank'
 import type { Faults } from './embedded_chain'
 import { type Block, type Landed, readFacts, type Store } from './store'
-import { type DecodedTransaction, executeTransaction } from './transaction_meta'
+import { type DecodedTransaction, executeTransaction, nonceAccountOf } from './transaction_meta'
 
 export type Commitment = 'processed' | 'confirmed' | 'finalized'
 
@@ -130,6 +130,16 @@ export class Machine {
     return last !== undefined && this.height <= last
   }
 
+  /** Whether a transaction may land at a height: its blockhash lives, or its nonce account still holds its nonce. */
+  isAlive({ message }: DecodedTransaction, height = this.height): boolean {
+    const last = this.lastValidHeight(message.lifetimeToken)
+    if (last !== undefined) return height <= last
+    const account = nonceAccountOf(message)
+    const held = account === undefined ? undefined : this.bank.newest(account)
+    if (held?.owner !== SYSTEM_PROGRAM || held.data.length !== 80) return false
+    return encodeBase58(held.data.subarray(40, 72)) === message.lifetimeToken
+  }
+
   /** Queues a transaction for landing; a duplicate is ignored. @throws RangeError when the queue is full */
   enqueue(decoded: DecodedTransaction): void {
     if (this.#pending.some((pending) => pending.decoded.signature === decoded.signature)) return
@@ -158,8 +168,7 @@ export class Machine {
     const landed: Landed[] = []
     for (const { decoded } of due) {
       const signature = decoded.signature!
-      const last = this.lastValidHeight(decoded.message.lifetimeToken)
-      if (last === undefined || block.height > last) continue
+      if (!this.isAlive(decoded, block.height)) continue
       if (this.faults.drop?.(signature)) continue
       if (this.store.transaction(signature)) continue
       const transaction = executeTransaction(this.bank, decoded, block.slot, block.unix_s)

@@ -48,15 +48,14 @@ function simulate({ bank }: Machine, decoded: DecodedTransaction, verify: boolea
 
 const simulateTransaction = inContext(1, (machine, params, _, config) => {
   const decoded = decodeParam(machine, params, config)
-  if (!machine.isBlockhashValid(decoded.message.lifetimeToken)) return { ...UNRUN, err: 'BlockhashNotFound' }
+  if (!machine.isAlive(decoded)) return { ...UNRUN, err: 'BlockhashNotFound' }
   return simulate(machine, decoded, config['sigVerify'] === true).value
 })
 
 function preflight(machine: Machine, decoded: DecodedTransaction): void {
   if (machine.store.transaction(decoded.signature!))
     throw preflightFailure('This transaction has already been processed', 'AlreadyProcessed')
-  if (!machine.isBlockhashValid(decoded.message.lifetimeToken))
-    throw preflightFailure('Blockhash not found', 'BlockhashNotFound')
+  if (!machine.isAlive(decoded)) throw preflightFailure('Blockhash not found', 'BlockhashNotFound')
   const { err, value } = simulate(machine, decoded, true)
   if (err === null) return
   if (err === 'SignatureFailure') throw unsigned()

@@ -9,9 +9,9 @@ import {
   type Transaction,
 } from '@solana/kit'
 import { FailedTransactionMetadata, type TransactionMetadata } from 'litesvm'
-import { requireSize } from '../../engine/chain/client/build_transaction'
+import { requireSize, TransactionTooLarge } from '../../engine/chain/client/build_transaction'
 import { encodeBase58 } from '../../protocol/base58'
-import type { Bank } from './bank'
+import { type Bank, SYSTEM_PROGRAM } from './bank'
 import { encodeJson, RawJson } from './rpc'
 import type { Landed } from './store'
 
@@ -107,6 +107,9 @@ function metaJson(args: {
   })
 }
 
+/** Of a transaction of an earlier version than 1. */
+const PACKET_BYTES_MAX = 1_232
+
 export type DecodedTransaction = {
   bytes: Uint8Array
   transaction: Transaction
@@ -120,11 +123,23 @@ export function decodeTransaction(bytes: Uint8Array): DecodedTransaction {
   const transaction = getTransactionDecoder().decode(bytes)
   const message = getCompiledTransactionMessageDecoder().decode(transaction.messageBytes)
   // litesvm does not limit the size of transactions.
-  requireSize(message.version, bytes.length, message.staticAccounts.length)
+  if (message.version === 1) requireSize(bytes.length, message.staticAccounts.length)
+  else if (bytes.length > PACKET_BYTES_MAX) throw new TransactionTooLarge('too large for its version')
   if (message.version === 0 && message.addressTableLookups?.length)
     throw new RangeError('the embedded chain has no address lookup tables')
   const first = transaction.signatures[message.staticAccounts[0]!]
   return { bytes, transaction, message, signature: first ? encodeBase58(first) : undefined }
+}
+
+/**
+ * The account whose nonce is the transaction's lifetime: its first instruction is then `AdvanceNonceAccount` (number 4 of
+ * the system program). Legacy and v0 transactions only.
+ */
+export function nonceAccountOf(message: DecodedTransaction['message']): string | undefined {
+  const first = message.version === 1 ? undefined : message.instructions[0]
+  if (!first || message.staticAccounts[first.programAddressIndex] !== SYSTEM_PROGRAM) return undefined
+  const [tag] = first.data ?? []
+  return tag === 4 ? message.staticAccounts[first.accountIndices?.[0] ?? -1] : undefined
 }
 
 /** Undefined if the transaction failed before its fee was charged: it does not enter a block. */

@@ -38,7 +38,7 @@ export type Stage = {
 export type Cast = { ada: Trader; bob: Trader; sol: Instrument }
 
 /** Verifies the venue, then connects each trader's account and event stream to it. */
-export async function connectAll(
+async function connectAll(
   stage: Stage,
   facts: SandboxFacts,
   traders: Trader[],

@@ -1,7 +1,6 @@
 /** Reads the configuration from an environment, or lists all errors at once. */
 
 import type { EngineConfig } from '../../engine/config'
-import { LIMITS } from '../../engine/limits'
 import { isSecretName } from '../../protocol/tdx/venue_manifest'
 import { Fault, isSettingName, SETTING_NAMES, SETTINGS, type SettingName, type Settings } from './settings'
 
@@ -21,8 +20,6 @@ export type Config = {
   /** Undefined on the embedded chain, which brings its own. */
   program_id: Uint8Array | undefined
   slot_ms: number
-  /** Version of the transactions the venue signs. */
-  transactions: 0 | 1
   /** Without the values that the enclave, the package and the self-check supply. */
   engine: Omit<EngineConfig, 'compose_hash' | 'tacit_version' | 'self_check_reasons'>
 }
@@ -77,7 +74,6 @@ function configOf(read: Settings): Config {
     rpc_send_urls: read.TACIT_RPC_SEND_URLS,
     program_id: read.TACIT_PROGRAM_ID,
     slot_ms: read.TACIT_SLOT_MS,
-    transactions: read.TACIT_SETTLEMENT_TRANSACTIONS,
     engine: {
       data_dir: read.TACIT_DATA_DIR,
       instruments: read.TACIT_INSTRUMENTS,
@@ -132,9 +128,6 @@ function contradictions(read: Settings): string[] {
     faults.push('TACIT_PROGRAM_ID: required with a real chain')
   if (embedded && read.TACIT_PROGRAM_ID !== undefined)
     faults.push('TACIT_PROGRAM_ID: the embedded chain brings its own')
-  const { settlement_parts_v0_max: v0_max } = LIMITS
-  if (read.TACIT_SETTLEMENT_TRANSACTIONS === 0 && read.TACIT_SETTLEMENT_PARTS_MAX > v0_max)
-    faults.push(`TACIT_SETTLEMENT_PARTS_MAX: at most ${v0_max} with TACIT_SETTLEMENT_TRANSACTIONS=v0`)
   if (read.TACIT_ACME_DIRECTORY !== '') faults.push(...acmeContradictions(read))
   const { port } = read.TACIT_LISTEN
   if (port !== 0 && port === read.TACIT_OPERATOR_LISTEN.port)

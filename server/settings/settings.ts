@@ -168,14 +168,9 @@ const ROWS = {
     read: integer(1, LIMITS.order_life_setting_slots_max),
   },
   TACIT_SETTLEMENT_PARTS_MAX: {
-    meaning: 'Parts one settlement batch carries: 28 in a v1 transaction, 5 in v0.',
+    meaning: 'Parts one settlement batch carries.',
     fallback: String(LIMITS.settlement_parts_max),
     read: integer(LIMITS.settlement_parts_min, LIMITS.settlement_parts_max),
-  },
-  TACIT_SETTLEMENT_TRANSACTIONS: {
-    meaning: '`v1`, or `v0` where the endpoints do not take v1; then at most 5 parts. docs/operator.md.',
-    fallback: 'v1',
-    read: oneOf({ v1: 1, v0: 0 }),
   },
   TACIT_RETENTION_DAYS: {
     meaning: 'Days events, final orders and fills stay readable.',

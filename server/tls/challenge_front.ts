@@ -5,15 +5,45 @@
 
 import { type AddressInfo, createServer, type Server, type Socket, connect as tcpConnect } from 'node:net'
 import { createServer as createTlsServer } from 'node:tls'
-import { FRONT_BOUNDS, HELLO_READ_MS, HELLO_SEGMENTS_FREE, IDLE_S } from '../limits'
+import {
+  FRONT_BOUNDS,
+  HELLO_READ_MS,
+  HELLO_SEGMENTS_FREE,
+  IDLE_S,
+  NETWORK_SHARE,
+  SHARE_FREE,
+} from '../limits'
 import { HelloReader } from './client_hello'
-import { Undecided } from './undecided'
+import { networkOf, Undecided } from './undecided'
 
 export type ChallengeAnswer = { cert_pem: string; key_pem: string }
 export type FrontBounds = { total: number; connections: number; bytes: number; hello_ms: number }
 export type Front = {
   /** Stops accepting; resolves when every accepted connection is forwarded or closed. Forwarded ones stay open. */
   close(): Promise<void>
+}
+
+/** Counts the open connections of all fronts of a listener, by network. */
+export class Accepted {
+  private readonly networks = new Map<string, number>()
+  private count = 0
+
+  /** Returns the function that ends the count of an admitted connection; undefined for one beyond `total` or its share. */
+  admit(address: string, total: number): (() => void) | undefined {
+    const network = networkOf(address)
+    const own = this.networks.get(network) ?? 0
+    const is_surplus = this.count >= total * SHARE_FREE && own >= total * NETWORK_SHARE
+    if (this.count >= total || is_surplus) return undefined
+    this.add(network, 1)
+    return () => this.add(network, -1)
+  }
+
+  private add(network: string, change: 1 | -1): void {
+    const count = (this.networks.get(network) ?? 0) + change
+    this.count += change
+    if (count === 0) this.networks.delete(network)
+    else this.networks.set(network, count)
+  }
 }
 
 /**
@@ -24,7 +54,7 @@ export async function openFront(
   at: { hostname: string; port: number },
   venue_port: number,
   answer: ChallengeAnswer,
-  accepted: Set<object>,
+  accepted: Accepted,
   bounds: FrontBounds = FRONT_BOUNDS,
 ): Promise<Front> {
   const challenge = createTlsServer({
@@ -46,9 +76,9 @@ export async function openFront(
   const pending = new Set<Promise<void>>()
   const server = createServer({ allowHalfOpen: true }, (client) => {
     // The runtime's `maxConnections` would not count the connections of earlier fronts.
-    if (accepted.size >= bounds.total) return client.destroy()
-    accepted.add(client)
-    client.once('close', () => accepted.delete(client))
+    const end = accepted.admit(client.remoteAddress ?? '', bounds.total)
+    if (end === undefined) return client.destroy()
+    client.once('close', end)
     const joined = accept(client, undecided, targets)
     pending.add(joined)
     void joined.then(() => pending.delete(joined))

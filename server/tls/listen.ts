@@ -15,7 +15,7 @@ import {
   REQUEST_BYTES_MAX,
 } from '../limits'
 import type { SocketData } from '../sockets/upgrade'
-import { type ChallengeAnswer, type Front, openFront } from './challenge_front'
+import { Accepted, type ChallengeAnswer, type Front, openFront } from './challenge_front'
 
 type ListenOptions = {
   hostname: string
@@ -46,7 +46,7 @@ export function listen(app: Pick<App, 'fetch'>, options: ListenOptions): Listene
   let material = options.tls
   let diverted = false
   let front: Front | undefined
-  const fronted = new Set<object>()
+  const fronted = new Accepted()
   let stopped = false
   const replaceBy = (server: Server<SocketData>) => {
     const replaced = current

@@ -5,7 +5,7 @@
  * would let them lock out everyone.
  */
 
-import { UNDECIDED_SHARE } from '../limits'
+import { NETWORK_SHARE } from '../limits'
 
 type Held = { network: Network; bytes: number }
 /** The connections of one network, oldest first. */
@@ -77,7 +77,7 @@ export class Undecided<C extends object> {
 
   /** The search visits at most as many networks as there are connections, and runs only at a bound. */
   private dropOldest(shareOf: (network: Network) => number): void {
-    let [largest, share] = [undefined as Network | undefined, UNDECIDED_SHARE]
+    let [largest, share] = [undefined as Network | undefined, NETWORK_SHARE]
     for (const network of this.networks.values())
       if (shareOf(network) > share) [largest, share] = [network, shareOf(network)]
     const [oldest] = (largest?.connections as Set<C> | undefined) ?? this.held.keys()

@@ -142,7 +142,7 @@ test('a modify replaces the order on its note, and a rejected one leaves both as
 /** What the face offers to a program without a file system and without Bun. */
 const PORTABLE = `VenueClient, followEvents, judgeEvidence, parsePolicy, collectEvidence, identityOf, verifyReceipt,
   Wallet, preparePlace, commandBytes, absorbEvent, recoverWallet, readVaultHistory, openChainAccess, deposit,
-  readProofs, requestExit, escapeNote, prepareEscape, auditChain`
+  readProofs, requestExit, claimNote, readClaims, auditChain`
 
 async function bundle(names: string, target: 'browser' | 'node'): Promise<string> {
   const entry = join(folder, `${target}.ts`)
@@ -164,7 +164,7 @@ test.skipIf(node === null)('Node runs the whole face but `connect`, which sends 
   const identity = tacit.identityOf(verified)
   const wallet = tacit.loadWallet(wallet_path)!
   const note = wallet.state.notes[0]!
-  const names = `${PORTABLE}, connect, loadWallet, saveWallet, keptProofs`
+  const names = `${PORTABLE}, connect, loadWallet, saveWallet, currentHistory`
   writeFileSync(join(folder, 'face.mjs'), await bundle(names, 'node'))
   const instrument = await client.instrument('SOL-USDC')
   const terms = { instrument, side: 'buy', expiry_slot: 5_000 }

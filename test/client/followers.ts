@@ -2,7 +2,7 @@
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { openChainReader } from '../../client/chain/chain_access'
-import { keptProofs } from '../../client/chain/kept_proofs'
+import { currentHistory } from '../../client/chain/current_history'
 import { absorbRecovered } from '../../client/wallet/absorb_recovered'
 import { type GapLimits, recoverWallet } from '../../client/wallet/recover'
 import { Wallet } from '../../client/wallet/wallet'
@@ -21,14 +21,15 @@ export class Followers {
 
   /** Nothing is left but the seeds. */
   forget(): void {
-    rmSync(this.path, { force: true })
+    rmSync(this.path, { force: true, recursive: true })
     this.wallets = this.of.seeds.map((seed) => new Wallet(seed))
   }
 
   /** @returns transactions the node was asked for. */
   async follow(): Promise<number> {
     const { rpc_url, program_id, limits } = this.of
-    const { proofs, read } = await keptProofs(openChainReader(rpc_url), program_id, this.path)
+    const from = { folder: this.path }
+    const { proofs, read } = await currentHistory(openChainReader(rpc_url), program_id, from)
     const { history, vault } = proofs
     for (const wallet of this.wallets)
       absorbRecovered(wallet, recoverWallet(wallet.seed, history, vault.config.generation, limits), history)

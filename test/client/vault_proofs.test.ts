@@ -2,6 +2,7 @@
 import { expect, test } from 'bun:test'
 import type { VaultState } from '../../client/chain/read_vault'
 import { ProofUnavailable, rebuildLog, VaultProofs } from '../../client/exit/vault_proofs'
+import { HistoryIncomplete } from '../../client/wallet/vault_history'
 import { toHex } from '../../protocol/bytes'
 import { MerkleTree, rootFromPath } from '../../protocol/notes/merkle_tree'
 import { nullifierOf } from '../../protocol/notes/notes'
@@ -87,8 +88,14 @@ test('a history that ends early, or lies about a note or a nullifier, gives no p
   const whole = [...history.events]
   const proofs = () => new VaultProofs(history.read(), vault)
   history.events.pop()
-  expect(reasonOf(() => proofs().check())).toBe('history_differs')
-  expect(reasonOf(() => proofs().requireUnspent(nullifier(second)))).toBe('history_differs')
+  expect(() => proofs().check()).toThrow('lacks settlement batch 2:')
+  expect(() => proofs().requireUnspent(nullifier(second))).toThrow(HistoryIncomplete)
+  history.events.splice(-1)
+  expect(() => proofs().check()).toThrow('lacks leaf 3:')
+  history.events.splice(1)
+  expect(() => proofs().inclusion(output.commitment)).toThrow(ProofUnavailable)
+  expect(() => proofs().check()).toThrow('lacks leaf 1 to 3:')
+  history.events.splice(0, whole.length, ...whole)
   const settled = whole.findIndex(({ kind }) => kind === 'settled')
   const batch = whole[settled]!
   if (batch.kind === 'settled')
@@ -99,7 +106,14 @@ test('a history that ends early, or lies about a note or a nullifier, gives no p
     )
   expect(reasonOf(() => proofs().check())).toBe('history_differs')
   const [deposited] = whole
-  if (deposited?.kind === 'deposited')
-    history.events.splice(0, whole.length, ...whole.with(0, { ...deposited, commitment: deposited.inner }))
+  if (deposited?.kind !== 'deposited') throw new Error('the first event is no deposit')
+  const told = (change: object) =>
+    history.events.splice(0, whole.length, ...whole.with(0, { ...deposited, ...change }))
+  told({ commitment: deposited.inner })
   expect(reasonOf(() => proofs().inclusion(output.commitment))).toBe('history_differs')
+  // The leaf stays, its owner would not find it.
+  for (const change of [{ inner: deposited.commitment }, { amount: 7n }, { mint: deposited.inner }]) {
+    told(change)
+    expect(reasonOf(() => proofs().check())).toBe('history_differs')
+  }
 })

@@ -110,21 +110,21 @@ test('an exit is requested, served, paid and closed; status names each stage fro
 
 const audit = () => said(Bun.spawn([process.execPath, AUDIT, ...where], { stdout: 'pipe', stderr: 'pipe' }))
 
-test('an exit to an account that vanished comes back as a note, and a spent note is refused for its bond', async () => {
+test('a payout to an account that is not there comes back as a note, and a spent note is refused for its bond', async () => {
   const [note] = notesIn((await wallet('notes', ...own())).out)
   const batch = await requested(note!)
   const destination = crypto.getRandomValues(new Uint8Array(32))
-  const payouts = batch.payouts.map((payout) => ({ ...payout, destination }))
+  const payouts = batch.payouts.map(({ nullifier: _, ...payout }) => ({ ...payout, destination }))
   expect(await site.signer.settle({ ...batch, payouts })).toEqual([2])
   const open = await audit()
   expect(open).toMatchObject({ code: 0, error: '' })
   expect(open.out).toMatch(/queue {8}1 of 60 entries, the oldest since slot \d+\n/)
-  // Another destination than the request's: the batch spent the note and did not serve the request.
+  // A withdrawal: the batch spent the note and did not serve the request.
   const spent = await exit('refuse', '--nullifier', toHex(batch.nullifiers[0]!))
   expect(spent).toMatchObject({ code: 0, error: '' })
   expect(await exit('pay', '--number', '2')).toMatchObject({ code: 0, error: '' })
   site.chain.advance(10)
-  expect(await statusOf(note!)).toContain('refunded, payout 2: destination_missing')
+  expect(await statusOf(note!)).toContain('refused: the note is spent')
   const { out } = await wallet('sync', ...where, ...own(), ...GAPS)
   expect(out).toContain('1 notes new')
   expect(out).toMatch(/300 {2}key 1 {2}free {2}refund/)
@@ -132,7 +132,7 @@ test('an exit to an account that vanished comes back as a note, and a spent note
   expect(closed.out).toContain('verdict      agrees')
 }, 60_000)
 
-test('after a missed deadline anyone freezes the vault: bonds return, and notes wait', async () => {
+test('after a missed deadline anyone freezes the vault: bonds return, and claims open', async () => {
   const [note] = notesIn((await wallet('notes', ...own())).out)
   await requested(note!)
   site.chain.advance(10)
@@ -144,8 +144,8 @@ test('after a missed deadline anyone freezes the vault: bonds return, and notes 
   site.chain.advance(2)
   const frozen = await exit('freeze', '--note', note!)
   expect(frozen).toMatchObject({ code: 0, error: '' })
-  expect(frozen.out).toContain('unspent notes wait for claims')
-  expect((await exit('status')).out).toMatch(/frozen since 20[\s\S]*unspent notes wait for claims/)
+  expect(frozen.out).toContain("'exit claim' claims every unspent note")
+  expect((await exit('status')).out).toMatch(/frozen since 20[\s\S]*'exit claim' claims every unspent note/)
   expect(await statusOf(note!)).toContain("'exit close' returns the bond")
   expect(await exit('close', '--note', note!)).toMatchObject({ code: 0, error: '' })
   expect(await statusOf(note!)).toContain('no request')

@@ -2,11 +2,13 @@
 import { afterEach, expect, test } from 'bun:test'
 import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import { fromHex } from '../../protocol/bytes'
+import { nullifierOf } from '../../protocol/notes/notes'
 import * as lies from '../kit/chain/kinds_of_lies'
 import { LyingEndpoint } from '../kit/chain/lying_endpoint'
-import { USDC } from '../kit/venue/embedded_site'
+import { JTO, USDC } from '../kit/venue/embedded_site'
 import { EmbeddedTrading, soon } from '../kit/venue/embedded_trading'
 import { requestExit } from '../kit/venue/request_exit'
+import type { Deposit } from '../kit/venue/trader'
 
 let world: EmbeddedTrading
 let liar: LyingEndpoint
@@ -33,7 +35,7 @@ async function until(holds: () => boolean): Promise<void> {
 }
 const named = () => status().reasons.some((reason) => reason.endsWith(liar.host))
 
-async function liveOrder(): Promise<{ order_id: string; deposit: { commitment: string } }> {
+async function liveOrder(): Promise<{ order_id: string; deposit: Deposit }> {
   const deposit = await world.deposited(world.alice, USDC, 200_000_000n)
   const expiry_slot = world.alice.site.ledger.slot + 5_000
   const { order_id } = await world.site.venue.place('alice', world.alice.place(deposit, { expiry_slot }))
@@ -94,6 +96,38 @@ test('of two, one hides an exit: its note is frozen at once, and it is served wi
   await world.untilAccount(account, false)
   await world.untilBalance(destination, 200_000_001n)
 }, 30_000)
+
+test('the only one invents an exit with its owner’s nullifier: no one is paid, and the truth starts the venue again', async () => {
+  await open(1)
+  const { site } = world
+  const { order_id, deposit } = await liveOrder()
+  const commitment = fromHex(deposit.commitment, 32)!
+  const nullifier = nullifierOf(commitment, fromHex(deposit.opening.blinding, 32)!)
+  const thief = await world.payee(USDC)
+  const mint = decodeBase58(USDC, 32)!
+  const asked = { nullifier, destination: thief, amount: 200_000_000n }
+  liar.lies = lies.inventedExit(site.chain.program_id!, commitment, mint, asked)
+  await until(() => status().matching === 'stopped')
+  expect(status()).toMatchObject({ ready: false })
+  expect(status().reasons).toContain('program_error')
+  expect(await site.venue.order('alice', order_id)).toMatchObject({ reason: 'note_exited' })
+  liar.lies = {}
+  await until(() => site.fatal.length > 0)
+  expect(site.fatal.splice(0).map(({ message }) => message)).toEqual([
+    'batch 1 held exits that the providers disproved',
+  ])
+  await site.venue.close()
+  await site.openVenue()
+  await until(() => status().ready)
+  const expiry_slot = site.venue.time().slot + 5_000
+  const goods = await world.deposited(world.bob, JTO, 3_000_000_000n)
+  await site.venue.place('alice', world.alice.place(deposit, { expiry_slot }))
+  await site.venue.place('bob', world.bob.place(goods, { side: 'sell', expiry_slot }))
+  await world.until('alice', ({ kind }) => kind === 'fill.finalized')
+  expect(world.balance(thief)).toBe(1n)
+  expect((await site.port.readConfig()).spent_root).toEqual(site.hash.spent().root)
+  expect(site.fatal).toEqual([])
+}, 60_000)
 
 test.each([1, 2, 3])(
   'of %d, one invents an exit of a note: its order lives',

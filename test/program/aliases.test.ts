@@ -131,9 +131,8 @@ const CASES: { [name in Exclude<InstructionName, 'emit'>]: Case } = {
       return [vault.chain, vault.opening()]
     },
   ],
-  // With an exit: where its request should be may be any account, which then is not marked.
   settle: [
-    [0, 1, 2, 3, 4, 5, 6, 8].map((from) => `7<-${from}`),
+    [],
     () => {
       const note = requested()
       const batch = note.vault.batchOf({ nullifiers: [note.nullifier], payouts: [note.payout()] })

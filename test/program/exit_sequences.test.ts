@@ -1,9 +1,11 @@
 /**
- * Every short sequence of what can happen to one note: no served owner loses a bond, nothing is paid twice, and an open
- * request can always be served, refused or closed.
+ * Every short sequence of what can happen to one note, by the five instructions that load its request and by payments: no
+ * served owner loses a bond, nothing is paid twice or without a request, an open request can always be served, refused or
+ * closed, and nothing but its note's batch or a freeze removes or changes it before it is served.
  */
 import { expect, test } from 'bun:test'
 import { addressOf } from '../../engine/chain/client/chain_client'
+import { equalBytes, toHex } from '../../protocol/bytes'
 import { SpentLog, spentLogLeaf } from '../../protocol/notes/spent_log'
 import { decodeExitRequest, type ExitRequest } from '../../protocol/vault/accounts'
 import { exitRequestAddress, mintRecordAddress, SYSTEM_PROGRAM } from '../../protocol/vault/addresses'
@@ -14,12 +16,12 @@ import {
   requestExitInstruction,
 } from '../../protocol/vault/exits'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
-import { type PayoutFields, settleInstruction } from '../../protocol/vault/settle'
+import { settleInstruction } from '../../protocol/vault/settle'
 import { ExitNote } from '../kit/vault/exit_note'
 import { bytes32, EXIT_DELAY_S } from '../kit/vault/open_vault'
 import { testKey } from '../kit/vault/vault_chain'
 
-const LENGTH = 6
+const LENGTH = 7
 const bond_payer = testKey('bond payer')
 const refuser = testKey('refuser')
 const note = new ExitNote('deposit')
@@ -34,6 +36,10 @@ const records = [config, tree, ring, queue, mintRecordAddress(program, vault.min
 const tokens = [vault.vault_token, note.destination, elsewhere]
 const touched = [...records, ...tokens, request_account, bond_payer.key, refuser.key]
 const REQUESTING = requestExitInstruction(note.requestOf(bond_payer.key))
+const REQUESTING_ELSEWHERE = requestExitInstruction({
+  ...note.requestOf(bond_payer.key),
+  destination: elsewhere,
+})
 const log = new SpentLog()
 log.append([spentLogLeaf(1, [nullifier])])
 /** Only one batch is ever sent in a sequence, because an honest signer spends a note once. */
@@ -48,11 +54,13 @@ const REFUSAL = refuseExitInstruction({
 })
 const CLOSING = closeExitInstruction({ program, nullifier, bond_payer: bond_payer.key })
 const FREEZING = freezeInstruction(program, nullifier)
-const serving = () => settleInstruction(vault.batchOf({ nullifiers: [nullifier], payouts: [note.payout()] }))
-const differing = { ...note.payout(), destination: elsewhere }
+const spend = (...destinations: Uint8Array[]) => {
+  const payouts = destinations.map((destination) => ({ ...note.payout(), destination }))
+  return settleInstruction(vault.batchOf({ nullifiers: [nullifier], payouts }))
+}
 
-/** What happened so far, beside what the accounts say. */
-type History = { spent: boolean; served: boolean; paid: boolean; frozen: boolean }
+/** What happened so far, beside what the accounts say. `asked`: the bytes of the request, while it must be open. */
+type History = { asked?: string | undefined; spent: boolean; served: boolean; paid: boolean; frozen: boolean }
 
 const START: History = { spent: false, served: false, paid: false, frozen: false }
 
@@ -63,18 +71,17 @@ const request = (): ExitRequest | undefined => {
 
 /** What can be tried, and what has happened where it lands; undefined where it cannot be built. */
 function stepsOf(old: History): Record<string, [VaultInstruction, History] | undefined> {
-  const spend = (payouts: PayoutFields[]) =>
-    settleInstruction(vault.batchOf({ nullifiers: [nullifier], payouts }))
-  const spent = { ...old, spent: true }
+  const spent = { ...old, asked: undefined, spent: true }
   const waiting = chain.queue().entries.length > 0
   return {
     request: [REQUESTING, { ...old, served: false }],
-    serve: old.spent ? undefined : [serving(), { ...spent, served: request() !== undefined }],
-    'serve differently': old.spent ? undefined : [spend([differing]), spent],
-    'spend otherwise': old.spent ? undefined : [spend([]), spent],
+    'request elsewhere': [REQUESTING_ELSEWHERE, { ...old, served: false }],
+    serve: old.spent ? undefined : [spend(note.destination), { ...spent, served: true }],
+    'serve elsewhere': old.spent ? undefined : [spend(elsewhere), { ...spent, served: true }],
+    'spend otherwise': old.spent ? undefined : [spend(), spent],
     refuse: [REFUSAL, old],
     close: [CLOSING, old],
-    freeze: [FREEZING, { ...old, frozen: true }],
+    freeze: [FREEZING, { ...old, asked: undefined, frozen: true }],
     pay: waiting ? [vault.payment(), { ...old, paid: true }] : undefined,
   }
 }
@@ -103,13 +110,19 @@ function judge(path: string, history: History): void {
   same(vault.balance(vault.vault_token), liabilities + queued)
   same(bonds(), ALL_BONDS)
   same(chain.config().frozen, history.frozen)
+  if (history.asked !== undefined) same(bytesOf(request_account), history.asked)
   const present = request()
+  for (const to of history.spent || history.frozen ? [] : [note.destination, elsewhere]) {
+    const asked = present !== undefined && equalBytes(present.destination, to)
+    same(chain.outcome(spend(to), vault.signer), asked ? 'landed' : 'payout_mismatch')
+  }
   if (present === undefined) return
   same(present.served, history.served)
   same(chain.outcome(CLOSING), history.served || history.frozen ? 'landed' : 'exit_open')
   if (history.spent) same(chain.outcome(REFUSAL), history.served ? 'exit_served' : 'landed')
-  else if (!history.frozen) same(chain.outcome(serving(), vault.signer), 'landed')
 }
+
+const bytesOf = (key: Uint8Array): string => toHex(chain.account(key)?.data ?? new Uint8Array())
 
 let states = 0
 
@@ -122,7 +135,11 @@ function explore(path: string[], history: History): void {
     const before = snapshot()
     setTime(history.frozen || name === 'freeze')
     const fee_payer = name.startsWith('s') ? vault.signer : chain.payer
-    if (chain.send(step[0], fee_payer).ok) explore([...path, name], step[1])
+    if (chain.send(step[0], fee_payer).ok) {
+      const [, after] = step
+      const asked = name.startsWith('request') && !after.spent ? bytesOf(request_account) : after.asked
+      explore([...path, name], { ...after, asked })
+    }
     restore(before)
     setTime(history.frozen)
   }
@@ -131,5 +148,5 @@ function explore(path: string[], history: History): void {
 test('every sequence of requests, batches, refusals, closings, freezes and payments', () => {
   setTime(false)
   explore([], START)
-  expect(states).toBeGreaterThan(150)
+  expect(states).toBeGreaterThan(250)
 }, 30_000)

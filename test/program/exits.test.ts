@@ -154,50 +154,50 @@ test('an exit to an unusable destination becomes the note of its request', () =>
   expect(note.vault.chain.tree().root).toEqual(note.vault.tree.root())
 })
 
-test('a payout that differs from the request lands and leaves the request open', () => {
+test('an exit whose payout differs from its request is rejected, and the request stays', () => {
+  const note = requested()
+  const { vault, nullifier } = note
+  const other = bytes32('other mint')
+  const source = bytes32('other source')
+  landed(vault.registerMint(other))
+  vault.setToken(source, { mint: other, owner: vault.trader.key, amount: 50_000n })
+  vault.depositIn(other, source, 50_000n)
   const differences: Partial<PayoutFields>[] = [
     { amount: 39_999n },
     { destination: bytes32('elsewhere') },
     { inner: element('other') },
+    { mint: other },
   ]
   for (const difference of differences) {
-    const note = requested()
-    const payout = { ...note.payout(), ...difference }
-    const { payouts } = note.vault.settle({ nullifiers: [note.nullifier], payouts: [payout] })
-    expect(payouts[0]).toMatchObject({ kind: 'exit', served: false, amount: payout.amount })
+    const payouts = [{ ...note.payout(), ...difference }]
+    expect(errorOf(vault.send(vault.batchOf({ nullifiers: [nullifier], payouts })))).toBe('payout_mismatch')
     expect(requestOf(note).served).toBe(false)
-    expect(errorOf(close(note))).toBe('exit_open')
-    landed(refuse(note))
   }
+  vault.settle({ nullifiers: [nullifier], payouts: [note.payout()] })
 })
 
-test('an exit in another mint than its request’s is queued and leaves the request open', () => {
+test('an exit without a request, or whose request is elsewhere, of another note or served, is rejected', () => {
+  const missing = new ExitNote('deposit')
+  const unasked = missing.vault.batchOf({ nullifiers: [missing.nullifier], payouts: [missing.payout()] })
+  expect(errorOf(missing.vault.send(unasked))).toBe('payout_mismatch')
   const note = requested()
-  const other = bytes32('other mint')
-  const source = bytes32('other source')
-  landed(note.vault.registerMint(other))
-  note.vault.setToken(source, { mint: other, owner: note.vault.trader.key, amount: 50_000n })
-  note.vault.depositIn(other, source, 50_000n)
-  const payout = { ...note.payout(), mint: other }
-  const { payouts } = note.vault.settle({ nullifiers: [note.nullifier], payouts: [payout] })
-  expect(payouts[0]).toMatchObject({ served: false, mint: other })
-})
-
-test('an exit whose request is missing, foreign or served before lands without serving', () => {
-  const note = new ExitNote('deposit')
   const { vault, nullifier } = note
-  expect(vault.settle({ nullifiers: [nullifier], payouts: [note.payout()] }).payouts[0]!.served).toBe(false)
-  const second = requested()
-  const batch = settleInstruction(
-    second.vault.batchOf({ nullifiers: [second.nullifier], payouts: [second.payout()] }),
-  )
-  for (const address of [second.vault.source, second.vault.chain.vault.config, bytes32('nowhere')]) {
+  const copy = bytes32('copy')
+  vault.chain.setAccount(copy, requestAccount(note)!.data, vault.program)
+  const exit = { nullifiers: [nullifier], payouts: [note.payout()] }
+  const batch = settleInstruction(vault.batchOf(exit))
+  for (const address of [vault.source, vault.chain.vault.config, bytes32('nowhere'), copy]) {
     const accounts = batch.accounts.map((one, at) => (at === 7 ? { ...one, address } : one))
-    expect(second.vault.chain.outcome({ ...batch, accounts }, second.vault.signer)).toBe('landed')
+    expect(vault.chain.outcome({ ...batch, accounts }, vault.signer)).toBe('payout_mismatch')
   }
-  const payouts = { nullifiers: [second.nullifier], payouts: [{ ...second.payout(), amount: 20_000n }] }
-  second.vault.settle(payouts)
-  landed(second.vault.chain.send(refuseExitInstruction(second.refusalOf(refuser.key))))
+  const [another] = elements('another', 1)
+  const of_another = settleInstruction(
+    vault.batchOf({ nullifiers: [another!], payouts: [{ ...note.payout(), nullifier: another }] }),
+  )
+  of_another.accounts[7]!.address = exitRequestAddress(vault.program, nullifier)
+  expect(vault.chain.outcome(of_another, vault.signer)).toBe('payout_mismatch')
+  vault.settle(exit)
+  expect(errorOf(vault.send(vault.batchOf(exit)))).toBe('payout_mismatch')
 })
 
 test('a request that would be served must be writable', () => {
@@ -212,8 +212,8 @@ test('a request that would be served must be writable', () => {
 test('a batch serves an exit once, and only for a nullifier it spends', () => {
   const note = requested()
   const { vault, nullifier } = note
-  const half = { ...note.payout(), amount: 20_000n }
-  const batch = vault.batchOf({ nullifiers: [nullifier], payouts: [half, half] })
+  vault.deposit(50_000n, element('liquidity'))
+  const batch = vault.batchOf({ nullifiers: [nullifier], payouts: [note.payout(), note.payout()] })
   expect(errorOf(vault.send(batch))).toBe('payout_mismatch')
   const { accounts, data, program } = settleInstruction(
     vault.batchOf({ nullifiers: [nullifier], payouts: [note.payout()] }),
@@ -299,11 +299,6 @@ test('a copy of a request at another address is no request', () => {
   const freezing = freezeInstruction(vault.program, nullifier)
   freezing.accounts[2]!.address = copy
   expect(vault.chain.outcome(freezing)).toBe('wrong_address')
-  const batch = settleInstruction(vault.batchOf({ nullifiers: [nullifier], payouts: [note.payout()] }))
-  batch.accounts[7]!.address = copy
-  landed(vault.chain.send(batch, vault.signer))
-  expect(requestOf(note).served).toBe(false)
-  expect(decodeExitRequest(vault.chain.account(copy)!.data)!.served).toBe(false)
 })
 
 test('a missed deadline freezes the vault permanently; queued payouts stay payable', () => {

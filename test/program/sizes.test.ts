@@ -48,6 +48,7 @@ test('settlements: 28 orders; 13 exits; 24 withdrawals with their change', () =>
   expect(size({ vault }, settleInstruction(vault.batchOf(orders)))).toBe(4_064)
   const nullifiers = elements('e', 13)
   const exits = nullifiers.map((nullifier) => ({ ...vault.withdrawal(1n, bytes32('to')), nullifier }))
+  for (const exit of exits) vault.putRequest(exit)
   expect(size({ vault }, settleInstruction(vault.batchOf({ nullifiers, payouts: exits })))).toBe(2_366)
   const withdrawals = Array.from({ length: 24 }, () => vault.withdrawal(1n, bytes32('to')))
   const outputs = outputsOf(elements('d', 24))
@@ -60,6 +61,20 @@ test('payments: 8 entries in one mint', () => {
   const payouts = Array.from({ length: 8 }, (_, at) => vault.withdrawal(1n, bytes32(`to ${at}`)))
   vault.settle({ payouts })
   expect(size({ vault }, vault.payment())).toBe(822)
+})
+
+test('payments: 8 entries in 8 mints', () => {
+  const vault = runningVault()
+  const payouts = Array.from({ length: 8 }, (_, at) => {
+    const mint = bytes32(`mint ${at}`)
+    const source = bytes32(`source ${at}`)
+    landed(vault.registerMint(mint))
+    vault.setToken(source, { mint, owner: vault.trader.key, amount: 5_000n })
+    vault.depositIn(mint, source, 5_000n)
+    return { ...vault.withdrawal(1n, bytes32(`to ${at}`)), mint }
+  })
+  expect(size({ vault }, settleInstruction(vault.batchOf({ payouts })))).toBe(1_377)
+  expect(size({ vault }, vault.payment())).toBe(1_494)
 })
 
 test('exits: a refusal of a batch with the most nullifiers is the largest', () => {

@@ -158,7 +158,43 @@ describe('receipt tree', () => {
         const path = paths[index]!.map(b)
         expect(isInReceipt(leaf, index, path, root)).toBe(true)
         expect(isInReceipt(treeLeaf(Uint8Array.of(99)), index, path, root)).toBe(false)
+        if (path.length > 0) expect(isInReceipt(leaf, index, path.slice(1), root)).toBe(false)
+        expect(isInReceipt(leaf, index, [...path, root], root)).toBe(false)
       })
+    }
+  })
+
+  /** A path of random nodes with its root: the sides of leaf `index` of `size` (RFC 9162 section 2.1.3.2). */
+  const climbed = (leaf: Uint8Array, index: bigint, size: bigint) => {
+    let [root, node, last] = [leaf, index, size - 1n]
+    const path: Uint8Array[] = []
+    for (; last > 0n; node /= 2n, last /= 2n) {
+      if (node % 2n === 0n && node === last) continue
+      const sibling = crypto.getRandomValues(new Uint8Array(32))
+      path.push(sibling)
+      root = sha256(Uint8Array.of(1), ...(node % 2n === 1n ? [sibling, root] : [root, sibling]))
+    }
+    return { path, root }
+  }
+
+  test('every index of a group of up to 2^32 commands has its sides, and no other number has them', () => {
+    const leaf = treeLeaf(Uint8Array.of(1))
+    const sizes = [2n, 3n, 1_000n, 2n ** 20n + 1n, 2n ** 31n, 2n ** 32n - 1n, 2n ** 32n]
+    for (const size of sizes)
+      for (const index of [0n, 1n, size / 3n, (size / 2n) & ~1n, size - 2n, size - 1n]) {
+        const { path, root } = climbed(leaf, index, size)
+        expect([size, index, isInReceipt(leaf, Number(index), path, root)]).toEqual([size, index, true])
+        for (const other of [-1, 0.5, Number.NaN, Number(index) + 2 ** 32, Number(index) + 2 ** 33])
+          expect([size, other, isInReceipt(leaf, other, path, root)]).toEqual([size, other, false])
+      }
+  })
+
+  test('a path for more than 2^32 commands is none', () => {
+    const leaf = treeLeaf(Uint8Array.of(1))
+    for (const index of [0n, 5n, 2n ** 32n - 1n]) {
+      const { path, root } = climbed(leaf, index, 2n ** 32n + 1n)
+      expect(path.length).toBe(33)
+      expect(isInReceipt(leaf, Number(index), path, root)).toBe(false)
     }
   })
 })

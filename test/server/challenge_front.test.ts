@@ -5,7 +5,7 @@ import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
 import { connect as tlsConnect } from 'node:tls'
 import { FRONT_BOUNDS } from '../../server/limits'
-import { type FrontBounds, openFront } from '../../server/tls/challenge_front'
+import { Accepted, type FrontBounds, openFront } from '../../server/tls/challenge_front'
 import { type Listener, listen, requireFreePort } from '../../server/tls/listen'
 import { helloMessage, recordsOf, runtimeHello } from '../kit/server/client_hellos'
 import { TOKEN } from '../kit/server/harness'
@@ -30,23 +30,19 @@ afterEach(async () => {
   for (const end of ends.reverse()) await end()
 })
 
-/** A socket of a stranger; `closed` resolves when the front ends it. */
-function stranger(port: number, first?: Uint8Array): { socket: Socket; closed: Promise<void> } {
-  const socket = connect(port, '127.0.0.1')
+/** A socket of a stranger, from any address of the loopback network; `closed` resolves when the front ends it. */
+function stranger(port: number, first?: Uint8Array, localAddress = '127.0.0.1') {
+  const socket = connect({ port, host: '127.0.0.1', localAddress })
   socket.setNoDelay(true)
   socket.on('error', () => undefined)
   socket.on('data', () => undefined)
   if (first !== undefined) socket.write(first)
   ends.push(() => socket.destroy())
-  return { socket, closed: new Promise((resolve) => socket.once('close', () => resolve())) }
+  return { socket, closed: new Promise<void>((resolve) => socket.once('close', () => resolve())) }
 }
 
 /** A venue's listener that is plain TCP, so that bytes can be compared. */
-async function plainVenue(
-  serve: (socket: Socket) => void,
-  bounds?: FrontBounds,
-  accepted = new Set<object>(),
-) {
+async function plainVenue(serve: (socket: Socket) => void, bounds?: FrontBounds, accepted = new Accepted()) {
   const open = new Set<Socket>()
   const server: Server = createServer({ allowHalfOpen: true }, (socket) => {
     open.add(socket)
@@ -208,30 +204,59 @@ test('a connection that is forwarded keeps nothing of its hello', async () => {
   expect((await open(50)) - before).toBeLessThan(50 * 6)
 })
 
+/** The venue's answer, or that the front closed the connection. */
+const answered = ({ socket }: ReturnType<typeof stranger>) =>
+  new Promise<string>((resolve) => {
+    socket.once('data', (part) => resolve(String(part)))
+    socket.once('close', () => resolve('closed'))
+  })
+const serveAnswer = (socket: Socket) => {
+  socket.once('data', () => socket.write('answer'))
+  socket.on('end', () => socket.end())
+}
+
 test('the connection beyond the total is closed at once, and one that ends makes room', async () => {
-  const bounds = { ...FRONT_BOUNDS, total: 4 }
-  const accepted = new Set<object>()
-  const serve = (socket: Socket) => {
-    socket.once('data', () => socket.write('answer'))
-    socket.on('end', () => socket.end())
-  }
-  const { port } = await plainVenue(serve, bounds, accepted)
+  const bounds = { ...FRONT_BOUNDS, total: 16 }
+  const accepted = new Accepted()
+  const { port } = await plainVenue(serveAnswer, bounds, accepted)
   // Of an earlier front, whose connections outlive it.
-  accepted.add({})
-  const answered = ({ socket }: ReturnType<typeof stranger>) =>
-    new Promise<string>((resolve) => {
-      socket.once('data', (part) => resolve(String(part)))
-      socket.once('close', () => resolve('closed'))
-    })
-  const forwarded = [stranger(port, HELLO), stranger(port, HELLO)]
+  for (let at = 0; at < 13; at += 1) accepted.admit(`198.51.100.${at}`, bounds.total)
+  const forwarded = [stranger(port, HELLO, '127.0.0.2'), stranger(port, HELLO, '127.0.0.3')]
   for (const one of forwarded) expect(await answered(one)).toBe('answer')
-  const idle = stranger(port)
+  const idle = stranger(port, undefined, '127.0.0.4')
   await new Promise((resolve) => idle.socket.once('connect', resolve))
-  expect(await answered(stranger(port, HELLO))).toBe('closed')
+  expect(await answered(stranger(port, HELLO, '127.0.0.5'))).toBe('closed')
   expect(idle.socket.destroyed).toBe(false)
   forwarded[0]!.socket.destroy()
   let outcome = ''
-  while (outcome !== 'answer') outcome = await answered(stranger(port, HELLO))
+  while (outcome !== 'answer') outcome = await answered(stranger(port, HELLO, '127.0.0.5'))
+})
+
+test('one network gets half of the total, and then each network a sixteenth', async () => {
+  const bounds = { ...FRONT_BOUNDS, total: 32 }
+  const { port } = await plainVenue(serveAnswer, bounds)
+  const from = async (address: string, count: number) => {
+    const outcomes: string[] = []
+    for (let at = 0; at < count; at += 1) outcomes.push(await answered(stranger(port, HELLO, address)))
+    return outcomes.filter((outcome) => outcome === 'answer').length
+  }
+  expect(await from('127.0.0.1', 20)).toBe(16)
+  for (let network = 2; network < 10; network += 1) expect(await from(`127.0.0.${network}`, 3)).toBe(2)
+  expect(await from('127.0.0.10', 1)).toBe(0)
+})
+
+test('a network counts over all fronts, in either notation, until its connections are closed', () => {
+  const accepted = new Accepted()
+  const ends = Array.from({ length: 8 }, () => accepted.admit('198.51.100.1', 16)!)
+  expect(accepted.admit('::ffff:198.51.100.1', 16)).toBeUndefined()
+  const other = accepted.admit('2001:db8:1:2::3', 16)!
+  expect(accepted.admit('2001:db8:1:2:4::5', 16)).toBeUndefined()
+  other()
+  expect(accepted.admit('2001:db8:1:2:4::5', 16)).toBeFunction()
+  for (const end of ends.splice(0, 2)) end()
+  expect(accepted.admit('198.51.100.1', 16)).toBeFunction()
+  for (const end of ends) end()
+  expect([...(Reflect.get(accepted, 'networks') as Map<string, number>).values()]).toEqual([1, 1])
 })
 
 test('the deadline counts from the start of the connection, whatever it sends', async () => {

@@ -128,11 +128,6 @@ describe('settings', () => {
     expect(readConfig({ ...PRODUCTION, TACIT_OPERATOR_LISTEN: '0.0.0.0:443' }).faults).toEqual([
       'TACIT_OPERATOR_LISTEN: the port of TACIT_LISTEN',
     ])
-    const v0 = { ...PRODUCTION, TACIT_SETTLEMENT_TRANSACTIONS: 'v0' }
-    expect(readConfig(v0).faults).toEqual([
-      'TACIT_SETTLEMENT_PARTS_MAX: at most 5 with TACIT_SETTLEMENT_TRANSACTIONS=v0',
-    ])
-    expect(readConfig({ ...v0, TACIT_SETTLEMENT_PARTS_MAX: '5' }).config?.transactions).toBe(0)
   })
 
   test('are printed with their meanings, secrets masked', () => {

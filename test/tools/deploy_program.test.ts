@@ -1,4 +1,4 @@
-/** The vault's program is deployed, opened, upgraded and sealed over plain JSON-RPC; what was interrupted goes on. */
+/** The vault's program is deployed, opened and upgraded over plain JSON-RPC; what was interrupted goes on. */
 
 import { expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
@@ -20,6 +20,11 @@ import {
 import { clientsOf, withChain } from '../kit/chain/chain_folder'
 
 const ELF = new Uint8Array(readFileSync(join(import.meta.dir, '../../program/vault.so')))
+const keyOf = (seed: Uint8Array) => ({ address: publicKeyOf(seed), seed })
+async function fund(chain: { url: string }, seed: Uint8Array): Promise<void> {
+  const address = encodeBase58(publicKeyOf(seed)) as Address
+  await clientsOf(chain).rpc.requestAirdrop(address, lamports(100_000_000_000n)).send()
+}
 const random = () => crypto.getRandomValues(new Uint8Array(32))
 const failure = (promise: Promise<unknown>): Promise<string> =>
   promise.then(
@@ -27,22 +32,22 @@ const failure = (promise: Promise<unknown>): Promise<string> =>
     (error: Error) => error.message,
   )
 
-test('deploy, initialize, extend and upgrade, renounce', async () => {
+test('deploy, initialize, extend and upgrade', async () => {
   await withChain({ slot_ms: 4, finalized_depth: 4 }, async (chain) => {
-    const keys = { payer: random(), authority: random(), program: random() }
-    const payer = encodeBase58(publicKeyOf(keys.payer)) as Address
-    await clientsOf(chain).rpc.requestAirdrop(payer, lamports(100_000_000_000n)).send()
+    const [payer, authority, address] = [random(), random(), random()]
+    await fund(chain, payer)
     const steps: string[] = []
     const run: DeployRun = {
       rpc_urls: [chain.url],
       elf: ELF,
-      keys,
+      payer,
+      authority: keyOf(authority),
+      program: keyOf(address),
       priority_fee_lamports: 0n,
-      renounce: false,
       step: (what) => void steps.push(what),
     }
     const plan = await planProgram(run)
-    expect(plan).toMatchObject({ kind: 'deploy', deployed: undefined, elf_bytes: ELF.length })
+    expect(plan).toMatchObject({ kind: 'deploy', deployed: undefined, buffer_authority: undefined })
     expect(toHex(plan.elf_sha256)).toBe(toHex(sha256(ELF)))
     expect(steps).toEqual([])
 
@@ -53,47 +58,52 @@ test('deploy, initialize, extend and upgrade, renounce', async () => {
     }
     expect(await failure(deployProgram({ ...run, step: stop }))).toBe('interrupted')
     const rest = await planProgram(run)
-    expect(rest.buffer_exists).toBe(true)
+    expect(rest.buffer_authority).toEqual(publicKeyOf(authority))
     expect(rest.offsets.length).toBeLessThan(plan.offsets.length)
-    await deployProgram(run)
+    expect(await deployProgram(run)).toBeUndefined()
     expect((await planProgram(run)).kind).toBe('unchanged')
 
-    const program = publicKeyOf(keys.program)
+    const program = publicKeyOf(address)
     const opened = initializeInstruction({
       program,
       program_data: programDataAddress(program),
-      deployer: publicKeyOf(keys.authority),
-      admin: publicKeyOf(keys.payer),
+      deployer: publicKeyOf(authority),
+      admin: publicKeyOf(payer),
       settlement_signer: random(),
       exit_delay_s: 3_600,
       genesis_hash: chain.machine.genesis_hash,
     })
-    const authority = encodeBase58(publicKeyOf(keys.authority)) as Address
-    await clientsOf(chain).rpc.requestAirdrop(authority, lamports(10_000_000_000n)).send()
-    await administerVault([chain.url], [keys.payer, keys.authority], opened, 0n)
+    await fund(chain, authority)
+    await administerVault([chain.url], [payer, authority], opened, 0n)
     const vault = await readDeployment([chain.url], program)
     expect(vault.config).toMatchObject({ epoch: 0, generation: 0, exit_delay_s: 3_600 })
-    const twice = failure(administerVault([chain.url], [keys.payer, keys.authority], opened, 0n))
+    const twice = failure(administerVault([chain.url], [payer, authority], opened, 0n))
     expect(await twice).toContain('the chain refused')
 
-    const longer = concatBytes(ELF, Uint8Array.of(1, 2, 3, 4))
-    const upgrade = await deployProgram({ ...run, elf: longer, renounce: true })
-    expect(upgrade).toMatchObject({ kind: 'upgrade', extension_bytes: 10_240 })
-    expect(steps.slice(-3)).toEqual(['extend by 10240', 'upgrade', 'renounce'])
+    const longer = { ...run, elf: concatBytes(ELF, Uint8Array.of(1, 2, 3, 4)) }
+    expect(await planProgram(longer)).toMatchObject({ kind: 'upgrade', extension_bytes: 10_240 })
+    expect(await deployProgram(longer)).toBeUndefined()
+    expect(steps.slice(-2)).toEqual(['extend by 10240', 'upgrade'])
     expect((await readDeployment([chain.url], program)).config.exit_delay_s).toBe(3_600)
-    expect(await failure(planProgram(run))).toContain('nobody may upgrade')
+    expect(await failure(planProgram({ ...run, authority: keyOf(payer) }))).toContain(
+      'may upgrade the program, not',
+    )
   })
 }, 30_000)
 
-test('one key may both pay and hold the right to upgrade', async () => {
+test('one key may both pay and hold the right to upgrade; a first deployment needs the keys', async () => {
   await withChain({ slot_ms: 4, finalized_depth: 4 }, async (chain) => {
-    const authority = random()
-    const keys = { payer: authority, authority, program: random() }
-    const payer = encodeBase58(publicKeyOf(authority)) as Address
-    await clientsOf(chain).rpc.requestAirdrop(payer, lamports(100_000_000_000n)).send()
-    const run = { rpc_urls: [chain.url], elf: ELF, keys, priority_fee_lamports: 0n, step: () => {} }
-    await deployProgram({ ...run, renounce: false })
-    expect(await planProgram(run)).toMatchObject({ kind: 'unchanged', deployed: { authority: payer } })
+    const payer = random()
+    await fund(chain, payer)
+    const keys = { payer, authority: keyOf(payer), program: keyOf(random()) }
+    const run = { rpc_urls: [chain.url], elf: ELF, ...keys, priority_fee_lamports: 0n, step: () => {} }
+    const keyless = { ...run, authority: { address: publicKeyOf(payer) } }
+    expect(await failure(planProgram(keyless))).toContain('a first deployment needs the keys')
+    await deployProgram(run)
+    expect(await planProgram(run)).toMatchObject({
+      kind: 'unchanged',
+      deployed: { authority: publicKeyOf(payer) },
+    })
   })
 })
 

@@ -1,104 +1,217 @@
-/** Runs the vault's one-instruction commands: chooses the signers and prints the effect before sending. */
+/** Runs the commands of deployer, admin and upgrade authority: sends with a key file, or writes the unsigned transaction. */
+import { join } from 'node:path'
 import { type Options, UsageFault } from '../../client/cli/command'
-import { readDeployment, readGenesis } from '../../engine/chain/client/read_vault'
+import { Refused } from '../../client/verify/transcript'
+import { chainAddresses } from '../../engine/chain/client/chain_client'
+import { readConfig, readGenesis, VaultAbsent } from '../../engine/chain/client/read_vault'
+import type { RpcPool } from '../../engine/chain/client/rpc_pool'
+import type { VaultConfig } from '../../engine/ports'
 import { encodeBase58 } from '../../protocol/base58'
 import { publicKeyOf } from '../../protocol/sign'
 import { programDataAddress, TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../protocol/vault/addresses'
 import {
   authorizeRestoreInstruction,
+  declareOutageInstruction,
   initializeInstruction,
   pauseInstruction,
   registerMintInstruction,
   rotateSignerInstruction,
+  setAdminInstruction,
   unpauseInstruction,
 } from '../../protocol/vault/admin'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
-import { administerVault, withRpc } from './deploy_program'
+import { type Key, withRpc } from './deploy_program'
+import { describe } from './describe'
+import { landTransaction } from './land_transaction'
+import { decodeNonce, renounceUpgrades, setAuthority } from './loader'
+import { isElf, readAccounts, readCode } from './plan_deployment'
+import { refusingV1, requireTestedCode, testedBinary } from './preflight'
+import { type Draft, writeDraft } from './unsigned'
 
 export const TEXTS = [
   ...(['rpc', 'payer', 'authority', 'admin', 'program', 'elf', 'signer', 'exit-delay', 'mint'] as const),
-  ...(['token-program', 'min-deposit', 'min-exit', 'key', 'priority-fee'] as const),
+  ...(['token-program', 'min-deposit', 'min-exit', 'key', 'priority-fee', 'extra', 'new', 'buffer'] as const),
+  ...(['unsigned', 'nonce', 'signed', 'with'] as const),
 ] as const
-export const FLAGS = ['renounce', 'execute'] as const
+export const FLAGS = ['execute'] as const
 export type ProgramOptions = Options<(typeof TEXTS)[number], (typeof FLAGS)[number]>
+
+export const ELF = join(import.meta.dir, '../../program/vault.so')
 
 export const rpcUrls = (options: ProgramOptions): string[] =>
   options.text('rpc', process.env['SOLANA_RPC_URL']).split(',')
 
-type Action = { seeds: [Uint8Array, ...Uint8Array[]]; instruction: VaultInstruction; means: string }
-
-/** Prints instruction and signers; sends only with `--execute`. */
-export async function administer(command: string, options: ProgramOptions): Promise<void> {
-  const { seeds, instruction, means } = await actionOf(command, options)
-  const signers = seeds.map((seed) => encodeBase58(publicKeyOf(seed)))
-  const program = encodeBase58(instruction.program)
-  console.log(
-    JSON.stringify({ command, program, signers, data_bytes: instruction.data.length, means }, null, 2),
-  )
-  if (!options.flag('execute')) return console.log('dry run: nothing was sent; add --execute')
-  const fee = options.amount('priority-fee', '0')
-  console.log(`landed: ${await administerVault(rpcUrls(options), seeds, instruction, fee)}`)
-  const { config } = await readDeployment(rpcUrls(options), instruction.program)
-  const { epoch, generation, paused, frozen, exit_delay_s, pending } = config
-  console.log(JSON.stringify({ epoch, generation, paused, frozen, exit_delay_s, pending }, null, 2))
+/** A key file, or with `--unsigned` the address of a key that this command never sees. */
+export function keyOf(options: ProgramOptions, name: 'admin' | 'authority' | 'payer' | 'program'): Key {
+  if (options.optional('unsigned') !== undefined) return { address: options.address(name) }
+  const seed = options.seed(name)
+  return { address: publicKeyOf(seed), seed }
 }
 
-async function actionOf(command: string, options: ProgramOptions): Promise<Action> {
+type Admin = { program: Uint8Array; admin: Uint8Array }
+/** The instructions that the admin alone signs. */
+const BY_ADMIN: Readonly<Record<string, (fields: Admin, options: ProgramOptions) => VaultInstruction>> = {
+  pause: pauseInstruction,
+  unpause: unpauseInstruction,
+  'declare-outage': (fields, options) =>
+    declareOutageInstruction({ ...fields, extra_s: Number(options.amount('extra')) }),
+  'announce-restore': (fields) => authorizeRestoreInstruction({ ...fields, action: 'announce' }),
+  'cancel-restore': (fields) => authorizeRestoreInstruction({ ...fields, action: 'cancel' }),
+  'announce-signer': (fields, options) =>
+    rotateSignerInstruction({ ...fields, action: 'announce', key: options.address('key') }),
+  'apply-signer': (fields) => rotateSignerInstruction({ ...fields, action: 'apply' }),
+  'cancel-signer': (fields) => rotateSignerInstruction({ ...fields, action: 'cancel' }),
+  'announce-admin': (fields, options) =>
+    setAdminInstruction({ ...fields, action: 'announce', key: options.address('key') }),
+  'apply-admin': (fields) => setAdminInstruction({ ...fields, action: 'apply' }),
+  'cancel-admin': (fields) => setAdminInstruction({ ...fields, action: 'cancel' }),
+}
+
+type Action = {
+  instruction: VaultInstruction
+  /** Fee payer and signer; often one key. */
+  keys: [Key, Key]
+}
+
+async function actionOf(rpc: RpcPool, command: string, options: ProgramOptions): Promise<Action> {
   const program = options.address('program')
-  if (command === 'initialize') return initialize(program, options)
-  const seed = options.seed('admin')
-  const admin = publicKeyOf(seed)
-  const by = (instruction: VaultInstruction, means: string): Action => ({ seeds: [seed], instruction, means })
-  switch (command) {
-    case 'register-mint': {
-      const token_program = tokenProgram(options.text('token-program', 'spl'))
-      const bounds = { min_deposit: options.amount('min-deposit'), min_exit: options.amount('min-exit') }
-      const mint = options.address('mint')
-      const fields = { program, admin, payer: admin, mint, token_program, ...bounds }
-      return by(registerMintInstruction(fields), 'the vault takes this mint; its bounds are final')
-    }
-    case 'pause':
-      return by(pauseInstruction({ program, admin }), 'deposits and settlement stop at once, exits never')
-    case 'unpause':
-      return by(unpauseInstruction({ program, admin }), 'deposits and settlement go on')
-    case 'announce-restore':
-      return by(
-        authorizeRestoreInstruction({ program, admin, action: 'announce' }),
-        'after a quarter of the exit delay a venue may begin from the chain: everyone sees it',
-      )
-    case 'cancel-restore':
-      return by(authorizeRestoreInstruction({ program, admin, action: 'cancel' }), 'the announcement is void')
-    case 'announce-signer':
-      return by(
-        rotateSignerInstruction({ program, admin, action: 'announce', key: options.address('key') }),
-        'after twice the exit delay another key may settle',
-      )
-    case 'apply-signer':
-      return by(rotateSignerInstruction({ program, admin, action: 'apply' }), 'the announced key settles')
-    case 'cancel-signer':
-      return by(rotateSignerInstruction({ program, admin, action: 'cancel' }), 'the announcement is void')
-    default:
-      throw new UsageFault(`no such command: ${command}`)
+  const payers = options.optional('payer') === undefined ? [] : [keyOf(options, 'payer')]
+  const by = (signer: Key, instruction: VaultInstruction): Action => {
+    return { instruction, keys: [payers[0] ?? signer, signer] }
   }
-}
-
-async function initialize(program: Uint8Array, options: ProgramOptions): Promise<Action> {
-  const authority = options.seed('authority')
-  const genesis_hash = await withRpc(rpcUrls(options), readGenesis)
-  const instruction = initializeInstruction({
-    program,
-    program_data: programDataAddress(program),
-    deployer: publicKeyOf(authority),
-    admin: options.address('admin'),
-    settlement_signer: options.address('signer'),
-    exit_delay_s: Number(options.amount('exit-delay', '604800')),
-    genesis_hash,
-  })
-  return { seeds: [authority], instruction, means: 'the vault opens with this admin and settlement signer' }
+  if (['initialize', 'set-authority', 'renounce'].includes(command)) {
+    const authority = keyOf(options, 'authority')
+    const [deployer, program_data] = [authority.address, programDataAddress(program)]
+    if (command === 'renounce') return by(authority, renounceUpgrades(program_data, deployer))
+    if (command === 'set-authority')
+      return by(authority, setAuthority(program_data, deployer, options.address('new')))
+    const roles = { admin: options.address('admin'), settlement_signer: options.address('signer') }
+    const exit_delay_s = Number(options.amount('exit-delay', '604800'))
+    const genesis_hash = await readGenesis(rpc)
+    const fields = { program, program_data, deployer, exit_delay_s, genesis_hash, ...roles }
+    return by(authority, initializeInstruction(fields))
+  }
+  const make = BY_ADMIN[command]
+  if (make === undefined && command !== 'register-mint') throw new UsageFault(`no such command: ${command}`)
+  const key = keyOf(options, 'admin')
+  const admin = key.address
+  if (make !== undefined) return by(key, make({ program, admin }, options))
+  const bounds = { min_deposit: options.amount('min-deposit'), min_exit: options.amount('min-exit') }
+  const token_program = tokenProgram(options.text('token-program', 'spl'))
+  const payer = payers[0]?.address ?? admin
+  const fields = { program, admin, payer, mint: options.address('mint'), token_program, ...bounds }
+  return by(key, registerMintInstruction(fields))
 }
 
 function tokenProgram(name: string): Uint8Array {
   if (name === 'spl') return TOKEN_PROGRAM
   if (name === 'token-2022') return TOKEN_2022_PROGRAM
-  throw new Error('--token-program is spl or token-2022')
+  throw new UsageFault('--token-program is spl or token-2022')
+}
+
+/** Prints instruction and signers; sends only with `--execute`, writes only with `--unsigned`. */
+export async function administer(command: string, options: ProgramOptions): Promise<void> {
+  const unsigned = options.optional('unsigned') !== undefined
+  if (unsigned ? options.optional('priority-fee') : options.optional('nonce'))
+    throw new UsageFault('--nonce belongs to --unsigned, --priority-fee does not')
+  await withRpc(rpcUrls(options), async (rpc) => {
+    const { instruction, keys } = await actionOf(rpc, command, options)
+    printInstruction(instruction)
+    await checkFirst(rpc, instruction, keys[0].address, options)
+    if (unsigned) return writeUnsigned(rpc, instruction, keys[0].address, options)
+    if (!options.flag('execute')) return console.log('dry run: nothing was sent; add --execute')
+    requireConfirmation(instruction)
+    const seeds = [keys[0].seed!, keys[1].seed!] as const
+    const priority_fee_lamports = options.amount('priority-fee', '0')
+    const terms = { seeds, instructions: [instruction], priority_fee_lamports }
+    console.log(`landed: ${await landTransaction(rpc, terms)}`)
+    await show(rpc, options.address('program'), options)
+  })
+}
+
+export function printInstruction(instruction: VaultInstruction): void {
+  const { name, means, fields, accounts } = describe(instruction)
+  const named = accounts.map(({ name: account, address, signer, writable }) => {
+    return `${account} ${encodeBase58(address)}${signer ? ' signs' : ''}${writable ? ' writable' : ''}`
+  })
+  const program = encodeBase58(instruction.program)
+  console.log(JSON.stringify({ instruction: name, means, program, fields, accounts: named }, null, 2))
+}
+
+/** What must hold before the instruction is signed. @throws Refused, Error, ChainUnavailable */
+export async function checkFirst(
+  rpc: RpcPool,
+  instruction: VaultInstruction,
+  payer: Uint8Array,
+  options: ProgramOptions,
+): Promise<void> {
+  const { name, accounts } = describe(instruction)
+  // The code that stays for good, or that is about to run.
+  const holder = { renounce: 'program_data', upgrade: 'buffer' }[name]
+  const code = accounts.find((account) => account.name === holder)
+  if (code !== undefined) {
+    await requireTestedCode(rpc, code.address, options.text('elf', ELF))
+    console.log('the code on chain is the tested binary')
+  }
+  if (name === 'initialize') warnOfV1(await refusingV1(rpc, payer))
+}
+
+export function warnOfV1(refusing: readonly string[]): void {
+  if (refusing.length > 0) console.log(`take no v1 transactions: ${refusing.join(', ')}`)
+}
+
+/** Demands on the terminal what cannot be undone to be typed again. @throws Refused */
+export function requireConfirmation(instruction: VaultInstruction): void {
+  const { name, means, accounts } = describe(instruction)
+  const wanted = { renounce: 'program_data', set_authority: 'new_authority' }[name]
+  const final = accounts.find((account) => account.name === wanted)
+  if (final === undefined) return
+  const address = encodeBase58(final.address)
+  console.log(`${means}. To go on, type ${final.name} ${address}:`)
+  if (prompt('>')?.trim() !== address) throw new Refused('not confirmed: nothing was sent')
+}
+
+/** Writes the file for other signers. @throws UsageFault, Refused, ChainUnavailable */
+export async function writeUnsigned(
+  rpc: RpcPool,
+  instruction: VaultInstruction,
+  fee_payer: Uint8Array,
+  options: ProgramOptions,
+): Promise<void> {
+  const path = options.text('unsigned')
+  const draft: Draft = { genesis_hash: await readGenesis(rpc), fee_payer, instruction }
+  if (options.optional('nonce') !== undefined) {
+    const account = options.address('nonce')
+    const held = decodeNonce((await readAccounts(rpc, [account], 'finalized'))[0])
+    if (held === undefined) throw new Refused('--nonce names no nonce account')
+    draft.nonce = { account, authority: held.authority, value: held.nonce }
+  }
+  writeDraft(path, draft)
+  console.log(`written: ${path}`)
+}
+
+/** Prints roles, state and code of a vault. @throws Refused, ChainUnavailable */
+export async function show(rpc: RpcPool, program: Uint8Array, options: ProgramOptions): Promise<void> {
+  const binary = testedBinary(options.text('elf', ELF))
+  const codeAt = async (account: Uint8Array) => {
+    const code = await readCode(rpc, account, 'finalized')
+    const authority = code?.authority ? encodeBase58(code.authority) : null
+    return { authority, code_is_tested: code !== undefined && isElf(code, binary) }
+  }
+  const vault = await readConfig({ rpc, ...chainAddresses(program) }).catch((error: unknown) => {
+    if (!(error instanceof VaultAbsent)) throw error
+  })
+  const facts = {
+    program: encodeBase58(program),
+    ...(await codeAt(programDataAddress(program))),
+    ...(options.optional('buffer') && { buffer: await codeAt(options.address('buffer')) }),
+    vault: vault ? vaultFacts(vault) : null,
+  }
+  console.log(JSON.stringify(facts, null, 2))
+}
+
+function vaultFacts({ admin, settlement_signer, ...rest }: VaultConfig) {
+  const { epoch, generation, paused, frozen, exit_delay_s, pending } = rest
+  const keys = { admin: encodeBase58(admin), settlement_signer: encodeBase58(settlement_signer) }
+  return { ...keys, epoch, generation, paused, frozen, exit_delay_s, pending }
 }

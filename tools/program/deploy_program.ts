@@ -1,10 +1,10 @@
-/** Deploys or upgrades a program, resuming an interrupted run, and sends the vault's administrative instructions. */
+/** Deploys or upgrades a program, resuming an interrupted run; an authority without key gets the upgrade as a proposal. */
 
-import { createKeyPairSignerFromPrivateKeyBytes, type KeyPairSigner } from '@solana/kit'
-import { toInstruction } from '../../engine/chain/client/build_transaction'
 import { RpcPool } from '../../engine/chain/client/rpc_pool'
+import { encodeBase58 } from '../../protocol/base58'
 import { equalBytes, utf8 } from '../../protocol/bytes'
 import { sha256 } from '../../protocol/sha256'
+import { publicKeyOf } from '../../protocol/sign'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
 import { landTransaction } from './land_transaction'
 import { CALL_MS, WRITES_PARALLEL_MAX } from './limits'
@@ -15,7 +15,7 @@ import {
   extendProgram,
   initializeBuffer,
   PROGRAM_BYTES,
-  renounceUpgrades,
+  setAuthority,
   upgradeProgram,
   writeBuffer,
 } from './loader'
@@ -32,95 +32,74 @@ export async function administerVault(
   instruction: VaultInstruction,
   priority_fee_lamports: bigint,
 ): Promise<string> {
-  return withRpc(rpc_urls, async (rpc) => {
-    const signers = await Promise.all(seeds.map((seed) => createKeyPairSignerFromPrivateKeyBytes(seed)))
-    const instructions = [toInstruction(instruction, signers)]
-    return landTransaction(rpc, { payer: signers[0]!, instructions, priority_fee_lamports })
-  })
+  return withRpc(rpc_urls, (rpc) =>
+    landTransaction(rpc, { seeds, instructions: [instruction], priority_fee_lamports }),
+  )
 }
 
-type DeployKeys = {
-  /** 32-byte Ed25519 seeds: fee payer, upgrade authority, and the program's address. */
+/** A public key, with its 32-byte seed where this command holds it. */
+export type Key = { address: Uint8Array; seed?: Uint8Array }
+
+export type DeployOptions = {
+  rpc_urls: readonly string[]
+  elf: Uint8Array
+  /** 32-byte seed of the fee payer. */
   payer: Uint8Array
-  authority: Uint8Array
-  program: Uint8Array
+  /** Upgrade authority, and the program's address; an upgrade needs the seed of neither. */
+  authority: Key
+  program: Key
 }
-type DeployOptions = { rpc_urls: readonly string[]; elf: Uint8Array; keys: DeployKeys }
 export type DeployRun = DeployOptions & {
   priority_fee_lamports: bigint
-  /** Renounces the right to upgrade once the code is in place; this is final. */
-  renounce: boolean
   /** Called after each step with its transaction signature. */
   step: (name: string, signature: string) => void
 }
 
 /** Dry run: the plan that `deployProgram` would carry out now. @throws Error, ChainUnavailable */
-export async function planProgram({ rpc_urls, elf, keys }: DeployOptions): Promise<DeploymentPlan> {
-  return withRpc(rpc_urls, async (rpc) => planWith(rpc, elf, await signersOf(keys, elf)))
+export async function planProgram(options: DeployOptions): Promise<DeploymentPlan> {
+  return withRpc(options.rpc_urls, (rpc) => planWith(rpc, options))
 }
 
-/** Resolves with the plan it carried out. @throws Error with the chain's reason; ChainUnavailable */
-export async function deployProgram(run: DeployRun): Promise<DeploymentPlan> {
-  const { rpc_urls, elf, keys } = run
-  return withRpc(rpc_urls, async (rpc) => {
-    const signers = await signersOf(keys, elf)
-    const plan = await planWith(rpc, elf, signers)
-    if (plan.kind !== 'unchanged') {
-      await fillBuffer(rpc, run, plan, signers)
-      await putInPlace(rpc, run, plan, signers)
-    }
-    if (run.renounce)
-      await landed(rpc, run, signers, 'renounce', [renounceUpgrades(plan.program_data, signers.authority)])
-    return plan
+/**
+ * Resolves with the instruction that is left to the authority, undefined when the code is in place.
+ * @throws Error with the chain's reason; ChainUnavailable
+ */
+export async function deployProgram(run: DeployRun): Promise<VaultInstruction | undefined> {
+  return withRpc(run.rpc_urls, async (rpc) => {
+    const plan = await planWith(rpc, run)
+    if (plan.kind === 'unchanged') return undefined
+    await fillBuffer(rpc, run, plan)
+    return putInPlace(rpc, run, plan)
   })
 }
 
-type Signers = Record<'payer' | 'authority' | 'program' | 'buffer', KeyPairSigner>
+/** Key that writes the buffer: the authority's, or the payer's, which then hands the buffer over. */
+const fillerOf = ({ authority, payer }: DeployOptions): Uint8Array => authority.seed ?? payer
 
-/** The buffer's key is derived from the authority's key and the code, so a second run finds the first run's buffer. */
-async function signersOf(keys: DeployKeys, elf: Uint8Array): Promise<Signers> {
-  const signer = createKeyPairSignerFromPrivateKeyBytes
-  const buffer = sha256(utf8('tacit/deploy-buffer/v1'), keys.authority, sha256(elf))
-  const authority = await signer(keys.authority)
-  return {
-    // Payer and authority may be one key: a transaction takes one signer per address.
-    payer: equalBytes(keys.payer, keys.authority) ? authority : await signer(keys.payer),
-    authority,
-    program: await signer(keys.program),
-    buffer: await signer(buffer),
-  }
+/** Derived from the filler's key and the code, so a second run finds the first run's buffer. */
+const bufferSeed = (options: DeployOptions): Uint8Array =>
+  sha256(utf8('tacit/deploy-buffer/v1'), fillerOf(options), sha256(options.elf))
+
+function planWith(rpc: RpcPool, options: DeployOptions): Promise<DeploymentPlan> {
+  const buffer = publicKeyOf(bufferSeed(options))
+  return planDeployment(rpc, { ...options, buffer })
 }
 
-function planWith(rpc: RpcPool, elf: Uint8Array, signers: Signers): Promise<DeploymentPlan> {
-  const { program, buffer, authority } = signers
-  return planDeployment(rpc, {
-    elf,
-    program: program.address,
-    buffer: buffer.address,
-    authority: authority.address,
-  })
-}
-
-async function fillBuffer(
-  rpc: RpcPool,
-  run: DeployRun,
-  plan: DeploymentPlan,
-  signers: Signers,
-): Promise<void> {
-  const { buffer, authority, payer } = signers
-  if (!plan.buffer_exists) {
-    const space = BUFFER_HEADER_BYTES + run.elf.length
-    const create = createLoaderAccount(payer, buffer, space, plan.rent.buffer)
-    await landed(rpc, run, signers, 'create buffer', [
-      create,
-      initializeBuffer(buffer.address, authority.address),
-    ])
+async function fillBuffer(rpc: RpcPool, run: DeployRun, plan: DeploymentPlan): Promise<void> {
+  const { elf, payer } = run
+  const { buffer, offsets } = plan
+  const filler = fillerOf(run)
+  if (plan.buffer_authority === undefined) {
+    const space = BUFFER_HEADER_BYTES + elf.length
+    const create = createLoaderAccount(publicKeyOf(payer), buffer, space, plan.rent.buffer)
+    const begin = initializeBuffer(buffer, publicKeyOf(filler))
+    await landed(rpc, run, 'create buffer', [payer, bufferSeed(run)], [create, begin])
   }
-  for (let at = 0; at < plan.offsets.length; at += WRITES_PARALLEL_MAX) {
-    const sent = plan.offsets.slice(at, at + WRITES_PARALLEL_MAX).map((offset) => {
-      const bytes = run.elf.subarray(offset, offset + CHUNK_BYTES)
-      const writes = writeBuffer(buffer.address, authority, offset, bytes)
-      return landed(rpc, run, signers, `write ${offset}`, writes)
+  for (let at = 0; at < offsets.length; at += WRITES_PARALLEL_MAX) {
+    const sent = offsets.slice(at, at + WRITES_PARALLEL_MAX).map((offset) => {
+      const bytes = elf.subarray(offset, offset + CHUNK_BYTES)
+      const writes = writeBuffer(buffer, publicKeyOf(filler), offset, bytes)
+      return landed(rpc, run, `write ${offset}`, [payer, filler], writes)
     })
     await Promise.all(sent)
   }
@@ -130,36 +109,41 @@ async function putInPlace(
   rpc: RpcPool,
   run: DeployRun,
   plan: DeploymentPlan,
-  signers: Signers,
-): Promise<void> {
-  const { payer, program, authority } = signers
+): Promise<VaultInstruction | undefined> {
+  const { elf, program, authority } = run
   const { program_data, buffer, extension_bytes } = plan
+  const payer = publicKeyOf(run.payer)
+  const code = { program: program.address, program_data, buffer, authority: authority.address }
   if (plan.kind === 'deploy') {
-    const bytes_max = run.elf.length
-    await landed(rpc, run, signers, 'deploy', [
-      createLoaderAccount(payer, program, PROGRAM_BYTES, plan.rent.program),
-      deployInstruction({ payer, program: program.address, program_data, buffer, authority, bytes_max }),
-    ])
-    return
+    const seeds = [run.payer, program.seed!, authority.seed!] as const
+    const create = createLoaderAccount(payer, program.address, PROGRAM_BYTES, plan.rent.program)
+    await landed(rpc, run, 'deploy', seeds, [create, deployInstruction(code, payer, elf.length)])
+    return undefined
   }
   if (extension_bytes > 0) {
     const extend = extendProgram(program.address, program_data, payer, extension_bytes)
-    await landed(rpc, run, signers, `extend by ${extension_bytes}`, [extend])
+    await landed(rpc, run, `extend by ${extension_bytes}`, [run.payer], [extend])
   }
-  const spill = payer.address
-  await landed(rpc, run, signers, 'upgrade', [
-    upgradeProgram({ program: program.address, program_data, buffer, spill, authority }),
-  ])
+  const upgrade = upgradeProgram(code, payer)
+  if (authority.seed !== undefined) {
+    await landed(rpc, run, 'upgrade', [run.payer, authority.seed], [upgrade])
+    return undefined
+  }
+  if (plan.buffer_authority === undefined || !equalBytes(plan.buffer_authority, authority.address)) {
+    const hand = setAuthority(buffer, payer, authority.address)
+    await landed(rpc, run, `buffer to ${encodeBase58(authority.address)}`, [run.payer], [hand])
+  }
+  return upgrade
 }
 
 async function landed(
   rpc: RpcPool,
   { priority_fee_lamports, step }: DeployRun,
-  { payer }: Signers,
   name: string,
-  instructions: Parameters<typeof landTransaction>[1]['instructions'],
+  seeds: readonly [Uint8Array, ...Uint8Array[]],
+  instructions: readonly VaultInstruction[],
 ): Promise<void> {
-  step(name, await landTransaction(rpc, { payer, instructions, priority_fee_lamports }))
+  step(name, await landTransaction(rpc, { seeds, instructions, priority_fee_lamports }))
 }
 
 /** Opens the endpoints for one use. */

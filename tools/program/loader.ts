@@ -1,13 +1,15 @@
-/** Instructions of the upgradeable loader (v3) and what its accounts hold (solana-loader-v3-interface). */
-import { AccountRole, type Address, address, type Instruction, type KeyPairSigner } from '@solana/kit'
-import { addressOf } from '../../engine/chain/client/chain_client'
+/** Builds the instructions of the upgradeable loader and of the system program that deployment and administration need. */
 import { decodeBase58 } from '../../protocol/base58'
-import { concatBytes, readU64Le, u64Le } from '../../protocol/bytes'
+import { readU64Le, toHex, utf8 } from '../../protocol/bytes'
+import { blob, constant, fixed, struct, u32, u64, uint } from '../../protocol/codec'
+import { sha256 } from '../../protocol/sha256'
+import { SYSTEM_PROGRAM, UPGRADEABLE_LOADER } from '../../protocol/vault/addresses'
+import { type InstructionForm, listAccounts, type VaultInstruction } from '../../protocol/vault/instruction'
 
-export const LOADER_V3 = address('BPFLoaderUpgradeab1e11111111111111111111111')
-const SYSTEM = address('11111111111111111111111111111111')
-const RENT = address('SysvarRent111111111111111111111111111111111')
-const CLOCK = address('SysvarC1ock11111111111111111111111111111111')
+const sysvar = (name: string): Uint8Array => decodeBase58(name, 32)!
+const RENT = sysvar('SysvarRent111111111111111111111111111111111')
+const CLOCK = sysvar('SysvarC1ock11111111111111111111111111111111')
+const RECENT_BLOCKHASHES = sysvar('SysvarRecentB1ockHashes11111111111111111111')
 
 /** Buffer: tag u32 = 1, authority option u8 and key (32), then the ELF. */
 export const BUFFER_HEADER_BYTES = 37
@@ -15,125 +17,163 @@ export const BUFFER_HEADER_BYTES = 37
 export const PROGRAM_BYTES = 36
 /** Program data: tag u32 = 3, slot u64, authority option u8 and key (32), then the ELF, zero padded. */
 export const PROGRAM_DATA_HEADER_BYTES = 45
+/** Nonce account: version u32, state u32 = 1, authority (32), nonce (32), lamports per signature u64. */
+export const NONCE_BYTES = 80
 
-const u32 = (value: number): Uint8Array => u64Le(value).subarray(0, 4)
-const encode = (text: Address): Uint8Array => decodeBase58(text, 32)!
+/** `slot` of the deployment; 0 in a buffer. */
+export type Code = { slot: number; authority: Uint8Array | undefined; elf: Uint8Array }
 
-export type ProgramData = { slot: number; authority: Address | undefined; elf: Uint8Array }
-
-/** Undefined when the bytes are no program data account. */
-export function decodeProgramData(data: Uint8Array): ProgramData | undefined {
-  if (data.length < PROGRAM_DATA_HEADER_BYTES || data[0] !== 3) return undefined
-  const authority = data[12] === 1 ? addressOf(data.subarray(13, 45)) : undefined
-  return { slot: Number(readU64Le(data, 4)), authority, elf: data.subarray(PROGRAM_DATA_HEADER_BYTES) }
+/** Undefined when the bytes are neither program data nor a buffer. */
+export function decodeCode(data: Uint8Array): Code | undefined {
+  const header = { 1: BUFFER_HEADER_BYTES, 3: PROGRAM_DATA_HEADER_BYTES }[data[0] ?? 0]
+  if (header === undefined || data.length < header) return undefined
+  const slot = data[0] === 3 ? Number(readU64Le(data, 4)) : 0
+  const authority = data[header - 33] === 1 ? data.slice(header - 32, header) : undefined
+  return { slot, authority, elf: data.subarray(header) }
 }
 
-/** System program: an account of the loader's. */
+/** Authority and nonce of a nonce account of the system program; undefined for any other account. */
+export function decodeNonce(account: { owner: Uint8Array; data: Uint8Array } | undefined) {
+  if (account?.data.length !== NONCE_BYTES || account.owner.some((byte) => byte !== 0)) return undefined
+  if (account.data[4] !== 1) return undefined
+  return { authority: account.data.slice(8, 40), nonce: account.data.slice(40, 72) }
+}
+
+const tag = (number: number) => constant(Uint8Array.of(number, 0, 0, 0))
+const bare = (number: number) => struct({ tag: tag(number) })
+const key = fixed(32)
+
+const CREATE = struct({ tag: tag(0), lamports: u64, space: uint, owner: key })
+const WRITE = struct({ tag: tag(1), offset: u32, bytes: blob })
+const DEPLOY = struct({ tag: tag(2), bytes_max: uint })
+const EXTEND = struct({ tag: tag(6), additional_bytes: u32 })
+const CREATE_SEEDED = struct({ tag: tag(3), base: key, seed: blob, lamports: u64, space: uint, owner: key })
+const INITIALIZE_NONCE = struct({ tag: tag(6), authority: key })
+
+const UPGRADE_ACCOUNTS = {
+  program_data: 'w',
+  program: 'w',
+  buffer: 'w',
+  spill: 'w',
+  rent: '',
+  clock: '',
+  authority: 's',
+} as const
+const RENOUNCE_ACCOUNTS = { program_data: 'w', authority: 's' } as const
+const SET_AUTHORITY_ACCOUNTS = { ...RENOUNCE_ACCOUNTS, new_authority: '' } as const
+
+/** The instructions that an upgrade authority signs. */
+export const LOADER_FORMS = {
+  upgrade: { data: bare(3), accounts: UPGRADE_ACCOUNTS },
+  set_authority: { data: bare(4), accounts: SET_AUTHORITY_ACCOUNTS },
+  renounce: { data: bare(4), accounts: RENOUNCE_ACCOUNTS },
+} satisfies Record<string, InstructionForm>
+
+type Roles = InstructionForm['accounts']
+type Named<R extends Roles> = Readonly<Record<keyof R, Uint8Array>>
+
+const loader = <const R extends Roles>(data: Uint8Array, roles: R, named: Named<R>): VaultInstruction => {
+  return { program: UPGRADEABLE_LOADER, accounts: listAccounts(roles, named), data }
+}
+const system = <const R extends Roles>(data: Uint8Array, roles: R, named: Named<R>): VaultInstruction => {
+  return { program: SYSTEM_PROGRAM, accounts: listAccounts(roles, named), data }
+}
+
+/** An account of the loader's. */
 export function createLoaderAccount(
-  payer: KeyPairSigner,
-  account: KeyPairSigner,
+  payer: Uint8Array,
+  account: Uint8Array,
   space: number,
-  rent_lamports: bigint,
-): Instruction {
-  return {
-    programAddress: SYSTEM,
-    accounts: [
-      { address: payer.address, role: AccountRole.WRITABLE_SIGNER, signer: payer },
-      { address: account.address, role: AccountRole.WRITABLE_SIGNER, signer: account },
-    ] as never,
-    data: concatBytes(u32(0), u64Le(rent_lamports), u64Le(space), encode(LOADER_V3)),
-  }
+  lamports: bigint,
+): VaultInstruction {
+  const data = CREATE.encode({ lamports, space, owner: UPGRADEABLE_LOADER })
+  return system(data, { payer: 'sw', account: 'sw' }, { payer, account })
 }
 
-export function initializeBuffer(buffer: Address, authority: Address): Instruction {
-  const accounts = [writable(buffer), readonly(authority)]
-  return { programAddress: LOADER_V3, accounts, data: u32(0) }
-}
+export const initializeBuffer = (buffer: Uint8Array, authority: Uint8Array): VaultInstruction =>
+  loader(bare(0).encode({}), { buffer: 'w', authority: '' }, { buffer, authority })
 
 /** The loader rejects instructions longer than a packet, in any transaction. */
 const WRITE_BYTES_MAX = 1_200
 
 /** As many instructions as the bytes need. */
 export function writeBuffer(
-  buffer: Address,
-  authority: KeyPairSigner,
+  buffer: Uint8Array,
+  authority: Uint8Array,
   offset: number,
   bytes: Uint8Array,
-): Instruction[] {
-  const writes: Instruction[] = []
+): VaultInstruction[] {
+  const writes: VaultInstruction[] = []
   for (let at = 0; at < bytes.length; at += WRITE_BYTES_MAX) {
     const piece = bytes.subarray(at, at + WRITE_BYTES_MAX)
-    const data = concatBytes(u32(1), u32(offset + at), u64Le(piece.length), piece)
-    writes.push({ programAddress: LOADER_V3, accounts: [writable(buffer), signs(authority)], data })
+    const data = WRITE.encode({ offset: offset + at, bytes: piece })
+    writes.push(loader(data, { buffer: 'w', authority: 's' }, { buffer, authority }))
   }
   return writes
 }
 
+type Place = { program: Uint8Array; program_data: Uint8Array; buffer: Uint8Array; authority: Uint8Array }
+
 /** The buffer becomes the program; the program account must have been created in this transaction. */
-export function deployProgram(args: {
-  payer: KeyPairSigner
-  program: Address
-  program_data: Address
-  buffer: Address
-  authority: KeyPairSigner
-  bytes_max: number
-}): Instruction {
-  const { payer, program, program_data, buffer, authority, bytes_max } = args
-  const accounts = [
-    { address: payer.address, role: AccountRole.WRITABLE_SIGNER, signer: payer },
-    writable(program_data),
-    writable(program),
-    writable(buffer),
-    readonly(RENT),
-    readonly(CLOCK),
-    readonly(SYSTEM),
-    signs(authority),
-  ]
-  return { programAddress: LOADER_V3, accounts, data: concatBytes(u32(2), u64Le(bytes_max)) }
+export function deployProgram(
+  { program, program_data, buffer, authority }: Place,
+  payer: Uint8Array,
+  bytes_max: number,
+): VaultInstruction {
+  const own = { payer: 'sw', program_data: 'w', program: 'w', buffer: 'w' } as const
+  const roles = { ...own, rent: '', clock: '', system: '', authority: 's' } as const
+  const accounts = { payer, program_data, program, buffer, rent: RENT, clock: CLOCK, authority }
+  return loader(DEPLOY.encode({ bytes_max }), roles, { ...accounts, system: SYSTEM_PROGRAM })
 }
 
 /** The buffer replaces the program's code; its rent goes to `spill`. */
-export function upgradeProgram(args: {
-  program: Address
-  program_data: Address
-  buffer: Address
-  spill: Address
-  authority: KeyPairSigner
-}): Instruction {
-  const { program, program_data, buffer, spill, authority } = args
-  const accounts = [
-    writable(program_data),
-    writable(program),
-    writable(buffer),
-    writable(spill),
-    readonly(RENT),
-    readonly(CLOCK),
-    signs(authority),
-  ]
-  return { programAddress: LOADER_V3, accounts, data: u32(3) }
+export function upgradeProgram(code: Place, spill: Uint8Array): VaultInstruction {
+  const { data, accounts } = LOADER_FORMS.upgrade
+  return loader(data.encode({}), accounts, { ...code, spill, rent: RENT, clock: CLOCK })
+}
+
+/** `account` is a buffer or program data. */
+export function setAuthority(
+  account: Uint8Array,
+  authority: Uint8Array,
+  new_authority: Uint8Array,
+): VaultInstruction {
+  const { data, accounts } = LOADER_FORMS.set_authority
+  return loader(data.encode({}), accounts, { program_data: account, authority, new_authority })
 }
 
 /** Without a new authority: the program can never change again. */
-export function renounceUpgrades(program_data: Address, authority: KeyPairSigner): Instruction {
-  return { programAddress: LOADER_V3, accounts: [writable(program_data), signs(authority)], data: u32(4) }
+export function renounceUpgrades(program_data: Uint8Array, authority: Uint8Array): VaultInstruction {
+  const { data, accounts } = LOADER_FORMS.renounce
+  return loader(data.encode({}), accounts, { program_data, authority })
 }
 
 /** Room for a larger ELF than the one deployed. */
 export function extendProgram(
-  program: Address,
-  program_data: Address,
-  payer: KeyPairSigner,
+  program: Uint8Array,
+  program_data: Uint8Array,
+  payer: Uint8Array,
   additional_bytes: number,
-): Instruction {
-  const payer_account = { address: payer.address, role: AccountRole.WRITABLE_SIGNER, signer: payer }
-  const accounts = [writable(program_data), writable(program), readonly(SYSTEM), payer_account]
-  return { programAddress: LOADER_V3, accounts, data: concatBytes(u32(6), u32(additional_bytes)) }
+): VaultInstruction {
+  const roles = { program_data: 'w', program: 'w', system: '', payer: 'sw' } as const
+  const accounts = { program_data, program, system: SYSTEM_PROGRAM, payer }
+  return loader(EXTEND.encode({ additional_bytes }), roles, accounts)
 }
 
-const writable = (account: Address) => ({ address: account, role: AccountRole.WRITABLE })
-const readonly = (account: Address) => ({ address: account, role: AccountRole.READONLY })
-const signs = (signer: KeyPairSigner) => ({
-  address: signer.address,
-  role: AccountRole.READONLY_SIGNER,
-  signer,
-})
+/** A nonce account that only `authority` advances; its address follows from payer and authority, so it needs no key. */
+export function createNonce(
+  payer: Uint8Array,
+  authority: Uint8Array,
+  lamports: bigint,
+): { nonce: Uint8Array; instructions: VaultInstruction[] } {
+  const seed = utf8(toHex(sha256(authority)).slice(0, 32))
+  const nonce = sha256(payer, seed, SYSTEM_PROGRAM)
+  const terms = { base: payer, seed, lamports, space: NONCE_BYTES, owner: SYSTEM_PROGRAM }
+  const create = system(CREATE_SEEDED.encode(terms), { payer: 'sw', nonce: 'w' }, { payer, nonce })
+  const begin = system(
+    INITIALIZE_NONCE.encode({ authority }),
+    { nonce: 'w', recent_blockhashes: '', rent: '' },
+    { nonce, recent_blockhashes: RECENT_BLOCKHASHES, rent: RENT },
+  )
+  return { nonce, instructions: [create, begin] }
+}

@@ -1,68 +1,125 @@
 /** `bun run program`: puts the vault program on a cluster and administers the vault; dry run first, keys by file. */
-
-import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { Options, runCommand, UsageFault } from '../../client/cli/command'
+import { encodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
-import { administer, FLAGS, type ProgramOptions, rpcUrls, TEXTS } from './administer'
-import { deployProgram, planProgram } from './deploy_program'
-import type { DeploymentPlan } from './plan_deployment'
+import { sha256 } from '../../protocol/sha256'
+import { publicKeyOf } from '../../protocol/sign'
+import {
+  administer,
+  checkFirst,
+  ELF,
+  FLAGS,
+  keyOf,
+  type ProgramOptions,
+  rpcUrls,
+  show,
+  TEXTS,
+  warnOfV1,
+  writeUnsigned,
+} from './administer'
+import { deployProgram, planProgram, withRpc } from './deploy_program'
+import { landTransaction } from './land_transaction'
+import { createNonce, NONCE_BYTES } from './loader'
+import { type DeploymentPlan, rentOf } from './plan_deployment'
+import { refusingV1, testedBinary } from './preflight'
+import { signDraft, submit } from './submit'
 
 const USAGE = `usage: bun run program COMMAND --rpc URL[,URL] [--priority-fee LAMPORTS] [--execute]
 
-  deploy --payer FILE --authority FILE --program FILE [--elf program/vault.so] [--renounce]
-      deploys or upgrades the program; an interrupted run resumes.
-      --renounce gives up the right to upgrade once the code is in place; this is final
-  initialize --program ID --authority FILE --admin PUBKEY --signer PUBKEY [--exit-delay SECONDS]
-      opens the vault; only the upgrade authority may, so before --renounce
-  register-mint --program ID --admin FILE --mint PUBKEY --min-deposit N --min-exit N [--token-program spl|token-2022]
-  pause | unpause --program ID --admin FILE
-  announce-restore | cancel-restore --program ID --admin FILE
-  announce-signer --key PUBKEY | apply-signer | cancel-signer --program ID --admin FILE
+  deploy --payer FILE --authority FILE --program FILE [--elf program/vault.so]
+      deploys or upgrades the program; an interrupted run resumes
+  initialize --program ID --authority KEY --admin PUBKEY --signer PUBKEY [--exit-delay SECONDS]
+      opens the vault; only the upgrade authority may, so before renounce
+  register-mint --program ID --admin KEY --mint PUBKEY --min-deposit N --min-exit N [--token-program spl|token-2022]
+  pause | unpause --program ID --admin KEY
+  announce-restore | cancel-restore --program ID --admin KEY
+  announce-signer --key PUBKEY | apply-signer | cancel-signer --program ID --admin KEY
+  announce-admin --key PUBKEY | cancel-admin --program ID --admin KEY
+  apply-admin --program ID --admin KEY       KEY is the new admin's
+  declare-outage --extra SECONDS --program ID --admin KEY
+  set-authority --program ID --authority KEY --new PUBKEY
+  renounce --program ID --authority KEY      ends upgrades, once the code on chain is program/vault.so
+  show --program ID [--buffer ADDRESS] [--elf program/vault.so]
+
+  create-nonce --payer FILE --key PUBKEY     a durable nonce that PUBKEY advances: one for each transaction under way
+  sign UNSIGNED --with FILE --signed SIGNED
+  submit UNSIGNED --signed SIGNED
+
+KEY is a key file, and --payer FILE another one that pays. With --unsigned UNSIGNED the command needs no key: KEY and
+--payer are addresses, and the file UNSIGNED is written for other signers. For a multisig's address it is a proposal;
+for a key, --nonce ADDRESS is needed, so that the transaction does not expire. deploy --unsigned --execute fills the
+buffer, hands it to --authority PUBKEY and writes the upgrade of --program ID.
 
 Without --execute nothing is signed or sent: the plan is printed. FILE holds an Ed25519 seed, as 32 bytes or as 64 hex
 digits, or the array that solana-keygen writes. --rpc defaults to SOLANA_RPC_URL.`
 
-const ELF = join(import.meta.dir, '../../program/vault.so')
-
 async function run(args: string[]): Promise<void> {
-  const options: ProgramOptions = new Options(args, { texts: TEXTS, flags: FLAGS, words: 1 })
-  const [command] = options.words
+  const options: ProgramOptions = new Options(args, { texts: TEXTS, flags: FLAGS, words: 2 })
+  const [command, file] = options.words
   if (command === undefined) throw new UsageFault()
-  return command === 'deploy' ? deploy(options) : administer(command, options)
+  const takes_file = command === 'sign' || command === 'submit'
+  if (takes_file !== (file !== undefined)) throw new UsageFault()
+  if (command === 'sign') return signDraft(file!, options)
+  if (command === 'submit') return submit(file!, options)
+  if (command === 'deploy') return deploy(options)
+  if (command === 'create-nonce') return nonce(options)
+  if (command === 'show')
+    return withRpc(rpcUrls(options), (rpc) => show(rpc, options.address('program'), options))
+  return administer(command, options)
 }
 
 async function deploy(options: ProgramOptions): Promise<void> {
-  const keys = {
+  const deployment = {
+    rpc_urls: rpcUrls(options),
+    elf: testedBinary(options.text('elf', ELF)),
     payer: options.seed('payer'),
-    authority: options.seed('authority'),
-    program: options.seed('program'),
+    authority: keyOf(options, 'authority'),
+    program: keyOf(options, 'program'),
   }
-  const elf = new Uint8Array(readFileSync(options.text('elf', ELF)))
-  const deployment = { rpc_urls: rpcUrls(options), elf, keys }
   print(await planProgram(deployment))
-  if (!options.flag('execute')) return console.log('dry run: nothing was sent; add --execute')
-  await deployProgram({
-    ...deployment,
-    priority_fee_lamports: options.amount('priority-fee', '0'),
-    renounce: options.flag('renounce'),
-    step: (what, signature) => console.log(`${what}: ${signature}`),
+  await withRpc(deployment.rpc_urls, async (rpc) => {
+    warnOfV1(await refusingV1(rpc, publicKeyOf(deployment.payer)))
+    if (!options.flag('execute')) return console.log('dry run: nothing was sent; add --execute')
+    const left = await deployProgram({
+      ...deployment,
+      priority_fee_lamports: options.amount('priority-fee', '0'),
+      step: (what, signature) => console.log(`${what}: ${signature}`),
+    })
+    if (left === undefined) return
+    await checkFirst(rpc, left, deployment.authority.address, options)
+    await writeUnsigned(rpc, left, deployment.authority.address, options)
+  })
+}
+
+async function nonce(options: ProgramOptions): Promise<void> {
+  const payer = options.seed('payer')
+  await withRpc(rpcUrls(options), async (rpc) => {
+    const rent = await rentOf(rpc, NONCE_BYTES)
+    const { nonce: address, instructions } = createNonce(publicKeyOf(payer), options.address('key'), rent)
+    console.log(`nonce account: ${encodeBase58(address)}`)
+    if (!options.flag('execute')) return console.log('dry run: nothing was sent; add --execute')
+    const priority_fee_lamports = options.amount('priority-fee', '0')
+    const landing = landTransaction(rpc, { seeds: [payer], instructions, priority_fee_lamports })
+    console.log(`landed: ${await landing}`)
   })
 }
 
 function print(plan: DeploymentPlan): void {
-  const { deployed, elf_sha256, rent, cost_lamports, offsets, ...rest } = plan
+  const { kind, deployed, rent } = plan
   const facts = {
-    ...rest,
-    elf_sha256: toHex(elf_sha256),
+    kind,
+    program_data: encodeBase58(plan.program_data),
+    buffer: encodeBase58(plan.buffer),
+    elf_sha256: toHex(plan.elf_sha256),
     deployed: deployed && {
       slot: deployed.slot,
-      authority: deployed.authority ?? null,
-      sha256: toHex(deployed.sha256),
+      authority: deployed.authority ? encodeBase58(deployed.authority) : null,
+      sha256: toHex(sha256(deployed.elf)),
     },
-    writes: offsets.length,
+    extension_bytes: plan.extension_bytes,
+    writes: plan.offsets.length,
     rent_lamports: Object.fromEntries(Object.entries(rent).map(([name, value]) => [name, value.toString()])),
-    cost_lamports: cost_lamports.toString(),
+    cost_lamports: plan.cost_lamports.toString(),
   }
   console.log(JSON.stringify(facts, null, 2))
 }

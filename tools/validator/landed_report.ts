@@ -20,11 +20,11 @@ export async function callRpc<T>(rpc_url: string, method: string, params: unknow
   return result
 }
 
-/** Runs a command of the project as a process. Resolves with its output. @throws Error with the output when it fails */
-export async function runProcess(script: string, args: readonly string[]): Promise<string> {
+/** Runs a command of the project as a process; `typed` is its input. Resolves with its output. @throws Error with the output when it fails */
+export async function runProcess(script: string, args: readonly string[], typed = ''): Promise<string> {
   const { SOLANA_RPC_URL: _, ...env } = process.env
   const child = Bun.spawn([process.execPath, join(PROJECT, script), ...args], {
-    stdin: 'ignore',
+    stdin: new Blob([typed]),
     stdout: 'pipe',
     stderr: 'pipe',
     env,

@@ -1,7 +1,7 @@
 #!/usr/bin/env bun
 /**
  * `bun run validator-demo`: the whole demo against a validator that is not ours: deployment, vault, trading, a kill,
- * settlement in v1 and v0, withdrawals, exits, and the freeze of a vault whose venue is gone.
+ * settlement, withdrawals, exits, and the freeze of a vault whose venue is gone.
  */
 import { existsSync, mkdirSync } from 'node:fs'
 import { join, resolve } from 'node:path'
@@ -13,7 +13,6 @@ import { VenueProcess } from '../../sandbox/demo/venue_process'
 import { frozenVault, type Leaver, refusedExit, servedExit } from './exits'
 import { callRpc, landedReport, runProcess } from './landed_report'
 import { airdrop, createMint, deploy, fundTrader, newKey, openVault, program } from './open_vault'
-import { settleInPackets } from './settle_in_packets'
 import { startValidator, venueEnvironment } from './validator_process'
 
 const USAGE = `usage: bun run validator-demo (--rpc URL | --validator FILE) [--data data/validator] [--ticks-per-slot 64]
@@ -60,19 +59,12 @@ async function play(rpc_url: string, data_dir: string): Promise<void> {
   const stage: Stage = { venue_process, facts, traders_dir, mints, fund }
   const cast = await playStory(stage)
 
-  chapter('The same venue settles in v0 transactions')
-  check((await venue_process.stop()) === 0, 'SIGTERM: the venue drains, anchors and exits with 0')
-  const packets = new VenueProcess(venue_dir, { ...environment, ...V0 })
-  venue = packets
-  await settleInPackets({ ...stage, venue_process: packets }, cast)
   for (const trader of [cast.ada, cast.bob]) trader.close()
 
-  await leave(cast, chain, program_id, { ...stage, venue_process: packets })
+  await leave(cast, chain, program_id, stage)
   await administer(rpc_url, program_id, authority.path)
   await report(rpc_url, program_id)
 }
-
-const V0 = { TACIT_SETTLEMENT_TRANSACTIONS: 'v0', TACIT_SETTLEMENT_PARTS_MAX: '5' }
 
 async function leave(
   cast: Cast,

@@ -8,6 +8,7 @@ import { createAssociatedAccount, ownAccount, tokenBalance } from '../../client/
 import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
 import { publicKeyOf } from '../../protocol/sign'
+import { programDataAddress } from '../../protocol/vault/addresses'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
 import {
   createMintInstructions,
@@ -93,8 +94,8 @@ export function newKey(dir: string, name: string): KeyFile {
 }
 
 /** Runs one command of `bun run program` with --execute; resolves with the printed signatures. */
-export async function program(rpc_url: string, args: readonly string[]): Promise<string[]> {
-  const out = await runProcess(PROGRAM, [...args, '--rpc', rpc_url, '--execute'])
+export async function program(rpc_url: string, args: readonly string[], typed?: string): Promise<string[]> {
+  const out = await runProcess(PROGRAM, [...args, '--rpc', rpc_url, '--execute'], typed)
   const signatures = out.match(/[1-9A-HJ-NP-Za-km-z]{86,88}/g) ?? []
   fact(`program ${args[0]}`, `${signatures.length} transactions, the last ${signatures.at(-1) ?? 'none'}`)
   return signatures
@@ -103,10 +104,10 @@ export async function program(rpc_url: string, args: readonly string[]): Promise
 /** Key files of a deployment: fee payer and upgrade authority, and the program's address. */
 type Deployment = { authority: KeyFile; program: KeyFile }
 
-export async function deploy(rpc_url: string, keys: Deployment, more: string[] = []): Promise<void> {
+export async function deploy(rpc_url: string, keys: Deployment): Promise<void> {
   const { authority, program: address } = keys
   const files = ['--payer', authority.path, '--authority', authority.path, '--program', address.path]
-  await program(rpc_url, ['deploy', ...files, ...more])
+  await program(rpc_url, ['deploy', ...files])
 }
 
 type VaultTerms = {
@@ -136,7 +137,8 @@ export async function openVault(
     await program(rpc_url, ['register-mint', ...own, '--admin', authority.path, '--mint', mint, ...minimums])
   }
   // Verifying clients reject a program that has an upgrade authority.
-  await deploy(rpc_url, keys, ['--renounce'])
+  const code = encodeBase58(programDataAddress(bytesOf(keys.program.address)))
+  await program(rpc_url, ['renounce', ...own, '--authority', authority.path], `${code}\n`)
   return serving
 }
 

@@ -140,9 +140,8 @@ export async function collectChain(policy: ChainPolicy, timeout_ms: number): Pro
 
 function readAccounts(result: unknown): { slot: number; values: Account[] } {
   const { context, value } = (result ?? {}) as { context?: { slot?: unknown }; value?: unknown }
-  const slot = context?.slot
-  if (typeof slot !== 'number' || !Array.isArray(value) || value.length !== 3)
-    throw new Refused('the accounts are malformed')
+  const slot = Number.isSafeInteger(context?.slot) ? (context?.slot as number) : -1
+  if (slot < 0 || !Array.isArray(value) || value.length !== 3) throw new Refused('the accounts are malformed')
   return { slot, values: value.map(readAccount) }
 }
 

@@ -3,7 +3,7 @@ import { askBounded } from '../../../protocol/ask_bounded'
 import { fromAnyHex, toHex } from '../../../protocol/bytes'
 import { parseQuote } from '../../../protocol/tdx/quote'
 import { LOCATION_ANSWER_BYTES_MAX } from '../../limits'
-import { type LocationAnswer, type LocationStatement, requireForm, statementForm } from '../evidence_bundle'
+import { type LocationAnswer, type LocationStatement, readStatement } from '../evidence_bundle'
 import { parseJson } from '../json_document'
 import type { LocationAuthority } from '../policy'
 import { readPckPlatform } from '../tdx/pck_extension'
@@ -42,10 +42,7 @@ async function ask(url: string, timeout_ms: number): Promise<LocationStatement |
       LOCATION_ANSWER_BYTES_MAX,
       timeout_ms,
     )
-    const statement = ok ? parseJson(new TextDecoder().decode(bytes)) : undefined
-    requireForm(statement, statementForm(statement))
-    const { body, signature, log } = statement as LocationStatement
-    return { body, signature, ...(log === undefined ? {} : { log }) }
+    return ok ? readStatement(parseJson(new TextDecoder().decode(bytes))) : undefined
   } catch {
     return undefined
   }

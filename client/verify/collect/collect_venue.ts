@@ -14,7 +14,7 @@ import {
   type Form,
   INFO_FORM,
   readChecksums,
-  requireForm,
+  readForm,
 } from '../evidence_bundle'
 import { parseJson } from '../json_document'
 
@@ -98,11 +98,9 @@ async function getText(transport: AskingTransport, path: string, timeout_ms: num
 }
 
 function parse(answer: string, form: Form): unknown {
-  const value = parseJson(answer)
   try {
-    requireForm(value, form)
+    return readForm(parseJson(answer), form)
   } catch (error) {
     throw new EvidenceUnavailable('the venue answered in another form', { cause: error })
   }
-  return value
 }

@@ -14,7 +14,7 @@ import {
   SERVICE,
 } from '../../../protocol/tdx/venue_manifest'
 import { parseJson } from '../json_document'
-import { mismatches, printable } from './match_form'
+import { mismatches, quoted } from './match_form'
 import { parsePlainYaml, UnjudgedYaml, type YamlMap } from './plain_yaml'
 
 /** A hostile manifest must not fill the transcript. */
@@ -55,7 +55,7 @@ function lintForm(text: string, manifest: unknown): string[] {
   if (text === canonical) return []
   let at = 0
   while (text[at] === canonical[at]) at++
-  const excerpt = printable(text.slice(Math.max(at - 8, 0), at + 32))
+  const excerpt = quoted(text.slice(Math.max(at - 8, 0), at + 32))
   return [
     `character ${at + 1}: must be JSON with sorted keys, each once, and no white space, near ${excerpt}`,
   ]

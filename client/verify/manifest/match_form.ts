@@ -1,5 +1,6 @@
 /** Compares a parsed value with the form that it must have, and names the place of every difference. */
 import type { Form, Mapping } from '../../../protocol/tdx/venue_manifest'
+import { printable } from '../transcript'
 
 /**
  * @param value of JSON, or of plain YAML with its maps.
@@ -60,14 +61,11 @@ function entriesOf(value: unknown): [string, unknown][] | undefined {
 
 const fault = (place: string, demand: string): string => (place === '' ? demand : `${place}: ${demand}`)
 const below = (place: string, key: string): string => {
-  const name = /^[\w.-]{1,64}$/.test(key) ? key : printable(key)
+  const name = /^[\w.-]{1,64}$/.test(key) ? key : quoted(key)
   if (place === '') return name
   return place.endsWith(': ') ? `${place}${name}` : `${place}.${name}`
 }
 const shown = (value: unknown): string => JSON.stringify(value)
 
-/** Quoted, cut, and in ASCII without control characters: the text of a manifest ends on terminals. */
-export function printable(text: string): string {
-  const escaped = (character: string) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
-  return JSON.stringify(text.slice(0, 64)).replace(/[^\x20-\x7e]/g, escaped)
-}
+/** Quoted, cut, and printable: the text of a manifest ends on terminals. */
+export const quoted = (text: string): string => printable(JSON.stringify(text.slice(0, 64)))

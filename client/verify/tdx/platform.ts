@@ -108,7 +108,10 @@ export function requirePlatform(
   if (surplus !== undefined) throw new Refused(`advisory ${surplus} is not tolerated`)
   const { tcb_info, qe_identity } = collateral
   const evaluation = Math.min(tcb_info.evaluation_number, qe_identity.evaluation_number)
-  requireThat(evaluation >= policy.tcb_evaluation_min, 'the TCB evaluation is older than the policy asks')
+  requireThat(
+    evaluation >= (policy.tcb_evaluation_min ?? 0),
+    'the TCB evaluation is older than the policy asks',
+  )
   const ppid = toHex(genuine.platform.ppid)
   requireThat(policy.ppids?.includes(ppid) ?? true, 'the physical machine is not one the policy names')
   return finding

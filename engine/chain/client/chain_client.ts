@@ -2,7 +2,6 @@
 import type { Address, KeyPairSigner } from '@solana/kit'
 import { encodeBase58 } from '../../../protocol/base58'
 import { type VaultAddresses, vaultAddresses } from '../../../protocol/vault/addresses'
-import type { TransactionVersion } from './build_transaction'
 import type { ChainHealth } from './health'
 import type { RpcPool } from './rpc_pool'
 import type { SlotView } from './slot_view'
@@ -28,8 +27,6 @@ export type ChainClient = {
   /** Public key of `payer`, 32 bytes. */
   readonly payer_key: Uint8Array
   readonly fees: FeeSettings
-  /** Preferred version of the transactions it signs. */
-  readonly transactions: TransactionVersion
   readonly view: SlotView
   readonly health: ChainHealth
 }

@@ -10,7 +10,7 @@ import { readAgreedVault, readVaults } from './read_vault'
 import { ChainProgramError } from './transaction_status'
 
 /** A batch or a deposit landed after the vault was read: the next reading states it. */
-const OUTDATED: readonly VaultErrorName[] = ['batch_out_of_sequence', 'spent_root_mismatch', 'unknown_state']
+const OUTDATED: readonly VaultErrorName[] = ['batch_out_of_sequence', 'unknown_state']
 
 /**
  * Opens the next epoch on chain, which fences every earlier instance of this venue. Resolves once finalized; immediately if
@@ -30,6 +30,9 @@ export async function openEpoch(
       return undefined
     }
     if (config.epoch !== args.epoch - 1) throw new EpochTaken(`the chain is at epoch ${config.epoch}`)
+    // The own root: the epoch opens only where the batches on chain are those of this journal.
+    const spent_root = await args.spentRoot(config.last_batch)
+    if (spent_root === undefined) throw new EpochTaken('the chain has batches that this journal lacks')
     // A state of the ring stays known while deposits land.
     const kept = ring.states.findLast(({ leaf_count }) => leaf_count >= config.settled_leaf_count)
     const cited = kept ?? tree
@@ -44,7 +47,7 @@ export async function openEpoch(
       restore: args.restore,
       generation: config.generation + (args.restore ? 1 : 0),
       last_batch: config.last_batch,
-      spent_root: tree.spent_root,
+      spent_root,
       cited_leaf_count: cited.leaf_count,
       cited_root: cited.root,
     })

@@ -9,10 +9,10 @@ import { type Answer, backoffMs, ChainUnavailable, type RpcPool } from './rpc_po
 
 /** The current reasons why settlement is degraded; each part sets and clears its own. */
 export class ChainHealth {
-  readonly #reasons = new Set<SettlementReason>()
-  readonly #watched = new Map<SettlementReason, () => boolean>()
+  private readonly reported = new Set<SettlementReason>()
+  private readonly watched = new Map<SettlementReason, () => boolean>()
   /** By fact and provider: since when its answers deviate without a break, and for how long they did at the last one. */
-  readonly #deviating = new Map<
+  private readonly deviating = new Map<
     string,
     { reason: ProviderReason; at: number; since_ms: number; ms: number }
   >()
@@ -25,25 +25,25 @@ export class ChainHealth {
   ) {}
 
   set(reason: SettlementReason, present: boolean): void {
-    if (present) this.#reasons.add(reason)
-    else this.#reasons.delete(reason)
+    if (present) this.reported.add(reason)
+    else this.reported.delete(reason)
   }
 
   /** Evaluates `present` whenever the reasons are read, so that a loop that hangs cannot hide its delay. */
   watch(reason: SettlementReason, present: () => boolean): void {
-    this.#watched.set(reason, present)
+    this.watched.set(reason, present)
   }
 
   /** Judges one answer of the provider at `at` about `fact`; deviating for longer than the allowed lag raises the alarm. */
   judge(fact: string, at: number, agrees: boolean, reason: ProviderReason = 'provider_disagrees'): void {
     const key = `${reason} ${fact} ${at}`
     if (agrees) {
-      this.#deviating.delete(key)
+      this.deviating.delete(key)
       return
     }
     const now_ms = this.monotonicMs()
-    const { since_ms } = this.#deviating.get(key) ?? { since_ms: now_ms }
-    this.#deviating.set(key, { reason, at, since_ms, ms: now_ms - since_ms })
+    const { since_ms } = this.deviating.get(key) ?? { since_ms: now_ms }
+    this.deviating.set(key, { reason, at, since_ms, ms: now_ms - since_ms })
   }
 
   /**
@@ -76,10 +76,10 @@ export class ChainHealth {
 
   reasons(): string[] {
     const patience_ms = LIMITS.chain_lag_slots_max * this.slot_ms
-    const named = [...this.#deviating.values()].filter(({ ms }) => ms >= patience_ms)
+    const named = [...this.deviating.values()].filter(({ ms }) => ms >= patience_ms)
     const providers = named.map(({ reason, at }) => `${reason}: ${this.rpc.hosts[at]}`)
-    const watched = [...this.#watched].flatMap(([reason, present]) => (present() ? [reason] : []))
-    return [...new Set([...this.#reasons, ...watched, ...providers])].sort()
+    const watched = [...this.watched].flatMap(([reason, present]) => (present() ? [reason] : []))
+    return [...new Set([...this.reported, ...watched, ...providers])].sort()
   }
 }
 

@@ -149,11 +149,13 @@ function historyOf({ config, tree, queue }: WholeVault): [counter: number, rest:
   ]
 }
 
-function textOf(value: unknown): string {
-  return JSON.stringify(value, (_, one) => {
+/** The same text for equal answers. */
+export function textOf(value: unknown): string {
+  const text = JSON.stringify(value, (_, one) => {
     if (typeof one === 'bigint') return String(one)
     return one instanceof Uint8Array ? toHex(one) : one
   })
+  return text ?? 'absent'
 }
 
 /** The vault's configuration and roots at finalized, as a quorum supports them. @throws VaultUnreadable, ChainUnavailable */

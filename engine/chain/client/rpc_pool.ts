@@ -27,10 +27,10 @@ export class RpcPool implements Reader {
   readonly each: readonly Reader[]
   /** Providers that must agree: 1 of 1, 2 of 2, otherwise a majority. */
   readonly quorum: number
-  readonly #closing = new AbortController()
+  private readonly closing = new AbortController()
   /** Providers whose last answer did not come in time; the others are not held up by them. */
-  readonly #late = new Set<number>()
-  #preferred = 0
+  private readonly late = new Set<number>()
+  private preferred = 0
 
   /**
    * @param timeout_ms deadline of one request
@@ -46,16 +46,16 @@ export class RpcPool implements Reader {
     this.senders = send_urls.map((url) => createSolanaRpc(mainnet(url)))
     this.hosts = urls.map((url) => new URL(url).host)
     this.quorum = Math.floor(urls.length / 2) + 1
-    this.each = this.endpoints.map((endpoint) => ({ read: (request) => this.#once(endpoint, request) }))
+    this.each = this.endpoints.map((endpoint) => ({ read: (request) => this.once(endpoint, request) }))
   }
 
   get closed(): boolean {
-    return this.#closing.signal.aborted
+    return this.closing.signal.aborted
   }
 
   /** Aborts when the pool closes or the request's deadline passes. */
   signal(): AbortSignal {
-    return AbortSignal.any([this.#closing.signal, AbortSignal.timeout(this.timeout_ms)])
+    return AbortSignal.any([this.closing.signal, AbortSignal.timeout(this.timeout_ms)])
   }
 
   /**
@@ -63,14 +63,14 @@ export class RpcPool implements Reader {
    * provider rejects as invalid may be valid for another: not every node accepts v1 transactions.
    * @throws ChainUnavailable after the last attempt; the provider's error once every one has rejected the request
    */
-  async read<T>(request: Request<T>, first = this.#preferred): Promise<T> {
+  async read<T>(request: Request<T>, first = this.preferred): Promise<T> {
     let failure: unknown
     const rejected = new Set<number>()
     for (let attempt = 0; attempt < LIMITS.rpc_attempts_max && !this.closed; attempt++) {
       const at = (first + attempt) % this.endpoints.length
       try {
         const answer = await request(this.endpoints[at]!, this.signal())
-        this.#preferred = at
+        this.preferred = at
         return answer
       } catch (error) {
         if (isPermanent(error)) rejected.add(at)
@@ -101,13 +101,13 @@ export class RpcPool implements Reader {
       } catch (error) {
         errors.push(error)
       }
-      this.#late.delete(at)
+      this.late.delete(at)
       waiting.delete(at)
     })
-    const prompt = Promise.all(asked.filter((_, at) => !this.#late.has(at)))
+    const prompt = Promise.all(asked.filter((_, at) => !this.late.has(at)))
     const brief = Promise.race([prompt, this.sleep(LIMITS.rpc_grace_ms)])
     await Promise.race([Promise.all(asked), Promise.all([enough.promise, brief])])
-    for (const at of waiting) this.#late.add(at)
+    for (const at of waiting) this.late.add(at)
     if (answers.length >= this.quorum) return [...answers]
     const told = errors.filter((error) => !(error instanceof ChainUnavailable))
     if (told.length >= this.quorum) throw told[0]
@@ -143,7 +143,7 @@ export class RpcPool implements Reader {
     }
   }
 
-  async #once<T>(endpoint: SolanaRpc, request: Request<T>): Promise<T> {
+  private async once<T>(endpoint: SolanaRpc, request: Request<T>): Promise<T> {
     try {
       return await request(endpoint, this.signal())
     } catch (error) {
@@ -158,16 +158,16 @@ export class RpcPool implements Reader {
     return new Promise((resolve) => {
       const done = (): void => {
         clearTimeout(timer)
-        this.#closing.signal.removeEventListener('abort', done)
+        this.closing.signal.removeEventListener('abort', done)
         resolve()
       }
       const timer = setTimeout(done, ms)
-      this.#closing.signal.addEventListener('abort', done)
+      this.closing.signal.addEventListener('abort', done)
     })
   }
 
   close(): void {
-    this.#closing.abort()
+    this.closing.abort()
   }
 }
 

@@ -9,13 +9,21 @@ import {
 } from '@solana/kit'
 import type { VaultInstruction } from '../../../protocol/vault/instruction'
 import { LIMITS } from '../../limits'
-import { type Built, buildFitting, type Lifetime, MICRO_LAMPORTS, toInstruction } from './build_transaction'
+import {
+  buildTransaction,
+  type Lifetime,
+  MICRO_LAMPORTS,
+  type SignedTransaction,
+  TransactionTooLarge,
+  toInstruction,
+} from './build_transaction'
 import type { ChainClient } from './chain_client'
 import { ChainUnavailable } from './rpc_pool'
+import type { TransactionFailure } from './transaction_status'
 
 /** What transactions signed at one time share: a blockhash, and a price per unit for each set of accounts. */
 export class Terms {
-  readonly #prices = new Map<string, Promise<bigint>>()
+  private readonly prices = new Map<string, Promise<bigint>>()
   private constructor(
     readonly client: ChainClient,
     readonly lifetime: Lifetime,
@@ -38,12 +46,12 @@ export class Terms {
   /** Micro-lamports per unit that were lately paid for writing `accounts`; 0 when unavailable. */
   price(accounts: readonly Address[]): Promise<bigint> {
     const key = accounts.join()
-    const known = this.#prices.get(key) ?? this.#read(accounts)
-    this.#prices.set(key, known)
+    const known = this.prices.get(key) ?? this.read(accounts)
+    this.prices.set(key, known)
     return known
   }
 
-  async #read(accounts: readonly Address[]): Promise<bigint> {
+  private async read(accounts: readonly Address[]): Promise<bigint> {
     const { rpc, fees } = this.client
     try {
       const answers = await rpc.all((reader) =>
@@ -63,6 +71,8 @@ export class Terms {
   }
 }
 
+type Built = { signed: SignedTransaction } | { failure: TransactionFailure }
+
 /** @param waited_ms time since the instruction was first due; raises the fee */
 export async function signVaultInstruction(
   client: ChainClient,
@@ -70,7 +80,7 @@ export async function signVaultInstruction(
   terms: Terms,
   { compute_units, waited_ms }: { compute_units: number; waited_ms: number },
 ): Promise<Built> {
-  const { signer, payer, fees, transactions } = client
+  const { signer, payer, fees } = client
   const instruction = toInstruction(vault, [signer, payer])
   const writes = (instruction.accounts as AccountMeta[]).filter(
     ({ role }) => role === AccountRole.WRITABLE || role === AccountRole.WRITABLE_SIGNER,
@@ -79,7 +89,12 @@ export async function signVaultInstruction(
   const priority_fee_lamports = priorityFee(fees, price, compute_units, waited_ms)
   const { lifetime } = terms
   const draft = { payer, instructions: [instruction], lifetime, compute_units, priority_fee_lamports }
-  return buildFitting(draft, transactions)
+  try {
+    return { signed: await buildTransaction(draft) }
+  } catch (error) {
+    if (!(error instanceof TransactionTooLarge)) throw error
+    return { failure: { kind: 'transient', name: error.name } }
+  }
 }
 
 /**

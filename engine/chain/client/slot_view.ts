@@ -14,13 +14,13 @@ type Level = 'confirmed' | 'finalized'
 
 export class SlotView {
   /** Newest slot and height that each provider shows; 0 before its first answer. */
-  readonly #shown: Record<Level | 'height', number[]>
-  readonly #agreed = { confirmed: 0, finalized: 0, height: 0 }
-  readonly #samples: { at_ms: number; slot: number }[] = []
-  readonly #listeners = new Set<(slot: number) => void>()
+  private readonly shown: Record<Level | 'height', number[]>
+  private readonly agreed_numbers = { confirmed: 0, finalized: 0, height: 0 }
+  private readonly samples: { at_ms: number; slot: number }[] = []
+  private readonly listeners = new Set<(slot: number) => void>()
   /** What a quorum shows absurdly far ahead. */
-  readonly #absurd = new Set<Level | 'height'>()
-  #advanced_ms: number
+  private readonly absurd = new Set<Level | 'height'>()
+  private advanced_ms: number
 
   constructor(
     readonly rpc: RpcPool,
@@ -28,25 +28,25 @@ export class SlotView {
     readonly options: SlotViewOptions,
   ) {
     const zeros = () => rpc.hosts.map(() => 0)
-    this.#shown = { confirmed: zeros(), finalized: zeros(), height: zeros() }
-    this.#advanced_ms = options.monotonicMs()
+    this.shown = { confirmed: zeros(), finalized: zeros(), height: zeros() }
+    this.advanced_ms = options.monotonicMs()
     health.watch('slot_stalled', () => this.isStalled())
-    health.watch('slot_absurd', () => this.#absurd.size > 0)
+    health.watch('slot_absurd', () => this.absurd.size > 0)
   }
 
   /** Polls every provider until the pool closes; resolves then. */
   async run(): Promise<void> {
-    await Promise.all(this.rpc.hosts.map((_, at) => this.#poll(at)))
+    await Promise.all(this.rpc.hosts.map((_, at) => this.poll(at)))
   }
 
   now(): { slot: number; lag_ms: number; slot_ms: number } {
-    const lag_ms = this.options.monotonicMs() - this.#advanced_ms
-    return { slot: this.#agreed.confirmed, lag_ms, slot_ms: this.slotMs() }
+    const lag_ms = this.options.monotonicMs() - this.advanced_ms
+    return { slot: this.agreed_numbers.confirmed, lag_ms, slot_ms: this.slotMs() }
   }
 
   /** Slot at a level, or the confirmed block height. */
   agreed(what: Level | 'height'): number {
-    return this.#agreed[what]
+    return this.agreed_numbers[what]
   }
 
   /**
@@ -59,8 +59,8 @@ export class SlotView {
     answers: readonly Answer<T>[],
     seen: number[] = [],
   ): Answer<T>[] {
-    for (const { at, value } of answers) this.#show(level, at, value.slot)
-    const agreed = this.#agreed[level]
+    for (const { at, value } of answers) this.show(level, at, value.slot)
+    const agreed = this.agreed_numbers[level]
     return answers.filter(({ at, value: { slot } }) => {
       const late = slot < agreed - LIMITS.chain_lag_slots_max
       this.health.judge(level, at, !late, 'provider_behind')
@@ -71,8 +71,8 @@ export class SlotView {
   }
 
   slotMs(): number {
-    const [first, last] = [this.#samples[0], this.#samples.at(-1)]
-    if (this.#samples.length < LIMITS.slot_samples_min || !first || !last) return this.options.slot_ms
+    const [first, last] = [this.samples[0], this.samples.at(-1)]
+    if (this.samples.length < LIMITS.slot_samples_min || !first || !last) return this.options.slot_ms
     return (last.at_ms - first.at_ms) / (last.slot - first.slot)
   }
 
@@ -82,28 +82,28 @@ export class SlotView {
 
   /** Calls `listener` on every advance. @returns a function that removes the listener */
   onSlot(listener: (slot: number) => void): () => void {
-    this.#listeners.add(listener)
-    return () => this.#listeners.delete(listener)
+    this.listeners.add(listener)
+    return () => this.listeners.delete(listener)
   }
 
   /** Resolves when the view is past `slot`, and after one slot time at the latest. */
   async after(slot: number): Promise<void> {
-    if (this.#agreed.confirmed > slot) return
+    if (this.agreed_numbers.confirmed > slot) return
     const advanced = Promise.withResolvers<void>()
     const stop = this.onSlot(() => advanced.resolve())
     await Promise.race([advanced.promise, this.rpc.sleep(this.slotMs())])
     stop()
   }
 
-  async #poll(at: number): Promise<void> {
+  private async poll(at: number): Promise<void> {
     for (let failures = 0; !this.rpc.closed; ) {
       try {
         const { absoluteSlot, blockHeight } = await this.rpc.each[at]!.read((endpoint, abortSignal) =>
           endpoint.getEpochInfo({ commitment: 'confirmed' }).send({ abortSignal }),
         )
         failures = 0
-        this.#show('height', at, Number(blockHeight))
-        this.#show('confirmed', at, Number(absoluteSlot))
+        this.show('height', at, Number(blockHeight))
+        this.show('confirmed', at, Number(absoluteSlot))
       } catch {
         failures += 1
       }
@@ -114,32 +114,32 @@ export class SlotView {
   }
 
   /** The agreed number is the highest that a quorum of providers reaches. */
-  #show(what: Level | 'height', at: number, shown: number): void {
-    this.#shown[what][at] = shown
-    const before = this.#agreed[what]
-    const agreed = this.rpc.reached(this.#shown[what])!
+  private show(what: Level | 'height', at: number, shown: number): void {
+    this.shown[what][at] = shown
+    const before = this.agreed_numbers[what]
+    const agreed = this.rpc.reached(this.shown[what])!
     const ahead = shown > Math.max(agreed, before) + LIMITS.chain_ahead_slots_max
     this.health.judge(what, at, before === 0 || !ahead, 'provider_ahead')
     if (agreed <= before) return
     const at_ms = this.options.monotonicMs()
-    const elapsed_ms = at_ms - this.#advanced_ms
+    const elapsed_ms = at_ms - this.advanced_ms
     // No chain makes slots this fast: not even a quorum may expire the book by naming one.
     const slot_max = before + LIMITS.slot_jump_max + elapsed_ms / LIMITS.slot_ms_min
     if (before > 0 && agreed > slot_max) {
-      this.#absurd.add(what)
+      this.absurd.add(what)
       return
     }
-    this.#absurd.delete(what)
-    this.#agreed[what] = agreed
-    if (what === 'confirmed') this.#advance(agreed, at_ms, elapsed_ms)
+    this.absurd.delete(what)
+    this.agreed_numbers[what] = agreed
+    if (what === 'confirmed') this.advance(agreed, at_ms, elapsed_ms)
   }
 
-  #advance(slot: number, at_ms: number, elapsed_ms: number): void {
+  private advance(slot: number, at_ms: number, elapsed_ms: number): void {
     // A stall of the chain would distort the slot time.
-    if (elapsed_ms > this.options.stall_ms) this.#samples.length = 0
-    this.#advanced_ms = at_ms
-    this.#samples.push({ at_ms, slot })
-    if (this.#samples.length > LIMITS.slot_samples_max) this.#samples.shift()
-    for (const listener of this.#listeners) listener(slot)
+    if (elapsed_ms > this.options.stall_ms) this.samples.length = 0
+    this.advanced_ms = at_ms
+    this.samples.push({ at_ms, slot })
+    if (this.samples.length > LIMITS.slot_samples_max) this.samples.shift()
+    for (const listener of this.listeners) listener(slot)
   }
 }

@@ -19,6 +19,7 @@ import {
   type TransactionFailure,
 } from '../client/transaction_status'
 import { agreedSettled } from '../watch/settled'
+import type { ExitWatch } from '../watch/watch_exits'
 import type { KnownStates, NoteTreeState } from '../watch/watch_leaves'
 import type { Verdicts } from '../watch/watcher'
 import { AheadWindow, type RelayedBatch, RelayedBatches } from './batch'
@@ -29,6 +30,7 @@ type RelayerArgs = {
   epoch: number
   monotonicMs: () => number
   verdicts: Verdicts
+  exits: Pick<ExitWatch, 'isDisproved'>
 }
 
 /** A transaction of a batch that is not journaled yet. */
@@ -103,6 +105,7 @@ export class Relayer {
     if (this.finalized !== undefined && landed !== undefined) {
       this.window.landed(landed)
       if (this.convicted !== undefined && landed >= this.convicted) this.acquit()
+      if (this.convicted !== undefined) await this.dropDisproved(this.convicted)
       await this.report(this.finalized, landed)
       if (args.outbox.payload(landed + 1)) await this.relay(landed + 1, confirmed)
       else if (this.open === landed + 1) return this.idle(landed + 1)
@@ -311,6 +314,16 @@ export class Relayer {
     if (this.convicted === undefined) return
     this.convicted = undefined
     this.args.verdicts.standing('program_error', false)
+  }
+
+  /** Exits of the rejected batch that a quorum no longer shows: providers had invented them. */
+  private async dropDisproved(batch_id: number): Promise<void> {
+    const { exits, outbox } = this.args
+    const payouts = outbox.payload(batch_id)?.payouts ?? []
+    const disproved = payouts.flatMap((payout) =>
+      payout.nullifier && exits.isDisproved(payout) ? [payout.nullifier] : [],
+    )
+    if (disproved.length > 0) await outbox.dropExits(batch_id, disproved)
   }
 
   /** Records, strictly in order, how far batches landed, and those that a fork took back. */

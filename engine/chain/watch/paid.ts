@@ -1,8 +1,7 @@
 /** Finds how entries of the payout queue were closed, from the events of the transactions that closed them. */
-import { toHex } from '../../../protocol/bytes'
 import type { PayoutStage } from '../../ports'
 import type { ChainClient } from '../client/chain_client'
-import type { VaultReader } from '../client/read_vault'
+import { textOf, type VaultReader } from '../client/read_vault'
 import { eventHistory, type LandedEvent, vaultEvents } from '../client/vault_events'
 
 type Level = 'confirmed' | 'finalized'
@@ -22,12 +21,8 @@ export async function agreedPaid(
   const answers = await rpc.all((reader) => findPaid({ rpc: reader, address }, numbers, signatures, level))
   return numbers.flatMap((number) => {
     const votes = answers.map(({ at, value }) => ({ at, value: value.get(number) }))
-    return health.decide('paid', votes, keyOf, (stage) => stage === undefined) ?? []
+    return health.decide('paid', votes, textOf, (stage) => stage === undefined) ?? []
   })
-}
-
-function keyOf(stage: PayoutStage | undefined): string {
-  return JSON.stringify(stage, (_, value) => (value instanceof Uint8Array ? toHex(value) : value)) ?? 'absent'
 }
 
 async function findPaid(

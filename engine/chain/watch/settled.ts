@@ -1,9 +1,8 @@
 /** Finds landed settlement batches: one by its id, or all of them from events. */
 
-import { toHex } from '../../../protocol/bytes'
 import type { BatchStage, SettledBatch } from '../../ports'
 import type { ChainClient } from '../client/chain_client'
-import type { VaultReader } from '../client/read_vault'
+import { textOf, type VaultReader } from '../client/read_vault'
 import { eventHistory, type LandedEvent, vaultEvents } from '../client/vault_events'
 
 type Level = 'confirmed' | 'finalized'
@@ -21,11 +20,7 @@ export async function agreedSettled(
   const answers = await rpc.all((reader) =>
     findSettled({ rpc: reader, address }, batch_id, signatures, level),
   )
-  return health.decide('settled', answers, keyOf, (stage) => stage === undefined)
-}
-
-function keyOf(stage: BatchStage | undefined): string {
-  return JSON.stringify(stage, (_, value) => (value instanceof Uint8Array ? toHex(value) : value)) ?? 'absent'
+  return health.decide('settled', answers, textOf, (stage) => stage === undefined)
 }
 
 async function findSettled(

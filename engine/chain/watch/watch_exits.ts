@@ -2,7 +2,7 @@
 import { encodeBase58 } from '../../../protocol/base58'
 import { equalBytes } from '../../../protocol/bytes'
 import { LIMITS } from '../../limits'
-import type { ChainSinkPort, ExitRequest } from '../../ports'
+import type { ChainSinkPort, ExitRequest, Payout } from '../../ports'
 import type { ChainClient } from '../client/chain_client'
 import { type OpenExit, readExitRequests } from '../client/read_vault'
 import type { Answer } from '../client/rpc_pool'
@@ -19,6 +19,9 @@ export class ExitWatch {
   private readonly reported: Map<string, ExitRequest>
   private agreed: Agreed = new Map()
   private batch_count = 0
+  private shown: readonly Shown[] = []
+  /** By request account: since when a quorum shows it, neither served nor refused. */
+  private readonly since_ms = new Map<string, number>()
 
   /** @param exits_open requests reported by an earlier process; each is reported until it ends */
   constructor(
@@ -27,11 +30,29 @@ export class ExitWatch {
     exits_open: readonly ExitRequest[],
   ) {
     this.reported = new Map(exits_open.map((request) => [encodeBase58(request.request_account), request]))
+    const { health, view } = client
+    health.watch('exit_overdue', () => {
+      const due_ms = view.options.monotonicMs() - LIMITS.settlement_delay_slots_max * view.slotMs()
+      return [...this.since_ms.values()].some((since_ms) => since_ms < due_ms)
+    })
   }
 
   /** Requests that a quorum showed at finalized in the last poll, served ones too, and the batches landed before it. */
   finalized(): { requests: OpenExit[]; batch_count: number } {
     return { requests: [...this.agreed.values()], batch_count: this.batch_count }
+  }
+
+  /** Whether a quorum of the last poll showed no open request at finalized that asks for this payout. */
+  isDisproved({ nullifier, mint, amount, destination, refund_inner }: Payout): boolean {
+    const asksFor = (one: OpenExit): boolean =>
+      !one.served &&
+      one.amount === amount &&
+      equalBytes(one.nullifier, nullifier!) &&
+      equalBytes(one.mint, mint) &&
+      equalBytes(one.destination, destination) &&
+      equalBytes(one.refund_inner, refund_inner)
+    const without = this.shown.filter(({ value }) => ![...value.requests.values()].some(asksFor))
+    return without.length >= this.client.rpc.quorum
   }
 
   /**
@@ -45,7 +66,9 @@ export class ExitWatch {
     if (finalized.length < quorum || confirmed.length < quorum) return
     const agreed = this.agree(finalized)
     this.agreed = agreed
+    this.shown = finalized
     this.batch_count = batch_count
+    this.noteOpen(agreed)
     const shown = [...finalized, ...confirmed].flatMap(({ value }) => [...value.requests])
     await this.reportGone(agreed, shown)
     for (const [account, { served, bond_payer: _, ...request }] of agreed) {
@@ -56,6 +79,14 @@ export class ExitWatch {
       if (!served && !this.reported.has(account))
         await this.report(account, { ...request, stage: 'confirmed' })
     }
+  }
+
+  private noteOpen(agreed: Agreed): void {
+    const now_ms = this.client.view.options.monotonicMs()
+    const { since_ms } = this
+    for (const account of since_ms.keys()) if (agreed.get(account)?.served !== false) since_ms.delete(account)
+    for (const [account, { served }] of agreed)
+      if (!served && !since_ms.has(account)) since_ms.set(account, now_ms)
   }
 
   private async read(level: 'confirmed' | 'finalized'): Promise<Shown[]> {

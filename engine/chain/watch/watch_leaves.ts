@@ -11,20 +11,20 @@ export type NoteTreeState = { leaf_count: number; root: Uint8Array }
 
 /** States of the note tree that the chain has finalized and the venue's tree reproduces: only these may be cited. */
 export class KnownStates {
-  readonly #roots = new Map<number, string>()
+  private readonly roots = new Map<number, string>()
 
   /** @param quorum providers that must show a state for it to be known on chain */
   constructor(readonly quorum: number) {}
 
   verified(state: NoteTreeState): void {
-    this.#roots.set(state.leaf_count, toHex(state.root))
-    const oldest = this.#roots.keys().next().value
-    if (this.#roots.size > LIMITS.tree_states_kept && oldest !== undefined) this.#roots.delete(oldest)
+    this.roots.set(state.leaf_count, toHex(state.root))
+    const oldest = this.roots.keys().next().value
+    if (this.roots.size > LIMITS.tree_states_kept && oldest !== undefined) this.roots.delete(oldest)
   }
 
   /** Undefined for a state of which the venue's tree says nothing. */
   isVerified(state: NoteTreeState): boolean | undefined {
-    const root = this.#roots.get(state.leaf_count)
+    const root = this.roots.get(state.leaf_count)
     return root === undefined ? undefined : root === toHex(state.root)
   }
 
@@ -33,18 +33,18 @@ export class KnownStates {
    * the current one, which becomes unknown to the program if a deposit lands first.
    */
   cite(shown: readonly VaultSnapshot[], leaf_count_min: number): NoteTreeState | undefined {
-    return this.citeKept(shown, leaf_count_min) ?? this.#newest(shown.map(statesOf), leaf_count_min)
+    return this.citeKept(shown, leaf_count_min) ?? this.newest(shown.map(statesOf), leaf_count_min)
   }
 
   /** The newest such state in the ring: it stays known while earlier batches land. */
   citeKept(shown: readonly VaultSnapshot[], leaf_count_min: number): NoteTreeState | undefined {
-    return this.#newest(
+    return this.newest(
       shown.map(({ ring }) => ring.states),
       leaf_count_min,
     )
   }
 
-  #newest(shown: readonly NoteTreeState[][], leaf_count_min: number): NoteTreeState | undefined {
+  private newest(shown: readonly NoteTreeState[][], leaf_count_min: number): NoteTreeState | undefined {
     return statesOfQuorum(shown, this.quorum).findLast(
       (state) => state.leaf_count >= leaf_count_min && this.isVerified(state),
     )
@@ -70,7 +70,7 @@ function statesOfQuorum(lists: readonly NoteTreeState[][], quorum: number): Note
 
 export class LeafWatch {
   /** Index of the first leaf that was not passed on yet. */
-  #next: number
+  private next: number
 
   constructor(
     readonly client: Pick<ChainClient, 'rpc' | 'address' | 'health' | 'view'>,
@@ -79,7 +79,7 @@ export class LeafWatch {
     readonly sink: ChainSinkPort,
     leaf_count: number,
   ) {
-    this.#next = leaf_count
+    this.next = leaf_count
   }
 
   /**
@@ -101,8 +101,8 @@ export class LeafWatch {
     if (same.filter(Boolean).length - equal.length >= rpc.quorum) return false
     if (equal[0]) this.states.verified(equal[0])
     const end = rpc.reached(shown.map(({ value }) => value.tree.leaf_count))!
-    const leaves = end > this.#next ? await this.#collect(this.#next, end) : undefined
-    if (leaves && !(await this.#passOn(leaves, states.flat()))) return false
+    const leaves = end > this.next ? await this.collect(this.next, end) : undefined
+    if (leaves && !(await this.passOn(leaves, states.flat()))) return false
     return equal.length >= rpc.quorum ? true : undefined
   }
 
@@ -110,27 +110,27 @@ export class LeafWatch {
    * Appends leaves that a quorum shows; passes them on as far as the tree then has the root of a state on chain. What a
    * cached tree already holds beyond the journal is compared at the next state. False when it holds other leaves.
    */
-  async #passOn(leaves: readonly Uint8Array[], states: readonly NoteTreeState[]): Promise<boolean> {
-    const first = this.#next
+  private async passOn(leaves: readonly Uint8Array[], states: readonly NoteTreeState[]): Promise<boolean> {
+    const first = this.next
     const mirrored = await this.hash.leaves(first, leaves.length)
     if (mirrored.some((leaf, at) => !equalBytes(leaf, leaves[at]!))) return false
     const counts = new Set(states.map(({ leaf_count }) => leaf_count))
     for (const count of [...counts].sort((a, b) => a - b)) {
-      if (count <= this.#next || count > first + leaves.length) continue
-      const piece = leaves.slice(this.#next - first, count - first)
-      const own = await this.hash.appendLeaves(this.#next, piece)
+      if (count <= this.next || count > first + leaves.length) continue
+      const piece = leaves.slice(this.next - first, count - first)
+      const own = await this.hash.appendLeaves(this.next, piece)
       if (!states.some((state) => state.leaf_count === own.leaf_count && equalBytes(state.root, own.root)))
         continue
       this.states.verified(own)
       if (own.leaf_count !== count) continue
-      await this.sink.leaves(this.#next, piece, this.client.view.agreed('finalized'))
-      this.#next = count
+      await this.sink.leaves(this.next, piece, this.client.view.agreed('finalized'))
+      this.next = count
     }
     return true
   }
 
   /** Leaves `from` to `to`, exclusive; undefined while no quorum of providers shows all of them alike. */
-  async #collect(from: number, to: number): Promise<Uint8Array[] | undefined> {
+  private async collect(from: number, to: number): Promise<Uint8Array[] | undefined> {
     const { rpc, address, health } = this.client
     const answers = await rpc.all((reader) => collectLeaves({ rpc: reader, address }, from, to))
     const keyOf = (leaves: Uint8Array[] | undefined) => leaves?.map(toHex).join() ?? 'absent'

@@ -12,9 +12,9 @@ import type { ExitWatch } from './watch_exits'
 import type { LeafWatch } from './watch_leaves'
 
 export class Watcher {
-  #exits_slot = Number.NEGATIVE_INFINITY
-  readonly #progress = { confirmed: new Progress(), finalized: new Progress() }
-  readonly #seen: Record<'confirmed' | 'finalized', number[]> = { confirmed: [], finalized: [] }
+  private exits_slot = Number.NEGATIVE_INFINITY
+  private readonly progress = { confirmed: new Progress(), finalized: new Progress() }
+  private readonly seen: Record<'confirmed' | 'finalized', number[]> = { confirmed: [], finalized: [] }
 
   constructor(
     readonly client: ChainClient,
@@ -28,33 +28,33 @@ export class Watcher {
   /** Runs until the client closes or another instance holds the vault. */
   run(): Promise<void> {
     return supervise(this.client, async () => {
-      await this.#poll()
+      await this.poll()
       await this.client.rpc.sleep(this.client.view.slotMs())
       return !this.verdicts.isDisowned()
     })
   }
 
-  async #poll(): Promise<void> {
+  private async poll(): Promise<void> {
     const { client, verdicts } = this
-    verdicts.atConfirmed(await this.#read('confirmed'))
-    const finalized = await this.#read('finalized')
+    verdicts.atConfirmed(await this.read('confirmed'))
+    const finalized = await this.read('finalized')
     verdicts.atFinalized(finalized)
     if (finalized.length >= client.rpc.quorum) {
       const reproduced = await this.leaves.follow(finalized)
       if (reproduced !== undefined) verdicts.standing('root_mismatch', !reproduced)
     }
     const { slot } = client.view.now()
-    if (slot - this.#exits_slot < LIMITS.exits_look_slots) return
-    this.#exits_slot = slot
+    if (slot - this.exits_slot < LIMITS.exits_look_slots) return
+    this.exits_slot = slot
     const batches = client.rpc.reached(finalized.map(({ value }) => value.config.last_batch))
     if (batches !== undefined) await this.exits.follow(batches)
-    await this.#audit()
+    await this.audit()
   }
 
-  async #read(level: 'confirmed' | 'finalized'): Promise<Answer<VaultSnapshot>[]> {
+  private async read(level: 'confirmed' | 'finalized'): Promise<Answer<VaultSnapshot>[]> {
     const { client } = this
-    const answers = await readVaults(client, level, this.#seen[level])
-    const progress = this.#progress[level]
+    const answers = await readVaults(client, level, this.seen[level])
+    const progress = this.progress[level]
     const counts = answers.map(({ value }) => value.config.last_batch + value.tree.leaf_count)
     const agreed = client.rpc.reached(counts)
     if (agreed === undefined) return answers
@@ -69,7 +69,7 @@ export class Watcher {
   }
 
   /** A batch that was final long enough must be known to every provider. @throws ChainUnavailable */
-  async #audit(): Promise<void> {
+  private async audit(): Promise<void> {
     const { rpc, view, health } = this.client
     const landed = this.newestFinal()
     if (!landed || view.agreed('finalized') <= landed.slot + LIMITS.chain_lag_slots_max) return
@@ -84,24 +84,24 @@ export class Watcher {
 /** Finds providers whose count of batches and leaves stays away from the agreed one for longer than providers may lag. */
 class Progress {
   /** Ascending. */
-  readonly #agreed: { slot: number; count: number }[] = []
+  private readonly agreed: { slot: number; count: number }[] = []
   /** By provider: its first count that the quorum has not reached, and the slot of that answer. */
-  readonly #claims = new Map<number, { slot: number; count: number }>()
+  private readonly claims = new Map<number, { slot: number; count: number }>()
 
   advance(slot: number, count: number): void {
-    if (count <= (this.#agreed.at(-1)?.count ?? -1)) return
-    this.#agreed.push({ slot, count })
-    const old = this.#agreed.findLastIndex((one) => one.slot <= slot - 2 * LIMITS.chain_lag_slots_max)
-    if (old > 0) this.#agreed.splice(0, old)
+    if (count <= (this.agreed.at(-1)?.count ?? -1)) return
+    this.agreed.push({ slot, count })
+    const old = this.agreed.findLastIndex((one) => one.slot <= slot - 2 * LIMITS.chain_lag_slots_max)
+    if (old > 0) this.agreed.splice(0, old)
   }
 
   agrees(at: number, slot: number, count: number): boolean {
-    const due = this.#agreed.findLast((one) => one.slot <= slot - LIMITS.chain_lag_slots_max)
-    const { count: reached } = this.#agreed.at(-1)!
-    if (count <= reached) this.#claims.delete(at)
-    const known = this.#claims.get(at)
-    if (count > reached && (!known || known.count <= reached)) this.#claims.set(at, { slot, count })
-    const claim = this.#claims.get(at)
+    const due = this.agreed.findLast((one) => one.slot <= slot - LIMITS.chain_lag_slots_max)
+    const { count: reached } = this.agreed.at(-1)!
+    if (count <= reached) this.claims.delete(at)
+    const known = this.claims.get(at)
+    if (count > reached && (!known || known.count <= reached)) this.claims.set(at, { slot, count })
+    const claim = this.claims.get(at)
     return count >= (due?.count ?? 0) && (!claim || slot - claim.slot <= LIMITS.chain_lag_slots_max)
   }
 }
@@ -121,30 +121,30 @@ type HaltReason = Parameters<ChainSinkPort['halted']>[0]
  * acknowledgements must stop early and only a restart ends that; everything else at finalized, until it is disproved.
  */
 export class Verdicts {
-  readonly #standing = new Map<HaltReason, boolean>()
+  private readonly held = new Map<HaltReason, boolean>()
   /** A quorum shows a vault that settles nothing, at confirmed. */
-  #closed = false
+  private closed = false
   /** Newest batch that the relayer has acted on. */
-  #newest_own = 0
+  private newest_own = 0
 
   constructor(readonly args: VerdictArgs) {}
 
   /** No settlement may be signed now. */
   isHalted(): boolean {
-    return this.#closed || [...this.#standing.values()].includes(true)
+    return this.closed || [...this.held.values()].includes(true)
   }
 
   isDisowned(): boolean {
-    return this.#standing.get('forked') === true || this.#standing.get('rolled_back') === true
+    return this.held.get('forked') === true || this.held.get('rolled_back') === true
   }
 
   atConfirmed(answers: readonly Answer<VaultSnapshot>[]): void {
     const { health, rpc } = this.args.client
-    const verdict = health.decide('instance', answers, ({ config }) => this.#instance(config) ?? 'own')
-    const reason = verdict && this.#instance(verdict.config)
+    const verdict = health.decide('instance', answers, ({ config }) => this.instance(config) ?? 'own')
+    const reason = verdict && this.instance(verdict.config)
     if (reason) this.standing(reason, true)
     const closed = rpc.majority(answers, ({ config }) => String(config.frozen || config.paused))
-    if (closed) this.#closed = closed[0]!.value.config.frozen || closed[0]!.value.config.paused
+    if (closed) this.closed = closed[0]!.value.config.frozen || closed[0]!.value.config.paused
   }
 
   atFinalized(answers: readonly Answer<VaultSnapshot>[]): void {
@@ -157,19 +157,19 @@ export class Verdicts {
 
   /** Reports a verdict when it changes, and at the first time: an earlier run may have halted for it. */
   standing(reason: HaltReason, holds: boolean): void {
-    if (this.#standing.get(reason) === holds) return
-    this.#standing.set(reason, holds)
+    if (this.held.get(reason) === holds) return
+    this.held.set(reason, holds)
     const { client, sink } = this.args
     client.health.set(reason, holds)
     if (holds) sink.halted(reason)
     else sink.resumed(reason)
   }
 
-  #instance(config: ConfigAccount): 'forked' | 'rolled_back' | undefined {
+  private instance(config: ConfigAccount): 'forked' | 'rolled_back' | undefined {
     const { outbox, last_batch, own_boot_nonces } = this.args
     const own = config.epoch === 0 || own_boot_nonces.some((nonce) => equalBytes(nonce, config.boot_nonce))
     if (!own) return 'forked'
-    if (config.last_batch > last_batch && !this.#isOwn(config.last_batch)) return 'rolled_back'
+    if (config.last_batch > last_batch && !this.isOwn(config.last_batch)) return 'rolled_back'
     const head = outbox.head()
     if (config.journal_seq > head.seq) return 'rolled_back'
     return config.journal_seq === head.seq && !equalBytes(config.journal_head, head.head)
@@ -179,16 +179,16 @@ export class Verdicts {
 
   /** Marks a batch as this venue's before the relayer acts on it: its payload may be deleted before the next check. */
   ownBatch(batch_id: number): void {
-    this.#newest_own = Math.max(this.#newest_own, batch_id)
+    this.newest_own = Math.max(this.newest_own, batch_id)
   }
 
-  #isOwn(batch_id: number): boolean {
-    return batch_id <= this.#newest_own || this.args.outbox.payload(batch_id) !== undefined
+  private isOwn(batch_id: number): boolean {
+    return batch_id <= this.newest_own || this.args.outbox.payload(batch_id) !== undefined
   }
 }
 
 /** Polls the fee payer's balance until the client closes; sets or clears `fee_payer_low`. */
-export async function watchPayer({ rpc, payer, health, fees }: ChainClient): Promise<void> {
+export async function watchPayer({ rpc, view, payer, health, fees }: ChainClient): Promise<void> {
   while (!rpc.closed) {
     try {
       const low = await rpc.agree(
@@ -204,6 +204,6 @@ export async function watchPayer({ rpc, payer, health, fees }: ChainClient): Pro
     } catch (error) {
       if (!(error instanceof ChainUnavailable)) throw error
     }
-    await rpc.sleep(LIMITS.payer_look_ms)
+    await rpc.sleep(LIMITS.payer_look_slots * view.slotMs())
   }
 }

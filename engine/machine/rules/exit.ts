@@ -5,6 +5,7 @@ import type { ExitEvent } from '../../../protocol/wire/trading'
 import type { CommandOf } from '../../commands'
 import { LIMITS } from '../../limits'
 import type { ExitRequest } from '../../ports'
+import { unpackExit } from '../settlement/unpack'
 import { keyOf } from '../state/account'
 import { type Exit, UNPAID } from '../state/batch'
 import type { Note } from '../state/note'
@@ -16,15 +17,16 @@ import { endOrder } from './order_life'
 import { voidPayment } from './payment'
 
 /**
- * `confirmed` freezes the note, `finalized` queues the exit, `vanished` (a fork) unlocks the note. A request for a spent note
- * is ignored: once its batch is on chain, the chain port refuses the request with the spent log.
+ * `confirmed` freezes the note, `finalized` queues the exit, `vanished` unlocks the note: a fork took the request back, or it
+ * was never there, and then its batch, which the program rejects, goes on without it. A request for a spent note is ignored:
+ * once its batch is on chain, the chain port refuses the request with the spent log.
  */
 export function applyExit(state: State, fx: Effects, command: CommandOf<'exit_requested'>): Answer {
   const { request } = command
   const { exits, waiting } = state.settlement
   const known = exits.get(request.nullifier.toHex())
   if (request.stage === 'vanished') {
-    if (known !== undefined && known.settlement_batch === 0) dropExit(state, known)
+    if (known !== undefined) dropExit(state, known)
     return { kind: 'done' }
   }
   if (known === undefined && state.nullifiers.has(request.nullifier)) return { kind: 'done' }
@@ -96,8 +98,10 @@ export function noteOfRequest(state: State, request: ExitRequest): Note | undefi
   return equalBytes(own, request.nullifier) ? note : undefined
 }
 
+/** Does nothing once the batch of the exit has landed. */
 function dropExit(state: State, exit: Exit): void {
   const { exits, waiting } = state.settlement
+  if (exit.settlement_batch > 0 && !unpackExit(state, exit)) return
   exits.delete(exit.nullifier.toHex())
   const at = waiting.indexOf(exit)
   if (at !== -1) waiting.splice(at, 1)

@@ -1,4 +1,4 @@
-//! `settle`: lands one settlement batch. Nothing a stranger chooses is read here: payouts become queue entries.
+//! `settle`: lands one settlement batch. Nothing that a stranger can change is read here: payouts become queue entries.
 use crate::account::Account;
 use crate::batch::{Batch, Payout, OUTPUT_BYTES};
 use crate::bytes::{Reader, Word};
@@ -67,7 +67,7 @@ fn queue_payouts(settlement: &Settlement) -> Outcome {
     let first_mint = FIXED_ACCOUNTS + 1;
     let mut next_exit = first_mint + batch.mint_count;
     let mut event = Event::at(payouts_offset(batch));
-    let (mut exits, mut index) = (0u64, 0);
+    let mut index = 0;
     while index < batch.payout_count {
         let payout = Payout::read(&mut data)?;
         require(payout.mint < batch.mint_count, PAYOUT_MISMATCH)?;
@@ -75,8 +75,6 @@ fn queue_payouts(settlement: &Settlement) -> Outcome {
         let mut exit = None;
         if payout.is_exit() {
             let nullifier = batch.nullifier(payout.nullifier)?;
-            require(exits >> payout.nullifier & 1 == 0, PAYOUT_MISMATCH)?;
-            exits |= 1 << payout.nullifier;
             exit = Some((nullifier, call.get(next_exit)?));
             next_exit += 1;
         }
@@ -98,10 +96,9 @@ fn queue_payout(
     let Payout { kind, amount, destination, inner, .. } = *payout;
     let nullifier = exit.map_or(Word::zero(), |(nullifier, _)| nullifier);
     let entry = NewEntry { kind, mint: mint.mint(), amount, destination, inner, nullifier };
-    let served = match exit {
-        Some((_, account)) => serve(account, &entry, program)?,
-        None => false,
-    };
+    if let Some((_, account)) = exit {
+        serve(account, &entry, program)?;
+    }
     mint.enqueue(amount)?;
     let (place, number) = queue.push(&entry, now)?;
     event.u64(number);
@@ -112,16 +109,17 @@ fn queue_payout(
     event.word(destination);
     event.word(inner);
     event.word(nullifier);
-    event.u8(u8::from(served));
+    event.u8(u8::from(exit.is_some()));
     Ok(())
 }
 
-/// Marks the request that asks for exactly this payout. A request that is missing, differs or was served before is no
-/// error: its owner and strangers must not be able to refuse a batch. Answers whether it was marked.
-fn serve(account: Account, entry: &NewEntry, program: Word) -> Result<bool, Fault> {
-    let Ok(request) = ExitRequest::load(account, program) else {
-        return Ok(false);
-    };
+/// Marks the open request that asks for exactly this payout; without one the batch is rejected, so an exit is paid only
+/// where its owner asked. Once a request is finalized its owner and strangers cannot use that to stop a batch: an open
+/// request never changes, and it disappears by `refuse_exit` alone, which needs its nullifier in the spent log, or by
+/// `close_exit` in a frozen vault, where `settle` has ended. Only `settle` makes it served.
+fn serve(account: Account, entry: &NewEntry, program: Word) -> Outcome {
+    account.require_writable()?;
+    let request = ExitRequest::load(account, program).or(Err(PAYOUT_MISMATCH))?;
     let record = request.0;
     let same = !request.is_served()
         && request.nullifier().equals(entry.nullifier)
@@ -129,11 +127,9 @@ fn serve(account: Account, entry: &NewEntry, program: Word) -> Result<bool, Faul
         && get!(record, amount) == entry.amount
         && word!(record, destination).equals(entry.destination)
         && word!(record, refund_inner).equals(entry.inner);
-    if same {
-        account.require_writable()?;
-        set!(record, served, 1);
-    }
-    Ok(same)
+    require(same, PAYOUT_MISMATCH)?;
+    set!(record, served, 1);
+    Ok(())
 }
 
 /// Appends the outputs to the note tree and the batch to the spent log.

@@ -5,6 +5,7 @@ import { BARE_POLICY, parsePolicy } from '../../../client/verify/policy'
 import { quoteOfFile } from '../../../client/verify/read_quote_file'
 import { SKIP_REASONS } from '../../../client/verify/skip_reasons'
 import { CHECKS } from '../../../client/verify/transcript'
+import { makePki } from '../../kit/verify/development_pki'
 
 const HASH = 'ab'.repeat(32)
 const KEY = 'So11111111111111111111111111111111111111112'
@@ -19,7 +20,7 @@ const FULL = {
   ],
   environment_names: ['SECRET'],
   permitted_skips: ['kms_without_contract'],
-  roots_pem: 'text',
+  roots_pem: makePki().root_pem,
   ppids: ['00'.repeat(16)],
   collateral_url: 'https://pccs.example',
   chain: {
@@ -54,12 +55,15 @@ const FULL = {
   },
 }
 
+const PEM_OF_NOTHING = '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n'
+
 test('every field is read', () => {
   expect(parsePolicy(JSON.stringify(FULL))).toEqual(FULL as never)
 })
 
 test('what a policy does not say is the strictest reading', () => {
   expect(parsePolicy('{}') as object).toEqual({ ...BARE_POLICY, tcb_statuses: [] })
+  expect(parsePolicy('{}').tcb_evaluation_min).toBeUndefined()
   const { chain } = parsePolicy(
     JSON.stringify({ chain: { rpc_url: 'https://rpc.example', program_id: KEY } }),
   )
@@ -174,6 +178,68 @@ test('a demand that is present and empty is rejected with its name, a permission
     ...FULL,
     ...permissions,
   })
+})
+
+test('a demand that is present and demands nothing, or cannot be judged, is rejected with its name', () => {
+  const { chain, kms, location, rpc_operators } = FULL
+  const [authority] = location.authorities
+  const operator = (hosts: string[], name = 'three') => ({
+    rpc_operators: { operators: [...rpc_operators.operators, { name, hosts }], minimum: 3 },
+  })
+  const zero = (field: string) => `the policy's ${field} is 0, which demands nothing: leave it out`
+  const malformed = (field: string) => `the policy has no well formed ${field}`
+  const twice = 'the policy names an operator, host, authority or its key twice'
+  const hollow: [change: object, reason: string][] = [
+    [{ tcb_evaluation_min: 0 }, zero('tcb_evaluation_min')],
+    [{ chain: { ...chain, exit_delay_min_s: 0 } }, zero('exit_delay_min_s')],
+    [{ chain: { ...chain, program_bytes: 0 } }, zero('program_bytes')],
+    [{ kms: { ...kms, timelock_min_s: 0 } }, zero('timelock_min_s')],
+    [
+      { xfam_mask: 'f'.repeat(16) },
+      "the policy's xfam_mask names every feature, which demands nothing: leave it out",
+    ],
+    ...['', ' \n', 'text', FULL.roots_pem.replaceAll('CERTIFICATE', 'KEY')].map(
+      (roots_pem): [object, string] => [{ roots_pem }, malformed('roots_pem')],
+    ),
+    [{ roots_pem: PEM_OF_NOTHING }, malformed('roots_pem')],
+    [operator(['two.example.']), 'the policy has a malformed host two.example.'],
+    [operator(['three.example.:8443']), 'the policy has a malformed host three.example.:8443'],
+    [operator(['two.example:8443']), twice],
+    [operator(['three.example', 'three.example']), twice],
+    [operator(['three.example'], ''), malformed('name')],
+    [{ location: { authorities: [{ ...authority, name: '' }], minimum: 1 } }, malformed('name')],
+    [{ key_providers: [{ name: '', id: '3059' }] }, malformed('name')],
+    ...[
+      'ftp://rpc.example',
+      'data:,',
+      'file:///etc/hosts',
+      'https://rpc.example/#',
+      'https:rpc.example',
+    ].flatMap((url): [object, string][] => [
+      [{ chain: { ...chain, rpc_url: url } }, malformed('rpc_url')],
+      [{ kms: { ...kms, rpc_url: url } }, malformed('rpc_url')],
+      [{ collateral_url: url }, malformed('collateral_url')],
+      [{ location: { authorities: [{ ...authority, url }], minimum: 1 } }, malformed('url')],
+    ]),
+  ]
+  for (const [change, reason] of hollow)
+    expect(() => parsePolicy(JSON.stringify({ ...FULL, ...change }))).toThrow(reason)
+  const { rpc_operators: read } = parsePolicy(JSON.stringify({ ...FULL, ...operator(['three.example:1']) }))
+  expect(read!.operators[2]!.hosts).toEqual(['three.example:1'])
+})
+
+test('a number is written as an integer: JSON.parse rounds a fraction that is near one', () => {
+  const written = (field: string, text: string) =>
+    JSON.stringify(FULL).replace(new RegExp(`"${field}":\\d+`), `"${field}":${text}`)
+  const fields = ['tcb_evaluation_min', 'program_bytes', 'exit_delay_min_s', 'timelock_min_s', 'minimum']
+  for (const field of fields) {
+    for (const text of ['2.0', '0.99999999999999999', '1.00000000000000000001', '1e0', '1E+0', '10e-1'])
+      expect(() => parsePolicy(written(field, text))).toThrow(`the policy has no well formed ${field}`)
+    expect(() => parsePolicy(written(field, '2'))).not.toThrow()
+  }
+  // Digits, dots and exponents in strings are text.
+  for (const name of ['1.5', '1e5', '\\"1.5', '"\\'])
+    expect(parsePolicy(JSON.stringify({ environment_names: [name, 'x'] })).environment_names[0]).toBe(name)
 })
 
 test('a log needs another key than its authority and the head of a log that has entries', () => {

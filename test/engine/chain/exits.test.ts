@@ -2,10 +2,15 @@
 import { expect, test } from 'bun:test'
 import { createKeyPairSignerFromPrivateKeyBytes } from '@solana/kit'
 import { toInstruction } from '../../../engine/chain/client/build_transaction'
+import { transactionInstructions } from '../../../engine/chain/client/transaction_status'
+import { LIMITS } from '../../../engine/limits'
 import type { SettlementPayload } from '../../../engine/ports'
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
 import { compareBytes, toHex } from '../../../protocol/bytes'
 import { pauseInstruction, unpauseInstruction } from '../../../protocol/vault/admin'
+import { instructionName } from '../../../protocol/vault/instruction'
+import * as lies from '../../kit/chain/kinds_of_lies'
+import { LyingEndpoint } from '../../kit/chain/lying_endpoint'
 import { requestExitOf } from '../../kit/chain/request_exit_of'
 import { randomField, USDC, VaultWorld } from '../../kit/chain/vault_world'
 
@@ -92,6 +97,68 @@ test('a refusal lands while batch after batch makes the present root of the spen
   await world.close()
 }, 20_000)
 
+test.each([
+  ['no proof', undefined],
+  ['an error of the venue', new Error('no hashing')],
+])(
+  'a refusal that meets %s when it is built waits, and only an error is shown',
+  async (_, error) => {
+    const world = await VaultWorld.open()
+    await world.boot()
+    const { nullifier, account } = await requestExitOf(world, 5_000n)
+    await world.sink.until(() => stages(world).includes('finalized'))
+    const prove = world.outbox.spentProof
+    let found = 0
+    const shown = new Set<string>()
+    // Until the answer has passed through the loop, before the next success of any loop.
+    const watch = async () => {
+      for (let turns = 0; turns < 200; turns++) {
+        await undefined
+        for (const reason of world.port.health().reasons) shown.add(reason)
+      }
+    }
+    world.outbox.spentProof = async (...args) => {
+      const proof = await prove(...args)
+      if (proof) found += 1
+      // The first one judges the request.
+      if (found !== 2 || !proof) return proof
+      void watch()
+      if (error) throw error
+      return undefined
+    }
+    world.outbox.add(await spending(world, 1, nullifier))
+    while (isOpen(world, account)) await new Promise((resolve) => setImmediate(resolve))
+    expect(found).toBeGreaterThan(2)
+    expect(shown.has('internal_error')).toBe(error !== undefined)
+    await world.close()
+  },
+  20_000,
+)
+
+test('half of the bound of the engine is reported at most, the rest waits', async () => {
+  const world = await VaultWorld.open()
+  const endpoint = new LyingEndpoint(world.chain.url)
+  const [most, more] = [LIMITS.exits_open_max / 2, 3]
+  const invented = Array.from({ length: most + more }, () =>
+    lies.exitAccount(world.program, randomField(), mint),
+  )
+  let polls = 0
+  endpoint.lies = {
+    getProgramAccounts(result, { params }) {
+      if (!lies.isExitRead(params)) return undefined
+      polls += 1
+      return { ...(result as object), value: invented }
+    },
+  }
+  await world.boot({ connect: { rpc_urls: [endpoint.url] } })
+  await world.sink.until(() => world.sink.exits.length >= most)
+  const from = polls
+  while (polls < from + 4) await Bun.sleep(1)
+  expect(world.sink.exits).toHaveLength(most)
+  await world.close()
+  await endpoint.stop()
+}, 30_000)
+
 test('a boot goes on from what the engine was told: an end that came meanwhile is told, nothing is told twice', async () => {
   const world = await VaultWorld.open()
   await world.boot()
@@ -123,6 +190,59 @@ test('a request that a fork takes back is told as vanished', async () => {
   expect(stages(world)).toEqual(['confirmed', 'vanished'])
   await world.close()
 })
+
+test('an exit that is not served in time makes the venue not ready, until a batch serves it', async () => {
+  const world = await VaultWorld.open()
+  let later_ms = 0
+  await world.boot({ connect: { monotonicMs: () => performance.now() + later_ms } })
+  const { nullifier, destination, refund_inner } = await requestExitOf(world, 5_000n)
+  await world.sink.until(() => stages(world).includes('finalized'))
+  expect(world.port.health()).toMatchObject({ overdue: false, reasons: [] })
+  later_ms = 20_000
+  while (world.port.health().reasons.join() !== 'exit_overdue') await Bun.sleep(1)
+  expect(world.port.health()).toMatchObject({ settlement: 'degraded', overdue: true })
+  const payout = world.payout({ kind: 'exit', mint, destination, amount: 5_000n, refund_inner, nullifier })
+  const payload = world.nextPayload([payout])
+  world.outbox.add({ ...payload, nullifiers: [...payload.nullifiers, nullifier].sort(compareBytes) })
+  while (world.port.health().reasons.length > 0) await Bun.sleep(1)
+  expect(world.outbox.stageOf(1)).toBe('finalized')
+  await world.close()
+}, 20_000)
+
+test('attempts to close a request that goes on to be shown are spaced twice as far each time', async () => {
+  const world = await VaultWorld.open()
+  const endpoint = new LyingEndpoint(world.chain.url)
+  const sent = new Map<string, number>()
+  let served: unknown
+  endpoint.lies = {
+    getProgramAccounts(result, { params }) {
+      if (!lies.isExitRead(params)) return undefined
+      if (sent.size === 0) served = (result as { value: unknown }).value
+      return { ...(result as object), value: served }
+    },
+    sendTransaction(_, { params }) {
+      const [wire] = params as [string]
+      const { data } = transactionInstructions(Buffer.from(wire, 'base64')).at(-1)!
+      if (instructionName(data) === 'close_exit' && !sent.has(wire)) sent.set(wire, world.chain.slot())
+      return undefined
+    },
+  }
+  await world.boot({ connect: { rpc_urls: [endpoint.url] } })
+  const { nullifier, destination, refund_inner } = await requestExitOf(world, 5_000n)
+  await world.sink.until(() => stages(world).includes('finalized'))
+  const payout = world.payout({ kind: 'exit', mint, destination, amount: 5_000n, refund_inner, nullifier })
+  const payload = world.nextPayload([payout])
+  world.outbox.add({ ...payload, nullifiers: [...payload.nullifiers, nullifier].sort(compareBytes) })
+  while (sent.size < 4) await Bun.sleep(1)
+  const slots = [...sent.values()]
+  for (const failures of [1, 2, 3])
+    expect(slots[failures]! - slots[failures - 1]!).toBeGreaterThanOrEqual(
+      LIMITS.exits_look_slots * 2 ** failures,
+    )
+  expect(world.sink.halts).toEqual([])
+  await world.close()
+  await endpoint.stop()
+}, 20_000)
 
 test('a pause is told once, settles nothing, and batches go on after it', async () => {
   const world = await VaultWorld.open()

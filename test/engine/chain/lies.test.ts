@@ -333,25 +333,31 @@ describe('the only provider lies', () => {
     })
   }, 30_000)
 
-  test('a budget error is no verdict: the batch is signed again until it lands, and the status says so', async () => {
-    await withLiar(1, async (world, liar) => {
-      const err = { InstructionError: [0, 'ComputationalBudgetExceeded'] }
-      liar.lies = {
-        ...lies.forgedError(),
-        sendTransaction: () => 'dropped',
-        getSignatureStatuses(result) {
-          const { context, value } = result as { context: { slot: number }; value: unknown[] }
-          const status = { slot: context.slot, confirmations: null, err, status: { Err: err } }
-          return { context, value: value.map(() => ({ ...status, confirmationStatus: 'finalized' })) }
-        },
-      }
-      world.outbox.add(world.nextPayload())
-      await world.outbox.until(() => world.outbox.signings.length > 2)
-      expect(reasons(world)).toContain('transaction_failing')
-      expect(world.sink.halts).toEqual([])
-      await expectRecovered(world, liar)
-    })
-  }, 30_000)
+  test.each([
+    ['a budget error', { InstructionError: [0, 'ComputationalBudgetExceeded'] }, 'transaction_failing'],
+    ['a fee that is not covered', 'InsufficientFundsForFee', 'fee_payer_low'],
+  ])(
+    '%s is no verdict: the batch is signed again until it lands, and the status says so',
+    async (_, err, reason) => {
+      await withLiar(1, async (world, liar) => {
+        liar.lies = {
+          ...lies.forgedError(),
+          sendTransaction: () => 'dropped',
+          getSignatureStatuses(result) {
+            const { context, value } = result as { context: { slot: number }; value: unknown[] }
+            const status = { slot: context.slot, confirmations: null, err, status: { Err: err } }
+            return { context, value: value.map(() => ({ ...status, confirmationStatus: 'finalized' })) }
+          },
+        }
+        world.outbox.add(world.nextPayload())
+        await world.outbox.until(() => world.outbox.signings.length > 2)
+        await until(() => reasons(world).includes(reason))
+        expect(world.sink.halts).toEqual([])
+        await expectRecovered(world, liar)
+      })
+    },
+    30_000,
+  )
 })
 
 test.each([

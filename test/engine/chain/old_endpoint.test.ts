@@ -1,4 +1,4 @@
-/** Providers that read no v1 transaction: one of several holds nothing up, and where all are, v0 serves. */
+/** Providers that read no v1 transaction: one of several holds nothing up, and only where all are no epoch opens. */
 import { expect, test } from 'bun:test'
 import { epochOfSigned, RelayedBatch } from '../../../engine/chain/relayer/batch'
 import { VaultWorld } from '../../kit/chain/vault_world'
@@ -52,16 +52,13 @@ test('what every provider refuses for its form is told at once', async () => {
   for (const { stop } of old) stop()
 })
 
-test('five orders, two outputs each, fill a packet, and another run finds the epoch they cite', async () => {
+test('another run finds the epoch that a signed batch cites', async () => {
   const world = await VaultWorld.open()
   await world.deposit(1_000n)
-  // An opening is always v1.
-  await world.boot({ connect: { transactions: 0 } })
-  world.chain.faults.refuse_v1 = true
-  world.outbox.add(world.nextPayload([], 5, 10))
+  await world.boot()
+  world.outbox.add(world.nextPayload())
   await world.outbox.until(() => world.outbox.stageOf(1) === 'finalized')
   const [signed] = world.outbox.signings
-  expect(signed!.transaction.length).toBe(1_162)
   expect(epochOfSigned(signed!)).toBe(world.epoch)
   // What an earlier epoch signed is fenced: it is not sent again.
   expect(new RelayedBatch(1, signed, world.epoch).phase).toBe('live')

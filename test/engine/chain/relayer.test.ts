@@ -1,8 +1,8 @@
 /** Settlement batches reach finality in order, once each, whatever the chain drops, repeats or takes back. */
 import { expect, test } from 'bun:test'
-import { transactionInstructions } from '../../../engine/chain/client/transaction_status'
+import { getCompiledTransactionMessageDecoder, getTransactionDecoder } from '@solana/kit'
 import { decodeBase58 } from '../../../protocol/base58'
-import { compareBytes, readU64Le, toHex } from '../../../protocol/bytes'
+import { compareBytes, toHex } from '../../../protocol/bytes'
 import { associatedTokenAddress } from '../../../sandbox/chain/token_instructions'
 import { mintTo } from '../../kit/chain/chain_folder'
 import { expectLandedOnce } from '../../kit/chain/landed_once'
@@ -12,7 +12,13 @@ import { USDC, VaultWorld } from '../../kit/chain/vault_world'
 const FINALIZED_DEPTH = 40
 const FORK_DEPTH_MAX = FINALIZED_DEPTH - 1
 
-const readU32Le = (bytes: Uint8Array, at: number): number => Buffer.from(bytes).readUInt32LE(at)
+/** Lamports, from the limits in the message of a v1 transaction: the only value of 64 bits. */
+function priorityFeeOf(transaction: Uint8Array): number {
+  const { messageBytes } = getTransactionDecoder().decode(transaction)
+  const message = getCompiledTransactionMessageDecoder().decode(messageBytes)
+  if (message.version !== 1) throw new Error('the relayer signs v1 transactions')
+  return Number(message.configValues.find(({ kind }) => kind === 'u64')!.value)
+}
 
 /** A small reproducible generator (mulberry32). */
 function generator(seed: number): () => number {
@@ -130,7 +136,7 @@ test('the fee grows with the time that a batch waits, from 2 s on, up to the cap
   let later_ms = 0
   const monotonicMs = () => performance.now() + later_ms
   const fees = { floor_lamports: 1_000n, cap_lamports: 40_000n }
-  await world.boot({ connect: { transactions: 0, monotonicMs, fees } })
+  await world.boot({ connect: { monotonicMs, fees } })
   world.chain.faults.drop = () => true
   world.outbox.onSigned = () => {
     if (world.outbox.signings.length > 0) later_ms = 3_600_000
@@ -139,19 +145,34 @@ test('the fee grows with the time that a batch waits, from 2 s on, up to the cap
   world.outbox.add(world.nextPayload())
   await world.outbox.until(() => world.outbox.signings.length === 3)
   world.chain.faults.drop = undefined
-  const lamports = world.outbox.signings.map(({ transaction }) => {
-    const datas = transactionInstructions(transaction).map(({ data }) => data)
-    // Of the compute budget program: 2 sets the units, 3 the micro-lamports per unit.
-    const units = Number(readU32Le(datas.find((data) => data[0] === 2 && data.length === 5)!, 1))
-    const price = Number(readU64Le(datas.find((data) => data[0] === 3 && data.length === 9)!, 1))
-    return Math.floor((units * price) / 1_000_000)
-  })
+  const lamports = world.outbox.signings.map(({ transaction }) => priorityFeeOf(transaction))
   expect(lamports[0]).toBe(1_000)
   expect(lamports[1]).toBeGreaterThanOrEqual(30_000)
   expect(lamports[1]).toBeLessThan(40_000)
   expect(lamports[2]).toBe(40_000)
   await world.close()
 })
+
+test('an idle relayer waits for the next payload and for no other', async () => {
+  const world = await VaultWorld.open()
+  const waited = new Set<number>()
+  const wait = world.outbox.waitForPayload.bind(world.outbox)
+  world.outbox.waitForPayload = (batch_id) => {
+    waited.add(batch_id)
+    return wait(batch_id)
+  }
+  await world.deposit(1_000n)
+  await world.boot()
+  const idle = async (batch_id: number) => {
+    while (!waited.has(batch_id)) await new Promise((resolve) => setImmediate(resolve))
+  }
+  await idle(1)
+  world.outbox.add(world.nextPayload())
+  await world.outbox.until(() => world.outbox.stageOf(1) === 'finalized')
+  await idle(2)
+  expect([...waited]).toEqual([1, 2])
+  await world.close()
+}, 20_000)
 
 test('nothing is sent before the journal has it', async () => {
   const world = await VaultWorld.open()

@@ -1,13 +1,13 @@
 /** What no cluster takes is refused before it is sent, and no settlement batch the packer makes is such a thing. */
 
 import { expect, test } from 'bun:test'
-import { createKeyPairSignerFromPrivateKeyBytes } from '@solana/kit'
+import { createKeyPairSignerFromPrivateKeyBytes, isSolanaError } from '@solana/kit'
 import fc from 'fast-check'
 import {
   buildTransaction,
   COMPUTE_UNITS_MAX,
-  PACKET_BYTES_MAX,
-  type TransactionVersion,
+  requireSize,
+  TransactionTooLarge,
   toInstruction,
   V1_BYTES_MAX,
 } from '../../../engine/chain/client/build_transaction'
@@ -72,7 +72,7 @@ function play(world: World, { kind, mint: at, count }: Operation, serial: number
 }
 
 /** As the relayer builds it, with a separate fee payer. */
-async function transactionOf(payload: SettlementPayload, version: TransactionVersion): Promise<Uint8Array> {
+async function transactionOf(payload: SettlementPayload): Promise<Uint8Array> {
   const signer = await createKeyPairSignerFromPrivateKeyBytes(SEED)
   const payer = await createKeyPairSignerFromPrivateKeyBytes(seeded('fee payer'))
   const { batch_id: batch, nullifiers, outputs } = payload
@@ -96,13 +96,12 @@ async function transactionOf(payload: SettlementPayload, version: TransactionVer
     lifetime: { blockhash, lastValidBlockHeight: 1n },
     compute_units: COMPUTE_UNITS_MAX,
     priority_fee_lamports: 1_000n,
-    version,
   })
   return wire
 }
 
 /** Bytes of the largest transaction. Throws for one that no cluster takes. */
-async function largestOf(parts_max: number, version: TransactionVersion): Promise<number> {
+async function largestOf(parts_max: number): Promise<number> {
   let largest = 0
   await fc.assert(
     fc.asyncProperty(fc.array(operation, { minLength: 1, maxLength: 60 }), async (operations) => {
@@ -111,7 +110,7 @@ async function largestOf(parts_max: number, version: TransactionVersion): Promis
       for (let slots = 0; slots < 20; slots++) world.close()
       world.hashAll()
       for (const batch_id of world.state.settlement.batches.keys()) {
-        const wire = await transactionOf(payloadOf(world.state, batch_id)!, version)
+        const wire = await transactionOf(payloadOf(world.state, batch_id)!)
         largest = Math.max(largest, wire.length)
       }
     }),
@@ -121,13 +120,7 @@ async function largestOf(parts_max: number, version: TransactionVersion): Promis
 }
 
 test('every settlement batch the packer makes fits a v1 transaction', async () => {
-  expect(await largestOf(28, 1)).toBeGreaterThan(3_000)
-})
-
-test('at five parts every settlement batch fits a packet as a v0 transaction', async () => {
-  const largest = await largestOf(5, 0)
-  expect(largest).toBeGreaterThan(1_000)
-  expect(largest).toBeLessThanOrEqual(PACKET_BYTES_MAX)
+  expect(await largestOf(28)).toBeGreaterThan(3_000)
 })
 
 test('a node refuses a transaction of more bytes than the cluster takes', async () => {
@@ -143,6 +136,23 @@ test('a node refuses a transaction of more bytes than the cluster takes', async 
     )
     expect(message).toContain('too large')
   })
+})
+
+test('a node takes at most 64 addresses in a v1 transaction', () => {
+  expect(() => requireSize(V1_BYTES_MAX, 65)).toThrow(TransactionTooLarge)
+  expect(() => requireSize(V1_BYTES_MAX + 1, 64)).toThrow(TransactionTooLarge)
+  requireSize(V1_BYTES_MAX, 64)
+})
+
+test('an error that is not about size is none of the transaction, and goes on', async () => {
+  const payer = await createKeyPairSignerFromPrivateKeyBytes(SEED)
+  const lifetime = { blockhash: 'no blockhash' as never, lastValidBlockHeight: 1n }
+  const limits = { compute_units: 1, priority_fee_lamports: 1n }
+  const outcome = await buildTransaction({ payer, instructions: [], lifetime, ...limits }).then(
+    () => 'built',
+    (error: unknown) => isSolanaError(error),
+  )
+  expect(outcome).toBe(true)
 })
 
 test('a batch that fits no transaction is no verdict: nothing is sent, and the status says so', async () => {

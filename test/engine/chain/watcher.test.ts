@@ -4,11 +4,15 @@ import { lamports } from '@solana/kit'
 import { MemoryOutbox } from '../../../bench/settling/memory_outbox'
 import { toInstruction } from '../../../engine/chain/client/build_transaction'
 import { openHashing } from '../../../engine/hashing/open_hashing'
+import { LIMITS } from '../../../engine/limits'
 import { EpochTaken } from '../../../engine/ports'
+import { encodeBase58 } from '../../../protocol/base58'
 import { toHex } from '../../../protocol/bytes'
 import { publicKeyOf } from '../../../protocol/sign'
 import { openEpochInstruction } from '../../../protocol/vault/epochs'
 import { chainFolder, clientsOf } from '../../kit/chain/chain_folder'
+import * as lies from '../../kit/chain/kinds_of_lies'
+import { LyingEndpoint } from '../../kit/chain/lying_endpoint'
 import { MemorySink, randomField, VaultWorld } from '../../kit/chain/vault_world'
 
 test('deposits arrive once, in leaf order, and only up to a root the own tree reproduces', async () => {
@@ -25,6 +29,29 @@ test('deposits arrive once, in leaf order, and only up to a root the own tree re
   expect(world.sink.violations).toEqual([])
   await world.close()
 })
+
+test('leaves wait until the earlier ones are durable', async () => {
+  const world = await VaultWorld.open()
+  await world.deposit(1n)
+  const durable = Promise.withResolvers<void>()
+  const firsts: number[] = []
+  const pass = world.sink.leaves.bind(world.sink)
+  world.sink.leaves = async (first_index, leaves) => {
+    firsts.push(first_index)
+    await durable.promise
+    await pass(first_index, leaves)
+  }
+  await world.boot()
+  while (firsts.length === 0) await Bun.sleep(1)
+  await world.deposit(2n)
+  const { slot } = world.port.view()
+  while (world.port.view().slot < slot + 40) await Bun.sleep(1)
+  expect(firsts).toEqual([0])
+  durable.resolve()
+  await world.sink.until(() => world.sink.told.length === 2)
+  expect(firsts).toEqual([0, 1])
+  await world.close()
+}, 20_000)
 
 test('after a restart the leaves go on where the journal ended', async () => {
   const world = await VaultWorld.open()
@@ -67,6 +94,19 @@ test('a deposit that a fork takes back is never told', async () => {
   expect(toHex(config.note_root)).toBe(toHex(world.hash.root().root))
   await world.close()
 })
+
+test('leaves that do not give the root on chain are passed on by no event', async () => {
+  const world = await VaultWorld.open()
+  const liar = new LyingEndpoint(world.chain.url)
+  liar.lies = lies.forgedLeaves()
+  await world.boot({ connect: { rpc_urls: [liar.url] } })
+  await world.deposit(1n)
+  await world.sink.until(() => world.sink.halts.length > 0)
+  expect(world.sink.halts).toEqual(['root_mismatch'])
+  expect(world.sink.told).toEqual([])
+  await world.close()
+  await liar.stop()
+}, 20_000)
 
 test('a tree that differs from the chain stops settlement with root_mismatch', async () => {
   const world = await VaultWorld.open()
@@ -122,6 +162,7 @@ test('an epoch opened by somebody else with the same key means forked', async ()
         seq: 1,
         head: new Uint8Array(32),
         restore: false,
+        spentRoot: async () => undefined,
       },
       async () => {},
     )
@@ -133,7 +174,114 @@ test('an epoch opened by somebody else with the same key means forked', async ()
   await world.close()
 })
 
-test('a batch on chain that the journal lacks means rolled_back', async () => {
+test('an epoch opens only where the batches on chain are those of the journal', async () => {
+  const world = await VaultWorld.open()
+  await world.deposit(1n)
+  await world.boot()
+  const open = (spentRoot: () => Promise<Uint8Array | undefined>) =>
+    world.port
+      .openEpoch(
+        {
+          epoch: world.epoch + 1,
+          boot_nonce: crypto.getRandomValues(new Uint8Array(16)),
+          compose_hash: new Uint8Array(32),
+          ...world.outbox.head(),
+          restore: false,
+          spentRoot,
+        },
+        async () => {},
+      )
+      .then(
+        () => 'opened',
+        (error: Error) => `${error.name}: ${error.message}`,
+      )
+  expect(await open(async () => new Uint8Array(32).fill(7))).toContain('spent_root_mismatch')
+  expect(await open(async () => undefined)).toContain('EpochTaken')
+  expect(await open(async () => (await world.port.readConfig()).spent_root)).toBe('opened')
+  await world.close()
+})
+
+test('an epoch that this boot has opened already is not opened again', async () => {
+  const world = await VaultWorld.open()
+  const port = await world.connect()
+  const opening = {
+    epoch: 1,
+    boot_nonce: crypto.getRandomValues(new Uint8Array(16)),
+    compose_hash: new Uint8Array(32),
+    ...world.outbox.head(),
+    restore: false,
+    spentRoot: async () => (await port.readConfig()).spent_root,
+  }
+  const recorded: string[] = []
+  const open = () => port.openEpoch(opening, async (signature) => void recorded.push(encodeBase58(signature)))
+  const first = await open()
+  expect(recorded).toEqual([encodeBase58(first.signature)])
+  const second = await open()
+  expect(recorded).toHaveLength(1)
+  expect(second).toEqual({ slot: first.slot, signature: new Uint8Array(64) })
+  await port.close()
+  await world.close()
+}, 20_000)
+
+test('an opening whose provider falls silent is shown as unreachable, and goes on with it', async () => {
+  const world = await VaultWorld.open()
+  const endpoint = new LyingEndpoint(world.chain.url)
+  endpoint.lies = {
+    sendTransaction() {
+      endpoint.silent = true
+      return undefined
+    },
+  }
+  const booted = world.boot({ connect: { rpc_urls: [endpoint.url] } })
+  while (!world.port?.health().reasons.includes('rpc_unreachable')) await Bun.sleep(1)
+  endpoint.lies = {}
+  endpoint.silent = false
+  await booted
+  expect(world.port.health().reasons).not.toContain('rpc_unreachable')
+  await world.close()
+  await endpoint.stop()
+}, 20_000)
+
+test('settled batches are read no further back than asked for', async () => {
+  const world = await VaultWorld.open()
+  const endpoint = new LyingEndpoint(world.chain.url)
+  const read = new Set<unknown>()
+  await world.deposit(...Array.from({ length: 12 }, () => 1n))
+  await world.boot({ connect: { rpc_urls: [endpoint.url] } })
+  for (let batch = 1; batch <= 3; batch++) world.outbox.add(world.nextPayload())
+  await world.outbox.until(() => world.outbox.stageOf(3) === 'finalized')
+  await world.port.close()
+  const port = await world.connect({ rpc_urls: [endpoint.url] })
+  endpoint.lies = { getTransaction: (_, { params }) => void read.add(params[0]) }
+  const settled = async (after: number) => (await port.readSettled(after)).map(({ batch_id }) => batch_id)
+  expect([await settled(0), await settled(1)]).toEqual([
+    [1, 2, 3],
+    [2, 3],
+  ])
+  read.clear()
+  expect(await settled(2)).toEqual([3])
+  // One page of transactions read in parallel, out of more than twelve.
+  expect(read.size).toBeLessThanOrEqual(8)
+  await port.close()
+  await world.close()
+  await endpoint.stop()
+}, 20_000)
+
+test('without a new slot for five seconds the chain counts as stalled, however short its slots are', async () => {
+  let now_ms = 0
+  const world = await VaultWorld.open()
+  await world.boot({ connect: { monotonicMs: () => now_ms } })
+  world.chain.stall(true)
+  now_ms = LIMITS.chain_stall_min_ms
+  expect(world.port.health().reasons).not.toContain('slot_stalled')
+  now_ms += 1
+  expect(world.port.health().reasons).toContain('slot_stalled')
+  world.chain.stall(false)
+  while (world.port.health().reasons.length > 0) await Bun.sleep(1)
+  await world.close()
+}, 20_000)
+
+test('a batch on chain that the journal lacks means rolled_back, and every loop but the slot view ends', async () => {
   const world = await VaultWorld.open()
   await world.deposit(1n)
   await world.boot()
@@ -143,7 +291,17 @@ test('a batch on chain that the journal lacks means rolled_back', async () => {
   // An older disk: its journal knows the epochs, not the batch.
   const { sink } = world
   world.sink = new MemorySink()
-  const port = await world.connect()
+  const endpoint = new LyingEndpoint(world.chain.url)
+  let [slots, accounts] = [0, 0]
+  endpoint.lies = {
+    getEpochInfo() {
+      slots += 1
+    },
+    getMultipleAccounts() {
+      accounts += 1
+    },
+  }
+  const port = await world.connect({ rpc_urls: [endpoint.url] })
   port.start({
     sink: world.sink,
     outbox: new MemoryOutbox(),
@@ -155,9 +313,16 @@ test('a batch on chain that the journal lacks means rolled_back', async () => {
   })
   await world.sink.until(() => world.sink.halts.length > 0)
   expect(world.sink.halts).toEqual(['rolled_back'])
+  // What was under way ends.
+  const pass = async () => {
+    for (const from = slots; slots < from + 30; ) await Bun.sleep(1)
+    return accounts
+  }
+  expect(await pass()).toBe(await pass())
   await port.close()
   await world.close()
-})
+  await endpoint.stop()
+}, 20_000)
 
 test('an anchored head is on chain, and an older one is no error', async () => {
   const world = await VaultWorld.open()

@@ -86,6 +86,23 @@ describe('hashing', () => {
     expect(port.spent().batch_count).toBe(1)
   })
 
+  test('batches that lost an exit replace those known from there on', async () => {
+    const port = await open(folder())
+    const batches: { batch_id: number; nullifiers: Uint8Array[] }[] = []
+    for (const batch_id of [1, 2, 3]) {
+      const { nullifiers } = await port.hashBatch(job(batch_id))
+      batches.push({ batch_id, nullifiers: [...nullifiers].sort(compareBytes) })
+    }
+    const { root } = port.spent()
+    await port.restoreSpent(batches)
+    expect(port.spent()).toEqual({ batch_count: 3, root })
+    batches[1]!.nullifiers.pop()
+    await port.restoreSpent(batches.slice(1))
+    const log = new SpentLog()
+    log.append(batches.map(({ batch_id, nullifiers }) => spentLogLeaf(batch_id, nullifiers)))
+    expect(port.spent()).toEqual({ batch_count: 3, root: log.root() })
+  })
+
   test('the path of a batch proves it under the root after that batch and after every later one', async () => {
     const port = await open(folder())
     const roots: Uint8Array[] = []

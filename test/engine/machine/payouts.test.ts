@@ -109,6 +109,19 @@ test('a payout is open from the confirmation of its batch to its own finality, a
   expect(world.state.settlement.payouts_open).toBe(0)
 })
 
+test('open payouts ascend by number, also after a fork let an earlier batch in last', () => {
+  const world = venue()
+  for (const batch_id of [1, 2]) {
+    withdraw(world, `number ${batch_id}`, BigInt(batch_id))
+    while (world.state.settlement.last_batch < batch_id) pack(world)
+    world.stage(batch_id, 'confirmed')
+  }
+  world.stage(1, 'submitted')
+  world.stage(1, 'confirmed')
+  expect([...world.state.settlement.queued.keys()]).toEqual([2, 1])
+  expect(openPayouts(world.state).map(({ number }) => number)).toEqual([1, 2])
+})
+
 test('a payout may be final before its batch is reported final; a repeated report changes nothing', () => {
   const world = venue()
   withdraw(world, 'one', 1n)

@@ -77,6 +77,13 @@ for (const [code, change] of WITHDRAWALS) {
   })
 }
 
+test('a withdrawal of the minimum, and one of all that its note covers, are accepted', () => {
+  for (const amount of [10n, 97n]) {
+    const { world, note } = context()
+    world.must(withdrawing({ ...opened(note), amount }))
+  }
+})
+
 const RESHAPES: [RefusalCode, (given: Given) => ReshapeChange][] = [
   ['key_bound', () => ({ ...LATE, trading_key: key('b') })],
   ['account_suspended', () => ({ ...LATE, account_id: 'carol', trading_key: key('c') })],

@@ -72,6 +72,38 @@ test('a confirmed exit request freezes the note and cancels its order; final, it
   expect(spent).toMatchObject({ ok: false, code: 'note_spent' })
 })
 
+test('a request for a note that waits to be reshaped voids the reshape and frees its other notes', () => {
+  const { world } = venue()
+  const notes = [20n, 30n].map((amount) => world.deposit(key('a'), BASE, amount))
+  const inputs = notes.map(({ commitment }) => commitment).sort(Buffer.compare)
+  const openings = inputs.map((input) => notes.find(({ commitment }) => commitment === input))
+  const reshaping = (nonce: bigint, some: number[]) =>
+    world.must({
+      kind: 'reshape',
+      reshape_id: seeded(`reshape ${nonce}`).slice(0, 16),
+      account_id: 'alice',
+      trading_key: key('a'),
+      inputs: some.map((at) => inputs[at]!),
+      openings: some.map((at) => openings[at]),
+      amounts: [some.reduce((sum, at) => sum + openings[at]!.amount, 0n)],
+      anchor: seeded(`anchor ${nonce}`),
+      nonce,
+      expiry_slot: 1_500,
+      signature: SIGNATURE,
+    })
+  reshaping(100n, [0, 1])
+  world.must({ kind: 'exit_requested', request: { ...requestFor(openings[0]!), stage: 'confirmed' } })
+  expect(kinds(world).slice(-4)).toEqual([
+    'reshape.accepted',
+    'reshape.voided',
+    'note.exited',
+    'exit.requested',
+  ])
+  reshaping(101n, [1])
+  world.close()
+  expect([...world.state.settlement.batches.values()].map(({ inputs }) => inputs.length)).toEqual([1])
+})
+
 test('a request that vanished in a fork unlocks the note; its order stays cancelled', () => {
   const { world, used, order, request } = venue()
   request('confirmed')

@@ -1,6 +1,7 @@
 /** Lists what a provider can lie about for as long as it wants, one kind at a time. */
-import { encodeBase58 } from '../../../protocol/base58'
+import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
 import { u64Le } from '../../../protocol/bytes'
+import { decodeEvent } from '../../../protocol/vault/events'
 import { bendBatch, bendConfig, bendTree, type Lie } from './lying_endpoint'
 
 type Lies = Record<string, Lie>
@@ -10,6 +11,8 @@ type Context = { context: { slot: number } }
 const FROZEN_AT = 4
 const JOURNAL_SEQ_AT = 40
 const FAR_SLOTS = 1_000_000
+/** The last byte of the commitment in a `deposited` event (protocol/vault/events.ts). */
+const DEPOSITED_COMMITMENT_AT = 113
 const EXIT_BYTES = 240
 
 export const frozen = (): Lies => ({
@@ -80,6 +83,18 @@ export const forgedTransactions = (): Lies => ({
   },
 })
 
+/** Deposits of another commitment than the one that the tree took up. */
+export const forgedLeaves = (): Lies => ({
+  getTransaction: (result) => {
+    const found = result as { meta: { innerInstructions: { instructions: { data: string }[] }[] } } | null
+    for (const inner of found?.meta.innerInstructions.flatMap(({ instructions }) => instructions) ?? []) {
+      const data = decodeBase58(inner.data)
+      if (data && decodeEvent(data)?.kind === 'deposited')
+        inner.data = encodeBase58(data.with(DEPOSITED_COMMITMENT_AT, data[DEPOSITED_COMMITMENT_AT]! ^ 1))
+    }
+    return found ?? undefined
+  },
+})
 export const stale = (): Lies => ({ getMultipleAccounts: first(true) })
 
 /** Accounts as they were, at the newest slot, and no newer transactions. */
@@ -107,7 +122,7 @@ export const forgedError = (code = 7061, confirmationStatus = 'finalized'): Lies
   },
 })
 
-const isExitRead = (params: unknown[]): boolean =>
+export const isExitRead = (params: unknown[]): boolean =>
   JSON.stringify(params[1]).includes(`"dataSize":${EXIT_BYTES}`)
 
 export const hiddenExits = (): Lies => ({
@@ -129,18 +144,31 @@ export const bentExits = (): Lies => ({
   },
 })
 
-/** An open request for the note of `commitment`, with a nullifier that its owner did not choose. */
-export const inventedExit = (program: Uint8Array, commitment: Uint8Array, mint: Uint8Array): Lies => {
+const random = (): Uint8Array => crypto.getRandomValues(new Uint8Array(32))
+type Invented = { nullifier?: Uint8Array; destination?: Uint8Array; amount?: bigint }
+
+/** The account of an open request for the note of `commitment`, by default with a nullifier that its owner did not choose. */
+export function exitAccount(
+  program: Uint8Array,
+  commitment: Uint8Array,
+  mint: Uint8Array,
+  { nullifier = random(), destination = random(), amount = 1_000n }: Invented = {},
+) {
   const data = Buffer.alloc(EXIT_BYTES)
-  const random = () => crypto.getRandomValues(new Uint8Array(32))
   data.set([5, 2, 255])
-  ;[random(), commitment, mint].forEach((bytes, at) => void data.set(bytes, 8 + 32 * at))
-  data.set(u64Le(1_000n), 104)
-  ;[random(), random(), random()].forEach((bytes, at) => void data.set(bytes, 112 + 32 * at))
+  ;[nullifier, commitment, mint].forEach((bytes, at) => void data.set(bytes, 8 + 32 * at))
+  data.set(u64Le(amount), 104)
+  const inner = random()
+  inner[0]! &= 0x1f
+  ;[destination, inner, random()].forEach((bytes, at) => void data.set(bytes, 112 + 32 * at))
   data.set(u64Le(4_000_000_000n), 208)
   const account = { data: [data.toString('base64'), 'base64'], owner: encodeBase58(program) }
   const rest = { executable: false, lamports: 1, rentEpoch: 0, space: EXIT_BYTES }
-  const entry = { pubkey: encodeBase58(random()), account: { ...account, ...rest } }
+  return { pubkey: encodeBase58(random()), account: { ...account, ...rest } }
+}
+
+export const inventedExit = (...exit: Parameters<typeof exitAccount>): Lies => {
+  const entry = exitAccount(...exit)
   return {
     getProgramAccounts: (result, { params }) => {
       const { context, value } = result as Context & { value: unknown[] }

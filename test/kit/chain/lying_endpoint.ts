@@ -30,6 +30,8 @@ export class LyingEndpoint {
   /** Calls are not answered until it is false again. */
   hanging = false
   calls = 0
+  /** Methods that were called. */
+  readonly asked = new Set<string>()
 
   constructor(readonly truth_url: string) {
     this.#server = Bun.serve({
@@ -66,6 +68,7 @@ export class LyingEndpoint {
     while (this.hanging) await Bun.sleep(5)
     if (this.silent) return new Response('', { status: 503 })
     const call = JSON.parse(text) as Call & { id: unknown }
+    this.asked.add(call.method)
     const lie = this.#lies[call.method]
     // A send that is lied about reaches nobody.
     const invented = call.method === 'sendTransaction' ? lie?.(undefined, call) : undefined

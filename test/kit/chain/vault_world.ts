@@ -154,7 +154,8 @@ export class VaultWorld {
     this.boot_nonces.push(boot_nonce)
     this.epoch += 1
     const position = { compose_hash: new Uint8Array(32), ...this.outbox.head(), restore: false }
-    await port.openEpoch({ epoch: this.epoch, boot_nonce, ...position }, async () => {})
+    const spentRoot = async () => (await port.readConfig()).spent_root
+    await port.openEpoch({ epoch: this.epoch, boot_nonce, ...position, spentRoot }, async () => {})
   }
 
   /** Deposits `amounts` one after the other from a fresh wallet; resolves once they landed. */

@@ -4,8 +4,13 @@ import { MerkleTree } from '../../../protocol/notes/merkle_tree'
 import { depositCommitment } from '../../../protocol/notes/notes'
 import { SpentLog, spentLogLeaf } from '../../../protocol/notes/spent_log'
 import { sha256 } from '../../../protocol/sha256'
-import type { QueueAccount } from '../../../protocol/vault/accounts'
-import { TOKEN_PROGRAM, vaultTokenAddress } from '../../../protocol/vault/addresses'
+import { EXIT_REQUEST, type QueueAccount } from '../../../protocol/vault/accounts'
+import {
+  exitRequestSeeds,
+  findAddress,
+  TOKEN_PROGRAM,
+  vaultTokenAddress,
+} from '../../../protocol/vault/addresses'
 import {
   type InitializeFields,
   initializeInstruction,
@@ -132,8 +137,13 @@ export class OpenVault {
   }
 
   /** A deposit in another mint, from a token account of the trader. */
-  depositIn(mint: Uint8Array, source: Uint8Array, amount: bigint, token_program = TOKEN_PROGRAM): number {
-    return this.#deposit({ ...this.depositOf(amount, element('inner')), mint, source, token_program })
+  depositIn(
+    mint: Uint8Array,
+    source: Uint8Array,
+    amount: bigint,
+    { token_program = TOKEN_PROGRAM, inner = element('inner') } = {},
+  ): number {
+    return this.#deposit({ ...this.depositOf(amount, inner), mint, source, token_program })
   }
 
   #deposit(fields: Parameters<typeof depositInstruction>[0]): number {
@@ -145,6 +155,15 @@ export class OpenVault {
 
   withdrawal(amount: bigint, destination: Uint8Array, inner = element('refund')): PayoutFields {
     return { mint: this.mint, destination, amount, inner }
+  }
+
+  /** Puts the open request that an exit serves on the chain, as if the owner of its note had sent it. */
+  putRequest({ mint, destination, amount, inner, nullifier }: PayoutFields): void {
+    const { address, bump } = findAddress(exitRequestSeeds(nullifier!), this.program)
+    const owners = { commitment: inner, bond_payer: inner, deadline_s: 0, requested_slot: 0 }
+    const asked = { nullifier: nullifier!, mint, amount, destination, refund_inner: inner }
+    const request = EXIT_REQUEST.encode({ bump, served: false, ...asked, ...owners })
+    this.chain.setAccount(address, request, this.program)
   }
 
   /** The next batch with the right header. */
@@ -174,7 +193,12 @@ export class OpenVault {
 
   /** Lands a batch and keeps the models in step. */
   settle(parts: Partial<SettleFields>): EventOf<'settled'> & { units: bigint; bytes: number } {
-    const { events, units, bytes } = landed(this.send(this.batchOf(parts)))
+    return this.settled(this.send(this.batchOf(parts)))
+  }
+
+  /** Keeps the models in step with a batch that must have landed. */
+  settled(result: Landed | Failed): EventOf<'settled'> & { units: bigint; bytes: number } {
+    const { events, units, bytes } = landed(result)
     const event = events.find((one) => one.kind === 'settled')
     if (event === undefined) throw new Error('no settled event')
     this.tree.append(event.outputs.map(({ commitment }) => commitment))
@@ -194,8 +218,12 @@ export class OpenVault {
 
   /** Lands a payment and keeps the model in step; answers its events in order. */
   pay(entries?: QueueAccount['entries'], refund = false): EventOf<'paid'>[] {
-    const { events } = landed(this.chain.send(this.payment(entries, refund)))
-    const paid = events.filter((one) => one.kind === 'paid')
+    return this.paid(this.chain.send(this.payment(entries, refund)))
+  }
+
+  /** Keeps the model in step with a payment that must have landed; answers its events in order. */
+  paid(result: Landed | Failed): EventOf<'paid'>[] {
+    const paid = landed(result).events.filter((one) => one.kind === 'paid')
     this.tree.append(paid.flatMap((event) => event.refund?.commitment ?? []))
     return paid
   }

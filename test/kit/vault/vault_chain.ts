@@ -39,6 +39,9 @@ import { vaultError } from '../../../protocol/vault/errors'
 import { decodeEvent, type VaultEvent } from '../../../protocol/vault/events'
 import type { VaultInstruction } from '../../../protocol/vault/instruction'
 
+/** Of a v1 transaction. */
+const TRANSACTION_BYTES_MAX = 4_096
+
 export const VAULT_SO = readFileSync(join(import.meta.dir, '../../../program/vault.so'))
 
 /** A key pair of the tests: deterministic, from a name. */
@@ -161,7 +164,8 @@ export class VaultChain {
     return this.#decoded(mintRecordAddress(this.program, mint), decodeMintRecord)
   }
 
-  #signed(instruction: VaultInstruction, fee_payer: TestKey, loaded_bytes = 2_000_000): Transaction {
+  /** Signs with every known key the instruction names as a signer: one v1 transaction. */
+  signed(instruction: VaultInstruction, fee_payer = this.payer, loaded_bytes = 2_000_000): Transaction {
     const { program, accounts, data } = instruction
     const message = pipe(
       createTransactionMessage({ version: 1 }),
@@ -193,14 +197,18 @@ export class VaultChain {
     return { ...transaction, signatures }
   }
 
-  /** Signs with every known key the instruction names as a signer, and sends one v1 transaction. */
   send(instruction: VaultInstruction, fee_payer = this.payer, loaded_bytes?: number): Landed | Failed {
-    const signed = this.#signed(instruction, fee_payer, loaded_bytes)
+    return this.land(this.signed(instruction, fee_payer, loaded_bytes))
+  }
+
+  /** @throws Error when it lands although no node would forward its bytes */
+  land(signed: Transaction): Landed | Failed {
     const bytes = getTransactionEncoder().encode(signed).length
     const result = this.svm.sendTransaction(signed)
     this.svm.expireBlockhash()
     if (result instanceof FailedTransactionMetadata)
       return { ok: false, error: describe(result), logs: result.meta().logs() }
+    if (bytes > TRANSACTION_BYTES_MAX) throw new Error(`a transaction of ${bytes} bytes landed`)
     const inner = innerData(result)
     const events = inner.flatMap((data) => decodeEvent(data) ?? [])
     return { ok: true, events, inner, units: result.computeUnitsConsumed(), bytes }
@@ -208,7 +216,7 @@ export class VaultChain {
 
   /** Simulates the instruction: `landed`, or the error's name. */
   outcome(instruction: VaultInstruction, fee_payer = this.payer): string {
-    const result = this.svm.simulateTransaction(this.#signed(instruction, fee_payer))
+    const result = this.svm.simulateTransaction(this.signed(instruction, fee_payer))
     return result instanceof FailedTransactionMetadata ? describe(result) : 'landed'
   }
 }

@@ -3,11 +3,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import {
-  buildTransaction,
-  type TransactionVersion,
-  toInstruction,
-} from '../../../engine/chain/client/build_transaction'
+import { buildTransaction, toInstruction } from '../../../engine/chain/client/build_transaction'
 import { openChain } from '../../../engine/chain/open_chain'
 import type { EngineConfig } from '../../../engine/config'
 import { openHashing } from '../../../engine/hashing/open_hashing'
@@ -49,12 +45,13 @@ export class EmbeddedSite {
   port!: ChainPort
   /** Endpoints of the venues opened from now on; the chain's own where none are named. */
   rpc_urls: string[] | undefined
-  /** What venues opened from now on sign; with 0 they pack for one packet. */
-  transactions: TransactionVersion = 1
+  /** How far the venue's clocks are ahead of the machine's. */
+  later_ms = 0
   private program!: Uint8Array
 
-  async openChain(faults: Faults = {}): Promise<void> {
-    this.chain = await openEmbeddedChain({ data_dir: join(this.dir, 'chain'), slot_ms: SLOT_MS, faults })
+  async openChain(faults: Faults = {}, finalized_depth = 8): Promise<void> {
+    const options = { slot_ms: SLOT_MS, faults, finalized_depth }
+    this.chain = await openEmbeddedChain({ data_dir: join(this.dir, 'chain'), ...options })
     const settlement_signer = publicKeyOf(this.keys.settlement_seed)
     const fee_payer = publicKeyOf(this.fee_seed)
     this.program = await makeGenesis(this.chain, { program_path: PROGRAM, settlement_signer, fee_payer })
@@ -64,21 +61,23 @@ export class EmbeddedSite {
   async openVenue(data_dir = this.dir, change: Partial<EngineConfig> = {}): Promise<JsonVenue> {
     const hash = await openHashing({ dir: join(data_dir, 'trees'), key: this.keys.journal_key })
     this.hash = hash
+    const clock = {
+      unixMs: () => Date.now() + this.later_ms,
+      monotonicMs: () => performance.now() + this.later_ms,
+    }
     const port = await openChain({
+      ...clock,
       rpc_urls: this.rpc_urls ?? [this.chain.url],
       program_id: this.program,
       settlement_seed: this.keys.settlement_seed,
       fee_seed: this.fee_seed,
       hash,
       slot_ms: SLOT_MS,
-      transactions: this.transactions,
     })
     this.port = port
-    const settlement_parts_max = this.transactions === 0 ? 5 : 28
-    const template = { ...testConfig(data_dir), settlement_parts_max }
+    const template = { ...testConfig(data_dir), settlement_parts_max: 28 }
     const mints = template.mints.map((mint) => ({ ...mint, mint: mint.decimals === 9 ? JTO : USDC }))
     const instruments = template.instruments.map((one) => ({ ...one, base_mint: JTO, quote_mint: USDC }))
-    const clock = { unixMs: () => Date.now(), monotonicMs: () => performance.now() }
     const venue = await openVenue({
       config: { ...template, mints, instruments, ...change },
       ports: { clock, keys: this.keys, hash, chain: port, fatal: (error) => void this.fatal.push(error) },

@@ -18,8 +18,8 @@ export class EmbeddedTrading {
   alice!: Trader
   bob!: Trader
 
-  async open(faults: Faults = {}): Promise<void> {
-    await this.site.openChain(faults)
+  async open(faults: Faults = {}, finalized_depth?: number): Promise<void> {
+    await this.site.openChain(faults, finalized_depth)
     await this.site.openVenue()
     for (const account_id of ['alice', 'bob']) await this.site.issue(account_id)
     this.alice = this.trader('alice')
@@ -54,7 +54,8 @@ export class EmbeddedTrading {
 
   /** Leaves of the chain once everything is finalized. */
   async leafCount(): Promise<number> {
-    this.site.chain.advance(9)
+    const { chain } = this.site
+    chain.advance(chain.machine.depth.finalized + 1)
     return (await this.site.port.readConfig()).leaf_count
   }
 

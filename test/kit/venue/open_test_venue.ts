@@ -24,7 +24,9 @@ import { testAccounts } from './test_accounts'
 const SEGMENT_BYTES = 2 * 1024 * 1024
 
 /** Keys of the venue under test, all from one word. */
-export function testKeys(word = 'venue'): KeysPort & { statement_key: Uint8Array } {
+export function testKeys(
+  word = 'venue',
+): KeysPort & { statement_key: Uint8Array; settlement_seed: Uint8Array } {
   const key = (name: string) => new Uint8Array(createHmac('sha256', word).update(utf8(name)).digest())
   const seed = key('statement')
   return {

@@ -11,6 +11,7 @@ import type { HashPort } from '../../../engine/ports'
 import { encodeBase58 } from '../../../protocol/base58'
 import { venueId } from '../../../protocol/bodies/venue_id'
 import { fromHex, toHex } from '../../../protocol/bytes'
+import { EMPTY_SPENT_SUBTREES } from '../../../protocol/notes/spent_log'
 import { publicKeyOf } from '../../../protocol/sign'
 import type { Info } from '../../../protocol/wire/public'
 import { makeGenesis } from '../../../sandbox/chain/genesis'
@@ -109,7 +110,8 @@ async function openEpoch(
   const endpoint = { rpc_urls: [chain.url], program_id, settlement_seed, fee_seed, slot_ms: SLOT_MS }
   const port = await openChain({ ...endpoint, hash: NO_HASHING })
   const boot = { epoch: 1, boot_nonce: new Uint8Array(16).fill(1), compose_hash: fromHex(compose_hash, 32)! }
-  await port.openEpoch({ ...boot, seq: 0, head: new Uint8Array(32), restore: false }, async () => {})
+  const history = { seq: 0, head: new Uint8Array(32), spentRoot: async () => EMPTY_SPENT_SUBTREES.at(-1) }
+  await port.openEpoch({ ...boot, ...history, restore: false }, async () => {})
   const { genesis_hash, config_account } = port
   const venue = venueId({ genesis_hash, program_id, config_account, generation: 0 })
   const { generation, exit_delay_s } = await port.readConfig()

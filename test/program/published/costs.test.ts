@@ -3,7 +3,7 @@ import { expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { instructionUnits } from './instruction_units'
-import { settlementCosts } from './settlement_costs'
+import { rowOf, settlementCosts } from './settlement_costs'
 
 const README = readFileSync(join(import.meta.dir, '../../../program/README.md'), 'utf8')
 
@@ -20,6 +20,12 @@ test('compute units and bytes of every instruction', () => {
   expect(instructionUnits()).toEqual(published('Compute units and bytes'))
 }, 30_000)
 
-test('costs of what settles, full and alone, in both versions', async () => {
-  expect(await settlementCosts()).toEqual(published('What a settled order costs'))
+test('costs of what settles, full and alone; an order of a full batch stays within its budget', async () => {
+  const costs = await settlementCosts()
+  expect(costs.map(rowOf)).toEqual(published('What a settled order costs'))
+  const [full] = costs
+  expect(full).toMatchObject({ count: 28, lamports: 11_000 })
+  expect(full!.lamports / full!.count).toBeLessThanOrEqual(395)
+  expect(full!.units / full!.count).toBeLessThanOrEqual(3_700)
+  expect(Math.max(...costs.map(({ bytes }) => bytes))).toBeLessThanOrEqual(4_096)
 }, 30_000)

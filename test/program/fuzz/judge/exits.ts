@@ -7,7 +7,6 @@ import {
   type Call,
   closeAccount,
   createAccount,
-  Illegal,
   must,
   mustBeElement,
   mustBeProgram,
@@ -39,21 +38,11 @@ export const REQUEST = {
 }
 
 /** A request, which must be at the address of the nullifier it holds. */
-function requestOf(call: Call, account: Placed): Uint8Array {
+export function requestOf(call: Call, account: Placed): Uint8Array {
   const { data } = account.state
   must(data.length === ACCOUNT_BYTES.exit_request, 'no request')
   const address = exitRequestAddress(call.vault.program, wordAt(data, REQUEST.nullifier))
   return ownAccount(call, account, address, 5, ACCOUNT_BYTES.exit_request)
-}
-
-/** The request that an account holds; undefined for every other account. */
-export function requestIn(call: Call, account: Placed): Uint8Array | undefined {
-  try {
-    return requestOf(call, account)
-  } catch (error) {
-    if (error instanceof Illegal) return undefined
-    throw error
-  }
 }
 
 export function judgeRequestExit(call: Call): void {

@@ -3,7 +3,7 @@ import { compareBytes } from '../../../../protocol/bytes'
 import { SETTLE_LIMITS } from '../../../../protocol/limits'
 import { accountAt, type Call, must, mustBeElement, mustBeProgram, mustBeWritable, same } from './call'
 import { advanceJournal, CONFIG, mustBeEpoch, mustBeSigner, mustRun, writableConfig } from './config_account'
-import { REQUEST, requestIn } from './exits'
+import { REQUEST, requestOf } from './exits'
 import { Fields, setU64, u64At, wordAt } from './fields'
 import { appendBatch, appendLeaves, keepState, leafCount, mustKnowState, ringOf, treeOf } from './note_states'
 import { type NewEntry, pushEntry, queueOf } from './queue'
@@ -52,20 +52,19 @@ function mustAscend(values: readonly Uint8Array[]): void {
   must(ascending, 'values that do not ascend')
 }
 
-/** A request for exactly this payout is marked; every other account is left alone. */
+/** An exit is paid only by the open request for exactly this payout, which is marked. */
 function serveRequest(call: Call, at: number, entry: NewEntry): void {
   const account = accountAt(call, at)
-  const request = requestIn(call, account)
+  mustBeWritable(account)
+  const request = requestOf(call, account)
   const same_request =
-    request !== undefined &&
     request[REQUEST.served] === 0 &&
     same(wordAt(request, REQUEST.nullifier), entry.nullifier) &&
     same(wordAt(request, REQUEST.mint), entry.mint) &&
     u64At(request, REQUEST.amount) === entry.amount &&
     same(wordAt(request, REQUEST.destination), entry.destination) &&
     same(wordAt(request, REQUEST.refund_inner), entry.inner)
-  if (!same_request) return
-  mustBeWritable(account)
+  must(same_request, 'an exit that nobody asked for')
   request[REQUEST.served] = 1
 }
 
@@ -75,7 +74,6 @@ function queuePayouts(call: Call, { payouts, mints, nullifiers }: Batch): void {
     return
   }
   const queue = queueOf(call, accountAt(call, FIXED_ACCOUNTS))
-  const served = new Set<number>()
   let next_exit = FIXED_ACCOUNTS + 1 + mints
   for (const payout of payouts) {
     const { kind, amount, destination, inner } = payout
@@ -92,8 +90,6 @@ function queuePayouts(call: Call, { payouts, mints, nullifiers }: Batch): void {
     must(nullifier !== undefined, 'an exit that spends nothing')
     const entry = { kind, mint, amount, destination, inner, nullifier }
     if (kind === EXIT) {
-      must(!served.has(payout.nullifier), 'an exit paid twice')
-      served.add(payout.nullifier)
       serveRequest(call, next_exit, entry)
       next_exit += 1
     }

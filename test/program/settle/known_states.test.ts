@@ -1,7 +1,7 @@
 /** The ring of known states: earlier states stay citable for at least 2,160 slots, one entry per 18 slots. */
 import { expect, test } from 'bun:test'
-import { EMPTY_SPENT_SUBTREES } from '../../protocol/notes/spent_log'
-import { isKnownState } from '../../protocol/vault/accounts'
+import { EMPTY_SPENT_SUBTREES } from '../../../protocol/notes/spent_log'
+import { isKnownState } from '../../../protocol/vault/accounts'
 import {
   bytes32,
   element,
@@ -11,7 +11,7 @@ import {
   type OpenVault,
   outputsOf,
   runningVault,
-} from '../kit/vault/open_vault'
+} from '../../kit/vault/open_vault'
 
 const EMPTY = EMPTY_SPENT_SUBTREES[40]!
 const START = { slot: 1_000, unix_s: 1_800_000_000 }

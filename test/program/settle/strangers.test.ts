@@ -1,14 +1,36 @@
-/** Nothing that a stranger chooses stops a batch or changes its cost: destinations, bond payers, requests. */
+/**
+ * Nothing that a stranger chooses stops a batch or changes its cost: destinations, bond payers, requests. Each attack on
+ * version 1, and the tests that repeat it:
+ *
+ * | attack | tests |
+ * |---|---|
+ * | venue_killed | here, the bond payer that becomes the destination; `test/engine/chain/payouts.test.ts` on a whole venue |
+ * | bond_is_destination | here, the bond payer that becomes the destination, and that another payout pays |
+ * | big_destination, big_withdrawal | here, 10 MiB; `test/engine/chain/payouts.test.ts`, 3 MiB |
+ * | closed_between | `test/engine/chain/payouts.test.ts`, closed after the payment was signed; `griefing.test.ts` |
+ * | flip_units | `units.test.ts`; here, a batch costs the same for all destinations |
+ * | executable | here, the bond payer that becomes a program; `../queue/pay.test.ts`, programs and sysvars as destinations |
+ * | features, feature_others | `../features.test.ts` |
+ * | lying_rpc | `test/engine/lying_providers.test.ts`; here, an exit that its owner did not ask for |
+ * | signer_powers 1, drain | `payouts.test.ts`, payouts above the liabilities: within them the signer is trusted |
+ * | signer_powers 2, bond | `../exits.test.ts`, a served request is never refused; one spent without payout is (trusted signer) |
+ * | signer_powers 3, root | here, the signer stores no root |
+ */
 import { expect, test } from 'bun:test'
 import { lamports } from '@solana/kit'
-import { addressOf } from '../../engine/chain/client/chain_client'
-import { u64Le } from '../../protocol/bytes'
-import { SYSTEM_PROGRAM, TOKEN_PROGRAM, UPGRADEABLE_LOADER } from '../../protocol/vault/addresses'
-import { closeExitInstruction, requestExitInstruction } from '../../protocol/vault/exits'
-import type { VaultInstruction } from '../../protocol/vault/instruction'
-import { ExitNote } from '../kit/vault/exit_note'
-import { bytes32, elements, errorOf, landed, outputsOf, runningVault } from '../kit/vault/open_vault'
-import { testKey } from '../kit/vault/vault_chain'
+import { addressOf } from '../../../engine/chain/client/chain_client'
+import { u64Le } from '../../../protocol/bytes'
+import {
+  exitRequestAddress,
+  SYSTEM_PROGRAM,
+  TOKEN_PROGRAM,
+  UPGRADEABLE_LOADER,
+} from '../../../protocol/vault/addresses'
+import { closeExitInstruction, requestExitInstruction } from '../../../protocol/vault/exits'
+import type { VaultInstruction } from '../../../protocol/vault/instruction'
+import { ExitNote } from '../../kit/vault/exit_note'
+import { bytes32, elements, errorOf, landed, outputsOf, runningVault } from '../../kit/vault/open_vault'
+import { testKey } from '../../kit/vault/vault_chain'
 
 const stranger = testKey('stranger')
 
@@ -109,14 +131,27 @@ test('a batch costs the same for all destinations, and loads none of them', () =
   )
 })
 
-test('lamports sent to the address of a request that does not exist change nothing', () => {
+test('lamports sent to the address of a request hinder neither the request nor its batch', () => {
   const note = new ExitNote('deposit')
   const { vault, nullifier } = note
-  const request = note.requestOf(stranger.key)
-  const { address: account } = requestExitInstruction(request).accounts[6]!
-  const batch = vault.batchOf({ nullifiers: [nullifier], payouts: [note.payout()] })
+  const account = exitRequestAddress(vault.program, nullifier)
+  vault.chain.fund(stranger)
   vault.chain.setAccount(account, new Uint8Array(), SYSTEM_PROGRAM, 5_000_000n)
-  expect(errorOf(vault.send(batch))).toBe('landed')
+  landed(vault.chain.send(requestExitInstruction(note.requestOf(stranger.key))))
+  vault.chain.svm.airdrop(addressOf(account), lamports(5_000_000n))
+  expect(vault.settle({ nullifiers: [nullifier], payouts: [note.payout()] }).payouts[0]!.served).toBe(true)
+})
+
+test('an exit that its owner did not ask for is not paid, whatever the venue was shown', () => {
+  const note = requestedTo(({ destination }) => destination)
+  const { vault, nullifier } = note
+  const thief = bytes32('thief')
+  vault.setToken(thief, { owner: stranger.key })
+  const payouts = [{ ...note.payout(), destination: thief }]
+  expect(errorOf(vault.send(vault.batchOf({ nullifiers: [nullifier], payouts })))).toBe('payout_mismatch')
+  vault.settle({ nullifiers: [nullifier], payouts: [note.payout()] })
+  vault.pay()
+  expect(vault.balance(note.destination)).toBe(note.opening.amount)
 })
 
 test('the signer stores no root: data that would carry one is refused, and the log holds what was spent', () => {

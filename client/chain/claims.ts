@@ -1,0 +1,140 @@
+/** Reads, opens, redirects, challenges and pays the claims of a frozen vault; none of it needs the venue. */
+import type { Signature } from '@solana/kit'
+import { encodeBase58 } from '../../protocol/base58'
+import { toHex } from '../../protocol/bytes'
+import {
+  ACCOUNT_BYTES,
+  type ConfigAccount,
+  decodeEscapeClaim,
+  type EscapeClaim,
+} from '../../protocol/vault/accounts'
+import { escapeClaimAddress } from '../../protocol/vault/addresses'
+import {
+  challengeEscapeInstruction,
+  payEscapeInstruction,
+  redirectEscapeInstruction,
+} from '../../protocol/vault/claims'
+import { prepareClaim } from '../exit/prepare_exit'
+import type { VaultProofs } from '../exit/vault_proofs'
+import type { Wallet, WalletNote } from '../wallet/wallet'
+import {
+  addressOf,
+  bytesOfBase64,
+  type ChainAccess,
+  type ChainReader,
+  nodesOf,
+  patientRead,
+  payerKey,
+} from './chain_access'
+import { ownerOf } from './exit_note'
+import { programBytes, readAccounts, readMintRecord } from './read_vault'
+import { requireLamports, sendInstructions, TransactionFailed, toInstruction } from './send_instructions'
+
+const BOND_LAMPORTS = 50_000_000n
+
+/** The claim of a note, open or closed; undefined when it has none. */
+export async function readClaim(
+  chain: ChainReader,
+  program_id: string,
+  nullifier: Uint8Array,
+): Promise<EscapeClaim | undefined> {
+  const address = escapeClaimAddress(programBytes(program_id), nullifier)
+  const { data } = await readAccounts(chain, program_id, [address], 'confirmed')
+  return data[0] && decodeEscapeClaim(data[0])
+}
+
+/** Every claim that any of the nodes shows, closed ones included. */
+export async function readClaims(chain: ChainReader, program_id: string): Promise<EscapeClaim[]> {
+  const config = {
+    commitment: 'confirmed',
+    encoding: 'base64',
+    filters: [{ dataSize: BigInt(ACCOUNT_BYTES.escape_claim) }],
+  } as const
+  const claims = new Map<string, EscapeClaim>()
+  for (const { rpc } of nodesOf(chain))
+    for (const { account } of await patientRead(() =>
+      rpc.getProgramAccounts(addressOf(programBytes(program_id)), config).send(),
+    )) {
+      const claim = decodeEscapeClaim(bytesOfBase64(account.data[0]))
+      if (claim !== undefined) claims.set(toHex(claim.nullifier), claim)
+    }
+  return [...claims.values()]
+}
+
+/** Unix seconds from which a claim can be paid; until then, and as long as it is not, it can be challenged. */
+export const claimDueS = (
+  config: ConfigAccount,
+  { claimed_at_s }: Pick<EscapeClaim, 'claimed_at_s'>,
+): number => Math.max(config.frozen_at_s + 2 * config.exit_delay_s, claimed_at_s + config.exit_delay_s)
+
+/**
+ * Claims a note of a frozen vault. Costs the payer rent, which stays, and a bond of 0.05 SOL, which the payment returns; a
+ * claim for a spent note loses it, and is not sent. @throws ProofUnavailable, TransactionFailed
+ */
+export async function claimNote(
+  chain: ChainAccess,
+  wallet: Wallet,
+  note: WalletNote,
+  to: { program_id: string; destination: Uint8Array; proofs: VaultProofs },
+): Promise<Signature> {
+  const { program_id, destination, proofs } = to
+  const terms = { program: programBytes(program_id), payer: payerKey(chain), destination }
+  const claim = prepareClaim(wallet, note, proofs, terms)
+  await requireLamports(chain, [ACCOUNT_BYTES.escape_claim], BOND_LAMPORTS)
+  const signers = [await ownerOf(wallet, note), chain.payer]
+  return sendInstructions(chain, [toInstruction(claim, signers)], 'confirmed')
+}
+
+/** Names another destination for the payment of an open claim. @throws TransactionFailed */
+export async function redirectClaim(
+  chain: ChainAccess,
+  wallet: Wallet,
+  note: WalletNote,
+  to: { program_id: string; claim: EscapeClaim; destination: Uint8Array },
+): Promise<Signature> {
+  const { program_id, claim, destination } = to
+  const { owner, nullifier } = claim
+  const fields = { program: programBytes(program_id), owner, nullifier, destination }
+  const redirect = redirectEscapeInstruction({ ...fields, sequence: claim.sequence + 1 })
+  return sendInstructions(chain, [toInstruction(redirect, [await ownerOf(wallet, note)])], 'confirmed')
+}
+
+/**
+ * Pays a claim that is due; its bond returns to the key that paid it.
+ * @param of `less_for`: the wallet and note of the claim's owner, who takes what is left for a late claim
+ * @throws TransactionFailed, NotAVault
+ */
+export async function payClaim(
+  chain: ChainAccess,
+  program_id: string,
+  claim: EscapeClaim,
+  less_for?: { wallet: Wallet; note: WalletNote },
+): Promise<Signature> {
+  const { token_program } = await readMintRecord(chain, program_id, encodeBase58(claim.mint))
+  const program = programBytes(program_id)
+  const pay = payEscapeInstruction({ ...claim, program, token_program, accepts_less: less_for !== undefined })
+  const signers = less_for === undefined ? [] : [await ownerOf(less_for.wallet, less_for.note)]
+  return sendInstructions(chain, [toInstruction(pay, signers)], 'confirmed')
+}
+
+/**
+ * Cancels an open claim whose note a batch spent; the payer gets its bond.
+ * @throws ProofUnavailable when no batch did, TransactionFailed
+ */
+export async function challengeClaim(
+  chain: ChainAccess,
+  of: { program_id: string; nullifier: Uint8Array; proofs: VaultProofs },
+): Promise<Signature> {
+  const { program_id, nullifier, proofs } = of
+  const claim = await readClaim(chain, program_id, nullifier)
+  if (claim?.state !== 'open')
+    throw new TransactionFailed(`there is no open claim for nullifier ${toHex(nullifier)}`)
+  const terms = {
+    program: programBytes(program_id),
+    challenger: payerKey(chain),
+    mint: claim.mint,
+    nullifier,
+  }
+  const challenge = challengeEscapeInstruction({ ...terms, ...proofs.spending(nullifier) })
+  return sendInstructions(chain, [toInstruction(challenge, [chain.payer])], 'confirmed')
+}

@@ -1,0 +1,134 @@
+/** Runs `wallet exit claim|redirect|challenge` and `tacit watch-escapes`: takes notes out of a frozen vault, and guards it. */
+import { toHex } from '../../protocol/bytes'
+import type { ChainAccess } from '../chain/chain_access'
+import { openChainAccess } from '../chain/chain_access'
+import {
+  challengeClaim,
+  claimDueS,
+  claimNote,
+  payClaim,
+  readClaim,
+  readClaims,
+  redirectClaim,
+} from '../chain/claims'
+import { currentHistory } from '../chain/current_history'
+import { readVaultState } from '../chain/read_vault'
+import { TransactionFailed } from '../chain/send_instructions'
+import { nullifierOfNote } from '../exit/prepare_exit'
+import type { VaultProofs } from '../exit/vault_proofs'
+import { WATCH_POLL_S } from '../limits'
+import { Refused } from '../verify/transcript'
+import { absorbFrozen } from '../wallet/absorb_recovered'
+import { hashFast } from '../wallet/hash_fast'
+import type { WalletNote } from '../wallet/wallet'
+import { saveWallet } from '../wallet/wallet_file'
+import { Options, readSeed } from './command'
+import { claimStage, noteOf, payoutAccount } from './exit_commands'
+import { type CommandOptions, rpcOf } from './options'
+import { described, readHistory, recovered, reporting } from './recover_notes'
+
+/**
+ * Takes each note, or the one that `--note` names, a step further: claims it, or pays its claim once it is due. The wallet is
+ * recovered from its seed first, because in a frozen vault the chain alone says which notes there are.
+ */
+export async function exitClaim(options: CommandOptions): Promise<void> {
+  const [wallet, chain, program_id] = [options.walletToChange(), await options.chain(), options.program()]
+  const { wallet: found, proofs } = await recovered(options, wallet.seed, chain)
+  const { config, slot } = await readVaultState(chain, program_id, 'confirmed')
+  if (!config.frozen) throw new Refused("the vault is not frozen: leave by 'exit request'")
+  absorbFrozen(wallet, found, proofs.history)
+  saveWallet(options.text('wallet'), wallet)
+  const named = options.optional('note') === undefined ? wallet.state.notes : [noteOf(options, wallet)]
+  const block_s = await chain.rpc
+    .getBlockTime(BigInt(slot))
+    .send()
+    .catch(() => null)
+  const now_s = Number(block_s ?? Date.now() / 1_000)
+  /** The next step of a note; undefined where there is none. */
+  const next = async (note: WalletNote): Promise<string | undefined> => {
+    const nullifier = nullifierOfNote(note)
+    const claim = await readClaim(chain, program_id, nullifier)
+    if (claim === undefined) {
+      if (note.state === 'spent') return undefined
+      const destination = await payoutAccount(chain, options, note.mint)
+      await claimNote(chain, wallet, note, { program_id, destination, proofs })
+    } else if (claim.state === 'open' && claimDueS(config, claim) <= now_s)
+      await payClaim(chain, program_id, claim, options.flag('accept-less') ? { wallet, note } : undefined)
+    return claimStage((await readClaim(chain, program_id, nullifier))!, config)
+  }
+  let failed = 0
+  for (const note of named) {
+    const stage = await next(note).catch((error: unknown) => {
+      if (!(error instanceof TransactionFailed)) throw error
+      failed += 1
+      return error.message
+    })
+    if (stage !== undefined) console.log(`${note.commitment}  ${note.amount} of ${note.mint}: ${stage}`)
+  }
+  if (failed > 0) throw new TransactionFailed(`${failed} notes did not get further: see above`)
+}
+
+/** `--destination` replaces the account that an open claim is paid to. */
+export async function exitRedirect(options: CommandOptions): Promise<void> {
+  const [wallet, chain, program_id] = [options.wallet(), await options.chain(), options.program()]
+  const note = noteOf(options, wallet)
+  const claim = await readClaim(chain, program_id, nullifierOfNote(note))
+  if (claim?.state !== 'open') throw new Refused("the note has no open claim: 'exit status' tells its stage")
+  const destination = await payoutAccount(chain, options, note.mint)
+  const signature = await redirectClaim(chain, wallet, note, { program_id, claim, destination })
+  console.log(`redirected   in ${signature}`)
+}
+
+/** Any payer may cancel a claim for a spent note and gets its bond. */
+export async function exitChallenge(options: CommandOptions): Promise<void> {
+  const nullifier = options.hex32('nullifier')
+  const chain = await options.chain()
+  const { proofs } = await readHistory(options, chain)
+  const signature = await challengeClaim(chain, { program_id: options.program(), nullifier, proofs })
+  console.log(`cancelled    in ${signature}: the bond is the payer's`)
+}
+
+export const WATCH_USAGE = `       tacit watch-escapes --rpc URL[,URL…] --program ADDRESS --payer FILE [--archive FOLDER|URL] [--every SECONDS] [--once]
+         challenges each claim of a frozen vault whose note a batch spent; the payer gets the bond, 0.05 SOL. Runs until it is
+         stopped, or with --once looks once`
+
+export async function runWatchEscapes(args: string[]): Promise<void> {
+  const texts = ['rpc', 'program', 'payer', 'archive', 'every'] as const
+  const options = new Options(args, { texts, flags: ['once'] })
+  const [program_id, archive] = [options.text('program'), options.optional('archive')]
+  const chain = await openChainAccess(rpcOf(options.text('rpc')), readSeed(options.text('payer')))
+  hashFast()
+  let proofs: VaultProofs | undefined
+  for (;;) {
+    const { config } = await readVaultState(chain, program_id)
+    if (!config.frozen) console.log('the vault is not frozen: there are no claims')
+    else if (proofs === undefined) {
+      const from = archive === undefined ? {} : { archive }
+      const current = await currentHistory(chain, program_id, from, reporting())
+      console.log(`history      ${described(current)}`)
+      // No batch follows a freeze: the spent log stays as it is.
+      proofs = current.proofs
+    }
+    if (proofs !== undefined) await challengeFalse(chain, program_id, proofs)
+    if (options.flag('once')) return
+    await Bun.sleep(options.count('every', WATCH_POLL_S) * 1_000)
+  }
+}
+
+/** A refund note of the frozen vault is in no batch, whatever its nullifier. */
+async function challengeFalse(chain: ChainAccess, program_id: string, proofs: VaultProofs): Promise<void> {
+  const open = (await readClaims(chain, program_id)).filter(
+    ({ state, rank }) => state === 'open' && rank !== 'refund',
+  )
+  const claims = open.filter(({ nullifier }) => proofs.history.spent.has(toHex(nullifier)))
+  console.log(`claims       ${open.length} open, ${claims.length} false`)
+  for (const { nullifier, amount } of claims)
+    try {
+      const signature = await challengeClaim(chain, { program_id, nullifier, proofs })
+      console.log(`  ${toHex(nullifier)}: ${amount} units, cancelled in ${signature}`)
+    } catch (error) {
+      // Another challenger may have been first.
+      if (!(error instanceof TransactionFailed)) throw error
+      console.error(`  ${toHex(nullifier)}: ${error.message}`)
+    }
+}

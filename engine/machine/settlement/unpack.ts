@@ -1,0 +1,45 @@
+/** Takes an exit that was never requested out of its batch, which has not landed; later payouts and nullifiers move up. */
+import { compareBytes, equalBytes } from '../../../protocol/bytes'
+import type { Exit } from '../state/batch'
+import type { State } from '../state/state'
+
+/** False when the batch is not hashed or has landed. The note, if it is known, is unspent again. */
+export function unpackExit(state: State, exit: Exit): boolean {
+  const { settlement } = state
+  const batch = settlement.batches.get(exit.settlement_batch)
+  if (batch?.hashed === undefined || batch.progress === 'confirmed') return false
+  const nullifiers = batch.hashed.nullifiers.filter((one) => !equalBytes(one, exit.nullifier))
+  batch.hashed = { ...batch.hashed, nullifiers }
+  batch.payouts.splice(batch.payouts.indexOf(exit), 1)
+  const { note } = exit
+  const input = batch.inputs.findIndex((one) => one.is(note))
+  if (note !== undefined && input !== -1) {
+    batch.inputs.splice(input, 1)
+    note.spent_in = 0
+    note.status = 'exiting'
+    state.notes.drop(note)
+  }
+  renumber(state, exit.payout_number)
+  appendAgain(state, batch.batch_id)
+  return true
+}
+
+/** The program numbers payouts as it queues them, and none after this one is queued. */
+function renumber(state: State, from: number): void {
+  const { settlement } = state
+  for (const { payouts } of settlement.batches.values())
+    for (const payout of payouts) if (payout.payout_number > from) payout.payout_number -= 1
+  settlement.next_payout -= 1
+  settlement.payouts_open -= 1
+}
+
+/** Restores the nullifiers of this batch and the hashed ones behind it, which are all unlanded. */
+function appendAgain({ nullifiers, nullifier_ends, settlement }: State, first: number): void {
+  nullifiers.truncate(nullifier_ends[first - 2] ?? 0)
+  nullifier_ends.length = first - 1
+  for (let batch_id = first; batch_id <= settlement.last_hashed; batch_id++) {
+    for (const nullifier of [...settlement.batches.get(batch_id)!.hashed!.nullifiers].sort(compareBytes))
+      nullifiers.append(nullifier)
+    nullifier_ends.push(nullifiers.size)
+  }
+}

@@ -1,0 +1,21 @@
+/** Lists every instruction of the vault with data layout and accounts: the one source of client, IDL and audit table. */
+import { ADMIN_FORMS } from './admin'
+import { CLAIM_FORMS } from './claims'
+import { DEPOSIT_FORMS } from './deposit'
+import { EPOCH_FORMS } from './epochs'
+import { EVENT_FORMS } from './events'
+import { EXIT_FORMS } from './exits'
+import type { InstructionForm, InstructionName } from './instruction'
+import { QUEUE_FORMS } from './queue'
+import { SETTLE_FORMS } from './settle'
+
+export const INSTRUCTION_FORMS: Readonly<Record<InstructionName, InstructionForm>> = {
+  ...ADMIN_FORMS,
+  ...DEPOSIT_FORMS,
+  ...EPOCH_FORMS,
+  ...SETTLE_FORMS,
+  ...EXIT_FORMS,
+  ...QUEUE_FORMS,
+  ...CLAIM_FORMS,
+  ...EVENT_FORMS,
+}

@@ -1,0 +1,195 @@
+/** A frozen vault, by the commands as an owner and a watcher run them: notes are claimed and paid, false claims cancelled. */
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { join } from 'node:path'
+import { type ChainAccess, openChainAccess } from '../../../client/chain/chain_access'
+import { readClaim, redirectClaim } from '../../../client/chain/claims'
+import { freezeVault, payPayout, readProofs, requestExit } from '../../../client/chain/exit_note'
+import { readExitRequest } from '../../../client/chain/read_vault'
+import { ownAccount, tokenBalance } from '../../../client/chain/token_account'
+import { nullifierOfNote } from '../../../client/exit/prepare_exit'
+import { Wallet, type WalletNote } from '../../../client/wallet/wallet'
+import { loadWallet, saveWallet } from '../../../client/wallet/wallet_file'
+import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
+import { toHex } from '../../../protocol/bytes'
+import { deriveAnchor, deriveOrderId } from '../../../protocol/notes/derive'
+import { encodeMemo, noteInner, outputBlinding, settlementCommitment } from '../../../protocol/notes/notes'
+import { CliSite, EXIT_DELAY_S, said, USDC } from '../cli_site'
+import { claimFalsely } from './false_claim'
+
+const TACIT = join(import.meta.dir, '../../../client/cli/tacit.ts')
+const GAPS = ['--gap-keys', '1', '--gap-deposits', '8', '--gap-commands', '5']
+const BOND_LAMPORTS = 50_000_000n
+
+let site: CliSite
+let program_id: string
+let chain: ChainAccess
+/** Deposits of one wallet: left by an exit, traded, asked to leave in vain, in a batch that never landed, untouched. */
+let notes: WalletNote[]
+let exited: WalletNote
+let traded: WalletNote
+let unserved: WalletNote
+let never_landed: WalletNote
+let untouched: WalletNote
+/** What the trade left, on chain. */
+let change: WalletNote
+const wallet = new Wallet(crypto.getRandomValues(new Uint8Array(32)))
+const path = (name: string): string => site.path(name)
+const own = () => ['--wallet', path('wallet.json'), '--payer', path('payer.json')]
+const exit = (command: string, ...args: string[]) =>
+  site.run('exit', ...command.split(' '), ...site.where, ...own(), ...args)
+const claim = (...args: string[]) => exit('claim', ...GAPS, ...args)
+const tacit = async (...args: string[]) =>
+  said(Bun.spawn([process.execPath, TACIT, ...args], { stdout: 'pipe', stderr: 'pipe', stdin: 'ignore' }))
+const stageOf = async (note: WalletNote, ...args: string[]): Promise<string> =>
+  (await claim(...args)).out.split('\n').find((line) => line.startsWith(note.commitment)) ?? 'no line'
+
+/** Change of the wallet's command 3: an order's, after two that did not fill. */
+function changeNote(amount: bigint): WalletNote {
+  const parts = { anchor: deriveAnchor(wallet.seed, 0, 48), order_id: deriveOrderId(wallet.seed, 0, 3) }
+  const blinding = outputBlinding({ ...parts, nonce: 4n, generation: 0, index_role: 1 })
+  const inner = noteInner(wallet.tradingKey(0), blinding)
+  const commitment = toHex(settlementCommitment({ mint: decodeBase58(USDC, 32)!, amount, inner }))
+  const rest = { key_index: 0, mint: USDC, state: 'free', origin: 'change' } as const
+  return { ...rest, commitment, amount: String(amount), blinding: toHex(blinding) }
+}
+const outputOf = ({ commitment, blinding, amount }: WalletNote) => ({
+  commitment: new Uint8Array(Buffer.from(commitment, 'hex')),
+  memo: encodeMemo(new Uint8Array(Buffer.from(blinding, 'hex')), BigInt(amount)),
+})
+
+beforeAll(async () => {
+  site = await CliSite.open()
+  program_id = site.program_id
+  await site.fund(site.payer('payer.json'), USDC, '1')
+  site.payer('watcher.json')
+  chain = await openChainAccess(site.chain.url, crypto.getRandomValues(new Uint8Array(32)))
+  await site.fund(chain.payer.address, USDC, '1')
+  notes = await site.deposit(wallet, 1_000n, 2_000n, 3_000n, 4_000n, 5_000n)
+  ;[exited, traded, unserved, never_landed, untouched] = notes as [
+    WalletNote,
+    WalletNote,
+    WalletNote,
+    WalletNote,
+    WalletNote,
+  ]
+  const to = { program_id, destination: ownAccount(chain, USDC).bytes }
+  await requestExit(chain, wallet, exited, { ...to, proofs: await readProofs(chain, program_id) })
+  const nullifier = nullifierOfNote(exited)
+  const request = (await readExitRequest(chain, program_id, nullifier))!
+  const { mint, amount, destination, refund_inner: inner } = request
+  const payouts = [{ mint, amount, destination, inner, nullifier }]
+  await site.signer.settle({ nullifiers: [nullifier], payouts })
+  await payPayout(chain, { program_id, number: 1, refund: false })
+  change = changeNote(1_500n)
+  await site.signer.settle({ nullifiers: [nullifierOfNote(traded)], outputs: [outputOf(change)] })
+  const proofs = await readProofs(chain, program_id)
+  await requestExit(chain, wallet, unserved, { ...to, proofs })
+  // The file of a wallet that saw a fill whose batch never landed: its collateral looks spent, its proceeds look real.
+  never_landed.state = 'spent'
+  untouched.state = 'pending'
+  const imagined = { ...changeNote(3_999n), state: 'free' as const }
+  wallet.state.notes.push(change, imagined)
+  saveWallet(path('wallet.json'), wallet)
+  const early = await claim()
+  expect([early.code, early.error.includes('is not frozen')]).toEqual([64, true])
+  site.chain.warpTime(EXIT_DELAY_S + 10)
+  site.chain.advance(2)
+  await freezeVault(chain, program_id, nullifierOfNote(unserved))
+  site.chain.advance(10)
+}, 120_000)
+afterAll(() => site.close())
+
+const stateOf = async (note: WalletNote) => (await readClaim(chain, program_id, nullifierOfNote(note)))?.state
+const lamportsOf = async (name: string) => {
+  const address = (await site.run('address', '--payer', path(name))).out.trim().split(/ +/)[1]!
+  const answer = await chain.rpc.getBalance(address as never, { commitment: 'confirmed' }).send()
+  return answer.value as bigint
+}
+
+test('every unspent note is claimed, whatever the wallet file believed; a spent one is not', async () => {
+  await site.fund(
+    (await site.run('address', '--payer', path('payer.json'))).out.trim().split(/ +/)[1]!,
+    USDC,
+    '1',
+  )
+  const claimed = await claim()
+  expect(claimed).toMatchObject({ code: 0, error: '' })
+  const lines = claimed.out.split('\n').filter((line) => line.includes(': claimed (window), payable from 20'))
+  expect(lines.map((line) => line.slice(0, 64)).sort()).toEqual(
+    [unserved, never_landed, untouched, change].map(({ commitment }) => commitment).sort(),
+  )
+  const kept = loadWallet(path('wallet.json'))!.state.notes
+  expect(kept.map(({ amount, state }) => `${amount} ${state}`).sort()).toEqual([
+    '1000 spent',
+    '1500 free',
+    '2000 spent',
+    '3000 free',
+    '4000 free',
+    '5000 free',
+  ])
+  expect(await stageOf(untouched)).toContain(': claimed (window), payable from 20')
+  expect((await exit('status')).out).toMatch(new RegExp(`${untouched.commitment}  claimed \\(window\\)`))
+  const spent = await claim('--note', traded.commitment)
+  expect([spent.code, spent.out.includes('claimed')]).toEqual([0, false])
+}, 60_000)
+
+test('the watcher cancels claims for notes that a trade and an exit spent, from an archive, and leaves the others', async () => {
+  await claimFalsely(chain, program_id, wallet, exited)
+  await claimFalsely(chain, program_id, wallet, traded)
+  site.chain.advance(10)
+  const archive = ['--rpc', site.chain.url, '--program', program_id, '--out', path('public')]
+  expect(await tacit('archive', ...archive)).toMatchObject({ code: 0, error: '' })
+  await site.fund(
+    (await site.run('address', '--payer', path('watcher.json'))).out.trim().split(/ +/)[1]!,
+    USDC,
+    '1',
+  )
+  const before = await lamportsOf('watcher.json')
+  const watch = ['watch-escapes', ...site.where, '--payer', path('watcher.json')]
+  const watched = await tacit(...watch, '--archive', path('public'), '--once')
+  expect(watched).toMatchObject({ code: 0, error: '' })
+  expect(watched.out).toContain('claims       6 open, 2 false')
+  expect([await stateOf(exited), await stateOf(traded)]).toEqual(['cancelled', 'cancelled'])
+  for (const note of [unserved, never_landed, untouched, change]) expect(await stateOf(note)).toBe('open')
+  expect((await lamportsOf('watcher.json')) - before).toBeGreaterThan(2n * BOND_LAMPORTS - 100_000n)
+  expect((await tacit(...watch, '--once')).out).toContain('claims       4 open, 0 false')
+  const honest = toHex(nullifierOfNote(change))
+  const challenge = await exit('challenge', '--nullifier', honest)
+  expect([challenge.code, challenge.error.includes('the note is not spent')]).toEqual([1, true])
+}, 60_000)
+
+test('a claim is redirected, and paid once its time has come', async () => {
+  const other = await openChainAccess(site.chain.url, crypto.getRandomValues(new Uint8Array(32)))
+  await site.fund(other.payer.address, USDC, '7')
+  const account = ownAccount(other, USDC)
+  const nowhere = ['--note', change.commitment, '--destination', encodeBase58(new Uint8Array(32).fill(5))]
+  const unusable = await exit('redirect', ...nowhere)
+  expect([unusable.code, unusable.error.includes('is not a token account')]).toEqual([64, true])
+  const to = ['--note', change.commitment, '--destination', account.text]
+  expect(await exit('redirect', ...to)).toMatchObject({ code: 0, error: '' })
+  expect(await stageOf(change)).toContain('payable from')
+  site.chain.warpTime(2 * EXIT_DELAY_S + 10)
+  site.chain.advance(10)
+  // Its owner would take less; there is enough.
+  expect(await stageOf(change, '--note', change.commitment, '--accept-less')).toContain(
+    'claim paid: 1500 of 1500',
+  )
+  // One that cannot be paid holds up no other.
+  const stuck = (await readClaim(chain, program_id, nullifierOfNote(untouched)))!
+  const nowhere_else = { program_id, claim: stuck, destination: new Uint8Array(32).fill(5) }
+  await redirectClaim(chain, wallet, untouched, nowhere_else)
+  const partly = await claim()
+  expect([partly.code, partly.error.includes('1 notes did not get further')]).toEqual([1, true])
+  expect(partly.out).toContain('destination_unusable')
+  expect(await exit('redirect', '--note', untouched.commitment)).toMatchObject({ code: 0, error: '' })
+  const paid = await claim()
+  expect(paid).toMatchObject({ code: 0, error: '' })
+  for (const { commitment, amount } of [unserved, never_landed, untouched])
+    expect(paid.out).toContain(`${commitment}  ${amount} of ${USDC}: claim paid: ${amount} of ${amount}`)
+  expect(await tokenBalance(chain, account.bytes)).toBe(7n + 1_500n)
+  const payer = await openChainAccess(site.chain.url, new Uint8Array(32))
+  const address = (await site.run('address', '--payer', path('payer.json'))).out.trim().split(/ +/)[1]!
+  const mine = { ...payer, payer: { ...payer.payer, address: address as never } }
+  expect(await tokenBalance(chain, ownAccount(mine, USDC).bytes)).toBe(2n + 3_000n + 4_000n + 5_000n)
+  expect((await claim()).out).toContain('claim paid: 1500 of 1500')
+}, 60_000)

@@ -1,0 +1,196 @@
+/** What is sent reaches every configured endpoint, and pays more the longer it waits. */
+import { expect, test } from 'bun:test'
+import {
+  decompileTransactionMessage,
+  getCompiledTransactionMessageDecoder,
+  getTransactionDecoder,
+  getTransactionMessagePriorityFeeLamports,
+} from '@solana/kit'
+import { transactionInstructions } from '../../../engine/chain/client/transaction_status'
+import { LIMITS } from '../../../engine/limits'
+import { decodeBase58 } from '../../../protocol/base58'
+import { type InstructionName, instructionName } from '../../../protocol/vault/instruction'
+import { associatedTokenAddress } from '../../../sandbox/chain/token_instructions'
+import { mintTo } from '../../kit/chain/chain_folder'
+import { type Lie, LyingEndpoint } from '../../kit/chain/lying_endpoint'
+import { fundedWallet } from '../../kit/chain/transfer'
+import { randomField, USDC, VaultWorld } from '../../kit/chain/vault_world'
+
+const wireOf = (params: unknown[]): Uint8Array => new Uint8Array(Buffer.from(params[0] as string, 'base64'))
+const nameOf = (wire: Uint8Array): InstructionName =>
+  instructionName(transactionInstructions(wire).at(-1)!.data)!
+const withdrawal = (world: VaultWorld) =>
+  world.payout({ mint: decodeBase58(USDC, 32)!, destination: randomField(), amount: 400n })
+
+test('every transaction goes to every provider and to every send-only endpoint, which are asked nothing else', async () => {
+  const world = await VaultWorld.open()
+  await world.deposit(1_000_000n)
+  const sent = new Map<string, Set<string>>()
+  const endpoints = Array.from({ length: 4 }, () => new LyingEndpoint(world.chain.url))
+  for (const endpoint of endpoints) {
+    endpoint.lies = {
+      sendTransaction(_, { params }) {
+        const wire = params[0] as string
+        sent.set(wire, (sent.get(wire) ?? new Set()).add(endpoint.host))
+        return undefined
+      },
+    }
+  }
+  const [providers, senders] = [endpoints.slice(0, 2), endpoints.slice(2)]
+  const urls = (some: LyingEndpoint[]) => some.map(({ url }) => url)
+  await world.boot({ connect: { rpc_urls: urls(providers), rpc_send_urls: urls(senders) } })
+  world.outbox.add(world.nextPayload([withdrawal(world)]))
+  await world.outbox.until(() => world.outbox.payoutOf(1)?.stage === 'finalized')
+  const head = world.outbox.head()
+  await world.port.anchor(head.seq, head)
+  while ([...sent.values()].some((hosts) => hosts.size < endpoints.length)) await Bun.sleep(1)
+  const names = [...sent.keys()].map((wire) => nameOf(wireOf([wire])))
+  expect(new Set(names)).toEqual(new Set<InstructionName>(['open_epoch', 'settle', 'pay', 'anchor']))
+  for (const { asked } of senders) expect(asked).toEqual(new Set(['sendTransaction']))
+  await world.close()
+  await Promise.all(endpoints.map((endpoint) => endpoint.stop()))
+}, 20_000)
+
+test('the first transaction asks the first provider alone for its blockhash', async () => {
+  const world = await VaultWorld.open()
+  const endpoints = Array.from({ length: 2 }, () => new LyingEndpoint(world.chain.url))
+  await world.boot({ connect: { rpc_urls: endpoints.map(({ url }) => url) } })
+  expect(endpoints.map(({ asked }) => asked.has('getLatestBlockhash'))).toEqual([true, false])
+  await world.close()
+  await Promise.all(endpoints.map((endpoint) => endpoint.stop()))
+}, 20_000)
+
+test('the same bytes are sent again every four slots, no sooner', async () => {
+  const world = await VaultWorld.open()
+  const endpoint = new LyingEndpoint(world.chain.url)
+  await world.deposit(1_000_000n)
+  await world.boot({ connect: { rpc_urls: [endpoint.url] } })
+  await world.sink.until(() => world.sink.told.length === 1)
+  world.chain.stall(true)
+  const viewIs = async (slot: number) => {
+    while (world.port.view().slot < slot) await Bun.sleep(1)
+  }
+  const start = world.chain.slot() - 1
+  await viewIs(start)
+  let steps = 0
+  const sent: string[] = []
+  endpoint.lies = {
+    sendTransaction: (_, { params }) => `dropped ${sent.push(params[0] as string)}`,
+    getSignatureStatuses() {
+      steps += 1
+    },
+  }
+  world.outbox.add(world.nextPayload())
+  while (sent.length < 1) await Bun.sleep(1)
+  for (let slots = 1; slots < LIMITS.rebroadcast_slots; slots++) {
+    world.chain.advance(1)
+    await viewIs(start + slots)
+    // The second reading from here on belongs to a step that began at this slot.
+    for (const from = steps; steps < from + 3; ) await Bun.sleep(1)
+    expect(sent).toHaveLength(1)
+  }
+  world.chain.advance(1)
+  while (sent.length < 2) await Bun.sleep(1)
+  expect(new Set(sent).size).toBe(1)
+  await world.close()
+  await endpoint.stop()
+}, 20_000)
+
+function priorityFeeOf(wire: Uint8Array): bigint {
+  const { messageBytes } = getTransactionDecoder().decode(wire)
+  const message = decompileTransactionMessage(getCompiledTransactionMessageDecoder().decode(messageBytes))
+  if (message.version !== 1) throw new Error('no v1 transaction')
+  return getTransactionMessagePriorityFeeLamports(message)!
+}
+
+/** Fees of the first three transactions of a kind, none of which lands: signed at once, after 20 s and after 50 s. */
+async function feesOf(kind: InstructionName, use: (world: VaultWorld) => unknown): Promise<bigint[]> {
+  const world = await VaultWorld.open({ blockhash_life: 15 })
+  await world.deposit(1_000_000n)
+  const endpoint = new LyingEndpoint(world.chain.url)
+  let later_ms = 0
+  const seen = new Map<string, bigint>()
+  const enough = Promise.withResolvers<void>()
+  endpoint.lies = {
+    sendTransaction(_, { params }) {
+      const wire = wireOf(params)
+      if (nameOf(wire) !== kind) return undefined
+      seen.set(wire.toHex(), priorityFeeOf(wire))
+      later_ms = seen.size === 1 ? 20_000 : 50_000
+      if (seen.size === 3) enough.resolve()
+      return 'dropped'
+    },
+  }
+  const monotonicMs = () => performance.now() + later_ms
+  const fees = { floor_lamports: 1_000n, cap_lamports: 22_000n }
+  await world.boot({ connect: { rpc_urls: [endpoint.url], monotonicMs, fees } })
+  use(world)
+  await enough.promise
+  await world.close()
+  await endpoint.stop()
+  return [...seen.values()]
+}
+
+test.each([
+  ['a payment', 'pay', (world: VaultWorld) => world.outbox.add(world.nextPayload([withdrawal(world)]))],
+  [
+    'an anchor',
+    'anchor',
+    (world: VaultWorld) => {
+      const { seq, head } = world.outbox.head()
+      world.port.anchor(seq + 1, { seq: seq + 1, head }).catch(() => 'closed')
+    },
+  ],
+] as const)(
+  'the fee of %s grows with the time that it waits, from 2 s on, up to the cap',
+  async (_, kind, use) => {
+    const [first, second, third] = await feesOf(kind, use)
+    expect([first, third]).toEqual([1_000n, 22_000n])
+    expect(second).toBeGreaterThanOrEqual((1_000n * 20_000n) / BigInt(LIMITS.fee_growth_after_ms))
+    expect(second).toBeLessThan(22_000n)
+  },
+  20_000,
+)
+
+test('payments in one transaction pay the fee of the one that waits longest', async () => {
+  const world = await VaultWorld.open()
+  await world.deposit(1_000_000n)
+  const endpoint = new LyingEndpoint(world.chain.url)
+  let later_ms = 0
+  let held = 0
+  let fee: bigint | undefined
+  const lies: Record<string, Lie> = {
+    sendTransaction(_, { params }) {
+      const wire = wireOf(params)
+      if (nameOf(wire) === 'pay') fee ??= priorityFeeOf(wire)
+      return undefined
+    },
+  }
+  // The sizes of destinations are read before payments are signed.
+  const isSizes = (params: unknown[]) => 'dataSlice' in (params[1] as object)
+  endpoint.lies = {
+    ...lies,
+    getMultipleAccounts(result, { params }) {
+      if (!isSizes(params)) return undefined
+      held = (params[0] as string[]).length
+      return { ...(result as object), value: null }
+    },
+  }
+  const monotonicMs = () => performance.now() + later_ms
+  const fees = { floor_lamports: 1_000n, cap_lamports: 1_000_000n }
+  await world.boot({ connect: { rpc_urls: [endpoint.url], monotonicMs, fees } })
+  const wallet = await fundedWallet(world.chain)
+  await mintTo(world.chain, USDC, wallet.address, 1n)
+  const destination = decodeBase58(await associatedTokenAddress(wallet.address, USDC), 32)!
+  const payout = () => world.payout({ mint: decodeBase58(USDC, 32)!, destination, amount: 400n })
+  world.outbox.add(world.nextPayload([payout()]))
+  while (held < 1) await Bun.sleep(1)
+  later_ms = 20_000
+  world.outbox.add(world.nextPayload([payout()]))
+  while (held < 2) await Bun.sleep(1)
+  endpoint.lies = lies
+  await world.outbox.until(() => world.outbox.openPayouts().length === 0 && world.outbox.payouts.length > 0)
+  expect(fee).toBeGreaterThanOrEqual((1_000n * 20_000n) / BigInt(LIMITS.fee_growth_after_ms))
+  await world.close()
+  await endpoint.stop()
+}, 20_000)

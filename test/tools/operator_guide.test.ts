@@ -1,0 +1,118 @@
+/** Runs every `bun run program` line of docs/operator.md as printed, in order, with a multisig as admin from the start. */
+import { expect, test } from 'bun:test'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { scripts } from '../../package.json'
+import { decodeBase58, encodeBase58 } from '../../protocol/base58'
+import { concatBytes, toHex } from '../../protocol/bytes'
+import { sha256 } from '../../protocol/sha256'
+import { NATIVE_MINT } from '../../sandbox/chain/faucet'
+import { withChain } from '../kit/chain/chain_folder'
+import { MULTISIG_ADDRESS, OperatorDesk } from '../kit/program_command'
+
+const ROOT = join(import.meta.dir, '../..')
+const GUIDE = readFileSync(join(ROOT, 'docs/operator.md'), 'utf8')
+const LINES = GUIDE.split('\n').filter((line) => line.startsWith('bun run program '))
+
+/** Where the other commands of the guide are run. */
+const ELSEWHERE: Readonly<Record<string, string>> = {
+  account: 'test/tools/command_use.test.ts',
+  'image-inputs': 'test/tools/image_inputs.test.ts',
+  image: 'test/tools/command_use.test.ts',
+  manifest: 'test/tools/manifest.test.ts',
+  'read-signer': 'test/tools/read_signer.test.ts',
+  tacit: 'test/tools/command_use.test.ts',
+  restore: 'test/tools/command_use.test.ts',
+  'validator-demo': 'test/tools/command_use.test.ts',
+}
+
+test('every command of the guide is run by a test', () => {
+  const named = new Set([...GUIDE.matchAll(/bun run ([a-z-]+)/g)].map(([, name]) => name!))
+  named.delete('program')
+  expect([...named].sort()).toEqual(Object.keys(ELSEWHERE).sort())
+  for (const [name, path] of Object.entries(ELSEWHERE)) {
+    expect(Object.keys(scripts)).toContain(name)
+    expect(existsSync(join(ROOT, path))).toBe(true)
+  }
+  const usage = Bun.spawnSync([
+    process.execPath,
+    join(ROOT, 'tools/program/main.ts'),
+    '--help',
+  ]).stdout.toString()
+  const verbs = [...usage.matchAll(/^ {2}([a-z][a-z -|]*?)(?= +(?:--|UNSIGNED))/gm)].flatMap(([, words]) =>
+    words!.split(' | ').map((word) => word.split(' ')[0]!),
+  )
+  const shown = new Set(LINES.map((line) => line.split(' ')[3]!))
+  expect(verbs.filter((verb) => !shown.has(verb))).toEqual([])
+})
+
+test('the program lines of the guide, in order', async () => {
+  await withChain({ slot_ms: 4, finalized_depth: 4 }, async (chain) => {
+    using desk = new OperatorDesk(chain)
+    const program = desk.key('program.json')
+    const facts: Record<string, string> = {
+      URL: chain.url,
+      ID: program,
+      MULTISIG: MULTISIG_ADDRESS,
+      PAYER: desk.key('payer.json'),
+      NEW_ADMIN: desk.key('new-admin.json'),
+      TEE_PUBKEY: desk.key('signer'),
+      NEW_SIGNER: desk.key('new-signer'),
+      MINT: NATIVE_MINT,
+      NEXT: 'next.so',
+      NONCE: 'printed by create-nonce',
+      BUFFER: 'named in upgrade.json',
+    }
+    for (const address of [facts['PAYER']!, desk.key('deployer.json'), MULTISIG_ADDRESS, facts['NEW_ADMIN']!])
+      await desk.fund(address)
+    const next = concatBytes(readFileSync(join(ROOT, 'program/vault.so')), Uint8Array.of(1, 2, 3, 4))
+    writeFileSync(desk.path('next.so'), next)
+    writeFileSync(desk.path('next.so.sha256'), `${toHex(sha256(next))}  next.so\n`)
+
+    const shown = async (): Promise<Record<string, unknown> & { vault: Record<string, unknown> }> => {
+      const { out } = await desk.run(['show', '--rpc', chain.url, '--program', program])
+      return JSON.parse(out)
+    }
+    let pending = ''
+    for (const line of LINES) {
+      const args = line
+        .replace(/ +#.*$/, '')
+        .split(' ')
+        .slice(3)
+      const words = args.map((word) => facts[word] ?? word)
+      if (words[0]!.startsWith('apply-')) chain.warpTime(2 * 604_800 + 60)
+      const typed = words[0] === 'set-authority' ? `${MULTISIG_ADDRESS}\n` : ''
+      const { code, out, error } = await desk.run(words, typed)
+      expect([line, code, error]).toEqual([line, 0, ''])
+      facts['NONCE'] = /nonce account: (\w+)/.exec(out)?.[1] ?? facts['NONCE']!
+      const file = words[words.indexOf('--unsigned') + 1]!
+      if (words[0] === 'deploy' && words.includes('--unsigned')) {
+        const { accounts } = JSON.parse(readFileSync(desk.path(file), 'utf8')).instructions[0]
+        facts['BUFFER'] = accounts.find(({ name }: { name: string }) => name === 'buffer').pubkey
+        pending = file
+      } else if (words.includes('--unsigned') && !words.includes('--nonce'))
+        await desk.execute(file, 'payer.json')
+      if (words.includes('--buffer')) {
+        const buffer = { authority: MULTISIG_ADDRESS, code_is_tested: true }
+        expect(JSON.parse(out)).toMatchObject({ code_is_tested: false, buffer })
+        await desk.execute(pending, 'payer.json')
+      }
+      if (words[0] === 'register-mint') {
+        const { vault, ...rest } = await shown()
+        expect(vault).toMatchObject({ admin: MULTISIG_ADDRESS, settlement_signer: facts['TEE_PUBKEY'] })
+        expect(rest).toMatchObject({ code_is_tested: true })
+      }
+      if (words[0] === 'pause') expect((await shown()).vault).toMatchObject({ paused: true })
+      if (words[0] === 'unpause') expect((await shown()).vault).toMatchObject({ paused: false })
+      if (words[0] === 'apply-signer')
+        expect((await shown()).vault).toMatchObject({ settlement_signer: facts['NEW_SIGNER'], pending: [] })
+    }
+    const { vault, ...rest } = await shown()
+    expect(vault).toMatchObject({ admin: facts['NEW_ADMIN'], paused: false, pending: [] })
+    expect(rest).toMatchObject({ authority: null, code_is_tested: false })
+    const code = chain.machine.bank.newest(program)!.data.subarray(4, 36)
+    const held = chain.machine.bank.newest(encodeBase58(code))!.data
+    expect(toHex(held.subarray(45, 45 + next.length))).toBe(toHex(next))
+    expect(decodeBase58(facts['NONCE']!, 32)).toBeDefined()
+  })
+}, 240_000)

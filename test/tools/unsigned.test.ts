@@ -1,0 +1,282 @@
+/** Unsigned transactions: slow signers, wrong files, other clusters, missing and forged signatures, secrets. */
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { getCompiledTransactionMessageDecoder, getTransactionDecoder } from '@solana/kit'
+import { transactionInstructions } from '../../engine/chain/client/transaction_status'
+import { decodeBase58, encodeBase58 } from '../../protocol/base58'
+import { concatBytes, toHex } from '../../protocol/bytes'
+import { publicKeyOf, sign as signBytes } from '../../protocol/sign'
+import { programDataAddress } from '../../protocol/vault/addresses'
+import { makeGenesis } from '../../sandbox/chain/genesis'
+import { type OpenedChain, openEmbeddedChain } from '../../sandbox/chain/open_embedded_chain'
+import { chainFolder, withChain } from '../kit/chain/chain_folder'
+import { MULTISIG_ADDRESS, OperatorDesk } from '../kit/program_command'
+
+const program_path = join(import.meta.dir, '../../program/vault.so')
+const SLOTS = { slot_ms: 4, finalized_depth: 4 }
+
+const folder = chainFolder()
+let chain: OpenedChain
+let desk: OperatorDesk
+let own: string[]
+let admin: string
+let payer: string
+let nonce: string
+
+beforeAll(async () => {
+  chain = await openEmbeddedChain({ ...SLOTS, data_dir: folder.dir })
+  desk = new OperatorDesk(chain)
+  const program = await makeGenesis(chain, { program_path, settlement_signer: new Uint8Array(32).fill(3) })
+  own = ['--rpc', chain.url, '--program', encodeBase58(program)]
+  admin = desk.key('admin.json', chain.admin_seed)
+  payer = desk.key('payer.json')
+  desk.key('stranger.json')
+  await desk.fund(payer)
+  const made = await desk.run([
+    ...['create-nonce', '--rpc', chain.url, '--payer', 'payer.json', '--key', admin, '--execute'],
+  ])
+  nonce = /nonce account: (\w+)/.exec(made.out)![1]!
+  expect(made.error).toBe('')
+})
+afterAll(async () => {
+  await chain.close()
+  desk[Symbol.dispose]()
+  folder.remove()
+})
+
+const write = (command: string, file: string, ...more: string[]) =>
+  desk.run([command, ...own, '--admin', admin, '--unsigned', file, ...more])
+const nonced = () => ['--payer', payer, '--nonce', nonce]
+const sign = (file: string, key: string, signed = `${file}.signed`) =>
+  desk.run(['sign', file, '--with', key, '--signed', signed, '--execute'])
+const submit = (file: string, signed = `${file}.signed`, ...more: string[]) =>
+  desk.run(['submit', file, '--signed', signed, '--rpc', chain.url, ...more])
+const isPaused = async (): Promise<boolean> => JSON.parse((await desk.run(['show', ...own])).out).vault.paused
+
+test('a signature may take longer than any blockhash lives; the file lands once, and its nonce with it', async () => {
+  expect((await write('pause', 'pause', ...nonced())).error).toBe('')
+  expect((await write('unpause', 'late', ...nonced())).code).toBe(0)
+  const file = JSON.parse(readFileSync(desk.path('pause'), 'utf8'))
+  expect(file).toMatchObject({
+    name: 'pause',
+    genesis_hash: encodeBase58(chain.genesis_hash),
+    fee_payer: payer,
+    signers: [payer, admin],
+    nonce: { account: nonce, authority: admin },
+  })
+  expect(file.instructions[0].accounts.map(({ name }: { name: string }) => name)).toEqual(['admin', 'config'])
+  expect(file.proposal_base58).toBeUndefined()
+
+  for (const key of ['admin.json', 'payer.json']) expect((await sign('pause', key)).error).toBe('')
+  chain.advance(400)
+  const dry = await submit('pause')
+  expect([dry.code, await isPaused()]).toEqual([0, false])
+  const landed = await submit('pause', 'pause.signed', '--execute')
+  expect([landed.error, await isPaused()]).toEqual(['', true])
+  const again = await submit('pause', 'pause.signed', '--execute')
+  expect(again.out.match(/landed: \w+/)![0]).toBe(landed.out.match(/landed: \w+/)![0])
+
+  for (const key of ['admin.json', 'payer.json']) await sign('late', key)
+  const late = await submit('late', 'late.signed', '--execute')
+  expect([late.code, late.error]).toEqual([1, expect.stringContaining('the nonce was advanced')])
+  expect(await isPaused()).toBe(true)
+}, 60_000)
+
+test('a tool that signs the message alone, and one that imports a proposal, get what they need', async () => {
+  await write('unpause', 'alone', ...nonced())
+  const { message_base64, signers } = JSON.parse(readFileSync(desk.path('alone'), 'utf8'))
+  const message = new Uint8Array(Buffer.from(message_base64, 'base64'))
+  const seeds = [desk.seeds.get('payer.json')!, desk.seeds.get('admin.json')!]
+  expect(signers).toEqual([payer, admin])
+  const signatures = seeds.map((seed) => signBytes(seed, message))
+  const wire = concatBytes(Uint8Array.of(signatures.length), ...signatures, message)
+  writeFileSync(desk.path('alone.signed'), Buffer.from(wire).toString('base64'))
+  expect((await submit('alone', 'alone.signed', '--execute')).error).toBe('')
+  expect(await isPaused()).toBe(false)
+
+  await desk.run(['pause', ...own, '--admin', MULTISIG_ADDRESS, '--unsigned', 'proposal'])
+  const { proposal_base58, instructions } = JSON.parse(readFileSync(desk.path('proposal'), 'utf8'))
+  const proposal = decodeBase58(proposal_base58)!
+  const { signatures: none, messageBytes } = getTransactionDecoder().decode(proposal)
+  expect(none).toEqual({ [MULTISIG_ADDRESS]: null })
+  expect(getCompiledTransactionMessageDecoder().decode(messageBytes).version).toBe('legacy')
+  expect(transactionInstructions(proposal)).toEqual([
+    {
+      program: instructions[0].program_id,
+      data: new Uint8Array(Buffer.from(instructions[0].data_base64, 'base64')),
+    },
+  ])
+}, 60_000)
+
+test('a form that its signers cannot use is not written', async () => {
+  const lone = await write('pause', 'none')
+  expect([lone.code, lone.error]).toEqual([64, expect.stringContaining('--nonce is missing')])
+  const paid = await write('pause', 'none', ...nonced(), '--priority-fee', '1')
+  const direct = await desk.run(['pause', ...own, '--admin', 'admin.json', '--nonce', nonce])
+  for (const { code, error } of [paid, direct])
+    expect([code, error]).toEqual([64, expect.stringContaining('--priority-fee does not')])
+  const proposal = ['pause', ...own, '--admin', MULTISIG_ADDRESS, '--unsigned', 'none']
+  for (const more of [
+    ['--nonce', nonce],
+    ['--payer', payer],
+  ]) {
+    const refused = await desk.run([...proposal, ...more])
+    expect([refused.code, refused.error]).toEqual([64, expect.stringContaining('signs by proposal')])
+  }
+  const stranger = await write('pause', 'none', '--payer', payer, '--nonce', payer)
+  expect([stranger.code, stranger.error]).toEqual([1, '--nonce names no nonce account\n'])
+  expect(existsSync(desk.path('none'))).toBe(false)
+  expect((await desk.run(proposal)).code).toBe(0)
+  const twice = await desk.run(proposal)
+  expect([twice.code, twice.error]).toEqual([1, expect.stringContaining('EEXIST')])
+  for (const args of [
+    ['sign', 'none', '--with', 'admin.json', '--signed', 'none.signed'],
+    ['submit', 'none', '--signed', 'none.signed', '--rpc', chain.url],
+  ])
+    expect((await desk.run(args)).error).toContain("is a multisig's proposal")
+}, 60_000)
+
+test('a file that was changed is signed by no one and sent by no one', async () => {
+  await write('announce-admin', 'honest', '--key', MULTISIG_ADDRESS, ...nonced())
+  const text = readFileSync(desk.path('honest'), 'utf8')
+  const stranger = encodeBase58(publicKeyOf(desk.seeds.get('stranger.json')!))
+  const { instructions } = JSON.parse(text)
+  const data = Buffer.from(instructions[0].data_base64, 'base64')
+  data.set(desk.seeds.get('stranger.json')!.subarray(0, 32), 2)
+  const changes = [
+    text.replaceAll(MULTISIG_ADDRESS, stranger),
+    text.replace('after twice the exit delay', 'never'),
+    text.replace(instructions[0].data_base64, data.toString('base64')),
+    text.replace('"is_signer": true', '"is_signer": false'),
+    text.replace(encodeBase58(chain.genesis_hash), stranger),
+    text.replace(/("account": ")\w+/, `$1${stranger}`),
+    `${text} `,
+    '{}',
+    '',
+  ]
+  await sign('honest', 'admin.json')
+  await sign('honest', 'payer.json')
+  for (const changed of changes) {
+    writeFileSync(desk.path('changed'), changed)
+    const signed = await sign('changed', 'admin.json', 'changed.signed')
+    const sent = await submit('changed', 'honest.signed', '--execute')
+    // The cluster's hash is no part of the message: it is compared when the transaction is sent.
+    const other_cluster = changed === changes[4]
+    const message = other_cluster ? 'is for the cluster' : 'or it was changed'
+    expect([sent.code, sent.error]).toEqual([1, expect.stringContaining(message)])
+    if (!other_cluster) expect([signed.code, signed.error]).toEqual([1, expect.stringContaining(message)])
+  }
+}, 120_000)
+
+test('a transaction that is not the one described, or lacks a signature, is not sent', async () => {
+  await write('cancel-restore', 'wanted', ...nonced())
+  await write('announce-restore', 'other', ...nonced())
+  const refusals: [string, string][] = []
+  const refused = async (signed: string) => {
+    const { code, error } = await submit('wanted', signed, '--execute')
+    refusals.push([signed, `${code} ${error.trim()}`])
+  }
+  for (const key of ['admin.json', 'payer.json']) await sign('other', key)
+  await refused('other.signed')
+  const stranger = await sign('wanted', 'stranger.json')
+  expect(stranger.error).toContain('is no signer of wanted')
+  await sign('wanted', 'payer.json')
+  await refused('wanted.signed')
+  await sign('wanted', 'admin.json')
+  const whole = Buffer.from(readFileSync(desk.path('wanted.signed'), 'utf8'), 'base64')
+  whole[1] = whole[1]! ^ 1
+  writeFileSync(desk.path('forged.signed'), whole.toString('base64'))
+  await refused('forged.signed')
+  writeFileSync(desk.path('text.signed'), 'no transaction')
+  await refused('text.signed')
+  await refused('absent.signed')
+  expect(refusals).toEqual([
+    ['other.signed', '1 other.signed holds another transaction than the one described'],
+    ['wanted.signed', `1 the signature of ${admin} is missing`],
+    ['forged.signed', `1 the signature of ${payer} does not verify`],
+    ['text.signed', '1 text.signed does not hold a transaction in base64'],
+    ['absent.signed', '1 absent.signed does not hold a transaction in base64'],
+  ])
+  await withChain(SLOTS, async (cluster) => {
+    const elsewhere = ['submit', 'wanted', '--signed', 'wanted.signed', '--rpc', cluster.url, '--execute']
+    const { code, error } = await desk.run(elsewhere)
+    expect([code, error]).toEqual([1, expect.stringContaining('is for the cluster')])
+  })
+}, 90_000)
+
+test('secrets are in their own files only, and one that is typed in place of a file is not repeated', async () => {
+  const seeds = ['admin.json', 'payer.json', 'stranger.json'].map((name) => desk.seeds.get(name)!)
+  const forms = seeds.flatMap((seed) => {
+    const pair = concatBytes(seed, publicKeyOf(seed))
+    const base64 = Buffer.from(seed).toString('base64').slice(0, -1)
+    return [toHex(seed), encodeBase58(seed), encodeBase58(pair), JSON.stringify([...pair]), base64]
+  })
+  const written = readdirSync(desk.dir).filter((name) => !desk.seeds.has(name))
+  expect(written.length).toBeGreaterThan(8)
+  for (const name of written) {
+    const text = readFileSync(desk.path(name), 'utf8')
+    expect([name, forms.filter((form) => text.includes(form))]).toEqual([name, []])
+  }
+  // A seed in base58 has the form of an address: no command can know that it is none.
+  const [hex, , ...others] = forms.slice(0, 5)
+  for (const form of [hex!, ...others]) {
+    for (const more of [[], ['--unsigned', 'secret', ...nonced()]]) {
+      const { code, out, error } = await desk.run(['pause', ...own, '--admin', form, ...more])
+      expect([form, code !== 0, `${out}${error}`.includes(form)]).toEqual([form, true, false])
+    }
+  }
+}, 60_000)
+
+test('authority and code are given up only when typed again, and only for the tested binary', async () => {
+  await withChain(SLOTS, async (cluster) => {
+    using other = new OperatorDesk(cluster)
+    const [program, authority] = [other.key('program.json'), other.key('authority.json')]
+    await other.fund(authority)
+    const files = ['--payer', 'authority.json', '--authority', 'authority.json', '--rpc', cluster.url]
+    cluster.faults.refuse_v1 = true
+    const unread = await other.run(['deploy', ...files, '--program', 'program.json', '--execute'])
+    expect([unread.code, unread.error]).toEqual([1, expect.stringContaining('no provider takes v1')])
+    cluster.faults.refuse_v1 = false
+    expect((await other.run(['deploy', ...files, '--program', 'program.json', '--execute'])).error).toBe('')
+
+    const at = ['--program', program, ...files.slice(2)]
+    const held = async () => JSON.parse((await other.run(['show', ...at.slice(0, 2), ...at.slice(4)])).out)
+    expect(await held()).toMatchObject({ authority: authority, code_is_tested: true, vault: null })
+    const code = encodeBase58(programDataAddress(publicKeyOf(other.seeds.get('program.json')!)))
+    for (const typed of ['', 'yes\n', `${program}\n`]) {
+      const refused = await other.run(['renounce', ...at, '--execute'], typed)
+      expect([refused.code, refused.error]).toEqual([1, 'not confirmed: nothing was sent\n'])
+      const kept = await other.run(['set-authority', ...at, '--new', MULTISIG_ADDRESS, '--execute'], typed)
+      expect([kept.code, kept.error]).toEqual([1, 'not confirmed: nothing was sent\n'])
+    }
+    // A multisig that holds the authority opens the vault and hands the authority back, each by proposal.
+    await other.fund(MULTISIG_ADDRESS)
+    const given = ['set-authority', ...at, '--new', MULTISIG_ADDRESS, '--execute']
+    expect((await other.run(given, `${MULTISIG_ADDRESS}\n`)).error).toBe('')
+    const its = ['--program', program, '--authority', MULTISIG_ADDRESS, '--rpc', cluster.url]
+    const roles = ['--admin', MULTISIG_ADDRESS, '--signer', admin]
+    for (const [verb, ...more] of [
+      ['initialize', ...roles],
+      ['set-authority', '--new', authority],
+    ]) {
+      expect((await other.run([verb!, ...its, ...more, '--unsigned', `${verb}.json`])).error).toBe('')
+      await other.execute(`${verb}.json`, 'authority.json')
+    }
+    expect(await held()).toMatchObject({ authority, vault: { admin: MULTISIG_ADDRESS } })
+    const elf = new Uint8Array(readFileSync(program_path))
+    elf[elf.length - 8] = elf[elf.length - 8]! ^ 1
+    writeFileSync(other.path('changed.so'), elf)
+    writeFileSync(other.path('changed.so.sha256'), readFileSync(`${program_path}.sha256`))
+    const unknown = await other.run(['renounce', ...at, '--elf', 'changed.so', '--execute'], `${code}\n`)
+    expect([unknown.code, unknown.error]).toEqual([1, expect.stringContaining('is not the binary that')])
+    const hash = new Bun.CryptoHasher('sha256').update(elf).digest('hex')
+    writeFileSync(other.path('changed.so.sha256'), `${hash}  changed.so\n`)
+    const differs = await other.run(['renounce', ...at, '--elf', 'changed.so', '--execute'], `${code}\n`)
+    expect([differs.code, differs.error]).toEqual([1, expect.stringContaining('the code on chain is not')])
+    expect(await held()).toMatchObject({ authority: authority })
+    const renounced = await other.run(['renounce', ...at, '--execute'], `${code}\n`)
+    expect(renounced.error).toBe('')
+    expect(await held()).toMatchObject({ authority: null, code_is_tested: true })
+  })
+}, 120_000)
