@@ -10,11 +10,13 @@ import { type FinalizedView, InstrumentReads, SettlementReads, TreeReads } from 
 import { TransparencyReads } from '../reads/transparency'
 import { Anchoring } from '../sequencer/anchoring'
 import { Availability, type StopReason } from '../sequencer/availability'
+import { Closing } from '../sequencer/closing'
 import { DisconnectGrace } from '../sequencer/disconnect_grace'
 import { applyDurable } from '../sequencer/durable_effects'
 import { HashPump } from '../sequencer/hash_pump'
 import { Landings, Outbox } from '../sequencer/outbox'
 import { Retention } from '../sequencer/retention'
+import { seedsOf } from '../sequencer/seeds'
 import { Sequencer } from '../sequencer/sequencer'
 import { openWrites } from '../sequencer/writes'
 import { openSnapshotting } from '../snapshots/snapshotting'
@@ -35,27 +37,38 @@ export type Engine = ReturnType<typeof assemble>
 
 export function assemble(config: EngineConfig, ports: EnginePorts, loaded: Loaded, first: FirstRead) {
   const { history, state } = loaded
-  const { chain, clock, hash } = ports
-  const availability = new Availability(chain, () => anchoring.isOverdue())
+  const { chain, hash } = ports
+  // No decision reads the host's clock: the chain's, with the time elapsed since it was read, takes its place.
+  const clock: ClockPort = {
+    unixMs: () => chain.view().unix_ms,
+    monotonicMs: () => ports.clock.monotonicMs(),
+  }
+  const availability = new Availability(
+    chain,
+    () => anchoring.isOverdue(),
+    () => closing.isLate(),
+  )
   availability.halt(state.halted)
   const views = openViews(config, loaded, availability)
   const fatal = (error: Error) => {
     halt('journal_failed')
     ports.fatal(error)
   }
-  const writer = openWriter(ports, loaded, availability, views, fatal)
-  const { sequencer, pump, anchoring } = writer
+  const disown = () => halt('rolled_back')
+  const writer = openWriter(config, { ...ports, clock, fatal }, loaded, availability, views, disown)
+  const { sequencer, pump, anchoring, closing } = writer
   /** Stops every acknowledgement at once, cancels included. */
   const halt = (reason: StopReason, details?: readonly string[]) => {
     availability.stop(reason, details)
     sequencer.stop(new Refusal('internal'))
     pump.stop()
+    closing.stop()
     anchoring.stop()
   }
   const grace = new DisconnectGrace(state, sequencer)
   const retention = new Retention(history, clock)
   const seqDurable = () => sequencer.seq_durable
-  const snapshotting = openSnapshotting(config, ports, loaded, { seqDurable, fatal })
+  const snapshotting = openSnapshotting(config, { keys: ports.keys, clock }, loaded, { seqDurable, fatal })
   return {
     config,
     clock,
@@ -72,8 +85,13 @@ export function assemble(config: EngineConfig, ports: EnginePorts, loaded: Loade
     retention,
     snapshotting,
     sign: (body: Uint8Array) => ports.keys.signStatement(body),
-    ...openWrites(config, state, chain, first.config.generation, fatal, { sequencer, availability, grace }),
-    ...openReads(config, ports, loaded, views, first),
+    ...openWrites(config, state, chain, first.config.generation, fatal, {
+      sequencer,
+      availability,
+      grace,
+      closing,
+    }),
+    ...openReads(config, { chain, hash, clock }, loaded, views, first),
   }
 }
 
@@ -95,14 +113,14 @@ type Views = ReturnType<typeof openViews>
 
 /** The sequencer and the parts that its durable records drive. */
 function openWriter(
-  { chain, clock, hash }: EnginePorts,
-  { journal, history, facts, state, batchSeed }: Loaded,
+  config: EngineConfig,
+  { chain, clock, hash, keys, fatal }: EnginePorts,
+  { journal, history, facts, state }: Loaded,
   availability: Availability,
   views: Views,
-  fatal: (error: Error) => void,
+  disown: () => void,
 ) {
   const env: Env = {
-    batchSeed,
     get unavailable() {
       return availability.unavailable()
     },
@@ -123,6 +141,8 @@ function openWriter(
       return history.flush().catch(() => availability.readsBroken())
     },
   })
+  const seedOf = seedsOf(state, keys.tie_break_key, chain)
+  const closing = new Closing({ state, sequencer, chain, clock, seedOf, config, disown, fatal })
   const landings = new Landings(state)
   const outbox = new Outbox(state, journal, sequencer, hash)
   const pump = new HashPump(state, hash, sequencer, fatal)
@@ -131,13 +151,13 @@ function openWriter(
     () => journal.head(),
     () => clock.monotonicMs(),
   )
-  const affected = { ...views, history, facts, state, availability, outbox, anchoring }
-  return { sequencer, landings, outbox, pump, anchoring }
+  const affected = { ...views, history, facts, state, availability, outbox, anchoring, closing, journal }
+  return { sequencer, landings, outbox, pump, anchoring, closing }
 }
 
 function openReads(
   settings: EngineConfig,
-  { chain, clock, hash }: EnginePorts,
+  { chain, clock, hash }: Pick<EnginePorts, 'chain' | 'clock' | 'hash'>,
   { history, facts, state }: Loaded,
   { instruments, finalized }: Views,
   first: FirstRead,

@@ -2,6 +2,8 @@
 
 import { randomBytes } from 'node:crypto'
 import { equalBytes, fromHex } from '../../protocol/bytes'
+import type { SlotNumber } from '../../protocol/units'
+import type { CommandBody } from '../commands'
 import { type Journal, JournalDamaged } from '../journal/contract'
 import type { State } from '../machine/state/state'
 import { type ChainPort, EpochTaken, type VaultConfig } from '../ports'
@@ -30,6 +32,25 @@ export async function checkChain(
     return state.epochs.length === 0 ? 'rolled_back' : 'forked'
   }
   return (await wasHead(journal, config.journal_seq, config.journal_head)) ? undefined : 'forked'
+}
+
+/**
+ * The decision of a batch that an earlier run closed. `config` is finalized and of the epoch of this run, which fences the
+ * earlier one: its commit is stored by now or never will be.
+ */
+export async function decideClosed(
+  config: VaultConfig,
+  slot: SlotNumber,
+  { closed }: State,
+  journal: Journal,
+): Promise<CommandBody | ChainFault | undefined> {
+  if (closed === undefined) return undefined
+  const { commit_seq, commit_head, epoch } = config
+  if (commit_seq > closed.seq) return 'rolled_back'
+  const { seq } = closed
+  if (commit_seq < seq) return { kind: 'decided', seq, outcome: 'void', slot, epoch, commit_seq }
+  if (!(await wasHead(journal, seq, commit_head))) return 'forked'
+  return { kind: 'decided', seq, outcome: 'committed', slot, epoch, commit_seq }
 }
 
 /** Whether the journal had exactly this head after record `seq`. */

@@ -177,6 +177,16 @@ const ROWS = {
     fallback: 'v1',
     read: oneOf({ v1: 1, v0: 0 }),
   },
+  TACIT_COMMIT_MS: {
+    meaning: 'Time in milliseconds in which the commit of a closed batch may land.',
+    fallback: String(LIMITS.commit_ms),
+    read: integer(LIMITS.commit_min_ms, LIMITS.commit_max_ms),
+  },
+  TACIT_REOPEN_SLOTS: {
+    meaning: 'Slots without new orders after a stall of the chain.',
+    fallback: String(LIMITS.reopen_slots),
+    read: integer(1, LIMITS.reopen_slots_max),
+  },
   TACIT_RETENTION_DAYS: {
     meaning: 'Days events, final orders and fills stay readable.',
     fallback: String(LIMITS.retention_days),

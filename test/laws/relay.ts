@@ -78,7 +78,7 @@ export class Relay {
     const events = chain.advance()
     this.#mayDie('landed', () => events.some(({ kind }) => kind === 'settled'))
     this.learn()
-    venue.must({ kind: 'slot', slot: chain.tip })
+    venue.must({ kind: 'slot', reopens_slot: 0, slot: chain.tip })
     this.#mayDie('slot_applied', () => venue.state.settlement.last_batch > venue.state.settlement.last_hashed)
     venue.hashAll(() => this.#mayDie('hashing'))
     return events

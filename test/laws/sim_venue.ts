@@ -8,11 +8,11 @@ import { encodeState, stateHash } from '../../engine/machine/codec/encode_state'
 import { execute } from '../../engine/machine/rules/execute'
 import { nextHashJob } from '../../engine/machine/settlement/payload'
 import { spentBatches } from '../../engine/machine/state/batch'
-import type { Env, Outcome } from '../../engine/machine/state/outcome'
+import type { Outcome } from '../../engine/machine/state/outcome'
 import { createState, type State } from '../../engine/machine/state/state'
 import { toHex } from '../../protocol/bytes'
 import { sha256 } from '../../protocol/sha256'
-import { FIXED_HASH_SEED, seeded } from '../kit/venue/machine_world'
+import { FIXED_HASH_SEED } from '../kit/venue/machine_world'
 
 /** Commands after which the next snapshot is due. */
 const SNAPSHOT_EVERY = 20_000
@@ -33,7 +33,6 @@ export class SimVenue {
   /** The newest snapshot and every command since. */
   #snapshot = encodeState(this.state)
   #journal: Uint8Array[] = []
-  readonly #env: Env = { batchSeed: (symbol, batch, epoch) => seeded(`seed ${symbol} ${batch} ${epoch}`) }
 
   get unix_ms(): number {
     return this.#unix_ms
@@ -42,7 +41,7 @@ export class SimVenue {
   run(body: CommandBody): Outcome {
     this.#unix_ms += 1
     const command = { ...body, unix_ms: this.#unix_ms } as Command
-    const outcome = execute(this.state, command, this.#env)
+    const outcome = execute(this.state, command, {})
     if (!outcome.ok) {
       this.refused += 1
       return outcome
@@ -117,7 +116,7 @@ export class SimVenue {
   #replay(): State {
     const state = decodeState(this.#snapshot, FIXED_HASH_SEED)
     for (const bytes of this.#journal) {
-      if (!execute(state, decodeCommand(bytes), this.#env).ok) throw new Error('a replay refused a command')
+      if (!execute(state, decodeCommand(bytes), {}).ok) throw new Error('a replay refused a command')
       this.replayed += 1
     }
     return state

@@ -13,6 +13,9 @@ import { type Built, buildFitting, type Lifetime, MICRO_LAMPORTS, toInstruction 
 import type { ChainClient } from './chain_client'
 import { ChainUnavailable } from './rpc_pool'
 
+/** Compute limit of every instruction but `settle` and `pay`, which use at most 17 thousand (`program/README.md`). */
+export const COMPUTE_UNITS = 60_000
+
 /** What transactions signed at one time share: a blockhash, and a price per unit for each set of accounts. */
 export class Terms {
   readonly #prices = new Map<string, Promise<bigint>>()

@@ -84,7 +84,7 @@ export const EXIT_TERMS = {
   request_account: b32,
   refund_inner: b32,
 }
-const exit_request = struct({
+export const exit_request = struct({
   nullifier: b32,
   commitment: b32,
   ...EXIT_TERMS,
@@ -164,7 +164,7 @@ const LAYOUTS = {
   }),
   arm_disconnect: struct({ ...who, origin: text, armed: bool }),
   disconnected: struct({ ...who, origin: text }),
-  slot: struct({ ...stamp, slot: uint }),
+  slot: struct({ ...stamp, slot: uint, reopens_slot: uint }),
   leaves: struct({ ...stamp, first_index: uint, leaves: list(b32), slot: uint }),
   hashed: struct({ ...stamp, batch_id: uint, result: hash_result }),
   batch_signed: struct({ ...stamp, signed: signed_batch }),
@@ -190,6 +190,20 @@ const LAYOUTS = {
   payout_stage: struct({ ...stamp, stage: payout_stage }),
   queue_capacity: struct({ ...stamp, capacity: uint }),
   queue_restored: struct({ ...stamp, next_payout: uint, payouts: list(struct(PAYOUT_TERMS)) }),
+  closed: struct({
+    ...stamp,
+    seq: uint,
+    capacity: uint,
+    due: list(struct({ symbol: text, batch: uint, reference_ticks: uint, seed: b32 })),
+  }),
+  decided: struct({
+    ...stamp,
+    seq: uint,
+    outcome: word(['committed', 'void']),
+    slot: uint,
+    epoch: uint,
+    commit_seq: uint,
+  }),
 }
 export const KINDS = Object.keys(LAYOUTS) as commands.CommandKind[]
 

@@ -103,7 +103,7 @@ const COMMANDS: CommandBody[] = [
   },
   { kind: 'arm_disconnect', account_id, origin: 's', armed: true },
   { kind: 'disconnected', account_id, origin: 's' },
-  { kind: 'slot', slot: Number.MAX_SAFE_INTEGER },
+  { kind: 'slot', reopens_slot: 0, slot: Number.MAX_SAFE_INTEGER },
   { kind: 'leaves', first_index: 4, leaves: [seeded('1')], slot: 5 },
   { kind: 'hashed', batch_id: 3, result },
   { kind: 'batch_signed', signed },

@@ -103,7 +103,7 @@ export function play(world: World, step: Step, serial: number): void {
       pay(world, step, serial)
       return
     case 'slot':
-      world.run({ kind: 'slot', slot: world.state.slot + 1 + (step.pick % 9) })
+      world.run({ kind: 'slot', reopens_slot: 0, slot: world.state.slot + 1 + (step.pick % 9) })
       return
     case 'hash':
       world.hashAll()

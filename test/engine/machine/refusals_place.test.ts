@@ -58,7 +58,7 @@ const PLACE: PlaceCase[] = [
     change: ({ note }) => ({ ...LATE, ...later, ...used(note), opening: { ...note, leaf_index: 1_000_000 } }),
   },
   {
-    code: 'note_not_owned',
+    code: 'note_unknown',
     change: ({ world }) => ({ ...LATE, ...later, collateral_commitment: bobs(world) }),
   },
   { code: 'note_wrong_mint', change: ({ quote_note }) => ({ ...LATE, ...later, ...used(quote_note) }) },

@@ -87,13 +87,7 @@ test('journal behind both snapshots and the retention goes, and the venue starts
   const expected = toHex(encodeState(first.engine.state))
   await first.close()
 
-  const loaded = await loadState(
-    first.config,
-    { keys: site.keys, chain: first.chain },
-    {
-      segment_bytes: 2 * 1024 * 1024,
-    },
-  )
+  const loaded = await loadState(first.config, site, { segment_bytes: 2 * 1024 * 1024 })
   expect(toHex(encodeState(loaded.state)) === expected).toBe(true)
   await loaded.journal.close()
   await loaded.history.close()

@@ -83,6 +83,8 @@ export function testConfig(data_dir: string): EngineConfig {
     order_life_slots_max: 10_000,
     settlement_parts_max: 28,
     retention_days: 30,
+    commit_ms: 6_400,
+    reopen_slots: 2,
   }
 }
 
@@ -120,6 +122,7 @@ export class TestSite {
     faults: JournalFaults = {},
   ): Promise<TestVenue> {
     const config = { ...testConfig(dir), ...change }
+    this.ledger.unixMs = () => this.unixMs()
     const chain = new MemoryChain(this.ledger)
     const hash = await openHashing({ dir: join(dir, 'trees'), key: this.keys.journal_key })
     const clock = { unixMs: () => this.unixMs(), monotonicMs: () => performance.now() + this.later_ms }
