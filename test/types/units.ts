@@ -14,7 +14,6 @@ import type { checkExpiry } from '../../engine/machine/rules/checks'
 import type { tradeAt } from '../../engine/machine/settlement/add_fill'
 import type {
   baseOf,
-  InstrumentState,
   InstrumentTerms,
   lotsOf,
   nextClose,

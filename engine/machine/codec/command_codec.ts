@@ -23,10 +23,15 @@ const b16 = fixed(16)
 const b32 = fixed(32)
 const b64 = fixed(64)
 const NO_SIGNATURE = new Uint8Array(0)
-const skipped = codec<Uint8Array>(64, b64.write, (from) => {
-  from.skip(64)
-  return NO_SIGNATURE
-})
+const BLANK = new Uint8Array(64)
+const skipped = codec<Uint8Array>(
+  64,
+  (to) => to.fixed(BLANK, 64),
+  (from) => {
+    from.skip(64)
+    return NO_SIGNATURE
+  },
+)
 
 export const HALT_REASONS = [
   'vault_frozen',
@@ -211,6 +216,9 @@ const command: Codec<commands.Command> = union('kind', LAYOUTS)
 /** The byte of the kind, `unix_ms`, the fields. */
 export const { encode: encodeCommand, decode: decodeCommand } = command
 
-/** For a replay, which verifies nothing again: signatures of orders and their cancels are not read, but empty. */
+/**
+ * For a replay, which verifies nothing again: signatures of orders and their cancels are not read, but empty. Written, they
+ * are zeros, so that a state with deferred commands is the same after a replay.
+ */
 const replayed: Codec<commands.Command> = union('kind', { ...LAYOUTS, ...layoutsOfOrders(skipped) })
-export const { decode: decodeReplayed } = replayed
+export const { encode: encodeDeferred, decode: decodeReplayed } = replayed

@@ -17,7 +17,7 @@ import { addInstrument } from '../state/instrument'
 import { holdAll, type Note, notesOfBatch, notesOfPayment } from '../state/note'
 import type { FillRecord } from '../state/order'
 import { createState, keyBytes, type State, setSettings } from '../state/state'
-import { decodeCommand } from './command_codec'
+import { decodeReplayed } from './command_codec'
 import { STATE_LAYOUT } from './encode_state'
 import {
   account_row,
@@ -159,7 +159,7 @@ function readClosed(
     if (one.kind === 'exit') closed.waiting.push(one)
     else if (one.kind === 'cancel') closed.defer(withKey(one))
     else {
-      const command = decodeCommand(one.command) as CommandOf<'modify'>
+      const command = decodeReplayed(one.command) as CommandOf<'modify'>
       closed.defer({ ...withKey(one), command, note: maybe(noteAt, one.note) })
     }
   }

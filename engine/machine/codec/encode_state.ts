@@ -7,7 +7,7 @@ import type { Exit, Reshape, Settlement, Withdrawal } from '../state/batch'
 import type { ClosedBatch, WaitingCancel } from '../state/closed'
 import { ROW_BYTES } from '../state/final_orders'
 import type { State } from '../state/state'
-import { encodeCommand } from './command_codec'
+import { encodeDeferred } from './command_codec'
 import {
   account_row,
   batch_row,
@@ -104,7 +104,7 @@ function closedRow({ seq, slot, capacity, due, waiting, endings }: ClosedBatch, 
       if (one.kind === 'exit') return one
       if (one.kind === 'cancel') return cancelRow(one)
       const { key, command, note } = one
-      return { ...one, key: key.index, command: encodeCommand(command), note: tables.notes.maybe(note) }
+      return { ...one, key: key.index, command: encodeDeferred(command), note: tables.notes.maybe(note) }
     }),
     endings: endings.map(cancelRow),
   }

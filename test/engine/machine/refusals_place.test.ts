@@ -150,7 +150,7 @@ test('bounds answer in the order orders, keys, settlement', () => {
   const placing = () => world.placing('alice', key('a2'), { price_limit: 50n * TICK, nonce: 1n })
   world.account('alice', { version: 2, orders_live_max: 1, keys_max: 1 })
   world.state.settlement.unlanded = LIMITS.unlanded_place_max + 1
-  expect(refused(world, placing()).code).toBe('order_limit')
+  expect(refused(world, placing()).code).toBe('account_order_limit')
   world.account('alice', { version: 3, orders_live_max: 2, keys_max: 1 })
   expect(refused(world, placing()).code).toBe('key_limit')
   world.account('alice', { version: 4, keys_max: 2 })

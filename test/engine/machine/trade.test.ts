@@ -20,7 +20,7 @@ const kinds = (world: World, account_id: string) =>
 test('orders that cross trade at one price, and each account sees a gapless run of events', () => {
   const { world } = trade()
   expect(world.auctions).toMatchObject([
-    { symbol: SYMBOL, batch: 1, price_ticks: 101, volume_lots: 4, cancelled: [], expired: [] },
+    { symbol: SYMBOL, batch: 1, price_ticks: 101, volume_lots: 4, cancelled: [] },
   ])
   world.hashAll()
   world.landAll()

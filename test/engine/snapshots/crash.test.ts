@@ -42,8 +42,6 @@ async function trade(dir: string, snapshots: number, delay_ms: number): Promise<
 
 /** What a boot makes of the folder. */
 async function boot(dir: string, lines: string[][]) {
-  const [genesis_hash, program_id, config_account] = lines[0]!.slice(1).map((hex) => Uint8Array.fromHex(hex))
-  const chain = { genesis_hash, program_id, config_account } as ChainPort
   const loaded = await loadState(testConfig(dir), { keys: testKeys() })
   const ended = [...loaded.state.finals.values()].map(({ order_id }) => order_id)
   const orders = new Set([...loaded.state.orders.keys(), ...ended])
