@@ -68,7 +68,7 @@ async function wasHead(journal: Journal, seq: number, head: Uint8Array): Promise
 }
 
 type Ports = { chain: ChainPort; journal: Journal; sequencer: Sequencer }
-type Opened = { epoch: number; config: VaultConfig }
+type Opened = { epoch: number; config: VaultConfig; landing: { slot: SlotNumber; signature: Uint8Array } }
 
 /**
  * Resolves with the epoch that is now open, or with the reason why this journal must not trade on this chain.
@@ -97,7 +97,7 @@ export async function takeEpoch(
 
 /**
  * Journals the intention with its signed bytes before they are sent. Resolves once finalized with the epoch that is now
- * open, or with undefined when another instance holds the chain's epoch.
+ * open, which the caller journals, or with undefined when another instance holds the chain's epoch.
  * @throws EpochTaken, or another error of the chain port
  */
 export async function openEpoch(
@@ -112,7 +112,7 @@ export async function openEpoch(
   const boot_nonce = new Uint8Array(randomBytes(16))
   const compose_hash = fromHex(compose_hash_hex, 32)!
   const { generation } = config
-  const opened = await chain.openEpoch(
+  const landing = await chain.openEpoch(
     { epoch, boot_nonce, compose_hash, ...journal.head(), restore },
     async (signature, transaction) => {
       await sequencer.submit({
@@ -127,7 +127,6 @@ export async function openEpoch(
   )
   const now = await chain.readConfig()
   if (now.epoch !== epoch || !equalBytes(now.boot_nonce, boot_nonce)) return undefined
-  await sequencer.submit({ kind: 'epoch_opened', epoch, ...opened })
   await journal.fence(epoch)
-  return { epoch, config: now }
+  return { epoch, config: now, landing }
 }

@@ -27,7 +27,7 @@ export async function start(engine: Engine, config: VaultConfig, restore = false
     ? ((await openEpoch(config, compose_hash, ports, restore)) ?? 'forked')
     : await takeEpoch(config, compose_hash, ports, state)
   if (typeof opened === 'string') return engine.halt(opened)
-  const { epoch } = opened
+  const { epoch, landing } = opened
   // Before the settings: the match of a batch follows the terms of its close.
   const decision = await decideClosed(opened.config, chain.view().slot, state, loaded.journal)
   if (typeof decision === 'string') return engine.halt(decision)
@@ -36,6 +36,7 @@ export async function start(engine: Engine, config: VaultConfig, restore = false
   if (JSON.stringify(settings) !== JSON.stringify(state.settings)) {
     await sequencer.submit({ kind: 'configure', settings })
   }
+  await sequencer.submit({ kind: 'epoch_opened', epoch, ...landing })
   // A pause may have ended. A program error needs the operator's judgement, which restarting the venue expresses.
   const resumes =
     state.halted === 'program_error' || (state.halted === 'vault_paused' && !opened.config.paused)

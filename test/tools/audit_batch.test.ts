@@ -29,7 +29,7 @@ async function tradedBatch(): Promise<void> {
   await open.chain.finalizeLeaves()
   await open.venue.place('alice', buy)
   await open.venue.place('bob', sell)
-  open.chain.tick(2)
+  await open.chain.tick(2)
   await open.engine.pump.idle()
   await open.close()
 }

@@ -24,7 +24,7 @@ async function auction(): Promise<TestVenue> {
   await open.chain.finalizeLeaves()
   await open.venue.place('alice', buy)
   await open.venue.place('bob', sell)
-  open.chain.tick(2)
+  await open.chain.tick(2)
   await open.engine.pump.idle()
   return open
 }

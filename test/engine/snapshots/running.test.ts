@@ -43,7 +43,7 @@ test('a second snapshot is made of the first and the records since', async () =>
   const open = await site.open()
   const trader = await traded(open, 3)
   await open.engine.snapshotting.now()
-  open.chain.tick(4)
+  await open.chain.tick(4)
   await open.venue.cancelAll('alice', [trader.cancelAll()])
   await open.engine.sequencer.durable()
   const expected = toHex(encodeState(open.engine.state))

@@ -195,10 +195,14 @@ export class MemoryChain implements ChainPort {
     return this.started().outbox
   }
 
-  /** One more confirmed slot. */
-  tick(slots = 1): void {
+  /** Resolves when no batch is undecided and everything is durable. */
+  decided = async (): Promise<void> => {}
+
+  /** Confirmed slots, each reported; resolves when a batch that closed is decided, unless commits are withheld. */
+  async tick(slots = 1): Promise<void> {
     this.ledger.slot += slots
     this.sink.slot(this.ledger.slot)
+    if (!this.ledger.withheld) await this.decided()
   }
 
   /** Reports every leaf as finalized. */

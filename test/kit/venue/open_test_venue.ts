@@ -132,6 +132,11 @@ export class TestSite {
     const loaded = await loadState(config, ports, { segment_bytes: SEGMENT_BYTES, faults })
     const accounts = testAccounts()
     const engine = assemble(config, ports, loaded, { config: vault, mints: await chain.readMints() })
+    chain.decided = async () => {
+      await engine.sequencer.durable()
+      while (engine.state.closed !== undefined) await new Promise((resolve) => setImmediate(resolve))
+      await engine.sequencer.durable()
+    }
     restoreAccounts(engine, accounts)
     await start(engine, vault)
     const venue = jsonVenue(venueOf(engine, accounts))
