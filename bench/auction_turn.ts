@@ -80,7 +80,14 @@ for (let round = 0; round < WARM_UP + rounds; round++)
     run(state, { kind: 'slot', reopens_slot: 0, slot: SLOT + 2 })
     const due = dueInstruments(state).map((one) => ({ ...one, seed: named(`seed ${one.symbol}`) }))
     run(state, { kind: 'closed', seq: 1, capacity: benchConfig('').settlement_parts_max, due })
-    const decided = { kind: 'decided', seq: 1, outcome: 'committed', slot: SLOT + 3, epoch: 0, commit_seq: 1 } as const
+    const decided = {
+      kind: 'decided',
+      seq: 1,
+      outcome: 'committed',
+      slot: SLOT + 3,
+      epoch: 0,
+      commit_seq: 1,
+    } as const
     const started = Bun.nanoseconds()
     const { events, auctions } = run(state, decided)
     const applied = Bun.nanoseconds()

@@ -120,7 +120,9 @@ function checkSettings(config: EngineConfig): string[] {
 /** All instruments close at the same slots, so nobody learns from a close which of them had orders. */
 function checkSchedule({ instruments: [first, ...others] }: EngineConfig): string[] {
   return others.flatMap(({ symbol, batch_slots }) =>
-    batch_slots === first!.batch_slots ? [] : [`instruments: batch_slots of ${symbol} differ from the others'`],
+    batch_slots === first!.batch_slots
+      ? []
+      : [`instruments: batch_slots of ${symbol} differ from the others'`],
   )
 }
 

@@ -77,7 +77,11 @@ const LIST = [
   ['self_cross', 409, 'The order would cross an own live order.'],
   // can we
   ['instrument_paused', 503, 'The instrument is paused; cancelling is possible.'],
-  ['reopening', 503, 'The chain stalled; orders are accepted again from reopens_slot on. Cancelling is possible.'],
+  [
+    'reopening',
+    503,
+    'The chain stalled; orders are accepted again from reopens_slot on. Cancelling is possible.',
+  ],
   ['matching_unavailable', 503, 'Matching is not available; see /system/status.'],
   ['settlement_unavailable', 503, 'Settlement is not available; see /system/status.'],
   ['draining', 503, 'The venue is shutting down for an upgrade.'],

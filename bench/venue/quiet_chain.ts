@@ -4,7 +4,15 @@
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { BatchDecision, BatchStage, ChainPort, ClosePosition, SignedBatch, VaultConfig, VaultMint } from '../../engine/ports'
+import type {
+  BatchDecision,
+  BatchStage,
+  ChainPort,
+  ClosePosition,
+  SignedBatch,
+  VaultConfig,
+  VaultMint,
+} from '../../engine/ports'
 import { hexOf, MINTS, named } from './bench_config'
 
 type StartArgs = Parameters<ChainPort['start']>[0]

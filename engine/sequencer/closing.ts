@@ -102,15 +102,22 @@ export class Closing {
     const late = this.isLate()
     this.slot_ms = clock.monotonicMs()
     const { slot_ms } = chain.view()
-    return late || (state.slot > 0 && (slot - state.slot) * slot_ms > stallMs(LIMITS.stall_jump_slots, slot_ms))
+    return (
+      late || (state.slot > 0 && (slot - state.slot) * slot_ms > stallMs(LIMITS.stall_jump_slots, slot_ms))
+    )
   }
 
   private close(): void {
     const { state, sequencer, seedOf } = this.parts
-    const due = dueInstruments(state).map((one) => ({ ...one, seed: seedOf(one.symbol, one.batch, state.epoch) }))
+    const due = dueInstruments(state).map((one) => ({
+      ...one,
+      seed: seedOf(one.symbol, one.batch, state.epoch),
+    }))
     if (due.length === 0) return
     const capacity = settingsOf(state).settlement_parts_max
-    sequencer.submit({ kind: 'closed', seq: sequencer.seq_executed + 1, capacity, due }).catch(() => undefined)
+    sequencer
+      .submit({ kind: 'closed', seq: sequencer.seq_executed + 1, capacity, due })
+      .catch(() => undefined)
   }
 
   private async decide(close: Parameters<ChainPort['commit']>[0]): Promise<void> {

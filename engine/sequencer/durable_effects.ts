@@ -76,5 +76,13 @@ function applyKind(parts: DurableParts, { command, seq, outcome }: Entry): void 
 /** False for slots without events and for the relayer's own records, which would keep the head dirty permanently. */
 function isWorthAnchoring({ command, outcome }: Entry): boolean {
   if (outcome.events.length > 0) return true
-  return !['slot', 'closed', 'decided', 'batch_signed', 'batch_stage', 'payout_stage', 'queue_capacity'].includes(command.kind)
+  return ![
+    'slot',
+    'closed',
+    'decided',
+    'batch_signed',
+    'batch_stage',
+    'payout_stage',
+    'queue_capacity',
+  ].includes(command.kind)
 }

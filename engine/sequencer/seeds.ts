@@ -26,7 +26,11 @@ export type BatchSeed = (symbol: string, batch: number, epoch: number) => Uint8A
 export function seedsOf(
   state: State,
   tie_break_key: Uint8Array,
-  { genesis_hash, program_id, config_account }: Pick<ChainPort, 'genesis_hash' | 'program_id' | 'config_account'>,
+  {
+    genesis_hash,
+    program_id,
+    config_account,
+  }: Pick<ChainPort, 'genesis_hash' | 'program_id' | 'config_account'>,
 ): BatchSeed {
   return (symbol, batch, epoch) => {
     const { generation } = settingsOf(state)

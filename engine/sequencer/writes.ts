@@ -52,12 +52,7 @@ class Writes implements Pick<Venue, Write> {
     return this.submit('cancel', account_id, signed, undefined, answers)
   }
 
-  modify(
-    account_id: string,
-    request: Parsed<typeof wire.ModifyParams>,
-    origin?: string,
-    answers?: Answers,
-  ) {
+  modify(account_id: string, request: Parsed<typeof wire.ModifyParams>, origin?: string, answers?: Answers) {
     const signed = intakeModify(this.parts.intake, account_id, request, origin)
     return this.submit('modify', account_id, signed, ({ replacement }) => replacement.order_id, answers)
   }

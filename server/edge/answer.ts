@@ -189,7 +189,8 @@ function replyOf(contract: Contract, services: Services, route: string) {
     const headers = limits === undefined ? unlimited : limited
     headers.set('x-request-id', request_id)
     for (const name in limits) headers.set(name, limits[name]!)
-    if (pendingOf !== undefined && isPending(value)) return new Response(pendingOf(value), { status: 202, headers })
+    if (pendingOf !== undefined && isPending(value))
+      return new Response(pendingOf(value), { status: 202, headers })
     return new Response(textOf(value), { status: answer.status, headers })
   }
 }

@@ -33,7 +33,13 @@ const CLOCK_UNIX_AT = 32
 const TOKEN_AMOUNT_AT = 64
 
 /** `unix_s` is the chain's clock at the slot. */
-export type VaultSnapshot = { slot: number; unix_s: number; config: ConfigAccount; tree: TreeAccount; ring: RingAccount }
+export type VaultSnapshot = {
+  slot: number
+  unix_s: number
+  config: ConfigAccount
+  tree: TreeAccount
+  ring: RingAccount
+}
 
 /** The vault's accounts are absent or have an unknown layout: wrong program id or wrong cluster. */
 export class VaultUnreadable extends Error {}

@@ -9,7 +9,15 @@ import type { Order } from '../state/order'
 import { type Answer, type Effects, type RefusedOutcome, refuse } from '../state/outcome'
 import type { State } from '../state/state'
 import { orderView } from '../state/views'
-import { accountOf, bindKey, checkKeyLimit, checkNonce, checkSigner, checkWaiting, type Signer } from './checks'
+import {
+  accountOf,
+  bindKey,
+  checkKeyLimit,
+  checkNonce,
+  checkSigner,
+  checkWaiting,
+  type Signer,
+} from './checks'
 import { cancelOrders, endOrder } from './order_life'
 
 /** With `created` the cancel is of the order that a deferred modify will put in the place of `order`. */
@@ -150,7 +158,12 @@ export function applyCancelAll(
 }
 
 /** False when a cancel of this order waits already. */
-function deferCancel({ closed }: State, key: TradingKey, order_id: Uint8Array, reason: CancelReason): boolean {
+function deferCancel(
+  { closed }: State,
+  key: TradingKey,
+  order_id: Uint8Array,
+  reason: CancelReason,
+): boolean {
   if (closed!.cancelsOf(order_id).length > 0) return false
   closed!.defer({ kind: 'cancel', number: 0, key, cancel_nonce: 0n, order_id, reason })
   return true

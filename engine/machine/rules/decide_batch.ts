@@ -32,9 +32,7 @@ function usableReference(state: State, instrument: InstrumentState): Ticks | und
  * The instruments of a close now; empty while none may be. No order changes it: an empty book closes like a full one.
  * A close is postponed while too many fills are not on chain.
  */
-export function dueInstruments(
-  state: State,
-): { symbol: string; batch: number; reference_ticks: Ticks }[] {
+export function dueInstruments(state: State): { symbol: string; batch: number; reference_ticks: Ticks }[] {
   const { unlanded } = state.settlement
   const busy = state.closed !== undefined || unlanded > LIMITS.unlanded_auction_max
   if (busy || state.halted !== undefined) return []
@@ -84,7 +82,8 @@ export function endBatch(state: State, fx: Effects, outcome: 'committed' | 'void
   for (const { instrument } of closed.due) instrument.book.open()
   state.closed = undefined
   for (const one of closed.waiting) {
-    if (one.kind === 'exit') applyExit(state, fx, { kind: 'exit_requested', unix_ms: state.unix_ms, request: one.request })
+    if (one.kind === 'exit')
+      applyExit(state, fx, { kind: 'exit_requested', unix_ms: state.unix_ms, request: one.request })
     else actOn(state, fx, one)
   }
   expireOrders(state, fx)
@@ -109,7 +108,8 @@ function announceVoid(state: State, fx: Effects, { due, slot: close_slot }: Clos
 }
 
 function actOn(state: State, fx: Effects, waiting: WaitingCancel | WaitingModify): void {
-  const result = waiting.kind === 'cancel' ? cancelNow(state, fx, waiting) : applyWaitingModify(state, fx, waiting)
+  const result =
+    waiting.kind === 'cancel' ? cancelNow(state, fx, waiting) : applyWaitingModify(state, fx, waiting)
   if ('code' in result) announceRefusal(state, fx, waiting, result.code)
   fx.effects.set(waiting.number, result)
 }
@@ -125,7 +125,12 @@ function cancelNow(state: State, fx: Effects, { order_id, reason }: WaitingCance
 }
 
 /** With the whole order while it lives, so that readers see that nothing is pending any more. */
-function announceRefusal(state: State, fx: Effects, waiting: WaitingCancel | WaitingModify, code: RefusalCode): void {
+function announceRefusal(
+  state: State,
+  fx: Effects,
+  waiting: WaitingCancel | WaitingModify,
+  code: RefusalCode,
+): void {
   const { account } = waiting.key
   const order_id = waiting.kind === 'cancel' ? waiting.order_id : waiting.command.cancel.order_id
   const order = state.orders.find(order_id)

@@ -115,11 +115,7 @@ type ClientKind =
   | 'account_record'
 
 /** Facts from the chain, the clock and the operator are never refused. */
-function applyFact(
-  state: State,
-  fx: Effects,
-  command: Exclude<Command, { kind: ClientKind }>,
-): Answer {
+function applyFact(state: State, fx: Effects, command: Exclude<Command, { kind: ClientKind }>): Answer {
   switch (command.kind) {
     case 'slot':
       return applySlot(state, fx, command)

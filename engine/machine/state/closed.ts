@@ -102,6 +102,9 @@ export class ClosedBatch {
 }
 
 /** Whether the order takes part in the closed, undecided batch, so that only the decision may end it. */
-export function isMember({ instrument, arrival_batch }: Pick<Order, 'instrument' | 'arrival_batch'>): boolean {
+export function isMember({
+  instrument,
+  arrival_batch,
+}: Pick<Order, 'instrument' | 'arrival_batch'>): boolean {
   return instrument.book.isMember(arrival_batch)
 }

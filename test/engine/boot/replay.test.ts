@@ -1,11 +1,11 @@
 /** A build that decides otherwise than the journal says must not start. */
 import { afterEach, expect, test } from 'bun:test'
 import { join } from 'node:path'
-import { openJournal } from '../../../engine/journal/open_journal'
-import { utf8 } from '../../../protocol/bytes'
 import { loadState } from '../../../engine/boot/load_state'
+import { openJournal } from '../../../engine/journal/open_journal'
 import { AUCTION_RECORD } from '../../../engine/sequencer/records'
 import { ReplayDisagrees } from '../../../engine/sequencer/replayer'
+import { utf8 } from '../../../protocol/bytes'
 import { TestSite, type TestVenue } from '../../kit/venue/open_test_venue'
 import { Trader } from '../../kit/venue/trader'
 

@@ -22,7 +22,9 @@ const file = new URL('../../golden/recorded_journal.gz', import.meta.url)
 async function record(): Promise<void> {
   const streams = fc.sample(steps, { seed: 16, numRuns: 24 })
   const { journal } = played(streams.flat(), (world, at) => {
-    if (at % 400 === 399) for (const kind of ['halted', 'resumed'] as const) world.must({ kind, reason: 'vault_paused' } as CommandBody)
+    if (at % 400 === 399)
+      for (const kind of ['halted', 'resumed'] as const)
+        world.must({ kind, reason: 'vault_paused' } as CommandBody)
   })
   const framed = journal.flatMap((bytes) => {
     const length = new Uint8Array(4)

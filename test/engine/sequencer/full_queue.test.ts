@@ -26,7 +26,8 @@ function hangingSequencer() {
 
 test('a client is refused when too many commands wait for the disk; slots, halts and disconnects still enter', async () => {
   const { sequencer, state, fatal } = hangingSequencer()
-  for (let slot = 1; slot <= LIMITS.queue_commands_max; slot++) void sequencer.submit({ kind: 'slot', reopens_slot: 0, slot })
+  for (let slot = 1; slot <= LIMITS.queue_commands_max; slot++)
+    void sequencer.submit({ kind: 'slot', reopens_slot: 0, slot })
   const account = { kind: 'account_record', account_id: 'alice', version: 1, status: 'active' } as const
   const record: CommandBody = { ...account, orders_live_max: 10, keys_max: 10, record: new Uint8Array() }
   const refused = await refusalOf(sequencer.submit(record, new Uint8Array(64)))

@@ -179,7 +179,13 @@ export class MemoryChain implements ChainPort {
     const { close, decide } = this.sent!
     const { seq, head } = close
     const { config, slot } = this.ledger
-    this.ledger.config = { ...config, commit_seq: seq, commit_head: head, journal_seq: seq, journal_head: head }
+    this.ledger.config = {
+      ...config,
+      commit_seq: seq,
+      commit_head: head,
+      journal_seq: seq,
+      journal_head: head,
+    }
     decide({ outcome: 'committed', slot, epoch: config.epoch, commit_seq: seq })
   }
 

@@ -1,17 +1,17 @@
 /** Stores the position of a close on chain as the commit of its batch, and reads what the chain decided (matching.md "Close, commit, match"). */
-import { equalBytes } from '../../protocol/bytes'
-import type { ConfigAccount } from '../../protocol/vault/accounts'
-import { anchorInstruction } from '../../protocol/vault/epochs'
-import { LIMITS } from '../limits'
-import type { BatchDecision, ClosePosition, OutboxPort } from '../ports'
-import type { SignedTransaction } from './client/build_transaction'
-import type { ChainClient } from './client/chain_client'
-import { anchor } from './client/epoch'
-import { supervise } from './client/health'
-import { broadcast } from './client/land_instruction'
-import { readVaults, type VaultSnapshot } from './client/read_vault'
-import type { Answer } from './client/rpc_pool'
-import { COMPUTE_UNITS, signVaultInstruction, Terms } from './client/sign_vault_instruction'
+import { equalBytes } from '../../../protocol/bytes'
+import type { ConfigAccount } from '../../../protocol/vault/accounts'
+import { anchorInstruction } from '../../../protocol/vault/epochs'
+import { LIMITS } from '../../limits'
+import type { BatchDecision, ClosePosition, OutboxPort } from '../../ports'
+import type { SignedTransaction } from './build_transaction'
+import type { ChainClient } from './chain_client'
+import { anchor } from './epoch'
+import { supervise } from './health'
+import { broadcast } from './land_instruction'
+import { readVaults, type VaultSnapshot } from './read_vault'
+import type { Answer } from './rpc_pool'
+import { COMPUTE_UNITS, signVaultInstruction, Terms } from './sign_vault_instruction'
 
 /** Shares of the commit time after which the next variant is sent; each pays twice the fee of the one before. */
 const VARIANTS_AT = [0, 1 / 4, 1 / 2] as const
@@ -84,7 +84,10 @@ export class Commits {
    * Reports `commit_reorged` while a quorum shows neither the decided commit nor a position past its match, and sends again:
    * the same bytes while they may land, then an anchor.
    */
-  async guard(confirmed: readonly Answer<VaultSnapshot>[], finalized: readonly Answer<VaultSnapshot>[]): Promise<void> {
+  async guard(
+    confirmed: readonly Answer<VaultSnapshot>[],
+    finalized: readonly Answer<VaultSnapshot>[],
+  ): Promise<void> {
     const { client } = this
     const guarded = this.#guarded
     if (guarded === undefined) return
@@ -99,7 +102,8 @@ export class Commits {
       return
     }
     const { newest, not_after_slot } = guarded.commit
-    if (newest !== undefined && client.view.agreed('confirmed') <= not_after_slot) await broadcast(client, newest.wire)
+    if (newest !== undefined && client.view.agreed('confirmed') <= not_after_slot)
+      await broadcast(client, newest.wire)
     else await anchor(client, this.epoch, guarded.match_seq, this.head())
   }
 
@@ -108,7 +112,8 @@ export class Commits {
     const { view } = this.client
     const waited = (view.options.monotonicMs() - commit.start_ms) / commit.commit_ms
     const due = VARIANTS_AT.filter((share) => waited >= share).length
-    const expired = commit.newest !== undefined && view.agreed('height') > commit.newest.last_valid_block_height
+    const expired =
+      commit.newest !== undefined && view.agreed('height') > commit.newest.last_valid_block_height
     const { slot } = view.now()
     if (slot > commit.not_after_slot) return
     if (commit.variants < due || expired) {
@@ -132,7 +137,12 @@ export class Commits {
     })
     const waited_ms = LIMITS.fee_growth_after_ms * 2 ** (variant - 1)
     const limits = { compute_units: COMPUTE_UNITS, waited_ms }
-    const built = await signVaultInstruction(client, instruction, await Terms.read(client, variant - 1), limits)
+    const built = await signVaultInstruction(
+      client,
+      instruction,
+      await Terms.read(client, variant - 1),
+      limits,
+    )
     if ('failure' in built) throw new RangeError('the commit fits no transaction')
     return built.signed
   }
@@ -145,7 +155,8 @@ export class Commits {
     const { rpc, view } = this.client
     const agreed = view.agreed('confirmed')
     const outcomeOf = ({ config, slot }: VaultSnapshot): BatchDecision['outcome'] | 'undecided' => {
-      if (config.commit_seq >= commit.close.seq) return isCommit(config, commit.close) ? 'committed' : 'rolled_back'
+      if (config.commit_seq >= commit.close.seq)
+        return isCommit(config, commit.close) ? 'committed' : 'rolled_back'
       // A provider that claims to be ahead counts as at the agreed slot.
       const late = Math.min(slot, agreed) > commit.not_after_slot
       return late || config.epoch > this.epoch ? 'void' : 'undecided'
