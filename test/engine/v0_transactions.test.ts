@@ -12,6 +12,7 @@ import { encodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
 import { publicKeyOf } from '../../protocol/sign'
 import { clientsOf } from '../kit/chain/chain_folder'
+import { settlementsOf } from '../kit/chain/settlements'
 import { JTO, USDC } from '../kit/venue/embedded_site'
 import { EmbeddedTrading, soon } from '../kit/venue/embedded_trading'
 import { requestExit } from '../kit/venue/request_exit'
@@ -140,7 +141,7 @@ test('a batch packed for v1 lands as v1 after the switch, as soon as an endpoint
   await world.open()
   const { site } = world
   const large = await auction(4, () => {
-    site.chain.faults.drop = () => true
+    site.chain.faults.drop = settlementsOf(site.chain)
   })
   await site.venue.close()
   // The opening is of the larger form too, and lands alone.

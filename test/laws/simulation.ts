@@ -125,7 +125,8 @@ export class Simulation {
 
   #weather(): Weather {
     const { random } = this
-    return { ...FAIR, dropped: random.chance(0.2), doubled: random.chance(0.03) }
+    const decides = random.chance(0.4) ? undefined : random.chance(0.1) ? 'void' : 'committed'
+    return { ...FAIR, dropped: random.chance(0.2), doubled: random.chance(0.03), decides }
   }
 
   /** Ticks until nothing is under way and the newest leaf is final. */
