@@ -1,6 +1,5 @@
 /** Knows the settlements among the transactions that arrive at an embedded chain, so that a test drops them and no commit. */
 import { transactionInstructions } from '../../../engine/chain/client/transaction_status'
-import { encodeBase58 } from '../../../protocol/base58'
 import { decodeSettleData } from '../../../protocol/vault/settle'
 import type { OpenedChain } from '../../../sandbox/chain/open_embedded_chain'
 
