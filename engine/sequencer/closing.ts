@@ -59,7 +59,9 @@ export class Closing {
   /** The record of the close is durable and the last of its group, so the journal's head is the commit. */
   closedDurable(seq: JournalSeq, head: { seq: JournalSeq; head: Uint8Array }): void {
     if (head.seq !== seq) throw new Error('records follow a close in its group')
-    void this.decide({ ...head, slot: this.parts.state.closed!.slot })
+    const { closed } = this.parts.state
+    // A freeze may have voided it already.
+    if (closed?.seq === seq) void this.decide({ ...head, slot: closed.slot })
   }
 
   decidedDurable({ seq, outcome }: Pick<Entry, 'seq' | 'outcome'>): void {

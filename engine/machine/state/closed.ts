@@ -43,6 +43,7 @@ export class ClosedBatch {
   /** The clients' commands that concern an order, by its id in hex; those that create an order under both ids. */
   private readonly by_order = new Map<string, (WaitingCancel | WaitingModify)[]>()
   private readonly counts = new Map<Account, number>()
+  private numbered = 0
 
   /**
    * @param seq of the close's record in the journal: with the chain head there it is the commit
@@ -57,14 +58,15 @@ export class ClosedBatch {
     for (const { instrument, batch } of due) instrument.book.close(batch)
   }
 
-  /** Numbers of deferred commands count from 1 within a batch. */
+  /** Unique over all batches: each numbered command has a record of its own after that of the close. */
   nextNumber(): number {
-    return this.waiting.length + 1
+    return this.seq + 1 + this.numbered
   }
 
   defer(waiting: WaitingCancel | WaitingModify): void {
     const { account } = waiting.key
     this.waiting.push(waiting)
+    if (waiting.number > 0) this.numbered += 1
     this.counts.set(account, this.countOf(account) + 1)
     this.index(waiting.kind === 'cancel' ? waiting.order_id : waiting.command.cancel.order_id, waiting)
     if (waiting.kind === 'modify') this.index(waiting.command.replacement.order_id, waiting)

@@ -124,6 +124,26 @@ test('an identical cancel that waits gets the same answer; another one waits bes
   ])
 })
 
+test('no two waiting commands have one number, in one batch or in two: an answer never belongs to another', () => {
+  const numbers: number[] = []
+  const world = new World()
+  world.account('alice')
+  for (let batch = 0n; batch < 2n; batch++) {
+    const ids = [1n, 2n].map((nonce) => {
+      const change = { price_limit: 50n * TICK, nonce: 10n * batch + nonce }
+      return world.place('alice', key('a'), change)
+    })
+    world.must({ kind: 'slot', reopens_slot: 0, slot: world.state.slot + 5 })
+    world.closeOnly()
+    for (const [at, id] of ids.entries()) {
+      const { answer } = cancel(world, 'alice', key('a'), id, 10n * batch + BigInt(at) + 1n)
+      numbers.push((answer as { number: number }).number)
+    }
+    expect([...world.decide('committed').effects.keys()]).toEqual(numbers.slice(-2))
+  }
+  expect(new Set(numbers).size).toBe(4)
+})
+
 test('a member is replaced after the match; its new id and collateral are reserved at once, its nonces used', () => {
   const { world, buy } = closed()
   const { outcome, id, replacement } = modify(world, buy, { amount: 7n * LOT, price_limit: 98n * TICK })
