@@ -259,6 +259,7 @@ export const Order = exact({
   replaced_by: t.Optional(OrderId),
   pending: t.Optional(oneOf(['cancel', 'replace'])),
   code: t.Optional(t.String({ description: 'Of a refused cancel or replacement that had waited.' })),
+  replacement: t.Optional(OrderId),
   fills: t.Array(Fill),
   seq: Seq,
 })
@@ -335,8 +336,11 @@ const ExitEvent = exact({
   ...payoutFields,
 })
 export type ExitEvent = Static<typeof ExitEvent>
-/** Data of `order.cancel_refused` and `order.replace_refused` for an order that has ended; else the order with `code`. */
-const OrderRefused = exact({ order_id: OrderId, code: t.String() })
+/**
+ * Data of `order.cancel_refused` and `order.replace_refused` for an order that has ended; else the order with these fields.
+ * `replacement` is the order that was refused.
+ */
+const OrderRefused = exact({ order_id: OrderId, code: t.String(), replacement: t.Optional(OrderId) })
 /** Data of `batch.voided`: the batch holds no auction, and the account's orders in it rest. */
 const BatchVoided = exact({ symbol: SymbolName, batch: Count, close_slot: Slot })
 export const EventKind = oneOf([

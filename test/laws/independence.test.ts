@@ -121,7 +121,16 @@ const FIELDS: Record<string, Shown> = {
   ...all('own', 'replaces', 'replaced_by', 'withdrawal_id', 'commitment', 'destination', 'fee', 'reshape_id'),
   ...all('own', 'inputs', 'outputs', 'place_nonce', 'cancel_nonce'),
   ...all('waiting', 'cancelled', 'pending', 'batch'),
-  ...all('after', 'filled_amount', 'remaining_amount', 'fills', 'code', 'settlement_batch', 'signature'),
+  ...all(
+    'after',
+    'filled_amount',
+    'remaining_amount',
+    'fills',
+    'code',
+    'replacement',
+    'settlement_batch',
+    'signature',
+  ),
   ...all(
     'after',
     'change_commitment',

@@ -134,10 +134,16 @@ function announceRefusal(
   const { account } = waiting.key
   const order_id = waiting.kind === 'cancel' ? waiting.order_id : waiting.command.cancel.order_id
   const order = state.orders.find(order_id)
-  const kind = waiting.kind === 'cancel' ? 'order.cancel_refused' : 'order.replace_refused'
+  const [kind, refused] =
+    waiting.kind === 'cancel'
+      ? (['order.cancel_refused', { code }] as const)
+      : ([
+          'order.replace_refused',
+          { code, replacement: waiting.command.replacement.order_id.toHex() },
+        ] as const)
   fx.emit(account, kind, (seq) =>
     order === undefined
-      ? { order_id: order_id.toHex(), code }
-      : orderView(order, { seq, status: order.status, code }),
+      ? { order_id: order_id.toHex(), ...refused }
+      : orderView(order, { seq, status: order.status, ...refused }),
   )
 }

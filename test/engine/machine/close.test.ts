@@ -170,7 +170,8 @@ test('a replacement of an order that was filled is refused, and its collateral i
   const from = world.events.length
   expect([...world.decide('committed').effects.values()]).toMatchObject([{ code: 'order_final' }])
   const event = world.events.slice(from).find(({ event }) => event.kind === 'order.replace_refused')!
-  expect(event.event.data).toEqual({ order_id: buy, code: 'order_final' })
+  const refusal = { order_id: buy, code: 'order_final', replacement: replacement.order_id.toHex() }
+  expect(event.event.data).toEqual(refusal)
   expect(world.state.notes.find(replacement.collateral_commitment)!.status).toBe('free')
 })
 
