@@ -34,6 +34,10 @@ export type EngineConfig = {
   order_life_slots_max: number
   /** Parts of one settlement batch: at most 28. */
   settlement_parts_max: number
+  /** Time in which the commit of a closed batch may land. */
+  commit_ms: number
+  /** Slots after a stall of the chain in which no orders are accepted. */
+  reopen_slots: number
   /** Days events, final orders and fills stay readable. */
   retention_days: number
   /** Verifies signatures on a worker thread, for machines with a spare core; default: on the engine's thread. */
@@ -75,13 +79,14 @@ export function checkConfig(config: EngineConfig): string[] {
       (symbol) => `instruments: ${symbol} is named twice`,
     ),
     ...checkReferenceSources(config),
+    ...checkSchedule(config),
   ]
 }
 
 function checkSettings(config: EngineConfig): string[] {
   const { errors, need } = collectErrors('')
   const needWithin = (
-    name: 'token_ttl_s' | 'settlement_parts_max' | 'retention_days',
+    name: 'token_ttl_s' | 'settlement_parts_max' | 'retention_days' | 'commit_ms' | 'reopen_slots',
     min: number,
     max: number,
   ) => need(isWithin(config[name], min, max), `${name}: ${min} to ${max}`)
@@ -106,8 +111,19 @@ function checkSettings(config: EngineConfig): string[] {
     'order_life_slots_max: 1 to 2^32',
   )
   needWithin('settlement_parts_max', LIMITS.settlement_parts_min, LIMITS.settlement_parts_max)
+  needWithin('commit_ms', LIMITS.commit_min_ms, LIMITS.commit_max_ms)
+  needWithin('reopen_slots', 1, LIMITS.reopen_slots_max)
   needWithin('retention_days', 1, LIMITS.retention_setting_days_max)
   return errors
+}
+
+/** All instruments close at the same slots, so nobody learns from a close which of them had orders. */
+function checkSchedule({ instruments: [first, ...others] }: EngineConfig): string[] {
+  return others.flatMap(({ symbol, batch_slots }) =>
+    batch_slots === first!.batch_slots
+      ? []
+      : [`instruments: batch_slots of ${symbol} differ from the others'`],
+  )
 }
 
 function checkMint(mint: MintConfig, at: string): string[] {

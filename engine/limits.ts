@@ -19,6 +19,12 @@ export const LIMITS = {
    */
   settlement_parts_min: 3,
   settlement_parts_max: 28,
+  /** Time in which a commit may land, and slots without new orders after a stall of the chain: defaults and ranges. */
+  commit_ms: 6_400,
+  commit_min_ms: 1_000,
+  commit_max_ms: 60_000,
+  reopen_slots: 10,
+  reopen_slots_max: 1_000,
   /** Each has its own book and auctions; a row of an order names one in 16 bits. */
   instruments_max: 256,
   /** Slots between two auctions of an instrument. */
@@ -51,7 +57,7 @@ export const LIMITS = {
 
   // Orders and commands
 
-  /** Live orders of the whole venue; beyond it 503 `order_limit`. */
+  /** Live orders of the whole venue: the bounds of all accounts add up to at most this. */
   orders_live_max: 1_000_000,
   /** Sockets of one account with cancel-on-disconnect armed; beyond it the oldest is disarmed. */
   account_origins_max: 64,
@@ -166,6 +172,17 @@ export const LIMITS = {
   account_streams_max: 64,
   /** Streams of the whole venue; beyond it 503 `connection_limit`. */
   streams_max: 10_000,
+
+  // Close, commit, match
+
+  /** Without an agreed slot for longer than these slots, or after a larger jump, the chain has stalled; not before the time. */
+  stall_slots: 12,
+  stall_jump_slots: 16,
+  stall_min_ms: 2_000,
+  /** A commit lands until the chain's clock is this far beyond that of the close: not after a halt of the cluster. */
+  commit_clock_s: 30,
+  /** Time that the answer to a deferred command waits for the decision. */
+  deferred_answer_ms: 8_000,
 
   // Anchoring
 

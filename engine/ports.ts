@@ -11,7 +11,7 @@ import type { LimitState, Session } from './venue'
 
 // Clock and keys
 
-/** Wall clock for record stamps (facts, never decisions) and a monotonic clock for tokens and limits. */
+/** Wall clock for labels of the process (decisions use the chain's) and a monotonic clock for tokens and limits. */
 export interface ClockPort {
   unixMs(): number
   monotonicMs(): number
@@ -40,8 +40,8 @@ export interface ChainPort {
   readMints(): Promise<VaultMint[]>
   /** Finalized settlement batches with an id above `after`, ascending. */
   readSettled(after: number): Promise<SettledBatch[]>
-  /** Confirmed slot now, its age and the measured slot time. */
-  view(): { slot: number; lag_ms: number; slot_ms: number }
+  /** Confirmed slot now, its age, the measured slot time, and the chain's clock with the time elapsed since its reading. */
+  view(): { slot: number; lag_ms: number; slot_ms: number; unix_ms: number }
   /**
    * `reasons` are names of `SETTLEMENT_REASONS` and, for each provider under alarm, `PROVIDER_REASON: HOST`; `overdue` if
    * one of them makes the venue not ready.
@@ -80,7 +80,24 @@ export interface ChainPort {
    * with the finalized one, at or after `seq`.
    */
   anchor(seq: JournalSeq, own: { seq: JournalSeq; head: Uint8Array }): Promise<JournalSeq>
+  /**
+   * Stores the position of a close as the commit of its batch, while `commit_ms` last, and resolves with what the chain
+   * decided; undefined when the port closes first.
+   */
+  commit(close: ClosePosition, commit_ms: number): Promise<BatchDecision | undefined>
+  /** Record `seq` holds the match of the batch committed last: until that is final, a lost commit is sent again. */
+  matched(seq: JournalSeq): void
   close(): Promise<void>
+}
+
+/** Journal position of a close, and the slot at which it closed. */
+export type ClosePosition = { seq: JournalSeq; head: Uint8Array; slot: SlotNumber }
+/** What a quorum of providers showed at `slot`: the epoch and the stored commit. `rolled_back`: not of this journal. */
+export type BatchDecision = {
+  outcome: 'committed' | 'void' | 'rolled_back'
+  slot: SlotNumber
+  epoch: number
+  commit_seq: JournalSeq
 }
 
 /** Why settlement is degraded; `overdue` ones make the venue not ready. Never renamed: operators alert on them. */
@@ -96,6 +113,7 @@ export const SETTLEMENT_REASONS = {
   payout_overdue: 'overdue',
   payout_failing: 'degraded',
   anchor_overdue: 'overdue',
+  commit_reorged: 'overdue',
   program_error: 'degraded',
   vault_frozen: 'degraded',
   vault_paused: 'degraded',

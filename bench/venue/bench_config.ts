@@ -53,6 +53,8 @@ export const SYMBOL = 'SOL-USDC'
 /** Trading keys over all accounts. Orders rotate through them, so that orders in flight have different keys. */
 export const KEYS = 4_096
 export const ACCOUNTS = 8
+/** Live orders that each account may have: a share of the venue's. */
+export const ORDERS_OF_ACCOUNT = 1_000_000 / ACCOUNTS
 /** Lots of 0.001 with 9 decimals, ticks of 0.01 with 6 decimals, reference 100.00. */
 export const LOT = 1_000_000n
 export const TICK = 10_000n
@@ -111,6 +113,8 @@ export function benchConfig(data_dir: string): EngineConfig {
     order_life_slots_max: 432_000,
     settlement_parts_max: 28,
     retention_days: 30,
+    commit_ms: 6_400,
+    reopen_slots: 2,
     signature_thread: availableParallelism() > 1,
   }
 }

@@ -4,7 +4,15 @@
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { BatchStage, ChainPort, SignedBatch, VaultConfig, VaultMint } from '../../engine/ports'
+import type {
+  BatchDecision,
+  BatchStage,
+  ChainPort,
+  ClosePosition,
+  SignedBatch,
+  VaultConfig,
+  VaultMint,
+} from '../../engine/ports'
 import { hexOf, MINTS, named } from './bench_config'
 
 type StartArgs = Parameters<ChainPort['start']>[0]
@@ -95,7 +103,7 @@ export class QuietChain implements ChainPort {
   }
 
   view() {
-    return { slot: this.kept.slot, lag_ms: 0, slot_ms: this.slot_ms }
+    return { slot: this.kept.slot, lag_ms: 0, slot_ms: this.slot_ms, unix_ms: Date.now() }
   }
   health(): ReturnType<ChainPort['health']> {
     return { settlement: 'wired', reasons: [], overdue: false }
@@ -124,6 +132,13 @@ export class QuietChain implements ChainPort {
     this.keepHead(seq, head)
     return seq
   }
+
+  /** Every commit lands at once. */
+  async commit({ seq, head, slot }: ClosePosition): Promise<BatchDecision> {
+    this.keepHead(seq, head)
+    return { outcome: 'committed', slot, epoch: this.kept.epoch, commit_seq: seq }
+  }
+  matched(): void {}
 
   async close(): Promise<void> {
     clearInterval(this.timer)

@@ -9,12 +9,10 @@ import { openJournal } from '../journal/open_journal'
 import { openSnapshotStore, type Snapshot, type SnapshotStore } from '../journal/snapshot_store'
 import { LIMITS } from '../limits'
 import { decodeState } from '../machine/codec/decode_state'
-import type { Env } from '../machine/state/outcome'
 import { createState, type State } from '../machine/state/state'
-import type { ChainPort, KeysPort } from '../ports'
+import type { KeysPort } from '../ports'
 import { PublicFacts } from '../reads/public_facts'
 import { randomHashSeed } from '../sequencer/hash_seed'
-import { journaledSeeds } from '../sequencer/seeds'
 import { replay } from './replay'
 
 export type Loaded = {
@@ -23,7 +21,6 @@ export type Loaded = {
   history: History
   facts: PublicFacts
   state: State
-  batchSeed: Env['batchSeed']
   /** Records replayed after the snapshot. */
   replayed: number
 }
@@ -34,7 +31,7 @@ export type Loaded = {
  */
 export async function loadState(
   config: EngineConfig,
-  ports: { keys: KeysPort; chain: ChainPort },
+  ports: { keys: KeysPort },
   options: Pick<JournalOptions, 'segment_bytes' | 'faults'> = {},
 ): Promise<Loaded> {
   const { data_dir, retention_days } = config
@@ -46,14 +43,11 @@ export async function loadState(
   // The replay feeds the read models, so it begins where they end, or before.
   const reads_seq = Math.min(history.watermark(), facts.watermark())
   const { state, from } = await stateBefore(journal, snapshots, reads_seq)
-  const { genesis_hash, program_id, config_account } = ports.chain
-  const { tie_break_key } = ports.keys
-  const seeds = journaledSeeds(state, { tie_break_key, genesis_hash, program_id, config_account })
-  await replay({ journal, history, facts, state, env: { batchSeed: seeds } }, from)
+  await replay({ journal, history, facts, state }, from)
   const replayed = journal.head().seq - from.seq
   // A full garbage collection delays no request here; later it would.
   Bun.gc(true)
-  return { journal, snapshots, history, facts, state, batchSeed: seeds, replayed }
+  return { journal, snapshots, history, facts, state, replayed }
 }
 
 /** The state before the replay, and the journal position it includes. */

@@ -3,6 +3,8 @@
 import { randomBytes } from 'node:crypto'
 import { equalBytes, fromHex } from '../../protocol/bytes'
 import { EMPTY_SPENT_SUBTREES } from '../../protocol/notes/spent_log'
+import type { SlotNumber } from '../../protocol/units'
+import type { CommandBody } from '../commands'
 import { type Journal, JournalDamaged } from '../journal/contract'
 import type { State } from '../machine/state/state'
 import { type ChainPort, EpochTaken, type HashPort, type VaultConfig } from '../ports'
@@ -36,6 +38,25 @@ export async function checkChain(
   return (await wasHead(journal, config.journal_seq, config.journal_head)) ? undefined : 'forked'
 }
 
+/**
+ * The decision of a batch that an earlier run closed. `config` is finalized and of the epoch of this run, which fences the
+ * earlier one: its commit is stored by now or never will be.
+ */
+export async function decideClosed(
+  config: VaultConfig,
+  slot: SlotNumber,
+  { closed }: State,
+  journal: Journal,
+): Promise<CommandBody | ChainFault | undefined> {
+  if (closed === undefined) return undefined
+  const { commit_seq, commit_head, epoch } = config
+  if (commit_seq > closed.seq) return 'rolled_back'
+  const { seq } = closed
+  if (commit_seq < seq) return { kind: 'decided', seq, outcome: 'void', slot, epoch, commit_seq }
+  if (!(await wasHead(journal, seq, commit_head))) return 'forked'
+  return { kind: 'decided', seq, outcome: 'committed', slot, epoch, commit_seq }
+}
+
 /** Whether the journal had exactly this head after record `seq`. */
 async function wasHead(journal: Journal, seq: number, head: Uint8Array): Promise<boolean> {
   if (seq === 0) return true
@@ -51,7 +72,7 @@ async function wasHead(journal: Journal, seq: number, head: Uint8Array): Promise
 }
 
 type Ports = { chain: ChainPort; hash: HashPort; journal: Journal; sequencer: Sequencer }
-type Opened = { epoch: number; config: VaultConfig }
+type Opened = { epoch: number; config: VaultConfig; landing: { slot: SlotNumber; signature: Uint8Array } }
 
 /**
  * Resolves with the epoch that is now open, or with the reason why this journal must not trade on this chain.
@@ -85,7 +106,7 @@ async function spentRootOf(hash: HashPort, batches: number): Promise<Uint8Array 
 
 /**
  * Journals the intention with its signed bytes before they are sent. Resolves once finalized with the epoch that is now
- * open, or with undefined when another instance holds the chain's epoch.
+ * open, which the caller journals, or with undefined when another instance holds the chain's epoch.
  * @throws EpochTaken, or another error of the chain port
  */
 export async function openEpoch(
@@ -100,7 +121,7 @@ export async function openEpoch(
   const boot_nonce = new Uint8Array(randomBytes(16))
   const compose_hash = fromHex(compose_hash_hex, 32)!
   const { generation } = config
-  const opened = await chain.openEpoch(
+  const landing = await chain.openEpoch(
     {
       epoch,
       boot_nonce,
@@ -122,7 +143,6 @@ export async function openEpoch(
   )
   const now = await chain.readConfig()
   if (now.epoch !== epoch || !equalBytes(now.boot_nonce, boot_nonce)) return undefined
-  await sequencer.submit({ kind: 'epoch_opened', epoch, ...opened })
   await journal.fence(epoch)
-  return { epoch, config: now }
+  return { epoch, config: now, landing }
 }

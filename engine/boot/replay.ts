@@ -4,7 +4,6 @@ import type { History } from '../history/contract'
 import { withTexts } from '../history/event_text'
 import type { Journal, JournalRecord } from '../journal/contract'
 import { LIMITS } from '../limits'
-import type { Env } from '../machine/state/outcome'
 import type { State } from '../machine/state/state'
 import { PublicFacts } from '../reads/public_facts'
 import { Replayer } from '../sequencer/replayer'
@@ -14,15 +13,15 @@ import { Replayer } from '../sequencer/replayer'
  * @throws ReplayDisagrees, JournalDamaged
  */
 export async function replay(
-  parts: { journal: Journal; history: History; facts: PublicFacts; state: State; env: Env },
+  parts: { journal: Journal; history: History; facts: PublicFacts; state: State },
   from: { seq: number; head: Uint8Array | undefined },
 ): Promise<void> {
-  const { journal, history, facts, state, env } = parts
+  const { journal, history, facts, state } = parts
   const history_seq = history.watermark()
   const facts_seq = facts.watermark()
   const wanted = (seq: number, command: Command) =>
     seq > history_seq || (seq > facts_seq && PublicFacts.wantsEvents(command.kind))
-  const replayer = new Replayer(state, env, wanted)
+  const replayer = new Replayer(state, wanted)
   const one = (record: JournalRecord) => {
     const replayed = replayer.apply(record)
     history.record(record.seq, withTexts(replayed?.events ?? []))

@@ -3,7 +3,7 @@ import type { Settings } from '../commands'
 import type { VaultConfig } from '../ports'
 import { ChainSink, exitsOf } from '../sequencer/chain_sink'
 import type { Engine } from './assemble'
-import { checkChain, openEpoch, takeEpoch } from './open_epoch'
+import { checkChain, decideClosed, openEpoch, takeEpoch } from './open_epoch'
 import { isSpentLogOf, restoreSpent, restoreTrees } from './restore'
 
 /**
@@ -18,10 +18,6 @@ export async function start(engine: Engine, config: VaultConfig, restore = false
   if (self_check_reasons.length > 0) return engine.halt('self_check', self_check_reasons)
   const reason = restore ? undefined : await checkChain(config, state, loaded.journal)
   if (reason !== undefined) return engine.halt(reason)
-  const settings = settingsFor(engine, config)
-  if (JSON.stringify(settings) !== JSON.stringify(state.settings)) {
-    await sequencer.submit({ kind: 'configure', settings })
-  }
   if (restore) await restoreSpent(chain, config, state, sequencer)
   await restoreTrees(state, hash)
   if (restore && !isSpentLogOf(hash, config)) return engine.halt('restore_incomplete')
@@ -31,13 +27,22 @@ export async function start(engine: Engine, config: VaultConfig, restore = false
     ? ((await openEpoch(config, compose_hash, ports, restore)) ?? 'forked')
     : await takeEpoch(config, compose_hash, ports, state)
   if (typeof opened === 'string') return engine.halt(opened)
-  const { epoch } = opened
+  const { epoch, landing } = opened
+  // Before the settings: the match of a batch follows the terms of its close.
+  const decision = await decideClosed(opened.config, chain.view().slot, state, loaded.journal)
+  if (typeof decision === 'string') return engine.halt(decision)
+  if (decision !== undefined) await sequencer.submit(decision)
+  const settings = settingsFor(engine, config)
+  if (JSON.stringify(settings) !== JSON.stringify(state.settings)) {
+    await sequencer.submit({ kind: 'configure', settings })
+  }
+  await sequencer.submit({ kind: 'epoch_opened', epoch, ...landing })
   // A pause may have ended. A program error needs the operator's judgement, which restarting the venue expresses.
   const resumes =
     state.halted === 'program_error' || (state.halted === 'vault_paused' && !opened.config.paused)
   if (resumes) await sequencer.submit({ kind: 'resumed' })
   sequencer.useSigner({ venue: engine.intake.venue, epoch, sign: engine.sign })
-  const sink = new ChainSink(state, hash, sequencer, engine.availability, engine.halt)
+  const sink = new ChainSink(state, hash, sequencer, engine.closing, engine.availability, engine.halt)
   chain.start({
     sink,
     outbox: engine.outbox,
@@ -49,7 +54,7 @@ export async function start(engine: Engine, config: VaultConfig, restore = false
   })
   // Advance to the current slot before accepting orders.
   const { slot } = chain.view()
-  if (slot > state.slot) await sequencer.submit({ kind: 'slot', slot })
+  if (slot > state.slot) await engine.closing.slot(slot)
   engine.pump.wake()
   engine.grace.begin()
   engine.retention.begin()

@@ -12,6 +12,7 @@ export async function drain(engine: Engine): Promise<void> {
   if (!availability.isStopped()) await engine.grace.disarmAll()
   hub.bye('upgrade', LIMITS.restart_retry_after_ms)
   if (availability.isStopped()) return
+  await engine.closing.drain(LIMITS.stop_landing_ms)
   await pump.idle()
   await within(LIMITS.stop_landing_ms, engine.landings.done())
   // An unreachable chain must not block the exit: the journal is complete.
@@ -43,6 +44,7 @@ export async function close(engine: Engine, accounts: AccountsPort): Promise<voi
   const { chain, hash, pump, anchoring, sequencer, loaded } = engine
   anchoring.stop()
   pump.stop()
+  engine.closing.stop()
   engine.grace.stop()
   engine.retention.stop()
   engine.signatures.close()

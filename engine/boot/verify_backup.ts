@@ -11,7 +11,6 @@ import { createState, type State } from '../machine/state/state'
 import type { ChainPort, KeysPort, VaultConfig } from '../ports'
 import { randomHashSeed } from '../sequencer/hash_seed'
 import { Replayer } from '../sequencer/replayer'
-import { journaledSeeds } from '../sequencer/seeds'
 import { type ChainFault, checkChain } from './open_epoch'
 
 export type BackupVerdict = {
@@ -33,7 +32,7 @@ export type BackupVerdict = {
 type BackupParts = {
   /** Folder with `journal` and, optionally, `snapshots`. */
   dir: string
-  keys: Pick<KeysPort, 'journal_key' | 'tie_break_key'>
+  keys: Pick<KeysPort, 'journal_key'>
   /** Identity of the vault, and its config as finalized now. */
   chain: Pick<ChainPort, 'genesis_hash' | 'program_id' | 'config_account'> & { config: VaultConfig }
 }
@@ -59,11 +58,8 @@ async function judge(dir: string, { keys, chain }: Omit<BackupParts, 'dir'>): Pr
   const key = keys.journal_key
   const journal = await openJournal({ dir: join(dir, 'journal'), key })
   try {
-    const { tie_break_key } = keys
-    const { genesis_hash, program_id, config_account } = chain
     const run = async (state: State, from: { seq: number; head: Uint8Array | undefined }) => {
-      const seeds = journaledSeeds(state, { tie_break_key, genesis_hash, program_id, config_account })
-      const replayer = new Replayer(state, { batchSeed: seeds }, () => false)
+      const replayer = new Replayer(state, () => false)
       for await (const records of journal.readBatches(from.seq + 1, from.head)) {
         for (const record of records) replayer.apply(record)
       }

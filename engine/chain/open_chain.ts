@@ -5,9 +5,10 @@ import { decodeBase58 } from '../../protocol/base58'
 import { LIMITS } from '../limits'
 import type { ChainPort, HashPort } from '../ports'
 import { type ChainClient, chainAddresses, type FeeSettings } from './client/chain_client'
+import { Commits } from './client/commit'
 import { anchor, openEpoch } from './client/epoch'
 import { ChainHealth } from './client/health'
-import { readConfig, readGenesis, readMints } from './client/read_vault'
+import { readConfig, readGenesis, readMints, readVaults } from './client/read_vault'
 import { RpcPool } from './client/rpc_pool'
 import { SlotView } from './client/slot_view'
 import { PayLoop } from './relayer/pay'
@@ -39,8 +40,6 @@ export type ChainOptions = {
   rpc_timeout_ms?: number
   fees?: Partial<FeeSettings>
   monotonicMs?: () => number
-  /** Default: the system's clock. */
-  unixMs?: () => number
 }
 
 /** Half a cent to a few cents per batch; 0.1 SOL pays for some thousand batches. */
@@ -62,7 +61,9 @@ export async function openChain(options: ChainOptions): Promise<ChainPort> {
   const genesis_hash = await readGenesis(rpc)
   await readConfig(client)
   const loops: Promise<unknown>[] = [view.run(), watchPayer(client)]
+  view.showClock((await readVaults(client, 'confirmed')).map(({ value }) => value.unix_s))
   let epoch = 0
+  let commits: Commits | undefined
   return {
     genesis_hash,
     program_id: client.vault.program,
@@ -79,9 +80,12 @@ export async function openChain(options: ChainOptions): Promise<ChainPort> {
     },
     start(args) {
       epoch = args.epoch
-      loops.push(...startLoops(client, options, args))
+      commits = new Commits(client, epoch, () => args.outbox.head())
+      loops.push(...startLoops(client, options, args, commits))
     },
     anchor: (seq, own) => anchor(client, epoch, seq, own),
+    commit: async (close, commit_ms) => commits?.decide(close, commit_ms),
+    matched: (seq) => commits?.matched(seq),
     async close() {
       rpc.close()
       // A loop may be waiting for an engine that has already stopped.
@@ -121,6 +125,7 @@ function startLoops(
   client: ChainClient,
   options: ChainOptions,
   args: Parameters<ChainPort['start']>[0],
+  commits: Commits,
 ): Promise<unknown>[] {
   const { sink, outbox, epoch, last_batch, own_boot_nonces } = args
   const { view } = client
@@ -129,10 +134,10 @@ function startLoops(
   const exits = new ExitWatch(client, sink, args.exits_open)
   const { monotonicMs } = view.options
   const relayer = new Relayer(client, { outbox, states, epoch, monotonicMs, verdicts, exits })
-  const payments = new PayLoop(client, { sink, outbox, verdicts, unixMs: options.unixMs ?? Date.now })
+  const payments = new PayLoop(client, { sink, outbox, verdicts, unixMs: () => view.now().unix_ms })
   const ends = new ExitEnds(client, outbox, exits, verdicts)
   const leaves = new LeafWatch(client, options.hash, states, sink, args.leaf_count)
-  const watcher = new Watcher(client, verdicts, leaves, exits, () => relayer.newestFinal())
+  const watcher = new Watcher(client, { verdicts, leaves, exits, commits }, () => relayer.newestFinal())
   view.onSlot((slot) => sink.slot(slot))
   return [watcher.run(), relayer.run(), payments.run(), payments.grow(), ends.run()]
 }

@@ -50,6 +50,8 @@ export class Availability {
   constructor(
     private readonly chain: ChainPort,
     private readonly isAnchorOverdue: () => boolean,
+    /** No slot has come for too long. */
+    private readonly isLate: () => boolean,
   ) {}
 
   serve(): void {
@@ -77,17 +79,19 @@ export class Availability {
     return this.draining
   }
 
-  /** Refuses `matching_unavailable` while no command may be acknowledged, cancels included. */
+  /** Refuses `matching_unavailable` or `commit_reorged` while no command may be acknowledged, cancels included. */
   requireRunning(): void {
     if (!this.serving || this.stopped !== undefined) {
       throw new Refusal('matching_unavailable', { subsystem: 'matching' })
     }
+    if (this.chain.health().reasons.includes('commit_reorged')) throw new Refusal('commit_reorged')
   }
 
   /** Code with which new orders, withdrawals and reshapes are refused now; cancels continue (protocol.md "Order of checks"). */
   unavailable(): RefusalCode | undefined {
     if (this.stopped !== undefined || this.halted !== undefined) return 'matching_unavailable'
     if (this.chain.health().settlement === 'unwired') return 'settlement_unavailable'
+    if (this.isLate()) return 'reopening'
     return this.draining ? 'draining' : undefined
   }
 

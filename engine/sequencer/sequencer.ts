@@ -17,6 +17,13 @@ import type { ClockPort } from '../ports'
 import { type ReceiptGroup, type ReceiptSigner, receiptsOf } from './receipts'
 import { auctionRecord, COMMAND_RECORD } from './records'
 
+/** An identical resend of a deferred command, by the command's number. */
+export class Resent extends Refusal {
+  constructor(readonly number: number) {
+    super('order_exists')
+  }
+}
+
 type Accepted = Extract<Outcome, { ok: true }>
 /** A command applied in memory and not yet durable. */
 export type Entry = {
@@ -118,9 +125,9 @@ export class Sequencer {
     }
   }
 
-  private async refuse({ code, facts }: RefusedOutcome): Promise<never> {
+  private async refuse({ code, facts, number }: RefusedOutcome): Promise<never> {
     await this.durable()
-    throw new Refusal(code, facts)
+    throw number === undefined ? new Refusal(code, facts) : new Resent(number)
   }
 
   private enqueue(
@@ -171,6 +178,8 @@ export class Sequencer {
       for (const record of entry.records) bytes += record.body.length
       if (count > 0 && bytes > LIMITS.group_bytes_max) break
       count++
+      // The head after a close is its commit.
+      if (entry.command.kind === 'closed') break
     }
     return this.queue.splice(0, count)
   }

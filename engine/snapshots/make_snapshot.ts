@@ -12,7 +12,6 @@ import { encodeBlocks } from '../machine/codec/encode_state'
 import { createState } from '../machine/state/state'
 import { randomHashSeed } from '../sequencer/hash_seed'
 import { Replayer } from '../sequencer/replayer'
-import { journaledSeeds } from '../sequencer/seeds'
 import type { SnapshotPoint, SnapshotSource } from './open_snapshot_maker'
 
 /**
@@ -51,7 +50,7 @@ const COLLECT_EVERY = 16
  * @throws ReplayDisagrees, JournalDamaged
  */
 export async function makeSnapshot(source: SnapshotSource, point: SnapshotPoint): Promise<void> {
-  const { journal_dir, snapshots_dir, journal_key, seeds } = source
+  const { journal_dir, snapshots_dir, journal_key } = source
   const store = openSnapshotStore({ dir: snapshots_dir, key: journal_key })
   const { snapshot } = await store.newestValid(point.seq)
   if (snapshot?.seq === point.seq) return
@@ -61,7 +60,7 @@ export async function makeSnapshot(source: SnapshotSource, point: SnapshotPoint)
     snapshot === undefined
       ? createState(seed, orders)
       : decodeState(collecting(snapshot.blocks()), seed, orders)
-  const replayer = new Replayer(state, { batchSeed: journaledSeeds(state, seeds) }, () => false)
+  const replayer = new Replayer(state, () => false)
   const where = { dir: journal_dir, key: journal_key }
   const from_seq = (snapshot?.seq ?? 0) + 1
   for (const records of collecting(durableRecords(where, from_seq, snapshot?.head, point.seq))) {

@@ -1,13 +1,10 @@
 /** Opens the snapshot thread and declares its interface and messages. */
 
-import type { SeedParts } from '../sequencer/seeds'
-
 /** Folders of journal and snapshots, and the keys and parameters to read and replay them. */
 export type SnapshotSource = {
   journal_dir: string
   snapshots_dir: string
   journal_key: Uint8Array
-  seeds: SeedParts
   retention_ms: number
 }
 /** A durable position in the journal at which a group ends. */

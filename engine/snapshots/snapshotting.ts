@@ -5,7 +5,7 @@ import type { EngineConfig } from '../config'
 import { type History, HistoryBroken } from '../history/contract'
 import type { Journal } from '../journal/contract'
 import { MS_PER_DAY, SNAPSHOT_PACE } from '../limits'
-import type { ChainPort, ClockPort, KeysPort } from '../ports'
+import type { ClockPort, KeysPort } from '../ports'
 import type { PublicFacts } from '../reads/public_facts'
 import { openSnapshotMaker, SnapshotDisagrees, type SnapshotMaker } from './open_snapshot_maker'
 
@@ -120,7 +120,7 @@ export class Snapshotting {
 /** Opens the snapshot thread of a loaded engine; begin() starts the checks. */
 export function openSnapshotting(
   { data_dir, retention_days }: EngineConfig,
-  { keys, chain, clock }: { keys: KeysPort; chain: ChainPort; clock: ClockPort },
+  { keys, clock }: { keys: KeysPort; clock: ClockPort },
   {
     journal,
     history,
@@ -135,12 +135,10 @@ export function openSnapshotting(
   },
   more: { seqDurable: () => number; fatal: (error: Error) => void },
 ): Snapshotting {
-  const { genesis_hash, program_id, config_account } = chain
   const maker = openSnapshotMaker({
     journal_dir: join(data_dir, 'journal'),
     snapshots_dir: join(data_dir, 'snapshots'),
     journal_key: keys.journal_key,
-    seeds: { tie_break_key: keys.tie_break_key, genesis_hash, program_id, config_account },
     retention_ms: retention_days * MS_PER_DAY,
   })
   return new Snapshotting({ journal, history, facts, clock, maker, ...more }, journal.head().seq - replayed)

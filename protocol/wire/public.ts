@@ -53,6 +53,7 @@ export const Problem = exact({
   retry_after_ms: t.Optional(t.Integer()),
   status_now: t.Optional(t.String()),
   subsystem: t.Optional(t.String()),
+  reopens_slot: t.Optional(t.Integer()),
   result: t.Optional(t.Unknown()),
 })
 export type Problem = Static<typeof Problem> & Record<string, unknown>

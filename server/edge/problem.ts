@@ -89,8 +89,9 @@ type Codes = readonly RefusalCode[]
 
 const OWNERSHIP: Codes = ['signature_invalid', 'key_bound']
 const EXPIRY: Codes = ['expiry_too_soon', 'expiry_too_far']
-const COLLATERAL: Codes = ['note_unknown', 'note_not_owned', 'note_wrong_mint', 'note_spent', 'note_in_use']
-const UNAVAILABLE: Codes = ['matching_unavailable', 'settlement_unavailable', 'draining']
+const COLLATERAL: Codes = ['note_unknown', 'note_wrong_mint', 'note_spent', 'note_in_use']
+const UNAVAILABLE: Codes = ['reopening', 'matching_unavailable', 'settlement_unavailable', 'draining']
+const STOPPED: Codes = ['matching_unavailable', 'commit_reorged']
 
 export const CHECK_REFUSALS: Codes = [
   'field_element_invalid',
@@ -106,6 +107,7 @@ export const CHECK_REFUSALS: Codes = [
   ...EXPIRY,
   'instrument_paused',
   ...UNAVAILABLE,
+  'commit_reorged',
 ]
 export const PLACE_REFUSALS: Codes = [
   ...CHECK_REFUSALS,
@@ -117,7 +119,7 @@ export const PLACE_REFUSALS: Codes = [
   ...COLLATERAL,
   'collateral_insufficient',
   'self_cross',
-  'order_limit',
+  'account_order_limit',
   'key_limit',
   'settlement_backlog',
 ]
@@ -128,22 +130,24 @@ export const CANCEL_REFUSALS: Codes = [
   'order_unknown',
   'order_final',
   'nonce_stale',
-  'matching_unavailable',
+  ...STOPPED,
   'key_limit',
+  'commit_undecided',
+  'order_exists',
 ]
 export const MODIFY_REFUSALS: Codes = [...PLACE_REFUSALS, ...CANCEL_REFUSALS]
 export const CANCEL_ALL_REFUSALS: Codes = [
   'instrument_unknown',
   ...OWNERSHIP,
   'nonce_stale',
-  'matching_unavailable',
+  ...STOPPED,
   'key_limit',
 ]
 export const DEAD_MAN_REFUSALS: Codes = [
   'timeout_out_of_range',
   ...OWNERSHIP,
   'nonce_stale',
-  'matching_unavailable',
+  ...STOPPED,
   'key_limit',
 ]
 const NOTE_COMMAND: Codes = [
@@ -156,6 +160,7 @@ const NOTE_COMMAND: Codes = [
   ...EXPIRY,
   ...COLLATERAL,
   ...UNAVAILABLE,
+  'commit_reorged',
   'key_limit',
   'settlement_backlog',
 ]

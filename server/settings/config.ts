@@ -86,6 +86,8 @@ function configOf(read: Settings): Config {
       token_ttl_s: read.TACIT_TOKEN_TTL_S,
       order_life_slots_max: read.TACIT_ORDER_LIFE_SLOTS_MAX,
       settlement_parts_max: read.TACIT_SETTLEMENT_PARTS_MAX,
+      commit_ms: read.TACIT_COMMIT_MS,
+      reopen_slots: read.TACIT_REOPEN_SLOTS,
       retention_days: read.TACIT_RETENTION_DAYS,
       restore_from_chain: read.TACIT_RESTORE_FROM_CHAIN,
     },

@@ -172,6 +172,16 @@ const ROWS = {
     fallback: String(LIMITS.settlement_parts_max),
     read: integer(LIMITS.settlement_parts_min, LIMITS.settlement_parts_max),
   },
+  TACIT_COMMIT_MS: {
+    meaning: 'Time in milliseconds in which the commit of a closed batch may land.',
+    fallback: String(LIMITS.commit_ms),
+    read: integer(LIMITS.commit_min_ms, LIMITS.commit_max_ms),
+  },
+  TACIT_REOPEN_SLOTS: {
+    meaning: 'Slots without new orders after a stall of the chain.',
+    fallback: String(LIMITS.reopen_slots),
+    read: integer(1, LIMITS.reopen_slots_max),
+  },
   TACIT_RETENTION_DAYS: {
     meaning: 'Days events, final orders and fills stay readable.',
     fallback: String(LIMITS.retention_days),

@@ -34,7 +34,7 @@ async function cross(open: TestVenue) {
 test('crossing orders fill at a close, settle, and their fills reach finality', async () => {
   const open = await site.open()
   const { buy, sell } = await cross(open)
-  open.chain.tick(2)
+  await open.chain.tick(2)
   const payload = await open.chain.settleNext()
   expect(payload.nullifiers).toHaveLength(2)
   const order = await open.venue.order('alice', buy.order_id)
@@ -52,7 +52,7 @@ test('crossing orders fill at a close, settle, and their fills reach finality', 
 test('every output of a settled batch stands in the finalized tree under a verifiable path', async () => {
   const open = await site.open()
   await cross(open)
-  open.chain.tick(2)
+  await open.chain.tick(2)
   const payload = await open.chain.settleNext()
   const { root, leaf_count } = open.venue.treeRoot()
   expect(leaf_count).toBe(2 + payload.outputs.length)
@@ -71,7 +71,7 @@ test('a withdrawal pays out through a batch and reports its stages', async () =>
   await open.chain.finalizeLeaves()
   const accepted = await open.venue.withdraw('alice', alice.withdrawal(deposit, 2_000_000n))
   expect(accepted).toMatchObject({ status: 'accepted', amount: '2000000', fee: '100' })
-  open.chain.tick(1)
+  await open.chain.tick(1)
   const payload = await open.chain.settleNext()
   expect(payload.payouts.map(({ amount }) => amount)).toEqual([2_000_000n])
   const withdrawal = await open.venue.withdrawal('alice', accepted.withdrawal_id)
@@ -87,7 +87,7 @@ test('a batch is proved spent under every root the chain had since, and not befo
   const spent: Uint8Array[] = []
   for (const deposit of deposits) {
     await open.venue.withdraw('alice', alice.withdrawal(deposit, 2_000_000n))
-    open.chain.tick(1)
+    await open.chain.tick(1)
     const { nullifiers } = await open.chain.settleNext()
     spent.push(nullifiers[0]!)
     roots.push(open.ledger.config.spent_root)
@@ -115,7 +115,7 @@ test('a venue restored from chain goes on with the numbers of the queue and pays
   const deposit = alice.deposit('base', 5_000_000n)
   await open.chain.finalizeLeaves()
   await open.venue.withdraw('alice', alice.withdrawal(deposit, 2_000_000n))
-  open.chain.tick(1)
+  await open.chain.tick(1)
   await open.chain.settleNext(false)
   const [entry] = open.ledger.config.queue.entries
   const restored = new World()
@@ -134,7 +134,7 @@ test('a reshape splits a note into the amounts it names', async () => {
   await open.chain.finalizeLeaves()
   const accepted = await open.venue.reshape('alice', alice.reshape([deposit], [2_000_000n, 3_000_000n]))
   expect(accepted.status).toBe('accepted')
-  open.chain.tick(1)
+  await open.chain.tick(1)
   await open.chain.settleNext()
   const reshape = await open.venue.reshapeOf('alice', accepted.reshape_id)
   expect(reshape.status).toBe('finalized')

@@ -6,13 +6,10 @@ import { LIMITS } from '../../limits'
 import type { SignedTransaction } from './build_transaction'
 import type { ChainClient } from './chain_client'
 import { backoffMs, ChainUnavailable, isPermanent, type RpcPool } from './rpc_pool'
-import { signVaultInstruction, Terms, wireText } from './sign_vault_instruction'
+import { COMPUTE_UNITS, signVaultInstruction, Terms, wireText } from './sign_vault_instruction'
 import { type AgreedStatus, agreedStatuses, ChainProgramError, isPayerShort } from './transaction_status'
 
 export type Landing = { slot: number; signature: Uint8Array }
-
-/** Compute limit of every instruction landed here, which use at most 17 thousand (`program/README.md`). */
-const INSTRUCTION_UNITS = 60_000
 
 type LandingPlan = {
   /** Builds the instruction for each signature; undefined when the chain already shows its effect. */
@@ -38,7 +35,7 @@ export async function landInstruction(client: ChainClient, plan: LandingPlan): P
     const instruction = await plan.prepare()
     if (!instruction) return undefined
     const terms = await Terms.read(client, attempt)
-    const limits = { compute_units: INSTRUCTION_UNITS, waited_ms: monotonicMs() - start_ms }
+    const limits = { compute_units: COMPUTE_UNITS, waited_ms: monotonicMs() - start_ms }
     const built = await signVaultInstruction(client, instruction, terms, limits)
     if ('failure' in built) throw new RangeError('the instruction fits no transaction')
     const { signed } = built

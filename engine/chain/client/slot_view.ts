@@ -1,4 +1,4 @@
-/** Keeps the slot and block height that a quorum of providers shows, and the slot time; all monotone. */
+/** Keeps the slot, block height and clock that a quorum of providers shows, and the slot time; all monotone. */
 import { LIMITS } from '../../limits'
 import type { ChainHealth } from './health'
 import type { Answer, RpcPool } from './rpc_pool'
@@ -21,6 +21,7 @@ export class SlotView {
   /** What a quorum shows absurdly far ahead. */
   private readonly absurd = new Set<Level | 'height'>()
   private advanced_ms: number
+  private clock: { unix_ms: number; at_ms: number }
 
   constructor(
     readonly rpc: RpcPool,
@@ -30,6 +31,7 @@ export class SlotView {
     const zeros = () => rpc.hosts.map(() => 0)
     this.shown = { confirmed: zeros(), finalized: zeros(), height: zeros() }
     this.advanced_ms = options.monotonicMs()
+    this.clock = { unix_ms: 0, at_ms: this.advanced_ms }
     health.watch('slot_stalled', () => this.isStalled())
     health.watch('slot_absurd', () => this.absurd.size > 0)
   }
@@ -39,9 +41,24 @@ export class SlotView {
     await Promise.all(this.rpc.hosts.map((_, at) => this.poll(at)))
   }
 
-  now(): { slot: number; lag_ms: number; slot_ms: number } {
+  now(): { slot: number; lag_ms: number; slot_ms: number; unix_ms: number } {
     const lag_ms = this.options.monotonicMs() - this.advanced_ms
-    return { slot: this.agreed_numbers.confirmed, lag_ms, slot_ms: this.slotMs() }
+    return { slot: this.agreed_numbers.confirmed, lag_ms, slot_ms: this.slotMs(), unix_ms: this.unixMs() }
+  }
+
+  /** The chain's clock as a quorum last showed it, and the time elapsed since; never goes back. */
+  private unixMs(): number {
+    const { unix_ms, at_ms } = this.clock
+    return Math.floor(unix_ms + this.options.monotonicMs() - at_ms)
+  }
+
+  /** @param unix_s the chain's clock in each answer of one reading at confirmed */
+  showClock(unix_s: readonly number[]): void {
+    const agreed_s = this.rpc.reached(unix_s)
+    if (agreed_s === undefined) return
+    const unix_ms = agreed_s * 1_000
+    const at_ms = this.options.monotonicMs()
+    if (unix_ms > this.unixMs()) this.clock = { unix_ms, at_ms }
   }
 
   /** Slot at a level, or the confirmed block height. */

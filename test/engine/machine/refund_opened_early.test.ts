@@ -51,7 +51,7 @@ function refundedOnChain() {
   world.account('alice')
   const deposit = world.deposit(key('a'), BASE, DEPOSITED)
   world.must(withdrawing('first', 1n, { commitment: deposit.commitment, opening: deposit }, REFUNDED))
-  world.must({ kind: 'slot', slot: world.state.slot + 1 })
+  world.must({ kind: 'slot', reopens_slot: 0, slot: world.state.slot + 1 })
   world.hashAll()
   // The program's note, by the opening its owner learns from chain: in deposit form, at the leaf of its deposit.
   const note = world.deposit(key('a'), BASE, REFUNDED)
@@ -95,7 +95,7 @@ for (const use of ['a withdrawal', 'a reshape']) {
     const { world, note, finalize } = refundedOnChain()
     world.must(USES[use]!(world, 'second', 2n, { commitment: note.commitment, opening: note }))
     for (let step = 0; step < 30 && !world.state.settlement.batches.has(2); step++) {
-      world.must({ kind: 'slot', slot: world.state.slot + 1 })
+      world.must({ kind: 'slot', reopens_slot: 0, slot: world.state.slot + 1 })
     }
     world.hashAll()
     const { nullifiers, payouts } = payloadOf(world.state, 2)!

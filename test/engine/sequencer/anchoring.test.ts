@@ -26,7 +26,7 @@ test('a head that clients depend on is dirty until it is anchored', async () => 
 
 test('slots alone do not make it dirty again, an order does', async () => {
   const { anchoring, sequencer } = open.engine
-  open.chain.tick(3)
+  await open.chain.tick(3)
   await sequencer.durable()
   expect(anchoring.isDirty()).toBe(false)
   const request = trader.place(trader.deposit('quote', 200_000_000n))

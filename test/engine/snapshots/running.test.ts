@@ -43,7 +43,7 @@ test('a second snapshot is made of the first and the records since', async () =>
   const open = await site.open()
   const trader = await traded(open, 3)
   await open.engine.snapshotting.now()
-  open.chain.tick(4)
+  await open.chain.tick(4)
   await open.venue.cancelAll('alice', [trader.cancelAll()])
   await open.engine.sequencer.durable()
   const expected = toHex(encodeState(open.engine.state))
@@ -87,13 +87,7 @@ test('journal behind both snapshots and the retention goes, and the venue starts
   const expected = toHex(encodeState(first.engine.state))
   await first.close()
 
-  const loaded = await loadState(
-    first.config,
-    { keys: site.keys, chain: first.chain },
-    {
-      segment_bytes: 2 * 1024 * 1024,
-    },
-  )
+  const loaded = await loadState(first.config, site, { segment_bytes: 2 * 1024 * 1024 })
   expect(toHex(encodeState(loaded.state)) === expected).toBe(true)
   await loaded.journal.close()
   await loaded.history.close()

@@ -4,9 +4,11 @@
  */
 import { expect } from 'bun:test'
 import type {
+  BatchDecision,
   BatchStage,
   ChainPort,
   ChainSinkPort,
+  ClosePosition,
   OutboxPort,
   SettlementPayload,
   SignedBatch,
@@ -23,6 +25,10 @@ type Mint = { mint: Uint8Array; decimals: number }
 /** What survives a restart of the venue: the ledger itself. */
 export class Ledger {
   slot = 100
+  /** The chain's clock; a test may move it. */
+  unixMs = (): number => Date.now()
+  /** Commits land at once; `withheld` ones when a test lands them or decides otherwise. */
+  withheld = false
   readonly notes = new MerkleTree()
   readonly spent = new SpentLog()
   readonly settled: SettlementPayload[] = []
@@ -125,7 +131,7 @@ export class MemoryChain implements ChainPort {
     }))
   }
   view() {
-    return { slot: this.ledger.slot, lag_ms: this.lag_ms, slot_ms: 400 }
+    return { slot: this.ledger.slot, lag_ms: this.lag_ms, slot_ms: 400, unix_ms: this.ledger.unixMs() }
   }
   health() {
     return this.health_now
@@ -158,6 +164,36 @@ export class MemoryChain implements ChainPort {
     this.args = undefined
   }
 
+  /** The newest commit that was sent, and what resolves it. */
+  sent: { close: ClosePosition; decide: (decision: BatchDecision) => void } | undefined
+
+  commit(close: ClosePosition): Promise<BatchDecision> {
+    return new Promise((decide) => {
+      this.sent = { close, decide }
+      if (!this.ledger.withheld) this.landCommit()
+    })
+  }
+  matched(): void {}
+
+  landCommit(): void {
+    const { close, decide } = this.sent!
+    const { seq, head } = close
+    const { config, slot } = this.ledger
+    this.ledger.config = {
+      ...config,
+      commit_seq: seq,
+      commit_head: head,
+      journal_seq: seq,
+      journal_head: head,
+    }
+    decide({ outcome: 'committed', slot, epoch: config.epoch, commit_seq: seq })
+  }
+
+  voidCommit(): void {
+    const { config, slot } = this.ledger
+    this.sent!.decide({ outcome: 'void', slot, epoch: config.epoch, commit_seq: config.commit_seq })
+  }
+
   get sink(): ChainSinkPort {
     return this.started().sink
   }
@@ -165,10 +201,14 @@ export class MemoryChain implements ChainPort {
     return this.started().outbox
   }
 
-  /** One more confirmed slot. */
-  tick(slots = 1): void {
+  /** Resolves when no batch is undecided and everything is durable. */
+  decided = async (): Promise<void> => {}
+
+  /** Confirmed slots, each reported; resolves when a batch that closed is decided, unless commits are withheld. */
+  async tick(slots = 1): Promise<void> {
     this.ledger.slot += slots
     this.sink.slot(this.ledger.slot)
+    if (!this.ledger.withheld) await this.decided()
   }
 
   /** Reports every leaf as finalized. */

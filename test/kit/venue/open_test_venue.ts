@@ -85,6 +85,8 @@ export function testConfig(data_dir: string): EngineConfig {
     order_life_slots_max: 10_000,
     settlement_parts_max: 28,
     retention_days: 30,
+    commit_ms: 6_400,
+    reopen_slots: 2,
   }
 }
 
@@ -122,6 +124,7 @@ export class TestSite {
     faults: JournalFaults = {},
   ): Promise<TestVenue> {
     const config = { ...testConfig(dir), ...change }
+    this.ledger.unixMs = () => this.unixMs()
     const chain = new MemoryChain(this.ledger)
     const hash = await openHashing({ dir: join(dir, 'trees'), key: this.keys.journal_key })
     const clock = { unixMs: () => this.unixMs(), monotonicMs: () => performance.now() + this.later_ms }
@@ -131,6 +134,11 @@ export class TestSite {
     const loaded = await loadState(config, ports, { segment_bytes: SEGMENT_BYTES, faults })
     const accounts = testAccounts()
     const engine = assemble(config, ports, loaded, { config: vault, mints: await chain.readMints() })
+    chain.decided = async () => {
+      await engine.sequencer.durable()
+      while (engine.state.closed !== undefined) await new Promise((resolve) => setImmediate(resolve))
+      await engine.sequencer.durable()
+    }
     restoreAccounts(engine, accounts)
     await start(engine, vault)
     const venue = jsonVenue(venueOf(engine, accounts))
