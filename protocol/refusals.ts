@@ -85,6 +85,9 @@ const LIST = [
   ['key_limit', 503, 'The bound on trading keys of the account is reached.'],
   ['settlement_backlog', 503, 'Too many matched orders wait for settlement.'],
   ['connection_limit', 503, 'Too many sockets are open.'],
+  ['lease_lost', 503, 'The chain has not shown lately that this instance holds the epoch.'],
+  ['unanchored', 503, 'The journal position on chain is too old.'],
+  ['outcome_unknown', 503, 'The command is stored and may be applied; send the same bytes again.'],
   ['enclave_unavailable', 503, 'The enclave agent does not answer.'],
   ['internal', 500, 'The venue failed; ask for the state of the command by its id.'],
 ] as const
@@ -123,7 +126,8 @@ export class Refusal extends Error {
   get status(): number {
     return REFUSAL_BY_CODE.get(this.code)!.status
   }
-  get applied(): 'no' | 'yes' {
-    return this.code === 'order_exists' ? 'yes' : 'no'
+  get applied(): 'no' | 'yes' | 'unknown' {
+    if (this.code === 'order_exists') return 'yes'
+    return this.code === 'outcome_unknown' || this.code === 'internal' ? 'unknown' : 'no'
   }
 }

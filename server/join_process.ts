@@ -138,7 +138,7 @@ async function openEngine(parts: ProcessParts, enclave: Enclave): Promise<Venue>
         tie_break_key,
         credential_key,
         settlement_seed: enclave.settlement_seed,
-        signStatement: (body) => enclave.signStatement(body),
+        statement_seed: enclave.statement_seed,
       },
       fatal,
     },

@@ -5,6 +5,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { BatchStage, ChainPort, SignedBatch, VaultConfig, VaultMint } from '../../engine/ports'
+import { publicKeyOf } from '../../protocol/sign'
 import { hexOf, MINTS, named } from './bench_config'
 
 type StartArgs = Parameters<ChainPort['start']>[0]
@@ -65,7 +66,7 @@ export class QuietChain implements ChainPort {
       boot_nonce: Uint8Array.fromHex(this.kept.boot_nonce),
       journal_head: Uint8Array.fromHex(this.kept.journal_head),
       admin: named('admin'),
-      settlement_signer: named('signer'),
+      settlement_signer: publicKeyOf(named('settlement')),
       exit_delay_s: 604_800,
       generation: 0,
       commit_seq: 0,
@@ -97,6 +98,9 @@ export class QuietChain implements ChainPort {
   view() {
     return { slot: this.kept.slot, lag_ms: 0, slot_ms: this.slot_ms }
   }
+  lease() {
+    return { age_ms: 0, covered_seq: this.kept.journal_seq }
+  }
   health(): ReturnType<ChainPort['health']> {
     return { settlement: 'wired', reasons: [], overdue: false }
   }
@@ -110,7 +114,7 @@ export class QuietChain implements ChainPort {
     const { epoch, boot_nonce, seq, head } = args
     Object.assign(this.kept, { epoch, boot_nonce: hexOf(boot_nonce) })
     this.keepHead(seq, head)
-    return { slot: this.kept.slot, signature }
+    return { slot: this.kept.slot, signature, confirmed_ms: Number.NEGATIVE_INFINITY }
   }
 
   start(args: StartArgs): void {
@@ -120,9 +124,8 @@ export class QuietChain implements ChainPort {
     this.land(args).catch(() => undefined)
   }
 
-  async anchor(_: number, { seq, head }: { seq: number; head: Uint8Array }): Promise<number> {
+  async anchor(_: number, { seq, head }: { seq: number; head: Uint8Array }): Promise<void> {
     this.keepHead(seq, head)
-    return seq
   }
 
   async close(): Promise<void> {

@@ -36,26 +36,25 @@ export type Engine = ReturnType<typeof assemble>
 export function assemble(config: EngineConfig, ports: EnginePorts, loaded: Loaded, first: FirstRead) {
   const { history, state } = loaded
   const { chain, clock, hash } = ports
-  const availability = new Availability(chain, () => anchoring.isOverdue())
+  const availability = new Availability(chain, config.lease_ms, () => anchoring.isOverdue())
   availability.halt(state.halted)
   const views = openViews(config, loaded, availability)
   const fatal = (error: Error) => {
     halt('journal_failed')
     ports.fatal(error)
   }
-  const writer = openWriter(ports, loaded, availability, views, fatal)
+  const writer = openWriter(config, ports, loaded, availability, views, fatal)
   const { sequencer, pump, anchoring } = writer
   /** Stops every acknowledgement at once, cancels included. */
   const halt = (reason: StopReason, details?: readonly string[]) => {
     availability.stop(reason, details)
-    sequencer.stop(new Refusal('internal'))
+    sequencer.stop(new Refusal('outcome_unknown'))
     pump.stop()
     anchoring.stop()
   }
   const grace = new DisconnectGrace(state, sequencer)
   const retention = new Retention(history, clock)
-  const seqDurable = () => sequencer.seq_durable
-  const snapshotting = openSnapshotting(config, ports, loaded, { seqDurable, fatal })
+  const snapshotting = openSnapshotting(config, ports, loaded, { sequencer, fatal })
   return {
     config,
     clock,
@@ -71,7 +70,7 @@ export function assemble(config: EngineConfig, ports: EnginePorts, loaded: Loade
     grace,
     retention,
     snapshotting,
-    sign: (body: Uint8Array) => ports.keys.signStatement(body),
+    keys: ports.keys,
     ...openWrites(config, state, chain, first.config.generation, fatal, { sequencer, availability, grace }),
     ...openReads(config, ports, loaded, views, first),
   }
@@ -95,6 +94,7 @@ type Views = ReturnType<typeof openViews>
 
 /** The sequencer and the parts that its durable records drive. */
 function openWriter(
+  { anchor_max_ms }: EngineConfig,
   { chain, clock, hash }: EnginePorts,
   { journal, history, facts, state, batchSeed }: Loaded,
   availability: Availability,
@@ -114,6 +114,7 @@ function openWriter(
     journal,
     clock,
     fatal,
+    barred: () => availability.barred(),
     durable: (entry) => applyDurable(affected, entry),
     released: () => {
       views.metrics.group()
@@ -130,6 +131,7 @@ function openWriter(
     chain,
     () => journal.head(),
     () => clock.monotonicMs(),
+    anchor_max_ms,
   )
   const affected = { ...views, history, facts, state, availability, outbox, anchoring }
   return { sequencer, landings, outbox, pump, anchoring }

@@ -1,10 +1,12 @@
 /** Starts a venue from its loaded state: rollback check, settings, trees, epoch, watcher and relayer. */
 import type { Settings } from '../commands'
+import { LIMITS } from '../limits'
 import type { VaultConfig } from '../ports'
 import { ChainSink, exitsOpen } from '../sequencer/chain_sink'
 import type { Engine } from './assemble'
-import { checkChain, openEpoch, takeEpoch } from './open_epoch'
-import { isSpentLogOf, restoreSpent, restoreTrees } from './restore'
+import { checkState } from './check_chain'
+import { takeEpoch } from './open_epoch'
+import { missingPast, restoreTrees } from './restore'
 
 /**
  * If the self-check or the chain contradicts the venue, it stays up, rejects all commands and reports the reason in its status.
@@ -16,27 +18,28 @@ export async function start(engine: Engine, config: VaultConfig, restore = false
   const { self_check_reasons } = engine.config
   // Before anything durable: no client would believe this epoch, and it would fence an instance they believe.
   if (self_check_reasons.length > 0) return engine.halt('self_check', self_check_reasons)
-  const reason = restore ? undefined : await checkChain(config, state, loaded.journal)
-  if (reason !== undefined) return engine.halt(reason)
+  const fault = restore ? undefined : (loaded.verdict.fault ?? checkState(config, state))
+  if (fault !== undefined) return engine.halt(fault)
+  await restoreTrees(state, hash)
+  const past = state.epoch === 0 ? await missingPast(engine, config) : []
+  if (past === 'incomplete') return engine.halt('restore_incomplete')
+  const opened = await takeEpoch(engine, config, restore)
+  if (typeof opened === 'string') return engine.halt(opened)
+  const { epoch, slot: epoch_slot, signature } = opened
+  // Nothing but boot records is in the journal before the own nonce is final on chain.
   const settings = settingsFor(engine, config)
   if (JSON.stringify(settings) !== JSON.stringify(state.settings)) {
     await sequencer.submit({ kind: 'configure', settings })
   }
-  if (restore) await restoreSpent(chain, config, state, sequencer)
-  await restoreTrees(state, hash)
-  if (restore && !isSpentLogOf(hash, config)) return engine.halt('restore_incomplete')
-  const ports = { chain, journal: loaded.journal, sequencer }
-  const { compose_hash } = engine.config
-  const opened = restore
-    ? ((await openEpoch(config, compose_hash, ports, restore)) ?? 'forked')
-    : await takeEpoch(config, compose_hash, ports, state)
-  if (typeof opened === 'string') return engine.halt(opened)
-  const { epoch } = opened
+  for (const command of past) await sequencer.submit(command)
+  await sequencer.submit({ kind: 'epoch_opened', epoch, slot: epoch_slot, signature })
+  const { clock, config: terms } = engine
+  const leased_ms = opened.confirmed_ms + terms.lease_ms * LIMITS.lease_wait
+  if (config.epoch > 0 && !opened.released) await Bun.sleep(Math.max(0, leased_ms - clock.monotonicMs()))
   // A pause may have ended. A program error needs the operator's judgement, which restarting the venue expresses.
   const resumes =
     state.halted === 'program_error' || (state.halted === 'vault_paused' && !opened.config.paused)
   if (resumes) await sequencer.submit({ kind: 'resumed' })
-  sequencer.useSigner({ venue: engine.intake.venue, epoch, sign: engine.sign })
   const sink = new ChainSink(state, hash, sequencer, engine.availability, engine.halt)
   chain.start({
     sink,

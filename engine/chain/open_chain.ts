@@ -16,6 +16,7 @@ import { Relayer } from './relayer/relayer'
 import { ExitEnds } from './watch/end_exits'
 import { readSettled } from './watch/settled'
 import { ExitWatch } from './watch/watch_exits'
+import { LeaseWatch } from './watch/watch_lease'
 import { KnownStates, LeafWatch } from './watch/watch_leaves'
 import { Verdicts, Watcher, watchPayer } from './watch/watcher'
 
@@ -64,7 +65,8 @@ export async function openChain(options: ChainOptions): Promise<ChainPort> {
   const { rpc, view, health } = client
   const genesis_hash = await readGenesis(rpc)
   await readConfig(client)
-  const loops: Promise<unknown>[] = [view.run(), watchPayer(client)]
+  const lease = new LeaseWatch(client)
+  const loops: Promise<unknown>[] = [view.run(), lease.run(), watchPayer(client)]
   let epoch = 0
   return {
     genesis_hash,
@@ -74,14 +76,17 @@ export async function openChain(options: ChainOptions): Promise<ChainPort> {
     readMints: () => readMints(client),
     readSettled: (after) => readSettled(client, after),
     view: () => view.now(),
+    lease: () => lease.now(),
     health: () => health.report(),
     async openEpoch(args, record) {
+      lease.claim(args)
       const landing = await openEpoch(client, args, record)
       epoch = args.epoch
       return landing
     },
     start(args) {
       epoch = args.epoch
+      lease.follow(() => args.outbox.head())
       loops.push(...startLoops(client, options, args))
     },
     anchor: (seq, own) => anchor(client, epoch, seq, own),

@@ -19,7 +19,7 @@ import type { Availability } from './availability'
 import type { DisconnectGrace } from './disconnect_grace'
 import { randomHashSeed } from './hash_seed'
 import { ReceiptCache } from './receipts'
-import type { Sequencer } from './sequencer'
+import { OutcomeUnknown, type Sequencer } from './sequencer'
 
 type Results = { [A in Extract<Answer, { result: unknown }> as A['kind']]: A['result'] }
 type WithReceipt<K extends keyof Results> = Results[K] & { receipt: wire.Receipt }
@@ -81,8 +81,8 @@ class Writes implements Pick<Venue, Write> {
   async disconnected(account_id: string, origin: string): Promise<void> {
     // Orders sent before the socket closed may still be in signature verification; they must be cancelled too.
     await this.parts.signatures.hold([])
+    if (!this.parts.state.accounts.get(account_id)?.armed.has(origin)) return
     this.require(account_id)
-    if (!this.parts.state.accounts.get(account_id)!.armed.has(origin)) return
     await this.parts.sequencer.submit({ kind: 'disconnected', account_id, origin })
   }
 
@@ -113,8 +113,19 @@ class Writes implements Pick<Venue, Write> {
       if (created_id !== undefined) receipts.set(created_id, group, receipt.index)
       return { ...answer.result, receipt } as unknown as WithReceipt<K>
     } catch (error) {
-      throw created_id === undefined ? error : this.withReceipt(error, created_id)
+      if (created_id === undefined) throw error
+      this.keepLater(error, created_id)
+      throw this.withReceipt(error, created_id)
     }
+  }
+
+  /** A command of unknown outcome may be released yet: its resend then finds the receipt. */
+  private keepLater(error: unknown, created_id: Uint8Array): void {
+    if (!(error instanceof OutcomeUnknown)) return
+    error.later.then(
+      ({ group, receipt }) => this.parts.receipts.set(created_id, group!, receipt!.index),
+      () => undefined,
+    )
   }
 
   /** An identical resend returns the original result; adds the receipt while it is kept. */

@@ -50,6 +50,17 @@ function decodeVault(data: readonly Uint8Array[]): Omit<VaultSnapshot, 'slot'> {
   return { config, tree, ring }
 }
 
+/** The config account of one slot. @throws VaultUnreadable, ChainUnavailable */
+export async function readConfigAccount(
+  client: VaultReader,
+  commitment: Commitment,
+): Promise<{ slot: number; config: ConfigAccount }> {
+  const { slot, data } = await readState(client, ['config'], commitment)
+  const config = decodeConfig(data[0]!)
+  if (!config) throw new VaultUnreadable('the vault has an unknown layout')
+  return { slot, config }
+}
+
 /** The payout queue of one slot. @throws VaultUnreadable, ChainUnavailable */
 export async function readQueue(
   client: VaultReader,

@@ -190,6 +190,8 @@ const LAYOUTS = {
   payout_stage: struct({ ...stamp, stage: payout_stage }),
   queue_capacity: struct({ ...stamp, capacity: uint }),
   queue_restored: struct({ ...stamp, next_payout: uint, payouts: list(struct(PAYOUT_TERMS)) }),
+  snapshot_taken: struct({ ...stamp, seq: uint, state_hash: b32 }),
+  released: struct(stamp),
 }
 export const KINDS = Object.keys(LAYOUTS) as commands.CommandKind[]
 

@@ -44,7 +44,9 @@ test('a replay that reaches another result refuses to start and names the record
   await open.close()
   // Another tie-break key stands for a build that computes auctions differently: its seeds differ.
   const keys = { ...site.keys, tie_break_key: testKeys('another').tie_break_key }
-  const loading = loadState(open.config, { keys, chain: open.chain }, { segment_bytes: 2 * 1024 * 1024 })
+  const loading = loadState(open.config, { keys, chain: open.chain }, await open.chain.readConfig(), {
+    segment_bytes: 2 * 1024 * 1024,
+  })
   const error = await loading.then(
     () => undefined,
     (reason: unknown) => reason,
