@@ -16,8 +16,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Journal } from '../engine/journal/contract'
 import { openJournal } from '../engine/journal/open_journal'
-import { publicKeyOf } from '../protocol/sign'
 import { SPARE_NAME } from '../engine/journal/segment_files'
+import { publicKeyOf } from '../protocol/sign'
 import { printTable, quantile } from './kit/figures'
 
 /** As the body of a place command with its signature. */

@@ -92,11 +92,8 @@ export function checkConfig(config: EngineConfig): string[] {
 function checkSettings(config: EngineConfig): string[] {
   const { errors, need } = collectErrors('')
   type Ranged = 'token_ttl_s' | 'settlement_parts_max' | 'retention_days' | keyof Terms
-  const needWithin = (
-    name: Ranged,
-    min: number,
-    max: number,
-  ) => need(isWithin(config[name], min, max), `${name}: ${min} to ${max}`)
+  const needWithin = (name: Ranged, min: number, max: number) =>
+    need(isWithin(config[name], min, max), `${name}: ${min} to ${max}`)
   const fee_anchor = fromHex(config.fee_anchor, 32)
   need(
     isWithin(config.instruments.length, 1, LIMITS.instruments_max),

@@ -5,7 +5,13 @@ import { encodeReceipt } from '../../protocol/bodies/receipt'
 import { venueId } from '../../protocol/bodies/venue_id'
 import { equalBytes, toHex } from '../../protocol/bytes'
 import { verifySignature } from '../../protocol/ed25519'
-import { type ChainPoint, type GroupAuthor, type Journal, JournalDamaged, type SignedGroup } from '../journal/contract'
+import {
+  type ChainPoint,
+  type GroupAuthor,
+  type Journal,
+  JournalDamaged,
+  type SignedGroup,
+} from '../journal/contract'
 import { decodeCommand } from '../machine/codec/command_codec'
 import type { State } from '../machine/state/state'
 import type { ChainPort, VaultConfig } from '../ports'
@@ -17,7 +23,10 @@ export type ChainFault = Exclude<StopReason, 'journal_failed' | 'restore_incompl
 type Deployment = Pick<ChainPort, 'genesis_hash' | 'program_id' | 'config_account'>
 
 /** The place in the journal that the chain states. */
-export const positionOf = ({ journal_seq: seq, journal_head: head }: VaultConfig): ChainPoint => ({ seq, head })
+export const positionOf = ({ journal_seq: seq, journal_head: head }: VaultConfig): ChainPoint => ({
+  seq,
+  head,
+})
 
 /**
  * Judges what the files hold before any of it is used: heads up to the position on chain, and behind it that every group is
@@ -44,7 +53,8 @@ export async function judgeJournal(
         if (kind === 'epoch_intended') continue
         // A later epoch that is in use was final once.
         if (author.epoch > config.epoch && isSigned(group)) return { fault: 'chain_unknown', released: false }
-        if (author.epoch !== config.epoch || !isSigned(group)) return { fault: 'tail_unsigned', released: false }
+        if (author.epoch !== config.epoch || !isSigned(group))
+          return { fault: 'tail_unsigned', released: false }
         released = lastKind(group) === 'released'
       }
     }
@@ -91,7 +101,8 @@ export async function journaledHash(journal: Journal, point: ChainPoint): Promis
     }
     return undefined
   } catch (error) {
-    if (error instanceof RangeError || (error instanceof JournalDamaged && error.file === 'chain')) return undefined
+    if (error instanceof RangeError || (error instanceof JournalDamaged && error.file === 'chain'))
+      return undefined
     throw error
   }
 }
@@ -99,7 +110,8 @@ export async function journaledHash(journal: Journal, point: ChainPoint): Promis
 /** Undefined when the state that the journal leads to may trade on this chain. */
 export function checkState(config: VaultConfig, state: State): ChainFault | undefined {
   const newest = Math.max(0, ...state.epochs.filter(({ slot }) => slot > 0).map(({ epoch }) => epoch))
-  if (config.epoch < newest || config.last_batch < (state.settlement.landed?.batch_id ?? 0)) return 'chain_unknown'
+  if (config.epoch < newest || config.last_batch < (state.settlement.landed?.batch_id ?? 0))
+    return 'chain_unknown'
   const is_own = state.epochs.some(({ boot_nonce }) => equalBytes(boot_nonce, config.boot_nonce))
   // An empty journal against a used vault is a lost disk, not a second instance.
   if (config.epoch > 0 && !is_own) return state.epochs.length === 0 ? 'rolled_back' : 'forked'

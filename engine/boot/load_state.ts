@@ -15,7 +15,7 @@ import type { ChainPort, KeysPort, VaultConfig } from '../ports'
 import { PublicFacts } from '../reads/public_facts'
 import { randomHashSeed } from '../sequencer/hash_seed'
 import { journaledSeeds } from '../sequencer/seeds'
-import { judgeJournal, journaledHash, positionOf } from './check_chain'
+import { journaledHash, judgeJournal, positionOf } from './check_chain'
 import { replay } from './replay'
 
 export type Loaded = {

@@ -40,7 +40,8 @@ export function readFrame(
   if (sector_end - at < FRAME_HEADER_BYTES) return undefined
   const header = decodeFrameHeader(bytes, at)
   if (header === undefined) throw damaged('the header of a group is not what was written')
-  if (header.frame !== from.frames || header.seq_first !== from.seq + 1) throw damaged('a group is out of place')
+  if (header.frame !== from.frames || header.seq_first !== from.seq + 1)
+    throw damaged('a group is out of place')
   const end = at + frameBytes(header.plain_bytes)
   if (end > bytes.length) return undefined
   const plain = unsealFrame(bytes, at, header, from.head, segment.keys.frame)

@@ -9,7 +9,8 @@ import type { ChainPort } from '../ports'
 const HALT_TEXT: Record<HaltReason, string> = {
   vault_frozen: 'the vault is frozen: funds leave by escape on chain',
   vault_paused: 'the vault is paused by its admin',
-  forked: 'another instance opened an epoch this journal does not know: stop all but one and restart it',
+  forked:
+    'another instance opened an epoch, or wrote to its journal, that this journal does not know: keep the instance that holds the epoch and stop this one; if its disk is lost, restore from the chain',
   rolled_back:
     'the chain is ahead of this journal: restore a backup whose head matches, or restore from the chain',
   root_mismatch: "the note tree on chain differs from the venue's: restore from the chain",

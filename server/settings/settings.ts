@@ -188,7 +188,8 @@ const ROWS = {
     read: integer(LIMITS.lease_min_ms, LIMITS.lease_max_ms),
   },
   TACIT_ANCHOR_MAX_MS: {
-    meaning: 'Age of an acknowledged record without a position on chain beyond which nothing is acknowledged.',
+    meaning:
+      'Age of an acknowledged record without a position on chain beyond which nothing is acknowledged.',
     fallback: String(LIMITS.anchor_max_ms),
     read: integer(LIMITS.anchor_max_min_ms, LIMITS.anchor_max_max_ms),
   },

@@ -125,7 +125,7 @@ test('a clone that opens the next epoch fences the venue it was copied from, and
   await running.close()
   // The one that was copied comes back: the chain has a story its journal lacks.
   const again = await site.openVenue()
-  await stopped(again, 'ahead of this journal')
+  await stopped(again, 'another instance')
   await solvent()
   await clone.close()
 }, 30_000)

@@ -1,11 +1,27 @@
 /** Groups come back as they were appended, across segments and reopening. */
 import { expect, test } from 'bun:test'
-import { JournalClosed, JournalDamaged, JournalLocked, type SignedGroup } from '../../../engine/journal/contract'
+import {
+  JournalClosed,
+  JournalDamaged,
+  JournalLocked,
+  type SignedGroup,
+} from '../../../engine/journal/contract'
 import { openJournal } from '../../../engine/journal/open_journal'
 import { LIMITS } from '../../../engine/limits'
 import { encodeReceipt } from '../../../protocol/bodies/receipt'
 import { verifySignature } from '../../../protocol/ed25519'
-import { all, failure, KEY, open, records, SEGMENT_BYTES, SIGNER, segmentFiles, withFolder, write } from './folder'
+import {
+  all,
+  failure,
+  KEY,
+  open,
+  records,
+  SEGMENT_BYTES,
+  SIGNER,
+  segmentFiles,
+  withFolder,
+  write,
+} from './folder'
 
 test('what was appended is read back in order, also after a restart', async () => {
   await withFolder(async (dir) => {
@@ -134,7 +150,8 @@ test('every group is stored with the signature of its author, whose certificate 
     journal.signAs(later)
     ends.push(await journal.append(records(12)))
     const stored: SignedGroup[] = []
-    for await (const groups of journal.readGroups({ seq: 0, head: new Uint8Array(32) })) stored.push(...groups)
+    for await (const groups of journal.readGroups({ seq: 0, head: new Uint8Array(32) }))
+      stored.push(...groups)
     await journal.close()
     expect(segmentFiles(dir).length).toBeGreaterThan(3)
     expect(stored.map(({ seq, head, signature }) => ({ seq_last: seq, head, signature }))).toEqual(ends)
@@ -142,7 +159,13 @@ test('every group is stored with the signature of its author, whose certificate 
       const { epoch, certificate } = at === stored.length - 1 ? later : SIGNER
       expect(author).toEqual({ epoch, statement_key: SIGNER.statement_key, certificate })
       expect(stated).toEqual(at === 1 ? root : new Uint8Array(32))
-      const body = encodeReceipt({ venue: SIGNER.venue, epoch: BigInt(epoch), seq: BigInt(seq), head, root: stated })
+      const body = encodeReceipt({
+        venue: SIGNER.venue,
+        epoch: BigInt(epoch),
+        seq: BigInt(seq),
+        head,
+        root: stated,
+      })
       expect(verifySignature(signature, body, SIGNER.statement_key)).toBe(true)
     })
   })
@@ -154,7 +177,8 @@ test('groups may be read from any of their ends on, and from no other place', as
     const journal = await open(dir)
     const read = async (seq: number, head: Uint8Array) => {
       const found: number[] = []
-      for await (const groups of journal.readGroups({ seq, head })) found.push(...groups.map((one) => one.seq))
+      for await (const groups of journal.readGroups({ seq, head }))
+        found.push(...groups.map((one) => one.seq))
       return found
     }
     expect(await read(2, ends[0]!.head)).toEqual([4, 6])

@@ -4,7 +4,14 @@ import { createHash } from 'node:crypto'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Appended, GroupSigner, Journal, JournalFaults, JournalRecord, NewRecord } from '../../../engine/journal/contract'
+import type {
+  Appended,
+  GroupSigner,
+  Journal,
+  JournalFaults,
+  JournalRecord,
+  NewRecord,
+} from '../../../engine/journal/contract'
 import { readRecords } from '../../../engine/journal/frame'
 import { openJournal } from '../../../engine/journal/open_journal'
 import { readSegments, recover } from '../../../engine/journal/read_segments'

@@ -69,7 +69,9 @@ test('what changes while it is written is no snapshot', async () => {
     const store = openSnapshotStore({ dir, key: KEY })
     let length = 10
     const changing = () => [state(length++)]
-    expect(await failure(store.writeSnapshot({ seq: 1, head: head(1) }, changing, undefined))).toBeInstanceOf(Error)
+    expect(await failure(store.writeSnapshot({ seq: 1, head: head(1) }, changing, undefined))).toBeInstanceOf(
+      Error,
+    )
     expect(store.seqs()).toEqual([])
   })
 })
@@ -92,7 +94,8 @@ test('a file that changes between the check and the reading is noticed', async (
 test('two snapshots are kept, newest by seq', async () => {
   await withFolder(async (dir) => {
     const store = openSnapshotStore({ dir, key: KEY })
-    for (const seq of [9, 10, 11]) await store.writeSnapshot({ seq, head: head(seq) }, whole(state(100)), seq - 1)
+    for (const seq of [9, 10, 11])
+      await store.writeSnapshot({ seq, head: head(seq) }, whole(state(100)), seq - 1)
     expect(names(dir)).toEqual(['0000000000000010.snapshot', '0000000000000011.snapshot'])
   })
 })
@@ -150,9 +153,9 @@ test('a snapshot under another key or an unfinished one does not count', async (
     save(join(dir, 'snapshot.unfinished'), state(500))
     await store.writeSnapshot({ seq: 4, head: head(4) }, whole(state(10)), undefined)
     expect((await store.newestValid()).snapshot?.seq).toBe(4)
-    expect(await failure(store.writeSnapshot({ seq: 5, head: new Uint8Array(31) }, whole(state(1)), undefined))).toBeInstanceOf(
-      RangeError,
-    )
+    expect(
+      await failure(store.writeSnapshot({ seq: 5, head: new Uint8Array(31) }, whole(state(1)), undefined)),
+    ).toBeInstanceOf(RangeError)
   })
 })
 
@@ -162,7 +165,8 @@ test('a snapshot that the journal does not name, or names with another hash, doe
     const point = { seq: 7, head: head(7) }
     const state_hash = await store.writeSnapshot(point, whole(state(MIB + 9)), undefined)
     expect(state_hash).toEqual(sha256(state(MIB + 9)))
-    const found = async (hash: Uint8Array | undefined) => (await store.newestValid(async () => hash)).snapshot?.seq
+    const found = async (hash: Uint8Array | undefined) =>
+      (await store.newestValid(async () => hash)).snapshot?.seq
     expect(await found(state_hash)).toBe(7)
     expect(await found(undefined)).toBeUndefined()
     expect(await found(sha256(state(MIB + 8)))).toBeUndefined()

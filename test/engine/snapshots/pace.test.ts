@@ -4,12 +4,18 @@ import { expect, test } from 'bun:test'
 import type { History } from '../../../engine/history/contract'
 import type { Journal } from '../../../engine/journal/contract'
 import type { PublicFacts } from '../../../engine/reads/public_facts'
-import { type MadeSnapshot, SnapshotDisagrees, type SnapshotPoint } from '../../../engine/snapshots/open_snapshot_maker'
 import type { Sequencer } from '../../../engine/sequencer/sequencer'
+import {
+  type MadeSnapshot,
+  SnapshotDisagrees,
+  type SnapshotPoint,
+} from '../../../engine/snapshots/open_snapshot_maker'
 import { Snapshotting } from '../../../engine/snapshots/snapshotting'
 
 /** A venue at `seq`, whose snapshots take `took_ms` and end as `outcome` says. */
-function site(outcome: () => Promise<MadeSnapshot> = async () => ({ state_hash: new Uint8Array(32), retire_before: 0 })) {
+function site(
+  outcome: () => Promise<MadeSnapshot> = async () => ({ state_hash: new Uint8Array(32), retire_before: 0 }),
+) {
   const made: SnapshotPoint[] = []
   const retired: number[] = []
   const fatal: Error[] = []
