@@ -193,6 +193,8 @@ export const LIMITS = {
   commit_ms: 6_400,
   reopen_slots_max: 10_000,
   reopen_slots: 10,
+  /** Shortest interval at which a provider is asked whether the own epoch is the chain's. */
+  lease_look_ms: 100,
   /** Multiple of `lease_ms` after which a predecessor's lease is over, whatever the rates of the two clocks. */
   lease_wait: 1.25,
 

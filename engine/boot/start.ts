@@ -33,9 +33,7 @@ export async function start(engine: Engine, config: VaultConfig, restore = false
   }
   for (const command of past) await sequencer.submit(command)
   await sequencer.submit({ kind: 'epoch_opened', epoch, slot: epoch_slot, signature })
-  const { clock, config: terms } = engine
-  const leased_ms = opened.confirmed_ms + terms.lease_ms * LIMITS.lease_wait
-  if (config.epoch > 0 && !opened.released) await Bun.sleep(Math.max(0, leased_ms - clock.monotonicMs()))
+  if (epoch > 1 && !opened.released) await untilFree(engine, opened.confirmed_ms)
   // A pause may have ended. A program error needs the operator's judgement, which restarting the venue expresses.
   const resumes =
     state.halted === 'program_error' || (state.halted === 'vault_paused' && !opened.config.paused)
@@ -57,7 +55,16 @@ export async function start(engine: Engine, config: VaultConfig, restore = false
   engine.grace.begin()
   engine.retention.begin()
   engine.snapshotting.begin()
+  while (chain.lease().age_ms > engine.config.lease_ms) await Bun.sleep(LIMITS.release_look_ms)
   engine.availability.serve()
+}
+
+/** Waits until the lease of the instance that held the epoch before is over, by its clock too. */
+async function untilFree({ clock, config }: Engine, confirmed_ms: number): Promise<void> {
+  const free_ms = confirmed_ms + config.lease_ms * LIMITS.lease_wait
+  for (let now_ms = clock.monotonicMs(); now_ms < free_ms; now_ms = clock.monotonicMs()) {
+    await Bun.sleep(free_ms - now_ms)
+  }
 }
 
 /** In one field order, so that equal settings are equal as JSON. */

@@ -75,7 +75,7 @@ export type JournalOptions = {
 }
 /** Writes and syncs are counted from the opening of the journal, 1 = the first. */
 export type JournalFaults = {
-  /** This write fails with ENOSPC after half of its bytes. */
+  /** This write fails with ENOSPC after half of its sectors. */
   write_fails_at?: number
   /** This fdatasync fails with EIO. */
   sync_fails_at?: number

@@ -182,7 +182,7 @@ export class SegmentWriter {
     }
     sealFrame(frame, header, groups, from.head, this.keys.frame)
     if (++this.writes === this.options.faults.write_fails_at) {
-      writeWhole(this.fd, frame, bytes >> 1, from.offset)
+      writeWhole(this.fd, frame, (bytes >> 1) & -SECTOR_BYTES, from.offset)
       throw Object.assign(new Error('ENOSPC: no space left on device, write'), { code: 'ENOSPC' })
     }
     writeWhole(this.fd, frame, bytes, from.offset)

@@ -40,6 +40,8 @@ type Sequenced = {
 export class OutcomeUnknown extends Refusal {
   constructor(readonly later: Promise<Sequenced>) {
     super('outcome_unknown')
+    // Most callers ask for nothing later.
+    later.catch(() => undefined)
   }
 }
 

@@ -55,7 +55,7 @@ export class LeaseWatch {
       } catch {
         failures += 1
       }
-      const pause_ms = Math.max(LIMITS.slot_poll_min_ms, view.slotMs())
+      const pause_ms = Math.max(LIMITS.lease_look_ms, view.slotMs())
       await rpc.sleep(Math.min(LIMITS.rpc_backoff_max_ms, pause_ms * 2 ** Math.min(failures, 5)))
     }
   }
