@@ -11,7 +11,7 @@ import type { LimitState, Session } from './venue'
 
 // Clock and keys
 
-/** Wall clock for record stamps (facts, never decisions) and a monotonic clock for tokens and limits. */
+/** A clock for stamps, and a monotonic one for tokens and limits. The engine's own stamps are of the chain's clock. */
 export interface ClockPort {
   unixMs(): number
   monotonicMs(): number
@@ -42,6 +42,8 @@ export interface ChainPort {
   readMints(): Promise<VaultMint[]>
   /** Finalized settlement batches with an id above `after`, ascending. */
   readSettled(after: number): Promise<SettledBatch[]>
+  /** The chain's clock at confirmed, continued by elapsed time: the host's wall clock decides nothing. */
+  unixMs(): number
   /** Confirmed slot now, its age and the measured slot time. */
   view(): { slot: number; lag_ms: number; slot_ms: number }
   /**

@@ -98,6 +98,9 @@ export class QuietChain implements ChainPort {
   view() {
     return { slot: this.kept.slot, lag_ms: 0, slot_ms: this.slot_ms }
   }
+  unixMs(): number {
+    return Date.now()
+  }
   lease() {
     return { age_ms: 0, covered_seq: this.kept.journal_seq }
   }

@@ -35,7 +35,11 @@ export type Engine = ReturnType<typeof assemble>
 
 export function assemble(config: EngineConfig, ports: EnginePorts, loaded: Loaded, first: FirstRead) {
   const { history, state } = loaded
-  const { chain, clock, hash } = ports
+  const { chain, hash } = ports
+  const clock: ClockPort = {
+    unixMs: () => chain.unixMs(),
+    monotonicMs: () => ports.clock.monotonicMs(),
+  }
   const availability = new Availability(chain, config.lease_ms, () => anchoring.isOverdue())
   availability.halt(state.halted)
   const views = openViews(config, loaded, availability)
@@ -43,7 +47,7 @@ export function assemble(config: EngineConfig, ports: EnginePorts, loaded: Loade
     halt('journal_failed')
     ports.fatal(error)
   }
-  const writer = openWriter(config, ports, loaded, availability, views, fatal)
+  const writer = openWriter(config, { ...ports, clock }, loaded, availability, views, fatal)
   const { sequencer, pump, anchoring } = writer
   /** Stops every acknowledgement at once, cancels included. */
   const halt = (reason: StopReason, details?: readonly string[]) => {
@@ -54,7 +58,7 @@ export function assemble(config: EngineConfig, ports: EnginePorts, loaded: Loade
   }
   const grace = new DisconnectGrace(state, sequencer)
   const retention = new Retention(history, clock)
-  const snapshotting = openSnapshotting(config, ports, loaded, { sequencer, fatal })
+  const snapshotting = openSnapshotting(config, { ...ports, clock }, loaded, { sequencer, fatal })
   return {
     config,
     clock,
@@ -72,7 +76,7 @@ export function assemble(config: EngineConfig, ports: EnginePorts, loaded: Loade
     snapshotting,
     keys: ports.keys,
     ...openWrites(config, state, chain, first.config.generation, fatal, { sequencer, availability, grace }),
-    ...openReads(config, ports, loaded, views, first),
+    ...openReads(config, { ...ports, clock }, loaded, views, first),
   }
 }
 

@@ -43,8 +43,6 @@ export type ChainOptions = {
   /** 0 for endpoints that do not forward v1 transactions. Default 1. */
   transactions?: TransactionVersion
   monotonicMs?: () => number
-  /** Default: the system's clock. */
-  unixMs?: () => number
 }
 
 /** Half a cent to a few cents per batch; 0.1 SOL pays for some thousand batches. */
@@ -68,6 +66,7 @@ export async function openChain(options: ChainOptions): Promise<ChainPort> {
   const lease = new LeaseWatch(client)
   const loops: Promise<unknown>[] = [view.run(), lease.run(), watchPayer(client)]
   let epoch = 0
+  while (lease.unixMs() === 0 && !rpc.closed) await rpc.sleep(LIMITS.slot_poll_min_ms)
   return {
     genesis_hash,
     program_id: client.vault.program,
@@ -77,6 +76,7 @@ export async function openChain(options: ChainOptions): Promise<ChainPort> {
     readSettled: (after) => readSettled(client, after),
     view: () => view.now(),
     lease: () => lease.now(),
+    unixMs: () => lease.unixMs(),
     health: () => health.report(),
     async openEpoch(args, record) {
       lease.claim(args)
@@ -87,7 +87,7 @@ export async function openChain(options: ChainOptions): Promise<ChainPort> {
     start(args) {
       epoch = args.epoch
       lease.follow(() => args.outbox.head())
-      loops.push(...startLoops(client, options, args))
+      loops.push(...startLoops(client, options.hash, () => lease.unixMs(), args))
     },
     anchor: (seq, own) => anchor(client, epoch, seq, own),
     async close() {
@@ -128,7 +128,8 @@ async function connect(options: ChainOptions): Promise<ChainClient> {
 /** Starts every loop but the slot view and the payer's. The relayer signs nothing while a verdict of the watcher stands. */
 function startLoops(
   client: ChainClient,
-  options: ChainOptions,
+  hash: HashPort,
+  unixMs: () => number,
   args: Parameters<ChainPort['start']>[0],
 ): Promise<unknown>[] {
   const { sink, outbox, epoch, last_batch, own_boot_nonces } = args
@@ -138,9 +139,9 @@ function startLoops(
   const exits = new ExitWatch(client, sink, args.exits_open)
   const { monotonicMs } = view.options
   const relayer = new Relayer(client, { outbox, states, epoch, monotonicMs, verdicts })
-  const payments = new PayLoop(client, { sink, outbox, verdicts, unixMs: options.unixMs ?? Date.now })
+  const payments = new PayLoop(client, { sink, outbox, verdicts, unixMs })
   const ends = new ExitEnds(client, outbox, exits, verdicts)
-  const leaves = new LeafWatch(client, options.hash, states, sink, args.leaf_count)
+  const leaves = new LeafWatch(client, hash, states, sink, args.leaf_count)
   const watcher = new Watcher(client, verdicts, leaves, exits, () => relayer.newestFinal())
   view.onSlot((slot) => sink.slot(slot))
   return [watcher.run(), relayer.run(), payments.run(), payments.grow(), ends.run()]

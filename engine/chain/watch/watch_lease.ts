@@ -1,29 +1,33 @@
-/** Watches by which right this instance acts: the config at confirmed, on each provider apart from all other loops. */
+/** Watches by which right this instance acts, and the chain's time: at confirmed, on each provider apart from all other loops. */
 import { equalBytes } from '../../../protocol/bytes'
 import type { ConfigAccount } from '../../../protocol/vault/accounts'
 import { LIMITS } from '../../limits'
 import type { ChainPort, OutboxPort } from '../../ports'
 import type { ChainClient } from '../client/chain_client'
-import { readConfigAccount } from '../client/read_vault'
+import { readConfigAndClock } from '../client/read_vault'
 
 type Own = { epoch: number; boot_nonce: Uint8Array }
+/** What one provider shows: since when its newest answer holds, if it shows the own epoch, position and time. */
+type Shown = { as_of_ms: number; seq: number; unix_s: number }
+const NOTHING: Shown = { as_of_ms: Number.NEGATIVE_INFINITY, seq: 0, unix_s: 0 }
 
 export class LeaseWatch {
   #own: Own | undefined
   #head: OutboxPort['head'] | undefined
-  /** By provider: since when its newest answer holds, if it shows the own epoch, and the position that it shows. */
-  readonly #shown: { as_of_ms: number; seq: number }[]
+  readonly #shown: Shown[]
+  /** The agreed time, and when it was first shown. */
+  #time = { unix_s: 0, at_ms: 0 }
   /** By provider: newest slot. */
   readonly #seen: number[] = []
 
   constructor(readonly client: Pick<ChainClient, 'rpc' | 'address' | 'view'>) {
-    this.#shown = client.rpc.hosts.map(() => ({ as_of_ms: Number.NEGATIVE_INFINITY, seq: 0 }))
+    this.#shown = client.rpc.hosts.map(() => NOTHING)
   }
 
   /** The instance acts by this epoch from now on; nothing shown before counts for it. */
   claim(own: Own): void {
     this.#own = own
-    this.#shown.fill({ as_of_ms: Number.NEGATIVE_INFINITY, seq: 0 })
+    this.#shown.fill(NOTHING)
   }
 
   /** Positions count from now on: those of the own journal. */
@@ -38,6 +42,12 @@ export class LeaseWatch {
     return { age_ms: view.options.monotonicMs() - as_of_ms, covered_seq }
   }
 
+  /** The chain's time, continued by elapsed time; 0 before a quorum has shown one. */
+  unixMs(): number {
+    const { unix_s, at_ms } = this.#time
+    return unix_s === 0 ? 0 : Math.floor(1_000 * unix_s + this.client.view.options.monotonicMs() - at_ms)
+  }
+
   /** Polls every provider until the pool closes; resolves then. */
   async run(): Promise<void> {
     await Promise.all(this.client.rpc.hosts.map((_, at) => this.#poll(at)))
@@ -49,7 +59,7 @@ export class LeaseWatch {
     for (let failures = 0; !rpc.closed; ) {
       const asked_ms = view.options.monotonicMs()
       try {
-        const value = await readConfigAccount(reader, 'confirmed')
+        const value = await readConfigAndClock(reader, 'confirmed')
         failures = 0
         if (view.fresh('confirmed', [{ at, value }], this.#seen).length > 0) this.#take(at, value, asked_ms)
       } catch {
@@ -60,13 +70,19 @@ export class LeaseWatch {
     }
   }
 
-  #take(at: number, { slot, config }: { slot: number; config: ConfigAccount }, asked_ms: number): void {
+  #take(
+    at: number,
+    { slot, config, unix_s }: Awaited<ReturnType<typeof readConfigAndClock>>,
+    asked_ms: number,
+  ): void {
     const { view } = this.client
     const own = this.#own
     const is_own = own?.epoch === config.epoch && equalBytes(own.boot_nonce, config.boot_nonce)
     const lag_ms = Math.max(0, view.agreed('confirmed') - slot) * view.slotMs()
     const as_of_ms = is_own ? asked_ms - lag_ms : Number.NEGATIVE_INFINITY
-    this.#shown[at] = { as_of_ms, seq: this.#isOwnPosition(config) ? config.journal_seq : 0 }
+    this.#shown[at] = { as_of_ms, seq: this.#isOwnPosition(config) ? config.journal_seq : 0, unix_s }
+    const agreed_s = this.client.rpc.reached(this.#shown.map((one) => one.unix_s))!
+    if (agreed_s > this.#time.unix_s) this.#time = { unix_s: agreed_s, at_ms: view.options.monotonicMs() }
   }
 
   #isOwnPosition({ journal_seq, journal_head }: ConfigAccount): boolean {

@@ -92,6 +92,7 @@ export class MemoryChain implements ChainPort {
   private args: StartArgs | undefined
   health_now: ReturnType<ChainPort['health']> = { settlement: 'wired', reasons: [], overdue: false }
   lag_ms = 0
+  unixMs = (): number => Date.now()
   /** Age of the newest view of the own epoch; beyond `lease_ms` the lease is lost. */
   lease_age_ms = 0
   /** Set to make the next calls of `anchor` fail. */
