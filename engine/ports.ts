@@ -113,7 +113,7 @@ export const SETTLEMENT_REASONS = {
 export type SettlementReason = keyof typeof SETTLEMENT_REASONS
 export type ProviderReason = 'provider_disagrees' | 'provider_ahead' | 'provider_behind' | 'provider_silent'
 
-/** The chain is already past the requested epoch: an earlier run of this instance, or another instance, opened it. */
+/** The chain is past the requested epoch, or the stated position: an earlier run of this instance, or another one, was first. */
 export class EpochTaken extends Error {
   override readonly name = 'EpochTaken'
 }

@@ -61,12 +61,13 @@ export async function openEpoch(
   return landing ?? newest
 }
 
-/** While the other epoch is not finalized yet, only the program's error reports it. */
+/** Another epoch or position landed meanwhile; while it is not finalized yet, only the program's error reports it. */
+const OVERTAKEN: readonly string[] = ['epoch_out_of_sequence', 'journal_regressed', 'journal_conflict']
+
 function asEpochTaken(error: unknown): never {
-  if (error instanceof ChainProgramError && error.failure.name === 'epoch_out_of_sequence') {
-    throw new EpochTaken('the chain is already past this epoch')
-  }
-  throw error
+  const name = error instanceof ChainProgramError ? error.failure.name : undefined
+  if (name === undefined || !OVERTAKEN.includes(name)) throw error
+  throw new EpochTaken('the chain is already past this epoch')
 }
 
 /**

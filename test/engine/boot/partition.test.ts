@@ -99,7 +99,13 @@ async function until(holds: () => boolean): Promise<void> {
 
 test(`an instance cut off ends before its successor begins, whatever the cut (${ROUNDS} rounds, seed ${SEED})`, async () => {
   const random = new Random(SEED)
-  const figures = { acknowledged: 0, past_lease_ms: 0, gap_min_ms: Number.POSITIVE_INFINITY }
+  const figures = {
+    rounds: 0,
+    overtaken: 0,
+    acknowledged: 0,
+    past_lease_ms: 0,
+    gap_min_ms: Number.POSITIVE_INFINITY,
+  }
   let dir = join(world.site.dir, 'life-0')
   let { venue: old, own } = await openBehind(dir)
   await issue()
@@ -112,12 +118,21 @@ test(`an instance cut off ends before its successor begins, whatever the cut (${
     const cut_ms = performance.now()
     for (const endpoint of own.slice(0, count)) cut(endpoint)
     const next = await openBehind(copy)
+    if (next.venue.status().matching === 'stopped') {
+      // The old one anchored behind the copy: the copy is not the newest any more.
+      expect(next.venue.status().reasons.join()).toContain('rolled_back')
+      figures.overtaken++
+      await Promise.all([first.stop(), next.venue.close()])
+      for (const endpoint of own) [endpoint.silent, endpoint.hanging, endpoint.lies] = [false, false, {}]
+      continue
+    }
     const second = client(next.venue)
     await until(() => second.acknowledged.length > 3)
     await Bun.sleep(random.between(0, LEASE_MS))
     const [last, begun] = [first.acknowledged.at(-1)!, second.acknowledged[0]!]
     expect(`${name}: ${last < begun}`).toBe(`${name}: true`)
-    expect(next.venue.identity().epoch).toBe(round + 1)
+    expect(next.venue.identity().epoch).toBe(round - figures.overtaken + 1)
+    figures.rounds = round
     figures.acknowledged += first.acknowledged.length + second.acknowledged.length
     figures.gap_min_ms = Math.min(figures.gap_min_ms, begun - last)
     const ends_lease = count >= 2 && cut !== swallow

@@ -75,7 +75,8 @@ export class EmbeddedSite {
     })
     this.port = port
     const settlement_parts_max = this.transactions === 0 ? 5 : 28
-    const template = { ...testConfig(data_dir), settlement_parts_max }
+    // Chain, providers and venues share one thread here: a short lease would be lost to a busy machine.
+    const template = { ...testConfig(data_dir), settlement_parts_max, lease_ms: 2_000 }
     const mints = template.mints.map((mint) => ({ ...mint, mint: mint.decimals === 9 ? JTO : USDC }))
     const instruments = template.instruments.map((one) => ({ ...one, base_mint: JTO, quote_mint: USDC }))
     const clock = { unixMs: () => Date.now(), monotonicMs: () => performance.now() }
