@@ -1,4 +1,4 @@
-/** Judges a journal by the chain: its position, the author of its tail, and the state it leads to (settlement.md "Boot"). */
+/** Judges a journal by the chain: position, author of the tail, state (settlement.md "Nothing is believed because it decrypts"). */
 
 import { encodeStatement } from '../../protocol/bodies/binding'
 import { encodeReceipt } from '../../protocol/bodies/receipt'

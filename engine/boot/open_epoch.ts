@@ -1,4 +1,4 @@
-/** Opens the next epoch: boot record, `open_epoch`, finality (settlement.md "Boot"). */
+/** Opens the next epoch: boot record, `open_epoch`, finality (settlement.md "Nothing is believed because it decrypts"). */
 
 import { randomBytes } from 'node:crypto'
 import { encodeStatement } from '../../protocol/bodies/binding'

@@ -1,6 +1,6 @@
 /** Queues groups in the journal's worker, signs and writes them, one frame at a time. */
 
-import { createPrivateKey, type KeyObject, sign } from 'node:crypto'
+import { createPrivateKey, sign } from 'node:crypto'
 import { encodeReceipt } from '../../protocol/bodies/receipt'
 import { concatBytes } from '../../protocol/bytes'
 import { LIMITS } from '../limits'
@@ -37,8 +37,7 @@ export function commitQueue(
   let waiting: Uint8Array[] = []
   let dead = false
   let running: Promise<void> | undefined
-  let key: KeyObject | undefined
-  let signer: GroupSigner | undefined
+  let signReceipt: SignReceipt | undefined
 
   async function run(): Promise<void> {
     // Group commit: one turn of the event loop receives the groups that arrived during the last sync.
@@ -54,7 +53,7 @@ export function commitQueue(
     let point: ChainPoint = writer.position as Position
     let bytes = 0
     groups.forEach((group, i) => {
-      const signed = signGroup(group, point, signReceipt)
+      const signed = signGroup(group, point, signReceipt as SignReceipt)
       point = signed.point
       proofs.set(point.head, i * PROOF_BYTES)
       proofs.set(signed.signature, i * PROOF_BYTES + 32)
@@ -62,12 +61,6 @@ export function commitQueue(
     })
     writer.writeFrame(groups, bytes, point)
     durable(proofs)
-  }
-
-  function signReceipt({ seq, head }: ChainPoint, root: Uint8Array): Uint8Array {
-    const { venue, epoch } = signer as GroupSigner
-    const body = encodeReceipt({ venue, epoch: BigInt(epoch), seq: BigInt(seq), head, root })
-    return sign(null, body, key as KeyObject)
   }
 
   async function nextSegment(): Promise<void> {
@@ -87,9 +80,7 @@ export function commitQueue(
 
   return {
     signAs(next) {
-      signer = next
-      const der = Buffer.from(concatBytes(PKCS8_PREFIX, next.seed))
-      key = createPrivateKey({ key: der, format: 'der', type: 'pkcs8' })
+      signReceipt = receiptSigner(next)
       const { epoch, statement_key, certificate } = next
       writer.signedBy({ epoch, statement_key, certificate })
     },
@@ -101,6 +92,17 @@ export function commitQueue(
     async drained() {
       while (!dead && running !== undefined) await running
     },
+  }
+}
+
+type SignReceipt = (point: ChainPoint, root: Uint8Array) => Uint8Array
+
+function receiptSigner({ venue, epoch, seed }: GroupSigner): SignReceipt {
+  const der = Buffer.from(concatBytes(PKCS8_PREFIX, seed))
+  const key = createPrivateKey({ key: der, format: 'der', type: 'pkcs8' })
+  return ({ seq, head }, root) => {
+    const body = encodeReceipt({ venue, epoch: BigInt(epoch), seq: BigInt(seq), head, root })
+    return sign(null, body, key)
   }
 }
 

@@ -22,7 +22,7 @@ export type Snapshot = ChainPoint & {
   blocks(): Generator<Uint8Array>
 }
 /** The hash that the journal states for a snapshot at this place, undefined for none: such a file does not count. */
-export type JournaledHash = (point: ChainPoint) => Promise<Uint8Array | undefined>
+type JournaledHash = (point: ChainPoint) => Promise<Uint8Array | undefined>
 export interface SnapshotStore {
   /**
    * Encrypts, writes, syncs and publishes by rename; resolves with the state's hash. Encryption is asynchronous, in pieces,

@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import type { Engine } from '../../../engine/boot/assemble'
 import { checkState, journaledHash, judgeJournal } from '../../../engine/boot/check_chain'
 import { takeEpoch } from '../../../engine/boot/open_epoch'
-import type { JournalFaults } from '../../../engine/journal/contract'
+import type { Journal, JournalFaults } from '../../../engine/journal/contract'
 import { openJournal } from '../../../engine/journal/open_journal'
 import { openSnapshotStore } from '../../../engine/journal/snapshot_store'
 import { decodeState } from '../../../engine/machine/codec/decode_state'
@@ -92,6 +92,23 @@ class Vault {
 /** What was promised to clients, and by which epoch. */
 type Promised = { capacity: number; served: number; releasing: number; released: number; opened: number }
 
+/** Commands that are promised as soon as they resolve; now and then a position lands. */
+async function serve(
+  vault: Vault,
+  sequencer: Sequencer,
+  journal: Journal,
+  promised: Promised,
+): Promise<void> {
+  const { random } = vault
+  for (let left = below(random, 5); left > 0; left--) {
+    const capacity = promised.capacity + 1
+    await sequencer.submit({ kind: 'queue_capacity', capacity })
+    promised.capacity = capacity
+    promised.served++
+    if (below(random, 3) === 0) vault.anchor(journal.head())
+  }
+}
+
 /** One life: boot, service, close, with a death on the way unless it reaches the end. */
 async function live(dir: string, vault: Vault, promised: Promised): Promise<void> {
   const { random, keys } = vault
@@ -142,13 +159,7 @@ async function live(dir: string, vault: Vault, promised: Promised): Promise<void
     const { epoch, slot, signature } = opened
     await sequencer.submit({ kind: 'epoch_opened', epoch, slot, signature })
     promised.opened++
-    for (let left = below(random, 5); left > 0; left--) {
-      const capacity = promised.capacity + 1
-      await sequencer.submit({ kind: 'queue_capacity', capacity })
-      promised.capacity = capacity
-      promised.served++
-      if (below(random, 3) === 0) vault.anchor(journal.head())
-    }
+    await serve(vault, sequencer, journal, promised)
     if (below(random, 2) === 0) return
     const point = journal.head()
     const state_hash = await store.writeSnapshot(point, () => [encodeState(state)], snapshot?.seq)
