@@ -130,7 +130,7 @@ type BatchStaged = { kind: 'batch_stage'; stage: BatchStage }
 type PayoutStaged = { kind: 'payout_stage'; stage: PayoutStage }
 /** Places of the vault's payout queue. */
 type QueueCapacity = { kind: 'queue_capacity'; capacity: number }
-/** Journaled before `open_epoch` is sent. */
+/** The boot record: journaled as a group by itself before `open_epoch` is sent, and nothing after it until that is final. */
 type EpochIntended = {
   kind: 'epoch_intended'
   epoch: number
@@ -163,7 +163,11 @@ type InstrumentStatusSet = {
 type SpentRestored = { kind: 'spent_restored'; batches: SettledBatch[] }
 /** The payout queue as the batches before this journal left it. */
 type QueueRestored = { kind: 'queue_restored'; next_payout: number; payouts: Omit<OpenPayout, 'batch_id'>[] }
-/** The first command of a journal, and repeated when a boot finds settings that differ from the state's. */
+/** The snapshot of the state after record `seq` is on disk; it counts from here on. `state_hash` is SHA-256 of its state. */
+type SnapshotTaken = { kind: 'snapshot_taken'; seq: JournalSeq; state_hash: Uint8Array }
+/** The last command of a drained instance: it acknowledges nothing more, so its successor need not wait out its lease. */
+type Released = { kind: 'released' }
+/** The first command after a journal's first boot record, repeated when a boot finds settings that differ from the state's. */
 type Configure = { kind: 'configure'; settings: Settings }
 
 export type CommandBody =
@@ -196,6 +200,8 @@ export type CommandBody =
   | Configure
   | SpentRestored
   | QueueRestored
+  | SnapshotTaken
+  | Released
 
 /** A command with the chain time it was sequenced at. */
 export type Command = CommandBody & { unix_ms: number }

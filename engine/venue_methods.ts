@@ -35,7 +35,7 @@ export function venueOf(engine: Engine, accounts: AccountsPort): Venue {
 
     nonces: (account_id, trading_key) => {
       const nonces = noncesOf(engine.state, account_id, trading_key)
-      const durable = engine.sequencer.durable()
+      const durable = engine.sequencer.durable(true)
       return Bun.peek.status(durable) === 'fulfilled' ? nonces : durable.then(() => nonces)
     },
     own,

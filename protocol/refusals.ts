@@ -83,6 +83,8 @@ const LIST = [
     'The chain stalled; orders are accepted again from reopens_slot on. Cancelling is possible.',
   ],
   ['matching_unavailable', 503, 'Matching is not available; see /system/status.'],
+  ['lease_lost', 503, 'The chain has not shown lately that this instance holds the epoch.'],
+  ['unanchored', 503, 'The journal position on chain is too old.'],
   ['settlement_unavailable', 503, 'Settlement is not available; see /system/status.'],
   ['draining', 503, 'The venue is shutting down for an upgrade.'],
   ['order_limit', 503, 'The accounts together may not have this many live orders.'],
@@ -92,6 +94,7 @@ const LIST = [
   ['commit_reorged', 503, 'The chain dropped a decided batch; nothing is acknowledged until it is back.'],
   ['settlement_backlog', 503, 'Too many matched orders wait for settlement.'],
   ['connection_limit', 503, 'Too many sockets are open.'],
+  ['outcome_unknown', 503, 'The command is stored and may be applied; send the same bytes again.'],
   ['enclave_unavailable', 503, 'The enclave agent does not answer.'],
   ['internal', 500, 'The venue failed; ask for the state of the command by its id.'],
 ] as const
@@ -131,7 +134,8 @@ export class Refusal extends Error {
   get status(): number {
     return REFUSAL_BY_CODE.get(this.code)!.status
   }
-  get applied(): 'no' | 'yes' {
-    return this.code === 'order_exists' ? 'yes' : 'no'
+  get applied(): 'no' | 'yes' | 'unknown' {
+    if (this.code === 'order_exists') return 'yes'
+    return this.code === 'outcome_unknown' || this.code === 'internal' ? 'unknown' : 'no'
   }
 }

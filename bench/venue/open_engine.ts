@@ -30,7 +30,7 @@ export async function openEngine(dir: string, slot_ms = 400): Promise<BenchEngin
   }
   const ports = { clock, hash, chain, keys, fatal }
   const [vault, mints] = [await chain.readConfig(), await chain.readMints()]
-  const loaded = await loadState(config, ports)
+  const loaded = await loadState(config, ports, vault)
   const { credential_key } = keys
   const { operator_key, token_ttl_s } = config
   const accounts = await openAccounts({ credential_key, operator_key, clock, token_ttl_s })

@@ -45,6 +45,7 @@ export function assemble(config: EngineConfig, ports: EnginePorts, loaded: Loade
   }
   const availability = new Availability(
     chain,
+    config.lease_ms,
     () => anchoring.isOverdue(),
     () => closing.isLate(),
   )
@@ -58,22 +59,21 @@ export function assemble(config: EngineConfig, ports: EnginePorts, loaded: Loade
   const ends: Ends = {
     fatal,
     restart: ending('exits_disproved'),
-    disown: () => halt('rolled_back'),
+    disown: (reason: 'forked' | 'rolled_back') => halt(reason),
   }
   const writer = openWriter(config, { ...ports, clock }, loaded, availability, views, ends)
   const { sequencer, pump, anchoring, closing } = writer
   /** Stops every acknowledgement at once, cancels included. */
   const halt = (reason: StopReason, details?: readonly string[]) => {
     availability.stop(reason, details)
-    sequencer.stop(new Refusal('internal'))
+    sequencer.stop(new Refusal('outcome_unknown'))
     pump.stop()
     closing.stop()
     anchoring.stop()
   }
   const grace = new DisconnectGrace(state, sequencer)
   const retention = new Retention(history, clock)
-  const seqDurable = () => sequencer.seq_durable
-  const snapshotting = openSnapshotting(config, { keys: ports.keys, clock }, loaded, { seqDurable, fatal })
+  const snapshotting = openSnapshotting(config, { keys: ports.keys, clock }, loaded, { sequencer, fatal })
   return {
     config,
     clock,
@@ -89,7 +89,7 @@ export function assemble(config: EngineConfig, ports: EnginePorts, loaded: Loade
     grace,
     retention,
     snapshotting,
-    sign: (body: Uint8Array) => ports.keys.signStatement(body),
+    keys: ports.keys,
     ...openWrites(config, state, chain, first.config.generation, fatal, {
       sequencer,
       availability,
@@ -120,7 +120,7 @@ type Views = ReturnType<typeof openViews>
 type Ends = {
   fatal: (error: Error) => void
   restart: (error: Error) => void
-  disown: () => void
+  disown: (reason: 'forked' | 'rolled_back') => void
 }
 
 /** The sequencer and the parts that its durable records drive. */
@@ -144,6 +144,7 @@ function openWriter(
     journal,
     clock,
     fatal,
+    barred: () => availability.barred(),
     durable: (entry) => applyDurable(affected, entry),
     released: () => {
       views.metrics.group()
@@ -154,7 +155,8 @@ function openWriter(
     },
   })
   const seedOf = seedsOf(state, keys.tie_break_key, chain)
-  const closing = new Closing({ state, sequencer, chain, clock, seedOf, config, disown, fatal })
+  const barred = () => availability.barred()
+  const closing = new Closing({ state, sequencer, chain, clock, seedOf, config, barred, disown, fatal })
   const landings = new Landings(state)
   const outbox = new Outbox(state, journal, sequencer, hash, restart)
   const pump = new HashPump(state, hash, sequencer, fatal)
@@ -162,6 +164,7 @@ function openWriter(
     chain,
     () => journal.head(),
     () => clock.monotonicMs(),
+    config.anchor_max_ms,
   )
   const affected = { ...views, history, facts, state, availability, outbox, anchoring, closing, journal }
   return { sequencer, landings, outbox, pump, anchoring, closing }

@@ -8,7 +8,7 @@ import { type ChainClient, chainAddresses, type FeeSettings } from './client/cha
 import { Commits } from './client/commit'
 import { anchor, openEpoch } from './client/epoch'
 import { ChainHealth } from './client/health'
-import { readConfig, readGenesis, readMints, readVaults } from './client/read_vault'
+import { readConfig, readGenesis, readMints } from './client/read_vault'
 import { RpcPool } from './client/rpc_pool'
 import { SlotView } from './client/slot_view'
 import { PayLoop } from './relayer/pay'
@@ -16,6 +16,7 @@ import { Relayer } from './relayer/relayer'
 import { ExitEnds } from './watch/end_exits'
 import { readSettled } from './watch/settled'
 import { ExitWatch } from './watch/watch_exits'
+import { LeaseWatch } from './watch/watch_lease'
 import { KnownStates, LeafWatch } from './watch/watch_leaves'
 import { Verdicts, Watcher, watchPayer } from './watch/watcher'
 
@@ -60,10 +61,11 @@ export async function openChain(options: ChainOptions): Promise<ChainPort> {
   const { rpc, view, health } = client
   const genesis_hash = await readGenesis(rpc)
   await readConfig(client)
-  const loops: Promise<unknown>[] = [view.run(), watchPayer(client)]
-  view.showClock((await readVaults(client, 'confirmed')).map(({ value }) => value.unix_s))
+  const lease = new LeaseWatch(client)
+  const loops: Promise<unknown>[] = [view.run(), lease.run(), watchPayer(client)]
   let epoch = 0
   let commits: Commits | undefined
+  while (view.now().unix_ms === 0 && !rpc.closed) await rpc.sleep(LIMITS.slot_poll_min_ms)
   return {
     genesis_hash,
     program_id: client.vault.program,
@@ -72,16 +74,19 @@ export async function openChain(options: ChainOptions): Promise<ChainPort> {
     readMints: () => readMints(client),
     readSettled: (after) => readSettled(client, after),
     view: () => view.now(),
+    lease: () => lease.now(),
     health: () => health.report(),
     async openEpoch(args, record) {
+      lease.claim(args)
       const landing = await openEpoch(client, args, record)
       epoch = args.epoch
       return landing
     },
     start(args) {
       epoch = args.epoch
+      lease.follow(() => args.outbox.head())
       commits = new Commits(client, epoch, () => args.outbox.head())
-      loops.push(...startLoops(client, options, args, commits))
+      loops.push(...startLoops(client, options.hash, args, commits))
     },
     anchor: (seq, own) => anchor(client, epoch, seq, own),
     commit: async (close, commit_ms) => commits?.decide(close, commit_ms),
@@ -123,7 +128,7 @@ async function connect(options: ChainOptions): Promise<ChainClient> {
 /** Starts every loop but the slot view and the payer's. The relayer signs nothing while a verdict of the watcher stands. */
 function startLoops(
   client: ChainClient,
-  options: ChainOptions,
+  hash: HashPort,
   args: Parameters<ChainPort['start']>[0],
   commits: Commits,
 ): Promise<unknown>[] {
@@ -136,7 +141,7 @@ function startLoops(
   const relayer = new Relayer(client, { outbox, states, epoch, monotonicMs, verdicts, exits })
   const payments = new PayLoop(client, { sink, outbox, verdicts, unixMs: () => view.now().unix_ms })
   const ends = new ExitEnds(client, outbox, exits, verdicts)
-  const leaves = new LeafWatch(client, options.hash, states, sink, args.leaf_count)
+  const leaves = new LeafWatch(client, hash, states, sink, args.leaf_count)
   const watcher = new Watcher(client, { verdicts, leaves, exits, commits }, () => relayer.newestFinal())
   view.onSlot((slot) => sink.slot(slot))
   return [watcher.run(), relayer.run(), payments.run(), payments.grow(), ends.run()]

@@ -22,7 +22,8 @@ export class ChainSink implements ChainSinkPort {
   ) {}
 
   slot(slot: SlotNumber): void {
-    if (slot <= this.state.slot || this.availability.isStopped()) return
+    // Nothing is matched without the right to acknowledge: a later slot follows.
+    if (slot <= this.state.slot || this.availability.isStopped() || this.availability.barred()) return
     this.unlessStopped(this.closing.slot(slot))
   }
 

@@ -20,8 +20,10 @@ type Parts = {
   clock: ClockPort
   seedOf: BatchSeed
   config: Pick<EngineConfig, 'commit_ms' | 'reopen_slots'>
-  /** Stops this instance: the chain holds a newer commit. */
-  disown: (reason: 'rolled_back') => void
+  /** Why nothing may be matched now. */
+  barred: () => unknown
+  /** Stops this instance: the chain holds a newer commit, of another instance if of a later epoch. */
+  disown: (reason: 'forked' | 'rolled_back') => void
   fatal: (error: Error) => void
 }
 
@@ -31,6 +33,7 @@ type Pending = { result: object; receipt: Receipt }
 export class Closing {
   /** When the newest slot came; undefined before the first. */
   private slot_ms: number | undefined
+  private draining = false
   private stopped = false
   private readonly pending = new Map<number, Pending>()
   /** Of the batch decided last. */
@@ -45,7 +48,7 @@ export class Closing {
     const before = state.slot
     const reopens_slot = this.isStalled(slot) ? slot + config.reopen_slots : 0
     const applied = sequencer.submit({ kind: 'slot', slot, reopens_slot })
-    if (state.slot === slot && nextClose(state, before) <= slot && !this.stopped) this.close()
+    if (state.slot === slot && nextClose(state, before) <= slot && !this.draining) this.close()
     return applied
   }
 
@@ -91,11 +94,13 @@ export class Closing {
 
   /** Closes no more batches; resolves when the closed one is decided, or after `ms`. */
   async drain(ms: number): Promise<void> {
-    this.stopped = true
+    this.draining = true
     if (this.parts.state.closed !== undefined) await this.nextDecision(ms)
   }
 
+  /** Matches nothing more either. */
   stop(): void {
+    this.draining = true
     this.stopped = true
   }
 
@@ -123,10 +128,10 @@ export class Closing {
   }
 
   private async decide(close: Parameters<ChainPort['commit']>[0]): Promise<void> {
-    const { chain, config, disown, fatal } = this.parts
+    const { state, chain, config, disown, fatal } = this.parts
     try {
       const decision = await chain.commit(close, config.commit_ms)
-      if (decision?.outcome === 'rolled_back') disown('rolled_back')
+      if (decision?.outcome === 'rolled_back') disown(decision.epoch > state.epoch ? 'forked' : 'rolled_back')
       else if (decision !== undefined) await this.journal(close.seq, decision)
     } catch (error) {
       // A stopped sequencer has reported its error.
@@ -134,10 +139,11 @@ export class Closing {
     }
   }
 
-  /** A freeze may have voided the batch meanwhile. */
+  /** Once the instance may match. A freeze may have voided the batch meanwhile. */
   private async journal(seq: JournalSeq, { outcome, slot, epoch, commit_seq }: BatchDecision): Promise<void> {
-    const { state, sequencer } = this.parts
-    if (state.closed?.seq !== seq || outcome === 'rolled_back') return
+    const { state, sequencer, barred } = this.parts
+    while (barred() !== undefined && !this.stopped) await Bun.sleep(LIMITS.release_look_ms)
+    if (this.stopped || state.closed?.seq !== seq || outcome === 'rolled_back') return
     await sequencer.submit({ kind: 'decided', seq, outcome, slot, epoch, commit_seq })
   }
 

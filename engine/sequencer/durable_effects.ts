@@ -1,4 +1,5 @@
 /** Applies the effects of a durable record: read models, streams, relayer, status and anchoring. */
+import type { CommandKind } from '../commands'
 import type { History } from '../history/contract'
 import { withTexts } from '../history/event_text'
 import type { Journal } from '../journal/contract'
@@ -73,16 +74,18 @@ function applyKind(parts: DurableParts, { command, seq, outcome }: Entry): void 
   }
 }
 
-/** False for slots without events and for the relayer's own records, which would keep the head dirty permanently. */
+/** The venue's own records, which would keep the head dirty permanently. */
+const NOT_WORTH: readonly CommandKind[] = [
+  'slot',
+  'decided',
+  'batch_signed',
+  'batch_stage',
+  'payout_stage',
+  'queue_capacity',
+  'snapshot_taken',
+]
+
 function isWorthAnchoring({ command, outcome }: Entry): boolean {
   if (outcome.events.length > 0) return true
-  return ![
-    'slot',
-    'closed',
-    'decided',
-    'batch_signed',
-    'batch_stage',
-    'payout_stage',
-    'queue_capacity',
-  ].includes(command.kind)
+  return !NOT_WORTH.includes(command.kind)
 }

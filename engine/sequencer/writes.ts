@@ -20,7 +20,7 @@ import type { Closing } from './closing'
 import type { DisconnectGrace } from './disconnect_grace'
 import { randomHashSeed } from './hash_seed'
 import { ReceiptCache } from './receipts'
-import { Resent, type Sequencer } from './sequencer'
+import { OutcomeUnknown, Resent, type Sequencer } from './sequencer'
 
 type Results = { [A in Extract<Answer, { result: unknown }> as A['kind']]: A['result'] }
 type WithReceipt<K extends keyof Results> = Results[K] & { receipt: wire.Receipt }
@@ -84,8 +84,8 @@ class Writes implements Pick<Venue, Write> {
   async disconnected(account_id: string, origin: string): Promise<void> {
     // Orders sent before the socket closed may still be in signature verification; they must be cancelled too.
     await this.parts.signatures.hold([])
+    if (!this.parts.state.accounts.get(account_id)?.armed.has(origin)) return
     this.require(account_id)
-    if (!this.parts.state.accounts.get(account_id)!.armed.has(origin)) return
     await this.parts.sequencer.submit({ kind: 'disconnected', account_id, origin })
   }
 
@@ -123,8 +123,23 @@ class Writes implements Pick<Venue, Write> {
       return { ...answer.result, receipt } as unknown as WithReceipt<K>
     } catch (error) {
       if (error instanceof Resent) return (await closing.answerTo(error.number, answers)) as WithReceipt<K>
+      this.keepLater(error, created_id)
       throw created_id === undefined ? error : this.withReceipt(error, created_id)
     }
+  }
+
+  /** A command of unknown outcome may be released yet: its resend then finds the receipt, and a deferred one its answer. */
+  private keepLater(error: unknown, created_id: Uint8Array | undefined): void {
+    if (!(error instanceof OutcomeUnknown)) return
+    const { receipts, closing } = this.parts
+    error.later.then(
+      ({ answer, group, receipt }) => {
+        if (created_id !== undefined) receipts.set(created_id, group!, receipt!.index)
+        if ('number' in answer && answer.number !== undefined)
+          closing.defer(answer.number, { result: answer.result, receipt: receipt! })
+      },
+      () => undefined,
+    )
   }
 
   /** An identical resend returns the original result; adds the receipt while it is kept. */

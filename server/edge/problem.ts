@@ -25,8 +25,7 @@ export function problemFields(refusal: Refusal): Record<string, unknown> {
   return {
     code: refusal.code,
     message: refusal.message,
-    // After an internal error the command may have been applied: the client reads it by its id.
-    applied: refusal.code === 'internal' ? 'unknown' : refusal.applied,
+    applied: refusal.applied,
     ...refusal.facts,
   }
 }
@@ -90,8 +89,10 @@ type Codes = readonly RefusalCode[]
 const OWNERSHIP: Codes = ['signature_invalid', 'key_bound']
 const EXPIRY: Codes = ['expiry_too_soon', 'expiry_too_far']
 const COLLATERAL: Codes = ['note_unknown', 'note_wrong_mint', 'note_spent', 'note_in_use']
-const UNAVAILABLE: Codes = ['reopening', 'matching_unavailable', 'settlement_unavailable', 'draining']
-const STOPPED: Codes = ['matching_unavailable', 'commit_reorged']
+/** Nothing may be acknowledged, cancels included. */
+const SILENT: Codes = ['matching_unavailable', 'lease_lost', 'commit_reorged', 'unanchored']
+const UNRELEASED: Codes = [...SILENT, 'outcome_unknown']
+const UNAVAILABLE: Codes = ['reopening', 'settlement_unavailable', 'draining']
 
 export const CHECK_REFUSALS: Codes = [
   'field_element_invalid',
@@ -106,11 +107,12 @@ export const CHECK_REFUSALS: Codes = [
   'min_fill_invalid',
   ...EXPIRY,
   'instrument_paused',
+  ...SILENT,
   ...UNAVAILABLE,
-  'commit_reorged',
 ]
 export const PLACE_REFUSALS: Codes = [
   ...CHECK_REFUSALS,
+  'outcome_unknown',
   ...OWNERSHIP,
   'account_suspended',
   'order_exists',
@@ -130,7 +132,7 @@ export const CANCEL_REFUSALS: Codes = [
   'order_unknown',
   'order_final',
   'nonce_stale',
-  ...STOPPED,
+  ...UNRELEASED,
   'key_limit',
   'commit_undecided',
   'order_exists',
@@ -140,14 +142,14 @@ export const CANCEL_ALL_REFUSALS: Codes = [
   'instrument_unknown',
   ...OWNERSHIP,
   'nonce_stale',
-  ...STOPPED,
+  ...UNRELEASED,
   'key_limit',
 ]
 export const DEAD_MAN_REFUSALS: Codes = [
   'timeout_out_of_range',
   ...OWNERSHIP,
   'nonce_stale',
-  ...STOPPED,
+  ...UNRELEASED,
   'key_limit',
 ]
 const NOTE_COMMAND: Codes = [
@@ -159,8 +161,8 @@ const NOTE_COMMAND: Codes = [
   'nonce_stale',
   ...EXPIRY,
   ...COLLATERAL,
+  ...UNRELEASED,
   ...UNAVAILABLE,
-  'commit_reorged',
   'key_limit',
   'settlement_backlog',
 ]

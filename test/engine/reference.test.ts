@@ -164,7 +164,9 @@ describe('after a restart', () => {
     const state = toHex(encodeState(first.engine.state))
     await first.close()
     const ports = { keys: site.keys, chain: first.chain }
-    const loaded = await loadState(first.config, ports, { segment_bytes: 2 * 1024 * 1024 })
+    const loaded = await loadState(first.config, ports, await first.chain.readConfig(), {
+      segment_bytes: 2 * 1024 * 1024,
+    })
     expect(toHex(encodeState(loaded.state))).toBe(state)
     await loaded.journal.close()
     await loaded.history.close()

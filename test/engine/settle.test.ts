@@ -1,9 +1,11 @@
 /** From crossing orders to finalized notes, through hashing and the relayer's ports. */
 import { afterEach, expect, test } from 'bun:test'
-import { restoreSpent } from '../../engine/boot/restore'
+import { mkdtempSync } from 'node:fs'
+import { join } from 'node:path'
+import { missingPast } from '../../engine/boot/restore'
 import type { CommandBody } from '../../engine/commands'
+import { openHashing } from '../../engine/hashing/open_hashing'
 import { openPayouts } from '../../engine/machine/settlement/payload'
-import type { Sequencer } from '../../engine/sequencer/sequencer'
 import { fromHex } from '../../protocol/bytes'
 import { spentLogLeaf, spentRootFromPath } from '../../protocol/notes/spent_log'
 import { World } from '../kit/venue/machine_world'
@@ -119,9 +121,17 @@ test('a venue restored from chain goes on with the numbers of the queue and pays
   await open.chain.settleNext(false)
   const [entry] = open.ledger.config.queue.entries
   const restored = new World()
-  const submit = async (command: CommandBody) => void restored.must(command)
-  const sequencer = { submit } as unknown as Sequencer
-  await restoreSpent(open.chain, await open.chain.readConfig(), restored.state, sequencer)
+  const dir = mkdtempSync(join(site.dir, 'restored-'))
+  const hash = await openHashing({ dir, key: new Uint8Array(32) })
+  const parts = { chain: open.chain, hash, state: restored.state }
+  const vault = await open.chain.readConfig()
+  const commands = (await missingPast(parts, vault)) as CommandBody[]
+  for (const command of commands) restored.must(command)
+  // A boot that dies before its epoch is open journals the queue once more.
+  restored.must(commands.at(-1)!)
+  expect(await missingPast(parts, vault)).toEqual(commands.slice(-1))
+  expect(await missingPast(parts, { ...vault, spent_root: new Uint8Array(32) })).toBe('incomplete')
+  await hash.close()
   const { number, mint, destination, amount } = entry!
   expect(openPayouts(restored.state)).toEqual([{ number, mint, destination, amount, batch_id: 0 }])
   expect(restored.state.settlement).toMatchObject({ next_payout: 2, payouts_open: 1, last_batch: 1 })

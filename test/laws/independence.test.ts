@@ -82,6 +82,7 @@ const CODES: Record<RefusalCode, Shown> = {
   ...all('bounds', 'order_limit', 'account_order_limit', 'key_limit', 'commit_undecided'),
   ...all('waiting', 'order_final'),
   ...all('chain', 'reopening', 'commit_reorged', 'settlement_unavailable'),
+  ...all('chain', 'lease_lost', 'unanchored', 'outcome_unknown'),
   ...all('after', 'settlement_backlog'),
 }
 

@@ -70,7 +70,6 @@ export class SimChain {
     const { config, tree, ring } = vaultAddresses(this.program)
     return {
       slot: this.tip,
-      unix_s: 0,
       config: decodeConfig(this.data(config)!)!,
       tree: decodeTree(this.data(tree)!)!,
       ring: decodeRing(this.data(ring)!)!,

@@ -58,6 +58,24 @@ const CASES: [code: RefusalCode, status: number, attempt: () => Promise<Answered
     },
   ],
   [
+    'lease_lost',
+    503,
+    () => {
+      open.chain.lease_age_ms = open.config.lease_ms + 1
+      return check().finally(() => {
+        open.chain.lease_age_ms = 0
+      })
+    },
+  ],
+  [
+    'unanchored',
+    503,
+    () => {
+      site.later_ms += open.config.anchor_max_ms
+      return check().finally(() => open.engine.anchoring.now())
+    },
+  ],
+  [
     'draining',
     503,
     () => {

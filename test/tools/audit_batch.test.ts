@@ -8,6 +8,7 @@ import { openJournal } from '../../engine/journal/open_journal'
 import { AUCTION_RECORD } from '../../engine/sequencer/records'
 import { toHex, utf8 } from '../../protocol/bytes'
 import { recomputeBatch } from '../../tools/audit/recompute_batch'
+import { SIGNER } from '../engine/journal/folder'
 import { TestSite } from '../kit/venue/open_test_venue'
 import { Trader } from '../kit/venue/trader'
 
@@ -41,6 +42,7 @@ async function forgedCopy(): Promise<string> {
   const key = site.keys.journal_key
   const journal = await openJournal({ dir: join(site.dir, 'journal'), key })
   const forged = await openJournal({ dir: join(dir, 'journal'), key })
+  forged.signAs(SIGNER)
   for await (const { type, unix_ms, body } of journal.read(1)) {
     const record: NewRecord = { type, unix_ms, body: body.slice() }
     if (type === AUCTION_RECORD) {

@@ -1,5 +1,6 @@
 /** Recomputes one auction from the journal alone and compares it with the result recorded when it was held. */
 
+import { journaledHash } from '../../engine/boot/check_chain'
 import { type Journal, JournalDamaged } from '../../engine/journal/contract'
 import { openJournal } from '../../engine/journal/open_journal'
 import { openSnapshotStore } from '../../engine/journal/snapshot_store'
@@ -58,6 +59,7 @@ export async function recomputeBatch(args: {
   try {
     const target = await findAuction(journal, symbol, batch)
     const { snapshot } = await openSnapshotStore({ dir: `${dir}/snapshots`, key }).newestValid(
+      (point) => journaledHash(journal, point),
       target.command_seq - 1,
     )
     if (snapshot === undefined && journal.firstSeq() > 1)

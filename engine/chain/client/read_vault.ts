@@ -25,21 +25,14 @@ import { type Answer, backoffMs, ChainUnavailable, type Reader, RpcPool } from '
 /** What reads of accounts need: a provider or the pool, and the vault's addresses. */
 export type VaultReader = { rpc: Reader; address: ChainClient['address'] }
 
+/** The sysvar of the cluster's time: slot, epoch and its start, leader schedule, unix seconds. */
 const CLOCK = 'SysvarC1ock11111111111111111111111111111111' as Address
-/** Offset of `unix_timestamp` in the clock (agave `Clock`). */
+const CLOCK_BYTES = 40
 const CLOCK_UNIX_AT = 32
-
 /** Offset of the amount in an SPL token account (same in Token-2022). */
 const TOKEN_AMOUNT_AT = 64
 
-/** `unix_s` is the chain's clock at the slot. */
-export type VaultSnapshot = {
-  slot: number
-  unix_s: number
-  config: ConfigAccount
-  tree: TreeAccount
-  ring: RingAccount
-}
+export type VaultSnapshot = { slot: number; config: ConfigAccount; tree: TreeAccount; ring: RingAccount }
 
 /** The vault's accounts are absent or have an unknown layout: wrong program id or wrong cluster. */
 export class VaultUnreadable extends Error {}
@@ -47,23 +40,34 @@ export class VaultUnreadable extends Error {}
 export class VaultAbsent extends VaultUnreadable {}
 
 /**
- * Reads config, note tree, known states and the chain's clock in one request, all at one slot.
+ * Reads config, note tree and known states in one request, all at one slot.
  * @throws VaultUnreadable, ChainUnavailable
  */
 async function readVault({ rpc, address }: VaultReader, commitment: Commitment): Promise<VaultSnapshot> {
-  const { slot, data, clock } = await readState({ rpc, address }, ['config', 'tree', 'ring'], commitment)
-  return { slot, unix_s: unixSecondsOf(clock), ...decodeVault(data) }
+  const { slot, data } = await readState({ rpc, address }, ['config', 'tree', 'ring'], commitment)
+  return { slot, ...decodeVault(data) }
 }
 
-function unixSecondsOf(clock: Uint8Array | undefined): number {
-  if (clock?.length !== CLOCK_UNIX_AT + 8) throw new VaultUnreadable('the clock has an unknown layout')
-  return Number(readU64Le(clock, CLOCK_UNIX_AT))
-}
-
-function decodeVault(data: readonly Uint8Array[]): Omit<VaultSnapshot, 'slot' | 'unix_s'> {
+function decodeVault(data: readonly Uint8Array[]): Omit<VaultSnapshot, 'slot'> {
   const [config, tree, ring] = [decodeConfig(data[0]!), decodeTree(data[1]!), decodeRing(data[2]!)]
   if (!config || !tree || !ring) throw new VaultUnreadable('the vault has an unknown layout')
   return { config, tree, ring }
+}
+
+/** Config and the chain's clock (unix seconds), of one slot. @throws VaultUnreadable, ChainUnavailable */
+export async function readConfigAndClock(
+  { rpc, address }: VaultReader,
+  commitment: Commitment,
+): Promise<{ slot: number; config: ConfigAccount; unix_s: number }> {
+  const { context, value } = await rpc.read((endpoint, abortSignal) =>
+    endpoint
+      .getMultipleAccounts([address.config, CLOCK], { commitment, encoding: 'base64' })
+      .send({ abortSignal }),
+  )
+  const [config, clock] = value.map((account) => account && bytesOf(account.data[0]))
+  const decoded = config && value[0]!.owner === address.program ? decodeConfig(config) : undefined
+  if (!decoded || clock?.length !== CLOCK_BYTES) throw new VaultUnreadable('the vault has an unknown layout')
+  return { slot: Number(context.slot), config: decoded, unix_s: Number(readU64Le(clock, CLOCK_UNIX_AT)) }
 }
 
 /** The payout queue of one slot. @throws VaultUnreadable, ChainUnavailable */
@@ -81,25 +85,24 @@ function queueOf(data: Uint8Array): QueueAccount {
   return queue
 }
 
-/** Data of state accounts and of the clock, all of one slot. */
+/** Data of state accounts, all of one slot. */
 async function readState(
   { rpc, address }: VaultReader,
   names: readonly (keyof ChainClient['address'])[],
   commitment: Commitment,
-): Promise<{ slot: number; data: Uint8Array[]; clock: Uint8Array | undefined }> {
-  const addresses = [...names.map((name) => address[name]), CLOCK]
+): Promise<{ slot: number; data: Uint8Array[] }> {
+  const addresses = names.map((name) => address[name])
   const { context, value } = await rpc.read((endpoint, abortSignal) =>
     endpoint.getMultipleAccounts(addresses, { commitment, encoding: 'base64' }).send({ abortSignal }),
   )
-  const data = value.slice(0, names.length).map((account) => {
+  const data = value.map((account) => {
     if (account?.owner !== address.program) throw new VaultAbsent('the vault does not exist at this program')
     return bytesOf(account.data[0])
   })
-  const clock = value[names.length]
-  return { slot: Number(context.slot), data, clock: clock ? bytesOf(clock.data[0]) : undefined }
+  return { slot: Number(context.slot), data }
 }
 
-type WholeVault = Omit<VaultSnapshot, 'unix_s'> & { queue: QueueAccount }
+type WholeVault = VaultSnapshot & { queue: QueueAccount }
 
 async function readWhole(client: VaultReader): Promise<WholeVault> {
   const { slot, data } = await readState(client, ['config', 'tree', 'ring', 'queue'], 'finalized')

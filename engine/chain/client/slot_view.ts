@@ -1,4 +1,4 @@
-/** Keeps the slot, block height and clock that a quorum of providers shows, and the slot time; all monotone. */
+/** Keeps the slot, block height and clock that a quorum of providers shows, monotone, and the slot time. */
 import { LIMITS } from '../../limits'
 import type { ChainHealth } from './health'
 import type { Answer, RpcPool } from './rpc_pool'
@@ -21,7 +21,8 @@ export class SlotView {
   /** What a quorum shows absurdly far ahead. */
   private readonly absurd = new Set<Level | 'height'>()
   private advanced_ms: number
-  private clock: { unix_ms: number; at_ms: number }
+  /** The agreed second, and when it was first shown. */
+  private clock = { unix_s: 0, at_ms: 0 }
 
   constructor(
     readonly rpc: RpcPool,
@@ -31,7 +32,6 @@ export class SlotView {
     const zeros = () => rpc.hosts.map(() => 0)
     this.shown = { confirmed: zeros(), finalized: zeros(), height: zeros() }
     this.advanced_ms = options.monotonicMs()
-    this.clock = { unix_ms: 0, at_ms: this.advanced_ms }
     health.watch('slot_stalled', () => this.isStalled())
     health.watch('slot_absurd', () => this.absurd.size > 0)
   }
@@ -46,19 +46,16 @@ export class SlotView {
     return { slot: this.agreed_numbers.confirmed, lag_ms, slot_ms: this.slotMs(), unix_ms: this.unixMs() }
   }
 
-  /** The chain's clock as a quorum last showed it, and the time elapsed since; never goes back. */
+  /** The chain's clock, continued by elapsed time; 0 before a quorum has shown one. */
   private unixMs(): number {
-    const { unix_ms, at_ms } = this.clock
-    return Math.floor(unix_ms + this.options.monotonicMs() - at_ms)
+    const { unix_s, at_ms } = this.clock
+    return unix_s === 0 ? 0 : Math.floor(1_000 * unix_s + this.options.monotonicMs() - at_ms)
   }
 
-  /** @param unix_s the chain's clock in each answer of one reading at confirmed */
-  showClock(unix_s: readonly number[]): void {
-    const agreed_s = this.rpc.reached(unix_s)
-    if (agreed_s === undefined) return
-    const unix_ms = agreed_s * 1_000
-    const at_ms = this.options.monotonicMs()
-    if (unix_ms > this.unixMs()) this.clock = { unix_ms, at_ms }
+  /** @param shown_s the chain's clock at confirmed that each provider showed last, 0 for none */
+  showClock(shown_s: readonly number[]): void {
+    const unix_s = this.rpc.reached(shown_s)!
+    if (unix_s > this.clock.unix_s) this.clock = { unix_s, at_ms: this.options.monotonicMs() }
   }
 
   /** Slot at a level, or the confirmed block height. */

@@ -37,7 +37,6 @@ export class Watcher {
     const { client } = this
     const { verdicts, leaves, exits, commits } = this.parts
     const confirmed = await this.read('confirmed')
-    client.view.showClock(confirmed.map(({ value }) => value.unix_s))
     verdicts.atConfirmed(confirmed)
     const finalized = await this.read('finalized')
     await commits.guard(confirmed, finalized)

@@ -209,6 +209,8 @@ const LAYOUTS = {
     epoch: uint,
     commit_seq: uint,
   }),
+  snapshot_taken: struct({ ...stamp, seq: uint, state_hash: b32 }),
+  released: struct(stamp),
 }
 export const KINDS = Object.keys(LAYOUTS) as commands.CommandKind[]
 

@@ -159,5 +159,9 @@ function applyFact(state: State, fx: Effects, command: Exclude<Command, { kind: 
       return applySpentRestored(state, command)
     case 'queue_restored':
       return applyQueueRestored(state, command)
+    // The boot reads them; no decision does.
+    case 'snapshot_taken':
+    case 'released':
+      return { kind: 'done' }
   }
 }

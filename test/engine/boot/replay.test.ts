@@ -8,6 +8,7 @@ import { ReplayDisagrees } from '../../../engine/sequencer/replayer'
 import { utf8 } from '../../../protocol/bytes'
 import { TestSite, type TestVenue } from '../../kit/venue/open_test_venue'
 import { Trader } from '../../kit/venue/trader'
+import { SIGNER } from '../journal/folder'
 
 let site = new TestSite()
 afterEach(async () => {
@@ -48,6 +49,7 @@ async function falsified(from: string): Promise<string> {
   const { journal_key: key } = site.keys
   const source = await openJournal({ dir: join(from, 'journal'), key, segment_bytes: 2 * 1024 * 1024 })
   const copy = await openJournal({ dir: join(dir, 'journal'), key, segment_bytes: 2 * 1024 * 1024 })
+  copy.signAs(SIGNER)
   for await (const { type, unix_ms, body } of source.read(1)) {
     const text = new TextDecoder().decode(body)
     const changed = text.replace('"volume_lots":1000', '"volume_lots":1001')
@@ -62,7 +64,9 @@ test('a replay that reaches another result refuses to start and names the record
   const open = await auction()
   await open.close()
   const dir = await falsified(open.config.data_dir)
-  const loading = loadState({ ...open.config, data_dir: dir }, site, { segment_bytes: 2 * 1024 * 1024 })
+  const config = { ...open.config, data_dir: dir }
+  const ports = { keys: site.keys, chain: open.chain }
+  const loading = loadState(config, ports, await open.chain.readConfig(), { segment_bytes: 2 * 1024 * 1024 })
   const error = await loading.then(
     () => undefined,
     (reason: unknown) => reason,

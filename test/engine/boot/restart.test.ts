@@ -18,8 +18,10 @@ afterEach(async () => {
 /** What a boot makes of the folder, before it adds anything; with `snapshot_seq` the snapshot it must begin from. */
 async function stateOnDisk({ config, chain }: TestVenue, snapshot_seq?: number): Promise<string> {
   const ports = { keys: site.keys, chain }
-  const loaded = await loadState(config, ports, { segment_bytes: 2 * 1024 * 1024 })
-  expect((await loaded.snapshots.newestValid()).snapshot?.seq).toBe(snapshot_seq)
+  const loaded = await loadState(config, ports, await chain.readConfig(), {
+    segment_bytes: 2 * 1024 * 1024,
+  })
+  expect(loaded.snapshot?.seq).toBe(snapshot_seq)
   const state = toHex(encodeState(loaded.state))
   await loaded.journal.close()
   await loaded.history.close()
@@ -66,7 +68,8 @@ test('a restart from a snapshot equals a restart from the journal', async () => 
   const { seq } = first.engine.loaded.journal.head()
   await first.close()
 
-  expect(await stateOnDisk(first, seq)).toBe(expected)
+  // Behind the snapshot follow its hash and the release of the lease.
+  expect(await stateOnDisk(first, seq - 2)).toBe(expected)
 })
 
 test('a batch that was matched and not hashed before the stop is hashed and settled after it', async () => {

@@ -34,10 +34,10 @@ async function stop(venue: JsonVenue = world.site.venue): Promise<void> {
   await venue.drain()
   await venue.close()
 }
-async function stopped(venue: JsonVenue, because: string): Promise<void> {
+async function stopped(venue: JsonVenue, because: string | RegExp): Promise<void> {
   while (venue.status().matching !== 'stopped') await soon()
   expect(venue.status()).toMatchObject({ ready: false, matching: 'stopped' })
-  expect(venue.status().reasons.join()).toContain(because)
+  expect(venue.status().reasons.join()).toMatch(because)
 }
 /** What the vault owes equals what it holds, by mint. */
 async function solvent(): Promise<void> {
@@ -144,9 +144,10 @@ test('a clone that opens the next epoch fences the venue it was copied from, and
   await world.until('alice', ({ kind }) => kind === 'fill.finalized')
   expect(await clone.order('alice', order_id)).toMatchObject({ status: 'filled' })
   await running.close()
-  // The one that was copied comes back: the chain has a story its journal lacks.
+  // The one that was copied comes back: the chain has a story its journal lacks. Where the clone's position is ahead of this
+  // journal too, the disk looks like an older one of the clone.
   const again = await site.openVenue()
-  await stopped(again, 'ahead of this journal')
+  await stopped(again, /^(forked|rolled_back): /)
   await solvent()
   await clone.close()
   await rpc.stop()

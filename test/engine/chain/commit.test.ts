@@ -3,8 +3,8 @@
  * TACIT_LAST_LOOK_ROUNDS sets the number of rounds, TACIT_LAST_LOOK_SEED replays them.
  */
 import { afterEach, beforeEach, expect, test } from 'bun:test'
-import { decideClosed } from '../../../engine/boot/open_epoch'
-import type { Journal } from '../../../engine/journal/contract'
+import { decideClosed } from '../../../engine/boot/check_chain'
+import { type Journal, JournalDamaged } from '../../../engine/journal/contract'
 import type { State } from '../../../engine/machine/state/state'
 import type { BatchDecision, ClosePosition } from '../../../engine/ports'
 import { equalBytes } from '../../../protocol/bytes'
@@ -53,9 +53,15 @@ async function decidedAtBoot(close: ClosePosition): Promise<BatchDecision['outco
   await world.port.close()
   await world.boot()
   const config = await world.port.readConfig()
-  const journal = { head: () => head } as unknown as Journal
+  const journal: Pick<Journal, 'readBatches'> = {
+    // biome-ignore lint/correctness/useYield: a journal that ends at the close holds no record behind it.
+    async *readBatches(seq, head_before) {
+      if (seq !== head.seq + 1 || !equalBytes(head_before!, head.head))
+        throw new JournalDamaged(seq, 'chain', 0, 'another head')
+    },
+  }
   const state = { closed: { seq: close.seq } } as unknown as State
-  const decision = await decideClosed(config, config.epoch, state, journal)
+  const decision = await decideClosed(config, config.epoch, state, journal as Journal)
   if (typeof decision === 'string' || decision?.kind !== 'decided')
     throw new Error(`no decision: ${decision}`)
   return decision.outcome

@@ -148,6 +148,8 @@ const COMMANDS: CommandBody[] = [
     kind: 'spent_restored',
     batches: [{ batch_id: 1, nullifiers: [seeded('n')], signature: SIGNATURE, slot: 7 }],
   },
+  { kind: 'snapshot_taken', seq: 9, state_hash: seeded('h') },
+  { kind: 'released' },
 ]
 
 test('every kind of command has a case here', () => {
@@ -169,7 +171,7 @@ test('type bytes stand for ever in the order of their first publication', () => 
     'configure account_record place cancel modify cancel_all dead_man withdraw reshape arm_disconnect disconnected ' +
       'slot leaves hashed batch_signed batch_stage epoch_intended epoch_opened reference exit_requested halted ' +
       'resumed instrument_status spent_restored payout_stage queue_capacity queue_restored ' +
-      'closed decided',
+      'closed decided snapshot_taken released',
   )
 })
 

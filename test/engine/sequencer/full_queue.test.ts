@@ -14,7 +14,12 @@ function hangingSequencer() {
   const sequencer = new Sequencer({
     state,
     env: {},
-    journal: { head: () => ({ seq: 0, head: new Uint8Array(32) }), append: () => new Promise(() => {}) },
+    journal: {
+      head: () => ({ seq: 0, head: new Uint8Array(32) }),
+      append: () => new Promise(() => {}),
+      signAs: () => undefined,
+    },
+    barred: () => undefined,
     clock: { unixMs: () => 1, monotonicMs: () => 1 },
     durable: () => {},
     released: () => undefined,

@@ -39,7 +39,7 @@ async function snapshots(): Promise<never> {
     await open.chain.tick(1)
     await open.engine.snapshotting.now()
     if (open.engine.snapshotting.failures > 0) throw new Error('a snapshot failed')
-    say(`snapshot ${open.engine.snapshotting.seq}`)
+    say(`snapshot ${open.engine.snapshotting.newest!.seq}`)
   }
 }
 await Promise.all([snapshots(), ...lanes.map((lane) => lane())])

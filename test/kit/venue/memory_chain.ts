@@ -3,16 +3,17 @@
  * epoch, liabilities, the payout queue; it computes both roots on its own trees.
  */
 import { expect } from 'bun:test'
-import type {
-  BatchDecision,
-  BatchStage,
-  ChainPort,
-  ChainSinkPort,
-  ClosePosition,
-  OutboxPort,
-  SettlementPayload,
-  SignedBatch,
-  VaultConfig,
+import {
+  type BatchDecision,
+  type BatchStage,
+  type ChainPort,
+  type ChainSinkPort,
+  type ClosePosition,
+  EpochTaken,
+  type OutboxPort,
+  type SettlementPayload,
+  type SignedBatch,
+  type VaultConfig,
 } from '../../../engine/ports'
 import { toHex } from '../../../protocol/bytes'
 import { MerkleTree } from '../../../protocol/notes/merkle_tree'
@@ -29,6 +30,8 @@ export class Ledger {
   unixMs = (): number => Date.now()
   /** Commits land at once; `withheld` ones when a test lands them or decides otherwise. */
   withheld = false
+  /** Monotonic time at which epochs count as confirmed. */
+  confirmed_ms = Number.NEGATIVE_INFINITY
   readonly notes = new MerkleTree()
   readonly spent = new SpentLog()
   readonly settled: SettlementPayload[] = []
@@ -59,7 +62,12 @@ export class Ledger {
   readonly program_id = bytes(32)
   readonly config_account = bytes(32)
 
-  constructor(readonly mints: Mint[]) {}
+  constructor(
+    readonly mints: Mint[],
+    settlement_signer: Uint8Array,
+  ) {
+    this.config = { ...this.config, settlement_signer }
+  }
 
   /** Appends a deposit's leaf as the program does. */
   deposit(note: { owner: Uint8Array; mint: Uint8Array; amount: bigint; blinding: Uint8Array }): {
@@ -90,6 +98,8 @@ export class MemoryChain implements ChainPort {
   private args: StartArgs | undefined
   health_now: ReturnType<ChainPort['health']> = { settlement: 'wired', reasons: [], overdue: false }
   lag_ms = 0
+  /** Age of the newest view of the own epoch; beyond `lease_ms` the lease is lost. */
+  lease_age_ms = 0
   /** Set to make the next calls of `anchor` fail. */
   anchor_fails = false
 
@@ -133,6 +143,9 @@ export class MemoryChain implements ChainPort {
   view() {
     return { slot: this.ledger.slot, lag_ms: this.lag_ms, slot_ms: 400, unix_ms: this.ledger.unixMs() }
   }
+  lease() {
+    return { age_ms: this.lease_age_ms, covered_seq: this.ledger.config.journal_seq }
+  }
   health() {
     return this.health_now
   }
@@ -143,22 +156,22 @@ export class MemoryChain implements ChainPort {
   ) {
     const signature = bytes(64)
     await record(signature, bytes(200))
-    if (args.epoch !== this.ledger.config.epoch + 1) throw new Error('epoch out of sequence')
+    if (args.epoch !== this.ledger.config.epoch + 1) throw new EpochTaken('epoch out of sequence')
     const { epoch, boot_nonce, seq, head } = args
     this.ledger.config = { ...this.ledger.config, epoch, boot_nonce, journal_seq: seq, journal_head: head }
-    return { slot: this.ledger.slot, signature }
+    // Final at once, and long ago: only the tests of leases wait for the end of one.
+    return { slot: this.ledger.slot, signature, confirmed_ms: this.ledger.confirmed_ms }
   }
 
   start(args: StartArgs): void {
     this.args = args
   }
-  async anchor(seq: number, own: { seq: number; head: Uint8Array }): Promise<number> {
+  async anchor(seq: number, own: { seq: number; head: Uint8Array }): Promise<void> {
     if (this.anchor_fails) throw new Error('the cluster does not answer')
     const { config, anchors } = this.ledger
-    if (config.journal_seq >= seq) return config.journal_seq
+    if (config.journal_seq >= seq) return
     anchors.push(own)
     this.ledger.config = { ...config, journal_seq: own.seq, journal_head: own.head }
-    return own.seq
   }
   async close(): Promise<void> {
     this.args = undefined
