@@ -173,7 +173,7 @@ type Constant = Codec<undefined> & { readonly constant: true }
 
 export function constant(bytes: Uint8Array, fault = 'constant bytes differ'): Constant {
   const read = (from: ByteReader) => {
-    if (!equalBytes(from.view(bytes.length), bytes)) throw new CodecError(fault)
+    if (!from.matches(bytes)) throw new CodecError(fault)
     return undefined
   }
   const shape: Shape = { kind: 'constant', value: bytes }
