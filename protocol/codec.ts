@@ -1,7 +1,7 @@
 /** Describes binary layouts once for both directions, so that encoding and decoding cannot drift apart. */
 
 import { ByteReader, ByteWriter, CodecError } from './byte_stream'
-import { equalBytes, fromHex, toHex } from './bytes'
+import { fromHex, toHex } from './bytes'
 
 /** How a layout is made, for interface files; undefined for a part that only code can read. */
 export type Shape =
