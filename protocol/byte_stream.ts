@@ -161,6 +161,12 @@ export class ByteReader {
     const at = this.skip(width)
     return this.bytes.slice(at, at + width)
   }
+  /** True when the next bytes are these; creates no view of them. */
+  matches(bytes: Uint8Array): boolean {
+    const at = this.skip(bytes.length)
+    for (let i = 0; i < bytes.length; i++) if (this.bytes[at + i] !== bytes[i]) return false
+    return true
+  }
   /** A view, valid while the bytes are. */
   view(width: number): Uint8Array {
     const at = this.skip(width)

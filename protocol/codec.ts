@@ -1,7 +1,7 @@
 /** Describes binary layouts once for both directions, so that encoding and decoding cannot drift apart. */
 
 import { ByteReader, ByteWriter, CodecError } from './byte_stream'
-import { equalBytes, fromHex, toHex } from './bytes'
+import { fromHex, toHex } from './bytes'
 
 /** How a layout is made, for interface files; undefined for a part that only code can read. */
 export type Shape =
@@ -173,7 +173,7 @@ type Constant = Codec<undefined> & { readonly constant: true }
 
 export function constant(bytes: Uint8Array, fault = 'constant bytes differ'): Constant {
   const read = (from: ByteReader) => {
-    if (!equalBytes(from.view(bytes.length), bytes)) throw new CodecError(fault)
+    if (!from.matches(bytes)) throw new CodecError(fault)
     return undefined
   }
   const shape: Shape = { kind: 'constant', value: bytes }

@@ -44,8 +44,10 @@ type ReadEvents = {
   kept: number
   /** Transactions that a node was asked for. */
   read: number
+  /** Of a reading from the start, which replaces the archive once it is checked. */
+  unwritten: ArchivedTransaction[]
 }
-export type CurrentHistory = Omit<ReadEvents, 'events'> & {
+export type CurrentHistory = Omit<ReadEvents, 'events' | 'unwritten'> & {
   /** Both trees, rebuilt from the whole history, have the roots of the finalized vault. */
   proofs: VaultProofs
 }
@@ -61,14 +63,19 @@ export async function currentHistory(
   from: HistoryFrom,
   options: ReadHistoryOptions = {},
 ): Promise<CurrentHistory> {
-  const read = await readEventsFrom(chain, program_id, from, options)
+  const { unwritten: _, ...read } = await readEventsFrom(chain, program_id, from, options)
   try {
     return checked(chain, read)
   } catch (error) {
     const unfit = error instanceof ProofUnavailable || error instanceof HistoryIncomplete
     if (!unfit || read.kept === 0) throw error
-    if (from.archive === undefined)
-      return checked(chain, await readEventsFrom(chain, program_id, from, options, true))
+    if (from.archive === undefined) {
+      const { unwritten, ...again } = await readEventsFrom(chain, program_id, from, options, true)
+      const current = checked(chain, again)
+      // Only now: a node that lacks old transactions must not replace an archive that has them.
+      if (from.folder !== undefined) again.archive.extend(unwritten, newest(again.vaults).slot)
+      return current
+    }
     throw new ArchiveRejected(
       `${from.archive} and what the node has after it do not lead to the vault: ${error.message}; without --archive everything is read from the node`,
     )
@@ -99,6 +106,7 @@ export async function readEventsFrom(
   const fresh: ArchivedTransaction[] = []
   let unwritten: ArchivedTransaction[] = []
   const write = (slot: number): void => {
+    if (again) return
     if (own && where !== undefined) archive.extend(unwritten, Math.max(archive.through_slot, slot))
     unwritten = []
   }
@@ -116,13 +124,13 @@ export async function readEventsFrom(
       if (event.kind === 'settled')
         batches.set(event.batch, { transaction, foreign: !own && at < kept.length })
     }
-  return { vaults, events, batches, archive, kept: kept.length, read: listed.length }
+  return { vaults, events, batches, archive, kept: kept.length, read: listed.length, unwritten }
 }
 
 export const newest = (vaults: readonly VaultState[]): VaultState =>
   vaults.reduce((latest, one) => (one.slot > latest.slot ? one : latest))
 
-function checked(chain: ChainReader, { events, ...read }: ReadEvents): CurrentHistory {
+function checked(chain: ChainReader, { events, ...read }: Omit<ReadEvents, 'unwritten'>): CurrentHistory {
   const proofs = new VaultProofs(vaultHistory(events), newest(read.vaults))
   proofs.check()
   for (const [at, other] of read.vaults.entries())

@@ -22,7 +22,7 @@ import { absorbFrozen } from '../wallet/absorb_recovered'
 import { hashFast } from '../wallet/hash_fast'
 import type { WalletNote } from '../wallet/wallet'
 import { saveWallet } from '../wallet/wallet_file'
-import { Options, readSeed } from './command'
+import { Options } from './command'
 import { claimStage, noteOf, payoutAccount } from './exit_commands'
 import { type CommandOptions, rpcOf } from './options'
 import { described, readHistory, recovered, reporting } from './recover_notes'
@@ -36,6 +36,8 @@ export async function exitClaim(options: CommandOptions): Promise<void> {
   const { wallet: found, proofs } = await recovered(options, wallet.seed, chain)
   const { config, slot } = await readVaultState(chain, program_id, 'confirmed')
   if (!config.frozen) throw new Refused("the vault is not frozen: leave by 'exit request'")
+  // Before the freeze is final a batch that the history lacks may have spent a note, which would cost the claim's bond.
+  if (!proofs.vault.config.frozen) throw new Refused('the freeze is not final yet: ask again in some seconds')
   absorbFrozen(wallet, found, proofs.history)
   saveWallet(options.text('wallet'), wallet)
   const named = options.optional('note') === undefined ? wallet.state.notes : [noteOf(options, wallet)]
@@ -96,7 +98,7 @@ export async function runWatchEscapes(args: string[]): Promise<void> {
   const texts = ['rpc', 'program', 'payer', 'archive', 'every'] as const
   const options = new Options(args, { texts, flags: ['once'] })
   const [program_id, archive] = [options.text('program'), options.optional('archive')]
-  const chain = await openChainAccess(rpcOf(options.text('rpc')), readSeed(options.text('payer')))
+  const chain = await openChainAccess(rpcOf(options.text('rpc')), options.seed('payer'))
   hashFast()
   let proofs: VaultProofs | undefined
   for (;;) {

@@ -90,7 +90,7 @@ export class CommandOptions extends Options<Text, (typeof FLAGS)[number]> {
     const path = this.text(name)
     const mode = statSync(path, { throwIfNoEntry: false })?.mode ?? 0
     if ((mode & 0o077) !== 0) throw new Refused(`${path} can be read by others: chmod 600 it`)
-    return readSeed(path)
+    return readSeed(path, `the file of --${name}`)
   }
 
   /** The wallet, for reading only. */

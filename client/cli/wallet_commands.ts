@@ -1,5 +1,5 @@
 /** Runs `wallet create`, `address`, `notes`, `faucet` and `deposit`. */
-import { closeSync, existsSync, fsyncSync, openSync, writeSync } from 'node:fs'
+import { closeSync, existsSync, fsyncSync, openSync, writeFileSync } from 'node:fs'
 import { encodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
 import { publicKeyOf } from '../../protocol/sign'
@@ -25,7 +25,7 @@ export function createWallet(options: CommandOptions): void {
   } catch {
     throw new Refused(`${path} exists, or cannot be made: name another, a seed is never written over`)
   }
-  writeSync(file, `${toHex(seed)}\n`)
+  writeFileSync(file, `${toHex(seed)}\n`)
   fsyncSync(file)
   closeSync(file)
   console.log(`seed         ${path} (back it up: with the public chain it recovers every note)`)

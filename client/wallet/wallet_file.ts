@@ -1,5 +1,5 @@
 /** Keeps a wallet in a file that only its owner can read. Bun and Node. */
-import { closeSync, existsSync, fsyncSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs'
+import { closeSync, existsSync, fsyncSync, openSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { fromHex, toHex } from '../../protocol/bytes'
 import { Wallet, type WalletState } from './wallet'
 
@@ -19,9 +19,13 @@ export class NotAWallet extends Error {
 export function saveWallet(path: string, wallet: Wallet): void {
   const content: Content = { version: VERSION, seed: toHex(wallet.seed), state: wallet.state }
   const file = openSync(`${path}.new`, 'w', 0o600)
-  writeSync(file, `${JSON.stringify(content, null, 1)}\n`)
-  fsyncSync(file)
-  closeSync(file)
+  try {
+    // Writes all of it or throws; writeSync may write a part.
+    writeFileSync(file, `${JSON.stringify(content, null, 1)}\n`)
+    fsyncSync(file)
+  } finally {
+    closeSync(file)
+  }
   renameSync(`${path}.new`, path)
 }
 

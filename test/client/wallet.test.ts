@@ -132,6 +132,34 @@ test('the smallest note that covers is chosen, and none that does not', async ()
   expect(trader.wallet.noteFor(two!.mint, 6n * ONE)).toBeUndefined()
 })
 
+test('a save that the disk cuts short is an error and leaves the file before it', () => {
+  const dir = mkdtempSync(join(tmpdir(), 'tacit-wallet-'))
+  const path = join(dir, 'wallet.json')
+  const file = join(import.meta.dir, '../../client/wallet')
+  const grow = `
+    import { loadWallet, saveWallet } from ${JSON.stringify(`${file}/wallet_file.ts`)}
+    import { Wallet } from ${JSON.stringify(`${file}/wallet.ts`)}
+    const wallet = loadWallet(process.argv[1]) ?? new Wallet(new Uint8Array(32))
+    for (let n = 0; n < 40; n++) wallet.state.notes.push({ commitment: 'c'.repeat(64) })
+    saveWallet(process.argv[1], wallet)`
+  const run = (limit: string) =>
+    Bun.spawnSync([
+      'bash',
+      '-c',
+      `trap '' XFSZ; ulimit -f ${limit}; exec "$0" -e "$1" "$2"`,
+      process.execPath,
+      grow,
+      path,
+    ])
+  expect(run('unlimited').exitCode).toBe(0)
+  const before = readFileSync(path, 'utf8')
+  expect(before.length).toBeLessThan(5_000)
+  // In KiB: the next save is longer, and its first write is cut there.
+  expect(run('5').exitCode).not.toBe(0)
+  expect(readFileSync(path, 'utf8')).toBe(before)
+  rmSync(dir, { recursive: true })
+})
+
 test('a wallet file is its owner’s alone, whole after every save, and refused when it is none', async () => {
   const dir = mkdtempSync(join(tmpdir(), 'tacit-wallet-'))
   const path = join(dir, 'wallet.json')

@@ -180,3 +180,17 @@ test('what is asked wrongly is told, and nothing is done', async () => {
   })
   expect(existsSync(path('x.json'))).toBe(false)
 }, 30_000)
+
+test('a secret that is typed in place of its file is not repeated', async () => {
+  const secret = 'ab'.repeat(32)
+  const watch = ['watch-escapes', ...where, '--payer', secret, '--once']
+  const tacit = join(import.meta.dir, '../../client/cli/tacit.ts')
+  const pipes = { stdout: 'pipe', stderr: 'pipe' } as const
+  for (const said_of of [
+    await wallet('address', '--payer', secret),
+    await said(Bun.spawn([process.execPath, tacit, ...watch], pipes)),
+  ]) {
+    expect(said_of.error).toContain('the file of --payer')
+    expect(`${said_of.out}${said_of.error}`).not.toContain(secret)
+  }
+}, 20_000)

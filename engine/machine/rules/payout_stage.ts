@@ -1,6 +1,7 @@
 /** Applies the progress of a payout in the vault's queue: open, paid or turned into a refund note. */
 import { encodeBase58 } from '../../../protocol/base58'
 import { equalBytes } from '../../../protocol/bytes'
+import { nullifierOf } from '../../../protocol/notes/notes'
 import type { CommandOf } from '../../commands'
 import type { Exit, Withdrawal } from '../state/batch'
 import type { Answer, Effects } from '../state/outcome'
@@ -63,6 +64,8 @@ function stageWithdrawal(state: State, fx: Effects, withdrawal: Withdrawal, ende
 /** The program has turned the payout into a note in deposit form; the chain determined its leaf. */
 function registerRefund(state: State, fx: Effects, withdrawal: Withdrawal, refund_leaf_index: number): void {
   const commitment = withdrawal.refund_commitment!
+  // Its owner may have opened, spent and settled it already: whoever pays first determines when its payout is reported.
+  if (state.nullifiers.has(nullifierOf(commitment, withdrawal.refund_blinding!))) return
   // The owner may have requested its exit already, when only the request identified the note.
   const exit = [...state.settlement.exits.values()].find((one) => equalBytes(one.commitment, commitment))
   if (exit !== undefined && exit.settlement_batch > 0) return

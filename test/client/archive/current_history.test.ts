@@ -297,3 +297,26 @@ test.each(untrue)(
   },
   20_000,
 )
+
+test('a node that lacks the old transactions, and for a moment the newest, takes nothing from the kept history', async () => {
+  await counted()
+  const kept = await Archive.load(path, of())
+  site.chain.advance(2 * LISTED_AGAIN_SLOTS)
+  const [deposit] = await site.deposit(new Wallet(new Uint8Array(32).fill(9)), 9_000n)
+  await site.signer.settle({ nullifiers: [nullifierOfNote(deposit!)] })
+  type Listed = { slot: number }[]
+  let behind = 1
+  node.lies = {
+    getSignaturesForAddress: (told) =>
+      (told as Listed).filter(({ slot }) => slot > kept.through_slot).slice(behind),
+  }
+  const read = () => currentHistory(chain(), site.program_id, { folder: path })
+  expect(read()).rejects.toThrow(HistoryIncomplete)
+  await read().catch(() => {})
+  const { transactions } = await Archive.load(path, of())
+  expect(transactions.slice(0, kept.transactions.length)).toEqual([...kept.transactions])
+  behind = 0
+  const whole = await read()
+  node.lies = {}
+  await expectWhole(whole)
+}, 20_000)

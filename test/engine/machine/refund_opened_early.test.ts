@@ -2,6 +2,7 @@
 import { expect, test } from 'bun:test'
 import type { CommandBody, NoteFact } from '../../../engine/commands'
 import { payloadOf } from '../../../engine/machine/settlement/payload'
+import { nullifierOf } from '../../../protocol/notes/notes'
 import type { RefusalCode } from '../../../protocol/refusals'
 import { BASE, DESTINATION, key, LOT, SIGNATURE, seeded, TICK, World } from '../../kit/venue/machine_world'
 import { idOf, refused } from './prepared'
@@ -119,4 +120,19 @@ test('a refund note whose order was cancelled before its payout is final is free
   expect(owed(world)).toBe(DEPOSITED)
   world.must(USES['a withdrawal']!(world, 'third', 3n, { commitment: note.commitment, opening: undefined }))
   expectRefused(world, note, 'note_in_use')
+})
+
+test('a refund note that is spent, settled and forgotten before its payout is final is not made again', () => {
+  const { world, note, finalize } = refundedOnChain()
+  const withdrawal = [...world.state.settlement.payments.values()].find((one) => one.kind === 'withdrawal')!
+  world.must(USES['a reshape']!(world, 'second', 2n, { commitment: note.commitment, opening: note }))
+  for (let step = 0; step < 30; step++) world.must({ kind: 'slot', slot: world.state.slot + 1 })
+  world.hashAll()
+  world.landBatches()
+  expect(world.state.notes.find(note.commitment)).toBeUndefined()
+  // The nullifier that the refund's own blinding gives; the world's hashes are not Poseidon.
+  world.state.nullifiers.append(nullifierOf(note.commitment, withdrawal.refund_blinding!))
+  finalize()
+  expectRefused(world, note, 'note_spent')
+  expect(owed(world)).toBe(DEPOSITED)
 })
