@@ -126,7 +126,8 @@ test('a refund note that is spent, settled and forgotten before its payout is fi
   const { world, note, finalize } = refundedOnChain()
   const withdrawal = [...world.state.settlement.payments.values()].find((one) => one.kind === 'withdrawal')!
   world.must(USES['a reshape']!(world, 'second', 2n, { commitment: note.commitment, opening: note }))
-  for (let step = 0; step < 30; step++) world.must({ kind: 'slot', slot: world.state.slot + 1, reopens_slot: 0 })
+  for (let step = 0; step < 30; step++)
+    world.must({ kind: 'slot', slot: world.state.slot + 1, reopens_slot: 0 })
   world.hashAll()
   world.landBatches()
   expect(world.state.notes.find(note.commitment)).toBeUndefined()
