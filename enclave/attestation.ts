@@ -6,7 +6,7 @@ import { fromHex, toHex } from '../protocol/bytes'
 import type { Attestation } from '../protocol/wire/trading'
 import type { AgentQuote } from './agent'
 import type { VenueBinding } from './contract'
-import type { SigningKey } from './keys'
+import type { SigningKey } from '../protocol/ed25519'
 
 /** The statement key's certificate: 88 bytes signed by the settlement key (attestation.md "Endpoints"). */
 export type StatementCertificate = { body: Uint8Array; signature: Uint8Array }

@@ -9,7 +9,7 @@ import { AgentFailure, type AgentInfo, type AgentQuote, getInfo, getKey, getQuot
 import { certifyStatementKey, composeAttestation, type StatementCertificate } from './attestation'
 import type { Enclave, EnclaveIdentity, TlsMaterial, VenueBinding } from './contract'
 import { KEY_PATHS, type KeyPath } from './key_paths'
-import { type SigningKey, signingKey } from './keys'
+import { type SigningKey, signingKey } from '../protocol/ed25519'
 import { ENCLAVE_LIMITS, type EnclaveLimits } from './limits'
 import { requireRoot, requireSocket } from './production_guard'
 import { QuoteQueue } from './quote_queue'

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { collectWhenQuiet } from '../memory/idle_gc'
 import { type CommitQueue, commitQueue, frameBytesMax } from './commit_queue'
 import { type Chunk, type OpenRequest, type Reply, type Request, toFailure } from './contract'
-import { readSegments, recover, type SegmentReader } from './read_segments'
+import { readSegments, recover, type SegmentReader, type Start } from './read_segments'
 import { segmentName, syncFolder } from './segment_files'
 import type { SegmentHeader } from './segment_header'
 import { SegmentWriter, type SpareSegment, spareSegment } from './segment_writer'
@@ -16,6 +16,7 @@ declare const self: Worker
 type Opened = {
   options: OpenRequest
   segments: SegmentHeader[]
+  starts: Start[]
   writer: SegmentWriter
   spare: SpareSegment
   queue: CommitQueue
@@ -32,7 +33,7 @@ function reply(message: Reply, moved: Uint8Array[] = []): void {
 
 function open(options: OpenRequest): void {
   const { dir, key, segment_bytes, faults } = options
-  const { segments, end } = recover(dir, key)
+  const { segments, end, starts } = recover(dir, key)
   const last = segments.at(-1)
   const writer = new SegmentWriter(
     { dir, key, segment_bytes, faults, salt: () => new Uint8Array(randomBytes(32)) },
@@ -47,7 +48,7 @@ function open(options: OpenRequest): void {
     (proofs) => reply({ op: 'durable', proofs }, [proofs]),
     (error) => reply({ op: 'failed', failure: toFailure(error) }),
   )
-  opened = { options, segments, writer, spare, queue }
+  opened = { options, segments, starts, writer, spare, queue }
   const { seq, head } = end ?? { seq: 0, head: new Uint8Array(32) }
   reply({ op: 'opened', seq, head: new Uint8Array(head), first_seq: (segments[0]?.seq ?? 0) + 1 })
   spare.begin()
@@ -69,13 +70,16 @@ function retire({ options, segments }: Opened, before_seq: number): void {
 
 const nothing = (): Chunk => ({ groups: new Uint8Array(0), last: true, from: undefined })
 
-function read(journal: Opened, request: Extract<Request, { op: 'read' }>): void {
-  const end = journal.writer.position
+function read(
+  { options, segments, starts, writer }: Opened,
+  { reader: id, from_seq, expected }: Extract<Request, { op: 'read' }>,
+): void {
+  const end = writer.position
   const reader: SegmentReader =
     end === undefined
       ? { next: () => nothing(), stop: () => undefined }
-      : readSegments(journal.options, [...journal.segments], end, request.from_seq, request.expected)
-  readers.set(request.reader, reader)
+      : readSegments(options, [...segments], end, from_seq, expected, starts)
+  readers.set(id, reader)
 }
 
 function readNext(id: number): void {

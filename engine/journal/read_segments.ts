@@ -6,8 +6,11 @@ import { listSegments, loadSegment } from './segment_files'
 import type { SegmentHeader } from './segment_header'
 import { checkSegmentEnd, type LoadedSegment, type Position, readFrame, segmentStart } from './walk_segment'
 
-/** Size at which a chunk is sent to the reading thread. */
+/** Size at which a chunk is sent to the reading thread, and distance of the starts within a verified segment. */
 const CHUNK_BYTES = 1024 * 1024
+
+/** A verified place where reading may begin: the bytes before it are not decrypted again. */
+export type Start = { segment: number; at: Position }
 
 export type SegmentReader = {
   /** Whole groups, at least one unless `last`; a chunk may begin with records below from_seq. */
@@ -20,7 +23,8 @@ export type SegmentReader = {
  * @param segments headers of all segments, as of now
  * @param end durable end, as of now; later bytes are not read. Without an `offset` the frame that contains `seq` is
  * the last: a thread that does not write the journal knows only the seq
- * @param expected places between groups, ascending, that the chain must pass as far as it is read
+ * @param expected places between groups, ascending and from `from_seq` - 1 on, that the chain must pass as far as it is read
+ * @param starts of verified segments, ascending
  * @throws RangeError when the records from `from_seq` on are retired or do not exist yet
  */
 export function readSegments(
@@ -29,6 +33,7 @@ export function readSegments(
   end: Pick<Position, 'seq'> & Partial<Pick<Position, 'offset'>>,
   from_seq: number,
   expected: readonly ChainPoint[],
+  starts: readonly Start[] = [],
 ): SegmentReader {
   const first = segments[0] as SegmentHeader
   if (from_seq <= first.seq) throw new RangeError(`records before seq ${first.seq + 1} are retired`)
@@ -36,7 +41,9 @@ export function readSegments(
   // Several segments start at the same seq when a process wrote nothing: take the last one.
   let index = segments.findLastIndex((segment) => segment.seq < from_seq)
   let segment: LoadedSegment | undefined
-  let at: Position = segmentStart(segments[index] as SegmentHeader)
+  const { number } = segments[index] as SegmentHeader
+  const start = starts.findLast((one) => one.segment === number && one.at.seq < from_seq)
+  let at = start?.at ?? segmentStart(segments[index] as SegmentHeader)
   const anchor = anchorCheck(expected)
   anchor.see(at)
 
@@ -129,6 +136,8 @@ type Recovered = {
   segments: SegmentHeader[]
   /** End of the last segment; undefined without a segment. */
   end: Position | undefined
+  /** Of the last segment. */
+  starts: Start[]
 }
 
 /**
@@ -139,13 +148,17 @@ type Recovered = {
 export function recover(dir: string, key: Uint8Array): Recovered {
   const segments = listSegments(dir, key)
   const last = segments.at(-1)
-  if (last === undefined) return { segments, end: undefined }
+  if (last === undefined) return { segments, end: undefined, starts: [] }
   const segment = loadSegment(dir, last, key)
   try {
+    const starts: Start[] = []
     let end = segmentStart(last)
-    for (let step = readFrame(segment, end); step !== undefined; step = readFrame(segment, end))
+    for (let step = readFrame(segment, end); step !== undefined; step = readFrame(segment, end)) {
       end = step.next
-    return { segments, end }
+      const passed = end.offset - (starts.at(-1)?.at.offset ?? 0)
+      if (passed >= CHUNK_BYTES) starts.push({ segment: last.number, at: end })
+    }
+    return { segments, end, starts }
   } finally {
     releaseBytes(segment.bytes)
   }
