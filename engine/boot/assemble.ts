@@ -47,7 +47,7 @@ export function assemble(config: EngineConfig, ports: EnginePorts, loaded: Loade
     chain,
     config.lease_ms,
     () => anchoring.isOverdue(),
-    () => closing.isLate(),
+    () => closing.reopensSlot(),
   )
   availability.halt(state.halted)
   const views = openViews(config, loaded, availability)
@@ -67,6 +67,7 @@ export function assemble(config: EngineConfig, ports: EnginePorts, loaded: Loade
   const halt = (reason: StopReason, details?: readonly string[]) => {
     availability.stop(reason, details)
     sequencer.stop(new Refusal('outcome_unknown'))
+    views.hub.bye('restart', LIMITS.restart_retry_after_ms)
     pump.stop()
     closing.stop()
     anchoring.stop()

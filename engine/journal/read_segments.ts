@@ -41,9 +41,7 @@ export function readSegments(
   // Several segments start at the same seq when a process wrote nothing: take the last one.
   let index = segments.findLastIndex((segment) => segment.seq < from_seq)
   let segment: LoadedSegment | undefined
-  const { number } = segments[index] as SegmentHeader
-  const start = starts.findLast((one) => one.segment === number && one.at.seq < from_seq)
-  let at = start?.at ?? segmentStart(segments[index] as SegmentHeader)
+  let at = startOf(segments[index] as SegmentHeader, starts, from_seq)
   const anchor = anchorCheck(expected)
   anchor.see(at)
 
@@ -97,6 +95,12 @@ export function readSegments(
     },
     stop,
   }
+}
+
+/** The last known place before `from_seq` in the segment. */
+function startOf(segment: SegmentHeader, starts: readonly Start[], from_seq: number): Position {
+  const start = starts.findLast((one) => one.segment === segment.number && one.at.seq < from_seq)
+  return start?.at ?? segmentStart(segment)
 }
 
 /** Compares the heads at the expected places, which exist because they are ends of groups. */
