@@ -82,7 +82,7 @@ export class Commits {
 
   /**
    * Reports `commit_reorged` while a quorum shows neither the decided commit nor a position past its match, and sends again:
-   * the same bytes while they may land, then an anchor.
+   * the commit while it may land, then an anchor.
    */
   async guard(
     confirmed: readonly Answer<VaultSnapshot>[],
@@ -101,10 +101,15 @@ export class Commits {
       if (finalized.filter(({ value }) => holds(value)).length >= client.rpc.quorum) this.#guarded = undefined
       return
     }
-    const { newest, not_after_slot } = guarded.commit
-    if (newest !== undefined && client.view.agreed('confirmed') <= not_after_slot)
-      await broadcast(client, newest.wire)
-    else await anchor(client, this.epoch, guarded.match_seq, this.head())
+    const { commit, match_seq } = guarded
+    const { slot } = client.view.now()
+    if (slot > commit.not_after_slot) await anchor(client, this.epoch, match_seq, this.head())
+    else if (slot - commit.sent_slot >= LIMITS.rebroadcast_slots) {
+      commit.sent_slot = slot
+      // The blockhash of the bytes sent before may be of the fork that lost.
+      commit.newest = await this.#sign(commit, VARIANTS_AT.length)
+      await broadcast(client, commit.newest.wire)
+    }
   }
 
   /** Signs the next variant when it is due, or when the newest expired; otherwise sends the newest again at intervals. */
