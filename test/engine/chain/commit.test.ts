@@ -175,6 +175,36 @@ test('a decided commit that a reorganization drops raises the alarm and is sent 
   while ((await world.port.readConfig()).commit_seq !== commit.seq) await Bun.sleep(20)
 }, 60_000)
 
+test('an answer that was under way while a commit was decided is no reorganization', async () => {
+  const endpoint = new LyingEndpoint(world.chain.url)
+  await world.port.close()
+  await world.boot({ connect: { rpc_urls: [endpoint.url] } })
+  const held = Promise.withResolvers<void>()
+  const decided = Promise.withResolvers<void>()
+  let looks = 0
+  const later: string[][] = []
+  endpoint.lies = {
+    async getMultipleAccounts(_, { params }) {
+      const [addresses, { commitment }] = params as [string[], { commitment: string }]
+      // Config, tree and known states at confirmed are asked for by the watcher alone while nothing is being decided.
+      if (addresses.length !== 3 || commitment !== 'confirmed') return undefined
+      looks += 1
+      if (looks > 1) return void later.push(world.port.health().reasons)
+      held.resolve()
+      return void (await decided.promise)
+    },
+  }
+  await held.promise
+  const commit = await nextClose()
+  expect(await world.port.commit(commit, LONG_MS)).toMatchObject({ outcome: 'committed' })
+  world.port.matched(commit.seq + 1)
+  later.length = 0
+  decided.resolve()
+  while (later.length < 2) await Bun.sleep(5)
+  expect(later.flat()).not.toContain('commit_reorged')
+  await endpoint.stop()
+}, 60_000)
+
 test('a commit that is newer than the close is of another journal', async () => {
   const close = await nextClose()
   expect(await world.port.commit(await nextClose(), LONG_MS)).toMatchObject({ outcome: 'committed' })
