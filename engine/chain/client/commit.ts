@@ -32,8 +32,11 @@ type Commit = {
 
 export class Commits {
   readonly #seen: number[] = []
-  /** The newest decided commit and the record of its match, until a quorum shows both as final. */
-  #guarded: { commit: Commit; match_seq: number } | undefined
+  /**
+   * The newest decided commit, the record of its match, and by provider the slot of its answer by then, until a quorum shows
+   * both as final.
+   */
+  #guarded: { commit: Commit; match_seq: number; seen: number[] } | undefined
   #newest: Commit | undefined
 
   constructor(
@@ -77,7 +80,7 @@ export class Commits {
 
   /** Record `match_seq` holds the match of the batch decided last: the commit is watched from here on. */
   matched(match_seq: number): void {
-    if (this.#newest !== undefined) this.#guarded = { commit: this.#newest, match_seq }
+    if (this.#newest !== undefined) this.#guarded = { commit: this.#newest, match_seq, seen: [...this.#seen] }
   }
 
   /**
@@ -93,7 +96,9 @@ export class Commits {
     if (guarded === undefined) return
     const holds = ({ config }: VaultSnapshot) =>
       config.commit_seq >= guarded.commit.close.seq || config.journal_seq >= guarded.match_seq
-    const shown = client.rpc.majority(confirmed, (value) => String(holds(value)))
+    // An answer that was under way when the commit was decided shows an older vault.
+    const fresh = client.view.fresh('confirmed', confirmed, guarded.seen)
+    const shown = client.rpc.majority(fresh, (value) => String(holds(value)))
     if (shown === undefined) return
     const lost = !holds(shown[0]!.value)
     client.health.set('commit_reorged', lost)
