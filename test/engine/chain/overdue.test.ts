@@ -91,7 +91,9 @@ test('a record that no position on chain covers', async () => {
   dropped.add('anchor')
   const { order_id } = await site.venue.place('alice', world.alice.place(money, expiring()))
   site.later_ms += LIMITS.anchor_max_ms
-  while (!status().reasons.join().startsWith('unanchored: ')) await soon()
+  await untilReasons(
+    'unanchored: the journal position on chain is too old: look at the fee payer and the RPC providers',
+  )
   expect(status()).toMatchObject({ ready: false, matching: 'running' })
   await expectHealed()
   await site.venue.cancel('alice', order_id, world.alice.cancel(order_id))
